@@ -1,0 +1,18 @@
+//! Batch secp256k1 public-key recovery and batch Keccak-256.
+//!
+//! Takes slices of plain jobs, fills slices of plain outcomes. Starts no threads, opens no files,
+//! knows nothing of transactions, chains or storage. Every input is public, so running time may
+//! depend on it.
+//!
+//! - [`Recoverer`]: digest and signature in; public key and address, or the reason why not, out.
+//! - [`keccak256_batch`]: any mix of message lengths in, 32-byte hashes out.
+//! - [`Backend`]: which instruction set does the work, chosen once at run time.
+
+mod backend;
+mod keccak;
+mod recover;
+mod scalar;
+
+pub use backend::{Backend, BackendError};
+pub use keccak::{keccak256, keccak256_batch};
+pub use recover::{Job, Key, Outcome, Reason, Recoverer};

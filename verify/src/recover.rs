@@ -1,0 +1,74 @@
+//! The batch interface: jobs in, outcomes out, whatever the backend.
+
+use crate::{Backend, scalar};
+
+/// One signature to recover. All numbers big-endian.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Job {
+    /// The signed 32-byte digest; any value.
+    pub digest: [u8; 32],
+    /// Signature `r`.
+    pub r: [u8; 32],
+    /// Signature `s`; high values are accepted, as the curve does (EIP-2 is the caller's rule).
+    pub s: [u8; 32],
+    /// 0 to 3: bit 0 is the parity of R's y, bit 1 says that R's x is `r + n`.
+    pub recovery_id: u8,
+}
+
+/// A recovered key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Key {
+    /// Uncompressed public key without its 0x04 prefix: x then y, big-endian.
+    pub public_key: [u8; 64],
+    /// Last 20 bytes of the Keccak-256 of `public_key`.
+    pub address: [u8; 20],
+}
+
+/// Why a signature has no public key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+#[non_exhaustive]
+pub enum Reason {
+    /// `r` or `s` is zero or not below the group order.
+    ScalarOutOfRange,
+    /// The recovery id is above 3.
+    RecoveryId,
+    /// No curve point has this x, or the recovered point is at infinity.
+    NoPublicKey,
+}
+
+/// What became of one [`Job`].
+pub type Outcome = Result<Key, Reason>;
+
+/// Recovers batches on one backend; owns the workspace, so that the steady state allocates nothing.
+#[derive(Debug)]
+pub struct Recoverer {
+    backend: Backend,
+}
+
+impl Recoverer {
+    /// Makes the workspace for `backend`.
+    pub const fn new(backend: Backend) -> Self {
+        Self { backend }
+    }
+
+    /// The backend in use.
+    pub const fn backend(&self) -> Backend {
+        self.backend
+    }
+
+    /// Recovers `jobs[i]` into `outcomes[i]`. Any batch length; about 256 is the most efficient.
+    ///
+    /// # Panics
+    /// If the two slices differ in length.
+    pub fn recover_batch(&mut self, jobs: &[Job], outcomes: &mut [Outcome]) {
+        assert_eq!(jobs.len(), outcomes.len(), "one outcome slot a job");
+        match self.backend {
+            Backend::Scalar => {
+                for (job, outcome) in jobs.iter().zip(outcomes) {
+                    *outcome = scalar::recover(job);
+                }
+            }
+        }
+    }
+}
