@@ -1,1 +1,5 @@
-//! TBD
+//! LMDB environments, tables, codecs and the state trie. Knows nothing of `node`.
+
+mod state;
+
+pub use state::{Account, AccountChange, StateChanges, StateRead};
