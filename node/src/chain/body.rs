@@ -1,0 +1,57 @@
+//! A body against its header: the three roots that need no execution, and the block's size.
+
+use alloy_consensus::{Header, proofs};
+use alloy_eips::eip4895::Withdrawals;
+use alloy_primitives::Bytes;
+use alloy_trie::root::ordered_trie_root_with_encoder;
+
+use super::{ChainSpec, Fork, HeaderError, Violation};
+
+/// Greatest RLP size of a block since Osaka, in bytes (EIP-7934): 10 MiB less a 2 MiB margin for
+/// the consensus layer.
+pub const MAX_BLOCK_BYTES: usize = 8 * 1024 * 1024;
+
+/// The parts of a block that its header commits to.
+#[derive(Clone, Copy, Debug)]
+pub struct Body<'a> {
+    /// EIP-2718 bytes of each transaction.
+    pub transactions: &'a [Bytes],
+    /// Headers of the ommers.
+    pub ommers: &'a [Header],
+    /// Withdrawals; absent before Shanghai.
+    pub withdrawals: Option<&'a Withdrawals>,
+    /// Size of the whole block in RLP, in bytes.
+    pub rlp_bytes: usize,
+}
+
+/// Checks that `header` commits to `body`.
+///
+/// # Errors
+/// The first root or size that differs, with block number, expected and found.
+pub fn validate_body(
+    spec: &ChainSpec,
+    header: &Header,
+    body: &Body<'_>,
+) -> Result<(), HeaderError> {
+    check(spec, header, body).map_err(|violation| HeaderError { number: header.number, violation })
+}
+
+fn check(spec: &ChainSpec, header: &Header, body: &Body<'_>) -> Result<(), Violation> {
+    let fork = spec.fork(header.number, header.timestamp, header.difficulty.is_zero());
+    if fork >= Fork::Osaka {
+        Violation::range("size", 0, MAX_BLOCK_BYTES as u64, body.rlp_bytes as u64)?;
+    }
+    let transactions =
+        ordered_trie_root_with_encoder(body.transactions, |tx, out| out.extend_from_slice(tx));
+    Violation::hash("transactionsRoot", transactions, header.transactions_root)?;
+    let ommers = proofs::calculate_ommers_root(body.ommers);
+    Violation::hash("sha3Uncles", ommers, header.ommers_hash)?;
+    Violation::present("withdrawals", fork >= Fork::Shanghai, body.withdrawals.is_some())?;
+    match (body.withdrawals, header.withdrawals_root) {
+        (Some(withdrawals), Some(found)) => {
+            let root = proofs::calculate_withdrawals_root(withdrawals);
+            Violation::hash("withdrawalsRoot", root, found)
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,175 @@
+//! A genesis file made into a chain's first header and first state.
+
+use std::collections::BTreeMap;
+
+use alloy_consensus::{Header, constants::EMPTY_WITHDRAWALS};
+use alloy_eips::{eip1559::INITIAL_BASE_FEE, eip7685::EMPTY_REQUESTS_HASH};
+use alloy_genesis::{Genesis as GenesisFile, GenesisAccount};
+use alloy_primitives::{Address, B64, B256, KECCAK256_EMPTY, U256, keccak256};
+use alloy_trie::{TrieAccount, root::state_root_unhashed};
+use serde_json::{Map, Value};
+use storage::{Account, AccountChange, StateChanges};
+
+use super::{ChainSpec, Fork, GenesisError};
+
+/// Difficulty of a proof-of-work genesis that states none.
+const DEFAULT_DIFFICULTY: u64 = 131_072;
+
+/// A checked genesis: the rules, the first header and the first state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Genesis {
+    /// The chain's rules.
+    pub spec: ChainSpec,
+    alloc: BTreeMap<Address, GenesisAccount>,
+}
+
+impl Genesis {
+    /// Reads a geth `genesis.json`. Native rules apply when `config` has a section `evmd`.
+    ///
+    /// # Errors
+    /// Names the field that is missing, malformed or impossible.
+    pub fn from_json(text: &str) -> Result<Self, GenesisError> {
+        Self::from_file(parse(text)?)
+    }
+
+    /// Checks an already parsed file.
+    ///
+    /// # Errors
+    /// Names the field that is impossible.
+    pub fn from_file(file: GenesisFile) -> Result<Self, GenesisError> {
+        let alloc = file.alloc.clone();
+        Ok(Self { spec: ChainSpec::new(file)?, alloc })
+    }
+
+    /// The whole genesis as JSON, accounts included; [`Self::from_json`] gives it back.
+    pub fn to_json(&self) -> String {
+        let file = GenesisFile { alloc: self.alloc.clone(), ..self.spec.file().clone() };
+        serde_json::to_string_pretty(&file).expect("maps with string keys only")
+    }
+
+    /// The header of the genesis block, its state root computed from scratch.
+    pub fn header(&self) -> Header {
+        let file = self.spec.file();
+        let number = file.number.unwrap_or_default();
+        // A genesis is never mined, so whether it counts as merged makes no difference here.
+        let fork = self.spec.fork(number, file.timestamp, true);
+        let london = fork >= Fork::London && self.spec.fork_by_height(number) >= Fork::London;
+        let cancun = fork >= Fork::Cancun;
+        let base_fee = file.base_fee_per_gas.map_or(INITIAL_BASE_FEE, |fee| {
+            u64::try_from(fee).unwrap_or(u64::MAX)
+        });
+        Header {
+            parent_hash: file.parent_hash.unwrap_or_default(),
+            number,
+            timestamp: file.timestamp,
+            gas_limit: file.gas_limit,
+            difficulty: file.difficulty,
+            mix_hash: file.mix_hash,
+            nonce: B64::from(file.nonce),
+            beneficiary: file.coinbase,
+            extra_data: file.extra_data.clone(),
+            state_root: self.state_root(),
+            base_fee_per_gas: london.then_some(base_fee),
+            withdrawals_root: (fork >= Fork::Shanghai).then_some(EMPTY_WITHDRAWALS),
+            blob_gas_used: cancun.then(|| file.blob_gas_used.unwrap_or_default()),
+            excess_blob_gas: cancun.then(|| file.excess_blob_gas.unwrap_or_default()),
+            parent_beacon_block_root: cancun.then_some(B256::ZERO),
+            requests_hash: (fork >= Fork::Prague).then_some(EMPTY_REQUESTS_HASH),
+            ..Default::default()
+        }
+    }
+
+    /// The genesis accounts as the changes of block 0 to an empty state.
+    pub fn state(&self) -> StateChanges {
+        let mut changes = StateChanges::default();
+        for (address, entry) in &self.alloc {
+            let code_hash = match entry.code.as_ref().filter(|code| !code.is_empty()) {
+                Some(code) => {
+                    let hash = keccak256(code);
+                    changes.codes.push((hash, code.clone()));
+                    hash
+                }
+                None => KECCAK256_EMPTY,
+            };
+            changes.accounts.push(AccountChange {
+                address: *address,
+                account: Some(Account {
+                    nonce: entry.nonce.unwrap_or_default(),
+                    balance: entry.balance,
+                    code_hash,
+                }),
+                wiped: false,
+                slots: entry
+                    .storage_slots()
+                    .filter(|(_, value)| !value.is_zero())
+                    .map(|(slot, value)| (U256::from_be_bytes(slot.0), value))
+                    .collect(),
+            });
+        }
+        changes.codes.sort_unstable_by_key(|(hash, _)| *hash);
+        changes.codes.dedup_by_key(|(hash, _)| *hash);
+        changes
+    }
+
+    fn state_root(&self) -> B256 {
+        state_root_unhashed(
+            self.alloc
+                .iter()
+                .map(|(address, account)| (*address, TrieAccount::from(account.clone()))),
+        )
+    }
+}
+
+/// Reads the file, naming the field at fault.
+pub(super) fn parse(text: &str) -> Result<GenesisFile, GenesisError> {
+    let mut value: Value =
+        serde_json::from_str(text).map_err(|error| GenesisError::Json(error.to_string()))?;
+    let Value::Object(fields) = &mut value else {
+        return Err(GenesisError::Json("expected an object".to_owned()));
+    };
+    for required in ["config", "gasLimit"] {
+        if !fields.contains_key(required) {
+            return Err(GenesisError::field(required, "is missing"));
+        }
+    }
+    let config = fields.get("config").cloned().unwrap_or_default();
+    if !matches!(config.get("chainId"), Some(Value::Number(_) | Value::String(_))) {
+        return Err(GenesisError::field("config.chainId", "is missing"));
+    }
+    // geth ignores what it does not know in an account; the library refuses it.
+    if let Some(Value::Object(alloc)) = fields.get_mut("alloc") {
+        for account in alloc.values_mut().filter_map(Value::as_object_mut) {
+            account.retain(|key, _| ACCOUNT_FIELDS.contains(&key.as_str()));
+        }
+    }
+    if !fields.contains_key("difficulty") && config.get("ethash").is_some() {
+        fields.insert("difficulty".to_owned(), DEFAULT_DIFFICULTY.into());
+    }
+    let fields = fields.clone();
+    serde_json::from_value(value).map_err(|error| culprit(&fields, &error.to_string()))
+}
+
+const ACCOUNT_FIELDS: [&str; 5] = ["nonce", "balance", "code", "storage", "secretKey"];
+
+/// Finds the field that does not parse by reading the file one field at a time.
+fn culprit(fields: &Map<String, Value>, error: &str) -> GenesisError {
+    let fails = |key: &str, value: Value| {
+        let single = Value::Object(Map::from_iter([(key.to_owned(), value)]));
+        serde_json::from_value::<GenesisFile>(single).err().map(|error| error.to_string())
+    };
+    for (key, value) in fields {
+        let Some(reason) = fails(key, value.clone()) else { continue };
+        let inner = match value {
+            Value::Object(inner) if key == "config" || key == "alloc" => inner,
+            _ => return GenesisError::field(key, reason),
+        };
+        for (name, value) in inner {
+            let single = Value::Object(Map::from_iter([(name.clone(), value.clone())]));
+            if let Some(reason) = fails(key, single) {
+                return GenesisError::field(format!("{key}.{name}"), reason);
+            }
+        }
+        return GenesisError::field(key, reason);
+    }
+    GenesisError::Json(error.to_owned())
+}

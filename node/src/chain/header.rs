@@ -1,0 +1,199 @@
+//! What a header must satisfy against its parent, for every fork.
+//!
+//! Needs no state and no execution. Proof-of-work seals are not checked: difficulty is, the mix
+//! hash and nonce of a mined block are taken as given.
+
+use alloy_consensus::{EMPTY_OMMER_ROOT_HASH, Header};
+use alloy_eips::{
+    eip1559::{BaseFeeParams, DEFAULT_ELASTICITY_MULTIPLIER, INITIAL_BASE_FEE},
+    eip4844::DATA_GAS_PER_BLOB,
+    eip7840::BlobParams,
+};
+use alloy_primitives::{B256, U256};
+
+use super::{ChainSpec, Fork, HeaderError, Rules, Violation, difficulty::expected_difficulty};
+
+/// Most bytes of extra data (Yellow Paper, 4.4.4).
+const MAX_EXTRA_DATA_BYTES: usize = 32;
+/// Least gas limit of any block.
+const MIN_GAS_LIMIT: u64 = 5_000;
+/// Greatest gas limit of any block, 2^63 - 1.
+const MAX_GAS_LIMIT: u64 = i64::MAX as u64;
+/// A gas limit differs from its parent's by less than parent / 1024.
+const GAS_LIMIT_BOUND_DIVISOR: u64 = 1024;
+/// Extra data that marks the DAO fork's side, and for how many blocks it must stand there.
+const DAO_EXTRA_DATA: &[u8] = b"dao-hard-fork";
+const DAO_EXTRA_BLOCKS: u64 = 10;
+
+/// The block a header builds on.
+#[derive(Clone, Copy, Debug)]
+pub struct Parent<'a> {
+    /// Its header.
+    pub header: &'a Header,
+    /// Its hash, so that it is computed once.
+    pub hash: B256,
+    /// Sum of the difficulties from genesis to it, both included.
+    pub total_difficulty: U256,
+}
+
+/// Checks everything a header must satisfy before its block is executed.
+///
+/// # Errors
+/// The first broken rule, with block number, field, expected and found.
+pub fn validate_header(
+    spec: &ChainSpec,
+    parent: &Parent<'_>,
+    header: &Header,
+) -> Result<(), HeaderError> {
+    check(spec, parent, header)
+        .map_err(|violation| HeaderError { number: header.number, violation })
+}
+
+/// [`validate_header`] without the block number in the error.
+pub(super) fn check(
+    spec: &ChainSpec,
+    parent: &Parent<'_>,
+    header: &Header,
+) -> Result<(), Violation> {
+    Violation::number("number", parent.header.number.saturating_add(1), header.number)?;
+    Violation::hash("parentHash", parent.hash, header.parent_hash)?;
+    let merged = is_merged(spec, parent);
+    let fork = spec.fork(header.number, header.timestamp, merged);
+    check_time_and_extra(spec, parent.header, header)?;
+    if merged {
+        Violation::wide_number("difficulty", U256::ZERO, header.difficulty)?;
+        Violation::number("nonce", 0, u64::from(header.nonce))?;
+        Violation::hash("sha3Uncles", EMPTY_OMMER_ROOT_HASH, header.ommers_hash)?;
+    } else {
+        let expected = expected_difficulty(spec, parent.header, header.timestamp);
+        Violation::wide_number("difficulty", expected, header.difficulty)?;
+    }
+    check_gas(fork, parent.header, header)?;
+    let found = header.base_fee_per_gas;
+    Violation::present("baseFeePerGas", fork >= Fork::London, found.is_some())?;
+    if let Some(found) = found {
+        Violation::number("baseFeePerGas", next_base_fee(parent.header), found)?;
+    }
+    check_later_fields(fork, header)?;
+    match spec.blob_params(header.timestamp).filter(|_| fork >= Fork::Cancun) {
+        Some(params) => check_blob_gas(&params, fork, parent.header, header),
+        None => Ok(()),
+    }
+}
+
+/// Whether the child of `parent` has no proof of work.
+fn is_merged(spec: &ChainSpec, parent: &Parent<'_>) -> bool {
+    let parent_is_merged = parent.header.number > 0 && parent.header.difficulty.is_zero();
+    parent_is_merged || spec.merged_after(parent.total_difficulty)
+}
+
+fn check_time_and_extra(
+    spec: &ChainSpec,
+    parent: &Header,
+    header: &Header,
+) -> Result<(), Violation> {
+    // Native blocks may follow each other within one second.
+    let step = u64::from(spec.rules == Rules::Ethereum);
+    Violation::range(
+        "timestamp",
+        parent.timestamp.saturating_add(step),
+        u64::MAX,
+        header.timestamp,
+    )?;
+    let bytes = header.extra_data.len() as u64;
+    Violation::range("extraData", 0, MAX_EXTRA_DATA_BYTES as u64, bytes)?;
+    if let Some((fork, supported)) = spec.dao_fork()
+        && (fork..fork.saturating_add(DAO_EXTRA_BLOCKS)).contains(&header.number)
+    {
+        let marked = header.extra_data.as_ref() == DAO_EXTRA_DATA;
+        Violation::present("extraData `dao-hard-fork`", supported, marked)?;
+    }
+    Ok(())
+}
+
+fn check_gas(fork: Fork, parent: &Header, header: &Header) -> Result<(), Violation> {
+    Violation::range("gasLimit", MIN_GAS_LIMIT, MAX_GAS_LIMIT, header.gas_limit)?;
+    // EIP-1559: the first block's parent limit counts twice, its target staying what it was.
+    let transition = fork >= Fork::London && parent.base_fee_per_gas.is_none();
+    let elasticity = if transition { DEFAULT_ELASTICITY_MULTIPLIER } else { 1 };
+    let base = parent.gas_limit.saturating_mul(elasticity);
+    let reach = (base / GAS_LIMIT_BOUND_DIVISOR).saturating_sub(1);
+    let (least, most) = (base.saturating_sub(reach), base.saturating_add(reach));
+    Violation::range("gasLimit", least, most, header.gas_limit)?;
+    if base < GAS_LIMIT_BOUND_DIVISOR {
+        return Err(Violation::Range {
+            field: "gasLimit",
+            min: GAS_LIMIT_BOUND_DIVISOR,
+            max: MAX_GAS_LIMIT,
+            found: base,
+        });
+    }
+    Violation::range("gasUsed", 0, header.gas_limit, header.gas_used)
+}
+
+fn check_later_fields(fork: Fork, header: &Header) -> Result<(), Violation> {
+    let (shanghai, cancun) = (fork >= Fork::Shanghai, fork >= Fork::Cancun);
+    Violation::present("withdrawalsRoot", shanghai, header.withdrawals_root.is_some())?;
+    Violation::present("blobGasUsed", cancun, header.blob_gas_used.is_some())?;
+    Violation::present("excessBlobGas", cancun, header.excess_blob_gas.is_some())?;
+    let beacon_root = header.parent_beacon_block_root.is_some();
+    Violation::present("parentBeaconBlockRoot", cancun, beacon_root)?;
+    Violation::present("requestsHash", fork >= Fork::Prague, header.requests_hash.is_some())?;
+    Violation::present("blockAccessListHash", false, header.block_access_list_hash.is_some())?;
+    Violation::present("slotNumber", false, header.slot_number.is_some())
+}
+
+fn check_blob_gas(
+    params: &BlobParams,
+    fork: Fork,
+    parent: &Header,
+    header: &Header,
+) -> Result<(), Violation> {
+    let used = header.blob_gas_used.unwrap_or_default();
+    let whole = used - used % DATA_GAS_PER_BLOB;
+    Violation::number("blobGasUsed", whole, used)?;
+    Violation::range("blobGasUsed", 0, params.max_blob_count * DATA_GAS_PER_BLOB, used)?;
+    let expected = next_excess_blob_gas(params, fork, parent);
+    Violation::number("excessBlobGas", expected, header.excess_blob_gas.unwrap_or_default())
+}
+
+/// The base fee of the block after `parent`, in wei, by EIP-1559; the initial fee after a block
+/// that has none.
+pub fn next_base_fee(parent: &Header) -> u64 {
+    match parent.base_fee_per_gas {
+        // A limit below the elasticity has a target of zero; no child of it is valid anyway.
+        Some(base_fee) if parent.gas_limit >= DEFAULT_ELASTICITY_MULTIPLIER => {
+            BaseFeeParams::ethereum().next_block_base_fee(
+                parent.gas_used,
+                parent.gas_limit,
+                base_fee,
+            )
+        }
+        Some(base_fee) => base_fee,
+        None => INITIAL_BASE_FEE,
+    }
+}
+
+/// The excess blob gas of the block after `parent` (EIP-4844; EIP-7918 since Osaka), with the
+/// blob limits and the fork of that block.
+pub fn next_excess_blob_gas(params: &BlobParams, fork: Fork, parent: &Header) -> u64 {
+    let excess = parent.excess_blob_gas.unwrap_or_default();
+    let used = parent.blob_gas_used.unwrap_or_default();
+    let target = params.target_blob_count * DATA_GAS_PER_BLOB;
+    let sum = excess.saturating_add(used);
+    if sum < target {
+        return 0;
+    }
+    if fork >= Fork::Osaka {
+        let reserve = U256::from(params.blob_base_cost)
+            * U256::from(parent.base_fee_per_gas.unwrap_or_default());
+        let blob_fee = U256::from(params.calc_blob_fee(excess));
+        if reserve > U256::from(DATA_GAS_PER_BLOB) * blob_fee {
+            let room = u128::from(params.max_blob_count - params.target_blob_count);
+            let scaled = u128::from(used) * room / u128::from(params.max_blob_count);
+            return excess.saturating_add(u64::try_from(scaled).unwrap_or(u64::MAX));
+        }
+    }
+    sum - target
+}
+

@@ -1,0 +1,24 @@
+//! What a chain is: its rules, its forks, its genesis, and what a header must satisfy.
+//!
+//! Everything here is pure: no I/O, no clock, no state. A chain comes from a geth `genesis.json`
+//! (Ethereum rules, for import and conformance) or from [`Genesis::native_dev`] (native rules).
+//! This module never executes a transaction; that is `execution`.
+
+mod body;
+mod difficulty;
+mod error;
+mod forks;
+mod genesis;
+mod header;
+mod native;
+mod ommers;
+mod spec;
+
+pub use body::{Body, MAX_BLOCK_BYTES, validate_body};
+pub use error::{GenesisError, HeaderError, Violation};
+pub use forks::{ForkSchedule, Fork};
+pub use genesis::Genesis;
+pub use header::{next_base_fee, next_excess_blob_gas, validate_header, Parent};
+pub use native::{DEV_ACCOUNTS, DEV_MNEMONIC, DevAccount, FEE_COLLECTOR};
+pub use ommers::{Ancestor, MAX_OMMER_DEPTH, validate_ommers};
+pub use spec::{ChainSpec, Rules};

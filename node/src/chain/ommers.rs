@@ -1,0 +1,66 @@
+//! The ommers of a mined block: how many, how deep, no repetition, valid headers.
+
+use alloy_consensus::Header;
+use alloy_primitives::{B256, U256};
+
+use super::{ChainSpec, HeaderError, Parent, Violation, header::check};
+
+/// Most ommers in a block.
+const MAX_OMMERS: usize = 2;
+/// An ommer's parent is at most this many generations above the block.
+pub const MAX_OMMER_DEPTH: usize = 7;
+
+/// A block above the one under validation.
+#[derive(Clone, Debug)]
+pub struct Ancestor {
+    /// Its hash.
+    pub hash: B256,
+    /// Its header.
+    pub header: Header,
+    /// Hashes of the ommers it includes.
+    pub ommers: Vec<B256>,
+}
+
+/// Checks the ommers of `header`'s block; `ancestors` are its parent, grandparent and so on, up to
+/// [`MAX_OMMER_DEPTH`] of them or to genesis.
+///
+/// # Errors
+/// The first broken rule, with the block number and the ommer's position.
+pub fn validate_ommers(
+    spec: &ChainSpec,
+    ancestors: &[Ancestor],
+    header: &Header,
+    ommers: &[Header],
+) -> Result<(), HeaderError> {
+    let fail = |index, reason| HeaderError {
+        number: header.number,
+        violation: Violation::Ommer { index, reason },
+    };
+    if ommers.len() > MAX_OMMERS {
+        return Err(fail(MAX_OMMERS, "a block has two ommers at most"));
+    }
+    let ancestors = &ancestors[..ancestors.len().min(MAX_OMMER_DEPTH)];
+    let mut seen: Vec<B256> = ancestors.iter().flat_map(|block| block.ommers.clone()).collect();
+    for (index, ommer) in ommers.iter().enumerate() {
+        let hash = ommer.hash_slow();
+        if seen.contains(&hash) {
+            return Err(fail(index, "is included already"));
+        }
+        seen.push(hash);
+        if ancestors.iter().any(|block| block.hash == hash) {
+            return Err(fail(index, "is an ancestor of the block"));
+        }
+        if ommer.parent_hash == header.parent_hash {
+            return Err(fail(index, "is a sibling of the block"));
+        }
+        let parent = ancestors
+            .iter()
+            .find(|block| block.hash == ommer.parent_hash)
+            .ok_or_else(|| fail(index, "has no parent among the last seven ancestors"))?;
+        // Ommers exist before the merge only, where the total difficulty decides nothing.
+        let parent =
+            Parent { header: &parent.header, hash: parent.hash, total_difficulty: U256::ZERO };
+        check(spec, &parent, ommer).map_err(|_| fail(index, "has an invalid header"))?;
+    }
+    Ok(())
+}

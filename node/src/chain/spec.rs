@@ -1,0 +1,136 @@
+//! One chain's rules: which kind, which forks when, and the constants that go with them.
+
+use alloy_eips::{eip6110::MAINNET_DEPOSIT_CONTRACT_ADDRESS, eip7840::BlobParams};
+use alloy_genesis::Genesis as GenesisFile;
+use alloy_primitives::{Address, U256};
+
+use super::{Fork, ForkSchedule, GenesisError, genesis, native};
+
+/// Who makes the rules beside the forks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rules {
+    /// Our own chain: fees go to the fee collector, nothing is burned, blob transactions refused.
+    Native,
+    /// An Ethereum chain, imported as it is.
+    Ethereum,
+}
+
+/// The rules of one chain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChainSpec {
+    /// Native or Ethereum.
+    pub rules: Rules,
+    /// EIP-155 chain id.
+    pub chain_id: u64,
+    /// Human-readable prefix of Bech32 addresses.
+    pub bech32_prefix: String,
+    /// Total difficulty at which proof of work ends; `None` when it never does.
+    pub terminal_total_difficulty: Option<U256>,
+    /// Where EIP-6110 deposits are logged.
+    pub deposit_contract: Address,
+    forks: ForkSchedule,
+    /// The genesis file without its accounts: what is stored and read back.
+    file: GenesisFile,
+}
+
+impl ChainSpec {
+    /// Takes the rules out of a genesis file; its accounts are not kept.
+    ///
+    /// # Errors
+    /// Names the field that is impossible.
+    pub(super) fn new(mut file: GenesisFile) -> Result<Self, GenesisError> {
+        file.alloc.clear();
+        let config = &file.config;
+        let native = native::options(config)?;
+        let forks = ForkSchedule::new(config)?;
+        if native.is_some() && forks.at(0, file.timestamp, true) < Fork::Prague {
+            return Err(GenesisError::field(
+                "config",
+                "a native chain starts with every fork through Prague active",
+            ));
+        }
+        let deposit_contract =
+            config.deposit_contract_address.unwrap_or(MAINNET_DEPOSIT_CONTRACT_ADDRESS);
+        Ok(Self {
+            rules: if native.is_some() { Rules::Native } else { Rules::Ethereum },
+            chain_id: config.chain_id,
+            bech32_prefix: native
+                .map_or_else(|| native::DEFAULT_BECH32_PREFIX.to_owned(), |n| n.bech32_prefix),
+            terminal_total_difficulty: config.terminal_total_difficulty,
+            deposit_contract,
+            forks,
+            file,
+        })
+    }
+
+    /// Reads the rules back from [`Self::to_json`], or from any genesis file.
+    ///
+    /// # Errors
+    /// Names the field that is missing, malformed or impossible.
+    pub fn from_json(text: &str) -> Result<Self, GenesisError> {
+        Self::new(genesis::parse(text)?)
+    }
+
+    /// The rules as genesis JSON without accounts; [`Self::from_json`] gives them back.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string(&self.file).expect("maps with string keys only")
+    }
+
+    /// The fork of the block `number` at `timestamp`; `merged` says it has no proof of work.
+    pub fn fork(&self, number: u64, timestamp: u64, merged: bool) -> Fork {
+        self.forks.at(number, timestamp, merged)
+    }
+
+    /// The fork by height alone: right before the merge, London after it.
+    pub(super) fn fork_by_height(&self, number: u64) -> Fork {
+        self.forks.at(number, 0, false).min(Fork::London)
+    }
+
+    /// The blob limits at `timestamp` (EIP-7840 schedule, EIP-7892); `None` before Cancun.
+    pub fn blob_params(&self, timestamp: u64) -> Option<BlobParams> {
+        self.forks.blob_params(timestamp)
+    }
+
+    /// Whether EIP-155 signatures are valid in block `number`.
+    pub fn replay_protection(&self, number: u64) -> bool {
+        reached(self.file.config.eip155_block, number)
+    }
+
+    /// The height of the DAO fork, and whether this chain supports it.
+    pub const fn dao_fork(&self) -> Option<(u64, bool)> {
+        match self.file.config.dao_fork_block {
+            Some(height) => Some((height, self.file.config.dao_fork_support)),
+            None => None,
+        }
+    }
+
+    /// Blocks by which the difficulty bomb is late in block `number`; `None` before Byzantium.
+    pub(super) fn bomb_delay(&self, number: u64) -> Option<u64> {
+        let config = &self.file.config;
+        [
+            (config.gray_glacier_block, 11_400_000),
+            (config.arrow_glacier_block, 10_700_000),
+            (config.london_block, 9_700_000),
+            (config.muir_glacier_block, 9_000_000),
+            (config.constantinople_block, 5_000_000),
+            (config.byzantium_block, 3_000_000),
+        ]
+        .into_iter()
+        .find(|(at, _)| reached(*at, number))
+        .map(|(_, delay)| delay)
+    }
+
+    /// Whether a block on a parent of this total difficulty has no proof of work (EIP-3675).
+    pub fn merged_after(&self, parent_total_difficulty: U256) -> bool {
+        self.terminal_total_difficulty.is_some_and(|ttd| parent_total_difficulty >= ttd)
+    }
+
+    /// The genesis file without its accounts.
+    pub(super) const fn file(&self) -> &GenesisFile {
+        &self.file
+    }
+}
+
+fn reached(at: Option<u64>, number: u64) -> bool {
+    at.is_some_and(|at| at <= number)
+}

@@ -1,0 +1,170 @@
+//! Transactions from bytes to a known sender.
+//!
+//! Three steps that the pipeline runs apart: [`DecodedTx::decode`], the signature
+//! ([`DecodedTx::job`], done in batches by `verify`), and [`DecodedTx::finish`]. Nothing here knows
+//! a fork: whether a high `s`, a type or a chain id is allowed is decided where the block is known.
+
+use alloy_consensus::{EthereumTxEnvelope, Transaction as _, TxEip4844};
+use alloy_eips::eip2718::{Decodable2718, Eip2718Error};
+use alloy_primitives::{Address, B256, Bytes, Signature, U256};
+use verify::{Job, Outcome, Reason, Recoverer};
+
+/// Half the order of secp256k1: EIP-2 refuses an `s` above it since Homestead.
+const HALF_ORDER: U256 = U256::from_limbs([
+    0xdfe9_2f46_681b_20a0,
+    0x5d57_6e73_57a4_501d,
+    0xffff_ffff_ffff_ffff,
+    0x7fff_ffff_ffff_ffff,
+]);
+
+/// A decoded transaction of any type, blob transactions without their sidecar.
+pub type Transaction = EthereumTxEnvelope<TxEip4844>;
+
+/// Why bytes are not a transaction.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DecodeError {
+    /// No bytes at all.
+    #[error("transaction is empty")]
+    Empty,
+    /// A first byte that no known type has.
+    #[error("transaction type {0:#04x} is unknown")]
+    UnknownType(u8),
+    /// The RLP is malformed or not canonical.
+    #[error("transaction is not valid RLP: {0}")]
+    Rlp(alloy_rlp::Error),
+    /// Bytes follow the transaction.
+    #[error("{0} bytes follow the transaction")]
+    Trailing(usize),
+}
+
+/// Why a transaction has no sender.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RecoverError {
+    /// The bytes are no transaction.
+    #[error(transparent)]
+    Decode(#[from] DecodeError),
+    /// The signature belongs to no key.
+    #[error("invalid signature: {}", signature_reason(*.0))]
+    Signature(Reason),
+}
+
+const fn signature_reason(reason: Reason) -> &'static str {
+    match reason {
+        Reason::ScalarOutOfRange => "r or s is out of range",
+        Reason::RecoveryId => "the recovery id is out of range",
+        _ => "no public key recovers",
+    }
+}
+
+/// A decoded transaction whose sender is not known yet.
+#[derive(Clone, Debug)]
+pub struct DecodedTx {
+    /// EIP-2718 bytes as received.
+    pub raw: Bytes,
+    /// What they say.
+    pub tx: Transaction,
+    /// Keccak-256 of `raw`.
+    pub hash: B256,
+}
+
+/// A transaction with its sender.
+#[derive(Clone, Debug)]
+pub struct RecoveredTx {
+    /// EIP-2718 bytes as received.
+    pub raw: Bytes,
+    /// What they say.
+    pub tx: Transaction,
+    /// Keccak-256 of `raw`.
+    pub hash: B256,
+    /// Who signed it.
+    pub sender: Address,
+    /// The signature's `s` is in the upper half: invalid since Homestead (EIP-2).
+    pub high_s: bool,
+}
+
+impl DecodedTx {
+    /// Decodes EIP-2718 bytes, all of them: trailing bytes are an error, and so are integers with
+    /// leading zeros, a type 0 prefix and a blob sidecar.
+    ///
+    /// # Errors
+    /// See [`DecodeError`].
+    pub fn decode(raw: Bytes) -> Result<Self, DecodeError> {
+        let hash = B256::from(verify::keccak256(&raw));
+        Self::decode_hashed(raw, hash)
+    }
+
+    /// [`Self::decode`] with the Keccak-256 of `raw` known, for callers that hash in batches.
+    ///
+    /// # Errors
+    /// See [`DecodeError`].
+    pub fn decode_hashed(raw: Bytes, hash: B256) -> Result<Self, DecodeError> {
+        if raw.is_empty() {
+            return Err(DecodeError::Empty);
+        }
+        let mut rest = raw.as_ref();
+        let tx = Transaction::decode_2718(&mut rest).map_err(|error| match error {
+            Eip2718Error::RlpError(error) => DecodeError::Rlp(error),
+            Eip2718Error::UnexpectedType(kind) => DecodeError::UnknownType(kind),
+            _ => DecodeError::Rlp(alloy_rlp::Error::Custom("not an EIP-2718 transaction")),
+        })?;
+        if !rest.is_empty() {
+            return Err(DecodeError::Trailing(rest.len()));
+        }
+        Ok(Self { raw, tx, hash })
+    }
+
+    /// What `verify` needs to find the sender: signing hash, r, s and parity.
+    pub fn job(&self) -> Job {
+        let signature = self.signature();
+        Job {
+            digest: self.tx.signature_hash().0,
+            r: signature.r().to_be_bytes(),
+            s: signature.s().to_be_bytes(),
+            recovery_id: u8::from(signature.v()),
+        }
+    }
+
+    /// Completes the transaction with what `verify` found for [`Self::job`].
+    ///
+    /// # Errors
+    /// [`RecoverError::Signature`] when there is no key.
+    pub fn finish(self, outcome: &Outcome) -> Result<RecoveredTx, RecoverError> {
+        let key = outcome.as_ref().map_err(|reason| RecoverError::Signature(*reason))?;
+        let high_s = self.signature().s() > HALF_ORDER;
+        let Self { raw, tx, hash } = self;
+        Ok(RecoveredTx { raw, tx, hash, sender: Address::from(key.address), high_s })
+    }
+
+    fn signature(&self) -> &Signature {
+        self.tx.signature()
+    }
+}
+
+impl RecoveredTx {
+    /// Blob gas this transaction uses; zero without blobs.
+    pub fn blob_gas(&self) -> u64 {
+        self.tx.blob_gas_used().unwrap_or_default()
+    }
+}
+
+/// Decodes and recovers a slice of raw transactions in one batch, each with its own result.
+pub fn recover_senders(
+    recoverer: &mut Recoverer,
+    raw: &[Bytes],
+) -> Vec<Result<RecoveredTx, RecoverError>> {
+    let decoded: Vec<_> = raw.iter().map(|raw| DecodedTx::decode(raw.clone())).collect();
+    let jobs: Vec<Job> = decoded.iter().flatten().map(DecodedTx::job).collect();
+    let mut outcomes: Vec<Outcome> = vec![Err(Reason::NoPublicKey); jobs.len()];
+    recoverer.recover_batch(&jobs, &mut outcomes);
+    let mut outcomes = outcomes.iter();
+    decoded
+        .into_iter()
+        .map(|decoded| {
+            let decoded = decoded?;
+            let outcome = outcomes.next().expect("one outcome a decoded transaction");
+            decoded.finish(outcome)
+        })
+        .collect()
+}
