@@ -1,0 +1,114 @@
+//! Headers, senders and receipts of a block.
+
+use alloy_primitives::{Address, B256, Bytes, Log};
+
+use super::primitive::{DecodeError, Input, put_count, put_counted_bytes, put_varint};
+use crate::chain::{ReceiptOutcome, StoredReceipt};
+
+/// Outcome tag: reverted or halted.
+const FAILED: u8 = 0;
+/// Outcome tag: succeeded.
+const SUCCEEDED: u8 = 1;
+/// Outcome tag: a state root follows (before Byzantium).
+const POST_STATE: u8 = 2;
+
+/// Fewest bytes of a receipt: type, outcome tag, gas, count of logs.
+const RECEIPT_BYTES_MIN: usize = 4;
+/// Fewest bytes of a log: address, count of topics, length of data.
+const LOG_BYTES_MIN: usize = 22;
+/// Bytes of a topic.
+const TOPIC_BYTES: usize = 32;
+
+pub(crate) fn encode_header(out: &mut Vec<u8>, hash: &B256, header: &[u8]) {
+    out.extend_from_slice(hash.as_slice());
+    out.extend_from_slice(header);
+}
+
+pub(crate) fn decode_header(bytes: Bytes) -> Result<(B256, Bytes), DecodeError> {
+    let mut input = Input::shared(&bytes);
+    let hash = input.b256()?;
+    let count = input.remaining();
+    Ok((hash, input.bytes(count)?))
+}
+
+pub(crate) fn encode_senders(out: &mut Vec<u8>, senders: &[Address]) {
+    for sender in senders {
+        out.extend_from_slice(sender.as_slice());
+    }
+}
+
+pub(crate) fn decode_senders(bytes: &[u8]) -> Result<Vec<Address>, DecodeError> {
+    let (senders, rest) = bytes.as_chunks::<20>();
+    if !rest.is_empty() {
+        return Err(DecodeError { what: "sender ends early", at: bytes.len() });
+    }
+    Ok(senders.iter().map(Address::from).collect())
+}
+
+pub(crate) fn encode_receipts(out: &mut Vec<u8>, receipts: &[StoredReceipt]) {
+    put_count(out, receipts.len());
+    for receipt in receipts {
+        out.push(receipt.tx_type);
+        match &receipt.outcome {
+            ReceiptOutcome::Status(false) => out.push(FAILED),
+            ReceiptOutcome::Status(true) => out.push(SUCCEEDED),
+            ReceiptOutcome::PostState(root) => {
+                out.push(POST_STATE);
+                out.extend_from_slice(root.as_slice());
+            }
+        }
+        put_varint(out, receipt.cumulative_gas_used);
+        put_count(out, receipt.logs.len());
+        for log in &receipt.logs {
+            encode_log(out, log);
+        }
+    }
+}
+
+fn encode_log(out: &mut Vec<u8>, log: &Log) {
+    out.extend_from_slice(log.address.as_slice());
+    put_count(out, log.topics().len());
+    for topic in log.topics() {
+        out.extend_from_slice(topic.as_slice());
+    }
+    put_counted_bytes(out, &log.data.data);
+}
+
+fn take_log(input: &mut Input<'_>) -> Result<Log, DecodeError> {
+    let address = input.address()?;
+    let count = input.count(TOPIC_BYTES)?;
+    let mut topics = Vec::with_capacity(count);
+    for _ in 0..count {
+        topics.push(input.b256()?);
+    }
+    let data = input.counted_bytes()?;
+    Ok(Log::new_unchecked(address, topics, data))
+}
+
+fn take_receipt(input: &mut Input<'_>) -> Result<StoredReceipt, DecodeError> {
+    let tx_type = input.byte()?;
+    let outcome = match input.byte()? {
+        FAILED => ReceiptOutcome::Status(false),
+        SUCCEEDED => ReceiptOutcome::Status(true),
+        POST_STATE => ReceiptOutcome::PostState(input.b256()?),
+        _ => return Err(input.error("unknown receipt outcome")),
+    };
+    let cumulative_gas_used = input.varint()?;
+    let count = input.count(LOG_BYTES_MIN)?;
+    let mut logs = Vec::with_capacity(count);
+    for _ in 0..count {
+        logs.push(take_log(input)?);
+    }
+    Ok(StoredReceipt { tx_type, outcome, cumulative_gas_used, logs })
+}
+
+pub(crate) fn decode_receipts(bytes: Bytes) -> Result<Vec<StoredReceipt>, DecodeError> {
+    let mut input = Input::shared(&bytes);
+    let count = input.count(RECEIPT_BYTES_MIN)?;
+    let mut receipts = Vec::with_capacity(count);
+    for _ in 0..count {
+        receipts.push(take_receipt(&mut input)?);
+    }
+    input.finish()?;
+    Ok(receipts)
+}

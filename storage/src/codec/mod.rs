@@ -1,0 +1,23 @@
+//! Byte layouts of every value kept in the environments.
+//!
+//! Compact, explicit and canonical: each value has exactly one encoding, and any other byte string
+//! is an error. Decoding never panics and never allocates more than the bytes at hand can fill.
+//! Versioned as a whole by the format number of the environment, never by a tag of its own. The
+//! layouts are written down in `docs/storage-format.md`; change both together.
+
+mod block;
+mod node;
+mod primitive;
+mod state;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use block::{
+    decode_header, decode_receipts, decode_senders, encode_header, encode_receipts, encode_senders,
+};
+pub(crate) use node::{decode_node, encode_node, encode_path_key};
+pub use primitive::DecodeError;
+pub(crate) use state::{
+    decode_account, decode_account_entry, decode_changes, decode_word, encode_account,
+    encode_account_entry, encode_changes, encode_word,
+};

@@ -1,0 +1,179 @@
+//! Records of the state trie and their keys.
+
+use alloy_primitives::{Bytes, hex};
+use alloy_trie::Nibbles;
+use alloy_trie::nodes::RlpNode;
+
+use super::primitive::{DecodeError, Input, put_counted_bytes};
+use crate::trie::{Branch, Child, Leaf, Node};
+
+/// First byte of a record: the root leaf of a trie with one entry.
+const LEAF: u8 = 0;
+/// First byte of a record: a branch.
+const BRANCH: u8 = 1;
+
+/// Child tag: another record, by its hash.
+const CHILD_HASH: u8 = 0;
+/// Child tag: another record, shorter than 32 bytes, by its RLP.
+const CHILD_EMBEDDED: u8 = 1;
+/// Child tag: a leaf, kept here.
+const CHILD_LEAF: u8 = 2;
+/// Child tag: a leaf, kept here, whose value ends in [`PLAIN_ACCOUNT_END`], left out.
+const CHILD_PLAIN_LEAF: u8 = 3;
+
+/// How the value of an account without storage and code ends: RLP of the empty root and of the
+/// hash of empty code.
+const PLAIN_ACCOUNT_END: [u8; 66] = hex!(
+    "a056e81f171bcc55a6ff8345e692c0f86e5b48e01b996cadc001622fb5e363b421"
+    "a0c5d2460186f7233c927e7db2dcc703c0e500b653ca82273b7bfad8045d85a470"
+);
+
+/// After a leaf: it is shorter than 32 bytes and so its own reference.
+const NO_REFERENCE: u8 = 0;
+/// After a leaf: its hash follows.
+const HASH_REFERENCE: u8 = 1;
+/// Nibbles of a whole path.
+const PATH_NIBBLES_MAX: u8 = 64;
+
+/// Key of the node at `path`: the nibbles packed two a byte, the last half zero when odd, then
+/// their number. Sorts a node before those below it.
+pub(crate) fn encode_path_key(out: &mut Vec<u8>, path: &Nibbles) {
+    out.extend_from_slice(&path.pack());
+    out.push(path.len() as u8);
+}
+
+fn put_path(out: &mut Vec<u8>, path: &Nibbles) {
+    out.push(path.len() as u8);
+    out.extend_from_slice(&path.pack());
+}
+
+fn take_path(input: &mut Input<'_>) -> Result<Nibbles, DecodeError> {
+    let nibbles = input.byte()?;
+    if nibbles > PATH_NIBBLES_MAX {
+        return Err(input.error("path above 64 nibbles"));
+    }
+    let nibbles = usize::from(nibbles);
+    let packed = input.take(nibbles.div_ceil(2))?;
+    if nibbles % 2 == 1 && packed.last().is_some_and(|last| last & 0x0f != 0) {
+        return Err(input.error("path with a nibble too many"));
+    }
+    let mut path = Nibbles::unpack(packed);
+    path.truncate(nibbles);
+    Ok(path)
+}
+
+pub(crate) fn encode_node(out: &mut Vec<u8>, node: &Node) {
+    match node {
+        Node::Leaf(leaf) => {
+            out.push(LEAF);
+            put_leaf(out, leaf);
+        }
+        Node::Branch(branch) => {
+            out.push(BRANCH);
+            put_path(out, &branch.prefix);
+            out.extend_from_slice(&branch.mask.to_be_bytes());
+            for child in &branch.children {
+                put_child(out, child);
+            }
+        }
+    }
+}
+
+fn put_child(out: &mut Vec<u8>, child: &Child) {
+    match child {
+        Child::Leaf(leaf) => put_leaf(out, leaf),
+        Child::Node(reference) => match reference.as_hash() {
+            Some(hash) => {
+                out.push(CHILD_HASH);
+                out.extend_from_slice(hash.as_slice());
+            }
+            None => {
+                out.push(CHILD_EMBEDDED);
+                put_counted_bytes(out, reference);
+            }
+        },
+    }
+}
+
+fn put_leaf(out: &mut Vec<u8>, leaf: &Leaf) {
+    let (tag, value) = match leaf.value.strip_suffix(&PLAIN_ACCOUNT_END) {
+        Some(start) => (CHILD_PLAIN_LEAF, start),
+        None => (CHILD_LEAF, leaf.value.as_ref()),
+    };
+    out.push(tag);
+    put_path(out, &leaf.suffix);
+    put_counted_bytes(out, value);
+    // A leaf short enough to be embedded is its own reference: it is made again when read.
+    match leaf.reference.as_hash() {
+        Some(hash) => {
+            out.push(HASH_REFERENCE);
+            out.extend_from_slice(hash.as_slice());
+        }
+        None => out.push(NO_REFERENCE),
+    }
+}
+
+fn take_leaf(input: &mut Input<'_>, tag: u8) -> Result<Leaf, DecodeError> {
+    let suffix = take_path(input)?;
+    let mut value = input.counted_bytes()?;
+    if tag == CHILD_PLAIN_LEAF {
+        value = Bytes::from([value.as_ref(), &PLAIN_ACCOUNT_END].concat());
+    } else if value.ends_with(&PLAIN_ACCOUNT_END) {
+        return Err(input.error("plain account written out"));
+    }
+    match input.byte()? {
+        NO_REFERENCE => {
+            let leaf = Leaf::embedded(suffix, value);
+            leaf.ok_or_else(|| input.error("leaf without a hash is not short"))
+        }
+        HASH_REFERENCE => {
+            let reference = RlpNode::word_rlp(&input.b256()?);
+            Ok(Leaf { suffix, value, reference })
+        }
+        _ => Err(input.error("unknown leaf reference")),
+    }
+}
+
+fn take_child(input: &mut Input<'_>) -> Result<Child, DecodeError> {
+    match input.byte()? {
+        CHILD_HASH => Ok(Child::Node(RlpNode::word_rlp(&input.b256()?))),
+        CHILD_EMBEDDED => {
+            let rlp = input.counted_bytes()?;
+            if rlp.len() >= 32 {
+                return Err(input.error("embedded node above 31 bytes"));
+            }
+            let node = RlpNode::from_raw_rlp(&rlp);
+            Ok(Child::Node(node.map_err(|_| input.error("embedded node too long"))?))
+        }
+        tag @ (CHILD_LEAF | CHILD_PLAIN_LEAF) => Ok(Child::Leaf(take_leaf(input, tag)?)),
+        _ => Err(input.error("unknown child tag")),
+    }
+}
+
+pub(crate) fn decode_node(bytes: &Bytes) -> Result<Node, DecodeError> {
+    let mut input = Input::shared(bytes);
+    let node = match input.byte()? {
+        LEAF => {
+            let tag = input.byte()?;
+            if !matches!(tag, CHILD_LEAF | CHILD_PLAIN_LEAF) {
+                return Err(input.error("root leaf expected"));
+            }
+            Node::Leaf(take_leaf(&mut input, tag)?)
+        }
+        BRANCH => {
+            let prefix = take_path(&mut input)?;
+            let mask = u16::from_be_bytes(input.array()?);
+            if mask.count_ones() < 2 {
+                return Err(input.error("branch with fewer than two children"));
+            }
+            let mut children = Vec::with_capacity(mask.count_ones() as usize);
+            for _ in 0..mask.count_ones() {
+                children.push(take_child(&mut input)?);
+            }
+            Node::Branch(Branch { prefix, mask, children })
+        }
+        _ => return Err(input.error("unknown node kind")),
+    };
+    input.finish()?;
+    Ok(node)
+}

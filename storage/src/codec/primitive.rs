@@ -1,0 +1,166 @@
+//! Integers, fixed and counted byte strings: what every layout is made of.
+
+use alloy_primitives::{Address, B256, Bytes, U256};
+
+/// Bytes of the longest LEB128 `u64`.
+const VARINT_BYTES_MAX: usize = 10;
+
+/// Why stored bytes could not be understood.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what} at byte {at}")]
+pub struct DecodeError {
+    /// What was wrong.
+    pub what: &'static str,
+    /// Where, counted from the start of the value.
+    pub at: usize,
+}
+
+/// What is left to decode of one value.
+#[derive(Debug)]
+pub(crate) struct Input<'a> {
+    whole: &'a [u8],
+    /// The buffer behind `whole`, when parts of it may be shared instead of copied.
+    owner: Option<&'a Bytes>,
+    at: usize,
+}
+
+impl<'a> Input<'a> {
+    /// A value whose byte strings will share its buffer.
+    pub(crate) fn shared(owner: &'a Bytes) -> Self {
+        Self { whole: owner, owner: Some(owner), at: 0 }
+    }
+
+    /// A value whose byte strings will be copied.
+    pub(crate) fn borrowed(whole: &'a [u8]) -> Self {
+        Self { whole, owner: None, at: 0 }
+    }
+
+    pub(crate) fn error(&self, what: &'static str) -> DecodeError {
+        DecodeError { what, at: self.at }
+    }
+
+    pub(crate) fn remaining(&self) -> usize {
+        self.whole.len() - self.at
+    }
+
+    pub(crate) fn take(&mut self, count: usize) -> Result<&'a [u8], DecodeError> {
+        if count > self.remaining() {
+            return Err(self.error("value ends early"));
+        }
+        let start = self.at;
+        self.at += count;
+        Ok(&self.whole[start..self.at])
+    }
+
+    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
+        let mut array = [0; N];
+        array.copy_from_slice(self.take(N)?);
+        Ok(array)
+    }
+
+    pub(crate) fn byte(&mut self) -> Result<u8, DecodeError> {
+        Ok(self.array::<1>()?[0])
+    }
+
+    pub(crate) fn b256(&mut self) -> Result<B256, DecodeError> {
+        Ok(B256::new(self.array()?))
+    }
+
+    pub(crate) fn address(&mut self) -> Result<Address, DecodeError> {
+        Ok(Address::new(self.array()?))
+    }
+
+    pub(crate) fn varint(&mut self) -> Result<u64, DecodeError> {
+        let mut value = 0u64;
+        for index in 0..VARINT_BYTES_MAX {
+            let byte = self.byte()?;
+            let bits = u64::from(byte & 0x7f);
+            if index == VARINT_BYTES_MAX - 1 && bits > 1 {
+                return Err(self.error("integer above 64 bits"));
+            }
+            value |= bits << (7 * index);
+            if byte & 0x80 == 0 {
+                if byte == 0 && index > 0 {
+                    return Err(self.error("integer with a needless byte"));
+                }
+                return Ok(value);
+            }
+        }
+        Err(self.error("integer without an end"))
+    }
+
+    /// A count of items that take at least `item_bytes_min` bytes each.
+    pub(crate) fn count(&mut self, item_bytes_min: usize) -> Result<usize, DecodeError> {
+        let count = self.varint()?;
+        let room = self.remaining() / item_bytes_min.max(1);
+        usize::try_from(count)
+            .ok()
+            .filter(|&count| count <= room)
+            .ok_or_else(|| self.error("count above what the value can hold"))
+    }
+
+    /// Bytes counted by a varint.
+    pub(crate) fn counted_bytes(&mut self) -> Result<Bytes, DecodeError> {
+        let count = self.count(1)?;
+        self.bytes(count)
+    }
+
+    /// The next `count` bytes, to keep.
+    pub(crate) fn bytes(&mut self, count: usize) -> Result<Bytes, DecodeError> {
+        let taken = self.take(count)?;
+        Ok(self.owner.map_or_else(
+            || Bytes::copy_from_slice(taken),
+            |owner| owner.slice(self.at - count..self.at),
+        ))
+    }
+
+    /// A word of `count` big-endian bytes without leading zeros.
+    pub(crate) fn word_of(&mut self, count: usize) -> Result<U256, DecodeError> {
+        if count > 32 {
+            return Err(self.error("word above 32 bytes"));
+        }
+        let bytes = self.take(count)?;
+        if bytes.first() == Some(&0) {
+            return Err(self.error("word with a leading zero"));
+        }
+        Ok(U256::from_be_slice(bytes))
+    }
+
+    /// A length byte, then that many bytes of a word.
+    pub(crate) fn counted_word(&mut self) -> Result<U256, DecodeError> {
+        let count = usize::from(self.byte()?);
+        self.word_of(count)
+    }
+
+    /// Nothing may be left.
+    pub(crate) fn finish(self) -> Result<(), DecodeError> {
+        if self.remaining() == 0 { Ok(()) } else { Err(self.error("bytes after the value")) }
+    }
+}
+
+pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push((value as u8 & 0x7f) | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+pub(crate) fn put_count(out: &mut Vec<u8>, count: usize) {
+    put_varint(out, count as u64);
+}
+
+pub(crate) fn put_counted_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    put_count(out, bytes.len());
+    out.extend_from_slice(bytes);
+}
+
+/// Big-endian bytes without leading zeros: nothing for zero.
+pub(crate) fn put_word(out: &mut Vec<u8>, word: U256) {
+    out.extend_from_slice(&word.to_be_bytes::<32>()[32 - word.byte_len()..]);
+}
+
+pub(crate) fn put_counted_word(out: &mut Vec<u8>, word: U256) {
+    out.push(word.byte_len() as u8);
+    put_word(out, word);
+}

@@ -1,0 +1,330 @@
+//! Opening an LMDB environment, its tables, its transactions and its figures.
+//!
+//! The only file with `unsafe`: LMDB maps a file into memory, and Rust cannot check that nobody
+//! else changes that file. What makes it sound here:
+//! - a folder is opened by one process at a time (the home lock), and LMDB's own lock file keeps
+//!   any other LMDB program in step;
+//! - within the process `heed` refuses to open a folder twice;
+//! - the map is read-only (never `WRITEMAP`), so no stray store can reach the file;
+//! - transactions are not bound to threads (`MDB_NOTLS`), so a reader may be sent to another.
+//!
+//! Must never: use `NOSYNC` or `NOMETASYNC` (a commit that returned is on disk), or let a read
+//! transaction out uncounted.
+
+#![allow(unsafe_code)]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::ops::Bound;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use heed::types::Bytes as RawBytes;
+use heed::{CommitOrAbort, Database, Env, EnvOpenOptions, RoTxn, RwTxn, WithoutTls};
+
+use crate::error::{DecodeError, OpenError, ReadError, WriteError};
+
+/// Read transactions open at once, each an RPC request or batch; LMDB's own default of 126 is too
+/// few for a busy server, and a slot costs 64 bytes.
+pub const READERS_MAX: u32 = 1024;
+/// Tables an environment may hold: the most used is 11, the rest is room for a later format.
+const TABLES_MAX: u32 = 32;
+/// Map sizes are rounded up to this: the largest page any supported system uses.
+const MAP_ROUNDING_BYTES: u64 = 64 * 1024;
+/// Table every environment has, for its own description.
+const META: &str = "meta";
+/// Key in [`META`]: kind of environment, as text.
+const KIND_KEY: &[u8] = b"env.kind";
+/// Key in [`META`]: format number, u32 big-endian.
+const FORMAT_KEY: &[u8] = b"env.format";
+
+/// A table of byte strings in lexicographic order.
+pub(crate) type Table = Database<'static, RawBytes, RawBytes>;
+
+/// A range of keys.
+pub(crate) type KeyRange<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
+
+/// What distinguishes one environment from the other.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kind {
+    /// Name in messages and in the file.
+    pub(crate) name: &'static str,
+    /// Setting that raises the map size.
+    pub(crate) map_setting: &'static str,
+    /// Format number written and read.
+    pub(crate) format: u32,
+    /// What to do when the format number is another.
+    pub(crate) remedy: &'static str,
+}
+
+/// Figures of one environment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EnvStats {
+    /// Size of the map, bytes; the file cannot grow beyond.
+    pub map_bytes: u64,
+    /// Bytes up to the last page in use (free pages below it are counted too).
+    pub used_bytes: u64,
+    /// Number of the last committed transaction.
+    pub last_txn_id: u64,
+    /// Read transactions open now.
+    pub readers: u32,
+    /// Read transactions that may be open at once.
+    pub readers_max: u32,
+    /// How long the oldest open read transaction has been open.
+    pub oldest_reader_age: Option<Duration>,
+}
+
+/// An open LMDB environment. Clones share it.
+#[derive(Clone)]
+pub(crate) struct Environment {
+    env: Env<WithoutTls>,
+    path: Arc<Path>,
+    kind: Kind,
+    map_bytes: u64,
+    readers: Arc<Readers>,
+}
+
+impl std::fmt::Debug for Environment {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Environment").field("path", &self.path).field("kind", &self.kind).finish()
+    }
+}
+
+/// Why the tables could not be opened: LMDB said so, or we do.
+enum Refusal {
+    Lmdb(heed::Error),
+    Open(OpenError),
+}
+
+impl From<heed::Error> for Refusal {
+    fn from(error: heed::Error) -> Self {
+        Self::Lmdb(error)
+    }
+}
+
+impl Environment {
+    /// Opens or makes the environment in the folder `path`, with its `meta` table first and then
+    /// one table for each name, and checks its kind and format.
+    pub(crate) fn open<const N: usize>(
+        path: &Path,
+        kind: Kind,
+        map_bytes: u64,
+        names: [&'static str; N],
+    ) -> Result<(Self, Table, [Table; N]), OpenError> {
+        let io = |source| OpenError::Io { path: path.to_owned(), source };
+        fs::create_dir_all(path).map_err(io)?;
+        let map_bytes = map_bytes.next_multiple_of(MAP_ROUNDING_BYTES);
+        let map_size = usize::try_from(map_bytes)
+            .map_err(|_| io(std::io::Error::other("map size above the address space")))?;
+        let mut options = EnvOpenOptions::new().read_txn_without_tls();
+        options.map_size(map_size).max_readers(READERS_MAX).max_dbs(TABLES_MAX);
+        // SAFETY: the file is changed through LMDB only, as the top of this file lists; no flag is
+        // set that would give up syncing, locking or the read-only map.
+        let env =
+            unsafe { options.open(path) }.map_err(|error| OpenError::from_heed(path, error))?;
+        let (meta, tables) = open_tables(&env, path, kind, names).map_err(|why| match why {
+            Refusal::Lmdb(error) => OpenError::from_heed(path, error),
+            Refusal::Open(error) => error,
+        })?;
+        // LMDB maps at least what the file already uses.
+        let map_bytes = map_bytes.max(env.info().map_size as u64);
+        let readers = Arc::default();
+        Ok((Self { env, path: path.into(), kind, map_bytes, readers }, meta, tables))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A read transaction on what is committed now.
+    pub(crate) fn read(&self) -> Result<ReadTxn, ReadError> {
+        let lease = Lease::new(&self.readers);
+        let txn = self.env.clone().static_read_txn().map_err(|error| self.read_error(error))?;
+        Ok(ReadTxn { txn, path: Arc::clone(&self.path), _lease: lease })
+    }
+
+    /// The write transaction; waits for the one there may be.
+    pub(crate) fn write(&self) -> Result<RwTxn<'_>, WriteError> {
+        self.env.write_txn().map_err(|error| self.write_error(error))
+    }
+
+    /// Commits and returns when everything is on disk.
+    pub(crate) fn commit(&self, txn: RwTxn<'_>) -> Result<(), WriteError> {
+        txn.commit().map_err(|error| self.write_error(error))
+    }
+
+    pub(crate) fn stats(&self) -> EnvStats {
+        let info = self.env.info();
+        let page_bytes = u64::from(self.env.unnamed_database_stat().page_size);
+        let readers = self.readers.lock();
+        EnvStats {
+            map_bytes: self.map_bytes,
+            used_bytes: (info.last_page_number as u64 + 1) * page_bytes,
+            last_txn_id: info.last_txn_id as u64,
+            readers: readers.open.len() as u32,
+            readers_max: READERS_MAX,
+            oldest_reader_age: readers.open.first_key_value().map(|(_, since)| since.elapsed()),
+        }
+    }
+
+    pub(crate) fn read_error(&self, error: heed::Error) -> ReadError {
+        ReadError::from_heed(&self.path, READERS_MAX, error)
+    }
+
+    pub(crate) fn write_error(&self, error: heed::Error) -> WriteError {
+        WriteError::from_heed(&self.path, self.map_bytes, self.kind.map_setting, error)
+    }
+
+    pub(crate) fn not_next(&self, expected: u64, found: u64) -> WriteError {
+        WriteError::NotNext { path: self.path.to_path_buf(), expected, found }
+    }
+}
+
+/// Opens the tables in one transaction: an environment is made whole or not at all.
+fn open_tables<const N: usize>(
+    env: &Env<WithoutTls>,
+    path: &Path,
+    kind: Kind,
+    names: [&'static str; N],
+) -> Result<(Table, [Table; N]), Refusal> {
+    let is_new = env.unnamed_database_stat().entries == 0;
+    let txn = env.write_txn()?;
+    let opened = env.create_databases_and_commit(txn, |opener, txn| {
+        let meta = opener.create_database::<RawBytes, RawBytes>(txn, Some(META))?;
+        if is_new {
+            meta.put(txn, KIND_KEY, kind.name.as_bytes())?;
+            meta.put(txn, FORMAT_KEY, &kind.format.to_be_bytes())?;
+        }
+        let found_kind = meta.get(txn, KIND_KEY)?;
+        let found_format = meta.get(txn, FORMAT_KEY)?;
+        check_format(path, kind, found_kind, found_format).map_err(Refusal::Open)?;
+        let mut tables = Vec::with_capacity(N);
+        for name in names {
+            tables.push(opener.create_database::<RawBytes, RawBytes>(txn, Some(name))?);
+        }
+        let tables: [Database<'_, RawBytes, RawBytes>; N] =
+            tables.try_into().expect("one table was opened a name");
+        Ok::<_, Refusal>(CommitOrAbort::<_, ()>::Commit((meta, tables)))
+    })?;
+    Ok(opened.commit().expect("the closure never aborts"))
+}
+
+fn check_format(
+    path: &Path,
+    kind: Kind,
+    found_kind: Option<&[u8]>,
+    found_format: Option<&[u8]>,
+) -> Result<(), OpenError> {
+    let foreign =
+        |found: String| OpenError::Foreign { path: path.to_owned(), expected: kind.name, found };
+    let found_kind = found_kind.ok_or_else(|| foreign("an LMDB file of another program".into()))?;
+    if found_kind != kind.name.as_bytes() {
+        return Err(foreign(format!("`{}`", String::from_utf8_lossy(found_kind))));
+    }
+    let found = found_format
+        .and_then(|bytes| bytes.try_into().ok())
+        .map(u32::from_be_bytes)
+        .ok_or_else(|| foreign("no format number".into()))?;
+    if found == kind.format {
+        return Ok(());
+    }
+    let (expected, remedy) = (kind.format, kind.remedy);
+    Err(OpenError::Format { path: path.to_owned(), found, expected, remedy })
+}
+
+/// Read transactions open now, oldest first.
+#[derive(Default)]
+struct Readers(Mutex<OpenReaders>);
+
+#[derive(Default)]
+struct OpenReaders {
+    next: u64,
+    open: BTreeMap<u64, Instant>,
+}
+
+impl Readers {
+    fn lock(&self) -> MutexGuard<'_, OpenReaders> {
+        // Each critical section is one map operation, so a panic elsewhere leaves no harm behind.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Counts one read transaction for as long as it lives.
+struct Lease {
+    readers: Arc<Readers>,
+    number: u64,
+}
+
+impl Lease {
+    fn new(readers: &Arc<Readers>) -> Self {
+        let mut open = readers.lock();
+        let number = open.next;
+        open.next += 1;
+        open.open.insert(number, Instant::now());
+        drop(open);
+        Self { readers: Arc::clone(readers), number }
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.readers.lock().open.remove(&self.number);
+    }
+}
+
+/// A snapshot of an environment. May be sent to another thread; not shared between threads.
+pub(crate) struct ReadTxn {
+    // Dropped before the lease, so that a slot is never in use uncounted.
+    txn: RoTxn<'static, WithoutTls>,
+    path: Arc<Path>,
+    _lease: Lease,
+}
+
+impl std::fmt::Debug for ReadTxn {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ReadTxn").field("path", &self.path).field("id", &self.txn.id()).finish()
+    }
+}
+
+impl ReadTxn {
+    pub(crate) fn txn(&self) -> &RoTxn<'static, WithoutTls> {
+        &self.txn
+    }
+
+    /// Number of the transaction whose result is read.
+    pub(crate) fn id(&self) -> u64 {
+        self.txn.id() as u64
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn error(&self, error: heed::Error) -> ReadError {
+        ReadError::from_heed(&self.path, READERS_MAX, error)
+    }
+
+    pub(crate) fn get(&self, table: Table, key: &[u8]) -> Result<Option<&[u8]>, ReadError> {
+        table.get(&self.txn, key).map_err(|error| self.error(error))
+    }
+
+    pub(crate) fn corrupt(
+        &self,
+        table: &'static str,
+        key: &[u8],
+        source: DecodeError,
+    ) -> ReadError {
+        corrupt(&self.path, table, key, source)
+    }
+}
+
+pub(crate) fn corrupt(
+    path: &Path,
+    table: &'static str,
+    key: &[u8],
+    source: DecodeError,
+) -> ReadError {
+    let key = alloy_primitives::hex::encode(key);
+    ReadError::Corrupt { path: PathBuf::from(path), table, key, source }
+}

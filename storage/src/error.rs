@@ -1,0 +1,216 @@
+//! What can go wrong with an environment, with what an operator needs to act on it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use heed::MdbError;
+
+pub use crate::codec::DecodeError;
+
+/// Why an environment or a home folder could not be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// A folder or file could not be made or read.
+    #[error("cannot open {}: {source}", path.display())]
+    Io {
+        /// Which.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Another process holds the home folder.
+    #[error(
+        "{} is in use by process {}; stop it, or choose another home folder",
+        path.display(),
+        pid.map_or_else(|| "of unknown pid".to_owned(), |pid| pid.to_string())
+    )]
+    HomeLocked {
+        /// The lock file.
+        path: PathBuf,
+        /// Process id written there, when it could be read.
+        pid: Option<u32>,
+    },
+    /// This process has the environment open already.
+    #[error("{} is already open in this process", path.display())]
+    AlreadyOpen {
+        /// Folder of the environment.
+        path: PathBuf,
+    },
+    /// Written by a program with another storage format.
+    #[error(
+        "{} has storage format {found}, this program reads and writes format {expected}; {remedy}",
+        path.display()
+    )]
+    Format {
+        /// Folder of the environment.
+        path: PathBuf,
+        /// Format number in the file.
+        found: u32,
+        /// Format number of this program.
+        expected: u32,
+        /// What to do about it.
+        remedy: &'static str,
+    },
+    /// An LMDB file, but not this environment's.
+    #[error("{} does not hold a `{expected}` environment: {found}", path.display())]
+    Foreign {
+        /// Folder of the environment.
+        path: PathBuf,
+        /// Kind of environment looked for.
+        expected: &'static str,
+        /// What is there instead.
+        found: String,
+    },
+    /// No space left for the first pages.
+    #[error("no disk space left for {}", path.display())]
+    DiskFull {
+        /// Folder of the environment.
+        path: PathBuf,
+    },
+    /// Anything else LMDB reports.
+    #[error("cannot open {}: {source}", path.display())]
+    Lmdb {
+        /// Folder of the environment.
+        path: PathBuf,
+        /// What LMDB said.
+        source: heed::Error,
+    },
+}
+
+/// Why a read failed. A missing entry is no error.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// Every reader slot is taken.
+    #[error("all {limit} readers of {} are in use", path.display())]
+    ReadersFull {
+        /// Folder of the environment.
+        path: PathBuf,
+        /// Reader slots there are.
+        limit: u32,
+    },
+    /// A stored value does not decode: the file is damaged.
+    #[error("{}: table `{table}`, key {key}: {source}", path.display())]
+    Corrupt {
+        /// Folder of the environment.
+        path: PathBuf,
+        /// Table name.
+        table: &'static str,
+        /// Key in hexadecimal.
+        key: String,
+        /// What is wrong with the value.
+        source: DecodeError,
+    },
+    /// Code an account refers to is not there.
+    #[error("{}: no code with hash {code_hash}", path.display())]
+    MissingCode {
+        /// Folder of the environment.
+        path: PathBuf,
+        /// Keccak-256 of the code.
+        code_hash: alloy_primitives::B256,
+    },
+    /// Anything else LMDB reports.
+    #[error("cannot read {}: {source}", path.display())]
+    Lmdb {
+        /// Folder of the environment.
+        path: PathBuf,
+        /// What LMDB said.
+        source: heed::Error,
+    },
+}
+
+/// Why a write failed. Nothing of it was kept.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WriteError {
+    /// Blocks must follow each other without gap or repetition.
+    #[error("block {found} cannot be written to {}: block {expected} is next", path.display())]
+    NotNext {
+        /// Folder of the environment.
+        path: PathBuf,
+        /// Number of the block that may come.
+        expected: u64,
+        /// Number of the block that came.
+        found: u64,
+    },
+    /// The memory map is full.
+    #[error(
+        "{} has reached its map size of {map_bytes} bytes; raise `{setting}` and start again",
+        path.display()
+    )]
+    MapFull {
+        /// Folder of the environment.
+        path: PathBuf,
+        /// Present map size.
+        map_bytes: u64,
+        /// Setting that raises it.
+        setting: &'static str,
+    },
+    /// The disk, the quota or the file size limit of the process is full.
+    #[error("no disk space left for {}: free some and start again", path.display())]
+    DiskFull {
+        /// Folder of the environment.
+        path: PathBuf,
+    },
+    /// What had to be read first could not be.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// Anything else LMDB reports.
+    #[error("cannot write {}: {source}", path.display())]
+    Lmdb {
+        /// Folder of the environment.
+        path: PathBuf,
+        /// What LMDB said.
+        source: heed::Error,
+    },
+}
+
+/// Whether the system refused to let a file grow.
+fn is_disk_full(error: &heed::Error) -> bool {
+    let heed::Error::Io(error) = error else { return false };
+    matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
+    )
+}
+
+impl OpenError {
+    pub(crate) fn from_heed(path: &Path, source: heed::Error) -> Self {
+        let path = path.to_owned();
+        match source {
+            source if is_disk_full(&source) => Self::DiskFull { path },
+            heed::Error::EnvAlreadyOpened => Self::AlreadyOpen { path },
+            heed::Error::Io(source) => Self::Io { path, source },
+            source => Self::Lmdb { path, source },
+        }
+    }
+}
+
+impl ReadError {
+    pub(crate) fn from_heed(path: &Path, readers_max: u32, source: heed::Error) -> Self {
+        let path = path.to_owned();
+        match source {
+            heed::Error::Mdb(MdbError::ReadersFull) => {
+                Self::ReadersFull { path, limit: readers_max }
+            }
+            source => Self::Lmdb { path, source },
+        }
+    }
+}
+
+impl WriteError {
+    pub(crate) fn from_heed(
+        path: &Path,
+        map_bytes: u64,
+        setting: &'static str,
+        source: heed::Error,
+    ) -> Self {
+        let path = path.to_owned();
+        match source {
+            source if is_disk_full(&source) => Self::DiskFull { path },
+            heed::Error::Mdb(MdbError::MapFull) => Self::MapFull { path, map_bytes, setting },
+            source => Self::Lmdb { path, source },
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! The `index` environment: everything that can be computed from the `chain` environment and is
+//! kept because computing it again for each question would take too long.
+//!
+//! Written by the flush stage only, many blocks in one transaction, sorted; the number of the last
+//! block flushed is part of that transaction, so after a crash the rest is replayed from the chain.
+//! Losing this environment loses nothing. How the tables are laid out inside is nobody's business
+//! but this module's: callers see functions.
+
+mod batch;
+mod flush;
+mod keys;
+mod reader;
+
+use std::path::Path;
+
+use alloy_primitives::B256;
+
+use crate::env::{EnvStats, Environment, Kind, Table};
+use crate::error::{OpenError, ReadError, WriteError};
+use crate::state::StateChanges;
+use crate::trie::TrieUpdates;
+
+pub use reader::IndexReader;
+
+/// Format number of the `index` environment.
+pub const INDEX_FORMAT: u32 = 1;
+/// Default map size, bytes: address space only, far beyond any disk meant for this.
+pub const INDEX_MAP_BYTES_DEFAULT: u64 = 1 << 40;
+/// Key in `meta`: number of the last block flushed (u64 big-endian), then its hash.
+const FLUSHED_KEY: &[u8] = b"flushed";
+
+const KIND: Kind = Kind {
+    name: "index",
+    map_setting: "storage.index_map_bytes",
+    format: INDEX_FORMAT,
+    remedy: "`evmd reindex` builds it again from the chain",
+};
+
+/// How to open the `index` environment.
+#[derive(Clone, Copy, Debug)]
+pub struct IndexOptions {
+    /// Most bytes the file may grow to. Costs address space only.
+    pub map_bytes: u64,
+}
+
+impl Default for IndexOptions {
+    fn default() -> Self {
+        Self { map_bytes: INDEX_MAP_BYTES_DEFAULT }
+    }
+}
+
+/// One block to be flushed.
+#[derive(Clone, Copy, Debug)]
+pub struct FlushBlock<'a> {
+    /// Block number.
+    pub number: u64,
+    /// Block hash.
+    pub hash: B256,
+    /// Hashes of its transactions, in order.
+    pub tx_hashes: &'a [B256],
+    /// What it changed in the state.
+    pub changes: &'a StateChanges,
+    /// What it changed in the trie.
+    pub trie: &'a TrieUpdates,
+}
+
+/// Tables of the `index` environment.
+#[derive(Clone, Copy, Debug)]
+struct Tables {
+    meta: Table,
+    accounts: Table,
+    storage: Table,
+    code: Table,
+    account_history: Table,
+    storage_history: Table,
+    account_trie: Table,
+    storage_trie: Table,
+    block_numbers: Table,
+    transactions: Table,
+}
+
+const NAMES: [&str; 9] = [
+    "accounts",
+    "storage",
+    "code",
+    "account_history",
+    "storage_history",
+    "account_trie",
+    "storage_trie",
+    "block_numbers",
+    "transactions",
+];
+
+/// The `index` environment. Clones share it.
+#[derive(Clone, Debug)]
+pub struct IndexDb {
+    env: Environment,
+    tables: Tables,
+}
+
+impl IndexDb {
+    /// Opens or makes the environment in the folder `path`.
+    ///
+    /// # Errors
+    /// When the folder cannot be used, holds something else, or has another format.
+    pub fn open(path: impl AsRef<Path>, options: IndexOptions) -> Result<Self, OpenError> {
+        let (env, meta, tables) = Environment::open(path.as_ref(), KIND, options.map_bytes, NAMES)?;
+        let [
+            accounts,
+            storage,
+            code,
+            account_history,
+            storage_history,
+            account_trie,
+            storage_trie,
+            block_numbers,
+            transactions,
+        ] = tables;
+        let tables = Tables {
+            meta,
+            accounts,
+            storage,
+            code,
+            account_history,
+            storage_history,
+            account_trie,
+            storage_trie,
+            block_numbers,
+            transactions,
+        };
+        Ok(Self { env, tables })
+    }
+
+    /// Writes blocks in one transaction; when this returns they are on disk. The first block ever
+    /// flushed may have any number, each later one must follow its predecessor.
+    ///
+    /// # Errors
+    /// A gap or repetition, a full map or disk. Nothing of the slice is then kept.
+    pub fn flush(&self, blocks: &[FlushBlock<'_>]) -> Result<(), WriteError> {
+        flush::flush(&self.env, &self.tables, blocks)
+    }
+
+    /// Empties every table, durably, for a rebuild.
+    ///
+    /// # Errors
+    /// A full map or disk; nothing is then removed.
+    pub fn wipe(&self) -> Result<(), WriteError> {
+        let mut txn = self.env.write()?;
+        let tables = &self.tables;
+        let cleared = [
+            tables.accounts,
+            tables.storage,
+            tables.code,
+            tables.account_history,
+            tables.storage_history,
+            tables.account_trie,
+            tables.storage_trie,
+            tables.block_numbers,
+            tables.transactions,
+        ];
+        for table in cleared {
+            table.clear(&mut txn).map_err(|error| self.env.write_error(error))?;
+        }
+        tables.meta.delete(&mut txn, FLUSHED_KEY).map_err(|error| self.env.write_error(error))?;
+        self.env.commit(txn)
+    }
+
+    /// A snapshot of what is committed now.
+    ///
+    /// # Errors
+    /// When all reader slots are in use.
+    pub fn reader(&self) -> Result<IndexReader, ReadError> {
+        Ok(IndexReader::new(self.env.read()?, self.tables))
+    }
+
+    /// Map, transaction and reader figures.
+    pub fn stats(&self) -> EnvStats {
+        self.env.stats()
+    }
+
+    /// Folder of the environment.
+    pub fn path(&self) -> &Path {
+        self.env.path()
+    }
+}

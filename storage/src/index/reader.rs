@@ -1,0 +1,167 @@
+//! A snapshot of the `index` environment.
+
+use std::sync::Arc;
+
+use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U256};
+
+use super::keys::{
+    account_at_key, decode_flushed, decode_location, decode_number, slot_at_key, slot_key, trie_key,
+};
+use super::{FLUSHED_KEY, Tables};
+use crate::codec;
+use crate::env::{ReadTxn, Table};
+use crate::error::{DecodeError, ReadError};
+use crate::state::{Account, StateRead};
+use crate::trie::{Nibbles, Node, NodeRead};
+
+/// Key and value in the map.
+type Entry<'a> = (&'a [u8], &'a [u8]);
+
+/// A snapshot of the `index` environment. May be sent to another thread. Pins the pages it can
+/// see, so hold it for a request, not for ever.
+#[derive(Debug)]
+pub struct IndexReader {
+    txn: ReadTxn,
+    tables: Tables,
+}
+
+/// All methods fail only when the file cannot be read or a value does not decode.
+impl IndexReader {
+    pub(super) fn new(txn: ReadTxn, tables: Tables) -> Self {
+        Self { txn, tables }
+    }
+
+    /// Number of the transaction this snapshot shows; equal numbers show equal contents.
+    pub fn txn_id(&self) -> u64 {
+        self.txn.id()
+    }
+
+    /// Number of the last block flushed: the block all tables without history stand at.
+    pub fn flushed(&self) -> Result<Option<u64>, ReadError> {
+        Ok(self.flushed_block()?.map(|(number, _)| number))
+    }
+
+    /// Number and hash of the last block flushed.
+    pub fn flushed_block(&self) -> Result<Option<(u64, B256)>, ReadError> {
+        self.decoded(self.tables.meta, "meta", FLUSHED_KEY, decode_flushed)
+    }
+
+    /// An account as of the last block flushed.
+    pub fn account(&self, address: Address) -> Result<Option<Account>, ReadError> {
+        let key = address.as_slice();
+        self.decoded(self.tables.accounts, "accounts", key, codec::decode_account)
+    }
+
+    /// A storage slot as of the last block flushed; zero when unset.
+    pub fn storage(&self, address: Address, slot: U256) -> Result<U256, ReadError> {
+        let key = slot_key(address, slot);
+        let word = self.decoded(self.tables.storage, "storage", &key, codec::decode_word)?;
+        Ok(word.unwrap_or_default())
+    }
+
+    /// Code by its hash.
+    pub fn code(&self, code_hash: B256) -> Result<Option<Bytes>, ReadError> {
+        if code_hash == KECCAK256_EMPTY {
+            return Ok(Some(Bytes::new()));
+        }
+        let code = self.txn.get(self.tables.code, code_hash.as_slice())?;
+        Ok(code.map(Bytes::copy_from_slice))
+    }
+
+    /// An account as of the end of block `number`, which must not be above the last flushed.
+    pub fn account_at(&self, address: Address, number: u64) -> Result<Option<Account>, ReadError> {
+        let key = account_at_key(address, number);
+        let table = self.tables.account_history;
+        let Some((key, value)) = self.latest(table, &key, address.as_slice())? else {
+            return Ok(None);
+        };
+        codec::decode_account_entry(value)
+            .map_err(|why| self.txn.corrupt("account_history", key, why))
+    }
+
+    /// A storage slot as of the end of block `number`, which must not be above the last flushed.
+    pub fn storage_at(&self, address: Address, slot: U256, number: u64) -> Result<U256, ReadError> {
+        let slot_key = slot_key(address, slot);
+        let key = slot_at_key(&slot_key, number);
+        let table = self.tables.storage_history;
+        let Some((key, value)) = self.latest(table, &key, &slot_key)? else {
+            return Ok(U256::ZERO);
+        };
+        codec::decode_word(value).map_err(|why| self.txn.corrupt("storage_history", key, why))
+    }
+
+    /// Number of the block with this hash.
+    pub fn block_number(&self, hash: B256) -> Result<Option<u64>, ReadError> {
+        self.decoded(self.tables.block_numbers, "block_numbers", hash.as_slice(), decode_number)
+    }
+
+    /// Block number and index of the transaction with this hash.
+    pub fn tx_location(&self, hash: B256) -> Result<Option<(u64, u32)>, ReadError> {
+        self.decoded(self.tables.transactions, "transactions", hash.as_slice(), decode_location)
+    }
+
+    /// A record of the trie as of the last block flushed.
+    pub fn trie_node(
+        &self,
+        owner: Option<B256>,
+        path: &Nibbles,
+    ) -> Result<Option<Arc<Node>>, ReadError> {
+        let (table, name) = match owner {
+            None => (self.tables.account_trie, "account_trie"),
+            Some(_) => (self.tables.storage_trie, "storage_trie"),
+        };
+        let node = self.decoded(table, name, &trie_key(owner, path), |value| {
+            codec::decode_node(&Bytes::copy_from_slice(value))
+        })?;
+        Ok(node.map(Arc::new))
+    }
+
+    /// The last entry at or before `key` that starts with `prefix`.
+    fn latest(
+        &self,
+        table: Table,
+        key: &[u8],
+        prefix: &[u8],
+    ) -> Result<Option<Entry<'_>>, ReadError> {
+        let entry = table
+            .get_lower_than_or_equal_to(self.txn.txn(), key)
+            .map_err(|error| self.txn.error(error))?;
+        Ok(entry.filter(|(found, _)| found.starts_with(prefix)))
+    }
+
+    fn decoded<T>(
+        &self,
+        table: Table,
+        name: &'static str,
+        key: &[u8],
+        decode: impl FnOnce(&[u8]) -> Result<T, DecodeError>,
+    ) -> Result<Option<T>, ReadError> {
+        let Some(value) = self.txn.get(table, key)? else { return Ok(None) };
+        decode(value).map(Some).map_err(|why| self.txn.corrupt(name, key, why))
+    }
+}
+
+impl StateRead for IndexReader {
+    type Error = ReadError;
+
+    fn account(&self, address: Address) -> Result<Option<Account>, ReadError> {
+        self.account(address)
+    }
+
+    fn storage(&self, address: Address, slot: U256) -> Result<U256, ReadError> {
+        self.storage(address, slot)
+    }
+
+    fn code(&self, code_hash: B256) -> Result<Bytes, ReadError> {
+        let path = || self.txn.path().to_owned();
+        self.code(code_hash)?.ok_or_else(|| ReadError::MissingCode { path: path(), code_hash })
+    }
+}
+
+impl NodeRead for IndexReader {
+    type Error = ReadError;
+
+    fn node(&self, owner: Option<B256>, path: &Nibbles) -> Result<Option<Arc<Node>>, ReadError> {
+        self.trie_node(owner, path)
+    }
+}

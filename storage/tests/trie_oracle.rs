@@ -1,0 +1,89 @@
+//! The incremental trie against the one built from scratch, over random histories.
+//!
+//! Nodes go the way they go in the node: unflushed blocks answer from their updates, older ones
+//! from the `index` environment, so every record passes the codec.
+
+mod history;
+
+use std::sync::Arc;
+
+use alloy_primitives::{B256, keccak256};
+use history::{Model, apply, changes_of, step};
+use proptest::prelude::*;
+use storage::trie::{EMPTY_ROOT_HASH, Nibbles, Node, NodeRead, state_root_from_scratch};
+use storage::{
+    FlushBlock, IndexDb, IndexOptions, IndexReader, ReadError, StateChanges, TrieUpdates,
+    update_state_root,
+};
+
+/// Enough for any history here.
+const MAP_BYTES: u64 = 64 << 20;
+
+fn scratch_root(model: &Model) -> B256 {
+    state_root_from_scratch(model.iter().map(|(address, (account, slots))| {
+        (*address, *account, slots.iter().map(|(&slot, &value)| (slot, value)))
+    }))
+}
+
+/// Unflushed blocks over the index.
+struct Layers<'a> {
+    index: &'a IndexReader,
+    above: &'a [TrieUpdates],
+}
+
+impl NodeRead for Layers<'_> {
+    type Error = ReadError;
+
+    fn node(&self, owner: Option<B256>, path: &Nibbles) -> Result<Option<Arc<Node>>, ReadError> {
+        for updates in self.above.iter().rev() {
+            if let Some(answer) = updates.get(owner, path) {
+                return Ok(answer.cloned());
+            }
+        }
+        self.index.node(owner, path)
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn incremental_root_is_the_root_from_scratch(
+        blocks in prop::collection::vec(prop::collection::vec(step(), 0..12), 1..40),
+        flush_every in 1..6usize,
+    ) {
+        let folder = tempfile::tempdir().unwrap();
+        let index =
+            IndexDb::open(folder.path(), IndexOptions { map_bytes: MAP_BYTES }).unwrap();
+        let mut model = Model::new();
+        let mut root = EMPTY_ROOT_HASH;
+        let mut pending: Vec<StateChanges> = Vec::new();
+        let mut above: Vec<TrieUpdates> = Vec::new();
+        for (number, steps) in blocks.iter().enumerate() {
+            let changes = changes_of(steps);
+            apply(&mut model, &changes);
+            let reader = index.reader().unwrap();
+            let layers = Layers { index: &reader, above: &above };
+            let (next, updates) = update_state_root(&layers, &changes, root).unwrap();
+            prop_assert_eq!(next, scratch_root(&model));
+            root = next;
+            pending.push(changes);
+            above.push(updates);
+            if above.len() == flush_every {
+                let first = number + 1 - above.len();
+                let batch: Vec<FlushBlock<'_>> = pending.iter().zip(&above).enumerate()
+                    .map(|(at, (changes, trie))| FlushBlock {
+                        number: (first + at) as u64,
+                        hash: keccak256((first + at).to_string()),
+                        tx_hashes: &[],
+                        changes,
+                        trie,
+                    })
+                    .collect();
+                index.flush(&batch).unwrap();
+                pending.clear();
+                above.clear();
+            }
+        }
+    }
+}
