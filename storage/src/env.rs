@@ -204,7 +204,7 @@ fn open_tables<const N: usize>(
             tables.push(opener.create_database::<RawBytes, RawBytes>(txn, Some(name))?);
         }
         let tables: [Database<'_, RawBytes, RawBytes>; N] =
-            tables.try_into().unwrap_or_else(|_| unreachable!("one table was opened a name"));
+            tables.try_into().expect("one table was opened a name");
         Ok::<_, Refusal>(CommitOrAbort::<_, ()>::Commit((meta, tables)))
     })?;
     Ok(opened.commit().expect("the closure never aborts"))

@@ -52,4 +52,10 @@ pub trait StateRead {
     fn storage(&self, address: Address, slot: U256) -> Result<U256, Self::Error>;
     /// The code with this hash; empty for [`KECCAK256_EMPTY`].
     fn code(&self, code_hash: B256) -> Result<Bytes, Self::Error>;
+    /// Whether any storage slot of `address` is not zero. Asked only for accounts without code and
+    /// nonce that a contract is to be created at (EIP-7610), so it may be slow. Such accounts come
+    /// from a genesis or from before EIP-161; a chain with neither may keep the default.
+    fn has_storage(&self, _address: Address) -> Result<bool, Self::Error> {
+        Ok(false)
+    }
 }

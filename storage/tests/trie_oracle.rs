@@ -3,81 +3,21 @@
 //! Nodes go the way they go in the node: unflushed blocks answer from their updates, older ones
 //! from the `index` environment, so every record passes the codec.
 
-use std::collections::BTreeMap;
+mod history;
+
 use std::sync::Arc;
 
-use alloy_primitives::{Address, B256, U256, keccak256};
+use alloy_primitives::{B256, keccak256};
+use history::{Model, apply, changes_of, step};
 use proptest::prelude::*;
 use storage::trie::{EMPTY_ROOT_HASH, Nibbles, Node, NodeRead, state_root_from_scratch};
 use storage::{
-    Account, AccountChange, FlushBlock, IndexDb, IndexOptions, IndexReader, ReadError,
-    StateChanges, TrieUpdates, update_state_root,
+    FlushBlock, IndexDb, IndexOptions, IndexReader, ReadError, StateChanges, TrieUpdates,
+    update_state_root,
 };
 
 /// Enough for any history here.
 const MAP_BYTES: u64 = 64 << 20;
-
-/// The plain model: accounts and their slots.
-type Model = BTreeMap<Address, (Account, BTreeMap<U256, U256>)>;
-
-/// One step of a history.
-#[derive(Clone, Debug)]
-struct Step {
-    account: u8,
-    /// `None` removes the account.
-    balance: Option<u64>,
-    wiped: bool,
-    slots: BTreeMap<u8, u64>,
-}
-
-fn step() -> impl Strategy<Value = Step> {
-    let balance = prop_oneof![1 => Just(None), 4 => any::<u64>().prop_map(Some)];
-    let value = prop_oneof![2 => Just(0), 1 => 1..200u64, 1 => any::<u64>()];
-    let slots = prop::collection::btree_map(0..24u8, value, 0..6);
-    (0..40u8, balance, prop::bool::weighted(0.1), slots)
-        .prop_map(|(account, balance, wiped, slots)| Step { account, balance, wiped, slots })
-}
-
-fn address(index: u8) -> Address {
-    Address::from_word(keccak256([index]))
-}
-
-fn changes_of(steps: &[Step]) -> StateChanges {
-    let steps: BTreeMap<Address, &Step> =
-        steps.iter().map(|step| (address(step.account), step)).collect();
-    let accounts = steps.into_iter().map(|(address, step)| AccountChange {
-        address,
-        account: step.balance.map(|balance| Account {
-            nonce: balance % 7,
-            balance: U256::from(balance),
-            ..Account::default()
-        }),
-        wiped: step.wiped || step.balance.is_none(),
-        slots: step.slots.iter().map(|(&s, &v)| (U256::from(s), U256::from(v))).collect(),
-    });
-    StateChanges { accounts: accounts.collect(), codes: Vec::new() }
-}
-
-fn apply(model: &mut Model, changes: &StateChanges) {
-    for change in &changes.accounts {
-        let Some(account) = change.account else {
-            model.remove(&change.address);
-            continue;
-        };
-        let entry = model.entry(change.address).or_default();
-        entry.0 = account;
-        if change.wiped {
-            entry.1.clear();
-        }
-        for &(slot, value) in &change.slots {
-            if value.is_zero() {
-                entry.1.remove(&slot);
-            } else {
-                entry.1.insert(slot, value);
-            }
-        }
-    }
-}
 
 fn scratch_root(model: &Model) -> B256 {
     state_root_from_scratch(model.iter().map(|(address, (account, slots))| {

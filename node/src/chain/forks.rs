@@ -110,7 +110,10 @@ impl ForkSchedule {
             ("osakaTime", Fork::Osaka, config.osaka_time),
         ])?;
         if config.london_block.is_none() && !times.is_empty() {
-            return Err(GenesisError::field("config.londonBlock", "must be set before shanghaiTime"));
+            return Err(GenesisError::field(
+                "config.londonBlock",
+                "must be set before shanghaiTime",
+            ));
         }
         Ok(Self { heights, times, blobs: blob_schedule(config)? })
     }
@@ -154,7 +157,10 @@ fn ascending(forks: &[(&str, Fork, Option<u64>)]) -> Result<Vec<(Fork, u64)>, Ge
         if let Some((_, last)) = kept.last()
             && *last > at
         {
-            return Err(GenesisError::field(path, format!("{at} is before {last}, the fork before")));
+            return Err(GenesisError::field(
+                path,
+                format!("{at} is before {last}, the fork before"),
+            ));
         }
         kept.push((*fork, at));
     }
@@ -186,7 +192,10 @@ fn blob_schedule(config: &ChainConfig) -> Result<Vec<(u64, BlobParams)>, Genesis
             || params.target_blob_count > params.max_blob_count
             || params.update_fraction == 0
         {
-            return Err(GenesisError::field(&path, "needs 0 <= target <= max, max > 0, fraction > 0"));
+            return Err(GenesisError::field(
+                &path,
+                "needs 0 <= target <= max, max > 0, fraction > 0",
+            ));
         }
         if config.osaka_time.is_some_and(|osaka| osaka <= time) {
             // EIP-7594 and EIP-7918.

@@ -55,9 +55,9 @@ impl Genesis {
         let fork = self.spec.fork(number, file.timestamp, true);
         let london = fork >= Fork::London && self.spec.fork_by_height(number) >= Fork::London;
         let cancun = fork >= Fork::Cancun;
-        let base_fee = file.base_fee_per_gas.map_or(INITIAL_BASE_FEE, |fee| {
-            u64::try_from(fee).unwrap_or(u64::MAX)
-        });
+        let base_fee = file
+            .base_fee_per_gas
+            .map_or(INITIAL_BASE_FEE, |fee| u64::try_from(fee).unwrap_or(u64::MAX));
         Header {
             parent_hash: file.parent_hash.unwrap_or_default(),
             number,

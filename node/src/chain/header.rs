@@ -196,4 +196,3 @@ pub fn next_excess_blob_gas(params: &BlobParams, fork: Fork, parent: &Header) ->
     }
     sum - target
 }
-

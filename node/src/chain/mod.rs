@@ -16,9 +16,9 @@ mod spec;
 
 pub use body::{Body, MAX_BLOCK_BYTES, validate_body};
 pub use error::{GenesisError, HeaderError, Violation};
-pub use forks::{ForkSchedule, Fork};
+pub use forks::{Fork, ForkSchedule};
 pub use genesis::Genesis;
-pub use header::{next_base_fee, next_excess_blob_gas, validate_header, Parent};
+pub use header::{Parent, next_base_fee, next_excess_blob_gas, validate_header};
 pub use native::{DEV_ACCOUNTS, DEV_MNEMONIC, DevAccount, FEE_COLLECTOR};
 pub use ommers::{Ancestor, MAX_OMMER_DEPTH, validate_ommers};
 pub use spec::{ChainSpec, Rules};

@@ -1,9 +1,22 @@
 //! The executor: a block in, receipts and state changes out.
 //!
-//! Reads state through [`storage::StateRead`], writes nothing, keeps no time. One engine
-//! (`machine`) runs a given block ([`execute_block`]), a block being built ([`BlockBuilder`]) and a
-//! single call ([`call`]); fork rules come from [`crate::chain`].
+//! Reads state through [`storage::StateRead`], writes nothing, keeps no time. One engine runs a
+//! given block ([`execute_block`]), a block being built ([`BlockBuilder`]) and a single call; fork
+//! rules come from [`crate::chain`], instructions and precompiles from `revm`.
 
+mod block;
+mod environment;
+mod error;
+mod machine;
+mod overlay;
+mod receipt;
+mod requests;
 mod tx;
+mod validate;
 
+pub use block::{BlockBuilder, BlockInput, Executed, StateRoot, execute_block};
+pub use error::{ExecutionError, SystemFailure, TxError};
+pub use overlay::{BlockHashes, StateError};
+pub use receipt::{ReceiptOutcome, StoredReceipt, encode_receipt, logs_bloom, receipts_root};
 pub use tx::{DecodeError, DecodedTx, RecoverError, RecoveredTx, Transaction, recover_senders};
+pub use validate::validate_executed;

@@ -7,6 +7,7 @@
 
 mod reader;
 
+use std::borrow::Borrow;
 use std::ops::Bound;
 use std::path::Path;
 
@@ -147,7 +148,7 @@ impl ChainDb {
     ///
     /// # Errors
     /// A gap or repetition, a full map or disk. Nothing of the slice is then kept.
-    pub fn append(&self, blocks: &[BlockRecord]) -> Result<(), WriteError> {
+    pub fn append<R: Borrow<BlockRecord>>(&self, blocks: &[R]) -> Result<(), WriteError> {
         if blocks.is_empty() {
             return Ok(());
         }
@@ -155,6 +156,7 @@ impl ChainDb {
         let mut next = self.head_number(&txn)?.map(|head| head + 1);
         let mut scratch = Vec::new();
         for block in blocks {
+            let block = block.borrow();
             let expected = next.unwrap_or(block.number);
             if block.number != expected {
                 return Err(self.env.not_next(expected, block.number));

@@ -9,6 +9,8 @@ mod block;
 mod node;
 mod primitive;
 mod state;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use block::{
     decode_header, decode_receipts, decode_senders, encode_header, encode_receipts, encode_senders,

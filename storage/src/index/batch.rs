@@ -1,16 +1,13 @@
 //! Blocks to be flushed, merged in memory: the last value of each key, sorted as the tables are.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::collections::BTreeMap;
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 
 use super::FlushBlock;
-use super::keys::{
-    SLOT_KEY_BYTES, account_at_key, encode_location, slot_at_key, slot_key, trie_key,
-};
+use super::keys::{SLOT_KEY_BYTES, account_at_key, encode_location, slot_at_key, slot_key};
 use crate::state::{Account, AccountChange};
-use crate::trie::Node;
+use crate::trie::TrieUpdates;
 
 /// Storage of one account in the batch.
 #[derive(Debug, Default)]
@@ -29,10 +26,7 @@ pub(super) struct Batch {
     pub(super) codes: BTreeMap<B256, Bytes>,
     pub(super) account_history: Vec<([u8; 28], Option<Account>)>,
     pub(super) storage_history: Vec<([u8; 60], U256)>,
-    /// Owners of storage tries of which nothing from before the batch is left.
-    pub(super) wiped_tries: BTreeSet<B256>,
-    pub(super) account_trie: BTreeMap<Vec<u8>, Option<Arc<Node>>>,
-    pub(super) storage_trie: BTreeMap<Vec<u8>, Option<Arc<Node>>>,
+    pub(super) trie: TrieUpdates,
     pub(super) block_numbers: Vec<(B256, u64)>,
     pub(super) transactions: Vec<(B256, [u8; 12])>,
 }
@@ -50,7 +44,7 @@ impl Batch {
         }
         let codes = block.changes.codes.iter().map(|(hash, code)| (*hash, code.clone()));
         self.codes.extend(codes);
-        self.add_trie(block);
+        self.trie.extend(block.trie);
         self.block_numbers.push((block.hash, block.number));
         for (index, hash) in block.tx_hashes.iter().enumerate() {
             let index = u32::try_from(index).expect("a block has far fewer transactions");
@@ -95,29 +89,6 @@ impl Batch {
             (slot_at_key(&key, number), value)
         }));
         Ok(())
-    }
-
-    fn add_trie(&mut self, block: &FlushBlock<'_>) {
-        for (path, node) in &block.trie.accounts {
-            self.account_trie.insert(trie_key(None, path), node.clone());
-        }
-        for (owner, storage) in &block.trie.storages {
-            if storage.wiped {
-                self.wiped_tries.insert(*owner);
-                let below: Vec<_> = self
-                    .storage_trie
-                    .range(owner.to_vec()..)
-                    .take_while(|(key, _)| key.starts_with(owner.as_slice()))
-                    .map(|(key, _)| key.clone())
-                    .collect();
-                for key in below {
-                    self.storage_trie.remove(&key);
-                }
-            }
-            for (path, node) in &storage.nodes {
-                self.storage_trie.insert(trie_key(Some(*owner), path), node.clone());
-            }
-        }
     }
 
     /// Sorts what was collected in block order.

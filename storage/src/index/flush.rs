@@ -1,19 +1,17 @@
 //! Writes a batch of blocks into the tables, each in key order, in one transaction.
 
-use std::collections::BTreeMap;
 use std::ops::Bound;
-use std::sync::Arc;
 
-use alloy_primitives::{Address, U256};
+use alloy_primitives::{Address, B256, U256};
 use heed::RwTxn;
 
 use super::batch::Batch;
-use super::keys::{SLOT_KEY_BYTES, decode_number, slot_key};
+use super::keys::{SLOT_KEY_BYTES, decode_flushed, encode_flushed, slot_key, trie_key};
 use super::{FLUSHED_KEY, FlushBlock, Tables};
 use crate::codec::{self, DecodeError};
 use crate::env::{Environment, KeyRange, Table, corrupt};
 use crate::error::WriteError;
-use crate::trie::Node;
+use crate::trie::{NodeChanges, TrieUpdates};
 
 pub(super) fn flush(
     env: &Environment,
@@ -28,8 +26,7 @@ pub(super) fn flush(
         batch.add(block, |address| stored_slots(env, tables.storage, &txn, address))?;
     }
     batch.sort();
-    let mut flushed = last.number.to_be_bytes().to_vec();
-    flushed.extend_from_slice(last.hash.as_slice());
+    let flushed = encode_flushed(last.number, last.hash);
     put_batch(tables, &mut txn, &batch)
         .and_then(|()| tables.meta.put(&mut txn, FLUSHED_KEY, &flushed))
         .map_err(|error| env.write_error(error))?;
@@ -44,10 +41,10 @@ fn check_order(
 ) -> Result<(), WriteError> {
     let flushed = tables.meta.get(txn, FLUSHED_KEY).map_err(|error| env.write_error(error))?;
     let mut next = flushed
-        .map(|value| decode_number(value.get(..8).unwrap_or(value)))
+        .map(decode_flushed)
         .transpose()
         .map_err(|why| corrupt(env.path(), "meta", FLUSHED_KEY, why))?
-        .map(|number| number + 1);
+        .map(|(number, _)| number + 1);
     for block in blocks {
         let expected = next.unwrap_or(block.number);
         if block.number != expected {
@@ -81,11 +78,7 @@ fn stored_slots(
 fn put_batch(tables: &Tables, txn: &mut RwTxn<'_>, batch: &Batch) -> Result<(), heed::Error> {
     put_state(tables, txn, batch)?;
     put_history(tables, txn, batch)?;
-    put_nodes(tables.account_trie, txn, &batch.account_trie)?;
-    for owner in &batch.wiped_tries {
-        delete_prefix(tables.storage_trie, txn, owner.as_slice())?;
-    }
-    put_nodes(tables.storage_trie, txn, &batch.storage_trie)?;
+    put_trie(tables, txn, &batch.trie)?;
     for (hash, number) in &batch.block_numbers {
         tables.block_numbers.put(txn, hash.as_slice(), &number.to_be_bytes())?;
     }
@@ -125,7 +118,8 @@ fn put_state(tables: &Tables, txn: &mut RwTxn<'_>, batch: &Batch) -> Result<(), 
         }
     }
     for (hash, code) in &batch.codes {
-        tables.code.put(txn, hash.as_slice(), code)?;
+        // The same code under the same hash: written once, however often it is deployed.
+        tables.code.get_or_put(txn, hash.as_slice(), code)?;
     }
     Ok(())
 }
@@ -145,21 +139,39 @@ fn put_history(tables: &Tables, txn: &mut RwTxn<'_>, batch: &Batch) -> Result<()
     Ok(())
 }
 
+fn put_trie(tables: &Tables, txn: &mut RwTxn<'_>, trie: &TrieUpdates) -> Result<(), heed::Error> {
+    put_nodes(tables.account_trie, txn, None, &trie.accounts)?;
+    let mut owners: Vec<&B256> = trie.storages.keys().collect();
+    owners.sort_unstable();
+    for owner in owners {
+        let storage = &trie.storages[owner];
+        if storage.wiped {
+            delete_prefix(tables.storage_trie, txn, owner.as_slice())?;
+        }
+        put_nodes(tables.storage_trie, txn, Some(*owner), &storage.nodes)?;
+    }
+    Ok(())
+}
+
 fn put_nodes(
     table: Table,
     txn: &mut RwTxn<'_>,
-    nodes: &BTreeMap<Vec<u8>, Option<Arc<Node>>>,
+    owner: Option<B256>,
+    nodes: &NodeChanges,
 ) -> Result<(), heed::Error> {
+    let mut sorted: Vec<_> =
+        nodes.iter().map(|(path, node)| (trie_key(owner, path), node)).collect();
+    sorted.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
     let mut value = Vec::new();
-    for (key, node) in nodes {
+    for (key, node) in sorted {
         match node {
             None => {
-                table.delete(txn, key)?;
+                table.delete(txn, &key)?;
             }
             Some(node) => {
                 value.clear();
                 codec::encode_node(&mut value, node);
-                table.put(txn, key, &value)?;
+                table.put(txn, &key, &value)?;
             }
         }
     }

@@ -43,7 +43,22 @@ pub(super) fn trie_key(owner: Option<B256>, path: &Nibbles) -> Vec<u8> {
     key
 }
 
-/// Value in `block_numbers`, and start of `flushed`.
+/// Value under `flushed` in `meta`: block number big-endian, block hash.
+pub(super) fn encode_flushed(number: u64, hash: B256) -> [u8; 40] {
+    let mut value = [0; 40];
+    value[..8].copy_from_slice(&number.to_be_bytes());
+    value[8..].copy_from_slice(hash.as_slice());
+    value
+}
+
+pub(super) fn decode_flushed(value: &[u8]) -> Result<(u64, B256), DecodeError> {
+    let error = DecodeError { what: "flushed block is not 40 bytes", at: value.len() };
+    let (number, hash) = value.split_first_chunk::<8>().ok_or(error)?;
+    let hash = <&[u8; 32]>::try_from(hash).map_err(|_| error)?;
+    Ok((u64::from_be_bytes(*number), B256::from(hash)))
+}
+
+/// Value in `block_numbers`.
 pub(super) fn decode_number(value: &[u8]) -> Result<u64, DecodeError> {
     value
         .try_into()

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U256};
 
 use super::keys::{
-    account_at_key, decode_location, decode_number, slot_at_key, slot_key, trie_key,
+    account_at_key, decode_flushed, decode_location, decode_number, slot_at_key, slot_key, trie_key,
 };
 use super::{FLUSHED_KEY, Tables};
 use crate::codec;
@@ -38,9 +38,12 @@ impl IndexReader {
 
     /// Number of the last block flushed: the block all tables without history stand at.
     pub fn flushed(&self) -> Result<Option<u64>, ReadError> {
-        self.decoded(self.tables.meta, "meta", FLUSHED_KEY, |value| {
-            decode_number(value.get(..8).unwrap_or(value))
-        })
+        Ok(self.flushed_block()?.map(|(number, _)| number))
+    }
+
+    /// Number and hash of the last block flushed.
+    pub fn flushed_block(&self) -> Result<Option<(u64, B256)>, ReadError> {
+        self.decoded(self.tables.meta, "meta", FLUSHED_KEY, decode_flushed)
     }
 
     /// An account as of the last block flushed.

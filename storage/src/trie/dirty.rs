@@ -4,13 +4,17 @@
 //! together level by level. Records are loaded as they are met; which were taken in is remembered,
 //! because those that are not written again have to be removed.
 
+use std::sync::Arc;
+
 use alloy_primitives::map::{HashMap, HashSet};
 use alloy_primitives::{B256, Bytes};
 use alloy_trie::nodes::RlpNode;
-use std::sync::Arc;
 
 use super::node::child_index;
 use super::{Branch, Child, EMPTY_ROOT_HASH, Leaf, Nibbles, Node, NodeRead, TrieError};
+
+/// Nibbles of a key: all keys are Keccak-256 hashes.
+const KEY_NIBBLES: usize = 64;
 
 /// One change of a trie: the whole key, and the new value or `None` for a removal.
 pub(super) type Change = (Nibbles, Option<Bytes>);
@@ -118,8 +122,8 @@ impl<'a, N: NodeRead> DirtyTrie<'a, N> {
         let (owner, path) = (self.owner, *path);
         let node = self.nodes.node(owner, &path).map_err(TrieError::Read)?;
         let node = node.ok_or(TrieError::MissingNode { owner, path })?;
-        if matches!(*node, Node::Leaf(_)) && !path.is_empty() {
-            return Err(self.damaged("leaf record below the root", path));
+        if !fits(&path, &node) {
+            return Err(self.damaged("record does not fit its place", path));
         }
         self.loaded.insert(path, Arc::clone(&node));
         Ok(node)
@@ -270,7 +274,7 @@ impl<'a, N: NodeRead> DirtyTrie<'a, N> {
                 let child_path = path.join(&joined);
                 let node = self.load(&child_path)?;
                 let Node::Branch(sibling) = &*node else {
-                    return Err(self.damaged("leaf record below the root", child_path));
+                    return Err(self.damaged("leaf below the root", child_path));
                 };
                 self.taken.insert(child_path);
                 let mut sibling = DirtyBranch::from(sibling);
@@ -278,6 +282,22 @@ impl<'a, N: NodeRead> DirtyTrie<'a, N> {
                 arena.push(sibling);
                 Ok(Work::Dirty(arena.len() - 1))
             }
+        }
+    }
+}
+
+/// Whether a record read from a store can be at `path`: its leaves end where keys end, its branch
+/// before that, and only the root is a leaf itself. What is built on a record relies on it.
+fn fits(path: &Nibbles, node: &Node) -> bool {
+    match node {
+        Node::Leaf(leaf) => path.is_empty() && leaf.suffix.len() == KEY_NIBBLES,
+        Node::Branch(branch) => {
+            let below = path.len() + branch.prefix.len() + 1;
+            branch.mask.count_ones() as usize == branch.children.len()
+                && branch.children.iter().all(|child| match child {
+                    Child::Leaf(leaf) => below + leaf.suffix.len() == KEY_NIBBLES,
+                    Child::Node(_) => below < KEY_NIBBLES,
+                })
         }
     }
 }

@@ -178,8 +178,7 @@ fn hash_root(arena: &Arena, root: Slot) -> Hashed {
         None => (EMPTY_ROOT_HASH, Vec::new(), false),
         Some(Work::Clean(reference)) => (root_hash_of(&reference), Vec::new(), true),
         Some(Work::Dirty(index)) => (root_hash_of(&arena[index].reference), Vec::new(), false),
-        Some(Work::Leaf { suffix, value, reference: Some(reference) }) => {
-            let _ = (suffix, value);
+        Some(Work::Leaf { reference: Some(reference), .. }) => {
             (root_hash_of(&reference), Vec::new(), true)
         }
         Some(Work::Leaf { suffix, value, reference: None }) => {

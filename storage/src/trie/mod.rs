@@ -28,6 +28,7 @@ pub use node::{Branch, Child, Leaf, Node};
 pub use proof::{AccountProof, StorageProof, account_proof};
 pub use root::{ordered_root, state_root_from_scratch, storage_root_from_scratch};
 pub use state::{storage_root, update_state_root};
+pub(crate) use updates::NodeChanges;
 pub use updates::TrieUpdates;
 
 /// Nodes of one state.

@@ -1,9 +1,10 @@
 //! The state root after a block, from the nodes before it and what the block changed.
 
+use std::sync::Arc;
+
 use alloy_primitives::{Address, B256, Bytes, U256};
 use alloy_rlp::Decodable;
 use alloy_trie::TrieAccount;
-use std::sync::Arc;
 
 use super::dirty::{Arena, Change, DirtyTrie, Slot};
 use super::hashing::{Hashed, hash_tries};

@@ -51,6 +51,16 @@ impl TrieUpdates {
         self.accounts.len() + storages.sum::<usize>()
     }
 
+    /// Records written or removed, in no order: whose storage trie, where, and the record or
+    /// `None` when it is gone. Wipes are told by [`Self::is_wiped`].
+    pub fn iter(&self) -> impl Iterator<Item = (Option<B256>, &Nibbles, Option<&Arc<Node>>)> {
+        let accounts = self.accounts.iter().map(|(path, node)| (None, path, node.as_ref()));
+        let storages = self.storages.iter().flat_map(|(owner, storage)| {
+            storage.nodes.iter().map(|(path, node)| (Some(*owner), path, node.as_ref()))
+        });
+        accounts.chain(storages)
+    }
+
     /// Whether nothing differs.
     pub fn is_empty(&self) -> bool {
         self.accounts.is_empty() && self.storages.is_empty()

@@ -1,0 +1,340 @@
+//! One block, transaction by transaction.
+//!
+//! [`execute_block`] runs a given block and refuses it at the first transaction that is not valid;
+//! [`BlockBuilder`] tries transactions and keeps those that are. Both are the same engine, so a
+//! block that was built executes the same.
+
+use std::error::Error;
+
+use alloy_consensus::{Header, Transaction as _, Typed2718};
+use alloy_eips::{
+    eip2935::HISTORY_STORAGE_ADDRESS, eip4788::BEACON_ROOTS_ADDRESS, eip4895::Withdrawal,
+    eip7685::Requests,
+};
+use alloy_evm::{
+    FromRecoveredTx,
+    block::calc::{block_reward, ommer_reward},
+    eth::dao_fork::{DAO_HARDFORK_ACCOUNTS, DAO_HARDFORK_BENEFICIARY},
+};
+use alloy_primitives::{B256, Bytes, U256};
+use revm::{
+    context::TxEnv,
+    context_interface::result::{EVMError, ExecutionResult},
+};
+use storage::{StateChanges, StateRead};
+
+use super::{
+    BlockHashes, ExecutionError, ReceiptOutcome, RecoveredTx, StateError, StoredReceipt, TxError,
+    environment::Environment,
+    machine::{Machine, MachineError},
+    overlay::Overlay,
+    requests,
+};
+use crate::chain::{ChainSpec, Fork, Rules};
+
+/// Wei in an ether.
+const ETHER: u128 = 1_000_000_000_000_000_000;
+
+/// A block as the executor takes it: decoded, its senders known, its header checked.
+#[derive(Clone, Copy, Debug)]
+pub struct BlockInput<'a> {
+    /// The header, all of it.
+    pub header: &'a Header,
+    /// The transactions in order.
+    pub transactions: &'a [RecoveredTx],
+    /// Headers of the ommers, for their rewards.
+    pub ommers: &'a [Header],
+    /// Withdrawals; absent before Shanghai.
+    pub withdrawals: Option<&'a [Withdrawal]>,
+}
+
+/// What a block did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Executed {
+    /// One receipt a transaction, in order.
+    pub receipts: Vec<StoredReceipt>,
+    /// Gas used by each transaction.
+    pub tx_gas: Vec<u64>,
+    /// Gas used by all transactions.
+    pub gas_used: u64,
+    /// Blob gas used by all transactions.
+    pub blob_gas_used: u64,
+    /// Requests to the consensus layer (EIP-7685); empty before Prague.
+    pub requests: Requests,
+    /// What changed against the parent's state.
+    pub changes: StateChanges,
+}
+
+/// Gives the state root after `changes` to the parent's state.
+pub type StateRoot<'a> = dyn Fn(&StateChanges) -> Result<B256, StateError> + 'a;
+
+/// Executes a whole block on its parent's state.
+///
+/// `state_root` is asked after each transaction before Byzantium, whose receipts carry roots, and
+/// never later. The result is not compared with the header; see [`super::validate_executed`].
+///
+/// # Errors
+/// The first transaction that is not valid, a system contract that failed, or a failed read.
+pub fn execute_block<S>(
+    spec: &ChainSpec,
+    state: &S,
+    hashes: &dyn BlockHashes,
+    state_root: &StateRoot<'_>,
+    input: &BlockInput<'_>,
+) -> Result<Executed, ExecutionError>
+where
+    S: StateRead<Error: Error + Send + Sync + 'static>,
+{
+    let mut block = BlockBuilder::start(spec, state, hashes, input.header)?;
+    for (index, tx) in input.transactions.iter().enumerate() {
+        block.push(tx, state_root)?.map_err(|reason| ExecutionError::Transaction {
+            number: input.header.number,
+            index,
+            hash: tx.hash,
+            reason,
+        })?;
+    }
+    block.finish(input.ommers, input.withdrawals)
+}
+
+/// A block being put together.
+#[derive(Debug)]
+pub struct BlockBuilder<'a, S>
+where
+    S: StateRead<Error: Error + Send + Sync + 'static>,
+{
+    spec: &'a ChainSpec,
+    number: u64,
+    environment: Environment,
+    machine: Machine<'a, S>,
+    executed: Executed,
+}
+
+impl<'a, S> BlockBuilder<'a, S>
+where
+    S: StateRead<Error: Error + Send + Sync + 'static>,
+{
+    /// Starts a block: what the header says before its first transaction happens here (system
+    /// calls of EIP-4788 and EIP-2935, the DAO fork). Of the header only what transactions can see
+    /// matters, not gas used, roots or bloom.
+    ///
+    /// # Errors
+    /// When state cannot be read.
+    pub fn start(
+        spec: &'a ChainSpec,
+        state: &'a S,
+        hashes: &'a dyn BlockHashes,
+        header: &Header,
+    ) -> Result<Self, ExecutionError> {
+        let environment = Environment::new(spec, header);
+        let overlay = Overlay::new(state, hashes, environment.fork < Fork::SpuriousDragon);
+        let machine = Machine::new(
+            overlay,
+            environment.cfg.clone(),
+            environment.block.clone(),
+            environment.fee_collector,
+        );
+        let mut block = Self {
+            spec,
+            number: header.number,
+            environment,
+            machine,
+            executed: Executed::default(),
+        };
+        block.begin(header)?;
+        Ok(block)
+    }
+
+    fn begin(&mut self, header: &Header) -> Result<(), ExecutionError> {
+        if self.spec.dao_fork() == Some((self.number, true)) {
+            self.apply_dao_fork().map_err(|source| self.state_error(source))?;
+        }
+        if let Some(root) = header.parent_beacon_block_root
+            && self.environment.fork >= Fork::Cancun
+        {
+            self.silent_call(BEACON_ROOTS_ADDRESS, root)?;
+        }
+        if self.environment.fork >= Fork::Prague {
+            self.silent_call(HISTORY_STORAGE_ADDRESS, header.parent_hash)?;
+        }
+        Ok(())
+    }
+
+    /// EIP-779: moves the balances of the DAO and its children to the refund contract.
+    fn apply_dao_fork(&mut self) -> Result<(), StateError> {
+        let overlay = self.machine.overlay_mut();
+        let mut total = U256::ZERO;
+        for address in DAO_HARDFORK_ACCOUNTS {
+            total += overlay.drain(address)?;
+        }
+        overlay.credit(DAO_HARDFORK_BENEFICIARY, total)
+    }
+
+    /// A system call whose failure, or lack of a contract, means nothing (EIP-4788, EIP-2935).
+    fn silent_call(
+        &mut self,
+        contract: alloy_primitives::Address,
+        data: B256,
+    ) -> Result<(), ExecutionError> {
+        if self.number == 0 {
+            return Ok(());
+        }
+        let data = Bytes::copy_from_slice(data.as_slice());
+        self.machine.system_call(contract, data).map_err(|error| self.fatal(error))?;
+        Ok(())
+    }
+
+    /// Gas that no transaction has used yet.
+    pub const fn gas_left(&self) -> u64 {
+        self.environment.block.gas_limit.saturating_sub(self.executed.gas_used)
+    }
+
+    /// Transactions taken so far.
+    pub const fn len(&self) -> usize {
+        self.executed.receipts.len()
+    }
+
+    /// Whether no transaction was taken so far.
+    pub const fn is_empty(&self) -> bool {
+        self.executed.receipts.is_empty()
+    }
+
+    /// Takes a transaction, giving its gas, or says why it is not valid here and now; the block is
+    /// then as before.
+    ///
+    /// `state_root` as in [`execute_block`].
+    ///
+    /// # Errors
+    /// The outer error is fatal: a read failed, the block cannot go on.
+    pub fn push(
+        &mut self,
+        tx: &RecoveredTx,
+        state_root: &StateRoot<'_>,
+    ) -> Result<Result<u64, TxError>, ExecutionError> {
+        if let Err(reason) = self.admit(tx) {
+            return Ok(Err(reason));
+        }
+        let env = TxEnv::from_recovered_tx(&tx.tx, tx.sender);
+        let result = match self.machine.transact(env) {
+            Ok(result) => result,
+            Err(EVMError::Transaction(reason)) => return Ok(Err(TxError::Invalid(reason))),
+            Err(error) => return Err(self.fatal(error)),
+        };
+        let gas = result.tx_gas_used();
+        self.executed.gas_used += gas;
+        self.executed.blob_gas_used += tx.blob_gas();
+        self.executed.tx_gas.push(gas);
+        let outcome = if self.environment.fork >= Fork::Byzantium {
+            ReceiptOutcome::Status(result.is_success())
+        } else {
+            let root = state_root(&self.machine.overlay().changes());
+            ReceiptOutcome::PostState(root.map_err(|source| self.state_error(source))?)
+        };
+        self.executed.receipts.push(StoredReceipt {
+            tx_type: tx.tx.ty(),
+            outcome,
+            cumulative_gas_used: self.executed.gas_used,
+            logs: result.into_logs(),
+        });
+        Ok(Ok(gas))
+    }
+
+    /// The rules that the interpreter does not know: signatures and the block's limits.
+    fn admit(&self, tx: &RecoveredTx) -> Result<(), TxError> {
+        if tx.high_s && self.environment.fork >= Fork::Homestead {
+            return Err(TxError::HighS);
+        }
+        if tx.tx.is_legacy()
+            && tx.tx.chain_id().is_some()
+            && !self.spec.replay_protection(self.number)
+        {
+            return Err(TxError::ReplayProtected);
+        }
+        if tx.tx.is_eip4844() && self.spec.rules == Rules::Native {
+            return Err(TxError::BlobsRefused);
+        }
+        let (limit, available) = (tx.tx.gas_limit(), self.gas_left());
+        if limit > available {
+            return Err(TxError::BlockGas { limit, available });
+        }
+        let wanted = tx.blob_gas();
+        let available = self.environment.blob_gas_limit.saturating_sub(self.executed.blob_gas_used);
+        if wanted > available && self.environment.fork >= Fork::Cancun {
+            return Err(TxError::BlockBlobGas { wanted, available });
+        }
+        Ok(())
+    }
+
+    /// Ends the block: requests of EIP-6110, 7002 and 7251, rewards, withdrawals.
+    ///
+    /// # Errors
+    /// A system contract that failed, a deposit that cannot be read, or a failed state read.
+    pub fn finish(
+        mut self,
+        ommers: &[Header],
+        withdrawals: Option<&[Withdrawal]>,
+    ) -> Result<Executed, ExecutionError> {
+        if self.environment.fork >= Fork::Prague {
+            self.executed.requests = requests::collect(
+                &mut self.machine,
+                self.number,
+                self.spec.deposit_contract,
+                &self.executed.receipts,
+            )?;
+        }
+        self.pay(ommers, withdrawals).map_err(|source| self.state_error(source))?;
+        self.executed.changes = self.machine.overlay().changes();
+        Ok(self.executed)
+    }
+
+    fn pay(
+        &mut self,
+        ommers: &[Header],
+        withdrawals: Option<&[Withdrawal]>,
+    ) -> Result<(), StateError> {
+        let (fork, number) = (self.environment.fork, self.number);
+        let beneficiary = self.environment.block.beneficiary;
+        let overlay = self.machine.overlay_mut();
+        if fork < Fork::Paris {
+            let reward = match fork {
+                fork if fork >= Fork::Constantinople => 2 * ETHER,
+                fork if fork >= Fork::Byzantium => 3 * ETHER,
+                _ => 5 * ETHER,
+            };
+            for ommer in ommers {
+                let share = ommer_reward(reward, number, ommer.number);
+                overlay.credit(ommer.beneficiary, U256::from(share))?;
+            }
+            let reward = block_reward(reward, ommers.len());
+            overlay.credit(beneficiary, U256::from(reward))?;
+        }
+        for withdrawal in withdrawals.unwrap_or_default() {
+            overlay.credit(withdrawal.address, withdrawal.amount_wei())?;
+        }
+        Ok(())
+    }
+
+    const fn state_error(&self, source: StateError) -> ExecutionError {
+        ExecutionError::State { number: self.number, source }
+    }
+
+    fn fatal(&self, error: MachineError) -> ExecutionError {
+        fatal(self.number, error)
+    }
+}
+
+/// An error of the interpreter that is not about the transaction.
+pub(super) fn fatal(number: u64, error: MachineError) -> ExecutionError {
+    match error {
+        EVMError::Database(source) => ExecutionError::State { number, source },
+        error => ExecutionError::Interpreter { number, reason: error.to_string() },
+    }
+}
+
+/// Whether a system call came to a good end, and with which output.
+pub(super) fn succeeded(result: ExecutionResult) -> Option<Bytes> {
+    match result {
+        ExecutionResult::Success { output, .. } => Some(output.into_data()),
+        _ => None,
+    }
+}

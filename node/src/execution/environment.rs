@@ -1,0 +1,62 @@
+//! What a block or a call sees around it: fork, limits, prices.
+
+use alloy_consensus::Header;
+use alloy_primitives::U256;
+use revm::{
+    context::{BlockEnv, CfgEnv},
+    context_interface::block::BlobExcessGasAndPrice,
+};
+
+use crate::chain::{ChainSpec, FEE_COLLECTOR, Fork, Rules};
+
+/// The surroundings of the transactions of one block.
+#[derive(Clone, Debug)]
+pub(super) struct Environment {
+    pub(super) fork: Fork,
+    pub(super) cfg: CfgEnv,
+    pub(super) block: BlockEnv,
+    /// Most blob gas of the block; zero before Cancun and on native chains.
+    pub(super) blob_gas_limit: u64,
+    pub(super) fee_collector: Option<alloy_primitives::Address>,
+}
+
+impl Environment {
+    /// Takes the surroundings from a header whose roots may still be unknown.
+    pub(super) fn new(spec: &ChainSpec, header: &Header) -> Self {
+        // A mined block has a difficulty, a merged one has none (EIP-3675).
+        let merged = header.difficulty.is_zero();
+        let fork = spec.fork(header.number, header.timestamp, merged);
+        let blob_params = spec.blob_params(header.timestamp).filter(|_| fork >= Fork::Cancun);
+        let mut cfg = CfgEnv::new_with_spec(fork.spec_id()).with_chain_id(spec.chain_id);
+        if let Some(params) = &blob_params {
+            cfg.set_max_blobs_per_tx(params.max_blobs_per_tx);
+        }
+        let blob_excess_gas_and_price = blob_params.map(|params| {
+            let excess_blob_gas = header.excess_blob_gas.unwrap_or_default();
+            let blob_gasprice = params.calc_blob_fee(excess_blob_gas);
+            BlobExcessGasAndPrice { excess_blob_gas, blob_gasprice }
+        });
+        let block = BlockEnv {
+            number: U256::from(header.number),
+            beneficiary: header.beneficiary,
+            timestamp: U256::from(header.timestamp),
+            gas_limit: header.gas_limit,
+            basefee: header.base_fee_per_gas.unwrap_or_default(),
+            difficulty: header.difficulty,
+            prevrandao: (fork >= Fork::Paris).then_some(header.mix_hash),
+            blob_excess_gas_and_price,
+            slot_num: 0,
+        };
+        let native = spec.rules == Rules::Native;
+        Self {
+            fork,
+            cfg,
+            block,
+            blob_gas_limit: match blob_params {
+                Some(params) if !native => params.max_blob_gas_per_block(),
+                _ => 0,
+            },
+            fee_collector: native.then_some(FEE_COLLECTOR),
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! The interpreter with this node's rules around it: `revm`'s mainnet machine, plus EIP-7610 and
+//! the native chain's fee collector.
+//!
+//! Knows single transactions only; the order and the accounting of a block are in `block`.
+
+use std::error::Error;
+
+use alloy_primitives::{Address, Bytes, U256};
+use revm::{
+    Context, DatabaseCommit, Journal, MainBuilder, MainContext,
+    context::{BlockEnv, CfgEnv, ContextSetters, FrameStack, TxEnv},
+    context_interface::{
+        Block as _, ContextTr, JournalTr, Transaction as _,
+        result::{EVMError, ExecutionResult, HaltReason},
+    },
+    handler::{
+        EthFrame, EthPrecompiles, EvmTr, FrameInitOrResult, FrameResult, FrameTr, Handler,
+        ItemOrResult, MainnetEvm, SystemCallTx,
+        evm::{ContextDbError, FrameInitResult},
+        instructions::EthInstructions,
+    },
+    interpreter::{
+        interpreter::EthInterpreter,
+        interpreter_action::{FrameInit, FrameInput},
+    },
+    primitives::KECCAK_EMPTY,
+};
+use storage::StateRead;
+
+use super::overlay::{Overlay, StateError};
+
+pub(super) type MachineContext<'a, S> =
+    Context<BlockEnv, TxEnv, CfgEnv, Overlay<'a, S>, Journal<Overlay<'a, S>>, ()>;
+pub(super) type MachineError = EVMError<StateError>;
+
+/// The interpreter over one block's overlay.
+pub(super) struct Machine<'a, S>
+where
+    S: StateRead<Error: Error + Send + Sync + 'static>,
+{
+    inner: MainnetEvm<MachineContext<'a, S>>,
+    /// On a native chain, who receives all fees; elsewhere base fees burn and the coinbase
+    /// receives the tip.
+    fee_collector: Option<Address>,
+}
+
+impl<'a, S> Machine<'a, S>
+where
+    S: StateRead<Error: Error + Send + Sync + 'static>,
+{
+    pub(super) fn new(
+        overlay: Overlay<'a, S>,
+        cfg: CfgEnv,
+        block: BlockEnv,
+        fee_collector: Option<Address>,
+    ) -> Self {
+        let inner =
+            Context::mainnet().with_db(overlay).with_cfg(cfg).with_block(block).build_mainnet();
+        Self { inner, fee_collector }
+    }
+
+    pub(super) fn overlay(&self) -> &Overlay<'a, S> {
+        &self.inner.ctx.journaled_state.database
+    }
+
+    pub(super) fn overlay_mut(&mut self) -> &mut Overlay<'a, S> {
+        &mut self.inner.ctx.journaled_state.database
+    }
+
+    /// Runs one transaction and commits what it changed; an error leaves the overlay unchanged.
+    pub(super) fn transact(&mut self, tx: TxEnv) -> Result<ExecutionResult, MachineError> {
+        self.inner.ctx.set_tx(tx);
+        let result = NodeRules::default().run(self);
+        self.settle(result)
+    }
+
+    /// Runs a system call (EIP-4788, 2935, 7002, 7251) and commits what it changed.
+    pub(super) fn system_call(
+        &mut self,
+        contract: Address,
+        data: Bytes,
+    ) -> Result<ExecutionResult, MachineError> {
+        self.inner.ctx.set_tx(TxEnv::new_system_tx(contract, data));
+        let result = NodeRules::default().run_system_call(self);
+        self.settle(result)
+    }
+
+    fn settle(
+        &mut self,
+        result: Result<ExecutionResult, MachineError>,
+    ) -> Result<ExecutionResult, MachineError> {
+        let state = self.inner.ctx.journaled_state.finalize();
+        let result = result?;
+        self.overlay_mut().commit(state);
+        Ok(result)
+    }
+
+    /// The address a creation would collide with because it has storage, though neither code nor
+    /// nonce (EIP-7610). `revm` sees code and nonce itself.
+    fn storage_collision(&mut self, input: &FrameInput) -> Result<Option<Address>, StateError> {
+        let FrameInput::Create(create) = input else { return Ok(None) };
+        let journal = &mut self.inner.ctx.journaled_state;
+        let nonce = journal.load_account(create.caller())?.data.info.nonce;
+        let target = create.created_address(nonce);
+        let occupied = match journal.inner.state.get(&target) {
+            Some(account) => {
+                account.info.nonce == 0
+                    && account.info.code_hash == KECCAK_EMPTY
+                    && !account.is_loaded_as_not_existing()
+            }
+            None => true,
+        };
+        let found = occupied && journal.database.has_storage(target)?;
+        Ok(found.then_some(target))
+    }
+}
+
+impl<'a, S> EvmTr for Machine<'a, S>
+where
+    S: StateRead<Error: Error + Send + Sync + 'static>,
+{
+    type Context = MachineContext<'a, S>;
+    type Instructions = EthInstructions<EthInterpreter, MachineContext<'a, S>>;
+    type Precompiles = EthPrecompiles;
+    type Frame = EthFrame<EthInterpreter>;
+
+    fn all(
+        &self,
+    ) -> (&Self::Context, &Self::Instructions, &Self::Precompiles, &FrameStack<Self::Frame>) {
+        self.inner.all()
+    }
+
+    fn all_mut(
+        &mut self,
+    ) -> (
+        &mut Self::Context,
+        &mut Self::Instructions,
+        &mut Self::Precompiles,
+        &mut FrameStack<Self::Frame>,
+    ) {
+        self.inner.all_mut()
+    }
+
+    fn frame_init(
+        &mut self,
+        input: FrameInit,
+    ) -> Result<FrameInitResult<'_, Self::Frame>, ContextDbError<Self::Context>> {
+        let Some(target) = self.storage_collision(&input.frame_input)? else {
+            return self.inner.frame_init(input);
+        };
+        // A nonce makes `revm` report the collision itself, gas and all.
+        let set_nonce = |machine: &mut Self, nonce| {
+            let journal = &mut machine.inner.ctx.journaled_state;
+            journal.load_account(target)?;
+            if let Some(account) = journal.inner.state.get_mut(&target) {
+                account.info.nonce = nonce;
+            }
+            Ok::<(), StateError>(())
+        };
+        set_nonce(self, 1)?;
+        let result = match self.inner.frame_init(input)? {
+            ItemOrResult::Result(result) => result,
+            ItemOrResult::Item(_) => unreachable!("an account with a nonce is never created over"),
+        };
+        set_nonce(self, 0)?;
+        Ok(ItemOrResult::Result(result))
+    }
+
+    fn frame_run(
+        &mut self,
+    ) -> Result<FrameInitOrResult<Self::Frame>, ContextDbError<Self::Context>> {
+        self.inner.frame_run()
+    }
+
+    fn frame_return_result(
+        &mut self,
+        result: <Self::Frame as FrameTr>::FrameResult,
+    ) -> Result<Option<<Self::Frame as FrameTr>::FrameResult>, ContextDbError<Self::Context>> {
+        self.inner.frame_return_result(result)
+    }
+}
+
+/// Mainnet's transaction rules, with the fees of native chains sent to their collector.
+struct NodeRules<'a, S>(std::marker::PhantomData<fn(&'a S)>);
+
+impl<S> Default for NodeRules<'_, S> {
+    fn default() -> Self {
+        Self(std::marker::PhantomData)
+    }
+}
+
+impl<'a, S> Handler for NodeRules<'a, S>
+where
+    S: StateRead<Error: Error + Send + Sync + 'static>,
+{
+    type Evm = Machine<'a, S>;
+    type Error = MachineError;
+    type HaltReason = HaltReason;
+
+    fn reward_beneficiary(
+        &self,
+        evm: &mut Self::Evm,
+        result: &mut FrameResult,
+    ) -> Result<(), Self::Error> {
+        let Some(collector) = evm.fee_collector else {
+            return Ok(revm::handler::post_execution::reward_beneficiary(evm.ctx(), result.gas())?);
+        };
+        let context = evm.ctx();
+        let price = context.tx().effective_gas_price(u128::from(context.block().basefee()));
+        let fee = U256::from(price).saturating_mul(U256::from(result.gas().used()));
+        if !fee.is_zero() {
+            context.journal_mut().balance_incr(collector, fee)?;
+        }
+        Ok(())
+    }
+}
+
+impl<S> std::fmt::Debug for Machine<'_, S>
+where
+    S: StateRead<Error: Error + Send + Sync + 'static>,
+{
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Machine").field("block", &self.inner.ctx.block).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,305 @@
+//! The state of one block in the making: what it read and what it changed, over its parent's
+//! state.
+//!
+//! Serves the interpreter as its database and yields the block's [`StateChanges`]. Unlike a general
+//! cache it knows the block's fork, so that accounts left empty are kept before EIP-161 and dropped
+//! after it. Writes nothing below.
+
+use std::{collections::HashMap, error::Error, sync::Arc};
+
+use alloy_primitives::{
+    Address, B256, Bytes, KECCAK256_EMPTY, U256,
+    map::{AddressMap, B256Map, DefaultHashBuilder},
+};
+use revm::{
+    Database, DatabaseCommit,
+    bytecode::Bytecode,
+    context::DBErrorMarker,
+    state::{Account as Touched, AccountInfo},
+};
+use storage::{Account, AccountChange, StateChanges, StateRead};
+
+/// A read of state or block hashes failed below the executor. Not the block's fault.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("state could not be read: {0}")]
+pub struct StateError(pub Arc<dyn Error + Send + Sync>);
+
+impl DBErrorMarker for StateError {}
+
+impl StateError {
+    /// Wraps the error of a state, a trie or a block-hash source.
+    pub fn new(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self(Arc::from(error.into()))
+    }
+}
+
+/// Hashes of earlier blocks, for the BLOCKHASH instruction; asked for the last 256 only.
+pub trait BlockHashes {
+    /// The hash of block `number` on the chain being extended; `None` when it is not known.
+    ///
+    /// # Errors
+    /// When it could not be read.
+    fn block_hash(&self, number: u64) -> Result<Option<B256>, StateError>;
+}
+
+impl<F: Fn(u64) -> Option<B256>> BlockHashes for F {
+    fn block_hash(&self, number: u64) -> Result<Option<B256>, StateError> {
+        Ok(self(number))
+    }
+}
+
+/// Reads through to the parent's state, remembers every read and every write.
+pub(super) struct Overlay<'a, S> {
+    state: &'a S,
+    hashes: &'a dyn BlockHashes,
+    accounts: AddressMap<Entry>,
+    codes: B256Map<Bytecode>,
+    /// Before EIP-161: touched accounts stay, even empty ones.
+    keep_empty: bool,
+}
+
+#[derive(Debug, Default)]
+struct Entry {
+    original: Option<Account>,
+    current: Option<Account>,
+    /// The parent's storage no longer shows through.
+    wiped: bool,
+    slots: HashMap<U256, Slot, DefaultHashBuilder>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    original: U256,
+    current: U256,
+}
+
+impl Entry {
+    /// The account is gone, and its storage with it.
+    fn destroy(&mut self) {
+        self.current = None;
+        self.wiped = self.original.is_some();
+        self.slots.clear();
+    }
+
+    fn changed_slots(&self) -> Vec<(U256, U256)> {
+        if self.current.is_none() {
+            return Vec::new();
+        }
+        let mut slots: Vec<_> = self
+            .slots
+            .iter()
+            .filter(|(_, slot)| {
+                if self.wiped { !slot.current.is_zero() } else { slot.current != slot.original }
+            })
+            .map(|(key, slot)| (*key, slot.current))
+            .collect();
+        slots.sort_unstable_by_key(|(key, _)| *key);
+        slots
+    }
+}
+
+impl<'a, S> Overlay<'a, S>
+where
+    S: StateRead<Error: Error + Send + Sync + 'static>,
+{
+    pub(super) fn new(state: &'a S, hashes: &'a dyn BlockHashes, keep_empty: bool) -> Self {
+        Self {
+            state,
+            hashes,
+            accounts: AddressMap::default(),
+            codes: B256Map::default(),
+            keep_empty,
+        }
+    }
+
+    fn entry(&mut self, address: Address) -> Result<&mut Entry, StateError> {
+        match self.accounts.entry(address) {
+            alloy_primitives::map::Entry::Occupied(entry) => Ok(entry.into_mut()),
+            alloy_primitives::map::Entry::Vacant(vacant) => {
+                let original = self.state.account(address).map_err(StateError::new)?;
+                Ok(vacant.insert(Entry { original, current: original, ..Entry::default() }))
+            }
+        }
+    }
+
+    /// The account as the block sees it now.
+    pub(super) fn account(&mut self, address: Address) -> Result<Option<Account>, StateError> {
+        Ok(self.entry(address)?.current)
+    }
+
+    /// Whether any slot of `address` is set, which forbids creating a contract there (EIP-7610).
+    pub(super) fn has_storage(&mut self, address: Address) -> Result<bool, StateError> {
+        let state = self.state;
+        let entry = self.entry(address)?;
+        if entry.current.is_none() {
+            return Ok(false);
+        }
+        if entry.slots.values().any(|slot| !slot.current.is_zero()) {
+            return Ok(true);
+        }
+        if entry.wiped || entry.original.is_none() {
+            return Ok(false);
+        }
+        state.has_storage(address).map_err(StateError::new)
+    }
+
+    /// Adds to a balance outside any transaction: rewards, withdrawals, the DAO fork. Adding
+    /// nothing touches the account as well.
+    pub(super) fn credit(&mut self, address: Address, wei: U256) -> Result<(), StateError> {
+        let keep_empty = self.keep_empty;
+        let entry = self.entry(address)?;
+        let mut account = entry.current.unwrap_or_default();
+        account.balance = account.balance.saturating_add(wei);
+        if is_empty(&account) && !keep_empty {
+            entry.destroy();
+        } else {
+            entry.current = Some(account);
+        }
+        Ok(())
+    }
+
+    /// Takes a whole balance away and returns it; creates the account before EIP-161 as clients
+    /// did.
+    pub(super) fn drain(&mut self, address: Address) -> Result<U256, StateError> {
+        let balance = self.account(address)?.unwrap_or_default().balance;
+        let entry = self.entry(address)?;
+        if let Some(account) = &mut entry.current {
+            account.balance = U256::ZERO;
+        }
+        self.credit(address, U256::ZERO)?;
+        Ok(balance)
+    }
+
+    /// Everything that differs from the parent's state by now.
+    pub(super) fn changes(&self) -> StateChanges {
+        let mut changes = StateChanges::default();
+        for (address, entry) in &self.accounts {
+            let slots = entry.changed_slots();
+            if entry.current == entry.original && slots.is_empty() && !entry.wiped {
+                continue;
+            }
+            let code_hash = entry.current.map_or(KECCAK256_EMPTY, |account| account.code_hash);
+            let old_hash = entry.original.map_or(KECCAK256_EMPTY, |account| account.code_hash);
+            if code_hash != old_hash
+                && code_hash != KECCAK256_EMPTY
+                && let Some(code) = self.codes.get(&code_hash)
+            {
+                changes.codes.push((code_hash, code.original_bytes()));
+            }
+            changes.accounts.push(AccountChange {
+                address: *address,
+                account: entry.current,
+                wiped: entry.wiped,
+                slots,
+            });
+        }
+        changes.accounts.sort_unstable_by_key(|change| change.address);
+        changes.codes.sort_unstable_by_key(|(hash, _)| *hash);
+        changes.codes.dedup_by_key(|(hash, _)| *hash);
+        changes
+    }
+}
+
+fn is_empty(account: &Account) -> bool {
+    account.nonce == 0 && account.balance.is_zero() && account.code_hash == KECCAK256_EMPTY
+}
+
+impl<S> Database for Overlay<'_, S>
+where
+    S: StateRead<Error: Error + Send + Sync + 'static>,
+{
+    type Error = StateError;
+
+    fn basic(&mut self, address: Address) -> Result<Option<AccountInfo>, StateError> {
+        Ok(self.account(address)?.map(|account| AccountInfo {
+            balance: account.balance,
+            nonce: account.nonce,
+            code_hash: account.code_hash,
+            account_id: None,
+            code: None,
+        }))
+    }
+
+    fn code_by_hash(&mut self, code_hash: B256) -> Result<Bytecode, StateError> {
+        if let Some(code) = self.codes.get(&code_hash) {
+            return Ok(code.clone());
+        }
+        let bytes: Bytes = self.state.code(code_hash).map_err(StateError::new)?;
+        // A malformed delegation cannot be stored by any valid transaction; should a genesis carry
+        // one, it is ordinary code.
+        let code = Bytecode::new_raw_checked(bytes.clone())
+            .unwrap_or_else(|_| Bytecode::new_legacy(bytes));
+        self.codes.insert(code_hash, code.clone());
+        Ok(code)
+    }
+
+    fn storage(&mut self, address: Address, slot: U256) -> Result<U256, StateError> {
+        let state = self.state;
+        let entry = self.entry(address)?;
+        if let Some(slot) = entry.slots.get(&slot) {
+            return Ok(slot.current);
+        }
+        let value = if entry.wiped || entry.original.is_none() {
+            U256::ZERO
+        } else {
+            state.storage(address, slot).map_err(StateError::new)?
+        };
+        entry.slots.insert(slot, Slot { original: value, current: value });
+        Ok(value)
+    }
+
+    fn block_hash(&mut self, number: u64) -> Result<B256, StateError> {
+        Ok(self.hashes.block_hash(number)?.unwrap_or_default())
+    }
+}
+
+impl<S> DatabaseCommit for Overlay<'_, S> {
+    fn commit(&mut self, changes: AddressMap<Touched>) {
+        for (address, touched) in changes {
+            if !touched.is_touched() {
+                continue;
+            }
+            let entry = self
+                .accounts
+                .get_mut(&address)
+                .expect("the interpreter loads an account before it touches it");
+            if touched.is_selfdestructed() {
+                entry.destroy();
+                continue;
+            }
+            if touched.info.is_empty() && !self.keep_empty {
+                entry.destroy();
+                continue;
+            }
+            let info = touched.info;
+            entry.current = Some(Account {
+                nonce: info.nonce,
+                balance: info.balance,
+                code_hash: info.code_hash,
+            });
+            for (key, value) in touched.storage {
+                if !value.is_changed() {
+                    continue;
+                }
+                let present = value.present_value;
+                entry
+                    .slots
+                    .entry(key)
+                    .and_modify(|slot| slot.current = present)
+                    // A slot of a contract created here is written without being read.
+                    .or_insert(Slot { original: U256::ZERO, current: present });
+            }
+            if let Some(code) = info.code
+                && info.code_hash != KECCAK256_EMPTY
+            {
+                self.codes.entry(info.code_hash).or_insert(code);
+            }
+        }
+    }
+}
+
+impl<S> std::fmt::Debug for Overlay<'_, S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Overlay").field("accounts", &self.accounts.len()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,261 @@
+//! Round trips, and what damaged bytes do.
+
+use std::fmt::Debug;
+
+use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, Log, U256};
+use alloy_trie::Nibbles;
+use alloy_trie::nodes::RlpNode;
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::*;
+use crate::chain::{ReceiptOutcome, StoredReceipt};
+use crate::state::{Account, AccountChange, StateChanges};
+use crate::trie::{Branch, Child, Leaf, Node};
+
+fn b256() -> impl Strategy<Value = B256> {
+    any::<[u8; 32]>().prop_map(B256::new)
+}
+
+fn address() -> impl Strategy<Value = Address> {
+    any::<[u8; 20]>().prop_map(Address::new)
+}
+
+/// Words of every length, short ones as often as long ones.
+fn word() -> impl Strategy<Value = U256> {
+    (any::<[u8; 32]>(), 0..=256usize).prop_map(|(bytes, shift)| {
+        U256::from_be_bytes(bytes).checked_shr(shift).unwrap_or_default()
+    })
+}
+
+fn varint() -> impl Strategy<Value = u64> {
+    (any::<u64>(), 0..64u32).prop_map(|(value, shift)| value >> shift)
+}
+
+fn bytes(length: std::ops::Range<usize>) -> impl Strategy<Value = Bytes> {
+    vec(any::<u8>(), length).prop_map(Bytes::from)
+}
+
+fn account() -> impl Strategy<Value = Account> {
+    let code_hash = prop_oneof![Just(KECCAK256_EMPTY), b256()];
+    (varint(), word(), code_hash).prop_map(|(nonce, balance, code_hash)| Account {
+        nonce,
+        balance,
+        code_hash,
+    })
+}
+
+fn changes() -> impl Strategy<Value = StateChanges> {
+    let change =
+        (address(), prop::option::of(account()), any::<bool>(), vec((word(), word()), 0..5));
+    let change = change.prop_map(|(address, account, wiped, slots)| AccountChange {
+        address,
+        account,
+        wiped,
+        slots,
+    });
+    (vec(change, 0..5), vec((b256(), bytes(0..80)), 0..3))
+        .prop_map(|(accounts, codes)| StateChanges { accounts, codes })
+}
+
+fn receipts() -> impl Strategy<Value = Vec<StoredReceipt>> {
+    let outcome = prop_oneof![
+        any::<bool>().prop_map(ReceiptOutcome::Status),
+        b256().prop_map(ReceiptOutcome::PostState),
+    ];
+    let log = (address(), vec(b256(), 0..5), bytes(0..80))
+        .prop_map(|(address, topics, data)| Log::new_unchecked(address, topics, data));
+    let receipt = (any::<u8>(), outcome, varint(), vec(log, 0..4)).prop_map(
+        |(tx_type, outcome, cumulative_gas_used, logs)| StoredReceipt {
+            tx_type,
+            outcome,
+            cumulative_gas_used,
+            logs,
+        },
+    );
+    vec(receipt, 0..5)
+}
+
+fn path(nibbles: std::ops::RangeInclusive<usize>) -> impl Strategy<Value = Nibbles> {
+    vec(0..16u8, nibbles).prop_map(Nibbles::from_nibbles)
+}
+
+fn leaf() -> impl Strategy<Value = Leaf> {
+    let plain = account().prop_map(|account| {
+        let account = Account { code_hash: KECCAK256_EMPTY, ..account };
+        let root = crate::trie::EMPTY_ROOT_HASH;
+        Bytes::from(alloy_rlp::encode(alloy_trie::TrieAccount::new(
+            account.nonce,
+            account.balance,
+            root,
+            account.code_hash,
+        )))
+    });
+    (path(0..=64), prop_oneof![bytes(1..110), plain]).prop_map(|(suffix, value)| {
+        Leaf::embedded(suffix, value.clone()).unwrap_or_else(|| {
+            let mut leaf = Leaf { suffix, value, reference: RlpNode::default() };
+            let mut rlp = Vec::new();
+            leaf.encode_rlp(&mut rlp);
+            leaf.reference = RlpNode::from_rlp(&rlp);
+            leaf
+        })
+    })
+}
+
+fn node() -> impl Strategy<Value = Node> {
+    let reference = prop_oneof![
+        b256().prop_map(|hash| RlpNode::word_rlp(&hash)),
+        vec(any::<u8>(), 0..32).prop_map(|rlp| RlpNode::from_raw(&rlp).unwrap()),
+    ];
+    let child = prop_oneof![reference.prop_map(Child::Node), leaf().prop_map(Child::Leaf)];
+    let branch = (path(0..=62), any::<u16>(), vec(child, 16)).prop_map(|(prefix, mask, all)| {
+        let mask = mask | 0x8001;
+        let children = all.into_iter().take(mask.count_ones() as usize).collect();
+        Node::Branch(Branch { prefix, mask, children })
+    });
+    prop_oneof![1 => leaf().prop_map(Node::Leaf), 3 => branch]
+}
+
+fn encoded<T: ?Sized>(encode: impl Fn(&mut Vec<u8>, &T), value: &T) -> Vec<u8> {
+    let mut out = Vec::new();
+    encode(&mut out, value);
+    out
+}
+
+/// The value comes back; every shorter string is refused; a changed byte is refused or is the one
+/// encoding of another value.
+fn check<T: PartialEq + Debug>(
+    value: &T,
+    encode: impl Fn(&mut Vec<u8>, &T),
+    decode: impl Fn(&[u8]) -> Result<T, DecodeError>,
+    (at, flip): (prop::sample::Index, u8),
+) -> Result<(), TestCaseError> {
+    let bytes = encoded(&encode, value);
+    prop_assert_eq!(&decode(&bytes).unwrap(), value);
+    for length in 0..bytes.len() {
+        prop_assert!(decode(&bytes[..length]).is_err(), "cut to {} of {}", length, bytes.len());
+    }
+    let mut damaged = bytes;
+    let at = at.index(damaged.len());
+    damaged[at] ^= flip;
+    if let Ok(other) = decode(&damaged) {
+        prop_assert_eq!(encoded(&encode, &other), damaged);
+    }
+    Ok(())
+}
+
+/// Where a byte is damaged, and how.
+fn damage() -> impl Strategy<Value = (prop::sample::Index, u8)> {
+    (any::<prop::sample::Index>(), 1..=255u8)
+}
+
+proptest! {
+    #[test]
+    fn accounts_round_trip(value in account(), damage in damage()) {
+        check(&value, encode_account, decode_account, damage)?;
+    }
+
+    #[test]
+    fn changes_round_trip(value in changes(), damage in damage()) {
+        let decode = |bytes: &[u8]| decode_changes(Bytes::copy_from_slice(bytes));
+        check(&value, encode_changes, decode, damage)?;
+    }
+
+    #[test]
+    fn receipts_round_trip(value in receipts(), damage in damage()) {
+        let encode = |out: &mut Vec<u8>, value: &Vec<_>| encode_receipts(out, value);
+        let decode = |bytes: &[u8]| decode_receipts(Bytes::copy_from_slice(bytes));
+        check(&value, encode, decode, damage)?;
+    }
+
+    #[test]
+    fn nodes_round_trip(value in node(), damage in damage()) {
+        let decode = |bytes: &[u8]| decode_node(&Bytes::copy_from_slice(bytes));
+        check(&value, encode_node, decode, damage)?;
+    }
+
+    #[test]
+    fn words_round_trip(value in word()) {
+        let bytes = encoded(|out, word| encode_word(out, *word), &value);
+        prop_assert_eq!(decode_word(&bytes), Ok(value));
+        prop_assert!(decode_word(&[&[0], bytes.as_slice()].concat()).is_err());
+    }
+
+    #[test]
+    fn senders_and_headers_round_trip(
+        senders in vec(address(), 0..5), hash in b256(), header in bytes(0..80),
+    ) {
+        let mut bytes = encoded(encode_senders, &senders[..]);
+        prop_assert_eq!(decode_senders(&bytes), Ok(senders));
+        bytes.push(0);
+        prop_assert!(decode_senders(&bytes).is_err());
+        let mut bytes = Vec::new();
+        encode_header(&mut bytes, &hash, &header);
+        prop_assert_eq!(decode_header(bytes.into()), Ok((hash, header)));
+    }
+
+    #[test]
+    fn any_bytes_decode_or_are_refused(bytes in vec(any::<u8>(), 0..200)) {
+        let shared = Bytes::copy_from_slice(&bytes);
+        let _ = decode_header(shared.clone());
+        let _ = decode_account_entry(&bytes);
+        let _ = decode_senders(&bytes);
+        if let Ok(value) = decode_changes(shared.clone()) {
+            prop_assert_eq!(&encoded(encode_changes, &value), &bytes);
+        }
+        if let Ok(value) = decode_receipts(shared.clone()) {
+            prop_assert_eq!(&encoded(encode_receipts, &value[..]), &bytes);
+        }
+        if let Ok(value) = decode_node(&shared) {
+            prop_assert_eq!(&encoded(encode_node, &value), &bytes);
+        }
+    }
+
+    #[test]
+    fn path_keys_sort_parents_first(a in path(0..=64), b in path(0..=64)) {
+        let (key_a, key_b) = (encoded(encode_path_key, &a), encoded(encode_path_key, &b));
+        prop_assert_eq!(key_a == key_b, a == b);
+        if a != b && b.starts_with(&a) {
+            prop_assert!(key_a < key_b);
+        }
+    }
+}
+
+/// A count that promises more than the value can hold must not reserve memory for it.
+#[test]
+fn a_huge_count_is_refused() {
+    let mut bytes = Vec::new();
+    primitive::put_varint(&mut bytes, u64::MAX);
+    assert!(decode_changes(bytes.clone().into()).is_err());
+    assert!(decode_receipts(bytes.into()).is_err());
+}
+
+/// The layouts of `docs/storage-format.md`, byte by byte.
+#[test]
+fn layouts_are_as_documented() {
+    let account = Account { nonce: 300, balance: U256::from(0x1234), ..Account::default() };
+    assert_eq!(encoded(encode_account, &account), [0x02, 0xac, 0x02, 0x12, 0x34]);
+    let coded = Account { code_hash: B256::repeat_byte(7), ..Account::default() };
+    let expected = [&[0x40, 0x00][..], &[7; 32]].concat();
+    assert_eq!(encoded(encode_account, &coded), expected);
+    let changes = StateChanges {
+        accounts: vec![AccountChange {
+            address: Address::repeat_byte(1),
+            account: None,
+            wiped: true,
+            slots: vec![(U256::from(5), U256::ZERO)],
+        }],
+        codes: vec![(B256::repeat_byte(2), Bytes::from_static(&[0xfe]))],
+    };
+    let expected = [&[1][..], &[1; 20], &[0x02, 1, 1, 5, 0], &[1], &[2; 32], &[1, 0xfe]].concat();
+    assert_eq!(encoded(encode_changes, &changes), expected);
+    let receipt = StoredReceipt {
+        tx_type: 2,
+        outcome: ReceiptOutcome::Status(true),
+        cumulative_gas_used: 21000,
+        logs: Vec::new(),
+    };
+    assert_eq!(encoded(encode_receipts, &[receipt][..]), [1, 2, 1, 0x88, 0xa4, 0x01, 0]);
+    let path = Nibbles::from_nibbles([1, 2, 3]);
+    assert_eq!(encoded(encode_path_key, &path), [0x12, 0x30, 3]);
+}
