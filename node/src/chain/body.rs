@@ -37,7 +37,7 @@ pub fn validate_body(
 }
 
 fn check(spec: &ChainSpec, header: &Header, body: &Body<'_>) -> Result<(), Violation> {
-    let fork = spec.fork(header.number, header.timestamp, header.difficulty.is_zero());
+    let fork = spec.fork_of(header);
     if fork >= Fork::Osaka {
         Violation::range("size", 0, MAX_BLOCK_BYTES as u64, body.rlp_bytes as u64)?;
     }

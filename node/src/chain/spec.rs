@@ -1,5 +1,6 @@
 //! One chain's rules: which kind, which forks when, and the constants that go with them.
 
+use alloy_consensus::Header;
 use alloy_eips::{eip6110::MAINNET_DEPOSIT_CONTRACT_ADDRESS, eip7840::BlobParams};
 use alloy_genesis::Genesis as GenesisFile;
 use alloy_primitives::{Address, U256};
@@ -79,6 +80,13 @@ impl ChainSpec {
     /// The fork of the block `number` at `timestamp`; `merged` says it has no proof of work.
     pub fn fork(&self, number: u64, timestamp: u64, merged: bool) -> Fork {
         self.forks.at(number, timestamp, merged)
+    }
+
+    /// The fork of a block with this header, which has been validated: a block of a chain that
+    /// merges has no difficulty from the merge on.
+    pub fn fork_of(&self, header: &Header) -> Fork {
+        let merged = self.terminal_total_difficulty.is_some() && header.difficulty.is_zero();
+        self.fork(header.number, header.timestamp, merged)
     }
 
     /// The fork by height alone: right before the merge, London after it.

@@ -21,10 +21,10 @@ use revm::{
     context::TxEnv,
     context_interface::result::{EVMError, ExecutionResult},
 };
-use storage::{StateChanges, StateRead};
+use storage::{ReceiptOutcome, StateChanges, StateRead, StoredReceipt};
 
 use super::{
-    BlockHashes, ExecutionError, ReceiptOutcome, RecoveredTx, StateError, StoredReceipt, TxError,
+    BlockHashes, ExecutionError, RecoveredTx, StateError, TxError,
     environment::Environment,
     machine::{Machine, MachineError},
     overlay::Overlay,
@@ -97,6 +97,25 @@ where
     block.finish(input.ommers, input.withdrawals)
 }
 
+/// Executes one transaction alone on `state`, without what a block does before and after.
+///
+/// # Errors
+/// The outer error is a failed read; the inner one says why the transaction is not valid.
+pub fn execute_transaction<S>(
+    spec: &ChainSpec,
+    state: &S,
+    hashes: &dyn BlockHashes,
+    header: &Header,
+    tx: &RecoveredTx,
+) -> Result<Result<Executed, TxError>, ExecutionError>
+where
+    S: StateRead<Error: Error + Send + Sync + 'static>,
+{
+    let mut block = BlockBuilder::new(spec, state, hashes, header);
+    // No receipt leaves this function with its root, which would be that of a block.
+    Ok(block.push(tx, &|_| Ok(B256::ZERO))?.map(|_| block.into_executed()))
+}
+
 /// A block being put together.
 #[derive(Debug)]
 pub struct BlockBuilder<'a, S>
@@ -126,6 +145,17 @@ where
         hashes: &'a dyn BlockHashes,
         header: &Header,
     ) -> Result<Self, ExecutionError> {
+        let mut block = Self::new(spec, state, hashes, header);
+        block.begin(header)?;
+        Ok(block)
+    }
+
+    fn new(
+        spec: &'a ChainSpec,
+        state: &'a S,
+        hashes: &'a dyn BlockHashes,
+        header: &Header,
+    ) -> Self {
         let environment = Environment::new(spec, header);
         let overlay = Overlay::new(state, hashes, environment.fork < Fork::SpuriousDragon);
         let machine = Machine::new(
@@ -134,15 +164,7 @@ where
             environment.block.clone(),
             environment.fee_collector,
         );
-        let mut block = Self {
-            spec,
-            number: header.number,
-            environment,
-            machine,
-            executed: Executed::default(),
-        };
-        block.begin(header)?;
-        Ok(block)
+        Self { spec, number: header.number, environment, machine, executed: Executed::default() }
     }
 
     fn begin(&mut self, header: &Header) -> Result<(), ExecutionError> {
@@ -283,8 +305,12 @@ where
             )?;
         }
         self.pay(ommers, withdrawals).map_err(|source| self.state_error(source))?;
+        Ok(self.into_executed())
+    }
+
+    fn into_executed(mut self) -> Executed {
         self.executed.changes = self.machine.overlay().changes();
-        Ok(self.executed)
+        self.executed
     }
 
     fn pay(

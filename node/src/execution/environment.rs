@@ -23,9 +23,7 @@ pub(super) struct Environment {
 impl Environment {
     /// Takes the surroundings from a header whose roots may still be unknown.
     pub(super) fn new(spec: &ChainSpec, header: &Header) -> Self {
-        // A mined block has a difficulty, a merged one has none (EIP-3675).
-        let merged = header.difficulty.is_zero();
-        let fork = spec.fork(header.number, header.timestamp, merged);
+        let fork = spec.fork_of(header);
         let blob_params = spec.blob_params(header.timestamp).filter(|_| fork >= Fork::Cancun);
         let mut cfg = CfgEnv::new_with_spec(fork.spec_id()).with_chain_id(spec.chain_id);
         if let Some(params) = &blob_params {

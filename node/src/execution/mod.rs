@@ -5,6 +5,7 @@
 //! rules come from [`crate::chain`], instructions and precompiles from `revm`.
 
 mod block;
+mod decode;
 mod environment;
 mod error;
 mod machine;
@@ -14,9 +15,12 @@ mod requests;
 mod tx;
 mod validate;
 
-pub use block::{BlockBuilder, BlockInput, Executed, StateRoot, execute_block};
+pub use block::{
+    BlockBuilder, BlockInput, Executed, StateRoot, execute_block, execute_transaction,
+};
+pub use decode::{BlockDecodeError, DecodedBlock};
 pub use error::{ExecutionError, SystemFailure, TxError};
 pub use overlay::{BlockHashes, StateError};
-pub use receipt::{ReceiptOutcome, StoredReceipt, encode_receipt, logs_bloom, receipts_root};
+pub use receipt::{encode_receipt, logs_bloom, receipts_root};
 pub use tx::{DecodeError, DecodedTx, RecoverError, RecoveredTx, Transaction, recover_senders};
 pub use validate::validate_executed;

@@ -4,28 +4,7 @@ use alloy_consensus::EMPTY_ROOT_HASH;
 use alloy_primitives::{B256, Bloom, Log};
 use alloy_rlp::{BufMut, Encodable, Header as RlpHeader};
 use alloy_trie::root::ordered_trie_root_with_encoder;
-
-/// How a transaction ended, as its receipt says it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReceiptOutcome {
-    /// Since Byzantium (EIP-658): whether it succeeded.
-    Status(bool),
-    /// Before: the state root after it.
-    PostState(B256),
-}
-
-/// A receipt without what can be derived from it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StoredReceipt {
-    /// EIP-2718 type of the transaction.
-    pub tx_type: u8,
-    /// Status or state root.
-    pub outcome: ReceiptOutcome,
-    /// Gas used in the block up to and including this transaction.
-    pub cumulative_gas_used: u64,
-    /// Logs in the order they were emitted.
-    pub logs: Vec<Log>,
-}
+use storage::{ReceiptOutcome, StoredReceipt};
 
 /// The bloom filter over the address and topics of `logs`.
 pub fn logs_bloom<'a>(logs: impl IntoIterator<Item = &'a Log>) -> Bloom {

@@ -9,10 +9,10 @@ use alloy_eips::{
     eip7685::Requests,
 };
 use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, b256};
-use storage::StateRead;
+use storage::{StateRead, StoredReceipt};
 
 use super::{
-    ExecutionError, StoredReceipt, SystemFailure,
+    ExecutionError, SystemFailure,
     block::{fatal, succeeded},
     machine::Machine,
 };
