@@ -1,4 +1,26 @@
-//! An EVM chain node built as an indexer; the modules in the order data flows through them.
+//! The library of `evmd`: an EVM chain node built as an indexer. In the order data flows, then the
+//! order people ask:
+//!
+//! - [`cli`]: the commands; [`config`] and [`home`] are what they work on.
+//! - [`chain`]: the rules of a chain: genesis, forks, header validity. Pure.
+//! - [`pipeline`]: the stages from bytes to durable, published blocks, and the rings between them.
+//!   [`block`] is the unit that travels.
+//! - [`mempool`]: transactions accepted and not mined yet; [`consensus`] says when to make a block.
+//! - [`execution`]: transactions and state in, receipts and state changes out. Pure.
+//! - [`account`]: addresses in their two forms.
+//! - [`feehistory`]: the row of fee facts stored with each block.
+//! - [`view`]: what readers see: an immutable snapshot, replaced per block.
 
+
+pub mod account;
+pub mod block;
 pub mod chain;
+pub mod cli;
+pub mod config;
+pub mod consensus;
 pub mod execution;
+pub mod feehistory;
+pub mod home;
+pub mod mempool;
+pub mod pipeline;
+pub mod view;

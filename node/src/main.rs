@@ -1,1 +1,7 @@
-fn main() {}
+//! The binary `evmd`: parse, dispatch.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    node::cli::main()
+}

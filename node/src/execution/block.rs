@@ -4,7 +4,7 @@
 //! [`BlockBuilder`] tries transactions and keeps those that are. Both are the same engine, so a
 //! block that was built executes the same.
 
-use std::error::Error;
+use std::{borrow::Borrow, error::Error};
 
 use alloy_consensus::{Header, Transaction as _, Typed2718};
 use alloy_eips::{
@@ -37,11 +37,11 @@ const ETHER: u128 = 1_000_000_000_000_000_000;
 
 /// A block as the executor takes it: decoded, its senders known, its header checked.
 #[derive(Clone, Copy, Debug)]
-pub struct BlockInput<'a> {
+pub struct BlockInput<'a, T> {
     /// The header, all of it.
     pub header: &'a Header,
     /// The transactions in order.
-    pub transactions: &'a [RecoveredTx],
+    pub transactions: &'a [T],
     /// Headers of the ommers, for their rewards.
     pub ommers: &'a [Header],
     /// Withdrawals; absent before Shanghai.
@@ -75,18 +75,18 @@ pub type StateRoot<'a> = dyn Fn(&StateChanges) -> Result<B256, StateError> + 'a;
 ///
 /// # Errors
 /// The first transaction that is not valid, a system contract that failed, or a failed read.
-pub fn execute_block<S>(
+pub fn execute_block<S, T: Borrow<RecoveredTx>>(
     spec: &ChainSpec,
     state: &S,
     hashes: &dyn BlockHashes,
     state_root: &StateRoot<'_>,
-    input: &BlockInput<'_>,
+    input: &BlockInput<'_, T>,
 ) -> Result<Executed, ExecutionError>
 where
     S: StateRead<Error: Error + Send + Sync + 'static>,
 {
     let mut block = BlockBuilder::start(spec, state, hashes, input.header)?;
-    for (index, tx) in input.transactions.iter().enumerate() {
+    for (index, tx) in input.transactions.iter().map(Borrow::borrow).enumerate() {
         block.push(tx, state_root)?.map_err(|reason| ExecutionError::Transaction {
             number: input.header.number,
             index,

@@ -1,0 +1,65 @@
+//! `evmd debug`
+
+use crate::execution::DecodedTx;
+use alloy_primitives::{Bytes, hex};
+use std::io::{BufRead, BufWriter, Write};
+use verify::{Backend, Job, Outcome, Reason, Recoverer};
+
+#[derive(Debug, clap::Subcommand)]
+pub(super) enum Command {
+    /// Senders of raw transactions: one 0x transaction a line in, one address or error a line out
+    Recover,
+}
+
+pub(super) fn run(command: &Command) -> anyhow::Result<()> {
+    match command {
+        Command::Recover => recover(),
+    }
+}
+
+/// Lines recovered together: a batch that the backends like, small enough to answer early.
+const BATCH_LINES: usize = 256;
+
+fn recover() -> anyhow::Result<()> {
+    let mut recoverer = Recoverer::new(Backend::detect()?);
+    let mut out = BufWriter::new(std::io::stdout().lock());
+    let mut lines = Vec::with_capacity(BATCH_LINES);
+    for line in std::io::stdin().lock().lines() {
+        lines.push(line?);
+        if lines.len() == BATCH_LINES {
+            recover_lines(&mut recoverer, &lines, &mut out)?;
+            lines.clear();
+        }
+    }
+    recover_lines(&mut recoverer, &lines, &mut out)?;
+    out.flush()?;
+    Ok(())
+}
+
+fn recover_lines(
+    recoverer: &mut Recoverer,
+    lines: &[String],
+    out: &mut impl Write,
+) -> std::io::Result<()> {
+    let decoded: Vec<_> = lines.iter().map(|line| decode(line)).collect();
+    let jobs: Vec<Job> = decoded.iter().flatten().map(DecodedTx::job).collect();
+    let mut outcomes: Vec<Outcome> = vec![Err(Reason::NoPublicKey); jobs.len()];
+    recoverer.recover_batch(&jobs, &mut outcomes);
+    let mut outcomes = outcomes.iter();
+    for tx in decoded {
+        let sender = tx.and_then(|tx| {
+            let outcome = outcomes.next().expect("one outcome a decoded transaction");
+            tx.finish(outcome).map_err(|reason| format!("invalid signature: {reason:?}"))
+        });
+        match sender {
+            Ok(tx) => writeln!(out, "{}", tx.sender.to_checksum(None))?,
+            Err(reason) => writeln!(out, "error: {reason}")?,
+        }
+    }
+    Ok(())
+}
+
+fn decode(line: &str) -> Result<DecodedTx, String> {
+    let bytes = hex::decode(line.trim()).map_err(|error| format!("not hex: {error}"))?;
+    DecodedTx::decode(Bytes::from(bytes)).map_err(|error| error.to_string())
+}

@@ -1,0 +1,46 @@
+//! `evmd export`
+
+use super::HomeArg;
+use crate::{block, home::Home};
+use anyhow::{Context, bail};
+use std::{
+    fs::File,
+    io::{BufWriter, Write},
+    path::PathBuf,
+};
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// File to write
+    file: PathBuf,
+    #[command(flatten)]
+    home: HomeArg,
+    /// First block
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    from: u64,
+    /// Last block; the head without it
+    #[arg(long, value_name = "N")]
+    to: Option<u64>,
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+    let home = Home::open(&args.home.path()?)?;
+    let blocks = home.chain.reader()?;
+    let (head, _) = blocks.head()?.context("the chain is empty")?;
+    let last = args.to.unwrap_or(head);
+    if last > head {
+        bail!("block {last} is above the head, {head}");
+    }
+    let writing = || format!("cannot write {}", args.file.display());
+    let mut out = BufWriter::new(File::create(&args.file).with_context(writing)?);
+    for number in args.from..=last {
+        let (_, header) = blocks.header(number)?.context("a header is missing")?;
+        let body = blocks.body(number)?.context("a body is missing")?;
+        out.write_all(&block::join(&header, &body)).with_context(writing)?;
+    }
+    let file = out.into_inner().map_err(std::io::IntoInnerError::into_error);
+    file.with_context(writing)?.sync_all().with_context(writing)?;
+    let count = (last + 1).saturating_sub(args.from);
+    writeln!(std::io::stdout(), "exported {count} blocks to {}", args.file.display())?;
+    Ok(())
+}

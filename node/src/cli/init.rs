@@ -1,0 +1,68 @@
+//! `evmd init`
+
+use super::{HomeArg, Output};
+use crate::{chain::Genesis, home::Home};
+use anyhow::Context;
+use std::{
+    io::Write,
+    path::PathBuf,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Name of the node
+    #[arg(default_value = "evmd")]
+    moniker: String,
+    #[command(flatten)]
+    home: HomeArg,
+    /// A geth genesis.json (Ethereum rules); without it, the native development genesis
+    #[arg(long, value_name = "FILE")]
+    genesis: Option<PathBuf>,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Output,
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+    let genesis = match &args.genesis {
+        Some(file) => {
+            let text = std::fs::read_to_string(file)
+                .with_context(|| format!("cannot read {}", file.display()))?;
+            Genesis::from_json(&text).with_context(|| file.display().to_string())?
+        }
+        None => dev_genesis(),
+    };
+    let path = args.home.path()?;
+    let home = Home::init(&path, &genesis)?;
+    let view = home.view()?;
+    let mut out = std::io::stdout();
+    match args.output {
+        Output::Text => writeln!(
+            out,
+            "{}: chain {} ({:?} rules), genesis {}, in {}",
+            args.moniker,
+            home.spec.chain_id,
+            home.spec.rules,
+            view.head.hash,
+            path.display()
+        )?,
+        Output::Json => {
+            let value = serde_json::json!({
+                "moniker": args.moniker,
+                "home": path,
+                "chainId": home.spec.chain_id,
+                "genesisHash": view.head.hash,
+                "stateRoot": view.head.header.state_root,
+            });
+            writeln!(out, "{value}")?;
+        }
+    }
+    Ok(())
+}
+
+/// The native development genesis, dated now.
+pub(super) fn dev_genesis() -> Genesis {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    Genesis::native_dev(now)
+}

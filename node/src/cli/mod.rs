@@ -1,0 +1,131 @@
+//! The command line: one file a command. Parsing and meaning stay apart: a command's file turns
+//! its flags into calls of the library and its results into text or JSON, and holds no logic.
+
+mod debug;
+mod export;
+mod import;
+mod init;
+mod status;
+mod version;
+
+use crate::pipeline::Reading;
+use anyhow::Context;
+use clap::{Parser, Subcommand, ValueEnum};
+use std::{io::Write, path::PathBuf, process::ExitCode};
+
+/// An EVM indexer-node: takes signed transactions or whole blocks in, answers wallets, explorers
+/// and fee estimators.
+#[derive(Debug, Parser)]
+#[command(name = "evmd", version, propagate_version = true, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Make a home folder with a new chain
+    Init(init::Args),
+
+    /// Append blocks from RLP files, as geth exports them
+    Import(import::Args),
+    /// Write blocks to an RLP file, as geth exports them
+    Export(export::Args),
+    /// Show a running node's head, endpoints and pipeline
+    Status(status::Args),
+    /// Show the version
+    Version(version::Args),
+    /// Look into data without a node
+    #[command(subcommand)]
+    Debug(debug::Command),
+}
+
+/// The home folder, as every command takes it.
+#[derive(Clone, Debug, clap::Args)]
+struct HomeArg {
+    /// Home folder
+    #[arg(long, value_name = "DIR", env = "EVMD_HOME")]
+    home: Option<PathBuf>,
+}
+
+impl HomeArg {
+    /// The folder named, or `~/.evmd`.
+    fn path(&self) -> anyhow::Result<PathBuf> {
+        match &self.home {
+            Some(path) => Ok(path.clone()),
+            None => std::env::home_dir()
+                .map(|home| home.join(".evmd"))
+                .context("no home directory: name a folder with --home"),
+        }
+    }
+}
+
+/// How a command prints its result.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Output {
+    /// For people
+    #[default]
+    Text,
+    /// For programs
+    Json,
+}
+
+/// Parses the command line and runs the command. Exit code 1 for a failure, 2 for wrong usage.
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match run(cli.command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Nothing is left to tell if even the error stream is gone.
+            drop(writeln!(std::io::stderr(), "error: {error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Command) -> anyhow::Result<()> {
+    match command {
+        Command::Init(args) => init::run(&args),
+        Command::Import(args) => import::run(args),
+        Command::Export(args) => export::run(&args),
+        Command::Status(args) => status::run(&args),
+        Command::Version(args) => version::run(&args),
+        Command::Debug(command) => debug::run(&command),
+    }
+}
+
+/// The reader of our output has gone, as in `evmd ... | head`.
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let io = error.chain().find_map(|cause| cause.downcast_ref::<std::io::Error>());
+    io.is_some_and(|io| io.kind() == std::io::ErrorKind::BrokenPipe)
+}
+
+/// Logs go to standard error; `RUST_LOG` chooses, with warnings by default.
+fn start_logs(default: &str) {
+    let filter = tracing_subscriber::EnvFilter::try_from_default_env()
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(default));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+}
+
+/// What each stage did, a line each.
+fn stage_table(out: &mut impl Write, stages: &[Reading]) -> std::io::Result<()> {
+    writeln!(
+        out,
+        "{:<8} {:>10} {:>10} {:>8} {:>9} {:>9}",
+        "stage", "in", "out", "batches", "busy s", "idle s"
+    )?;
+    for stage in stages {
+        writeln!(
+            out,
+            "{:<8} {:>10} {:>10} {:>8} {:>9.3} {:>9.3}",
+            stage.name,
+            stage.taken,
+            stage.given,
+            stage.batches,
+            stage.busy_seconds,
+            stage.idle_seconds
+        )?;
+    }
+    Ok(())
+}

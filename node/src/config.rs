@@ -1,0 +1,235 @@
+//! Settings: the file `config.toml` in the home folder, overridden by flags of the same name.
+//!
+//! An unknown key is an error, so that a misspelt one cannot be silently without effect.
+
+use serde::{Deserialize, Serialize};
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+/// Name of the settings file in the home folder.
+pub const CONFIG_FILE: &str = "config.toml";
+
+/// All settings.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Config {
+    /// Ethereum JSON-RPC.
+    pub json_rpc: JsonRpc,
+    /// Raw transactions over TCP.
+    pub ingest: Ingest,
+    /// Metrics, health and status.
+    pub metrics: Metrics,
+    /// Making blocks.
+    pub engine: Engine,
+    /// The pipeline's threads.
+    pub pipeline: Pipeline,
+    /// The two LMDB environments.
+    pub storage: Storage,
+}
+
+/// `[json-rpc]`
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct JsonRpc {
+    /// Where HTTP is served; WebSocket is answered there as well.
+    pub address: SocketAddr,
+    /// Where WebSocket alone is served.
+    pub ws_address: SocketAddr,
+    /// Most connections at once, on each address.
+    pub max_connections: u32,
+    /// Most bytes of a request body.
+    pub max_request_bytes: u32,
+    /// Most bytes of a response body.
+    pub max_response_bytes: u32,
+    /// Most calls in one batch.
+    pub max_batch: u32,
+    /// Most gas of an `eth_call` or `eth_estimateGas`.
+    pub gas_cap: u64,
+    /// Most blocks an `eth_feeHistory` answers for.
+    pub feehistory_cap: u64,
+}
+
+impl Default for JsonRpc {
+    fn default() -> Self {
+        Self {
+            address: local(8545),
+            ws_address: local(8546),
+            max_connections: 1000,
+            max_request_bytes: 5 * 1024 * 1024,
+            max_response_bytes: 64 * 1024 * 1024,
+            max_batch: 1000,
+            gas_cap: 50_000_000,
+            feehistory_cap: 1024,
+        }
+    }
+}
+
+/// `[ingest]`
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Ingest {
+    /// Where raw transaction frames are taken.
+    pub address: SocketAddr,
+}
+
+impl Default for Ingest {
+    fn default() -> Self {
+        Self { address: local(8547) }
+    }
+}
+
+/// `[metrics]`
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Metrics {
+    /// Where `/metrics`, `/health` and `/status` are served.
+    pub address: SocketAddr,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self { address: local(26660) }
+    }
+}
+
+/// `[engine]`
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Engine {
+    /// Make blocks. Only chains of native rules can.
+    pub produce: bool,
+    /// Milliseconds between blocks; a full block does not wait.
+    pub block_time_ms: u64,
+}
+
+impl Default for Engine {
+    fn default() -> Self {
+        Self { produce: true, block_time_ms: 1000 }
+    }
+}
+
+impl Engine {
+    /// Time between blocks.
+    pub const fn block_time(&self) -> Duration {
+        Duration::from_millis(self.block_time_ms)
+    }
+}
+
+/// `[pipeline]`
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Pipeline {
+    /// Threads that recover senders; 0 leaves three cores to the other stages and uses the rest.
+    pub recover_workers: usize,
+}
+
+/// Most recovery threads: ring bells are searched one by one.
+const RECOVER_WORKERS_MAX: usize = 64;
+/// Cores the ordered stages keep busy.
+const ORDERED_CORES: usize = 3;
+
+impl Pipeline {
+    /// The number of recovery threads to start.
+    pub fn recover_workers(&self) -> usize {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let wanted = match self.recover_workers {
+            0 => cores.saturating_sub(ORDERED_CORES).max(cores.min(2)),
+            set => set,
+        };
+        wanted.clamp(1, RECOVER_WORKERS_MAX)
+    }
+}
+
+/// `[storage]`
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Storage {
+    /// Most bytes the chain environment may grow to; costs address space only.
+    pub chain_map_bytes: u64,
+    /// Most bytes the index environment may grow to; costs address space only.
+    pub index_map_bytes: u64,
+}
+
+impl Default for Storage {
+    fn default() -> Self {
+        Self { chain_map_bytes: 1 << 40, index_map_bytes: 1 << 40 }
+    }
+}
+
+/// Loopback: nothing is served to other machines unless asked for.
+fn local(port: u16) -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], port))
+}
+
+/// Why the settings cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// The file cannot be read or written.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The file is not TOML, or has a key we do not know.
+    #[error("{}: {message}", path.display())]
+    Syntax {
+        /// The file.
+        path: PathBuf,
+        /// Line and reason.
+        message: String,
+    },
+}
+
+impl Config {
+    /// Reads `config.toml` of a home folder; the defaults where there is none.
+    pub fn load(home: &Path) -> Result<Self, ConfigError> {
+        let path = home.join(CONFIG_FILE);
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Ok(Self::default());
+            }
+            Err(source) => return Err(ConfigError::Io { path, source }),
+        };
+        toml::from_str(&text)
+            .map_err(|error| ConfigError::Syntax { path, message: error.to_string() })
+    }
+
+    /// Writes the settings to a home folder that has no file yet.
+    pub fn write_new(&self, home: &Path) -> Result<(), ConfigError> {
+        let path = home.join(CONFIG_FILE);
+        if path.exists() {
+            return Ok(());
+        }
+        let text = toml::to_string_pretty(self).expect("settings are plain values");
+        std::fs::write(&path, text).map_err(|source| ConfigError::Io { path, source })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_survive_the_file() {
+        let home = tempfile::tempdir().expect("a temporary folder");
+        let config = Config::default();
+        config.write_new(home.path()).expect("written");
+        assert_eq!(Config::load(home.path()).expect("read"), config);
+    }
+
+    #[test]
+    fn an_unknown_key_is_named() {
+        let home = tempfile::tempdir().expect("a temporary folder");
+        std::fs::write(home.path().join(CONFIG_FILE), "[engine]\nblok-time-ms = 5\n")
+            .expect("written");
+        let error = Config::load(home.path()).expect_err("refused").to_string();
+        assert!(error.contains("blok-time-ms"), "{error}");
+    }
+}

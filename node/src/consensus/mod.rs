@@ -1,0 +1,32 @@
+//! Who says when a block is made. The engine decides the slot; the ante stage fills it.
+
+mod solo;
+
+pub use solo::Solo;
+
+use std::time::{Duration, SystemTime};
+
+/// Leave to make one block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slot {
+    /// The block's timestamp, in seconds since 1970; above the parent's.
+    pub timestamp: u64,
+}
+
+/// What the engine knows of the work waiting.
+#[derive(Clone, Copy, Debug)]
+pub struct Demand {
+    /// Gas limits of executable transactions waiting, summed (at most a little over a block).
+    pub gas: u64,
+    /// The block's gas limit.
+    pub gas_limit: u64,
+}
+
+/// Decides when this node makes a block, and when one is final.
+pub trait Engine: Send {
+    /// Asks for leave to make the block after one with timestamp `parent_timestamp`.
+    fn slot(&mut self, now: SystemTime, parent_timestamp: u64, demand: Demand) -> Option<Slot>;
+
+    /// How long until the answer may change with no new demand.
+    fn patience(&self, now: SystemTime) -> Duration;
+}

@@ -1,0 +1,250 @@
+//! A home folder: settings, the two environments, and the lock that keeps a second process out.
+//! Opening one brings the index environment up to the chain, whatever happened before.
+
+use crate::{
+    block::Block,
+    chain::{ChainSpec, Genesis, GenesisError},
+    config::{Config, ConfigError},
+    feehistory::FeeRow,
+    pipeline::{Fault, fee_row, write_layers},
+    view::{Head, Layer, StateView, View},
+};
+use alloy_consensus::Header;
+use alloy_primitives::{B256, Bytes, keccak256};
+use alloy_rlp::Decodable;
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+use storage::{
+    BlockRecord, ChainDb, ChainOptions, ChainReader, HomeLock, IndexDb, IndexOptions, OpenError,
+    ReadError, WriteError, trie::EMPTY_ROOT_HASH,
+};
+
+/// Key of the genesis file's text in the chain environment.
+const GENESIS_KEY: &str = "genesis";
+/// Layers replayed into the index environment in one transaction.
+const REPLAY_BLOCKS: usize = 128;
+
+/// Why a home folder cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum HomeError {
+    /// Settings.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// An environment or the lock.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// Reading an environment.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// Writing an environment.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    /// The genesis file.
+    #[error("{origin}: {source}")]
+    Genesis {
+        /// Where the genesis is from.
+        origin: String,
+        /// What is wrong with it.
+        source: GenesisError,
+    },
+    /// The pipeline could not be started.
+    #[error(transparent)]
+    Pipeline(#[from] Fault),
+    /// A file or folder.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The folder holds another chain, or one already.
+    #[error("{} already holds a chain; remove the folder, or choose another with --home", .0.display())]
+    Exists(PathBuf),
+    /// The folder holds no chain.
+    #[error("{} holds no chain; make one with `evmd init`, or choose another with --home", .0.display())]
+    Empty(PathBuf),
+    /// A stored block does not decode, or its changes do not give its state root.
+    #[error("stored block {number} is damaged: {reason}")]
+    Damaged {
+        /// The block.
+        number: u64,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+/// An open home folder.
+#[derive(Debug)]
+pub struct Home {
+    /// The folder.
+    pub path: PathBuf,
+    /// Its settings file's values.
+    pub config: Config,
+    /// The chain's rules.
+    pub spec: Arc<ChainSpec>,
+    /// The chain environment.
+    pub chain: ChainDb,
+    /// The index environment, flushed up to the head of the chain.
+    pub index: IndexDb,
+    _lock: HomeLock,
+}
+
+impl Home {
+    /// Says whether the folder holds a chain.
+    pub fn exists(path: &Path) -> bool {
+        path.join("chain").join("data.mdb").exists()
+    }
+
+    /// Makes a home folder with the chain that starts at `genesis`.
+    pub fn init(path: &Path, genesis: &Genesis) -> Result<Self, HomeError> {
+        if Self::exists(path) {
+            return Err(HomeError::Exists(path.to_owned()));
+        }
+        let io = |source| HomeError::Io { path: path.to_owned(), source };
+        std::fs::create_dir_all(path).map_err(io)?;
+        let lock = HomeLock::acquire(path)?;
+        let config = Config::load(path)?;
+        config.write_new(path)?;
+        let (chain, index) = open_environments(path, &config)?;
+        let text = genesis.to_json();
+        std::fs::write(path.join("genesis.json"), &text).map_err(io)?;
+        chain.put_meta(GENESIS_KEY, text.as_bytes())?;
+        chain.append(&[genesis_record(genesis)])?;
+        drop((chain, index, lock));
+        Self::open(path)
+    }
+
+    /// Opens a home folder and replays into the index what the last run did not flush.
+    pub fn open(path: &Path) -> Result<Self, HomeError> {
+        if !Self::exists(path) {
+            return Err(HomeError::Empty(path.to_owned()));
+        }
+        let lock = HomeLock::acquire(path)?;
+        let config = Config::load(path)?;
+        let (chain, index) = open_environments(path, &config)?;
+        // A process killed inside `init` leaves an environment without a first block.
+        let text = chain.meta(GENESIS_KEY)?.ok_or_else(|| HomeError::Empty(path.to_owned()))?;
+        let genesis = Genesis::from_json(&String::from_utf8_lossy(&text)).map_err(|source| {
+            HomeError::Genesis { origin: "the stored genesis".to_owned(), source }
+        })?;
+        if chain.reader()?.head()?.is_none() {
+            chain.append(&[genesis_record(&genesis)])?;
+        }
+        let home = Self {
+            path: path.to_owned(),
+            config,
+            spec: Arc::new(genesis.spec),
+            chain,
+            index,
+            _lock: lock,
+        };
+        home.replay()?;
+        Ok(home)
+    }
+
+    /// The view at the head of the chain.
+    pub fn view(&self) -> Result<View, HomeError> {
+        let blocks = self.chain.reader()?;
+        let (number, hash) = blocks.head()?.ok_or_else(|| HomeError::Empty(self.path.clone()))?;
+        let damaged = |reason: String| HomeError::Damaged { number, reason };
+        let missing = || damaged("a row of it is missing".to_owned());
+        let (_, header) = stored_header(&blocks, number)?;
+        let row = blocks.fees(number)?.ok_or_else(missing)?;
+        let row = FeeRow::decode(&mut row.as_ref()).map_err(|error| damaged(error.to_string()))?;
+        let head = Head { hash, header: Arc::new(header), next_base_fee: row.next_base_fee };
+        let state = StateView::before(number + 1, self.index.clone());
+        Ok(View { head, state, chain: self.chain.clone() })
+    }
+
+    /// Writes the changes of blocks the index environment does not have, checking their roots.
+    fn replay(&self) -> Result<(), HomeError> {
+        let blocks = self.chain.reader()?;
+        let (head, _) = blocks.head()?.ok_or_else(|| HomeError::Empty(self.path.clone()))?;
+        let first = self.index.reader()?.flushed()?.map_or(0, |flushed| flushed + 1);
+        if first < head {
+            tracing::info!(first, head, "replaying blocks into the index");
+        }
+        let mut state = StateView::before(first, self.index.clone());
+        let mut parent_root = EMPTY_ROOT_HASH;
+        if let Some(parent) = first.checked_sub(1) {
+            parent_root = stored_header(&blocks, parent)?.1.state_root;
+        }
+        for number in first..=head {
+            let layer = replay_block(&blocks, &state, number, parent_root)?;
+            parent_root = stored_header(&blocks, number)?.1.state_root;
+            state = state.with_layer(layer, 0);
+            if state.layers().len() == REPLAY_BLOCKS || number == head {
+                write_layers(&self.index, state.layers())?;
+                state = StateView::before(number + 1, self.index.clone());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Recomputes the trie nodes of a stored block and checks the root they give.
+fn replay_block(
+    blocks: &ChainReader,
+    state: &StateView,
+    number: u64,
+    parent_root: B256,
+) -> Result<Arc<Layer>, HomeError> {
+    let damaged = |reason: String| HomeError::Damaged { number, reason };
+    let missing = || damaged("a row of it is missing".to_owned());
+    let (hash, header) = stored_header(blocks, number)?;
+    let changes = blocks.changes(number)?.ok_or_else(missing)?;
+    let body = blocks.body(number)?.ok_or_else(missing)?;
+    let block = Block::from_parts(hash, &alloy_rlp::encode(&header), &body)
+        .map_err(|error| damaged(error.to_string()))?;
+    let tx_hashes = block.txs.iter().map(keccak256).collect();
+    let reader = state.reader()?;
+    let (root, trie) = storage::update_state_root(&reader, &changes, parent_root)
+        .map_err(|error| damaged(error.to_string()))?;
+    if root != header.state_root {
+        return Err(damaged(format!("state root {root}, header {}", header.state_root)));
+    }
+    let layer = Layer::new(number, changes, tx_hashes);
+    layer.seal(hash, trie);
+    Ok(Arc::new(layer))
+}
+
+/// Hash and header of a stored block.
+pub(crate) fn stored_header(
+    blocks: &ChainReader,
+    number: u64,
+) -> Result<(B256, Header), HomeError> {
+    let damaged = |reason: String| HomeError::Damaged { number, reason };
+    let (hash, header) =
+        blocks.header(number)?.ok_or_else(|| damaged("its header is missing".to_owned()))?;
+    let header =
+        Header::decode(&mut header.as_ref()).map_err(|error| damaged(error.to_string()))?;
+    Ok((hash, header))
+}
+
+/// Block 0 as it is stored: its changes are the genesis accounts.
+fn genesis_record(genesis: &Genesis) -> BlockRecord {
+    let header = genesis.header();
+    let withdrawals = header.withdrawals_root.map(|_| Vec::new());
+    let block = Block { withdrawals, ..Block::default() };
+    BlockRecord {
+        number: header.number,
+        hash: header.hash_slow(),
+        header: alloy_rlp::encode(&header).into(),
+        body: block.encode_body(),
+        senders: Vec::new(),
+        receipts: Vec::new(),
+        changes: genesis.state(),
+        fees: alloy_rlp::encode(fee_row(&genesis.spec, &header, std::iter::empty())).into(),
+        module: Bytes::new(),
+    }
+}
+
+fn open_environments(path: &Path, config: &Config) -> Result<(ChainDb, IndexDb), OpenError> {
+    let chain = ChainOptions { map_bytes: config.storage.chain_map_bytes };
+    let index = IndexOptions { map_bytes: config.storage.index_map_bytes };
+    Ok((ChainDb::open(path.join("chain"), chain)?, IndexDb::open(path.join("index"), index)?))
+}

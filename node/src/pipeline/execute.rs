@@ -1,0 +1,286 @@
+//! Execute: runs blocks on the state before them.
+//!
+//! Takes given blocks with their senders, in order, and proposals to build a block.
+//! Gives executed blocks.
+//! State: the tip it executes on, and the hashes of the last 256 blocks.
+//! Bound: one block.
+//! When full: takes no block.
+
+mod tip;
+
+use super::{
+    batch::{ExecutedBlock, Proposal, RecoveredBlock},
+    fault::{BlockFault, BlockReason, Fault},
+    meter::Meter,
+    reorder::Reorder,
+    ring::{Inbox, Outbox},
+    stage::{Progress, Stage},
+};
+use crate::{
+    block::Block,
+    chain::{
+        Body, ChainSpec, Fork, next_base_fee, validate_body, validate_header, validate_ommers,
+    },
+    execution::{
+        BlockBuilder, BlockInput, Executed, ExecutionError, RecoveredTx, StateError, TxError,
+        execute_block,
+    },
+    home::HomeError,
+    view::{Layer, View},
+};
+use alloy_consensus::{Header, constants::EMPTY_WITHDRAWALS};
+use alloy_eips::{eip4895::Withdrawals, eip7685::EMPTY_REQUESTS_HASH};
+use alloy_primitives::{Address, B256, map::HashSet};
+use std::{
+    mem,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+use storage::StateChanges;
+use tip::Tip;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Execute {
+    spec: Arc<ChainSpec>,
+    tip: Tip,
+    flushed: Arc<AtomicU64>,
+    blocks: Inbox<RecoveredBlock>,
+    reorder: Reorder<RecoveredBlock>,
+    /// A block whose turn it is, but whose receipts need roots of a tip not sealed yet.
+    waiting: Option<RecoveredBlock>,
+    proposals: Inbox<Proposal>,
+    out: Outbox<ExecutedBlock>,
+    meter: Arc<Meter>,
+}
+
+/// Transactions of a built block, those left out with the reason, and what execution gave.
+type Built = (Vec<Arc<RecoveredTx>>, Vec<(B256, String)>, Executed);
+
+impl Execute {
+    /// The stage at the head of `view`.
+    pub(super) fn new(
+        spec: Arc<ChainSpec>,
+        view: &View,
+        flushed: Arc<AtomicU64>,
+        blocks: Inbox<RecoveredBlock>,
+        proposals: Inbox<Proposal>,
+        out: Outbox<ExecutedBlock>,
+        meter: Arc<Meter>,
+    ) -> Result<Self, HomeError> {
+        let tip = Tip::load(view)?;
+        Ok(Self {
+            spec,
+            tip,
+            flushed,
+            blocks,
+            reorder: Reorder::new(),
+            waiting: None,
+            proposals,
+            out,
+            meter,
+        })
+    }
+
+    /// Checks and executes a given block.
+    fn execute_given(&mut self, given: RecoveredBlock) -> Result<ExecutedBlock, Fault> {
+        let (number, hash) = (given.block.header.number, given.block.hash);
+        let refused = |reason: BlockReason| BlockFault { number, hash, reason };
+        let block = &given.block;
+        self.check(block).map_err(refused)?;
+        let txs =
+            given.txs.map_err(|(index, text)| refused(BlockReason::Transaction { index, text }))?;
+        let state = self.tip.state.reader()?;
+        let root = self.tip.state_root;
+        let state_root = |changes: &StateChanges| {
+            let updated = storage::update_state_root(&state, changes, root);
+            updated.map(|(root, _)| root).map_err(StateError::new)
+        };
+        let input = BlockInput {
+            header: &block.header,
+            transactions: &txs,
+            ommers: &block.ommers,
+            withdrawals: block.withdrawals.as_deref(),
+        };
+        let executed = execute_block(&self.spec, &state, &self.tip, &state_root, &input)
+            .map_err(|error| refused(error.into()))?;
+        Ok(self.advance(given.block, false, txs, Vec::new(), executed))
+    }
+
+    /// Receipts before Byzantium carry state roots, and those build on the trie nodes that the seal
+    /// stage makes of the tip.
+    fn must_wait(&self, given: &RecoveredBlock) -> bool {
+        let header = &given.block.header;
+        let merged = header.difficulty.is_zero();
+        let carries_roots =
+            self.spec.fork(header.number, header.timestamp, merged) < Fork::Byzantium;
+        let tip = self.tip.state.layers().last();
+        carries_roots && tip.is_some_and(|layer| layer.trie().is_none())
+    }
+
+    /// Everything that can be checked before execution.
+    fn check(&self, block: &Block) -> Result<(), BlockReason> {
+        let header = &block.header;
+        validate_header(&self.spec, &self.tip.parent(), header)?;
+        let withdrawals = block.withdrawals.clone().map(Withdrawals::new);
+        let body = Body {
+            transactions: &block.txs,
+            ommers: &block.ommers,
+            withdrawals: withdrawals.as_ref(),
+            rlp_bytes: block.size,
+        };
+        validate_body(&self.spec, header, &body)?;
+        validate_ommers(&self.spec, &self.tip.ancestors(), header, &block.ommers)?;
+        Ok(())
+    }
+
+    /// Builds a block from a proposal.
+    fn build(&mut self, proposal: Proposal) -> Result<ExecutedBlock, Fault> {
+        self.tip.follow(&proposal.parent);
+        let header = self.draft(proposal.timestamp);
+        let fault = |error: ExecutionError| {
+            let (number, hash) = (header.number, header.parent_hash);
+            Fault::Block(BlockFault { number, hash, reason: error.into() })
+        };
+        let state = self.tip.state.reader()?;
+        let (txs, skipped, executed) =
+            try_all(&self.spec, &state, &self.tip, &header, proposal.txs).map_err(fault)?;
+        let block = Block {
+            txs: txs.iter().map(|tx| tx.raw.clone()).collect(),
+            withdrawals: Some(Vec::new()),
+            header: Header { gas_used: executed.gas_used, ..header },
+            ..Block::default()
+        };
+        Ok(self.advance(block, true, txs, skipped, executed))
+    }
+
+    /// The header of the block to build, without what execution gives.
+    fn draft(&self, timestamp: u64) -> Header {
+        let parent = &self.tip.header;
+        Header {
+            parent_hash: self.tip.hash,
+            number: parent.number + 1,
+            timestamp,
+            gas_limit: parent.gas_limit,
+            beneficiary: parent.beneficiary,
+            base_fee_per_gas: Some(next_base_fee(parent)),
+            // Not random on a chain of one maker, but different in each block.
+            mix_hash: self.tip.hash,
+            withdrawals_root: Some(EMPTY_WITHDRAWALS),
+            blob_gas_used: Some(0),
+            excess_blob_gas: Some(0),
+            parent_beacon_block_root: Some(self.tip.hash),
+            requests_hash: Some(EMPTY_REQUESTS_HASH),
+            ..Header::default()
+        }
+    }
+
+    /// Moves the tip to the executed block.
+    fn advance(
+        &mut self,
+        block: Block,
+        built: bool,
+        txs: Vec<Arc<RecoveredTx>>,
+        skipped: Vec<(B256, String)>,
+        mut executed: Executed,
+    ) -> ExecutedBlock {
+        let changes = mem::take(&mut executed.changes);
+        let hashes = txs.iter().map(|tx| tx.hash).collect();
+        let layer = Arc::new(Layer::new(block.header.number, changes, hashes));
+        let before = self.tip.state.clone();
+        let flushed = self.flushed.load(Ordering::Acquire);
+        let after = before.with_layer(Arc::clone(&layer), flushed);
+        self.tip.state = after.clone();
+        if !built {
+            self.tip.extend(&block);
+        }
+        self.meter.give(txs.len());
+        ExecutedBlock {
+            block,
+            built,
+            txs,
+            skipped,
+            executed,
+            before,
+            after,
+            layer,
+            next_base_fee: 0,
+            fee_row: alloy_primitives::Bytes::new(),
+        }
+    }
+}
+
+/// Tries transactions in order until the block has no room for another transfer.
+fn try_all(
+    spec: &ChainSpec,
+    state: &crate::view::StateReader,
+    tip: &Tip,
+    header: &Header,
+    candidates: Vec<Arc<RecoveredTx>>,
+) -> Result<Built, ExecutionError> {
+    let mut builder = BlockBuilder::start(spec, state, tip, header)?;
+    let mut txs = Vec::with_capacity(candidates.len());
+    let mut skipped = Vec::new();
+    // Later nonces of a sender cannot follow a transaction that was left out; they stay pooled.
+    let mut stalled: HashSet<Address> = HashSet::default();
+    let no_root = |_: &StateChanges| Ok(B256::ZERO);
+    for tx in candidates {
+        if stalled.contains(&tx.sender) {
+            continue;
+        }
+        match builder.push(&tx, &no_root)? {
+            Ok(_) => txs.push(tx),
+            Err(TxError::BlockGas { .. }) => {
+                stalled.insert(tx.sender);
+            }
+            Err(reason) => {
+                stalled.insert(tx.sender);
+                skipped.push((tx.hash, reason.to_string()));
+            }
+        }
+    }
+    let executed = builder.finish(&[], Some(&[]))?;
+    Ok((txs, skipped, executed))
+}
+
+impl Stage for Execute {
+    fn name(&self) -> &'static str {
+        "execute"
+    }
+
+    fn meter(&self) -> &Arc<Meter> {
+        &self.meter
+    }
+
+    fn step(&mut self) -> Result<Progress, Fault> {
+        if !self.out.ready() {
+            return Ok(Progress::Blocked);
+        }
+        if let Some(block) = self.blocks.take() {
+            self.reorder.put(block.seq, block);
+        }
+        if let Some(block) = self.waiting.take().or_else(|| self.reorder.take()) {
+            if self.must_wait(&block) {
+                self.waiting = Some(block);
+                return Ok(Progress::Blocked);
+            }
+            self.meter.take(block.block.txs.len());
+            let executed = self.execute_given(block)?;
+            self.out.send(executed);
+            return Ok(Progress::Worked);
+        }
+        if let Some(proposal) = self.proposals.take() {
+            self.meter.take(proposal.txs.len());
+            let executed = self.build(proposal)?;
+            self.out.send(executed);
+            return Ok(Progress::Worked);
+        }
+        if self.blocks.depth() > 0 {
+            return Ok(Progress::Worked);
+        }
+        let over = self.blocks.is_finished() && self.proposals.is_finished();
+        Ok(if over { Progress::Finished } else { Progress::Idle })
+    }
+}

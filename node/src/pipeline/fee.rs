@@ -1,0 +1,109 @@
+//! Fee: what the block means for the fee market.
+//!
+//! Takes executed blocks, in order.
+//! Gives the same with the next base fee and the fee-history row.
+//! State: the chain's rules.
+//! Bound: one block.
+//! When full: takes no block.
+
+use super::{
+    batch::ExecutedBlock,
+    fault::Fault,
+    meter::Meter,
+    ring::{Inbox, Outbox},
+    stage::{Progress, Stage},
+};
+use crate::{
+    chain::{ChainSpec, Fork, next_base_fee, next_excess_blob_gas},
+    execution::Transaction,
+    feehistory::{FeeRow, Tip},
+};
+use alloy_consensus::{Header, Transaction as _};
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Fee {
+    spec: Arc<ChainSpec>,
+    executed: Inbox<ExecutedBlock>,
+    priced: Outbox<ExecutedBlock>,
+    /// Gas of all blocks that came through, for progress bars.
+    gas: Arc<AtomicU64>,
+    meter: Arc<Meter>,
+}
+
+impl Fee {
+    /// The stage for a chain of these rules.
+    pub(super) fn new(
+        spec: Arc<ChainSpec>,
+        executed: Inbox<ExecutedBlock>,
+        priced: Outbox<ExecutedBlock>,
+        gas: Arc<AtomicU64>,
+        meter: Arc<Meter>,
+    ) -> Self {
+        Self { spec, executed, priced, gas, meter }
+    }
+}
+
+/// The fee-history row of a block: `gas` is what each transaction was charged, in block order.
+pub fn fee_row<'a>(
+    spec: &ChainSpec,
+    header: &Header,
+    txs: impl Iterator<Item = (&'a Transaction, u64)>,
+) -> FeeRow {
+    let base_fee = header.base_fee_per_gas.unwrap_or(0);
+    let tips = txs.map(|(tx, gas)| Tip {
+        // Before London the whole price is the tip; a mined cap is never below the base fee.
+        tip: tx.effective_tip_per_gas(base_fee).unwrap_or(0),
+        gas,
+    });
+    let tips = FeeRow::distribution(tips.collect());
+    let fork = spec.fork(header.number, header.timestamp, header.difficulty.is_zero());
+    let blobs = spec.blob_params(header.timestamp).zip(header.excess_blob_gas);
+    FeeRow {
+        base_fee,
+        next_base_fee: if fork >= Fork::London { next_base_fee(header) } else { 0 },
+        gas_used: header.gas_used,
+        gas_limit: header.gas_limit,
+        blob_gas_used: header.blob_gas_used.unwrap_or(0),
+        blob_gas_max: blobs.map_or(0, |(params, _)| params.max_blob_gas_per_block()),
+        blob_base_fee: blobs.map_or(0, |(params, excess)| params.calc_blob_fee(excess)),
+        next_blob_base_fee: blobs.map_or(0, |(params, _)| {
+            params.calc_blob_fee(next_excess_blob_gas(&params, fork, header))
+        }),
+        tips,
+    }
+}
+
+impl Stage for Fee {
+    fn name(&self) -> &'static str {
+        "fee"
+    }
+
+    fn meter(&self) -> &Arc<Meter> {
+        &self.meter
+    }
+
+    fn step(&mut self) -> Result<Progress, Fault> {
+        if !self.priced.ready() {
+            return Ok(Progress::Blocked);
+        }
+        let Some(mut block) = self.executed.take() else {
+            let over = self.executed.is_finished();
+            return Ok(if over { Progress::Finished } else { Progress::Idle });
+        };
+        self.meter.take(1);
+        let gas = block.executed.tx_gas.iter().copied();
+        let txs = block.txs.iter().map(|tx| &tx.tx).zip(gas);
+        let row = fee_row(&self.spec, &block.block.header, txs);
+        self.gas.fetch_add(row.gas_used, Ordering::Relaxed);
+        block.next_base_fee = row.next_base_fee;
+        block.fee_row = alloy_rlp::encode(&row).into();
+        self.priced.send(block);
+        self.meter.give(1);
+        Ok(Progress::Worked)
+    }
+}

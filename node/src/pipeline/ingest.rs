@@ -1,0 +1,268 @@
+//! Ingest: raw transactions from TCP connections and RPC submissions, in order, in batches.
+//!
+//! Takes bytes on sockets (frames) and single submissions from RPC threads.
+//! Gives batches of raw transactions, as slices of the read buffers.
+//! State: the connections with their buffers.
+//! Bound: connections, frame size, replies waiting per connection, transactions per batch.
+//! When full: stops reading sockets, so that the client feels TCP back-pressure; RPC submissions
+//! find their ring full and are told so.
+//!
+//! Frame: 4-byte big-endian length, then the EIP-2718 bytes. Reply per frame, in order: a status
+//! byte, 0 and the 32-byte transaction hash, or 1 and a 4-byte big-endian length and UTF-8 text.
+
+mod connection;
+
+use super::{
+    batch::{RawBatch, RawTx, ReplyBatch},
+    bell::Bell,
+    fault::Fault,
+    meter::Meter,
+    ring::{Inbox, Outbox},
+    stage::{Progress, Stage},
+};
+use connection::Connection;
+use crossbeam::sync::Parker;
+use mio::{Events, Interest, Poll, Token, net::TcpListener};
+use std::{
+    collections::HashMap,
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+/// Most transactions handed over at once: the batch that recovery is most efficient at.
+pub(super) const BATCH_TXS: usize = 256;
+/// Most bytes of one transaction, as geth's pool has it.
+pub const TX_BYTES_MAX: usize = 128 * 1024;
+/// Most bytes of one frame; a longer one cannot be skipped safely and ends the connection.
+pub const FRAME_BYTES_MAX: usize = 1024 * 1024;
+/// Most TCP connections at once: each costs a read buffer of 64 KiB.
+const CONNECTIONS_MAX: usize = 1024;
+
+const LISTENER: Token = Token(0);
+const WAKE: Token = Token(1);
+const FIRST_CONNECTION: u64 = 2;
+
+/// The sockets, opened before the stage so that a refused port is told at start.
+#[derive(Debug)]
+pub(super) struct Sockets {
+    poll: Poll,
+    listener: Option<TcpListener>,
+    /// Where the listener really is.
+    pub address: Option<SocketAddr>,
+    /// Wakes the stage.
+    pub bell: Bell,
+}
+
+impl Sockets {
+    /// Listens on `address`, or nowhere.
+    pub(super) fn open(address: Option<SocketAddr>) -> Result<Self, Fault> {
+        let socket = |what: &str| {
+            let what = what.to_owned();
+            move |source| Fault::Socket { what, source }
+        };
+        let poll = Poll::new().map_err(socket("ingest: epoll"))?;
+        let waker = mio::Waker::new(poll.registry(), WAKE).map_err(socket("ingest: eventfd"))?;
+        let mut listener = None;
+        let mut bound = None;
+        if let Some(address) = address {
+            let what = format!("ingest: listening on {address} (--ingest.address)");
+            let mut socket_at = TcpListener::bind(address).map_err(socket(&what))?;
+            bound = Some(socket_at.local_addr().map_err(socket(&what))?);
+            let registry = poll.registry();
+            let listening = registry.register(&mut socket_at, LISTENER, Interest::READABLE);
+            listening.map_err(socket(&what))?;
+            listener = Some(socket_at);
+        }
+        Ok(Self { poll, listener, address: bound, bell: Bell::poll(waker) })
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Ingest {
+    sockets: Sockets,
+    events: Events,
+    connections: HashMap<u64, Connection>,
+    next_connection: u64,
+    submissions: Inbox<RawTx>,
+    replies: Inbox<ReplyBatch>,
+    out: Option<Outbox<RawBatch>>,
+    batch: Vec<RawTx>,
+    seq: u64,
+    stop: Arc<AtomicBool>,
+    meter: Arc<Meter>,
+}
+
+impl Ingest {
+    /// `stop` ends the taking of new transactions; answers to earlier ones are still sent.
+    pub(super) fn new(
+        sockets: Sockets,
+        submissions: Inbox<RawTx>,
+        replies: Inbox<ReplyBatch>,
+        out: Outbox<RawBatch>,
+        stop: Arc<AtomicBool>,
+        meter: Arc<Meter>,
+    ) -> Self {
+        Self {
+            sockets,
+            events: Events::with_capacity(256),
+            connections: HashMap::new(),
+            next_connection: FIRST_CONNECTION,
+            submissions,
+            replies,
+            out: Some(out),
+            batch: Vec::with_capacity(BATCH_TXS),
+            seq: 0,
+            stop,
+            meter,
+        }
+    }
+
+    /// Learns from the kernel what became ready, waiting at most `timeout`.
+    fn poll(&mut self, timeout: Duration) -> bool {
+        // An interrupted poll is an empty one.
+        if self.sockets.poll.poll(&mut self.events, Some(timeout)).is_err() {
+            return false;
+        }
+        let mut accept = false;
+        let mut any = false;
+        for event in &self.events {
+            match event.token() {
+                LISTENER => accept = true,
+                WAKE => {}
+                Token(id) => {
+                    if let Some(connection) = self.connections.get_mut(&(id as u64)) {
+                        connection.became_ready(event.is_readable(), event.is_writable());
+                    }
+                    any = true;
+                }
+            }
+        }
+        if accept {
+            self.accept();
+        }
+        any || accept
+    }
+
+    fn accept(&mut self) {
+        let Some(listener) = &self.sockets.listener else { return };
+        // Ends at WouldBlock; any other error (too many files) is retried at the next event.
+        while let Ok((mut stream, _)) = listener.accept() {
+            if self.connections.len() >= CONNECTIONS_MAX {
+                self.meter.reject("too_many_connections");
+                continue; // Dropping the stream closes it.
+            }
+            let id = self.next_connection;
+            self.next_connection += 1;
+            let token = Token(usize::try_from(id).expect("64-bit platform"));
+            let interest = Interest::READABLE | Interest::WRITABLE;
+            if self.sockets.poll.registry().register(&mut stream, token, interest).is_ok() {
+                self.connections.insert(id, Connection::new(stream));
+            }
+        }
+    }
+
+    /// Passes answers to their connections; says whether there were any.
+    fn answer(&mut self) -> bool {
+        let mut worked = false;
+        while let Some(ReplyBatch(replies)) = self.replies.take() {
+            worked = true;
+            for (id, submitted) in replies {
+                // A connection that has gone does not want its answer.
+                if let Some(connection) = self.connections.get_mut(&id) {
+                    connection.answer(&submitted);
+                }
+            }
+        }
+        worked
+    }
+
+    /// Fills the batch from submissions and sockets.
+    fn gather(&mut self) {
+        while self.batch.len() < BATCH_TXS {
+            let Some(tx) = self.submissions.take() else { break };
+            self.batch.push(tx);
+        }
+        for (id, connection) in &mut self.connections {
+            if self.batch.len() >= BATCH_TXS {
+                break;
+            }
+            connection.read(*id, &mut self.batch, BATCH_TXS, &self.meter);
+        }
+    }
+
+    fn write_and_reap(&mut self) {
+        let registry = self.sockets.poll.registry();
+        self.connections.retain(|_, connection| {
+            connection.write();
+            let keep = !connection.is_over();
+            if !keep {
+                connection.deregister(registry);
+            }
+            keep
+        });
+    }
+}
+
+impl Stage for Ingest {
+    fn name(&self) -> &'static str {
+        "ingest"
+    }
+
+    fn meter(&self) -> &Arc<Meter> {
+        &self.meter
+    }
+
+    fn step(&mut self) -> Result<Progress, Fault> {
+        let mut worked = self.poll(Duration::ZERO);
+        worked |= self.answer();
+        let stopping = self.stop.load(Ordering::Relaxed);
+        if let Some(out) = &mut self.out {
+            if !out.ready() {
+                self.write_and_reap();
+                return Ok(if worked { Progress::Worked } else { Progress::Blocked });
+            } else if stopping && self.submissions.depth() == 0 {
+                self.out = None; // Lets the stages behind drain.
+            }
+        }
+        if self.out.is_some() && !stopping || self.submissions.depth() > 0 {
+            self.gather();
+        }
+        if !self.batch.is_empty() {
+            worked = true;
+            let txs = std::mem::replace(&mut self.batch, Vec::with_capacity(BATCH_TXS));
+            self.meter.take(txs.len());
+            self.meter.give(txs.len());
+            match &mut self.out {
+                Some(out) => out.send(RawBatch { seq: self.seq, txs }),
+                None => refuse(txs),
+            }
+            self.seq += 1;
+        }
+        self.write_and_reap();
+        if worked {
+            return Ok(Progress::Worked);
+        }
+        // The ante stage closes the replies when it has answered everything.
+        let over = self.out.is_none() && self.replies.is_finished();
+        Ok(if over { Progress::Finished } else { Progress::Idle })
+    }
+
+    fn sleep(&mut self, _parker: &Parker, timeout: Duration) {
+        self.poll(timeout);
+    }
+}
+
+/// Answers submissions that came after the pipeline had gone.
+fn refuse(txs: Vec<RawTx>) {
+    for tx in txs {
+        if let super::batch::Reply::Rpc(reply) = tx.reply {
+            // The caller may have given up waiting.
+            drop(reply.send(Err(crate::mempool::Reject::Busy("the node is stopping"))));
+        }
+    }
+}

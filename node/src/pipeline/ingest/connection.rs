@@ -1,0 +1,175 @@
+//! One TCP connection of the ingest: frames in, replies out.
+
+use super::{FRAME_BYTES_MAX, TX_BYTES_MAX};
+use crate::{
+    mempool::Reject,
+    pipeline::{
+        batch::{RawTx, Reply, Submitted},
+        meter::Meter,
+    },
+};
+use alloy_primitives::Bytes;
+use bytes::{Buf, BufMut, BytesMut};
+use mio::{Registry, net::TcpStream};
+use std::io::{ErrorKind, Read, Write};
+
+/// Bytes asked of the socket at once.
+const READ_BYTES: usize = 64 * 1024;
+/// Replies waiting for a client that does not read them, in bytes; above it its frames wait too.
+const REPLY_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Bytes of a frame's length.
+const LENGTH_BYTES: usize = 4;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Connection {
+    stream: TcpStream,
+    input: BytesMut,
+    output: BytesMut,
+    /// Bytes of an oversized transaction still to be skipped.
+    skip: usize,
+    /// Frames passed on and not answered yet.
+    unanswered: usize,
+    readable: bool,
+    writable: bool,
+    /// The client sends no more: close once everything is answered.
+    ended: bool,
+    /// Nothing more can be done for this client.
+    broken: bool,
+    /// The batch filled up before the input was searched to its end.
+    more: bool,
+}
+
+impl Connection {
+    pub(super) fn new(stream: TcpStream) -> Self {
+        // Small replies must not wait for each other; a failure only costs latency.
+        drop(stream.set_nodelay(true));
+        Self {
+            stream,
+            input: BytesMut::new(),
+            output: BytesMut::new(),
+            skip: 0,
+            unanswered: 0,
+            readable: true,
+            writable: true,
+            ended: false,
+            broken: false,
+            more: false,
+        }
+    }
+
+    pub(super) fn became_ready(&mut self, readable: bool, writable: bool) {
+        self.readable |= readable;
+        self.writable |= writable;
+    }
+
+    /// Reads and cuts frames until the batch has `batch_max` transactions or the socket is empty.
+    pub(super) fn read(
+        &mut self,
+        id: u64,
+        batch: &mut Vec<RawTx>,
+        batch_max: usize,
+        meter: &Meter,
+    ) {
+        if self.output.len() > REPLY_BYTES_MAX {
+            return;
+        }
+        loop {
+            while batch.len() < batch_max {
+                let Some(bytes) = self.cut(meter) else { break };
+                self.unanswered += 1;
+                batch.push(RawTx { bytes, reply: Reply::Tcp(id) });
+            }
+            self.more = batch.len() >= batch_max;
+            if self.more || !self.readable || self.ended || self.broken {
+                return;
+            }
+            self.fill();
+        }
+    }
+
+    fn fill(&mut self) {
+        let have = self.input.len();
+        self.input.resize(have + READ_BYTES, 0);
+        let read = self.stream.read(&mut self.input[have..]);
+        self.input.truncate(have + *read.as_ref().unwrap_or(&0));
+        match read {
+            Ok(0) => self.ended = true,
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => self.readable = false,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(_) => self.broken = true,
+        }
+    }
+
+    /// Cuts the next frame off the input, without copying it.
+    fn cut(&mut self, meter: &Meter) -> Option<Result<Bytes, Reject>> {
+        let skipped = self.skip.min(self.input.len());
+        self.input.advance(skipped);
+        self.skip -= skipped;
+        if self.skip > 0 || self.ended && self.input.len() < LENGTH_BYTES {
+            return None;
+        }
+        let length = self.input.get(..LENGTH_BYTES)?.try_into().expect("four bytes were asked for");
+        let length = usize::try_from(u32::from_be_bytes(length)).expect("64-bit platform");
+        if length > FRAME_BYTES_MAX {
+            meter.reject("oversized_frame");
+            let text = format!("frame of {length} bytes, limit {FRAME_BYTES_MAX}; closing");
+            self.put_error(&text);
+            self.ended = true;
+            self.input.clear();
+            return None;
+        }
+        if length > TX_BYTES_MAX {
+            self.input.advance(LENGTH_BYTES);
+            self.skip = length;
+            return Some(Err(Reject::Oversized { size: length, limit: TX_BYTES_MAX }));
+        }
+        if self.input.len() < LENGTH_BYTES + length {
+            return None;
+        }
+        self.input.advance(LENGTH_BYTES);
+        Some(Ok(self.input.split_to(length).freeze().into()))
+    }
+
+    /// Queues the answer to the oldest unanswered frame.
+    pub(super) fn answer(&mut self, submitted: &Submitted) {
+        self.unanswered = self.unanswered.saturating_sub(1);
+        match submitted {
+            Ok(hash) => {
+                self.output.put_u8(0);
+                self.output.put_slice(hash.as_slice());
+            }
+            Err(reject) => self.put_error(&reject.to_string()),
+        }
+    }
+
+    fn put_error(&mut self, text: &str) {
+        self.output.put_u8(1);
+        self.output.put_u32(u32::try_from(text.len()).expect("error texts are short"));
+        self.output.put_slice(text.as_bytes());
+    }
+
+    /// Writes what the socket takes.
+    pub(super) fn write(&mut self) {
+        while self.writable && !self.broken && !self.output.is_empty() {
+            match self.stream.write(&self.output) {
+                Ok(written) => self.output.advance(written),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => self.writable = false,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => self.broken = true,
+            }
+        }
+    }
+
+    /// The connection can be closed.
+    pub(super) fn is_over(&self) -> bool {
+        let answered = self.unanswered == 0 && self.output.is_empty();
+        self.broken || self.ended && answered && !self.more
+    }
+
+    pub(super) fn deregister(&mut self, registry: &Registry) {
+        // Closing the socket removes it from the poller as well.
+        drop(registry.deregister(&mut self.stream));
+    }
+}

@@ -1,0 +1,34 @@
+//! The pipeline: stages joined by bounded rings. `topology` is the whole graph in one table; each
+//! stage has its own file, which opens with what it takes, gives, owns, bounds, and does when full.
+//!
+//! Stages never share state and never wait for each other: they hand batches over, spend credits,
+//! and park when idle. The loop around them is written once, in `stage`.
+
+mod ante;
+mod batch;
+mod bell;
+mod commit;
+mod execute;
+mod fault;
+mod fee;
+mod flush;
+mod ingest;
+mod journal;
+mod meter;
+mod recover;
+mod reorder;
+mod ring;
+mod seal;
+mod source;
+mod stage;
+mod topology;
+
+pub use ante::PoolQuery;
+pub use batch::{RawTx, Reply, Submitted};
+pub use fault::{BlockFault, BlockReason, Fault};
+pub use fee::fee_row;
+pub use flush::write_layers;
+pub use ingest::{FRAME_BYTES_MAX, TX_BYTES_MAX};
+pub use meter::Reading;
+pub use source::SourceProgress;
+pub use topology::{Monitor, Options, Pipeline, PoolClient, RingReading};

@@ -1,0 +1,64 @@
+//! Puts batches that parallel workers finished out of order back into sequence.
+
+use std::collections::BTreeMap;
+
+/// Holds early batches until their turn comes. Holds at most what is in flight upstream: the
+/// rings' depths plus one batch a worker.
+#[derive(Debug)]
+pub(super) struct Reorder<T> {
+    next: u64,
+    early: BTreeMap<u64, T>,
+}
+
+impl<T> Reorder<T> {
+    /// Starts at sequence number zero.
+    pub(super) const fn new() -> Self {
+        Self { next: 0, early: BTreeMap::new() }
+    }
+
+    /// Takes in a batch.
+    ///
+    /// # Panics
+    /// If the sequence number was seen before.
+    pub(super) fn put(&mut self, seq: u64, batch: T) {
+        assert!(seq >= self.next, "sequence {seq} came after {}", self.next);
+        assert!(self.early.insert(seq, batch).is_none(), "sequence {seq} came twice");
+    }
+
+    /// Gives the next batch in sequence, if it is here.
+    pub(super) fn take(&mut self) -> Option<T> {
+        let batch = self.early.remove(&self.next)?;
+        self.next += 1;
+        Some(batch)
+    }
+
+    /// Nothing waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.early.is_empty()
+    }
+}
+
+impl<T> Default for Reorder<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn restores_order() {
+        let mut reorder = Reorder::new();
+        for seq in [2, 0, 1, 4] {
+            reorder.put(seq, seq);
+        }
+        let taken: Vec<_> = std::iter::from_fn(|| reorder.take()).collect();
+        assert_eq!(taken, [0, 1, 2]);
+        assert!(!reorder.is_empty());
+        reorder.put(3, 3);
+        assert_eq!((reorder.take(), reorder.take(), reorder.take()), (Some(3), Some(4), None));
+        assert!(reorder.is_empty());
+    }
+}

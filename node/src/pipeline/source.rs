@@ -1,0 +1,212 @@
+//! Source: blocks from files, as geth exports them: RLP blocks one after another.
+//!
+//! Takes files, in the order given.
+//! Gives decoded blocks, in order, those the chain has already left out.
+//! State: the open file and the bytes of the block being read.
+//! Bound: the size of one block.
+//! When full: stops reading the file.
+
+use super::{
+    batch::GivenBlock,
+    fault::Fault,
+    meter::Meter,
+    ring::Outbox,
+    stage::{Progress, Stage},
+};
+use crate::{block::Block, view::Published};
+use bytes::{Buf, BytesMut};
+use std::{
+    collections::VecDeque,
+    fs::File,
+    io::Read,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+};
+
+/// Most bytes of one block: far above EIP-7934's 10 MiB, far below what would hurt.
+const BLOCK_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// Bytes read from a file at once.
+const READ_BYTES: usize = 1024 * 1024;
+
+/// How far the reading is, for progress bars.
+#[derive(Debug, Default)]
+pub struct SourceProgress {
+    /// Bytes of all files, summed.
+    pub bytes: AtomicU64,
+    /// Bytes read so far.
+    pub bytes_read: AtomicU64,
+    /// Blocks left out because the chain has them.
+    pub known: AtomicU64,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Source {
+    files: VecDeque<PathBuf>,
+    open: Option<(PathBuf, File)>,
+    /// Offset of `buffer` in the open file.
+    offset: u64,
+    buffer: BytesMut,
+    seq: u64,
+    published: Published,
+    out: Outbox<GivenBlock>,
+    progress: Arc<SourceProgress>,
+    stop: Arc<AtomicBool>,
+    meter: Arc<Meter>,
+}
+
+impl Source {
+    /// Reads `files`; `stop` ends it between two blocks.
+    pub(super) fn new(
+        files: Vec<PathBuf>,
+        published: Published,
+        out: Outbox<GivenBlock>,
+        progress: Arc<SourceProgress>,
+        stop: Arc<AtomicBool>,
+        meter: Arc<Meter>,
+    ) -> Self {
+        let bytes = files.iter().filter_map(|file| std::fs::metadata(file).ok());
+        progress.bytes.store(bytes.map(|metadata| metadata.len()).sum(), Ordering::Relaxed);
+        Self {
+            files: files.into(),
+            open: None,
+            offset: 0,
+            buffer: BytesMut::new(),
+            seq: 0,
+            published,
+            out,
+            progress,
+            stop,
+            meter,
+        }
+    }
+
+    fn fault(&self, reason: impl std::fmt::Display) -> Fault {
+        let file = self.open.as_ref().map(|(path, _)| path.display().to_string());
+        let reason = format!("at byte {}: {reason}", self.offset);
+        Fault::BlockFile { file: file.unwrap_or_default(), reason }
+    }
+
+    /// Opens the next file; false when there is none.
+    fn open_next(&mut self) -> Result<bool, Fault> {
+        let Some(path) = self.files.pop_front() else { return Ok(false) };
+        let file = File::open(&path).map_err(|error| Fault::BlockFile {
+            file: path.display().to_string(),
+            reason: error.to_string(),
+        })?;
+        self.open = Some((path, file));
+        self.offset = 0;
+        Ok(true)
+    }
+
+    /// The next block of the open file; `None` at its end.
+    fn next_block(&mut self) -> Result<Option<Block>, Fault> {
+        loop {
+            if let Some(length) = self.whole_block()? {
+                let mut input = &self.buffer[..length];
+                let block = Block::decode(&mut input);
+                let block = block.map_err(|error| self.fault(format!("no block: {error}")))?;
+                self.buffer.advance(length);
+                self.offset += length as u64;
+                self.progress.bytes_read.fetch_add(length as u64, Ordering::Relaxed);
+                return Ok(Some(block));
+            }
+            if !self.fill()? {
+                if self.buffer.is_empty() {
+                    return Ok(None);
+                }
+                return Err(self.fault(format!(
+                    "the file ends inside a block ({} bytes of it are there)",
+                    self.buffer.len()
+                )));
+            }
+        }
+    }
+
+    /// Length of the block at the front of the buffer, if all of it is there.
+    fn whole_block(&self) -> Result<Option<usize>, Fault> {
+        let Some(first) = self.buffer.first() else { return Ok(None) };
+        if *first < 0xc0 {
+            return Err(self.fault(format!("expected an RLP list, found byte 0x{first:02x}")));
+        }
+        let header = match alloy_rlp::Header::decode(&mut &self.buffer[..]) {
+            Ok(header) => header,
+            Err(alloy_rlp::Error::InputTooShort) => return self.long_header(),
+            Err(error) => return Err(self.fault(error)),
+        };
+        Ok(Some(header.length_with_payload()))
+    }
+
+    /// The list does not fit the buffer yet: checks that its length is believable.
+    fn long_header(&self) -> Result<Option<usize>, Fault> {
+        let length_bytes = usize::from(self.buffer[0].saturating_sub(0xf7));
+        let Some(length) = self.buffer.get(1..1 + length_bytes) else { return Ok(None) };
+        let length = length.iter().fold(0usize, |sum, byte| sum << 8 | usize::from(*byte));
+        if length_bytes > 4 || length > BLOCK_BYTES_MAX {
+            let text = format!("a block of {length} bytes, limit {BLOCK_BYTES_MAX}");
+            return Err(self.fault(text));
+        }
+        Ok(None)
+    }
+
+    fn fill(&mut self) -> Result<bool, Fault> {
+        let Some((_, file)) = &mut self.open else { return Ok(false) };
+        let have = self.buffer.len();
+        self.buffer.resize(have + READ_BYTES, 0);
+        let read = file.read(&mut self.buffer[have..]);
+        self.buffer.truncate(have + *read.as_ref().unwrap_or(&0));
+        read.map(|read| read > 0).map_err(|error| self.fault(error))
+    }
+
+    /// The chain has this very block.
+    fn is_known(&self, block: &Block) -> Result<bool, Fault> {
+        let view = self.published.load();
+        if block.header.number > view.number() {
+            return Ok(false);
+        }
+        let known = view.blocks()?.header(block.header.number)?;
+        match known {
+            Some((hash, _)) if hash == block.hash => Ok(true),
+            Some((hash, _)) => Err(self.fault(format!(
+                "block {} is {}, but the chain has {hash} there; competing blocks are refused",
+                block.header.number, block.hash
+            ))),
+            None => Ok(false),
+        }
+    }
+}
+
+impl Stage for Source {
+    fn name(&self) -> &'static str {
+        "source"
+    }
+
+    fn meter(&self) -> &Arc<Meter> {
+        &self.meter
+    }
+
+    fn step(&mut self) -> Result<Progress, Fault> {
+        if !self.out.ready() {
+            return Ok(Progress::Blocked);
+        }
+        if self.stop.load(Ordering::Relaxed) || self.open.is_none() && !self.open_next()? {
+            return Ok(Progress::Finished);
+        }
+        let Some(block) = self.next_block()? else {
+            self.open = None;
+            return Ok(Progress::Worked);
+        };
+        self.meter.take(1);
+        if self.is_known(&block)? {
+            self.progress.known.fetch_add(1, Ordering::Relaxed);
+            return Ok(Progress::Worked);
+        }
+        self.out.send(GivenBlock { seq: self.seq, block });
+        self.seq += 1;
+        self.meter.give(1);
+        Ok(Progress::Worked)
+    }
+}

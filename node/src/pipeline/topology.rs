@@ -1,0 +1,430 @@
+//! The whole pipeline in one place: every ring with its depth, every worker with its stages.
+//!
+//! ```text
+//! rpc --submit--> ingest --raw--> recover --checks--> ante --proposals--> execute --executed--> fee
+//!                   ^                |                 | ^                   ^                   |
+//!                   +----replies-----|-----------------+ +--tips--+          |                 priced
+//!                                    |                            |          |                   v
+//! source --blocks--> recover --------+---------recovered----------|----------+                 seal
+//!                                                                 +-----------------------------+
+//!                                                                    flush <--layers-- commit <-+ sealed
+//! ```
+
+use super::{
+    ante::{self, Ante, PoolQuery},
+    batch::{RawTx, Reply, Submitted},
+    bell::Bell,
+    commit::Commit,
+    execute::Execute,
+    fault::{Fault, FaultCell},
+    fee::Fee,
+    flush::Flush,
+    ingest::{Ingest, Sockets},
+    journal,
+    meter::{Meter, Reading},
+    recover::Recover,
+    ring::{Gauge, Outbox, ring},
+    seal::Seal,
+    source::{Source, SourceProgress},
+    stage::Worker,
+};
+use crate::{
+    consensus::{Engine, Solo},
+    execution::RecoveredTx,
+    home::{Home, HomeError},
+    mempool::{Level, Reject},
+    view::Published,
+};
+use alloy_primitives::{Address, B256, Bytes};
+use std::{
+    fmt,
+    net::SocketAddr,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    thread::JoinHandle,
+    time::{Duration, SystemTime},
+};
+use tokio::sync::oneshot;
+use verify::{Backend, Recoverer};
+
+/// Depths of the rings, in batches. Each bounds memory, and how far a stage may run ahead.
+mod depth {
+    /// Single submissions from RPC threads: a burst of one batch per connection.
+    pub(super) const SUBMIT: usize = 4096;
+    /// Batches of 256 raw transactions: 16,384 in flight to recovery.
+    pub(super) const RAW: usize = 64;
+    /// The same, recovered.
+    pub(super) const CHECKS: usize = 64;
+    /// Answers for sockets.
+    pub(super) const REPLIES: usize = 64;
+    /// Questions about the pool.
+    pub(super) const QUERIES: usize = 1024;
+    /// Given blocks, before and after recovery: enough to keep execution fed.
+    pub(super) const BLOCKS: usize = 32;
+    /// One proposal is in flight at a time.
+    pub(super) const PROPOSALS: usize = 1;
+    /// Executed blocks: each holds its receipts and changes.
+    pub(super) const EXECUTED: usize = 4;
+    /// Sealed blocks waiting for the disk: what one group commit takes.
+    pub(super) const SEALED: usize = 64;
+    /// Tips for the mempool: one a proposal.
+    pub(super) const TIPS: usize = 4;
+    /// Groups of committed layers waiting for flush.
+    pub(super) const LAYERS: usize = 4;
+}
+
+/// Name of the mempool's journal in the home folder.
+const JOURNAL_FILE: &str = "mempool.rlp";
+
+/// What a pipeline is to do.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Take transactions: over RPC, and over TCP on this address.
+    pub transactions: Option<SocketAddr>,
+    /// Make blocks this often; `None` makes none.
+    pub block_time: Option<Duration>,
+    /// Append the blocks of these files.
+    pub files: Vec<PathBuf>,
+    /// Recovery threads.
+    pub recover_workers: usize,
+    /// Recovery backend.
+    pub backend: Backend,
+}
+
+/// A running pipeline.
+#[derive(Debug)]
+pub struct Pipeline {
+    threads: Vec<JoinHandle<()>>,
+    stop: Arc<AtomicBool>,
+    bells: Vec<Bell>,
+    faults: FaultCell,
+    gas: Arc<AtomicU64>,
+    /// The current view.
+    pub published: Published,
+    /// Where the TCP ingest really listens.
+    pub ingest_address: Option<SocketAddr>,
+    /// How far the reading of files is.
+    pub source: Arc<SourceProgress>,
+    monitor: Monitor,
+    client: PoolClient,
+}
+
+/// The counters of all stages, and the fill of all rings.
+#[derive(Clone, Debug)]
+pub struct Monitor {
+    meters: Vec<Arc<Meter>>,
+    gauges: Arc<Vec<Gauge>>,
+    faults: FaultCell,
+}
+
+/// What a monitor tells about one ring.
+#[derive(Clone, Copy, Debug, serde::Serialize)]
+pub struct RingReading {
+    /// Its name.
+    pub name: &'static str,
+    /// Batches waiting.
+    pub depth: usize,
+    /// Most batches that can wait.
+    pub capacity: usize,
+}
+
+impl Monitor {
+    /// Every stage's counters, in pipeline order.
+    pub fn readings(&self) -> Vec<Reading> {
+        self.meters.iter().map(|meter| meter.read()).collect()
+    }
+
+    /// Every ring's fill.
+    pub fn rings(&self) -> Vec<RingReading> {
+        let read = |gauge: &Gauge| RingReading {
+            name: gauge.name,
+            depth: gauge.depth(),
+            capacity: gauge.capacity,
+        };
+        self.gauges.iter().map(read).collect()
+    }
+
+    /// A stage has stopped for another reason than the end of its input.
+    pub fn fault(&self) -> bool {
+        self.faults.is_set()
+    }
+}
+
+/// Submits transactions and asks about the mempool, from any thread.
+#[derive(Clone)]
+pub struct PoolClient {
+    submit: Outbox<RawTx>,
+    queries: Outbox<PoolQuery>,
+    stop: Arc<AtomicBool>,
+}
+
+impl PoolClient {
+    /// Submits a raw transaction and waits for the mempool's answer.
+    pub async fn submit(&self, raw: Bytes) -> Submitted {
+        let (reply, answer) = oneshot::channel();
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(Reject::Busy("the node is stopping"));
+        }
+        let tx = RawTx { bytes: Ok(raw), reply: Reply::Rpc(reply) };
+        if self.submit.offer(tx).is_err() {
+            return Err(Reject::Busy("too many transactions are being submitted, try again"));
+        }
+        answer.await.unwrap_or(Err(Reject::Busy("the node is stopping")))
+    }
+
+    /// The sender's next nonce, if it has anything pooled.
+    pub async fn nonce(&self, sender: Address) -> Option<u64> {
+        self.ask(|reply| PoolQuery::Nonce(sender, reply)).await.flatten()
+    }
+
+    /// The pooled transaction with this hash.
+    pub async fn transaction(&self, hash: B256) -> Option<Arc<RecoveredTx>> {
+        self.ask(|reply| PoolQuery::Transaction(hash, reply)).await.flatten()
+    }
+
+    /// How full the pool is.
+    pub async fn level(&self) -> Level {
+        self.ask(PoolQuery::Level).await.unwrap_or_default()
+    }
+
+    /// `None` when there is no pool, or it is too busy to be asked.
+    async fn ask<T>(&self, query: impl FnOnce(oneshot::Sender<T>) -> PoolQuery) -> Option<T> {
+        let (reply, answer) = oneshot::channel();
+        self.queries.offer(query(reply)).ok()?;
+        answer.await.ok()
+    }
+}
+
+impl fmt::Debug for PoolClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PoolClient").finish_non_exhaustive()
+    }
+}
+
+impl Pipeline {
+    /// Builds the graph and starts its threads.
+    pub fn start(home: &Home, options: Options) -> Result<Self, HomeError> {
+        let view = home.view()?;
+        let published = Published::new(view.clone());
+        let stop = Arc::new(AtomicBool::new(false));
+        let faults = FaultCell::new(Arc::clone(&stop));
+        let flushed = Arc::new(AtomicU64::new(view.number()));
+        let source_progress = Arc::new(SourceProgress::default());
+        let mut meters = Vec::new();
+        let mut meter = |name| {
+            let meter = Arc::new(Meter::new(name));
+            meters.push(Arc::clone(&meter));
+            meter
+        };
+
+        // Workers first: rings need their bells.
+        let sockets = Sockets::open(options.transactions)?;
+        let ingest_address = sockets.address;
+        let ingest = Worker::with_bell("ingest", sockets.bell.clone());
+        let source = Worker::new("source");
+        let recover: Vec<_> =
+            (0..options.recover_workers).map(|n| Worker::new(format!("recover-{n}"))).collect();
+        let recover_bells: Vec<_> = recover.iter().map(Worker::bell).collect();
+        let ante = Worker::new("ante");
+        let execute = Worker::new("execute");
+        let seal = Worker::new("seal");
+        let commit = Worker::new("commit");
+        let flush = Worker::new("flush");
+
+        // The table: name, depth, producers, consumers.
+        let (ig, an, ex) = (&[ingest.bell()], &[ante.bell()], &[execute.bell()]);
+        let (se, co, fl) = (&[seal.bell()], &[commit.bell()], &[flush.bell()]);
+        let (so, re) = (&[source.bell()], recover_bells.as_slice());
+        let (submit, submit_in) = ring("submit", depth::SUBMIT, &[], ig);
+        let (raw, raw_in) = ring("raw", depth::RAW, ig, re);
+        let (checks, checks_in) = ring("checks", depth::CHECKS, re, an);
+        let (replies, replies_in) = ring("replies", depth::REPLIES, an, ig);
+        let (queries, queries_in) = ring("queries", depth::QUERIES, &[], an);
+        let (blocks, blocks_in) = ring("blocks", depth::BLOCKS, so, re);
+        let (recovered, recovered_in) = ring("recovered", depth::BLOCKS, re, ex);
+        let (proposals, proposals_in) = ring("proposals", depth::PROPOSALS, an, ex);
+        let (executed, executed_in) = ring("executed", depth::EXECUTED, ex, ex);
+        let (priced, priced_in) = ring("priced", depth::EXECUTED, ex, se);
+        let (sealed, sealed_in) = ring("sealed", depth::SEALED, se, co);
+        let (tips, tips_in) = ring("tips", depth::TIPS, se, an);
+        let (layers, layers_in) = ring("layers", depth::LAYERS, co, fl);
+        let gauges = vec![
+            submit_in.gauge(),
+            raw_in.gauge(),
+            checks_in.gauge(),
+            replies_in.gauge(),
+            queries_in.gauge(),
+            blocks_in.gauge(),
+            recovered_in.gauge(),
+            proposals_in.gauge(),
+            executed_in.gauge(),
+            priced_in.gauge(),
+            sealed_in.gauge(),
+            tips_in.gauge(),
+            layers_in.gauge(),
+        ];
+        let client = PoolClient { submit, queries, stop: Arc::clone(&stop) };
+
+        // Stages that are not wanted are not made; dropping their ring ends closes the rings.
+        let mut workers = Vec::new();
+        let takes_transactions = options.transactions.is_some();
+        if takes_transactions {
+            let stop = Arc::clone(&stop);
+            let stage = Ingest::new(sockets, submit_in, replies_in, raw, stop, meter("ingest"));
+            workers.push(ingest.runs(stage));
+        } else {
+            drop((submit_in, replies_in, raw));
+        }
+        if options.files.is_empty() {
+            drop(blocks);
+        } else {
+            let (progress, stop) = (Arc::clone(&source_progress), Arc::clone(&stop));
+            let (published, meter) = (published.clone(), meter("source"));
+            let stage =
+                Source::new(options.files.clone(), published, blocks, progress, stop, meter);
+            workers.push(source.runs(stage));
+        }
+        let recover_meter = meter("recover");
+        for worker in recover {
+            workers.push(worker.runs(Recover::new(
+                Recoverer::new(options.backend),
+                raw_in.clone(),
+                blocks_in.clone(),
+                checks.clone(),
+                recovered.clone(),
+                Arc::clone(&recover_meter),
+            )));
+        }
+        drop((raw_in, blocks_in, checks, recovered));
+        let mut tip_out = None;
+        if takes_transactions {
+            let engine = options.block_time.map(|block_time| {
+                Box::new(Solo::new(block_time, SystemTime::now())) as Box<dyn Engine>
+            });
+            let ends = ante::Ends {
+                checks: checks_in,
+                tips: tips_in,
+                queries: queries_in,
+                replies,
+                proposals,
+            };
+            let journal = home.path.join(JOURNAL_FILE);
+            let spec = Arc::clone(&home.spec);
+            let stage = Ante::new(spec, view.clone(), engine, journal, ends, meter("ante"));
+            workers.push(ante.runs(stage));
+            tip_out = Some(tips);
+        } else {
+            drop((checks_in, tips, tips_in, queries_in, replies, proposals));
+        }
+        let execute = execute.runs(Execute::new(
+            Arc::clone(&home.spec),
+            &view,
+            Arc::clone(&flushed),
+            recovered_in,
+            proposals_in,
+            executed,
+            meter("execute"),
+        )?);
+        let gas = Arc::new(AtomicU64::new(0));
+        let fee =
+            Fee::new(Arc::clone(&home.spec), executed_in, priced, Arc::clone(&gas), meter("fee"));
+        workers.push(execute.runs(fee));
+        let stage = Seal::new(&view, priced_in, sealed, tip_out, ex[0].clone(), meter("seal"));
+        workers.push(seal.runs(stage));
+        let (chain, meter_commit) = (home.chain.clone(), meter("commit"));
+        let stage = Commit::new(chain, published.clone(), sealed_in, layers, meter_commit);
+        workers.push(commit.runs(stage));
+        let stage = Flush::new(home.index.clone(), layers_in, flushed, meter("flush"));
+        workers.push(flush.runs(stage));
+
+        let bells = workers.iter().map(Worker::bell).collect();
+        let monitor = Monitor { meters, gauges: Arc::new(gauges), faults: faults.clone() };
+        let mut pipeline = Self {
+            threads: Vec::with_capacity(workers.len()),
+            stop,
+            bells,
+            faults,
+            gas,
+            published,
+            ingest_address,
+            source: source_progress,
+            monitor,
+            client,
+        };
+        for worker in workers {
+            let thread = worker.spawn(pipeline.faults.clone());
+            pipeline.threads.push(thread.map_err(|source| Fault::Socket {
+                what: "starting a thread".to_owned(),
+                source,
+            })?);
+        }
+        if takes_transactions {
+            pipeline.resubmit(&home.path.join(JOURNAL_FILE));
+        }
+        Ok(pipeline)
+    }
+
+    /// Puts the transactions pooled at the last stop back in line.
+    fn resubmit(&self, path: &std::path::Path) {
+        let txs = journal::load(path).unwrap_or_else(|error| {
+            tracing::error!(path = %path.display(), %error, "the saved mempool is not readable");
+            Vec::new()
+        });
+        for raw in txs {
+            let mut tx = RawTx { bytes: Ok(raw), reply: Reply::Silent };
+            // The ring drains at once: the stages are running and nobody else submits yet.
+            while let Err(back) = self.client.submit.offer(tx) {
+                if self.faults.is_set() {
+                    return;
+                }
+                tx = back;
+                std::thread::yield_now();
+            }
+        }
+    }
+
+    /// Submits transactions and asks about the mempool.
+    pub fn client(&self) -> PoolClient {
+        self.client.clone()
+    }
+
+    /// Reads the counters.
+    pub fn monitor(&self) -> Monitor {
+        self.monitor.clone()
+    }
+
+    /// Asks for an orderly end: nothing new is taken, everything taken is finished.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for bell in &self.bells {
+            bell.ring();
+        }
+    }
+
+    /// Gas of the blocks executed so far.
+    pub fn gas_executed(&self) -> u64 {
+        self.gas.load(Ordering::Relaxed)
+    }
+
+    /// Some stage has stopped, or all have ended.
+    pub fn is_over(&self) -> bool {
+        self.faults.is_set() || self.threads.iter().all(JoinHandle::is_finished)
+    }
+
+    /// Waits until every stage has ended; the first fault, if there was one.
+    pub fn join(mut self) -> Result<(), Fault> {
+        for thread in self.threads.drain(..) {
+            // A panic outside a stage's step is a fault like one inside.
+            if thread.join().is_err() {
+                self.faults.put(Fault::Panic {
+                    stage: "worker",
+                    message: "the thread ended early".to_owned(),
+                });
+            }
+        }
+        self.faults.take().map_or(Ok(()), Err)
+    }
+}

@@ -1,0 +1,132 @@
+//! What one block changed, kept in memory until the index environment has it.
+
+use alloy_primitives::{Address, B256, Bytes, U256, map::HashMap};
+use std::sync::OnceLock;
+use storage::{Account, AccountChange, StateChanges, TrieUpdates};
+
+/// One block's changes, indexed for reading. Immutable but for two facts the seal stage adds once:
+/// the block's hash and its trie nodes.
+#[derive(Debug)]
+pub struct Layer {
+    number: u64,
+    changes: StateChanges,
+    by_address: HashMap<Address, u32>,
+    codes: HashMap<B256, Bytes>,
+    tx_hashes: Vec<B256>,
+    by_tx_hash: HashMap<B256, u32>,
+    sealed: OnceLock<(B256, TrieUpdates)>,
+}
+
+impl Layer {
+    /// Indexes the changes of block `number` with the hashes of its transactions, in block order.
+    pub fn new(number: u64, changes: StateChanges, tx_hashes: Vec<B256>) -> Self {
+        let position = |index: usize| u32::try_from(index).expect("a block has below 2^32 items");
+        let by_address = changes.accounts.iter().enumerate();
+        let by_address = by_address.map(|(i, change)| (change.address, position(i))).collect();
+        let by_tx_hash = tx_hashes.iter().enumerate().map(|(i, hash)| (*hash, position(i)));
+        Self {
+            number,
+            by_address,
+            codes: changes.codes.iter().cloned().collect(),
+            by_tx_hash: by_tx_hash.collect(),
+            changes,
+            tx_hashes,
+            sealed: OnceLock::new(),
+        }
+    }
+
+    /// Adds the block's hash and trie nodes.
+    ///
+    /// # Panics
+    /// If the block was sealed before.
+    pub fn seal(&self, hash: B256, trie: TrieUpdates) {
+        assert!(self.sealed.set((hash, trie)).is_ok(), "block {} sealed twice", self.number);
+    }
+
+    /// The block's number.
+    pub const fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// The block's hash, once sealed.
+    pub fn hash(&self) -> Option<B256> {
+        self.sealed.get().map(|(hash, _)| *hash)
+    }
+
+    /// The block's trie nodes, once sealed.
+    pub fn trie(&self) -> Option<&TrieUpdates> {
+        self.sealed.get().map(|(_, trie)| trie)
+    }
+
+    /// All state changes of the block.
+    pub const fn changes(&self) -> &StateChanges {
+        &self.changes
+    }
+
+    /// Hashes of the block's transactions, in block order.
+    pub fn tx_hashes(&self) -> &[B256] {
+        &self.tx_hashes
+    }
+
+    /// Where in the block this transaction is.
+    pub fn tx_index(&self, hash: B256) -> Option<u32> {
+        self.by_tx_hash.get(&hash).copied()
+    }
+
+    fn change(&self, address: Address) -> Option<&AccountChange> {
+        self.by_address.get(&address).map(|index| &self.changes.accounts[*index as usize])
+    }
+
+    /// The account after this block, if the block changed it (`Some(None)`: it was removed).
+    pub fn account(&self, address: Address) -> Option<Option<Account>> {
+        self.change(address).map(|change| change.account)
+    }
+
+    /// The slot after this block, if the block set it or cleared the account's storage.
+    pub fn storage(&self, address: Address, slot: U256) -> Option<U256> {
+        let change = self.change(address)?;
+        match change.slots.binary_search_by(|(key, _)| key.cmp(&slot)) {
+            Ok(found) => Some(change.slots[found].1),
+            Err(_) => (change.wiped || change.account.is_none()).then_some(U256::ZERO),
+        }
+    }
+
+    /// The code, if this block stored it first.
+    pub fn code(&self, code_hash: B256) -> Option<&Bytes> {
+        self.codes.get(&code_hash)
+    }
+
+    /// Accounts and slots changed: the measure by which flush sizes its batches.
+    pub fn weight(&self) -> usize {
+        self.changes.accounts.iter().map(|change| 1 + change.slots.len()).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_what_the_block_changed() {
+        let (kept, gone) = (Address::repeat_byte(1), Address::repeat_byte(2));
+        let account = Some(Account { nonce: 7, ..Account::default() });
+        let slots = vec![(U256::from(1), U256::from(10))];
+        let changes = StateChanges {
+            accounts: vec![
+                AccountChange { address: kept, account, wiped: false, slots },
+                AccountChange { address: gone, account: None, wiped: true, slots: vec![] },
+            ],
+            codes: vec![],
+        };
+        let layer = Layer::new(3, changes, vec![B256::repeat_byte(9)]);
+        assert_eq!(layer.account(kept), Some(account));
+        assert_eq!(layer.account(gone), Some(None));
+        assert_eq!(layer.account(Address::ZERO), None);
+        assert_eq!(layer.storage(kept, U256::from(1)), Some(U256::from(10)));
+        assert_eq!(layer.storage(kept, U256::from(2)), None, "older layers know");
+        assert_eq!(layer.storage(gone, U256::from(2)), Some(U256::ZERO), "cleared here");
+        assert_eq!(layer.tx_index(B256::repeat_byte(9)), Some(0));
+        assert_eq!(layer.weight(), 3);
+        assert_eq!(layer.hash(), None);
+    }
+}

@@ -1,0 +1,96 @@
+//! What readers see: an immutable [`View`] of the chain and state as of one block, replaced
+//! atomically at each commit. A request, or a whole JSON-RPC batch, holds one.
+//!
+//! Never writes, and never waits for a stage.
+
+mod layer;
+mod state;
+
+pub use layer::Layer;
+pub use state::{StateReader, StateView};
+
+use alloy_consensus::Header;
+use alloy_primitives::B256;
+use arc_swap::ArcSwap;
+use std::sync::Arc;
+use storage::{ChainDb, ChainReader, ReadError};
+
+/// The newest block of a view.
+#[derive(Clone, Debug)]
+pub struct Head {
+    /// Its hash.
+    pub hash: B256,
+    /// Its header.
+    pub header: Arc<Header>,
+    /// The base fee of the block after it, in wei; zero where the rules have none.
+    pub next_base_fee: u64,
+}
+
+/// The chain and the state as of one block.
+#[derive(Clone, Debug)]
+pub struct View {
+    /// The newest block.
+    pub head: Head,
+    /// The state after it.
+    pub state: StateView,
+    /// Blocks, receipts and fee rows; may hold newer blocks than `head`, which are not part of
+    /// this view.
+    pub chain: ChainDb,
+}
+
+impl View {
+    /// Number of the newest block.
+    pub fn number(&self) -> u64 {
+        self.head.header.number
+    }
+
+    /// Opens a reader of blocks.
+    pub fn blocks(&self) -> Result<ChainReader, ReadError> {
+        self.chain.reader()
+    }
+
+    /// The number of the block with this hash.
+    pub fn block_number(&self, hash: B256) -> Result<Option<u64>, ReadError> {
+        if hash == self.head.hash {
+            return Ok(Some(self.number()));
+        }
+        let layer = self.state.layers().iter().find(|layer| layer.hash() == Some(hash));
+        if let Some(layer) = layer {
+            return Ok(Some(layer.number()));
+        }
+        let number = self.state.index().reader()?.block_number(hash)?;
+        Ok(number.filter(|number| *number <= self.number()))
+    }
+
+    /// Block number and index of the transaction with this hash.
+    pub fn tx_location(&self, hash: B256) -> Result<Option<(u64, u32)>, ReadError> {
+        for layer in self.state.layers().iter().rev() {
+            if let Some(index) = layer.tx_index(hash) {
+                return Ok(Some((layer.number(), index)));
+            }
+        }
+        let location = self.state.index().reader()?.tx_location(hash)?;
+        Ok(location.filter(|(number, _)| *number <= self.number()))
+    }
+}
+
+/// Where the current view is published.
+#[derive(Clone, Debug)]
+pub struct Published(Arc<ArcSwap<View>>);
+
+impl Published {
+    /// Publishes the first view.
+    pub fn new(view: View) -> Self {
+        Self(Arc::new(ArcSwap::from_pointee(view)))
+    }
+
+    /// Replaces the view. Only the commit stage calls this.
+    pub(crate) fn publish(&self, view: View) {
+        self.0.store(Arc::new(view));
+    }
+
+    /// The current view.
+    pub fn load(&self) -> Arc<View> {
+        self.0.load_full()
+    }
+}

@@ -1,0 +1,150 @@
+//! State as of one block: the layers not flushed yet, then the index environment.
+
+use super::Layer;
+use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U256};
+use std::sync::Arc;
+use storage::{
+    Account, IndexDb, IndexReader, ReadError, StateRead,
+    trie::{Nibbles, Node, NodeRead},
+};
+
+/// The state before block `next`. Immutable; cheap to clone and to extend.
+#[derive(Clone, Debug)]
+pub struct StateView {
+    next: u64,
+    /// Contiguous, oldest first, the newest before `next`; reaches back at least to the last
+    /// flushed block.
+    layers: Arc<[Arc<Layer>]>,
+    index: IndexDb,
+}
+
+impl StateView {
+    /// The state before block `next`, all of it flushed.
+    pub fn before(next: u64, index: IndexDb) -> Self {
+        Self { next, layers: Arc::new([]), index }
+    }
+
+    /// The state after the next block; layers up to `flushed` are dropped.
+    ///
+    /// # Panics
+    /// If the layer is not that of the next block.
+    #[must_use]
+    pub fn with_layer(&self, layer: Arc<Layer>, flushed: u64) -> Self {
+        assert_eq!(layer.number(), self.next, "layers are contiguous");
+        let next = layer.number() + 1;
+        let kept = self.layers.iter().filter(|layer| layer.number() > flushed);
+        let layers = kept.cloned().chain([layer]).collect();
+        Self { next, layers, index: self.index.clone() }
+    }
+
+    /// The block that comes next.
+    pub const fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// The layers kept in memory, oldest first.
+    pub fn layers(&self) -> &[Arc<Layer>] {
+        &self.layers
+    }
+
+    /// The environment below the layers.
+    pub const fn index(&self) -> &IndexDb {
+        &self.index
+    }
+
+    /// Opens a reader of this state. It holds a read transaction: keep it for a call, not for long.
+    pub fn reader(&self) -> Result<StateReader, ReadError> {
+        self.reader_before(self.next)
+    }
+
+    /// Opens a reader of the state after block `number`, or of the newest where that is later.
+    pub fn reader_at(&self, number: u64) -> Result<StateReader, ReadError> {
+        self.reader_before(number.saturating_add(1).min(self.next))
+    }
+
+    fn reader_before(&self, next: u64) -> Result<StateReader, ReadError> {
+        let index = self.index.reader()?;
+        // When flush is ahead of the wanted block, the latest tables are too new: history answers.
+        let historic = index.flushed()?.is_some_and(|flushed| flushed >= next);
+        let newest = self.layers.partition_point(|layer| layer.number() < next);
+        Ok(StateReader { next, layers: Arc::clone(&self.layers), newest, index, historic })
+    }
+}
+
+/// Reads the state after one block, from one snapshot.
+#[derive(Debug)]
+pub struct StateReader {
+    next: u64,
+    layers: Arc<[Arc<Layer>]>,
+    /// Layers up to this position count.
+    newest: usize,
+    index: IndexReader,
+    historic: bool,
+}
+
+impl StateReader {
+    fn layers(&self) -> impl Iterator<Item = &Arc<Layer>> {
+        self.layers[..self.newest].iter().rev()
+    }
+
+    /// The block after which this is the state.
+    const fn last(&self) -> u64 {
+        // History holds nothing from before block 0.
+        self.next.saturating_sub(1)
+    }
+
+    /// Trie nodes can be read: the nodes of past blocks are not kept.
+    pub const fn has_trie(&self) -> bool {
+        !self.historic
+    }
+}
+
+impl StateRead for StateReader {
+    type Error = ReadError;
+
+    fn account(&self, address: Address) -> Result<Option<Account>, ReadError> {
+        if let Some(account) = self.layers().find_map(|layer| layer.account(address)) {
+            return Ok(account);
+        }
+        if self.historic {
+            self.index.account_at(address, self.last())
+        } else {
+            self.index.account(address)
+        }
+    }
+
+    fn storage(&self, address: Address, slot: U256) -> Result<U256, ReadError> {
+        if let Some(value) = self.layers().find_map(|layer| layer.storage(address, slot)) {
+            return Ok(value);
+        }
+        if self.historic {
+            self.index.storage_at(address, slot, self.last())
+        } else {
+            self.index.storage(address, slot)
+        }
+    }
+
+    fn code(&self, code_hash: B256) -> Result<Bytes, ReadError> {
+        if code_hash == KECCAK256_EMPTY || code_hash.is_zero() {
+            return Ok(Bytes::new());
+        }
+        if let Some(code) = self.layers().find_map(|layer| layer.code(code_hash)) {
+            return Ok(code.clone());
+        }
+        StateRead::code(&self.index, code_hash)
+    }
+}
+
+impl NodeRead for StateReader {
+    type Error = ReadError;
+
+    /// The newest state only: see [`Self::has_trie`].
+    fn node(&self, owner: Option<B256>, path: &Nibbles) -> Result<Option<Arc<Node>>, ReadError> {
+        for layer in self.layers() {
+            if let Some(node) = layer.trie().and_then(|trie| trie.get(owner, path)) {
+                return Ok(node.cloned());
+            }
+        }
+        self.index.trie_node(owner, path)
+    }
+}
