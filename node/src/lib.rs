@@ -11,7 +11,6 @@
 //! - [`feehistory`]: the row of fee facts stored with each block.
 //! - [`view`]: what readers see: an immutable snapshot, replaced per block.
 
-
 pub mod account;
 pub mod block;
 pub mod chain;

@@ -106,16 +106,25 @@ impl FaultCell {
         Self { first: Arc::default(), set: Arc::default(), stop }
     }
 
-    /// Keeps `fault` if it is the first; later ones follow from it and are only logged.
-    pub(super) fn put(&self, fault: Fault) {
+    /// Keeps `fault` if it is the first in the order of blocks. A stage further on may refuse an
+    /// earlier block a moment later than one before it refuses the blocks built on that.
+    pub(crate) fn put(&self, fault: Fault) {
         self.stop.store(true, Ordering::Relaxed);
         self.set.store(true, Ordering::Relaxed);
         let mut first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
-        if first.is_some() {
-            tracing::warn!(%fault, "a further fault");
-        } else {
-            tracing::debug!(%fault, "the pipeline stops");
+        let is_first = match (&*first, &fault) {
+            (None, _) => true,
+            (Some(Fault::Block(kept)), Fault::Block(new)) => new.number < kept.number,
+            // What made a block impossible to seal or to commit explains the blocks after it.
+            (Some(Fault::Block(_)), Fault::Write(_) | Fault::Read(_) | Fault::Panic { .. }) => true,
+            // Blocks that a file still gave come before what ended the file.
+            (Some(Fault::BlockFile { .. }), _) => true,
+            (Some(_), _) => false,
+        };
+        if is_first {
             *first = Some(fault);
+        } else {
+            tracing::debug!(%fault, "a further fault");
         }
     }
 

@@ -30,7 +30,7 @@ const CALLER_KEY_PREFIX: &[u8] = b"user.";
 
 const KIND: Kind = Kind {
     name: "chain",
-    map_setting: "storage.chain_map_bytes",
+    map_setting: "storage.chain-map-bytes",
     format: CHAIN_FORMAT,
     remedy: "export the blocks with the program that wrote them and import them into a new home",
 };

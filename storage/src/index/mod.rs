@@ -31,7 +31,7 @@ const FLUSHED_KEY: &[u8] = b"flushed";
 
 const KIND: Kind = Kind {
     name: "index",
-    map_setting: "storage.index_map_bytes",
+    map_setting: "storage.index-map-bytes",
     format: INDEX_FORMAT,
     remedy: "`evmd reindex` builds it again from the chain",
 };
