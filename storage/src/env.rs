@@ -15,6 +15,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::{Seek, SeekFrom, Write};
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,7 +24,7 @@ use std::time::{Duration, Instant};
 use heed::types::Bytes as RawBytes;
 use heed::{CommitOrAbort, Database, Env, EnvOpenOptions, RoTxn, RwTxn, WithoutTls};
 
-use crate::error::{DecodeError, OpenError, ReadError, WriteError};
+use crate::error::{DecodeError, OpenError, ReadError, WriteError, is_disk_full};
 
 /// Read transactions open at once, each an RPC request or batch; LMDB's own default of 126 is too
 /// few for a busy server, and a slot costs 64 bytes.
@@ -32,6 +33,14 @@ pub const READERS_MAX: u32 = 1024;
 const TABLES_MAX: u32 = 32;
 /// Map sizes are rounded up to this: the largest page any supported system uses.
 const MAP_ROUNDING_BYTES: u64 = 64 * 1024;
+/// LMDB's data file in the folder of an environment.
+const DATA_FILE: &str = "data.mdb";
+/// File that shows whether there is room left.
+const PROBE_FILE: &str = "room.probe";
+/// Room asked for by the probe: as much as a small commit writes.
+const PROBE_BYTES: usize = 1 << 20;
+/// Input/output error, on every system LMDB runs on.
+const EIO: i32 = 5;
 /// Table every environment has, for its own description.
 const META: &str = "meta";
 /// Key in [`META`]: kind of environment, as text.
@@ -173,12 +182,37 @@ impl Environment {
     }
 
     pub(crate) fn write_error(&self, error: heed::Error) -> WriteError {
+        // LMDB reports a write cut short by a full disk as EIO: find out which it was.
+        if is_short_write(&error) && !has_room(&self.path) {
+            return WriteError::DiskFull { path: self.path.to_path_buf() };
+        }
         WriteError::from_heed(&self.path, self.map_bytes, self.kind.map_setting, error)
     }
 
     pub(crate) fn not_next(&self, expected: u64, found: u64) -> WriteError {
         WriteError::NotNext { path: self.path.to_path_buf(), expected, found }
     }
+}
+
+/// Whether LMDB reports a write that took fewer bytes than given.
+fn is_short_write(error: &heed::Error) -> bool {
+    matches!(error, heed::Error::Io(error) if error.raw_os_error() == Some(EIO))
+}
+
+/// Whether a file like the environment's could grow: tried with a hole of its size and some bytes
+/// behind, so that disk, quota and the file size limit of the process all have their say.
+fn has_room(folder: &Path) -> bool {
+    let probe = folder.join(PROBE_FILE);
+    let try_to_grow = || {
+        let size = fs::metadata(folder.join(DATA_FILE))?.len();
+        let mut file = fs::File::create(&probe)?;
+        file.seek(SeekFrom::Start(size))?;
+        file.write_all(&vec![0; PROBE_BYTES])
+    };
+    let has_room = !try_to_grow().is_err_and(|error| is_disk_full(&error));
+    // A probe left behind is overwritten by the next, and nothing reads it.
+    let _ = fs::remove_file(&probe);
+    has_room
 }
 
 /// Opens the tables in one transaction: an environment is made whole or not at all.
