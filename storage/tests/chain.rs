@@ -1,5 +1,8 @@
 //! The `chain` environment as its users see it.
 
+// Functions beside the tests are part of them.
+#![allow(clippy::unwrap_used)]
+
 mod blocks;
 
 use alloy_primitives::{B256, Bytes};

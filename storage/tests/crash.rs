@@ -1,6 +1,9 @@
 //! A process that dies at any moment leaves a whole number of blocks, none of those it announced
 //! missing; a disk that fills up is an error and no more.
 
+// Functions beside the tests are part of them.
+#![allow(clippy::unwrap_used)]
+
 mod blocks;
 
 use std::collections::BTreeMap;

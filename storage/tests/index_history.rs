@@ -1,5 +1,8 @@
 //! Flat state, its history and the lookups, against a plain model, whatever the size of a flush.
 
+// Functions beside the tests are part of them.
+#![allow(clippy::unwrap_used)]
+
 mod history;
 
 use alloy_primitives::{B256, U256, keccak256};

@@ -1,5 +1,8 @@
 //! What is refused at the door: other formats, other files, a home in use.
 
+// Functions beside the tests are part of them.
+#![allow(clippy::unwrap_used)]
+
 use std::fs;
 use std::io::Write;
 use std::path::Path;

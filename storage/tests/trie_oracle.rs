@@ -45,7 +45,7 @@ impl NodeRead for Layers<'_> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
     fn incremental_root_is_the_root_from_scratch(

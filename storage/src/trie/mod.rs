@@ -17,6 +17,8 @@ mod node;
 mod proof;
 mod root;
 mod state;
+#[cfg(test)]
+mod tests;
 mod updates;
 
 use std::sync::Arc;

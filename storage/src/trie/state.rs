@@ -181,7 +181,7 @@ fn slot_changes(change: &AccountChange, keys: &[B256]) -> Vec<Change> {
 }
 
 /// Records written, and those taken in but not written again.
-fn node_changes<N>(trie: DirtyTrie<'_, N>, hashed: Hashed) -> NodeChanges {
+pub(super) fn node_changes<N>(trie: DirtyTrie<'_, N>, hashed: Hashed) -> NodeChanges {
     let mut nodes: NodeChanges = trie.taken.into_iter().map(|path| (path, None)).collect();
     if hashed.root_untouched {
         nodes.remove(&Nibbles::new());
