@@ -13,18 +13,18 @@
 
 #![allow(unsafe_code)]
 
-use std::collections::BTreeMap;
 use std::fs;
-use std::io::{Seek, SeekFrom, Write};
 use std::ops::Bound;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
 
 use heed::types::Bytes as RawBytes;
-use heed::{CommitOrAbort, Database, Env, EnvOpenOptions, RoTxn, RwTxn, WithoutTls};
+use heed::{CommitOrAbort, Database, Env, EnvOpenOptions, RwTxn, WithoutTls};
 
-use crate::error::{DecodeError, OpenError, ReadError, WriteError, is_disk_full};
+use crate::error::{OpenError, ReadError, WriteError};
+use crate::room::{has_room, is_short_write};
+use crate::snapshot::{ReadTxn, Readers};
 
 /// Read transactions open at once, each an RPC request or batch; LMDB's own default of 126 is too
 /// few for a busy server, and a slot costs 64 bytes.
@@ -33,14 +33,6 @@ pub const READERS_MAX: u32 = 1024;
 const TABLES_MAX: u32 = 32;
 /// Map sizes are rounded up to this: the largest page any supported system uses.
 const MAP_ROUNDING_BYTES: u64 = 64 * 1024;
-/// LMDB's data file in the folder of an environment.
-const DATA_FILE: &str = "data.mdb";
-/// File that shows whether there is room left.
-const PROBE_FILE: &str = "room.probe";
-/// Room asked for by the probe: as much as a small commit writes.
-const PROBE_BYTES: usize = 1 << 20;
-/// Input/output error, on every system LMDB runs on.
-const EIO: i32 = 5;
 /// Table every environment has, for its own description.
 const META: &str = "meta";
 /// Key in [`META`]: kind of environment, as text.
@@ -148,9 +140,7 @@ impl Environment {
 
     /// A read transaction on what is committed now.
     pub(crate) fn read(&self) -> Result<ReadTxn, ReadError> {
-        let lease = Lease::new(&self.readers);
-        let txn = self.env.clone().static_read_txn().map_err(|error| self.read_error(error))?;
-        Ok(ReadTxn { txn, path: Arc::clone(&self.path), _lease: lease })
+        ReadTxn::begin(self.env.clone(), Arc::clone(&self.path), &self.readers)
     }
 
     /// The write transaction; waits for the one there may be.
@@ -166,19 +156,15 @@ impl Environment {
     pub(crate) fn stats(&self) -> EnvStats {
         let info = self.env.info();
         let page_bytes = u64::from(self.env.unnamed_database_stat().page_size);
-        let readers = self.readers.lock();
+        let (readers, oldest_reader_age) = self.readers.count_and_oldest();
         EnvStats {
             map_bytes: self.map_bytes,
             used_bytes: (info.last_page_number as u64 + 1) * page_bytes,
             last_txn_id: info.last_txn_id as u64,
-            readers: readers.open.len() as u32,
+            readers,
             readers_max: READERS_MAX,
-            oldest_reader_age: readers.open.first_key_value().map(|(_, since)| since.elapsed()),
+            oldest_reader_age,
         }
-    }
-
-    pub(crate) fn read_error(&self, error: heed::Error) -> ReadError {
-        ReadError::from_heed(&self.path, READERS_MAX, error)
     }
 
     pub(crate) fn write_error(&self, error: heed::Error) -> WriteError {
@@ -192,27 +178,6 @@ impl Environment {
     pub(crate) fn not_next(&self, expected: u64, found: u64) -> WriteError {
         WriteError::NotNext { path: self.path.to_path_buf(), expected, found }
     }
-}
-
-/// Whether LMDB reports a write that took fewer bytes than given.
-fn is_short_write(error: &heed::Error) -> bool {
-    matches!(error, heed::Error::Io(error) if error.raw_os_error() == Some(EIO))
-}
-
-/// Whether a file like the environment's could grow: tried with a hole of its size and some bytes
-/// behind, so that disk, quota and the file size limit of the process all have their say.
-fn has_room(folder: &Path) -> bool {
-    let probe = folder.join(PROBE_FILE);
-    let try_to_grow = || {
-        let size = fs::metadata(folder.join(DATA_FILE))?.len();
-        let mut file = fs::File::create(&probe)?;
-        file.seek(SeekFrom::Start(size))?;
-        file.write_all(&vec![0; PROBE_BYTES])
-    };
-    let has_room = !try_to_grow().is_err_and(|error| is_disk_full(&error));
-    // A probe left behind is overwritten by the next, and nothing reads it.
-    let _ = fs::remove_file(&probe);
-    has_room
 }
 
 /// Opens the tables in one transaction: an environment is made whole or not at all.
@@ -265,100 +230,4 @@ fn check_format(
     }
     let (expected, remedy) = (kind.format, kind.remedy);
     Err(OpenError::Format { path: path.to_owned(), found, expected, remedy })
-}
-
-/// Read transactions open now, oldest first.
-#[derive(Default)]
-struct Readers(Mutex<OpenReaders>);
-
-#[derive(Default)]
-struct OpenReaders {
-    next: u64,
-    open: BTreeMap<u64, Instant>,
-}
-
-impl Readers {
-    fn lock(&self) -> MutexGuard<'_, OpenReaders> {
-        // Each critical section is one map operation, so a panic elsewhere leaves no harm behind.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Counts one read transaction for as long as it lives.
-struct Lease {
-    readers: Arc<Readers>,
-    number: u64,
-}
-
-impl Lease {
-    fn new(readers: &Arc<Readers>) -> Self {
-        let mut open = readers.lock();
-        let number = open.next;
-        open.next += 1;
-        open.open.insert(number, Instant::now());
-        drop(open);
-        Self { readers: Arc::clone(readers), number }
-    }
-}
-
-impl Drop for Lease {
-    fn drop(&mut self) {
-        self.readers.lock().open.remove(&self.number);
-    }
-}
-
-/// A snapshot of an environment. May be sent to another thread; not shared between threads.
-pub(crate) struct ReadTxn {
-    // Dropped before the lease, so that a slot is never in use uncounted.
-    txn: RoTxn<'static, WithoutTls>,
-    path: Arc<Path>,
-    _lease: Lease,
-}
-
-impl std::fmt::Debug for ReadTxn {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ReadTxn").field("path", &self.path).field("id", &self.txn.id()).finish()
-    }
-}
-
-impl ReadTxn {
-    pub(crate) fn txn(&self) -> &RoTxn<'static, WithoutTls> {
-        &self.txn
-    }
-
-    /// Number of the transaction whose result is read.
-    pub(crate) fn id(&self) -> u64 {
-        self.txn.id() as u64
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-
-    pub(crate) fn error(&self, error: heed::Error) -> ReadError {
-        ReadError::from_heed(&self.path, READERS_MAX, error)
-    }
-
-    pub(crate) fn get(&self, table: Table, key: &[u8]) -> Result<Option<&[u8]>, ReadError> {
-        table.get(&self.txn, key).map_err(|error| self.error(error))
-    }
-
-    pub(crate) fn corrupt(
-        &self,
-        table: &'static str,
-        key: &[u8],
-        source: DecodeError,
-    ) -> ReadError {
-        corrupt(&self.path, table, key, source)
-    }
-}
-
-pub(crate) fn corrupt(
-    path: &Path,
-    table: &'static str,
-    key: &[u8],
-    source: DecodeError,
-) -> ReadError {
-    let key = alloy_primitives::hex::encode(key);
-    ReadError::Corrupt { path: PathBuf::from(path), table, key, source }
 }

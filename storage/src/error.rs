@@ -187,6 +187,16 @@ impl OpenError {
 }
 
 impl ReadError {
+    pub(crate) fn corrupt(
+        path: &Path,
+        table: &'static str,
+        key: &[u8],
+        source: DecodeError,
+    ) -> Self {
+        let key = alloy_primitives::hex::encode(key);
+        Self::Corrupt { path: path.to_owned(), table, key, source }
+    }
+
     pub(crate) fn from_heed(path: &Path, readers_max: u32, source: heed::Error) -> Self {
         let path = path.to_owned();
         match source {

@@ -14,6 +14,8 @@ mod env;
 mod error;
 mod home;
 mod index;
+mod room;
+mod snapshot;
 mod state;
 pub mod trie;
 
