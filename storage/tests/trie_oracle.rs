@@ -45,12 +45,12 @@ impl NodeRead for Layers<'_> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(128))]
+    #![proptest_config(ProptestConfig::with_cases(96))]
 
     #[test]
     fn incremental_root_is_the_root_from_scratch(
         blocks in prop::collection::vec(prop::collection::vec(step(), 0..12), 1..40),
-        flush_every in 1..6usize,
+        flush_every in 1..16usize,
     ) {
         let folder = tempfile::tempdir().unwrap();
         let index =

@@ -20,6 +20,7 @@ mod state;
 #[cfg(test)]
 mod tests;
 mod updates;
+mod walk;
 
 use std::sync::Arc;
 
