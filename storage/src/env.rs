@@ -231,3 +231,64 @@ fn check_format(
     let (expected, remedy) = (kind.format, kind.remedy);
     Err(OpenError::Format { path: path.to_owned(), found, expected, remedy })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chain::{ChainDb, ChainOptions};
+    use crate::index::{IndexDb, IndexOptions};
+
+    const MAP_BYTES: u64 = 1 << 20;
+
+    /// Makes an environment as another version of this program would.
+    fn make(folder: &Path, name: &'static str, format: u32) {
+        let kind = Kind { name, map_setting: "", format, remedy: "" };
+        Environment::open(folder, kind, MAP_BYTES, ["future"]).unwrap();
+    }
+
+    #[test]
+    fn an_unknown_format_is_refused_with_both_numbers_and_a_remedy() {
+        let folder = tempfile::tempdir().unwrap();
+        make(folder.path(), "chain", 999);
+        let chain = || ChainDb::open(folder.path(), ChainOptions { map_bytes: MAP_BYTES });
+        let error = chain().unwrap_err();
+        assert!(matches!(error, OpenError::Format { found: 999, expected: 1, .. }), "{error}");
+        assert!(error.to_string().contains("storage format 999"), "{error}");
+        assert!(error.to_string().contains("export the blocks"), "{error}");
+        // Refusing changes nothing.
+        assert!(matches!(chain().unwrap_err(), OpenError::Format { found: 999, .. }));
+
+        let folder = tempfile::tempdir().unwrap();
+        make(folder.path(), "index", 0);
+        let error = IndexDb::open(folder.path(), IndexOptions { map_bytes: MAP_BYTES });
+        let error = error.unwrap_err();
+        assert!(matches!(error, OpenError::Format { found: 0, expected: 1, .. }), "{error}");
+        assert!(error.to_string().contains("evmd reindex"), "{error}");
+    }
+
+    /// Another program's LMDB file; gives the number of its tables.
+    fn open_foreign(folder: &Path) -> usize {
+        let mut options = EnvOpenOptions::new();
+        options.map_size(MAP_BYTES as usize).max_dbs(1);
+        // SAFETY: the folder is this test's own, and open nowhere else at this time.
+        let env = unsafe { options.open(folder) }.unwrap();
+        let txn = env.write_txn().unwrap();
+        env.create_databases_and_commit(txn, |opener, txn| {
+            let table = opener.create_database::<RawBytes, RawBytes>(txn, Some("theirs"))?;
+            table.put(txn, b"key", b"value")?;
+            Ok::<_, heed::Error>(CommitOrAbort::<_, ()>::Commit(()))
+        })
+        .unwrap();
+        env.unnamed_database_stat().entries
+    }
+
+    #[test]
+    fn another_programs_file_is_refused_and_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(open_foreign(folder.path()), 1);
+        let chain = ChainDb::open(folder.path(), ChainOptions { map_bytes: MAP_BYTES });
+        let error = chain.unwrap_err();
+        assert!(matches!(error, OpenError::Foreign { .. }), "{error}");
+        assert_eq!(open_foreign(folder.path()), 1);
+    }
+}

@@ -12,6 +12,8 @@ mod chain;
 mod codec;
 mod env;
 mod error;
+#[cfg(test)]
+mod history;
 mod home;
 mod index;
 mod room;

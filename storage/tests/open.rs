@@ -1,4 +1,4 @@
-//! What is refused at the door: other formats, other files, a home in use.
+//! What is refused at the door: other files, a home in use. Formats: `env::tests`.
 
 // Functions beside the tests are part of them.
 #![allow(clippy::unwrap_used)]
@@ -8,29 +8,12 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use heed::types::Bytes;
-use heed::{CommitOrAbort, EnvOpenOptions};
 use storage::{ChainDb, ChainOptions, HomeLock, IndexDb, IndexOptions, OpenError};
 
 /// Set for a child process: the home folder to lock.
 const CHILD_HOME: &str = "STORAGE_TEST_HOME";
 /// Small enough to map in any test.
 const MAP_BYTES: usize = 1 << 20;
-
-/// Writes one entry into a table of an LMDB file.
-#[allow(unsafe_code)]
-fn put(folder: &Path, table: &str, key: &[u8], value: &[u8]) {
-    // SAFETY: the folder is this test's own and open nowhere else.
-    let env = unsafe { EnvOpenOptions::new().map_size(MAP_BYTES).max_dbs(16).open(folder) };
-    let env = env.unwrap();
-    let txn = env.write_txn().unwrap();
-    env.create_databases_and_commit(txn, |opener, txn| {
-        let table = opener.create_database::<Bytes, Bytes>(txn, Some(table))?;
-        table.put(txn, key, value)?;
-        Ok::<_, heed::Error>(CommitOrAbort::<_, ()>::Commit(()))
-    })
-    .unwrap();
-}
 
 fn open_chain(folder: &Path) -> Result<ChainDb, OpenError> {
     ChainDb::open(folder, ChainOptions { map_bytes: MAP_BYTES as u64 })
@@ -41,39 +24,12 @@ fn open_index(folder: &Path) -> Result<IndexDb, OpenError> {
 }
 
 #[test]
-fn an_unknown_format_is_refused_with_both_numbers_and_a_remedy() {
-    let folder = tempfile::tempdir().unwrap();
-    let home = folder.path();
-    drop((open_chain(&home.join("chain")).unwrap(), open_index(&home.join("index")).unwrap()));
-    for name in ["chain", "index"] {
-        put(&home.join(name), "meta", b"env.format", &999u32.to_be_bytes());
-    }
-    let chain = open_chain(&home.join("chain")).unwrap_err();
-    assert!(matches!(chain, OpenError::Format { found: 999, expected: 1, .. }), "{chain}");
-    assert!(chain.to_string().contains("export the blocks"), "{chain}");
-    let index = open_index(&home.join("index")).unwrap_err();
-    assert!(matches!(index, OpenError::Format { found: 999, expected: 1, .. }), "{index}");
-    assert!(index.to_string().contains("evmd reindex"), "{index}");
-}
-
-#[test]
 fn the_other_environment_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     drop(open_chain(folder.path()).unwrap());
     let error = open_index(folder.path()).unwrap_err();
     assert!(matches!(error, OpenError::Foreign { .. }), "{error}");
     open_chain(folder.path()).unwrap();
-}
-
-#[test]
-fn another_programs_file_is_refused_and_left_alone() {
-    let folder = tempfile::tempdir().unwrap();
-    put(folder.path(), "theirs", b"key", b"value");
-    let error = open_chain(folder.path()).unwrap_err();
-    assert!(matches!(error, OpenError::Foreign { .. }), "{error}");
-    put(folder.path(), "theirs", b"key", b"value");
-    let error = open_chain(folder.path()).unwrap_err();
-    assert!(matches!(error, OpenError::Foreign { .. }), "{error}");
 }
 
 #[test]

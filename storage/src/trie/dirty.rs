@@ -243,7 +243,7 @@ impl<'a, N: NodeRead> DirtyTrie<'a, N> {
             let before = arena[index].take(nibble);
             let was = Kind::of(arena, &before);
             let after = self.apply(arena, before, child_path, group)?;
-            changed |= was == Kind::Dirty || was != Kind::of(arena, &after);
+            changed |= was != Kind::of(arena, &after);
             arena[index].put(nibble, after);
         }
         if changed {
@@ -289,7 +289,8 @@ impl<'a, N: NodeRead> DirtyTrie<'a, N> {
     }
 }
 
-/// What can be seen of a slot without looking inside; equal and not dirty means untouched.
+/// What can be seen of a slot without looking inside. Below a branch that is clean so far nothing
+/// is dirty, so there equal means untouched.
 #[derive(PartialEq, Eq)]
 enum Kind {
     Empty,

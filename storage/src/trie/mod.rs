@@ -14,6 +14,8 @@
 mod dirty;
 mod hashing;
 mod node;
+#[cfg(test)]
+mod oracle_tests;
 mod proof;
 mod root;
 mod state;

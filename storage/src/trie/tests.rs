@@ -120,7 +120,7 @@ fn any_value() -> impl Strategy<Value = Option<Bytes>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(256))]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(256) })]
 
     #[test]
     fn updates_agree_with_scratch_and_leave_no_record_behind(
