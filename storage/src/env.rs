@@ -13,17 +13,18 @@
 
 #![allow(unsafe_code)]
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::ops::Bound;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
 
 use heed::types::Bytes as RawBytes;
-use heed::{CommitOrAbort, Database, Env, EnvOpenOptions, RoTxn, RwTxn, WithoutTls};
+use heed::{CommitOrAbort, Database, Env, EnvOpenOptions, RwTxn, WithoutTls};
 
-use crate::error::{DecodeError, OpenError, ReadError, WriteError};
+use crate::error::{OpenError, ReadError, WriteError};
+use crate::room::{has_room, is_short_write};
+use crate::snapshot::{ReadTxn, Readers};
 
 /// Read transactions open at once, each an RPC request or batch; LMDB's own default of 126 is too
 /// few for a busy server, and a slot costs 64 bytes.
@@ -139,9 +140,7 @@ impl Environment {
 
     /// A read transaction on what is committed now.
     pub(crate) fn read(&self) -> Result<ReadTxn, ReadError> {
-        let lease = Lease::new(&self.readers);
-        let txn = self.env.clone().static_read_txn().map_err(|error| self.read_error(error))?;
-        Ok(ReadTxn { txn, path: Arc::clone(&self.path), _lease: lease })
+        ReadTxn::begin(self.env.clone(), Arc::clone(&self.path), &self.readers)
     }
 
     /// The write transaction; waits for the one there may be.
@@ -157,22 +156,22 @@ impl Environment {
     pub(crate) fn stats(&self) -> EnvStats {
         let info = self.env.info();
         let page_bytes = u64::from(self.env.unnamed_database_stat().page_size);
-        let readers = self.readers.lock();
+        let (readers, oldest_reader_age) = self.readers.count_and_oldest();
         EnvStats {
             map_bytes: self.map_bytes,
             used_bytes: (info.last_page_number as u64 + 1) * page_bytes,
             last_txn_id: info.last_txn_id as u64,
-            readers: readers.open.len() as u32,
+            readers,
             readers_max: READERS_MAX,
-            oldest_reader_age: readers.open.first_key_value().map(|(_, since)| since.elapsed()),
+            oldest_reader_age,
         }
     }
 
-    pub(crate) fn read_error(&self, error: heed::Error) -> ReadError {
-        ReadError::from_heed(&self.path, READERS_MAX, error)
-    }
-
     pub(crate) fn write_error(&self, error: heed::Error) -> WriteError {
+        // LMDB reports a write cut short by a full disk as EIO: find out which it was.
+        if is_short_write(&error) && !has_room(&self.path) {
+            return WriteError::DiskFull { path: self.path.to_path_buf() };
+        }
         WriteError::from_heed(&self.path, self.map_bytes, self.kind.map_setting, error)
     }
 
@@ -233,98 +232,63 @@ fn check_format(
     Err(OpenError::Format { path: path.to_owned(), found, expected, remedy })
 }
 
-/// Read transactions open now, oldest first.
-#[derive(Default)]
-struct Readers(Mutex<OpenReaders>);
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chain::{ChainDb, ChainOptions};
+    use crate::index::{IndexDb, IndexOptions};
 
-#[derive(Default)]
-struct OpenReaders {
-    next: u64,
-    open: BTreeMap<u64, Instant>,
-}
+    const MAP_BYTES: u64 = 1 << 20;
 
-impl Readers {
-    fn lock(&self) -> MutexGuard<'_, OpenReaders> {
-        // Each critical section is one map operation, so a panic elsewhere leaves no harm behind.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Counts one read transaction for as long as it lives.
-struct Lease {
-    readers: Arc<Readers>,
-    number: u64,
-}
-
-impl Lease {
-    fn new(readers: &Arc<Readers>) -> Self {
-        let mut open = readers.lock();
-        let number = open.next;
-        open.next += 1;
-        open.open.insert(number, Instant::now());
-        drop(open);
-        Self { readers: Arc::clone(readers), number }
-    }
-}
-
-impl Drop for Lease {
-    fn drop(&mut self) {
-        self.readers.lock().open.remove(&self.number);
-    }
-}
-
-/// A snapshot of an environment. May be sent to another thread; not shared between threads.
-pub(crate) struct ReadTxn {
-    // Dropped before the lease, so that a slot is never in use uncounted.
-    txn: RoTxn<'static, WithoutTls>,
-    path: Arc<Path>,
-    _lease: Lease,
-}
-
-impl std::fmt::Debug for ReadTxn {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ReadTxn").field("path", &self.path).field("id", &self.txn.id()).finish()
-    }
-}
-
-impl ReadTxn {
-    pub(crate) fn txn(&self) -> &RoTxn<'static, WithoutTls> {
-        &self.txn
+    /// Makes an environment as another version of this program would.
+    fn make(folder: &Path, name: &'static str, format: u32) {
+        let kind = Kind { name, map_setting: "", format, remedy: "" };
+        Environment::open(folder, kind, MAP_BYTES, ["future"]).unwrap();
     }
 
-    /// Number of the transaction whose result is read.
-    pub(crate) fn id(&self) -> u64 {
-        self.txn.id() as u64
+    #[test]
+    fn an_unknown_format_is_refused_with_both_numbers_and_a_remedy() {
+        let folder = tempfile::tempdir().unwrap();
+        make(folder.path(), "chain", 999);
+        let chain = || ChainDb::open(folder.path(), ChainOptions { map_bytes: MAP_BYTES });
+        let error = chain().unwrap_err();
+        assert!(matches!(error, OpenError::Format { found: 999, expected: 1, .. }), "{error}");
+        assert!(error.to_string().contains("storage format 999"), "{error}");
+        assert!(error.to_string().contains("export the blocks"), "{error}");
+        // Refusing changes nothing.
+        assert!(matches!(chain().unwrap_err(), OpenError::Format { found: 999, .. }));
+
+        let folder = tempfile::tempdir().unwrap();
+        make(folder.path(), "index", 0);
+        let error = IndexDb::open(folder.path(), IndexOptions { map_bytes: MAP_BYTES });
+        let error = error.unwrap_err();
+        assert!(matches!(error, OpenError::Format { found: 0, expected: 1, .. }), "{error}");
+        assert!(error.to_string().contains("evmd reindex"), "{error}");
     }
 
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
+    /// Another program's LMDB file; gives the number of its tables.
+    fn open_foreign(folder: &Path) -> usize {
+        let mut options = EnvOpenOptions::new();
+        options.map_size(MAP_BYTES as usize).max_dbs(1);
+        // SAFETY: the folder is this test's own, and open nowhere else at this time.
+        let env = unsafe { options.open(folder) }.unwrap();
+        let txn = env.write_txn().unwrap();
+        env.create_databases_and_commit(txn, |opener, txn| {
+            let table = opener.create_database::<RawBytes, RawBytes>(txn, Some("theirs"))?;
+            table.put(txn, b"key", b"value")?;
+            Ok::<_, heed::Error>(CommitOrAbort::<_, ()>::Commit(()))
+        })
+        .unwrap();
+        env.unnamed_database_stat().entries
     }
 
-    pub(crate) fn error(&self, error: heed::Error) -> ReadError {
-        ReadError::from_heed(&self.path, READERS_MAX, error)
+    #[test]
+    fn another_programs_file_is_refused_and_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(open_foreign(folder.path()), 1);
+        let chain = ChainDb::open(folder.path(), ChainOptions { map_bytes: MAP_BYTES });
+        let error = chain.unwrap_err();
+        assert!(matches!(error, OpenError::Foreign { .. }), "{error}");
+        assert_eq!(open_foreign(folder.path()), 1);
     }
-
-    pub(crate) fn get(&self, table: Table, key: &[u8]) -> Result<Option<&[u8]>, ReadError> {
-        table.get(&self.txn, key).map_err(|error| self.error(error))
-    }
-
-    pub(crate) fn corrupt(
-        &self,
-        table: &'static str,
-        key: &[u8],
-        source: DecodeError,
-    ) -> ReadError {
-        corrupt(&self.path, table, key, source)
-    }
-}
-
-pub(crate) fn corrupt(
-    path: &Path,
-    table: &'static str,
-    key: &[u8],
-    source: DecodeError,
-) -> ReadError {
-    let key = alloy_primitives::hex::encode(key);
-    ReadError::Corrupt { path: PathBuf::from(path), table, key, source }
 }

@@ -167,8 +167,7 @@ pub enum WriteError {
 }
 
 /// Whether the system refused to let a file grow.
-fn is_disk_full(error: &heed::Error) -> bool {
-    let heed::Error::Io(error) = error else { return false };
+pub(crate) fn is_disk_full(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
@@ -179,7 +178,7 @@ impl OpenError {
     pub(crate) fn from_heed(path: &Path, source: heed::Error) -> Self {
         let path = path.to_owned();
         match source {
-            source if is_disk_full(&source) => Self::DiskFull { path },
+            heed::Error::Io(source) if is_disk_full(&source) => Self::DiskFull { path },
             heed::Error::EnvAlreadyOpened => Self::AlreadyOpen { path },
             heed::Error::Io(source) => Self::Io { path, source },
             source => Self::Lmdb { path, source },
@@ -188,6 +187,16 @@ impl OpenError {
 }
 
 impl ReadError {
+    pub(crate) fn corrupt(
+        path: &Path,
+        table: &'static str,
+        key: &[u8],
+        source: DecodeError,
+    ) -> Self {
+        let key = alloy_primitives::hex::encode(key);
+        Self::Corrupt { path: path.to_owned(), table, key, source }
+    }
+
     pub(crate) fn from_heed(path: &Path, readers_max: u32, source: heed::Error) -> Self {
         let path = path.to_owned();
         match source {
@@ -208,7 +217,7 @@ impl WriteError {
     ) -> Self {
         let path = path.to_owned();
         match source {
-            source if is_disk_full(&source) => Self::DiskFull { path },
+            heed::Error::Io(source) if is_disk_full(&source) => Self::DiskFull { path },
             heed::Error::Mdb(MdbError::MapFull) => Self::MapFull { path, map_bytes, setting },
             source => Self::Lmdb { path, source },
         }

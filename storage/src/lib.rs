@@ -12,8 +12,12 @@ mod chain;
 mod codec;
 mod env;
 mod error;
+#[cfg(test)]
+mod history;
 mod home;
 mod index;
+mod room;
+mod snapshot;
 mod state;
 pub mod trie;
 

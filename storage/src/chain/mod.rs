@@ -260,7 +260,7 @@ impl ChainDb {
         let number = last.map(|(key, _)| reader::decode_number(key));
         number
             .transpose()
-            .map_err(|source| crate::env::corrupt(self.env.path(), "headers", &[], source).into())
+            .map_err(|source| ReadError::corrupt(self.env.path(), "headers", &[], source).into())
     }
 }
 

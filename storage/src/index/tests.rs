@@ -1,0 +1,190 @@
+//! Flat state, its history and the lookups, against a plain model, whatever the size of a flush.
+
+use alloy_primitives::{Bytes, U256, keccak256};
+use proptest::prelude::*;
+
+use super::*;
+use crate::history::{ACCOUNTS, Model, SLOTS, address, apply, changes_of, step};
+use crate::trie::{EMPTY_ROOT_HASH, update_state_root};
+
+/// Enough for any history here.
+const MAP_BYTES: u64 = 64 << 20;
+
+fn block_hash(number: usize) -> B256 {
+    keccak256(format!("block {number}"))
+}
+
+fn tx_hashes(number: usize) -> Vec<B256> {
+    (0..number % 3).map(|index| keccak256(format!("tx {number} {index}"))).collect()
+}
+
+fn flush_block<'a>(
+    number: usize,
+    changes: &'a StateChanges,
+    tx_hashes: &'a [Vec<B256>],
+    trie: &'a TrieUpdates,
+) -> FlushBlock<'a> {
+    let (hash, tx_hashes) = (block_hash(number), tx_hashes[number].as_slice());
+    FlushBlock { number: number as u64, hash, tx_hashes, changes, trie }
+}
+
+fn check_state(reader: &IndexReader, models: &[Model]) {
+    let last = models.last().unwrap();
+    for account in 0..ACCOUNTS {
+        let address = address(account);
+        let expected = last.get(&address);
+        assert_eq!(reader.account(address).unwrap(), expected.map(|entry| entry.0));
+        for (number, model) in models.iter().enumerate() {
+            let expected = model.get(&address).map(|entry| entry.0);
+            assert_eq!(reader.account_at(address, number as u64).unwrap(), expected);
+        }
+        for slot in (0..SLOTS).map(U256::from) {
+            let word = |model: &Model| {
+                let entry = model.get(&address);
+                entry.and_then(|entry| entry.1.get(&slot)).copied().unwrap_or_default()
+            };
+            assert_eq!(reader.storage(address, slot).unwrap(), word(last));
+            for (number, model) in models.iter().enumerate() {
+                let found = reader.storage_at(address, slot, number as u64).unwrap();
+                assert_eq!(found, word(model), "slot {slot} at block {number}");
+            }
+        }
+    }
+}
+
+fn check_lookups(reader: &IndexReader, blocks: usize) {
+    for number in 0..blocks {
+        assert_eq!(reader.block_number(block_hash(number)).unwrap(), Some(number as u64));
+        for (index, hash) in tx_hashes(number).into_iter().enumerate() {
+            let expected = Some((number as u64, index as u32));
+            assert_eq!(reader.tx_location(hash).unwrap(), expected);
+        }
+    }
+    assert_eq!(reader.block_number(B256::ZERO).unwrap(), None);
+    assert_eq!(reader.tx_location(B256::ZERO).unwrap(), None);
+    let last = blocks.checked_sub(1).map(|last| (last as u64, block_hash(last)));
+    assert_eq!(reader.flushed_block().unwrap(), last);
+}
+
+/// Every entry of every table, as stored.
+fn dump(index: &IndexDb) -> Vec<(&'static str, Vec<u8>, Vec<u8>)> {
+    let tables = &index.tables;
+    let all = [
+        tables.accounts,
+        tables.storage,
+        tables.code,
+        tables.account_history,
+        tables.storage_history,
+        tables.account_trie,
+        tables.storage_trie,
+        tables.block_numbers,
+        tables.transactions,
+    ];
+    let txn = index.env.read().unwrap();
+    let mut entries = Vec::new();
+    for (name, table) in NAMES.into_iter().zip(all) {
+        for row in table.iter(txn.txn()).unwrap() {
+            let (key, value) = row.unwrap();
+            entries.push((name, key.to_vec(), value.to_vec()));
+        }
+    }
+    entries
+}
+
+fn open(folder: &tempfile::TempDir) -> IndexDb {
+    IndexDb::open(folder.path(), IndexOptions { map_bytes: MAP_BYTES }).unwrap()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(24) })]
+
+    #[test]
+    fn every_block_can_be_asked_for_whatever_the_size_of_a_flush(
+        blocks in prop::collection::vec(prop::collection::vec(step(), 0..12), 1..16),
+        flush_blocks in 2..8usize,
+    ) {
+        let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+        let (single, index) = (open(&folders[0]), open(&folders[1]));
+        let changes: Vec<StateChanges> = blocks.iter().map(|steps| changes_of(steps)).collect();
+        let hashes: Vec<_> = (0..blocks.len()).map(tx_hashes).collect();
+        let mut models = Vec::new();
+        let mut model = Model::new();
+        let mut tries = Vec::new();
+        let mut root = EMPTY_ROOT_HASH;
+        for (number, changes) in changes.iter().enumerate() {
+            apply(&mut model, changes);
+            models.push(model.clone());
+            let (after, trie) = update_state_root(&single.reader().unwrap(), changes, root).unwrap();
+            single.flush(&[flush_block(number, changes, &hashes, &trie)]).unwrap();
+            tries.push(trie);
+            root = after;
+        }
+        let all: Vec<FlushBlock<'_>> = (0..blocks.len())
+            .map(|number| flush_block(number, &changes[number], &hashes, &tries[number]))
+            .collect();
+        for batch in all.chunks(flush_blocks) {
+            index.flush(batch).unwrap();
+        }
+        prop_assert_eq!(dump(&single), dump(&index));
+        let reader = index.reader().unwrap();
+        check_state(&reader, &models);
+        check_lookups(&reader, blocks.len());
+        drop(reader);
+        index.wipe().unwrap();
+        prop_assert_eq!(dump(&index), Vec::new());
+        prop_assert_eq!(index.reader().unwrap().flushed().unwrap(), None);
+    }
+}
+
+#[test]
+fn a_gap_or_a_repetition_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let index = open(&folder);
+    let (changes, trie) = (StateChanges::default(), TrieUpdates::default());
+    let hashes = vec![Vec::new(); 8];
+    let block = |number| flush_block(number, &changes, &hashes, &trie);
+    index.flush(&[]).unwrap();
+    index.flush(&[block(3), block(4)]).unwrap();
+    for slice in [vec![block(4)], vec![block(6)], vec![block(5), block(7)]] {
+        assert!(matches!(index.flush(&slice), Err(WriteError::NotNext { expected: 5 | 6, .. })));
+        let flushed = index.reader().unwrap().flushed_block().unwrap();
+        assert_eq!(flushed, Some((4, block_hash(4))));
+    }
+    index.flush(&[block(5)]).unwrap();
+}
+
+#[test]
+fn a_full_map_refuses_and_keeps_what_was_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let index = IndexDb::open(folder.path(), IndexOptions { map_bytes: 1 << 20 }).unwrap();
+    let trie = TrieUpdates::default();
+    let mut number = 0usize;
+    let error = loop {
+        let code = Bytes::from(vec![number as u8; 5000]);
+        let codes = vec![(keccak256(number.to_be_bytes()), code)];
+        let changes = StateChanges { accounts: Vec::new(), codes };
+        let hashes = vec![Vec::new(); number + 1];
+        match index.flush(&[flush_block(number, &changes, &hashes, &trie)]) {
+            Ok(()) => number += 1,
+            Err(error) => break error,
+        }
+    };
+    assert!(error.to_string().contains("`storage.index_map_bytes`"), "{error}");
+    let reader = index.reader().unwrap();
+    assert_eq!(reader.flushed().unwrap(), Some(number as u64 - 1));
+    for number in 0..number {
+        let code = reader.code(keccak256(number.to_be_bytes())).unwrap();
+        assert_eq!(code, Some(Bytes::from(vec![number as u8; 5000])));
+    }
+}
+
+#[test]
+fn code_that_is_not_there_is_an_error_for_execution() {
+    use crate::state::StateRead;
+    let folder = tempfile::tempdir().unwrap();
+    let reader = open(&folder).reader().unwrap();
+    let empty = alloy_primitives::KECCAK256_EMPTY;
+    assert_eq!(StateRead::code(&reader, empty).unwrap(), Bytes::new());
+    let error = StateRead::code(&reader, B256::ZERO).unwrap_err();
+    assert!(matches!(error, ReadError::MissingCode { code_hash: B256::ZERO, .. }), "{error}");
+}
