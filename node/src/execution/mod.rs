@@ -1,10 +1,11 @@
 //! The executor: a block in, receipts and state changes out.
 //!
 //! Reads state through [`storage::StateRead`], writes nothing, keeps no time. One engine runs a
-//! given block ([`execute_block`]), a block being built ([`BlockBuilder`]) and a single call; fork
-//! rules come from [`crate::chain`], instructions and precompiles from `revm`.
+//! given block ([`execute_block`]), a block being built ([`BlockBuilder`]) and a single call
+//! ([`CallSite`]); fork rules come from [`crate::chain`], instructions and precompiles from `revm`.
 
 mod block;
+mod call;
 mod decode;
 mod environment;
 mod error;
@@ -18,6 +19,7 @@ mod validate;
 pub use block::{
     BlockBuilder, BlockInput, Executed, StateRoot, execute_block, execute_transaction,
 };
+pub use call::{Call, CallError, CallOutcome, CallResult, CallSite};
 pub use decode::{BlockDecodeError, DecodedBlock};
 pub use error::{ExecutionError, SystemFailure, TxError};
 pub use overlay::{BlockHashes, StateError};
