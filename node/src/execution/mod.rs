@@ -25,4 +25,4 @@ pub use error::{ExecutionError, SystemFailure, TxError};
 pub use overlay::{BlockHashes, StateError};
 pub use receipt::{encode_receipt, logs_bloom, receipts_root};
 pub use tx::{DecodeError, DecodedTx, RecoverError, RecoveredTx, Transaction, recover_senders};
-pub use validate::validate_executed;
+pub use validate::{complete_header, validate_executed};
