@@ -3,7 +3,7 @@
 use alloy_consensus::{Header, proofs};
 use alloy_eips::eip4895::Withdrawals;
 use alloy_primitives::Bytes;
-use alloy_trie::root::ordered_trie_root_with_encoder;
+use storage::trie::ordered_root;
 
 use super::{ChainSpec, Fork, HeaderError, Violation};
 
@@ -41,9 +41,7 @@ fn check(spec: &ChainSpec, header: &Header, body: &Body<'_>) -> Result<(), Viola
     if fork >= Fork::Osaka {
         Violation::range("size", 0, MAX_BLOCK_BYTES as u64, body.rlp_bytes as u64)?;
     }
-    let transactions =
-        ordered_trie_root_with_encoder(body.transactions, |tx, out| out.extend_from_slice(tx));
-    Violation::hash("transactionsRoot", transactions, header.transactions_root)?;
+    Violation::hash("transactionsRoot", ordered_root(body.transactions), header.transactions_root)?;
     let ommers = proofs::calculate_ommers_root(body.ommers);
     Violation::hash("sha3Uncles", ommers, header.ommers_hash)?;
     Violation::present("withdrawals", fork >= Fork::Shanghai, body.withdrawals.is_some())?;

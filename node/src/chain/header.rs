@@ -3,13 +3,14 @@
 //! Needs no state and no execution. Proof-of-work seals are not checked: difficulty is, the mix
 //! hash and nonce of a mined block are taken as given.
 
-use alloy_consensus::{EMPTY_OMMER_ROOT_HASH, Header};
+use alloy_consensus::{EMPTY_OMMER_ROOT_HASH, Header, constants::EMPTY_WITHDRAWALS};
 use alloy_eips::{
     eip1559::{BaseFeeParams, DEFAULT_ELASTICITY_MULTIPLIER, INITIAL_BASE_FEE},
     eip4844::DATA_GAS_PER_BLOB,
+    eip7685::EMPTY_REQUESTS_HASH,
     eip7840::BlobParams,
 };
-use alloy_primitives::{B256, U256};
+use alloy_primitives::{Address, B256, Bytes, U256};
 
 use super::{ChainSpec, Fork, HeaderError, Rules, Violation, difficulty::expected_difficulty};
 
@@ -155,6 +156,53 @@ fn check_blob_gas(
     Violation::range("blobGasUsed", 0, params.max_blob_count * DATA_GAS_PER_BLOB, used)?;
     let expected = next_excess_blob_gas(params, fork, parent);
     Violation::number("excessBlobGas", expected, header.excess_blob_gas.unwrap_or_default())
+}
+
+/// What a block producer chooses; all else in a header follows from the parent or the block.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Attributes {
+    /// Seconds since the epoch; after the parent's, on a native chain not before it.
+    pub timestamp: u64,
+    /// Coinbase.
+    pub beneficiary: Address,
+    /// Gas limit, within 1/1024 of the parent's.
+    pub gas_limit: u64,
+    /// What PREVRANDAO returns.
+    pub prev_randao: B256,
+    /// At most 32 bytes.
+    pub extra_data: Bytes,
+    /// Root that EIP-4788 makes known.
+    pub parent_beacon_block_root: B256,
+}
+
+/// The header of the block after `parent` as far as it is known before execution: enough for
+/// [`crate::execution::BlockBuilder::start`]; [`crate::execution::complete_header`] adds the rest.
+pub fn next_header(spec: &ChainSpec, parent: &Parent<'_>, attributes: &Attributes) -> Header {
+    let (number, timestamp) = (parent.header.number + 1, attributes.timestamp);
+    let merged = is_merged(spec, parent);
+    let fork = spec.fork(number, timestamp, merged);
+    let cancun = fork >= Fork::Cancun;
+    let blob_params = spec.blob_params(timestamp).filter(|_| cancun);
+    let difficulty =
+        if merged { U256::ZERO } else { expected_difficulty(spec, parent.header, timestamp) };
+    Header {
+        parent_hash: parent.hash,
+        number,
+        timestamp,
+        difficulty,
+        beneficiary: attributes.beneficiary,
+        gas_limit: attributes.gas_limit,
+        mix_hash: attributes.prev_randao,
+        extra_data: attributes.extra_data.clone(),
+        base_fee_per_gas: (fork >= Fork::London).then(|| next_base_fee(parent.header)),
+        withdrawals_root: (fork >= Fork::Shanghai).then_some(EMPTY_WITHDRAWALS),
+        blob_gas_used: cancun.then_some(0),
+        excess_blob_gas: blob_params
+            .map(|params| next_excess_blob_gas(&params, fork, parent.header)),
+        parent_beacon_block_root: cancun.then_some(attributes.parent_beacon_block_root),
+        requests_hash: (fork >= Fork::Prague).then_some(EMPTY_REQUESTS_HASH),
+        ..Default::default()
+    }
 }
 
 /// The base fee of the block after `parent`, in wei, by EIP-1559; the initial fee after a block

@@ -18,7 +18,9 @@ pub use body::{Body, MAX_BLOCK_BYTES, validate_body};
 pub use error::{GenesisError, HeaderError, Violation};
 pub use forks::{Fork, ForkSchedule};
 pub use genesis::Genesis;
-pub use header::{Parent, next_base_fee, next_excess_blob_gas, validate_header};
+pub use header::{
+    Attributes, Parent, next_base_fee, next_excess_blob_gas, next_header, validate_header,
+};
 pub use native::{DEV_ACCOUNTS, DEV_MNEMONIC, DevAccount, FEE_COLLECTOR};
 pub use ommers::{Ancestor, MAX_OMMER_DEPTH, validate_ommers};
 pub use spec::{ChainSpec, Rules};

@@ -162,6 +162,7 @@ where
             overlay,
             environment.cfg.clone(),
             environment.block.clone(),
+            environment.fork,
             environment.fee_collector,
         );
         Self { spec, number: header.number, environment, machine, executed: Executed::default() }

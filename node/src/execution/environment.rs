@@ -4,10 +4,22 @@ use alloy_consensus::Header;
 use alloy_primitives::U256;
 use revm::{
     context::{BlockEnv, CfgEnv},
-    context_interface::block::BlobExcessGasAndPrice,
+    context_interface::{block::BlobExcessGasAndPrice, cfg::gas_params::GasId},
 };
 
 use crate::chain::{ChainSpec, FEE_COLLECTOR, Fork, Rules};
+
+/// Price of reading a slot from Tangerine to Constantinople, in gas.
+const SLOAD_GAS: u64 = 200;
+/// EIP-1283: writing costs as much as reading, and the rest of the old price only the first time a
+/// slot changes in a transaction; undoing the change gives that rest back.
+const EIP1283_GAS: [(GasId, u64); 5] = [
+    (GasId::sstore_static(), SLOAD_GAS),
+    (GasId::sstore_set_without_load_cost(), 20_000 - SLOAD_GAS),
+    (GasId::sstore_reset_without_cold_load_cost(), 5_000 - SLOAD_GAS),
+    (GasId::sstore_set_refund(), 20_000 - SLOAD_GAS),
+    (GasId::sstore_reset_refund(), 5_000 - SLOAD_GAS),
+];
 
 /// The surroundings of the transactions of one block.
 #[derive(Clone, Debug)]
@@ -28,6 +40,9 @@ impl Environment {
         let mut cfg = CfgEnv::new_with_spec(fork.spec_id()).with_chain_id(spec.chain_id);
         if let Some(params) = &blob_params {
             cfg.set_max_blobs_per_tx(params.max_blobs_per_tx);
+        }
+        if fork == Fork::Constantinople {
+            cfg.gas_params.override_gas(EIP1283_GAS);
         }
         let blob_excess_gas_and_price = blob_params.map(|params| {
             let excess_blob_gas = header.excess_blob_gas.unwrap_or_default();

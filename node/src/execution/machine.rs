@@ -8,6 +8,7 @@ use std::error::Error;
 use alloy_primitives::{Address, Bytes, U256};
 use revm::{
     Context, DatabaseCommit, Journal, MainBuilder, MainContext,
+    bytecode::opcode::SSTORE,
     context::{BlockEnv, CfgEnv, ContextSetters, FrameStack, TxEnv},
     context_interface::{
         Block as _, ContextTr, JournalTr, Transaction as _,
@@ -20,6 +21,8 @@ use revm::{
         instructions::EthInstructions,
     },
     interpreter::{
+        Host, Instruction, InstructionContext, InstructionResult,
+        instructions::host::sstore_with_gas_accounting,
         interpreter::EthInterpreter,
         interpreter_action::{FrameInit, FrameInput},
     },
@@ -28,10 +31,14 @@ use revm::{
 use storage::StateRead;
 
 use super::overlay::{Overlay, StateError};
+use crate::chain::Fork;
 
 pub(super) type MachineContext<'a, S> =
     Context<BlockEnv, TxEnv, CfgEnv, Overlay<'a, S>, Journal<Overlay<'a, S>>, ()>;
 pub(super) type MachineError = EVMError<StateError>;
+
+/// Gas limit of a system call (EIP-4788 and its followers).
+const SYSTEM_CALL_GAS: u64 = 30_000_000;
 
 /// The interpreter over one block's overlay.
 pub(super) struct Machine<'a, S>
@@ -52,10 +59,14 @@ where
         overlay: Overlay<'a, S>,
         cfg: CfgEnv,
         block: BlockEnv,
+        fork: Fork,
         fee_collector: Option<Address>,
     ) -> Self {
-        let inner =
+        let mut inner =
             Context::mainnet().with_db(overlay).with_cfg(cfg).with_block(block).build_mainnet();
+        if fork == Fork::Constantinople {
+            inner.instruction.insert_instruction(SSTORE, Instruction::new(sstore_eip1283), 0);
+        }
         Self { inner, fee_collector }
     }
 
@@ -80,7 +91,8 @@ where
         contract: Address,
         data: Bytes,
     ) -> Result<ExecutionResult, MachineError> {
-        self.inner.ctx.set_tx(TxEnv::new_system_tx(contract, data));
+        let gas_limit = SYSTEM_CALL_GAS;
+        self.inner.ctx.set_tx(TxEnv { gas_limit, ..TxEnv::new_system_tx(contract, data) });
         let result = NodeRules::default().run_system_call(self);
         self.settle(result)
     }
@@ -178,6 +190,26 @@ where
     ) -> Result<Option<<Self::Frame as FrameTr>::FrameResult>, ContextDbError<Self::Context>> {
         self.inner.frame_return_result(result)
     }
+}
+
+/// SSTORE with the net gas metering of EIP-1283: that of EIP-2200 (Istanbul) without its stipend
+/// sentry; the prices are in [`super::environment`].
+fn sstore_eip1283<S>(
+    context: InstructionContext<'_, MachineContext<'_, S>, EthInterpreter>,
+) -> Result<(), InstructionResult>
+where
+    S: StateRead<Error: Error + Send + Sync + 'static>,
+{
+    sstore_with_gas_accounting(context, |context, _, load| {
+        let params = context.host.gas_params();
+        let gas = params.sstore_dynamic_gas(true, &load.data, load.is_cold);
+        let refund = params.sstore_refund(true, &load.data);
+        if !context.interpreter.gas.record_regular_cost(gas) {
+            return Err(InstructionResult::OutOfGas);
+        }
+        context.interpreter.gas.record_refund(refund);
+        Ok(())
+    })
 }
 
 /// Mainnet's transaction rules, with the fees of native chains sent to their collector.

@@ -1,10 +1,11 @@
 //! The executor: a block in, receipts and state changes out.
 //!
 //! Reads state through [`storage::StateRead`], writes nothing, keeps no time. One engine runs a
-//! given block ([`execute_block`]), a block being built ([`BlockBuilder`]) and a single call; fork
-//! rules come from [`crate::chain`], instructions and precompiles from `revm`.
+//! given block ([`execute_block`]), a block being built ([`BlockBuilder`]) and a single call
+//! ([`CallSite`]); fork rules come from [`crate::chain`], instructions and precompiles from `revm`.
 
 mod block;
+mod call;
 mod decode;
 mod environment;
 mod error;
@@ -18,9 +19,10 @@ mod validate;
 pub use block::{
     BlockBuilder, BlockInput, Executed, StateRoot, execute_block, execute_transaction,
 };
+pub use call::{Call, CallError, CallOutcome, CallResult, CallSite};
 pub use decode::{BlockDecodeError, DecodedBlock};
 pub use error::{ExecutionError, SystemFailure, TxError};
 pub use overlay::{BlockHashes, StateError};
 pub use receipt::{encode_receipt, logs_bloom, receipts_root};
 pub use tx::{DecodeError, DecodedTx, RecoverError, RecoveredTx, Transaction, recover_senders};
-pub use validate::validate_executed;
+pub use validate::{complete_header, validate_executed};

@@ -4,7 +4,9 @@
 //! ([`DecodedTx::job`], done in batches by `verify`), and [`DecodedTx::finish`]. Nothing here knows
 //! a fork: whether a high `s`, a type or a chain id is allowed is decided where the block is known.
 
-use alloy_consensus::{EthereumTxEnvelope, Transaction as _, TxEip4844};
+use alloy_consensus::{
+    EthereumTxEnvelope, Transaction as _, TxEip4844, TxLegacy, transaction::RlpEcdsaDecodableTx,
+};
 use alloy_eips::eip2718::{Decodable2718, Eip2718Error};
 use alloy_primitives::{Address, B256, Bytes, Signature, U256};
 use verify::{Job, Outcome, Reason, Recoverer};
@@ -104,11 +106,7 @@ impl DecodedTx {
             return Err(DecodeError::Empty);
         }
         let mut rest = raw.as_ref();
-        let tx = Transaction::decode_2718(&mut rest).map_err(|error| match error {
-            Eip2718Error::RlpError(error) => DecodeError::Rlp(error),
-            Eip2718Error::UnexpectedType(kind) => DecodeError::UnknownType(kind),
-            _ => DecodeError::Rlp(alloy_rlp::Error::Custom("not an EIP-2718 transaction")),
-        })?;
+        let tx = decode(&mut rest)?;
         if !rest.is_empty() {
             return Err(DecodeError::Trailing(rest.len()));
         }
@@ -147,6 +145,21 @@ impl RecoveredTx {
     pub fn blob_gas(&self) -> u64 {
         self.tx.blob_gas_used().unwrap_or_default()
     }
+}
+
+/// The first byte of an RLP list, and so of a legacy transaction, is at least this (EIP-2718).
+const LIST_START: u8 = 0xc0;
+
+fn decode(rest: &mut &[u8]) -> Result<Transaction, DecodeError> {
+    if rest.first().is_some_and(|first| *first >= LIST_START) {
+        let tx = TxLegacy::rlp_decode_signed(rest).map_err(DecodeError::Rlp)?;
+        return Ok(Transaction::Legacy(tx));
+    }
+    Transaction::decode_2718(rest).map_err(|error| match error {
+        Eip2718Error::UnexpectedType(kind) => DecodeError::UnknownType(kind),
+        Eip2718Error::RlpError(error) => DecodeError::Rlp(error),
+        _ => DecodeError::Rlp(alloy_rlp::Error::Custom("not an EIP-2718 transaction")),
+    })
 }
 
 /// Decodes and recovers a slice of raw transactions in one batch, each with its own result.

@@ -1,10 +1,11 @@
-//! A header against what its block did.
+//! A header and what its block did: compared for a given block, filled in for a built one.
 
-use alloy_consensus::Header;
+use alloy_consensus::{Header, proofs};
 use alloy_primitives::B256;
+use storage::trie::ordered_root;
 
 use super::{Executed, receipts_root};
-use crate::chain::{HeaderError, Violation};
+use crate::chain::{Body, HeaderError, Violation};
 
 /// Compares a header with the execution of its block and the state root computed from its changes.
 ///
@@ -34,4 +35,21 @@ fn check(header: &Header, executed: &Executed, state_root: B256) -> Result<(), V
         Violation::hash("requestsHash", executed.requests.requests_hash(), found)?;
     }
     Violation::hash("stateRoot", state_root, header.state_root)
+}
+
+/// Completes the header of a built block: gas, roots, bloom and requests.
+pub fn complete_header(
+    header: &mut Header,
+    executed: &Executed,
+    state_root: B256,
+    body: &Body<'_>,
+) {
+    header.gas_used = executed.gas_used;
+    header.blob_gas_used = header.blob_gas_used.map(|_| executed.blob_gas_used);
+    (header.receipts_root, header.logs_bloom) = receipts_root(&executed.receipts);
+    header.requests_hash = header.requests_hash.map(|_| executed.requests.requests_hash());
+    header.state_root = state_root;
+    header.transactions_root = ordered_root(body.transactions);
+    header.ommers_hash = proofs::calculate_ommers_root(body.ommers);
+    header.withdrawals_root = body.withdrawals.map(|list| proofs::calculate_withdrawals_root(list));
 }

@@ -1,0 +1,303 @@
+//! Single calls on a state, for `eth_call` and `eth_estimateGas`: nothing is kept.
+//!
+//! The checks that a call skips, the environment it sees and the search for a gas limit follow
+//! geth, because tools compare answers with geth's.
+
+use std::error::Error;
+
+use alloy_consensus::Header;
+use alloy_eips::{eip2930::AccessList, eip7702::SignedAuthorization};
+use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, Log, TxKind, U256};
+use revm::{
+    context::{TransactionType, TxEnv, either::Either},
+    context_interface::result::{EVMError, ExecutionResult, HaltReason, InvalidTransaction},
+};
+use storage::StateRead;
+
+use super::{
+    BlockHashes, StateError, environment::Environment, machine::Machine, overlay::Overlay,
+};
+use crate::chain::{ChainSpec, Fork};
+
+/// Gas of a plain transfer, the least of any transaction.
+const TRANSFER_GAS: u64 = 21_000;
+/// Gas handed to a callee for free with a value transfer.
+const CALL_STIPEND: u64 = 2_300;
+/// Gas limit of one transaction since Osaka (EIP-7825).
+const MAX_TX_GAS: u64 = 1 << 24;
+/// An estimate may exceed the true need by 1.5 %, as geth's does: the search stops there.
+const ESTIMATE_ERROR_PER_MILLE: u64 = 15;
+
+/// A call as a client describes it; absent fields have no effect.
+#[derive(Clone, Debug, Default)]
+pub struct Call {
+    /// Caller; the zero address when absent.
+    pub from: Address,
+    /// Callee, or a creation.
+    pub to: TxKind,
+    /// Gas limit; the cap when absent.
+    pub gas: Option<u64>,
+    /// Legacy gas price, or the fee cap when a priority fee is given, in wei.
+    pub max_fee_per_gas: u128,
+    /// Priority fee in wei; its presence makes the call an EIP-1559 one.
+    pub max_priority_fee_per_gas: Option<u128>,
+    /// Value in wei.
+    pub value: U256,
+    /// Input or init code.
+    pub input: Bytes,
+    /// EIP-2930 access list.
+    pub access_list: Option<AccessList>,
+    /// EIP-4844 blob hashes.
+    pub blob_hashes: Vec<B256>,
+    /// EIP-4844 fee cap in wei.
+    pub max_fee_per_blob_gas: u128,
+    /// EIP-7702 authorizations.
+    pub authorizations: Vec<SignedAuthorization>,
+}
+
+/// How a call ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CallOutcome {
+    /// It returned these bytes.
+    Success(Bytes),
+    /// It reverted with these bytes.
+    Revert(Bytes),
+    /// It failed and used all gas.
+    Halt(HaltReason),
+}
+
+/// What a call did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallResult {
+    /// How it ended.
+    pub outcome: CallOutcome,
+    /// Gas used, refunds taken off.
+    pub gas_used: u64,
+    /// Gas used before refunds.
+    pub gas_spent: u64,
+    /// Logs emitted.
+    pub logs: Vec<Log>,
+}
+
+/// Why a call could not run or an estimate has no answer.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CallError {
+    /// The call is not a valid transaction here.
+    #[error("{0}")]
+    Invalid(InvalidTransaction),
+    /// The caller does not own the value.
+    #[error("insufficient funds for transfer")]
+    InsufficientFunds,
+    /// The estimate found that the call reverts or fails at any gas limit.
+    #[error("execution failed")]
+    Failed(CallOutcome),
+    /// The call runs out of gas at the highest limit allowed.
+    #[error("gas required exceeds allowance ({0})")]
+    Allowance(u64),
+    /// A read failed.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// The interpreter failed.
+    #[error("interpreter: {0}")]
+    Interpreter(String),
+}
+
+/// Where a call runs: a chain, the state after a block, and that block's header.
+#[derive(Clone, Copy)]
+pub struct CallSite<'a, S> {
+    /// The chain's rules.
+    pub spec: &'a ChainSpec,
+    /// The state the call sees.
+    pub state: &'a S,
+    /// Hashes for BLOCKHASH.
+    pub hashes: &'a dyn BlockHashes,
+    /// Number, time, coinbase, base fee and the rest as the call sees them.
+    pub header: &'a Header,
+}
+
+impl<S> CallSite<'_, S>
+where
+    S: StateRead<Error: Error + Send + Sync + 'static>,
+{
+    /// Runs one call with at most `gas_cap` gas. Nonce, sender code, block gas limit and EIP-7825
+    /// are not checked; without a gas price neither is the base fee, which the call then sees as
+    /// zero. The caller must own the value and the gas it offers a price for.
+    ///
+    /// # Errors
+    /// When the call is not valid or a read fails. A revert or a halt is no error.
+    pub fn call(&self, call: &Call, gas_cap: u64) -> Result<CallResult, CallError> {
+        self.run(call, call.gas.unwrap_or(gas_cap).min(gas_cap))
+    }
+
+    /// Finds the least gas limit, to within 1.5 %, at which the call succeeds.
+    ///
+    /// # Errors
+    /// When it fails at every limit up to the least of the block's limit (or the call's own), what
+    /// the caller can pay for, EIP-7825's and `gas_cap`.
+    pub fn estimate_gas(&self, call: &Call, gas_cap: u64) -> Result<u64, CallError> {
+        let mut high = self.highest_limit(call)?.min(gas_cap);
+        if call.input.is_empty()
+            && let TxKind::Call(to) = call.to
+            && self.has_no_code(to)?
+            && self.succeeds(call, TRANSFER_GAS)?
+        {
+            return Ok(TRANSFER_GAS);
+        }
+        let first = match self.run(call, high) {
+            Err(CallError::Invalid(reason)) if is_gas_too_low(&reason) => {
+                return Err(CallError::Allowance(high));
+            }
+            result => result?,
+        };
+        match first.outcome {
+            CallOutcome::Success(_) => {}
+            CallOutcome::Halt(HaltReason::OutOfGas(_)) => return Err(CallError::Allowance(high)),
+            outcome => return Err(CallError::Failed(outcome)),
+        }
+        let mut low = first.gas_used.saturating_sub(1);
+        // Most calls succeed with what they spent, plus what a 63/64 rule holds back.
+        let optimistic = first.gas_spent.saturating_add(CALL_STIPEND).saturating_mul(64) / 63;
+        if optimistic < high {
+            if self.succeeds(call, optimistic)? {
+                high = optimistic;
+            } else {
+                low = optimistic;
+            }
+        }
+        while low + 1 < high {
+            if u128::from(high - low) * 1000
+                < u128::from(high) * u128::from(ESTIMATE_ERROR_PER_MILLE)
+            {
+                break;
+            }
+            // Most needs are near the lower bound.
+            let middle = (low + (high - low) / 2).min(low.saturating_mul(2));
+            if self.succeeds(call, middle)? {
+                high = middle;
+            } else {
+                low = middle;
+            }
+        }
+        Ok(high)
+    }
+
+    fn highest_limit(&self, call: &Call) -> Result<u64, CallError> {
+        let mut high = match call.gas {
+            Some(gas) if gas >= TRANSFER_GAS => gas,
+            _ => self.header.gas_limit,
+        };
+        if self.spec.fork_of(self.header) >= Fork::Osaka {
+            high = high.min(MAX_TX_GAS);
+        }
+        if call.max_fee_per_gas > 0 {
+            let account = self.state.account(call.from).map_err(StateError::new)?;
+            let balance = account.unwrap_or_default().balance;
+            if call.value > U256::ZERO && call.value >= balance {
+                return Err(CallError::InsufficientFunds);
+            }
+            let allowance = (balance - call.value) / U256::from(call.max_fee_per_gas);
+            high = u64::try_from(allowance).map_or(high, |allowance| high.min(allowance));
+        }
+        Ok(high)
+    }
+
+    fn has_no_code(&self, address: Address) -> Result<bool, CallError> {
+        let account = self.state.account(address).map_err(StateError::new)?;
+        Ok(account.is_none_or(|account| account.code_hash == KECCAK256_EMPTY))
+    }
+
+    fn succeeds(&self, call: &Call, gas: u64) -> Result<bool, CallError> {
+        match self.run(call, gas) {
+            Ok(result) => Ok(matches!(result.outcome, CallOutcome::Success(_))),
+            Err(CallError::Invalid(reason)) if is_gas_too_low(&reason) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn run(&self, call: &Call, gas: u64) -> Result<CallResult, CallError> {
+        let Environment { fork, mut cfg, mut block, fee_collector, .. } =
+            Environment::new(self.spec, self.header);
+        cfg.disable_nonce_check = true;
+        cfg.disable_eip3607 = true;
+        cfg.disable_block_gas_limit = true;
+        cfg.tx_gas_limit_cap = Some(u64::MAX);
+        if call.max_fee_per_gas == 0 && call.max_priority_fee_per_gas.unwrap_or_default() == 0 {
+            cfg.disable_base_fee = true;
+            block.basefee = 0;
+        }
+        if !call.blob_hashes.is_empty()
+            && call.max_fee_per_blob_gas == 0
+            && let Some(blob) = &mut block.blob_excess_gas_and_price
+        {
+            blob.blob_gasprice = 0;
+        }
+        let overlay = Overlay::new(self.state, self.hashes, fork < Fork::SpuriousDragon);
+        let mut machine = Machine::new(overlay, cfg, block, fork, fee_collector);
+        let result =
+            machine.transact(transaction(self.spec, call, gas)).map_err(|error| match error {
+                EVMError::Transaction(reason) => CallError::Invalid(reason),
+                EVMError::Database(source) => CallError::State(source),
+                error => CallError::Interpreter(error.to_string()),
+            })?;
+        Ok(outcome(result))
+    }
+}
+
+impl<S> std::fmt::Debug for CallSite<'_, S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CallSite").field("block", &self.header.number).finish_non_exhaustive()
+    }
+}
+
+/// The limit does not even pay for the transaction's bytes: a higher one may do.
+const fn is_gas_too_low(reason: &InvalidTransaction) -> bool {
+    matches!(
+        reason,
+        InvalidTransaction::CallGasCostMoreThanGasLimit { .. }
+            | InvalidTransaction::GasFloorMoreThanGasLimit { .. }
+    )
+}
+
+fn transaction(spec: &ChainSpec, call: &Call, gas_limit: u64) -> TxEnv {
+    let tx_type = if !call.authorizations.is_empty() {
+        TransactionType::Eip7702
+    } else if !call.blob_hashes.is_empty() {
+        TransactionType::Eip4844
+    } else if call.max_priority_fee_per_gas.is_some() {
+        TransactionType::Eip1559
+    } else if call.access_list.is_some() {
+        TransactionType::Eip2930
+    } else {
+        TransactionType::Legacy
+    };
+    TxEnv {
+        tx_type: tx_type as u8,
+        caller: call.from,
+        gas_limit,
+        gas_price: call.max_fee_per_gas,
+        kind: call.to,
+        value: call.value,
+        data: call.input.clone(),
+        nonce: 0,
+        chain_id: Some(spec.chain_id),
+        access_list: call.access_list.clone().unwrap_or_default(),
+        gas_priority_fee: call.max_priority_fee_per_gas,
+        blob_hashes: call.blob_hashes.clone(),
+        max_fee_per_blob_gas: call.max_fee_per_blob_gas,
+        authorization_list: call.authorizations.iter().cloned().map(Either::Left).collect(),
+    }
+}
+
+fn outcome(result: ExecutionResult) -> CallResult {
+    let gas = *result.gas();
+    let (gas_used, gas_spent) = (gas.tx_gas_used(), gas.total_gas_spent());
+    let (outcome, logs) = match result {
+        ExecutionResult::Success { output, logs, .. } => {
+            (CallOutcome::Success(output.into_data()), logs)
+        }
+        ExecutionResult::Revert { output, logs, .. } => (CallOutcome::Revert(output), logs),
+        ExecutionResult::Halt { reason, logs, .. } => (CallOutcome::Halt(reason), logs),
+    };
+    CallResult { outcome, gas_used, gas_spent, logs }
+}
