@@ -3,8 +3,9 @@
 //!
 //! Transactions stay raw bytes here: decoding and recovering them is the recover stage's work.
 
+use crate::chain::Body;
 use alloy_consensus::Header;
-use alloy_eips::eip4895::Withdrawal;
+use alloy_eips::eip4895::{Withdrawal, Withdrawals};
 use alloy_primitives::{B256, Bytes, keccak256};
 use alloy_rlp::{BufMut, Decodable, EMPTY_STRING_CODE, Encodable, Header as RlpHeader};
 
@@ -20,7 +21,7 @@ pub struct Block {
     /// Headers of ommers; empty since the merge.
     pub ommers: Vec<Header>,
     /// Since Shanghai.
-    pub withdrawals: Option<Vec<Withdrawal>>,
+    pub withdrawals: Option<Withdrawals>,
     /// Bytes of the whole block in RLP (limited by EIP-7934).
     pub size: usize,
 }
@@ -50,6 +51,16 @@ impl Block {
         Ok(Self { header: decoded, hash, txs, ommers, withdrawals, size })
     }
 
+    /// What the header commits to.
+    pub fn body(&self) -> Body<'_> {
+        Body {
+            transactions: &self.txs,
+            ommers: &self.ommers,
+            withdrawals: self.withdrawals.as_ref(),
+            rlp_bytes: self.size,
+        }
+    }
+
     /// The RLP of what follows the header in a block: transactions, ommers, withdrawals.
     pub fn encode_body(&self) -> Bytes {
         let mut out = Vec::new();
@@ -60,7 +71,7 @@ impl Block {
         }
         self.ommers.encode(&mut out);
         if let Some(withdrawals) = &self.withdrawals {
-            withdrawals.encode(&mut out);
+            withdrawals.0.encode(&mut out);
         }
         out.into()
     }
@@ -76,16 +87,20 @@ pub fn join(header: &[u8], body: &[u8]) -> Vec<u8> {
     out
 }
 
-type Body = (Vec<Bytes>, Vec<Header>, Option<Vec<Withdrawal>>);
+type BodyParts = (Vec<Bytes>, Vec<Header>, Option<Withdrawals>);
 
-fn decode_body(content: &mut &[u8]) -> alloy_rlp::Result<Body> {
+fn decode_body(content: &mut &[u8]) -> alloy_rlp::Result<BodyParts> {
     let mut list = RlpHeader::decode_bytes(content, true)?;
     let mut txs = Vec::new();
     while !list.is_empty() {
         txs.push(decode_tx(&mut list)?);
     }
     let ommers = Vec::decode(content)?;
-    let withdrawals = if content.is_empty() { None } else { Some(Vec::decode(content)?) };
+    let withdrawals = if content.is_empty() {
+        None
+    } else {
+        Some(Withdrawals::new(Vec::<Withdrawal>::decode(content)?))
+    };
     Ok((txs, ommers, withdrawals))
 }
 
@@ -131,7 +146,7 @@ mod tests {
             header,
             txs: vec![Bytes::from_static(&[0xc1, 0x05]), Bytes::from_static(&[0x02, 0xc1, 0x06])],
             ommers: vec![Header::default()],
-            withdrawals: Some(vec![withdrawal]),
+            withdrawals: Some(Withdrawals::new(vec![withdrawal])),
             size: 0,
         };
         let whole = join(&alloy_rlp::encode(&block.header), &block.encode_body());

@@ -10,6 +10,7 @@ use crate::{
     view::{Head, Layer, StateView, View},
 };
 use alloy_consensus::Header;
+use alloy_eips::eip4895::Withdrawals;
 use alloy_primitives::{B256, Bytes, keccak256};
 use alloy_rlp::Decodable;
 use std::{
@@ -228,7 +229,7 @@ pub(crate) fn stored_header(
 /// Block 0 as it is stored: its changes are the genesis accounts.
 fn genesis_record(genesis: &Genesis) -> BlockRecord {
     let header = genesis.header();
-    let withdrawals = header.withdrawals_root.map(|_| Vec::new());
+    let withdrawals = header.withdrawals_root.map(|_| Withdrawals::default());
     let block = Block { withdrawals, ..Block::default() };
     BlockRecord {
         number: header.number,

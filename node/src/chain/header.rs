@@ -12,7 +12,7 @@ use alloy_eips::{
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
 
-use super::{ChainSpec, Fork, HeaderError, Rules, Violation, difficulty::expected_difficulty};
+use super::{ChainSpec, Fork, HeaderError, Violation, difficulty::expected_difficulty};
 
 /// Most bytes of extra data (Yellow Paper, 4.4.4).
 const MAX_EXTRA_DATA_BYTES: usize = 32;
@@ -93,14 +93,8 @@ fn check_time_and_extra(
     parent: &Header,
     header: &Header,
 ) -> Result<(), Violation> {
-    // Native blocks may follow each other within one second.
-    let step = u64::from(spec.rules == Rules::Ethereum);
-    Violation::range(
-        "timestamp",
-        parent.timestamp.saturating_add(step),
-        u64::MAX,
-        header.timestamp,
-    )?;
+    let least = parent.timestamp.saturating_add(1);
+    Violation::range("timestamp", least, u64::MAX, header.timestamp)?;
     let bytes = header.extra_data.len() as u64;
     Violation::range("extraData", 0, MAX_EXTRA_DATA_BYTES as u64, bytes)?;
     if let Some((fork, supported)) = spec.dao_fork()

@@ -19,7 +19,7 @@ use super::{
 use crate::{
     block::Block,
     chain::{
-        Body, ChainSpec, Fork, next_base_fee, validate_body, validate_header, validate_ommers,
+        Attributes, ChainSpec, Fork, next_header, validate_body, validate_header, validate_ommers,
     },
     execution::{
         BlockBuilder, BlockInput, Executed, ExecutionError, RecoveredTx, StateError, TxError,
@@ -28,9 +28,9 @@ use crate::{
     home::HomeError,
     view::{Layer, View},
 };
-use alloy_consensus::{Header, constants::EMPTY_WITHDRAWALS};
-use alloy_eips::{eip4895::Withdrawals, eip7685::EMPTY_REQUESTS_HASH};
-use alloy_primitives::{Address, B256, map::HashSet};
+use alloy_consensus::Header;
+use alloy_eips::eip4895::Withdrawals;
+use alloy_primitives::{Address, B256, Bytes, map::HashSet};
 use std::{
     mem,
     sync::{
@@ -102,7 +102,7 @@ impl Execute {
             header: &block.header,
             transactions: &txs,
             ommers: &block.ommers,
-            withdrawals: block.withdrawals.as_deref(),
+            withdrawals: block.withdrawals.as_ref().map(|list| list.as_slice()),
         };
         let executed = execute_block(&self.spec, &state, &self.tip, &state_root, &input)
             .map_err(|error| refused(error.into()))?;
@@ -124,14 +124,7 @@ impl Execute {
     fn check(&self, block: &Block) -> Result<(), BlockReason> {
         let header = &block.header;
         validate_header(&self.spec, &self.tip.parent(), header)?;
-        let withdrawals = block.withdrawals.clone().map(Withdrawals::new);
-        let body = Body {
-            transactions: &block.txs,
-            ommers: &block.ommers,
-            withdrawals: withdrawals.as_ref(),
-            rlp_bytes: block.size,
-        };
-        validate_body(&self.spec, header, &body)?;
+        validate_body(&self.spec, header, &block.body())?;
         validate_ommers(&self.spec, &self.tip.ancestors(), header, &block.ommers)?;
         Ok(())
     }
@@ -149,7 +142,7 @@ impl Execute {
             try_all(&self.spec, &state, &self.tip, &header, proposal.txs).map_err(fault)?;
         let block = Block {
             txs: txs.iter().map(|tx| tx.raw.clone()).collect(),
-            withdrawals: Some(Vec::new()),
+            withdrawals: Some(Withdrawals::default()),
             header: Header { gas_used: executed.gas_used, ..header },
             ..Block::default()
         };
@@ -158,23 +151,16 @@ impl Execute {
 
     /// The header of the block to build, without what execution gives.
     fn draft(&self, timestamp: u64) -> Header {
-        let parent = &self.tip.header;
-        Header {
-            parent_hash: self.tip.hash,
-            number: parent.number + 1,
+        let attributes = Attributes {
             timestamp,
-            gas_limit: parent.gas_limit,
-            beneficiary: parent.beneficiary,
-            base_fee_per_gas: Some(next_base_fee(parent)),
-            // Not random on a chain of one maker, but different in each block.
-            mix_hash: self.tip.hash,
-            withdrawals_root: Some(EMPTY_WITHDRAWALS),
-            blob_gas_used: Some(0),
-            excess_blob_gas: Some(0),
-            parent_beacon_block_root: Some(self.tip.hash),
-            requests_hash: Some(EMPTY_REQUESTS_HASH),
-            ..Header::default()
-        }
+            beneficiary: self.tip.header.beneficiary,
+            gas_limit: self.tip.header.gas_limit,
+            // Not random on a chain of one maker, but another in each block.
+            prev_randao: self.tip.hash,
+            extra_data: Bytes::new(),
+            parent_beacon_block_root: self.tip.hash,
+        };
+        next_header(&self.spec, &self.tip.parent(), &attributes)
     }
 
     /// Moves the tip to the executed block.
@@ -207,7 +193,7 @@ impl Execute {
             after,
             layer,
             next_base_fee: 0,
-            fee_row: alloy_primitives::Bytes::new(),
+            fee_row: Bytes::new(),
         }
     }
 }

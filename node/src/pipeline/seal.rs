@@ -16,13 +16,12 @@ use super::{
 };
 use crate::{
     block::Block,
-    execution::{Executed, ExecutionError, StateError, receipts_root, validate_executed},
+    execution::{Executed, ExecutionError, StateError, complete_header, validate_executed},
     view::{Head, View},
 };
-use alloy_consensus::{EMPTY_OMMER_ROOT_HASH, Header};
 use alloy_primitives::{B256, Bytes};
 use std::sync::Arc;
-use storage::{BlockRecord, ChainDb, trie::ordered_root, update_state_root};
+use storage::{BlockRecord, ChainDb, update_state_root};
 
 /// See the module.
 #[derive(Debug)]
@@ -102,18 +101,10 @@ impl Seal {
 
 /// Fills in what only execution could tell, and the hash.
 fn complete(block: &mut Block, executed: &Executed, state_root: B256) {
-    let (receipts_root, logs_bloom) = receipts_root(&executed.receipts);
-    let header = &mut block.header;
-    *header = Header {
-        ommers_hash: EMPTY_OMMER_ROOT_HASH,
-        state_root,
-        transactions_root: ordered_root(&block.txs),
-        receipts_root,
-        logs_bloom,
-        requests_hash: header.requests_hash.map(|_| executed.requests.requests_hash()),
-        ..std::mem::take(header)
-    };
+    let mut header = std::mem::take(&mut block.header);
+    complete_header(&mut header, executed, state_root, &block.body());
     block.hash = header.hash_slow();
+    block.header = header;
 }
 
 impl Stage for Seal {
