@@ -12,7 +12,9 @@ mod backend;
 mod keccak;
 mod recover;
 mod scalar;
+#[cfg(target_arch = "x86_64")]
+mod transpose;
 
-pub use backend::{Backend, BackendError};
-pub use keccak::{keccak256, keccak256_batch};
+pub use backend::{BACKEND_VARIABLE, Backend, BackendError};
+pub use keccak::{keccak256, keccak256_batch, keccak256_batch_on, keccak256_spans};
 pub use recover::{Job, Key, Outcome, Reason, Recoverer};
