@@ -9,7 +9,13 @@
 //! - [`Backend`]: which instruction set does the work, chosen once at run time.
 
 mod backend;
+mod field;
+mod inverse;
 mod keccak;
+mod lanes;
+#[cfg(test)]
+mod oracle;
+mod order;
 mod recover;
 mod scalar;
 #[cfg(target_arch = "x86_64")]
