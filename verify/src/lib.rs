@@ -9,6 +9,7 @@
 //! - [`Backend`]: which instruction set does the work, chosen once at run time.
 
 mod backend;
+mod engine;
 mod field;
 mod inverse;
 mod keccak;
@@ -20,6 +21,7 @@ mod recover;
 mod scalar;
 #[cfg(target_arch = "x86_64")]
 mod transpose;
+mod words;
 
 pub use backend::{BACKEND_VARIABLE, Backend, BackendError};
 pub use keccak::{keccak256, keccak256_batch, keccak256_batch_on, keccak256_spans};

@@ -180,6 +180,12 @@ impl<V: Lanes> Fe<V> {
         Factor(carry(self.difference(other).map(|limb| limb.add(limb))))
     }
 
+    /// `2 self`; `self` is a product or a negated one.
+    #[inline(always)]
+    pub(crate) fn twice(&self) -> Self {
+        Self(masked(carry(self.0.map(|limb| limb.add(limb)))))
+    }
+
     /// `self` in the lanes of `mask` negated, carried; `self` is at most 4p.
     #[inline(always)]
     pub(crate) fn negate_where(&self, mask: Mask) -> Self {

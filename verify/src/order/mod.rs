@@ -7,8 +7,8 @@ mod split;
 
 pub(crate) use split::{Digits, WINDOWS, split};
 
-use crate::field::{MASK52, carry, limbs52, masked};
-use crate::lanes::Lanes;
+use crate::field::{carry, limbs52, masked};
+use crate::{lanes::Lanes, words};
 
 /// n, the order of the group.
 const N: [u64; 5] = limbs52(ORDER_WORDS);
@@ -87,11 +87,13 @@ impl<V: Lanes> Scalar<V> {
         self.mul(&Self::splat(R_CUBED))
     }
 
-    /// Limbs of lane 0 as an integer in words; below 2^257 in general, here below 2^256.
+    /// Lane 0 in 0..n, as words.
     #[inline(always)]
-    pub(crate) fn first_words(&self) -> [u64; 4] {
+    pub(crate) fn first_reduced(&self) -> [u64; 4] {
         let [a, b, c, d, e] = self.0.map(|limb| limb.to_words()[0]);
-        debug_assert!(e >> 48 == 0 && a | b | c | d <= MASK52);
-        [a | b << 52, b >> 12 | c << 40, c >> 24 | d << 28, d >> 36 | e << 16]
+        let x = [a | b << 52, b >> 12 | c << 40, c >> 24 | d << 28, d >> 36 | e << 16];
+        // Below 1.07 n: bit 256 may be set, and n goes in once at most.
+        let (less, negative) = words::subtract(&x, &ORDER_WORDS);
+        if negative && e >> 48 == 0 { x } else { less }
     }
 }
