@@ -7,7 +7,7 @@
 use crate::{
     field::{Factor, Fe, limbs52, mul},
     inverse::{FIELD, ORDER, invert_var},
-    lanes::{Lanes, Mask},
+    lanes::{Lanes, Mask, five},
     order::Scalar,
 };
 
@@ -54,7 +54,7 @@ impl<V: Lanes> Element<V> for Factor<V> {
 
     #[inline(always)]
     fn swap<const DISTANCE: usize>(&self) -> Self {
-        Self(self.0.map(|limb| limb.swap::<DISTANCE>()))
+        Self(five(|i| self.0[i].swap::<DISTANCE>()))
     }
 }
 
@@ -82,12 +82,12 @@ impl<V: Lanes> Element<V> for Scalar<V> {
 
     #[inline(always)]
     fn select(mask: Mask, yes: &Self, no: &Self) -> Self {
-        Self(core::array::from_fn(|i| V::select(mask, yes.0[i], no.0[i])))
+        Self(five(|i| V::select(mask, yes.0[i], no.0[i])))
     }
 
     #[inline(always)]
     fn swap<const DISTANCE: usize>(&self) -> Self {
-        Self(self.0.map(|limb| limb.swap::<DISTANCE>()))
+        Self(five(|i| self.0[i].swap::<DISTANCE>()))
     }
 }
 

@@ -21,18 +21,17 @@ impl<V: Lanes> Affine<V> {
     }
 }
 
-/// The last step of an affine sum of `p` and a point with `minus_x = L(16 p - x_p - x_q)`, along
-/// a line of slope `slope`: x of the sum, and the columns of its y.
+/// x of the affine sum of p and q along the line of slope `slope`; `minus_x` is 16 p - x_p - x_q.
 #[inline(always)]
-pub(super) fn along<V: Lanes>(
-    slope: &Factor<V>,
-    p: &Affine<V>,
-    minus_x: &Linear<V>,
-) -> (Fe<V>, Columns<V>) {
-    let x = Columns::square(slope).plus(minus_x).fold().fe();
+pub(super) fn along_x<V: Lanes>(slope: &Factor<V>, minus_x: &Linear<V>) -> Fe<V> {
+    Columns::square(slope).plus(minus_x).fold().fe()
+}
+
+/// The columns of y of the sum that starts from `p` and has the given `x`.
+#[inline(always)]
+pub(super) fn along_y<V: Lanes>(slope: &Factor<V>, p: &Affine<V>, x: &Fe<V>) -> Columns<V> {
     let minus_y = Linear::multiple_of_p::<16>().minus(&p.y);
-    let y = Columns::product(slope, &p.x.sub_factor(&x)).plus(&minus_y);
-    (x, y)
+    Columns::product(slope, &p.x.sub_factor(x)).plus(&minus_y)
 }
 
 /// Points in coordinates x = X / Z^2, y = W / (2 Z^3), for a few groups in lockstep.

@@ -4,7 +4,8 @@
 //! `#[inline(always)]`: `kernels.rs` gives each its entry per instruction set.
 
 use super::{
-    point::{Accumulators, Affine, along},
+    invert::Inverter,
+    point::{Accumulators, Affine, along_x, along_y},
     workspace::{Exchange, Group, Window, Words, Workspace},
 };
 use crate::{
@@ -133,26 +134,62 @@ impl<V: Lanes> Group<V> {
         }
     }
 
+    /// The slope of the line a step draws.
     #[inline(always)]
-    fn finish(&mut self, step: Step, inverse: &Factor<V>) {
-        let (slope, p, other_x, into) = match step {
-            Step::Double { of, into } => {
-                let p = *self.at(of);
-                let rise = Columns::square(&p.x).fold().tripled().factor();
-                (mul(&rise, inverse), p, p.x, At::Even(into))
-            }
-            Step::Add { a, b, into } => {
-                let (p, q) = (*self.at(a), &self.even[b]);
-                (mul(&q.y.sub_factor(&p.y), inverse), p, q.x, At::Odd(into))
-            }
+    fn slope(&self, step: Step, inverse: &Factor<V>) -> Factor<V> {
+        let rise = match step {
+            Step::Double { of, .. } => Columns::square(&self.at(of).x).fold().tripled().factor(),
+            Step::Add { a, b, .. } => self.even[b].y.sub_factor(&self.at(a).y),
         };
-        let minus_x = Linear::multiple_of_p::<16>().minus(&p.x).minus(&other_x);
-        let (x, y) = along(&slope, &p, &minus_x);
-        let result = Affine { x, y: y.fold().fe() };
-        match into {
-            At::Odd(i) => self.odd[i] = result,
-            At::Even(i) => self.even[i] = result,
+        mul(&rise, inverse)
+    }
+
+    /// The point a step starts from, and x of the other.
+    #[inline(always)]
+    fn operands(&self, step: Step) -> (&Affine<V>, &Fe<V>) {
+        match step {
+            Step::Double { of, .. } => (self.at(of), &self.at(of).x),
+            Step::Add { a, b, .. } => (self.at(a), &self.even[b].x),
         }
+    }
+
+    #[inline(always)]
+    fn result(&mut self, step: Step) -> &mut Affine<V> {
+        match step {
+            Step::Double { into, .. } => &mut self.even[into],
+            Step::Add { into, .. } => &mut self.odd[into],
+        }
+    }
+}
+
+/// Completes the last `n` steps pushed, in lockstep; `at` names the group and step of each, the
+/// last pushed first.
+#[inline(always)]
+fn complete<V: Lanes>(
+    groups: &mut [Group<V>],
+    inverter: &mut Inverter<Factor<V>>,
+    slopes: &mut [Factor<V>; LOCKSTEP],
+    at: &[(usize, Step)],
+) {
+    let n = at.len().min(LOCKSTEP);
+    for k in 0..n {
+        slopes[k] = inverter.pop().0;
+    }
+    for k in 0..n {
+        let (g, step) = at[k];
+        slopes[k] = groups[g].slope(step, &slopes[k]);
+    }
+    for k in 0..n {
+        let (g, step) = at[k];
+        let (p, other_x) = groups[g].operands(step);
+        let minus_x = Linear::multiple_of_p::<16>().minus(&p.x).minus(other_x);
+        groups[g].result(step).x = along_x(&slopes[k], &minus_x);
+    }
+    for k in 0..n {
+        let (g, step) = at[k];
+        let x = groups[g].result(step).x;
+        let y = along_y(&slopes[k], groups[g].operands(step).0, &x);
+        groups[g].result(step).y = y.fold().fe();
     }
 }
 
@@ -163,6 +200,7 @@ pub(super) fn tables<V: Lanes>(ws: &mut Workspace<V>) {
     for (group, exchange) in groups.iter_mut().zip(&ws.exchange) {
         group.odd[0] = Affine { x: exchange.x.element(), y: exchange.y.element() };
     }
+    let mut slopes = [Factor::one(); LOCKSTEP];
     for round in ROUNDS {
         for (g, group) in groups.iter().enumerate() {
             for &step in round {
@@ -170,11 +208,17 @@ pub(super) fn tables<V: Lanes>(ws: &mut Workspace<V>) {
             }
         }
         ws.field.invert(&mut ws.zeros);
-        for group in groups.iter_mut().rev() {
-            for &step in round.iter().rev() {
-                let (inverse, _) = ws.field.pop();
-                group.finish(step, &inverse);
+        let steps = groups.len() * round.len();
+        let mut done = 0;
+        while done < steps {
+            let n = LOCKSTEP.min(steps - done);
+            let mut at = [(0, round[0]); LOCKSTEP];
+            for (k, at) in at[..n].iter_mut().enumerate() {
+                let i = steps - 1 - done - k;
+                *at = (i / round.len(), round[i % round.len()]);
             }
+            complete(groups, &mut ws.field, &mut slopes, &at[..n]);
+            done += n;
         }
     }
     let beta = Fe::splat(BETA);
@@ -218,17 +262,17 @@ pub(super) fn pairs<V: Lanes>(ws: &mut Workspace<V>) {
             let x2 = pick(i2.map(|i| &group.beta_x[i]));
             let y1 = pick(i1.map(|i| &group.odd[i].y)).negate_where(negative1);
             let y2 = pick(i2.map(|i| &group.odd[i].y)).negate_where(negative2);
-            let rise = y2.sub_factor(&y1);
-            group.windows[w] = Window { point: Affine { x: x1, y: y1 }, rise };
+            let window = &mut group.windows[w];
+            window.point = Affine { x: x1, y: y1 };
+            window.rise = y2.sub_factor(&y1);
             ws.field.push(g, x2.sub(&x1).factor());
         }
     }
     ws.field.invert(&mut ws.zeros);
+    let mut slopes = [Factor::one(); LOCKSTEP];
     for group in groups.iter_mut().rev() {
-        for window in group.windows.iter_mut().rev() {
-            let (inverse, run) = ws.field.pop();
-            let (x, y) = window.sum(&inverse, &run);
-            window.point = Affine { x, y: y.fold().fe() };
+        for windows in group.windows.rchunks_mut(LOCKSTEP) {
+            sum(windows, &mut ws.field, &mut slopes, |y| y.fold().fe());
         }
     }
 }
@@ -250,24 +294,42 @@ pub(super) fn base<V: Lanes>(ws: &mut Workspace<V>) {
         }
     }
     ws.field.invert(&mut ws.zeros);
+    let mut slopes = [Factor::one(); LOCKSTEP];
     for group in groups.iter_mut().rev() {
-        for window in group.windows.iter_mut().rev() {
-            let (inverse, run) = ws.field.pop();
-            let (x, y) = window.sum(&inverse, &run);
-            window.point = Affine { x, y: y.fold().doubled().fe() };
+        for windows in group.windows.rchunks_mut(LOCKSTEP) {
+            sum(windows, &mut ws.field, &mut slopes, |y| y.fold().doubled().fe());
         }
     }
 }
 
-impl<V: Lanes> Window<V> {
-    /// Completes the addition whose x difference is `run`: x, and the columns of y.
-    #[inline(always)]
-    fn sum(&self, inverse: &Factor<V>, run: &Factor<V>) -> (Fe<V>, Columns<V>) {
-        let p = &self.point;
-        let slope = mul(&self.rise, inverse);
+/// Completes the additions of a few windows, the last pushed last, in lockstep; `y` reduces the
+/// columns of their y.
+#[inline(always)]
+fn sum<V: Lanes>(
+    windows: &mut [Window<V>],
+    inverter: &mut Inverter<Factor<V>>,
+    slopes: &mut [Factor<V>; LOCKSTEP],
+    y: impl Fn(Columns<V>) -> Fe<V>,
+) {
+    let n = windows.len().min(LOCKSTEP);
+    for k in (0..n).rev() {
+        let (inverse, run) = inverter.pop();
+        slopes[k] = inverse;
+        windows[k].run = run.masked();
+    }
+    for k in 0..n {
+        slopes[k] = mul(&windows[k].rise, &slopes[k]);
+    }
+    for k in 0..n {
         // x1 + x2 = 2 x1 + run.
-        let minus_x = Linear::multiple_of_p::<16>().minus(&p.x).minus(&p.x).minus(&run.masked());
-        along(&slope, p, &minus_x)
+        let Window { point: p, run, .. } = &windows[k];
+        let minus_x = Linear::multiple_of_p::<16>().minus(&p.x).minus(&p.x).minus(run);
+        windows[k].run = along_x(&slopes[k], &minus_x);
+    }
+    for k in 0..n {
+        let Window { point, run: x, .. } = &mut windows[k];
+        point.y = y(along_y(&slopes[k], point, x));
+        point.x = *x;
     }
 }
 

@@ -17,7 +17,7 @@ mod product;
 pub(crate) use power::{LOCKSTEP, square_root};
 pub(crate) use product::{Columns, mul, mul_fe, square};
 
-use crate::lanes::{Lanes, Mask};
+use crate::lanes::{Lanes, Mask, five};
 
 pub(crate) const MASK52: u64 = (1 << 52) - 1;
 pub(crate) const MASK48: u64 = (1 << 48) - 1;
@@ -72,19 +72,18 @@ pub(crate) const fn limbs52(w: [u64; 4]) -> [u64; 5] {
 /// Adds what exceeds 52 bits of each limb to the next, and leaves it there too.
 #[inline(always)]
 pub(crate) fn carry<V: Lanes>(mut c: [V; 5]) -> [V; 5] {
-    for i in 0..4 {
-        c[i + 1] = c[i + 1].add(c[i].shr::<52>());
-    }
+    c[1] = c[1].add(c[0].shr::<52>());
+    c[2] = c[2].add(c[1].shr::<52>());
+    c[3] = c[3].add(c[2].shr::<52>());
+    c[4] = c[4].add(c[3].shr::<52>());
     c
 }
 
 /// Masks limbs 0 to 3.
 #[inline(always)]
-pub(crate) fn masked<V: Lanes>(mut c: [V; 5]) -> [V; 5] {
-    for limb in &mut c[..4] {
-        *limb = limb.and(V::splat(MASK52));
-    }
-    c
+pub(crate) fn masked<V: Lanes>(c: [V; 5]) -> [V; 5] {
+    let mask = V::splat(MASK52);
+    [c[0].and(mask), c[1].and(mask), c[2].and(mask), c[3].and(mask), c[4]]
 }
 
 impl<V: Lanes> Factor<V> {
@@ -101,14 +100,14 @@ impl<V: Lanes> Factor<V> {
 
     #[inline(always)]
     pub(crate) fn select(mask: Mask, yes: &Self, no: &Self) -> Self {
-        Self(core::array::from_fn(|i| V::select(mask, yes.0[i], no.0[i])))
+        Self(five(|i| V::select(mask, yes.0[i], no.0[i])))
     }
 }
 
 impl<V: Lanes> Fe<V> {
     #[inline(always)]
     pub(crate) fn splat(limbs: [u64; 5]) -> Self {
-        Self(limbs.map(V::splat))
+        Self(five(|i| V::splat(limbs[i])))
     }
 
     #[inline(always)]
@@ -152,14 +151,14 @@ impl<V: Lanes> Fe<V> {
 
     #[inline(always)]
     pub(crate) fn select(mask: Mask, yes: &Self, no: &Self) -> Self {
-        Self(core::array::from_fn(|i| V::select(mask, yes.0[i], no.0[i])))
+        Self(five(|i| V::select(mask, yes.0[i], no.0[i])))
     }
 
     /// `self - other`, not yet carried. `other` is at most 4p: a product, or a negated one.
     #[inline(always)]
     fn difference(&self, other: &Self) -> [V; 5] {
         let bias = bias::<4>();
-        core::array::from_fn(|i| self.0[i].add(V::splat(bias[i])).sub(other.0[i]))
+        five(|i| self.0[i].add(V::splat(bias[i])).sub(other.0[i]))
     }
 
     /// `self - other`; `other` is at most 4p.
@@ -177,20 +176,21 @@ impl<V: Lanes> Fe<V> {
     /// `2 (self - other)` for use in a product; both are products.
     #[inline(always)]
     pub(crate) fn sub_twice_factor(&self, other: &Self) -> Factor<V> {
-        Factor(carry(self.difference(other).map(|limb| limb.add(limb))))
+        let c = self.difference(other);
+        Factor(carry(five(|i| c[i].add(c[i]))))
     }
 
     /// `2 self`; `self` is a product or a negated one.
     #[inline(always)]
     pub(crate) fn twice(&self) -> Self {
-        Self(masked(carry(self.0.map(|limb| limb.add(limb)))))
+        Self(masked(carry(five(|i| self.0[i].add(self.0[i])))))
     }
 
     /// `self` in the lanes of `mask` negated, carried; `self` is at most 4p.
     #[inline(always)]
     pub(crate) fn negate_where(&self, mask: Mask) -> Self {
         let bias = bias::<4>();
-        let c = core::array::from_fn(|i| self.0[i].sub_where(mask, V::splat(bias[i]), self.0[i]));
+        let c = five(|i| self.0[i].sub_where(mask, V::splat(bias[i]), self.0[i]));
         Self(masked(carry(c)))
     }
 
@@ -210,7 +210,7 @@ impl<V: Lanes> Fe<V> {
         let mut g = masked(carry(g));
         let below = g[4].shr::<48>().zero_mask();
         g[4] = g[4].and(V::splat(MASK48));
-        Self(core::array::from_fn(|i| V::select(below, f[i], g[i])))
+        Self(five(|i| V::select(below, f[i], g[i])))
     }
 
     /// The lanes that are zero modulo p.
@@ -231,19 +231,20 @@ impl<V: Lanes> Linear<V> {
     /// `K p` in limbs large enough to subtract up to `K - 1` elements from.
     #[inline(always)]
     pub(crate) fn multiple_of_p<const K: u64>() -> Self {
-        Self(bias::<K>().map(V::splat))
+        let bias = bias::<K>();
+        Self(five(|i| V::splat(bias[i])))
     }
 
     /// A small constant.
     #[inline(always)]
     pub(crate) fn small(value: u64) -> Self {
-        Self([value, 0, 0, 0, 0].map(V::splat))
+        Self(five(|i| V::splat(if i == 0 { value } else { 0 })))
     }
 
     /// `self - other`.
     #[inline(always)]
     pub(crate) fn minus(self, other: &Fe<V>) -> Self {
-        Self(core::array::from_fn(|i| self.0[i].sub(other.0[i])))
+        Self(five(|i| self.0[i].sub(other.0[i])))
     }
 }
 

@@ -4,7 +4,7 @@
 //! factors of one reduction: the sum of their limb-4 products stays below 2^104.
 
 use super::{C, Factor, Fe, Linear, MASK48, Multiplicand, R, carry, masked};
-use crate::lanes::Lanes;
+use crate::lanes::{Lanes, five};
 
 /// The columns of a sum of products, weight 2^(52 i), before any reduction.
 #[derive(Clone, Copy, Debug)]
@@ -97,20 +97,23 @@ impl<V: Lanes> Folded<V> {
     /// Twice the value.
     #[inline(always)]
     pub(crate) fn doubled(self) -> Self {
-        Self { columns: self.columns.map(|c| c.add(c)), top: self.top.add(self.top) }
+        Self {
+            columns: five(|i| self.columns[i].add(self.columns[i])),
+            top: self.top.add(self.top),
+        }
     }
 
     /// Three times the value.
     #[inline(always)]
     pub(crate) fn tripled(self) -> Self {
         let triple = |c: V| c.add(c).add(c);
-        Self { columns: self.columns.map(triple), top: triple(self.top) }
+        Self { columns: five(|i| triple(self.columns[i])), top: triple(self.top) }
     }
 
     /// Four times the value.
     #[inline(always)]
     pub(crate) fn quadrupled(self) -> Self {
-        Self { columns: self.columns.map(|c| c.shl::<2>()), top: self.top.shl::<2>() }
+        Self { columns: five(|i| self.columns[i].shl::<2>()), top: self.top.shl::<2>() }
     }
 
     /// Folds at 2^256 and carries, without the final masks.

@@ -15,6 +15,19 @@ pub(crate) const LANES: usize = 8;
 /// A bit per lane.
 pub(crate) type Mask = u8;
 
+/// `[f(0), .. f(4)]`, written out: a closure handed to `core::array::from_fn` may be left as a
+/// function of its own, which would then be compiled without the instruction set.
+#[inline(always)]
+pub(crate) fn five<T>(f: impl Fn(usize) -> T) -> [T; 5] {
+    [f(0), f(1), f(2), f(3), f(4)]
+}
+
+/// `[f(0), f(1), f(2)]`, written out for the same reason.
+#[inline(always)]
+pub(crate) fn three<T>(f: impl Fn(usize) -> T) -> [T; 3] {
+    [f(0), f(1), f(2)]
+}
+
 /// Eight 64-bit words. Additions never overflow when the callers keep their stated ranges; a
 /// difference may be negative for a moment (two's complement) if a carry lifts it again before
 /// anything but an addition looks at it.

@@ -8,7 +8,10 @@ mod split;
 pub(crate) use split::{Digits, WINDOWS, split};
 
 use crate::field::{carry, limbs52, masked};
-use crate::{lanes::Lanes, words};
+use crate::{
+    lanes::{Lanes, five},
+    words,
+};
 
 /// n, the order of the group.
 const N: [u64; 5] = limbs52(ORDER_WORDS);
@@ -43,7 +46,7 @@ pub(crate) struct Scalar<V>(pub(crate) [V; 5]);
 impl<V: Lanes> Scalar<V> {
     #[inline(always)]
     pub(crate) fn splat(limbs: [u64; 5]) -> Self {
-        Self(limbs.map(V::splat))
+        Self(five(|i| V::splat(limbs[i])))
     }
 
     /// One, in the Montgomery domain.
@@ -56,7 +59,7 @@ impl<V: Lanes> Scalar<V> {
     #[inline(always)]
     pub(crate) fn mul(&self, other: &Self) -> Self {
         let zero = V::splat(0);
-        let n = N.map(V::splat);
+        let n: [V; 5] = five(|i| V::splat(N[i]));
         let b = &other.0;
         let mut t = [zero; 6];
         for a in self.0 {

@@ -5,7 +5,7 @@
 
 use super::Scalar;
 use crate::field::{MASK52, limbs52};
-use crate::lanes::{Lanes, Mask};
+use crate::lanes::{Lanes, Mask, three};
 
 /// Digits of each half: 26 windows of 5 bits hold 130.
 pub(crate) const WINDOWS: usize = 26;
@@ -108,7 +108,7 @@ fn rounded_quotient<V: Lanes>(u: &Scalar<V>, g: &[u64; 5]) -> [V; 3] {
     for i in 0..3 {
         c[i + 1] = c[i + 1].add(c[i].shr::<52>());
     }
-    let [_, a, b, c] = c.map(|column| column.and(V::splat(MASK52)));
+    let [a, b, c] = three(|i| c[i + 1].and(V::splat(MASK52)));
     let joined = |low: V, high: V| low.shr::<20>().or(high.shl::<32>().and(V::splat(MASK52)));
     [joined(a, b), joined(b, c), c.shr::<20>()]
 }
@@ -132,14 +132,13 @@ fn plus_product<V: Lanes>(mut columns: [V; 3], a: &[V; 3], b: &[u64; 3]) -> [V; 
 fn carried<V: Lanes>(mut c: [V; 3]) -> [V; 3] {
     c[1] = c[1].add(c[0].shr::<52>());
     c[2] = c[2].add(c[1].shr::<52>());
-    c.map(|limb| limb.and(V::splat(MASK52)))
+    three(|i| c[i].and(V::splat(MASK52)))
 }
 
 /// `k + constant` in the lanes of `mask`.
 #[inline(always)]
 fn plus_where<V: Lanes>(k: [V; 3], mask: Mask, constant: &[u64; 3]) -> [V; 3] {
-    let addend = constant.map(|limb| V::select(mask, V::splat(limb), V::splat(0)));
-    carried(core::array::from_fn(|i| k[i].add(addend[i])))
+    carried(three(|i| k[i].add(V::select(mask, V::splat(constant[i]), V::splat(0)))))
 }
 
 #[inline(always)]
