@@ -221,7 +221,8 @@ mod tests {
                 // Lane 3 of the second element is p, that is zero.
                 let mask = if i == 1 { 0b1000 } else { 0 };
                 let p = Fe::splat(limbs52(oracle::to_words(&oracle::prime())));
-                let element = Fe::select(mask, &p, &Fe::from_words(words));
+                let plain: Fe<Model> = Fe::from_words(words);
+                let element = Factor::select(mask, &p.factor(), &plain.factor()).masked();
                 elements.push(element);
                 inverter.push(i, element.factor());
             }

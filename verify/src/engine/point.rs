@@ -2,6 +2,8 @@
 //!
 //! Every formula fails in one way only: a denominator, or the Z of the result, is zero exactly
 //! when it does not apply. Derivations are in `docs/verify-math.md`.
+// In lockstep code `k` names the same group in every array it indexes.
+#![allow(clippy::needless_range_loop)]
 
 use crate::{
     field::{Columns, Factor, Fe, LOCKSTEP, Linear, mul, mul_fe, square},

@@ -2,6 +2,8 @@
 //!
 //! Each takes the whole workspace and works on its first `used` groups. All are
 //! `#[inline(always)]`: `kernels.rs` gives each its entry per instruction set.
+// In lockstep code `k` names the same group in every array it indexes.
+#![allow(clippy::needless_range_loop)]
 
 use super::{
     invert::Inverter,

@@ -149,11 +149,6 @@ impl<V: Lanes> Fe<V> {
         ]
     }
 
-    #[inline(always)]
-    pub(crate) fn select(mask: Mask, yes: &Self, no: &Self) -> Self {
-        Self(five(|i| V::select(mask, yes.0[i], no.0[i])))
-    }
-
     /// `self - other`, not yet carried. `other` is at most 4p: a product, or a negated one.
     #[inline(always)]
     fn difference(&self, other: &Self) -> [V; 5] {

@@ -1,4 +1,6 @@
 //! The square root: one fixed power, by the chain libsecp256k1 uses.
+// In lockstep code `k` names the same group in every array it indexes.
+#![allow(clippy::needless_range_loop)]
 
 use super::{Factor, Fe, mul, square};
 use crate::lanes::Lanes;
