@@ -1,1 +1,3 @@
-//! TBD
+//! Workloads shared by the benchmarks: the same bytes for every contestant, made from a seed.
+
+pub mod signatures;

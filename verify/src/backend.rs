@@ -3,14 +3,22 @@
 use core::fmt;
 
 /// Environment variable that forces a backend by name.
-pub(crate) const BACKEND_VARIABLE: &str = "EVMD_VERIFY_BACKEND";
+pub const BACKEND_VARIABLE: &str = "EVMD_VERIFY_BACKEND";
 
-/// An implementation of recovery. All are compiled into one binary.
+/// An implementation of recovery and hashing. All are compiled into one binary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Backend {
-    /// libsecp256k1, one signature at a time. Runs everywhere; the oracle of the others.
+    /// libsecp256k1, one signature at a time, and scalar Keccak. Runs everywhere; the oracle of
+    /// the others.
     Scalar,
+    /// Four-way Keccak on AVX2. Recovery is libsecp256k1's: without a 52-bit multiplier a vector
+    /// of products costs more than its scalar ones.
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+    /// Eight-way batch recovery and Keccak on AVX-512 IFMA.
+    #[cfg(target_arch = "x86_64")]
+    Ifma,
 }
 
 /// Why a requested backend cannot be used.
@@ -25,23 +33,84 @@ pub enum BackendError {
         /// Comma-separated names this processor supports.
         available: String,
     },
+    /// The name is ours, but the processor cannot run it.
+    #[error(
+        "{BACKEND_VARIABLE}={name}: this processor lacks some of {needs}; use one of: {available}"
+    )]
+    Unsupported {
+        /// The name as given.
+        name: String,
+        /// The processor features the backend needs.
+        needs: &'static str,
+        /// Comma-separated names this processor supports.
+        available: String,
+    },
 }
 
 impl Backend {
+    /// Every backend there is in this build, fastest last.
+    const ALL: &'static [Self] = &[
+        Self::Scalar,
+        #[cfg(target_arch = "x86_64")]
+        Self::Avx2,
+        #[cfg(target_arch = "x86_64")]
+        Self::Ifma,
+    ];
+
     /// Every backend this processor can run, fastest last.
     pub fn available() -> Vec<Self> {
-        vec![Self::Scalar]
+        Self::ALL.iter().copied().filter(|backend| backend.is_available()).collect()
     }
 
     /// The backend named by `EVMD_VERIFY_BACKEND`, or the fastest available.
+    ///
+    /// # Errors
+    /// When the variable names a backend that does not exist or that this processor lacks.
     pub fn detect() -> Result<Self, BackendError> {
-        let available = Self::available();
         match std::env::var(BACKEND_VARIABLE) {
-            Ok(name) => available.iter().copied().find(|b| b.name() == name).ok_or_else(|| {
-                let names: Vec<_> = available.iter().map(|b| b.name()).collect();
-                BackendError::Unknown { name, available: names.join(", ") }
-            }),
-            Err(_) => Ok(*available.last().expect("the scalar backend is always available")),
+            Ok(name) => Self::named(&name),
+            Err(_) => Ok(*Self::available().last().expect("scalar is always available")),
+        }
+    }
+
+    /// The backend of that name.
+    ///
+    /// # Errors
+    /// When there is none, or this processor lacks it.
+    pub fn named(name: &str) -> Result<Self, BackendError> {
+        let available = || {
+            let names: Vec<_> = Self::available().iter().map(|b| b.name()).collect();
+            names.join(", ")
+        };
+        let Some(backend) = Self::ALL.iter().find(|backend| backend.name() == name) else {
+            return Err(BackendError::Unknown { name: name.to_owned(), available: available() });
+        };
+        if !backend.is_available() {
+            return Err(BackendError::Unsupported {
+                name: name.to_owned(),
+                needs: backend.needs(),
+                available: available(),
+            });
+        }
+        Ok(*backend)
+    }
+
+    /// Whether this processor and operating system can run it.
+    pub fn is_available(self) -> bool {
+        match self {
+            Self::Scalar => true,
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2 => is_x86_feature_detected!("avx2"),
+            #[cfg(target_arch = "x86_64")]
+            Self::Ifma => {
+                is_x86_feature_detected!("avx512f")
+                    && is_x86_feature_detected!("avx512ifma")
+                    && is_x86_feature_detected!("avx512dq")
+                    && is_x86_feature_detected!("avx512bw")
+                    && is_x86_feature_detected!("avx512vl")
+                    && is_x86_feature_detected!("avx512vbmi2")
+                    && is_x86_feature_detected!("bmi2")
+            }
         }
     }
 
@@ -49,6 +118,21 @@ impl Backend {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Scalar => "scalar",
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2 => "avx2",
+            #[cfg(target_arch = "x86_64")]
+            Self::Ifma => "ifma",
+        }
+    }
+
+    /// The processor features it needs, for messages.
+    pub const fn needs(self) -> &'static str {
+        match self {
+            Self::Scalar => "nothing",
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2 => "avx2",
+            #[cfg(target_arch = "x86_64")]
+            Self::Ifma => "avx512f, ifma, dq, bw, vl, vbmi2 and bmi2",
         }
     }
 }
@@ -56,5 +140,23 @@ impl Backend {
 impl fmt::Display for Backend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrong_name_is_told_what_there_is() {
+        let message = Backend::named("sse9").expect_err("no such backend").to_string();
+        assert!(message.contains("sse9") && message.contains("scalar"), "{message}");
+    }
+
+    #[test]
+    fn every_available_backend_has_its_name() {
+        for backend in Backend::available() {
+            assert_eq!(Backend::named(backend.name()), Ok(backend));
+        }
     }
 }

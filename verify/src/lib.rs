@@ -9,10 +9,20 @@
 //! - [`Backend`]: which instruction set does the work, chosen once at run time.
 
 mod backend;
+mod engine;
+mod field;
+mod inverse;
 mod keccak;
+mod lanes;
+#[cfg(test)]
+mod oracle;
+mod order;
 mod recover;
 mod scalar;
+#[cfg(target_arch = "x86_64")]
+mod transpose;
+mod words;
 
-pub use backend::{Backend, BackendError};
-pub use keccak::{keccak256, keccak256_batch};
+pub use backend::{BACKEND_VARIABLE, Backend, BackendError};
+pub use keccak::{keccak256, keccak256_batch, keccak256_batch_on, keccak256_spans};
 pub use recover::{Job, Key, Outcome, Reason, Recoverer};

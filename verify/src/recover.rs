@@ -1,6 +1,8 @@
 //! The batch interface: jobs in, outcomes out, whatever the backend.
 
-use crate::{Backend, scalar};
+#[cfg(target_arch = "x86_64")]
+use crate::lanes::ifma::Ifma;
+use crate::{Backend, engine::Engine, scalar};
 
 /// One signature to recover. All numbers big-endian.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,12 +46,34 @@ pub type Outcome = Result<Key, Reason>;
 #[derive(Debug)]
 pub struct Recoverer {
     backend: Backend,
+    engine: Work,
+}
+
+/// What does the work of a backend.
+#[derive(Debug)]
+enum Work {
+    /// libsecp256k1, one by one.
+    Single,
+    #[cfg(target_arch = "x86_64")]
+    Ifma(Box<Engine<Ifma>>),
 }
 
 impl Recoverer {
-    /// Makes the workspace for `backend`.
-    pub const fn new(backend: Backend) -> Self {
-        Self { backend }
+    /// Makes the workspace for `backend`. The first one of a process that uses vectors also builds
+    /// the shared table of multiples of G, about 20 milliseconds.
+    ///
+    /// # Panics
+    /// If this processor cannot run `backend`; [`Backend::available`] and [`Backend::detect`] only
+    /// name those it can.
+    pub fn new(backend: Backend) -> Self {
+        let engine = match backend {
+            Backend::Scalar => Work::Single,
+            #[cfg(target_arch = "x86_64")]
+            Backend::Avx2 => Work::Single,
+            #[cfg(target_arch = "x86_64")]
+            Backend::Ifma => Work::Ifma(Box::new(Engine::ifma())),
+        };
+        Self { backend, engine }
     }
 
     /// The backend in use.
@@ -63,12 +87,14 @@ impl Recoverer {
     /// If the two slices differ in length.
     pub fn recover_batch(&mut self, jobs: &[Job], outcomes: &mut [Outcome]) {
         assert_eq!(jobs.len(), outcomes.len(), "one outcome slot a job");
-        match self.backend {
-            Backend::Scalar => {
+        match &mut self.engine {
+            Work::Single => {
                 for (job, outcome) in jobs.iter().zip(outcomes) {
                     *outcome = scalar::recover(job);
                 }
             }
+            #[cfg(target_arch = "x86_64")]
+            Work::Ifma(engine) => engine.recover_batch(jobs, outcomes),
         }
     }
 }

@@ -1,0 +1,40 @@
+//! Keccak-256 of many messages: every backend on the same bytes.
+//!
+//! `cargo bench -p benches --bench keccak`. The scalar backend is the `keccak-asm` crate.
+
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use std::{hint::black_box, time::Duration};
+use verify::{Backend, keccak256_batch_on};
+
+/// Messages of a batch.
+const BATCH: usize = 256;
+
+fn lengths(c: &mut Criterion) {
+    // A public key, a transaction, a full branch node of a state trie, and all of them mixed.
+    let workloads: [(&str, &[usize]); 4] =
+        [("64", &[64]), ("110", &[110]), ("532", &[532]), ("mixed", &[64, 110, 532, 180, 33])];
+    for (name, lengths) in workloads {
+        let messages: Vec<Vec<u8>> =
+            (0..BATCH).map(|i| vec![i as u8; lengths[i % lengths.len()]]).collect();
+        let slices: Vec<&[u8]> = messages.iter().map(Vec::as_slice).collect();
+        let mut hashes = vec![[0; 32]; BATCH];
+        let mut group = c.benchmark_group(format!("keccak/{name}"));
+        group.throughput(Throughput::Elements(BATCH as u64));
+        for backend in Backend::available() {
+            group.bench_function(BenchmarkId::from_parameter(backend), |b| {
+                b.iter(|| keccak256_batch_on(backend, black_box(&slices), &mut hashes));
+            });
+        }
+        group.finish();
+    }
+}
+
+fn quick() -> Criterion {
+    Criterion::default()
+        .warm_up_time(Duration::from_millis(300))
+        .measurement_time(Duration::from_millis(1_500))
+        .sample_size(30)
+}
+
+criterion_group! { name = benches; config = quick(); targets = lengths }
+criterion_main!(benches);

@@ -1,0 +1,117 @@
+//! Public-key recovery: every backend, libsecp256k1 called directly, and k256, on the same jobs.
+//!
+//! `cargo bench -p benches --bench recover`. Throughput is per core; one thread.
+
+use benches::signatures;
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use std::{hint::black_box, time::Duration};
+use verify::{Backend, Job, Outcome, Reason, Recoverer};
+
+/// Batch lengths; the last is far beyond the chunk a backend works in.
+const BATCHES: [usize; 9] = [1, 8, 16, 32, 64, 128, 256, 512, 8_192];
+/// Signatures of a sample of the one-by-one libraries, whose cost does not depend on the batch.
+const SINGLES: usize = 64;
+
+fn batches(c: &mut Criterion) {
+    let jobs = signatures::jobs(8_192);
+    for backend in Backend::available() {
+        let mut group = c.benchmark_group(format!("recover/{backend}"));
+        let mut recoverer = Recoverer::new(backend);
+        for batch in BATCHES {
+            if backend == Backend::Scalar && batch > 256 {
+                continue;
+            }
+            group.throughput(Throughput::Elements(batch as u64));
+            let mut outcomes = vec![Err(Reason::RecoveryId); batch];
+            // Another part of the jobs each time.
+            let mut from = 0;
+            group.bench_function(BenchmarkId::from_parameter(batch), |b| {
+                b.iter(|| {
+                    from = if from + 2 * batch <= jobs.len() { from + batch } else { 0 };
+                    recoverer.recover_batch(black_box(&jobs[from..from + batch]), &mut outcomes);
+                });
+            });
+            assert!(outcomes.iter().all(Outcome::is_ok));
+        }
+        group.finish();
+    }
+}
+
+fn libraries(c: &mut Criterion) {
+    let jobs = signatures::jobs(SINGLES);
+    let mut group = c.benchmark_group("recover/libraries");
+    group.throughput(Throughput::Elements(SINGLES as u64));
+    group.bench_function("libsecp256k1", |b| {
+        b.iter(|| jobs.iter().map(|job| libsecp256k1(job)[1]).fold(0, |a, b| a ^ b));
+    });
+    group.bench_function("k256", |b| {
+        b.iter(|| jobs.iter().map(|job| k256(job)[1]).fold(0, |a, b| a ^ b));
+    });
+    group.finish();
+}
+
+fn libsecp256k1(job: &Job) -> [u8; 65] {
+    use secp256k1::{Message, ecdsa::RecoverableSignature, ecdsa::RecoveryId};
+    let id = RecoveryId::from_u8_masked(job.recovery_id);
+    let signature = RecoverableSignature::from_compact(&compact(job), id).expect("in range");
+    let key = signature.recover_ecdsa(Message::from_digest(job.digest)).expect("valid");
+    key.serialize_uncompressed()
+}
+
+fn k256(job: &Job) -> [u8; 65] {
+    use k256::ecdsa::{RecoveryId, Signature, VerifyingKey};
+    let id = RecoveryId::from_byte(job.recovery_id).expect("0 to 3");
+    let signature = Signature::from_slice(&compact(job)).expect("in range");
+    let key = VerifyingKey::recover_from_prehash(&job.digest, &signature, id).expect("valid");
+    key.to_sec1_point(false).as_bytes().try_into().expect("uncompressed")
+}
+
+fn compact(job: &Job) -> [u8; 64] {
+    let mut bytes = [0; 64];
+    bytes[..32].copy_from_slice(&job.r);
+    bytes[32..].copy_from_slice(&job.s);
+    bytes
+}
+
+/// What a stranger can send to slow a batch down, beside what it costs libsecp256k1.
+fn adversarial(c: &mut Criterion) {
+    let honest = signatures::jobs(256);
+    let mixed = |worst: &[Job]| -> Vec<Job> {
+        honest
+            .iter()
+            .zip(worst)
+            .enumerate()
+            .map(|(i, (h, w))| if i % 8 == 0 { *w } else { *h })
+            .collect()
+    };
+    let infinity = signatures::infinity(256);
+    let off_curve = signatures::off_curve(256);
+    let cases = [
+        ("one-in-8-infinity", mixed(&infinity)),
+        ("all-infinity", infinity),
+        ("one-in-8-off-curve", mixed(&off_curve)),
+        ("all-off-curve", off_curve),
+    ];
+    for backend in Backend::available() {
+        let mut group = c.benchmark_group(format!("recover-adversarial/{backend}"));
+        group.throughput(Throughput::Elements(256));
+        let mut recoverer = Recoverer::new(backend);
+        for (name, jobs) in &cases {
+            let mut outcomes = vec![Err(Reason::RecoveryId); jobs.len()];
+            group.bench_function(*name, |b| {
+                b.iter(|| recoverer.recover_batch(black_box(jobs), &mut outcomes));
+            });
+        }
+        group.finish();
+    }
+}
+
+fn quick() -> Criterion {
+    Criterion::default()
+        .warm_up_time(Duration::from_millis(300))
+        .measurement_time(Duration::from_millis(1_500))
+        .sample_size(20)
+}
+
+criterion_group! { name = benches; config = quick(); targets = libraries, batches, adversarial }
+criterion_main!(benches);

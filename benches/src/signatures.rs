@@ -1,0 +1,72 @@
+//! Signatures by many distinct keys, so that no contestant profits from a warm cache of one key.
+
+use secp256k1::{Message, SecretKey, ecdsa::RecoverableSignature};
+use verify::{Job, keccak256};
+
+/// `count` valid jobs, each by a key of its own.
+pub fn jobs(count: usize) -> Vec<Job> {
+    (0..count as u64)
+        .map(|i| {
+            let key = SecretKey::from_secret_bytes(keccak256(&i.to_be_bytes()))
+                .expect("a hash is below the group order but for one in 2^128");
+            let digest = keccak256(&(!i).to_be_bytes());
+            sign(&key, digest)
+        })
+        .collect()
+}
+
+/// A batch that costs most: every signature recovers the point at infinity, which any signer can
+/// bring about (s = z / k for R = k G), so that no cheap check turns it away.
+pub fn infinity(count: usize) -> Vec<Job> {
+    jobs(count).iter().map(at_infinity).collect()
+}
+
+/// Signatures whose r is no x of the curve: libsecp256k1 turns them away after a square root.
+pub fn off_curve(count: usize) -> Vec<Job> {
+    let mut scalar = verify::Recoverer::new(verify::Backend::Scalar);
+    let mut found = Vec::with_capacity(count);
+    for i in 0u64.. {
+        let job = Job {
+            digest: keccak256(&i.to_le_bytes()),
+            r: keccak256(&(i ^ 1 << 63).to_le_bytes()),
+            s: keccak256(&(i ^ 1 << 62).to_le_bytes()),
+            recovery_id: 0,
+        };
+        let mut outcome = [Err(verify::Reason::RecoveryId)];
+        scalar.recover_batch(&[job], &mut outcome);
+        if outcome[0].is_err() {
+            found.push(job);
+        }
+        if found.len() == count {
+            break;
+        }
+    }
+    found
+}
+
+fn sign(key: &SecretKey, digest: [u8; 32]) -> Job {
+    let signature = RecoverableSignature::sign_ecdsa_recoverable(Message::from_digest(digest), key);
+    let (id, compact) = signature.serialize_compact();
+    let (r, s) = compact.split_at(32);
+    Job {
+        digest,
+        r: r.try_into().expect("half of 64 bytes"),
+        s: s.try_into().expect("half of 64 bytes"),
+        recovery_id: id.to_u8(),
+    }
+}
+
+/// With R = k G: the digest becomes s k, so that s R - z G is infinity.
+fn at_infinity(job: &Job) -> Job {
+    use secp256k1::Scalar;
+    let k = SecretKey::from_secret_bytes(keccak256(&job.digest)).expect("below the order");
+    let point = k.public_key().serialize_uncompressed();
+    let s = SecretKey::from_secret_bytes(job.s).expect("in range");
+    let z = k.mul_tweak(&Scalar::from(s)).expect("not zero");
+    Job {
+        digest: z.to_secret_bytes(),
+        r: point[1..33].try_into().expect("x of 65 bytes"),
+        s: job.s,
+        recovery_id: point[64] & 1,
+    }
+}

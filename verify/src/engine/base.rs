@@ -1,0 +1,104 @@
+//! The table of multiples of G that every signature shares.
+//!
+//! Row 32 c1 + c2 is (2 c1 - 31) G + (2 c2 - 31) lambda G + B: what one window of u1 adds. The
+//! blinding point B = b G is drawn once a process, so that nobody can craft a signature whose
+//! partial sums meet a row; `start` is chosen so that all the B cancel in the last window, and not
+//! before. b protects speed, never correctness: a meeting is detected and redone.
+
+use crate::words::from_be_bytes;
+use secp256k1::{PublicKey, Scalar, SecretKey};
+use std::sync::{Arc, OnceLock};
+
+/// Rows: 32 strings for each half of a window.
+const ROWS: usize = 1024;
+/// -S / 32^25 modulo n, S = (32^26 - 1) / 31 being the sum of the windows' weights: the start is
+/// this times B.
+const START: [u8; 32] = [
+    0x88, 0x6c, 0xac, 0x12, 0xa2, 0x40, 0x7f, 0x01, 0x1b, 0xa0, 0x83, 0xf9, 0x60, 0x65, 0x57, 0x07,
+    0x52, 0xa2, 0xcc, 0x75, 0x8c, 0xf7, 0xbf, 0xdd, 0x01, 0xa1, 0xa4, 0x5a, 0x14, 0xb9, 0x2d, 0xc2,
+];
+/// The eigenvalue of the curve's endomorphism.
+const LAMBDA: [u8; 32] = [
+    0x53, 0x63, 0xad, 0x4c, 0xc0, 0x5c, 0x30, 0xe0, 0xa5, 0x26, 0x1c, 0x02, 0x88, 0x12, 0x64, 0x5a,
+    0x12, 0x2e, 0x22, 0xea, 0x20, 0x81, 0x66, 0x78, 0xdf, 0x02, 0x96, 0x7c, 0x1b, 0x23, 0xbd, 0x72,
+];
+
+/// An affine point: little-endian words of x, then of y; one cache line.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+struct Row([u64; 8]);
+
+/// The rows and the starting point of the main loop.
+#[derive(Debug)]
+pub(crate) struct BaseTable {
+    rows: Box<[Row; ROWS]>,
+    start: Row,
+}
+
+impl BaseTable {
+    /// The table of this process.
+    pub(crate) fn shared() -> Arc<Self> {
+        static TABLE: OnceLock<Arc<BaseTable>> = OnceLock::new();
+        let make = || {
+            loop {
+                // A draw fails when it is not below n or meets a row: with chance 2^-117.
+                if let Some(table) = Self::new(random_bytes()) {
+                    return Arc::new(table);
+                }
+            }
+        };
+        Arc::clone(TABLE.get_or_init(make))
+    }
+
+    /// The table of a given b; `None` if b is out of range or a row would be infinite.
+    pub(crate) fn new(b: [u8; 32]) -> Option<Self> {
+        let b = SecretKey::from_secret_bytes(b).ok()?;
+        let lambda = Scalar::from_be_bytes(LAMBDA).ok()?;
+        let mut rows = Box::new([Row([0; 8]); ROWS]);
+        for (i, row) in rows.iter_mut().enumerate() {
+            let (d1, d2) = (odd_digit(i / 32)?, odd_digit(i % 32)?.mul_tweak(&lambda).ok()?);
+            let sum = b.add_tweak(&Scalar::from(d1)).ok()?.add_tweak(&Scalar::from(d2)).ok()?;
+            *row = Row::of(&PublicKey::from_secret_key(&sum));
+        }
+        let start = b.mul_tweak(&Scalar::from_be_bytes(START).ok()?).ok()?;
+        Some(Self { rows, start: Row::of(&PublicKey::from_secret_key(&start)) })
+    }
+
+    /// x and y of row `i`.
+    #[inline(always)]
+    pub(super) fn row(&self, i: usize) -> &[u64; 8] {
+        &self.rows[i % ROWS].0
+    }
+
+    /// x and y of the point the main loop starts from.
+    pub(super) fn start(&self) -> ([u64; 4], [u64; 4]) {
+        let [a, b, c, d, e, f, g, h] = self.start.0;
+        ([a, b, c, d], [e, f, g, h])
+    }
+}
+
+impl Row {
+    fn of(point: &PublicKey) -> Self {
+        let bytes = point.serialize_uncompressed();
+        let half = |from: usize| {
+            from_be_bytes(bytes[from..from + 32].try_into().expect("65 bytes: tag, x, y"))
+        };
+        let ([a, b, c, d], [e, f, g, h]) = (half(1), half(33));
+        Self([a, b, c, d, e, f, g, h])
+    }
+}
+
+/// 2 c - 31 as a scalar.
+fn odd_digit(c: usize) -> Option<SecretKey> {
+    let mut bytes = [0; 32];
+    bytes[31] = (2 * c as u8).abs_diff(31);
+    let magnitude = SecretKey::from_secret_bytes(bytes).ok()?;
+    Some(if c < 16 { magnitude.negate() } else { magnitude })
+}
+
+/// Bytes nobody can foresee.
+fn random_bytes() -> [u8; 32] {
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes).expect("the operating system gives random bytes");
+    bytes
+}

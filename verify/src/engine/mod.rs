@@ -1,0 +1,220 @@
+//! Batch recovery over vectors: eight signatures a vector, up to [`CHUNK`] a pass.
+//!
+//! Q = u2 R + u1 G with u2 = s / r and u1 = -z / r is computed for all signatures alike, with no
+//! branch on any of their values. What does not fit is dealt with at the edges: jobs out of range
+//! and x not on the curve leave before the expensive stages, and the lanes in which a formula did
+//! not apply (a zero denominator or Z shows it) are redone by libsecp256k1. The result never
+//! depends on what else is in the batch. `docs/verify-math.md` has the derivations.
+
+mod base;
+mod invert;
+mod kernels;
+mod point;
+mod stages;
+#[cfg(test)]
+mod tests;
+mod workspace;
+
+use crate::{
+    Job, Key, Outcome, Reason, keccak::keccak256_batch_on, lanes::LANES, order::ORDER_WORDS,
+    scalar, words,
+};
+use base::BaseTable;
+use kernels::Kernels;
+use workspace::{CHUNK, Workspace};
+
+/// Fewer signatures than this are quicker one by one: a vector costs the same however full.
+const BATCH_MIN: usize = 3;
+/// p - n: with bit 1 of the recovery id, r must be below this for r + n to be an x.
+const P_MINUS_N: [u64; 4] = [0x402d_a172_2fc9_baee, 0x4551_2319_50b7_5fc4, 1, 0];
+
+/// A recoverer over one instruction set.
+#[derive(Debug)]
+pub(crate) struct Engine<V> {
+    workspace: Box<Workspace<V>>,
+    /// Jobs of the chunk still in the race, by index.
+    racing: Vec<u16>,
+    keys: Vec<[u8; 64]>,
+}
+
+#[cfg(target_arch = "x86_64")]
+impl Engine<crate::lanes::ifma::Ifma> {
+    /// The engine on AVX-512 IFMA.
+    ///
+    /// # Panics
+    /// If the processor lacks it: no kernel could be called.
+    pub(crate) fn ifma() -> Self {
+        let backend = crate::Backend::Ifma;
+        assert!(backend.is_available(), "the {backend} backend needs {}", backend.needs());
+        Self::over(BaseTable::shared())
+    }
+}
+
+#[allow(private_bounds)]
+impl<V: Kernels> Engine<V> {
+    fn over(base: std::sync::Arc<BaseTable>) -> Self {
+        Self {
+            workspace: Box::new(Workspace::new(base)),
+            racing: Vec::with_capacity(CHUNK),
+            keys: Vec::with_capacity(CHUNK),
+        }
+    }
+
+    /// Recovers `jobs[i]` into `outcomes[i]`, which are as many.
+    pub(crate) fn recover_batch(&mut self, jobs: &[Job], outcomes: &mut [Outcome]) {
+        // Equal chunks, so that the last is not a costly remainder.
+        let chunks = jobs.len().div_ceil(CHUNK).max(1);
+        let length = jobs.len().div_ceil(chunks).next_multiple_of(LANES).max(LANES);
+        for (jobs, outcomes) in jobs.chunks(length).zip(outcomes.chunks_mut(length)) {
+            self.recover_chunk(jobs, outcomes);
+        }
+    }
+
+    fn recover_chunk(&mut self, jobs: &[Job], outcomes: &mut [Outcome]) {
+        self.admit(jobs, outcomes);
+        if self.racing.len() < BATCH_MIN {
+            return self.one_by_one(jobs, outcomes);
+        }
+        V::decompress(&mut self.workspace);
+        self.pack(jobs, outcomes);
+        if self.racing.len() < BATCH_MIN {
+            return self.one_by_one(jobs, outcomes);
+        }
+        let ws = &mut *self.workspace;
+        ws.zeros.fill(0);
+        V::scalars(ws);
+        V::tables(ws);
+        V::pairs(ws);
+        V::base(ws);
+        V::ladder(ws);
+        V::finish(ws);
+        self.deliver(jobs, outcomes);
+    }
+
+    fn one_by_one(&self, jobs: &[Job], outcomes: &mut [Outcome]) {
+        for &i in &self.racing {
+            outcomes[usize::from(i)] = scalar::recover(&jobs[usize::from(i)]);
+        }
+    }
+
+    /// Turns away what is out of range; gives the x of the rest to decompression.
+    fn admit(&mut self, jobs: &[Job], outcomes: &mut [Outcome]) {
+        self.racing.clear();
+        for (i, (job, outcome)) in jobs.iter().zip(outcomes).enumerate() {
+            match abscissa(job) {
+                Ok(x) => {
+                    let (group, lane) = place(self.racing.len());
+                    let exchange = &mut self.workspace.exchange[group];
+                    exchange.x.set(lane, &x);
+                    let bit = 1 << lane;
+                    exchange.odd = if job.recovery_id & 1 == 1 {
+                        exchange.odd | bit
+                    } else {
+                        exchange.odd & !bit
+                    };
+                    self.racing.push(i as u16);
+                }
+                Err(reason) => *outcome = Err(reason),
+            }
+        }
+        self.workspace.used = self.racing.len().div_ceil(LANES);
+    }
+
+    /// Closes the ranks after decompression: turns away the x that are not on the curve, and gives
+    /// the numbers of the rest to the stages that follow. Lanes left over repeat the last job.
+    fn pack(&mut self, jobs: &[Job], outcomes: &mut [Outcome]) {
+        let ws = &mut *self.workspace;
+        let mut kept = 0;
+        for from in 0..self.racing.len() {
+            let i = self.racing[from];
+            let (group, lane) = place(from);
+            let source = &ws.exchange[group];
+            if source.on_curve >> lane & 1 == 0 {
+                outcomes[usize::from(i)] = Err(Reason::NoPublicKey);
+                continue;
+            }
+            let (x, y) = (source.x.get(lane), source.y.get(lane));
+            self.racing[kept] = i;
+            fill(ws, kept, &x, &y, &jobs[usize::from(i)]);
+            kept += 1;
+        }
+        self.racing.truncate(kept);
+        ws.used = kept.div_ceil(LANES);
+        if let Some(&last) = self.racing.last() {
+            let (group, lane) = place(kept - 1);
+            let (x, y) = (ws.exchange[group].x.get(lane), ws.exchange[group].y.get(lane));
+            for lane in kept..ws.used * LANES {
+                fill(ws, lane, &x, &y, &jobs[usize::from(last)]);
+            }
+        }
+    }
+
+    fn deliver(&mut self, jobs: &[Job], outcomes: &mut [Outcome]) {
+        self.keys.clear();
+        for position in 0..self.racing.len() {
+            let (group, lane) = place(position);
+            let exchange = &self.workspace.exchange[group];
+            let mut key = [0; 64];
+            key[..32].copy_from_slice(&words::to_be_bytes(&exchange.x.get(lane)));
+            key[32..].copy_from_slice(&words::to_be_bytes(&exchange.y.get(lane)));
+            self.keys.push(key);
+        }
+        let mut hashes = [[0; 32]; CHUNK];
+        let mut messages = [[].as_slice(); CHUNK];
+        for (message, key) in messages.iter_mut().zip(&self.keys) {
+            *message = key;
+        }
+        let count = self.keys.len();
+        keccak256_batch_on(V::BACKEND, &messages[..count], &mut hashes[..count]);
+        for (position, (key, hash)) in self.keys.iter().zip(&hashes).enumerate() {
+            let (group, lane) = place(position);
+            let exchange = &self.workspace.exchange[group];
+            let i = usize::from(self.racing[position]);
+            outcomes[i] = if exchange.redo >> lane & 1 == 1 {
+                scalar::recover(&jobs[i])
+            } else if exchange.infinite >> lane & 1 == 1 {
+                Err(Reason::NoPublicKey)
+            } else {
+                let mut address = [0; 20];
+                address.copy_from_slice(&hash[12..]);
+                Ok(Key { public_key: *key, address })
+            };
+        }
+    }
+}
+
+/// Group and lane of a position.
+const fn place(position: usize) -> (usize, usize) {
+    (position / LANES, position % LANES)
+}
+
+/// Writes one job into its lane.
+fn fill<V>(ws: &mut Workspace<V>, position: usize, x: &[u64; 4], y: &[u64; 4], job: &Job) {
+    let (group, lane) = place(position);
+    let exchange = &mut ws.exchange[group];
+    exchange.x.set(lane, x);
+    exchange.y.set(lane, y);
+    exchange.r.set(lane, &words::from_be_bytes(&job.r));
+    exchange.s.set(lane, &words::from_be_bytes(&job.s));
+    exchange.z.set(lane, &words::from_be_bytes(&job.digest));
+}
+
+/// x of R, if all of the job is in range.
+fn abscissa(job: &Job) -> Result<[u64; 4], Reason> {
+    if job.recovery_id > 3 {
+        return Err(Reason::RecoveryId);
+    }
+    let r = words::from_be_bytes(&job.r);
+    let s = words::from_be_bytes(&job.s);
+    let in_range = |x: &[u64; 4]| *x != [0; 4] && words::subtract(x, &ORDER_WORDS).1;
+    if !in_range(&r) || !in_range(&s) {
+        return Err(Reason::ScalarOutOfRange);
+    }
+    if job.recovery_id & 2 == 0 {
+        return Ok(r);
+    }
+    if !words::subtract(&r, &P_MINUS_N).1 {
+        return Err(Reason::NoPublicKey);
+    }
+    Ok(words::add(&r, &ORDER_WORDS))
+}

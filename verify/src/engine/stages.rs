@@ -1,0 +1,391 @@
+//! The stages of batch recovery, in the order they run over a chunk.
+//!
+//! Each takes the whole workspace and works on its first `used` groups. All are
+//! `#[inline(always)]`: `kernels.rs` gives each its entry per instruction set.
+// In lockstep code `k` names the same group in every array it indexes.
+#![allow(clippy::needless_range_loop)]
+
+use super::{
+    invert::Inverter,
+    point::{Accumulators, Affine, along_x, along_y},
+    workspace::{Exchange, Group, Window, Words, Workspace},
+};
+use crate::{
+    field::{Columns, Factor, Fe, LOCKSTEP, Linear, limbs52, mul, mul_fe, square_root},
+    lanes::{LANES, Lanes},
+    order::{Scalar, WINDOWS, split},
+};
+
+/// A cube root of one modulo p: lambda (x, y) = (beta x, y).
+const BETA: [u64; 5] = limbs52([
+    0xc139_6c28_7195_01ee,
+    0x9cf0_4975_12f5_8995,
+    0x6e64_479e_ac34_34e9,
+    0x7ae9_6a2b_657c_0710,
+]);
+/// 1/2 modulo p.
+const HALF: [u64; 5] = limbs52([0xffff_ffff_7fff_fe18, u64::MAX, u64::MAX, u64::MAX >> 1]);
+
+/// Finds y of -R for every x, and which x have one.
+#[inline(always)]
+pub(super) fn decompress<V: Lanes>(ws: &mut Workspace<V>) {
+    let used = ws.used;
+    for block in ws.exchange[..used].chunks_mut(LOCKSTEP) {
+        let n = block.len();
+        let mut squares = [Fe::<V>::zero(); LOCKSTEP];
+        for (square, exchange) in squares.iter_mut().zip(block.iter()) {
+            let x = exchange.x.element();
+            let xx = Columns::square(&x).fold().factor();
+            *square = Columns::product(&xx, &x).plus(&Linear::small(7)).fold().fe();
+        }
+        let mut roots = squares;
+        square_root(&mut roots, n);
+        for (k, exchange) in block.iter_mut().enumerate() {
+            let root = roots[k];
+            let zero = Columns::square(&root).fold().fe().sub(&squares[k]);
+            exchange.on_curve = zero.zero_mask();
+            let root = root.canonical();
+            // -R: the root whose parity is not R's.
+            let negate = !(root.odd_mask() ^ exchange.odd);
+            exchange.y = Words::of_canonical(root.negate_where(negate).canonical());
+        }
+    }
+}
+
+/// Computes u2 = s / r and u1 = z / r modulo n, split and recoded.
+#[inline(always)]
+pub(super) fn scalars<V: Lanes>(ws: &mut Workspace<V>) {
+    let used = ws.used;
+    for exchange in &ws.exchange[..used] {
+        let r = Scalar(exchange.r.element::<V>().0).to_montgomery();
+        ws.order.push(0, r);
+    }
+    ws.order.invert(&mut ws.zeros);
+    for (exchange, group) in ws.exchange[..used].iter().zip(&mut ws.groups[..used]).rev() {
+        let (inverse, _) = ws.order.pop();
+        let u2 = Scalar(exchange.s.element::<V>().0).mul(&inverse);
+        let u1 = Scalar(exchange.z.element::<V>().0).mul(&inverse);
+        let (d1, d2) = split(&u2);
+        let (e1, e2) = split(&u1);
+        group.digits = [d1, d2, e1, e2];
+    }
+}
+
+/// A point of a table under construction.
+#[derive(Clone, Copy)]
+enum At {
+    /// (2 i + 1) P
+    Odd(usize),
+    /// 2^(i + 1) P
+    Even(usize),
+}
+
+/// One affine operation of the table rounds.
+#[derive(Clone, Copy)]
+enum Step {
+    Double { of: At, into: usize },
+    Add { a: At, b: usize, into: usize },
+}
+
+/// The odd multiples in five rounds; within a round no operation needs another's result.
+const ROUNDS: [&[Step]; 5] = {
+    use At::{Even, Odd};
+    use Step::{Add, Double};
+    [
+        &[Double { of: Odd(0), into: 0 }],
+        &[Double { of: Even(0), into: 1 }, Add { a: Odd(0), b: 0, into: 1 }],
+        &[
+            Double { of: Even(1), into: 2 },
+            Add { a: Odd(0), b: 1, into: 2 },
+            Add { a: Odd(1), b: 1, into: 3 },
+        ],
+        &[
+            Double { of: Even(2), into: 3 },
+            Add { a: Odd(0), b: 2, into: 4 },
+            Add { a: Odd(1), b: 2, into: 5 },
+            Add { a: Odd(2), b: 2, into: 6 },
+            Add { a: Odd(3), b: 2, into: 7 },
+        ],
+        &[
+            Add { a: Odd(0), b: 3, into: 8 },
+            Add { a: Odd(1), b: 3, into: 9 },
+            Add { a: Odd(2), b: 3, into: 10 },
+            Add { a: Odd(3), b: 3, into: 11 },
+            Add { a: Odd(4), b: 3, into: 12 },
+            Add { a: Odd(5), b: 3, into: 13 },
+            Add { a: Odd(6), b: 3, into: 14 },
+            Add { a: Odd(7), b: 3, into: 15 },
+        ],
+    ]
+};
+
+impl<V: Lanes> Group<V> {
+    #[inline(always)]
+    fn at(&self, at: At) -> &Affine<V> {
+        match at {
+            At::Odd(i) => &self.odd[i],
+            At::Even(i) => &self.even[i],
+        }
+    }
+
+    #[inline(always)]
+    fn denominator(&self, step: Step) -> Factor<V> {
+        match step {
+            Step::Double { of, .. } => self.at(of).y.twice().factor(),
+            Step::Add { a, b, .. } => self.even[b].x.sub_factor(&self.at(a).x),
+        }
+    }
+
+    /// The slope of the line a step draws.
+    #[inline(always)]
+    fn slope(&self, step: Step, inverse: &Factor<V>) -> Factor<V> {
+        let rise = match step {
+            Step::Double { of, .. } => Columns::square(&self.at(of).x).fold().tripled().factor(),
+            Step::Add { a, b, .. } => self.even[b].y.sub_factor(&self.at(a).y),
+        };
+        mul(&rise, inverse)
+    }
+
+    /// The point a step starts from, and x of the other.
+    #[inline(always)]
+    fn operands(&self, step: Step) -> (&Affine<V>, &Fe<V>) {
+        match step {
+            Step::Double { of, .. } => (self.at(of), &self.at(of).x),
+            Step::Add { a, b, .. } => (self.at(a), &self.even[b].x),
+        }
+    }
+
+    #[inline(always)]
+    fn result(&mut self, step: Step) -> &mut Affine<V> {
+        match step {
+            Step::Double { into, .. } => &mut self.even[into],
+            Step::Add { into, .. } => &mut self.odd[into],
+        }
+    }
+}
+
+/// Completes the last `n` steps pushed, in lockstep; `at` names the group and step of each, the
+/// last pushed first.
+#[inline(always)]
+fn complete<V: Lanes>(
+    groups: &mut [Group<V>],
+    inverter: &mut Inverter<Factor<V>>,
+    slopes: &mut [Factor<V>; LOCKSTEP],
+    at: &[(usize, Step)],
+) {
+    let n = at.len().min(LOCKSTEP);
+    for k in 0..n {
+        slopes[k] = inverter.pop().0;
+    }
+    for k in 0..n {
+        let (g, step) = at[k];
+        slopes[k] = groups[g].slope(step, &slopes[k]);
+    }
+    for k in 0..n {
+        let (g, step) = at[k];
+        let (p, other_x) = groups[g].operands(step);
+        let minus_x = Linear::multiple_of_p::<16>().minus(&p.x).minus(other_x);
+        groups[g].result(step).x = along_x(&slopes[k], &minus_x);
+    }
+    for k in 0..n {
+        let (g, step) = at[k];
+        let x = groups[g].result(step).x;
+        let y = along_y(&slopes[k], groups[g].operands(step).0, &x);
+        groups[g].result(step).y = y.fold().fe();
+    }
+}
+
+/// Builds the odd multiples of P = -R and of lambda P.
+#[inline(always)]
+pub(super) fn tables<V: Lanes>(ws: &mut Workspace<V>) {
+    let groups = &mut ws.groups[..ws.used];
+    for (group, exchange) in groups.iter_mut().zip(&ws.exchange) {
+        group.odd[0] = Affine { x: exchange.x.element(), y: exchange.y.element() };
+    }
+    let mut slopes = [Factor::one(); LOCKSTEP];
+    for round in ROUNDS {
+        for (g, group) in groups.iter().enumerate() {
+            for &step in round {
+                ws.field.push(g, group.denominator(step));
+            }
+        }
+        ws.field.invert(&mut ws.zeros);
+        let steps = groups.len() * round.len();
+        let mut done = 0;
+        while done < steps {
+            let n = LOCKSTEP.min(steps - done);
+            let mut at = [(0, round[0]); LOCKSTEP];
+            for (k, at) in at[..n].iter_mut().enumerate() {
+                let i = steps - 1 - done - k;
+                *at = (i / round.len(), round[i % round.len()]);
+            }
+            complete(groups, &mut ws.field, &mut slopes, &at[..n]);
+            done += n;
+        }
+    }
+    let beta = Fe::splat(BETA);
+    for group in groups {
+        for (beta_x, point) in group.beta_x.iter_mut().zip(&group.odd) {
+            *beta_x = mul_fe(&point.x, &beta);
+        }
+    }
+}
+
+/// Gathers lane `l` of `rows[l]`.
+#[inline(always)]
+fn pick<V: Lanes>(rows: [&Fe<V>; LANES]) -> Fe<V> {
+    let mut picked = Fe::zero();
+    for (j, limb) in picked.0.iter_mut().enumerate() {
+        *limb = V::gather([
+            &rows[0].0[j],
+            &rows[1].0[j],
+            &rows[2].0[j],
+            &rows[3].0[j],
+            &rows[4].0[j],
+            &rows[5].0[j],
+            &rows[6].0[j],
+            &rows[7].0[j],
+        ]);
+    }
+    picked
+}
+
+/// Adds, per window, the digit's multiple of P and the digit's multiple of lambda P.
+#[inline(always)]
+pub(super) fn pairs<V: Lanes>(ws: &mut Workspace<V>) {
+    let groups = &mut ws.groups[..ws.used];
+    for (g, group) in groups.iter_mut().enumerate() {
+        for w in 0..WINDOWS {
+            let (i1, negative1) = group.digits[0].digit(w);
+            let (i2, negative2) = group.digits[1].digit(w);
+            let i1 = i1.to_words().map(|i| i as usize % 16);
+            let i2 = i2.to_words().map(|i| i as usize % 16);
+            let x1 = pick(i1.map(|i| &group.odd[i].x));
+            let x2 = pick(i2.map(|i| &group.beta_x[i]));
+            let y1 = pick(i1.map(|i| &group.odd[i].y)).negate_where(negative1);
+            let y2 = pick(i2.map(|i| &group.odd[i].y)).negate_where(negative2);
+            let window = &mut group.windows[w];
+            window.point = Affine { x: x1, y: y1 };
+            window.rise = y2.sub_factor(&y1);
+            ws.field.push(g, x2.sub(&x1).factor());
+        }
+    }
+    ws.field.invert(&mut ws.zeros);
+    let mut slopes = [Factor::one(); LOCKSTEP];
+    for group in groups.iter_mut().rev() {
+        for windows in group.windows.rchunks_mut(LOCKSTEP) {
+            sum(windows, &mut ws.field, &mut slopes, |y| y.fold().fe());
+        }
+    }
+}
+
+/// Adds, per window, the row of the base table that the digits of u1 name.
+#[inline(always)]
+pub(super) fn base<V: Lanes>(ws: &mut Workspace<V>) {
+    let groups = &mut ws.groups[..ws.used];
+    for (g, group) in groups.iter_mut().enumerate() {
+        for w in 0..WINDOWS {
+            let row = group.digits[2].string(w).shl::<5>().or(group.digits[3].string(w));
+            let row = row.to_words();
+            let rows = V::transpose(row.map(|i| ws.base.row(i as usize)));
+            let x = Fe::from_words([rows[0], rows[1], rows[2], rows[3]]);
+            let y = Fe::from_words([rows[4], rows[5], rows[6], rows[7]]);
+            let window = &mut group.windows[w];
+            window.rise = y.sub_factor(&window.point.y);
+            ws.field.push(g, x.sub(&window.point.x).factor());
+        }
+    }
+    ws.field.invert(&mut ws.zeros);
+    let mut slopes = [Factor::one(); LOCKSTEP];
+    for group in groups.iter_mut().rev() {
+        for windows in group.windows.rchunks_mut(LOCKSTEP) {
+            sum(windows, &mut ws.field, &mut slopes, |y| y.fold().doubled().fe());
+        }
+    }
+}
+
+/// Completes the additions of a few windows, the last pushed last, in lockstep; `y` reduces the
+/// columns of their y.
+#[inline(always)]
+fn sum<V: Lanes>(
+    windows: &mut [Window<V>],
+    inverter: &mut Inverter<Factor<V>>,
+    slopes: &mut [Factor<V>; LOCKSTEP],
+    y: impl Fn(Columns<V>) -> Fe<V>,
+) {
+    let n = windows.len().min(LOCKSTEP);
+    for k in (0..n).rev() {
+        let (inverse, run) = inverter.pop();
+        slopes[k] = inverse;
+        windows[k].run = run.masked();
+    }
+    for k in 0..n {
+        slopes[k] = mul(&windows[k].rise, &slopes[k]);
+    }
+    for k in 0..n {
+        // x1 + x2 = 2 x1 + run.
+        let Window { point: p, run, .. } = &windows[k];
+        let minus_x = Linear::multiple_of_p::<16>().minus(&p.x).minus(&p.x).minus(run);
+        windows[k].run = along_x(&slopes[k], &minus_x);
+    }
+    for k in 0..n {
+        let Window { point, run: x, .. } = &mut windows[k];
+        point.y = y(along_y(&slopes[k], point, x));
+        point.x = *x;
+    }
+}
+
+/// The main loop: Horner's rule over the windows, from the top.
+#[inline(always)]
+pub(super) fn ladder<V: Lanes>(ws: &mut Workspace<V>) {
+    let start = ws.base.start();
+    let (x, w) = (Fe::splat(limbs52(start.0)), Fe::splat(limbs52(start.1)).twice());
+    let used = ws.used;
+    let blocks = ws.groups[..used].chunks_mut(LOCKSTEP);
+    for (groups, exchanges) in blocks.zip(ws.exchange.chunks_mut(LOCKSTEP)) {
+        let n = groups.len();
+        let mut sum = Accumulators::start(x, w);
+        for window in (1..WINDOWS).rev() {
+            sum.add(n, |k| &groups[k].windows[window].point);
+            for _ in 0..5 {
+                sum.double(n);
+            }
+        }
+        let before_last = sum.clone();
+        sum.add(n, |k| &groups[k].windows[0].point);
+        for (k, (group, exchange)) in groups.iter_mut().zip(exchanges).enumerate() {
+            let lost = sum.z[k].masked().zero_mask();
+            exchange.infinite = 0;
+            exchange.redo = 0;
+            if lost != 0 {
+                let opposite = before_last.opposite_mask(k, &group.windows[0].point);
+                exchange.infinite = lost & opposite;
+                exchange.redo = lost & !opposite;
+            }
+            group.x = sum.x[k];
+            group.w = sum.w[k];
+            group.z = Factor::select(lost, &Factor::one(), &sum.z[k]);
+        }
+    }
+}
+
+/// Back to affine: the public keys, in the places of R.
+#[inline(always)]
+pub(super) fn finish<V: Lanes>(ws: &mut Workspace<V>) {
+    let groups = &ws.groups[..ws.used];
+    for (g, group) in groups.iter().enumerate() {
+        ws.field.push(g, group.z);
+    }
+    ws.field.invert(&mut ws.zeros);
+    let half = Fe::splat(HALF);
+    for (g, group) in groups.iter().enumerate().rev() {
+        let (zi, _) = ws.field.pop();
+        let zi2 = Columns::square(&zi).fold().factor();
+        let zi3 = mul(&mul(&zi2, &zi), &half);
+        let exchange: &mut Exchange = &mut ws.exchange[g];
+        exchange.x = Words::of_canonical(mul_fe(&group.x, &zi2).canonical());
+        exchange.y = Words::of_canonical(mul_fe(&group.w, &zi3).canonical());
+        exchange.redo |= ws.zeros[g];
+        exchange.infinite &= !ws.zeros[g];
+    }
+}

@@ -1,0 +1,134 @@
+//! The memory of batch recovery: made once, reused for every chunk.
+
+use super::{base::BaseTable, invert::Inverter, point::Affine};
+use crate::{
+    field::{Factor, Fe},
+    lanes::{LANES, Lanes, Mask},
+    order::{Digits, Scalar, WINDOWS},
+};
+use std::sync::Arc;
+
+/// Signatures worked on together: the fixed costs (eight inversions) are spread over them, while
+/// their tables, 7.4 KB each, should stay in the second-level cache.
+pub(super) const CHUNK: usize = 256;
+/// Groups of a chunk.
+pub(super) const GROUPS: usize = CHUNK / LANES;
+/// Odd multiples 1 P to 31 P of a point.
+pub(super) const ODD: usize = 16;
+
+/// 256-bit numbers, one per lane, word-major and little-endian.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(align(64))]
+pub(super) struct Words([[u64; LANES]; 4]);
+
+impl Words {
+    pub(super) fn set(&mut self, lane: usize, words: &[u64; 4]) {
+        for (row, word) in self.0.iter_mut().zip(words) {
+            row[lane] = *word;
+        }
+    }
+
+    pub(super) fn get(&self, lane: usize) -> [u64; 4] {
+        self.0.map(|row| row[lane])
+    }
+
+    #[inline(always)]
+    pub(super) fn element<V: Lanes>(&self) -> Fe<V> {
+        Fe::from_words(self.0.map(V::from_words))
+    }
+
+    #[inline(always)]
+    pub(super) fn of_canonical<V: Lanes>(element: Fe<V>) -> Self {
+        Self(element.to_words().map(V::to_words))
+    }
+}
+
+/// One group as the jobs give it and as recovery returns it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Exchange {
+    /// x of R.
+    pub(super) x: Words,
+    /// y of -R; before decompression unused.
+    pub(super) y: Words,
+    /// Signature r, below n.
+    pub(super) r: Words,
+    /// Signature s, below n.
+    pub(super) s: Words,
+    /// The digest.
+    pub(super) z: Words,
+    /// The lanes whose R has an odd y.
+    pub(super) odd: Mask,
+    /// Output of decompression: the lanes whose x is on the curve.
+    pub(super) on_curve: Mask,
+    /// Output: the lanes with no answer, to be redone one by one.
+    pub(super) redo: Mask,
+    /// Output: the lanes whose result is the point at infinity.
+    pub(super) infinite: Mask,
+}
+
+/// A window's point while it is being made.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Window<V> {
+    /// First operand of the addition under way, then its result; in the end x and twice y.
+    pub(super) point: Affine<V>,
+    /// Numerator of the slope of the addition under way.
+    pub(super) rise: Factor<V>,
+    /// Its denominator, then x of the result, while it is being completed.
+    pub(super) run: Fe<V>,
+}
+
+/// Everything eight signatures need.
+#[derive(Clone, Debug)]
+pub(super) struct Group<V> {
+    /// Digits of u2 (for P and lambda P) and of u1 (for G and lambda G).
+    pub(super) digits: [Digits<V>; 4],
+    /// 1 P, 3 P, ... 31 P for P = -R.
+    pub(super) odd: [Affine<V>; ODD],
+    /// 2 P, 4 P, 8 P, 16 P.
+    pub(super) even: [Affine<V>; 4],
+    /// beta x of the odd multiples: the x of lambda times the point.
+    pub(super) beta_x: [Fe<V>; ODD],
+    pub(super) windows: [Window<V>; WINDOWS],
+    /// The result: X, W and Z.
+    pub(super) x: Fe<V>,
+    pub(super) w: Factor<V>,
+    pub(super) z: Factor<V>,
+}
+
+/// The workspace of one recoverer.
+#[derive(Debug)]
+pub(super) struct Workspace<V> {
+    pub(super) exchange: Vec<Exchange>,
+    pub(super) groups: Vec<Group<V>>,
+    pub(super) field: Inverter<Factor<V>>,
+    pub(super) order: Inverter<Scalar<V>>,
+    pub(super) zeros: [Mask; GROUPS],
+    pub(super) base: Arc<BaseTable>,
+    /// Groups in use.
+    pub(super) used: usize,
+}
+
+impl<V: Lanes> Workspace<V> {
+    pub(super) fn new(base: Arc<BaseTable>) -> Self {
+        let point = Affine::zero();
+        let group = Group {
+            digits: [Digits::zero(); 4],
+            odd: [point; ODD],
+            even: [point; 4],
+            beta_x: [Fe::zero(); ODD],
+            windows: [Window { point, rise: Factor::one(), run: Fe::one() }; WINDOWS],
+            x: Fe::zero(),
+            w: Factor::one(),
+            z: Factor::one(),
+        };
+        Self {
+            exchange: vec![Exchange::default(); GROUPS],
+            groups: vec![group; GROUPS],
+            field: Inverter::new(GROUPS * WINDOWS, Factor::one()),
+            order: Inverter::new(GROUPS, Scalar::one()),
+            zeros: [0; GROUPS],
+            base,
+            used: 0,
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Four messages at once on AVX2.
+//!
+//! `unsafe` here rests on one proof: [`hash_all`] is `#[target_feature]`, so whoever calls it has
+//! shown that the processor has the features, and no `Ymm` is made anywhere else.
+#![allow(unsafe_code)]
+
+use super::sponge::{self, Block, RATE_BYTES, RATE_WORDS, Words};
+use core::arch::x86_64::*;
+
+/// Hashes `count` messages, four at a time.
+#[target_feature(enable = "avx2")]
+pub(super) fn hash_all<'a>(
+    count: usize,
+    message: impl Fn(usize) -> &'a [u8],
+    hashes: &mut [[u8; 32]],
+) {
+    sponge::hash_all::<Ymm>(count, message, hashes);
+}
+
+#[derive(Clone, Copy)]
+struct Ymm(__m256i);
+
+impl Words for Ymm {
+    const LANES: usize = 4;
+
+    #[inline(always)]
+    fn splat(word: u64) -> Self {
+        // SAFETY: AVX2 is there, see the module's proof.
+        Self(unsafe { _mm256_set1_epi64x(word.cast_signed()) })
+    }
+
+    #[inline(always)]
+    fn xor(self, other: Self) -> Self {
+        // SAFETY: as in `splat`.
+        Self(unsafe { _mm256_xor_si256(self.0, other.0) })
+    }
+
+    #[inline(always)]
+    fn xor3(self, b: Self, c: Self) -> Self {
+        self.xor(b).xor(c)
+    }
+
+    #[inline(always)]
+    fn chi(self, b: Self, c: Self) -> Self {
+        // SAFETY: as in `splat`.
+        self.xor(Self(unsafe { _mm256_andnot_si256(b.0, c.0) }))
+    }
+
+    #[inline(always)]
+    fn rotate<const LEFT: i32, const RIGHT: i32>(self) -> Self {
+        // SAFETY: as in `splat`.
+        Self(unsafe {
+            _mm256_or_si256(_mm256_slli_epi64::<LEFT>(self.0), _mm256_srli_epi64::<RIGHT>(self.0))
+        })
+    }
+
+    #[inline(always)]
+    fn clear(self, lanes: u8) -> Self {
+        let keep = |lane: u8| i64::from(lanes >> lane & 1) - 1;
+        // SAFETY: as in `splat`.
+        Self(unsafe {
+            _mm256_and_si256(self.0, _mm256_set_epi64x(keep(3), keep(2), keep(1), keep(0)))
+        })
+    }
+
+    #[inline(always)]
+    fn to_array(self) -> [u64; 8] {
+        // SAFETY: both are 32 bytes without invalid values.
+        let [a, b, c, d] = unsafe { core::mem::transmute::<__m256i, [u64; 4]>(self.0) };
+        [a, b, c, d, 0, 0, 0, 0]
+    }
+
+    #[inline(always)]
+    fn load(blocks: &[Block<'_>; 8]) -> [Self; RATE_WORDS] {
+        const IDLE: &[u8; RATE_BYTES] = &[0; RATE_BYTES];
+        let mut padded = [[0; RATE_BYTES]; 4];
+        let mut rows = [IDLE; 4];
+        for ((block, padded), row) in blocks.iter().zip(&mut padded).zip(&mut rows) {
+            *row = match block {
+                Block::Full(block) => block,
+                Block::Last(tail) => {
+                    *padded = sponge::pad(tail);
+                    padded
+                }
+                Block::Idle => continue,
+            };
+        }
+        let mut words = [Self::splat(0); RATE_WORDS];
+        for (quarter, words) in words[..16].as_chunks_mut::<4>().0.iter_mut().enumerate() {
+            // SAFETY: 32 bytes are readable at 0, 32, 64 and 96 of a 136-byte block.
+            let r = rows.map(|row| unsafe {
+                _mm256_loadu_si256(row.as_ptr().add(32 * quarter).cast::<__m256i>())
+            });
+            *words = transpose(r);
+        }
+        let last = rows.map(|row| i64::from_le_bytes(*row.last_chunk().expect("136 bytes")));
+        // SAFETY: as in `splat`.
+        words[16] = Self(unsafe { _mm256_set_epi64x(last[3], last[2], last[1], last[0]) });
+        words
+    }
+}
+
+/// Word `w` of row `l` becomes word `l` of row `w`.
+#[inline(always)]
+fn transpose(r: [__m256i; 4]) -> [Ymm; 4] {
+    // SAFETY: AVX2 is there, see the module's proof.
+    unsafe {
+        let (a, b) = (_mm256_unpacklo_epi64(r[0], r[1]), _mm256_unpackhi_epi64(r[0], r[1]));
+        let (c, d) = (_mm256_unpacklo_epi64(r[2], r[3]), _mm256_unpackhi_epi64(r[2], r[3]));
+        [
+            Ymm(_mm256_permute2x128_si256::<0x20>(a, c)),
+            Ymm(_mm256_permute2x128_si256::<0x20>(b, d)),
+            Ymm(_mm256_permute2x128_si256::<0x31>(a, c)),
+            Ymm(_mm256_permute2x128_si256::<0x31>(b, d)),
+        ]
+    }
+}

@@ -1,0 +1,152 @@
+//! Keccak-256 of many messages at once.
+//!
+//! The instruction set is chosen once a process, by the rules of [`Backend::detect`]; a forced
+//! backend that this processor lacks leaves hashing to the scalar code, since a hash function
+//! cannot report an error and the [`crate::Recoverer`] of the same process will.
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+mod sponge;
+
+use crate::Backend;
+use keccak_asm::Keccak256;
+use std::{ops::Range, sync::OnceLock};
+
+/// Below this number of messages one permutation at a time is quicker than idle lanes.
+const VECTOR_MESSAGES_MIN: usize = 2;
+
+/// Keccak-256 of one message.
+pub fn keccak256(message: &[u8]) -> [u8; 32] {
+    Keccak256::digest(message).into()
+}
+
+/// Keccak-256 of `messages[i]` into `hashes[i]`. Any mix of lengths.
+///
+/// # Panics
+/// If the two slices differ in length.
+pub fn keccak256_batch(messages: &[&[u8]], hashes: &mut [[u8; 32]]) {
+    keccak256_batch_on(chosen(), messages, hashes);
+}
+
+/// Keccak-256 of the bytes `spans[i]` of one buffer into `hashes[i]`: what a caller that encodes
+/// its messages back to back needs, without a slice of slices.
+///
+/// # Panics
+/// If the two slices differ in length or a span is not inside `buffer`.
+pub fn keccak256_spans(buffer: &[u8], spans: &[Range<usize>], hashes: &mut [[u8; 32]]) {
+    assert_eq!(spans.len(), hashes.len(), "one hash slot a message");
+    hash_all(chosen(), spans.len(), |i| &buffer[spans[i].clone()], hashes);
+}
+
+/// [`keccak256_batch`] on a given backend, for comparisons. Same panics.
+pub fn keccak256_batch_on(backend: Backend, messages: &[&[u8]], hashes: &mut [[u8; 32]]) {
+    assert_eq!(messages.len(), hashes.len(), "one hash slot a message");
+    hash_all(backend, messages.len(), |i| messages[i], hashes);
+}
+
+/// The backend of this process.
+fn chosen() -> Backend {
+    static CHOSEN: OnceLock<Backend> = OnceLock::new();
+    *CHOSEN.get_or_init(|| Backend::detect().unwrap_or(Backend::Scalar))
+}
+
+#[allow(unsafe_code)]
+fn hash_all<'a>(
+    backend: Backend,
+    count: usize,
+    message: impl Fn(usize) -> &'a [u8],
+    hashes: &mut [[u8; 32]],
+) {
+    let backend = if count < VECTOR_MESSAGES_MIN { Backend::Scalar } else { backend };
+    assert!(backend.is_available(), "the {backend} backend needs {}", backend.needs());
+    match backend {
+        Backend::Scalar => {
+            for (i, hash) in hashes.iter_mut().enumerate() {
+                *hash = keccak256(message(i));
+            }
+        }
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: `is_available` has just shown the features.
+        Backend::Avx2 => unsafe { avx2::hash_all(count, message, hashes) },
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: as above.
+        Backend::Ifma => unsafe { avx512::hash_all(count, message, hashes) },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pattern(length: usize, seed: usize) -> Vec<u8> {
+        (0..length).map(|i| (i * 31 + seed * 97 + (i >> 8)) as u8).collect()
+    }
+
+    fn check(backend: Backend, messages: &[&[u8]]) {
+        let mut hashes = vec![[0xaa; 32]; messages.len()];
+        keccak256_batch_on(backend, messages, &mut hashes);
+        for (message, hash) in messages.iter().zip(&hashes) {
+            assert_eq!(*hash, keccak256(message), "{backend}, {} bytes", message.len());
+        }
+    }
+
+    #[test]
+    fn known_digest_of_nothing() {
+        let empty = [
+            0xc5, 0xd2, 0x46, 0x01, 0x86, 0xf7, 0x23, 0x3c, 0x92, 0x7e, 0x7d, 0xb2, 0xdc, 0xc7,
+            0x03, 0xc0, 0xe5, 0x00, 0xb6, 0x53, 0xca, 0x82, 0x27, 0x3b, 0x7b, 0xfa, 0xd8, 0x04,
+            0x5d, 0x85, 0xa4, 0x70,
+        ];
+        for backend in Backend::available() {
+            let mut hashes = [[0; 32]; 3];
+            keccak256_batch_on(backend, &[b"", b"", b""], &mut hashes);
+            assert_eq!(hashes, [empty; 3], "{backend}");
+        }
+    }
+
+    #[test]
+    fn every_length_alone_and_mixed() {
+        let messages: Vec<_> = (0..=1200).map(|length| pattern(length, length)).collect();
+        let slices: Vec<&[u8]> = messages.iter().map(Vec::as_slice).collect();
+        for backend in Backend::available() {
+            println!("keccak backend tested: {backend}");
+            check(backend, &slices);
+            // Neighbouring lanes of very different lengths, unaligned.
+            let mut mixed: Vec<&[u8]> = Vec::new();
+            for i in 0..=1200 {
+                mixed.push(
+                    &slices[i * 577 % 1201]
+                        [usize::from(i % 3 == 0 && i > 0).min(slices[i * 577 % 1201].len())..],
+                );
+            }
+            check(backend, &mixed);
+            for length in [0, 1, 135, 136, 137, 271, 272, 532] {
+                check(backend, &[slices[length]; 19]);
+            }
+        }
+    }
+
+    #[test]
+    fn every_batch_length() {
+        let messages: Vec<_> = (0..40).map(|i| pattern(i * 29, i)).collect();
+        let slices: Vec<&[u8]> = messages.iter().map(Vec::as_slice).collect();
+        for backend in Backend::available() {
+            for length in 0..=slices.len() {
+                check(backend, &slices[..length]);
+            }
+        }
+    }
+
+    #[test]
+    fn spans_of_one_buffer() {
+        let buffer = pattern(5000, 1);
+        let spans: Vec<_> = (0..60).map(|i| i * 7..i * 7 + i * 71 % 600).collect();
+        let mut hashes = vec![[0; 32]; spans.len()];
+        keccak256_spans(&buffer, &spans, &mut hashes);
+        for (span, hash) in spans.iter().zip(&hashes) {
+            assert_eq!(*hash, keccak256(&buffer[span.clone()]));
+        }
+    }
+}

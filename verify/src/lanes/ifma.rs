@@ -1,0 +1,160 @@
+//! The vector vocabulary on AVX-512 IFMA.
+//!
+//! `unsafe` here rests on one proof: a [`crate::Recoverer`] with this backend is only made after
+//! `Backend::Ifma.is_available()`, and only its stages (all `#[target_feature]`, see
+//! `recover::kernels`) make or touch an `Ifma`. The methods are `#[inline(always)]` and carry no
+//! feature attribute of their own, so that the one generic algorithm can call them; they must
+//! never be called from outside a stage, where they would still be right but slow.
+#![allow(unsafe_code)]
+
+use super::{LANES, Lanes, Mask};
+use core::arch::x86_64::*;
+
+/// Eight words in one 512-bit register.
+#[derive(Clone, Copy, Debug)]
+#[repr(transparent)]
+pub(crate) struct Ifma(__m512i);
+
+impl Lanes for Ifma {
+    #[inline(always)]
+    fn splat(word: u64) -> Self {
+        // SAFETY: AVX-512F is there, see the module's proof.
+        Self(unsafe { _mm512_set1_epi64(word.cast_signed()) })
+    }
+
+    #[inline(always)]
+    fn from_words(words: [u64; LANES]) -> Self {
+        // SAFETY: both are 64 bytes without invalid values.
+        Self(unsafe { core::mem::transmute::<[u64; LANES], __m512i>(words) })
+    }
+
+    #[inline(always)]
+    fn to_words(self) -> [u64; LANES] {
+        // SAFETY: both are 64 bytes without invalid values.
+        unsafe { core::mem::transmute::<__m512i, [u64; LANES]>(self.0) }
+    }
+
+    #[inline(always)]
+    fn gather(rows: [&Self; LANES]) -> Self {
+        // Eight plain loads beat `vpgatherqq`, which is microcoded on some processors.
+        // SAFETY: a row is 8 words, and l < 8.
+        let at = |l: usize| unsafe { *core::ptr::from_ref(rows[l]).cast::<i64>().add(l) };
+        // SAFETY: as in `splat`.
+        unsafe {
+            let pair = |l: usize| _mm_set_epi64x(at(l + 1), at(l));
+            let four = |l: usize| _mm256_set_m128i(pair(l + 2), pair(l));
+            Self(_mm512_inserti64x4::<1>(_mm512_castsi256_si512(four(0)), four(4)))
+        }
+    }
+
+    #[inline(always)]
+    fn transpose(rows: [&[u64; LANES]; LANES]) -> [Self; LANES] {
+        // SAFETY: a row is 64 readable bytes; AVX-512F as in `splat`.
+        unsafe {
+            let rows = rows.map(|row| _mm512_loadu_si512(row.as_ptr().cast()));
+            crate::transpose::transpose(rows).map(Self)
+        }
+    }
+
+    #[inline(always)]
+    fn madd_lo(self, a: Self, b: Self) -> Self {
+        // SAFETY: AVX-512 IFMA is there, see the module's proof.
+        Self(unsafe { _mm512_madd52lo_epu64(self.0, a.0, b.0) })
+    }
+
+    #[inline(always)]
+    fn madd_hi(self, a: Self, b: Self) -> Self {
+        // SAFETY: as in `madd_lo`.
+        Self(unsafe { _mm512_madd52hi_epu64(self.0, a.0, b.0) })
+    }
+
+    #[inline(always)]
+    fn add(self, other: Self) -> Self {
+        // SAFETY: as in `splat`.
+        Self(unsafe { _mm512_add_epi64(self.0, other.0) })
+    }
+
+    #[inline(always)]
+    fn sub(self, other: Self) -> Self {
+        // SAFETY: as in `splat`.
+        Self(unsafe { _mm512_sub_epi64(self.0, other.0) })
+    }
+
+    #[inline(always)]
+    fn and(self, other: Self) -> Self {
+        // SAFETY: as in `splat`.
+        Self(unsafe { _mm512_and_si512(self.0, other.0) })
+    }
+
+    #[inline(always)]
+    fn or(self, other: Self) -> Self {
+        // SAFETY: as in `splat`.
+        Self(unsafe { _mm512_or_si512(self.0, other.0) })
+    }
+
+    #[inline(always)]
+    fn xor(self, other: Self) -> Self {
+        // SAFETY: as in `splat`.
+        Self(unsafe { _mm512_xor_si512(self.0, other.0) })
+    }
+
+    #[inline(always)]
+    fn shr<const BITS: u32>(self) -> Self {
+        // SAFETY: as in `splat`.
+        Self(unsafe { _mm512_srli_epi64::<BITS>(self.0) })
+    }
+
+    #[inline(always)]
+    fn shl<const BITS: u32>(self) -> Self {
+        // SAFETY: as in `splat`.
+        Self(unsafe { _mm512_slli_epi64::<BITS>(self.0) })
+    }
+
+    #[inline(always)]
+    fn funnel<const BITS: i32>(high: Self, low: Self) -> Self {
+        // SAFETY: AVX-512 VBMI2 is there, see the module's proof.
+        Self(unsafe { _mm512_shrdi_epi64::<BITS>(low.0, high.0) })
+    }
+
+    #[inline(always)]
+    fn shr_by(self, bits: u32) -> Self {
+        // SAFETY: as in `splat`.
+        Self(unsafe { _mm512_srl_epi64(self.0, _mm_cvtsi32_si128(bits.cast_signed())) })
+    }
+
+    #[inline(always)]
+    fn select(mask: Mask, yes: Self, no: Self) -> Self {
+        // SAFETY: as in `splat`.
+        Self(unsafe { _mm512_mask_mov_epi64(no.0, mask, yes.0) })
+    }
+
+    #[inline(always)]
+    fn sub_where(self, mask: Mask, a: Self, b: Self) -> Self {
+        // SAFETY: as in `splat`.
+        Self(unsafe { _mm512_mask_sub_epi64(self.0, mask, a.0, b.0) })
+    }
+
+    #[inline(always)]
+    fn zero_mask(self) -> Mask {
+        // SAFETY: as in `splat`.
+        unsafe { _mm512_testn_epi64_mask(self.0, self.0) }
+    }
+
+    #[inline(always)]
+    fn less_mask(self, other: Self) -> Mask {
+        // SAFETY: as in `splat`.
+        unsafe { _mm512_cmplt_epu64_mask(self.0, other.0) }
+    }
+
+    #[inline(always)]
+    fn swap<const DISTANCE: usize>(self) -> Self {
+        // SAFETY: as in `splat`.
+        Self(unsafe {
+            match DISTANCE {
+                1 => _mm512_permutex_epi64::<0b10_11_00_01>(self.0),
+                2 => _mm512_permutex_epi64::<0b01_00_11_10>(self.0),
+                _ => _mm512_shuffle_i64x2::<0b01_00_11_10>(self.0, self.0),
+            }
+        })
+    }
+}

@@ -1,0 +1,126 @@
+//! The vector vocabulary in checked integer arithmetic: the oracle of the SIMD code and the proof
+//! of its ranges. Slow; for tests only.
+
+use super::{LANES, Lanes, Mask};
+
+const MASK52: u64 = (1 << 52) - 1;
+
+/// Eight words; any overflow of a signed 64-bit word panics, and so does a shift or a mask of a
+/// negative one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(align(64))]
+pub(crate) struct Model([u64; LANES]);
+
+impl Model {
+    fn zip(self, other: Self, f: impl Fn(u64, u64) -> u64) -> Self {
+        Self(core::array::from_fn(|l| f(self.0[l], other.0[l])))
+    }
+
+    fn mask(self, f: impl Fn(u64) -> bool) -> Mask {
+        self.0.iter().enumerate().fold(0, |m, (l, &word)| m | Mask::from(f(word)) << l)
+    }
+}
+
+fn product(a: u64, b: u64) -> u128 {
+    u128::from(a & MASK52) * u128::from(b & MASK52)
+}
+
+fn plus(a: u64, b: u64) -> u64 {
+    let sum = a.cast_signed().checked_add(b.cast_signed());
+    sum.expect("the ranges keep every sum inside a word").cast_unsigned()
+}
+
+impl Lanes for Model {
+    fn splat(word: u64) -> Self {
+        Self([word; LANES])
+    }
+
+    fn from_words(words: [u64; LANES]) -> Self {
+        Self(words)
+    }
+
+    fn to_words(self) -> [u64; LANES] {
+        self.0
+    }
+
+    fn gather(rows: [&Self; LANES]) -> Self {
+        Self(core::array::from_fn(|l| rows[l].0[l]))
+    }
+
+    fn transpose(rows: [&[u64; LANES]; LANES]) -> [Self; LANES] {
+        core::array::from_fn(|w| Self(core::array::from_fn(|l| rows[l][w])))
+    }
+
+    fn madd_lo(self, a: Self, b: Self) -> Self {
+        let low = a.zip(b, |a, b| (product(a, b) as u64) & MASK52);
+        self.add(low)
+    }
+
+    fn madd_hi(self, a: Self, b: Self) -> Self {
+        let high = a.zip(b, |a, b| (product(a, b) >> 52) as u64);
+        self.add(high)
+    }
+
+    fn add(self, other: Self) -> Self {
+        self.zip(other, plus)
+    }
+
+    fn sub(self, other: Self) -> Self {
+        self.zip(other, |a, b| {
+            let difference = a.cast_signed().checked_sub(b.cast_signed());
+            difference.expect("the ranges keep every difference inside a word").cast_unsigned()
+        })
+    }
+
+    fn and(self, other: Self) -> Self {
+        self.zip(other, |a, b| a & b)
+    }
+
+    fn or(self, other: Self) -> Self {
+        self.zip(other, |a, b| a | b)
+    }
+
+    fn xor(self, other: Self) -> Self {
+        self.zip(other, |a, b| a ^ b)
+    }
+
+    fn shr<const BITS: u32>(self) -> Self {
+        if BITS == 52 {
+            // A carry: the one shift whose operand is a sum and must not be negative.
+            assert!(self.0.iter().all(|word| word >> 63 == 0), "carry of a negative limb");
+        }
+        self.shr_by(BITS)
+    }
+
+    fn shl<const BITS: u32>(self) -> Self {
+        Self(self.0.map(|word| word << BITS))
+    }
+
+    fn funnel<const BITS: i32>(high: Self, low: Self) -> Self {
+        high.zip(low, |high, low| ((u128::from(high) << 64 | u128::from(low)) >> BITS) as u64)
+    }
+
+    fn shr_by(self, bits: u32) -> Self {
+        Self(self.0.map(|word| word >> bits))
+    }
+
+    fn select(mask: Mask, yes: Self, no: Self) -> Self {
+        Self(core::array::from_fn(|l| if mask >> l & 1 == 1 { yes.0[l] } else { no.0[l] }))
+    }
+
+    fn sub_where(self, mask: Mask, a: Self, b: Self) -> Self {
+        Self::select(mask, a.sub(b), self)
+    }
+
+    fn zero_mask(self) -> Mask {
+        self.mask(|word| word == 0)
+    }
+
+    fn less_mask(self, other: Self) -> Mask {
+        (0..LANES).fold(0, |m, l| m | Mask::from(self.0[l] < other.0[l]) << l)
+    }
+
+    fn swap<const DISTANCE: usize>(self) -> Self {
+        Self(core::array::from_fn(|l| self.0[l ^ DISTANCE]))
+    }
+}

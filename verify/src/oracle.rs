@@ -1,0 +1,97 @@
+//! What the tests of the arithmetic compare with: big integers, and the numbers worth trying.
+
+use num_bigint::{BigInt, BigUint};
+
+fn hex(digits: &str) -> BigUint {
+    BigUint::parse_bytes(digits.as_bytes(), 16).expect("hexadecimal")
+}
+
+/// p
+pub(crate) fn prime() -> BigUint {
+    (BigUint::from(1u8) << 256) - BigUint::from(0x1_0000_03d1u64)
+}
+
+/// n
+pub(crate) fn order() -> BigUint {
+    hex("fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141")
+}
+
+/// The cube root of one modulo n.
+pub(crate) fn lambda() -> BigInt {
+    hex("5363ad4cc05c30e0a5261c028812645a122e22ea20816678df02967c1b23bd72").into()
+}
+
+/// `x` in 0..m.
+pub(crate) fn modulo(x: &BigInt, m: &BigUint) -> BigUint {
+    let m = BigInt::from(m.clone());
+    (((x % &m) + &m) % &m).to_biguint().expect("not negative")
+}
+
+/// A number from little-endian words.
+pub(crate) fn from_words(words: &[u64; 4]) -> BigUint {
+    words.iter().rev().fold(BigUint::ZERO, |sum, &word| (sum << 64) + word)
+}
+
+/// Little-endian words of a number below 2^256.
+pub(crate) fn to_words(x: &BigUint) -> [u64; 4] {
+    let mut words = [0; 4];
+    for (word, digit) in words.iter_mut().zip(x.iter_u64_digits()) {
+        *word = digit;
+    }
+    words
+}
+
+/// Lane `l` of word-major numbers.
+pub(crate) fn lane(words: &[[u64; 8]; 4], l: usize) -> BigUint {
+    from_words(&[words[0][l], words[1][l], words[2][l], words[3][l]])
+}
+
+/// Numbers at which carries and reductions turn: around 0, p, n, 2^256, and every limb and word.
+pub(crate) fn scalar_edges() -> Vec<BigUint> {
+    let one = BigUint::from(1u8);
+    let top = &one << 256u32;
+    let mut edges = vec![BigUint::ZERO];
+    for centre in
+        [prime(), order(), prime() - order(), &order() >> 1u32, BigUint::from(0x1_0000_03d1u64)]
+    {
+        edges.extend([&centre - &one, centre.clone(), &centre + &one]);
+    }
+    edges.extend((0..5u32).map(|k| &top - &one - k));
+    for bits in (0..256u32).step_by(4).chain([52, 104, 156, 208, 255, 62, 124, 186, 248]) {
+        let power = &one << bits;
+        edges.extend([&power - &one, power.clone(), &power + &one]);
+    }
+    edges.extend((0..5u32).map(|limb| ((&one << 52u32) - 1u32) << (52 * limb)));
+    edges.into_iter().map(|edge| edge % &top).collect()
+}
+
+/// A generator of repeatable words (splitmix64).
+pub(crate) struct Stream(pub(crate) u64);
+
+impl Stream {
+    pub(crate) fn word(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    pub(crate) fn words(&mut self) -> [u64; 4] {
+        core::array::from_fn(|_| self.word())
+    }
+}
+
+/// `edges` and then `random` more numbers, eight at a time, word-major.
+pub(crate) fn batches(edges: &[BigUint], random: usize) -> Vec<[[u64; 8]; 4]> {
+    let mut stream = Stream(1);
+    let mut numbers: Vec<_> = edges.iter().map(to_words).collect();
+    numbers.extend((0..random).map(|_| stream.words()));
+    while numbers.len() % 8 != 0 {
+        numbers.push(stream.words());
+    }
+    numbers
+        .chunks_exact(8)
+        .map(|eight| core::array::from_fn(|w| core::array::from_fn(|l| eight[l][w])))
+        .collect()
+}

@@ -1,0 +1,102 @@
+//! Eight scalars modulo the group order n at once: Montgomery products in five 52-bit limbs.
+//!
+//! Values stay below 1.07 n with masked limbs; nothing here needs them smaller, because the
+//! split and the recoding accept any representative.
+
+mod split;
+
+pub(crate) use split::{Digits, WINDOWS, split};
+
+use crate::field::{carry, limbs52, masked};
+use crate::{
+    lanes::{Lanes, five},
+    words,
+};
+
+/// n, the order of the group.
+const N: [u64; 5] = limbs52(ORDER_WORDS);
+/// n as little-endian words.
+pub(crate) const ORDER_WORDS: [u64; 4] =
+    [0xbfd2_5e8c_d036_4141, 0xbaae_dce6_af48_a03b, 0xffff_ffff_ffff_fffe, u64::MAX];
+/// -1/n mod 2^52.
+const N_NEGATED_INVERSE: u64 = 0xd_ff66_5588_b13f;
+/// 2^520 mod n: enters the Montgomery domain, whose radix is 2^260.
+const R_SQUARED: [u64; 5] = [
+    0xe_180c_268b_3b23,
+    0x9_4fd6_e33e_4c8e,
+    0xd_07c7_3b97_5948,
+    0xc_5e69_7f5e_45bc,
+    0x671c_d581_c69b,
+];
+/// 2^780 mod n: leads the plain inverse of a Montgomery form back into the domain.
+const R_CUBED: [u64; 5] = [
+    0xb_e9cd_c2d4_e06b,
+    0x4_8a4e_4692_6404,
+    0xb_2da6_c80f_e86a,
+    0xd_b1b3_1347_f1d0,
+    0xd800_c18e_f116,
+];
+/// 2^260 mod n: one, in the Montgomery domain.
+const R: [u64; 5] = [0xa_1732_fc9b_ebf0, 0x9_50b7_5fc4_402d, 0x1455_1231, 0, 0];
+
+/// An element modulo n: masked limbs, below 1.07 n or below 2^256.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scalar<V>(pub(crate) [V; 5]);
+
+impl<V: Lanes> Scalar<V> {
+    #[inline(always)]
+    pub(crate) fn splat(limbs: [u64; 5]) -> Self {
+        Self(five(|i| V::splat(limbs[i])))
+    }
+
+    /// One, in the Montgomery domain.
+    #[inline(always)]
+    pub(crate) fn one() -> Self {
+        Self::splat(R)
+    }
+
+    /// `a b / 2^260` modulo n.
+    #[inline(always)]
+    pub(crate) fn mul(&self, other: &Self) -> Self {
+        let zero = V::splat(0);
+        let n: [V; 5] = five(|i| V::splat(N[i]));
+        let b = &other.0;
+        let mut t = [zero; 6];
+        for a in self.0 {
+            for j in 0..5 {
+                t[j] = t[j].madd_lo(a, b[j]);
+                t[j + 1] = t[j + 1].madd_hi(a, b[j]);
+            }
+            let q = zero.madd_lo(t[0], V::splat(N_NEGATED_INVERSE));
+            for j in 0..5 {
+                t[j] = t[j].madd_lo(q, n[j]);
+                t[j + 1] = t[j + 1].madd_hi(q, n[j]);
+            }
+            // The low 52 bits of t[0] are zero by the choice of q: divide by 2^52.
+            t = [t[1].add(t[0].shr::<52>()), t[2], t[3], t[4], t[5], zero];
+        }
+        Self(masked(carry([t[0], t[1], t[2], t[3], t[4]])))
+    }
+
+    /// Into the Montgomery domain.
+    #[inline(always)]
+    pub(crate) fn to_montgomery(self) -> Self {
+        self.mul(&Self::splat(R_SQUARED))
+    }
+
+    /// Back from the inverse of a Montgomery form to the Montgomery form of the inverse.
+    #[inline(always)]
+    pub(crate) fn inverse_to_montgomery(self) -> Self {
+        self.mul(&Self::splat(R_CUBED))
+    }
+
+    /// Lane 0 in 0..n, as words.
+    #[inline(always)]
+    pub(crate) fn first_reduced(&self) -> [u64; 4] {
+        let [a, b, c, d, e] = self.0.map(|limb| limb.to_words()[0]);
+        let x = [a | b << 52, b >> 12 | c << 40, c >> 24 | d << 28, d >> 36 | e << 16];
+        // Below 1.07 n: bit 256 may be set, and n goes in once at most.
+        let (less, negative) = words::subtract(&x, &ORDER_WORDS);
+        if negative && e >> 48 == 0 { x } else { less }
+    }
+}

@@ -1,0 +1,81 @@
+//! Every backend against libsecp256k1 on random, mutated and regrouped input.
+
+mod support;
+
+use support::{Stream, check, expected, long, recoverers};
+use verify::{Job, Outcome};
+
+#[test]
+fn random_jobs() {
+    let count = if long() { 1_000_000 } else { 20_000 };
+    let mut stream = Stream(1);
+    let mut recoverers = recoverers();
+    for _ in 0..count / 1_000 {
+        let jobs: Vec<_> = (0..1_000).map(|_| stream.job()).collect();
+        let expected = expected(&jobs);
+        recoverers.iter_mut().for_each(|recoverer| check(recoverer, &jobs, &expected));
+    }
+}
+
+#[test]
+fn mutated_jobs() {
+    let count = if long() { 100_000 } else { 10_000 };
+    let mut stream = Stream(2);
+    let mut recoverers = recoverers();
+    for _ in 0..count / 500 {
+        let jobs: Vec<_> = (0..500).map(|_| stream.mutant()).collect();
+        let expected = expected(&jobs);
+        recoverers.iter_mut().for_each(|recoverer| check(recoverer, &jobs, &expected));
+    }
+}
+
+#[test]
+fn every_batch_length_from_any_offset() {
+    let step = if long() { 1 } else { 13 };
+    let mut stream = Stream(3);
+    let jobs: Vec<_> =
+        (0..1_100).map(|i| if i % 5 == 0 { stream.mutant() } else { stream.job() }).collect();
+    let expected = expected(&jobs);
+    let lengths = (0..=40).chain((41..=1_030).step_by(step)).chain([255, 256, 257, 1_030]);
+    let mut recoverers = recoverers();
+    for length in lengths {
+        let offset = length % 61;
+        let range = offset..offset + length;
+        // The scalar backend is the one that made the expectation.
+        for recoverer in &mut recoverers[1..] {
+            check(recoverer, &jobs[range.clone()], &expected[range.clone()]);
+        }
+    }
+}
+
+#[test]
+fn regrouping_changes_nothing() {
+    let mut stream = Stream(4);
+    let jobs: Vec<_> = (0..600).map(|_| stream.job()).collect();
+    let expected = expected(&jobs);
+    let mut order: Vec<usize> = (0..jobs.len()).collect();
+    for i in (1..order.len()).rev() {
+        order.swap(i, stream.below(i as u64 + 1) as usize);
+    }
+    let shuffled: Vec<Job> = order.iter().map(|&i| jobs[i]).collect();
+    let answers: Vec<Outcome> = order.iter().map(|&i| expected[i]).collect();
+    for recoverer in &mut recoverers() {
+        check(recoverer, &shuffled, &answers);
+        for length in [1, 7, 24, 100] {
+            for (jobs, answers) in shuffled.chunks(length).zip(answers.chunks(length)) {
+                check(recoverer, jobs, answers);
+            }
+        }
+    }
+}
+
+#[test]
+fn copies_of_one_job_agree() {
+    let mut stream = Stream(5);
+    for recoverer in &mut recoverers() {
+        for _ in 0..4 {
+            let jobs = vec![stream.job(); 65];
+            check(recoverer, &jobs, &expected(&jobs));
+        }
+    }
+}
