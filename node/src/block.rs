@@ -139,7 +139,12 @@ mod tests {
     use super::*;
 
     fn sample() -> Block {
-        let header = Header { number: 7, withdrawals_root: Some(B256::ZERO), ..Header::default() };
+        let header = Header {
+            number: 7,
+            base_fee_per_gas: Some(7),
+            withdrawals_root: Some(B256::ZERO),
+            ..Header::default()
+        };
         let withdrawal = Withdrawal { index: 1, amount: 2, ..Withdrawal::default() };
         let mut block = Block {
             hash: header.hash_slow(),

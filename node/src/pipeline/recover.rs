@@ -161,3 +161,100 @@ impl Stage for Recover {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pipeline::{
+        batch::{RawTx, Reply},
+        fault::FaultCell,
+        reorder::Reorder,
+        ring::ring,
+        stage::Worker,
+    };
+    use alloy_primitives::{Address, Bytes, address, bytes};
+    use verify::Backend;
+
+    /// Runs raw transactions through `workers` recovery workers; gives the senders in order.
+    fn recover_all(raw: &[Bytes], workers: usize) -> Vec<Result<Address, Reject>> {
+        let workers: Vec<_> = (0..workers).map(|n| Worker::new(format!("recover-{n}"))).collect();
+        let bells: Vec<_> = workers.iter().map(Worker::bell).collect();
+        let (mut out, raw_in) = ring("raw", 4, &[], &bells);
+        let (blocks, blocks_in) = ring("blocks", 1, &[], &bells);
+        let (checks, checks_in) = ring("checks", raw.len() / 256 + 1, &bells, &[]);
+        let (recovered, _recovered_in) = ring("recovered", 1, &bells, &[]);
+        drop(blocks);
+        let meter = Arc::new(Meter::new("recover"));
+        let faults = FaultCell::new(Arc::default());
+        let mut threads = Vec::new();
+        for worker in workers {
+            let stage = Recover::new(
+                Recoverer::new(Backend::detect().unwrap()),
+                raw_in.clone(),
+                blocks_in.clone(),
+                checks.clone(),
+                recovered.clone(),
+                Arc::clone(&meter),
+            );
+            threads.push(worker.runs(stage).spawn(faults.clone()).unwrap());
+        }
+        drop((raw_in, blocks_in, checks, recovered));
+        for (seq, raw) in (0..).zip(raw.chunks(256)) {
+            let tx = |bytes: &Bytes| RawTx { bytes: Ok(bytes.clone()), reply: Reply::Silent };
+            while !out.ready() {
+                std::thread::yield_now();
+            }
+            out.send(RawBatch { seq, txs: raw.iter().map(tx).collect() });
+        }
+        while !out.ready() {
+            std::thread::yield_now();
+        }
+        drop(out);
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        let mut reorder = Reorder::new();
+        while let Some(batch) = checks_in.take() {
+            reorder.put(batch.seq, batch);
+        }
+        let batches = std::iter::from_fn(|| reorder.take());
+        batches.flat_map(|b| b.txs).map(|(tx, _)| tx.map(|tx| tx.sender)).collect()
+    }
+
+    #[test]
+    fn an_undecodable_transaction_keeps_its_place() {
+        // The example of EIP-155, signed with the key 0x46 repeated.
+        let good = bytes!(
+            "f86c098504a817c800825208943535353535353535353535353535353535353535880de0b6b3a7640000"
+            "8025a028ef61340bd939bc2195fe537567866003e1a15d3c71ff63e1590620aa636276"
+            "a067cbe9d8997f761aecb703304b3800ccf555c9f3dc64214b297fb1966a3b6d83"
+        );
+        let signer = address!("9d8A62f656a8d1615C1294fd71e9CFb3E4855A4F");
+        let raw = vec![Bytes::from_static(b"\x02"), good, Bytes::new()];
+        let senders = recover_all(&raw, 2);
+        assert!(matches!(senders[0], Err(Reject::Malformed(_))));
+        assert_eq!(senders[1], Ok(signer));
+        assert!(matches!(senders[2], Err(Reject::Malformed(_))));
+    }
+
+    #[test]
+    fn mainnet_transactions_have_their_known_senders() {
+        let Some(fixtures) = std::env::var_os("EVMD_FIXTURES") else { return };
+        let folder = std::path::Path::new(&fixtures).join("mainnet-blocks-A");
+        let Ok(files) = std::fs::read_dir(folder) else { return };
+        let (mut raw, mut known) = (Vec::new(), Vec::new());
+        for file in files.map(|file| file.unwrap().path()) {
+            if file.extension().is_none_or(|extension| extension != "json") {
+                continue;
+            }
+            let text = std::fs::read_to_string(file).unwrap();
+            let block: serde_json::Value = serde_json::from_str(&text).unwrap();
+            for tx in block["txs"].as_array().unwrap() {
+                raw.push(tx["raw"].as_str().unwrap().parse::<Bytes>().unwrap());
+                known.push(Ok(tx["from"].as_str().unwrap().parse::<Address>().unwrap()));
+            }
+        }
+        assert!(!raw.is_empty());
+        assert_eq!(recover_all(&raw, 2), known);
+    }
+}
