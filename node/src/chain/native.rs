@@ -26,7 +26,7 @@ const GAS_LIMIT: u64 = 100_000_000;
 /// First base fee, in wei.
 const BASE_FEE: u128 = 1_000_000_000;
 /// 10,000 ether in wei, the balance of each development account.
-const DEV_BALANCE: U256 = U256::from_limbs([0x1bce_cced_a100_0000, 0x021e, 0, 0]);
+const DEV_BALANCE: U256 = U256::from_limbs([0x19e0_c9ba_b240_0000, 0x021e, 0, 0]);
 
 /// The mnemonic behind [`DEV_ACCOUNTS`], derivation path `m/44'/60'/0'/0/i`. Public: never use it
 /// for value.
