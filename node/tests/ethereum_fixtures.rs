@@ -4,6 +4,7 @@
 //! blockchain test and chain (`chain.rlp` beside `genesis.json`) found under DIR. Without the
 //! variable a small sample written by this project runs.
 
+#[allow(clippy::unwrap_used, reason = "a broken fixture must stop the test")]
 mod fixtures;
 
 use std::path::{Path, PathBuf};

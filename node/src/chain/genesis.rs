@@ -140,6 +140,14 @@ pub(super) fn parse(text: &str) -> Result<GenesisFile, GenesisError> {
     if let Some(Value::Object(alloc)) = fields.get_mut("alloc") {
         for account in alloc.values_mut().filter_map(Value::as_object_mut) {
             account.retain(|key, _| ACCOUNT_FIELDS.contains(&key.as_str()));
+            if let Some(Value::Object(storage)) = account.get_mut("storage") {
+                *storage = std::mem::take(storage)
+                    .into_iter()
+                    .map(|(slot, value)| {
+                        (word(&slot), value.as_str().map_or(value.clone(), |v| word(v).into()))
+                    })
+                    .collect();
+            }
         }
     }
     if !fields.contains_key("difficulty") && config.get("ethash").is_some() {
@@ -147,6 +155,12 @@ pub(super) fn parse(text: &str) -> Result<GenesisFile, GenesisError> {
     }
     let fields = fields.clone();
     serde_json::from_value(value).map_err(|error| culprit(&fields, &error.to_string()))
+}
+
+/// Pads a hex number to 32 bytes, as geth does; what is not hex is left for the parser to refuse.
+fn word(text: &str) -> String {
+    let digits = text.strip_prefix("0x").unwrap_or(text);
+    format!("0x{digits:0>64}")
 }
 
 const ACCOUNT_FIELDS: [&str; 5] = ["nonce", "balance", "code", "storage", "secretKey"];
