@@ -21,5 +21,7 @@ pub mod execution;
 pub mod feehistory;
 pub mod home;
 pub mod mempool;
+pub mod observe;
 pub mod pipeline;
+pub mod rpc;
 pub mod view;

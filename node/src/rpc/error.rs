@@ -1,0 +1,153 @@
+//! What goes over the wire when a call fails. Every code and text is made here, geth's wherever
+//! tools match on them; the inside of a failure goes to the log, never to the caller.
+
+use crate::mempool::Reject;
+use jsonrpsee::types::ErrorObjectOwned;
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
+use std::borrow::Cow;
+use storage::ReadError;
+
+/// JSON-RPC 2.0: no such method.
+const METHOD_NOT_FOUND: i32 = -32601;
+/// JSON-RPC 2.0: parameters do not fit the method.
+const INVALID_PARAMS: i32 = -32602;
+/// JSON-RPC 2.0: our own failure.
+const INTERNAL: i32 = -32603;
+/// geth's code for everything without one of its own.
+const SERVER: i32 = -32000;
+/// EIP-1474: a limit of this server.
+const LIMIT_EXCEEDED: i32 = -32005;
+/// geth: the call reverted, and says with what.
+const REVERTED: i32 = 3;
+
+/// A failed call.
+#[derive(Clone, Debug)]
+pub struct Error {
+    code: i32,
+    message: Cow<'static, str>,
+    data: Option<Box<RawValue>>,
+}
+
+/// The `data` of an error about a limit.
+#[derive(Debug, Serialize)]
+struct Limit {
+    limit: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    suggested: Option<Suggested>,
+}
+
+/// A range that would have been answered.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Suggested {
+    /// First block.
+    pub from_block: alloy_primitives::U64,
+    /// Last block.
+    pub to_block: alloy_primitives::U64,
+}
+
+impl Error {
+    const fn fixed(code: i32, message: &'static str) -> Self {
+        Self { code, message: Cow::Borrowed(message), data: None }
+    }
+
+    const fn owned(code: i32, message: String) -> Self {
+        Self { code, message: Cow::Owned(message), data: None }
+    }
+
+    fn with_data(mut self, data: &impl Serialize) -> Self {
+        self.data = Some(to_raw_value(data).expect("plain structures serialise"));
+        self
+    }
+
+    /// The code on the wire.
+    pub const fn code(&self) -> i32 {
+        self.code
+    }
+
+    /// No method of this name is served.
+    pub fn unknown_method(name: &str) -> Self {
+        Self::owned(METHOD_NOT_FOUND, format!("the method {name} does not exist/is not available"))
+    }
+
+    /// `params` is neither a list nor absent.
+    pub const fn params_not_a_list() -> Self {
+        Self::fixed(INVALID_PARAMS, "non-array args")
+    }
+
+    /// More parameters than the method has.
+    pub fn too_many_arguments(most: usize) -> Self {
+        Self::owned(INVALID_PARAMS, format!("too many arguments, want at most {most}"))
+    }
+
+    /// A parameter that must be there is not.
+    pub fn missing_argument(index: usize) -> Self {
+        Self::owned(INVALID_PARAMS, format!("missing value for required argument {index}"))
+    }
+
+    /// A parameter cannot be read.
+    pub fn invalid_argument(index: usize, reason: &str) -> Self {
+        Self::owned(INVALID_PARAMS, format!("invalid argument {index}: {reason}"))
+    }
+
+    /// Parameters that can be read and mean nothing.
+    pub fn invalid_params(message: impl Into<Cow<'static, str>>) -> Self {
+        Self { code: INVALID_PARAMS, message: message.into(), data: None }
+    }
+
+    /// A failure with geth's general code.
+    pub fn server(message: impl Into<Cow<'static, str>>) -> Self {
+        Self { code: SERVER, message: message.into(), data: None }
+    }
+
+    /// A block asked for by number, or by hash, is not there.
+    pub const fn header_not_found(by_hash: bool) -> Self {
+        let message = if by_hash { "header for hash not found" } else { "header not found" };
+        Self::fixed(SERVER, message)
+    }
+
+    /// A call reverted: `data` is what it returned.
+    pub fn reverted(data: &alloy_primitives::Bytes) -> Self {
+        let message = match super::eth::revert_reason(data) {
+            Some(reason) => format!("execution reverted: {reason}"),
+            None => "execution reverted".to_owned(),
+        };
+        Self::owned(REVERTED, message).with_data(data)
+    }
+
+    /// More was asked than this server gives at once.
+    pub fn limit(message: String, limit: u64, suggested: Option<Suggested>) -> Self {
+        Self::owned(LIMIT_EXCEEDED, message).with_data(&Limit { limit, suggested })
+    }
+
+    /// All workers are taken and as many calls wait as may.
+    pub fn busy(limit: usize) -> Self {
+        let message = "too many requests: the node is busy with earlier calls".to_owned();
+        Self::limit(message, limit as u64, None)
+    }
+
+    /// A failure of ours; `detail` is logged.
+    pub fn internal(detail: impl std::fmt::Display) -> Self {
+        tracing::error!(%detail, "a call failed inside the node");
+        Self::fixed(INTERNAL, "internal error")
+    }
+}
+
+impl From<ReadError> for Error {
+    fn from(error: ReadError) -> Self {
+        Self::internal(error)
+    }
+}
+
+impl From<Reject> for Error {
+    fn from(reject: Reject) -> Self {
+        Self::owned(SERVER, reject.to_string())
+    }
+}
+
+impl From<Error> for ErrorObjectOwned {
+    fn from(error: Error) -> Self {
+        Self::owned(error.code, error.message, error.data)
+    }
+}

@@ -1,0 +1,109 @@
+//! The table of methods, and what a method gets and gives.
+
+use super::{Context, error::Error, eth, net, params::Arguments, web3};
+use crate::view::View;
+use alloy_primitives::map::HashMap;
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
+use std::{fmt, future::Future, pin::Pin, sync::Arc};
+
+/// The JSON text of a result.
+pub(super) type Answer = Result<Box<RawValue>, Error>;
+type Pending = Pin<Box<dyn Future<Output = Answer> + Send>>;
+
+/// How a method is run.
+#[derive(Clone, Copy)]
+pub enum Run {
+    /// At once, where the socket is served: for reads of microseconds.
+    Inline(fn(&Call) -> Answer),
+    /// On a worker: for reads and executions that may take long.
+    Worker(fn(&Call) -> Answer),
+    /// Where the socket is served, waiting for the pipeline in between.
+    Waiting(fn(Call) -> Pending),
+}
+
+impl fmt::Debug for Run {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Inline(_) => "Inline",
+            Self::Worker(_) => "Worker",
+            Self::Waiting(_) => "Waiting",
+        })
+    }
+}
+
+/// A method: a row of a namespace's table.
+#[derive(Debug)]
+pub struct Method {
+    /// Namespace and name.
+    pub name: &'static str,
+    /// Its parameters in order, with the default of those that may be left out.
+    pub parameters: &'static [&'static str],
+    /// What it answers, and where it differs from geth.
+    pub help: &'static str,
+    /// What runs it.
+    pub run: Run,
+}
+
+/// Every method served, by namespace.
+pub fn methods() -> impl Iterator<Item = &'static Method> {
+    [eth::METHODS, net::METHODS, web3::METHODS].into_iter().flatten()
+}
+
+/// Finds methods by name.
+#[derive(Debug)]
+pub(super) struct MethodIndex(HashMap<&'static str, (usize, &'static Method)>);
+
+impl MethodIndex {
+    /// All methods, numbered in the order of [`methods`].
+    pub(super) fn new() -> Self {
+        let numbered = methods().enumerate();
+        Self(numbered.map(|(index, method)| (method.name, (index, method))).collect())
+    }
+
+    /// The method and its number.
+    pub(super) fn find(&self, name: &str) -> Option<(usize, &'static Method)> {
+        self.0.get(name).copied()
+    }
+}
+
+/// One call of a method.
+#[derive(Debug)]
+pub struct Call {
+    pub(super) method: &'static Method,
+    pub(super) params: Option<Box<RawValue>>,
+    /// What the whole call, or batch of calls, sees.
+    pub(super) view: Arc<View>,
+    pub(super) context: Arc<Context>,
+}
+
+impl Call {
+    /// The parameters, not more than the method has.
+    pub(super) fn arguments(&self) -> Result<Arguments<'_>, Error> {
+        Arguments::new(self.params.as_deref(), self.method.parameters.len(), &self.context.spec)
+    }
+
+    /// For methods without parameters; geth refuses any that are given.
+    pub(super) fn no_arguments(&self) -> Result<(), Error> {
+        self.arguments().map(drop)
+    }
+}
+
+/// Writes a result as JSON.
+pub(super) fn json(result: &(impl Serialize + ?Sized)) -> Answer {
+    to_raw_value(result).map_err(Error::internal)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_method_is_listed_once_and_described() {
+        let index = MethodIndex::new();
+        assert_eq!(index.0.len(), methods().count(), "a name is listed twice");
+        for method in methods() {
+            assert!(method.name.contains('_') && !method.help.is_empty(), "{}", method.name);
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! Ethereum JSON-RPC over HTTP and WebSocket, answered from the published view.
+//!
+//! One module a namespace ([`eth`], `net`, `web3`), each with its table of methods; errors are made
+//! in `error`, answers are shaped in `object`. A request, or a whole batch, sees one view.
+//! Never writes state and never blocks a stage: transactions go in through the pipeline's client,
+//! reads that may take long run on a bounded set of workers.
+
+mod address;
+mod block_id;
+mod dispatch;
+mod error;
+mod eth;
+mod meter;
+mod method;
+mod net;
+mod object;
+mod params;
+mod server;
+mod stored;
+mod web3;
+mod workers;
+
+pub use address::{AddressError, parse_address};
+pub use error::{Error, Suggested};
+pub use meter::{CallMeter, CallReading, LATENCY_BOUNDS_US};
+pub use method::{Run, methods};
+pub use server::{Servers, serve};
+
+use crate::{chain::ChainSpec, pipeline::PoolClient, view::Published};
+use std::sync::Arc;
+
+/// What the methods answer from.
+#[derive(Clone, Debug)]
+pub struct Context {
+    /// The chain's rules.
+    pub spec: Arc<ChainSpec>,
+    /// Where the current view is published.
+    pub published: Published,
+    /// Submits transactions and asks about the mempool.
+    pub pool: PoolClient,
+    /// Most gas of an `eth_call` or `eth_estimateGas`.
+    pub gas_cap: u64,
+    /// Most blocks an `eth_feeHistory` answers for.
+    pub feehistory_cap: u64,
+}

@@ -1,0 +1,91 @@
+//! Blocks.
+
+use super::TransactionObject;
+use crate::block::Block;
+use alloy_eips::eip4895::Withdrawal;
+use alloy_primitives::{Address, B64, B256, Bloom, Bytes, U64, U256};
+use serde::Serialize;
+
+/// A block. Fields a fork brought are absent before it.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::rpc) struct BlockObject<'a> {
+    number: U64,
+    hash: B256,
+    parent_hash: B256,
+    nonce: B64,
+    sha3_uncles: B256,
+    logs_bloom: &'a Bloom,
+    transactions_root: B256,
+    state_root: B256,
+    receipts_root: B256,
+    miner: Address,
+    difficulty: U256,
+    extra_data: &'a Bytes,
+    mix_hash: B256,
+    size: U64,
+    gas_limit: U64,
+    gas_used: U64,
+    timestamp: U64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    base_fee_per_gas: Option<U64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    withdrawals_root: Option<B256>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    blob_gas_used: Option<U64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    excess_blob_gas: Option<U64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parent_beacon_block_root: Option<B256>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    requests_hash: Option<B256>,
+    transactions: Transactions,
+    uncles: Vec<B256>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    withdrawals: Option<&'a [Withdrawal]>,
+}
+
+/// The transactions of a block: hashes, or all of each.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub(in crate::rpc) enum Transactions {
+    /// Hashes.
+    Hashes(Vec<B256>),
+    /// Whole transactions.
+    Full(Vec<TransactionObject>),
+}
+
+impl<'a> BlockObject<'a> {
+    /// Shapes a block.
+    pub(in crate::rpc) fn new(block: &'a Block, transactions: Transactions) -> Self {
+        let header = &block.header;
+        Self {
+            number: U64::from(header.number),
+            hash: block.hash,
+            parent_hash: header.parent_hash,
+            nonce: header.nonce,
+            sha3_uncles: header.ommers_hash,
+            logs_bloom: &header.logs_bloom,
+            transactions_root: header.transactions_root,
+            state_root: header.state_root,
+            receipts_root: header.receipts_root,
+            miner: header.beneficiary,
+            difficulty: header.difficulty,
+            extra_data: &header.extra_data,
+            mix_hash: header.mix_hash,
+            size: U64::from(block.size),
+            gas_limit: U64::from(header.gas_limit),
+            gas_used: U64::from(header.gas_used),
+            timestamp: U64::from(header.timestamp),
+            base_fee_per_gas: header.base_fee_per_gas.map(U64::from),
+            withdrawals_root: header.withdrawals_root,
+            blob_gas_used: header.blob_gas_used.map(U64::from),
+            excess_blob_gas: header.excess_blob_gas.map(U64::from),
+            parent_beacon_block_root: header.parent_beacon_block_root,
+            requests_hash: header.requests_hash,
+            transactions,
+            uncles: block.ommers.iter().map(|ommer| ommer.hash_slow()).collect(),
+            withdrawals: block.withdrawals.as_deref(),
+        }
+    }
+}

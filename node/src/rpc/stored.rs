@@ -1,0 +1,86 @@
+//! Stored blocks as the methods need them: decoded, with senders and receipts beside.
+
+use super::error::Error;
+use crate::{
+    block::Block,
+    execution::{DecodedTx, Transaction},
+    view::View,
+};
+use alloy_consensus::Header;
+use alloy_primitives::{Address, B256, Bytes};
+use alloy_rlp::Decodable;
+use storage::{ChainReader, StoredReceipt};
+
+/// A block of a view.
+#[derive(Debug)]
+pub(super) struct StoredBlock {
+    pub(super) block: Block,
+    pub(super) senders: Vec<Address>,
+}
+
+/// What every block of the chain has: its absence is damage, not an answer.
+fn missing(what: &str, number: u64) -> Error {
+    Error::internal(format_args!("block {number} has no {what}"))
+}
+
+/// Hash and header of a block at or below the view's head.
+pub(super) fn header(blocks: &ChainReader, number: u64) -> Result<(B256, Header), Error> {
+    let (hash, rlp) = blocks.header(number)?.ok_or_else(|| missing("header", number))?;
+    Ok((hash, decode_header(&rlp)?))
+}
+
+/// Decodes a stored header.
+pub(super) fn decode_header(mut rlp: &[u8]) -> Result<Header, Error> {
+    Header::decode(&mut rlp).map_err(Error::internal)
+}
+
+/// The receipts of a block.
+pub(super) fn receipts(blocks: &ChainReader, number: u64) -> Result<Vec<StoredReceipt>, Error> {
+    blocks.receipts(number)?.ok_or_else(|| missing("receipts", number))
+}
+
+impl StoredBlock {
+    /// Reads a block at or below the view's head.
+    pub(super) fn read(blocks: &ChainReader, number: u64) -> Result<Self, Error> {
+        let (hash, header) = blocks.header(number)?.ok_or_else(|| missing("header", number))?;
+        let body = blocks.body(number)?.ok_or_else(|| missing("body", number))?;
+        let senders = blocks.senders(number)?.ok_or_else(|| missing("senders", number))?;
+        let block = Block::from_parts(hash, &header, &body).map_err(Error::internal)?;
+        if senders.len() != block.txs.len() {
+            return Err(missing("sender for each transaction", number));
+        }
+        Ok(Self { block, senders })
+    }
+
+    /// The transaction at `index`, if the block has as many.
+    pub(super) fn tx(&self, index: usize) -> Result<Option<MinedTx<'_>>, Error> {
+        let (Some(raw), Some(sender)) = (self.block.txs.get(index), self.senders.get(index)) else {
+            return Ok(None);
+        };
+        let raw: &Bytes = raw;
+        let decoded = DecodedTx::decode(raw.clone()).map_err(Error::internal)?;
+        let (tx, hash) = (decoded.tx, decoded.hash);
+        Ok(Some(MinedTx { block: &self.block, index, tx, hash, sender: *sender }))
+    }
+
+    /// All transactions.
+    pub(super) fn txs(&self) -> impl Iterator<Item = Result<MinedTx<'_>, Error>> {
+        (0..self.block.txs.len()).filter_map(|index| self.tx(index).transpose())
+    }
+}
+
+/// A transaction in its block.
+#[derive(Debug)]
+pub(super) struct MinedTx<'a> {
+    pub(super) block: &'a Block,
+    pub(super) index: usize,
+    pub(super) tx: Transaction,
+    pub(super) hash: B256,
+    pub(super) sender: Address,
+}
+
+/// Where a mined transaction is, and its block.
+pub(super) fn locate(view: &View, hash: B256) -> Result<Option<(StoredBlock, usize)>, Error> {
+    let Some((number, index)) = view.tx_location(hash)? else { return Ok(None) };
+    Ok(Some((StoredBlock::read(&view.blocks()?, number)?, index as usize)))
+}
