@@ -5,6 +5,7 @@ mod debug;
 mod export;
 mod import;
 mod init;
+mod start;
 mod status;
 mod version;
 
@@ -27,6 +28,8 @@ enum Command {
     /// Make a home folder with a new chain
     Init(init::Args),
 
+    /// Run the node; makes a development chain if the home folder is empty
+    Start(start::Args),
     /// Append blocks from RLP files, as geth exports them
     Import(import::Args),
     /// Write blocks to an RLP file, as geth exports them
@@ -87,6 +90,7 @@ pub fn main() -> ExitCode {
 fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Init(args) => init::run(&args),
+        Command::Start(args) => start::run(&args),
         Command::Import(args) => import::run(args),
         Command::Export(args) => export::run(&args),
         Command::Status(args) => status::run(&args),

@@ -85,7 +85,7 @@ impl<'a> BlockObject<'a> {
             requests_hash: header.requests_hash,
             transactions,
             uncles: block.ommers.iter().map(|ommer| ommer.hash_slow()).collect(),
-            withdrawals: block.withdrawals.as_deref(),
+            withdrawals: block.withdrawals.as_ref().map(|list| list.as_slice()),
         }
     }
 }

@@ -1,0 +1,221 @@
+//! `evmd start`
+
+use super::{HomeArg, init::dev_genesis, start_logs};
+use crate::{
+    chain::{DEV_ACCOUNTS, Rules},
+    home::Home,
+    observe,
+    pipeline::{Options, Pipeline},
+    rpc,
+};
+use anyhow::Context;
+use std::{
+    io::Write,
+    net::{SocketAddr, ToSocketAddrs},
+    time::Duration,
+};
+use verify::Backend;
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    #[command(flatten)]
+    home: HomeArg,
+    /// Make no blocks
+    #[arg(long)]
+    no_produce: bool,
+    /// Time between blocks, such as 1s or 500ms
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    block_time: Option<Duration>,
+    /// JSON-RPC over HTTP (and WebSocket)
+    #[arg(long = "json-rpc.address", value_name = "HOST:PORT", value_parser = address)]
+    json_rpc_address: Option<SocketAddr>,
+    /// JSON-RPC over WebSocket
+    #[arg(long = "json-rpc.ws-address", value_name = "HOST:PORT", value_parser = address)]
+    ws_address: Option<SocketAddr>,
+    /// Raw transactions over TCP
+    #[arg(long = "ingest.address", value_name = "HOST:PORT", value_parser = address)]
+    ingest_address: Option<SocketAddr>,
+    /// Metrics, health and status
+    #[arg(long = "metrics.address", value_name = "HOST:PORT", value_parser = address)]
+    metrics_address: Option<SocketAddr>,
+    /// Do not print the keys of the development accounts
+    #[arg(long)]
+    quiet: bool,
+}
+
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let mut found = text.to_socket_addrs().map_err(|error| error.to_string())?;
+    found.next().ok_or_else(|| "no such address".to_owned())
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let (number, unit_ms) = match text {
+        text if text.ends_with("ms") => (&text[..text.len() - 2], 1.0),
+        text if text.ends_with('s') => (&text[..text.len() - 1], 1000.0),
+        _ => return Err("expected a number with its unit, such as 1s or 500ms".to_owned()),
+    };
+    let number: f64 = number.parse().map_err(|_| format!("{number} is no number"))?;
+    let ms = number * unit_ms;
+    if !(1.0..=86_400_000.0).contains(&ms) {
+        return Err("allowed are 1ms to 86400s".to_owned());
+    }
+    Ok(Duration::from_millis(ms as u64))
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+    start_logs("info");
+    let path = args.home.path()?;
+    let mut home = if Home::exists(&path) {
+        Home::open(&path)?
+    } else {
+        Home::init(&path, &dev_genesis())?
+    };
+    apply(args, &mut home);
+    let backend = Backend::detect()?;
+    let native = home.spec.rules == Rules::Native;
+    let block_time = (home.config.engine.produce && native)
+        .then(|| home.config.engine.block_time());
+    let options = Options {
+        transactions: Some(home.config.ingest.address),
+        block_time,
+        files: Vec::new(),
+        recover_workers: home.config.pipeline.recover_workers(),
+        backend,
+    };
+    let pipeline = Pipeline::start(&home, options)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let servers = runtime.block_on(serve(&home, &pipeline, backend))?;
+    banner(&home, &pipeline, block_time, backend, args.quiet)?;
+    runtime.block_on(until_over(&pipeline));
+    tracing::info!("stopping: finishing what was accepted");
+    pipeline.stop();
+    let view = pipeline.published.clone();
+    let ended = pipeline.join();
+    runtime.block_on(servers.stop());
+    tracing::info!(head = view.load().number(), "stopped");
+    Ok(ended?)
+}
+
+/// Flags override the settings file.
+fn apply(args: &Args, home: &mut Home) {
+    let config = &mut home.config;
+    config.engine.produce &= !args.no_produce;
+    if let Some(time) = args.block_time {
+        config.engine.block_time_ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    }
+    let pairs = [
+        (args.json_rpc_address, &mut config.json_rpc.address),
+        (args.ws_address, &mut config.json_rpc.ws_address),
+        (args.ingest_address, &mut config.ingest.address),
+        (args.metrics_address, &mut config.metrics.address),
+    ];
+    for (flag, setting) in pairs {
+        if let Some(flag) = flag {
+            *setting = flag;
+        }
+    }
+}
+
+/// The running servers.
+struct Servers {
+    rpc: rpc::Servers,
+    observe: observe::Server,
+}
+
+impl Servers {
+    async fn stop(self) {
+        self.rpc.stop().await;
+        self.observe.stop().await;
+    }
+}
+
+async fn serve(home: &Home, pipeline: &Pipeline, backend: Backend) -> anyhow::Result<Servers> {
+    let config = &home.config;
+    let context = rpc::Context {
+        spec: home.spec.clone(),
+        published: pipeline.published.clone(),
+        pool: pipeline.client(),
+        gas_cap: config.json_rpc.gas_cap,
+        feehistory_cap: config.json_rpc.feehistory_cap,
+    };
+    let rpc = rpc::serve(&config.json_rpc, context).await?;
+    let context = observe::Context {
+        spec: home.spec.clone(),
+        published: pipeline.published.clone(),
+        pool: pipeline.client(),
+        monitor: pipeline.monitor(),
+        calls: rpc.calls(),
+        index: home.index.clone(),
+        config: config.clone(),
+        backend,
+    };
+    let observe = observe::serve(config.metrics.address, context).await?;
+    Ok(Servers { rpc, observe })
+}
+
+/// Waits for Ctrl-C, a termination signal, or the end of the pipeline.
+async fn until_over(pipeline: &Pipeline) {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut tick = tokio::time::interval(Duration::from_millis(200));
+    let mut terminate = signal(SignalKind::terminate()).ok();
+    loop {
+        let terminated = async {
+            match &mut terminate {
+                Some(signal) => drop(signal.recv().await),
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            _ = tokio::signal::ctrl_c() => return,
+            () = terminated => return,
+            _ = tick.tick() => if pipeline.is_over() { return },
+        }
+    }
+}
+
+fn banner(
+    home: &Home,
+    pipeline: &Pipeline,
+    block_time: Option<Duration>,
+    backend: Backend,
+    quiet: bool,
+) -> anyhow::Result<()> {
+    let view = pipeline.published.load();
+    let config = &home.config;
+    let mut out = std::io::stdout();
+    writeln!(out, "evmd {}", env!("CARGO_PKG_VERSION"))?;
+    if home.spec.rules == Rules::Native && !quiet {
+        writeln!(out, "\nDevelopment accounts, 10000 each. The keys are public: never use them elsewhere.")?;
+        for (n, account) in DEV_ACCOUNTS.iter().enumerate() {
+            let bech32 = crate::account::bech32(&home.spec.bech32_prefix, account.address);
+            writeln!(out, "({n}) {} {bech32}\n    key {}", account.address, account.private_key)?;
+        }
+    }
+    let blocks = block_time.map_or_else(
+        || "none are made here".to_owned(),
+        |time| format!("one each {} ms, and as soon as one is full", time.as_millis()),
+    );
+    let ingest = pipeline.ingest_address.context("the ingest listens")?;
+    writeln!(
+        out,
+        "
+chain id         {}
+home             {}
+head             {} {}
+blocks           {blocks}
+recovery         {backend}, {} threads
+JSON-RPC         http://{} ws://{}
+transactions     tcp://{ingest}
+metrics          http://{}/metrics /health /status",
+        home.spec.chain_id,
+        home.path.display(),
+        view.number(),
+        view.head.hash,
+        config.pipeline.recover_workers(),
+        config.json_rpc.address,
+        config.json_rpc.ws_address,
+        config.metrics.address,
+    )?;
+    out.flush()?;
+    Ok(())
+}
