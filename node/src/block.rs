@@ -64,7 +64,7 @@ impl Block {
     /// The RLP of what follows the header in a block: transactions, ommers, withdrawals.
     pub fn encode_body(&self) -> Bytes {
         let mut out = Vec::new();
-        let payload_length = self.txs.iter().map(|raw| tx_length(raw)).sum();
+        let payload_length = self.txs.iter().map(tx_length).sum();
         RlpHeader { list: true, payload_length }.encode(&mut out);
         for raw in &self.txs {
             encode_tx(raw, &mut out);

@@ -1,5 +1,6 @@
 //! Chains from files: they import to their last header, bad blocks are refused with a reason, and
 //! nothing of them or after them stays.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! Raw transactions over TCP: everything accepted is mined exactly once, and bad input is answered.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
 

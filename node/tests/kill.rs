@@ -1,5 +1,6 @@
 //! kill -9 during an import, again and again: each restart continues from the last announced
 //! block, and the end is the same as without.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
 

@@ -12,7 +12,11 @@ mod version;
 use crate::pipeline::Reading;
 use anyhow::Context;
 use clap::{Parser, Subcommand, ValueEnum};
-use std::{io::Write, path::PathBuf, process::ExitCode};
+use std::{
+    io::{IsTerminal, Write},
+    path::PathBuf,
+    process::ExitCode,
+};
 
 /// An EVM indexer-node: takes signed transactions or whole blocks in, answers wallets, explorers
 /// and fee estimators.
@@ -109,7 +113,12 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 fn start_logs(default: &str) {
     let filter = tracing_subscriber::EnvFilter::try_from_default_env()
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(default));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    let colours = std::io::stderr().is_terminal();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(colours)
+        .init();
 }
 
 /// What each stage did, a line each.

@@ -65,16 +65,13 @@ fn duration(text: &str) -> Result<Duration, String> {
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     start_logs("info");
     let path = args.home.path()?;
-    let mut home = if Home::exists(&path) {
-        Home::open(&path)?
-    } else {
-        Home::init(&path, &dev_genesis())?
-    };
+    let mut home =
+        if Home::exists(&path) { Home::open(&path)? } else { Home::init(&path, &dev_genesis())? };
     apply(args, &mut home);
     let backend = Backend::detect()?;
     let native = home.spec.rules == Rules::Native;
-    let block_time = (home.config.engine.produce && native)
-        .then(|| home.config.engine.block_time());
+    let block_time =
+        (home.config.engine.produce && native).then(|| home.config.engine.block_time());
     let options = Options {
         transactions: Some(home.config.ingest.address),
         block_time,
@@ -185,7 +182,10 @@ fn banner(
     let mut out = std::io::stdout();
     writeln!(out, "evmd {}", env!("CARGO_PKG_VERSION"))?;
     if home.spec.rules == Rules::Native && !quiet {
-        writeln!(out, "\nDevelopment accounts, 10000 each. The keys are public: never use them elsewhere.")?;
+        writeln!(
+            out,
+            "\nDevelopment accounts, 10000 each. The keys are public: never use them elsewhere."
+        )?;
         for (n, account) in DEV_ACCOUNTS.iter().enumerate() {
             let bech32 = crate::account::bech32(&home.spec.bech32_prefix, account.address);
             writeln!(out, "({n}) {} {bech32}\n    key {}", account.address, account.private_key)?;
