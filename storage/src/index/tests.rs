@@ -5,6 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::history::{ACCOUNTS, Model, SLOTS, address, apply, changes_of, step};
+use crate::state::{Account, AccountChange};
 use crate::trie::{EMPTY_ROOT_HASH, update_state_root};
 
 /// Enough for any history here.
@@ -95,6 +96,31 @@ fn open(folder: &tempfile::TempDir) -> IndexDb {
     IndexDb::open(folder.path(), IndexOptions { map_bytes: MAP_BYTES }).unwrap()
 }
 
+/// Flushes the same blocks into two environments: one by one, and `flush_blocks` at a time.
+fn flush_both(changes: &[StateChanges], flush_blocks: usize) -> [(tempfile::TempDir, IndexDb); 2] {
+    let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let [single, batched] = folders.map(|folder| {
+        let index = open(&folder);
+        (folder, index)
+    });
+    let hashes: Vec<_> = (0..changes.len()).map(tx_hashes).collect();
+    let mut tries = Vec::new();
+    let mut root = EMPTY_ROOT_HASH;
+    for (number, changes) in changes.iter().enumerate() {
+        let (after, trie) = update_state_root(&single.1.reader().unwrap(), changes, root).unwrap();
+        single.1.flush(&[flush_block(number, changes, &hashes, &trie)]).unwrap();
+        tries.push(trie);
+        root = after;
+    }
+    let all: Vec<FlushBlock<'_>> = (0..changes.len())
+        .map(|number| flush_block(number, &changes[number], &hashes, &tries[number]))
+        .collect();
+    for batch in all.chunks(flush_blocks) {
+        batched.1.flush(batch).unwrap();
+    }
+    [single, batched]
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(24) })]
 
@@ -103,28 +129,13 @@ proptest! {
         blocks in prop::collection::vec(prop::collection::vec(step(), 0..12), 1..16),
         flush_blocks in 2..8usize,
     ) {
-        let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
-        let (single, index) = (open(&folders[0]), open(&folders[1]));
         let changes: Vec<StateChanges> = blocks.iter().map(|steps| changes_of(steps)).collect();
-        let hashes: Vec<_> = (0..blocks.len()).map(tx_hashes).collect();
-        let mut models = Vec::new();
-        let mut model = Model::new();
-        let mut tries = Vec::new();
-        let mut root = EMPTY_ROOT_HASH;
-        for (number, changes) in changes.iter().enumerate() {
-            apply(&mut model, changes);
-            models.push(model.clone());
-            let (after, trie) = update_state_root(&single.reader().unwrap(), changes, root).unwrap();
-            single.flush(&[flush_block(number, changes, &hashes, &trie)]).unwrap();
-            tries.push(trie);
-            root = after;
-        }
-        let all: Vec<FlushBlock<'_>> = (0..blocks.len())
-            .map(|number| flush_block(number, &changes[number], &hashes, &tries[number]))
-            .collect();
-        for batch in all.chunks(flush_blocks) {
-            index.flush(batch).unwrap();
-        }
+        let models = changes.iter().scan(Model::new(), |model, changes| {
+            apply(model, changes);
+            Some(model.clone())
+        });
+        let models: Vec<Model> = models.collect();
+        let [(_single_folder, single), (_folder, index)] = flush_both(&changes, flush_blocks);
         prop_assert_eq!(dump(&single), dump(&index));
         let reader = index.reader().unwrap();
         check_state(&reader, &models);
@@ -134,6 +145,30 @@ proptest! {
         prop_assert_eq!(dump(&index), Vec::new());
         prop_assert_eq!(index.reader().unwrap().flushed().unwrap(), None);
     }
+}
+
+/// The wipe finds in the table a slot that an earlier block of the same flush has cleared.
+#[test]
+fn a_slot_cleared_before_a_wipe_gets_one_entry() {
+    let change = |wiped, slots: &[(u64, u64)]| StateChanges {
+        accounts: vec![AccountChange {
+            address: address(1),
+            account: Some(Account::default()),
+            wiped,
+            slots: slots.iter().map(|&(s, v)| (U256::from(s), U256::from(v))).collect(),
+        }],
+        codes: Vec::new(),
+    };
+    let changes = [
+        change(false, &[(1, 5), (2, 6)]),
+        change(false, &[]),
+        change(false, &[(1, 0)]),
+        change(true, &[(3, 7)]),
+    ];
+    let [(_single_folder, single), (_folder, batched)] = flush_both(&changes, 2);
+    assert_eq!(dump(&single), dump(&batched));
+    let history = dump(&batched).into_iter().filter(|entry| entry.0 == "storage_history");
+    assert_eq!(history.count(), 5);
 }
 
 #[test]
