@@ -223,3 +223,51 @@ fn code_that_is_not_there_is_an_error_for_execution() {
     let error = StateRead::code(&reader, B256::ZERO).unwrap_err();
     assert!(matches!(error, ReadError::MissingCode { code_hash: B256::ZERO, .. }), "{error}");
 }
+
+#[test]
+fn a_damaged_value_is_told_with_its_table() {
+    let folder = tempfile::tempdir().unwrap();
+    let index = open(&folder);
+    let (address, slot, hash) = (address(1), U256::from(2), B256::repeat_byte(3));
+    let path = crate::trie::Nibbles::new();
+    let tables = &index.tables;
+    let slot_key = keys::slot_key(address, slot);
+    let mut txn = index.env.write().unwrap();
+    // No account has this flag, no word this zero, no node this kind, no number this length.
+    for (table, key) in [
+        (tables.meta, FLUSHED_KEY),
+        (tables.accounts, address.as_slice()),
+        (tables.storage, &slot_key),
+        (tables.account_history, &keys::account_at_key(address, 4)),
+        (tables.storage_history, &keys::slot_at_key(&slot_key, 4)),
+        (tables.account_trie, &keys::trie_key(None, &path)),
+        (tables.storage_trie, &keys::trie_key(Some(hash), &path)),
+        (tables.block_numbers, hash.as_slice()),
+        (tables.transactions, hash.as_slice()),
+    ] {
+        table.put(&mut txn, key, &[0, 0xff, 0xff]).unwrap();
+    }
+    index.env.commit(txn).unwrap();
+    let reader = index.reader().unwrap();
+    let errors = [
+        ("meta", reader.flushed().unwrap_err()),
+        ("accounts", reader.account(address).unwrap_err()),
+        ("storage", reader.storage(address, slot).unwrap_err()),
+        ("account_history", reader.account_at(address, 9).unwrap_err()),
+        ("storage_history", reader.storage_at(address, slot, 9).unwrap_err()),
+        ("account_trie", reader.trie_node(None, &path).unwrap_err()),
+        ("storage_trie", reader.trie_node(Some(hash), &path).unwrap_err()),
+        ("block_numbers", reader.block_number(hash).unwrap_err()),
+        ("transactions", reader.tx_location(hash).unwrap_err()),
+    ];
+    for (expected, error) in errors {
+        assert!(
+            matches!(&error, ReadError::Corrupt { table, .. } if *table == expected),
+            "{error}"
+        );
+    }
+    // A flush does not build on what it cannot read.
+    let (changes, trie) = (StateChanges::default(), TrieUpdates::default());
+    let error = index.flush(&[flush_block(5, &changes, &vec![Vec::new(); 6], &trie)]);
+    assert!(matches!(error, Err(WriteError::Read(ReadError::Corrupt { table: "meta", .. }))));
+}
