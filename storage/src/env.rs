@@ -23,7 +23,7 @@ use heed::types::Bytes as RawBytes;
 use heed::{CommitOrAbort, Database, Env, EnvOpenOptions, RwTxn, WithoutTls};
 
 use crate::error::{OpenError, ReadError, WriteError};
-use crate::room::{has_room, is_short_write};
+use crate::room::{DATA_FILE, has_room, is_short_write};
 use crate::snapshot::{ReadTxn, Readers};
 
 /// Read transactions open at once, each an RPC request or batch; LMDB's own default of 126 is too
@@ -115,19 +115,23 @@ impl Environment {
     ) -> Result<(Self, Table, [Table; N]), OpenError> {
         let io = |source| OpenError::Io { path: path.to_owned(), source };
         fs::create_dir_all(path).map_err(io)?;
+        let is_new = !path.join(DATA_FILE).exists();
         let map_bytes = map_bytes.next_multiple_of(MAP_ROUNDING_BYTES);
+        let refused = |error| OpenError::from_heed(path, map_bytes, kind.map_setting, error);
         let map_size = usize::try_from(map_bytes)
             .map_err(|_| io(std::io::Error::other("map size above the address space")))?;
         let mut options = EnvOpenOptions::new().read_txn_without_tls();
         options.map_size(map_size).max_readers(READERS_MAX).max_dbs(TABLES_MAX);
         // SAFETY: the file is changed through LMDB only, as the top of this file lists; no flag is
         // set that would give up syncing, locking or the read-only map.
-        let env =
-            unsafe { options.open(path) }.map_err(|error| OpenError::from_heed(path, error))?;
+        let env = unsafe { options.open(path) }.map_err(refused)?;
         let (meta, tables) = open_tables(&env, path, kind, names).map_err(|why| match why {
-            Refusal::Lmdb(error) => OpenError::from_heed(path, error),
+            Refusal::Lmdb(error) => refused(error),
             Refusal::Open(error) => error,
         })?;
+        if is_new {
+            sync_folders(path).map_err(io)?;
+        }
         // LMDB maps at least what the file already uses.
         let map_bytes = map_bytes.max(env.info().map_size as u64);
         let readers = Arc::default();
@@ -178,6 +182,15 @@ impl Environment {
     pub(crate) fn not_next(&self, expected: u64, found: u64) -> WriteError {
         WriteError::NotNext { path: self.path.to_path_buf(), expected, found }
     }
+}
+
+/// Syncs a folder and the one it is in: LMDB syncs what is in a new file, not that it is there.
+fn sync_folders(folder: &Path) -> Result<(), std::io::Error> {
+    let folder = folder.canonicalize()?;
+    for folder in folder.ancestors().take(2) {
+        fs::File::open(folder)?.sync_all()?;
+    }
+    Ok(())
 }
 
 /// Opens the tables in one transaction: an environment is made whole or not at all.
@@ -280,6 +293,17 @@ mod tests {
         })
         .unwrap();
         env.unnamed_database_stat().entries
+    }
+
+    #[test]
+    fn a_map_that_does_not_fit_the_address_space_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let map_bytes = 1 << 60;
+        let chain = ChainDb::open(folder.path(), ChainOptions { map_bytes });
+        let error = chain.unwrap_err();
+        assert!(matches!(error, OpenError::AddressSpace { .. }), "{error}");
+        assert!(error.to_string().contains("storage.chain_map_bytes"), "{error}");
+        ChainDb::open(folder.path(), ChainOptions { map_bytes: MAP_BYTES }).unwrap();
     }
 
     #[test]

@@ -62,6 +62,20 @@ pub enum OpenError {
         /// What is there instead.
         found: String,
     },
+    /// The system does not give that much address space.
+    #[error(
+        "cannot map {map_bytes} bytes for {}: lower `{setting}`, or raise the limit on the \
+         address space of the process",
+        path.display()
+    )]
+    AddressSpace {
+        /// Folder of the environment.
+        path: PathBuf,
+        /// Map size asked for.
+        map_bytes: u64,
+        /// Setting that lowers it.
+        setting: &'static str,
+    },
     /// No space left for the first pages.
     #[error("no disk space left for {}", path.display())]
     DiskFull {
@@ -175,9 +189,17 @@ pub(crate) fn is_disk_full(error: &io::Error) -> bool {
 }
 
 impl OpenError {
-    pub(crate) fn from_heed(path: &Path, source: heed::Error) -> Self {
+    pub(crate) fn from_heed(
+        path: &Path,
+        map_bytes: u64,
+        setting: &'static str,
+        source: heed::Error,
+    ) -> Self {
         let path = path.to_owned();
         match source {
+            heed::Error::Io(source) if source.kind() == io::ErrorKind::OutOfMemory => {
+                Self::AddressSpace { path, map_bytes, setting }
+            }
             heed::Error::Io(source) if is_disk_full(&source) => Self::DiskFull { path },
             heed::Error::EnvAlreadyOpened => Self::AlreadyOpen { path },
             heed::Error::Io(source) => Self::Io { path, source },

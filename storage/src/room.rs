@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::error::is_disk_full;
 
 /// LMDB's data file in the folder of an environment.
-const DATA_FILE: &str = "data.mdb";
+pub(crate) const DATA_FILE: &str = "data.mdb";
 /// File that shows whether there is room left.
 const PROBE_FILE: &str = "room.probe";
 /// Room asked for by the probe: as much as a small commit writes.

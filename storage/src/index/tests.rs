@@ -5,6 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::history::{ACCOUNTS, Model, SLOTS, address, apply, changes_of, step};
+use crate::state::{Account, AccountChange};
 use crate::trie::{EMPTY_ROOT_HASH, update_state_root};
 
 /// Enough for any history here.
@@ -95,6 +96,31 @@ fn open(folder: &tempfile::TempDir) -> IndexDb {
     IndexDb::open(folder.path(), IndexOptions { map_bytes: MAP_BYTES }).unwrap()
 }
 
+/// Flushes the same blocks into two environments: one by one, and `flush_blocks` at a time.
+fn flush_both(changes: &[StateChanges], flush_blocks: usize) -> [(tempfile::TempDir, IndexDb); 2] {
+    let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let [single, batched] = folders.map(|folder| {
+        let index = open(&folder);
+        (folder, index)
+    });
+    let hashes: Vec<_> = (0..changes.len()).map(tx_hashes).collect();
+    let mut tries = Vec::new();
+    let mut root = EMPTY_ROOT_HASH;
+    for (number, changes) in changes.iter().enumerate() {
+        let (after, trie) = update_state_root(&single.1.reader().unwrap(), changes, root).unwrap();
+        single.1.flush(&[flush_block(number, changes, &hashes, &trie)]).unwrap();
+        tries.push(trie);
+        root = after;
+    }
+    let all: Vec<FlushBlock<'_>> = (0..changes.len())
+        .map(|number| flush_block(number, &changes[number], &hashes, &tries[number]))
+        .collect();
+    for batch in all.chunks(flush_blocks) {
+        batched.1.flush(batch).unwrap();
+    }
+    [single, batched]
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(24) })]
 
@@ -103,28 +129,13 @@ proptest! {
         blocks in prop::collection::vec(prop::collection::vec(step(), 0..12), 1..16),
         flush_blocks in 2..8usize,
     ) {
-        let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
-        let (single, index) = (open(&folders[0]), open(&folders[1]));
         let changes: Vec<StateChanges> = blocks.iter().map(|steps| changes_of(steps)).collect();
-        let hashes: Vec<_> = (0..blocks.len()).map(tx_hashes).collect();
-        let mut models = Vec::new();
-        let mut model = Model::new();
-        let mut tries = Vec::new();
-        let mut root = EMPTY_ROOT_HASH;
-        for (number, changes) in changes.iter().enumerate() {
-            apply(&mut model, changes);
-            models.push(model.clone());
-            let (after, trie) = update_state_root(&single.reader().unwrap(), changes, root).unwrap();
-            single.flush(&[flush_block(number, changes, &hashes, &trie)]).unwrap();
-            tries.push(trie);
-            root = after;
-        }
-        let all: Vec<FlushBlock<'_>> = (0..blocks.len())
-            .map(|number| flush_block(number, &changes[number], &hashes, &tries[number]))
-            .collect();
-        for batch in all.chunks(flush_blocks) {
-            index.flush(batch).unwrap();
-        }
+        let models = changes.iter().scan(Model::new(), |model, changes| {
+            apply(model, changes);
+            Some(model.clone())
+        });
+        let models: Vec<Model> = models.collect();
+        let [(_single_folder, single), (_folder, index)] = flush_both(&changes, flush_blocks);
         prop_assert_eq!(dump(&single), dump(&index));
         let reader = index.reader().unwrap();
         check_state(&reader, &models);
@@ -134,6 +145,30 @@ proptest! {
         prop_assert_eq!(dump(&index), Vec::new());
         prop_assert_eq!(index.reader().unwrap().flushed().unwrap(), None);
     }
+}
+
+/// The wipe finds in the table a slot that an earlier block of the same flush has cleared.
+#[test]
+fn a_slot_cleared_before_a_wipe_gets_one_entry() {
+    let change = |wiped, slots: &[(u64, u64)]| StateChanges {
+        accounts: vec![AccountChange {
+            address: address(1),
+            account: Some(Account::default()),
+            wiped,
+            slots: slots.iter().map(|&(s, v)| (U256::from(s), U256::from(v))).collect(),
+        }],
+        codes: Vec::new(),
+    };
+    let changes = [
+        change(false, &[(1, 5), (2, 6)]),
+        change(false, &[]),
+        change(false, &[(1, 0)]),
+        change(true, &[(3, 7)]),
+    ];
+    let [(_single_folder, single), (_folder, batched)] = flush_both(&changes, 2);
+    assert_eq!(dump(&single), dump(&batched));
+    let history = dump(&batched).into_iter().filter(|entry| entry.0 == "storage_history");
+    assert_eq!(history.count(), 5);
 }
 
 #[test]
@@ -187,4 +222,52 @@ fn code_that_is_not_there_is_an_error_for_execution() {
     assert_eq!(StateRead::code(&reader, empty).unwrap(), Bytes::new());
     let error = StateRead::code(&reader, B256::ZERO).unwrap_err();
     assert!(matches!(error, ReadError::MissingCode { code_hash: B256::ZERO, .. }), "{error}");
+}
+
+#[test]
+fn a_damaged_value_is_told_with_its_table() {
+    let folder = tempfile::tempdir().unwrap();
+    let index = open(&folder);
+    let (address, slot, hash) = (address(1), U256::from(2), B256::repeat_byte(3));
+    let path = crate::trie::Nibbles::new();
+    let tables = &index.tables;
+    let slot_key = keys::slot_key(address, slot);
+    let mut txn = index.env.write().unwrap();
+    // No account has this flag, no word this zero, no node this kind, no number this length.
+    for (table, key) in [
+        (tables.meta, FLUSHED_KEY),
+        (tables.accounts, address.as_slice()),
+        (tables.storage, &slot_key),
+        (tables.account_history, &keys::account_at_key(address, 4)),
+        (tables.storage_history, &keys::slot_at_key(&slot_key, 4)),
+        (tables.account_trie, &keys::trie_key(None, &path)),
+        (tables.storage_trie, &keys::trie_key(Some(hash), &path)),
+        (tables.block_numbers, hash.as_slice()),
+        (tables.transactions, hash.as_slice()),
+    ] {
+        table.put(&mut txn, key, &[0, 0xff, 0xff]).unwrap();
+    }
+    index.env.commit(txn).unwrap();
+    let reader = index.reader().unwrap();
+    let errors = [
+        ("meta", reader.flushed().unwrap_err()),
+        ("accounts", reader.account(address).unwrap_err()),
+        ("storage", reader.storage(address, slot).unwrap_err()),
+        ("account_history", reader.account_at(address, 9).unwrap_err()),
+        ("storage_history", reader.storage_at(address, slot, 9).unwrap_err()),
+        ("account_trie", reader.trie_node(None, &path).unwrap_err()),
+        ("storage_trie", reader.trie_node(Some(hash), &path).unwrap_err()),
+        ("block_numbers", reader.block_number(hash).unwrap_err()),
+        ("transactions", reader.tx_location(hash).unwrap_err()),
+    ];
+    for (expected, error) in errors {
+        assert!(
+            matches!(&error, ReadError::Corrupt { table, .. } if *table == expected),
+            "{error}"
+        );
+    }
+    // A flush does not build on what it cannot read.
+    let (changes, trie) = (StateChanges::default(), TrieUpdates::default());
+    let error = index.flush(&[flush_block(5, &changes, &vec![Vec::new(); 6], &trie)]);
+    assert!(matches!(error, Err(WriteError::Read(ReadError::Corrupt { table: "meta", .. }))));
 }
