@@ -2,7 +2,7 @@
 
 use alloy_consensus::Header;
 use alloy_eips::{eip6110::MAINNET_DEPOSIT_CONTRACT_ADDRESS, eip7840::BlobParams};
-use alloy_genesis::Genesis as GenesisFile;
+use alloy_genesis::{ChainConfig, Genesis as GenesisFile};
 use alloy_primitives::{Address, U256};
 
 use super::{Fork, ForkSchedule, GenesisError, genesis, native};
@@ -42,6 +42,7 @@ impl ChainSpec {
     pub(super) fn new(mut file: GenesisFile) -> Result<Self, GenesisError> {
         file.alloc.clear();
         let config = &file.config;
+        refuse_unknown_rules(config, file.difficulty)?;
         let native = native::options(config)?;
         let forks = ForkSchedule::new(config)?;
         if native.is_some() && forks.at(0, file.timestamp, true) < Fork::Prague {
@@ -137,6 +138,23 @@ impl ChainSpec {
     pub(super) const fn file(&self) -> &GenesisFile {
         &self.file
     }
+}
+
+/// Refuses chains whose blocks this node would misjudge.
+fn refuse_unknown_rules(config: &ChainConfig, difficulty: U256) -> Result<(), GenesisError> {
+    let merged = config.terminal_total_difficulty.is_some_and(|ttd| difficulty >= ttd);
+    if config.clique.is_some() && !merged {
+        return Err(GenesisError::field("config.clique", "proof of authority is not supported"));
+    }
+    for (name, time) in
+        [("amsterdamTime", config.amsterdam_time), ("bogotaTime", config.bogota_time)]
+    {
+        if time.is_some() {
+            let field = format!("config.{name}");
+            return Err(GenesisError::field(field, "this fork is not supported"));
+        }
+    }
+    Ok(())
 }
 
 fn reached(at: Option<u64>, number: u64) -> bool {
