@@ -302,7 +302,7 @@ mod tests {
         let chain = ChainDb::open(folder.path(), ChainOptions { map_bytes });
         let error = chain.unwrap_err();
         assert!(matches!(error, OpenError::AddressSpace { .. }), "{error}");
-        assert!(error.to_string().contains("storage.chain_map_bytes"), "{error}");
+        assert!(error.to_string().contains("storage.chain-map-bytes"), "{error}");
         ChainDb::open(folder.path(), ChainOptions { map_bytes: MAP_BYTES }).unwrap();
     }
 

@@ -178,11 +178,11 @@ fn a_full_map_refuses_and_keeps_what_was_there() {
     assert!(next > 10);
     match &error {
         WriteError::MapFull { map_bytes, setting, .. } => {
-            assert_eq!((*map_bytes, *setting), (1 << 20, "storage.chain_map_bytes"));
+            assert_eq!((*map_bytes, *setting), (1 << 20, "storage.chain-map-bytes"));
         }
         other => panic!("{other}"),
     }
-    assert!(error.to_string().contains("storage.chain_map_bytes"), "{error}");
+    assert!(error.to_string().contains("storage.chain-map-bytes"), "{error}");
     let reader = chain.reader().unwrap();
     assert_eq!(reader.head().unwrap(), Some((next - 1, block(next - 1).hash)));
     drop((reader, chain));
