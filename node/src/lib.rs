@@ -19,6 +19,7 @@ pub mod config;
 pub mod consensus;
 pub mod execution;
 pub mod feehistory;
+pub mod feemarket;
 pub mod home;
 pub mod mempool;
 pub mod observe;
