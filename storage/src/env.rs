@@ -13,17 +13,18 @@
 
 #![allow(unsafe_code)]
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::ops::Bound;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
 
 use heed::types::Bytes as RawBytes;
-use heed::{CommitOrAbort, Database, Env, EnvOpenOptions, RoTxn, RwTxn, WithoutTls};
+use heed::{CommitOrAbort, Database, Env, EnvOpenOptions, RwTxn, WithoutTls};
 
-use crate::error::{DecodeError, OpenError, ReadError, WriteError};
+use crate::error::{OpenError, ReadError, WriteError};
+use crate::room::{DATA_FILE, has_room, is_short_write};
+use crate::snapshot::{ReadTxn, Readers};
 
 /// Read transactions open at once, each an RPC request or batch; LMDB's own default of 126 is too
 /// few for a busy server, and a slot costs 64 bytes.
@@ -114,19 +115,23 @@ impl Environment {
     ) -> Result<(Self, Table, [Table; N]), OpenError> {
         let io = |source| OpenError::Io { path: path.to_owned(), source };
         fs::create_dir_all(path).map_err(io)?;
+        let is_new = !path.join(DATA_FILE).exists();
         let map_bytes = map_bytes.next_multiple_of(MAP_ROUNDING_BYTES);
+        let refused = |error| OpenError::from_heed(path, map_bytes, kind.map_setting, error);
         let map_size = usize::try_from(map_bytes)
             .map_err(|_| io(std::io::Error::other("map size above the address space")))?;
         let mut options = EnvOpenOptions::new().read_txn_without_tls();
         options.map_size(map_size).max_readers(READERS_MAX).max_dbs(TABLES_MAX);
         // SAFETY: the file is changed through LMDB only, as the top of this file lists; no flag is
         // set that would give up syncing, locking or the read-only map.
-        let env =
-            unsafe { options.open(path) }.map_err(|error| OpenError::from_heed(path, error))?;
+        let env = unsafe { options.open(path) }.map_err(refused)?;
         let (meta, tables) = open_tables(&env, path, kind, names).map_err(|why| match why {
-            Refusal::Lmdb(error) => OpenError::from_heed(path, error),
+            Refusal::Lmdb(error) => refused(error),
             Refusal::Open(error) => error,
         })?;
+        if is_new {
+            sync_folders(path).map_err(io)?;
+        }
         // LMDB maps at least what the file already uses.
         let map_bytes = map_bytes.max(env.info().map_size as u64);
         let readers = Arc::default();
@@ -139,9 +144,7 @@ impl Environment {
 
     /// A read transaction on what is committed now.
     pub(crate) fn read(&self) -> Result<ReadTxn, ReadError> {
-        let lease = Lease::new(&self.readers);
-        let txn = self.env.clone().static_read_txn().map_err(|error| self.read_error(error))?;
-        Ok(ReadTxn { txn, path: Arc::clone(&self.path), _lease: lease })
+        ReadTxn::begin(self.env.clone(), Arc::clone(&self.path), &self.readers)
     }
 
     /// The write transaction; waits for the one there may be.
@@ -157,28 +160,37 @@ impl Environment {
     pub(crate) fn stats(&self) -> EnvStats {
         let info = self.env.info();
         let page_bytes = u64::from(self.env.unnamed_database_stat().page_size);
-        let readers = self.readers.lock();
+        let (readers, oldest_reader_age) = self.readers.count_and_oldest();
         EnvStats {
             map_bytes: self.map_bytes,
             used_bytes: (info.last_page_number as u64 + 1) * page_bytes,
             last_txn_id: info.last_txn_id as u64,
-            readers: readers.open.len() as u32,
+            readers,
             readers_max: READERS_MAX,
-            oldest_reader_age: readers.open.first_key_value().map(|(_, since)| since.elapsed()),
+            oldest_reader_age,
         }
     }
 
-    pub(crate) fn read_error(&self, error: heed::Error) -> ReadError {
-        ReadError::from_heed(&self.path, READERS_MAX, error)
-    }
-
     pub(crate) fn write_error(&self, error: heed::Error) -> WriteError {
+        // LMDB reports a write cut short by a full disk as EIO: find out which it was.
+        if is_short_write(&error) && !has_room(&self.path) {
+            return WriteError::DiskFull { path: self.path.to_path_buf() };
+        }
         WriteError::from_heed(&self.path, self.map_bytes, self.kind.map_setting, error)
     }
 
     pub(crate) fn not_next(&self, expected: u64, found: u64) -> WriteError {
         WriteError::NotNext { path: self.path.to_path_buf(), expected, found }
     }
+}
+
+/// Syncs a folder and the one it is in: LMDB syncs what is in a new file, not that it is there.
+fn sync_folders(folder: &Path) -> Result<(), std::io::Error> {
+    let folder = folder.canonicalize()?;
+    for folder in folder.ancestors().take(2) {
+        fs::File::open(folder)?.sync_all()?;
+    }
+    Ok(())
 }
 
 /// Opens the tables in one transaction: an environment is made whole or not at all.
@@ -233,98 +245,74 @@ fn check_format(
     Err(OpenError::Format { path: path.to_owned(), found, expected, remedy })
 }
 
-/// Read transactions open now, oldest first.
-#[derive(Default)]
-struct Readers(Mutex<OpenReaders>);
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chain::{ChainDb, ChainOptions};
+    use crate::index::{IndexDb, IndexOptions};
 
-#[derive(Default)]
-struct OpenReaders {
-    next: u64,
-    open: BTreeMap<u64, Instant>,
-}
+    const MAP_BYTES: u64 = 1 << 20;
 
-impl Readers {
-    fn lock(&self) -> MutexGuard<'_, OpenReaders> {
-        // Each critical section is one map operation, so a panic elsewhere leaves no harm behind.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Counts one read transaction for as long as it lives.
-struct Lease {
-    readers: Arc<Readers>,
-    number: u64,
-}
-
-impl Lease {
-    fn new(readers: &Arc<Readers>) -> Self {
-        let mut open = readers.lock();
-        let number = open.next;
-        open.next += 1;
-        open.open.insert(number, Instant::now());
-        drop(open);
-        Self { readers: Arc::clone(readers), number }
-    }
-}
-
-impl Drop for Lease {
-    fn drop(&mut self) {
-        self.readers.lock().open.remove(&self.number);
-    }
-}
-
-/// A snapshot of an environment. May be sent to another thread; not shared between threads.
-pub(crate) struct ReadTxn {
-    // Dropped before the lease, so that a slot is never in use uncounted.
-    txn: RoTxn<'static, WithoutTls>,
-    path: Arc<Path>,
-    _lease: Lease,
-}
-
-impl std::fmt::Debug for ReadTxn {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ReadTxn").field("path", &self.path).field("id", &self.txn.id()).finish()
-    }
-}
-
-impl ReadTxn {
-    pub(crate) fn txn(&self) -> &RoTxn<'static, WithoutTls> {
-        &self.txn
+    /// Makes an environment as another version of this program would.
+    fn make(folder: &Path, name: &'static str, format: u32) {
+        let kind = Kind { name, map_setting: "", format, remedy: "" };
+        Environment::open(folder, kind, MAP_BYTES, ["future"]).unwrap();
     }
 
-    /// Number of the transaction whose result is read.
-    pub(crate) fn id(&self) -> u64 {
-        self.txn.id() as u64
+    #[test]
+    fn an_unknown_format_is_refused_with_both_numbers_and_a_remedy() {
+        let folder = tempfile::tempdir().unwrap();
+        make(folder.path(), "chain", 999);
+        let chain = || ChainDb::open(folder.path(), ChainOptions { map_bytes: MAP_BYTES });
+        let error = chain().unwrap_err();
+        assert!(matches!(error, OpenError::Format { found: 999, expected: 1, .. }), "{error}");
+        assert!(error.to_string().contains("storage format 999"), "{error}");
+        assert!(error.to_string().contains("export the blocks"), "{error}");
+        // Refusing changes nothing.
+        assert!(matches!(chain().unwrap_err(), OpenError::Format { found: 999, .. }));
+
+        let folder = tempfile::tempdir().unwrap();
+        make(folder.path(), "index", 0);
+        let error = IndexDb::open(folder.path(), IndexOptions { map_bytes: MAP_BYTES });
+        let error = error.unwrap_err();
+        assert!(matches!(error, OpenError::Format { found: 0, expected: 1, .. }), "{error}");
+        assert!(error.to_string().contains("evmd reindex"), "{error}");
     }
 
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
+    /// Another program's LMDB file; gives the number of its tables.
+    fn open_foreign(folder: &Path) -> usize {
+        let mut options = EnvOpenOptions::new();
+        options.map_size(MAP_BYTES as usize).max_dbs(1);
+        // SAFETY: the folder is this test's own, and open nowhere else at this time.
+        let env = unsafe { options.open(folder) }.unwrap();
+        let txn = env.write_txn().unwrap();
+        env.create_databases_and_commit(txn, |opener, txn| {
+            let table = opener.create_database::<RawBytes, RawBytes>(txn, Some("theirs"))?;
+            table.put(txn, b"key", b"value")?;
+            Ok::<_, heed::Error>(CommitOrAbort::<_, ()>::Commit(()))
+        })
+        .unwrap();
+        env.unnamed_database_stat().entries
     }
 
-    pub(crate) fn error(&self, error: heed::Error) -> ReadError {
-        ReadError::from_heed(&self.path, READERS_MAX, error)
+    #[test]
+    fn a_map_that_does_not_fit_the_address_space_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let map_bytes = 1 << 60;
+        let chain = ChainDb::open(folder.path(), ChainOptions { map_bytes });
+        let error = chain.unwrap_err();
+        assert!(matches!(error, OpenError::AddressSpace { .. }), "{error}");
+        assert!(error.to_string().contains("storage.chain_map_bytes"), "{error}");
+        ChainDb::open(folder.path(), ChainOptions { map_bytes: MAP_BYTES }).unwrap();
     }
 
-    pub(crate) fn get(&self, table: Table, key: &[u8]) -> Result<Option<&[u8]>, ReadError> {
-        table.get(&self.txn, key).map_err(|error| self.error(error))
+    #[test]
+    fn another_programs_file_is_refused_and_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(open_foreign(folder.path()), 1);
+        let chain = ChainDb::open(folder.path(), ChainOptions { map_bytes: MAP_BYTES });
+        let error = chain.unwrap_err();
+        assert!(matches!(error, OpenError::Foreign { .. }), "{error}");
+        assert_eq!(open_foreign(folder.path()), 1);
     }
-
-    pub(crate) fn corrupt(
-        &self,
-        table: &'static str,
-        key: &[u8],
-        source: DecodeError,
-    ) -> ReadError {
-        corrupt(&self.path, table, key, source)
-    }
-}
-
-pub(crate) fn corrupt(
-    path: &Path,
-    table: &'static str,
-    key: &[u8],
-    source: DecodeError,
-) -> ReadError {
-    let key = alloy_primitives::hex::encode(key);
-    ReadError::Corrupt { path: PathBuf::from(path), table, key, source }
 }

@@ -62,6 +62,20 @@ pub enum OpenError {
         /// What is there instead.
         found: String,
     },
+    /// The system does not give that much address space.
+    #[error(
+        "cannot map {map_bytes} bytes for {}: lower `{setting}`, or raise the limit on the \
+         address space of the process",
+        path.display()
+    )]
+    AddressSpace {
+        /// Folder of the environment.
+        path: PathBuf,
+        /// Map size asked for.
+        map_bytes: u64,
+        /// Setting that lowers it.
+        setting: &'static str,
+    },
     /// No space left for the first pages.
     #[error("no disk space left for {}", path.display())]
     DiskFull {
@@ -167,8 +181,7 @@ pub enum WriteError {
 }
 
 /// Whether the system refused to let a file grow.
-fn is_disk_full(error: &heed::Error) -> bool {
-    let heed::Error::Io(error) = error else { return false };
+pub(crate) fn is_disk_full(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
@@ -176,10 +189,18 @@ fn is_disk_full(error: &heed::Error) -> bool {
 }
 
 impl OpenError {
-    pub(crate) fn from_heed(path: &Path, source: heed::Error) -> Self {
+    pub(crate) fn from_heed(
+        path: &Path,
+        map_bytes: u64,
+        setting: &'static str,
+        source: heed::Error,
+    ) -> Self {
         let path = path.to_owned();
         match source {
-            source if is_disk_full(&source) => Self::DiskFull { path },
+            heed::Error::Io(source) if source.kind() == io::ErrorKind::OutOfMemory => {
+                Self::AddressSpace { path, map_bytes, setting }
+            }
+            heed::Error::Io(source) if is_disk_full(&source) => Self::DiskFull { path },
             heed::Error::EnvAlreadyOpened => Self::AlreadyOpen { path },
             heed::Error::Io(source) => Self::Io { path, source },
             source => Self::Lmdb { path, source },
@@ -188,6 +209,16 @@ impl OpenError {
 }
 
 impl ReadError {
+    pub(crate) fn corrupt(
+        path: &Path,
+        table: &'static str,
+        key: &[u8],
+        source: DecodeError,
+    ) -> Self {
+        let key = alloy_primitives::hex::encode(key);
+        Self::Corrupt { path: path.to_owned(), table, key, source }
+    }
+
     pub(crate) fn from_heed(path: &Path, readers_max: u32, source: heed::Error) -> Self {
         let path = path.to_owned();
         match source {
@@ -208,7 +239,7 @@ impl WriteError {
     ) -> Self {
         let path = path.to_owned();
         match source {
-            source if is_disk_full(&source) => Self::DiskFull { path },
+            heed::Error::Io(source) if is_disk_full(&source) => Self::DiskFull { path },
             heed::Error::Mdb(MdbError::MapFull) => Self::MapFull { path, map_bytes, setting },
             source => Self::Lmdb { path, source },
         }

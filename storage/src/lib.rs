@@ -6,14 +6,67 @@
 //! - [`trie`]: the Merkle-Patricia state trie as a function from changes to a root and records.
 //! - [`HomeLock`]: one process a home folder.
 //!
+//! A block goes through it like this:
+//!
+//! ```
+//! use alloy_primitives::{Address, B256, Bytes, U256};
+//! use storage::trie::EMPTY_ROOT_HASH;
+//! use storage::{
+//!     Account, AccountChange, BlockRecord, ChainDb, ChainOptions, FlushBlock, HomeLock, IndexDb,
+//!     IndexOptions, StateChanges, update_state_root,
+//! };
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let folder = tempfile::tempdir()?;
+//! # let home = folder.path();
+//! let _lock = HomeLock::acquire(home)?;
+//! let chain = ChainDb::open(home.join("chain"), ChainOptions::default())?;
+//! let index = IndexDb::open(home.join("index"), IndexOptions::default())?;
+//!
+//! let funded = AccountChange {
+//!     address: Address::repeat_byte(1),
+//!     account: Some(Account { balance: U256::from(7), ..Account::default() }),
+//!     wiped: false,
+//!     slots: Vec::new(),
+//! };
+//! let changes = StateChanges { accounts: vec![funded], codes: Vec::new() };
+//! let (state_root, trie) = update_state_root(&index.reader()?, &changes, EMPTY_ROOT_HASH)?;
+//! assert_ne!(state_root, EMPTY_ROOT_HASH);
+//!
+//! let block = BlockRecord {
+//!     number: 0,
+//!     hash: B256::repeat_byte(2),
+//!     header: Bytes::from_static(b"header"),
+//!     body: Bytes::new(),
+//!     senders: Vec::new(),
+//!     receipts: Vec::new(),
+//!     changes,
+//!     fees: Bytes::new(),
+//!     module: Bytes::new(),
+//! };
+//! chain.append(&[&block])?; // durable from here
+//!
+//! let (number, hash, changes) = (block.number, block.hash, &block.changes);
+//! index.flush(&[FlushBlock { number, hash, tx_hashes: &[], changes, trie: &trie }])?;
+//! let reader = index.reader()?;
+//! assert_eq!(reader.flushed()?, Some(0));
+//! assert_eq!(reader.account(Address::repeat_byte(1))?.unwrap().balance, U256::from(7));
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! Every byte on disk is described in `docs/storage-format.md`.
 
 mod chain;
 mod codec;
 mod env;
 mod error;
+#[cfg(test)]
+mod history;
 mod home;
 mod index;
+mod room;
+mod snapshot;
 mod state;
 pub mod trie;
 

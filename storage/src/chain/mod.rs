@@ -197,6 +197,9 @@ impl ChainDb {
 
     /// Removes every block above `number` (rollback). Returns how many there were.
     ///
+    /// An index that has flushed beyond `number` no longer belongs to the chain and has to be wiped
+    /// and built again.
+    ///
     /// # Errors
     /// A full map or disk; nothing is then removed.
     pub fn truncate_after(&self, number: u64) -> Result<u64, WriteError> {
@@ -260,10 +263,47 @@ impl ChainDb {
         let number = last.map(|(key, _)| reader::decode_number(key));
         number
             .transpose()
-            .map_err(|source| crate::env::corrupt(self.env.path(), "headers", &[], source).into())
+            .map_err(|source| ReadError::corrupt(self.env.path(), "headers", &[], source).into())
     }
 }
 
 fn caller_key(key: &str) -> Vec<u8> {
     [CALLER_KEY_PREFIX, key.as_bytes()].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A value that no codec accepts: a count, and nothing after it.
+    const DAMAGED: &[u8] = &[0x7f];
+
+    #[test]
+    fn a_damaged_value_is_told_with_its_table_and_key() {
+        let folder = tempfile::tempdir().unwrap();
+        let chain = ChainDb::open(folder.path(), ChainOptions { map_bytes: 1 << 20 }).unwrap();
+        let mut txn = chain.env.write().unwrap();
+        for table in chain.tables.by_number() {
+            table.put(&mut txn, &7u64.to_be_bytes(), DAMAGED).unwrap();
+        }
+        chain.env.commit(txn).unwrap();
+        let reader = chain.reader().unwrap();
+        let errors = [
+            ("headers", reader.head().unwrap_err()),
+            ("headers", reader.header(7).unwrap_err()),
+            ("headers", reader.headers_range(0..=9).unwrap().next().unwrap().unwrap_err()),
+            ("senders", reader.senders(7).unwrap_err()),
+            ("receipts", reader.receipts(7).unwrap_err()),
+            ("changes", reader.changes(7).unwrap_err()),
+        ];
+        for (expected, error) in errors {
+            match &error {
+                ReadError::Corrupt { table, key, .. } => {
+                    assert_eq!((*table, key.as_str()), (expected, "0000000000000007"));
+                }
+                other => panic!("{other}"),
+            }
+            assert!(error.to_string().contains(expected), "{error}");
+        }
+    }
 }

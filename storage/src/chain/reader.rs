@@ -6,8 +6,9 @@ use alloy_primitives::{Address, B256, Bytes};
 
 use super::{StoredReceipt, Tables};
 use crate::codec;
-use crate::env::{KeyRange, ReadTxn, Table};
+use crate::env::{KeyRange, Table};
 use crate::error::{DecodeError, ReadError};
+use crate::snapshot::ReadTxn;
 use crate::state::StateChanges;
 
 /// A snapshot of the `chain` environment. May be sent to another thread. Pins the pages it can

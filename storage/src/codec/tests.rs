@@ -150,6 +150,8 @@ fn damage() -> impl Strategy<Value = (prop::sample::Index, u8)> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
     #[test]
     fn accounts_round_trip(value in account(), damage in damage()) {
         check(&value, encode_account, decode_account, damage)?;

@@ -9,8 +9,8 @@ use super::batch::Batch;
 use super::keys::{SLOT_KEY_BYTES, decode_flushed, encode_flushed, slot_key, trie_key};
 use super::{FLUSHED_KEY, FlushBlock, Tables};
 use crate::codec::{self, DecodeError};
-use crate::env::{Environment, KeyRange, Table, corrupt};
-use crate::error::WriteError;
+use crate::env::{Environment, KeyRange, Table};
+use crate::error::{ReadError, WriteError};
 use crate::trie::{NodeChanges, TrieUpdates};
 
 pub(super) fn flush(
@@ -43,7 +43,7 @@ fn check_order(
     let mut next = flushed
         .map(decode_flushed)
         .transpose()
-        .map_err(|why| corrupt(env.path(), "meta", FLUSHED_KEY, why))?
+        .map_err(|why| ReadError::corrupt(env.path(), "meta", FLUSHED_KEY, why))?
         .map(|(number, _)| number + 1);
     for block in blocks {
         let expected = next.unwrap_or(block.number);
@@ -69,7 +69,7 @@ fn stored_slots(
         let slot = key.get(20..).filter(|slot| slot.len() == 32);
         slot.map(U256::from_be_slice).ok_or_else(|| {
             let why = DecodeError { what: "slot key is not 52 bytes", at: key.len() };
-            corrupt(env.path(), "storage", key, why).into()
+            ReadError::corrupt(env.path(), "storage", key, why).into()
         })
     });
     slots.collect()

@@ -10,6 +10,8 @@ mod batch;
 mod flush;
 mod keys;
 mod reader;
+#[cfg(test)]
+mod tests;
 
 use std::path::Path;
 

@@ -9,8 +9,9 @@ use super::keys::{
 };
 use super::{FLUSHED_KEY, Tables};
 use crate::codec;
-use crate::env::{ReadTxn, Table};
+use crate::env::Table;
 use crate::error::{DecodeError, ReadError};
+use crate::snapshot::ReadTxn;
 use crate::state::{Account, StateRead};
 use crate::trie::{Nibbles, Node, NodeRead};
 

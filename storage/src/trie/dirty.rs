@@ -1,20 +1,16 @@
 //! The touched part of one trie, while changes are applied to it.
 //!
 //! Touched branches live in an arena that all tries of a block share, so that they can be hashed
-//! together level by level. Records are loaded as they are met; which were taken in is remembered,
-//! because those that are not written again have to be removed.
+//! together level by level. Records are loaded as they are met, each once; which were taken in is
+//! remembered, because those that are not written again have to be removed.
 
-use std::sync::Arc;
-
-use alloy_primitives::map::{HashMap, HashSet};
+use alloy_primitives::map::HashSet;
 use alloy_primitives::{B256, Bytes};
 use alloy_trie::nodes::RlpNode;
 
 use super::node::child_index;
+use super::walk::load;
 use super::{Branch, Child, EMPTY_ROOT_HASH, Leaf, Nibbles, Node, NodeRead, TrieError};
-
-/// Nibbles of a key: all keys are Keccak-256 hashes.
-const KEY_NIBBLES: usize = 64;
 
 /// One change of a trie: the whole key, and the new value or `None` for a removal.
 pub(super) type Change = (Nibbles, Option<Bytes>);
@@ -39,6 +35,8 @@ pub(super) struct DirtyBranch {
     pub(super) prefix: Nibbles,
     pub(super) mask: u16,
     pub(super) children: Vec<Work>,
+    /// Reference of the record it was read from, for as long as nothing has changed.
+    clean: Option<RlpNode>,
     /// Of the branch node alone; empty until hashed.
     pub(super) branch_reference: RlpNode,
     /// Of the extension before it, or of the branch without one; empty until hashed.
@@ -51,33 +49,43 @@ impl DirtyBranch {
             prefix,
             mask: 0,
             children: Vec::new(),
+            clean: None,
             branch_reference: RlpNode::default(),
             reference: RlpNode::default(),
         }
     }
 
+    /// Takes a child out for a while: [`Self::put`] must follow.
     fn take(&mut self, nibble: u8) -> Slot {
         let index = child_index(self.mask, nibble)?;
-        self.mask &= !(1 << nibble);
-        Some(self.children.remove(index))
+        Some(std::mem::replace(&mut self.children[index], Work::Clean(RlpNode::default())))
     }
 
+    /// Sets or removes a child.
     fn put(&mut self, nibble: u8, child: Slot) {
-        let Some(child) = child else { return };
-        let below = self.mask & ((1u16 << nibble) - 1);
-        self.mask |= 1 << nibble;
-        self.children.insert(below.count_ones() as usize, child);
+        match (child_index(self.mask, nibble), child) {
+            (Some(index), Some(child)) => self.children[index] = child,
+            (Some(index), None) => {
+                self.mask &= !(1 << nibble);
+                self.children.remove(index);
+            }
+            (None, Some(child)) => {
+                let below = self.mask & ((1u16 << nibble) - 1);
+                self.mask |= 1 << nibble;
+                self.children.insert(below.count_ones() as usize, child);
+            }
+            (None, None) => {}
+        }
     }
-}
 
-impl From<&Branch> for DirtyBranch {
-    fn from(branch: &Branch) -> Self {
+    /// A branch as its record has it; `clean` is the reference it was reached by.
+    fn read(branch: &Branch, clean: RlpNode) -> Self {
         let children = branch.children.iter().map(|child| match child {
             Child::Node(reference) => Work::Clean(reference.clone()),
             Child::Leaf(leaf) => Work::from(leaf),
         });
         let children = children.collect();
-        Self { mask: branch.mask, children, ..Self::new(branch.prefix) }
+        Self { mask: branch.mask, children, clean: Some(clean), ..Self::new(branch.prefix) }
     }
 }
 
@@ -99,64 +107,18 @@ pub(super) type Arena = Vec<DirtyBranch>;
 pub(super) struct DirtyTrie<'a, N> {
     nodes: &'a N,
     owner: Option<B256>,
-    /// Records read, so that none is read twice.
-    loaded: HashMap<Nibbles, Arc<Node>>,
     /// Places whose records were taken in.
     pub(super) taken: HashSet<Nibbles>,
 }
 
 impl<'a, N: NodeRead> DirtyTrie<'a, N> {
     pub(super) fn new(nodes: &'a N, owner: Option<B256>) -> Self {
-        Self { nodes, owner, loaded: HashMap::default(), taken: HashSet::default() }
+        Self { nodes, owner, taken: HashSet::default() }
     }
 
     /// The trie with this root hash.
     pub(super) fn root(root: B256) -> Slot {
         (root != EMPTY_ROOT_HASH).then(|| Work::Clean(RlpNode::word_rlp(&root)))
-    }
-
-    pub(super) fn load(&mut self, path: &Nibbles) -> Result<Arc<Node>, TrieError<N::Error>> {
-        if let Some(node) = self.loaded.get(path) {
-            return Ok(Arc::clone(node));
-        }
-        let (owner, path) = (self.owner, *path);
-        let node = self.nodes.node(owner, &path).map_err(TrieError::Read)?;
-        let node = node.ok_or(TrieError::MissingNode { owner, path })?;
-        if !fits(&path, &node) {
-            return Err(self.damaged("record does not fit its place", path));
-        }
-        self.loaded.insert(path, Arc::clone(&node));
-        Ok(node)
-    }
-
-    pub(super) fn damaged(&self, what: &'static str, path: Nibbles) -> TrieError<N::Error> {
-        TrieError::Damaged { what, owner: self.owner, path }
-    }
-
-    /// The value under `key` before any change, in a trie that is not empty.
-    pub(super) fn value(&mut self, key: &Nibbles) -> Result<Option<Bytes>, TrieError<N::Error>> {
-        let mut path = Nibbles::new();
-        loop {
-            let node = self.load(&path)?;
-            let (at, leaf) = match &*node {
-                Node::Leaf(leaf) => (path, leaf),
-                Node::Branch(branch) => {
-                    let base = path.join(&branch.prefix);
-                    if !key.starts_with(&base) || base.len() >= key.len() {
-                        return Ok(None);
-                    }
-                    let nibble = key.get_unchecked(base.len());
-                    path = base;
-                    path.push(nibble);
-                    match branch.child(nibble) {
-                        None => return Ok(None),
-                        Some(Child::Node(_)) => continue,
-                        Some(Child::Leaf(leaf)) => (path, leaf),
-                    }
-                }
-            };
-            return Ok((at.join(&leaf.suffix) == *key).then(|| leaf.value.clone()));
-        }
     }
 
     /// Applies changes, ascending by key and all below `path`, to what hangs at `path`.
@@ -176,27 +138,72 @@ impl<'a, N: NodeRead> DirtyTrie<'a, N> {
                 Ok(apply_to_leaf(arena, &path, (suffix, value, reference), changes))
             }
             Some(Work::Clean(reference)) => {
-                let node = self.load(&path)?;
-                self.taken.insert(path);
-                match &*node {
-                    Node::Leaf(leaf) => self.apply(arena, Some(leaf.into()), path, changes),
-                    Node::Branch(branch) => {
-                        arena.push(branch.into());
-                        let index = arena.len() - 1;
-                        self.apply_to_branch(arena, index, Some(reference), path, changes)
-                    }
-                }
+                let work = self.take_in(arena, &path, reference)?;
+                self.apply(arena, Some(work), path, changes)
             }
-            Some(Work::Dirty(index)) => self.apply_to_branch(arena, index, None, path, changes),
+            Some(Work::Dirty(index)) => self.apply_to_branch(arena, index, path, changes),
         }
     }
 
-    /// Applies changes to a branch; `clean` is its reference when it is untouched so far.
+    /// Reads in what lies on the way to `keys`, ascending and all below `path`, so that changes of
+    /// these keys load nothing more, and tells the values there are.
+    pub(super) fn touch(
+        &mut self,
+        arena: &mut Arena,
+        slot: Slot,
+        path: Nibbles,
+        keys: &[Nibbles],
+        found: &mut impl FnMut(&Nibbles, &Bytes),
+    ) -> Result<Slot, TrieError<N::Error>> {
+        let index = match slot {
+            Some(Work::Clean(reference)) => {
+                let work = self.take_in(arena, &path, reference)?;
+                return self.touch(arena, Some(work), path, keys, found);
+            }
+            Some(Work::Leaf { suffix, value, reference }) => {
+                let key = path.join(&suffix);
+                if keys.binary_search(&key).is_ok() {
+                    found(&key, &value);
+                }
+                return Ok(Some(Work::Leaf { suffix, value, reference }));
+            }
+            Some(Work::Dirty(index)) => index,
+            None => return Ok(None),
+        };
+        let base = path.join(&arena[index].prefix);
+        for group in keys.chunk_by(|a, b| below(a, &base) == below(b, &base)) {
+            let Some(nibble) = below(&group[0], &base) else { continue };
+            let mut child_path = base;
+            child_path.push(nibble);
+            let child = arena[index].take(nibble);
+            let child = self.touch(arena, child, child_path, group, found)?;
+            arena[index].put(nibble, child);
+        }
+        Ok(Some(Work::Dirty(index)))
+    }
+
+    /// Reads the record at `path` into the arena.
+    fn take_in(
+        &mut self,
+        arena: &mut Arena,
+        path: &Nibbles,
+        reference: RlpNode,
+    ) -> Result<Work, TrieError<N::Error>> {
+        let node = load(self.nodes, self.owner, path)?;
+        self.taken.insert(*path);
+        Ok(match &*node {
+            Node::Leaf(leaf) => leaf.into(),
+            Node::Branch(branch) => {
+                arena.push(DirtyBranch::read(branch, reference));
+                Work::Dirty(arena.len() - 1)
+            }
+        })
+    }
+
     fn apply_to_branch(
         &mut self,
         arena: &mut Arena,
         index: usize,
-        clean: Option<RlpNode>,
         path: Nibbles,
         changes: &[Change],
     ) -> Result<Slot, TrieError<N::Error>> {
@@ -208,21 +215,21 @@ impl<'a, N: NodeRead> DirtyTrie<'a, N> {
             .min()
             .filter(|&length| length < base.len());
         let Some(fork) = fork else {
-            return self.apply_to_children(arena, index, clean, path, changes);
+            return self.apply_to_children(arena, index, path, changes);
         };
         // An insertion leaves the prefix: a new branch at the fork takes the old one as a child.
         arena[index].prefix = base.slice(fork + 1..);
+        arena[index].clean = None;
         let mut branch = DirtyBranch::new(base.slice(path.len()..fork));
         branch.put(base.get_unchecked(fork), Some(Work::Dirty(index)));
         arena.push(branch);
-        self.apply_to_children(arena, arena.len() - 1, None, path, changes)
+        self.apply_to_children(arena, arena.len() - 1, path, changes)
     }
 
     fn apply_to_children(
         &mut self,
         arena: &mut Arena,
         index: usize,
-        clean: Option<RlpNode>,
         path: Nibbles,
         changes: &[Change],
     ) -> Result<Slot, TrieError<N::Error>> {
@@ -234,12 +241,14 @@ impl<'a, N: NodeRead> DirtyTrie<'a, N> {
             let mut child_path = base;
             child_path.push(nibble);
             let before = arena[index].take(nibble);
-            let was = Kind::of(&before);
+            let was = Kind::of(arena, &before);
             let after = self.apply(arena, before, child_path, group)?;
-            changed |= was == Kind::Dirty || was != Kind::of(&after);
+            changed |= was != Kind::of(arena, &after);
             arena[index].put(nibble, after);
         }
-        if let (false, Some(reference)) = (changed, clean) {
+        if changed {
+            arena[index].clean = None;
+        } else if let Some(reference) = arena[index].clean.take() {
             self.taken.remove(&path);
             return Ok(Some(Work::Clean(reference)));
         }
@@ -262,47 +271,26 @@ impl<'a, N: NodeRead> DirtyTrie<'a, N> {
         let child = branch.take(nibble).expect("one child is left");
         let mut joined = branch.prefix;
         joined.push(nibble);
+        let child = match child {
+            Work::Clean(reference) => self.take_in(arena, &path.join(&joined), reference)?,
+            child => child,
+        };
         match child {
             Work::Leaf { suffix, value, .. } => {
                 Ok(Work::Leaf { suffix: joined.join(&suffix), value, reference: None })
             }
             Work::Dirty(child) => {
                 arena[child].prefix = joined.join(&arena[child].prefix);
+                arena[child].clean = None;
                 Ok(Work::Dirty(child))
             }
-            Work::Clean(_) => {
-                let child_path = path.join(&joined);
-                let node = self.load(&child_path)?;
-                let Node::Branch(sibling) = &*node else {
-                    return Err(self.damaged("leaf below the root", child_path));
-                };
-                self.taken.insert(child_path);
-                let mut sibling = DirtyBranch::from(sibling);
-                sibling.prefix = joined.join(&sibling.prefix);
-                arena.push(sibling);
-                Ok(Work::Dirty(arena.len() - 1))
-            }
+            Work::Clean(_) => unreachable!("a record that was read in is not clean"),
         }
     }
 }
 
-/// Whether a record read from a store can be at `path`: its leaves end where keys end, its branch
-/// before that, and only the root is a leaf itself. What is built on a record relies on it.
-fn fits(path: &Nibbles, node: &Node) -> bool {
-    match node {
-        Node::Leaf(leaf) => path.is_empty() && leaf.suffix.len() == KEY_NIBBLES,
-        Node::Branch(branch) => {
-            let below = path.len() + branch.prefix.len() + 1;
-            branch.mask.count_ones() as usize == branch.children.len()
-                && branch.children.iter().all(|child| match child {
-                    Child::Leaf(leaf) => below + leaf.suffix.len() == KEY_NIBBLES,
-                    Child::Node(_) => below < KEY_NIBBLES,
-                })
-        }
-    }
-}
-
-/// What can be seen of a slot without looking inside; equal and not dirty means untouched.
+/// What can be seen of a slot without looking inside. Below a branch that is clean so far nothing
+/// is dirty, so there equal means untouched.
 #[derive(PartialEq, Eq)]
 enum Kind {
     Empty,
@@ -312,10 +300,11 @@ enum Kind {
 }
 
 impl Kind {
-    fn of(slot: &Slot) -> Self {
+    fn of(arena: &Arena, slot: &Slot) -> Self {
         match slot {
             None => Self::Empty,
             Some(Work::Clean(_)) => Self::Clean,
+            Some(Work::Dirty(index)) if arena[*index].clean.is_some() => Self::Clean,
             Some(Work::Leaf { reference: Some(_), .. }) => Self::Leaf,
             Some(Work::Leaf { reference: None, .. } | Work::Dirty(_)) => Self::Dirty,
         }

@@ -14,10 +14,15 @@
 mod dirty;
 mod hashing;
 mod node;
+#[cfg(test)]
+mod oracle_tests;
 mod proof;
 mod root;
 mod state;
+#[cfg(test)]
+mod tests;
 mod updates;
+mod walk;
 
 use std::sync::Arc;
 

@@ -3,9 +3,8 @@
 use alloy_primitives::{Address, B256, Bytes, U256};
 use alloy_trie::TrieAccount;
 
-use super::dirty::DirtyTrie;
 use super::node::{encode_extension, reference_of};
-use super::state::account_leaf;
+use super::walk::{decode_account, value};
 use super::{Child, EMPTY_ROOT_HASH, Nibbles, Node, NodeRead, TrieError};
 
 /// An account with the nodes that prove it, or prove that there is none.
@@ -43,45 +42,47 @@ pub fn account_proof<N: NodeRead>(
     slots: &[U256],
 ) -> Result<AccountProof, TrieError<N::Error>> {
     let owner = B256::new(verify::keccak256(address.as_slice()));
-    let mut accounts = DirtyTrie::new(nodes, None);
-    let key = Nibbles::unpack(owner);
     let mut proof = AccountProof { address, account: None, nodes: Vec::new(), storage: Vec::new() };
     if state_root != EMPTY_ROOT_HASH {
-        proof.account = account_leaf(&mut accounts, &key)?;
-        proof.nodes = prove(&mut accounts, &key)?;
+        let key = Nibbles::unpack(owner);
+        let (value, nodes) = prove(nodes, None, &key)?;
+        proof.nodes = nodes;
+        proof.account = value.map(|value| decode_account(&key, &value)).transpose()?;
     }
     let storage_root = proof.account.map_or(EMPTY_ROOT_HASH, |account| account.storage_root);
-    let mut storage = DirtyTrie::new(nodes, Some(owner));
     for &slot in slots {
         let mut entry = StorageProof { slot, value: U256::ZERO, nodes: Vec::new() };
         if storage_root != EMPTY_ROOT_HASH {
             let key = Nibbles::unpack(verify::keccak256(&slot.to_be_bytes::<32>()));
-            if let Some(value) = storage.value(&key)? {
-                entry.value = alloy_rlp::decode_exact(&value)
-                    .map_err(|_| storage.damaged("storage word does not decode", key))?;
-            }
-            entry.nodes = prove(&mut storage, &key)?;
+            let (value, nodes) = prove(nodes, Some(owner), &key)?;
+            entry.nodes = nodes;
+            entry.value = match value {
+                None => U256::ZERO,
+                Some(value) => alloy_rlp::decode_exact(&value).map_err(|_| {
+                    let what = "storage word does not decode";
+                    TrieError::Damaged { what, owner: Some(owner), path: key }
+                })?,
+            };
         }
         proof.storage.push(entry);
     }
     Ok(proof)
 }
 
-/// RLP of the nodes on the way to `key`, as far as it goes, in a trie that is not empty. Nodes
-/// embedded in their parent are not listed again.
+/// A value, and the RLP of the nodes on the way to it.
+type Proved = (Option<Bytes>, Vec<Bytes>);
+
+/// The value under `key` and the RLP of the nodes on the way to it, as far as it goes, in a trie
+/// that is not empty. Nodes embedded in their parent are not listed again.
 fn prove<N: NodeRead>(
-    trie: &mut DirtyTrie<'_, N>,
+    nodes: &N,
+    owner: Option<B256>,
     key: &Nibbles,
-) -> Result<Vec<Bytes>, TrieError<N::Error>> {
+) -> Result<Proved, TrieError<N::Error>> {
     let mut proof = Vec::new();
-    let mut path = Nibbles::new();
-    loop {
-        let node = trie.load(&path)?;
-        let branch = match &*node {
-            Node::Leaf(leaf) => {
-                push(&mut proof, |out| leaf.encode_rlp(out));
-                return Ok(proof);
-            }
+    let value = value(nodes, owner, key, |path, node| {
+        let branch = match node {
+            Node::Leaf(leaf) => return push(&mut proof, |out| leaf.encode_rlp(out)),
             Node::Branch(branch) => branch,
         };
         let mut rlp = Vec::new();
@@ -90,22 +91,16 @@ fn prove<N: NodeRead>(
             let reference = reference_of(&rlp);
             push(&mut proof, |out| encode_extension(out, &branch.prefix, &reference));
         }
-        path = path.join(&branch.prefix);
-        if !key.starts_with(&path) {
-            return Ok(proof);
+        let base = path.join(&branch.prefix);
+        if !key.starts_with(&base) {
+            return;
         }
         push(&mut proof, |out| out.extend_from_slice(&rlp));
-        let nibble = key.get_unchecked(path.len());
-        path.push(nibble);
-        match branch.child(nibble) {
-            None => return Ok(proof),
-            Some(Child::Node(_)) => {}
-            Some(Child::Leaf(leaf)) => {
-                push(&mut proof, |out| leaf.encode_rlp(out));
-                return Ok(proof);
-            }
+        if let Some(Child::Leaf(leaf)) = branch.child(key.get_unchecked(base.len())) {
+            push(&mut proof, |out| leaf.encode_rlp(out));
         }
-    }
+    })?;
+    Ok((value, proof))
 }
 
 /// Adds a node unless its parent holds it whole; the root is always there.

@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use alloy_primitives::{Address, B256, Bytes, U256};
-use alloy_rlp::Decodable;
-use alloy_trie::TrieAccount;
 
 use super::dirty::{Arena, Change, DirtyTrie, Slot};
 use super::hashing::{Hashed, hash_tries};
 use super::root::trie_account;
 use super::updates::{NodeChanges, StorageUpdates};
+use super::walk::{decode_account, load, value};
 use super::{EMPTY_ROOT_HASH, Nibbles, NodeRead, TrieError, TrieUpdates};
 use crate::state::{AccountChange, StateChanges};
 
@@ -60,21 +59,22 @@ pub fn update_state_root<N: NodeRead>(
 ) -> Result<(B256, TrieUpdates), TrieError<N::Error>> {
     let keys = Keys::hash(changes);
     let mut updates = TrieUpdates::default();
+    check_root(nodes, parent_root)?;
     let mut accounts = DirtyTrie::new(nodes, None);
-    check_root(&mut accounts, parent_root)?;
-    let old_roots = old_storage_roots(&mut accounts, &keys, parent_root)?;
+    let mut arena = Arena::new();
+    let slot = DirtyTrie::<N>::root(parent_root);
+    let (slot, old_roots) = old_storage_roots(&mut accounts, &mut arena, slot, &keys)?;
     let new_roots = update_storages(nodes, changes, &keys, &old_roots, &mut updates)?;
 
-    let mut leaves: Vec<Change> = Vec::with_capacity(changes.accounts.len());
-    for ((change, key), root) in changes.accounts.iter().zip(&keys.addresses).zip(new_roots) {
+    let accounts_and_roots = changes.accounts.iter().zip(new_roots);
+    let leaves = keys.addresses.iter().zip(accounts_and_roots).map(|(key, (change, root))| {
         let value = change
             .account
             .map(|account| Bytes::from(alloy_rlp::encode(trie_account(&account, root))));
-        leaves.push((Nibbles::unpack(key), value));
-    }
+        (Nibbles::unpack(key), value)
+    });
+    let mut leaves: Vec<Change> = leaves.collect();
     leaves.sort_unstable_by_key(|(key, _)| *key);
-    let mut arena = Arena::new();
-    let slot = DirtyTrie::<N>::root(parent_root);
     let slot = accounts.apply(&mut arena, slot, Nibbles::new(), &leaves)?;
     let hashed = hash_tries(&mut arena, vec![slot]).pop().expect("one trie in, one out");
     let root = hashed.root;
@@ -94,46 +94,41 @@ pub fn storage_root<N: NodeRead>(
     if state_root == EMPTY_ROOT_HASH {
         return Ok(EMPTY_ROOT_HASH);
     }
-    let key = B256::new(verify::keccak256(address.as_slice()));
-    let account = account_leaf(&mut DirtyTrie::new(nodes, None), &Nibbles::unpack(key))?;
-    Ok(account.map_or(EMPTY_ROOT_HASH, |account| account.storage_root))
+    let key = Nibbles::unpack(verify::keccak256(address.as_slice()));
+    let Some(value) = value(nodes, None, &key, |_, _| {})? else { return Ok(EMPTY_ROOT_HASH) };
+    Ok(decode_account(&key, &value)?.storage_root)
 }
 
-/// The account under a hashed address, in a trie that is not empty.
-pub(super) fn account_leaf<N: NodeRead>(
-    accounts: &mut DirtyTrie<'_, N>,
-    key: &Nibbles,
-) -> Result<Option<TrieAccount>, TrieError<N::Error>> {
-    let Some(value) = accounts.value(key)? else { return Ok(None) };
-    TrieAccount::decode(&mut value.as_ref())
-        .map(Some)
-        .map_err(|_| accounts.damaged("account does not decode", *key))
-}
-
-fn check_root<N: NodeRead>(
-    accounts: &mut DirtyTrie<'_, N>,
-    expected: B256,
-) -> Result<(), TrieError<N::Error>> {
+fn check_root<N: NodeRead>(nodes: &N, expected: B256) -> Result<(), TrieError<N::Error>> {
     if expected == EMPTY_ROOT_HASH {
         return Ok(());
     }
-    let found = accounts.load(&Nibbles::new())?.root_hash();
+    let found = load(nodes, None, &Nibbles::new())?.root_hash();
     if found == expected { Ok(()) } else { Err(TrieError::RootMismatch { expected, found }) }
 }
 
+/// Reads the account trie in on the way to every changed account; gives the storage roots before
+/// the block, in the order of the changes.
 fn old_storage_roots<N: NodeRead>(
     accounts: &mut DirtyTrie<'_, N>,
+    arena: &mut Arena,
+    slot: Slot,
     keys: &Keys,
-    parent_root: B256,
-) -> Result<Vec<B256>, TrieError<N::Error>> {
-    if parent_root == EMPTY_ROOT_HASH {
-        return Ok(vec![EMPTY_ROOT_HASH; keys.addresses.len()]);
-    }
-    let roots = keys.addresses.iter().map(|key| {
-        let account = account_leaf(accounts, &Nibbles::unpack(key))?;
-        Ok(account.map_or(EMPTY_ROOT_HASH, |account| account.storage_root))
-    });
-    roots.collect()
+) -> Result<(Slot, Vec<B256>), TrieError<N::Error>> {
+    let mut order: Vec<(Nibbles, usize)> =
+        keys.addresses.iter().enumerate().map(|(at, key)| (Nibbles::unpack(key), at)).collect();
+    order.sort_unstable();
+    let sorted: Vec<Nibbles> = order.iter().map(|(key, _)| *key).collect();
+    let mut roots = vec![EMPTY_ROOT_HASH; order.len()];
+    let mut damaged = None;
+    let slot = accounts.touch(arena, slot, Nibbles::new(), &sorted, &mut |key, value| {
+        let at = sorted.binary_search(key).expect("only keys asked for are found");
+        match decode_account(key, value) {
+            Ok(account) => roots[order[at].1] = account.storage_root,
+            Err(error) => damaged = Some(error),
+        }
+    })?;
+    damaged.map_or(Ok((slot, roots)), Err)
 }
 
 /// Storage roots after the block, for each changed account.
@@ -181,7 +176,7 @@ fn slot_changes(change: &AccountChange, keys: &[B256]) -> Vec<Change> {
 }
 
 /// Records written, and those taken in but not written again.
-fn node_changes<N>(trie: DirtyTrie<'_, N>, hashed: Hashed) -> NodeChanges {
+pub(super) fn node_changes<N>(trie: DirtyTrie<'_, N>, hashed: Hashed) -> NodeChanges {
     let mut nodes: NodeChanges = trie.taken.into_iter().map(|path| (path, None)).collect();
     if hashed.root_untouched {
         nodes.remove(&Nibbles::new());

@@ -3,18 +3,16 @@
 //! Nodes go the way they go in the node: unflushed blocks answer from their updates, older ones
 //! from the `index` environment, so every record passes the codec.
 
-mod history;
-
 use std::sync::Arc;
 
 use alloy_primitives::{B256, keccak256};
-use history::{Model, apply, changes_of, step};
 use proptest::prelude::*;
-use storage::trie::{EMPTY_ROOT_HASH, Nibbles, Node, NodeRead, state_root_from_scratch};
-use storage::{
-    FlushBlock, IndexDb, IndexOptions, IndexReader, ReadError, StateChanges, TrieUpdates,
-    update_state_root,
-};
+
+use super::*;
+use crate::error::ReadError;
+use crate::history::{Model, apply, changes_of, step};
+use crate::index::{FlushBlock, IndexDb, IndexOptions, IndexReader};
+use crate::state::StateChanges;
 
 /// Enough for any history here.
 const MAP_BYTES: u64 = 64 << 20;
@@ -45,12 +43,12 @@ impl NodeRead for Layers<'_> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(96) })]
 
     #[test]
     fn incremental_root_is_the_root_from_scratch(
         blocks in prop::collection::vec(prop::collection::vec(step(), 0..12), 1..40),
-        flush_every in 1..6usize,
+        flush_every in 1..16usize,
     ) {
         let folder = tempfile::tempdir().unwrap();
         let index =

@@ -1,13 +1,10 @@
 //! Random histories of a small state, and the plain model they are compared with.
 
-// Each test file that includes this uses a part of it.
-#![allow(dead_code)]
-
 use std::collections::BTreeMap;
 
+use crate::state::{Account, AccountChange, StateChanges};
 use alloy_primitives::{Address, U256, keccak256};
 use proptest::prelude::*;
-use storage::{Account, AccountChange, StateChanges};
 
 /// Accounts there may be.
 pub(crate) const ACCOUNTS: u8 = 40;

@@ -1,0 +1,273 @@
+//! Flat state, its history and the lookups, against a plain model, whatever the size of a flush.
+
+use alloy_primitives::{Bytes, U256, keccak256};
+use proptest::prelude::*;
+
+use super::*;
+use crate::history::{ACCOUNTS, Model, SLOTS, address, apply, changes_of, step};
+use crate::state::{Account, AccountChange};
+use crate::trie::{EMPTY_ROOT_HASH, update_state_root};
+
+/// Enough for any history here.
+const MAP_BYTES: u64 = 64 << 20;
+
+fn block_hash(number: usize) -> B256 {
+    keccak256(format!("block {number}"))
+}
+
+fn tx_hashes(number: usize) -> Vec<B256> {
+    (0..number % 3).map(|index| keccak256(format!("tx {number} {index}"))).collect()
+}
+
+fn flush_block<'a>(
+    number: usize,
+    changes: &'a StateChanges,
+    tx_hashes: &'a [Vec<B256>],
+    trie: &'a TrieUpdates,
+) -> FlushBlock<'a> {
+    let (hash, tx_hashes) = (block_hash(number), tx_hashes[number].as_slice());
+    FlushBlock { number: number as u64, hash, tx_hashes, changes, trie }
+}
+
+fn check_state(reader: &IndexReader, models: &[Model]) {
+    let last = models.last().unwrap();
+    for account in 0..ACCOUNTS {
+        let address = address(account);
+        let expected = last.get(&address);
+        assert_eq!(reader.account(address).unwrap(), expected.map(|entry| entry.0));
+        for (number, model) in models.iter().enumerate() {
+            let expected = model.get(&address).map(|entry| entry.0);
+            assert_eq!(reader.account_at(address, number as u64).unwrap(), expected);
+        }
+        for slot in (0..SLOTS).map(U256::from) {
+            let word = |model: &Model| {
+                let entry = model.get(&address);
+                entry.and_then(|entry| entry.1.get(&slot)).copied().unwrap_or_default()
+            };
+            assert_eq!(reader.storage(address, slot).unwrap(), word(last));
+            for (number, model) in models.iter().enumerate() {
+                let found = reader.storage_at(address, slot, number as u64).unwrap();
+                assert_eq!(found, word(model), "slot {slot} at block {number}");
+            }
+        }
+    }
+}
+
+fn check_lookups(reader: &IndexReader, blocks: usize) {
+    for number in 0..blocks {
+        assert_eq!(reader.block_number(block_hash(number)).unwrap(), Some(number as u64));
+        for (index, hash) in tx_hashes(number).into_iter().enumerate() {
+            let expected = Some((number as u64, index as u32));
+            assert_eq!(reader.tx_location(hash).unwrap(), expected);
+        }
+    }
+    assert_eq!(reader.block_number(B256::ZERO).unwrap(), None);
+    assert_eq!(reader.tx_location(B256::ZERO).unwrap(), None);
+    let last = blocks.checked_sub(1).map(|last| (last as u64, block_hash(last)));
+    assert_eq!(reader.flushed_block().unwrap(), last);
+}
+
+/// Every entry of every table, as stored.
+fn dump(index: &IndexDb) -> Vec<(&'static str, Vec<u8>, Vec<u8>)> {
+    let tables = &index.tables;
+    let all = [
+        tables.accounts,
+        tables.storage,
+        tables.code,
+        tables.account_history,
+        tables.storage_history,
+        tables.account_trie,
+        tables.storage_trie,
+        tables.block_numbers,
+        tables.transactions,
+    ];
+    let txn = index.env.read().unwrap();
+    let mut entries = Vec::new();
+    for (name, table) in NAMES.into_iter().zip(all) {
+        for row in table.iter(txn.txn()).unwrap() {
+            let (key, value) = row.unwrap();
+            entries.push((name, key.to_vec(), value.to_vec()));
+        }
+    }
+    entries
+}
+
+fn open(folder: &tempfile::TempDir) -> IndexDb {
+    IndexDb::open(folder.path(), IndexOptions { map_bytes: MAP_BYTES }).unwrap()
+}
+
+/// Flushes the same blocks into two environments: one by one, and `flush_blocks` at a time.
+fn flush_both(changes: &[StateChanges], flush_blocks: usize) -> [(tempfile::TempDir, IndexDb); 2] {
+    let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let [single, batched] = folders.map(|folder| {
+        let index = open(&folder);
+        (folder, index)
+    });
+    let hashes: Vec<_> = (0..changes.len()).map(tx_hashes).collect();
+    let mut tries = Vec::new();
+    let mut root = EMPTY_ROOT_HASH;
+    for (number, changes) in changes.iter().enumerate() {
+        let (after, trie) = update_state_root(&single.1.reader().unwrap(), changes, root).unwrap();
+        single.1.flush(&[flush_block(number, changes, &hashes, &trie)]).unwrap();
+        tries.push(trie);
+        root = after;
+    }
+    let all: Vec<FlushBlock<'_>> = (0..changes.len())
+        .map(|number| flush_block(number, &changes[number], &hashes, &tries[number]))
+        .collect();
+    for batch in all.chunks(flush_blocks) {
+        batched.1.flush(batch).unwrap();
+    }
+    [single, batched]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(24) })]
+
+    #[test]
+    fn every_block_can_be_asked_for_whatever_the_size_of_a_flush(
+        blocks in prop::collection::vec(prop::collection::vec(step(), 0..12), 1..16),
+        flush_blocks in 2..8usize,
+    ) {
+        let changes: Vec<StateChanges> = blocks.iter().map(|steps| changes_of(steps)).collect();
+        let models = changes.iter().scan(Model::new(), |model, changes| {
+            apply(model, changes);
+            Some(model.clone())
+        });
+        let models: Vec<Model> = models.collect();
+        let [(_single_folder, single), (_folder, index)] = flush_both(&changes, flush_blocks);
+        prop_assert_eq!(dump(&single), dump(&index));
+        let reader = index.reader().unwrap();
+        check_state(&reader, &models);
+        check_lookups(&reader, blocks.len());
+        drop(reader);
+        index.wipe().unwrap();
+        prop_assert_eq!(dump(&index), Vec::new());
+        prop_assert_eq!(index.reader().unwrap().flushed().unwrap(), None);
+    }
+}
+
+/// The wipe finds in the table a slot that an earlier block of the same flush has cleared.
+#[test]
+fn a_slot_cleared_before_a_wipe_gets_one_entry() {
+    let change = |wiped, slots: &[(u64, u64)]| StateChanges {
+        accounts: vec![AccountChange {
+            address: address(1),
+            account: Some(Account::default()),
+            wiped,
+            slots: slots.iter().map(|&(s, v)| (U256::from(s), U256::from(v))).collect(),
+        }],
+        codes: Vec::new(),
+    };
+    let changes = [
+        change(false, &[(1, 5), (2, 6)]),
+        change(false, &[]),
+        change(false, &[(1, 0)]),
+        change(true, &[(3, 7)]),
+    ];
+    let [(_single_folder, single), (_folder, batched)] = flush_both(&changes, 2);
+    assert_eq!(dump(&single), dump(&batched));
+    let history = dump(&batched).into_iter().filter(|entry| entry.0 == "storage_history");
+    assert_eq!(history.count(), 5);
+}
+
+#[test]
+fn a_gap_or_a_repetition_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let index = open(&folder);
+    let (changes, trie) = (StateChanges::default(), TrieUpdates::default());
+    let hashes = vec![Vec::new(); 8];
+    let block = |number| flush_block(number, &changes, &hashes, &trie);
+    index.flush(&[]).unwrap();
+    index.flush(&[block(3), block(4)]).unwrap();
+    for slice in [vec![block(4)], vec![block(6)], vec![block(5), block(7)]] {
+        assert!(matches!(index.flush(&slice), Err(WriteError::NotNext { expected: 5 | 6, .. })));
+        let flushed = index.reader().unwrap().flushed_block().unwrap();
+        assert_eq!(flushed, Some((4, block_hash(4))));
+    }
+    index.flush(&[block(5)]).unwrap();
+}
+
+#[test]
+fn a_full_map_refuses_and_keeps_what_was_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let index = IndexDb::open(folder.path(), IndexOptions { map_bytes: 1 << 20 }).unwrap();
+    let trie = TrieUpdates::default();
+    let mut number = 0usize;
+    let error = loop {
+        let code = Bytes::from(vec![number as u8; 5000]);
+        let codes = vec![(keccak256(number.to_be_bytes()), code)];
+        let changes = StateChanges { accounts: Vec::new(), codes };
+        let hashes = vec![Vec::new(); number + 1];
+        match index.flush(&[flush_block(number, &changes, &hashes, &trie)]) {
+            Ok(()) => number += 1,
+            Err(error) => break error,
+        }
+    };
+    assert!(error.to_string().contains("`storage.index_map_bytes`"), "{error}");
+    let reader = index.reader().unwrap();
+    assert_eq!(reader.flushed().unwrap(), Some(number as u64 - 1));
+    for number in 0..number {
+        let code = reader.code(keccak256(number.to_be_bytes())).unwrap();
+        assert_eq!(code, Some(Bytes::from(vec![number as u8; 5000])));
+    }
+}
+
+#[test]
+fn code_that_is_not_there_is_an_error_for_execution() {
+    use crate::state::StateRead;
+    let folder = tempfile::tempdir().unwrap();
+    let reader = open(&folder).reader().unwrap();
+    let empty = alloy_primitives::KECCAK256_EMPTY;
+    assert_eq!(StateRead::code(&reader, empty).unwrap(), Bytes::new());
+    let error = StateRead::code(&reader, B256::ZERO).unwrap_err();
+    assert!(matches!(error, ReadError::MissingCode { code_hash: B256::ZERO, .. }), "{error}");
+}
+
+#[test]
+fn a_damaged_value_is_told_with_its_table() {
+    let folder = tempfile::tempdir().unwrap();
+    let index = open(&folder);
+    let (address, slot, hash) = (address(1), U256::from(2), B256::repeat_byte(3));
+    let path = crate::trie::Nibbles::new();
+    let tables = &index.tables;
+    let slot_key = keys::slot_key(address, slot);
+    let mut txn = index.env.write().unwrap();
+    // No account has this flag, no word this zero, no node this kind, no number this length.
+    for (table, key) in [
+        (tables.meta, FLUSHED_KEY),
+        (tables.accounts, address.as_slice()),
+        (tables.storage, &slot_key),
+        (tables.account_history, &keys::account_at_key(address, 4)),
+        (tables.storage_history, &keys::slot_at_key(&slot_key, 4)),
+        (tables.account_trie, &keys::trie_key(None, &path)),
+        (tables.storage_trie, &keys::trie_key(Some(hash), &path)),
+        (tables.block_numbers, hash.as_slice()),
+        (tables.transactions, hash.as_slice()),
+    ] {
+        table.put(&mut txn, key, &[0, 0xff, 0xff]).unwrap();
+    }
+    index.env.commit(txn).unwrap();
+    let reader = index.reader().unwrap();
+    let errors = [
+        ("meta", reader.flushed().unwrap_err()),
+        ("accounts", reader.account(address).unwrap_err()),
+        ("storage", reader.storage(address, slot).unwrap_err()),
+        ("account_history", reader.account_at(address, 9).unwrap_err()),
+        ("storage_history", reader.storage_at(address, slot, 9).unwrap_err()),
+        ("account_trie", reader.trie_node(None, &path).unwrap_err()),
+        ("storage_trie", reader.trie_node(Some(hash), &path).unwrap_err()),
+        ("block_numbers", reader.block_number(hash).unwrap_err()),
+        ("transactions", reader.tx_location(hash).unwrap_err()),
+    ];
+    for (expected, error) in errors {
+        assert!(
+            matches!(&error, ReadError::Corrupt { table, .. } if *table == expected),
+            "{error}"
+        );
+    }
+    // A flush does not build on what it cannot read.
+    let (changes, trie) = (StateChanges::default(), TrieUpdates::default());
+    let error = index.flush(&[flush_block(5, &changes, &vec![Vec::new(); 6], &trie)]);
+    assert!(matches!(error, Err(WriteError::Read(ReadError::Corrupt { table: "meta", .. }))));
+}

@@ -1,0 +1,82 @@
+//! Reading a trie without changing it: one record, one value.
+
+use std::sync::Arc;
+
+use alloy_primitives::{B256, Bytes};
+use alloy_trie::TrieAccount;
+
+use super::{Child, Nibbles, Node, NodeRead, TrieError};
+
+/// Nibbles of a key: all keys are Keccak-256 hashes.
+const KEY_NIBBLES: usize = 64;
+
+/// The record at `path`, which must be there.
+pub(super) fn load<N: NodeRead>(
+    nodes: &N,
+    owner: Option<B256>,
+    path: &Nibbles,
+) -> Result<Arc<Node>, TrieError<N::Error>> {
+    let path = *path;
+    let node = nodes.node(owner, &path).map_err(TrieError::Read)?;
+    let node = node.ok_or(TrieError::MissingNode { owner, path })?;
+    if !fits(&path, &node) {
+        return Err(TrieError::Damaged { what: "record does not fit its place", owner, path });
+    }
+    Ok(node)
+}
+
+/// Whether a record read from a store can be at `path`: its leaves end where keys end, its branch
+/// before that, and only the root is a leaf itself. What is built on a record relies on it.
+fn fits(path: &Nibbles, node: &Node) -> bool {
+    match node {
+        Node::Leaf(leaf) => path.is_empty() && leaf.suffix.len() == KEY_NIBBLES,
+        Node::Branch(branch) => {
+            let below = path.len() + branch.prefix.len() + 1;
+            branch.mask.count_ones() as usize == branch.children.len()
+                && branch.children.iter().all(|child| match child {
+                    Child::Leaf(leaf) => below + leaf.suffix.len() == KEY_NIBBLES,
+                    Child::Node(_) => below < KEY_NIBBLES,
+                })
+        }
+    }
+}
+
+/// The value under `key`, in a trie that is not empty. Shows each record passed, with its path.
+pub(super) fn value<N: NodeRead>(
+    nodes: &N,
+    owner: Option<B256>,
+    key: &Nibbles,
+    mut passed: impl FnMut(&Nibbles, &Node),
+) -> Result<Option<Bytes>, TrieError<N::Error>> {
+    let mut path = Nibbles::new();
+    loop {
+        let node = load(nodes, owner, &path)?;
+        passed(&path, &node);
+        let (at, leaf) = match &*node {
+            Node::Leaf(leaf) => (path, leaf),
+            Node::Branch(branch) => {
+                path = path.join(&branch.prefix);
+                if !key.starts_with(&path) {
+                    return Ok(None);
+                }
+                let nibble = key.get_unchecked(path.len());
+                path.push(nibble);
+                match branch.child(nibble) {
+                    None => return Ok(None),
+                    Some(Child::Node(_)) => continue,
+                    Some(Child::Leaf(leaf)) => (path, leaf),
+                }
+            }
+        };
+        return Ok((at.join(&leaf.suffix) == *key).then(|| leaf.value.clone()));
+    }
+}
+
+/// The account a leaf of the account trie holds.
+pub(super) fn decode_account<E>(key: &Nibbles, value: &[u8]) -> Result<TrieAccount, TrieError<E>> {
+    alloy_rlp::decode_exact(value).map_err(|_| TrieError::Damaged {
+        what: "account does not decode",
+        owner: None,
+        path: *key,
+    })
+}

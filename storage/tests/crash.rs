@@ -1,0 +1,250 @@
+//! A process that dies at any moment leaves a whole number of blocks, none of those it announced
+//! missing; a disk that fills up is an error and no more.
+
+// Functions beside the tests are part of them.
+#![allow(clippy::unwrap_used)]
+
+mod blocks;
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+
+use alloy_primitives::{B256, U256, keccak256};
+use blocks::{account, block, changes};
+use storage::trie::{EMPTY_ROOT_HASH, Nibbles, Node, NodeRead};
+use storage::{
+    ChainDb, ChainOptions, FlushBlock, IndexDb, IndexOptions, IndexReader, ReadError, StateChanges,
+    TrieUpdates, WriteError, update_state_root,
+};
+
+/// Set for a child process: the folder to write to.
+const CHILD_FOLDER: &str = "STORAGE_TEST_FOLDER";
+/// Room for all a child writes before it is killed.
+const MAP_BYTES: u64 = 4 << 30;
+/// Times each child is killed.
+const KILLS: u64 = 20;
+/// Blocks in one flush.
+const FLUSH_BLOCKS: u64 = 3;
+/// Largest file of the child whose disk is full, in the shell's blocks of 512 bytes: 4 MiB.
+const FILE_BLOCKS_MAX: u32 = 8192;
+
+fn open_chain(folder: &Path) -> ChainDb {
+    ChainDb::open(folder, ChainOptions { map_bytes: MAP_BYTES }).unwrap()
+}
+
+fn open_index(folder: &Path) -> IndexDb {
+    IndexDb::open(folder, IndexOptions { map_bytes: MAP_BYTES }).unwrap()
+}
+
+fn announce(number: u64) {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "\nwritten {number}").unwrap();
+    out.flush().unwrap();
+}
+
+fn next_block(chain: &ChainDb) -> u64 {
+    chain.reader().unwrap().head().unwrap().map_or(0, |(number, _)| number + 1)
+}
+
+/// Not a test by itself: appends blocks until killed or refused.
+#[test]
+fn child_appends() {
+    let Some(folder) = std::env::var_os(CHILD_FOLDER) else { return };
+    let chain = open_chain(folder.as_ref());
+    let mut next = next_block(&chain);
+    loop {
+        let slice: Vec<_> = (next..next + 1 + next % 3).map(block).collect();
+        match chain.append(&slice) {
+            Ok(()) => announce(slice[slice.len() - 1].number),
+            Err(error @ WriteError::DiskFull { .. }) => return println!("\nrefused: {error}"),
+            Err(error) => panic!("{error}"),
+        }
+        next += slice.len() as u64;
+    }
+}
+
+/// Not a test by itself: flushes blocks until killed.
+#[test]
+fn child_flushes() {
+    let Some(folder) = std::env::var_os(CHILD_FOLDER) else { return };
+    let index = open_index(folder.as_ref());
+    let mut next = index.reader().unwrap().flushed().unwrap().map_or(0, |number| number + 1);
+    loop {
+        let reader = index.reader().unwrap();
+        let mut root = root_of(&reader);
+        let mut state = Above { reader, trie: TrieUpdates::default() };
+        let mut batch = Vec::new();
+        for number in next..next + FLUSH_BLOCKS {
+            let changes = changes(number);
+            let (after, trie) = update_state_root(&state, &changes, root).unwrap();
+            state.trie.extend(&trie);
+            batch.push((number, changes, trie));
+            root = after;
+        }
+        drop(state);
+        let blocks: Vec<_> =
+            batch.iter().map(|(n, changes, t)| flush_block(*n, changes, t)).collect();
+        index.flush(&blocks).unwrap();
+        next += FLUSH_BLOCKS;
+        announce(next - 1);
+    }
+}
+
+/// The trie of blocks not flushed yet, over the index.
+struct Above {
+    reader: IndexReader,
+    trie: TrieUpdates,
+}
+
+impl NodeRead for Above {
+    type Error = ReadError;
+
+    fn node(&self, owner: Option<B256>, path: &Nibbles) -> Result<Option<Arc<Node>>, ReadError> {
+        match self.trie.get(owner, path) {
+            Some(answer) => Ok(answer.cloned()),
+            None => self.reader.node(owner, path),
+        }
+    }
+}
+
+fn flush_block<'a>(
+    number: u64,
+    changes: &'a StateChanges,
+    trie: &'a TrieUpdates,
+) -> FlushBlock<'a> {
+    let hash = keccak256(number.to_be_bytes());
+    FlushBlock { number, hash, tx_hashes: &[], changes, trie }
+}
+
+fn root_of(reader: &impl NodeRead<Error = ReadError>) -> B256 {
+    let root = reader.node(None, &Nibbles::new()).unwrap();
+    root.map_or(EMPTY_ROOT_HASH, |node| node.root_hash())
+}
+
+fn spawn(test: &str, folder: &Path) -> Child {
+    Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", test, "--nocapture"])
+        .env(CHILD_FOLDER, folder)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+/// Kills a child some blocks after its start; returns the last block it announced. The child goes
+/// on while its lines are read, so the kill meets it anywhere.
+fn kill_after(test: &str, folder: &Path, lines: u64) -> u64 {
+    let mut child = spawn(test, folder);
+    let out = BufReader::new(child.stdout.take().unwrap());
+    let mut announced = None;
+    let mut seen = 0;
+    for line in out.lines() {
+        let line = line.unwrap();
+        let Some(number) = line.strip_prefix("written ") else { continue };
+        announced = number.parse().ok();
+        seen += 1;
+        if seen == lines {
+            child.kill().unwrap();
+        }
+    }
+    child.wait().unwrap();
+    announced.expect("the child announced a block")
+}
+
+fn check_chain(folder: &Path, announced: u64) {
+    let chain = open_chain(folder);
+    let reader = chain.reader().unwrap();
+    let (head, hash) = reader.head().unwrap().unwrap();
+    assert!(head >= announced, "block {announced} was announced, head is {head}");
+    assert_eq!(hash, block(head).hash);
+    for number in 0..=head {
+        let expected = block(number);
+        assert_eq!(reader.header(number).unwrap(), Some((expected.hash, expected.header)));
+        assert_eq!(reader.body(number).unwrap(), Some(expected.body));
+        assert_eq!(reader.senders(number).unwrap(), Some(expected.senders));
+        assert_eq!(reader.receipts(number).unwrap(), Some(expected.receipts));
+        assert_eq!(reader.changes(number).unwrap(), Some(expected.changes));
+        assert_eq!(reader.fees(number).unwrap(), Some(expected.fees));
+        assert_eq!(reader.module(number).unwrap(), Some(expected.module));
+    }
+    assert_eq!(reader.body(head + 1).unwrap(), None);
+}
+
+#[test]
+fn killed_while_appending() {
+    let folder = tempfile::tempdir().unwrap();
+    for round in 0..KILLS {
+        let announced = kill_after("child_appends", folder.path(), 1 + round * 7 % 11);
+        check_chain(folder.path(), announced);
+    }
+}
+
+fn check_index(folder: &Path, announced: u64) {
+    let index = open_index(folder);
+    let reader = index.reader().unwrap();
+    let (flushed, hash) = reader.flushed_block().unwrap().unwrap();
+    assert!(flushed >= announced);
+    assert_eq!(hash, keccak256(flushed.to_be_bytes()));
+    let mut accounts = BTreeMap::new();
+    let mut slots: BTreeMap<_, BTreeMap<U256, U256>> = BTreeMap::new();
+    for number in 0..=flushed {
+        for change in changes(number).accounts {
+            accounts.insert(change.address, change.account.unwrap());
+            let slots = slots.entry(change.address).or_default();
+            if change.wiped {
+                slots.clear();
+            }
+            slots.extend(change.slots);
+        }
+        let code = number.to_be_bytes();
+        assert_eq!(reader.code(keccak256(code)).unwrap().unwrap()[..], code);
+        let hash = keccak256(number.to_be_bytes());
+        assert_eq!(reader.block_number(hash).unwrap(), Some(number));
+    }
+    for address in (0..64).map(account) {
+        assert_eq!(reader.account(address).unwrap(), accounts.get(&address).copied());
+        for slot in (0..16).map(U256::from) {
+            let expected = slots.get(&address).and_then(|slots| slots.get(&slot)).copied();
+            assert_eq!(reader.storage(address, slot).unwrap(), expected.unwrap_or_default());
+        }
+    }
+    let state = accounts
+        .into_iter()
+        .map(|(address, account)| (address, account, slots.remove(&address).unwrap_or_default()));
+    assert_eq!(root_of(&reader), storage::trie::state_root_from_scratch(state));
+}
+
+#[test]
+fn killed_while_flushing() {
+    let folder = tempfile::tempdir().unwrap();
+    for round in 0..KILLS {
+        let announced = kill_after("child_flushes", folder.path(), 1 + round * 5 % 13);
+        check_index(folder.path(), announced);
+    }
+}
+
+/// The limit on the size of a file stands for the disk: the system refuses to let it grow.
+#[test]
+fn a_full_disk_is_an_error_and_keeps_what_was_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = format!("ulimit -f {FILE_BLOCKS_MAX}; trap '' XFSZ; exec \"$0\" \"$@\"");
+    let output = Command::new("sh")
+        .args(["-c", &script])
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", "child_appends", "--nocapture"])
+        .env(CHILD_FOLDER, folder.path())
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("refused: no disk space left"), "{text}");
+    let last = text.lines().filter_map(|line| line.strip_prefix("written ")).next_back();
+    let last: u64 = last.unwrap().parse().unwrap();
+    check_chain(folder.path(), last);
+    let chain = open_chain(folder.path());
+    let next = next_block(&chain);
+    chain.append(&[block(next)]).unwrap();
+    drop(chain);
+    check_chain(folder.path(), next);
+}

@@ -1,0 +1,103 @@
+//! What is refused at the door: other files, a home in use. Formats: `env::tests`.
+
+// Functions beside the tests are part of them.
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use storage::{ChainDb, ChainOptions, HomeLock, IndexDb, IndexOptions, OpenError};
+
+/// Set for a child process: the home folder to lock.
+const CHILD_HOME: &str = "STORAGE_TEST_HOME";
+/// Small enough to map in any test.
+const MAP_BYTES: usize = 1 << 20;
+
+fn open_chain(folder: &Path) -> Result<ChainDb, OpenError> {
+    ChainDb::open(folder, ChainOptions { map_bytes: MAP_BYTES as u64 })
+}
+
+fn open_index(folder: &Path) -> Result<IndexDb, OpenError> {
+    IndexDb::open(folder, IndexOptions { map_bytes: MAP_BYTES as u64 })
+}
+
+#[test]
+fn the_other_environment_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    drop(open_chain(folder.path()).unwrap());
+    let error = open_index(folder.path()).unwrap_err();
+    assert!(matches!(error, OpenError::Foreign { .. }), "{error}");
+    open_chain(folder.path()).unwrap();
+}
+
+#[test]
+fn a_file_that_is_no_environment_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut file = fs::File::create(folder.path().join("data.mdb")).unwrap();
+    file.write_all(&[0x5a; 16384]).unwrap();
+    let error = open_chain(folder.path()).unwrap_err();
+    assert!(matches!(error, OpenError::Lmdb { .. }), "{error}");
+}
+
+#[test]
+fn a_path_that_is_a_file_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file");
+    fs::write(&path, b"").unwrap();
+    assert!(matches!(open_chain(&path).unwrap_err(), OpenError::Io { .. }));
+    assert!(matches!(HomeLock::acquire(&path).unwrap_err(), OpenError::Io { .. }));
+}
+
+/// Not a test by itself: the other process of the test below.
+#[test]
+fn child_holds_the_home() {
+    let Some(home) = std::env::var_os(CHILD_HOME) else { return };
+    match HomeLock::acquire(home) {
+        Ok(_lock) => {
+            println!("locked");
+            // Holds the lock until the parent closes the pipe or kills.
+            std::io::stdin().read_line(&mut String::new()).unwrap();
+        }
+        Err(error) => println!("refused: {error}"),
+    }
+}
+
+fn child(home: &Path) -> Command {
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    child
+        .args(["--exact", "child_holds_the_home", "--nocapture"])
+        .env(CHILD_HOME, home)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
+    child
+}
+
+#[test]
+fn a_second_process_is_told_the_pid_of_the_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let lock = HomeLock::acquire(folder.path()).unwrap();
+    let output = child(folder.path()).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let expected = format!("in use by process {}", std::process::id());
+    assert!(text.contains("refused") && text.contains(&expected), "{text}");
+    drop(lock);
+    HomeLock::acquire(folder.path()).unwrap();
+}
+
+#[test]
+fn a_killed_process_leaves_no_lock() {
+    use std::io::BufRead;
+    let folder = tempfile::tempdir().unwrap();
+    let mut child = child(folder.path()).spawn().unwrap();
+    let out = std::io::BufReader::new(child.stdout.take().unwrap());
+    assert!(out.lines().any(|line| line.unwrap().contains("locked")));
+    match HomeLock::acquire(folder.path()).unwrap_err() {
+        OpenError::HomeLocked { pid, .. } => assert_eq!(pid, Some(child.id())),
+        other => panic!("{other}"),
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    HomeLock::acquire(folder.path()).unwrap();
+}
