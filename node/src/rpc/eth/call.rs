@@ -9,7 +9,7 @@ use crate::{
         block_id::BlockId,
         error::Error,
         method::{Answer, Call, json},
-        params::{Param, bytes, quantity, wide_quantity},
+        params::{Param, bytes, object, quantity, wide_quantity},
         stored,
     },
 };
@@ -52,7 +52,7 @@ struct Request {
 
 impl Param for Request {
     fn read(json: &str, spec: &ChainSpec) -> Result<Self, String> {
-        let object: Object = serde_json::from_str(json).map_err(|error| error.to_string())?;
+        let object: Object = object(json)?;
         let address = |text: &Option<String>| -> Result<Option<Address>, String> {
             let read = |text: &String| parse_address(text, &spec.bech32_prefix);
             text.as_ref().map(read).transpose().map_err(|error| error.to_string())
