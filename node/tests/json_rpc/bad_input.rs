@@ -1,7 +1,8 @@
 //! Whatever a client sends, it gets an error and nobody else notices.
 
-use crate::client::{Node, exchange};
+use crate::client::{Node, PATIENCE, exchange};
 use serde_json::{Value, json};
+use tokio::{io::AsyncWriteExt, net::TcpStream};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn bodies_that_are_no_calls() {
@@ -43,6 +44,9 @@ async fn requests_that_are_not_ours() {
     let body = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"eth_chainId\"}";
     assert_eq!(node.post_as("text/plain", body).await.0, 415);
     assert_eq!(node.post_as("application/json", &[b' '; 1_100_000]).await.0, 413);
+    let preflight = b"OPTIONS / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
+        Origin: http://localhost:3000\r\nAccess-Control-Request-Method: POST\r\n\r\n";
+    assert_eq!(exchange(node.rpc.address, preflight).await.0, 200);
     let get = b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
     assert_eq!(exchange(node.rpc.address, get).await.0, 405);
     assert_eq!(exchange(node.rpc.address, b"\x16\x03\x01 not HTTP at all\r\n\r\n").await.0, 400);
@@ -100,4 +104,19 @@ async fn parameters_that_do_not_fit() {
     assert_eq!(code, -32601);
     assert_eq!(message, "the method eth_mineBitcoin does not exist/is not available");
     node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn idle_and_half_open_connections_do_not_hold_the_end_up() {
+    let node = Node::native().await;
+    let mut connections = Vec::new();
+    for address in [node.rpc.address, node.rpc.ws_address, node.observe.address] {
+        for beginning in ["", "POST / HTTP/1.1\r\nHost: local"] {
+            let mut connection = TcpStream::connect(address).await.unwrap();
+            connection.write_all(beginning.as_bytes()).await.unwrap();
+            connections.push(connection);
+        }
+    }
+    assert_eq!(node.call("eth_chainId", json!([])).await, "0x40000", "others are served");
+    tokio::time::timeout(PATIENCE, node.stop()).await.expect("an end");
 }

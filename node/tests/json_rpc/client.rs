@@ -17,7 +17,7 @@ use tokio::{
 };
 
 /// Longest wait for any answer.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running node.
 pub(crate) struct Node {

@@ -67,6 +67,81 @@ async fn a_transfer_is_seen_from_every_side() {
     node.stop().await;
 }
 
+/// The definition of geth, from receipts: sort by tip, walk until the gas reaches the share.
+fn naive_rewards(block: &Value, receipts: &Value, percentiles: &[f64]) -> Vec<U256> {
+    let base_fee = quantity(&block["baseFeePerGas"]);
+    let mut tips: Vec<_> = receipts
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|receipt| {
+            let tip = quantity(&receipt["effectiveGasPrice"]) - base_fee;
+            (tip, quantity(&receipt["gasUsed"]).to::<u64>())
+        })
+        .collect();
+    tips.sort_unstable();
+    let gas: u64 = tips.iter().map(|(_, gas)| gas).sum();
+    percentiles
+        .iter()
+        .map(|percentile| {
+            let threshold = (gas as f64 * percentile / 100.0) as u64;
+            let mut sum = 0;
+            let reached = tips.iter().find(|(_, gas)| {
+                sum += gas;
+                sum >= threshold
+            });
+            reached.map_or(U256::ZERO, |(tip, _)| *tip)
+        })
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fee_history_is_what_the_receipts_say() {
+    let node = Node::native().await;
+    let mut last = Value::Null;
+    for nonce in 0..20_u64 {
+        for sender in 3..6 {
+            // Three tips, some equal; different gas through the length of the input.
+            let tip = u128::from((nonce * 7 + sender as u64) % 5) * 100_000_000;
+            let raw = sign(
+                sender,
+                TxEip1559 {
+                    chain_id: CHAIN_ID,
+                    nonce,
+                    gas_limit: 60_000,
+                    max_fee_per_gas: FEE_CAP,
+                    max_priority_fee_per_gas: tip,
+                    to: TxKind::Call(Address::ZERO),
+                    input: vec![1; (nonce % 4) as usize * 100].into(),
+                    ..TxEip1559::default()
+                },
+            );
+            last = node.call("eth_sendRawTransaction", json!([raw])).await;
+        }
+    }
+    let receipt = node.wait_for("eth_getTransactionReceipt", json!([last])).await;
+    let newest = quantity(&receipt["blockNumber"]).to::<u64>();
+    let percentiles = [0.0, 12.5, 33.3, 50.0, 99.9, 100.0];
+    let asked = json!([newest + 100, receipt["blockNumber"], percentiles]);
+    let history = node.call("eth_feeHistory", asked).await;
+    assert_eq!(history["oldestBlock"], "0x0", "the count is cut to what there is");
+    assert_eq!(history["baseFeePerGas"].as_array().unwrap().len() as u64, newest + 2);
+    let mut rewarded = 0;
+    for number in 0..=newest {
+        let tag = format!("{number:#x}");
+        let block = node.call("eth_getBlockByNumber", json!([tag, false])).await;
+        let receipts = node.call("eth_getBlockReceipts", json!([tag])).await;
+        let index = usize::try_from(number).unwrap();
+        let rewards = history["reward"][index].as_array().unwrap();
+        let rewards: Vec<_> = rewards.iter().map(quantity).collect();
+        assert_eq!(rewards, naive_rewards(&block, &receipts, &percentiles), "block {number}");
+        assert_eq!(history["baseFeePerGas"][index], block["baseFeePerGas"]);
+        rewarded += usize::from(!receipts.as_array().unwrap().is_empty());
+    }
+    assert!(rewarded > 0, "some blocks had transactions");
+    node.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_contract_is_deployed_called_and_heard() {
     let node = Node::native().await;
