@@ -234,7 +234,7 @@ impl Found {
                         Some(stored) => stored,
                         none => none.insert(StoredBlock::read(blocks, place.block_number)?),
                     };
-                    let raw = stored.block.txs.get(index);
+                    let raw = stored.block.transactions.get(index);
                     let raw =
                         raw.ok_or_else(|| Error::internal("a receipt without transaction"))?;
                     place.transaction_hash = *tx_hash.get_or_insert_with(|| keccak256(raw));
