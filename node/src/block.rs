@@ -7,66 +7,100 @@ use crate::chain::Body;
 use alloy_consensus::Header;
 use alloy_eips::eip4895::{Withdrawal, Withdrawals};
 use alloy_primitives::{B256, Bytes, keccak256};
-use alloy_rlp::{BufMut, Decodable, EMPTY_STRING_CODE, Encodable, Header as RlpHeader};
+use alloy_rlp::{BufMut, Decodable, Encodable, Header as RlpHeader};
 
-/// A decoded block.
+/// Why bytes are not a block.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+#[error("block is not valid RLP at {part}: {reason}")]
+pub struct BlockDecodeError {
+    /// Where in the block.
+    pub part: &'static str,
+    /// What is wrong there.
+    pub reason: alloy_rlp::Error,
+}
+
+/// A block whose transactions are not decoded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Block {
     /// The header.
     pub header: Header,
-    /// Its Keccak-256.
+    /// Keccak-256 of the header's RLP.
     pub hash: B256,
-    /// EIP-2718 bytes of each transaction.
-    pub txs: Vec<Bytes>,
-    /// Headers of ommers; empty since the merge.
+    /// EIP-2718 bytes of each transaction; slices of the block's bytes where it was decoded.
+    pub transactions: Vec<Bytes>,
+    /// Headers of the ommers; empty since the merge.
     pub ommers: Vec<Header>,
-    /// Since Shanghai.
+    /// Withdrawals, when the block has the field (since Shanghai).
     pub withdrawals: Option<Withdrawals>,
-    /// Bytes of the whole block in RLP (limited by EIP-7934).
-    pub size: usize,
+    /// Size of the block in RLP, in bytes (limited by EIP-7934).
+    pub rlp_bytes: usize,
 }
 
 impl Block {
-    /// Decodes one block from the front of `input` and advances it.
-    pub fn decode(input: &mut &[u8]) -> alloy_rlp::Result<Self> {
-        let before = input.len();
-        let mut content = RlpHeader::decode_bytes(input, true)?;
-        let size = before - input.len();
-        let header_rlp = content;
-        let header = Header::decode(&mut content)?;
-        let hash = keccak256(&header_rlp[..header_rlp.len() - content.len()]);
-        let (txs, ommers, withdrawals) = decode_body(&mut content)?;
-        if !content.is_empty() {
-            return Err(alloy_rlp::Error::UnexpectedLength);
+    /// Decodes exactly one block; bytes after it are an error. Copies no transaction.
+    ///
+    /// # Errors
+    /// The part that is malformed or not canonical.
+    pub fn decode(block: &Bytes) -> Result<Self, BlockDecodeError> {
+        let at = |part| move |reason| BlockDecodeError { part, reason };
+        let mut rest = block.as_ref();
+        let mut fields = list(&mut rest).map_err(at("block"))?;
+        if !rest.is_empty() {
+            return Err(at("end")(alloy_rlp::Error::UnexpectedLength));
         }
-        Ok(Self { header, hash, txs, ommers, withdrawals, size })
+        let start = fields;
+        let header = Header::decode(&mut fields).map_err(at("header"))?;
+        let hash = keccak256(&start[..start.len() - fields.len()]);
+        let mut decoded = Self { header, hash, rlp_bytes: block.len(), ..Self::default() };
+        decoded.decode_body(block, fields)?;
+        Ok(decoded)
     }
 
-    /// Rebuilds a block from its stored header and body.
-    pub fn from_parts(hash: B256, header: &[u8], body: &[u8]) -> alloy_rlp::Result<Self> {
-        let decoded = Header::decode(&mut &*header)?;
-        let (txs, ommers, withdrawals) = decode_body(&mut &*body)?;
-        let content = header.len() + body.len();
-        let size = content + RlpHeader { list: true, payload_length: content }.length();
-        Ok(Self { header: decoded, hash, txs, ommers, withdrawals, size })
+    /// Rebuilds a block from its stored header and body. Copies no transaction.
+    ///
+    /// # Errors
+    /// The part that is malformed or not canonical.
+    pub fn from_parts(hash: B256, header: &[u8], body: &Bytes) -> Result<Self, BlockDecodeError> {
+        let decoded = Header::decode(&mut &*header);
+        let decoded = decoded.map_err(|reason| BlockDecodeError { part: "header", reason })?;
+        let payload_length = header.len() + body.len();
+        let rlp_bytes = payload_length + RlpHeader { list: true, payload_length }.length();
+        let mut block = Self { header: decoded, hash, rlp_bytes, ..Self::default() };
+        block.decode_body(body, body)?;
+        Ok(block)
+    }
+
+    /// Decodes what follows the header: `fields`, a part of `bytes`.
+    fn decode_body(&mut self, bytes: &Bytes, mut fields: &[u8]) -> Result<(), BlockDecodeError> {
+        let at = |part| move |reason| BlockDecodeError { part, reason };
+        self.transactions = transactions(bytes, &mut fields).map_err(at("transactions"))?;
+        self.ommers = Vec::<Header>::decode(&mut fields).map_err(at("ommers"))?;
+        if !fields.is_empty() {
+            let list = Vec::<Withdrawal>::decode(&mut fields).map_err(at("withdrawals"))?;
+            self.withdrawals = Some(Withdrawals::new(list));
+        }
+        if !fields.is_empty() {
+            return Err(at("end")(alloy_rlp::Error::UnexpectedLength));
+        }
+        Ok(())
     }
 
     /// What the header commits to.
     pub fn body(&self) -> Body<'_> {
         Body {
-            transactions: &self.txs,
+            transactions: &self.transactions,
             ommers: &self.ommers,
             withdrawals: self.withdrawals.as_ref(),
-            rlp_bytes: self.size,
+            rlp_bytes: self.rlp_bytes,
         }
     }
 
     /// The RLP of what follows the header in a block: transactions, ommers, withdrawals.
     pub fn encode_body(&self) -> Bytes {
         let mut out = Vec::new();
-        let payload_length = self.txs.iter().map(tx_length).sum();
+        let payload_length = self.transactions.iter().map(tx_length).sum();
         RlpHeader { list: true, payload_length }.encode(&mut out);
-        for raw in &self.txs {
+        for raw in &self.transactions {
             encode_tx(raw, &mut out);
         }
         self.ommers.encode(&mut out);
@@ -87,47 +121,48 @@ pub fn join(header: &[u8], body: &[u8]) -> Vec<u8> {
     out
 }
 
-type BodyParts = (Vec<Bytes>, Vec<Header>, Option<Withdrawals>);
-
-fn decode_body(content: &mut &[u8]) -> alloy_rlp::Result<BodyParts> {
-    let mut list = RlpHeader::decode_bytes(content, true)?;
-    let mut txs = Vec::new();
-    while !list.is_empty() {
-        txs.push(decode_tx(&mut list)?);
+/// Splits a list's payload off `rest`.
+fn list<'a>(rest: &mut &'a [u8]) -> alloy_rlp::Result<&'a [u8]> {
+    let head = RlpHeader::decode(rest)?;
+    if !head.list {
+        return Err(alloy_rlp::Error::UnexpectedString);
     }
-    let ommers = Vec::decode(content)?;
-    let withdrawals = if content.is_empty() {
-        None
-    } else {
-        Some(Withdrawals::new(Vec::<Withdrawal>::decode(content)?))
-    };
-    Ok((txs, ommers, withdrawals))
+    // `decode` has checked that the payload is there.
+    let (payload, after) = rest.split_at(head.payload_length);
+    *rest = after;
+    Ok(payload)
+}
+
+/// Legacy transactions stand in the list as they are, typed ones as byte strings.
+fn transactions(block: &Bytes, fields: &mut &[u8]) -> alloy_rlp::Result<Vec<Bytes>> {
+    let mut items = list(fields)?;
+    let mut transactions = Vec::new();
+    while !items.is_empty() {
+        let start = items;
+        let head = RlpHeader::decode(&mut items)?;
+        let (payload, after) = items.split_at(head.payload_length);
+        items = after;
+        let raw = if head.list { &start[..start.len() - after.len()] } else { payload };
+        // A list inside a byte string is no typed transaction.
+        if !head.list && raw.first().is_none_or(|kind| *kind > 0x7f) {
+            return Err(alloy_rlp::Error::Custom("transaction type out of range"));
+        }
+        transactions.push(block.slice_ref(raw));
+    }
+    Ok(transactions)
 }
 
 /// A legacy transaction is an RLP list in place; a typed one is wrapped in a byte string.
-fn is_legacy(first: u8) -> bool {
-    first >= 0xc0
-}
-
-fn decode_tx(list: &mut &[u8]) -> alloy_rlp::Result<Bytes> {
-    let whole = *list;
-    let legacy = is_legacy(*whole.first().ok_or(alloy_rlp::Error::InputTooShort)?);
-    let content = RlpHeader::decode_bytes(list, legacy)?;
-    if legacy {
-        return Ok(Bytes::copy_from_slice(&whole[..whole.len() - list.len()]));
-    }
-    match content.first() {
-        Some(first) if *first < EMPTY_STRING_CODE => Ok(Bytes::copy_from_slice(content)),
-        _ => Err(alloy_rlp::Error::Custom("typed transaction without a type below 0x80")),
-    }
+fn is_legacy(raw: &Bytes) -> bool {
+    raw.first().is_some_and(|first| *first >= 0xc0)
 }
 
 fn tx_length(raw: &Bytes) -> usize {
-    if raw.first().is_some_and(|first| is_legacy(*first)) { raw.len() } else { raw.length() }
+    if is_legacy(raw) { raw.len() } else { raw.length() }
 }
 
 fn encode_tx(raw: &Bytes, out: &mut Vec<u8>) {
-    if raw.first().is_some_and(|first| is_legacy(*first)) {
+    if is_legacy(raw) {
         out.put_slice(raw);
     } else {
         raw.encode(out);
@@ -138,7 +173,7 @@ fn encode_tx(raw: &Bytes, out: &mut Vec<u8>) {
 mod tests {
     use super::*;
 
-    fn sample() -> Block {
+    fn sample() -> (Block, Bytes) {
         let header = Header {
             number: 7,
             base_fee_per_gas: Some(7),
@@ -149,31 +184,35 @@ mod tests {
         let mut block = Block {
             hash: header.hash_slow(),
             header,
-            txs: vec![Bytes::from_static(&[0xc1, 0x05]), Bytes::from_static(&[0x02, 0xc1, 0x06])],
+            transactions: vec![
+                Bytes::from_static(&[0xc1, 0x05]),
+                Bytes::from_static(&[0x02, 0xc1, 0x06]),
+            ],
             ommers: vec![Header::default()],
             withdrawals: Some(Withdrawals::new(vec![withdrawal])),
-            size: 0,
+            rlp_bytes: 0,
         };
         let whole = join(&alloy_rlp::encode(&block.header), &block.encode_body());
-        block.size = whole.len();
-        block
+        block.rlp_bytes = whole.len();
+        (block, whole.into())
     }
 
     #[test]
     fn survives_its_encoding() {
-        let block = sample();
+        let (block, whole) = sample();
+        assert_eq!(Block::decode(&whole), Ok(block.clone()));
         let header = alloy_rlp::encode(&block.header);
-        let whole = join(&header, &block.encode_body());
-        assert_eq!(Block::decode(&mut whole.as_slice()), Ok(block.clone()));
         assert_eq!(Block::from_parts(block.hash, &header, &block.encode_body()), Ok(block));
     }
 
     #[test]
-    fn every_truncation_is_an_error() {
-        let block = sample();
-        let whole = join(&alloy_rlp::encode(&block.header), &block.encode_body());
+    fn every_truncation_and_any_trailing_byte_is_an_error() {
+        let (_, whole) = sample();
         for length in 0..whole.len() {
-            assert!(Block::decode(&mut &whole[..length]).is_err(), "{length} bytes");
+            assert!(Block::decode(&whole.slice(..length)).is_err(), "{length} bytes");
         }
+        let mut longer = whole.to_vec();
+        longer.push(0);
+        assert!(Block::decode(&longer.into()).is_err());
     }
 }

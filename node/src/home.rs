@@ -201,7 +201,7 @@ fn replay_block(
     let body = blocks.body(number)?.ok_or_else(missing)?;
     let block = Block::from_parts(hash, &alloy_rlp::encode(&header), &body)
         .map_err(|error| damaged(error.to_string()))?;
-    let tx_hashes = block.txs.iter().map(keccak256).collect();
+    let tx_hashes = block.transactions.iter().map(keccak256).collect();
     let reader = state.reader()?;
     let (root, trie) = storage::update_state_root(&reader, &changes, parent_root)
         .map_err(|error| damaged(error.to_string()))?;

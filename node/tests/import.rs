@@ -4,7 +4,7 @@
 
 mod common;
 
-use alloy_primitives::{B256, b256};
+use alloy_primitives::{B256, Bytes, b256};
 use common::{exported_chain, fixtures, import, native_home};
 use node::{
     block::{Block, join},
@@ -17,11 +17,13 @@ use std::{
 };
 
 fn decode(file: &Path) -> Vec<Block> {
-    let bytes = fs::read(file).unwrap();
-    let mut rest = bytes.as_slice();
+    let mut rest = Bytes::from(fs::read(file).unwrap());
     let mut blocks = Vec::new();
     while !rest.is_empty() {
-        blocks.push(Block::decode(&mut rest).unwrap());
+        let header = alloy_rlp::Header::decode(&mut rest.as_ref()).unwrap();
+        let length = header.length_with_payload();
+        blocks.push(Block::decode(&rest.slice(..length)).unwrap());
+        rest = rest.slice(length..);
     }
     blocks
 }
@@ -83,7 +85,7 @@ fn a_file_that_ends_inside_a_block_keeps_the_blocks_before() {
     exported_chain(&file, 8);
     let blocks = decode(&file);
     let bytes = fs::read(&file).unwrap();
-    let whole: usize = blocks[..5].iter().map(|block| block.size).sum();
+    let whole: usize = blocks[..5].iter().map(|block| block.rlp_bytes).sum();
     fs::write(&file, &bytes[..whole + 7]).unwrap();
     let home = native_home(&folder.path().join("home"));
     let error = import(&home, vec![file]).unwrap_err().to_string();

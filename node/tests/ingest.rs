@@ -59,7 +59,7 @@ fn mined(pipeline: &Pipeline) -> HashMap<B256, u32> {
         let (hash, header) = blocks.header(number).unwrap().unwrap();
         let body = blocks.body(number).unwrap().unwrap();
         let block = node::block::Block::from_parts(hash, &header, &body).unwrap();
-        for raw in block.txs {
+        for raw in block.transactions {
             *mined.entry(keccak256(&raw)).or_default() += 1;
         }
     }

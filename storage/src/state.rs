@@ -53,9 +53,6 @@ pub trait StateRead {
     /// The code with this hash; empty for [`KECCAK256_EMPTY`].
     fn code(&self, code_hash: B256) -> Result<Bytes, Self::Error>;
     /// Whether any storage slot of `address` is not zero. Asked only for accounts without code and
-    /// nonce that a contract is to be created at (EIP-7610), so it may be slow. Such accounts come
-    /// from a genesis or from before EIP-161; a chain with neither may keep the default.
-    fn has_storage(&self, _address: Address) -> Result<bool, Self::Error> {
-        Ok(false)
-    }
+    /// nonce that a contract is to be created at (EIP-7610), so it may be slow.
+    fn has_storage(&self, address: Address) -> Result<bool, Self::Error>;
 }

@@ -19,6 +19,7 @@ mod oracle;
 mod order;
 mod recover;
 mod scalar;
+mod selftest;
 #[cfg(target_arch = "x86_64")]
 mod transpose;
 mod words;
@@ -26,3 +27,4 @@ mod words;
 pub use backend::{BACKEND_VARIABLE, Backend, BackendError};
 pub use keccak::{keccak256, keccak256_batch, keccak256_batch_on, keccak256_spans};
 pub use recover::{Job, Key, Outcome, Reason, Recoverer};
+pub use selftest::SelfTestError;

@@ -2,7 +2,7 @@
 
 use num_bigint::{BigInt, BigUint};
 
-fn hex(digits: &str) -> BigUint {
+pub(crate) fn hex(digits: &str) -> BigUint {
     BigUint::parse_bytes(digits.as_bytes(), 16).expect("hexadecimal")
 }
 
@@ -25,6 +25,37 @@ pub(crate) fn lambda() -> BigInt {
 pub(crate) fn modulo(x: &BigInt, m: &BigUint) -> BigUint {
     let m = BigInt::from(m.clone());
     (((x % &m) + &m) % &m).to_biguint().expect("not negative")
+}
+
+/// `1 / x` modulo the prime `m`.
+pub(crate) fn inverse(x: &BigUint, m: &BigUint) -> BigUint {
+    x.modpow(&(m - 2u32), m)
+}
+
+/// A point of a curve y^2 = x^3 + b; `None` is infinity.
+pub(crate) type Point = Option<(BigUint, BigUint)>;
+
+/// The sum of two points, by the textbook; b does not enter.
+pub(crate) fn sum(p: &Point, q: &Point) -> Point {
+    let m = prime();
+    let (Some((x1, y1)), Some((x2, y2))) = (p, q) else {
+        return p.clone().or_else(|| q.clone());
+    };
+    let slope = if x1 != x2 {
+        (y2 + &m - y1) * inverse(&(x2 + &m - x1), &m)
+    } else if y1 == y2 {
+        x1 * x1 * 3u32 * inverse(&(y1 * 2u32), &m)
+    } else {
+        return None;
+    };
+    let x = (&slope * &slope + &m * 2u32 - x1 - x2) % &m;
+    let y = (&slope % &m * (x1 + &m - &x) + &m - y1) % &m;
+    Some((x, y))
+}
+
+/// `-p`
+pub(crate) fn negated(p: &Point) -> Point {
+    p.as_ref().map(|(x, y)| (x.clone(), (prime() - y) % prime()))
 }
 
 /// A number from little-endian words.
@@ -95,3 +126,15 @@ pub(crate) fn batches(edges: &[BigUint], random: usize) -> Vec<[[u64; 8]; 4]> {
         .map(|eight| core::array::from_fn(|w| core::array::from_fn(|l| eight[l][w])))
         .collect()
 }
+
+/// Runs a generic test over the model and over every instruction set this processor has.
+macro_rules! over_every_lanes {
+    ($test:ident) => {{
+        $test::<crate::lanes::model::Model>();
+        #[cfg(target_arch = "x86_64")]
+        if crate::Backend::Ifma.is_available() {
+            $test::<crate::lanes::ifma::Ifma>();
+        }
+    }};
+}
+pub(crate) use over_every_lanes;

@@ -53,11 +53,10 @@ impl Genesis {
         let number = file.number.unwrap_or_default();
         // A genesis is never mined, so whether it counts as merged makes no difference here.
         let fork = self.spec.fork(number, file.timestamp, true);
-        let london = fork >= Fork::London && self.spec.fork_by_height(number) >= Fork::London;
         let cancun = fork >= Fork::Cancun;
-        let base_fee = file
-            .base_fee_per_gas
-            .map_or(INITIAL_BASE_FEE, |fee| u64::try_from(fee).unwrap_or(u64::MAX));
+        let base_fee = file.base_fee_per_gas.map_or(INITIAL_BASE_FEE, |fee| {
+            u64::try_from(fee).expect("checked when the genesis was read")
+        });
         Header {
             parent_hash: file.parent_hash.unwrap_or_default(),
             number,
@@ -69,7 +68,7 @@ impl Genesis {
             beneficiary: file.coinbase,
             extra_data: file.extra_data.clone(),
             state_root: self.state_root(),
-            base_fee_per_gas: london.then_some(base_fee),
+            base_fee_per_gas: (fork >= Fork::London).then_some(base_fee),
             withdrawals_root: (fork >= Fork::Shanghai).then_some(EMPTY_WITHDRAWALS),
             blob_gas_used: cancun.then(|| file.blob_gas_used.unwrap_or_default()),
             excess_blob_gas: cancun.then(|| file.excess_blob_gas.unwrap_or_default()),

@@ -43,6 +43,9 @@ impl ChainSpec {
         file.alloc.clear();
         let config = &file.config;
         refuse_unknown_rules(config, file.difficulty)?;
+        if file.base_fee_per_gas.is_some_and(|fee| u64::try_from(fee).is_err()) {
+            return Err(GenesisError::field("baseFeePerGas", "is above 64 bits"));
+        }
         let native = native::options(config)?;
         let forks = ForkSchedule::new(config)?;
         if native.is_some() && forks.at(0, file.timestamp, true) < Fork::Prague {

@@ -114,15 +114,15 @@ where
         let journal = &mut self.inner.ctx.journaled_state;
         let nonce = journal.load_account(create.caller())?.data.info.nonce;
         let target = create.created_address(nonce);
-        let occupied = match journal.inner.state.get(&target) {
-            Some(account) => {
-                account.info.nonce == 0
-                    && account.info.code_hash == KECCAK_EMPTY
-                    && !account.is_loaded_as_not_existing()
-            }
-            None => true,
+        let bare = |nonce, code_hash| nonce == 0 && code_hash == KECCAK_EMPTY;
+        let suspect = match journal.inner.state.get(&target) {
+            Some(account) => bare(account.info.nonce, account.info.code_hash),
+            None => journal
+                .database
+                .account(target)?
+                .is_some_and(|account| bare(account.nonce, account.code_hash)),
         };
-        let found = occupied && journal.database.has_storage(target)?;
+        let found = suspect && journal.database.has_storage(target)?;
         Ok(found.then_some(target))
     }
 }

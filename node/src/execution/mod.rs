@@ -6,7 +6,6 @@
 
 mod block;
 mod call;
-mod decode;
 mod environment;
 mod error;
 mod machine;
@@ -20,7 +19,6 @@ pub use block::{
     BlockBuilder, BlockInput, Executed, StateRoot, execute_block, execute_transaction,
 };
 pub use call::{Call, CallError, CallOutcome, CallResult, CallSite};
-pub use decode::{BlockDecodeError, DecodedBlock};
 pub use error::{ExecutionError, SystemFailure, TxError};
 pub use overlay::{BlockHashes, StateError};
 pub use receipt::{encode_receipt, logs_bloom, receipts_root};

@@ -141,7 +141,7 @@ impl Execute {
         let (txs, skipped, executed) =
             try_all(&self.spec, &state, &self.tip, &header, proposal.txs).map_err(fault)?;
         let block = Block {
-            txs: txs.iter().map(|tx| tx.raw.clone()).collect(),
+            transactions: txs.iter().map(|tx| tx.raw.clone()).collect(),
             withdrawals: Some(Withdrawals::default()),
             header: Header { gas_used: executed.gas_used, ..header },
             ..Block::default()
@@ -252,7 +252,7 @@ impl Stage for Execute {
                 self.waiting = Some(block);
                 return Ok(Progress::Blocked);
             }
-            self.meter.take(block.block.txs.len());
+            self.meter.take(block.block.transactions.len());
             let executed = self.execute_given(block)?;
             self.out.send(executed);
             return Ok(Progress::Worked);

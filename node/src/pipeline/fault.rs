@@ -59,10 +59,10 @@ pub enum Fault {
         reason: String,
     },
     /// Storage refused a read.
-    #[error("reading storage: {0}")]
+    #[error(transparent)]
     Read(#[from] storage::ReadError),
     /// Storage refused a write.
-    #[error("writing storage: {0}")]
+    #[error(transparent)]
     Write(#[from] storage::WriteError),
     /// A socket could not be opened or served.
     #[error("{what}: {source}")]

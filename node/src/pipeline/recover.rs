@@ -97,9 +97,9 @@ impl Recover {
     }
 
     fn recover_block(&mut self, GivenBlock { seq, block }: GivenBlock) -> RecoveredBlock {
-        self.meter.take(block.txs.len());
+        self.meter.take(block.transactions.len());
         let decoded: Result<Vec<_>, _> = block
-            .txs
+            .transactions
             .iter()
             .enumerate()
             .map(|(index, raw)| {
@@ -112,7 +112,7 @@ impl Recover {
                 .map(|(index, tx)| tx.map(Arc::new).map_err(|reason| (index, reason.to_string())))
                 .collect()
         });
-        self.meter.give(block.txs.len());
+        self.meter.give(block.transactions.len());
         RecoveredBlock { seq, block, txs }
     }
 }

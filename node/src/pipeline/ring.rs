@@ -258,7 +258,12 @@ mod tests {
         const COUNT: u32 = 50_000;
         let (producer_bell, producer_parker) = Bell::thread();
         let (consumer_bell, consumer_parker) = Bell::thread();
-        let (mut out, inbox) = ring("test", 4, &[producer_bell.clone()], &[consumer_bell.clone()]);
+        let (mut out, inbox) = ring(
+            "test",
+            4,
+            std::slice::from_ref(&producer_bell),
+            std::slice::from_ref(&consumer_bell),
+        );
         let timeout = Duration::from_secs(30);
         let producer = std::thread::spawn(move || {
             for n in 0..COUNT {

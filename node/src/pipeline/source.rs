@@ -14,7 +14,7 @@ use super::{
     stage::{Progress, Stage},
 };
 use crate::{block::Block, view::Published};
-use bytes::{Buf, BytesMut};
+use bytes::BytesMut;
 use std::{
     collections::VecDeque,
     fs::File,
@@ -106,10 +106,8 @@ impl Source {
     fn next_block(&mut self) -> Result<Option<Block>, Fault> {
         loop {
             if let Some(length) = self.whole_block()? {
-                let mut input = &self.buffer[..length];
-                let block = Block::decode(&mut input);
-                let block = block.map_err(|error| self.fault(format!("no block: {error}")))?;
-                self.buffer.advance(length);
+                let bytes = self.buffer.split_to(length).freeze().into();
+                let block = Block::decode(&bytes).map_err(|error| self.fault(error))?;
                 self.offset += length as u64;
                 self.progress.bytes_read.fetch_add(length as u64, Ordering::Relaxed);
                 return Ok(Some(block));

@@ -2,7 +2,7 @@
 
 use super::{
     error::Error,
-    params::{Param, hash, quantity, string},
+    params::{Param, hash, object, quantity, string},
 };
 use crate::{chain::ChainSpec, view::View};
 use alloy_primitives::B256;
@@ -104,7 +104,7 @@ impl Param for BlockId {
                 _ => BlockTag::parse(&text).map(Self::Tag),
             };
         }
-        let object: Object<'_> = serde_json::from_str(json).map_err(|error| error.to_string())?;
+        let object: Object<'_> = object(json)?;
         match (object.block_number, object.block_hash) {
             (Some(number), None) => BlockTag::parse(&number).map(Self::Tag),
             (None, Some(text)) => hash(&text).map(Self::Hash),

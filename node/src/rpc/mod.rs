@@ -23,7 +23,7 @@ mod workers;
 pub use address::{AddressError, parse_address};
 pub use error::{Error, Suggested};
 pub use meter::{CallMeter, CallReading, LATENCY_BOUNDS_US};
-pub use method::{Run, methods};
+pub use method::{Method, Run, methods};
 pub use server::{Servers, serve};
 
 use crate::{chain::ChainSpec, pipeline::PoolClient, view::Published};

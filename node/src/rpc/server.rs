@@ -17,7 +17,7 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 use tower_http::cors::CorsLayer;
 
 /// Longest wait at the end for calls in flight.
-const STOP_WAIT: Duration = Duration::from_secs(5);
+const STOP_WAIT: Duration = Duration::from_secs(3);
 /// Messages that may wait for a slow WebSocket client before its calls are no longer read.
 const WS_BUFFER_MESSAGES: u32 = 256;
 /// A WebSocket that answers no ping for this long is closed.

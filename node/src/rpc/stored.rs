@@ -46,7 +46,7 @@ impl StoredBlock {
         let body = blocks.body(number)?.ok_or_else(|| missing("body", number))?;
         let senders = blocks.senders(number)?.ok_or_else(|| missing("senders", number))?;
         let block = Block::from_parts(hash, &header, &body).map_err(Error::internal)?;
-        if senders.len() != block.txs.len() {
+        if senders.len() != block.transactions.len() {
             return Err(missing("sender for each transaction", number));
         }
         Ok(Self { block, senders })
@@ -54,7 +54,9 @@ impl StoredBlock {
 
     /// The transaction at `index`, if the block has as many.
     pub(super) fn tx(&self, index: usize) -> Result<Option<MinedTx<'_>>, Error> {
-        let (Some(raw), Some(sender)) = (self.block.txs.get(index), self.senders.get(index)) else {
+        let (Some(raw), Some(sender)) =
+            (self.block.transactions.get(index), self.senders.get(index))
+        else {
             return Ok(None);
         };
         let raw: &Bytes = raw;
@@ -65,7 +67,7 @@ impl StoredBlock {
 
     /// All transactions.
     pub(super) fn txs(&self) -> impl Iterator<Item = Result<MinedTx<'_>, Error>> {
-        (0..self.block.txs.len()).filter_map(|index| self.tx(index).transpose())
+        (0..self.block.transactions.len()).filter_map(|index| self.tx(index).transpose())
     }
 }
 

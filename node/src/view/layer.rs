@@ -91,6 +91,13 @@ impl Layer {
         }
     }
 
+    /// Whether the account has storage, if this block set a slot or cleared them all.
+    pub fn has_storage(&self, address: Address) -> Option<bool> {
+        let change = self.change(address)?;
+        let set = change.slots.iter().any(|(_, value)| !value.is_zero());
+        (set || change.wiped || change.account.is_none()).then_some(set)
+    }
+
     /// The code, if this block stored it first.
     pub fn code(&self, code_hash: B256) -> Option<&Bytes> {
         self.codes.get(&code_hash)

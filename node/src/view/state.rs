@@ -133,6 +133,15 @@ impl StateRead for StateReader {
         }
         StateRead::code(&self.index, code_hash)
     }
+
+    fn has_storage(&self, address: Address) -> Result<bool, ReadError> {
+        // Nothing can write to the storage of an account without code and nonce, so that of the
+        // latest tables is the same at every block since it was made.
+        match self.layers().find_map(|layer| layer.has_storage(address)) {
+            Some(known) => Ok(known),
+            None => self.index.has_storage(address),
+        }
+    }
 }
 
 impl NodeRead for StateReader {

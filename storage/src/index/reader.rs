@@ -60,6 +60,18 @@ impl IndexReader {
         Ok(word.unwrap_or_default())
     }
 
+    /// Whether any storage slot of an account is set, as of the last block flushed.
+    pub fn has_storage(&self, address: Address) -> Result<bool, ReadError> {
+        // Slots that are zero have no entry, so the first key at or after the account's decides.
+        let first = slot_key(address, U256::ZERO);
+        let entry = self
+            .tables
+            .storage
+            .get_greater_than_or_equal_to(self.txn.txn(), &first)
+            .map_err(|error| self.txn.error(error))?;
+        Ok(entry.is_some_and(|(key, _)| key.starts_with(address.as_slice())))
+    }
+
     /// Code by its hash.
     pub fn code(&self, code_hash: B256) -> Result<Option<Bytes>, ReadError> {
         if code_hash == KECCAK256_EMPTY {
@@ -156,6 +168,10 @@ impl StateRead for IndexReader {
     fn code(&self, code_hash: B256) -> Result<Bytes, ReadError> {
         let path = || self.txn.path().to_owned();
         self.code(code_hash)?.ok_or_else(|| ReadError::MissingCode { path: path(), code_hash })
+    }
+
+    fn has_storage(&self, address: Address) -> Result<bool, ReadError> {
+        self.has_storage(address)
     }
 }
 

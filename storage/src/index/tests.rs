@@ -39,6 +39,8 @@ fn check_state(reader: &IndexReader, models: &[Model]) {
             let expected = model.get(&address).map(|entry| entry.0);
             assert_eq!(reader.account_at(address, number as u64).unwrap(), expected);
         }
+        let has_storage = expected.is_some_and(|entry| !entry.1.is_empty());
+        assert_eq!(reader.has_storage(address).unwrap(), has_storage);
         for slot in (0..SLOTS).map(U256::from) {
             let word = |model: &Model| {
                 let entry = model.get(&address);
@@ -204,7 +206,7 @@ fn a_full_map_refuses_and_keeps_what_was_there() {
             Err(error) => break error,
         }
     };
-    assert!(error.to_string().contains("`storage.index_map_bytes`"), "{error}");
+    assert!(error.to_string().contains("`storage.index-map-bytes`"), "{error}");
     let reader = index.reader().unwrap();
     assert_eq!(reader.flushed().unwrap(), Some(number as u64 - 1));
     for number in 0..number {

@@ -147,3 +147,177 @@ impl<V: Lanes> Accumulators<V> {
         h.zero_mask() & !r.zero_mask() & !self.z[k].masked().zero_mask()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::oracle::{self, Point, over_every_lanes};
+    use num_bigint::BigUint;
+
+    fn element<V: Lanes>(values: &[BigUint; 8]) -> Fe<V> {
+        let words: [[u64; 8]; 4] =
+            core::array::from_fn(|w| core::array::from_fn(|l| oracle::to_words(&values[l])[w]));
+        Fe::from_words(words.map(V::from_words))
+    }
+
+    fn value<V: Lanes>(element: Fe<V>, lane: usize) -> BigUint {
+        oracle::lane(&element.canonical().to_words().map(V::to_words), lane)
+    }
+
+    fn affine<V: Lanes>(points: &[Point; 8]) -> Affine<V> {
+        let coordinate = |f: fn(&(BigUint, BigUint)) -> &BigUint| {
+            element(&core::array::from_fn(|l| f(points[l].as_ref().expect("finite")).clone()))
+        };
+        Affine { x: coordinate(|p| &p.0), y: coordinate(|p| &p.1) }
+    }
+
+    /// Accumulators that hold `points` with the given Z.
+    fn accumulators<V: Lanes>(points: &[Point; 8], zs: &[BigUint; 8]) -> Accumulators<V> {
+        let Affine { x, y } = affine(points);
+        let z = element::<V>(zs).factor();
+        let zz = square(&z);
+        let mut sum = Accumulators::start(x, y.twice());
+        sum.x = [mul_fe(&x, &zz); LOCKSTEP];
+        sum.w = [mul(&y.twice(), &mul(&zz, &z)); LOCKSTEP];
+        sum.z = [z; LOCKSTEP];
+        sum
+    }
+
+    /// The affine point of a lane; `None` where Z is zero.
+    fn point<V: Lanes>(sum: &Accumulators<V>, lane: usize) -> Point {
+        let p = oracle::prime();
+        let z = value(sum.z[0].masked(), lane);
+        if z == BigUint::ZERO {
+            return None;
+        }
+        let zi = oracle::inverse(&z, &p);
+        let half = oracle::inverse(&BigUint::from(2u8), &p);
+        let x = value(sum.x[0], lane) * &zi * &zi % &p;
+        let y = value(sum.w[0].masked(), lane) * &zi * &zi * &zi * half % &p;
+        Some((x, y))
+    }
+
+    fn multiples(x: &str, y: &str, count: usize) -> Vec<Point> {
+        let generator = Some((oracle::hex(x), oracle::hex(y)));
+        let mut all = vec![generator.clone()];
+        while all.len() < count {
+            all.push(oracle::sum(&all[all.len() - 1], &generator));
+        }
+        all
+    }
+
+    /// libsecp256k1's small groups: on y^2 = x^3 + 6, 2 and 4. No formula knows b.
+    fn groups() -> Vec<Vec<Point>> {
+        [
+            (
+                7,
+                "66625d13317ffe4463d32cff1ca02b9be5c6d07050b4b05e81cc30dbf5166f0a",
+                "1e60e897a7c00c7c2df53eb698274ff464252f428ca44e173b25418cff4ab0cf",
+            ),
+            (
+                13,
+                "a2482ff84bf34edfa51262fde57921dbe0dd2cb7a5914790bc71631fc09704fb",
+                "942536cba3e494923a701cc3ee3e443fdf182aa915b8aa6a166d3b19ba84b045",
+            ),
+            (
+                199,
+                "7fb07b5cd07c3bda553902e27a87ea2c35108a7f051f41e5b76abad51f2703ad",
+                "0a2515395b4c4438952a634fac10dd4d6d6f474598990c273a4f3116d32ff969",
+            ),
+        ]
+        .iter()
+        .map(|&(order, x, y)| {
+            let points = multiples(x, y, order - 1);
+            assert_eq!(oracle::sum(&points[order - 2], &points[0]), None, "order {order}");
+            points
+        })
+        .collect()
+    }
+
+    #[test]
+    fn every_pair_of_small_groups() {
+        over_every_lanes!(pairs_over);
+    }
+
+    /// Z is zero, and a denominator is zero, exactly for P = +-Q; else the sum is right.
+    fn pairs_over<V: Lanes>() {
+        let mut stream = oracle::Stream(7);
+        let p = oracle::prime();
+        for points in groups() {
+            // All pairs of the small groups, some rows of the large one.
+            let rows = if points.len() > 20 { points.len() / 24 } else { 1 };
+            for (i, a) in points.iter().enumerate().step_by(rows) {
+                for from in (0..points.len()).step_by(8) {
+                    let at = |l: usize| (from + l) % points.len();
+                    let bs: [Point; 8] = core::array::from_fn(|l| points[at(l)].clone());
+                    let a8: [Point; 8] = core::array::from_fn(|_| a.clone());
+                    let zs = core::array::from_fn(|_| oracle::from_words(&stream.words()) % &p);
+                    check_pair::<V>(i, &a8, &bs, &zs, &at, points.len());
+                }
+            }
+        }
+    }
+
+    fn check_pair<V: Lanes>(
+        i: usize,
+        a: &[Point; 8],
+        b: &[Point; 8],
+        zs: &[BigUint; 8],
+        at: &impl Fn(usize) -> usize,
+        count: usize,
+    ) {
+        let q = affine::<V>(b);
+        let doubled = Affine { x: q.x, y: q.y.twice() };
+        let mut sum = accumulators::<V>(a, zs);
+        let opposite = sum.opposite_mask(0, &doubled);
+        let p = affine::<V>(a);
+        let run = q.x.sub(&p.x);
+        let vertical = run.zero_mask();
+        sum.add(1, |_| &doubled);
+        for l in 0..8 {
+            let equal = at(l) == i;
+            let negative = at(l) + i + 2 == count + 1;
+            let expected = oracle::sum(&a[l], &b[l]);
+            let got = point(&sum, l);
+            assert_eq!(vertical >> l & 1 == 1, equal || negative);
+            assert_eq!(opposite >> l & 1 == 1, negative);
+            assert_eq!(got.is_none(), equal || negative);
+            if got.is_some() {
+                assert_eq!(got, oracle::negated(&expected));
+                let inverse = oracle::inverse(&value(run, l), &oracle::prime());
+                let inverse = element::<V>(&core::array::from_fn(|_| inverse.clone()));
+                let slope = mul(&q.y.sub_factor(&p.y), &inverse);
+                let minus_x = Linear::multiple_of_p::<16>().minus(&p.x).minus(&q.x);
+                let x = along_x(&slope, &minus_x);
+                let y = along_y(&slope, &p, &x).fold().fe();
+                assert_eq!(Some((value(x, l), value(y, l))), expected);
+            }
+        }
+    }
+
+    #[test]
+    fn doubling_negates() {
+        over_every_lanes!(doubling_over);
+    }
+
+    fn doubling_over<V: Lanes>() {
+        let points = multiples(
+            "79be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798",
+            "483ada7726a3c4655da4fbfc0e1108a8fd17b448a68554199c47d08ffb10d4b8",
+            64,
+        );
+        let mut stream = oracle::Stream(8);
+        for eight in points.as_chunks::<8>().0 {
+            let zs = core::array::from_fn(|_| oracle::from_words(&stream.words()));
+            let mut sum = accumulators::<V>(eight, &zs);
+            let mut expected = eight.clone();
+            for _ in 0..6 {
+                sum.double(1);
+                for (l, expected) in expected.iter_mut().enumerate() {
+                    *expected = oracle::negated(&oracle::sum(expected, expected));
+                    assert_eq!(point(&sum, l), *expected);
+                }
+            }
+        }
+    }
+}

@@ -271,10 +271,10 @@ pub(super) fn pairs<V: Lanes>(ws: &mut Workspace<V>) {
         }
     }
     ws.field.invert(&mut ws.zeros);
-    let mut slopes = [Factor::one(); LOCKSTEP];
+    let mut scratch = Scratch::new();
     for group in groups.iter_mut().rev() {
         for windows in group.windows.rchunks_mut(LOCKSTEP) {
-            sum(windows, &mut ws.field, &mut slopes, |y| y.fold().fe());
+            sum(windows, &mut ws.field, &mut scratch, |y| y.fold().fe());
         }
     }
 }
@@ -296,10 +296,10 @@ pub(super) fn base<V: Lanes>(ws: &mut Workspace<V>) {
         }
     }
     ws.field.invert(&mut ws.zeros);
-    let mut slopes = [Factor::one(); LOCKSTEP];
+    let mut scratch = Scratch::new();
     for group in groups.iter_mut().rev() {
         for windows in group.windows.rchunks_mut(LOCKSTEP) {
-            sum(windows, &mut ws.field, &mut slopes, |y| y.fold().doubled().fe());
+            sum(windows, &mut ws.field, &mut scratch, |y| y.fold().doubled().fe());
         }
     }
 }
@@ -310,28 +310,43 @@ pub(super) fn base<V: Lanes>(ws: &mut Workspace<V>) {
 fn sum<V: Lanes>(
     windows: &mut [Window<V>],
     inverter: &mut Inverter<Factor<V>>,
-    slopes: &mut [Factor<V>; LOCKSTEP],
+    scratch: &mut Scratch<V>,
     y: impl Fn(Columns<V>) -> Fe<V>,
 ) {
     let n = windows.len().min(LOCKSTEP);
+    let Scratch { slopes, x } = scratch;
     for k in (0..n).rev() {
         let (inverse, run) = inverter.pop();
         slopes[k] = inverse;
-        windows[k].run = run.masked();
+        x[k] = run.masked();
     }
     for k in 0..n {
         slopes[k] = mul(&windows[k].rise, &slopes[k]);
     }
     for k in 0..n {
         // x1 + x2 = 2 x1 + run.
-        let Window { point: p, run, .. } = &windows[k];
-        let minus_x = Linear::multiple_of_p::<16>().minus(&p.x).minus(&p.x).minus(run);
-        windows[k].run = along_x(&slopes[k], &minus_x);
+        let p = &windows[k].point;
+        let minus_x = Linear::multiple_of_p::<16>().minus(&p.x).minus(&p.x).minus(&x[k]);
+        x[k] = along_x(&slopes[k], &minus_x);
     }
     for k in 0..n {
-        let Window { point, run: x, .. } = &mut windows[k];
-        point.y = y(along_y(&slopes[k], point, x));
-        point.x = *x;
+        let point = &mut windows[k].point;
+        point.y = y(along_y(&slopes[k], point, &x[k]));
+        point.x = x[k];
+    }
+}
+
+/// What a lockstep addition keeps between its steps.
+struct Scratch<V> {
+    slopes: [Factor<V>; LOCKSTEP],
+    /// Differences of x, then x of the sums.
+    x: [Fe<V>; LOCKSTEP],
+}
+
+impl<V: Lanes> Scratch<V> {
+    #[inline(always)]
+    fn new() -> Self {
+        Self { slopes: [Factor::one(); LOCKSTEP], x: [Fe::zero(); LOCKSTEP] }
     }
 }
 

@@ -1,7 +1,15 @@
-//! The engine on every instruction set against libsecp256k1.
+//! The engine on every instruction set against libsecp256k1, with crafted collisions.
 
 use super::*;
-use crate::{lanes::model::Model, oracle::Stream};
+use crate::{
+    field::Fe,
+    lanes::{Lanes, model::Model},
+    oracle::{self, Stream, over_every_lanes},
+    order::{Digits, Scalar, WINDOWS, split},
+};
+use num_bigint::{BigInt, BigUint};
+use secp256k1::SecretKey;
+use std::sync::Arc;
 
 fn jobs(count: usize, seed: u64) -> Vec<Job> {
     let mut stream = Stream(seed);
@@ -22,19 +30,172 @@ fn check<V: Kernels>(engine: &mut Engine<V>, jobs: &[Job]) {
     }
 }
 
-#[test]
-fn model_equals_libsecp256k1() {
-    let mut engine = Engine::<Model>::over(BaseTable::shared());
-    check(&mut engine, &jobs(70, 1));
+/// A b that only tests know.
+const TEST_B: [u8; 32] = [0x5a; 32];
+
+fn engine<V: Kernels>(b: [u8; 32]) -> Engine<V> {
+    Engine::over(Arc::new(BaseTable::new(b).expect("in range")))
 }
 
 #[test]
-fn ifma_equals_libsecp256k1() {
-    if !crate::Backend::Ifma.is_available() {
-        return;
+fn equals_libsecp256k1_whatever_the_blinding() {
+    over_every_lanes!(random_over);
+}
+
+fn random_over<V: Kernels>() {
+    let jobs = jobs(70, 1);
+    for b in [TEST_B, [0x17; 32]] {
+        check(&mut engine::<V>(b), &jobs);
     }
-    let mut engine = Engine::ifma();
-    for count in [5, 16, 33, 300, 3000] {
-        check(&mut engine, &jobs(count, count as u64));
+}
+
+/// Where a crafted signature makes a formula inapplicable.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Collision {
+    /// A window's sum of P meets plus or minus the base row of the window.
+    Row { plus: bool },
+    /// The accumulator meets plus or minus the window's point.
+    Accumulator { plus: bool },
+}
+
+/// The digits of a scalar, as integers, modulo n: halves joined by lambda.
+fn digits(u: &BigUint) -> Vec<BigUint> {
+    let words = oracle::to_words(u).map(|word| Model::from_words([word; 8]));
+    let (d1, d2) = split(&Scalar(Fe::<Model>::from_words(words).0));
+    let digit = |digits: &Digits<Model>, w| {
+        let (index, negative) = digits.digit(w);
+        let odd = BigInt::from(2 * index.to_words()[0] + 1);
+        if negative & 1 == 1 { -odd } else { odd }
+    };
+    (0..WINDOWS)
+        .map(|w| {
+            oracle::modulo(&(digit(&d1, w) + digit(&d2, w) * oracle::lambda()), &oracle::order())
+        })
+        .collect()
+}
+
+/// A signature whose recovery, with this b, collides at window `w`. R = k G, and both conditions
+/// are linear in k: solve for it, then choose s and z so that the digits come out as assumed.
+fn craft(collision: Collision, w: usize, seed: u64) -> Job {
+    let n = oracle::order();
+    let mut stream = Stream(seed);
+    let b = BigUint::from_bytes_be(&TEST_B) % &n;
+    let minus = |x: &BigUint| (&n - x % &n) % &n;
+    loop {
+        let u1 = oracle::from_words(&stream.words()) % &n;
+        let u2 = oracle::from_words(&stream.words()) % &n;
+        let (d, e) = (digits(&u2), digits(&u1));
+        // Known plus k times known, on both sides.
+        let (known, slope) = match collision {
+            Collision::Row { plus } => {
+                let row = &e[w] + &b;
+                // -k d = +-row
+                (if plus { minus(&row) } else { row }, d[w].clone())
+            }
+            Collision::Accumulator { plus } => accumulator(w, plus, &d, &e, &b),
+        };
+        if slope == BigUint::ZERO {
+            continue;
+        }
+        let k = known * oracle::inverse(&slope, &n) % &n;
+        let Ok(key) = SecretKey::from_secret_bytes(words::to_be_bytes(&oracle::to_words(&k)))
+        else {
+            continue;
+        };
+        let point = key.public_key().serialize_uncompressed();
+        let r = BigUint::from_bytes_be(&point[1..33]);
+        if r >= n {
+            continue;
+        }
+        let bytes = |x: BigUint| words::to_be_bytes(&oracle::to_words(&(x % &n)));
+        return Job {
+            digest: bytes(&u1 * &r),
+            s: bytes(&u2 * &r),
+            r: bytes(r),
+            recovery_id: point[64] & 1,
+        };
     }
+}
+
+/// `known = slope k` for the accumulator before window `w` to be plus or minus the window's point.
+fn accumulator(
+    w: usize,
+    plus: bool,
+    d: &[BigUint],
+    e: &[BigUint],
+    b: &BigUint,
+) -> (BigUint, BigUint) {
+    let n = oracle::order();
+    let minus = |x: BigUint| (&n - x % &n) % &n;
+    let power = |exponent: usize| BigUint::from(32u8).modpow(&exponent.into(), &n);
+    let weights: BigUint = (0..WINDOWS).map(power).sum();
+    let start = minus(b * weights % &n * oracle::inverse(&power(25), &n));
+    let mut known = power(25 - w) * start;
+    let mut slope = BigUint::ZERO;
+    for i in w + 1..WINDOWS {
+        known += power(i - w) * (&e[i] + b);
+        slope += power(i - w) * &d[i];
+    }
+    // known - slope k = +-(e_w + b - k d_w)
+    let (here, digit) = (&e[w] + b, d[w].clone());
+    let (known, slope) = if plus {
+        (known + minus(here), slope + minus(digit))
+    } else {
+        (known + here, slope + digit)
+    };
+    (known % &n, slope % &n)
+}
+
+#[test]
+fn crafted_collisions_harm_nobody() {
+    over_every_lanes!(collisions_over);
+}
+
+fn collisions_over<V: Kernels>() {
+    let mut engine = engine::<V>(TEST_B);
+    let honest: Vec<_> = {
+        let all = jobs(140, 2);
+        all.into_iter().filter(|job| scalar::recover(job).is_ok()).take(40).collect()
+    };
+    let mut seed = 100;
+    for w in [25, 24, 13, 1, 0] {
+        for plus in [true, false] {
+            for collision in [Collision::Row { plus }, Collision::Accumulator { plus }] {
+                seed += 1;
+                let crafted = craft(collision, w, seed);
+                for place in [0, 5, 39] {
+                    let mut jobs = honest.clone();
+                    jobs[place] = crafted;
+                    check(&mut engine, &jobs);
+                    let exchange = &engine.workspace.exchange;
+                    for (g, exchange) in exchange[..5].iter().enumerate() {
+                        let here = if g == place / 8 { 1 << (place % 8) } else { 0 };
+                        // -P + P is the one collision that is no accident: it is the answer.
+                        let infinite =
+                            w == 0 && collision == (Collision::Accumulator { plus: false });
+                        let (redo, infinity) = if infinite { (0, here) } else { (here, 0) };
+                        assert_eq!(exchange.redo, redo, "{collision:?} at {w}, place {place}");
+                        assert_eq!(exchange.infinite, infinity, "{collision:?} at {w}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn many_collisions_at_once() {
+    over_every_lanes!(many_over);
+}
+
+fn many_over<V: Kernels>() {
+    let mut engine = engine::<V>(TEST_B);
+    let mut jobs = jobs(30, 3);
+    for (i, job) in jobs.iter_mut().enumerate().take(24) {
+        let plus = i % 2 == 0;
+        let collision =
+            if i % 3 == 0 { Collision::Row { plus } } else { Collision::Accumulator { plus } };
+        *job = craft(collision, i, 500 + i as u64);
+    }
+    check(&mut engine, &jobs);
 }

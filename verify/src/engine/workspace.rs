@@ -73,8 +73,6 @@ pub(super) struct Window<V> {
     pub(super) point: Affine<V>,
     /// Numerator of the slope of the addition under way.
     pub(super) rise: Factor<V>,
-    /// Its denominator, then x of the result, while it is being completed.
-    pub(super) run: Fe<V>,
 }
 
 /// Everything eight signatures need.
@@ -116,7 +114,7 @@ impl<V: Lanes> Workspace<V> {
             odd: [point; ODD],
             even: [point; 4],
             beta_x: [Fe::zero(); ODD],
-            windows: [Window { point, rise: Factor::one(), run: Fe::one() }; WINDOWS],
+            windows: [Window { point, rise: Factor::one() }; WINDOWS],
             x: Fe::zero(),
             w: Factor::one(),
             z: Factor::one(),

@@ -252,21 +252,19 @@ const fn bias<const K: u64>() -> [u64; 5] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{lanes::model::Model, oracle};
+    use crate::oracle::{self, over_every_lanes};
     use num_bigint::BigUint;
 
-    type M = Model;
-
-    fn value(limbs: [M; 5], lane: usize) -> BigUint {
+    fn value<V: Lanes>(limbs: [V; 5], lane: usize) -> BigUint {
         let limbs = limbs.map(|limb| limb.to_words()[lane]);
         limbs.iter().rev().fold(BigUint::ZERO, |sum, &limb| (sum << 52) + limb)
     }
 
     /// Elements at the edges of the ranges: plain numbers, and limbs full for their form.
-    fn elements() -> Vec<Fe<M>> {
+    fn elements<V: Lanes>() -> Vec<Fe<V>> {
         let mut all: Vec<_> = oracle::batches(&oracle::scalar_edges(), 64)
             .into_iter()
-            .map(|words| Fe::from_words(words.map(M::from_words)))
+            .map(|words| Fe::from_words(words.map(V::from_words)))
             .collect();
         let mut stream = oracle::Stream(2);
         // Largest product output, largest sum, and single full limbs.
@@ -275,7 +273,7 @@ mod tests {
             for _ in 0..8 {
                 let limbs = core::array::from_fn(|i| {
                     let full = if i == 4 { top } else { MASK52 };
-                    M::from_words(core::array::from_fn(|_| match stream.word() % 3 {
+                    V::from_words(core::array::from_fn(|_| match stream.word() % 3 {
                         0 => 0,
                         1 => full,
                         _ => stream.word() % (full + 1),
@@ -287,7 +285,7 @@ mod tests {
         all
     }
 
-    fn check(got: Fe<M>, limit: u64, expected: impl Fn(usize) -> BigUint) {
+    fn check<V: Lanes>(got: Fe<V>, limit: u64, expected: impl Fn(usize) -> BigUint) {
         let p = oracle::prime();
         for lane in 0..8 {
             assert_eq!(value(got.0, lane) % &p, expected(lane) % &p);
@@ -301,7 +299,11 @@ mod tests {
 
     #[test]
     fn products_and_scales() {
-        let all = elements();
+        over_every_lanes!(products_and_scales_over);
+    }
+
+    fn products_and_scales_over<V: Lanes>() {
+        let all = elements::<V>();
         for (i, a) in all.iter().enumerate() {
             let b = &all[(i * 7 + 3) % all.len()];
             let ab = |lane| value(a.0, lane) * value(b.0, lane);
@@ -322,18 +324,27 @@ mod tests {
 
     #[test]
     fn stale_bits_do_not_matter_to_products() {
-        let all = elements();
+        over_every_lanes!(stale_bits_do_not_matter_to_products_over);
+    }
+
+    fn stale_bits_do_not_matter_to_products_over<V: Lanes>() {
+        let all = elements::<V>();
         for (i, a) in all.iter().enumerate() {
             let b = &all[(i * 5 + 1) % all.len()];
             let stale = mul(&mul(a, b), &square(a));
             let clean = mul(&mul_fe(a, b), &square(a).masked());
-            assert_eq!(stale.0, clean.0);
+            let bits = |f: Factor<V>| f.0.map(V::to_words);
+            assert_eq!(bits(stale), bits(clean));
         }
     }
 
     #[test]
     fn sums_and_signs() {
-        let all = elements();
+        over_every_lanes!(sums_and_signs_over);
+    }
+
+    fn sums_and_signs_over<V: Lanes>() {
+        let all = elements::<V>();
         let p = oracle::prime();
         for (i, a) in all.iter().enumerate() {
             let b = mul_fe(&all[(i * 3 + 5) % all.len()], &all[i]);
@@ -352,10 +363,14 @@ mod tests {
 
     #[test]
     fn canonical_words_zero_and_parity() {
+        over_every_lanes!(canonical_words_zero_and_parity_over);
+    }
+
+    fn canonical_words_zero_and_parity_over<V: Lanes>() {
         let p = oracle::prime();
-        for a in elements() {
+        for a in elements::<V>() {
             let canonical = a.canonical();
-            let words = canonical.to_words().map(M::to_words);
+            let words = canonical.to_words().map(V::to_words);
             for lane in 0..8 {
                 let expected = value(a.0, lane) % &p;
                 assert_eq!(value(canonical.0, lane), expected);
@@ -368,8 +383,12 @@ mod tests {
 
     #[test]
     fn roots_of_squares() {
+        over_every_lanes!(roots_of_squares_over);
+    }
+
+    fn roots_of_squares_over<V: Lanes>() {
         let p = oracle::prime();
-        for a in elements().into_iter().step_by(9) {
+        for a in elements::<V>().into_iter().step_by(9) {
             let square = mul_fe(&a, &a);
             let mut roots = [square; LOCKSTEP];
             square_root(&mut roots, 2);

@@ -85,19 +85,30 @@ impl Words for Ymm {
                 Block::Idle => continue,
             };
         }
-        let mut words = [Self::splat(0); RATE_WORDS];
-        for (quarter, words) in words[..16].as_chunks_mut::<4>().0.iter_mut().enumerate() {
-            // SAFETY: 32 bytes are readable at 0, 32, 64 and 96 of a 136-byte block.
-            let r = rows.map(|row| unsafe {
-                _mm256_loadu_si256(row.as_ptr().add(32 * quarter).cast::<__m256i>())
-            });
-            *words = transpose(r);
-        }
-        let last = rows.map(|row| i64::from_le_bytes(*row.last_chunk().expect("136 bytes")));
-        // SAFETY: as in `splat`.
-        words[16] = Self(unsafe { _mm256_set_epi64x(last[3], last[2], last[1], last[0]) });
-        words
+        words(rows)
     }
+
+    #[inline(always)]
+    fn load_full(blocks: &[&[u8; RATE_BYTES]; 8]) -> [Self; RATE_WORDS] {
+        words([blocks[0], blocks[1], blocks[2], blocks[3]])
+    }
+}
+
+/// Four transposes, and the last word of each row.
+#[inline(always)]
+fn words(rows: [&[u8; RATE_BYTES]; 4]) -> [Ymm; RATE_WORDS] {
+    let mut words = [Ymm::splat(0); RATE_WORDS];
+    for (quarter, words) in words[..16].as_chunks_mut::<4>().0.iter_mut().enumerate() {
+        // SAFETY: 32 bytes are readable at 0, 32, 64 and 96 of a 136-byte block.
+        let r = rows.map(|row| unsafe {
+            _mm256_loadu_si256(row.as_ptr().add(32 * quarter).cast::<__m256i>())
+        });
+        *words = transpose(r);
+    }
+    let last = rows.map(|row| i64::from_le_bytes(*row.last_chunk().expect("136 bytes")));
+    // SAFETY: AVX2 is there, see the module's proof.
+    words[16] = Ymm(unsafe { _mm256_set_epi64x(last[3], last[2], last[1], last[0]) });
+    words
 }
 
 /// Word `w` of row `l` becomes word `l` of row `w`.

@@ -77,16 +77,34 @@ impl Words for Zmm {
                 Block::Idle => continue,
             };
         }
-        let low = transpose(low);
-        let high = transpose(high);
-        // SAFETY: both are 64 bytes without invalid values.
-        let last = Self(unsafe { core::mem::transmute::<[u64; 8], __m512i>(last) });
-        core::array::from_fn(|i| match i {
-            0..8 => low[i],
-            8..16 => high[i - 8],
-            _ => last,
-        })
+        words(low, high, last)
     }
+
+    #[inline(always)]
+    fn load_full(blocks: &[&[u8; RATE_BYTES]; 8]) -> [Self; RATE_WORDS] {
+        let mut low = [Self::splat(0); 8];
+        let mut high = low;
+        let mut last = [0u64; 8];
+        for lane in 0..8 {
+            (low[lane], high[lane], last[lane]) = load_full(blocks[lane]);
+        }
+        words(low, high, last)
+    }
+}
+
+/// Words 0..8 from one transpose, 8..16 from the other, 16 as given.
+#[inline(always)]
+fn words(low: [Zmm; 8], high: [Zmm; 8], last: [u64; 8]) -> [Zmm; RATE_WORDS] {
+    let low = transpose(low);
+    let high = transpose(high);
+    let [a, b, c, d, e, f, g, h] = last.map(u64::cast_signed);
+    // SAFETY: AVX-512F is there, see the module's proof.
+    let last = Zmm(unsafe { _mm512_set_epi64(h, g, f, e, d, c, b, a) });
+    core::array::from_fn(|i| match i {
+        0..8 => low[i],
+        8..16 => high[i - 8],
+        _ => last,
+    })
 }
 
 /// Bytes 0..64 and 64..128 of a block, and its last word.
@@ -108,8 +126,6 @@ fn load_last(tail: &[u8]) -> (Zmm, Zmm, u64) {
     const PAD_END: u64 = 0x80 << 56;
     let (low, rest) = tail.split_at(tail.len().min(64));
     let (high, rest) = rest.split_at(rest.len().min(64));
-    let mut last = [0; 8];
-    last[..rest.len()].copy_from_slice(rest);
     let row = |bytes: &[u8], ends: bool| {
         let mask = 1u64.checked_shl(bytes.len() as u32).unwrap_or(0).wrapping_sub(1);
         let pad = if ends { mask.wrapping_add(1) } else { 0 };
@@ -121,10 +137,14 @@ fn load_last(tail: &[u8]) -> (Zmm, Zmm, u64) {
     };
     let ends_low = tail.len() < 64;
     let ends_high = !ends_low && tail.len() < 128;
+    let mut last = PAD_END;
     if tail.len() >= 128 {
-        last[tail.len() - 128] = 1;
+        // At most seven bytes, then the first pad bit.
+        for (i, &byte) in rest.iter().chain(&[1]).enumerate() {
+            last ^= u64::from(byte) << (8 * i);
+        }
     }
-    (row(low, ends_low), row(high, ends_high), u64::from_le_bytes(last) ^ PAD_END)
+    (row(low, ends_low), row(high, ends_high), last)
 }
 
 /// Row l of words 0..8 of lane l becomes row w of word w of lanes 0..8.

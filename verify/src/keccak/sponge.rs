@@ -68,6 +68,8 @@ pub(super) trait Words: Copy {
     fn to_array(self) -> [u64; 8];
     /// The padded words of a block for each lane, word-major.
     fn load(blocks: &[Block<'_>; 8]) -> [Self; RATE_WORDS];
+    /// The same when all blocks are full, which long messages mostly are.
+    fn load_full(blocks: &[&[u8; RATE_BYTES]; 8]) -> [Self; RATE_WORDS];
 }
 
 /// Where a lane stands in its message.
@@ -129,9 +131,21 @@ pub(super) fn hash_all<'a, W: Words>(
 /// Takes the next block of every lane; returns the lanes (a bit each) whose message it ended.
 #[inline(always)]
 fn absorb<W: Words>(state: &mut [W; 25], cursors: &mut [Cursor<'_>; 8]) -> u8 {
+    const ZEROS: &[u8; RATE_BYTES] = &[0; RATE_BYTES];
+    let lanes = &mut cursors[..W::LANES];
+    if lanes.iter().all(|cursor| cursor.rest.len() >= RATE_BYTES) {
+        let mut blocks = [ZEROS; 8];
+        for (cursor, block) in lanes.iter_mut().zip(&mut blocks) {
+            if let Some((head, rest)) = cursor.rest.split_first_chunk() {
+                (*block, cursor.rest) = (head, rest);
+            }
+        }
+        mix(state, W::load_full(&blocks));
+        return 0;
+    }
     let mut blocks = [Block::Idle; 8];
     let mut done = 0;
-    for (lane, (cursor, block)) in cursors[..W::LANES].iter_mut().zip(&mut blocks).enumerate() {
+    for (lane, (cursor, block)) in lanes.iter_mut().zip(&mut blocks).enumerate() {
         if let Some((head, rest)) = cursor.rest.split_first_chunk() {
             *block = Block::Full(head);
             cursor.rest = rest;
@@ -140,10 +154,15 @@ fn absorb<W: Words>(state: &mut [W; 25], cursors: &mut [Cursor<'_>; 8]) -> u8 {
             done |= 1 << lane;
         }
     }
-    for (word, input) in state.iter_mut().zip(W::load(&blocks)) {
+    mix(state, W::load(&blocks));
+    done
+}
+
+#[inline(always)]
+fn mix<W: Words>(state: &mut [W; 25], block: [W; RATE_WORDS]) {
+    for (word, input) in state.iter_mut().zip(block) {
         *word = word.xor(input);
     }
-    done
 }
 
 /// Keccak-f\[1600\].

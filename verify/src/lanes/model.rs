@@ -5,13 +5,14 @@ use super::{LANES, Lanes, Mask};
 
 const MASK52: u64 = (1 << 52) - 1;
 
-/// Eight words; any overflow of a signed 64-bit word panics, and so does a shift or a mask of a
-/// negative one.
+/// Eight words, never inlined: the stages over it would take minutes to compile. Any overflow of a
+/// signed 64-bit word panics, and so does the carry of a negative limb.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(align(64))]
 pub(crate) struct Model([u64; LANES]);
 
 impl Model {
+    #[inline(never)]
     fn zip(self, other: Self, f: impl Fn(u64, u64) -> u64) -> Self {
         Self(core::array::from_fn(|l| f(self.0[l], other.0[l])))
     }
@@ -31,40 +32,49 @@ fn plus(a: u64, b: u64) -> u64 {
 }
 
 impl Lanes for Model {
+    #[inline(never)]
     fn splat(word: u64) -> Self {
         Self([word; LANES])
     }
 
+    #[inline(never)]
     fn from_words(words: [u64; LANES]) -> Self {
         Self(words)
     }
 
+    #[inline(never)]
     fn to_words(self) -> [u64; LANES] {
         self.0
     }
 
+    #[inline(never)]
     fn gather(rows: [&Self; LANES]) -> Self {
         Self(core::array::from_fn(|l| rows[l].0[l]))
     }
 
+    #[inline(never)]
     fn transpose(rows: [&[u64; LANES]; LANES]) -> [Self; LANES] {
         core::array::from_fn(|w| Self(core::array::from_fn(|l| rows[l][w])))
     }
 
+    #[inline(never)]
     fn madd_lo(self, a: Self, b: Self) -> Self {
         let low = a.zip(b, |a, b| (product(a, b) as u64) & MASK52);
         self.add(low)
     }
 
+    #[inline(never)]
     fn madd_hi(self, a: Self, b: Self) -> Self {
         let high = a.zip(b, |a, b| (product(a, b) >> 52) as u64);
         self.add(high)
     }
 
+    #[inline(never)]
     fn add(self, other: Self) -> Self {
         self.zip(other, plus)
     }
 
+    #[inline(never)]
     fn sub(self, other: Self) -> Self {
         self.zip(other, |a, b| {
             let difference = a.cast_signed().checked_sub(b.cast_signed());
@@ -72,18 +82,22 @@ impl Lanes for Model {
         })
     }
 
+    #[inline(never)]
     fn and(self, other: Self) -> Self {
         self.zip(other, |a, b| a & b)
     }
 
+    #[inline(never)]
     fn or(self, other: Self) -> Self {
         self.zip(other, |a, b| a | b)
     }
 
+    #[inline(never)]
     fn xor(self, other: Self) -> Self {
         self.zip(other, |a, b| a ^ b)
     }
 
+    #[inline(never)]
     fn shr<const BITS: u32>(self) -> Self {
         if BITS == 52 {
             // A carry: the one shift whose operand is a sum and must not be negative.
@@ -92,34 +106,42 @@ impl Lanes for Model {
         self.shr_by(BITS)
     }
 
+    #[inline(never)]
     fn shl<const BITS: u32>(self) -> Self {
         Self(self.0.map(|word| word << BITS))
     }
 
+    #[inline(never)]
     fn funnel<const BITS: i32>(high: Self, low: Self) -> Self {
         high.zip(low, |high, low| ((u128::from(high) << 64 | u128::from(low)) >> BITS) as u64)
     }
 
+    #[inline(never)]
     fn shr_by(self, bits: u32) -> Self {
         Self(self.0.map(|word| word >> bits))
     }
 
+    #[inline(never)]
     fn select(mask: Mask, yes: Self, no: Self) -> Self {
         Self(core::array::from_fn(|l| if mask >> l & 1 == 1 { yes.0[l] } else { no.0[l] }))
     }
 
+    #[inline(never)]
     fn sub_where(self, mask: Mask, a: Self, b: Self) -> Self {
         Self::select(mask, a.sub(b), self)
     }
 
+    #[inline(never)]
     fn zero_mask(self) -> Mask {
         self.mask(|word| word == 0)
     }
 
+    #[inline(never)]
     fn less_mask(self, other: Self) -> Mask {
         (0..LANES).fold(0, |m, l| m | Mask::from(self.0[l] < other.0[l]) << l)
     }
 
+    #[inline(never)]
     fn swap<const DISTANCE: usize>(self) -> Self {
         Self(core::array::from_fn(|l| self.0[l ^ DISTANCE]))
     }

@@ -100,3 +100,58 @@ impl<V: Lanes> Scalar<V> {
         if negative && e >> 48 == 0 { x } else { less }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        field::Fe,
+        oracle::{self, over_every_lanes},
+    };
+    use num_bigint::BigUint;
+
+    #[test]
+    fn montgomery_products() {
+        over_every_lanes!(products_over);
+    }
+
+    fn products_over<V: Lanes>() {
+        let n = oracle::order();
+        let radix_inverse = oracle::inverse(&((BigUint::from(1u8) << 260u32) % &n), &n);
+        let batches = oracle::batches(&oracle::scalar_edges(), 200);
+        for (i, a) in batches.iter().enumerate() {
+            let b = &batches[(i * 7 + 1) % batches.len()];
+            let scalar =
+                |words: &[[u64; 8]; 4]| Scalar(Fe::<V>::from_words(words.map(V::from_words)).0);
+            let product = scalar(a).mul(&scalar(b));
+            let round_trip = scalar(a).to_montgomery().mul(&Scalar::splat([1, 0, 0, 0, 0]));
+            let again = scalar(a).inverse_to_montgomery();
+            for lane in 0..8 {
+                let value = |s: &Scalar<V>| {
+                    let limbs = s.0.map(|limb| limb.to_words()[lane]);
+                    limbs.iter().rev().fold(BigUint::ZERO, |sum, &limb| (sum << 52u32) + limb)
+                };
+                let (va, vb) = (oracle::lane(a, lane), oracle::lane(b, lane));
+                assert_eq!(value(&product) % &n, &va * &vb * &radix_inverse % &n);
+                assert!(value(&product) < &n * 107u32 / 100u32);
+                assert_eq!(value(&round_trip) % &n, &va % &n);
+                assert_eq!(value(&again) % &n, (&va << 520u32) % &n);
+            }
+            let first = oracle::from_words(&product.first_reduced());
+            let (va, vb) = (oracle::lane(a, 0), oracle::lane(b, 0));
+            assert_eq!(first, &va * &vb * &radix_inverse % &n);
+        }
+    }
+
+    #[test]
+    fn constants_are_what_they_say() {
+        let n = oracle::order();
+        let limbs = |l: [u64; 5]| l.iter().rev().fold(BigUint::ZERO, |sum, &x| (sum << 52u32) + x);
+        for (constant, power) in [(R, 260u32), (R_SQUARED, 520), (R_CUBED, 780)] {
+            assert_eq!(limbs(constant), (BigUint::from(1u8) << power) % &n);
+        }
+        assert_eq!(limbs(N), n);
+        let one = N[0].wrapping_mul(N_NEGATED_INVERSE).wrapping_add(1);
+        assert_eq!(one & crate::field::MASK52, 0);
+    }
+}

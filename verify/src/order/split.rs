@@ -178,10 +178,10 @@ fn recode<V: Lanes>(k: [V; 3]) -> Digits<V> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{lanes::model::Model, oracle};
+    use crate::oracle::{self, over_every_lanes};
 
     /// The value of a digit string, and a check of its digits' range.
-    fn value(digits: &Digits<Model>, lane: usize) -> num_bigint::BigInt {
+    fn value<V: Lanes>(digits: &Digits<V>, lane: usize) -> num_bigint::BigInt {
         (0..WINDOWS).rev().fold(num_bigint::BigInt::ZERO, |sum, w| {
             let (index, negative) = digits.digit(w);
             let odd = 2 * i64::try_from(index.to_words()[lane]).expect("small") + 1;
@@ -192,10 +192,14 @@ mod tests {
 
     #[test]
     fn digits_make_the_scalar_again() {
+        over_every_lanes!(digits_over);
+    }
+
+    fn digits_over<V: Lanes>() {
         let n = oracle::order();
         let lambda = oracle::lambda();
         for words in oracle::batches(&oracle::scalar_edges(), 400) {
-            let u = Scalar(crate::field::Fe::<Model>::from_words(words.map(Model::from_words)).0);
+            let u = Scalar(crate::field::Fe::<V>::from_words(words.map(V::from_words)).0);
             let (d1, d2) = split(&u);
             for lane in 0..8 {
                 let (k1, k2) = (value(&d1, lane), value(&d2, lane));

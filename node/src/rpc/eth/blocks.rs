@@ -36,7 +36,7 @@ fn block(call: &Call, id: BlockId, full: bool) -> Answer {
         let objects = stored.txs().map(|tx| tx.map(|tx| TransactionObject::mined(&tx)));
         Transactions::Full(objects.collect::<Result<_, Error>>()?)
     } else {
-        Transactions::Hashes(stored.block.txs.iter().map(keccak256).collect())
+        Transactions::Hashes(stored.block.transactions.iter().map(keccak256).collect())
     };
     json(&BlockObject::new(&stored.block, transactions))
 }
@@ -54,7 +54,7 @@ pub(super) fn count_by_hash(call: &Call) -> Answer {
 fn transaction_count(call: &Call, id: BlockId) -> Answer {
     let Some(number) = id.find(&call.view)? else { return json(&()) };
     let stored = StoredBlock::read(&call.view.blocks()?, number)?;
-    json(&U64::from(stored.block.txs.len()))
+    json(&U64::from(stored.block.transactions.len()))
 }
 
 pub(super) fn uncle_count_by_number(call: &Call) -> Answer {
@@ -95,7 +95,7 @@ fn block_receipts_of(
 ) -> Result<Vec<StoredReceipt>, Error> {
     let number = stored.block.header.number;
     let receipts = stored::receipts(blocks, number)?;
-    if receipts.len() == stored.block.txs.len() {
+    if receipts.len() == stored.block.transactions.len() {
         Ok(receipts)
     } else {
         Err(Error::internal(format_args!("block {number} lacks receipts")))

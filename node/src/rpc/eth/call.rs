@@ -9,9 +9,10 @@ use crate::{
         block_id::BlockId,
         error::Error,
         method::{Answer, Call, json},
-        params::{Param, bytes, quantity, wide_quantity},
+        params::{Param, bytes, object, quantity, wide_quantity},
         stored,
     },
+    view::StateReader,
 };
 use alloy_eips::{eip2930::AccessList, eip7702::SignedAuthorization};
 use alloy_primitives::{Address, B256, Bytes, TxKind, U64, U256};
@@ -52,7 +53,7 @@ struct Request {
 
 impl Param for Request {
     fn read(json: &str, spec: &ChainSpec) -> Result<Self, String> {
-        let object: Object = serde_json::from_str(json).map_err(|error| error.to_string())?;
+        let object: Object = object(json)?;
         let address = |text: &Option<String>| -> Result<Option<Address>, String> {
             let read = |text: &String| parse_address(text, &spec.bech32_prefix);
             text.as_ref().map(read).transpose().map_err(|error| error.to_string())
@@ -105,21 +106,16 @@ impl BlockHashes for Hashes<'_> {
 }
 
 pub(super) fn call(call: &Call) -> Answer {
-    let (execution, number) = request(call)?;
-    let blocks = call.view.blocks()?;
-    let (_, header) = stored::header(&blocks, number)?;
-    let state = call.view.state.reader_at(number)?;
-    let hashes = Hashes(&blocks);
-    let site =
-        CallSite { spec: &call.context.spec, state: &state, hashes: &hashes, header: &header };
     let cap = gas_cap(call);
-    let gas = execution.gas.unwrap_or(cap).min(cap);
-    let result = site.call(&execution, cap).map_err(|error| match error {
-        CallError::Invalid(reason) => {
-            let reason = invalid_text(&reason, execution.from);
-            Error::server(format!("err: {reason} (supplied gas {gas})"))
-        }
-        error => call_error(error, execution.from),
+    let result = on_block(call, |site, execution| {
+        site.call(execution, cap).map_err(|error| match error {
+            CallError::Invalid(reason) => {
+                let gas = execution.gas.unwrap_or(cap).min(cap);
+                let reason = invalid_text(&reason, execution.from);
+                Error::server(format!("err: {reason} (supplied gas {gas})"))
+            }
+            error => call_error(error, execution.from),
+        })
     })?;
     match result.outcome {
         CallOutcome::Success(output) => json(&output),
@@ -128,15 +124,24 @@ pub(super) fn call(call: &Call) -> Answer {
 }
 
 pub(super) fn estimate_gas(call: &Call) -> Answer {
+    let gas = on_block(call, |site, execution| {
+        let gas = site.estimate_gas(execution, gas_cap(call));
+        gas.map_err(|error| call_error(error, execution.from))
+    })?;
+    json(&U64::from(gas))
+}
+
+/// Runs what the parameters say on the state after the block they name.
+fn on_block<T>(
+    call: &Call,
+    run: impl FnOnce(&CallSite<'_, StateReader>, &Execution) -> Result<T, Error>,
+) -> Result<T, Error> {
     let (execution, number) = request(call)?;
     let blocks = call.view.blocks()?;
     let (_, header) = stored::header(&blocks, number)?;
     let state = call.view.state.reader_at(number)?;
-    let hashes = Hashes(&blocks);
-    let site =
-        CallSite { spec: &call.context.spec, state: &state, hashes: &hashes, header: &header };
-    let gas = site.estimate_gas(&execution, gas_cap(call));
-    json(&U64::from(gas.map_err(|error| call_error(error, execution.from))?))
+    let (spec, hashes) = (&call.context.spec, Hashes(&blocks));
+    run(&CallSite { spec, state: &state, hashes: &hashes, header: &header }, &execution)
 }
 
 /// What to run, and the block after which.

@@ -9,7 +9,7 @@ use crate::{
         error::{Error, Suggested},
         method::{Answer, Call},
         object::{LogObject, LogPlace},
-        params::{Param, hash},
+        params::{Param, hash, object},
         stored::{self, StoredBlock},
     },
 };
@@ -71,7 +71,7 @@ struct Object<'a> {
 
 impl Param for LogQuery {
     fn read(json: &str, spec: &ChainSpec) -> Result<Self, String> {
-        let object: Object<'_> = serde_json::from_str(json).map_err(|error| error.to_string())?;
+        let object: Object<'_> = object(json)?;
         let tag = |raw: Option<&RawValue>| {
             raw.map_or(Ok(BlockTag::Latest), |raw| BlockTag::read(raw.get(), spec))
         };
@@ -234,7 +234,7 @@ impl Found {
                         Some(stored) => stored,
                         none => none.insert(StoredBlock::read(blocks, place.block_number)?),
                     };
-                    let raw = stored.block.txs.get(index);
+                    let raw = stored.block.transactions.get(index);
                     let raw =
                         raw.ok_or_else(|| Error::internal("a receipt without transaction"))?;
                     place.transaction_hash = *tx_hash.get_or_insert_with(|| keccak256(raw));

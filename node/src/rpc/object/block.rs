@@ -73,7 +73,7 @@ impl<'a> BlockObject<'a> {
             difficulty: header.difficulty,
             extra_data: &header.extra_data,
             mix_hash: header.mix_hash,
-            size: U64::from(block.size),
+            size: U64::from(block.rlp_bytes),
             gas_limit: U64::from(header.gas_limit),
             gas_used: U64::from(header.gas_used),
             timestamp: U64::from(header.timestamp),

@@ -1,0 +1,90 @@
+//! Import end to end: a file of blocks in, durable blocks with checked roots out.
+//!
+//! Prints the four switches with the figures: signatures checked, state root checked, commits
+//! durable, state in LMDB (small: the ten development accounts and the recipients).
+
+use alloy_primitives::Address;
+use benches::transfer;
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use node::{
+    block::join,
+    chain::Genesis,
+    home::Home,
+    pipeline::{Options, Pipeline},
+};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+use verify::Backend;
+
+/// Transfers in the chain, spread over ten senders.
+const TRANSFERS: u64 = 20_000;
+/// Timestamp of genesis, in seconds.
+const GENESIS_TIME: u64 = 1_700_000_000;
+
+/// Makes a chain of full blocks of transfers to distinct recipients; gives its length in blocks.
+fn make_chain(folder: &Path, file: &Path) -> u64 {
+    let home = Home::init(folder, &Genesis::native_dev(GENESIS_TIME)).expect("a fresh folder");
+    let options = options(vec![], Some(Duration::from_millis(100)));
+    let pipeline = Pipeline::start(&home, options).expect("started");
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    let client = pipeline.client();
+    let each = TRANSFERS / 10;
+    for n in 0..TRANSFERS {
+        let (from, nonce) = ((n / each) as usize, n % each);
+        let to = Address::left_padding_from(&(n + 0x1000).to_be_bytes());
+        runtime.block_on(client.submit(transfer(from, nonce, to))).expect("accepted");
+    }
+    while runtime.block_on(client.level()).pending > 0 {
+        std::thread::park_timeout(Duration::from_millis(10));
+    }
+    pipeline.stop();
+    pipeline.join().expect("an orderly end");
+    let blocks = home.chain.reader().expect("a reader");
+    let (head, _) = blocks.head().expect("readable").expect("a head");
+    let mut bytes = Vec::new();
+    for number in 1..=head {
+        let (_, header) = blocks.header(number).expect("readable").expect("there");
+        bytes.extend(join(&header, &blocks.body(number).expect("readable").expect("there")));
+    }
+    std::fs::write(file, bytes).expect("written");
+    head
+}
+
+fn options(files: Vec<PathBuf>, block_time: Option<Duration>) -> Options {
+    Options {
+        transactions: block_time.map(|_| "127.0.0.1:0".parse().expect("an address")),
+        block_time,
+        files,
+        recover_workers: 1,
+        backend: Backend::detect().expect("a backend"),
+    }
+}
+
+fn import(c: &mut Criterion) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("chain.rlp");
+    let blocks = make_chain(&folder.path().join("maker"), &file);
+    eprintln!("{TRANSFERS} transfers in {blocks} blocks; signatures, roots, fsync: all on");
+    let mut group = c.benchmark_group("import");
+    group.throughput(Throughput::Elements(TRANSFERS)).sample_size(10);
+    group.bench_function("transfers", |b| {
+        b.iter_batched(
+            || {
+                let home = tempfile::tempdir_in(folder.path()).expect("a temporary folder");
+                let genesis = Genesis::native_dev(GENESIS_TIME);
+                let home = Home::init(&home.keep(), &genesis).expect("a fresh folder");
+                (home, options(vec![file.clone()], None))
+            },
+            |(home, options)| {
+                Pipeline::start(&home, options).expect("started").join().expect("imported");
+            },
+            criterion::BatchSize::PerIteration,
+        );
+    });
+    group.finish();
+}
+
+criterion_group!(benches, import);
+criterion_main!(benches);

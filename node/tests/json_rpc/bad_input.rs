@@ -1,0 +1,122 @@
+//! Whatever a client sends, it gets an error and nobody else notices.
+
+use crate::client::{Node, PATIENCE, exchange};
+use serde_json::{Value, json};
+use tokio::{io::AsyncWriteExt, net::TcpStream};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bodies_that_are_no_calls() {
+    let node = Node::native().await;
+    let code = |answer: &Value| answer["error"]["code"].as_i64();
+    let deep = "[".repeat(100_000);
+    let nested = format!(
+        "{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"eth_call\",\"params\":[{}{}]}}",
+        "[".repeat(50_000),
+        "]".repeat(50_000)
+    );
+    for (body, expected) in [
+        ("", -32700),
+        ("garbage", -32700),
+        ("{\"jsonrpc\":", -32700),
+        ("\u{0}\u{1}", -32700),
+        ("[]", -32600),
+        (deep.as_str(), -32700),
+        (nested.as_str(), -32602),
+    ] {
+        let answer = node.post(body).await;
+        let shown: String = body.chars().take(40).collect();
+        assert_eq!(code(&answer), Some(expected), "{shown}: {answer}");
+    }
+    for body in ["{}", "null", "1", "\"text\"", "[1,null]", "{\"id\":1}"] {
+        let answer = node.post(body).await;
+        let first = answer.get(0).unwrap_or(&answer);
+        assert!(code(first).is_some(), "{body}: {answer}");
+    }
+    let batch = vec![json!({"jsonrpc":"2.0","id":1,"method":"eth_chainId"}); 101];
+    let answer = node.post(&Value::from(batch).to_string()).await;
+    assert!(code(&answer).is_some(), "a batch over the limit: {answer}");
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_that_are_not_ours() {
+    let node = Node::native().await;
+    let body = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"eth_chainId\"}";
+    assert_eq!(node.post_as("text/plain", body).await.0, 415);
+    assert_eq!(node.post_as("application/json", &[b' '; 1_100_000]).await.0, 413);
+    let preflight = b"OPTIONS / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
+        Origin: http://localhost:3000\r\nAccess-Control-Request-Method: POST\r\n\r\n";
+    assert_eq!(exchange(node.rpc.address, preflight).await.0, 200);
+    let get = b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    assert_eq!(exchange(node.rpc.address, get).await.0, 405);
+    assert_eq!(exchange(node.rpc.address, b"\x16\x03\x01 not HTTP at all\r\n\r\n").await.0, 400);
+    assert!(exchange(node.rpc.ws_address, get).await.0 >= 400, "no plain HTTP there");
+    let lying = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: minus one\r\n\r\n";
+    assert_eq!(exchange(node.rpc.address, lying).await.0, 400);
+    assert_eq!(node.call("eth_chainId", json!([])).await, "0x40000", "others are served");
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn parameters_that_do_not_fit() {
+    let node = Node::native().await;
+    let zero = "0x0000000000000000000000000000000000000000";
+    let invalid = |index: usize| format!("invalid argument {index}: ");
+    let missing = |index: usize| format!("missing value for required argument {index}");
+    for (method, params, text) in [
+        ("eth_getBalance", json!([]), missing(0)),
+        ("eth_getBalance", json!([null]), missing(0)),
+        ("eth_getBalance", json!(["0x12"]), invalid(0)),
+        ("eth_getBalance", json!([7]), invalid(0)),
+        ("eth_getBalance", json!([zero, "newest"]), invalid(1)),
+        ("eth_getBalance", json!([zero, 1]), invalid(1)),
+        ("eth_getBalance", json!([zero, "latest", 1]), "too many arguments, want at most 2".into()),
+        ("eth_getBalance", json!({"address": zero}), "non-array args".into()),
+        ("eth_getBlockByNumber", json!(["0x1"]), missing(1)),
+        ("eth_getBlockByNumber", json!(["0x1", "yes"]), invalid(1)),
+        ("eth_getBlockByHash", json!(["0x1", true]), invalid(0)),
+        ("eth_chainId", json!([1]), "too many arguments, want at most 0".into()),
+        ("eth_sendRawTransaction", json!(["0xabc"]), invalid(0)),
+        ("eth_feeHistory", json!(["ten", "latest", []]), invalid(0)),
+        ("eth_feeHistory", json!([1, "latest", ["a"]]), invalid(2)),
+        ("eth_getLogs", json!([[]]), invalid(0)),
+        ("eth_call", json!([{"gas": "lots"}]), invalid(0)),
+        ("eth_getStorageAt", json!([zero, "0xasdf"]), "invalid hex in storage key".into()),
+    ] {
+        let (code, message) = node.fail(method, params.clone()).await;
+        assert_eq!(code, -32602, "{method} {params}: {message}");
+        assert!(message.starts_with(&text), "{method} {params}: {message}");
+    }
+    for (method, params, text) in [
+        ("eth_getBalance", json!([zero, "0xffffff"]), "header not found"),
+        ("eth_call", json!([{"to": zero}, "0xffffff"]), "header not found"),
+        ("eth_feeHistory", json!([1, "0xffffff", []]), "request beyond head block"),
+        ("eth_feeHistory", json!([1, "latest", [50, 20]]), "invalid reward percentile: #0"),
+        ("eth_sendRawTransaction", json!(["0x"]), ""),
+        ("eth_sendRawTransaction", json!(["0x02c0"]), ""),
+        ("eth_sendRawTransaction", json!(["0xffff"]), ""),
+    ] {
+        let (code, message) = node.fail(method, params.clone()).await;
+        assert_eq!(code, -32000, "{method} {params}: {message}");
+        assert!(message.starts_with(text), "{method} {params}: {message}");
+    }
+    let (code, message) = node.fail("eth_mineBitcoin", json!([])).await;
+    assert_eq!(code, -32601);
+    assert_eq!(message, "the method eth_mineBitcoin does not exist/is not available");
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn idle_and_half_open_connections_do_not_hold_the_end_up() {
+    let node = Node::native().await;
+    let mut connections = Vec::new();
+    for address in [node.rpc.address, node.rpc.ws_address, node.observe.address] {
+        for beginning in ["", "POST / HTTP/1.1\r\nHost: local"] {
+            let mut connection = TcpStream::connect(address).await.unwrap();
+            connection.write_all(beginning.as_bytes()).await.unwrap();
+            connections.push(connection);
+        }
+    }
+    assert_eq!(node.call("eth_chainId", json!([])).await, "0x40000", "others are served");
+    tokio::time::timeout(PATIENCE, node.stop()).await.expect("an end");
+}

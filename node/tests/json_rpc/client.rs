@@ -1,0 +1,211 @@
+//! A node with its servers, and the least of HTTP and WebSocket a client needs.
+
+use crate::common::{native_home, producing};
+use node::{
+    config::Config,
+    home::Home,
+    observe,
+    pipeline::{Options, Pipeline},
+    rpc,
+};
+use serde_json::{Value, json};
+use std::{net::SocketAddr, time::Duration};
+use tempfile::TempDir;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
+
+/// Longest wait for any answer.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A running node.
+pub(crate) struct Node {
+    pub(crate) pipeline: Pipeline,
+    pub(crate) rpc: rpc::Servers,
+    pub(crate) observe: observe::Server,
+    _home: Home,
+    _folder: TempDir,
+}
+
+/// Settings with free ports and small limits.
+pub(crate) fn config() -> Config {
+    let free: SocketAddr = "127.0.0.1:0".parse().unwrap();
+    let mut config = Config::default();
+    config.json_rpc.address = free;
+    config.json_rpc.ws_address = free;
+    config.json_rpc.max_request_bytes = 1_000_000;
+    config.json_rpc.max_batch = 100;
+    config.metrics.address = free;
+    config
+}
+
+impl Node {
+    /// A development chain that makes a block each few milliseconds.
+    pub(crate) async fn native() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let home = native_home(folder.path());
+        Self::start(folder, home, producing(Some(Duration::from_millis(5)))).await
+    }
+
+    /// Serves a home folder.
+    pub(crate) async fn start(folder: TempDir, home: Home, options: Options) -> Self {
+        let config = config();
+        let backend = options.backend;
+        let pipeline = Pipeline::start(&home, options).unwrap();
+        let context = rpc::Context {
+            spec: home.spec.clone(),
+            published: pipeline.published.clone(),
+            pool: pipeline.client(),
+            gas_cap: config.json_rpc.gas_cap,
+            feehistory_cap: config.json_rpc.feehistory_cap,
+        };
+        let rpc = rpc::serve(&config.json_rpc, context).await.unwrap();
+        let context = observe::Context {
+            spec: home.spec.clone(),
+            published: pipeline.published.clone(),
+            pool: pipeline.client(),
+            monitor: pipeline.monitor(),
+            calls: rpc.calls(),
+            index: home.index.clone(),
+            config: config.clone(),
+            backend,
+        };
+        let observe = observe::serve(config.metrics.address, context).await.unwrap();
+        Self { pipeline, rpc, observe, _home: home, _folder: folder }
+    }
+
+    /// The whole answer to a call.
+    pub(crate) async fn answer(&self, method: &str, params: Value) -> Value {
+        let call = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+        self.post(&call.to_string()).await
+    }
+
+    /// The result of a call that must succeed.
+    pub(crate) async fn call(&self, method: &str, params: Value) -> Value {
+        let answer = self.answer(method, params).await;
+        assert!(answer.get("error").is_none(), "{method}: {answer}");
+        answer["result"].clone()
+    }
+
+    /// Code and message of a call that must fail.
+    pub(crate) async fn fail(&self, method: &str, params: Value) -> (i64, String) {
+        let answer = self.answer(method, params).await;
+        let error = answer.get("error").unwrap_or_else(|| panic!("{method}: {answer}"));
+        (error["code"].as_i64().unwrap(), error["message"].as_str().unwrap().to_owned())
+    }
+
+    /// Calls until the result is not null.
+    pub(crate) async fn wait_for(&self, method: &str, params: Value) -> Value {
+        let looking = async {
+            loop {
+                let result = self.call(method, params.clone()).await;
+                if !result.is_null() {
+                    return result;
+                }
+            }
+        };
+        tokio::time::timeout(PATIENCE, looking).await.expect("something before patience ends")
+    }
+
+    /// Posts a body that must be answered with JSON.
+    pub(crate) async fn post(&self, body: &str) -> Value {
+        let (status, answer) = self.post_as("application/json", body.as_bytes()).await;
+        // 400 is for what is no JSON-RPC at all; the answer says so in JSON all the same.
+        assert!([200, 400].contains(&status), "{status}: {answer}");
+        serde_json::from_str(&answer).unwrap_or_else(|error| panic!("{error}: {answer}"))
+    }
+
+    /// Posts any body; status and body of the answer.
+    pub(crate) async fn post_as(&self, content_type: &str, body: &[u8]) -> (u16, String) {
+        let head = format!(
+            "POST / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
+             Content-Type: {content_type}\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        );
+        exchange(self.rpc.address, &[head.as_bytes(), body].concat()).await
+    }
+
+    /// Gets a page of the observer.
+    pub(crate) async fn get(&self, path: &str) -> (u16, String) {
+        let request =
+            format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        exchange(self.observe.address, request.as_bytes()).await
+    }
+
+    /// One call over a new WebSocket connection.
+    pub(crate) async fn call_over_websocket(&self, address: SocketAddr, call: &str) -> Value {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let upgrade = "GET / HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\n\
+                       Connection: Upgrade\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\
+                       Sec-WebSocket-Version: 13\r\n\r\n";
+        stream.write_all(upgrade.as_bytes()).await.unwrap();
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            head.push(stream.read_u8().await.unwrap());
+        }
+        assert!(head.starts_with(b"HTTP/1.1 101"), "{}", String::from_utf8_lossy(&head));
+        // A final text frame with a mask of zeros (RFC 6455).
+        let length = u8::try_from(call.len()).ok().filter(|length| *length < 126).unwrap();
+        let frame = [&[0x81, 0x80 | length, 0, 0, 0, 0], call.as_bytes()].concat();
+        stream.write_all(&frame).await.unwrap();
+        loop {
+            let mut head = [0; 2];
+            stream.read_exact(&mut head).await.unwrap();
+            let length = match head[1] {
+                126 => usize::from(stream.read_u16().await.unwrap()),
+                short => usize::from(short),
+            };
+            let mut content = vec![0; length];
+            stream.read_exact(&mut content).await.unwrap();
+            // Pings come in between.
+            if head[0] & 0x0f == 1 {
+                return serde_json::from_slice(&content).unwrap();
+            }
+        }
+    }
+
+    /// Ends everything in order.
+    pub(crate) async fn stop(self) {
+        self.pipeline.stop();
+        self.rpc.stop().await;
+        self.observe.stop().await;
+        self.pipeline.join().unwrap();
+    }
+}
+
+/// Sends bytes and reads the HTTP answer up to the end of the connection.
+pub(crate) async fn exchange(address: SocketAddr, request: &[u8]) -> (u16, String) {
+    let talk = async {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        // A server that has refused already may close before it has read everything.
+        let _ = stream.write_all(request).await;
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer).await;
+        answer
+    };
+    let answer = tokio::time::timeout(PATIENCE, talk).await.expect("an answer");
+    let answer = String::from_utf8_lossy(&answer).into_owned();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
+    let body = if head.to_lowercase().contains("transfer-encoding: chunked") {
+        unchunk(body)
+    } else {
+        body.to_owned()
+    };
+    (status, body)
+}
+
+/// Joins the chunks of a chunked body.
+fn unchunk(mut body: &str) -> String {
+    let mut whole = String::new();
+    while let Some((size, rest)) = body.split_once("\r\n") {
+        let size = usize::from_str_radix(size, 16).unwrap();
+        if size == 0 {
+            break;
+        }
+        whole.push_str(&rest[..size]);
+        body = &rest[size + 2..];
+    }
+    whole
+}

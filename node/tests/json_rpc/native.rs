@@ -1,0 +1,269 @@
+//! A wallet's day on a development chain.
+
+use crate::{
+    client::Node,
+    common::{CHAIN_ID, FEE_CAP, sign, transfer},
+};
+use alloy_consensus::TxEip1559;
+use alloy_primitives::{Address, Bytes, TxKind, U256, hex, keccak256};
+use node::chain::DEV_ACCOUNTS;
+use serde_json::{Value, json};
+
+/// Without input: stores 1 in slot 0 and logs 42 under topic 7. With input: reverts with
+/// four zero bytes.
+const CONTRACT: [u8; 37] = hex!(
+    "601c8060093d393df3"
+    "36601657602a600052600760206000a1600160005500"
+    "5b60046000fd"
+);
+
+async fn send(node: &Node, raw: &Bytes) -> Value {
+    let hash = node.call("eth_sendRawTransaction", json!([raw])).await;
+    assert_eq!(hash, json!(keccak256(raw)));
+    node.wait_for("eth_getTransactionReceipt", json!([hash])).await
+}
+
+fn quantity(value: &Value) -> U256 {
+    value.as_str().unwrap().parse().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_transfer_is_seen_from_every_side() {
+    let node = Node::native().await;
+    let (from, to) = (DEV_ACCOUNTS[0].address, Address::repeat_byte(0x77));
+    assert_eq!(node.call("eth_getTransactionCount", json!([from, "pending"])).await, "0x0");
+    let raw = transfer(0, 0, to);
+    let receipt = send(&node, &raw).await;
+    let (number, hash) = (receipt["blockNumber"].clone(), receipt["transactionHash"].clone());
+    assert_eq!(receipt["status"], "0x1");
+    assert_eq!(receipt["from"], json!(from));
+    assert_eq!(receipt["to"], json!(to));
+    assert_eq!(receipt["contractAddress"], Value::Null);
+    assert_eq!(node.call("eth_getBalance", json!([to, number])).await, "0x1");
+    assert_eq!(node.call("eth_getBalance", json!([to, "earliest"])).await, "0x0");
+    assert_eq!(node.call("eth_getTransactionCount", json!([from, "latest"])).await, "0x1");
+    let tx = node.call("eth_getTransactionByHash", json!([hash])).await;
+    assert_eq!((&tx["hash"], &tx["blockNumber"]), (&hash, &number));
+    let index = tx["transactionIndex"].clone();
+    let same = node.call("eth_getTransactionByBlockNumberAndIndex", json!([number, index])).await;
+    assert_eq!(same, tx);
+    let block = node.call("eth_getBlockByNumber", json!([number, true])).await;
+    assert_eq!(block["transactions"][0], tx);
+    let brief = node.call("eth_getBlockByHash", json!([block["hash"], false])).await;
+    assert_eq!(brief["transactions"], json!([hash]));
+    assert_eq!(node.call("eth_getBlockReceipts", json!([number])).await, json!([receipt]));
+    let count = node.call("eth_getBlockTransactionCountByNumber", json!([number])).await;
+    assert_eq!(count, "0x1");
+    let base_fee = quantity(&block["baseFeePerGas"]);
+    let price = quantity(&receipt["effectiveGasPrice"]);
+    assert_eq!(price, base_fee + U256::from(1_000_000_000));
+    let history = node.call("eth_feeHistory", json!(["0x1", number, [0, 100]])).await;
+    assert_eq!(history["reward"], json!([["0x3b9aca00", "0x3b9aca00"]]));
+    assert_eq!(history["baseFeePerGas"][0], block["baseFeePerGas"]);
+    assert_eq!(node.call("eth_maxPriorityFeePerGas", json!([])).await, "0x3b9aca00");
+    let again = node.fail("eth_sendRawTransaction", json!([raw])).await;
+    assert_eq!(again.0, -32000);
+    assert!(again.1.starts_with("nonce too low"), "{}", again.1);
+    node.stop().await;
+}
+
+/// The definition of geth, from receipts: sort by tip, walk until the gas reaches the share.
+fn naive_rewards(block: &Value, receipts: &Value, percentiles: &[f64]) -> Vec<U256> {
+    let base_fee = quantity(&block["baseFeePerGas"]);
+    let mut tips: Vec<_> = receipts
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|receipt| {
+            let tip = quantity(&receipt["effectiveGasPrice"]) - base_fee;
+            (tip, quantity(&receipt["gasUsed"]).to::<u64>())
+        })
+        .collect();
+    tips.sort_unstable();
+    let gas: u64 = tips.iter().map(|(_, gas)| gas).sum();
+    percentiles
+        .iter()
+        .map(|percentile| {
+            let threshold = (gas as f64 * percentile / 100.0) as u64;
+            let mut sum = 0;
+            let reached = tips.iter().find(|(_, gas)| {
+                sum += gas;
+                sum >= threshold
+            });
+            reached.map_or(U256::ZERO, |(tip, _)| *tip)
+        })
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fee_history_is_what_the_receipts_say() {
+    let node = Node::native().await;
+    let mut last = Value::Null;
+    for nonce in 0..20_u64 {
+        for sender in 3..6 {
+            // Three tips, some equal; different gas through the length of the input.
+            let tip = u128::from((nonce * 7 + sender as u64) % 5) * 100_000_000;
+            let raw = sign(
+                sender,
+                TxEip1559 {
+                    chain_id: CHAIN_ID,
+                    nonce,
+                    gas_limit: 60_000,
+                    max_fee_per_gas: FEE_CAP,
+                    max_priority_fee_per_gas: tip,
+                    to: TxKind::Call(Address::ZERO),
+                    input: vec![1; (nonce % 4) as usize * 100].into(),
+                    ..TxEip1559::default()
+                },
+            );
+            last = node.call("eth_sendRawTransaction", json!([raw])).await;
+        }
+    }
+    let receipt = node.wait_for("eth_getTransactionReceipt", json!([last])).await;
+    let newest = quantity(&receipt["blockNumber"]).to::<u64>();
+    let percentiles = [0.0, 12.5, 33.3, 50.0, 99.9, 100.0];
+    let asked = json!([newest + 100, receipt["blockNumber"], percentiles]);
+    let history = node.call("eth_feeHistory", asked).await;
+    assert_eq!(history["oldestBlock"], "0x0", "the count is cut to what there is");
+    assert_eq!(history["baseFeePerGas"].as_array().unwrap().len() as u64, newest + 2);
+    let mut rewarded = 0;
+    for number in 0..=newest {
+        let tag = format!("{number:#x}");
+        let block = node.call("eth_getBlockByNumber", json!([tag, false])).await;
+        let receipts = node.call("eth_getBlockReceipts", json!([tag])).await;
+        let index = usize::try_from(number).unwrap();
+        let rewards = history["reward"][index].as_array().unwrap();
+        let rewards: Vec<_> = rewards.iter().map(quantity).collect();
+        assert_eq!(rewards, naive_rewards(&block, &receipts, &percentiles), "block {number}");
+        assert_eq!(history["baseFeePerGas"][index], block["baseFeePerGas"]);
+        rewarded += usize::from(!receipts.as_array().unwrap().is_empty());
+    }
+    assert!(rewarded > 0, "some blocks had transactions");
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_contract_is_deployed_called_and_heard() {
+    let node = Node::native().await;
+    let plain = TxEip1559 {
+        chain_id: CHAIN_ID,
+        gas_limit: 200_000,
+        max_fee_per_gas: FEE_CAP,
+        to: TxKind::Create,
+        input: Bytes::from(CONTRACT.to_vec()),
+        ..TxEip1559::default()
+    };
+    let receipt = send(&node, &sign(1, plain.clone())).await;
+    let contract: Address = receipt["contractAddress"].as_str().unwrap().parse().unwrap();
+    assert_eq!(contract, DEV_ACCOUNTS[1].address.create(0));
+    let code = node.call("eth_getCode", json!([contract])).await;
+    assert_eq!(code, json!(Bytes::from(CONTRACT[9..].to_vec())));
+    let call = TxEip1559 { nonce: 1, to: TxKind::Call(contract), input: Bytes::new(), ..plain };
+    let receipt = send(&node, &sign(1, call)).await;
+    assert_eq!(receipt["logs"][0]["data"], json!(format!("0x{:064x}", 42)));
+    let number = &receipt["blockNumber"];
+    let one = format!("0x{:064x}", 1);
+    assert_eq!(node.call("eth_getStorageAt", json!([contract, "0x0"])).await, one);
+    assert_eq!(
+        node.call("eth_getStorageAt", json!([contract, "0x0", "earliest"])).await.as_str(),
+        Some(format!("0x{:064x}", 0).as_str())
+    );
+    let filter = json!({ "fromBlock": "earliest", "address": contract, "topics": [format!("0x{:064x}", 7)] });
+    assert_eq!(node.call("eth_getLogs", json!([filter])).await, receipt["logs"]);
+    let filter = json!({ "fromBlock": number, "toBlock": number, "topics": [[one]] });
+    assert_eq!(node.call("eth_getLogs", json!([filter])).await, json!([]));
+    let gas = node.call("eth_estimateGas", json!([{ "to": contract }])).await;
+    assert!(quantity(&gas) >= quantity(&receipt["gasUsed"]) - U256::from(20_000), "{gas}");
+    let answer = node.answer("eth_call", json!([{ "to": contract, "input": "0x01" }])).await;
+    assert_eq!(answer["error"]["code"], 3);
+    assert_eq!(answer["error"]["data"], "0x00000000");
+    assert_eq!(answer["error"]["message"], "execution reverted");
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_waits_in_the_pool_is_shown() {
+    let node = Node::native().await;
+    let sender = DEV_ACCOUNTS[2].address;
+    let gapped = transfer(2, 1, Address::ZERO);
+    let hash = node.call("eth_sendRawTransaction", json!([gapped])).await;
+    let tx = node.call("eth_getTransactionByHash", json!([hash])).await;
+    assert_eq!(
+        (&tx["hash"], &tx["blockNumber"], &tx["from"]),
+        (&hash, &Value::Null, &json!(sender))
+    );
+    assert_eq!(tx["gasPrice"], tx["maxFeePerGas"]);
+    assert_eq!(node.call("eth_getTransactionReceipt", json!([hash])).await, Value::Null);
+    assert_eq!(node.call("eth_getTransactionCount", json!([sender, "pending"])).await, "0x0");
+    send(&node, &transfer(2, 0, Address::ZERO)).await;
+    node.wait_for("eth_getTransactionReceipt", json!([hash])).await;
+    assert_eq!(node.call("eth_getTransactionCount", json!([sender, "pending"])).await, "0x2");
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_sees_one_block() {
+    let node = Node::native().await;
+    let calls = |id: usize| json!({ "jsonrpc": "2.0", "id": id, "method": "eth_blockNumber" });
+    let batch = Value::from((0..100).map(calls).collect::<Vec<_>>()).to_string();
+    let mut seen = Vec::new();
+    // Until the chain has moved between two batches it could not have moved within one.
+    while seen.len() < 3 {
+        let answers = node.post(&batch).await;
+        let answers = answers.as_array().unwrap();
+        assert_eq!(answers.len(), 100);
+        assert!(answers.iter().all(|answer| answer["result"] == answers[0]["result"]));
+        if seen.last() != Some(&answers[0]["result"]) {
+            seen.push(answers[0]["result"].clone());
+        }
+    }
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn addresses_are_taken_in_either_form() {
+    let node = Node::native().await;
+    let bech32 = node::account::bech32("cosmos", DEV_ACCOUNTS[0].address);
+    let hex = node.call("eth_getBalance", json!([DEV_ACCOUNTS[0].address, "earliest"])).await;
+    assert_eq!(node.call("eth_getBalance", json!([bech32, "earliest"])).await, hex);
+    let (code, message) = node.fail("eth_getBalance", json!([format!("{bech32}q")])).await;
+    assert!(code == -32602 && message.contains("checksum"), "{message}");
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn websocket_is_served_on_both_ports() {
+    let node = Node::native().await;
+    let call = r#"{"jsonrpc":"2.0","id":7,"method":"net_version"}"#;
+    for address in [node.rpc.address, node.rpc.ws_address] {
+        let answer = node.call_over_websocket(address, call).await;
+        assert_eq!(answer, json!({ "jsonrpc": "2.0", "id": 7, "result": "262144" }));
+    }
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_node_tells_about_itself() {
+    let node = Node::native().await;
+    node.call("eth_chainId", json!([])).await;
+    node.fail("eth_unknown", json!([])).await;
+    let (status, metrics) = node.get("/metrics").await;
+    assert_eq!(status, 200);
+    for sample in [
+        "rpc_call_seconds_count{method=\"eth_chainId\"} 1",
+        "rpc_errors_total{method=\"unknown\",code=\"-32601\"} 1",
+        "ring_capacity_batches{ring=\"raw\"}",
+        "stage_in_total{stage=\"commit\"}",
+        "storage_used_bytes{environment=\"index\"}",
+    ] {
+        assert!(metrics.contains(sample), "{sample}\n{metrics}");
+    }
+    let (status, health) = node.get("/health").await;
+    let health: Value = serde_json::from_str(&health).unwrap();
+    assert_eq!((status, &health["healthy"]), (200, &json!(true)));
+    let (status, body) = node.get("/status").await;
+    let body: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!((status, &body["chainId"], &body["rules"]), (200, &json!(262144), &json!("native")));
+    assert_eq!(node.get("/nothing").await.0, 404);
+    node.stop().await;
+}
