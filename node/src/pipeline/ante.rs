@@ -141,7 +141,7 @@ impl Ante {
         }
         let account = state.account(tx.sender)?.unwrap_or_default();
         if !check::may_send(&account, state)? {
-            return Ok(Err(Reject::SenderNotEoa));
+            return Ok(Err(Reject::SenderNotEoa(tx.sender)));
         }
         // The pool outlives the read buffer that `raw` is a slice of.
         let raw = Bytes::copy_from_slice(&tx.raw);
