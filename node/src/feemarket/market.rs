@@ -94,6 +94,14 @@ impl Market {
         Some(next.min(greatest_base_fee(self.decimals)).max(params.min_gas_price))
     }
 
+    /// The base fee of block `height` of this gas limit in wei, as its header will have it.
+    pub fn next_base_fee_wei(&self, height: u64, gas_limit: u64) -> u64 {
+        match self.next_base_fee(height, gas_limit) {
+            Some(base_fee) => self.whole_wei(base_fee),
+            None => self.base_fee_wei(),
+        }
+    }
+
     /// The event of the EVM's side at the beginning of every block.
     pub fn evm_event(&self) -> Event {
         Event::EvmFeeMarket { base_fee: self.base_fee_wei() }
@@ -137,12 +145,16 @@ impl Market {
 
     /// The base fee as the EVM, headers and clients see it: whole wei, zero where there is none.
     pub fn base_fee_wei(&self) -> u64 {
-        self.wei(self.base_fee().unwrap_or_default()).truncate_u64().expect("capped to 64 bits")
+        self.whole_wei(self.base_fee().unwrap_or_default())
     }
 
     /// The least price of gas in wei, fraction kept.
     pub fn min_gas_price_wei(&self) -> LegacyDec {
         self.wei(self.params.min_gas_price)
+    }
+
+    fn whole_wei(&self, base_fee: LegacyDec) -> u64 {
+        self.wei(base_fee).truncate_u64().expect("capped to 64 bits")
     }
 
     fn wei(&self, price: LegacyDec) -> LegacyDec {

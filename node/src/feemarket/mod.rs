@@ -34,6 +34,7 @@ pub use formula::{
 pub use gas::{GasOverflow, GasWanted, block_gas, charge};
 pub use genesis::Genesis;
 pub use market::{MAX_BASE_FEE_WEI, Market, MarketError};
+pub(crate) use params::optional_integer;
 pub use params::{Params, ParamsError, Scaled};
 pub use price::{Price, fee};
 pub use wire::WireError;

@@ -15,6 +15,7 @@ use thiserror::Error;
 
 pub use json::Scaled;
 pub(super) use json::integer;
+pub(crate) use json::optional_integer;
 
 /// Parameters of the fee market. Prices are in the token's base unit.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,28 +1,34 @@
 //! Answers to the module's three queries: JSON for REST and the command line through `serde`, text
 //! for the command line, protobuf for gRPC.
 
-use super::{dec::LegacyDec, genesis::string, market::Market, params::Params, wire::Writer};
-use serde::Serialize;
+use super::{
+    dec::LegacyDec,
+    genesis::string,
+    market::Market,
+    params::{Params, integer},
+    wire::Writer,
+};
+use serde::{Deserialize, Serialize};
 
 /// Answer to `Query/Params`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ParamsResponse {
     /// Parameters, current base fee included.
     pub params: Params,
 }
 
 /// Answer to `Query/BaseFee`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BaseFeeResponse {
     /// The current base fee in the token's base unit, zero where there is none.
     pub base_fee: LegacyDec,
 }
 
 /// Answer to `Query/BlockGas`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlockGasResponse {
     /// Gas that the last block reported.
-    #[serde(serialize_with = "string")]
+    #[serde(serialize_with = "string", deserialize_with = "integer")]
     pub gas: u64,
 }
 

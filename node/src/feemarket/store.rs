@@ -10,8 +10,11 @@
 //! A **row** is the whole map after a block: the RLP list of `[key, value]` lists in strictly
 //! ascending order of keys. A native block's `extraData` is the Keccak-256 of that row, so the row
 //! proves itself against the header, and a verifier needs no more than the header to check one.
+//!
+//! A [`Record`] is what is stored with a block: its row, and beside it the block's events.
 
 use super::{
+    event::Event,
     formula::TokenDecimals,
     genesis::Genesis,
     market::{Market, MarketError},
@@ -19,6 +22,7 @@ use super::{
 };
 use alloy_primitives::{B256, Bytes, keccak256};
 use alloy_rlp::{Decodable, RlpDecodable, RlpEncodable};
+use serde::Serialize;
 use std::collections::BTreeMap;
 use thiserror::Error;
 
@@ -128,4 +132,74 @@ pub fn decode(mut row: &[u8]) -> Result<Pairs, RowError> {
 /// What `extraData` holds for a row.
 pub fn root(row: &[u8]) -> B256 {
     keccak256(row)
+}
+
+/// What is stored with a native block.
+#[derive(Clone, Debug, Default, PartialEq, Eq, RlpEncodable, RlpDecodable)]
+pub struct Record {
+    /// Module state after the block, see [`encode`].
+    pub row: Bytes,
+    /// Events of the block, in order.
+    pub events: Vec<StoredEvent>,
+}
+
+/// An event in text, whichever module it is from.
+#[derive(Clone, Debug, Default, PartialEq, Eq, RlpEncodable, RlpDecodable, Serialize)]
+pub struct StoredEvent {
+    /// Event type.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Attributes, in order.
+    pub attributes: Vec<Attribute>,
+}
+
+/// An attribute of an event.
+#[derive(Clone, Debug, Default, PartialEq, Eq, RlpEncodable, RlpDecodable, Serialize)]
+pub struct Attribute {
+    /// Name.
+    pub key: String,
+    /// Value.
+    pub value: String,
+}
+
+impl From<Event> for StoredEvent {
+    fn from(event: Event) -> Self {
+        let attribute = |(key, value): (&str, _)| Attribute { key: key.to_owned(), value };
+        let attributes = event.attributes().into_iter().map(attribute).collect();
+        Self { kind: event.kind().to_owned(), attributes }
+    }
+}
+
+impl Record {
+    /// What is stored of a market after a block.
+    pub fn new(market: &Market, events: Vec<StoredEvent>) -> Self {
+        Self { row: encode(&pairs(market)), events }
+    }
+
+    /// RLP.
+    pub fn to_bytes(&self) -> Bytes {
+        alloy_rlp::encode(self).into()
+    }
+
+    /// Reads [`Self::to_bytes`].
+    ///
+    /// # Errors
+    /// [`RowError`] for bytes that are none.
+    pub fn from_bytes(mut bytes: &[u8]) -> Result<Self, RowError> {
+        let record = Self::decode(&mut bytes)?;
+        if bytes.is_empty() { Ok(record) } else { Err(alloy_rlp::Error::UnexpectedLength.into()) }
+    }
+
+    /// What the header's `extraData` holds.
+    pub fn root(&self) -> B256 {
+        root(&self.row)
+    }
+
+    /// The market after the block.
+    ///
+    /// # Errors
+    /// [`RowError`].
+    pub fn market(&self, decimals: TokenDecimals) -> Result<Market, RowError> {
+        market(&decode(&self.row)?, decimals)
+    }
 }

@@ -137,3 +137,15 @@ where
     let value = if plain { text.parse().ok() } else { None };
     value.ok_or_else(|| D::Error::custom(format!("`{text}` is no integer in range")))
 }
+
+/// As [`integer`], where the value may also be `null` or left out.
+pub(crate) fn optional_integer<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: std::str::FromStr,
+{
+    match Value::deserialize(deserializer)? {
+        Value::Null => Ok(None),
+        value => integer(value).map(Some).map_err(D::Error::custom),
+    }
+}
