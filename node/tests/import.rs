@@ -117,11 +117,15 @@ fn a_second_process_is_refused_with_the_pid_of_the_first() {
     assert!(error.contains(&std::process::id().to_string()), "{error}");
 }
 
+/// Blocks of more than 400 bytes each, all together more than the small map holds however few
+/// transactions they are committed in.
+const SMALL_MAP_BLOCKS: u64 = 512;
+
 #[test]
 fn a_map_that_is_too_small_is_told_and_nothing_is_corrupted() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("chain.rlp");
-    let head = exported_chain(&file, 8);
+    let head = exported_chain(&file, SMALL_MAP_BLOCKS);
     let path = folder.path().join("home");
     drop(native_home(&path));
     let config = path.join("config.toml");

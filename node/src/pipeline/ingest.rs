@@ -24,13 +24,13 @@ use connection::Connection;
 use crossbeam::sync::Parker;
 use mio::{Events, Interest, Poll, Token, net::TcpListener};
 use std::{
-    collections::HashMap,
+    collections::BTreeMap,
     net::SocketAddr,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// Most transactions handed over at once: the batch that recovery is most efficient at.
@@ -41,6 +41,8 @@ pub const TX_BYTES_MAX: usize = 128 * 1024;
 pub const FRAME_BYTES_MAX: usize = 1024 * 1024;
 /// Most TCP connections at once: each costs a read buffer of 64 KiB.
 const CONNECTIONS_MAX: usize = 1024;
+/// How long answers are still written at the end to clients that read slowly.
+const LINGER: Duration = Duration::from_secs(1);
 
 const LISTENER: Token = Token(0);
 const WAKE: Token = Token(1);
@@ -86,14 +88,18 @@ impl Sockets {
 pub(super) struct Ingest {
     sockets: Sockets,
     events: Events,
-    connections: HashMap<u64, Connection>,
+    connections: BTreeMap<u64, Connection>,
     next_connection: u64,
+    /// The connection read last: the next batch begins with the one after it.
+    last_read: u64,
     submissions: Inbox<RawTx>,
     replies: Inbox<ReplyBatch>,
     out: Option<Outbox<RawBatch>>,
     batch: Vec<RawTx>,
     seq: u64,
     stop: Arc<AtomicBool>,
+    /// Since when every answer there will be has been handed to its connection.
+    answered: Option<Instant>,
     meter: Arc<Meter>,
 }
 
@@ -110,14 +116,16 @@ impl Ingest {
         Self {
             sockets,
             events: Events::with_capacity(256),
-            connections: HashMap::new(),
+            connections: BTreeMap::new(),
             next_connection: FIRST_CONNECTION,
+            last_read: 0,
             submissions,
             replies,
             out: Some(out),
             batch: Vec::with_capacity(BATCH_TXS),
             seq: 0,
             stop,
+            answered: None,
             meter,
         }
     }
@@ -181,18 +189,28 @@ impl Ingest {
         worked
     }
 
-    /// Fills the batch from submissions and sockets.
+    /// Fills the batch from submissions and sockets, the connections in turn.
     fn gather(&mut self) {
         while self.batch.len() < BATCH_TXS {
             let Some(tx) = self.submissions.take() else { break };
             self.batch.push(tx);
         }
-        for (id, connection) in &mut self.connections {
-            if self.batch.len() >= BATCH_TXS {
-                break;
+        let first = self.last_read + 1;
+        for ids in [first..u64::MAX, 0..first] {
+            for (id, connection) in self.connections.range_mut(ids) {
+                if self.batch.len() >= BATCH_TXS {
+                    return;
+                }
+                connection.read(*id, &mut self.batch, BATCH_TXS, &self.meter);
+                self.last_read = *id;
             }
-            connection.read(*id, &mut self.batch, BATCH_TXS, &self.meter);
         }
+    }
+
+    /// Every answer is on its way to its client, or has waited long enough for it.
+    fn is_flushed(&mut self) -> bool {
+        let since = self.answered.get_or_insert_with(Instant::now);
+        since.elapsed() > LINGER || self.connections.values().all(Connection::is_flushed)
     }
 
     fn write_and_reap(&mut self) {
@@ -248,8 +266,12 @@ impl Stage for Ingest {
             return Ok(Progress::Worked);
         }
         // The ante stage closes the replies when it has answered everything.
-        let over = self.out.is_none() && self.replies.is_finished();
+        let over = self.out.is_none() && self.replies.is_finished() && self.is_flushed();
         Ok(if over { Progress::Finished } else { Progress::Idle })
+    }
+
+    fn patience(&self) -> Duration {
+        if self.answered.is_some() { LINGER } else { Duration::MAX }
     }
 
     fn sleep(&mut self, _parker: &Parker, timeout: Duration) {

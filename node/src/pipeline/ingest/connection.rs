@@ -114,11 +114,9 @@ impl Connection {
         let length = usize::try_from(u32::from_be_bytes(length)).expect("64-bit platform");
         if length > FRAME_BYTES_MAX {
             meter.reject("oversized_frame");
-            let text = format!("frame of {length} bytes, limit {FRAME_BYTES_MAX}; closing");
-            self.put_error(&text);
             self.ended = true;
             self.input.clear();
-            return None;
+            return Some(Err(Reject::Oversized { size: length, limit: FRAME_BYTES_MAX }));
         }
         if length > TX_BYTES_MAX {
             self.input.advance(LENGTH_BYTES);
@@ -160,6 +158,11 @@ impl Connection {
                 Err(_) => self.broken = true,
             }
         }
+    }
+
+    /// No answer waits for the socket, or none can be sent any more.
+    pub(super) fn is_flushed(&self) -> bool {
+        self.broken || self.output.is_empty()
     }
 
     /// The connection can be closed.
