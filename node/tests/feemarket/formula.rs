@@ -200,7 +200,7 @@ fn model(used: u64, target: u64, den: u64, base: U512, unit: U512, floor: U512) 
     if target == 0 {
         return U512::ZERO;
     }
-    let distance = U512::from(if used > target { used - target } else { target - used });
+    let distance = U512::from(used.abs_diff(target));
     let delta = distance * base / U512::from(target) / U512::from(den);
     if used > target {
         base + if delta > unit { delta } else { unit }
