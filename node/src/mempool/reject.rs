@@ -1,7 +1,7 @@
 //! Why a submitted transaction is turned away. One enum for every way in; the texts are those
 //! geth's users match on.
 
-use alloy_primitives::U256;
+use alloy_primitives::{Address, U256};
 
 /// Why a transaction was not accepted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -46,17 +46,34 @@ pub enum Reject {
         /// The transaction's.
         nonce: u64,
     },
-    /// The account cannot pay for what it has pooled.
+    /// The account cannot pay for gas at the fee cap and for the value. In wei.
     #[error(
         "insufficient funds for gas * price + value: balance {balance}, tx cost {cost}, overshot {}",
         .cost.saturating_sub(*.balance)
     )]
     InsufficientFunds {
-        /// Balance less the cost of the account's other pooled transactions, in wei.
+        /// Balance.
         balance: U256,
-        /// Cost of this one, in wei.
+        /// Gas limit x fee cap + value.
         cost: U256,
     },
+    /// The account cannot pay for this beside what it has pooled. In wei.
+    #[error(
+        "insufficient funds for gas * price + value: balance {balance}, queued cost {queued}, \
+         tx cost {cost}, overshot {}",
+        .queued.saturating_add(*.cost).saturating_sub(*.balance)
+    )]
+    InsufficientFundsQueued {
+        /// Balance.
+        balance: U256,
+        /// Cost of the account's other pooled transactions.
+        queued: U256,
+        /// Cost of this one.
+        cost: U256,
+    },
+    /// There is no nonce after this one (EIP-2681).
+    #[error("nonce has max value: address {0}, nonce: 18446744073709551615")]
+    NonceExhausted(Address),
     /// More gas than a block has.
     #[error("exceeds block gas limit: tx gas {gas}, block gas limit {limit}")]
     BlockGasLimit {
@@ -83,6 +100,35 @@ pub enum Reject {
         /// `maxFeePerGas`.
         cap: u128,
     },
+    /// Offers less than what a full pool would have to drop for it.
+    #[error("transaction underpriced")]
+    Underpriced,
+    /// Offers less than this node takes, in wei per gas.
+    #[error("transaction gas price below minimum: gas tip cap {tip}, minimum needed {needed}")]
+    BelowMinimum {
+        /// Tip cap, or gas price.
+        tip: u128,
+        /// Least tip cap.
+        needed: u128,
+    },
+    /// A transaction that cannot run yet may not push out one that can.
+    #[error("future transaction tries to replace pending")]
+    FutureReplacesPending,
+    /// The account's share of the pool is full.
+    #[error("account limit exceeded: pooled {pooled} txs")]
+    AccountLimit {
+        /// Transactions of the account in the pool.
+        pooled: usize,
+    },
+    /// A delegated account may have a single transaction in flight (EIP-7702).
+    #[error("in-flight transaction limit reached for delegated accounts")]
+    DelegatedInFlight,
+    /// A delegated account may not leave a nonce gap (EIP-7702).
+    #[error("gapped-nonce tx from delegated accounts")]
+    DelegatedGap,
+    /// An authority of this set-code transaction has a transaction of its own in the pool.
+    #[error("authority already reserved")]
+    AuthorityReserved,
     /// A replacement must raise both fee fields by a tenth.
     #[error("replacement transaction underpriced")]
     ReplacementUnderpriced,
@@ -90,8 +136,8 @@ pub enum Reject {
     #[error("txpool is full")]
     PoolFull,
     /// The sender has code that is no EIP-7702 delegation (EIP-3607).
-    #[error("sender not an eoa")]
-    SenderNotEoa,
+    #[error("sender not an eoa: address {0}")]
+    SenderNotEoa(Address),
     /// Init code above the limit of EIP-3860.
     #[error("max initcode size exceeded: code size {size}, limit {limit}")]
     InitCodeSize {
@@ -125,8 +171,17 @@ impl Reject {
             Self::IntrinsicGas { .. } => "intrinsic_gas",
             Self::TipAboveCap { .. } => "tip_above_cap",
             Self::ReplacementUnderpriced => "replacement_underpriced",
+            Self::InsufficientFundsQueued { .. } => "insufficient_funds",
+            Self::NonceExhausted(_) => "nonce_exhausted",
+            Self::Underpriced => "underpriced",
+            Self::BelowMinimum { .. } => "below_minimum",
+            Self::FutureReplacesPending => "future_replaces_pending",
+            Self::AccountLimit { .. } => "account_limit",
+            Self::DelegatedInFlight => "delegated_in_flight",
+            Self::DelegatedGap => "delegated_gap",
+            Self::AuthorityReserved => "authority_reserved",
             Self::PoolFull => "pool_full",
-            Self::SenderNotEoa => "sender_not_eoa",
+            Self::SenderNotEoa(_) => "sender_not_eoa",
             Self::InitCodeSize { .. } => "init_code_size",
             Self::EmptySetCode => "empty_set_code",
             Self::Busy(_) => "busy",
