@@ -47,6 +47,8 @@ struct Twins {
     dice: Dice,
     now: Instant,
     ids: u64,
+    /// How often each reason was given, by its first words.
+    reasons: BTreeMap<String, u32>,
 }
 
 impl Twins {
@@ -59,6 +61,7 @@ impl Twins {
             dice: Dice(seed),
             now: Instant::now(),
             ids: 1,
+            reasons: BTreeMap::new(),
         }
     }
 
@@ -82,7 +85,7 @@ impl Twins {
         let dice = &mut self.dice;
         let nonce = self.model.senders[&sender].nonce + dice.below(9);
         let again = dice.chance(2);
-        let id = if again { dice.below(self.ids) } else { self.ids };
+        let id = if again { self.ids - 1 - dice.below(self.ids.min(40)) } else { self.ids };
         self.ids += u64::from(!again);
         Draft {
             id,
@@ -101,6 +104,9 @@ impl Twins {
         let account = self.account(draft.sender);
         let theirs = self.pool.insert(draft.tx(), Box::default(), &account, self.now);
         let theirs = theirs.map(|standing| standing == Standing::Pending);
+        if let Err(reject) = &theirs {
+            *self.reasons.entry(reject.label().to_owned()).or_default() += 1;
+        }
         let ours = self.model.insert(draft, self.now);
         assert_eq!(theirs.map_err(|reject| reject.to_string()), ours, "{draft:?}");
     }
@@ -191,5 +197,9 @@ fn the_pool_is_the_sorted_list_after_100_000_random_operations() {
             twins.step();
             twins.compare(operation % WHOLE_EVERY == 0);
         }
+        // Already known, nonce too low, no funds, bad replacement, share of the account,
+        // underpriced, future for pending, pool full.
+        assert_eq!(twins.reasons.len(), 8, "{:?}", twins.reasons);
+        assert!(twins.reasons.values().all(|times| *times > 50), "{:?}", twins.reasons);
     }
 }

@@ -128,8 +128,8 @@ impl Mempool {
         let Newcomer { lane, nonce, replaced, beat } = newcomer;
         let own = self.at_mut(lane);
         let account = *own.account();
+        let sender = own.sender();
         let pooled = own.take(nonce, beat).expect("it has not gone yet");
-        own.beat = beat;
         self.forget(&pooled);
         self.relist(lane);
         let replaced = replaced.map(|pooled| Gone { pooled, account, beat });
@@ -139,6 +139,10 @@ impl Mempool {
             self.at_mut(lane).put(pooled, beat);
             self.remember(hash, lane, nonce);
             self.relist(lane);
+        }
+        // What went of its own lane went after its beat had changed.
+        if let Some(lane) = self.by_sender.get(&sender).copied() {
+            self.at_mut(lane).beat = beat;
         }
     }
 }
