@@ -1,8 +1,8 @@
 //! What a transaction must satisfy to be pooled, beside the rules of the chain.
 
 use super::{Lane, Mempool, Pooled, Reject, room::Newcomer};
-use crate::execution::RecoveredTx;
-use alloy_primitives::{Address, KECCAK256_EMPTY, U256};
+use crate::{decorator::has_code, execution::RecoveredTx};
+use alloy_primitives::{Address, U256};
 use std::{sync::Arc, time::Instant};
 use storage::Account;
 
@@ -81,8 +81,7 @@ impl Mempool {
         lane: Option<&Lane>,
         account: &Account,
     ) -> Result<(), Reject> {
-        let has_code = account.code_hash != KECCAK256_EMPTY && !account.code_hash.is_zero();
-        if has_code || self.authorities.contains_key(&new.tx.sender) {
+        if has_code(account) || self.authorities.contains_key(&new.tx.sender) {
             match lane.filter(|lane| !lane.pending().is_empty()) {
                 None if new.nonce() != account.nonce => return Err(Reject::DelegatedGap),
                 Some(lane) if lane.get(new.nonce()).is_none() => {

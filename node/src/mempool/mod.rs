@@ -15,15 +15,14 @@ mod admit;
 mod lane;
 mod limits;
 mod order;
-mod reject;
 mod room;
 mod select;
 
+pub use crate::decorator::Reject;
 pub use admit::Standing;
 pub use lane::{Lane, Pooled};
 pub use limits::{Limits, SLOT_BYTES};
 pub use order::{Offer, Worth};
-pub use reject::Reject;
 pub use select::Selection;
 
 use alloy_primitives::{

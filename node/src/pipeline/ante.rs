@@ -11,7 +11,6 @@
 //! fee moves ranks inside the pool, and checks nothing. A tip comes from seal, so a block is
 //! proposed while its parent is still being committed.
 
-mod check;
 mod query;
 
 pub use query::{PoolQuery, SenderTxs};
@@ -28,6 +27,7 @@ use super::{
 use crate::{
     chain::ChainSpec,
     consensus::{Demand, Engine},
+    decorator::{self, CheckContext, Mode, Sender},
     execution::RecoveredTx,
     mempool::{Limits, Mempool, Reject, Selection},
     view::{Published, View},
@@ -141,12 +141,23 @@ impl Ante {
     /// Takes the journal's transactions in again, without recovering their signatures.
     fn restore(&mut self) -> Result<(), Fault> {
         let saved = mem::take(&mut self.saved);
-        let state = self.view.state.reader()?;
+        let (view, spec) = (self.view.clone(), Arc::clone(&self.spec));
+        let context = CheckContext::after(&spec, &view.head);
+        let state = view.state.reader()?;
         let (count, now) = (saved.len(), Instant::now());
         for entry in saved {
             // Written by us and covered by a checksum: it decodes, or another version wrote it.
             let Ok(tx) = entry.recovered() else { continue };
-            if let Err(reject) = self.admit_one(tx, &state, now)? {
+            let sender = match self.known_sender(tx.sender) {
+                Some(sender) => sender,
+                None => Sender::read(&state, tx.sender)?,
+            };
+            let taken = match decorator::check_sender(&tx, &context, &sender, Mode::Check) {
+                // It was accepted, and waits for the base fee to fall again.
+                Ok(_) | Err(Reject::FeeCapBelowBaseFee { .. }) => self.pool_one(tx, &sender, now),
+                Err(reject) => Err(reject),
+            };
+            if let Err(reject) = taken {
                 tracing::debug!(%reject, "not taken in again from the journal");
             }
         }
@@ -159,13 +170,15 @@ impl Ante {
     /// Admits one batch, makes it last, and answers it.
     fn admit(&mut self, batch: CheckBatch) -> Result<(), Fault> {
         self.meter.take(batch.txs.len());
-        let state = self.view.state.reader()?;
+        let (view, spec) = (self.view.clone(), Arc::clone(&self.spec));
+        let context = CheckContext::after(&spec, &view.head);
+        let state = view.state.reader()?;
         let now = Instant::now();
         let mut admitted = 0;
         let mut answers = Vec::with_capacity(batch.txs.len());
         for (tx, reply) in batch.txs {
             let submitted = match tx {
-                Ok(tx) => self.admit_one(tx, &state, now)?,
+                Ok(tx) => self.admit_one(tx, &context, &state, now)?,
                 Err(reject) => Err(reject),
             };
             match &submitted {
@@ -202,29 +215,39 @@ impl Ante {
     fn admit_one(
         &mut self,
         tx: RecoveredTx,
+        context: &CheckContext<'_>,
         state: &impl StateRead<Error = ReadError>,
         now: Instant,
     ) -> Result<Result<Arc<RecoveredTx>, Reject>, ReadError> {
         if self.pool.get(tx.hash).is_some() {
             return Ok(Err(Reject::AlreadyKnown));
         }
-        if let Err(reject) = check::stateless(&tx, &self.spec, &self.view.head.header) {
-            return Ok(Err(reject));
-        }
-        // A lane knows its account as of the tip.
-        let account = match self.pool.lane(tx.sender) {
-            Some(lane) => *lane.account(),
-            None => state.account(tx.sender)?.unwrap_or_default(),
+        let checked = match self.known_sender(tx.sender) {
+            Some(sender) => decorator::check_sender(&tx, context, &sender, Mode::Check),
+            None => decorator::check(&tx, context, state, Mode::Check)?,
         };
-        if !check::may_send(&account, state)? {
-            return Ok(Err(Reject::SenderNotEoa(tx.sender)));
-        }
+        Ok(checked.and_then(|admitted| self.pool_one(tx, &admitted.sender, now)))
+    }
+
+    /// A sender whose lane knows its account as of the tip. Code is not kept there.
+    fn known_sender(&self, address: Address) -> Option<Sender> {
+        let account = *self.pool.lane(address)?.account();
+        (!decorator::has_code(&account)).then_some(Sender { account, may_send: true })
+    }
+
+    /// Puts a transaction that passed the checks into the pool.
+    fn pool_one(
+        &mut self,
+        tx: RecoveredTx,
+        sender: &Sender,
+        now: Instant,
+    ) -> Result<Arc<RecoveredTx>, Reject> {
         let authorities = authorities(&tx, self.spec.chain_id);
         // The pool outlives the read buffer that `raw` is a slice of.
         let raw = Bytes::copy_from_slice(&tx.raw);
         let tx = Arc::new(RecoveredTx { raw, ..tx });
-        let inserted = self.pool.insert(Arc::clone(&tx), authorities, &account, now);
-        Ok(inserted.map(|_| tx))
+        self.pool.insert(Arc::clone(&tx), authorities, &sender.account, now)?;
+        Ok(tx)
     }
 
     /// Follows the chain to a new tip.
