@@ -9,7 +9,7 @@
 mod check;
 mod query;
 
-pub use query::PoolQuery;
+pub use query::{PoolQuery, PooledTx};
 
 use super::{
     batch::{CheckBatch, Proposal, Reply, ReplyBatch, Submitted, Tip},

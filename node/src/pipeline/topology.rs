@@ -11,7 +11,7 @@
 //! ```
 
 use super::{
-    ante::{self, Ante, PoolQuery},
+    ante::{self, Ante, PoolQuery, PooledTx},
     batch::{RawTx, Reply, Submitted},
     bell::Bell,
     commit::Commit,
@@ -183,6 +183,11 @@ impl PoolClient {
     /// The pooled transaction with this hash.
     pub async fn transaction(&self, hash: B256) -> Option<Arc<RecoveredTx>> {
         self.ask(|reply| PoolQuery::Transaction(hash, reply)).await.flatten()
+    }
+
+    /// Every pooled transaction, or those of one sender, in no order.
+    pub async fn content(&self, sender: Option<Address>) -> Vec<PooledTx> {
+        self.ask(|reply| PoolQuery::Content(sender, reply)).await.unwrap_or_default()
     }
 
     /// How full the pool is.

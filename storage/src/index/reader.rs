@@ -5,7 +5,8 @@ use std::sync::Arc;
 use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U256};
 
 use super::keys::{
-    account_at_key, decode_flushed, decode_location, decode_number, slot_at_key, slot_key, trie_key,
+    SLOT_KEY_BYTES, account_at_key, decode_flushed, decode_location, decode_number, slot_at_key,
+    slot_key, trie_key,
 };
 use super::{FLUSHED_KEY, Tables};
 use crate::codec;
@@ -101,6 +102,26 @@ impl IndexReader {
             return Ok(U256::ZERO);
         };
         codec::decode_word(value).map_err(|why| self.txn.corrupt("storage_history", key, why))
+    }
+
+    /// Every slot of an account that any block up to the last flushed has set, ascending.
+    pub fn slots_with_history(&self, address: Address) -> Result<Vec<U256>, ReadError> {
+        let table = self.tables.storage_history;
+        let rows = table
+            .prefix_iter(self.txn.txn(), address.as_slice())
+            .map_err(|error| self.txn.error(error))?;
+        let mut slots = Vec::new();
+        for row in rows {
+            let (key, _) = row.map_err(|error| self.txn.error(error))?;
+            let slot = key.get(20..SLOT_KEY_BYTES).map(U256::from_be_slice).ok_or_else(|| {
+                let why = DecodeError { what: "slot history key is not 60 bytes", at: key.len() };
+                self.txn.corrupt("storage_history", key, why)
+            })?;
+            if slots.last() != Some(&slot) {
+                slots.push(slot);
+            }
+        }
+        Ok(slots)
     }
 
     /// Number of the block with this hash.
