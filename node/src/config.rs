@@ -59,7 +59,7 @@ impl Default for JsonRpc {
         Self {
             address: local(8545),
             ws_address: local(8546),
-            api: ["eth", "net", "web3", "rpc", "txpool"].map(str::to_owned).into(),
+            api: ["eth", "net", "web3", "rpc", "txpool", "evmd"].map(str::to_owned).into(),
             max_connections: 1000,
             max_request_bytes: 5 * 1024 * 1024,
             max_response_bytes: 64 * 1024 * 1024,

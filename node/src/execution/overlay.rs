@@ -185,8 +185,8 @@ where
         Ok(balance)
     }
 
-    /// Changes an account as a caller asks for, without any transaction. It exists afterwards, even
-    /// when it is empty.
+    /// Changes an account as a caller asks for, without any transaction. When anything is asked
+    /// of it, it exists afterwards, even if it is empty.
     pub(super) fn replace(
         &mut self,
         address: Address,
@@ -198,6 +198,10 @@ where
             let bytecode = Bytecode::new_raw_checked(code.clone())
                 .unwrap_or_else(|_| Bytecode::new_legacy(code.clone()));
             self.codes.insert(keccak256(code), bytecode);
+        }
+        let untouched = wanted.nonce.is_none() && wanted.balance.is_none() && wanted.code.is_none();
+        if untouched && storage.is_none() {
+            return Ok(());
         }
         let entry = self.entry(address)?;
         let mut account = entry.current.unwrap_or_default();

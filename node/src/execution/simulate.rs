@@ -114,8 +114,8 @@ pub struct SimulatedCall {
     pub gas_used: u64,
     /// Gas used at most while it ran, before refunds.
     pub max_used_gas: u64,
-    /// Logs, with moves of ether where asked for.
-    pub logs: Vec<Log>,
+    /// Logs with their positions in the block, and moves of ether where asked for.
+    pub logs: Vec<(usize, Log)>,
 }
 
 /// A simulated block.
@@ -394,13 +394,24 @@ impl<'b> BlockRun<'b> {
             let account = block.machine_mut().overlay_mut().account(call.from)?;
             call.nonce = Some(account.unwrap_or_default().nonce);
         }
+        let restart = AccountOverride { nonce: Some(0), ..AccountOverride::default() };
+        let overflows = call.nonce == Some(u64::MAX);
+        if overflows && self.options.validation {
+            let reason = InvalidTransaction::NonceOverflowInTransaction;
+            return Err(SimulateError::Invalid { reason, sender: call.from, gas });
+        }
         call.is_legacy |= header.base_fee_per_gas.is_none();
         if !call.is_legacy {
             call.max_priority_fee_per_gas.get_or_insert(0);
         }
         let (tx, raw, hash) = unsigned(self.spec, &call, gas);
         let sender = call.from;
-        let env = transaction(self.spec, &call, gas);
+        let mut env = transaction(self.spec, &call, gas);
+        if overflows {
+            // Nobody checks the nonce here, but the interpreter refuses a full one.
+            env.nonce = 0;
+            block.machine_mut().overlay_mut().replace(sender, &restart, None)?;
+        }
         let result =
             block.machine_mut().inspect(env).map_err(|error| match machine_error(error) {
                 CallError::Invalid(reason) => SimulateError::Invalid { reason, sender, gas },
@@ -409,6 +420,10 @@ impl<'b> BlockRun<'b> {
             })?;
         let machine = block.machine_mut();
         machine.overlay_mut().commit(result.state);
+        if overflows {
+            // Without its check the nonce wraps, as in geth.
+            machine.overlay_mut().replace(sender, &restart, None)?;
+        }
         let mut logs = machine.inspector_mut().take();
         let result = result.result;
         if !result.is_success() {

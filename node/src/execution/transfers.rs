@@ -20,7 +20,9 @@ const TRANSFER: B256 = b256!("ddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628
 pub(super) struct TransferLogs {
     /// Moves of ether are wanted.
     transfers: bool,
-    logs: Vec<Log>,
+    logs: Vec<(usize, Log)>,
+    /// Logs of the block so far, those forgotten again counted as well, as in geth.
+    count: usize,
     /// How many logs there were when each open frame began.
     frames: Vec<usize>,
 }
@@ -30,8 +32,8 @@ impl TransferLogs {
         Self { transfers, ..Self::default() }
     }
 
-    /// Takes the logs of the transaction that has ended.
-    pub(super) fn take(&mut self) -> Vec<Log> {
+    /// Takes the logs of the transaction that has ended, with their positions in the block.
+    pub(super) fn take(&mut self) -> Vec<(usize, Log)> {
         self.frames.clear();
         std::mem::take(&mut self.logs)
     }
@@ -40,8 +42,13 @@ impl TransferLogs {
         if self.transfers && !wei.is_zero() {
             let topics = vec![TRANSFER, from.into_word(), to.into_word()];
             let data = wei.to_be_bytes::<32>().into();
-            self.logs.push(Log::new_unchecked(ETHER, topics, data));
+            self.push(Log::new_unchecked(ETHER, topics, data));
         }
+    }
+
+    fn push(&mut self, log: Log) {
+        self.logs.push((self.count, log));
+        self.count += 1;
     }
 
     fn end(&mut self, succeeded: bool) {
@@ -54,7 +61,7 @@ impl TransferLogs {
 
 impl<C: ContextTr> Inspector<C> for TransferLogs {
     fn log(&mut self, _: &mut C, log: Log) {
-        self.logs.push(log);
+        self.push(log);
     }
 
     fn call(&mut self, _: &mut C, inputs: &mut CallInputs) -> Option<CallOutcome> {

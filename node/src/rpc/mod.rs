@@ -11,6 +11,7 @@ mod debug;
 mod dispatch;
 mod error;
 mod eth;
+mod evmd;
 mod meter;
 mod method;
 mod net;

@@ -161,8 +161,6 @@ fn build(
     let attributes = Attributes {
         timestamp: wanted.timestamp.to(),
         beneficiary: wanted.suggested_fee_recipient,
-        // geth moves towards its configured target; a test names none, so the limit moves up by as
-        // much as it may.
         gas_limit: next_gas_limit(parent.gas_limit),
         prev_randao: wanted.prev_randao,
         extra_data,
@@ -206,7 +204,11 @@ fn build(
     }))
 }
 
-/// The greatest gas limit the next block may have.
-const fn next_gas_limit(limit: u64) -> u64 {
-    limit.saturating_add((limit / 1024).saturating_sub(1))
+/// The gas limit blocks move towards, geth's default.
+const GAS_LIMIT_TARGET: u64 = 60_000_000;
+
+/// The gas limit of the next block: as near to the target as it may be.
+fn next_gas_limit(limit: u64) -> u64 {
+    let step = (limit / 1024).saturating_sub(1);
+    GAS_LIMIT_TARGET.clamp(limit - step, limit.saturating_add(step))
 }

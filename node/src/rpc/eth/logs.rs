@@ -179,7 +179,7 @@ pub(super) fn logs(call: &Call) -> Answer {
     RawValue::from_string(text).map_err(Error::internal)
 }
 
-fn suggest(first: u64, last: u64) -> Suggested {
+pub(super) fn suggest(first: u64, last: u64) -> Suggested {
     Suggested { from_block: U64::from(first), to_block: U64::from(last) }
 }
 

@@ -3,6 +3,7 @@
 mod blocks;
 mod call;
 mod config;
+mod fee_history;
 mod fees;
 mod logs;
 mod proof;
@@ -13,6 +14,8 @@ mod state;
 mod transactions;
 
 pub(super) use call::{Hashes, call_error, gas_cap, on_block_with};
+pub(super) use fee_history::fee_quantiles;
+use logs::suggest;
 pub(super) use request::{GivenOverrides, Request};
 pub(super) use revert::revert_reason;
 
@@ -263,7 +266,7 @@ pub(super) const METHODS: &[Method] = &[
         "eth_feeHistory",
         &["count", "newest", "percentiles = []"],
         "Prices, fill and tips of a range of blocks. The last base fee is that of the next block.",
-        Run::Worker(fees::fee_history),
+        Run::Inline(fee_history::fee_history),
     ),
 ];
 

@@ -186,9 +186,8 @@ fn shape(simulated: &SimulatedBlock, full: bool) -> Result<SimulatedObject<'_>, 
     } else {
         Transactions::Hashes(simulated.calls.iter().map(|call| call.hash).collect())
     };
-    let mut log_index = 0;
     let calls = simulated.calls.iter().enumerate();
-    let calls = calls.map(|(index, call)| shape_call(simulated, index, call, &mut log_index));
+    let calls = calls.map(|(index, call)| shape_call(simulated, index, call));
     Ok(SimulatedObject { calls: calls.collect(), block: BlockObject::new(block, transactions) })
 }
 
@@ -196,10 +195,9 @@ fn shape_call<'a>(
     simulated: &'a SimulatedBlock,
     index: usize,
     call: &'a SimulatedCall,
-    log_index: &mut usize,
 ) -> CallObject<'a> {
     let block = &simulated.block;
-    let logs = call.logs.iter().map(|log| {
+    let logs = call.logs.iter().map(|(log_index, log)| {
         let place = LogPlace {
             block_number: block.header.number,
             block_hash: block.hash,
@@ -208,7 +206,6 @@ fn shape_call<'a>(
             transaction_index: index,
             log_index: *log_index,
         };
-        *log_index += 1;
         LogObject::new(log, place)
     });
     let (return_data, error) = match &call.outcome {
