@@ -1,5 +1,7 @@
 //! `evmd debug`
 
+mod basefee;
+
 use crate::execution::DecodedTx;
 use alloy_primitives::{Bytes, hex};
 use std::io::{BufRead, BufWriter, Write};
@@ -9,11 +11,14 @@ use verify::{Backend, Job, Outcome, Reason, Recoverer};
 pub(super) enum Command {
     /// Senders of raw transactions: one 0x transaction a line in, one address or error a line out
     Recover,
+    /// Next base fees: one JSON object a line in, `{"next":..}` or `{"error":..}` a line out
+    Basefee,
 }
 
 pub(super) fn run(command: &Command) -> anyhow::Result<()> {
     match command {
         Command::Recover => recover(),
+        Command::Basefee => basefee::run(),
     }
 }
 

@@ -5,6 +5,7 @@ mod debug;
 mod export;
 mod import;
 mod init;
+mod query;
 mod start;
 mod status;
 mod version;
@@ -40,6 +41,9 @@ enum Command {
     Export(export::Args),
     /// Show a running node's head, endpoints and pipeline
     Status(status::Args),
+    /// Ask a running node
+    #[command(visible_alias = "q")]
+    Query(query::Args),
     /// Show the version
     Version(version::Args),
     /// Look into data without a node
@@ -98,6 +102,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Import(args) => import::run(args),
         Command::Export(args) => export::run(&args),
         Command::Status(args) => status::run(&args),
+        Command::Query(args) => query::run(&args),
         Command::Version(args) => version::run(&args),
         Command::Debug(command) => debug::run(&command),
     }

@@ -242,7 +242,7 @@ where
         call: &Call,
         inspector: I,
     ) -> Result<Machine<'m, S, I>, CallError> {
-        let Environment { fork, mut cfg, mut block, fee_collector, .. } =
+        let Environment { fork, mut cfg, mut block, native, .. } =
             Environment::new(self.spec, self.header);
         cfg.disable_nonce_check = true;
         cfg.disable_eip3607 = true;
@@ -260,7 +260,7 @@ where
             }
         }
         let overlay = Overlay::new(self.state, self.hashes, fork < Fork::SpuriousDragon);
-        let mut machine = Machine::new(overlay, cfg, block, fork, fee_collector, inspector);
+        let mut machine = Machine::new(overlay, cfg, block, fork, native, inspector);
         let (overlay, precompiles) = machine.overlay_and_precompiles();
         overrides::apply(&call.overrides, overlay, precompiles).map_err(|error| match error {
             OverrideError::State(error) => CallError::State(error),

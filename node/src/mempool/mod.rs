@@ -5,10 +5,9 @@
 //! told what an account has on chain.
 
 mod lane;
-mod reject;
 
+pub use crate::decorator::Reject;
 pub use lane::{Lane, Pooled};
-pub use reject::Reject;
 
 use crate::execution::RecoveredTx;
 use alloy_consensus::Transaction;

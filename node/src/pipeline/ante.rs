@@ -6,7 +6,6 @@
 //! Bound: the mempool's limits; one proposal in flight.
 //! When full: transactions are turned away with `txpool is full`; answers wait for credit.
 
-mod check;
 mod query;
 
 pub use query::{PoolQuery, PooledTx};
@@ -22,8 +21,9 @@ use super::{
 use crate::{
     chain::ChainSpec,
     consensus::{Demand, Engine},
+    decorator::{self, CheckContext, Mode},
     execution::RecoveredTx,
-    mempool::{Mempool, Reject},
+    mempool::Mempool,
     view::View,
 };
 use alloy_primitives::Bytes;
@@ -136,17 +136,15 @@ impl Ante {
         state: &impl StateRead<Error = ReadError>,
     ) -> Result<Submitted, ReadError> {
         let hash = tx.hash;
-        if let Err(reject) = check::stateless(&tx, &self.spec, &self.view.head.header) {
-            return Ok(Err(reject));
-        }
-        let account = state.account(tx.sender)?.unwrap_or_default();
-        if !check::may_send(&account, state)? {
-            return Ok(Err(Reject::SenderNotEoa));
-        }
+        let context = CheckContext::after(&self.spec, &self.view.head);
+        let admitted = match decorator::check(&tx, &context, state, Mode::Check)? {
+            Ok(admitted) => admitted,
+            Err(reject) => return Ok(Err(reject)),
+        };
         // The pool outlives the read buffer that `raw` is a slice of.
         let raw = Bytes::copy_from_slice(&tx.raw);
         let tx = Arc::new(RecoveredTx { raw, ..tx });
-        Ok(self.pool.insert(tx, &account).map(|()| hash))
+        Ok(self.pool.insert(tx, &admitted.sender.account).map(|()| hash))
     }
 
     /// Follows the chain to a new tip.

@@ -14,6 +14,7 @@ mod fee;
 mod flush;
 mod ingest;
 mod journal;
+mod market;
 mod meter;
 mod recover;
 mod reorder;

@@ -200,8 +200,10 @@ fn replay(
     let no_root = |_: &StateChanges| Ok::<_, StateError>(B256::ZERO);
     let hashes = Hashes(&blocks);
     let spec = &call.context.spec;
-    let mut block = TracedBlock::start(spec, &state, &hashes, header, stored.block.hash, options)
-        .map_err(trace_error)?;
+    let market = super::evmd::market_after(call, parent)?;
+    let (hash, market) = (stored.block.hash, market.as_ref());
+    let block = TracedBlock::start(spec, &state, &hashes, header, hash, market, options);
+    let mut block = block.map_err(trace_error)?;
     let deadline = Instant::now() + TIME_MAX;
     for tx in stored.txs() {
         let MinedTx { index, tx, hash, sender, .. } = tx?;

@@ -170,7 +170,7 @@ impl From<TrieViewError> for Error {
 
 impl From<Reject> for Error {
     fn from(reject: Reject) -> Self {
-        Self::owned(SERVER, reject.to_string())
+        Self::owned(reject.json_rpc_code(), reject.to_string())
     }
 }
 

@@ -150,6 +150,9 @@ fn build(
     strict: bool,
 ) -> Answer {
     let spec = &call.context.spec;
+    if spec.native().is_some() {
+        return Err(Error::server("only blocks of Ethereum's rules are built for tests"));
+    }
     let blocks = call.view.blocks()?;
     let (hash, parent) = stored::header(&blocks, number)?;
     let state = call.view.state.reader_at(number)?;
@@ -172,7 +175,7 @@ fn build(
     let base_fee = header.base_fee_per_gas.unwrap_or_default();
     let hashes = Hashes(&blocks);
     let failed = |error: ExecutionError| Error::server(error.to_string());
-    let mut builder = BlockBuilder::start(spec, &state, &hashes, &header).map_err(failed)?;
+    let mut builder = BlockBuilder::start(spec, &state, &hashes, None, &header).map_err(failed)?;
     let (mut raw, mut value) = (Vec::new(), U256::ZERO);
     for tx in txs {
         match builder.push(tx, &root_after).map_err(failed)? {

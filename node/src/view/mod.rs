@@ -11,6 +11,7 @@ pub use layer::Layer;
 pub use state::{StateReader, StateView};
 pub use trie::{TrieReader, TrieViewError, UNDONE_MAX};
 
+use crate::feemarket::Market;
 use alloy_consensus::Header;
 use alloy_primitives::B256;
 use arc_swap::ArcSwap;
@@ -27,6 +28,8 @@ pub struct Head {
     pub header: Arc<Header>,
     /// The base fee of the block after it, in wei; zero where the rules have none.
     pub next_base_fee: u64,
+    /// The fee market after it; `None` on an Ethereum chain.
+    pub market: Option<Arc<Market>>,
 }
 
 /// The chain and the state as of one block.
