@@ -191,7 +191,8 @@ pub(super) const METHODS: &[Method] = &[
     method(
         "eth_getLogs",
         &["filter"],
-        "Logs that match. Beyond 10,000 blocks or logs the error suggests a range that fits.",
+        "Logs that match, found by an index of addresses and topics over any range of blocks. Beyond \
+         10,000 logs, 32 MiB or 5 seconds the error suggests a range that fits.",
         Run::Worker(logs::logs),
     ),
     method(
