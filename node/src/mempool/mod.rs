@@ -35,7 +35,7 @@ use std::{mem, time::Instant};
 use storage::Account;
 
 /// The pool.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Mempool {
     limits: Limits,
     /// Wei per gas that the next block burns or collects before any tip.

@@ -97,7 +97,7 @@ impl Rank {
 }
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct FeeOrder {
     base_fee: u128,
     /// Those whose tip decides.
