@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "json_rpc/client.rs"]
-#[allow(dead_code, reason = "the part of the client that this test needs")]
 mod client;
 mod common;
 
@@ -290,7 +289,8 @@ fn import_spoiled(spoil: impl Fn(&mut Header)) -> Result<(), Fault> {
 #[test]
 fn a_header_that_contradicts_the_market_is_refused() {
     import_spoiled(|_| ()).unwrap();
-    let cases: [(&str, fn(&mut Header)); 5] = [
+    type Spoil = fn(&mut Header);
+    let cases: [(&str, Spoil); 5] = [
         ("baseFeePerGas is", |header| {
             header.base_fee_per_gas = header.base_fee_per_gas.map(|fee| fee + 1);
         }),

@@ -283,7 +283,7 @@ mod tests {
     #[test]
     fn a_row_survives_its_encoding() {
         let greatest = Tip { tip: u128::MAX, gas: 21_000 };
-        for tips in [vec![], vec![Tip { tip: 0, gas: 0 }], vec![Tip { tip: 7, gas: 1 }, greatest]] {
+        for tips in [vec![], vec![Tip { tip: 0, gas: 1 }], vec![Tip { tip: 7, gas: 1 }, greatest]] {
             let row = FeeRow { gas_used: 9, blob_base_fee: u128::MAX, tips, ..FeeRow::default() };
             let bytes = alloy_rlp::encode(&row);
             assert_eq!(FeeRow::decode(&mut &bytes[..]).as_ref(), Ok(&row));
