@@ -12,6 +12,7 @@ mod machine;
 mod overlay;
 mod receipt;
 mod requests;
+mod senders;
 mod tx;
 mod validate;
 
@@ -22,5 +23,6 @@ pub use call::{Call, CallError, CallOutcome, CallResult, CallSite};
 pub use error::{ExecutionError, SystemFailure, TxError};
 pub use overlay::{BlockHashes, StateError};
 pub use receipt::{encode_receipt, logs_bloom, receipts_root};
-pub use tx::{DecodeError, DecodedTx, RecoverError, RecoveredTx, Transaction, recover_senders};
+pub use senders::{Senders, recover_senders};
+pub use tx::{DecodeError, DecodedTx, RecoverError, RecoveredTx, Transaction};
 pub use validate::{complete_header, validate_executed};
