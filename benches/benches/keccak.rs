@@ -3,7 +3,7 @@
 //! `cargo bench -p benches --bench keccak`. The scalar backend is the `keccak-asm` crate.
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use std::{hint::black_box, time::Duration};
+use std::hint::black_box;
 use verify::{Backend, keccak256_batch_on};
 
 /// Messages of a batch.
@@ -29,12 +29,5 @@ fn lengths(c: &mut Criterion) {
     }
 }
 
-fn quick() -> Criterion {
-    Criterion::default()
-        .warm_up_time(Duration::from_millis(300))
-        .measurement_time(Duration::from_millis(1_500))
-        .sample_size(30)
-}
-
-criterion_group! { name = benches; config = quick(); targets = lengths }
+criterion_group! { name = benches; config = benches::quick(); targets = lengths }
 criterion_main!(benches);

@@ -2,13 +2,13 @@
 //!
 //! `cargo bench -p benches --bench recover`. Throughput is per core; one thread.
 
-use benches::signatures;
+use benches::signatures::{self, compact, libsecp256k1};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use std::{hint::black_box, time::Duration};
+use std::hint::black_box;
 use verify::{Backend, Job, Outcome, Reason, Recoverer};
 
 /// Batch lengths; the last is far beyond the chunk a backend works in.
-const BATCHES: [usize; 9] = [1, 8, 16, 32, 64, 128, 256, 512, 8_192];
+const BATCHES: [usize; 10] = [1, 8, 16, 32, 64, 128, 256, 512, 1_024, 8_192];
 /// Signatures of a sample of the one-by-one libraries, whose cost does not depend on the batch.
 const SINGLES: usize = 64;
 
@@ -50,27 +50,12 @@ fn libraries(c: &mut Criterion) {
     group.finish();
 }
 
-fn libsecp256k1(job: &Job) -> [u8; 65] {
-    use secp256k1::{Message, ecdsa::RecoverableSignature, ecdsa::RecoveryId};
-    let id = RecoveryId::from_u8_masked(job.recovery_id);
-    let signature = RecoverableSignature::from_compact(&compact(job), id).expect("in range");
-    let key = signature.recover_ecdsa(Message::from_digest(job.digest)).expect("valid");
-    key.serialize_uncompressed()
-}
-
 fn k256(job: &Job) -> [u8; 65] {
     use k256::ecdsa::{RecoveryId, Signature, VerifyingKey};
     let id = RecoveryId::from_byte(job.recovery_id).expect("0 to 3");
     let signature = Signature::from_slice(&compact(job)).expect("in range");
     let key = VerifyingKey::recover_from_prehash(&job.digest, &signature, id).expect("valid");
     key.to_sec1_point(false).as_bytes().try_into().expect("uncompressed")
-}
-
-fn compact(job: &Job) -> [u8; 64] {
-    let mut bytes = [0; 64];
-    bytes[..32].copy_from_slice(&job.r);
-    bytes[32..].copy_from_slice(&job.s);
-    bytes
 }
 
 /// What a stranger can send to slow a batch down, beside what it costs libsecp256k1.
@@ -106,12 +91,5 @@ fn adversarial(c: &mut Criterion) {
     }
 }
 
-fn quick() -> Criterion {
-    Criterion::default()
-        .warm_up_time(Duration::from_millis(300))
-        .measurement_time(Duration::from_millis(1_500))
-        .sample_size(20)
-}
-
-criterion_group! { name = benches; config = quick(); targets = libraries, batches, adversarial }
+criterion_group! { name = benches; config = benches::quick(); targets = libraries, batches, adversarial }
 criterion_main!(benches);

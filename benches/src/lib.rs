@@ -5,4 +5,15 @@ pub mod signatures;
 
 mod transfers;
 
-pub use transfers::transfer;
+pub use transfers::{transfer, transfers};
+
+use criterion::Criterion;
+use std::time::Duration;
+
+/// Settings under which a benchmark of many rows stays within minutes.
+pub fn quick() -> Criterion {
+    Criterion::default()
+        .warm_up_time(Duration::from_millis(300))
+        .measurement_time(Duration::from_millis(1_500))
+        .sample_size(20)
+}

@@ -1,18 +1,41 @@
 //! Signatures by many distinct keys, so that no contestant profits from a warm cache of one key.
 
-use secp256k1::{Message, SecretKey, ecdsa::RecoverableSignature};
+use secp256k1::{
+    Message, SecretKey,
+    ecdsa::{RecoverableSignature, RecoveryId},
+};
 use verify::{Job, keccak256};
 
 /// `count` valid jobs, each by a key of its own.
 pub fn jobs(count: usize) -> Vec<Job> {
-    (0..count as u64)
-        .map(|i| {
-            let key = SecretKey::from_secret_bytes(keccak256(&i.to_be_bytes()))
-                .expect("a hash is below the group order but for one in 2^128");
-            let digest = keccak256(&(!i).to_be_bytes());
-            sign(&key, digest)
-        })
-        .collect()
+    (0..count as u64).map(|i| sign(&key(i), keccak256(&(!i).to_be_bytes()))).collect()
+}
+
+/// The `i`-th private key.
+///
+/// # Panics
+/// With a chance of one in 2^128.
+pub fn key(i: u64) -> SecretKey {
+    SecretKey::from_secret_bytes(keccak256(&i.to_be_bytes())).expect("below the group order")
+}
+
+/// What libsecp256k1, called directly, recovers: 0x04, x and y.
+///
+/// # Panics
+/// If the job has no public key.
+pub fn libsecp256k1(job: &Job) -> [u8; 65] {
+    let id = RecoveryId::from_u8_masked(job.recovery_id);
+    let signature = RecoverableSignature::from_compact(&compact(job), id).expect("in range");
+    let key = signature.recover_ecdsa(Message::from_digest(job.digest)).expect("valid");
+    key.serialize_uncompressed()
+}
+
+/// r and s, one after the other.
+pub fn compact(job: &Job) -> [u8; 64] {
+    let mut bytes = [0; 64];
+    bytes[..32].copy_from_slice(&job.r);
+    bytes[32..].copy_from_slice(&job.s);
+    bytes
 }
 
 /// A batch that costs most: every signature recovers the point at infinity, which any signer can

@@ -1,4 +1,4 @@
-//! The 8x8 transpose of 64-bit words that both Keccak and recovery load their inputs with.
+//! Transposes of 64-bit words from eight rows: Keccak and recovery load their inputs with them.
 #![allow(unsafe_code)]
 
 use core::arch::x86_64::*;
@@ -35,6 +35,29 @@ pub(crate) unsafe fn transpose(r: [__m512i; 8]) -> [__m512i; 8] {
             second(o15, o15b),
             second(e26, e26b),
             second(o37, o37b),
+        ]
+    }
+}
+
+/// Word `w` of row `l` becomes word `l` of vector `w`.
+///
+/// # Safety
+/// The processor must have AVX-512F.
+#[inline(always)]
+pub(crate) unsafe fn transpose_short(rows: [&[u64; 4]; 8]) -> [__m512i; 4] {
+    // SAFETY: a row is 32 readable bytes; for the rest the caller's promise.
+    unsafe {
+        let row = |i: usize| _mm256_loadu_si256(rows[i].as_ptr().cast());
+        let both = |i| _mm512_inserti64x4::<1>(_mm512_castsi256_si512(row(i)), row(i + 2));
+        let (a, b, c, d) = (both(0), both(1), both(4), both(5));
+        // low: words 0 and 2 of rows 0 1, then of rows 2 3; high: words 1 and 3.
+        let (low, high) = (_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
+        let (low4, high4) = (_mm512_unpacklo_epi64(c, d), _mm512_unpackhi_epi64(c, d));
+        [
+            _mm512_shuffle_i64x2::<0x88>(low, low4),
+            _mm512_shuffle_i64x2::<0x88>(high, high4),
+            _mm512_shuffle_i64x2::<0xdd>(low, low4),
+            _mm512_shuffle_i64x2::<0xdd>(high, high4),
         ]
     }
 }

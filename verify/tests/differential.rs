@@ -5,28 +5,29 @@ mod support;
 use support::{Stream, check, expected, long, recoverers};
 use verify::{Job, Outcome};
 
-#[test]
-fn random_jobs() {
-    let count = if long() { 1_000_000 } else { 20_000 };
-    let mut stream = Stream(1);
+/// Jobs of a batch in the long comparisons.
+const BATCH: usize = 1_000;
+
+/// Every backend on `count` jobs made one after the other.
+fn compare(count: usize, seed: u64, make: fn(&mut Stream) -> Job) {
+    let mut stream = Stream(seed);
     let mut recoverers = recoverers();
-    for _ in 0..count / 1_000 {
-        let jobs: Vec<_> = (0..1_000).map(|_| stream.job()).collect();
+    for _ in 0..count / BATCH {
+        let jobs: Vec<_> = (0..BATCH).map(|_| make(&mut stream)).collect();
         let expected = expected(&jobs);
         recoverers.iter_mut().for_each(|recoverer| check(recoverer, &jobs, &expected));
     }
+    println!("{count} jobs");
+}
+
+#[test]
+fn random_jobs() {
+    compare(if long() { 1_000_000 } else { 20_000 }, 1, Stream::job);
 }
 
 #[test]
 fn mutated_jobs() {
-    let count = if long() { 100_000 } else { 10_000 };
-    let mut stream = Stream(2);
-    let mut recoverers = recoverers();
-    for _ in 0..count / 500 {
-        let jobs: Vec<_> = (0..500).map(|_| stream.mutant()).collect();
-        let expected = expected(&jobs);
-        recoverers.iter_mut().for_each(|recoverer| check(recoverer, &jobs, &expected));
-    }
+    compare(if long() { 100_000 } else { 10_000 }, 2, Stream::mutant);
 }
 
 #[test]

@@ -15,6 +15,7 @@ mod overrides;
 mod precompiles;
 mod receipt;
 mod requests;
+mod senders;
 mod simulate;
 mod trace;
 mod transfers;
@@ -29,10 +30,11 @@ pub use error::{ExecutionError, SystemFailure, TxError};
 pub use overlay::{BlockHashes, StateError};
 pub use overrides::{AccountOverride, OverrideError};
 pub use receipt::{encode_receipt, logs_bloom, receipts_root};
+pub use senders::{Senders, recover_senders};
 pub use simulate::{
     BlockOverrides, SIMULATED_BLOCKS_MAX, SimulateBlock, SimulateError, SimulateOptions,
     SimulatedBlock, SimulatedCall,
 };
 pub use trace::{TraceError, TracedBlock};
-pub use tx::{DecodeError, DecodedTx, RecoverError, RecoveredTx, Transaction, recover_senders};
+pub use tx::{DecodeError, DecodedTx, RecoverError, RecoveredTx, Transaction};
 pub use validate::{complete_header, validate_executed};

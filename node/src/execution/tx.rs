@@ -1,15 +1,16 @@
 //! Transactions from bytes to a known sender.
 //!
-//! Three steps that the pipeline runs apart: [`DecodedTx::decode`], the signature
-//! ([`DecodedTx::job`], done in batches by `verify`), and [`DecodedTx::finish`]. Nothing here knows
-//! a fork: whether a high `s`, a type or a chain id is allowed is decided where the block is known.
+//! Three steps: [`DecodedTx::decode`], the signature ([`DecodedTx::job`], done by `verify`), and
+//! [`DecodedTx::finish`]; [`super::Senders`] takes them in batches. Nothing here knows a fork:
+//! whether a high `s`, a type or a chain id is allowed is decided where the block is known.
 
 use alloy_consensus::{
-    EthereumTxEnvelope, Transaction as _, TxEip4844, TxLegacy, transaction::RlpEcdsaDecodableTx,
+    EthereumTxEnvelope, SignableTransaction, Transaction as _, TxEip4844, TxLegacy,
+    transaction::RlpEcdsaDecodableTx,
 };
 use alloy_eips::eip2718::{Decodable2718, Eip2718Error};
 use alloy_primitives::{Address, B256, Bytes, Signature, U256};
-use verify::{Job, Outcome, Reason, Recoverer};
+use verify::{Job, Outcome, Reason};
 
 /// Half the order of secp256k1: EIP-2 refuses an `s` above it since Homestead.
 const HALF_ORDER: U256 = U256::from_limbs([
@@ -115,12 +116,28 @@ impl DecodedTx {
 
     /// What `verify` needs to find the sender: signing hash, r, s and parity.
     pub fn job(&self) -> Job {
+        self.job_hashed(self.tx.signature_hash().0)
+    }
+
+    /// [`Self::job`] with the signing hash known, for callers that hash in batches.
+    pub(super) fn job_hashed(&self, digest: [u8; 32]) -> Job {
         let signature = self.signature();
         Job {
-            digest: self.tx.signature_hash().0,
+            digest,
             r: signature.r().to_be_bytes(),
             s: signature.s().to_be_bytes(),
             recovery_id: u8::from(signature.v()),
+        }
+    }
+
+    /// Appends the bytes that were hashed and signed.
+    pub(super) fn encode_for_signing(&self, out: &mut Vec<u8>) {
+        match &self.tx {
+            Transaction::Legacy(tx) => tx.tx().encode_for_signing(out),
+            Transaction::Eip2930(tx) => tx.tx().encode_for_signing(out),
+            Transaction::Eip1559(tx) => tx.tx().encode_for_signing(out),
+            Transaction::Eip4844(tx) => tx.tx().encode_for_signing(out),
+            Transaction::Eip7702(tx) => tx.tx().encode_for_signing(out),
         }
     }
 
@@ -160,24 +177,4 @@ fn decode(rest: &mut &[u8]) -> Result<Transaction, DecodeError> {
         Eip2718Error::RlpError(error) => DecodeError::Rlp(error),
         _ => DecodeError::Rlp(alloy_rlp::Error::Custom("not an EIP-2718 transaction")),
     })
-}
-
-/// Decodes and recovers a slice of raw transactions in one batch, each with its own result.
-pub fn recover_senders(
-    recoverer: &mut Recoverer,
-    raw: &[Bytes],
-) -> Vec<Result<RecoveredTx, RecoverError>> {
-    let decoded: Vec<_> = raw.iter().map(|raw| DecodedTx::decode(raw.clone())).collect();
-    let jobs: Vec<Job> = decoded.iter().flatten().map(DecodedTx::job).collect();
-    let mut outcomes: Vec<Outcome> = vec![Err(Reason::NoPublicKey); jobs.len()];
-    recoverer.recover_batch(&jobs, &mut outcomes);
-    let mut outcomes = outcomes.iter();
-    decoded
-        .into_iter()
-        .map(|decoded| {
-            let decoded = decoded?;
-            let outcome = outcomes.next().expect("one outcome a decoded transaction");
-            decoded.finish(outcome)
-        })
-        .collect()
 }

@@ -2,23 +2,23 @@
 //!
 //! Takes batches of raw transactions, and blocks.
 //! Gives the same, decoded, each transaction with its hash and sender or a reason.
-//! State: a recovery workspace and its scratch vectors.
+//! State: a recovery workspace and its scratch space.
 //! Bound: one batch or block at a time.
 //! When full: takes no input; one finished batch waits in the outbox.
 
 use super::{
-    batch::{CheckBatch, GivenBlock, RawBatch, RecoveredBlock},
+    batch::{CheckBatch, GivenBlock, RawBatch, RawTx, RecoveredBlock},
     fault::Fault,
     meter::Meter,
     ring::{Inbox, Outbox},
     stage::{Progress, Stage},
 };
 use crate::{
-    execution::{DecodedTx, RecoverError, RecoveredTx},
+    execution::{RecoverError, Senders},
     mempool::Reject,
 };
 use std::sync::Arc;
-use verify::{Job, Outcome, Reason, Recoverer};
+use verify::Recoverer;
 
 /// See the module.
 #[derive(Debug)]
@@ -27,31 +27,8 @@ pub(super) struct Recover {
     blocks: Inbox<GivenBlock>,
     checks: Option<Outbox<CheckBatch>>,
     recovered: Option<Outbox<RecoveredBlock>>,
-    bench: Bench,
+    senders: Senders,
     meter: Arc<Meter>,
-}
-
-/// The recoverer with its scratch space.
-#[derive(Debug)]
-struct Bench {
-    recoverer: Recoverer,
-    jobs: Vec<Job>,
-    outcomes: Vec<Outcome>,
-}
-
-impl Bench {
-    /// Recovers the senders of decoded transactions, all in one batch, in order.
-    fn finish(
-        &mut self,
-        decoded: Vec<DecodedTx>,
-    ) -> impl Iterator<Item = Result<RecoveredTx, RecoverError>> {
-        self.jobs.clear();
-        self.jobs.extend(decoded.iter().map(DecodedTx::job));
-        self.outcomes.clear();
-        self.outcomes.resize(self.jobs.len(), Err(Reason::NoPublicKey));
-        self.recoverer.recover_batch(&self.jobs, &mut self.outcomes);
-        decoded.into_iter().zip(&self.outcomes).map(|(tx, outcome)| tx.finish(outcome))
-    }
 }
 
 impl Recover {
@@ -64,54 +41,39 @@ impl Recover {
         recovered: Outbox<RecoveredBlock>,
         meter: Arc<Meter>,
     ) -> Self {
-        let bench = Bench { recoverer, jobs: Vec::new(), outcomes: Vec::new() };
-        Self { raw, blocks, checks: Some(checks), recovered: Some(recovered), bench, meter }
+        let senders = Senders::new(recoverer);
+        Self { raw, blocks, checks: Some(checks), recovered: Some(recovered), senders, meter }
     }
 
     fn recover_raw(&mut self, RawBatch { seq, txs }: RawBatch) -> CheckBatch {
         self.meter.take(txs.len());
-        let mut decoded = Vec::with_capacity(txs.len());
-        let mut slots = Vec::with_capacity(txs.len());
-        for tx in txs {
-            let result = tx.bytes.and_then(|bytes| {
-                DecodedTx::decode(bytes).map_err(|e| Reject::Malformed(e.to_string()))
-            });
-            slots.push((result.map(|tx| decoded.push(tx)), tx.reply));
-        }
-        let mut senders = self.bench.finish(decoded);
+        let raw: Vec<_> = txs.iter().filter_map(|tx| tx.bytes.clone().ok()).collect();
+        let mut senders = self.senders.recover(&raw);
         let mut given = 0;
-        let txs = slots.into_iter().map(|(slot, reply)| {
-            let recovered = slot.and_then(|()| {
-                let sender = senders.next().expect("one sender a decoded transaction");
-                sender.map_err(|_| Reject::InvalidSender)
+        let recover = |tx: RawTx| {
+            let recovered = tx.bytes.and_then(|_| {
+                senders.next().expect("one result a transaction").map_err(|error| match error {
+                    RecoverError::Decode(error) => Reject::Malformed(error.to_string()),
+                    RecoverError::Signature(_) => Reject::InvalidSender,
+                })
             });
             match &recovered {
                 Ok(_) => given += 1,
                 Err(reject) => self.meter.reject(reject.label()),
             }
-            (recovered, reply)
-        });
-        let txs = txs.collect();
+            (recovered, tx.reply)
+        };
+        let txs = txs.into_iter().map(recover).collect();
         self.meter.give(given);
         CheckBatch { seq, txs }
     }
 
     fn recover_block(&mut self, GivenBlock { seq, block }: GivenBlock) -> RecoveredBlock {
         self.meter.take(block.transactions.len());
-        let decoded: Result<Vec<_>, _> = block
-            .transactions
-            .iter()
-            .enumerate()
-            .map(|(index, raw)| {
-                DecodedTx::decode(raw.clone()).map_err(|error| (index, error.to_string()))
-            })
+        let senders = self.senders.recover(&block.transactions).enumerate();
+        let txs = senders
+            .map(|(index, tx)| tx.map(Arc::new).map_err(|reason| (index, reason.to_string())))
             .collect();
-        let txs = decoded.and_then(|decoded| {
-            let senders = self.bench.finish(decoded).enumerate();
-            senders
-                .map(|(index, tx)| tx.map(Arc::new).map_err(|reason| (index, reason.to_string())))
-                .collect()
-        });
         self.meter.give(block.transactions.len());
         RecoveredBlock { seq, block, txs }
     }
@@ -166,11 +128,7 @@ impl Stage for Recover {
 mod tests {
     use super::*;
     use crate::pipeline::{
-        batch::{RawTx, Reply},
-        fault::FaultCell,
-        reorder::Reorder,
-        ring::ring,
-        stage::Worker,
+        batch::Reply, fault::FaultCell, reorder::Reorder, ring::ring, stage::Worker,
     };
     use alloy_primitives::{Address, Bytes, address, bytes};
     use verify::Backend;
@@ -239,9 +197,12 @@ mod tests {
 
     #[test]
     fn mainnet_transactions_have_their_known_senders() {
-        let Some(fixtures) = std::env::var_os("EVMD_FIXTURES") else { return };
+        let fixtures = std::env::var_os("EVMD_FIXTURES").unwrap_or_default();
         let folder = std::path::Path::new(&fixtures).join("mainnet-blocks-A");
-        let Ok(files) = std::fs::read_dir(folder) else { return };
+        let Ok(files) = std::fs::read_dir(&folder) else {
+            println!("skipped: no folder {} (EVMD_FIXTURES)", folder.display());
+            return;
+        };
         let (mut raw, mut known) = (Vec::new(), Vec::new());
         for file in files.map(|file| file.unwrap().path()) {
             if file.extension().is_none_or(|extension| extension != "json") {

@@ -25,10 +25,13 @@ const LAMBDA: [u8; 32] = [
     0x12, 0x2e, 0x22, 0xea, 0x20, 0x81, 0x66, 0x78, 0xdf, 0x02, 0x96, 0x7c, 0x1b, 0x23, 0xbd, 0x72,
 ];
 
-/// An affine point: little-endian words of x, then of y; one cache line.
+/// An affine point in little-endian words; one cache line.
 #[derive(Clone, Copy, Debug)]
-#[repr(align(64))]
-struct Row([u64; 8]);
+#[repr(C, align(64))]
+pub(super) struct Row {
+    pub(super) x: [u64; 4],
+    pub(super) y: [u64; 4],
+}
 
 /// The rows and the starting point of the main loop.
 #[derive(Debug)]
@@ -56,7 +59,7 @@ impl BaseTable {
     pub(crate) fn new(b: [u8; 32]) -> Option<Self> {
         let b = SecretKey::from_secret_bytes(b).ok()?;
         let lambda = Scalar::from_be_bytes(LAMBDA).ok()?;
-        let mut rows = Box::new([Row([0; 8]); ROWS]);
+        let mut rows = Box::new([Row { x: [0; 4], y: [0; 4] }; ROWS]);
         // One multiplication for each digit, one addition for each pair of them.
         let mut firsts = Vec::with_capacity(DIGITS);
         let mut seconds = Vec::with_capacity(DIGITS);
@@ -73,16 +76,15 @@ impl BaseTable {
         Some(Self { rows, start: Row::of(&PublicKey::from_secret_key(&start)) })
     }
 
-    /// x and y of row `i`.
+    /// Row `i`.
     #[inline(always)]
-    pub(super) fn row(&self, i: usize) -> &[u64; 8] {
-        &self.rows[i % ROWS].0
+    pub(super) fn row(&self, i: usize) -> &Row {
+        &self.rows[i % ROWS]
     }
 
-    /// x and y of the point the main loop starts from.
-    pub(super) fn start(&self) -> ([u64; 4], [u64; 4]) {
-        let [a, b, c, d, e, f, g, h] = self.start.0;
-        ([a, b, c, d], [e, f, g, h])
+    /// The point the main loop starts from.
+    pub(super) const fn start(&self) -> &Row {
+        &self.start
     }
 }
 
@@ -92,8 +94,7 @@ impl Row {
         let half = |from: usize| {
             from_be_bytes(bytes[from..from + 32].try_into().expect("65 bytes: tag, x, y"))
         };
-        let ([a, b, c, d], [e, f, g, h]) = (half(1), half(33));
-        Self([a, b, c, d, e, f, g, h])
+        Self { x: half(1), y: half(33) }
     }
 }
 

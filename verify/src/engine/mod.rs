@@ -21,7 +21,7 @@ use crate::{
 };
 use base::BaseTable;
 use kernels::Kernels;
-use workspace::{CHUNK, Workspace};
+use workspace::{BLOCK, CHUNK, Workspace};
 
 /// Fewer signatures than this are quicker one by one: a vector costs the same however full.
 const BATCH_MIN: usize = 3;
@@ -62,9 +62,7 @@ impl<V: Kernels> Engine<V> {
 
     /// Recovers `jobs[i]` into `outcomes[i]`, which are as many.
     pub(crate) fn recover_batch(&mut self, jobs: &[Job], outcomes: &mut [Outcome]) {
-        // Equal chunks, so that the last is not a costly remainder.
-        let chunks = jobs.len().div_ceil(CHUNK).max(1);
-        let length = jobs.len().div_ceil(chunks).next_multiple_of(LANES).max(LANES);
+        let length = equal_part(jobs.len(), CHUNK).next_multiple_of(LANES);
         for (jobs, outcomes) in jobs.chunks(length).zip(outcomes.chunks_mut(length)) {
             self.recover_chunk(jobs, outcomes);
         }
@@ -84,9 +82,13 @@ impl<V: Kernels> Engine<V> {
         ws.zeros.fill(0);
         V::scalars(ws);
         V::tables(ws);
-        V::pairs(ws);
-        V::base(ws);
-        V::ladder(ws);
+        let length = equal_part(ws.used, BLOCK);
+        for first in (0..ws.used).step_by(length) {
+            ws.block = first..ws.used.min(first + length);
+            V::pairs(ws);
+            V::base(ws);
+            V::ladder(ws);
+        }
         V::finish(ws);
         self.deliver(jobs, outcomes);
     }
@@ -181,6 +183,13 @@ impl<V: Kernels> Engine<V> {
             };
         }
     }
+}
+
+/// The length of equal parts, at most `limit` long, that `count` things are cut into: a last part
+/// of a few would cost nearly as much as a full one. At least 1.
+const fn equal_part(count: usize, limit: usize) -> usize {
+    let parts = count.div_ceil(limit);
+    if parts == 0 { 1 } else { count.div_ceil(parts) }
 }
 
 /// Group and lane of a position.

@@ -6,13 +6,14 @@
 #![allow(clippy::needless_range_loop)]
 
 use super::{
+    equal_part,
     invert::Inverter,
     point::{Accumulators, Affine, along_x, along_y},
-    workspace::{Exchange, Group, Window, Words, Workspace},
+    workspace::{Exchange, Group, ODD, Words, Workspace},
 };
 use crate::{
     field::{Columns, Factor, Fe, LOCKSTEP, Linear, limbs52, mul, mul_fe, square_root},
-    lanes::{LANES, Lanes},
+    lanes::Lanes,
     order::{Scalar, WINDOWS, split},
 };
 
@@ -30,7 +31,7 @@ const HALF: [u64; 5] = limbs52([0xffff_ffff_7fff_fe18, u64::MAX, u64::MAX, u64::
 #[inline(always)]
 pub(super) fn decompress<V: Lanes>(ws: &mut Workspace<V>) {
     let used = ws.used;
-    for block in ws.exchange[..used].chunks_mut(LOCKSTEP) {
+    for block in ws.exchange[..used].chunks_mut(equal_part(used, LOCKSTEP)) {
         let n = block.len();
         let mut squares = [Fe::<V>::zero(); LOCKSTEP];
         for (square, exchange) in squares.iter_mut().zip(block.iter()) {
@@ -155,6 +156,13 @@ impl<V: Lanes> Group<V> {
         }
     }
 
+    /// y of the multiple that window `w` of the digits `half` names.
+    #[inline(always)]
+    fn signed_y(&self, half: usize, w: usize) -> Fe<V> {
+        let (index, negative) = self.digits[half].digit(w);
+        pick(index, |i| &self.odd[i].y).negate_where(negative)
+    }
+
     #[inline(always)]
     fn result(&mut self, step: Step) -> &mut Affine<V> {
         match step {
@@ -231,9 +239,10 @@ pub(super) fn tables<V: Lanes>(ws: &mut Workspace<V>) {
     }
 }
 
-/// Gathers lane `l` of `rows[l]`.
+/// Gathers, lane by lane, the entries of a table that `index` names.
 #[inline(always)]
-fn pick<V: Lanes>(rows: [&Fe<V>; LANES]) -> Fe<V> {
+fn pick<'a, V: Lanes>(index: V, entry: impl Fn(usize) -> &'a Fe<V>) -> Fe<V> {
+    let rows = index.to_words().map(|i| entry(i as usize % ODD));
     let mut picked = Fe::zero();
     for (j, limb) in picked.0.iter_mut().enumerate() {
         *limb = V::gather([
@@ -253,92 +262,97 @@ fn pick<V: Lanes>(rows: [&Fe<V>; LANES]) -> Fe<V> {
 /// Adds, per window, the digit's multiple of P and the digit's multiple of lambda P.
 #[inline(always)]
 pub(super) fn pairs<V: Lanes>(ws: &mut Workspace<V>) {
-    let groups = &mut ws.groups[..ws.used];
-    for (g, group) in groups.iter_mut().enumerate() {
-        for w in 0..WINDOWS {
-            let (i1, negative1) = group.digits[0].digit(w);
-            let (i2, negative2) = group.digits[1].digit(w);
-            let i1 = i1.to_words().map(|i| i as usize % 16);
-            let i2 = i2.to_words().map(|i| i as usize % 16);
-            let x1 = pick(i1.map(|i| &group.odd[i].x));
-            let x2 = pick(i2.map(|i| &group.beta_x[i]));
-            let y1 = pick(i1.map(|i| &group.odd[i].y)).negate_where(negative1);
-            let y2 = pick(i2.map(|i| &group.odd[i].y)).negate_where(negative2);
-            let window = &mut group.windows[w];
-            window.point = Affine { x: x1, y: y1 };
-            window.rise = y2.sub_factor(&y1);
-            ws.field.push(g, x2.sub(&x1).factor());
+    let groups = &ws.groups[ws.block.clone()];
+    let windows = &mut ws.windows[..groups.len()];
+    for ((g, group), windows) in ws.block.clone().zip(groups).zip(windows.iter_mut()) {
+        for (w, window) in windows.iter_mut().enumerate() {
+            let (index, _) = group.digits[0].digit(w);
+            window.x = pick(index, |i| &group.odd[i].x);
+            let (index, _) = group.digits[1].digit(w);
+            let other = pick(index, |i| &group.beta_x[i]);
+            ws.field.push(g, other.sub(&window.x).factor());
         }
     }
     ws.field.invert(&mut ws.zeros);
     let mut scratch = Scratch::new();
-    for group in groups.iter_mut().rev() {
-        for windows in group.windows.rchunks_mut(LOCKSTEP) {
-            sum(windows, &mut ws.field, &mut scratch, |y| y.fold().fe());
-        }
+    for (group, windows) in groups.iter().zip(windows).rev() {
+        let rise = |w, window: &mut Affine<V>| {
+            window.y = group.signed_y(0, w);
+            group.signed_y(1, w).sub_factor(&window.y)
+        };
+        add_to_windows(windows, &mut ws.field, &mut scratch, rise, |y| y.fold().fe());
     }
 }
 
 /// Adds, per window, the row of the base table that the digits of u1 name.
 #[inline(always)]
 pub(super) fn base<V: Lanes>(ws: &mut Workspace<V>) {
-    let groups = &mut ws.groups[..ws.used];
-    for (g, group) in groups.iter_mut().enumerate() {
-        for w in 0..WINDOWS {
-            let row = group.digits[2].string(w).shl::<5>().or(group.digits[3].string(w));
-            let row = row.to_words();
-            let rows = V::transpose(row.map(|i| ws.base.row(i as usize)));
-            let x = Fe::from_words([rows[0], rows[1], rows[2], rows[3]]);
-            let y = Fe::from_words([rows[4], rows[5], rows[6], rows[7]]);
-            let window = &mut group.windows[w];
-            window.rise = y.sub_factor(&window.point.y);
-            ws.field.push(g, x.sub(&window.point.x).factor());
+    let table = &*ws.base;
+    let rows = |group: &Group<V>, w| {
+        let [_, _, e1, e2] = &group.digits;
+        let index = e1.string(w).shl::<5>().or(e2.string(w));
+        index.to_words().map(|i| table.row(i as usize))
+    };
+    let groups = &ws.groups[ws.block.clone()];
+    let windows = &mut ws.windows[..groups.len()];
+    for ((g, group), windows) in ws.block.clone().zip(groups).zip(windows.iter_mut()) {
+        for (w, window) in windows.iter().enumerate() {
+            let x = Fe::from_words(V::transpose(rows(group, w).map(|row| &row.x)));
+            ws.field.push(g, x.sub(&window.x).factor());
         }
     }
     ws.field.invert(&mut ws.zeros);
     let mut scratch = Scratch::new();
-    for group in groups.iter_mut().rev() {
-        for windows in group.windows.rchunks_mut(LOCKSTEP) {
-            sum(windows, &mut ws.field, &mut scratch, |y| y.fold().doubled().fe());
-        }
+    for (group, windows) in groups.iter().zip(windows).rev() {
+        let rise = |w, window: &mut Affine<V>| {
+            let y = Fe::from_words(V::transpose(rows(group, w).map(|row| &row.y)));
+            y.sub_factor(&window.y)
+        };
+        add_to_windows(windows, &mut ws.field, &mut scratch, rise, |y| y.fold().doubled().fe());
     }
 }
 
-/// Completes the additions of a few windows, the last pushed last, in lockstep; `y` reduces the
-/// columns of their y.
+/// Completes an addition to every window of a group, whose differences of x were pushed last, in
+/// lockstep. `rise(w, point)` gives the difference of y, `y` reduces the columns of the sum's y.
 #[inline(always)]
-fn sum<V: Lanes>(
-    windows: &mut [Window<V>],
+fn add_to_windows<V: Lanes>(
+    windows: &mut [Affine<V>; WINDOWS],
     inverter: &mut Inverter<Factor<V>>,
     scratch: &mut Scratch<V>,
+    rise: impl Fn(usize, &mut Affine<V>) -> Factor<V>,
     y: impl Fn(Columns<V>) -> Fe<V>,
 ) {
-    let n = windows.len().min(LOCKSTEP);
-    let Scratch { slopes, x } = scratch;
-    for k in (0..n).rev() {
-        let (inverse, run) = inverter.pop();
-        slopes[k] = inverse;
-        x[k] = run.masked();
-    }
-    for k in 0..n {
-        slopes[k] = mul(&windows[k].rise, &slopes[k]);
-    }
-    for k in 0..n {
-        // x1 + x2 = 2 x1 + run.
-        let p = &windows[k].point;
-        let minus_x = Linear::multiple_of_p::<16>().minus(&p.x).minus(&p.x).minus(&x[k]);
-        x[k] = along_x(&slopes[k], &minus_x);
-    }
-    for k in 0..n {
-        let point = &mut windows[k].point;
-        point.y = y(along_y(&slopes[k], point, &x[k]));
-        point.x = x[k];
+    let Scratch { slopes, rises, x } = scratch;
+    for first in (0..WINDOWS).step_by(LOCKSTEP).rev() {
+        let n = LOCKSTEP.min(WINDOWS - first);
+        let windows = &mut windows[first..first + n];
+        // In one loop, so that the gathering of one runs beside the products of another.
+        for k in (0..n).rev() {
+            let (inverse, run) = inverter.pop();
+            slopes[k] = inverse;
+            x[k] = run.masked();
+            rises[k] = rise(first + k, &mut windows[k]);
+        }
+        for k in 0..n {
+            slopes[k] = mul(&rises[k], &slopes[k]);
+        }
+        for k in 0..n {
+            // x1 + x2 = 2 x1 + run.
+            let p = &windows[k];
+            let minus_x = Linear::multiple_of_p::<16>().minus(&p.x).minus(&p.x).minus(&x[k]);
+            x[k] = along_x(&slopes[k], &minus_x);
+        }
+        for k in 0..n {
+            windows[k].y = y(along_y(&slopes[k], &windows[k], &x[k]));
+            windows[k].x = x[k];
+        }
     }
 }
 
 /// What a lockstep addition keeps between its steps.
 struct Scratch<V> {
     slopes: [Factor<V>; LOCKSTEP],
+    rises: [Factor<V>; LOCKSTEP],
     /// Differences of x, then x of the sums.
     x: [Fe<V>; LOCKSTEP],
 }
@@ -346,7 +360,8 @@ struct Scratch<V> {
 impl<V: Lanes> Scratch<V> {
     #[inline(always)]
     fn new() -> Self {
-        Self { slopes: [Factor::one(); LOCKSTEP], x: [Fe::zero(); LOCKSTEP] }
+        let one = [Factor::one(); LOCKSTEP];
+        Self { slopes: one, rises: one, x: [Fe::zero(); LOCKSTEP] }
     }
 }
 
@@ -354,26 +369,28 @@ impl<V: Lanes> Scratch<V> {
 #[inline(always)]
 pub(super) fn ladder<V: Lanes>(ws: &mut Workspace<V>) {
     let start = ws.base.start();
-    let (x, w) = (Fe::splat(limbs52(start.0)), Fe::splat(limbs52(start.1)).twice());
-    let used = ws.used;
-    let blocks = ws.groups[..used].chunks_mut(LOCKSTEP);
-    for (groups, exchanges) in blocks.zip(ws.exchange.chunks_mut(LOCKSTEP)) {
+    let (x, w) = (Fe::splat(limbs52(start.x)), Fe::splat(limbs52(start.y)).twice());
+    let groups = &mut ws.groups[ws.block.clone()];
+    let exchanges = &mut ws.exchange[ws.block.clone()];
+    let length = equal_part(groups.len(), LOCKSTEP);
+    let parts = groups.chunks_mut(length).zip(exchanges.chunks_mut(length));
+    for ((groups, exchanges), windows) in parts.zip(ws.windows.chunks(length)) {
         let n = groups.len();
         let mut sum = Accumulators::start(x, w);
         for window in (1..WINDOWS).rev() {
-            sum.add(n, |k| &groups[k].windows[window].point);
+            sum.add(n, |k| &windows[k][window]);
             for _ in 0..5 {
                 sum.double(n);
             }
         }
         let before_last = sum.clone();
-        sum.add(n, |k| &groups[k].windows[0].point);
+        sum.add(n, |k| &windows[k][0]);
         for (k, (group, exchange)) in groups.iter_mut().zip(exchanges).enumerate() {
             let lost = sum.z[k].masked().zero_mask();
             exchange.infinite = 0;
             exchange.redo = 0;
             if lost != 0 {
-                let opposite = before_last.opposite_mask(k, &group.windows[0].point);
+                let opposite = before_last.opposite_mask(k, &windows[k][0]);
                 exchange.infinite = lost & opposite;
                 exchange.redo = lost & !opposite;
             }

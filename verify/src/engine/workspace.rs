@@ -6,13 +6,21 @@ use crate::{
     lanes::{LANES, Lanes, Mask},
     order::{Digits, Scalar, WINDOWS},
 };
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
-/// Signatures worked on together: the fixed costs (eight inversions) are spread over them, while
-/// their tables, 7.4 KB each, should stay in the second-level cache.
+/// Signatures worked on together: the cost of six inversions is spread over them, while their
+/// tables, 2.4 KB each, stay in a second-level cache of 1 MB.
 pub(super) const CHUNK: usize = 256;
 /// Groups of a chunk.
 pub(super) const GROUPS: usize = CHUNK / LANES;
+/// Groups that go from table to result together. Their windows, 17 KB a group, are what would not
+/// fit the cache for a whole chunk; the price is two inversions a block.
+pub(super) const BLOCK: usize = 16;
+/// Elements inverted together at most: the last round of the tables, or the windows of a block.
+const INVERSIONS: usize =
+    if GROUPS * ROUND_MAX > BLOCK * WINDOWS { GROUPS * ROUND_MAX } else { BLOCK * WINDOWS };
+/// Steps of the longest round of the tables.
+const ROUND_MAX: usize = 8;
 /// Odd multiples 1 P to 31 P of a point.
 pub(super) const ODD: usize = 16;
 
@@ -66,16 +74,7 @@ pub(super) struct Exchange {
     pub(super) infinite: Mask,
 }
 
-/// A window's point while it is being made.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Window<V> {
-    /// First operand of the addition under way, then its result; in the end x and twice y.
-    pub(super) point: Affine<V>,
-    /// Numerator of the slope of the addition under way.
-    pub(super) rise: Factor<V>,
-}
-
-/// Everything eight signatures need.
+/// What eight signatures keep from one stage to the next.
 #[derive(Clone, Debug)]
 pub(super) struct Group<V> {
     /// Digits of u2 (for P and lambda P) and of u1 (for G and lambda G).
@@ -86,7 +85,6 @@ pub(super) struct Group<V> {
     pub(super) even: [Affine<V>; 4],
     /// beta x of the odd multiples: the x of lambda times the point.
     pub(super) beta_x: [Fe<V>; ODD],
-    pub(super) windows: [Window<V>; WINDOWS],
     /// The result: X, W and Z.
     pub(super) x: Fe<V>,
     pub(super) w: Factor<V>,
@@ -98,12 +96,16 @@ pub(super) struct Group<V> {
 pub(super) struct Workspace<V> {
     pub(super) exchange: Vec<Exchange>,
     pub(super) groups: Vec<Group<V>>,
+    /// Per group of the block and window: the sum of its multiples, in the end as x and twice y.
+    pub(super) windows: Vec<[Affine<V>; WINDOWS]>,
     pub(super) field: Inverter<Factor<V>>,
     pub(super) order: Inverter<Scalar<V>>,
     pub(super) zeros: [Mask; GROUPS],
     pub(super) base: Arc<BaseTable>,
     /// Groups in use.
     pub(super) used: usize,
+    /// Those of them that the stages from `pairs` to `ladder` work on.
+    pub(super) block: Range<usize>,
 }
 
 impl<V: Lanes> Workspace<V> {
@@ -114,7 +116,6 @@ impl<V: Lanes> Workspace<V> {
             odd: [point; ODD],
             even: [point; 4],
             beta_x: [Fe::zero(); ODD],
-            windows: [Window { point, rise: Factor::one() }; WINDOWS],
             x: Fe::zero(),
             w: Factor::one(),
             z: Factor::one(),
@@ -122,11 +123,13 @@ impl<V: Lanes> Workspace<V> {
         Self {
             exchange: vec![Exchange::default(); GROUPS],
             groups: vec![group; GROUPS],
-            field: Inverter::new(GROUPS * WINDOWS, Factor::one()),
+            windows: vec![[point; WINDOWS]; BLOCK],
+            field: Inverter::new(INVERSIONS, Factor::one()),
             order: Inverter::new(GROUPS, Scalar::one()),
             zeros: [0; GROUPS],
             base,
             used: 0,
+            block: 0..0,
         }
     }
 }

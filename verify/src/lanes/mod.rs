@@ -41,7 +41,7 @@ pub(crate) trait Lanes: Copy + core::fmt::Debug + 'static {
     /// Lane `l` of the result is lane `l` of `rows[l]`.
     fn gather(rows: [&Self; LANES]) -> Self;
     /// Word `w` of row `l` becomes lane `l` of vector `w`.
-    fn transpose(rows: [&[u64; LANES]; LANES]) -> [Self; LANES];
+    fn transpose(rows: [&[u64; 4]; LANES]) -> [Self; 4];
     /// `self` + low 52 bits of the product of the low 52 bits of `a` and `b`.
     fn madd_lo(self, a: Self, b: Self) -> Self;
     /// `self` + bits 52..104 of the product of the low 52 bits of `a` and `b`.

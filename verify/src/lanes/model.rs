@@ -53,7 +53,7 @@ impl Lanes for Model {
     }
 
     #[inline(never)]
-    fn transpose(rows: [&[u64; LANES]; LANES]) -> [Self; LANES] {
+    fn transpose(rows: [&[u64; 4]; LANES]) -> [Self; 4] {
         core::array::from_fn(|w| Self(core::array::from_fn(|l| rows[l][w])))
     }
 

@@ -1,0 +1,62 @@
+//! Raw transactions to senders: what the recover stage does to each batch, on one thread.
+//!
+//! `cargo bench -p benches --bench recover_stage`. Decoding, both hashes of a transaction, and the
+//! signature. Every backend, and the crates one would otherwise put together: alloy and
+//! libsecp256k1, a transaction at a time.
+
+use alloy_primitives::{Address, Bytes, keccak256};
+use benches::signatures;
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use node::execution::{DecodedTx, Senders};
+use std::hint::black_box;
+use verify::{Backend, Recoverer};
+
+/// Transactions of a batch, as the stage receives them under load.
+const BATCH: usize = 256;
+/// Distinct transactions a run goes through.
+const TRANSACTIONS: usize = 2_048;
+/// Transactions of mainnet blocks: any type, with call data.
+const MAINNET: &str = include_str!("../../verify/tests/data/mainnet.txt");
+
+fn mainnet() -> Vec<Bytes> {
+    let lines = MAINNET.lines().filter(|line| !line.starts_with('#'));
+    let raw = lines.map(|line| line.split(' ').nth(2).expect("a column").parse().expect("hex"));
+    raw.collect::<Vec<Bytes>>().into_iter().cycle().take(TRANSACTIONS).collect()
+}
+
+fn one_by_one(raw: &Bytes) -> Address {
+    let tx = DecodedTx::decode_hashed(raw.clone(), keccak256(raw)).expect("well-formed");
+    let public_key = signatures::libsecp256k1(&tx.job());
+    Address::from_raw_public_key(&public_key[1..])
+}
+
+fn senders(c: &mut Criterion) {
+    for (name, raw) in [("transfers", benches::transfers(TRANSACTIONS)), ("mainnet", mainnet())] {
+        let mut group = c.benchmark_group(format!("recover-stage/{name}"));
+        group.throughput(Throughput::Elements(BATCH as u64));
+        let mut batches = raw.chunks(BATCH).cycle();
+        group.bench_function("alloy+libsecp256k1", |b| {
+            b.iter(|| {
+                let batch = batches.next().expect("never ends");
+                batch.iter().for_each(|raw| {
+                    black_box(one_by_one(raw));
+                });
+            });
+        });
+        for backend in Backend::available() {
+            let mut senders = Senders::new(Recoverer::new(backend));
+            group.bench_function(BenchmarkId::from_parameter(backend), |b| {
+                b.iter(|| {
+                    let batch = batches.next().expect("never ends");
+                    senders.recover(batch).for_each(|tx| {
+                        black_box(tx.expect("signed"));
+                    });
+                });
+            });
+        }
+        group.finish();
+    }
+}
+
+criterion_group! { name = benches; config = benches::quick(); targets = senders }
+criterion_main!(benches);

@@ -1,0 +1,53 @@
+//! Recovery and hashing allocate nothing once the workspace is made.
+#![allow(unsafe_code)]
+
+use std::{
+    alloc::{GlobalAlloc, Layout, System},
+    cell::Cell,
+};
+use verify::{Backend, Job, Reason, Recoverer, keccak256_batch_on};
+
+/// The system's allocator, counting the allocations of each thread.
+struct Counting;
+
+thread_local! {
+    static COUNT: Cell<usize> = const { Cell::new(0) };
+}
+
+// SAFETY: every call is handed to the system's allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        COUNT.set(COUNT.get() + 1);
+        // SAFETY: the caller's promise is the system allocator's demand.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: as above.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+#[test]
+fn the_steady_state_allocates_nothing() {
+    let number =
+        |i: u64, tag: u64| verify::keccak256(&[i.to_be_bytes(), tag.to_be_bytes()].concat());
+    let jobs: Vec<_> = (0..700)
+        .map(|i| Job { digest: number(i, 0), r: number(i, 1), s: number(i, 2), recovery_id: 1 })
+        .collect();
+    let messages: Vec<&[u8]> = jobs.iter().map(|job| &job.digest[..]).collect();
+    let mut outcomes = vec![Err(Reason::RecoveryId); jobs.len()];
+    let mut hashes = vec![[0; 32]; jobs.len()];
+    for backend in Backend::available() {
+        let mut recoverer = Recoverer::new(backend);
+        recoverer.recover_batch(&jobs[..5], &mut outcomes[..5]);
+        let before = COUNT.get();
+        recoverer.recover_batch(&jobs, &mut outcomes);
+        recoverer.recover_batch(&jobs[..5], &mut outcomes[..5]);
+        keccak256_batch_on(backend, &messages, &mut hashes);
+        assert_eq!(COUNT.get(), before, "{backend}");
+    }
+}

@@ -1,0 +1,39 @@
+//! The environment variable that forces a backend. What it is set to can only be seen by a new
+//! process, so this test runs itself.
+
+use std::process::Command;
+use verify::{BACKEND_VARIABLE, Backend};
+
+/// What a process with the variable set to `name` detects.
+fn detected_with(name: &str) -> String {
+    let itself = std::env::current_exe().expect("the path of this test");
+    let output = Command::new(itself)
+        .args(["--exact", "says_what_it_detects", "--nocapture"])
+        .env(BACKEND_VARIABLE, name)
+        .output()
+        .expect("a process");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+#[test]
+fn says_what_it_detects() {
+    match Backend::detect() {
+        Ok(backend) => println!("uses {backend}."),
+        Err(error) => println!("refuses: {error}"),
+    }
+}
+
+#[test]
+fn every_available_backend_can_be_forced() {
+    for backend in Backend::available() {
+        let said = detected_with(backend.name());
+        assert!(said.contains(&format!("uses {backend}.")), "{said}");
+    }
+}
+
+#[test]
+fn an_unknown_backend_is_refused_by_name() {
+    let said = detected_with("sse9");
+    assert!(said.contains("refuses: EVMD_VERIFY_BACKEND=sse9: no such backend"), "{said}");
+    assert!(said.contains("use one of: scalar"), "{said}");
+}
