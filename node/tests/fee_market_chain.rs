@@ -287,10 +287,13 @@ fn import_spoiled(spoil: impl Fn(&mut Header)) -> Result<(), Fault> {
     ended
 }
 
+/// A part of the reason told, and what makes it.
+type Case = (&'static str, fn(&mut Header));
+
 #[test]
 fn a_header_that_contradicts_the_market_is_refused() {
     import_spoiled(|_| ()).unwrap();
-    let cases: [(&str, fn(&mut Header)); 5] = [
+    let cases: [Case; 5] = [
         ("baseFeePerGas is", |header| {
             header.base_fee_per_gas = header.base_fee_per_gas.map(|fee| fee + 1);
         }),

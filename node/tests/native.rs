@@ -1,5 +1,6 @@
 //! Blocks of a native chain over a state in memory: charges, fees, delegations, access, and what
 //! must hold for random blocks.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "native/access.rs"]
 mod access;
