@@ -81,7 +81,7 @@ fn bench(criterion: &mut Criterion) {
         bencher.iter_batched(
             reader,
             |state| check_all(&txs, &context, &state),
-            BatchSize::SmallInput,
+            BatchSize::PerIteration,
         );
     });
     group.finish();

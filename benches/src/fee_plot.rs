@@ -30,12 +30,15 @@ struct Curve {
     denominator: u32,
     elasticity: u32,
     colour: &'static str,
+    /// Drawn on the right too, where the demand is made for a target of half the limit.
+    course: bool,
 }
 
-const CURVES: [Curve; 3] = [
-    Curve { denominator: 8, elasticity: 2, colour: "#1f5fa8" },
-    Curve { denominator: 16, elasticity: 2, colour: "#2f8f4e" },
-    Curve { denominator: 4, elasticity: 4, colour: "#b5432a" },
+const CURVES: [Curve; 4] = [
+    Curve { denominator: 8, elasticity: 2, colour: "#1f5fa8", course: true },
+    Curve { denominator: 16, elasticity: 2, colour: "#2f8f4e", course: true },
+    Curve { denominator: 4, elasticity: 2, colour: "#b5432a", course: true },
+    Curve { denominator: 4, elasticity: 4, colour: "#8a6fb0", course: false },
 ];
 
 impl Curve {
@@ -115,12 +118,14 @@ pub fn draw() -> String {
         let changes =
             (0..=100).map(|step| (f64::from(step) / 100.0, curve.change(step as u64 * 10)));
         put(&line(0, changes, CHANGES, curve.colour));
-        let course = curve.course();
-        let course = course
-            .iter()
-            .enumerate()
-            .map(|(block, power)| ((block as f64 + 1.0) / BLOCKS as f64, *power));
-        put(&line(1, course, POWERS, curve.colour));
+        if curve.course {
+            let course = curve.course();
+            let course = course
+                .iter()
+                .enumerate()
+                .map(|(block, power)| ((block as f64 + 1.0) / BLOCKS as f64, *power));
+            put(&line(1, course, POWERS, curve.colour));
+        }
         put(&legend(row, curve));
     }
     put("</svg>");
@@ -206,7 +211,7 @@ fn bars() -> String {
 
 fn legend(row: usize, curve: &Curve) -> String {
     let (x, y) = (LEFT[0], BARS.0 + 20.0 * row as f64 + 14.0);
-    let Curve { denominator, elasticity, colour } = curve;
+    let Curve { denominator, elasticity, colour, .. } = curve;
     let sample = format!(
         r#"<line x1="{x}" y1="{y}" x2="{}" y2="{y}" stroke="{colour}" stroke-width="2"/>"#,
         x + 30.0

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "json_rpc/client.rs"]
+#[allow(dead_code, reason = "the part of the client that this test needs")]
 mod client;
 mod common;
 
@@ -286,11 +287,13 @@ fn import_spoiled(spoil: impl Fn(&mut Header)) -> Result<(), Fault> {
     ended
 }
 
+/// A part of the reason told, and what makes it.
+type Case = (&'static str, fn(&mut Header));
+
 #[test]
 fn a_header_that_contradicts_the_market_is_refused() {
     import_spoiled(|_| ()).unwrap();
-    type Spoil = fn(&mut Header);
-    let cases: [(&str, Spoil); 5] = [
+    let cases: [Case; 5] = [
         ("baseFeePerGas is", |header| {
             header.base_fee_per_gas = header.base_fee_per_gas.map(|fee| fee + 1);
         }),

@@ -22,5 +22,5 @@ mod tests;
 pub use account::{Sender, Standing, has_code, is_delegation};
 pub use check::{Admitted, CheckContext, Mode, check, check_sender};
 pub use code::Code;
-pub use envelope::EnvelopeFault;
+pub use envelope::{Envelope, EnvelopeFault, MESSAGE_TYPE};
 pub use reject::Reject;

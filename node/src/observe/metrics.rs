@@ -54,6 +54,8 @@ pub(super) struct Snapshot {
     head_number: u64,
     head_timestamp: u64,
     next_base_fee: u64,
+    /// `None` on an Ethereum chain.
+    block_gas: Option<u64>,
     pool: Level,
     environments: [(&'static str, EnvStats); 2],
     calls: Vec<CallReading>,
@@ -69,6 +71,7 @@ impl Snapshot {
             head_number: view.number(),
             head_timestamp: view.head.header.timestamp,
             next_base_fee: view.head.next_base_fee,
+            block_gas: view.head.market.as_ref().map(|market| market.block_gas()),
             pool: context.pool.level().await,
             environments: [("chain", view.chain.stats()), ("index", context.index.stats())],
             calls: context.calls.readings(),
@@ -160,6 +163,17 @@ pub const METRICS: &[Metric] = &[
         "Base fee of the block after the newest.",
         &[],
         |now, samples| samples.add(&[], now.next_base_fee),
+    ),
+    metric(
+        "block_gas",
+        Kind::Gauge,
+        "Gas of the newest block from which the next base fee follows; native chains only.",
+        &[],
+        |now, samples| {
+            if let Some(gas) = now.block_gas {
+                samples.add(&[], gas);
+            }
+        },
     ),
     metric(
         "pool_transactions",
@@ -383,6 +397,7 @@ mod tests {
             head_number: 7,
             head_timestamp: 1000,
             next_base_fee: 875_000_000,
+            block_gas: Some(21_000),
             pool: Level { pending: 3, queued: 2 },
             environments: [("chain", stats()), ("index", stats())],
             calls: vec![call],
