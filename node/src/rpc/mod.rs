@@ -7,6 +7,7 @@
 
 mod address;
 mod block_id;
+mod debug;
 mod dispatch;
 mod error;
 mod eth;
@@ -17,7 +18,10 @@ mod net;
 mod object;
 mod params;
 mod server;
+mod services;
 mod stored;
+mod testing;
+mod txpool;
 mod web3;
 mod workers;
 
