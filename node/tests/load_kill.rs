@@ -108,14 +108,15 @@ fn lines(sender: usize, dice: &mut Dice) -> Vec<Line> {
         while !nonces.is_empty() {
             let at = dice.below(nonces.len() as u64) as usize;
             let nonce = nonces.swap_remove(at);
-            let mut tip = 1_000_000_000 + u128::from(dice.below(1_000_000_000));
+            let base_tip = 1_000_000_000 + u128::from(dice.below(1_000_000_000));
             let times = if dice.chance(10) { 2 } else { 1 };
-            for _ in 0..times {
+            for time in 1..=times {
+                let tip = base_tip * time;
                 let tx = TxEip1559 {
                     chain_id: CHAIN_ID,
                     nonce,
                     gas_limit: 21_000,
-                    max_fee_per_gas: 10 * FEE_CAP + tip,
+                    max_fee_per_gas: 10 * FEE_CAP * time,
                     max_priority_fee_per_gas: tip,
                     to: TxKind::Call(Address::repeat_byte(0x77)),
                     value: U256::ONE,
@@ -123,7 +124,6 @@ fn lines(sender: usize, dice: &mut Dice) -> Vec<Line> {
                 };
                 let raw = sign(sender, tx);
                 lines.push(Line { hash: keccak256(&raw), raw, slot: (sender, nonce) });
-                tip *= 2;
             }
         }
     }
@@ -186,8 +186,8 @@ fn pooled(home: &Home) -> HashSet<B256> {
     content.iter().flat_map(|txs| txs.pending.iter().chain(&txs.queued)).map(|tx| tx.hash).collect()
 }
 
-/// One life of the process, and what is left of it.
-fn live_and_die(folder: &Path, lines: &[Line], enough: usize) {
+/// One life of the process, and what is left of it. Gives how many accepted ones were replaced.
+fn live_and_die(folder: &Path, lines: &[Line], enough: usize) -> usize {
     let mut node = Node::start(folder);
     let (json_rpc, over) = (node.json_rpc, AtomicBool::new(false));
     let (accepted, shown) = thread::scope(|scope| {
@@ -232,6 +232,7 @@ fn live_and_die(folder: &Path, lines: &[Line], enough: usize) {
         view.number(),
         pooled.len(),
     );
+    replaced
 }
 
 #[test]
@@ -241,12 +242,14 @@ fn a_killed_node_keeps_what_it_answered_for() {
     let kills = if std::env::var_os("EVMD_LONG_TESTS").is_some() { KILLS_LONG } else { KILLS };
     let mut dice = Dice(9);
     let mut all = Vec::new();
+    let mut replaced = 0;
     for kill in 0..kills {
         let lines = lines(kill as usize, &mut dice);
         let enough = 200 + dice.below(3_000) as usize;
-        live_and_die(folder.path(), &lines, enough);
+        replaced += live_and_die(folder.path(), &lines, enough);
         all.extend(lines);
     }
+    assert!(replaced > 0, "replacements are among what must be kept");
     // Whatever can run is mined, once.
     let home = Home::open(folder.path()).unwrap();
     let kept: HashSet<_> = pooled(&home).into_iter().chain(mined(&home).into_keys()).collect();
