@@ -8,3 +8,5 @@ mod client;
 mod common;
 #[path = "json_rpc/native.rs"]
 mod native;
+#[path = "json_rpc/push.rs"]
+mod push;

@@ -33,6 +33,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 use storage::{ReadError, StateRead};
+use tokio::sync::broadcast;
 
 /// Most bytes of transactions in a block this node builds: keeps a block below the 10 MiB of
 /// EIP-7934 with room for its header and ommers.
@@ -49,6 +50,8 @@ pub(super) struct Ends {
     pub tips: Inbox<Tip>,
     /// Questions about the pool.
     pub queries: Inbox<PoolQuery>,
+    /// Who wants to know what the pool takes.
+    pub arrivals: broadcast::Sender<Arc<RecoveredTx>>,
     /// Answers for TCP connections.
     pub replies: Outbox<ReplyBatch>,
     /// Blocks to build.
@@ -68,6 +71,7 @@ pub(super) struct Ante {
     reorder: Reorder<CheckBatch>,
     tips: Inbox<Tip>,
     queries: Inbox<PoolQuery>,
+    arrivals: broadcast::Sender<Arc<RecoveredTx>>,
     replies: Outbox<ReplyBatch>,
     proposals: Option<Outbox<Proposal>>,
     meter: Arc<Meter>,
@@ -95,6 +99,7 @@ impl Ante {
             reorder: Reorder::new(),
             tips: ends.tips,
             queries: ends.queries,
+            arrivals: ends.arrivals,
             replies: ends.replies,
             proposals: Some(ends.proposals),
             meter,
@@ -144,7 +149,14 @@ impl Ante {
         // The pool outlives the read buffer that `raw` is a slice of.
         let raw = Bytes::copy_from_slice(&tx.raw);
         let tx = Arc::new(RecoveredTx { raw, ..tx });
-        Ok(self.pool.insert(tx, &admitted.sender.account).map(|()| hash))
+        let listened_to = self.arrivals.receiver_count() > 0;
+        let arrived = listened_to.then(|| Arc::clone(&tx));
+        let inserted = self.pool.insert(tx, &admitted.sender.account);
+        if let Some(tx) = arrived.filter(|_| inserted.is_ok()) {
+            // A listener may have gone in between.
+            let _ = self.arrivals.send(tx);
+        }
+        Ok(inserted.map(|()| hash))
     }
 
     /// Follows the chain to a new tip.
