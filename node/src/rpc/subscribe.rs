@@ -149,7 +149,7 @@ async fn open(params: &Params<'_>, pending: PendingSubscriptionSink, dispatcher:
     match kind {
         Kind::Syncing => drop(send(&sink, json(&false)).await),
         Kind::Pending { full } => push_pending(&sink, arrivals, full).await,
-        Kind::Heads => follow(&sink, dispatcher, heads, last, |view, n| head(view, n)).await,
+        Kind::Heads => follow(&sink, dispatcher, heads, last, head).await,
         Kind::Logs(filter) => {
             follow(&sink, dispatcher, heads, last, |view, n| logs(view, &filter, n)).await;
         }

@@ -3,7 +3,7 @@ const assert = require("node:assert");
 const { Contract, ContractFactory, JsonRpcProvider, Wallet, WebSocketProvider } = require("ethers");
 
 async function main([url, ws, key, code]) {
-  const provider = new JsonRpcProvider(url, undefined, { polling: true, pollingInterval: 20 });
+  const provider = new JsonRpcProvider(url, undefined, { polling: true, pollingInterval: 20, cacheTimeout: -1 });
   const pushed = new WebSocketProvider(ws);
   const wallet = new Wallet(key, provider);
   const abi = ["event Stored(uint256 value)", "function fail()"];
