@@ -43,6 +43,10 @@ pub struct JsonRpc {
     pub ws_address: SocketAddr,
     /// Namespaces served. `debug` and `testing` are off unless named.
     pub api: Vec<String>,
+    /// Most filters installed at once, by all clients.
+    pub filter_cap: usize,
+    /// Most subscriptions of a connection.
+    pub max_subscriptions: u32,
     /// Most connections at once, on each address.
     pub max_connections: u32,
     /// Most bytes of a request body.
@@ -63,6 +67,8 @@ impl Default for JsonRpc {
             address: local(8545),
             ws_address: local(8546),
             api: ["eth", "net", "web3", "rpc", "txpool", "evmd"].map(str::to_owned).into(),
+            filter_cap: 10_000,
+            max_subscriptions: 256,
             max_connections: 1000,
             max_request_bytes: 5 * 1024 * 1024,
             max_response_bytes: 64 * 1024 * 1024,

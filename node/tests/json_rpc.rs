@@ -6,7 +6,11 @@ mod bad_input;
 #[path = "json_rpc/client.rs"]
 mod client;
 mod common;
+#[path = "json_rpc/history.rs"]
+mod history;
 #[path = "json_rpc/native.rs"]
 mod native;
 #[path = "json_rpc/prices.rs"]
 mod prices;
+#[path = "json_rpc/push.rs"]
+mod push;

@@ -24,7 +24,7 @@ const EXCEPTIONS: &[(&str, &str)] =
 const SCHEMA_ONLY: &str = "speconly:";
 
 /// Namespaces the recordings use.
-const API: [&str; 6] = ["eth", "net", "web3", "txpool", "debug", "testing"];
+const API: [&str; 7] = ["eth", "net", "web3", "txpool", "debug", "testing", "evmd"];
 /// Fields that a client may leave out of an answer of which only the kind counts: nothing here is
 /// ever deleted, so there is no strategy to tell.
 const OPTIONAL_FIELDS: [&str; 1] = ["deleteStrategy"];
@@ -64,6 +64,47 @@ async fn recorded_conversations() {
     node.stop().await;
 }
 
+/// The chain of our own conversations, in the repository.
+const CHAIN: &str = "tests/fixtures/samples/every_fork";
+/// Our own conversations. `EVMD_WRITE_CONVERSATIONS=1` writes the answers anew.
+const CONVERSATIONS: &str = "tests/rpc_io";
+
+/// The answers of today are those of the day they were written, on a chain through every fork.
+#[tokio::test(flavor = "multi_thread")]
+async fn our_own_conversations() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let chain = root.join(CHAIN);
+    let node = imported_from(&chain.join("genesis.json"), chain.join("chain.rlp")).await;
+    let mut wrong = String::new();
+    let files = sorted(&root.join(CONVERSATIONS));
+    assert!(!files.is_empty());
+    for file in files {
+        if std::env::var_os("EVMD_WRITE_CONVERSATIONS").is_some() {
+            record(&node, &file).await;
+        }
+        if let Err(difference) = replay(&node, &file).await {
+            write!(wrong, "{}\n{difference}\n", file.display()).unwrap();
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+    node.stop().await;
+}
+
+/// Asks the questions of a file again and writes what is answered.
+async fn record(node: &Node, file: &Path) {
+    let mut out = String::new();
+    for line in std::fs::read_to_string(file).unwrap().lines() {
+        if line.starts_with("<< ") {
+            continue;
+        }
+        writeln!(out, "{line}").unwrap();
+        if let Some(call) = line.strip_prefix(">> ") {
+            writeln!(out, "<< {}", node.post(call).await).unwrap();
+        }
+    }
+    std::fs::write(file, out).unwrap();
+}
+
 /// The entries of a folder by name.
 fn sorted(folder: &Path) -> Vec<PathBuf> {
     let mut paths: Vec<_> =
@@ -90,10 +131,15 @@ async fn serve(folder: tempfile::TempDir, home: Home) -> Node {
 
 /// The chain of the recordings, served.
 async fn imported(folder: &Path) -> Node {
-    let genesis = std::fs::read_to_string(folder.join("tests/genesis.json")).unwrap();
+    imported_from(&folder.join("tests/genesis.json"), folder.join("tests/chain.rlp")).await
+}
+
+/// A chain from its files, served.
+async fn imported_from(genesis: &Path, chain: PathBuf) -> Node {
+    let genesis = std::fs::read_to_string(genesis).unwrap();
     let home_folder = tempfile::tempdir().unwrap();
     let home = Home::init(home_folder.path(), &Genesis::from_json(&genesis).unwrap()).unwrap();
-    import(&home, vec![folder.join("tests/chain.rlp")]).unwrap();
+    import(&home, vec![chain]).unwrap();
     serve(home_folder, home).await
 }
 

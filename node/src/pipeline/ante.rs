@@ -40,6 +40,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 use storage::{ReadError, StateRead};
+use tokio::sync::broadcast;
 
 /// Most bytes of transactions in a block this node builds: keeps a block below the 10 MiB of
 /// EIP-7934 with room for its header and ommers.
@@ -66,6 +67,8 @@ pub(super) struct Ends {
     pub tips: Inbox<Tip>,
     /// Questions about the pool.
     pub queries: Inbox<PoolQuery>,
+    /// Who wants to know what the pool takes.
+    pub arrivals: broadcast::Sender<Arc<RecoveredTx>>,
     /// Answers for TCP connections.
     pub replies: Outbox<ReplyBatch>,
     /// Blocks to build.
@@ -109,6 +112,7 @@ pub(super) struct Ante {
     reorder: Reorder<CheckBatch>,
     tips: Inbox<Tip>,
     queries: Inbox<PoolQuery>,
+    arrivals: broadcast::Sender<Arc<RecoveredTx>>,
     replies: Outbox<ReplyBatch>,
     proposals: Option<Outbox<Proposal>>,
     meter: Arc<Meter>,
@@ -132,6 +136,7 @@ impl Ante {
             reorder: Reorder::new(),
             tips: ends.tips,
             queries: ends.queries,
+            arrivals: ends.arrivals,
             replies: ends.replies,
             proposals: Some(ends.proposals),
             meter,
@@ -247,6 +252,10 @@ impl Ante {
         let raw = Bytes::copy_from_slice(&tx.raw);
         let tx = Arc::new(RecoveredTx { raw, ..tx });
         self.pool.insert(Arc::clone(&tx), authorities, &sender.account, now)?;
+        if self.arrivals.receiver_count() > 0 {
+            // A listener may have gone in between.
+            let _ = self.arrivals.send(Arc::clone(&tx));
+        }
         Ok(tx)
     }
 

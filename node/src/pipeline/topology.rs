@@ -47,7 +47,7 @@ use std::{
     thread::JoinHandle,
     time::{Duration, SystemTime},
 };
-use tokio::sync::oneshot;
+use tokio::sync::{broadcast, oneshot};
 use verify::{Backend, Recoverer};
 
 /// Depths of the rings, in batches. Each bounds memory, and how far a stage may run ahead.
@@ -75,6 +75,9 @@ mod depth {
     /// Groups of committed layers waiting for flush.
     pub(super) const LAYERS: usize = 4;
 }
+
+/// Transactions the pool has taken that a listener may be behind.
+const ARRIVALS: usize = 4096;
 
 /// Name of the mempool's journal in the home folder.
 const JOURNAL_FILE: &str = "mempool.journal";
@@ -158,6 +161,7 @@ impl Monitor {
 pub struct PoolClient {
     submit: Outbox<RawTx>,
     queries: Outbox<PoolQuery>,
+    arrivals: broadcast::Sender<Arc<RecoveredTx>>,
     stop: Arc<AtomicBool>,
 }
 
@@ -173,6 +177,11 @@ impl PoolClient {
             return Err(Reject::Busy("too many transactions are being submitted, try again"));
         }
         answer.await.unwrap_or(Err(Reject::Busy("the node is stopping")))
+    }
+
+    /// Every transaction the pool takes from now on. Who does not keep up loses the oldest.
+    pub fn arrivals(&self) -> broadcast::Receiver<Arc<RecoveredTx>> {
+        self.arrivals.subscribe()
     }
 
     /// The sender's next nonce, if it has anything pooled.
@@ -271,7 +280,9 @@ impl Pipeline {
             tips_in.gauge(),
             layers_in.gauge(),
         ];
-        let client = PoolClient { submit, queries, stop: Arc::clone(&stop) };
+        let arrivals = broadcast::Sender::new(ARRIVALS);
+        let stopped = Arc::clone(&stop);
+        let client = PoolClient { submit, queries, arrivals: arrivals.clone(), stop: stopped };
 
         // Stages that are not wanted are not made; dropping their ring ends closes the rings.
         let mut workers = Vec::new();
@@ -314,6 +325,7 @@ impl Pipeline {
                 checks: checks_in,
                 tips: tips_in,
                 queries: queries_in,
+                arrivals,
                 replies,
                 proposals,
             };

@@ -7,6 +7,7 @@ use super::{
     meter::CallMeter,
     method::{Answer, Call, Method, MethodIndex, Run, methods},
     services::Services,
+    subscribe::{SUBSCRIBE, UNSUBSCRIBE},
     workers::Workers,
 };
 use crate::{config::JsonRpc, view::View};
@@ -23,7 +24,7 @@ use std::{borrow::Cow, future::Future, panic::AssertUnwindSafe, sync::Arc, time:
 /// What all connections share.
 #[derive(Debug)]
 pub(super) struct Dispatcher {
-    context: Arc<Context>,
+    pub(super) context: Arc<Context>,
     services: Arc<Services>,
     index: MethodIndex,
     workers: Workers,
@@ -134,7 +135,11 @@ impl<S> Service<S> {
 
 impl<S> RpcServiceT for Service<S>
 where
-    S: RpcServiceT<NotificationResponse = MethodResponse> + Send + Sync,
+    S: RpcServiceT<MethodResponse = MethodResponse, NotificationResponse = MethodResponse>
+        + Clone
+        + Send
+        + Sync
+        + 'static,
 {
     type MethodResponse = MethodResponse;
     type NotificationResponse = MethodResponse;
@@ -142,7 +147,12 @@ where
 
     fn call<'a>(&self, request: Request<'a>) -> impl Future<Output = MethodResponse> + Send + 'a {
         let dispatcher = Arc::clone(&self.dispatcher);
+        let subscription = [SUBSCRIBE, UNSUBSCRIBE].contains(&request.method.as_ref());
+        let below = subscription.then(|| self.below.clone());
         async move {
+            if let Some(below) = below {
+                return below.call(request).await;
+            }
             let view = dispatcher.context.published.load();
             dispatcher.answer(request, view).await
         }

@@ -8,10 +8,12 @@
 mod address;
 mod block_id;
 mod debug;
+mod discover;
 mod dispatch;
 mod error;
 mod eth;
 mod evmd;
+mod filters;
 mod meter;
 mod method;
 mod net;
@@ -20,6 +22,7 @@ mod params;
 mod server;
 mod services;
 mod stored;
+mod subscribe;
 mod testing;
 mod txpool;
 mod web3;
@@ -30,6 +33,7 @@ pub use error::{Error, Suggested};
 pub use meter::{CallMeter, CallReading, LATENCY_BOUNDS_US};
 pub use method::{Method, Run, methods};
 pub use server::{Servers, serve};
+pub use subscribe::SUBSCRIPTIONS;
 
 use crate::{chain::ChainSpec, pipeline::PoolClient, view::Published};
 use std::sync::Arc;

@@ -27,6 +27,12 @@ pub(super) const METHODS: &[Method] = &[
         run: Run::Inline(peer_count),
     },
     Method {
+        name: "rpc_discover",
+        parameters: &[],
+        help: "The methods served, as an OpenRPC document.",
+        run: Run::Inline(super::discover::discover),
+    },
+    Method {
         name: "rpc_modules",
         parameters: &[],
         help: "The namespaces served, with their version.",

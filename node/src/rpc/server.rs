@@ -4,14 +4,12 @@ use super::{
     Context,
     dispatch::{Dispatcher, Service},
     meter::CallMeter,
+    subscribe,
 };
 use crate::{config::JsonRpc, pipeline::Fault};
-use jsonrpsee::{
-    RpcModule,
-    server::{
-        BatchRequestConfig, PingConfig, Server, ServerConfig, ServerHandle,
-        middleware::rpc::RpcServiceBuilder,
-    },
+use jsonrpsee::server::{
+    BatchRequestConfig, PingConfig, Server, ServerConfig, ServerHandle,
+    middleware::rpc::RpcServiceBuilder,
 };
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 use tower_http::cors::CorsLayer;
@@ -46,8 +44,10 @@ pub async fn serve(config: &JsonRpc, context: Context) -> Result<Servers, Fault>
         .max_connections(config.max_connections)
         .max_request_body_size(config.max_request_bytes)
         .max_response_body_size(config.max_response_bytes)
+        .max_subscriptions_per_connection(config.max_subscriptions)
         .set_batch_request_config(BatchRequestConfig::Limit(config.max_batch))
         .set_message_buffer_capacity(WS_BUFFER_MESSAGES)
+        .set_id_provider(subscribe::Ids::default())
         .enable_ws_ping(PingConfig::new().inactive_limit(WS_SILENCE))
         .set_tcp_no_delay(true);
     let (http, address) =
@@ -62,6 +62,7 @@ async fn start(
     dispatcher: Arc<Dispatcher>,
 ) -> Result<(ServerHandle, SocketAddr), Fault> {
     let fault = |source| Fault::Socket { what: format!("JSON-RPC on {address}"), source };
+    let module = subscribe::module(Arc::clone(&dispatcher)).expect("the names differ");
     let layer = RpcServiceBuilder::new()
         .layer_fn(move |below| Service::new(Arc::clone(&dispatcher), below));
     let server = Server::builder()
@@ -73,9 +74,8 @@ async fn start(
         .await
         .map_err(fault)?;
     let bound = server.local_addr().map_err(fault)?;
-    // Calls are answered by the dispatcher; the module is for subscriptions, of which there are
-    // none yet.
-    Ok((server.start(RpcModule::new(())), bound))
+    // Calls are answered by the dispatcher, subscriptions by the module below it.
+    Ok((server.start(module), bound))
 }
 
 impl Servers {

@@ -1,7 +1,7 @@
-//! What the methods of all connections share beside the chain: which namespaces are served, and
-//! the fee history of recent blocks with the answers everybody asks for.
+//! What the methods of all connections share beside the chain: which namespaces are served,
+//! the fee history of recent blocks with the answers everybody asks for, and clients' filters.
 
-use super::error::Error;
+use super::{error::Error, filters::Filters};
 use crate::{
     config::JsonRpc,
     feehistory::{FeeColumns, FeeEntry, RECENT_BLOCKS, RowReader},
@@ -21,12 +21,18 @@ pub(super) struct Services {
     pub(super) api: Vec<String>,
     /// Fee history.
     pub(super) fees: Fees,
+    /// Filters that clients poll.
+    pub(super) filters: Filters,
 }
 
 impl Services {
     /// As the settings say.
     pub(super) fn new(config: &JsonRpc) -> Self {
-        Self { api: config.api.clone(), fees: Fees::default() }
+        Self {
+            api: config.api.clone(),
+            fees: Fees::default(),
+            filters: Filters::new(config.filter_cap),
+        }
     }
 }
 

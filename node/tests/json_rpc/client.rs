@@ -11,7 +11,7 @@ use node::{
     rpc,
 };
 use serde_json::{Value, json};
-use std::{net::SocketAddr, time::Duration};
+use std::{collections::VecDeque, net::SocketAddr, time::Duration};
 use tempfile::TempDir;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -146,6 +146,13 @@ impl Node {
 
     /// One call over a new WebSocket connection.
     pub(crate) async fn call_over_websocket(&self, address: SocketAddr, call: &str) -> Value {
+        let mut socket = self.websocket(address).await;
+        socket.send(call).await;
+        socket.receive().await
+    }
+
+    /// A new WebSocket connection.
+    pub(crate) async fn websocket(&self, address: SocketAddr) -> Socket {
         let mut stream = TcpStream::connect(address).await.unwrap();
         let upgrade = "GET / HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\n\
                        Connection: Upgrade\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\
@@ -156,24 +163,7 @@ impl Node {
             head.push(stream.read_u8().await.unwrap());
         }
         assert!(head.starts_with(b"HTTP/1.1 101"), "{}", String::from_utf8_lossy(&head));
-        // A final text frame with a mask of zeros (RFC 6455).
-        let length = u8::try_from(call.len()).ok().filter(|length| *length < 126).unwrap();
-        let frame = [&[0x81, 0x80 | length, 0, 0, 0, 0], call.as_bytes()].concat();
-        stream.write_all(&frame).await.unwrap();
-        loop {
-            let mut head = [0; 2];
-            stream.read_exact(&mut head).await.unwrap();
-            let length = match head[1] {
-                126 => usize::from(stream.read_u16().await.unwrap()),
-                short => usize::from(short),
-            };
-            let mut content = vec![0; length];
-            stream.read_exact(&mut content).await.unwrap();
-            // Pings come in between.
-            if head[0] & 0x0f == 1 {
-                return serde_json::from_slice(&content).unwrap();
-            }
-        }
+        Socket { stream, pushed: VecDeque::new() }
     }
 
     /// Ends everything in order.
@@ -182,6 +172,67 @@ impl Node {
         self.rpc.stop().await;
         self.observe.stop().await;
         self.pipeline.join().unwrap();
+    }
+}
+
+/// A WebSocket connection.
+pub(crate) struct Socket {
+    stream: TcpStream,
+    /// What was pushed while an answer was waited for.
+    pushed: VecDeque<Value>,
+}
+
+impl Socket {
+    async fn send(&mut self, call: &str) {
+        // A final text frame with a mask of zeros (RFC 6455).
+        let length = u8::try_from(call.len()).ok().filter(|length| *length < 126).unwrap();
+        let frame = [&[0x81, 0x80 | length, 0, 0, 0, 0], call.as_bytes()].concat();
+        self.stream.write_all(&frame).await.unwrap();
+    }
+
+    /// The next message.
+    pub(crate) async fn receive(&mut self) -> Value {
+        match self.pushed.pop_front() {
+            Some(pushed) => pushed,
+            None => self.read().await,
+        }
+    }
+
+    async fn read(&mut self) -> Value {
+        loop {
+            let mut head = [0; 2];
+            self.stream.read_exact(&mut head).await.unwrap();
+            let length = match head[1] {
+                126 => usize::from(self.stream.read_u16().await.unwrap()),
+                short => usize::from(short),
+            };
+            let mut content = vec![0; length];
+            self.stream.read_exact(&mut content).await.unwrap();
+            // Pings come in between.
+            if head[0] & 0x0f == 1 {
+                return serde_json::from_slice(&content).unwrap();
+            }
+        }
+    }
+
+    /// The whole answer to a call; what is pushed meanwhile is kept.
+    pub(crate) async fn answer(&mut self, method: &str, params: Value) -> Value {
+        let call = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+        self.send(&call.to_string()).await;
+        loop {
+            let message = self.read().await;
+            if message.get("id").is_some() {
+                return message;
+            }
+            self.pushed.push_back(message);
+        }
+    }
+
+    /// The result of a call that must succeed.
+    pub(crate) async fn call(&mut self, method: &str, params: Value) -> Value {
+        let answer = self.answer(method, params).await;
+        assert!(answer.get("error").is_none(), "{method}: {answer}");
+        answer["result"].clone()
     }
 }
 

@@ -47,7 +47,7 @@ impl Param for Vec<f64> {
 }
 
 /// geth's rules: percentiles within 0 to 100 and rising, not too many.
-fn check_percentiles(percentiles: &[f64]) -> Result<(), Error> {
+pub(in crate::rpc) fn check_percentiles(percentiles: &[f64]) -> Result<(), Error> {
     let invalid = |reason| Error::server(format!("invalid reward percentile: {reason}"));
     if percentiles.len() > PERCENTILES_MAX {
         return Err(invalid(format!("over the query limit {PERCENTILES_MAX}")));

@@ -123,6 +123,22 @@ fn one_or_many<T>(
     texts.unwrap_or_default().iter().map(|text| read(&text.0)).collect()
 }
 
+impl LogQuery {
+    /// First and last block of the query as far as it gives numbers; an installed filter that says
+    /// `latest` goes on with the chain.
+    pub(in crate::rpc) fn bounds(&self, view: &View) -> (u64, u64) {
+        let number = |tag: BlockTag, open: u64| match tag {
+            BlockTag::Number(_) | BlockTag::Earliest => tag.number(view),
+            BlockTag::Latest | BlockTag::Pending => open,
+        };
+        match self.place {
+            Place::Range(first, last) => (number(first, 0), number(last, u64::MAX)),
+            // One block, which is not a new one.
+            Place::Block(_) => (1, 0),
+        }
+    }
+}
+
 impl Filter {
     pub(in crate::rpc) fn matches(&self, log: &Log) -> bool {
         let topics = log.topics();

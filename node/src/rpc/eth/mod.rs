@@ -14,12 +14,16 @@ mod state;
 mod transactions;
 
 pub(super) use call::{Hashes, call_error, gas_cap, on_block_with};
-pub(super) use fee_history::fee_quantiles;
+pub(super) use fee_history::{check_percentiles, fee_quantiles};
 use logs::suggest;
+pub(super) use logs::{Filter, LogQuery, find as query_logs, find_between as find_logs};
 pub(super) use request::{GivenOverrides, Request};
 pub(super) use revert::revert_reason;
 
-use super::method::{Answer, Call, Method, Run, json};
+use super::{
+    filters,
+    method::{Answer, Call, Method, Run, json},
+};
 use alloy_primitives::{Address, U64};
 
 const BLOCK: &str = "block = latest";
@@ -231,6 +235,42 @@ pub(super) const METHODS: &[Method] = &[
         &["transaction", BLOCK, OVERRIDES, BLOCK_OVERRIDES],
         "The accounts and slots a transaction touches, and its gas when it declares them.",
         Run::Worker(call::create_access_list),
+    ),
+    method(
+        "eth_newFilter",
+        &["filter"],
+        "Installs a log filter. One that is not polled for five minutes is forgotten.",
+        Run::Inline(filters::new_filter),
+    ),
+    method(
+        "eth_newBlockFilter",
+        &[],
+        "Installs a filter of new blocks.",
+        Run::Inline(filters::new_block_filter),
+    ),
+    method(
+        "eth_newPendingTransactionFilter",
+        &["full = false"],
+        "Installs a filter of transactions the pool takes; it gives their hashes.",
+        Run::Inline(filters::new_pending_filter),
+    ),
+    method(
+        "eth_getFilterChanges",
+        &["id"],
+        "What is new since the last poll of a filter.",
+        Run::Worker(filters::changes),
+    ),
+    method(
+        "eth_getFilterLogs",
+        &["id"],
+        "All logs of a log filter, as eth_getLogs.",
+        Run::Worker(filters::filter_logs),
+    ),
+    method(
+        "eth_uninstallFilter",
+        &["id"],
+        "Forgets a filter; false if there was none.",
+        Run::Inline(filters::uninstall_filter),
     ),
     method(
         "eth_call",

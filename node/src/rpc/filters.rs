@@ -1,0 +1,190 @@
+//! Filters that clients install and poll: new blocks, pending transactions, logs.
+//!
+//! A filter remembers where its client has read to and nothing else but, for pending transactions,
+//! what has arrived since, within a bound. One that is not polled is forgotten.
+
+use super::{
+    error::Error,
+    eth::{LogQuery, find_logs},
+    method::{Answer, Call, json},
+    stored,
+};
+use crate::execution::RecoveredTx;
+use alloy_primitives::{B256, U128, map::HashMap};
+use serde_json::value::RawValue;
+use std::{
+    hash::{BuildHasher, RandomState},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+use tokio::sync::broadcast::{Receiver, error::TryRecvError};
+
+/// A filter that is not polled for this long is forgotten, as in geth.
+const LIFETIME: Duration = Duration::from_secs(5 * 60);
+/// Blocks told in one answer of a block filter.
+const BLOCKS_MAX: u64 = 10_000;
+
+/// What a filter is about.
+enum Kind {
+    Blocks,
+    Pending(Receiver<Arc<RecoveredTx>>),
+    Logs(Box<LogQuery>),
+}
+
+struct Installed {
+    kind: Kind,
+    /// The last block its client knows of.
+    seen: u64,
+    polled: Instant,
+}
+
+/// The filters of all clients.
+pub(super) struct Filters {
+    installed: Mutex<HashMap<u128, Installed>>,
+    /// Most filters at once.
+    cap: usize,
+    ids: RandomState,
+}
+
+impl std::fmt::Debug for Filters {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Filters").field("installed", &self.lock().len()).finish_non_exhaustive()
+    }
+}
+
+impl Filters {
+    /// None, and at most `cap`.
+    pub(super) fn new(cap: usize) -> Self {
+        Self { installed: Mutex::default(), cap, ids: RandomState::new() }
+    }
+
+    /// The filters that are still wanted.
+    fn lock(&self) -> MutexGuard<'_, HashMap<u128, Installed>> {
+        self.installed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn install(&self, kind: Kind, seen: u64) -> Result<U128, Error> {
+        let mut installed = self.lock();
+        installed.retain(|_, filter| filter.polled.elapsed() < LIFETIME);
+        if installed.len() >= self.cap {
+            let message = format!("too many filters: at most {} at once", self.cap);
+            return Err(Error::limit(message, self.cap as u64, None));
+        }
+        let id = loop {
+            // Not to be guessed, so that clients do not read each other's.
+            let now = Instant::now();
+            let (low, high) = (self.ids.hash_one(now), self.ids.hash_one((now, "high")));
+            let id = u128::from(high) << 64 | u128::from(low);
+            if id != 0 && !installed.contains_key(&id) {
+                break id;
+            }
+        };
+        installed.insert(id, Installed { kind, seen, polled: Instant::now() });
+        Ok(U128::from(id))
+    }
+}
+
+pub(super) fn new_block_filter(call: &Call) -> Answer {
+    call.no_arguments()?;
+    json(&call.services.filters.install(Kind::Blocks, call.view.number())?)
+}
+
+pub(super) fn new_pending_filter(call: &Call) -> Answer {
+    let _full: Option<bool> = call.arguments()?.optional()?;
+    let kind = Kind::Pending(call.context.pool.arrivals());
+    json(&call.services.filters.install(kind, call.view.number())?)
+}
+
+pub(super) fn new_filter(call: &Call) -> Answer {
+    let query: LogQuery = call.arguments()?.required()?;
+    let kind = Kind::Logs(Box::new(query));
+    json(&call.services.filters.install(kind, call.view.number())?)
+}
+
+pub(super) fn uninstall_filter(call: &Call) -> Answer {
+    let id = id(call)?;
+    json(&call.services.filters.lock().remove(&id).is_some())
+}
+
+fn id(call: &Call) -> Result<u128, Error> {
+    let text: String = call.arguments()?.required()?;
+    let id = super::params::wide_quantity(&text);
+    let id = id.map_err(|reason| Error::invalid_argument(0, &reason))?;
+    u128::try_from(id).map_err(|_| not_found())
+}
+
+fn not_found() -> Error {
+    Error::server("filter not found")
+}
+
+/// What to answer once the filters are unlocked.
+enum Wanted {
+    Ready(Answer),
+    Blocks(u64),
+    Logs(Box<LogQuery>, u64),
+}
+
+/// What is new since the last poll.
+pub(super) fn changes(call: &Call) -> Answer {
+    let id = id(call)?;
+    let head = call.view.number();
+    let wanted = {
+        let mut installed = call.services.filters.lock();
+        let filter = installed.get_mut(&id);
+        let filter = filter.filter(|filter| filter.polled.elapsed() < LIFETIME);
+        let filter = filter.ok_or_else(not_found)?;
+        filter.polled = Instant::now();
+        match &mut filter.kind {
+            Kind::Pending(arrivals) => Wanted::Ready(json(&drain(arrivals))),
+            Kind::Blocks => Wanted::Blocks(std::mem::replace(&mut filter.seen, head)),
+            Kind::Logs(query) => {
+                let seen = std::mem::replace(&mut filter.seen, head);
+                Wanted::Logs(query.clone(), seen)
+            }
+        }
+    };
+    match wanted {
+        Wanted::Ready(answer) => answer,
+        Wanted::Blocks(seen) => {
+            let first = (seen + 1).max(head.saturating_sub(BLOCKS_MAX - 1));
+            let blocks = call.view.blocks()?;
+            let hashes = (first..=head).map(|number| Ok(stored::header(&blocks, number)?.0));
+            json(&hashes.collect::<Result<Vec<B256>, Error>>()?)
+        }
+        Wanted::Logs(query, seen) => {
+            let (first, last) = query.bounds(&call.view);
+            let (first, last) = (first.max(seen + 1), last.min(head));
+            if first > last {
+                return RawValue::from_string("[]".to_owned()).map_err(Error::internal);
+            }
+            find_logs(&call.view, &query.filter, first, last)
+        }
+    }
+}
+
+/// Hashes that have arrived; those lost to a slow client are left out.
+fn drain(arrivals: &mut Receiver<Arc<RecoveredTx>>) -> Vec<B256> {
+    let mut hashes = Vec::new();
+    loop {
+        match arrivals.try_recv() {
+            Ok(tx) => hashes.push(tx.hash),
+            Err(TryRecvError::Lagged(_)) => {}
+            Err(TryRecvError::Empty | TryRecvError::Closed) => return hashes,
+        }
+    }
+}
+
+/// All logs of a log filter.
+pub(super) fn filter_logs(call: &Call) -> Answer {
+    let id = id(call)?;
+    let query = {
+        let mut installed = call.services.filters.lock();
+        let filter = installed.get_mut(&id).ok_or_else(not_found)?;
+        filter.polled = Instant::now();
+        match &filter.kind {
+            Kind::Logs(query) => query.clone(),
+            _ => return Err(not_found()),
+        }
+    };
+    super::eth::query_logs(&call.view, &query)
+}

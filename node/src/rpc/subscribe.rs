@@ -1,0 +1,254 @@
+//! `eth_subscribe`: pushes what happens to WebSocket clients.
+//!
+//! A subscriber follows the published views and reads each block itself, so it misses none and
+//! holds nothing up. One that does not take its messages in time is dropped, never buffered
+//! without bound.
+
+use super::{
+    dispatch::Dispatcher,
+    error::Error,
+    eth::{Filter, LogQuery, find_logs},
+    method::json,
+    object::{HeaderObject, TransactionObject},
+    params::{Arguments, Param, object},
+    stored,
+};
+use crate::{
+    chain::ChainSpec,
+    execution::RecoveredTx,
+    feehistory::{FeeEntry, RowReader},
+    view::View,
+};
+use alloy_primitives::U128;
+use jsonrpsee::{
+    PendingSubscriptionSink, RpcModule, SubscriptionMessage, SubscriptionSink,
+    core::{RegisterMethodError, traits::IdProvider},
+    types::{ErrorObjectOwned, Params, SubscriptionId},
+};
+use serde_json::{json as value, value::RawValue};
+use std::{
+    hash::{BuildHasher, RandomState},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+use tokio::sync::broadcast::{self, error::RecvError};
+
+/// Names a subscription is opened and closed by.
+pub(super) const SUBSCRIBE: &str = "eth_subscribe";
+pub(super) const UNSUBSCRIBE: &str = "eth_unsubscribe";
+
+/// What can be subscribed to, with its parameters and what is pushed.
+pub const SUBSCRIPTIONS: &[(&str, &str)] = &[
+    ("newHeads", "the header of each new block"),
+    ("logs", "with a filter of `address` and `topics`: each new log that matches"),
+    ("newPendingTransactions", "the hash of each transaction the pool takes; whole with `true`"),
+    ("syncing", "`false`, once: what is served is complete"),
+    ("newFees", "with a list of percentiles: the fee-history row of each new block"),
+];
+
+/// A client that takes no message for this long is dropped.
+const SEND_WAIT: Duration = Duration::from_secs(10);
+/// Blocks a subscriber may be behind, as after a burst of imports, before it is dropped.
+const BEHIND_MAX: u64 = 10_000;
+
+/// Subscription ids as geth has them: 16 bytes in hex that nobody can guess.
+#[derive(Debug, Default)]
+pub(super) struct Ids {
+    state: RandomState,
+    next: AtomicU64,
+}
+
+impl IdProvider for Ids {
+    fn next_id(&self) -> SubscriptionId<'static> {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let (low, high) = (self.state.hash_one(number), self.state.hash_one((number, "high")));
+        SubscriptionId::Str(format!("0x{high:016x}{low:016x}").into())
+    }
+}
+
+/// The kinds of subscriptions.
+enum Kind {
+    Heads,
+    Logs(Filter),
+    Pending { full: bool },
+    Syncing,
+    Fees(Vec<f64>),
+}
+
+impl Kind {
+    fn read(params: &Params<'_>, spec: &ChainSpec) -> Result<Self, Error> {
+        let text = params.as_str().unwrap_or("[]").to_owned();
+        let params = RawValue::from_string(text).map_err(|_| Error::params_not_a_list())?;
+        let mut arguments = Arguments::new(Some(&params), 2, spec)?;
+        let kind: String = arguments.required()?;
+        match kind.as_str() {
+            "newHeads" => Ok(Self::Heads),
+            "logs" => {
+                let LogFilter(filter) = arguments.optional()?.unwrap_or_default();
+                Ok(Self::Logs(filter))
+            }
+            "newPendingTransactions" => {
+                Ok(Self::Pending { full: arguments.optional()?.unwrap_or(false) })
+            }
+            "syncing" => Ok(Self::Syncing),
+            "newFees" => {
+                let percentiles: Vec<f64> = arguments.optional()?.unwrap_or_default();
+                super::eth::check_percentiles(&percentiles)?;
+                Ok(Self::Fees(percentiles))
+            }
+            other => {
+                let shown: String = other.chars().take(64).collect();
+                Err(Error::invalid_params(format!("no {shown:?} subscription in eth namespace")))
+            }
+        }
+    }
+}
+
+/// A log filter whose blocks do not count.
+#[derive(Default)]
+struct LogFilter(Filter);
+
+impl Param for LogFilter {
+    fn read(json: &str, spec: &ChainSpec) -> Result<Self, String> {
+        // Not an object: said so before the fields are looked at.
+        object::<serde_json::Map<String, serde_json::Value>>(json)?;
+        LogQuery::read(json, spec).map(|query| Self(query.filter))
+    }
+}
+
+/// The module that opens and closes subscriptions.
+///
+/// # Errors
+/// Only if a name were taken twice.
+pub(super) fn module(
+    dispatcher: Arc<Dispatcher>,
+) -> Result<RpcModule<Arc<Dispatcher>>, RegisterMethodError> {
+    let mut module = RpcModule::new(dispatcher);
+    module.register_subscription::<(), _, _>(
+        SUBSCRIBE,
+        "eth_subscription",
+        UNSUBSCRIBE,
+        |params, pending, dispatcher, _| async move { open(&params, pending, &dispatcher).await },
+    )?;
+    Ok(module)
+}
+
+async fn open(params: &Params<'_>, pending: PendingSubscriptionSink, dispatcher: &Dispatcher) {
+    let kind = match Kind::read(params, &dispatcher.context.spec) {
+        Ok(kind) => kind,
+        Err(error) => return pending.reject(ErrorObjectOwned::from(error)).await,
+    };
+    // Subscribed before the client knows of it, so that nothing falls in between.
+    let mut heads = dispatcher.context.published.heads();
+    let arrivals = dispatcher.context.pool.arrivals();
+    let last = *heads.borrow_and_update();
+    let Ok(sink) = pending.accept().await else { return };
+    match kind {
+        Kind::Syncing => drop(send(&sink, json(&false)).await),
+        Kind::Pending { full } => push_pending(&sink, arrivals, full).await,
+        Kind::Heads => follow(&sink, dispatcher, heads, last, head).await,
+        Kind::Logs(filter) => {
+            follow(&sink, dispatcher, heads, last, |view, n| logs(view, &filter, n)).await;
+        }
+        Kind::Fees(percentiles) => {
+            follow(&sink, dispatcher, heads, last, |view, n| fees(view, &percentiles, n)).await;
+        }
+    }
+}
+
+/// A client that has gone, or is too slow.
+struct Gone;
+
+async fn send(sink: &SubscriptionSink, message: Result<Box<RawValue>, Error>) -> Result<(), Gone> {
+    let message = SubscriptionMessage::from(message.map_err(|_| Gone)?);
+    sink.send_timeout(message, SEND_WAIT).await.map_err(|_| Gone)
+}
+
+/// Sends what `messages` gives for each new block, until the client or the node ends.
+async fn follow(
+    sink: &SubscriptionSink,
+    dispatcher: &Dispatcher,
+    mut heads: tokio::sync::watch::Receiver<u64>,
+    mut last: u64,
+    messages: impl Fn(&View, u64) -> Result<Vec<Box<RawValue>>, Error>,
+) {
+    loop {
+        tokio::select! {
+            () = sink.closed() => return,
+            changed = heads.changed() => if changed.is_err() { return },
+        }
+        heads.borrow_and_update();
+        let view = dispatcher.context.published.load();
+        if view.number().saturating_sub(last) > BEHIND_MAX {
+            return;
+        }
+        while last < view.number() {
+            last += 1;
+            let Ok(messages) = messages(&view, last) else { return };
+            for message in messages {
+                if send(sink, Ok(message)).await.is_err() {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+fn head(view: &View, number: u64) -> Result<Vec<Box<RawValue>>, Error> {
+    let (hash, header) = stored::header(&view.blocks()?, number)?;
+    Ok(vec![json(&HeaderObject::new(hash, &header))?])
+}
+
+fn logs(view: &View, filter: &Filter, number: u64) -> Result<Vec<Box<RawValue>>, Error> {
+    let found = find_logs(view, filter, number, number)?;
+    serde_json::from_str(found.get()).map_err(Error::internal)
+}
+
+fn fees(view: &View, percentiles: &[f64], number: u64) -> Result<Vec<Box<RawValue>>, Error> {
+    let bytes = view.blocks()?.fees(number)?;
+    let bytes = bytes.ok_or_else(|| Error::internal(format_args!("block {number} has no row")))?;
+    let reader = RowReader::new(&bytes).map_err(Error::internal)?;
+    let row = FeeEntry::new(&reader);
+    let text = |text: &str| RawValue::from_string(text.to_owned()).map_err(Error::internal);
+    let rewards = percentiles.iter().map(|percentile| U128::from(row.reward(*percentile)));
+    let row = value!({
+        "number": alloy_primitives::U64::from(number),
+        "baseFeePerGas": text(&row.base_fee)?,
+        "nextBaseFeePerGas": text(&row.next_base_fee)?,
+        "gasUsedRatio": text(&row.gas_used_ratio)?,
+        "baseFeePerBlobGas": text(&row.blob_base_fee)?,
+        "blobGasUsedRatio": text(&row.blob_gas_used_ratio)?,
+        "reward": rewards.collect::<Vec<_>>(),
+    });
+    Ok(vec![json(&row)?])
+}
+
+async fn push_pending(
+    sink: &SubscriptionSink,
+    mut arrivals: broadcast::Receiver<Arc<RecoveredTx>>,
+    full: bool,
+) {
+    loop {
+        let tx = tokio::select! {
+            () = sink.closed() => return,
+            tx = arrivals.recv() => tx,
+        };
+        let tx = match tx {
+            Ok(tx) => tx,
+            // The client could not keep up with the pool: it goes on with the newest.
+            Err(RecvError::Lagged(_)) => continue,
+            Err(RecvError::Closed) => return,
+        };
+        let message = if full {
+            json(&TransactionObject::pending(&tx.tx, tx.hash, tx.sender))
+        } else {
+            json(&tx.hash)
+        };
+        if send(sink, message).await.is_err() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! What a client hears without asking, and what it polls.
+
+use crate::{
+    client::{Node, PATIENCE},
+    common::transfer,
+};
+use alloy_primitives::Address;
+use node::chain::DEV_ACCOUNTS;
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_new_head_is_pushed_in_order() {
+    let node = Node::native().await;
+    let mut socket = node.websocket(node.rpc.ws_address).await;
+    let id = socket.call("eth_subscribe", json!(["newHeads"])).await;
+    let fees = socket.call("eth_subscribe", json!(["newFees", [10, 50]])).await;
+    assert!(id.as_str().unwrap().starts_with("0x") && id != fees);
+    let (mut heads, mut rows) = (Vec::new(), Vec::new());
+    while heads.len() < 5 || rows.len() < 5 {
+        let pushed = timeout(PATIENCE, socket.receive()).await.unwrap();
+        assert_eq!(pushed["method"], "eth_subscription");
+        let result = pushed["params"]["result"].clone();
+        let kind = if pushed["params"]["subscription"] == id { &mut heads } else { &mut rows };
+        kind.push(result);
+    }
+    for pair in heads.windows(2) {
+        assert_eq!(pair[1]["parentHash"], pair[0]["hash"], "no block is left out");
+    }
+    for head in &heads {
+        let block = node.call("eth_getBlockByHash", json!([head["hash"], false])).await;
+        assert_eq!((&block["number"], &block["gasUsed"]), (&head["number"], &head["gasUsed"]));
+        assert!(head.get("transactions").is_none() && head.get("size").is_none());
+    }
+    let number = &rows[0]["number"];
+    let history = node.call("eth_feeHistory", json!([1, number, [10, 50]])).await;
+    assert_eq!(history["baseFeePerGas"][1], rows[0]["nextBaseFeePerGas"]);
+    assert_eq!(history["reward"][0], rows[0]["reward"]);
+    assert_eq!(socket.call("eth_unsubscribe", json!([id])).await, json!(true));
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pending_transactions_are_pushed_and_polled() {
+    let node = Node::native().await;
+    let mut socket = node.websocket(node.rpc.address).await;
+    socket.call("eth_subscribe", json!(["newPendingTransactions"])).await;
+    let filter = node.call("eth_newPendingTransactionFilter", json!([])).await;
+    let hash = node.call("eth_sendRawTransaction", json!([transfer(4, 0, Address::ZERO)])).await;
+    let pushed = timeout(PATIENCE, socket.receive()).await.unwrap();
+    assert_eq!(pushed["params"]["result"], hash);
+    assert_eq!(node.call("eth_getFilterChanges", json!([filter])).await, json!([hash]));
+    assert_eq!(node.call("eth_getFilterChanges", json!([filter])).await, json!([]));
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn filters_tell_what_is_new() {
+    let node = Node::native().await;
+    let blocks = node.call("eth_newBlockFilter", json!([])).await;
+    let raw = transfer(5, 0, Address::ZERO);
+    let receipt = node.call("eth_sendRawTransactionSync", json!([raw, 30_000])).await;
+    assert_eq!(receipt["from"], json!(DEV_ACCOUNTS[5].address));
+    let hashes = node.call("eth_getFilterChanges", json!([blocks])).await;
+    assert!(hashes.as_array().unwrap().contains(&receipt["blockHash"]), "{hashes}");
+    assert_eq!(node.call("eth_uninstallFilter", json!([blocks])).await, json!(true));
+    assert_eq!(node.call("eth_uninstallFilter", json!([blocks])).await, json!(false));
+    assert_eq!(node.fail("eth_getFilterChanges", json!([blocks])).await.0, -32000);
+    let logs = node.call("eth_newFilter", json!([{ "fromBlock": "earliest" }])).await;
+    assert_eq!(node.call("eth_getFilterLogs", json!([logs])).await, json!([]));
+    assert_eq!(node.call("eth_getFilterChanges", json!([logs])).await, json!([]));
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bad_subscriptions_are_refused() {
+    let node = Node::native().await;
+    let mut socket = node.websocket(node.rpc.ws_address).await;
+    for params in [json!([]), json!(["oldHeads"]), json!([7]), json!(["logs", []]), json!({})] {
+        let answer: Value = socket.answer("eth_subscribe", params.clone()).await;
+        assert_eq!(answer["error"]["code"], -32602, "{params}: {answer}");
+    }
+    let answer = socket.answer("eth_subscribe", json!(["newFees", [50, 20]])).await;
+    assert_eq!(answer["error"]["code"], -32000, "{answer}");
+    let over_http = node.answer("eth_subscribe", json!(["newHeads"])).await;
+    assert!(over_http.get("error").is_some(), "{over_http}");
+    node.stop().await;
+}
