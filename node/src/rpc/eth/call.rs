@@ -2,10 +2,10 @@
 //! request's form and geth's words for failures.
 
 use crate::{
+    account::parse_address,
     chain::ChainSpec,
     execution::{BlockHashes, Call as Execution, CallError, CallOutcome, CallSite, StateError},
     rpc::{
-        address::parse_address,
         block_id::BlockId,
         error::Error,
         method::{Answer, Call, json},
