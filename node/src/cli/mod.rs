@@ -5,6 +5,8 @@ mod debug;
 mod export;
 mod import;
 mod init;
+mod keys;
+mod prefix;
 mod start;
 mod status;
 mod version;
@@ -42,6 +44,8 @@ enum Command {
     Status(status::Args),
     /// Show the version
     Version(version::Args),
+    /// Manage keys
+    Keys(keys::Args),
     /// Look into data without a node
     #[command(subcommand)]
     Debug(debug::Command),
@@ -99,6 +103,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Export(args) => export::run(&args),
         Command::Status(args) => status::run(&args),
         Command::Version(args) => version::run(&args),
+        Command::Keys(args) => keys::run(args),
         Command::Debug(command) => debug::run(&command),
     }
 }
