@@ -3,9 +3,10 @@
 
 use crate::{
     block::Block,
-    chain::{ChainSpec, Genesis, GenesisError},
+    chain::{ChainSpec, Genesis, GenesisError, Native},
     config::{Config, ConfigError},
     feehistory::FeeRow,
+    feemarket::{Market, store::Record},
     pipeline::{Fault, fee_row, write_layers},
     view::{Head, Layer, StateView, View},
 };
@@ -156,7 +157,15 @@ impl Home {
         let (_, header) = stored_header(&blocks, number)?;
         let row = blocks.fees(number)?.ok_or_else(missing)?;
         let row = FeeRow::decode(&mut row.as_ref()).map_err(|error| damaged(error.to_string()))?;
-        let head = Head { hash, header: Arc::new(header), next_base_fee: row.next_base_fee };
+        let market = match self.spec.native() {
+            Some(native) => {
+                let record = blocks.module(number)?.ok_or_else(missing)?;
+                Some(Arc::new(stored_market(native, &header, &record).map_err(damaged)?))
+            }
+            None => None,
+        };
+        let next_base_fee = row.next_base_fee;
+        let head = Head { hash, header: Arc::new(header), next_base_fee, market };
         let state = StateView::before(number + 1, self.index.clone());
         Ok(View { head, state, chain: self.chain.clone() })
     }
@@ -226,9 +235,20 @@ pub(crate) fn stored_header(
     Ok((hash, header))
 }
 
+/// The fee market stored with a block, held to the block's header.
+fn stored_market(native: &Native, header: &Header, record: &[u8]) -> Result<Market, String> {
+    let record = Record::from_bytes(record).map_err(|error| error.to_string())?;
+    let root = record.root();
+    if header.extra_data.as_ref() != root.as_slice() {
+        return Err(format!("module root {root}, header {}", header.extra_data));
+    }
+    record.market(native.market.decimals()).map_err(|error| error.to_string())
+}
+
 /// Block 0 as it is stored: its changes are the genesis accounts.
 fn genesis_record(genesis: &Genesis) -> BlockRecord {
     let header = genesis.header();
+    let market = genesis.spec.native().map(|native| &native.market);
     let withdrawals = header.withdrawals_root.map(|_| Withdrawals::default());
     let block = Block { withdrawals, ..Block::default() };
     BlockRecord {
@@ -239,8 +259,8 @@ fn genesis_record(genesis: &Genesis) -> BlockRecord {
         senders: Vec::new(),
         receipts: Vec::new(),
         changes: genesis.state(),
-        fees: alloy_rlp::encode(fee_row(&genesis.spec, &header, std::iter::empty())).into(),
-        module: Bytes::new(),
+        fees: alloy_rlp::encode(fee_row(&genesis.spec, &header, market, std::iter::empty())).into(),
+        module: market.map_or_else(Bytes::new, |market| Record::new(market, Vec::new()).to_bytes()),
     }
 }
 

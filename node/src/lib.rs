@@ -7,7 +7,9 @@
 //!   [`block`] is the unit that travels.
 //! - [`mempool`]: transactions accepted and not mined yet; [`consensus`] says when to make a block.
 //! - [`execution`]: transactions and state in, receipts and state changes out. Pure.
-//! - [`account`]: addresses in their two forms.
+//! - [`feemarket`]: what gas costs in the next block; [`decorator`]: what a transaction must
+//!   satisfy on the native chain. Pure.
+//! - [`account`]: addresses in their forms, keys and where they are kept.
 //! - [`feehistory`]: the row of fee facts stored with each block.
 //! - [`view`]: what readers see: an immutable snapshot, replaced per block.
 
@@ -17,8 +19,10 @@ pub mod chain;
 pub mod cli;
 pub mod config;
 pub mod consensus;
+pub mod decorator;
 pub mod execution;
 pub mod feehistory;
+pub mod feemarket;
 pub mod home;
 pub mod mempool;
 pub mod observe;

@@ -9,5 +9,7 @@ mod client;
 mod common;
 #[path = "json_rpc/native.rs"]
 mod native;
+#[path = "json_rpc/prices.rs"]
+mod prices;
 #[path = "json_rpc/recorded.rs"]
 mod recorded;

@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use storage::{Account, AccountChange, StateChanges};
 
 use super::{ChainSpec, Fork, GenesisError};
+use crate::feemarket::store;
 
 /// Difficulty of a proof-of-work genesis that states none.
 const DEFAULT_DIFFICULTY: u64 = 131_072;
@@ -54,19 +55,27 @@ impl Genesis {
         // A genesis is never mined, so whether it counts as merged makes no difference here.
         let fork = self.spec.fork(number, file.timestamp, true);
         let cancun = fork >= Fork::Cancun;
-        let base_fee = file.base_fee_per_gas.map_or(INITIAL_BASE_FEE, |fee| {
-            u64::try_from(fee).expect("checked when the genesis was read")
-        });
+        let native = self.spec.native();
+        let base_fee = match (native, file.base_fee_per_gas) {
+            (Some(native), _) => native.market.base_fee_wei(),
+            (None, Some(fee)) => u64::try_from(fee).expect("checked when the genesis was read"),
+            (None, None) => INITIAL_BASE_FEE,
+        };
+        // A native header commits to the state of its modules.
+        let extra_data = native.map_or_else(
+            || file.extra_data.clone(),
+            |native| store::root(&store::encode(&store::pairs(&native.market))).0.into(),
+        );
         Header {
             parent_hash: file.parent_hash.unwrap_or_default(),
             number,
             timestamp: file.timestamp,
-            gas_limit: file.gas_limit,
+            gas_limit: native.map_or(file.gas_limit, |native| native.gas_limit),
             difficulty: file.difficulty,
             mix_hash: file.mix_hash,
             nonce: B64::from(file.nonce),
             beneficiary: file.coinbase,
-            extra_data: file.extra_data.clone(),
+            extra_data,
             state_root: self.state_root(),
             base_fee_per_gas: (fork >= Fork::London).then_some(base_fee),
             withdrawals_root: (fork >= Fork::Shanghai).then_some(EMPTY_WITHDRAWALS),

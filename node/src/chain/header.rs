@@ -12,7 +12,7 @@ use alloy_eips::{
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
 
-use super::{ChainSpec, Fork, HeaderError, Violation, difficulty::expected_difficulty};
+use super::{ChainSpec, Fork, HeaderError, Rules, Violation, difficulty::expected_difficulty};
 
 /// Most bytes of extra data (Yellow Paper, 4.4.4).
 const MAX_EXTRA_DATA_BYTES: usize = 32;
@@ -72,7 +72,8 @@ pub(super) fn check(
     check_gas(fork, parent.header, header)?;
     let found = header.base_fee_per_gas;
     Violation::present("baseFeePerGas", fork >= Fork::London, found.is_some())?;
-    if let Some(found) = found {
+    // A native chain's is the fee market's: whoever holds the market checks it.
+    if let Some(found) = found.filter(|_| spec.rules == Rules::Ethereum) {
         Violation::number("baseFeePerGas", next_base_fee(parent.header), found)?;
     }
     check_later_fields(fork, header)?;
@@ -171,6 +172,7 @@ pub struct Attributes {
 
 /// The header of the block after `parent` as far as it is known before execution: enough for
 /// [`crate::execution::BlockBuilder::start`]; [`crate::execution::complete_header`] adds the rest.
+/// On a native chain the fee market replaces the base fee and adds the extra data.
 pub fn next_header(spec: &ChainSpec, parent: &Parent<'_>, attributes: &Attributes) -> Header {
     let (number, timestamp) = (parent.header.number + 1, attributes.timestamp);
     let merged = is_merged(spec, parent);

@@ -7,6 +7,7 @@
 mod body;
 mod difficulty;
 mod error;
+mod evm;
 mod forks;
 mod genesis;
 mod header;
@@ -16,11 +17,12 @@ mod spec;
 
 pub use body::{Body, MAX_BLOCK_BYTES, validate_body};
 pub use error::{GenesisError, HeaderError, Violation};
+pub use evm::{AccessControl, AccessRule, AccessType, EvmParams};
 pub use forks::{Fork, ForkSchedule};
 pub use genesis::Genesis;
 pub use header::{
     Attributes, Parent, next_base_fee, next_excess_blob_gas, next_header, validate_header,
 };
-pub use native::{DEV_ACCOUNTS, DEV_MNEMONIC, DevAccount, FEE_COLLECTOR};
+pub use native::{DEV_ACCOUNTS, DEV_MNEMONIC, DevAccount, FEE_COLLECTOR, Native};
 pub use ommers::{Ancestor, MAX_OMMER_DEPTH, validate_ommers};
 pub use spec::{ChainSpec, Rules};

@@ -1,4 +1,4 @@
-//! The native chain's own constants and its development genesis.
+//! The native chain's own section of a genesis file, its constants, and its development genesis.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +7,16 @@ use alloy_genesis::{ChainConfig, Genesis as GenesisFile, GenesisAccount};
 use alloy_primitives::{Address, B256, Bytes, U256, address, b256};
 use serde::Deserialize;
 
-use super::{Genesis, GenesisError};
+use super::{EvmParams, Genesis, GenesisError};
+use crate::feemarket::{self, Market, Params, TokenDecimals};
 
 /// Receives every fee of a native chain: the account of the module named `fee_collector`.
 pub const FEE_COLLECTOR: Address = address!("f1829676DB577682E944fc3493d451B67Ff3E29F");
 
 /// Prefix of Bech32 addresses unless genesis says otherwise.
 pub(super) const DEFAULT_BECH32_PREFIX: &str = "cosmos";
+/// Decimals of the token unless genesis says otherwise.
+const EVM_DECIMALS: u8 = 18;
 /// Longest prefix that leaves room for a 20-byte address in Bech32's 90 characters.
 const MAX_PREFIX_CHARS: usize = 50;
 /// Key of our own section in the genesis file's `config`; its presence makes a chain native.
@@ -23,8 +26,10 @@ const SECTION: &str = "evmd";
 const CHAIN_ID: u64 = 262_144;
 /// Gas limit of every native block by default.
 const GAS_LIMIT: u64 = 100_000_000;
-/// First base fee, in wei.
-const BASE_FEE: u128 = 1_000_000_000;
+/// What a header shows for a block without a gas limit. 2^32 - 1, as the reference shows it.
+const UNLIMITED_GAS_SHOWN: u64 = u32::MAX as u64;
+/// Least and greatest gas limit a header may have.
+const GAS_LIMITS: std::ops::RangeInclusive<u64> = 5_000..=i64::MAX as u64;
 /// 10,000 ether in wei, the balance of each development account.
 const DEV_BALANCE: U256 = U256::from_limbs([0x19e0_c9ba_b240_0000, 0x021e, 0, 0]);
 
@@ -92,34 +97,123 @@ pub const DEV_ACCOUNTS: [DevAccount; 10] = [
 /// Our section of the genesis file's `config`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub(super) struct Options {
+struct Section {
     /// Human-readable prefix of Bech32 addresses.
-    pub(super) bech32_prefix: String,
+    bech32_prefix: String,
+    /// Digits after the point of the token that fee market prices are in.
+    token_decimals: u8,
+    /// Consensus gas limit of a block; -1 for none. Absent: the file's `gasLimit`.
+    #[serde(deserialize_with = "feemarket::optional_integer")]
+    max_gas: Option<i64>,
+    /// Where the fee market starts from. Absent: the defaults, with the file's `baseFeePerGas`.
+    feemarket: Option<feemarket::Genesis>,
+    /// The EVM.
+    evm: EvmSection,
 }
 
-impl Default for Options {
+/// `app_state.evm` of the reference, as far as it applies.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct EvmSection {
+    params: EvmParams,
+}
+
+impl Default for Section {
     fn default() -> Self {
-        Self { bech32_prefix: DEFAULT_BECH32_PREFIX.to_owned() }
+        Self {
+            bech32_prefix: DEFAULT_BECH32_PREFIX.to_owned(),
+            token_decimals: EVM_DECIMALS,
+            max_gas: None,
+            feemarket: None,
+            evm: EvmSection::default(),
+        }
     }
 }
 
+/// What a native chain has beside forks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Native {
+    /// Human-readable prefix of Bech32 addresses.
+    pub bech32_prefix: String,
+    /// Gas of a block as the fee market counts it: 2^64 - 1 without a limit.
+    pub max_gas: u64,
+    /// Gas limit in every header.
+    pub gas_limit: u64,
+    /// The EVM.
+    pub evm: EvmParams,
+    /// The fee market before block 1.
+    pub market: Market,
+}
+
 /// Reads our section; `None` when there is none, which makes the chain an Ethereum one.
-pub(super) fn options(config: &ChainConfig) -> Result<Option<Options>, GenesisError> {
-    let Some(section) = config.extra_fields.get(SECTION) else { return Ok(None) };
-    let path = format!("config.{SECTION}");
-    let options = Options::deserialize(section)
-        .map_err(|error| GenesisError::field(&path, error.to_string()))?;
-    let prefix = &options.bech32_prefix;
+pub(super) fn read(file: &GenesisFile) -> Result<Option<Native>, GenesisError> {
+    let Some(section) = file.config.extra_fields.get(SECTION) else { return Ok(None) };
+    let refuse = |field: &str, reason: String| {
+        let dot = if field.is_empty() { "" } else { "." };
+        GenesisError::field(format!("config.{SECTION}{dot}{field}"), reason)
+    };
+    let section = Section::deserialize(section).map_err(|error| refuse("", error.to_string()))?;
+    let prefix = &section.bech32_prefix;
     if prefix.is_empty()
         || prefix.len() > MAX_PREFIX_CHARS
         || !prefix.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
     {
-        return Err(GenesisError::field(
-            format!("{path}.bech32Prefix"),
-            format!("needs 1 to {MAX_PREFIX_CHARS} lower-case letters or digits"),
-        ));
+        let reason = format!("needs 1 to {MAX_PREFIX_CHARS} lower-case letters or digits");
+        return Err(refuse("bech32Prefix", reason));
     }
-    Ok(Some(options))
+    let decimals = TokenDecimals::new(section.token_decimals)
+        .map_err(|error| refuse("tokenDecimals", error.to_string()))?;
+    let (max_gas, gas_limit) =
+        gas_limits(section.max_gas, file.gas_limit).map_err(|reason| refuse("maxGas", reason))?;
+    let market = start_market(section.feemarket, file.base_fee_per_gas, decimals)
+        .map_err(|reason| refuse("feemarket", reason))?;
+    if !file.extra_data.is_empty() {
+        let reason = "must be empty: a native chain puts the root of its modules there";
+        return Err(GenesisError::field("extraData", reason));
+    }
+    let evm = section.evm.params;
+    Ok(Some(Native { bech32_prefix: section.bech32_prefix, max_gas, gas_limit, evm, market }))
+}
+
+/// Gas of a block as the fee market counts it, and as headers show it.
+fn gas_limits(max_gas: Option<i64>, gas_limit: u64) -> Result<(u64, u64), String> {
+    if max_gas == Some(-1) {
+        return Ok((u64::MAX, UNLIMITED_GAS_SHOWN));
+    }
+    let limit = match max_gas {
+        Some(limit) => u64::try_from(limit).map_err(|_| format!("{limit} is below -1"))?,
+        None => gas_limit,
+    };
+    if !GAS_LIMITS.contains(&limit) {
+        let (least, most) = (GAS_LIMITS.start(), GAS_LIMITS.end());
+        return Err(format!("{limit} gas a block: allowed are -1 and {least} to {most}"));
+    }
+    Ok((limit, limit))
+}
+
+/// The market that the section, or else `baseFeePerGas`, describes.
+fn start_market(
+    section: Option<feemarket::Genesis>,
+    base_fee_wei: Option<u128>,
+    decimals: TokenDecimals,
+) -> Result<Market, String> {
+    let base_fee_wei = base_fee_wei
+        .map(|wei| u64::try_from(wei).map_err(|_| "baseFeePerGas is above 64 bits".to_owned()))
+        .transpose()?;
+    let stated = section.is_some();
+    let genesis = section.unwrap_or_else(|| {
+        let default = Params::default();
+        let base_fee = base_fee_wei.map_or(default.base_fee, |wei| decimals.from_wei(wei));
+        feemarket::Genesis { params: Params { base_fee, ..default }, block_gas: 0 }
+    });
+    let market = Market::new(genesis, decimals).map_err(|error| error.to_string())?;
+    match base_fee_wei {
+        Some(wei) if stated && wei != market.base_fee_wei() => Err(format!(
+            "a base fee of {} wei, but baseFeePerGas says {wei}; leave one of them out",
+            market.base_fee_wei()
+        )),
+        _ => Ok(market),
+    }
 }
 
 impl Genesis {
@@ -148,7 +242,13 @@ impl Genesis {
         };
         config.extra_fields.insert(
             SECTION.to_owned(),
-            serde_json::json!({ "bech32Prefix": DEFAULT_BECH32_PREFIX }),
+            serde_json::json!({
+                "bech32Prefix": DEFAULT_BECH32_PREFIX,
+                "tokenDecimals": EVM_DECIMALS,
+                "maxGas": GAS_LIMIT.to_string(),
+                "feemarket": feemarket::Genesis::default(),
+                "evm": { "params": EvmParams::default() },
+            }),
         );
         let funded = DEV_ACCOUNTS
             .iter()
@@ -157,7 +257,6 @@ impl Genesis {
             config,
             timestamp,
             gas_limit: GAS_LIMIT,
-            base_fee_per_gas: Some(BASE_FEE),
             alloc: funded.chain(system_contracts()).collect::<BTreeMap<_, _>>(),
             ..Default::default()
         };

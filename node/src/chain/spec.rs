@@ -5,7 +5,7 @@ use alloy_eips::{eip6110::MAINNET_DEPOSIT_CONTRACT_ADDRESS, eip7840::BlobParams}
 use alloy_genesis::{ChainConfig, Genesis as GenesisFile};
 use alloy_primitives::{Address, U256};
 
-use super::{Fork, ForkSchedule, GenesisError, genesis, native};
+use super::{EvmParams, Fork, ForkSchedule, GenesisError, genesis, native, native::Native};
 
 /// Who makes the rules beside the forks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +29,9 @@ pub struct ChainSpec {
     pub terminal_total_difficulty: Option<U256>,
     /// Where EIP-6110 deposits are logged.
     pub deposit_contract: Address,
+    /// The EVM's parameters; the default ones on an Ethereum chain.
+    pub evm: EvmParams,
+    native: Option<Box<Native>>,
     forks: ForkSchedule,
     /// The genesis file without its accounts: what is stored and read back.
     file: GenesisFile,
@@ -46,7 +49,7 @@ impl ChainSpec {
         if file.base_fee_per_gas.is_some_and(|fee| u64::try_from(fee).is_err()) {
             return Err(GenesisError::field("baseFeePerGas", "is above 64 bits"));
         }
-        let native = native::options(config)?;
+        let native = native::read(&file)?;
         let forks = ForkSchedule::new(config)?;
         if native.is_some() && forks.at(0, file.timestamp, true) < Fork::Prague {
             return Err(GenesisError::field(
@@ -59,10 +62,14 @@ impl ChainSpec {
         Ok(Self {
             rules: if native.is_some() { Rules::Native } else { Rules::Ethereum },
             chain_id: config.chain_id,
-            bech32_prefix: native
-                .map_or_else(|| native::DEFAULT_BECH32_PREFIX.to_owned(), |n| n.bech32_prefix),
+            bech32_prefix: native.as_ref().map_or_else(
+                || native::DEFAULT_BECH32_PREFIX.to_owned(),
+                |native| native.bech32_prefix.clone(),
+            ),
             terminal_total_difficulty: config.terminal_total_difficulty,
             deposit_contract,
+            evm: native.as_ref().map(|native| native.evm.clone()).unwrap_or_default(),
+            native: native.map(Box::new),
             forks,
             file,
         })
@@ -135,6 +142,11 @@ impl ChainSpec {
     /// Whether a block on a parent of this total difficulty has no proof of work (EIP-3675).
     pub fn merged_after(&self, parent_total_difficulty: U256) -> bool {
         self.terminal_total_difficulty.is_some_and(|ttd| parent_total_difficulty >= ttd)
+    }
+
+    /// What a native chain has beside forks; `None` on an Ethereum chain.
+    pub fn native(&self) -> Option<&Native> {
+        self.native.as_deref()
     }
 
     /// The genesis file without its accounts.

@@ -1,6 +1,7 @@
 //! `evmd debug`
 
 mod addr;
+mod basefee;
 mod prefixes;
 mod pubkey;
 mod raw_bytes;
@@ -22,6 +23,8 @@ pub(super) enum Command {
     Pubkey(pubkey::Args),
     /// Hex of bytes given as decimal numbers
     RawBytes(raw_bytes::Args),
+    /// Next base fees: one JSON object a line in, `{"next":..}` or `{"error":..}` a line out
+    Basefee,
 }
 
 pub(super) fn run(command: &Command) -> anyhow::Result<()> {
@@ -31,6 +34,7 @@ pub(super) fn run(command: &Command) -> anyhow::Result<()> {
         Command::Prefixes(args) => prefixes::run(args),
         Command::Pubkey(args) => pubkey::run(args),
         Command::RawBytes(args) => raw_bytes::run(args),
+        Command::Basefee => basefee::run(),
     }
 }
 

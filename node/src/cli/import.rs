@@ -30,7 +30,7 @@ pub(super) struct Args {
 }
 
 /// Time between two looks at the progress.
-const LOOK: Duration = Duration::from_millis(50);
+const LOOK: Duration = Duration::from_millis(10);
 
 pub(super) fn run(args: Args) -> anyhow::Result<()> {
     start_logs("warn");
@@ -54,10 +54,11 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
     let monitor = pipeline.monitor();
     let published = pipeline.published.clone();
     let known = pipeline.source.known.load(Ordering::Relaxed);
+    let gas = pipeline.gas_executed();
     let ended = pipeline.join();
     let seconds = begun.elapsed().as_secs_f64();
     let view = published.load();
-    let report = Report { imported: view.number() - before, known, seconds, view: &view };
+    let report = Report { imported: view.number() - before, known, gas, seconds, view: &view };
     report.print(args.output, &monitor.readings())?;
     Ok(ended?)
 }
@@ -98,6 +99,7 @@ fn stage<'a>(readings: &'a [Reading], name: &str) -> Option<&'a Reading> {
 struct Report<'a> {
     imported: u64,
     known: u64,
+    gas: u64,
     seconds: f64,
     view: &'a View,
 }
@@ -105,6 +107,7 @@ struct Report<'a> {
 impl Report<'_> {
     fn print(&self, output: Output, stages: &[Reading]) -> anyhow::Result<()> {
         let head = &self.view.head;
+        let txs = stage(stages, "execute").map_or(0, |stage| stage.given);
         let mut out = std::io::stdout();
         match output {
             Output::Json => {
@@ -117,6 +120,8 @@ impl Report<'_> {
                         "hash": head.hash,
                         "stateRoot": head.header.state_root,
                     },
+                    "transactions": txs,
+                    "gas": self.gas,
                     "seconds": self.seconds,
                     "stages": stages,
                 });
@@ -125,8 +130,10 @@ impl Report<'_> {
             Output::Text => {
                 writeln!(
                     out,
-                    "imported {} blocks in {:.2} s ({} were known)\nhead {} {}\nstate root {}",
+                    "imported {} blocks, {txs} transactions, {:.1} Mgas in {:.2} s ({} blocks were \
+                     known)\nhead {} {}\nstate root {}",
                     self.imported,
+                    self.gas as f64 / 1e6,
                     self.seconds,
                     self.known,
                     self.view.number(),

@@ -7,6 +7,7 @@ mod import;
 mod init;
 mod keys;
 mod prefix;
+mod query;
 mod start;
 mod status;
 mod version;
@@ -42,6 +43,9 @@ enum Command {
     Export(export::Args),
     /// Show a running node's head, endpoints and pipeline
     Status(status::Args),
+    /// Ask a running node
+    #[command(visible_alias = "q")]
+    Query(query::Args),
     /// Show the version
     Version(version::Args),
     /// Manage keys
@@ -102,6 +106,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Import(args) => import::run(args),
         Command::Export(args) => export::run(&args),
         Command::Status(args) => status::run(&args),
+        Command::Query(args) => query::run(&args),
         Command::Version(args) => version::run(&args),
         Command::Keys(args) => keys::run(args),
         Command::Debug(command) => debug::run(&command),

@@ -2,6 +2,7 @@
 
 use super::Output;
 use anyhow::Context;
+use serde_json::{Map, Value};
 use std::{
     io::{Read, Write},
     net::{SocketAddr, TcpStream},
@@ -26,11 +27,11 @@ const ANSWER_BYTES_MAX: u64 = 1024 * 1024;
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let body = get_status(args.node)
         .with_context(|| format!("no node answers at {} (--node)", args.node))?;
-    let status: serde_json::Value =
+    let status: Map<String, Value> =
         serde_json::from_str(&body).context("the answer is not a status")?;
     let mut out = std::io::stdout();
     match args.output {
-        Output::Json => writeln!(out, "{status}")?,
+        Output::Json => writeln!(out, "{}", Value::Object(status))?,
         Output::Text => print_tree(&mut out, &status, 0)?,
     }
     Ok(())
@@ -47,27 +48,54 @@ fn get_status(node: SocketAddr) -> anyhow::Result<String> {
     Ok(body.to_owned())
 }
 
-/// One key a line, nested values indented.
-fn print_tree(
-    out: &mut impl Write,
-    value: &serde_json::Value,
-    depth: usize,
-) -> std::io::Result<()> {
-    let pairs: Vec<(String, &serde_json::Value)> = match value {
-        serde_json::Value::Object(map) => map.iter().map(|(k, v)| (k.clone(), v)).collect(),
-        serde_json::Value::Array(list) => {
-            list.iter().enumerate().map(|(i, v)| (i.to_string(), v)).collect()
-        }
-        plain => return writeln!(out, "{:indent$}{plain}", "", indent = depth * 2),
-    };
+/// One key a line, then nested values indented, then lists as tables.
+fn print_tree(out: &mut impl Write, map: &Map<String, Value>, depth: usize) -> std::io::Result<()> {
+    let mut pairs: Vec<_> = map.iter().collect();
+    pairs.sort_by_key(|(_, value)| (value.is_array(), value.is_object()));
     for (key, value) in pairs {
-        if value.is_object() || value.is_array() {
-            writeln!(out, "{:indent$}{key}:", "", indent = depth * 2)?;
-            print_tree(out, value, depth + 1)?;
-        } else {
-            let text = value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned);
-            writeln!(out, "{:indent$}{key}: {text}", "", indent = depth * 2)?;
+        match value {
+            Value::Object(inner) => {
+                writeln!(out, "{:indent$}{key}:", "", indent = depth * 2)?;
+                print_tree(out, inner, depth + 1)?;
+            }
+            Value::Array(rows) => {
+                writeln!(out, "\n{key}")?;
+                print_table(out, rows)?;
+            }
+            plain => writeln!(out, "{:indent$}{key}: {}", "", cell(plain), indent = depth * 2)?,
         }
     }
     Ok(())
+}
+
+/// A line a row; the columns are the first row's keys, lists left out (they are for machines).
+fn print_table(out: &mut impl Write, rows: &[Value]) -> std::io::Result<()> {
+    let Some(Value::Object(first)) = rows.first() else { return Ok(()) };
+    let mut keys: Vec<_> = first.iter().filter(|(_, v)| !v.is_array()).map(|(k, _)| k).collect();
+    keys.sort_by_key(|key| !first[*key].is_string()); // Names first.
+    let mut lines = vec![keys.iter().map(ToString::to_string).collect::<Vec<_>>()];
+    lines.extend(rows.iter().map(|row| keys.iter().map(|key| cell(&row[*key])).collect()));
+    let width = |column: usize| lines.iter().map(|line| line[column].len()).max().unwrap_or(0);
+    let widths: Vec<_> = (0..keys.len()).map(width).collect();
+    for line in &lines {
+        let cells = line.iter().zip(&widths).enumerate().map(|(i, (cell, &width))| match i {
+            0 => format!("{cell:<width$}"),
+            _ => format!("{cell:>width$}"),
+        });
+        writeln!(out, "  {}", cells.collect::<Vec<_>>().join("  ").trim_end())?;
+    }
+    Ok(())
+}
+
+fn cell(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Object(map) => {
+            map.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ")
+        }
+        Value::Number(number) if number.is_f64() => {
+            format!("{:.3}", number.as_f64().unwrap_or_default())
+        }
+        other => other.to_string(),
+    }
 }

@@ -18,6 +18,7 @@ use alloy_evm::{
 };
 use alloy_primitives::{B256, Bytes, U256};
 use revm::{
+    Database,
     context::TxEnv,
     context_interface::result::{EVMError, ExecutionResult},
 };
@@ -30,7 +31,11 @@ use super::{
     overlay::Overlay,
     requests,
 };
-use crate::chain::{ChainSpec, Fork, Rules};
+use crate::{
+    chain::{ChainSpec, Fork, Rules},
+    decorator::{self, Admitted, CheckContext, Mode, Reject, Sender, has_code},
+    feemarket::Market,
+};
 
 /// Wei in an ether.
 const ETHER: u128 = 1_000_000_000_000_000_000;
@@ -57,6 +62,8 @@ pub struct Executed {
     pub tx_gas: Vec<u64>,
     /// Gas used by all transactions.
     pub gas_used: u64,
+    /// Gas limits of all transactions, as far as the fee market counts them.
+    pub gas_wanted: u64,
     /// Blob gas used by all transactions.
     pub blob_gas_used: u64,
     /// Requests to the consensus layer (EIP-7685); empty before Prague.
@@ -71,7 +78,7 @@ pub type StateRoot<'a> = dyn Fn(&StateChanges) -> Result<B256, StateError> + 'a;
 /// Executes a whole block on its parent's state.
 ///
 /// `state_root` is asked after each transaction before Byzantium, whose receipts carry roots, and
-/// never later. The result is not compared with the header; see [`super::validate_executed`].
+/// never later. `market` as in [`BlockBuilder::start`]. The result is not compared with the header; see [`super::validate_executed`].
 ///
 /// # Errors
 /// The first transaction that is not valid, a system contract that failed, or a failed read.
@@ -80,12 +87,13 @@ pub fn execute_block<S, T: Borrow<RecoveredTx>>(
     state: &S,
     hashes: &dyn BlockHashes,
     state_root: &StateRoot<'_>,
+    market: Option<&Market>,
     input: &BlockInput<'_, T>,
 ) -> Result<Executed, ExecutionError>
 where
     S: StateRead<Error: Error + Send + Sync + 'static>,
 {
-    let mut block = BlockBuilder::start(spec, state, hashes, input.header)?;
+    let mut block = BlockBuilder::start(spec, state, hashes, market, input.header)?;
     for (index, tx) in input.transactions.iter().map(Borrow::borrow).enumerate() {
         block.push(tx, state_root)?.map_err(|reason| ExecutionError::Transaction {
             number: input.header.number,
@@ -111,7 +119,7 @@ pub fn execute_transaction<S>(
 where
     S: StateRead<Error: Error + Send + Sync + 'static>,
 {
-    let mut block = BlockBuilder::new(spec, state, hashes, header);
+    let mut block = BlockBuilder::new(spec, state, hashes, None, header);
     // No receipt leaves this function with its root, which would be that of a block.
     Ok(block.push(tx, &|_| Ok(B256::ZERO))?.map(|_| block.into_executed()))
 }
@@ -126,6 +134,8 @@ where
     number: u64,
     environment: Environment,
     machine: Machine<'a, S>,
+    /// On a native chain: what its transactions are checked against.
+    checks: Option<CheckContext<'a>>,
     executed: Executed,
 }
 
@@ -137,15 +147,19 @@ where
     /// calls of EIP-4788 and EIP-2935, the DAO fork). Of the header only what transactions can see
     /// matters, not gas used, roots or bloom.
     ///
+    /// `market` is a native chain's fee market at the beginning of the block: with it, transactions
+    /// pass the chain's checks and are charged by its rules; without, they run as if alone.
+    ///
     /// # Errors
     /// When state cannot be read.
     pub fn start(
         spec: &'a ChainSpec,
         state: &'a S,
         hashes: &'a dyn BlockHashes,
+        market: Option<&Market>,
         header: &Header,
     ) -> Result<Self, ExecutionError> {
-        let mut block = Self::new(spec, state, hashes, header);
+        let mut block = Self::new(spec, state, hashes, market, header);
         block.begin(header)?;
         Ok(block)
     }
@@ -154,18 +168,24 @@ where
         spec: &'a ChainSpec,
         state: &'a S,
         hashes: &'a dyn BlockHashes,
+        market: Option<&Market>,
         header: &Header,
     ) -> Self {
-        let environment = Environment::new(spec, header);
+        let mut environment = Environment::new(spec, header);
+        if let (Some(native), Some(market)) = (&mut environment.native, market) {
+            native.min_gas_multiplier = Some(market.params().min_gas_multiplier);
+        }
+        let checks = market.map(|market| CheckContext::of_block(spec, Some(market), header));
         let overlay = Overlay::new(state, hashes, environment.fork < Fork::SpuriousDragon);
         let machine = Machine::new(
             overlay,
             environment.cfg.clone(),
             environment.block.clone(),
             environment.fork,
-            environment.fee_collector,
+            environment.native.clone(),
         );
-        Self { spec, number: header.number, environment, machine, executed: Executed::default() }
+        let (number, executed) = (header.number, Executed::default());
+        Self { spec, number, environment, machine, checks, executed }
     }
 
     fn begin(&mut self, header: &Header) -> Result<(), ExecutionError> {
@@ -237,12 +257,20 @@ where
         if let Err(reason) = self.admit(tx) {
             return Ok(Err(reason));
         }
+        let admitted = match self.deliver(tx).map_err(|source| self.state_error(source))? {
+            Ok(admitted) => admitted,
+            Err(reject) => return Ok(Err(reject.into())),
+        };
         let env = TxEnv::from_recovered_tx(&tx.tx, tx.sender);
         let result = match self.machine.transact(env) {
             Ok(result) => result,
             Err(EVMError::Transaction(reason)) => return Ok(Err(TxError::Invalid(reason))),
             Err(error) => return Err(self.fatal(error)),
         };
+        if let (Some(checks), Some(admitted)) = (&mut self.checks, admitted) {
+            checks.gas_wanted = admitted.gas_wanted;
+            self.executed.gas_wanted = admitted.gas_wanted.get();
+        }
         let gas = result.tx_gas_used();
         self.executed.gas_used += gas;
         self.executed.blob_gas_used += tx.blob_gas();
@@ -286,6 +314,19 @@ where
             return Err(TxError::BlockBlobGas { wanted, available });
         }
         Ok(())
+    }
+
+    /// The native chain's checks, on the state as the block has it now; `None` elsewhere.
+    fn deliver(
+        &mut self,
+        tx: &RecoveredTx,
+    ) -> Result<Result<Option<Admitted>, Reject>, StateError> {
+        let Some(checks) = &self.checks else { return Ok(Ok(None)) };
+        let overlay = self.machine.overlay_mut();
+        let account = overlay.account(tx.sender)?.unwrap_or_default();
+        let may_send = !has_code(&account) || overlay.code_by_hash(account.code_hash)?.is_eip7702();
+        let sender = Sender { account, may_send };
+        Ok(decorator::check_sender(tx, checks, &sender, Mode::Deliver).map(Some))
     }
 
     /// Ends the block: requests of EIP-6110, 7002 and 7251, rewards, withdrawals.

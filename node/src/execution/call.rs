@@ -216,7 +216,7 @@ where
     }
 
     fn run(&self, call: &Call, gas: u64) -> Result<CallResult, CallError> {
-        let Environment { fork, mut cfg, mut block, fee_collector, .. } =
+        let Environment { fork, mut cfg, mut block, native, .. } =
             Environment::new(self.spec, self.header);
         cfg.disable_nonce_check = true;
         cfg.disable_eip3607 = true;
@@ -233,7 +233,7 @@ where
             blob.blob_gasprice = 0;
         }
         let overlay = Overlay::new(self.state, self.hashes, fork < Fork::SpuriousDragon);
-        let mut machine = Machine::new(overlay, cfg, block, fork, fee_collector);
+        let mut machine = Machine::new(overlay, cfg, block, fork, native);
         let result =
             machine.transact(transaction(self.spec, call, gas)).map_err(|error| match error {
                 EVMError::Transaction(reason) => CallError::Invalid(reason),

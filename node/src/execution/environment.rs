@@ -7,7 +7,8 @@ use revm::{
     context_interface::{block::BlobExcessGasAndPrice, cfg::gas_params::GasId},
 };
 
-use crate::chain::{ChainSpec, FEE_COLLECTOR, Fork, Rules};
+use super::native::NativeRules;
+use crate::chain::{ChainSpec, Fork};
 
 /// Price of reading a slot from Tangerine to Constantinople, in gas.
 const SLOAD_GAS: u64 = 200;
@@ -29,7 +30,8 @@ pub(super) struct Environment {
     pub(super) block: BlockEnv,
     /// Most blob gas of the block; zero before Cancun and on native chains.
     pub(super) blob_gas_limit: u64,
-    pub(super) fee_collector: Option<alloy_primitives::Address>,
+    /// The rules of a native chain.
+    pub(super) native: Option<NativeRules>,
 }
 
 impl Environment {
@@ -60,16 +62,16 @@ impl Environment {
             blob_excess_gas_and_price,
             slot_num: 0,
         };
-        let native = spec.rules == Rules::Native;
+        let native = NativeRules::of(spec);
         Self {
             fork,
             cfg,
             block,
             blob_gas_limit: match blob_params {
-                Some(params) if !native => params.max_blob_gas_per_block(),
+                Some(params) if native.is_none() => params.max_blob_gas_per_block(),
                 _ => 0,
             },
-            fee_collector: native.then_some(FEE_COLLECTOR),
+            native,
         }
     }
 }

@@ -4,7 +4,7 @@ use alloy_primitives::{Address, B256};
 use revm::context_interface::result::InvalidTransaction;
 
 use super::overlay::StateError;
-use crate::chain::HeaderError;
+use crate::{chain::HeaderError, decorator::Reject};
 
 /// Why a transaction cannot be part of a block. The state is as before it.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
@@ -35,6 +35,9 @@ pub enum TxError {
         /// Blob gas left in the block.
         available: u64,
     },
+    /// A rule of the native chain.
+    #[error(transparent)]
+    Rejected(#[from] Reject),
     /// A rule of the fork, as the interpreter reports it.
     #[error("{0}")]
     Invalid(InvalidTransaction),

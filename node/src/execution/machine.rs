@@ -1,5 +1,5 @@
 //! The interpreter with this node's rules around it: `revm`'s mainnet machine, plus EIP-7610 and
-//! the native chain's fee collector.
+//! the native chain's rules.
 //!
 //! Knows single transactions only; the order and the accounting of a block are in `block`.
 
@@ -9,19 +9,23 @@ use alloy_primitives::{Address, Bytes, U256};
 use revm::{
     Context, DatabaseCommit, Journal, MainBuilder, MainContext,
     bytecode::opcode::SSTORE,
-    context::{BlockEnv, CfgEnv, ContextSetters, FrameStack, TxEnv},
+    context::{
+        BlockEnv, CfgEnv, ContextSetters, FrameStack, TxEnv,
+        journaled_state::account::JournaledAccountTr,
+    },
     context_interface::{
         Block as _, ContextTr, JournalTr, Transaction as _,
-        result::{EVMError, ExecutionResult, HaltReason},
+        result::{EVMError, ExecutionResult, HaltReason, ResultGas},
     },
     handler::{
         EthFrame, EthPrecompiles, EvmTr, FrameInitOrResult, FrameResult, FrameTr, Handler,
         ItemOrResult, MainnetEvm, SystemCallTx,
         evm::{ContextDbError, FrameInitResult},
         instructions::EthInstructions,
+        post_execution::build_result_gas,
     },
     interpreter::{
-        Host, Instruction, InstructionContext, InstructionResult,
+        Host, InitialAndFloorGas, Instruction, InstructionContext, InstructionResult,
         instructions::host::sstore_with_gas_accounting,
         interpreter::EthInterpreter,
         interpreter_action::{FrameInit, FrameInput},
@@ -30,7 +34,10 @@ use revm::{
 };
 use storage::StateRead;
 
-use super::overlay::{Overlay, StateError};
+use super::{
+    native::NativeRules,
+    overlay::{Overlay, StateError},
+};
 use crate::chain::Fork;
 
 pub(super) type MachineContext<'a, S> =
@@ -46,9 +53,8 @@ where
     S: StateRead<Error: Error + Send + Sync + 'static>,
 {
     inner: MainnetEvm<MachineContext<'a, S>>,
-    /// On a native chain, who receives all fees; elsewhere base fees burn and the coinbase
-    /// receives the tip.
-    fee_collector: Option<Address>,
+    /// On a native chain; elsewhere base fees burn and the coinbase receives the tip.
+    native: Option<NativeRules>,
 }
 
 impl<'a, S> Machine<'a, S>
@@ -60,14 +66,14 @@ where
         cfg: CfgEnv,
         block: BlockEnv,
         fork: Fork,
-        fee_collector: Option<Address>,
+        native: Option<NativeRules>,
     ) -> Self {
         let mut inner =
             Context::mainnet().with_db(overlay).with_cfg(cfg).with_block(block).build_mainnet();
         if fork == Fork::Constantinople {
             inner.instruction.insert_instruction(SSTORE, Instruction::new(sstore_eip1283), 0);
         }
-        Self { inner, fee_collector }
+        Self { inner, native }
     }
 
     pub(super) fn overlay(&self) -> &Overlay<'a, S> {
@@ -157,6 +163,16 @@ where
         &mut self,
         input: FrameInit,
     ) -> Result<FrameInitResult<'_, Self::Frame>, ContextDbError<Self::Context>> {
+        if let Some(native) = &self.native
+            && let Some(end) = native.forbidden(self.inner.ctx.tx.caller, &input.frame_input)
+        {
+            if let (0, FrameInput::Create(create)) = (input.depth, &input.frame_input) {
+                // A creation's nonce is used up where its frame begins.
+                let journal = &mut self.inner.ctx.journaled_state;
+                journal.load_account_mut(create.caller())?.bump_nonce();
+            }
+            return Ok(ItemOrResult::Result(end));
+        }
         let Some(target) = self.storage_collision(&input.frame_input)? else {
             return self.inner.frame_init(input);
         };
@@ -212,7 +228,8 @@ where
     })
 }
 
-/// Mainnet's transaction rules, with the fees of native chains sent to their collector.
+/// Mainnet's transaction rules, with the least charge of native chains, and their fees sent to the
+/// collector.
 struct NodeRules<'a, S>(std::marker::PhantomData<fn(&'a S)>);
 
 impl<S> Default for NodeRules<'_, S> {
@@ -229,12 +246,33 @@ where
     type Error = MachineError;
     type HaltReason = HaltReason;
 
+    /// As the provided method, with the native chain's least charge as one more floor of gas.
+    fn post_execution(
+        &self,
+        evm: &mut Self::Evm,
+        result: &mut FrameResult,
+        mut initial: InitialAndFloorGas,
+        eip7702_refund: i64,
+    ) -> Result<ResultGas, Self::Error> {
+        if let Some(native) = &evm.native {
+            let least = native.least_charge(evm.inner.ctx.tx.gas_limit);
+            initial.set_floor_gas(initial.floor_gas().max(least));
+        }
+        self.refund(evm, result, eip7702_refund)?;
+        let is_halt = result.instruction_result().is_halt();
+        let gas = build_result_gas(is_halt, result.gas(), initial);
+        self.eip7623_check_gas_floor(evm, result, initial);
+        self.reimburse_caller(evm, result)?;
+        self.reward_beneficiary(evm, result)?;
+        Ok(gas)
+    }
+
     fn reward_beneficiary(
         &self,
         evm: &mut Self::Evm,
         result: &mut FrameResult,
     ) -> Result<(), Self::Error> {
-        let Some(collector) = evm.fee_collector else {
+        let Some(collector) = evm.native.as_ref().map(|native| native.fee_collector) else {
             return Ok(revm::handler::post_execution::reward_beneficiary(evm.ctx(), result.gas())?);
         };
         let context = evm.ctx();

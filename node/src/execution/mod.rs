@@ -9,6 +9,7 @@ mod call;
 mod environment;
 mod error;
 mod machine;
+mod native;
 mod overlay;
 mod receipt;
 mod requests;

@@ -1,5 +1,6 @@
 //! What stages hand to each other.
 
+use super::market::Turned;
 use crate::{
     block::Block,
     execution::{Executed, RecoveredTx},
@@ -21,7 +22,7 @@ pub enum Reply {
     Tcp(u64),
     /// To a waiting RPC call.
     Rpc(oneshot::Sender<Submitted>),
-    /// Nowhere: a transaction from the journal.
+    /// Nowhere: nobody waits for it.
     Silent,
 }
 
@@ -107,6 +108,8 @@ pub(super) struct ExecutedBlock {
     pub after: StateView,
     /// What the block changed.
     pub layer: Arc<Layer>,
+    /// On a native chain: the fee market after the block, and what is stored of it.
+    pub turned: Option<Turned>,
     /// Base fee of the next block, in wei; set by the fee stage.
     pub next_base_fee: u64,
     /// The block's fee-history row; set by the fee stage.

@@ -11,6 +11,7 @@ mod tip;
 use super::{
     batch::{ExecutedBlock, Proposal, RecoveredBlock},
     fault::{BlockFault, BlockReason, Fault},
+    market::{Turn, Turned},
     meter::Meter,
     reorder::Reorder,
     ring::{Inbox, Outbox},
@@ -19,12 +20,15 @@ use super::{
 use crate::{
     block::Block,
     chain::{
-        Attributes, ChainSpec, Fork, next_header, validate_body, validate_header, validate_ommers,
+        Attributes, ChainSpec, Fork, HeaderError, Violation, next_header, validate_body,
+        validate_header, validate_ommers,
     },
+    decorator::Reject,
     execution::{
         BlockBuilder, BlockInput, Executed, ExecutionError, RecoveredTx, StateError, TxError,
         execute_block,
     },
+    feemarket::Market,
     home::HomeError,
     view::{Layer, View},
 };
@@ -90,6 +94,9 @@ impl Execute {
         let refused = |reason: BlockReason| BlockFault { number, hash, reason };
         let block = &given.block;
         self.check(block).map_err(refused)?;
+        let broken = |violation| refused(HeaderError { number, violation }.into());
+        let turn = self.begin(number);
+        self.check_turn(turn.as_ref(), block).map_err(broken)?;
         let txs =
             given.txs.map_err(|(index, text)| refused(BlockReason::Transaction { index, text }))?;
         let state = self.tip.state.reader()?;
@@ -104,9 +111,28 @@ impl Execute {
             ommers: &block.ommers,
             withdrawals: block.withdrawals.as_ref().map(|list| list.as_slice()),
         };
-        let executed = execute_block(&self.spec, &state, &self.tip, &state_root, &input)
+        let market = turn.as_ref().map(Turn::market);
+        let executed = execute_block(&self.spec, &state, &self.tip, &state_root, market, &input)
             .map_err(|error| refused(error.into()))?;
-        Ok(self.advance(given.block, false, txs, Vec::new(), executed))
+        let turned = turn.map(|turn| turn.end(&executed));
+        if let Some(turned) = &turned {
+            turned.check(&block.header).map_err(broken)?;
+        }
+        Ok(self.advance(given.block, false, txs, Vec::new(), executed, turned))
+    }
+
+    /// Begins the fee market's turn of block `number`, on a native chain.
+    fn begin(&self, number: u64) -> Option<Turn> {
+        let (native, market) = self.spec.native().zip(self.tip.market.as_deref())?;
+        Some(Turn::begin(native, market, number))
+    }
+
+    /// Holds a given header to the fee market.
+    fn check_turn(&self, turn: Option<&Turn>, block: &Block) -> Result<(), Violation> {
+        match self.spec.native().zip(turn) {
+            Some((native, turn)) => turn.check(native, &block.header),
+            None => Ok(()),
+        }
     }
 
     /// Receipts before Byzantium carry state roots, and those build on the trie nodes that the seal
@@ -132,21 +158,30 @@ impl Execute {
     /// Builds a block from a proposal.
     fn build(&mut self, proposal: Proposal) -> Result<ExecutedBlock, Fault> {
         self.tip.follow(&proposal.parent);
-        let header = self.draft(proposal.timestamp);
+        let mut header = self.draft(proposal.timestamp);
+        let turn = self.begin(header.number);
+        if let Some(turn) = &turn {
+            header.base_fee_per_gas = Some(turn.market().base_fee_wei());
+        }
         let fault = |error: ExecutionError| {
             let (number, hash) = (header.number, header.parent_hash);
             Fault::Block(BlockFault { number, hash, reason: error.into() })
         };
         let state = self.tip.state.reader()?;
-        let (txs, skipped, executed) =
-            try_all(&self.spec, &state, &self.tip, &header, proposal.txs).map_err(fault)?;
+        let market = turn.as_ref().map(Turn::market);
+        let tried = try_all(&self.spec, &state, &self.tip, market, &header, proposal.txs);
+        let (txs, skipped, executed) = tried.map_err(fault)?;
+        let turned = turn.map(|turn| turn.end(&executed));
+        if let Some(turned) = &turned {
+            header.extra_data = turned.record.root().0.into();
+        }
         let block = Block {
             transactions: txs.iter().map(|tx| tx.raw.clone()).collect(),
             withdrawals: Some(Withdrawals::default()),
             header: Header { gas_used: executed.gas_used, ..header },
             ..Block::default()
         };
-        Ok(self.advance(block, true, txs, skipped, executed))
+        Ok(self.advance(block, true, txs, skipped, executed, turned))
     }
 
     /// The header of the block to build, without what execution gives.
@@ -171,6 +206,7 @@ impl Execute {
         txs: Vec<Arc<RecoveredTx>>,
         skipped: Vec<(B256, String)>,
         mut executed: Executed,
+        turned: Option<Turned>,
     ) -> ExecutedBlock {
         let changes = mem::take(&mut executed.changes);
         let hashes = txs.iter().map(|tx| tx.hash).collect();
@@ -179,6 +215,7 @@ impl Execute {
         let flushed = self.flushed.load(Ordering::Acquire);
         let after = before.with_layer(Arc::clone(&layer), flushed);
         self.tip.state = after.clone();
+        self.tip.market = turned.as_ref().map(|turned| Arc::clone(&turned.market));
         if !built {
             self.tip.extend(&block);
         }
@@ -192,6 +229,7 @@ impl Execute {
             before,
             after,
             layer,
+            turned,
             next_base_fee: 0,
             fee_row: Bytes::new(),
         }
@@ -203,10 +241,11 @@ fn try_all(
     spec: &ChainSpec,
     state: &crate::view::StateReader,
     tip: &Tip,
+    market: Option<&Market>,
     header: &Header,
     candidates: Vec<Arc<RecoveredTx>>,
 ) -> Result<Built, ExecutionError> {
-    let mut builder = BlockBuilder::start(spec, state, tip, header)?;
+    let mut builder = BlockBuilder::start(spec, state, tip, market, header)?;
     let mut txs = Vec::with_capacity(candidates.len());
     let mut skipped = Vec::new();
     // Later nonces of a sender cannot follow a transaction that was left out; they stay pooled.
@@ -218,7 +257,8 @@ fn try_all(
         }
         match builder.push(&tx, &no_root)? {
             Ok(_) => txs.push(tx),
-            Err(TxError::BlockGas { .. }) => {
+            // Its turn may come in a later block.
+            Err(TxError::BlockGas { .. } | TxError::Rejected(Reject::NonceTooHigh { .. })) => {
                 stalled.insert(tx.sender);
             }
             Err(reason) => {

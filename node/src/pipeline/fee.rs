@@ -17,6 +17,7 @@ use crate::{
     chain::{ChainSpec, Fork, next_base_fee, next_excess_blob_gas},
     execution::Transaction,
     feehistory::{FeeRow, Tip},
+    feemarket::Market,
 };
 use alloy_consensus::{Header, Transaction as _};
 use std::sync::{
@@ -48,10 +49,12 @@ impl Fee {
     }
 }
 
-/// The fee-history row of a block: `gas` is what each transaction was charged, in block order.
+/// The fee-history row of a block: `gas` is what each transaction was charged, in block order;
+/// `market` is a native chain's after the block.
 pub fn fee_row<'a>(
     spec: &ChainSpec,
     header: &Header,
+    market: Option<&Market>,
     txs: impl Iterator<Item = (&'a Transaction, u64)>,
 ) -> FeeRow {
     let base_fee = header.base_fee_per_gas.unwrap_or(0);
@@ -65,7 +68,13 @@ pub fn fee_row<'a>(
     let blobs = spec.blob_params(header.timestamp).zip(header.excess_blob_gas);
     FeeRow {
         base_fee,
-        next_base_fee: if fork >= Fork::London { next_base_fee(header) } else { 0 },
+        next_base_fee: match spec.native().zip(market) {
+            Some((native, market)) => {
+                market.next_base_fee_wei(header.number.saturating_add(1), native.max_gas)
+            }
+            None if fork >= Fork::London => next_base_fee(header),
+            None => 0,
+        },
         gas_used: header.gas_used,
         gas_limit: header.gas_limit,
         blob_gas_used: header.blob_gas_used.unwrap_or(0),
@@ -98,7 +107,8 @@ impl Stage for Fee {
         self.meter.take(1);
         let gas = block.executed.tx_gas.iter().copied();
         let txs = block.txs.iter().map(|tx| &tx.tx).zip(gas);
-        let row = fee_row(&self.spec, &block.block.header, txs);
+        let market = block.turned.as_ref().map(|turned| &*turned.market);
+        let row = fee_row(&self.spec, &block.block.header, market, txs);
         self.gas.fetch_add(row.gas_used, Ordering::Relaxed);
         block.next_base_fee = row.next_base_fee;
         block.fee_row = alloy_rlp::encode(&row).into();

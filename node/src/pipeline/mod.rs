@@ -14,6 +14,7 @@ mod fee;
 mod flush;
 mod ingest;
 mod journal;
+mod market;
 mod meter;
 mod recover;
 mod reorder;
@@ -23,7 +24,7 @@ mod source;
 mod stage;
 mod topology;
 
-pub use ante::PoolQuery;
+pub use ante::{PoolQuery, SenderTxs};
 pub use batch::{RawTx, Reply, Submitted};
 pub use fault::{BlockFault, BlockReason, Fault};
 pub use fee::fee_row;

@@ -77,6 +77,8 @@ impl Seal {
 
     fn finish(&self, block: ExecutedBlock) -> (SealedBlock, Tip) {
         let header = block.block.header.clone();
+        let turned = block.turned;
+        let market = turned.as_ref().map(|turned| Arc::clone(&turned.market));
         let record = BlockRecord {
             number: header.number,
             hash: block.block.hash,
@@ -86,12 +88,13 @@ impl Seal {
             receipts: block.executed.receipts,
             changes: block.layer.changes().clone(),
             fees: block.fee_row,
-            module: Bytes::new(),
+            module: turned.map_or_else(Bytes::new, |turned| turned.record.to_bytes()),
         };
         let head = Head {
             hash: block.block.hash,
             header: Arc::new(header),
             next_base_fee: block.next_base_fee,
+            market,
         };
         let view = View { head, state: block.after, chain: self.chain.clone() };
         let tip = Tip { view: view.clone(), included: block.txs, skipped: block.skipped };

@@ -142,7 +142,7 @@ impl From<ReadError> for Error {
 
 impl From<Reject> for Error {
     fn from(reject: Reject) -> Self {
-        Self::owned(SERVER, reject.to_string())
+        Self::owned(reject.json_rpc_code(), reject.to_string())
     }
 }
 

@@ -1,6 +1,6 @@
 //! The table of methods, and what a method gets and gives.
 
-use super::{Context, error::Error, eth, net, params::Arguments, web3};
+use super::{Context, error::Error, eth, evmd, net, params::Arguments, web3};
 use crate::view::View;
 use alloy_primitives::map::HashMap;
 use serde::Serialize;
@@ -47,7 +47,7 @@ pub struct Method {
 
 /// Every method served, by namespace.
 pub fn methods() -> impl Iterator<Item = &'static Method> {
-    [eth::METHODS, net::METHODS, web3::METHODS].into_iter().flatten()
+    [eth::METHODS, evmd::METHODS, net::METHODS, web3::METHODS].into_iter().flatten()
 }
 
 /// Finds methods by name.

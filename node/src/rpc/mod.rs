@@ -1,6 +1,6 @@
 //! Ethereum JSON-RPC over HTTP and WebSocket, answered from the published view.
 //!
-//! One module a namespace ([`eth`], `net`, `web3`), each with its table of methods; errors are made
+//! One module a namespace ([`eth`], [`evmd`], `net`, `web3`), each with its table of methods; errors are made
 //! in `error`, answers are shaped in `object`. A request, or a whole batch, sees one view.
 //! Never writes state and never blocks a stage: transactions go in through the pipeline's client,
 //! reads that may take long run on a bounded set of workers.
@@ -9,6 +9,7 @@ mod block_id;
 mod dispatch;
 mod error;
 mod eth;
+mod evmd;
 mod meter;
 mod method;
 mod net;

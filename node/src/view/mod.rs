@@ -9,6 +9,7 @@ mod state;
 pub use layer::Layer;
 pub use state::{StateReader, StateView};
 
+use crate::feemarket::Market;
 use alloy_consensus::Header;
 use alloy_primitives::B256;
 use arc_swap::ArcSwap;
@@ -24,6 +25,8 @@ pub struct Head {
     pub header: Arc<Header>,
     /// The base fee of the block after it, in wei; zero where the rules have none.
     pub next_base_fee: u64,
+    /// The fee market after it; `None` on an Ethereum chain.
+    pub market: Option<Arc<Market>>,
 }
 
 /// The chain and the state as of one block.

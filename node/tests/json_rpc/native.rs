@@ -172,8 +172,10 @@ async fn a_contract_is_deployed_called_and_heard() {
     assert_eq!(node.call("eth_getLogs", json!([filter])).await, receipt["logs"]);
     let filter = json!({ "fromBlock": number, "toBlock": number, "topics": [[one]] });
     assert_eq!(node.call("eth_getLogs", json!([filter])).await, json!([]));
+    // Half the limit of 200,000 is charged at least; the estimate tells the true need.
+    assert_eq!(receipt["gasUsed"], json!("0x186a0"));
     let gas = node.call("eth_estimateGas", json!([{ "to": contract }])).await;
-    assert!(quantity(&gas) >= quantity(&receipt["gasUsed"]) - U256::from(20_000), "{gas}");
+    assert!((U256::from(22_000)..U256::from(60_000)).contains(&quantity(&gas)), "{gas}");
     let answer = node.answer("eth_call", json!([{ "to": contract, "input": "0x01" }])).await;
     assert_eq!(answer["error"]["code"], 3);
     assert_eq!(answer["error"]["data"], "0x00000000");

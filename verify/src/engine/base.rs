@@ -9,8 +9,10 @@ use crate::words::from_be_bytes;
 use secp256k1::{PublicKey, Scalar, SecretKey};
 use std::sync::{Arc, OnceLock};
 
-/// Rows: 32 strings for each half of a window.
-const ROWS: usize = 1024;
+/// Values of one digit: odd, -31 to 31.
+const DIGITS: usize = 32;
+/// Rows: one for each pair of digits.
+const ROWS: usize = DIGITS * DIGITS;
 /// -S / 32^25 modulo n, S = (32^26 - 1) / 31 being the sum of the windows' weights: the start is
 /// this times B.
 const START: [u8; 32] = [
@@ -55,10 +57,17 @@ impl BaseTable {
         let b = SecretKey::from_secret_bytes(b).ok()?;
         let lambda = Scalar::from_be_bytes(LAMBDA).ok()?;
         let mut rows = Box::new([Row([0; 8]); ROWS]);
+        // One multiplication for each digit, one addition for each pair of them.
+        let mut firsts = Vec::with_capacity(DIGITS);
+        let mut seconds = Vec::with_capacity(DIGITS);
+        for c in 0..DIGITS {
+            let digit = odd_digit(c)?;
+            firsts.push(PublicKey::from_secret_key(&digit));
+            let second = Scalar::from(digit.mul_tweak(&lambda).ok()?);
+            seconds.push(PublicKey::from_secret_key(&b.add_tweak(&second).ok()?));
+        }
         for (i, row) in rows.iter_mut().enumerate() {
-            let (d1, d2) = (odd_digit(i / 32)?, odd_digit(i % 32)?.mul_tweak(&lambda).ok()?);
-            let sum = b.add_tweak(&Scalar::from(d1)).ok()?.add_tweak(&Scalar::from(d2)).ok()?;
-            *row = Row::of(&PublicKey::from_secret_key(&sum));
+            *row = Row::of(&firsts[i / DIGITS].combine(&seconds[i % DIGITS]).ok()?);
         }
         let start = b.mul_tweak(&Scalar::from_be_bytes(START).ok()?).ok()?;
         Some(Self { rows, start: Row::of(&PublicKey::from_secret_key(&start)) })

@@ -2,7 +2,7 @@
 
 use crate::{
     execution::RecoveredTx,
-    mempool::{Level, Mempool},
+    mempool::{Lane, Level, Mempool, Pooled},
 };
 use alloy_primitives::{Address, B256};
 use std::sync::Arc;
@@ -17,6 +17,30 @@ pub enum PoolQuery {
     Transaction(B256, oneshot::Sender<Option<Arc<RecoveredTx>>>),
     /// How full the pool is.
     Level(oneshot::Sender<Level>),
+    /// What a sender has pooled, or everybody has.
+    Content(Option<Address>, oneshot::Sender<Vec<SenderTxs>>),
+}
+
+/// A sender's pooled transactions, in nonce order.
+#[derive(Clone, Debug)]
+pub struct SenderTxs {
+    /// Whose.
+    pub sender: Address,
+    /// Those that can run now.
+    pub pending: Vec<Arc<RecoveredTx>>,
+    /// Those behind a nonce gap.
+    pub queued: Vec<Arc<RecoveredTx>>,
+}
+
+impl SenderTxs {
+    fn of(lane: &Lane) -> Self {
+        let tx = |pooled: &Pooled| Arc::clone(&pooled.tx);
+        Self {
+            sender: lane.sender(),
+            pending: lane.pending().iter().map(tx).collect(),
+            queued: lane.queued().values().map(tx).collect(),
+        }
+    }
 }
 
 impl PoolQuery {
@@ -30,6 +54,13 @@ impl PoolQuery {
             }
             Self::Level(reply) => {
                 let _ = reply.send(pool.level());
+            }
+            Self::Content(sender, reply) => {
+                let content = match sender {
+                    Some(sender) => pool.lane(sender).map(SenderTxs::of).into_iter().collect(),
+                    None => pool.lanes().map(SenderTxs::of).collect(),
+                };
+                let _ = reply.send(content);
             }
         }
     }

@@ -2,7 +2,8 @@
 
 use crate::{
     chain::ChainSpec,
-    feehistory::FeeRow,
+    feehistory::{FeeRow, Tip},
+    feemarket::Market,
     rpc::{
         block_id::BlockTag,
         error::Error,
@@ -11,7 +12,7 @@ use crate::{
     },
     view::View,
 };
-use alloy_primitives::{U64, U128};
+use alloy_primitives::U128;
 use alloy_rlp::Decodable;
 use serde_json::value::RawValue;
 use std::fmt::Write;
@@ -24,14 +25,20 @@ const TIP_BLOCKS: usize = 20;
 const TIP_BLOCKS_SEEN_MAX: u64 = 128;
 /// The suggested tip is this percentile of the gas.
 const TIP_PERCENT: u64 = 60;
+/// Where the fee market has no base fee, the price shown is this percentile of the gas.
+const MEDIAN_PERCENT: u64 = 50;
 /// Without transactions, the tip that a rise of the base fee by one full block would add:
-/// `base_fee * (elasticity - 1) / denominator` with the constants of EIP-1559.
+/// `base_fee * (elasticity - 1) / denominator`, on Ethereum with the constants of EIP-1559.
 const TIP_FALLBACK_DIVISOR: u128 = 8;
 
 pub(super) fn gas_price(call: &Call) -> Answer {
     call.no_arguments()?;
-    let base_fee = u128::from(call.view.head.next_base_fee);
-    json(&U128::from(base_fee.saturating_add(suggested_tip(&call.view)?)))
+    let view = &call.view;
+    let price = match without_base_fee(view) {
+        Some(_) => median_price(view)?,
+        None => u128::from(view.head.next_base_fee).saturating_add(suggested_tip(view)?),
+    };
+    json(&U128::from(price.max(least_price(view))))
 }
 
 pub(super) fn max_priority_fee(call: &Call) -> Answer {
@@ -41,7 +48,23 @@ pub(super) fn max_priority_fee(call: &Call) -> Answer {
 
 pub(super) fn base_fee(call: &Call) -> Answer {
     call.no_arguments()?;
-    json(&U64::from(call.view.head.next_base_fee))
+    let view = &call.view;
+    let base_fee = match without_base_fee(view) {
+        Some(_) => median_price(view)?,
+        None => u128::from(view.head.next_base_fee),
+    };
+    json(&U128::from(base_fee))
+}
+
+/// The fee market, where it is told to have no base fee.
+fn without_base_fee(view: &View) -> Option<&Market> {
+    view.head.market.as_deref().filter(|market| market.base_fee().is_none())
+}
+
+/// `min_gas_price` in wei, rounded up to what a transaction can pay.
+fn least_price(view: &View) -> u128 {
+    let least = view.head.market.as_deref().map(Market::min_gas_price_wei).unwrap_or_default();
+    u128::try_from(least.ceil()).unwrap_or(u128::MAX)
 }
 
 pub(super) fn blob_base_fee(call: &Call) -> Answer {
@@ -53,23 +76,50 @@ pub(super) fn blob_base_fee(call: &Call) -> Answer {
 
 /// The tip that outbids most of the gas of recent blocks.
 fn suggested_tip(view: &View) -> Result<u128, Error> {
+    let rows = recent_rows(view)?;
+    let tips = rows.iter().flat_map(|row| &row.tips).copied().collect();
+    Ok(gas_percentile(tips, TIP_PERCENT).unwrap_or_else(|| fallback_tip(view)))
+}
+
+/// Without transactions, the tip that a rise of the base fee by one full block would add.
+fn fallback_tip(view: &View) -> u128 {
+    let base_fee = u128::from(view.head.next_base_fee);
+    let Some(market) = view.head.market.as_deref() else { return base_fee / TIP_FALLBACK_DIVISOR };
+    let params = market.params();
+    let rise = u128::from(params.elasticity_multiplier.saturating_sub(1));
+    // 64 by 32 bits; a valid denominator is not zero.
+    base_fee * rise / u128::from(params.base_fee_change_denominator.max(1))
+}
+
+/// The median price of recent blocks, by gas.
+fn median_price(view: &View) -> Result<u128, Error> {
+    let rows = recent_rows(view)?;
+    let prices = rows.iter().flat_map(|row| {
+        let base_fee = u128::from(row.base_fee);
+        row.tips.iter().map(move |tip| Tip { tip: tip.tip.saturating_add(base_fee), ..*tip })
+    });
+    Ok(gas_percentile(prices.collect(), MEDIAN_PERCENT).unwrap_or_else(|| least_price(view)))
+}
+
+/// The last blocks with transactions.
+fn recent_rows(view: &View) -> Result<Vec<FeeRow>, Error> {
     let head = view.number();
     let rows = fee_rows(view, head.saturating_sub(TIP_BLOCKS_SEEN_MAX - 1), head)?;
-    let recent = rows.iter().rev().filter(|row| !row.tips.is_empty()).take(TIP_BLOCKS);
-    let mut tips: Vec<_> = recent.flat_map(|row| &row.tips).copied().collect();
-    if tips.is_empty() {
-        return Ok(u128::from(view.head.next_base_fee) / TIP_FALLBACK_DIVISOR);
-    }
-    tips.sort_unstable();
-    let gas: u128 = tips.iter().map(|tip| u128::from(tip.gas)).sum();
-    let mut left = gas * u128::from(TIP_PERCENT) / 100;
-    for tip in &tips {
-        match left.checked_sub(u128::from(tip.gas)) {
+    Ok(rows.into_iter().rev().filter(|row| !row.tips.is_empty()).take(TIP_BLOCKS).collect())
+}
+
+/// The first price at which `percent` of the gas is reached; `None` without any.
+fn gas_percentile(mut prices: Vec<Tip>, percent: u64) -> Option<u128> {
+    prices.sort_unstable();
+    let gas: u128 = prices.iter().map(|price| u128::from(price.gas)).sum();
+    let mut left = gas * u128::from(percent) / 100;
+    for price in &prices {
+        match left.checked_sub(u128::from(price.gas)) {
             Some(rest) if rest > 0 => left = rest,
-            _ => return Ok(tip.tip),
+            _ => return Some(price.tip),
         }
     }
-    Ok(tips.last().map_or(0, |tip| tip.tip))
+    prices.last().map(|price| price.tip)
 }
 
 /// The rows of the blocks `first` to `last`, all at or below the head.

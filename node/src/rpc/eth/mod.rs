@@ -152,7 +152,13 @@ pub(super) const METHODS: &[Method] = &[
         "The tip that outbids 60 % of the gas of the last 20 blocks with transactions.",
         Run::Inline(fees::max_priority_fee),
     ),
-    method("eth_baseFee", &[], "The base fee of the next block.", Run::Inline(fees::base_fee)),
+    method(
+        "eth_baseFee",
+        &[],
+        "The base fee of the next block; on a chain without one the median price by gas of the \
+         last 20 blocks with transactions.",
+        Run::Inline(fees::base_fee),
+    ),
     method(
         "eth_blobBaseFee",
         &[],

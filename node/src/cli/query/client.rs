@@ -1,0 +1,108 @@
+//! A JSON-RPC client for one question at a time, over plain HTTP.
+
+use anyhow::{Context, bail, ensure};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use std::{
+    io::{Read, Write},
+    net::{TcpStream, ToSocketAddrs},
+    time::Duration,
+};
+
+/// Longest wait for the node.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// Most bytes of an answer: far more than a query has.
+const ANSWER_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// Port of a URL that names none.
+const DEFAULT_PORT: u16 = 8545;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Client {
+    /// `host:port`.
+    authority: String,
+    path: String,
+}
+
+impl Client {
+    /// Reads `http://host:port/path`, or any part of it from the host on.
+    pub(super) fn new(url: &str) -> anyhow::Result<Self> {
+        if url.starts_with("https://") {
+            bail!("{url}: encrypted connections are not offered; use http://");
+        }
+        let rest = ["http://", "tcp://"].iter().find_map(|scheme| url.strip_prefix(scheme));
+        let rest = rest.unwrap_or(url);
+        let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+        ensure!(!authority.is_empty() && !rest.contains("://"), "{url} is no node's URL");
+        // A colon after the last bracket, or the only one, starts the port.
+        let host_end = authority.rfind(']').map_or(0, |end| end + 1);
+        let has_port = authority[host_end..].contains(':');
+        let port = if has_port { String::new() } else { format!(":{DEFAULT_PORT}") };
+        Ok(Self { authority: format!("{authority}{port}"), path: format!("/{path}") })
+    }
+
+    /// Asks, and reads the result.
+    pub(super) fn call<T: DeserializeOwned>(
+        &self,
+        method: &str,
+        params: &Value,
+    ) -> anyhow::Result<T> {
+        let call = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+        let body = self
+            .post(&call.to_string())
+            .with_context(|| format!("no node answers at {} (--node)", self.authority))?;
+        let mut answer: Value =
+            serde_json::from_str(&body).context("the answer is not JSON-RPC")?;
+        if let Some(error) = answer.get("error").filter(|error| !error.is_null()) {
+            bail!("{}", error["message"].as_str().unwrap_or("the node gives no reason"));
+        }
+        let result = answer.get_mut("result").map(Value::take).unwrap_or_default();
+        serde_json::from_value(result).with_context(|| format!("{method} gave another answer"))
+    }
+
+    fn post(&self, body: &str) -> anyhow::Result<String> {
+        let mut addresses = self.authority.to_socket_addrs()?;
+        let address = addresses.next().context("the name has no address")?;
+        let mut stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
+        stream.set_write_timeout(Some(TIMEOUT))?;
+        // HTTP/1.0: the answer comes unchunked and ends with the connection.
+        write!(
+            stream,
+            "POST {} HTTP/1.0\r\nHost: {}\r\nContent-Type: application/json\r\n\
+             Content-Length: {}\r\n\r\n{body}",
+            self.path,
+            self.authority,
+            body.len()
+        )?;
+        let mut answer = String::new();
+        stream.take(ANSWER_BYTES_MAX).read_to_string(&mut answer)?;
+        let (head, body) = answer.split_once("\r\n\r\n").context("not an HTTP answer")?;
+        let status = head.lines().next().unwrap_or_default();
+        ensure!(status.split(' ').nth(1) == Some("200"), "{status}");
+        Ok(body.to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_are_read() {
+        for (url, authority, path) in [
+            ("http://127.0.0.1:8545", "127.0.0.1:8545", "/"),
+            ("http://node", "node:8545", "/"),
+            ("node:1/rpc/v1", "node:1", "/rpc/v1"),
+            ("tcp://localhost:26657", "localhost:26657", "/"),
+            ("http://[::1]", "[::1]:8545", "/"),
+            ("http://[::1]:9", "[::1]:9", "/"),
+        ] {
+            let client = Client::new(url).unwrap();
+            assert_eq!((client.authority.as_str(), client.path.as_str()), (authority, path));
+        }
+        for url in ["", "http://", "https://node", "ftp://node"] {
+            assert!(Client::new(url).is_err(), "{url}");
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! The order of the checks.
+
+use super::{
+    Reject, account,
+    account::{Sender, Standing},
+    stateless, steps,
+};
+use crate::{
+    chain::{ChainSpec, EvmParams, Fork},
+    execution::RecoveredTx,
+    feemarket::{GasWanted, LegacyDec, Market, Price},
+    view::Head,
+};
+use alloy_consensus::{Header, Transaction as _};
+use alloy_primitives::U256;
+use storage::StateRead;
+
+/// What a transaction is checked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// It is new to this node and may enter the pool.
+    Check,
+    /// It is in the pool and the chain has moved on. What it says of itself has not changed and is
+    /// not looked at again.
+    Recheck,
+    /// It is about to run in a block.
+    Deliver,
+    /// Somebody asks what would become of it.
+    Simulate,
+}
+
+/// What transactions are checked against: the rules and the fees of one block.
+#[derive(Clone, Debug)]
+pub struct CheckContext<'a> {
+    /// Our chain id.
+    pub chain_id: u64,
+    /// Fork of the block.
+    pub fork: Fork,
+    /// London or later.
+    pub london: bool,
+    /// Parameters of the EVM.
+    pub evm: &'a EvmParams,
+    /// Gas limit of the block.
+    pub block_gas_limit: u64,
+    /// Base fee of the block in wei; zero where there is none.
+    pub base_fee: Option<u64>,
+    /// The base fee moves: gas wanted counts.
+    pub base_fee_enabled: bool,
+    /// The chain's least price of gas, in wei.
+    pub min_gas_price: LegacyDec,
+    /// This node's own least price of gas, in wei; asked for before London only.
+    pub mempool_min_gas_price: LegacyDec,
+    /// Gas limits of the transactions of the block that passed so far.
+    pub gas_wanted: GasWanted,
+}
+
+impl<'a> CheckContext<'a> {
+    /// The context of the block with this header; `market` as it stands at the block's beginning,
+    /// `None` on an Ethereum chain.
+    pub fn of_block(spec: &'a ChainSpec, market: Option<&Market>, header: &Header) -> Self {
+        let fork = spec.fork_of(header);
+        Self {
+            chain_id: spec.chain_id,
+            fork,
+            london: fork >= Fork::London,
+            evm: &spec.evm,
+            block_gas_limit: header.gas_limit,
+            base_fee: header.base_fee_per_gas,
+            base_fee_enabled: market.is_some_and(|market| market.counts_gas(header.number)),
+            min_gas_price: market.map(Market::min_gas_price_wei).unwrap_or_default(),
+            mempool_min_gas_price: LegacyDec::ZERO,
+            gas_wanted: GasWanted::default(),
+        }
+    }
+
+    /// The context of the block after `head`, which is what a pooled transaction waits for.
+    pub fn after(spec: &'a ChainSpec, head: &Head) -> Self {
+        let header = Header {
+            number: head.header.number.saturating_add(1),
+            timestamp: head.header.timestamp.saturating_add(1),
+            difficulty: head.header.difficulty,
+            gas_limit: head.header.gas_limit,
+            base_fee_per_gas: Some(head.next_base_fee),
+            ..Header::default()
+        };
+        Self::of_block(spec, head.market.as_deref(), &header)
+    }
+}
+
+/// A transaction that passed, with what its checks found out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Admitted {
+    /// The sender's account before it.
+    pub sender: Sender,
+    /// Where it stands in the sender's line.
+    pub standing: Standing,
+    /// What it pays for a unit of gas, in wei.
+    pub effective_price: u128,
+    /// Its rank among others: effective tip over 10^6.
+    pub priority: i64,
+    /// Most it can cost, in wei: gas limit x fee cap + value.
+    pub cost: U256,
+    /// Fee taken before it runs, in wei: gas limit x effective price.
+    pub escrow: U256,
+    /// Gas wanted of the block with it, see [`CheckContext::gas_wanted`].
+    pub gas_wanted: GasWanted,
+}
+
+/// Checks a transaction. The sender's account is read only once nothing else speaks against it.
+///
+/// # Errors
+/// The outer error is a failed read; the inner one says why the transaction is turned away.
+pub fn check<S: StateRead>(
+    tx: &RecoveredTx,
+    context: &CheckContext<'_>,
+    state: &S,
+    mode: Mode,
+) -> Result<Result<Admitted, Reject>, S::Error> {
+    let offer = match check_offer(tx, context, mode) {
+        Ok(offer) => offer,
+        Err(reject) => return Ok(Err(reject)),
+    };
+    let sender = Sender::read(state, tx.sender)?;
+    Ok(check_account(tx, context, &sender, &offer, mode))
+}
+
+/// [`check`] with the sender's account at hand.
+///
+/// # Errors
+/// Why the transaction is turned away.
+pub fn check_sender(
+    tx: &RecoveredTx,
+    context: &CheckContext<'_>,
+    sender: &Sender,
+    mode: Mode,
+) -> Result<Admitted, Reject> {
+    let offer = check_offer(tx, context, mode)?;
+    check_account(tx, context, sender, &offer, mode)
+}
+
+/// What a transaction offers at the base fee of the block.
+#[derive(Clone, Copy, Debug)]
+struct Offer {
+    price: Price,
+    base_fee: u64,
+    effective_price: u128,
+}
+
+/// Everything that needs no account: the cheap checks first, then rows 2 to 6.
+fn check_offer(tx: &RecoveredTx, context: &CheckContext<'_>, mode: Mode) -> Result<Offer, Reject> {
+    let envelope = &tx.tx;
+    if mode != Mode::Recheck {
+        stateless::supported_type(envelope)?;
+        stateless::protected(envelope, context)?;
+        stateless::chain_id(envelope, context)?;
+        stateless::signature(tx)?;
+        stateless::self_check(envelope, context)?;
+    }
+    let base_fee = stateless::known_base_fee(context)?;
+    let (price, gas) = (Price::of(envelope), envelope.gas_limit());
+    steps::mempool_minimum(price, gas, context, mode)?;
+    let effective_price = steps::effective_price(price, base_fee);
+    steps::global_minimum(effective_price, gas, context)?;
+    stateless::permission(envelope, context)?;
+    Ok(Offer { price, base_fee, effective_price })
+}
+
+/// Rows 8 to 16.
+fn check_account(
+    tx: &RecoveredTx,
+    context: &CheckContext<'_>,
+    sender: &Sender,
+    offer: &Offer,
+    mode: Mode,
+) -> Result<Admitted, Reject> {
+    let (envelope, account) = (&tx.tx, &sender.account);
+    let Offer { price, base_fee, effective_price } = *offer;
+    account::externally_owned(sender, tx.sender)?;
+    let cost = account::cost(envelope);
+    account::covers_cost(account, cost)?;
+    account::reaches_base_fee(price, base_fee)?;
+    account::owns_value(account, envelope.value(), tx.sender)?;
+    let escrow = account::deduct_fee(tx, price, base_fee, account, mode)?;
+    let priority = price.priority(u128::from(base_fee)).unwrap_or_default();
+    let standing = account::nonce_order(envelope.nonce(), account, tx.sender, mode)?;
+    stateless::within_block(envelope, context)?;
+    let gas_wanted = steps::gas_wanted(envelope.gas_limit(), context)?;
+    Ok(Admitted { sender: *sender, standing, effective_price, priority, cost, escrow, gas_wanted })
+}

@@ -1,0 +1,63 @@
+//! The SDK envelope around an Ethereum transaction, and what may be wrong with it.
+
+use alloy_primitives::{Address, U256};
+
+/// What is wrong with an envelope.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum EnvelopeFault {
+    /// The message carries no transaction bytes.
+    #[error("raw transaction is required")]
+    RawMissing,
+    /// The message names no sender, or not with 20 bytes.
+    #[error("sender address is missing")]
+    FromMissing,
+    /// A memo, a timeout height, or an option that is not critical.
+    #[error("for eth tx body Memo TimeoutHeight NonCriticalExtensionOptions should be empty")]
+    BodyNotEmpty,
+    /// Not exactly one extension option.
+    #[error("for eth tx length of ExtensionOptions should be 1")]
+    ExtensionOptions,
+    /// Signer infos, though the signature is inside.
+    #[error("for eth tx AuthInfo SignerInfos should be empty")]
+    SignerInfos,
+    /// A payer or granter, though the sender pays.
+    #[error("for eth tx AuthInfo Fee payer and granter should be empty")]
+    FeePayer,
+    /// Signatures, though the signature is inside.
+    #[error("for eth tx Signatures should be empty")]
+    Signatures,
+    /// No fee, so not a transaction that could pay.
+    #[error("invalid transaction type: the envelope states no fee")]
+    NoFee,
+    /// Not exactly one message.
+    #[error("expected 1 message, got {0}")]
+    MessageCount(usize),
+    /// A message of another type.
+    #[error("invalid message type {0}, expected /cosmos.evm.vm.v1.MsgEthereumTx")]
+    MessageType(String),
+    /// The signature is another account's than the one named.
+    #[error("signature verification failed: sender {recovered}, expected {from}")]
+    Sender {
+        /// The account named.
+        from: Address,
+        /// The account that signed.
+        recovered: Address,
+    },
+    /// The fee stated is not the transaction's, in wei.
+    #[error("invalid AuthInfo Fee Amount ({stated} != {actual})")]
+    FeeAmount {
+        /// In the envelope.
+        stated: U256,
+        /// Gas limit x fee cap.
+        actual: U256,
+    },
+    /// The gas limit stated is not the transaction's.
+    #[error("invalid AuthInfo Fee GasLimit ({stated} != {actual})")]
+    FeeGasLimit {
+        /// In the envelope.
+        stated: u64,
+        /// In the transaction.
+        actual: u64,
+    },
+}

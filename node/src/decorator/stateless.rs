@@ -1,0 +1,146 @@
+//! Checks that need no account: what a transaction says of itself, its signature, its permissions.
+
+use super::{CheckContext, Reject};
+use crate::{
+    chain::{AccessType, Fork},
+    execution::{RecoveredTx, Transaction},
+};
+use alloy_consensus::Transaction as _;
+use revm::{
+    interpreter::gas::calculate_initial_tx_gas,
+    primitives::{eip3860::MAX_INITCODE_SIZE, hardfork::SpecId},
+};
+
+/// Most gas of one transaction since Osaka (EIP-7825).
+const TX_GAS_MAX: u64 = 1 << 24;
+
+/// Types 0, 1, 2 and 4: the native chain carries no blobs.
+pub(super) const fn supported_type(tx: &Transaction) -> Result<(), Reject> {
+    match tx {
+        Transaction::Eip4844(_) => Err(Reject::TypeNotSupported),
+        _ => Ok(()),
+    }
+}
+
+/// Row 7a: EIP-155, unless the chain takes unprotected ones too.
+pub(super) fn protected(tx: &Transaction, context: &CheckContext<'_>) -> Result<(), Reject> {
+    if tx.chain_id().is_none() && !context.evm.allow_unprotected_txs {
+        return Err(Reject::Unprotected);
+    }
+    Ok(())
+}
+
+/// Row 7b.
+pub(super) fn chain_id(tx: &Transaction, context: &CheckContext<'_>) -> Result<(), Reject> {
+    match tx.chain_id() {
+        Some(have) if have != context.chain_id => {
+            Err(Reject::ChainId { have, want: context.chain_id })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Row 7c: the sender has been recovered, so what is left of it is malleability (EIP-2).
+pub(super) const fn signature(tx: &RecoveredTx) -> Result<(), Reject> {
+    if tx.high_s { Err(Reject::InvalidSender) } else { Ok(()) }
+}
+
+/// Row 0b: what a transaction of its type must satisfy by itself.
+pub(super) fn self_check(tx: &Transaction, context: &CheckContext<'_>) -> Result<(), Reject> {
+    tip_within_cap(tx)?;
+    init_code_size(tx)?;
+    authorizations_present(tx)?;
+    enough_gas(tx)?;
+    gas_within_cap(tx, context)
+}
+
+fn tip_within_cap(tx: &Transaction) -> Result<(), Reject> {
+    let cap = tx.max_fee_per_gas();
+    match tx.max_priority_fee_per_gas() {
+        Some(tip) if tip > cap => Err(Reject::TipAboveCap { tip, cap }),
+        _ => Ok(()),
+    }
+}
+
+/// EIP-3860.
+fn init_code_size(tx: &Transaction) -> Result<(), Reject> {
+    let size = tx.input().len();
+    if tx.is_create() && size > MAX_INITCODE_SIZE {
+        return Err(Reject::InitCodeSize { size, limit: MAX_INITCODE_SIZE });
+    }
+    Ok(())
+}
+
+/// EIP-7702. That there is a recipient follows from the encoding.
+fn authorizations_present(tx: &Transaction) -> Result<(), Reject> {
+    match tx.authorization_list() {
+        Some([]) => Err(Reject::EmptySetCode),
+        _ => Ok(()),
+    }
+}
+
+fn enough_gas(tx: &Transaction) -> Result<(), Reject> {
+    let (intrinsic, floor) = intrinsic_gas(tx);
+    let gas = tx.gas_limit();
+    if gas < intrinsic {
+        return Err(Reject::IntrinsicGas { gas, needed: intrinsic });
+    }
+    if gas < floor {
+        return Err(Reject::FloorGas { gas, needed: floor });
+    }
+    Ok(())
+}
+
+fn gas_within_cap(tx: &Transaction, context: &CheckContext<'_>) -> Result<(), Reject> {
+    let gas = tx.gas_limit();
+    if context.fork >= Fork::Osaka && gas > TX_GAS_MAX {
+        return Err(Reject::TxGasCap { gas, cap: TX_GAS_MAX });
+    }
+    Ok(())
+}
+
+/// Gas a transaction costs before it runs (EIP-2028, 2930, 3860, 7702), and the least its calldata
+/// costs (EIP-7623).
+pub(super) fn intrinsic_gas(tx: &Transaction) -> (u64, u64) {
+    let (accounts, slots) = tx.access_list().map_or((0, 0), |list| {
+        (list.len() as u64, list.iter().map(|item| item.storage_keys.len() as u64).sum())
+    });
+    let authorizations = tx.authorization_list().map_or(0, |list| list.len() as u64);
+    let gas = calculate_initial_tx_gas(
+        SpecId::PRAGUE,
+        tx.input(),
+        tx.is_create(),
+        accounts,
+        slots,
+        authorizations,
+        None,
+    );
+    (gas.initial_total_gas(), gas.floor_gas)
+}
+
+/// Row 2: with London there is a base fee, if only zero. Gives it; zero before London.
+pub(super) fn known_base_fee(context: &CheckContext<'_>) -> Result<u64, Reject> {
+    match context.base_fee {
+        None if context.london => Err(Reject::BaseFeeUnknown),
+        base_fee => Ok(base_fee.unwrap_or_default()),
+    }
+}
+
+/// Row 6: what nobody may. Lists are looked at inside the EVM, where every caller is known.
+pub(super) fn permission(tx: &Transaction, context: &CheckContext<'_>) -> Result<(), Reject> {
+    let rules = &context.evm.access_control;
+    if tx.is_create() {
+        if rules.create.access_type == AccessType::Restricted {
+            return Err(Reject::CreateDisabled);
+        }
+    } else if rules.call.access_type == AccessType::Restricted {
+        return Err(Reject::CallDisabled);
+    }
+    Ok(())
+}
+
+/// Rows 13 and 16.
+pub(super) fn within_block(tx: &Transaction, context: &CheckContext<'_>) -> Result<(), Reject> {
+    let (gas, limit) = (tx.gas_limit(), context.block_gas_limit);
+    if gas > limit { Err(Reject::BlockGasLimit { gas, limit }) } else { Ok(()) }
+}

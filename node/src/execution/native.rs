@@ -1,0 +1,69 @@
+//! What the native chain adds to the interpreter: who gets the fees, the least charge, and who may
+//! create and call.
+
+use std::sync::Arc;
+
+use alloy_primitives::{Address, Bytes};
+use revm::{
+    handler::{FrameResult, SYSTEM_ADDRESS},
+    interpreter::{
+        CallOutcome, CreateOutcome, Gas, InstructionResult, InterpreterResult,
+        interpreter_action::FrameInput,
+    },
+};
+
+use crate::{
+    chain::{AccessControl, ChainSpec, FEE_COLLECTOR, Rules},
+    feemarket::{self, LegacyDec},
+};
+
+/// Native rules inside one transaction.
+#[derive(Clone, Debug)]
+pub(super) struct NativeRules {
+    /// Receives all fees.
+    pub(super) fee_collector: Address,
+    /// Share of the gas limit that is charged at least; `None` in calls and estimates, which tell
+    /// the true need.
+    pub(super) min_gas_multiplier: Option<LegacyDec>,
+    /// `None` when nobody is kept from anything.
+    access: Option<Arc<AccessControl>>,
+}
+
+impl NativeRules {
+    /// The rules of a chain, without a least charge; `None` on an Ethereum chain.
+    pub(super) fn of(spec: &ChainSpec) -> Option<Self> {
+        let access = &spec.evm.access_control;
+        (spec.rules == Rules::Native).then(|| Self {
+            fee_collector: FEE_COLLECTOR,
+            min_gas_multiplier: None,
+            access: (!access.is_open()).then(|| Arc::new(access.clone())),
+        })
+    }
+
+    /// Gas a transaction of this gas limit is charged at least (reference, 2.5).
+    pub(super) fn least_charge(&self, gas_limit: u64) -> u64 {
+        let multiplier = self.min_gas_multiplier;
+        multiplier.map_or(0, |multiplier| feemarket::charge(0, gas_limit, multiplier))
+    }
+
+    /// The end of a frame that the access rules forbid, and `None` for all others: nothing has run,
+    /// its gas comes back, the caller sees a failed call.
+    pub(super) fn forbidden(&self, signer: Address, frame: &FrameInput) -> Option<FrameResult> {
+        // The block's own calls (EIP-4788 and its followers) are nobody's.
+        let access = self.access.as_deref().filter(|_| signer != SYSTEM_ADDRESS)?;
+        let refused = |gas_limit| {
+            InterpreterResult::new(InstructionResult::Revert, Bytes::new(), Gas::new(gas_limit))
+        };
+        match frame {
+            FrameInput::Create(create) if !access.create.allows(signer, create.caller()) => {
+                let result = refused(create.gas_limit());
+                Some(FrameResult::Create(CreateOutcome::new(result, None)))
+            }
+            FrameInput::Call(call) if !access.call.allows(signer, call.caller) => {
+                let memory = call.return_memory_offset.clone();
+                Some(FrameResult::Call(CallOutcome::new(refused(call.gas_limit), memory)))
+            }
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! The part of protobuf that the fee market's messages need: varints and byte strings.
+//!
+//! Writes proto3: fields in order, zeros left out. Reads any order, keeps the last of repeated
+//! fields, skips unknown ones, and never allocates more than it is given.
+
+use thiserror::Error;
+
+/// Wire type of numbers.
+const VARINT: u64 = 0;
+/// Wire type of eight bytes.
+const FIXED64: u64 = 1;
+/// Wire type of byte strings.
+const BYTES: u64 = 2;
+/// Wire type of four bytes.
+const FIXED32: u64 = 5;
+/// Most bytes of a varint: 64 bits, seven in each.
+const MAX_VARINT_BYTES: usize = 10;
+
+/// Why bytes are no such message.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum WireError {
+    /// The bytes end inside a field.
+    #[error("protobuf: unexpected end")]
+    Truncated,
+    /// A number of more than 64 bits, or more than its field has.
+    #[error("protobuf: number out of range")]
+    NumberRange,
+    /// A wire type that the field does not have, or that nothing has.
+    #[error("protobuf: field {field} has wire type {kind}")]
+    WireType {
+        /// Field number.
+        field: u64,
+        /// Wire type.
+        kind: u64,
+    },
+    /// A string that is not UTF-8.
+    #[error("protobuf: field {field} is not UTF-8")]
+    NotUtf8 {
+        /// Field number.
+        field: u64,
+    },
+}
+
+/// Writes one message.
+#[derive(Debug, Default)]
+pub(super) struct Writer(Vec<u8>);
+
+impl Writer {
+    /// A number; zero is left out.
+    pub(super) fn number(mut self, field: u64, value: u64) -> Self {
+        if value != 0 {
+            self.tag(field, VARINT);
+            self.varint(value);
+        }
+        self
+    }
+
+    /// A byte string, written even if empty.
+    pub(super) fn bytes(mut self, field: u64, value: &[u8]) -> Self {
+        self.tag(field, BYTES);
+        self.varint(value.len() as u64);
+        self.0.extend_from_slice(value);
+        self
+    }
+
+    pub(super) fn finish(self) -> Vec<u8> {
+        self.0
+    }
+
+    fn tag(&mut self, field: u64, kind: u64) {
+        self.varint(field << 3 | kind);
+    }
+
+    fn varint(&mut self, mut value: u64) {
+        while value >= 0x80 {
+            self.0.push(value.to_le_bytes()[0] | 0x80);
+            value >>= 7;
+        }
+        self.0.push(value.to_le_bytes()[0]);
+    }
+}
+
+/// What a field holds.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Value<'a> {
+    Number(u64),
+    Bytes(&'a [u8]),
+    /// A kind that none of our fields has, with its wire type.
+    Other(u64),
+}
+
+/// One field of a message.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Field<'a> {
+    pub(super) number: u64,
+    pub(super) value: Value<'a>,
+}
+
+impl<'a> Field<'a> {
+    pub(super) fn number<T: TryFrom<u64>>(self) -> Result<T, WireError> {
+        match self.value {
+            Value::Number(value) => T::try_from(value).map_err(|_| WireError::NumberRange),
+            Value::Bytes(_) => Err(self.unexpected(BYTES)),
+            Value::Other(kind) => Err(self.unexpected(kind)),
+        }
+    }
+
+    pub(super) fn text(self) -> Result<&'a str, WireError> {
+        match self.value {
+            Value::Bytes(bytes) => {
+                std::str::from_utf8(bytes).map_err(|_| WireError::NotUtf8 { field: self.number })
+            }
+            Value::Number(_) => Err(self.unexpected(VARINT)),
+            Value::Other(kind) => Err(self.unexpected(kind)),
+        }
+    }
+
+    const fn unexpected(self, kind: u64) -> WireError {
+        WireError::WireType { field: self.number, kind }
+    }
+}
+
+/// Reads the fields of one message.
+#[derive(Debug)]
+pub(super) struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    pub(super) const fn new(message: &'a [u8]) -> Self {
+        Self(message)
+    }
+
+    /// The next field; `None` at the end.
+    pub(super) fn field(&mut self) -> Result<Option<Field<'a>>, WireError> {
+        if self.0.is_empty() {
+            return Ok(None);
+        }
+        let tag = self.varint()?;
+        let (number, kind) = (tag >> 3, tag & 7);
+        let value = match kind {
+            VARINT => Value::Number(self.varint()?),
+            BYTES => {
+                let len = usize::try_from(self.varint()?).map_err(|_| WireError::Truncated)?;
+                Value::Bytes(self.take(len)?)
+            }
+            FIXED64 => self.take(8).map(|_| Value::Other(kind))?,
+            FIXED32 => self.take(4).map(|_| Value::Other(kind))?,
+            _ => return Err(WireError::WireType { field: number, kind }),
+        };
+        Ok(Some(Field { number, value }))
+    }
+
+    fn take(&mut self, len: usize) -> Result<&'a [u8], WireError> {
+        let (taken, rest) = self.0.split_at_checked(len).ok_or(WireError::Truncated)?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    fn varint(&mut self) -> Result<u64, WireError> {
+        let mut value: u128 = 0;
+        for shift in (0_u32..).step_by(7).take(MAX_VARINT_BYTES) {
+            let byte = self.take(1)?[0];
+            // At most 7 bits shifted by 63: 70 of 128.
+            value |= u128::from(byte & 0x7f).wrapping_shl(shift);
+            if byte & 0x80 == 0 {
+                return u64::try_from(value).map_err(|_| WireError::NumberRange);
+            }
+        }
+        Err(WireError::NumberRange)
+    }
+}

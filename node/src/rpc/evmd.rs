@@ -1,0 +1,76 @@
+//! `evmd_`: what this chain has beside Ethereum: its fee market and the events of its modules.
+
+use super::{
+    block_id::BlockId,
+    error::Error,
+    method::{Answer, Call, Method, Run, json},
+};
+use crate::feemarket::{
+    Market,
+    query::{BaseFeeResponse, BlockGasResponse, ParamsResponse},
+    store::Record,
+};
+
+pub(super) const METHODS: &[Method] = &[
+    Method {
+        name: "evmd_feemarketParams",
+        parameters: &["block = latest"],
+        help: "Parameters of the fee market after a block, its base fee among them.",
+        run: Run::Inline(params),
+    },
+    Method {
+        name: "evmd_feemarketBaseFee",
+        parameters: &["block = latest"],
+        help: "The base fee of a block with all its decimals; zero where there is none.",
+        run: Run::Inline(base_fee),
+    },
+    Method {
+        name: "evmd_feemarketBlockGas",
+        parameters: &["block = latest"],
+        help: "The gas of a block from which the base fee of the next follows.",
+        run: Run::Inline(block_gas),
+    },
+    Method {
+        name: "evmd_blockEvents",
+        parameters: &["block = latest"],
+        help: "Events of the modules in a block; none in genesis.",
+        run: Run::Inline(block_events),
+    },
+];
+
+fn params(call: &Call) -> Answer {
+    json(&ParamsResponse::of(&market(call)?))
+}
+
+fn base_fee(call: &Call) -> Answer {
+    json(&BaseFeeResponse::of(&market(call)?))
+}
+
+fn block_gas(call: &Call) -> Answer {
+    json(&BlockGasResponse::of(&market(call)?))
+}
+
+fn block_events(call: &Call) -> Answer {
+    json(&record(call)?.events)
+}
+
+fn market(call: &Call) -> Result<Market, Error> {
+    let native = call.context.spec.native().ok_or_else(no_market)?;
+    record(call)?.market(native.market.decimals()).map_err(Error::internal)
+}
+
+/// What is stored of the block that the only parameter names.
+fn record(call: &Call) -> Result<Record, Error> {
+    let id: BlockId = call.arguments()?.optional()?.unwrap_or(BlockId::LATEST);
+    let number = id.require(&call.view)?;
+    if call.context.spec.native().is_none() {
+        return Err(no_market());
+    }
+    let bytes = call.view.blocks()?.module(number)?;
+    let bytes = bytes.ok_or_else(|| Error::internal(format_args!("block {number} has no row")))?;
+    Record::from_bytes(&bytes).map_err(Error::internal)
+}
+
+fn no_market() -> Error {
+    Error::server("this chain has no fee market: it follows Ethereum's rules")
+}
