@@ -1,6 +1,6 @@
 //! A snapshot of the `index` environment.
 
-use std::sync::Arc;
+use std::{ops::Bound, sync::Arc};
 
 use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U256};
 
@@ -51,6 +51,25 @@ impl IndexReader {
     pub fn account(&self, address: Address) -> Result<Option<Account>, ReadError> {
         let key = address.as_slice();
         self.decoded(self.tables.accounts, "accounts", key, codec::decode_account)
+    }
+
+    /// The first `most` addresses from `first` on that have an account as of the last block flushed,
+    /// ascending.
+    pub fn addresses_from(&self, first: Address, most: usize) -> Result<Vec<Address>, ReadError> {
+        let range = (Bound::Included(first.as_slice()), Bound::Unbounded);
+        let entries = self
+            .tables
+            .accounts
+            .range(self.txn.txn(), &range)
+            .map_err(|error| self.txn.error(error))?;
+        let mut addresses = Vec::new();
+        for entry in entries.take(most) {
+            let (key, _) = entry.map_err(|error| self.txn.error(error))?;
+            let why = DecodeError { what: "key is not 20 bytes", at: key.len() };
+            let address = Address::try_from(key);
+            addresses.push(address.map_err(|_| self.txn.corrupt("accounts", key, why))?);
+        }
+        Ok(addresses)
     }
 
     /// A storage slot as of the last block flushed; zero when unset.
