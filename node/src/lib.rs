@@ -12,6 +12,7 @@
 //! - [`account`]: addresses in their forms, keys and where they are kept.
 //! - [`feehistory`]: the row of fee facts stored with each block.
 //! - [`view`]: what readers see: an immutable snapshot, replaced per block.
+//! - [`query`]: the answers of the Cosmos interfaces; [`grpc`] serves them.
 
 pub mod account;
 pub mod block;
@@ -23,9 +24,12 @@ pub mod decorator;
 pub mod execution;
 pub mod feehistory;
 pub mod feemarket;
+pub mod grpc;
 pub mod home;
+pub mod listen;
 pub mod mempool;
 pub mod observe;
 pub mod pipeline;
+pub mod query;
 pub mod rpc;
 pub mod view;

@@ -16,7 +16,7 @@ mod net;
 mod object;
 mod params;
 mod server;
-mod stored;
+pub(crate) mod stored;
 mod web3;
 mod workers;
 

@@ -42,7 +42,7 @@ fn changes_keep_names_and_keys_single() {
     let open = || Keyring::open(Backend::Test, folder.path(), Access::Write, None).unwrap();
     let (alice, bob) = (record("alice"), record("bob"));
     let mut keyring = open();
-    keyring.add(bob.clone(), false).unwrap();
+    keyring.add(bob, false).unwrap();
     keyring.add(alice.clone(), false).unwrap();
     assert!(matches!(keyring.add(record("alice"), false), Err(KeyringError::Exists(_))));
     let twin = Record { name: "twin".to_owned(), ..alice.clone() };
