@@ -12,7 +12,7 @@
 //! - [`account`]: addresses in their forms, keys and where they are kept.
 //! - [`feehistory`]: the row of fee facts stored with each block.
 //! - [`view`]: what readers see: an immutable snapshot, replaced per block.
-//! - [`query`]: the answers of the Cosmos interfaces; [`grpc`] serves them.
+//! - [`query`]: the answers of the Cosmos interfaces; [`grpc`] and [`rest`] serve them.
 
 pub mod account;
 pub mod block;
@@ -31,5 +31,6 @@ pub mod mempool;
 pub mod observe;
 pub mod pipeline;
 pub mod query;
+pub mod rest;
 pub mod rpc;
 pub mod view;

@@ -1,0 +1,13 @@
+//! REST and gRPC as clients see them: over sockets, on a development chain.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "json_rpc/client.rs"]
+#[allow(dead_code, reason = "made for JSON-RPC; only the node and plain HTTP are of use here")]
+mod client;
+mod common;
+#[path = "cosmos/grpc.rs"]
+mod grpc;
+#[path = "cosmos/rest.rs"]
+mod rest;
+#[path = "cosmos/served.rs"]
+mod served;
