@@ -1,6 +1,8 @@
-//! REST and gRPC as clients see them: over sockets, on a development chain.
+//! REST, gRPC and `evmd query` as clients see them: over sockets, on a development chain.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "cosmos/cli.rs"]
+mod cli;
 #[path = "json_rpc/client.rs"]
 #[allow(dead_code, reason = "made for JSON-RPC; only the node and plain HTTP are of use here")]
 mod client;

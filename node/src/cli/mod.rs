@@ -1,8 +1,10 @@
 //! The command line: one file a command. Parsing and meaning stay apart: a command's file turns
 //! its flags into calls of the library and its results into text or JSON, and holds no logic.
 
+mod config;
 mod debug;
 mod export;
+mod genesis;
 mod import;
 mod init;
 mod keys;
@@ -50,6 +52,12 @@ enum Command {
     Version(version::Args),
     /// Manage keys
     Keys(keys::Args),
+    /// Show and change settings
+    #[command(subcommand)]
+    Config(config::Command),
+    /// Work on genesis files
+    #[command(subcommand)]
+    Genesis(genesis::Command),
     /// Look into data without a node
     #[command(subcommand)]
     Debug(debug::Command),
@@ -109,6 +117,8 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Query(args) => query::run(&args),
         Command::Version(args) => version::run(&args),
         Command::Keys(args) => keys::run(args),
+        Command::Config(command) => config::run(&command),
+        Command::Genesis(command) => genesis::run(&command),
         Command::Debug(command) => debug::run(&command),
     }
 }
