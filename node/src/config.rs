@@ -45,6 +45,8 @@ pub struct JsonRpc {
     pub address: SocketAddr,
     /// Where WebSocket alone is served.
     pub ws_address: SocketAddr,
+    /// Namespaces served. `debug` and `testing` are off unless named.
+    pub api: Vec<String>,
     /// Most connections at once, on each address.
     pub max_connections: u32,
     /// Most bytes of a request body.
@@ -64,6 +66,7 @@ impl Default for JsonRpc {
         Self {
             address: local(8545),
             ws_address: local(8546),
+            api: ["eth", "net", "web3", "rpc", "txpool", "evmd"].map(str::to_owned).into(),
             max_connections: 1000,
             max_request_bytes: 5 * 1024 * 1024,
             max_response_bytes: 64 * 1024 * 1024,

@@ -19,8 +19,8 @@ use std::{
     sync::Arc,
 };
 use storage::{
-    BlockRecord, ChainDb, ChainOptions, ChainReader, HomeLock, IndexDb, IndexOptions, OpenError,
-    ReadError, WriteError, trie::EMPTY_ROOT_HASH,
+    BlockRecord, ChainDb, ChainOptions, ChainReader, HomeLock, IndexDb, IndexOptions, LogKey,
+    OpenError, ReadError, WriteError, trie::EMPTY_ROOT_HASH,
 };
 
 /// Key of the genesis file's text in the chain environment.
@@ -218,7 +218,8 @@ fn replay_block(
         return Err(damaged(format!("state root {root}, header {}", header.state_root)));
     }
     let layer = Layer::new(number, changes, tx_hashes);
-    layer.seal(hash, trie);
+    let receipts = blocks.receipts(number)?.ok_or_else(missing)?;
+    layer.seal(hash, trie, LogKey::of_block(&receipts));
     Ok(Arc::new(layer))
 }
 

@@ -1,5 +1,4 @@
-//! JSON-RPC as a client sees it: over sockets, on a chain of its own, and, when `EVMD_FIXTURES`
-//! names a folder with `execution-apis`, against the recorded conversations of that project.
+//! JSON-RPC as a client sees it: over sockets, on a chain of its own.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "json_rpc/bad_input.rs"]
@@ -11,5 +10,3 @@ mod common;
 mod native;
 #[path = "json_rpc/prices.rs"]
 mod prices;
-#[path = "json_rpc/recorded.rs"]
-mod recorded;

@@ -47,7 +47,7 @@
 //! chain.append(&[&block])?; // durable from here
 //!
 //! let (number, hash, changes) = (block.number, block.hash, &block.changes);
-//! index.flush(&[FlushBlock { number, hash, tx_hashes: &[], changes, trie: &trie }])?;
+//! index.flush(&[FlushBlock { number, hash, tx_hashes: &[], log_keys: &[], changes, trie: &trie }])?;
 //! let reader = index.reader()?;
 //! assert_eq!(reader.flushed()?, Some(0));
 //! assert_eq!(reader.account(Address::repeat_byte(1))?.unwrap().balance, U256::from(7));
@@ -78,7 +78,7 @@ pub use env::{EnvStats, READERS_MAX};
 pub use error::{DecodeError, OpenError, ReadError, WriteError};
 pub use home::HomeLock;
 pub use index::{
-    FlushBlock, INDEX_FORMAT, INDEX_MAP_BYTES_DEFAULT, IndexDb, IndexOptions, IndexReader,
+    FlushBlock, INDEX_FORMAT, INDEX_MAP_BYTES_DEFAULT, IndexDb, IndexOptions, IndexReader, LogKey,
 };
 pub use state::{Account, AccountChange, StateChanges, StateRead};
 pub use trie::{TrieUpdates, update_state_root};

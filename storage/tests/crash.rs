@@ -116,7 +116,7 @@ fn flush_block<'a>(
     trie: &'a TrieUpdates,
 ) -> FlushBlock<'a> {
     let hash = keccak256(number.to_be_bytes());
-    FlushBlock { number, hash, tx_hashes: &[], changes, trie }
+    FlushBlock { number, hash, tx_hashes: &[], log_keys: &[], changes, trie }
 }
 
 fn root_of(reader: &impl NodeRead<Error = ReadError>) -> B256 {

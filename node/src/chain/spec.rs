@@ -1,5 +1,7 @@
 //! One chain's rules: which kind, which forks when, and the constants that go with them.
 
+use std::collections::BTreeSet;
+
 use alloy_consensus::Header;
 use alloy_eips::{eip6110::MAINNET_DEPOSIT_CONTRACT_ADDRESS, eip7840::BlobParams};
 use alloy_genesis::{ChainConfig, Genesis as GenesisFile};
@@ -142,6 +144,49 @@ impl ChainSpec {
     /// Whether a block on a parent of this total difficulty has no proof of work (EIP-3675).
     pub fn merged_after(&self, parent_total_difficulty: U256) -> bool {
         self.terminal_total_difficulty.is_some_and(|ttd| parent_total_difficulty >= ttd)
+    }
+
+    /// Heights other than zero at which any fork starts, ascending, each once (EIP-2124).
+    pub fn fork_heights(&self) -> Vec<u64> {
+        let config = &self.file.config;
+        let heights = [
+            config.homestead_block,
+            config.dao_fork_block.filter(|_| config.dao_fork_support),
+            config.eip150_block,
+            config.eip155_block,
+            config.eip158_block,
+            config.byzantium_block,
+            config.constantinople_block,
+            config.petersburg_block,
+            config.istanbul_block,
+            config.muir_glacier_block,
+            config.berlin_block,
+            config.london_block,
+            config.arrow_glacier_block,
+            config.gray_glacier_block,
+            config.merge_netsplit_block,
+        ];
+        let set: BTreeSet<u64> =
+            heights.into_iter().flatten().filter(|height| *height > 0).collect();
+        set.into_iter().collect()
+    }
+
+    /// Times at which any fork or blob schedule starts, ascending, each once.
+    pub fn fork_times(&self) -> Vec<u64> {
+        let config = &self.file.config;
+        let times = [
+            config.shanghai_time,
+            config.cancun_time,
+            config.prague_time,
+            config.osaka_time,
+            config.bpo1_time,
+            config.bpo2_time,
+            config.bpo3_time,
+            config.bpo4_time,
+            config.bpo5_time,
+        ];
+        let set: BTreeSet<u64> = times.into_iter().flatten().collect();
+        set.into_iter().collect()
     }
 
     /// What a native chain has beside forks; `None` on an Ethereum chain.

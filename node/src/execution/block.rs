@@ -126,14 +126,14 @@ where
 
 /// A block being put together.
 #[derive(Debug)]
-pub struct BlockBuilder<'a, S>
+pub struct BlockBuilder<'a, S, I = ()>
 where
     S: StateRead<Error: Error + Send + Sync + 'static>,
 {
     spec: &'a ChainSpec,
     number: u64,
     environment: Environment,
-    machine: Machine<'a, S>,
+    machine: Machine<'a, S, I>,
     /// On a native chain: what its transactions are checked against.
     checks: Option<CheckContext<'a>>,
     executed: Executed,
@@ -177,18 +177,35 @@ where
         }
         let checks = market.map(|market| CheckContext::of_block(spec, Some(market), header));
         let overlay = Overlay::new(state, hashes, environment.fork < Fork::SpuriousDragon);
+        let block = Self::over(spec, overlay, environment, header.number, ());
+        Self { checks, ..block }
+    }
+}
+
+impl<'a, S, I> BlockBuilder<'a, S, I>
+where
+    S: StateRead<Error: Error + Send + Sync + 'static>,
+{
+    /// A block on what an overlay holds, under an inspector.
+    pub(super) fn over(
+        spec: &'a ChainSpec,
+        overlay: Overlay<'a, S>,
+        environment: Environment,
+        number: u64,
+        inspector: I,
+    ) -> Self {
         let machine = Machine::new(
             overlay,
             environment.cfg.clone(),
             environment.block.clone(),
             environment.fork,
             environment.native.clone(),
+            inspector,
         );
-        let (number, executed) = (header.number, Executed::default());
-        Self { spec, number, environment, machine, checks, executed }
+        Self { spec, number, environment, machine, checks: None, executed: Executed::default() }
     }
 
-    fn begin(&mut self, header: &Header) -> Result<(), ExecutionError> {
+    pub(super) fn begin(&mut self, header: &Header) -> Result<(), ExecutionError> {
         if self.spec.dao_fork() == Some((self.number, true)) {
             self.apply_dao_fork().map_err(|source| self.state_error(source))?;
         }
@@ -271,9 +288,20 @@ where
             checks.gas_wanted = admitted.gas_wanted;
             self.executed.gas_wanted = admitted.gas_wanted.get();
         }
+        Ok(Ok(self.account(tx.tx.ty(), tx.blob_gas(), result, state_root)?))
+    }
+
+    /// Takes the outcome of a transaction into the block; gives its gas.
+    pub(super) fn account(
+        &mut self,
+        tx_type: u8,
+        blob_gas: u64,
+        result: ExecutionResult,
+        state_root: &StateRoot<'_>,
+    ) -> Result<u64, ExecutionError> {
         let gas = result.tx_gas_used();
         self.executed.gas_used += gas;
-        self.executed.blob_gas_used += tx.blob_gas();
+        self.executed.blob_gas_used += blob_gas;
         self.executed.tx_gas.push(gas);
         let outcome = if self.environment.fork >= Fork::Byzantium {
             ReceiptOutcome::Status(result.is_success())
@@ -282,12 +310,17 @@ where
             ReceiptOutcome::PostState(root.map_err(|source| self.state_error(source))?)
         };
         self.executed.receipts.push(StoredReceipt {
-            tx_type: tx.tx.ty(),
+            tx_type,
             outcome,
             cumulative_gas_used: self.executed.gas_used,
             logs: result.into_logs(),
         });
-        Ok(Ok(gas))
+        Ok(gas)
+    }
+
+    /// The machine the block runs on.
+    pub(super) const fn machine_mut(&mut self) -> &mut Machine<'a, S, I> {
+        &mut self.machine
     }
 
     /// The rules that the interpreter does not know: signatures and the block's limits.
@@ -338,6 +371,26 @@ where
         ommers: &[Header],
         withdrawals: Option<&[Withdrawal]>,
     ) -> Result<Executed, ExecutionError> {
+        self.end(ommers, withdrawals)?;
+        Ok(self.into_executed())
+    }
+
+    /// [`Self::finish`] for a block that another one follows on the same overlay; the changes are
+    /// those of all blocks so far.
+    pub(super) fn finish_and_go_on(
+        mut self,
+        withdrawals: Option<&[Withdrawal]>,
+    ) -> Result<(Executed, Overlay<'a, S>), ExecutionError> {
+        self.end(&[], withdrawals)?;
+        self.executed.changes = self.machine.overlay().changes();
+        Ok((self.executed, self.machine.into_overlay()))
+    }
+
+    fn end(
+        &mut self,
+        ommers: &[Header],
+        withdrawals: Option<&[Withdrawal]>,
+    ) -> Result<(), ExecutionError> {
         if self.environment.fork >= Fork::Prague {
             self.executed.requests = requests::collect(
                 &mut self.machine,
@@ -346,8 +399,7 @@ where
                 &self.executed.receipts,
             )?;
         }
-        self.pay(ommers, withdrawals).map_err(|source| self.state_error(source))?;
-        Ok(self.into_executed())
+        self.pay(ommers, withdrawals).map_err(|source| self.state_error(source))
     }
 
     fn into_executed(mut self) -> Executed {

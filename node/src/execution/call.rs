@@ -12,10 +12,14 @@ use revm::{
     context::{TransactionType, TxEnv, either::Either},
     context_interface::result::{EVMError, ExecutionResult, HaltReason, InvalidTransaction},
 };
-use storage::StateRead;
+use storage::{Account, StateRead};
 
 use super::{
-    BlockHashes, StateError, environment::Environment, machine::Machine, overlay::Overlay,
+    BlockHashes, StateError,
+    environment::Environment,
+    machine::{Machine, MachineError},
+    overlay::Overlay,
+    overrides::{self, AccountOverride, OverrideError},
 };
 use crate::chain::{ChainSpec, Fork};
 
@@ -53,6 +57,14 @@ pub struct Call {
     pub max_fee_per_blob_gas: u128,
     /// EIP-7702 authorizations.
     pub authorizations: Vec<SignedAuthorization>,
+    /// The caller's nonce, where it matters: in simulated blocks.
+    pub nonce: Option<u64>,
+    /// The price was given as a legacy gas price.
+    pub is_legacy: bool,
+    /// How the state differs from that of the block.
+    pub overrides: Vec<AccountOverride>,
+    /// Price of blob gas instead of the block's, in wei.
+    pub blob_base_fee: Option<u128>,
 }
 
 /// How a call ended.
@@ -95,6 +107,9 @@ pub enum CallError {
     /// The call runs out of gas at the highest limit allowed.
     #[error("gas required exceeds allowance ({0})")]
     Allowance(u64),
+    /// The overrides make no sense.
+    #[error(transparent)]
+    Override(OverrideError),
     /// A read failed.
     #[error(transparent)]
     State(#[from] StateError),
@@ -139,7 +154,7 @@ where
         let mut high = self.highest_limit(call)?.min(gas_cap);
         if call.input.is_empty()
             && let TxKind::Call(to) = call.to
-            && self.has_no_code(to)?
+            && self.account(call, to)?.code_hash == KECCAK256_EMPTY
             && self.succeeds(call, TRANSFER_GAS)?
         {
             return Ok(TRANSFER_GAS);
@@ -191,8 +206,7 @@ where
             high = high.min(MAX_TX_GAS);
         }
         if call.max_fee_per_gas > 0 {
-            let account = self.state.account(call.from).map_err(StateError::new)?;
-            let balance = account.unwrap_or_default().balance;
+            let balance = self.account(call, call.from)?.balance;
             if call.value > U256::ZERO && call.value >= balance {
                 return Err(CallError::InsufficientFunds);
             }
@@ -202,9 +216,10 @@ where
         Ok(high)
     }
 
-    fn has_no_code(&self, address: Address) -> Result<bool, CallError> {
-        let account = self.state.account(address).map_err(StateError::new)?;
-        Ok(account.is_none_or(|account| account.code_hash == KECCAK256_EMPTY))
+    /// An account as the call sees it before it runs.
+    fn account(&self, call: &Call, address: Address) -> Result<Account, CallError> {
+        let mut machine = self.machine(call, ())?;
+        Ok(machine.overlay_mut().account(address)?.unwrap_or_default())
     }
 
     fn succeeds(&self, call: &Call, gas: u64) -> Result<bool, CallError> {
@@ -216,6 +231,17 @@ where
     }
 
     fn run(&self, call: &Call, gas: u64) -> Result<CallResult, CallError> {
+        let mut machine = self.machine(call, ())?;
+        let result = machine.transact(transaction(self.spec, call, gas));
+        result.map(outcome).map_err(machine_error)
+    }
+
+    /// The machine on which a call runs: its checks are off, its overrides done.
+    pub(super) fn machine<'m, I>(
+        &'m self,
+        call: &Call,
+        inspector: I,
+    ) -> Result<Machine<'m, S, I>, CallError> {
         let Environment { fork, mut cfg, mut block, native, .. } =
             Environment::new(self.spec, self.header);
         cfg.disable_nonce_check = true;
@@ -226,21 +252,30 @@ where
             cfg.disable_base_fee = true;
             block.basefee = 0;
         }
-        if !call.blob_hashes.is_empty()
-            && call.max_fee_per_blob_gas == 0
-            && let Some(blob) = &mut block.blob_excess_gas_and_price
-        {
-            blob.blob_gasprice = 0;
+        if let Some(blob) = &mut block.blob_excess_gas_and_price {
+            if !call.blob_hashes.is_empty() && call.max_fee_per_blob_gas == 0 {
+                blob.blob_gasprice = 0;
+            } else if let Some(price) = call.blob_base_fee {
+                blob.blob_gasprice = price;
+            }
         }
         let overlay = Overlay::new(self.state, self.hashes, fork < Fork::SpuriousDragon);
-        let mut machine = Machine::new(overlay, cfg, block, fork, native);
-        let result =
-            machine.transact(transaction(self.spec, call, gas)).map_err(|error| match error {
-                EVMError::Transaction(reason) => CallError::Invalid(reason),
-                EVMError::Database(source) => CallError::State(source),
-                error => CallError::Interpreter(error.to_string()),
-            })?;
-        Ok(outcome(result))
+        let mut machine = Machine::new(overlay, cfg, block, fork, native, inspector);
+        let (overlay, precompiles) = machine.overlay_and_precompiles();
+        overrides::apply(&call.overrides, overlay, precompiles).map_err(|error| match error {
+            OverrideError::State(error) => CallError::State(error),
+            error => CallError::Override(error),
+        })?;
+        Ok(machine)
+    }
+}
+
+/// Why the machine did not run a call.
+pub(super) fn machine_error(error: MachineError) -> CallError {
+    match error {
+        EVMError::Transaction(reason) => CallError::Invalid(reason),
+        EVMError::Database(source) => CallError::State(source),
+        error => CallError::Interpreter(error.to_string()),
     }
 }
 
@@ -259,7 +294,7 @@ const fn is_gas_too_low(reason: &InvalidTransaction) -> bool {
     )
 }
 
-fn transaction(spec: &ChainSpec, call: &Call, gas_limit: u64) -> TxEnv {
+pub(super) fn transaction(spec: &ChainSpec, call: &Call, gas_limit: u64) -> TxEnv {
     let tx_type = if !call.authorizations.is_empty() {
         TransactionType::Eip7702
     } else if !call.blob_hashes.is_empty() {
@@ -279,7 +314,7 @@ fn transaction(spec: &ChainSpec, call: &Call, gas_limit: u64) -> TxEnv {
         kind: call.to,
         value: call.value,
         data: call.input.clone(),
-        nonce: 0,
+        nonce: call.nonce.unwrap_or_default(),
         chain_id: Some(spec.chain_id),
         access_list: call.access_list.clone().unwrap_or_default(),
         gas_priority_fee: call.max_priority_fee_per_gas,
@@ -289,7 +324,7 @@ fn transaction(spec: &ChainSpec, call: &Call, gas_limit: u64) -> TxEnv {
     }
 }
 
-fn outcome(result: ExecutionResult) -> CallResult {
+pub(super) fn outcome(result: ExecutionResult) -> CallResult {
     let gas = *result.gas();
     let (gas_used, gas_spent) = (gas.tx_gas_used(), gas.total_gas_spent());
     let (outcome, logs) = match result {

@@ -7,23 +7,24 @@ use std::error::Error;
 
 use alloy_primitives::{Address, Bytes, U256};
 use revm::{
-    Context, DatabaseCommit, Journal, MainBuilder, MainContext,
+    Context, DatabaseCommit, Inspector, Journal, MainContext,
     bytecode::opcode::SSTORE,
     context::{
-        BlockEnv, CfgEnv, ContextSetters, FrameStack, TxEnv,
+        BlockEnv, CfgEnv, ContextSetters, Evm, FrameStack, TxEnv,
         journaled_state::account::JournaledAccountTr,
     },
     context_interface::{
         Block as _, ContextTr, JournalTr, Transaction as _,
-        result::{EVMError, ExecutionResult, HaltReason, ResultGas},
+        result::{EVMError, ExecutionResult, HaltReason, ResultAndState, ResultGas},
     },
     handler::{
-        EthFrame, EthPrecompiles, EvmTr, FrameInitOrResult, FrameResult, FrameTr, Handler,
-        ItemOrResult, MainnetEvm, SystemCallTx,
+        EthFrame, EvmTr, FrameInitOrResult, FrameResult, FrameTr, Handler, ItemOrResult,
+        SystemCallTx,
         evm::{ContextDbError, FrameInitResult},
         instructions::EthInstructions,
         post_execution::build_result_gas,
     },
+    inspector::{InspectorEvmTr, InspectorHandler},
     interpreter::{
         Host, InitialAndFloorGas, Instruction, InstructionContext, InstructionResult,
         instructions::host::sstore_with_gas_accounting,
@@ -37,6 +38,7 @@ use storage::StateRead;
 use super::{
     native::NativeRules,
     overlay::{Overlay, StateError},
+    precompiles::NodePrecompiles,
 };
 use crate::chain::Fork;
 
@@ -47,17 +49,25 @@ pub(super) type MachineError = EVMError<StateError>;
 /// Gas limit of a system call (EIP-4788 and its followers).
 const SYSTEM_CALL_GAS: u64 = 30_000_000;
 
-/// The interpreter over one block's overlay.
-pub(super) struct Machine<'a, S>
+type Inner<'a, S, I> = Evm<
+    MachineContext<'a, S>,
+    I,
+    EthInstructions<EthInterpreter, MachineContext<'a, S>>,
+    NodePrecompiles,
+    EthFrame<EthInterpreter>,
+>;
+
+/// The interpreter over one block's overlay, with an inspector that watches where it is asked to.
+pub(super) struct Machine<'a, S, I = ()>
 where
     S: StateRead<Error: Error + Send + Sync + 'static>,
 {
-    inner: MainnetEvm<MachineContext<'a, S>>,
+    inner: Inner<'a, S, I>,
     /// On a native chain; elsewhere base fees burn and the coinbase receives the tip.
     native: Option<NativeRules>,
 }
 
-impl<'a, S> Machine<'a, S>
+impl<'a, S, I> Machine<'a, S, I>
 where
     S: StateRead<Error: Error + Send + Sync + 'static>,
 {
@@ -67,13 +77,47 @@ where
         block: BlockEnv,
         fork: Fork,
         native: Option<NativeRules>,
+        inspector: I,
     ) -> Self {
-        let mut inner =
-            Context::mainnet().with_db(overlay).with_cfg(cfg).with_block(block).build_mainnet();
+        let spec = *cfg.spec();
+        let context = Context::mainnet().with_db(overlay).with_cfg(cfg).with_block(block);
+        let mut instruction = EthInstructions::new_mainnet_with_spec(spec);
         if fork == Fork::Constantinople {
-            inner.instruction.insert_instruction(SSTORE, Instruction::new(sstore_eip1283), 0);
+            instruction.insert_instruction(SSTORE, Instruction::new(sstore_eip1283), 0);
         }
+        let precompiles = NodePrecompiles::new(spec);
+        let inner = Evm::new_with_inspector(context, inspector, instruction, precompiles);
         Self { inner, native }
+    }
+
+    /// The surroundings of the block.
+    pub(super) const fn block(&self) -> &BlockEnv {
+        &self.inner.ctx.block
+    }
+
+    pub(super) const fn inspector_mut(&mut self) -> &mut I {
+        &mut self.inner.inspector
+    }
+
+    /// Overlay and precompiles together, for overrides that touch both.
+    pub(super) fn overlay_and_precompiles(
+        &mut self,
+    ) -> (&mut Overlay<'a, S>, &mut NodePrecompiles) {
+        (&mut self.inner.ctx.journaled_state.database, &mut self.inner.precompiles)
+    }
+
+    /// Overlay and inspector together, for tracers that read the state.
+    pub(super) const fn overlay_and_inspector(&mut self) -> (&mut Overlay<'a, S>, &mut I) {
+        (&mut self.inner.ctx.journaled_state.database, &mut self.inner.inspector)
+    }
+
+    /// Addresses of the fork's precompiles.
+    pub(super) fn precompiles(&self) -> impl Iterator<Item = Address> {
+        self.inner.precompiles.fork_addresses()
+    }
+
+    pub(super) fn into_overlay(self) -> Overlay<'a, S> {
+        self.inner.ctx.journaled_state.database
     }
 
     pub(super) fn overlay(&self) -> &Overlay<'a, S> {
@@ -113,6 +157,18 @@ where
         Ok(result)
     }
 
+    /// Runs one transaction under the inspector. Nothing is committed: give what it changed to
+    /// the overlay, or drop it.
+    pub(super) fn inspect(&mut self, tx: TxEnv) -> Result<ResultAndState, MachineError>
+    where
+        I: Inspector<MachineContext<'a, S>>,
+    {
+        self.inner.ctx.set_tx(tx);
+        let result = NodeRules::default().inspect_run(self);
+        let state = self.inner.ctx.journaled_state.finalize();
+        Ok(ResultAndState { result: result?, state })
+    }
+
     /// The address a creation would collide with because it has storage, though neither code nor
     /// nonce (EIP-7610). `revm` sees code and nonce itself.
     fn storage_collision(&mut self, input: &FrameInput) -> Result<Option<Address>, StateError> {
@@ -133,13 +189,13 @@ where
     }
 }
 
-impl<'a, S> EvmTr for Machine<'a, S>
+impl<'a, S, I> EvmTr for Machine<'a, S, I>
 where
     S: StateRead<Error: Error + Send + Sync + 'static>,
 {
     type Context = MachineContext<'a, S>;
     type Instructions = EthInstructions<EthInterpreter, MachineContext<'a, S>>;
-    type Precompiles = EthPrecompiles;
+    type Precompiles = NodePrecompiles;
     type Frame = EthFrame<EthInterpreter>;
 
     fn all(
@@ -208,6 +264,39 @@ where
     }
 }
 
+/// What inspection needs of the machine, all at once.
+type InspectedParts<'m, 'a, S, I> = (
+    &'m mut MachineContext<'a, S>,
+    &'m mut EthInstructions<EthInterpreter, MachineContext<'a, S>>,
+    &'m mut NodePrecompiles,
+    &'m mut FrameStack<EthFrame<EthInterpreter>>,
+    &'m mut I,
+);
+
+impl<'a, S, I> InspectorEvmTr for Machine<'a, S, I>
+where
+    S: StateRead<Error: Error + Send + Sync + 'static>,
+    I: Inspector<MachineContext<'a, S>>,
+{
+    type Inspector = I;
+
+    fn all_inspector(
+        &self,
+    ) -> (
+        &Self::Context,
+        &Self::Instructions,
+        &Self::Precompiles,
+        &FrameStack<Self::Frame>,
+        &Self::Inspector,
+    ) {
+        self.inner.all_inspector()
+    }
+
+    fn all_mut_inspector(&mut self) -> InspectedParts<'_, 'a, S, I> {
+        self.inner.all_mut_inspector()
+    }
+}
+
 /// SSTORE with the net gas metering of EIP-1283: that of EIP-2200 (Istanbul) without its stipend
 /// sentry; the prices are in [`super::environment`].
 fn sstore_eip1283<S>(
@@ -230,19 +319,27 @@ where
 
 /// Mainnet's transaction rules, with the least charge of native chains, and their fees sent to the
 /// collector.
-struct NodeRules<'a, S>(std::marker::PhantomData<fn(&'a S)>);
+struct NodeRules<'a, S, I>(std::marker::PhantomData<fn(&'a S, I)>);
 
-impl<S> Default for NodeRules<'_, S> {
+impl<S, I> Default for NodeRules<'_, S, I> {
     fn default() -> Self {
         Self(std::marker::PhantomData)
     }
 }
 
-impl<'a, S> Handler for NodeRules<'a, S>
+impl<'a, S, I> InspectorHandler for NodeRules<'a, S, I>
+where
+    S: StateRead<Error: Error + Send + Sync + 'static>,
+    I: Inspector<MachineContext<'a, S>>,
+{
+    type IT = EthInterpreter;
+}
+
+impl<'a, S, I> Handler for NodeRules<'a, S, I>
 where
     S: StateRead<Error: Error + Send + Sync + 'static>,
 {
-    type Evm = Machine<'a, S>;
+    type Evm = Machine<'a, S, I>;
     type Error = MachineError;
     type HaltReason = HaltReason;
 
@@ -285,7 +382,7 @@ where
     }
 }
 
-impl<S> std::fmt::Debug for Machine<'_, S>
+impl<S, I> std::fmt::Debug for Machine<'_, S, I>
 where
     S: StateRead<Error: Error + Send + Sync + 'static>,
 {

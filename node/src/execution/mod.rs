@@ -11,8 +11,13 @@ mod error;
 mod machine;
 mod native;
 mod overlay;
+mod overrides;
+mod precompiles;
 mod receipt;
 mod requests;
+mod simulate;
+mod trace;
+mod transfers;
 mod tx;
 mod validate;
 
@@ -22,6 +27,12 @@ pub use block::{
 pub use call::{Call, CallError, CallOutcome, CallResult, CallSite};
 pub use error::{ExecutionError, SystemFailure, TxError};
 pub use overlay::{BlockHashes, StateError};
+pub use overrides::{AccountOverride, OverrideError};
 pub use receipt::{encode_receipt, logs_bloom, receipts_root};
+pub use simulate::{
+    BlockOverrides, SIMULATED_BLOCKS_MAX, SimulateBlock, SimulateError, SimulateOptions,
+    SimulatedBlock, SimulatedCall,
+};
+pub use trace::{TraceError, TracedBlock};
 pub use tx::{DecodeError, DecodedTx, RecoverError, RecoveredTx, Transaction, recover_senders};
 pub use validate::{complete_header, validate_executed};

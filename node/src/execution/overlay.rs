@@ -8,16 +8,18 @@
 use std::{collections::HashMap, error::Error, sync::Arc};
 
 use alloy_primitives::{
-    Address, B256, Bytes, KECCAK256_EMPTY, U256,
+    Address, B256, Bytes, KECCAK256_EMPTY, U256, keccak256,
     map::{AddressMap, B256Map, DefaultHashBuilder},
 };
 use revm::{
-    Database, DatabaseCommit,
+    Database, DatabaseCommit, DatabaseRef,
     bytecode::Bytecode,
     context::DBErrorMarker,
     state::{Account as Touched, AccountInfo},
 };
 use storage::{Account, AccountChange, StateChanges, StateRead};
+
+use super::overrides::AccountOverride;
 
 /// A read of state or block hashes failed below the executor. Not the block's fault.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -31,6 +33,14 @@ impl StateError {
     pub fn new(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self(Arc::from(error.into()))
     }
+}
+
+/// Slots to be set in place of those there are.
+pub(super) enum StorageOverride<'a> {
+    /// Nothing else remains.
+    All(&'a [(U256, U256)]),
+    /// The others remain.
+    Some(&'a [(U256, U256)]),
 }
 
 /// Hashes of earlier blocks, for the BLOCKHASH instruction; asked for the last 256 only.
@@ -112,6 +122,11 @@ where
         }
     }
 
+    /// Goes on under the rules of another block.
+    pub(super) const fn keep_empty(&mut self, keep_empty: bool) {
+        self.keep_empty = keep_empty;
+    }
+
     fn entry(&mut self, address: Address) -> Result<&mut Entry, StateError> {
         match self.accounts.entry(address) {
             alloy_primitives::map::Entry::Occupied(entry) => Ok(entry.into_mut()),
@@ -170,6 +185,53 @@ where
         Ok(balance)
     }
 
+    /// Changes an account as a caller asks for, without any transaction. When anything is asked
+    /// of it, it exists afterwards, even if it is empty.
+    pub(super) fn replace(
+        &mut self,
+        address: Address,
+        wanted: &AccountOverride,
+        storage: Option<StorageOverride<'_>>,
+    ) -> Result<(), StateError> {
+        let state = self.state;
+        if let Some(code) = &wanted.code {
+            let bytecode = Bytecode::new_raw_checked(code.clone())
+                .unwrap_or_else(|_| Bytecode::new_legacy(code.clone()));
+            self.codes.insert(keccak256(code), bytecode);
+        }
+        let untouched = wanted.nonce.is_none() && wanted.balance.is_none() && wanted.code.is_none();
+        if untouched && storage.is_none() {
+            return Ok(());
+        }
+        let entry = self.entry(address)?;
+        let mut account = entry.current.unwrap_or_default();
+        account.nonce = wanted.nonce.unwrap_or(account.nonce);
+        account.balance = wanted.balance.unwrap_or(account.balance);
+        if let Some(code) = &wanted.code {
+            account.code_hash = keccak256(code);
+        }
+        entry.current = Some(account);
+        let slots = match storage {
+            None => return Ok(()),
+            Some(StorageOverride::All(slots)) => {
+                entry.wiped = true;
+                entry.slots.clear();
+                slots
+            }
+            Some(StorageOverride::Some(slots)) => slots,
+        };
+        for (key, value) in slots {
+            let shows_through = !entry.wiped && entry.original.is_some();
+            let original = match entry.slots.get(key) {
+                Some(slot) => slot.original,
+                None if shows_through => state.storage(address, *key).map_err(StateError::new)?,
+                None => U256::ZERO,
+            };
+            entry.slots.insert(*key, Slot { original, current: *value });
+        }
+        Ok(())
+    }
+
     /// Everything that differs from the parent's state by now.
     pub(super) fn changes(&self) -> StateChanges {
         let mut changes = StateChanges::default();
@@ -200,6 +262,16 @@ where
     }
 }
 
+const fn account_info(account: Account) -> AccountInfo {
+    AccountInfo {
+        balance: account.balance,
+        nonce: account.nonce,
+        code_hash: account.code_hash,
+        account_id: None,
+        code: None,
+    }
+}
+
 fn is_empty(account: &Account) -> bool {
     account.nonce == 0 && account.balance.is_zero() && account.code_hash == KECCAK256_EMPTY
 }
@@ -211,13 +283,7 @@ where
     type Error = StateError;
 
     fn basic(&mut self, address: Address) -> Result<Option<AccountInfo>, StateError> {
-        Ok(self.account(address)?.map(|account| AccountInfo {
-            balance: account.balance,
-            nonce: account.nonce,
-            code_hash: account.code_hash,
-            account_id: None,
-            code: None,
-        }))
+        Ok(self.account(address)?.map(account_info))
     }
 
     fn code_by_hash(&mut self, code_hash: B256) -> Result<Bytecode, StateError> {
@@ -249,6 +315,47 @@ where
     }
 
     fn block_hash(&mut self, number: u64) -> Result<B256, StateError> {
+        Ok(self.hashes.block_hash(number)?.unwrap_or_default())
+    }
+}
+
+/// Reads without remembering them, for tracers that look at the state before a transaction.
+impl<S> DatabaseRef for Overlay<'_, S>
+where
+    S: StateRead<Error: Error + Send + Sync + 'static>,
+{
+    type Error = StateError;
+
+    fn basic_ref(&self, address: Address) -> Result<Option<AccountInfo>, StateError> {
+        let account = match self.accounts.get(&address) {
+            Some(entry) => entry.current,
+            None => self.state.account(address).map_err(StateError::new)?,
+        };
+        Ok(account.map(account_info))
+    }
+
+    fn code_by_hash_ref(&self, code_hash: B256) -> Result<Bytecode, StateError> {
+        if let Some(code) = self.codes.get(&code_hash) {
+            return Ok(code.clone());
+        }
+        let bytes: Bytes = self.state.code(code_hash).map_err(StateError::new)?;
+        Ok(Bytecode::new_raw_checked(bytes.clone()).unwrap_or_else(|_| Bytecode::new_legacy(bytes)))
+    }
+
+    fn storage_ref(&self, address: Address, slot: U256) -> Result<U256, StateError> {
+        let Some(entry) = self.accounts.get(&address) else {
+            return self.state.storage(address, slot).map_err(StateError::new);
+        };
+        if let Some(slot) = entry.slots.get(&slot) {
+            return Ok(slot.current);
+        }
+        if entry.wiped || entry.original.is_none() {
+            return Ok(U256::ZERO);
+        }
+        self.state.storage(address, slot).map_err(StateError::new)
+    }
+
+    fn block_hash_ref(&self, number: u64) -> Result<B256, StateError> {
         Ok(self.hashes.block_hash(number)?.unwrap_or_default())
     }
 }

@@ -27,8 +27,8 @@ const DEPOSIT_DATA_BYTES: usize = 576;
 const DEPOSIT_FIELDS: [(usize, usize); 5] = [(160, 48), (256, 32), (320, 8), (384, 96), (512, 8)];
 
 /// Collects deposits from the logs, then asks the two system contracts.
-pub(super) fn collect<S>(
-    machine: &mut Machine<'_, S>,
+pub(super) fn collect<S, I>(
+    machine: &mut Machine<'_, S, I>,
     number: u64,
     deposit_contract: Address,
     receipts: &[StoredReceipt],
@@ -53,8 +53,8 @@ where
     Ok(requests)
 }
 
-fn ask<S>(
-    machine: &mut Machine<'_, S>,
+fn ask<S, I>(
+    machine: &mut Machine<'_, S, I>,
     number: u64,
     contract: Address,
 ) -> Result<Bytes, ExecutionError>

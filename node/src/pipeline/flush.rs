@@ -82,6 +82,7 @@ pub fn write_layers(index: &IndexDb, layers: &[Arc<Layer>]) -> Result<(), storag
             number: layer.number(),
             hash: layer.hash().expect("only sealed layers are committed"),
             tx_hashes: layer.tx_hashes(),
+            log_keys: layer.log_keys().expect("only sealed layers are committed"),
             changes: layer.changes(),
             trie: layer.trie().expect("only sealed layers are committed"),
         })

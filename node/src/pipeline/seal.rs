@@ -21,7 +21,7 @@ use crate::{
 };
 use alloy_primitives::{B256, Bytes};
 use std::sync::Arc;
-use storage::{BlockRecord, ChainDb, update_state_root};
+use storage::{BlockRecord, ChainDb, LogKey, update_state_root};
 
 /// See the module.
 #[derive(Debug)]
@@ -69,7 +69,8 @@ impl Seal {
                 reason: BlockReason::Header(error),
             })?;
         }
-        block.layer.seal(block.block.hash, trie);
+        let log_keys = LogKey::of_block(&block.executed.receipts);
+        block.layer.seal(block.block.hash, trie, log_keys);
         self.execute.ring();
         self.parent_root = state_root;
         Ok(self.finish(block))

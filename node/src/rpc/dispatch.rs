@@ -6,9 +6,10 @@ use super::{
     error::Error,
     meter::CallMeter,
     method::{Answer, Call, Method, MethodIndex, Run, methods},
+    services::Services,
     workers::Workers,
 };
-use crate::view::View;
+use crate::{config::JsonRpc, view::View};
 use jsonrpsee::{
     core::{
         middleware::{Batch, BatchEntry, Notification},
@@ -23,6 +24,7 @@ use std::{borrow::Cow, future::Future, panic::AssertUnwindSafe, sync::Arc, time:
 #[derive(Debug)]
 pub(super) struct Dispatcher {
     context: Arc<Context>,
+    services: Arc<Services>,
     index: MethodIndex,
     workers: Workers,
     meter: Arc<CallMeter>,
@@ -32,15 +34,16 @@ pub(super) struct Dispatcher {
 }
 
 impl Dispatcher {
-    pub(super) fn new(context: Context, response_bytes_max: usize) -> Self {
+    pub(super) fn new(context: Context, config: &JsonRpc) -> Self {
         let names: Vec<_> = methods().map(|method| method.name).chain(["unknown"]).collect();
         Self {
             context: Arc::new(context),
-            index: MethodIndex::new(),
+            index: MethodIndex::new(&config.api),
+            services: Arc::new(Services::new(config)),
             workers: Workers::new(),
             unknown: names.len() - 1,
             meter: Arc::new(CallMeter::new(names)),
-            response_bytes_max,
+            response_bytes_max: config.max_response_bytes as usize,
         }
     }
 
@@ -57,7 +60,8 @@ impl Dispatcher {
             Some((number, method)) => {
                 let params = request.params.map(Cow::into_owned);
                 let context = Arc::clone(&self.context);
-                let call = Call { method, params, view, context };
+                let services = Arc::clone(&self.services);
+                let call = Call { method, params, view, context, services };
                 (number, self.run(method, call).await)
             }
         };

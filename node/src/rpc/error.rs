@@ -1,7 +1,10 @@
 //! What goes over the wire when a call fails. Every code and text is made here, geth's wherever
 //! tools match on them; the inside of a failure goes to the log, never to the caller.
 
-use crate::mempool::Reject;
+use crate::{
+    mempool::Reject,
+    view::{TrieViewError, UNDONE_MAX},
+};
 use jsonrpsee::types::ErrorObjectOwned;
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
@@ -56,7 +59,8 @@ impl Error {
         Self { code, message: Cow::Owned(message), data: None }
     }
 
-    fn with_data(mut self, data: &impl Serialize) -> Self {
+    /// Adds data.
+    pub(super) fn with_data(mut self, data: &impl Serialize) -> Self {
         self.data = Some(to_raw_value(data).expect("plain structures serialise"));
         self
     }
@@ -64,6 +68,21 @@ impl Error {
     /// The code on the wire.
     pub const fn code(&self) -> i32 {
         self.code
+    }
+
+    /// The message on the wire.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// A failure with a code of its own (execution-apis gives `eth_simulateV1` a list of them).
+    pub const fn coded(code: i32, message: String) -> Self {
+        Self::owned(code, message)
+    }
+
+    /// The data on the wire, if there is any.
+    pub fn data(&self) -> Option<&RawValue> {
+        self.data.as_deref()
     }
 
     /// No method of this name is served.
@@ -137,6 +156,15 @@ impl Error {
 impl From<ReadError> for Error {
     fn from(error: ReadError) -> Self {
         Self::internal(error)
+    }
+}
+
+impl From<TrieViewError> for Error {
+    fn from(error: TrieViewError) -> Self {
+        match error {
+            TrieViewError::TooOld(_) => Self::limit(error.to_string(), UNDONE_MAX as u64, None),
+            error => Self::internal(error),
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use super::{
     block_id::BlockId,
     error::Error,
+    eth::fee_quantiles,
     method::{Answer, Call, Method, Run, json},
 };
 use crate::feemarket::{
@@ -12,6 +13,13 @@ use crate::feemarket::{
 };
 
 pub(super) const METHODS: &[Method] = &[
+    Method {
+        name: "evmd_feeQuantiles",
+        parameters: &["from", "to", "bucketBlocks", "percentiles = []"],
+        help: "The fee history of up to 100,000 blocks in up to 2,048 buckets: base fees, gas, and \
+               quantiles of the tips over all gas of a bucket.",
+        run: Run::Worker(fee_quantiles),
+    },
     Method {
         name: "evmd_feemarketParams",
         parameters: &["block = latest"],
@@ -66,11 +74,22 @@ fn record(call: &Call) -> Result<Record, Error> {
     if call.context.spec.native().is_none() {
         return Err(no_market());
     }
-    let bytes = call.view.blocks()?.module(number)?;
-    let bytes = bytes.ok_or_else(|| Error::internal(format_args!("block {number} has no row")))?;
-    Record::from_bytes(&bytes).map_err(Error::internal)
+    stored(call, number)
 }
 
 fn no_market() -> Error {
     Error::server("this chain has no fee market: it follows Ethereum's rules")
+}
+
+/// The fee market after a block; `None` on an Ethereum chain.
+pub(super) fn market_after(call: &Call, number: u64) -> Result<Option<Market>, Error> {
+    let Some(native) = call.context.spec.native() else { return Ok(None) };
+    let market = stored(call, number)?.market(native.market.decimals());
+    market.map(Some).map_err(Error::internal)
+}
+
+fn stored(call: &Call, number: u64) -> Result<Record, Error> {
+    let bytes = call.view.blocks()?.module(number)?;
+    let bytes = bytes.ok_or_else(|| Error::internal(format_args!("block {number} has no row")))?;
+    Record::from_bytes(&bytes).map_err(Error::internal)
 }

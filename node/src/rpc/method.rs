@@ -1,6 +1,9 @@
 //! The table of methods, and what a method gets and gives.
 
-use super::{Context, error::Error, eth, evmd, net, params::Arguments, web3};
+use super::{
+    Context, debug, error::Error, eth, evmd, net, params::Arguments, services::Services, testing,
+    txpool, web3,
+};
 use crate::view::View;
 use alloy_primitives::map::HashMap;
 use serde::Serialize;
@@ -45,9 +48,25 @@ pub struct Method {
     pub run: Run,
 }
 
-/// Every method served, by namespace.
+impl Method {
+    /// What stands before the underscore.
+    pub fn namespace(&self) -> &'static str {
+        self.name.split_once('_').map_or(self.name, |(namespace, _)| namespace)
+    }
+}
+
+/// Every method there is, by namespace.
 pub fn methods() -> impl Iterator<Item = &'static Method> {
-    [eth::METHODS, evmd::METHODS, net::METHODS, web3::METHODS].into_iter().flatten()
+    let tables = [
+        eth::METHODS,
+        net::METHODS,
+        web3::METHODS,
+        txpool::METHODS,
+        debug::METHODS,
+        testing::METHODS,
+        evmd::METHODS,
+    ];
+    tables.into_iter().flatten()
 }
 
 /// Finds methods by name.
@@ -55,9 +74,10 @@ pub fn methods() -> impl Iterator<Item = &'static Method> {
 pub(super) struct MethodIndex(HashMap<&'static str, (usize, &'static Method)>);
 
 impl MethodIndex {
-    /// All methods, numbered in the order of [`methods`].
-    pub(super) fn new() -> Self {
+    /// The methods of the namespaces served, numbered in the order of [`methods`].
+    pub(super) fn new(api: &[String]) -> Self {
         let numbered = methods().enumerate();
+        let numbered = numbered.filter(|(_, method)| api.iter().any(|n| n == method.namespace()));
         Self(numbered.map(|(index, method)| (method.name, (index, method))).collect())
     }
 
@@ -68,13 +88,14 @@ impl MethodIndex {
 }
 
 /// One call of a method.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Call {
     pub(super) method: &'static Method,
     pub(super) params: Option<Box<RawValue>>,
     /// What the whole call, or batch of calls, sees.
     pub(super) view: Arc<View>,
     pub(super) context: Arc<Context>,
+    pub(super) services: Arc<Services>,
 }
 
 impl Call {
@@ -100,7 +121,8 @@ mod tests {
 
     #[test]
     fn every_method_is_listed_once_and_described() {
-        let index = MethodIndex::new();
+        let api: Vec<_> = methods().map(|method| method.namespace().to_owned()).collect();
+        let index = MethodIndex::new(&api);
         assert_eq!(index.0.len(), methods().count(), "a name is listed twice");
         for method in methods() {
             assert!(method.name.contains('_') && !method.help.is_empty(), "{}", method.name);

@@ -6,6 +6,7 @@
 //! reads that may take long run on a bounded set of workers.
 
 mod block_id;
+mod debug;
 mod dispatch;
 mod error;
 mod eth;
@@ -16,7 +17,10 @@ mod net;
 mod object;
 mod params;
 mod server;
+mod services;
 pub(crate) mod stored;
+mod testing;
+mod txpool;
 mod web3;
 mod workers;
 

@@ -1,6 +1,6 @@
 //! `net_` and `rpc_`: about the node itself.
 
-use super::method::{Answer, Call, Method, Run, json, methods};
+use super::method::{Answer, Call, Method, Run, json};
 use alloy_primitives::U64;
 use std::collections::BTreeMap;
 
@@ -51,7 +51,7 @@ fn peer_count(call: &Call) -> Answer {
 
 fn modules(call: &Call) -> Answer {
     call.no_arguments()?;
-    let namespaces = methods().filter_map(|method| method.name.split('_').next());
+    let namespaces = call.services.api.iter();
     let versions: BTreeMap<_, _> = namespaces.map(|name| (name, NAMESPACE_VERSION)).collect();
     json(&versions)
 }

@@ -40,7 +40,7 @@ pub struct Servers {
 /// # Errors
 /// When an address cannot be listened on.
 pub async fn serve(config: &JsonRpc, context: Context) -> Result<Servers, Fault> {
-    let dispatcher = Arc::new(Dispatcher::new(context, config.max_response_bytes as usize));
+    let dispatcher = Arc::new(Dispatcher::new(context, config));
     let calls = dispatcher.meter();
     let limits = ServerConfig::builder()
         .max_connections(config.max_connections)

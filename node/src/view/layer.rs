@@ -2,7 +2,7 @@
 
 use alloy_primitives::{Address, B256, Bytes, U256, map::HashMap};
 use std::sync::OnceLock;
-use storage::{Account, AccountChange, StateChanges, TrieUpdates};
+use storage::{Account, AccountChange, LogKey, StateChanges, TrieUpdates};
 
 /// One block's changes, indexed for reading. Immutable but for two facts the seal stage adds once:
 /// the block's hash and its trie nodes.
@@ -14,7 +14,15 @@ pub struct Layer {
     codes: HashMap<B256, Bytes>,
     tx_hashes: Vec<B256>,
     by_tx_hash: HashMap<B256, u32>,
-    sealed: OnceLock<(B256, TrieUpdates)>,
+    sealed: OnceLock<Sealed>,
+}
+
+/// What is known of a block once it is sealed.
+#[derive(Debug)]
+struct Sealed {
+    hash: B256,
+    trie: TrieUpdates,
+    log_keys: Vec<LogKey>,
 }
 
 impl Layer {
@@ -35,12 +43,13 @@ impl Layer {
         }
     }
 
-    /// Adds the block's hash and trie nodes.
+    /// Adds the block's hash, trie nodes, and what its logs are looked up by.
     ///
     /// # Panics
     /// If the block was sealed before.
-    pub fn seal(&self, hash: B256, trie: TrieUpdates) {
-        assert!(self.sealed.set((hash, trie)).is_ok(), "block {} sealed twice", self.number);
+    pub fn seal(&self, hash: B256, trie: TrieUpdates, log_keys: Vec<LogKey>) {
+        let sealed = Sealed { hash, trie, log_keys };
+        assert!(self.sealed.set(sealed).is_ok(), "block {} sealed twice", self.number);
     }
 
     /// The block's number.
@@ -50,12 +59,17 @@ impl Layer {
 
     /// The block's hash, once sealed.
     pub fn hash(&self) -> Option<B256> {
-        self.sealed.get().map(|(hash, _)| *hash)
+        self.sealed.get().map(|sealed| sealed.hash)
     }
 
     /// The block's trie nodes, once sealed.
     pub fn trie(&self) -> Option<&TrieUpdates> {
-        self.sealed.get().map(|(_, trie)| trie)
+        self.sealed.get().map(|sealed| &sealed.trie)
+    }
+
+    /// What the block's logs are looked up by, once sealed.
+    pub fn log_keys(&self) -> Option<&[LogKey]> {
+        self.sealed.get().map(|sealed| sealed.log_keys.as_slice())
     }
 
     /// All state changes of the block.

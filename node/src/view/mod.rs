@@ -5,9 +5,11 @@
 
 mod layer;
 mod state;
+mod trie;
 
 pub use layer::Layer;
 pub use state::{StateReader, StateView};
+pub use trie::{TrieReader, TrieViewError, UNDONE_MAX};
 
 use crate::feemarket::Market;
 use alloy_consensus::Header;
@@ -15,6 +17,7 @@ use alloy_primitives::B256;
 use arc_swap::ArcSwap;
 use std::sync::Arc;
 use storage::{ChainDb, ChainReader, ReadError};
+use tokio::sync::watch;
 
 /// The newest block of a view.
 #[derive(Clone, Debug)]
@@ -79,21 +82,36 @@ impl View {
 
 /// Where the current view is published.
 #[derive(Clone, Debug)]
-pub struct Published(Arc<ArcSwap<View>>);
+pub struct Published(Arc<Place>);
+
+#[derive(Debug)]
+struct Place {
+    view: ArcSwap<View>,
+    head: watch::Sender<u64>,
+}
 
 impl Published {
     /// Publishes the first view.
     pub fn new(view: View) -> Self {
-        Self(Arc::new(ArcSwap::from_pointee(view)))
+        let head = watch::Sender::new(view.number());
+        Self(Arc::new(Place { view: ArcSwap::from_pointee(view), head }))
     }
 
     /// Replaces the view. Only the commit stage calls this.
     pub(crate) fn publish(&self, view: View) {
-        self.0.store(Arc::new(view));
+        let number = view.number();
+        self.0.view.store(Arc::new(view));
+        self.0.head.send_replace(number);
     }
 
     /// The current view.
     pub fn load(&self) -> Arc<View> {
-        self.0.load_full()
+        self.0.view.load_full()
+    }
+
+    /// Tells the number of the newest block whenever it changes, after the view is there. Blocks
+    /// that are published together are told together.
+    pub fn heads(&self) -> watch::Receiver<u64> {
+        self.0.head.subscribe()
     }
 }

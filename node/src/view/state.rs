@@ -93,6 +93,11 @@ impl StateReader {
         self.next.saturating_sub(1)
     }
 
+    /// The snapshot of the index environment below.
+    pub(super) const fn index(&self) -> &IndexReader {
+        &self.index
+    }
+
     /// Trie nodes can be read: the nodes of past blocks are not kept.
     pub const fn has_trie(&self) -> bool {
         !self.historic

@@ -1,5 +1,7 @@
 //! A node with its servers, and the least of HTTP and WebSocket a client needs.
 
+#![allow(dead_code, reason = "each test file uses its own part")]
+
 use crate::common::{native_home, producing};
 use node::{
     config::Config,
@@ -50,7 +52,16 @@ impl Node {
 
     /// Serves a home folder.
     pub(crate) async fn start(folder: TempDir, home: Home, options: Options) -> Self {
-        let config = config();
+        Self::start_with(folder, home, options, config()).await
+    }
+
+    /// Serves a home folder by these settings.
+    pub(crate) async fn start_with(
+        folder: TempDir,
+        home: Home,
+        options: Options,
+        config: Config,
+    ) -> Self {
         let backend = options.backend;
         let pipeline = Pipeline::start(&home, options).unwrap();
         let context = rpc::Context {

@@ -94,6 +94,20 @@ impl ChainReader {
         Ok(rows.map(|row| row.map(|(number, value)| (number, Bytes::copy_from_slice(value)))))
     }
 
+    /// Gives `take` the fee-history rows of the blocks in `range` that exist, ascending, without
+    /// copying them.
+    pub fn each_fee_row<E: From<ReadError>>(
+        &self,
+        range: RangeInclusive<u64>,
+        mut take: impl FnMut(u64, &[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        for row in self.range(self.tables.fees, range)? {
+            let (number, value) = row?;
+            take(number, value)?;
+        }
+        Ok(())
+    }
+
     /// Number, hash and header RLP of the blocks in `range` that exist, ascending.
     pub fn headers_range(
         &self,

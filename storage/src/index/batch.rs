@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 
-use super::FlushBlock;
 use super::keys::{SLOT_KEY_BYTES, account_at_key, encode_location, slot_at_key, slot_key};
+use super::{FlushBlock, LogKey};
 use crate::state::{Account, AccountChange};
 use crate::trie::TrieUpdates;
 
@@ -29,6 +29,8 @@ pub(super) struct Batch {
     pub(super) trie: TrieUpdates,
     pub(super) block_numbers: Vec<(B256, u64)>,
     pub(super) transactions: Vec<(B256, [u8; 12])>,
+    /// Key and block, in block order.
+    pub(super) logs: Vec<(LogKey, u64)>,
 }
 
 impl Batch {
@@ -50,6 +52,7 @@ impl Batch {
             let index = u32::try_from(index).expect("a block has far fewer transactions");
             self.transactions.push((*hash, encode_location(block.number, index)));
         }
+        self.logs.extend(block.log_keys.iter().map(|key| (*key, block.number)));
         Ok(())
     }
 
@@ -97,5 +100,6 @@ impl Batch {
         self.storage_history.sort_unstable_by_key(|entry| entry.0);
         self.block_numbers.sort_unstable_by_key(|entry| entry.0);
         self.transactions.sort_unstable_by_key(|entry| entry.0);
+        self.logs.sort_unstable();
     }
 }

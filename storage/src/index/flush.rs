@@ -7,6 +7,7 @@ use heed::RwTxn;
 
 use super::batch::Batch;
 use super::keys::{SLOT_KEY_BYTES, decode_flushed, encode_flushed, slot_key, trie_key};
+use super::logs::{encode_posting, posting_key};
 use super::{FLUSHED_KEY, FlushBlock, Tables};
 use crate::codec::{self, DecodeError};
 use crate::env::{Environment, KeyRange, Table};
@@ -84,6 +85,20 @@ fn put_batch(tables: &Tables, txn: &mut RwTxn<'_>, batch: &Batch) -> Result<(), 
     }
     for (hash, location) in &batch.transactions {
         tables.transactions.put(txn, hash.as_slice(), location)?;
+    }
+    put_logs(tables, txn, batch)
+}
+
+/// One entry a key: all blocks of the batch that have it.
+fn put_logs(tables: &Tables, txn: &mut RwTxn<'_>, batch: &Batch) -> Result<(), heed::Error> {
+    let (mut blocks, mut value) = (Vec::new(), Vec::new());
+    for posting in batch.logs.chunk_by(|(a, _), (b, _)| a == b) {
+        let (key, first) = posting[0];
+        blocks.clear();
+        blocks.extend(posting.iter().map(|(_, block)| *block));
+        value.clear();
+        encode_posting(&mut value, &blocks);
+        tables.logs.put(txn, &posting_key(key, first), &value)?;
     }
     Ok(())
 }

@@ -9,6 +9,7 @@
 mod batch;
 mod flush;
 mod keys;
+mod logs;
 mod reader;
 #[cfg(test)]
 mod tests;
@@ -22,10 +23,11 @@ use crate::error::{OpenError, ReadError, WriteError};
 use crate::state::StateChanges;
 use crate::trie::TrieUpdates;
 
+pub use logs::LogKey;
 pub use reader::IndexReader;
 
 /// Format number of the `index` environment.
-pub const INDEX_FORMAT: u32 = 1;
+pub const INDEX_FORMAT: u32 = 2;
 /// Default map size, bytes: address space only, far beyond any disk meant for this.
 pub const INDEX_MAP_BYTES_DEFAULT: u64 = 1 << 40;
 /// Key in `meta`: number of the last block flushed (u64 big-endian), then its hash.
@@ -60,6 +62,8 @@ pub struct FlushBlock<'a> {
     pub hash: B256,
     /// Hashes of its transactions, in order.
     pub tx_hashes: &'a [B256],
+    /// What its logs are looked up by, ascending, each once ([`LogKey::of_block`]).
+    pub log_keys: &'a [LogKey],
     /// What it changed in the state.
     pub changes: &'a StateChanges,
     /// What it changed in the trie.
@@ -79,9 +83,10 @@ struct Tables {
     storage_trie: Table,
     block_numbers: Table,
     transactions: Table,
+    logs: Table,
 }
 
-const NAMES: [&str; 9] = [
+const NAMES: [&str; 10] = [
     "accounts",
     "storage",
     "code",
@@ -91,6 +96,7 @@ const NAMES: [&str; 9] = [
     "storage_trie",
     "block_numbers",
     "transactions",
+    "logs",
 ];
 
 /// The `index` environment. Clones share it.
@@ -117,6 +123,7 @@ impl IndexDb {
             storage_trie,
             block_numbers,
             transactions,
+            logs,
         ] = tables;
         let tables = Tables {
             meta,
@@ -129,6 +136,7 @@ impl IndexDb {
             storage_trie,
             block_numbers,
             transactions,
+            logs,
         };
         Ok(Self { env, tables })
     }
@@ -159,6 +167,7 @@ impl IndexDb {
             tables.storage_trie,
             tables.block_numbers,
             tables.transactions,
+            tables.logs,
         ];
         for table in cleared {
             table.clear(&mut txn).map_err(|error| self.env.write_error(error))?;

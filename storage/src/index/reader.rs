@@ -1,15 +1,18 @@
 //! A snapshot of the `index` environment.
 
-use std::{ops::Bound, sync::Arc};
+use std::ops::{Bound, RangeInclusive};
+use std::sync::Arc;
 
 use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U256};
 
 use super::keys::{
-    account_at_key, decode_flushed, decode_location, decode_number, slot_at_key, slot_key, trie_key,
+    SLOT_KEY_BYTES, account_at_key, decode_flushed, decode_location, decode_number, slot_at_key,
+    slot_key, trie_key,
 };
-use super::{FLUSHED_KEY, Tables};
+use super::logs::{decode_posting, posting_key};
+use super::{FLUSHED_KEY, LogKey, Tables};
 use crate::codec;
-use crate::env::Table;
+use crate::env::{KeyRange, Table};
 use crate::error::{DecodeError, ReadError};
 use crate::snapshot::ReadTxn;
 use crate::state::{Account, StateRead};
@@ -122,9 +125,56 @@ impl IndexReader {
         codec::decode_word(value).map_err(|why| self.txn.corrupt("storage_history", key, why))
     }
 
+    /// Every slot of an account that any block up to the last flushed has set, ascending.
+    pub fn slots_with_history(&self, address: Address) -> Result<Vec<U256>, ReadError> {
+        let table = self.tables.storage_history;
+        let rows = table
+            .prefix_iter(self.txn.txn(), address.as_slice())
+            .map_err(|error| self.txn.error(error))?;
+        let mut slots = Vec::new();
+        for row in rows {
+            let (key, _) = row.map_err(|error| self.txn.error(error))?;
+            let slot = key.get(20..SLOT_KEY_BYTES).map(U256::from_be_slice).ok_or_else(|| {
+                let why = DecodeError { what: "slot history key is not 60 bytes", at: key.len() };
+                self.txn.corrupt("storage_history", key, why)
+            })?;
+            if slots.last() != Some(&slot) {
+                slots.push(slot);
+            }
+        }
+        Ok(slots)
+    }
+
     /// Number of the block with this hash.
     pub fn block_number(&self, hash: B256) -> Result<Option<u64>, ReadError> {
         self.decoded(self.tables.block_numbers, "block_numbers", hash.as_slice(), decode_number)
+    }
+
+    /// Adds to `found` the blocks of `range` up to the last flushed that may have logs with this
+    /// key, ascending; a few of them may have none.
+    pub fn log_blocks(
+        &self,
+        key: LogKey,
+        range: RangeInclusive<u64>,
+        found: &mut Vec<u64>,
+    ) -> Result<(), ReadError> {
+        // The posting that holds the first block may begin before it.
+        let from = posting_key(key, *range.start());
+        let before = self.latest(self.tables.logs, &from, &key.0)?;
+        let from = before.map_or(&from[..], |(key, _)| key);
+        let to = posting_key(key, *range.end());
+        let keys: KeyRange<'_> = (Bound::Included(from), Bound::Included(&to));
+        let rows = self.tables.logs.range(self.txn.txn(), &keys);
+        for row in rows.map_err(|error| self.txn.error(error))? {
+            let (key, value) = row.map_err(|error| self.txn.error(error))?;
+            decode_posting(key, value, |block| {
+                if range.contains(&block) {
+                    found.push(block);
+                }
+            })
+            .map_err(|why| self.txn.corrupt("logs", key, why))?;
+        }
+        Ok(())
     }
 
     /// Block number and index of the transaction with this hash.

@@ -26,7 +26,7 @@ fn flush_block<'a>(
     trie: &'a TrieUpdates,
 ) -> FlushBlock<'a> {
     let (hash, tx_hashes) = (block_hash(number), tx_hashes[number].as_slice());
-    FlushBlock { number: number as u64, hash, tx_hashes, changes, trie }
+    FlushBlock { number: number as u64, hash, tx_hashes, log_keys: &[], changes, trie }
 }
 
 fn check_state(reader: &IndexReader, models: &[Model]) {

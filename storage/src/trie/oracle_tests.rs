@@ -74,6 +74,7 @@ proptest! {
                         number: (first + at) as u64,
                         hash: keccak256((first + at).to_string()),
                         tx_hashes: &[],
+                        log_keys: &[],
                         changes,
                         trie,
                     })

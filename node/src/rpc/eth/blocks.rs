@@ -1,11 +1,16 @@
 //! Blocks and the receipts in them.
 
-use crate::rpc::{
-    block_id::{BlockId, BlockTag},
-    error::Error,
-    method::{Answer, Call, json},
-    object::{BlockObject, ReceiptObject, ReceiptPlace, TransactionObject, Transactions},
-    stored::{self, MinedTx, StoredBlock},
+use crate::{
+    block::{Block, join},
+    rpc::{
+        block_id::{BlockId, BlockTag},
+        error::Error,
+        method::{Answer, Call, json},
+        object::{
+            BlockObject, HeaderObject, ReceiptObject, ReceiptPlace, TransactionObject, Transactions,
+        },
+        stored::{self, MinedTx, StoredBlock},
+    },
 };
 use alloy_primitives::{B256, U64, keccak256};
 use storage::{ChainReader, StoredReceipt};
@@ -124,4 +129,47 @@ pub(super) fn receipt_of(call: &Call, stored: &StoredBlock, tx: &MinedTx<'_>) ->
         advance(&mut place, earlier);
     }
     json(&ReceiptObject::new(tx, &receipts[tx.index], place))
+}
+
+pub(super) fn uncle_by_number(call: &Call) -> Answer {
+    let mut arguments = call.arguments()?;
+    let tag: BlockTag = arguments.required()?;
+    uncle(call, BlockId::Tag(tag), arguments.required()?)
+}
+
+pub(super) fn uncle_by_hash(call: &Call) -> Answer {
+    let mut arguments = call.arguments()?;
+    let hash: B256 = arguments.required()?;
+    uncle(call, BlockId::Hash(hash), arguments.required()?)
+}
+
+fn uncle(call: &Call, id: BlockId, index: u64) -> Answer {
+    let Some(number) = id.find(&call.view)? else { return json(&()) };
+    let stored = StoredBlock::read(&call.view.blocks()?, number)?;
+    let index = usize::try_from(index).unwrap_or(usize::MAX);
+    let Some(ommer) = stored.block.ommers.get(index) else { return json(&()) };
+    let body = Block::default().encode_body();
+    let block = Block {
+        hash: ommer.hash_slow(),
+        rlp_bytes: join(&alloy_rlp::encode(ommer), &body).len(),
+        header: ommer.clone(),
+        ..Block::default()
+    };
+    json(&BlockObject::new(&block, Transactions::Hashes(Vec::new())))
+}
+
+pub(super) fn header_by_number(call: &Call) -> Answer {
+    let tag: BlockTag = call.arguments()?.required()?;
+    header(call, BlockId::Tag(tag))
+}
+
+pub(super) fn header_by_hash(call: &Call) -> Answer {
+    let hash: B256 = call.arguments()?.required()?;
+    header(call, BlockId::Hash(hash))
+}
+
+fn header(call: &Call, id: BlockId) -> Answer {
+    let Some(number) = id.find(&call.view)? else { return json(&()) };
+    let (hash, header) = stored::header(&call.view.blocks()?, number)?;
+    json(&HeaderObject::new(hash, &header))
 }

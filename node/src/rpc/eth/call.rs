@@ -1,103 +1,31 @@
-//! `eth_call` and `eth_estimateGas`: what would happen. Execution is `execution`'s; here are the
-//! request's form and geth's words for failures.
+//! `eth_call`, `eth_estimateGas` and `eth_createAccessList`: what would happen. Execution is
+//! `execution`'s; here are geth's words for failures.
 
+use super::request::{AccountOverrides, GivenOverrides, Request};
 use crate::{
-    account::parse_address,
-    chain::ChainSpec,
-    execution::{BlockHashes, Call as Execution, CallError, CallOutcome, CallSite, StateError},
+    execution::{
+        BlockHashes, BlockOverrides, Call as Execution, CallError, CallOutcome, CallSite,
+        StateError,
+    },
     rpc::{
         block_id::BlockId,
         error::Error,
         method::{Answer, Call, json},
-        params::{Param, bytes, object, quantity, wide_quantity},
         stored,
     },
     view::StateReader,
 };
-use alloy_eips::{eip2930::AccessList, eip7702::SignedAuthorization};
-use alloy_primitives::{Address, B256, Bytes, TxKind, U64, U256};
+use alloy_eips::eip2930::AccessList;
+use alloy_primitives::{Address, B256, U64};
 use revm::context_interface::result::{HaltReason, InvalidTransaction};
-use serde::Deserialize;
+use serde::Serialize;
 use storage::ChainReader;
 
 /// Gas of a call where the settings set no cap, as geth.
 const GAS_UNCAPPED: u64 = u64::MAX / 2;
 
-/// A transaction to be tried, as given.
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Object {
-    from: Option<String>,
-    to: Option<String>,
-    gas: Option<String>,
-    gas_price: Option<String>,
-    max_fee_per_gas: Option<String>,
-    max_priority_fee_per_gas: Option<String>,
-    max_fee_per_blob_gas: Option<String>,
-    value: Option<String>,
-    nonce: Option<String>,
-    chain_id: Option<String>,
-    data: Option<String>,
-    input: Option<String>,
-    access_list: Option<AccessList>,
-    blob_versioned_hashes: Option<Vec<B256>>,
-    authorization_list: Option<Vec<SignedAuthorization>>,
-}
-
-/// A transaction to be tried: its fields are well-formed, not yet sensible together.
-struct Request {
-    execution: Execution,
-    chain_id: Option<u64>,
-    conflict: Option<&'static str>,
-}
-
-impl Param for Request {
-    fn read(json: &str, spec: &ChainSpec) -> Result<Self, String> {
-        let object: Object = object(json)?;
-        let address = |text: &Option<String>| -> Result<Option<Address>, String> {
-            let read = |text: &String| parse_address(text, &spec.bech32_prefix);
-            text.as_ref().map(read).transpose().map_err(|error| error.to_string())
-        };
-        let wei = |text: &Option<String>| -> Result<Option<u128>, String> {
-            let wide = text.as_deref().map(wide_quantity).transpose()?;
-            let narrow = |wide: U256| u128::try_from(wide).map_err(|_| "price above 128 bits");
-            Ok(wide.map(narrow).transpose()?)
-        };
-        let number = |text: &Option<String>| text.as_deref().map(quantity).transpose();
-        let data = |text: &Option<String>| text.as_deref().map(bytes).transpose();
-        let (data, input) = (data(&object.data)?, data(&object.input)?);
-        let (price, cap) = (wei(&object.gas_price)?, wei(&object.max_fee_per_gas)?);
-        let tip = wei(&object.max_priority_fee_per_gas)?;
-        number(&object.nonce)?;
-        let conflict = if price.is_some() && (cap.is_some() || tip.is_some()) {
-            Some("both gasPrice and (maxFeePerGas or maxPriorityFeePerGas) specified")
-        } else if data.is_some() && input.is_some() && data != input {
-            Some(
-                "both \"data\" and \"input\" are set and not equal. \
-                  Please use \"input\" to pass transaction call data",
-            )
-        } else {
-            None
-        };
-        let execution = Execution {
-            from: address(&object.from)?.unwrap_or_default(),
-            to: address(&object.to)?.map_or(TxKind::Create, TxKind::Call),
-            gas: number(&object.gas)?,
-            max_fee_per_gas: price.or(cap).unwrap_or_default(),
-            max_priority_fee_per_gas: tip.or_else(|| cap.map(|_| 0)),
-            value: object.value.as_deref().map(wide_quantity).transpose()?.unwrap_or_default(),
-            input: Bytes::from(input.or(data).unwrap_or_default()),
-            access_list: object.access_list,
-            blob_hashes: object.blob_versioned_hashes.unwrap_or_default(),
-            max_fee_per_blob_gas: wei(&object.max_fee_per_blob_gas)?.unwrap_or_default(),
-            authorizations: object.authorization_list.unwrap_or_default(),
-        };
-        Ok(Self { execution, chain_id: number(&object.chain_id)?, conflict })
-    }
-}
-
 /// Hashes for the BLOCKHASH instruction.
-struct Hashes<'a>(&'a ChainReader);
+pub(in crate::rpc) struct Hashes<'a>(pub(in crate::rpc) &'a ChainReader);
 
 impl BlockHashes for Hashes<'_> {
     fn block_hash(&self, number: u64) -> Result<Option<B256>, StateError> {
@@ -131,43 +59,80 @@ pub(super) fn estimate_gas(call: &Call) -> Answer {
     json(&U64::from(gas))
 }
 
-/// Runs what the parameters say on the state after the block they name.
+/// The answer of `eth_createAccessList`.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct AccessListObject {
+    access_list: AccessList,
+    gas_used: U64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+pub(super) fn create_access_list(call: &Call) -> Answer {
+    let (access_list, result) = on_block(call, |site, execution| {
+        let found = site.access_list(execution, gas_cap(call));
+        found.map_err(|error| call_error(error, execution.from))
+    })?;
+    let error = match result.outcome {
+        CallOutcome::Success(_) => None,
+        failed => Some(failure(failed).message().to_owned()),
+    };
+    json(&AccessListObject { access_list, gas_used: U64::from(result.gas_used), error })
+}
+
+/// Runs what the parameters say on the state after the block they name, with their overrides.
 fn on_block<T>(
     call: &Call,
     run: impl FnOnce(&CallSite<'_, StateReader>, &Execution) -> Result<T, Error>,
 ) -> Result<T, Error> {
-    let (execution, number) = request(call)?;
+    let mut arguments = call.arguments()?;
+    let request: Request = arguments.required()?;
+    let id: BlockId = arguments.optional()?.unwrap_or(BlockId::LATEST);
+    let accounts = arguments.optional()?.unwrap_or_default();
+    let block = arguments.optional()?.unwrap_or_default();
+    on_block_with(call, request, id, GivenOverrides { accounts, block }, run)
+}
+
+/// Runs a request on the state after a block.
+pub(in crate::rpc) fn on_block_with<T>(
+    call: &Call,
+    request: Request,
+    id: BlockId,
+    overrides: GivenOverrides,
+    run: impl FnOnce(&CallSite<'_, StateReader>, &Execution) -> Result<T, Error>,
+) -> Result<T, Error> {
+    let GivenOverrides { accounts: AccountOverrides(accounts), block } = overrides;
+    let execution = request.check(&call.context.spec)?;
+    let blob_base_fee = block.blob_base_fee;
+    let execution = Execution { overrides: accounts, blob_base_fee, ..execution };
+    let number = id.require(&call.view)?;
+    run_on(call, number, &block, |site| run(site, &execution))
+}
+
+/// Gives the site of the block `number`, its header changed by `overrides`.
+fn run_on<T>(
+    call: &Call,
+    number: u64,
+    overrides: &BlockOverrides,
+    run: impl FnOnce(&CallSite<'_, StateReader>) -> Result<T, Error>,
+) -> Result<T, Error> {
     let blocks = call.view.blocks()?;
-    let (_, header) = stored::header(&blocks, number)?;
+    let (_, mut header) = stored::header(&blocks, number)?;
+    overrides.apply(&mut header);
     let state = call.view.state.reader_at(number)?;
     let (spec, hashes) = (&call.context.spec, Hashes(&blocks));
-    run(&CallSite { spec, state: &state, hashes: &hashes, header: &header }, &execution)
+    run(&CallSite { spec, state: &state, hashes: &hashes, header: &header })
 }
 
-/// What to run, and the block after which.
-fn request(call: &Call) -> Result<(Execution, u64), Error> {
-    let mut arguments = call.arguments()?;
-    let Request { execution, chain_id, conflict } = arguments.required()?;
-    let id: BlockId = arguments.optional()?.unwrap_or(BlockId::LATEST);
-    if let Some(conflict) = conflict {
-        return Err(Error::server(conflict));
-    }
-    let want = call.context.spec.chain_id;
-    if let Some(have) = chain_id.filter(|have| *have != want) {
-        let message = format!("chainId does not match node's (have={have}, want={want})");
-        return Err(Error::server(message));
-    }
-    Ok((execution, id.require(&call.view)?))
-}
-
-fn gas_cap(call: &Call) -> u64 {
+pub(in crate::rpc) fn gas_cap(call: &Call) -> u64 {
     match call.context.gas_cap {
         0 => GAS_UNCAPPED,
         cap => cap,
     }
 }
 
-fn call_error(error: CallError, from: Address) -> Error {
+pub(in crate::rpc) fn call_error(error: CallError, from: Address) -> Error {
     match error {
         CallError::Invalid(reason) => Error::server(invalid_text(&reason, from)),
         CallError::Failed(outcome) => failure(outcome),
@@ -187,7 +152,7 @@ fn failure(outcome: CallOutcome) -> Error {
 }
 
 /// geth's words for what tools match on; the interpreter's for the rest.
-fn halt_text(reason: &HaltReason) -> String {
+pub(super) fn halt_text(reason: &HaltReason) -> String {
     match reason {
         HaltReason::OutOfGas(_) => "out of gas".to_owned(),
         HaltReason::OpcodeNotFound | HaltReason::InvalidFEOpcode => "invalid opcode".to_owned(),
@@ -206,7 +171,7 @@ fn halt_text(reason: &HaltReason) -> String {
     }
 }
 
-fn invalid_text(reason: &InvalidTransaction, from: Address) -> String {
+pub(super) fn invalid_text(reason: &InvalidTransaction, from: Address) -> String {
     match reason {
         InvalidTransaction::LackOfFundForMaxFee { fee, balance } => format!(
             "insufficient funds for gas * price + value: address {from} have {balance} want {fee}"
@@ -225,54 +190,5 @@ fn invalid_text(reason: &InvalidTransaction, from: Address) -> String {
         }
         InvalidTransaction::CreateInitCodeSizeLimit => "max initcode size exceeded".to_owned(),
         other => other.to_string(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::chain::Genesis;
-
-    fn read(json: &str) -> Result<Request, String> {
-        Request::read(json, &Genesis::native_dev(0).spec)
-    }
-
-    #[test]
-    fn requests_are_read() {
-        let request = read(
-            "{\"to\":\"0x0101010101010101010101010101010101010101\",\"gas\":\"0x10\",\
-             \"data\":\"0x1234\",\"maxFeePerGas\":\"0x7\",\"type\":\"0x2\",\"unknown\":[1]}",
-        )
-        .expect("valid");
-        assert_eq!(request.execution.to, TxKind::Call(Address::repeat_byte(1)));
-        assert_eq!(request.execution.gas, Some(16));
-        assert_eq!(request.execution.input.as_ref(), [0x12, 0x34]);
-        assert_eq!(request.execution.max_priority_fee_per_gas, Some(0));
-        assert!(request.conflict.is_none());
-        assert_eq!(read("{}").expect("a creation").execution.to, TxKind::Create);
-    }
-
-    #[test]
-    fn conflicts_and_bad_fields_are_refused() {
-        for json in [
-            "{\"gasPrice\":\"0x1\",\"maxFeePerGas\":\"0x1\"}",
-            "{\"data\":\"0x\",\"input\":\"0x00\"}",
-        ] {
-            assert!(read(json).expect("well-formed").conflict.is_some(), "{json}");
-        }
-        let bad = [
-            "[]",
-            "{\"gas\":16}",
-            "{\"gas\":\"16\"}",
-            "{\"value\":\"0x01\"}",
-            "{\"to\":\"0x01\"}",
-            "{\"data\":\"0x1\"}",
-            "{\"nonce\":\"0xg\"}",
-            "{\"accessList\":7}",
-            "{\"gasPrice\":\"0x100000000000000000000000000000000\"}",
-        ];
-        for json in bad {
-            assert!(read(json).is_err(), "{json}");
-        }
     }
 }

@@ -1,5 +1,5 @@
-//! `eth_getLogs`: a scan of the blocks in range, helped by their blooms, bounded in blocks, rows,
-//! bytes and time. When a bound is met the error names a range that fits.
+//! `eth_getLogs`: the blocks that the index names for a filter, bounded in rows, bytes and time,
+//! never in blocks. When a bound is met the error names a range that fits.
 
 use crate::{
     account::parse_address,
@@ -12,18 +12,19 @@ use crate::{
         params::{Param, hash, object},
         stored::{self, StoredBlock},
     },
+    view::View,
 };
-use alloy_primitives::{Address, B256, Bloom, BloomInput, Log, U64, keccak256};
+use alloy_primitives::{Address, B256, Log, U64, keccak256};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::{
     borrow::Cow,
     time::{Duration, Instant},
 };
-use storage::ChainReader;
+use storage::{ChainReader, LogKey};
 
-/// Most blocks of one query: what a scan reads within its time on an ordinary chain.
-const BLOCKS_MAX: u64 = 10_000;
+/// Blocks looked up in the index at once: keeps the candidates of a common topic in bounds.
+const WINDOW_BLOCKS: u64 = 1 << 16;
 /// Most logs of one answer, as providers have it.
 const LOGS_MAX: usize = 10_000;
 /// Most bytes of one answer: half of what a response may have by default.
@@ -36,19 +37,21 @@ const TOPICS_MAX: usize = 4;
 const ALTERNATIVES_MAX: usize = 1000;
 
 /// What to look for, and where.
-struct LogQuery {
+#[derive(Clone, Debug)]
+pub(in crate::rpc) struct LogQuery {
     place: Place,
-    filter: Filter,
+    pub(in crate::rpc) filter: Filter,
 }
 
+#[derive(Clone, Debug)]
 enum Place {
     Block(B256),
     Range(BlockTag, BlockTag),
 }
 
 /// Empty lists match everything.
-#[derive(Debug, Default)]
-struct Filter {
+#[derive(Clone, Debug, Default)]
+pub(in crate::rpc) struct Filter {
     addresses: Vec<Address>,
     topics: Vec<Vec<B256>>,
 }
@@ -121,7 +124,7 @@ fn one_or_many<T>(
 }
 
 impl Filter {
-    fn matches(&self, log: &Log) -> bool {
+    pub(in crate::rpc) fn matches(&self, log: &Log) -> bool {
         let topics = log.topics();
         let any = |wanted: &Vec<B256>, found| wanted.is_empty() || wanted.contains(found);
         (self.addresses.is_empty() || self.addresses.contains(&log.address))
@@ -129,84 +132,122 @@ impl Filter {
             && self.topics.iter().zip(topics).all(|(wanted, found)| any(wanted, found))
     }
 
-    /// A log may match in a block with this bloom.
-    fn may_match(&self, bloom: &Bloom) -> bool {
-        let has = |bytes: &[u8]| bloom.contains_input(BloomInput::Raw(bytes));
-        let address = || self.addresses.iter().any(|address| has(address.as_slice()));
-        let topic = |wanted: &Vec<B256>| wanted.iter().any(|topic| has(topic.as_slice()));
-        (self.addresses.is_empty() || address())
-            && self.topics.iter().all(|wanted| wanted.is_empty() || topic(wanted))
+    /// What a block with a matching log is looked up by: one of each group.
+    fn groups(&self) -> Vec<Vec<LogKey>> {
+        let addresses = self.addresses.iter().map(|address| LogKey::address(*address)).collect();
+        let topics = self.topics.iter().enumerate();
+        let topics = topics.map(|(position, wanted)| {
+            wanted.iter().map(|topic| LogKey::topic(position, topic)).collect()
+        });
+        let groups: Vec<Vec<LogKey>> = topics.chain([addresses]).collect();
+        groups.into_iter().filter(|group| !group.is_empty()).collect()
     }
 }
 
 pub(super) fn logs(call: &Call) -> Answer {
     let query: LogQuery = call.arguments()?.required()?;
-    let (first, last) = range(call, &query.place)?;
-    let blocks = call.view.blocks()?;
+    find(&call.view, &query)
+}
+
+/// The logs of a query as JSON text.
+pub(in crate::rpc) fn find(view: &View, query: &LogQuery) -> Answer {
+    let (first, last) = range(view, &query.place)?;
+    find_between(view, &query.filter, first, last)
+}
+
+/// The logs of the blocks `first` to `last` that match, as JSON text.
+pub(in crate::rpc) fn find_between(view: &View, filter: &Filter, first: u64, last: u64) -> Answer {
+    let blocks = view.blocks()?;
     let deadline = Instant::now() + TIME_MAX;
     let mut found = Found { text: b"[".to_vec(), logs: 0 };
-    for row in blocks.headers_range(first..=last)? {
-        let (number, block_hash, header) = row?;
-        let header = stored::decode_header(&header)?;
-        if query.filter.may_match(&header.logs_bloom) {
-            let place = LogPlace {
-                block_number: number,
-                block_hash,
-                block_timestamp: header.timestamp,
-                transaction_hash: B256::ZERO,
-                transaction_index: 0,
-                log_index: 0,
-            };
-            found.add_block(&blocks, &query.filter, place)?;
+    let mut start = first;
+    while start <= last {
+        let end = last.min(start.saturating_add(WINDOW_BLOCKS - 1));
+        for number in candidates(view, filter, start, end)? {
+            found.add_block(&blocks, filter, number)?;
+            if let Some((message, limit)) = found.past(deadline) {
+                let fits = number.checked_sub(1).filter(|last| *last >= first);
+                return Err(Error::limit(message, limit, fits.map(|last| suggest(first, last))));
+            }
         }
-        let past = if found.logs > LOGS_MAX {
-            Some((format!("query returned more than {LOGS_MAX} results"), LOGS_MAX as u64))
-        } else if found.text.len() > BYTES_MAX {
-            Some((format!("query returned more than {BYTES_MAX} bytes"), BYTES_MAX as u64))
-        } else if number < last && Instant::now() > deadline {
-            let seconds = TIME_MAX.as_secs();
-            Some((format!("query took more than {seconds} seconds"), seconds))
-        } else {
-            None
-        };
-        if let Some((message, limit)) = past {
-            let fits = number.checked_sub(1).filter(|last| *last >= first);
-            return Err(Error::limit(message, limit, fits.map(|last| suggest(first, last))));
+        if end < last && Instant::now() > deadline {
+            let (message, limit) = too_slow();
+            return Err(Error::limit(message, limit, Some(suggest(first, end))));
         }
+        start = end.saturating_add(1);
     }
     found.text.push(b']');
     let text = String::from_utf8(found.text).map_err(Error::internal)?;
     RawValue::from_string(text).map_err(Error::internal)
 }
 
-fn suggest(first: u64, last: u64) -> Suggested {
+/// The blocks from `first` to `last` that may have matching logs, ascending.
+fn candidates(view: &View, filter: &Filter, first: u64, last: u64) -> Result<Vec<u64>, Error> {
+    let groups = filter.groups();
+    if groups.is_empty() {
+        return Ok((first..=last).collect());
+    }
+    let index = view.state.index().reader()?;
+    // What the index does not have yet is in the layers above it.
+    let flushed = index.flushed()?;
+    let mut found: Option<Vec<u64>> = None;
+    for group in &groups {
+        let mut blocks = Vec::new();
+        if let Some(flushed) = flushed.filter(|flushed| *flushed >= first) {
+            for key in group {
+                index.log_blocks(*key, first..=last.min(flushed), &mut blocks)?;
+            }
+        }
+        for layer in view.state.layers() {
+            let number = layer.number();
+            if (first..=last).contains(&number) && flushed.is_none_or(|flushed| flushed < number) {
+                let keys = layer.log_keys().unwrap_or_default();
+                if group.iter().any(|key| keys.binary_search(key).is_ok()) {
+                    blocks.push(number);
+                }
+            }
+        }
+        blocks.sort_unstable();
+        blocks.dedup();
+        if let Some(before) = &found {
+            blocks.retain(|block| before.binary_search(block).is_ok());
+        }
+        if blocks.is_empty() {
+            return Ok(blocks);
+        }
+        found = Some(blocks);
+    }
+    Ok(found.unwrap_or_default())
+}
+
+pub(super) fn suggest(first: u64, last: u64) -> Suggested {
     Suggested { from_block: U64::from(first), to_block: U64::from(last) }
 }
 
 /// First and last block of the query, both in the view.
-fn range(call: &Call, place: &Place) -> Result<(u64, u64), Error> {
+fn range(view: &View, place: &Place) -> Result<(u64, u64), Error> {
     let (first, last) = match place {
         Place::Block(hash) => {
-            let number = call.view.block_number(*hash)?;
+            let number = view.block_number(*hash)?;
             return number.map_or_else(|| Err(Error::server("unknown block")), |n| Ok((n, n)));
         }
         Place::Range(BlockTag::Pending, _) | Place::Range(_, BlockTag::Pending) => {
             return Err(Error::invalid_params("pending logs are not supported"));
         }
-        Place::Range(first, last) => (first.number(&call.view), last.number(&call.view)),
+        Place::Range(first, last) => (first.number(view), last.number(view)),
     };
     if first > last {
         return Err(Error::invalid_params("invalid block range params"));
     }
-    if last > call.view.number() {
+    if last > view.number() {
         return Err(Error::invalid_params("block range extends beyond current head block"));
     }
-    if last - first >= BLOCKS_MAX {
-        let message = format!("exceed maximum block range: {BLOCKS_MAX}");
-        let suggested = suggest(first, first + BLOCKS_MAX - 1);
-        return Err(Error::limit(message, BLOCKS_MAX, Some(suggested)));
-    }
     Ok((first, last))
+}
+
+fn too_slow() -> (String, u64) {
+    let seconds = TIME_MAX.as_secs();
+    (format!("query took more than {seconds} seconds"), seconds)
 }
 
 /// The answer so far.
@@ -216,32 +257,52 @@ struct Found {
 }
 
 impl Found {
-    /// Adds the logs of one block that match; `place` is that of its first.
+    /// Which limit is passed, if any.
+    fn past(&self, deadline: Instant) -> Option<(String, u64)> {
+        if self.logs > LOGS_MAX {
+            Some((format!("query returned more than {LOGS_MAX} results"), LOGS_MAX as u64))
+        } else if self.text.len() > BYTES_MAX {
+            Some((format!("query returned more than {BYTES_MAX} bytes"), BYTES_MAX as u64))
+        } else if Instant::now() > deadline {
+            Some(too_slow())
+        } else {
+            None
+        }
+    }
+
+    /// Adds the logs of one block that match.
     fn add_block(
         &mut self,
         blocks: &ChainReader,
         filter: &Filter,
-        mut place: LogPlace,
+        number: u64,
     ) -> Result<(), Error> {
-        let receipts = stored::receipts(blocks, place.block_number)?;
-        // Bodies are read only where something matches.
+        let receipts = stored::receipts(blocks, number)?;
+        // Headers and bodies are read only where something matches.
         let mut stored: Option<StoredBlock> = None;
-        for (index, receipt) in receipts.iter().enumerate() {
+        let mut log_index = 0;
+        for (transaction_index, receipt) in receipts.iter().enumerate() {
             let mut tx_hash = None;
             for log in &receipt.logs {
                 if filter.matches(log) {
                     let stored = match &mut stored {
                         Some(stored) => stored,
-                        none => none.insert(StoredBlock::read(blocks, place.block_number)?),
+                        none => none.insert(StoredBlock::read(blocks, number)?),
                     };
-                    let raw = stored.block.transactions.get(index);
+                    let raw = stored.block.transactions.get(transaction_index);
                     let raw =
                         raw.ok_or_else(|| Error::internal("a receipt without transaction"))?;
-                    place.transaction_hash = *tx_hash.get_or_insert_with(|| keccak256(raw));
-                    place.transaction_index = index;
+                    let place = LogPlace {
+                        block_number: number,
+                        block_hash: stored.block.hash,
+                        block_timestamp: stored.block.header.timestamp,
+                        transaction_hash: *tx_hash.get_or_insert_with(|| keccak256(raw)),
+                        transaction_index,
+                        log_index,
+                    };
                     self.add(&LogObject::new(log, place))?;
                 }
-                place.log_index += 1;
+                log_index += 1;
             }
         }
         Ok(())
@@ -284,12 +345,9 @@ mod tests {
             (format!("[\"{a}\",\"{b}\",null]"), false),
         ];
         let log = log(&[0xa, 0xb]);
-        let mut bloom = Bloom::ZERO;
-        bloom.accrue_log(&log);
         for (topics, expected) in cases {
             let filter = query(&topics);
             assert_eq!(filter.matches(&log), expected, "{topics}");
-            assert!(!expected || filter.may_match(&bloom), "{topics}");
         }
         let other = read("{\"address\":\"0x0202020202020202020202020202020202020202\"}");
         assert!(!other.expect("valid").filter.matches(&log));

@@ -2,18 +2,29 @@
 
 mod blocks;
 mod call;
+mod config;
+mod fee_history;
 mod fees;
 mod logs;
+mod proof;
+mod request;
 mod revert;
+mod simulate;
 mod state;
 mod transactions;
 
+pub(super) use call::{Hashes, call_error, gas_cap, on_block_with};
+pub(super) use fee_history::fee_quantiles;
+use logs::suggest;
+pub(super) use request::{GivenOverrides, Request};
 pub(super) use revert::revert_reason;
 
 use super::method::{Answer, Call, Method, Run, json};
 use alloy_primitives::{Address, U64};
 
 const BLOCK: &str = "block = latest";
+const OVERRIDES: &str = "stateOverrides = {}";
+const BLOCK_OVERRIDES: &str = "blockOverrides = {}";
 
 pub(super) const METHODS: &[Method] = &[
     method("eth_chainId", &[], "The chain id of EIP-155.", Run::Inline(chain_id)),
@@ -62,6 +73,30 @@ pub(super) const METHODS: &[Method] = &[
         Run::Inline(blocks::uncle_count_by_hash),
     ),
     method(
+        "eth_getUncleByBlockNumberAndIndex",
+        &["block", "index"],
+        "An ommer of a block, as a block without transactions.",
+        Run::Inline(blocks::uncle_by_number),
+    ),
+    method(
+        "eth_getUncleByBlockHashAndIndex",
+        &["hash", "index"],
+        "An ommer of a block, as a block without transactions.",
+        Run::Inline(blocks::uncle_by_hash),
+    ),
+    method(
+        "eth_getHeaderByNumber",
+        &["block"],
+        "A block without its body; null for one that is not there.",
+        Run::Inline(blocks::header_by_number),
+    ),
+    method(
+        "eth_getHeaderByHash",
+        &["hash"],
+        "As eth_getHeaderByNumber.",
+        Run::Inline(blocks::header_by_hash),
+    ),
+    method(
         "eth_getBlockReceipts",
         &["block"],
         "The receipts of all transactions of a block.",
@@ -90,6 +125,37 @@ pub(super) const METHODS: &[Method] = &[
         &["hash"],
         "A receipt; null at once while there is none.",
         Run::Inline(transactions::receipt),
+    ),
+    method(
+        "eth_getRawTransactionByHash",
+        &["hash"],
+        "The bytes of a transaction, mined or waiting in the pool.",
+        Run::Waiting(|call| Box::pin(transactions::raw_by_hash(call))),
+    ),
+    method(
+        "eth_getRawTransactionByBlockHashAndIndex",
+        &["hash", "index"],
+        "The bytes of a mined transaction.",
+        Run::Inline(transactions::raw_by_block_hash_and_index),
+    ),
+    method(
+        "eth_getRawTransactionByBlockNumberAndIndex",
+        &["block", "index"],
+        "The bytes of a mined transaction.",
+        Run::Inline(transactions::raw_by_block_number_and_index),
+    ),
+    method(
+        "eth_pendingTransactions",
+        &[],
+        "None: the node signs for nobody.",
+        Run::Inline(accounts),
+    ),
+    method(
+        "eth_sendRawTransactionSync",
+        &["data", "timeout = 2000"],
+        "Submits a transaction and waits up to the timeout, in milliseconds and at most 30,000, \
+         for its receipt (EIP-7966).",
+        Run::Waiting(|call| Box::pin(transactions::send_raw_sync(call))),
     ),
     method(
         "eth_sendRawTransaction",
@@ -125,18 +191,56 @@ pub(super) const METHODS: &[Method] = &[
     method(
         "eth_getLogs",
         &["filter"],
-        "Logs that match. Beyond 10,000 blocks or logs the error suggests a range that fits.",
+        "Logs that match, found by an index of addresses and topics over any range of blocks. Beyond \
+         10,000 logs, 32 MiB or 5 seconds the error suggests a range that fits.",
         Run::Worker(logs::logs),
     ),
     method(
+        "eth_getProof",
+        &["address", "slots", BLOCK],
+        "Merkle-Patricia proof of an account and of slots (EIP-1186), at any block since which not \
+         more than 200,000 accounts and slots have changed.",
+        Run::Worker(proof::get_proof),
+    ),
+    method(
+        "eth_getStorageValues",
+        &["slots by address", BLOCK],
+        "Up to 1,024 storage slots of any accounts.",
+        Run::Inline(proof::get_storage_values),
+    ),
+    method(
+        "eth_config",
+        &[],
+        "The rules in force and those to come (EIP-7910).",
+        Run::Inline(config::config),
+    ),
+    method(
+        "eth_capabilities",
+        &[],
+        "What is kept, and from which block on: everything.",
+        Run::Inline(config::capabilities),
+    ),
+    method(
+        "eth_simulateV1",
+        &["payload", BLOCK],
+        "Runs blocks of transactions that never were.",
+        Run::Worker(simulate::simulate),
+    ),
+    method(
+        "eth_createAccessList",
+        &["transaction", BLOCK, OVERRIDES, BLOCK_OVERRIDES],
+        "The accounts and slots a transaction touches, and its gas when it declares them.",
+        Run::Worker(call::create_access_list),
+    ),
+    method(
         "eth_call",
-        &["transaction", BLOCK],
+        &["transaction", BLOCK, OVERRIDES, BLOCK_OVERRIDES],
         "Runs a transaction without mining it.",
         Run::Worker(call::call),
     ),
     method(
         "eth_estimateGas",
-        &["transaction", BLOCK],
+        &["transaction", BLOCK, OVERRIDES, BLOCK_OVERRIDES],
         "The least gas limit with which a transaction succeeds.",
         Run::Worker(call::estimate_gas),
     ),
@@ -169,7 +273,7 @@ pub(super) const METHODS: &[Method] = &[
         "eth_feeHistory",
         &["count", "newest", "percentiles = []"],
         "Prices, fill and tips of a range of blocks. The last base fee is that of the next block.",
-        Run::Worker(fees::fee_history),
+        Run::Inline(fee_history::fee_history),
     ),
 ];
 

@@ -43,7 +43,7 @@ pub(super) fn storage_at(call: &Call) -> Answer {
 }
 
 /// Reads a storage key as leniently as geth: `0x` and leading zeros may be left out.
-fn storage_key(text: &str) -> Result<U256, Error> {
+pub(super) fn storage_key(text: &str) -> Result<U256, Error> {
     let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")).unwrap_or(text);
     if digits.len() > KEY_DIGITS_MAX {
         let shown: String = text.chars().take(2 * KEY_DIGITS_MAX).collect();

@@ -1,14 +1,19 @@
 //! Single transactions: where they are, and sending them.
 
 use super::blocks::receipt_of;
-use crate::rpc::{
-    block_id::{BlockId, BlockTag},
-    error::Error,
-    method::{Answer, Call, json},
-    object::TransactionObject,
-    stored::{StoredBlock, locate},
+use crate::{
+    chain::ChainSpec,
+    rpc::{
+        block_id::{BlockId, BlockTag},
+        error::Error,
+        method::{Answer, Call, json},
+        object::TransactionObject,
+        params::Param,
+        stored::{StoredBlock, locate},
+    },
 };
 use alloy_primitives::{B256, Bytes};
+use std::time::Duration;
 
 /// Mined, or waiting in the pool.
 pub(super) async fn by_hash(call: Call) -> Answer {
@@ -63,4 +68,75 @@ pub(super) fn receipt(call: &Call) -> Answer {
 pub(super) async fn send_raw(call: Call) -> Answer {
     let raw: Bytes = call.arguments()?.required()?;
     json(&call.context.pool.submit(raw).await?)
+}
+
+/// The longest a caller may wait for a receipt, in milliseconds.
+const SYNC_MS_MAX: u64 = 30_000;
+/// How long a caller waits that does not say, as EIP-7966 recommends.
+const SYNC_MS_DEFAULT: u64 = 2_000;
+/// EIP-7966: the transaction is submitted and not mined in time.
+const SYNC_TIMEOUT: i32 = 4;
+
+/// A time in milliseconds, as a number or a quantity.
+struct Milliseconds(u64);
+
+impl Param for Milliseconds {
+    fn read(json: &str, spec: &ChainSpec) -> Result<Self, String> {
+        match json.parse() {
+            Ok(number) => Ok(Self(number)),
+            Err(_) => u64::read(json, spec).map(Self),
+        }
+    }
+}
+
+/// Submits, and waits for the block.
+pub(super) async fn send_raw_sync(call: Call) -> Answer {
+    let (raw, Milliseconds(ms)) = {
+        let mut arguments = call.arguments()?;
+        let raw: Bytes = arguments.required()?;
+        (raw, arguments.optional()?.unwrap_or(Milliseconds(SYNC_MS_DEFAULT)))
+    };
+    let mut heads = call.context.published.heads();
+    let hash = call.context.pool.submit(raw).await?;
+    let deadline = tokio::time::Instant::now() + Duration::from_millis(ms.min(SYNC_MS_MAX));
+    loop {
+        let now = Call { view: call.context.published.load(), ..call.clone() };
+        if let Some((stored, index)) = locate(&now.view, hash)?
+            && let Some(tx) = stored.tx(index)?
+        {
+            return receipt_of(&now, &stored, &tx);
+        }
+        if !matches!(tokio::time::timeout_at(deadline, heads.changed()).await, Ok(Ok(()))) {
+            let message = format!("transaction {hash} was not mined within {ms} ms");
+            return Err(Error::coded(SYNC_TIMEOUT, message).with_data(&hash));
+        }
+    }
+}
+
+/// The bytes of a transaction, mined or pooled.
+pub(super) async fn raw_by_hash(call: Call) -> Answer {
+    let hash: B256 = call.arguments()?.required()?;
+    if let Some((stored, index)) = locate(&call.view, hash)? {
+        return json(&stored.block.transactions.get(index));
+    }
+    json(&call.context.pool.transaction(hash).await.map(|tx| tx.raw.clone()))
+}
+
+pub(super) fn raw_by_block_hash_and_index(call: &Call) -> Answer {
+    let mut arguments = call.arguments()?;
+    let hash: B256 = arguments.required()?;
+    raw_at(call, BlockId::Hash(hash), arguments.required()?)
+}
+
+pub(super) fn raw_by_block_number_and_index(call: &Call) -> Answer {
+    let mut arguments = call.arguments()?;
+    let tag: BlockTag = arguments.required()?;
+    raw_at(call, BlockId::Tag(tag), arguments.required()?)
+}
+
+fn raw_at(call: &Call, id: BlockId, index: u64) -> Answer {
+    let Some(number) = id.find(&call.view)? else { return json(&()) };
+    let stored = StoredBlock::read(&call.view.blocks()?, number)?;
+    let index = usize::try_from(index).unwrap_or(usize::MAX);
+    json(&stored.block.transactions.get(index))
 }

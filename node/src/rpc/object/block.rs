@@ -2,14 +2,15 @@
 
 use super::TransactionObject;
 use crate::block::Block;
+use alloy_consensus::Header;
 use alloy_eips::eip4895::Withdrawal;
 use alloy_primitives::{Address, B64, B256, Bloom, Bytes, U64, U256};
 use serde::Serialize;
 
-/// A block. Fields a fork brought are absent before it.
+/// A header. Fields a fork brought are absent before it.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::rpc) struct BlockObject<'a> {
+pub(in crate::rpc) struct HeaderObject<'a> {
     number: U64,
     hash: B256,
     parent_hash: B256,
@@ -23,7 +24,6 @@ pub(in crate::rpc) struct BlockObject<'a> {
     difficulty: U256,
     extra_data: &'a Bytes,
     mix_hash: B256,
-    size: U64,
     gas_limit: U64,
     gas_used: U64,
     timestamp: U64,
@@ -39,6 +39,15 @@ pub(in crate::rpc) struct BlockObject<'a> {
     parent_beacon_block_root: Option<B256>,
     #[serde(skip_serializing_if = "Option::is_none")]
     requests_hash: Option<B256>,
+}
+
+/// A block.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::rpc) struct BlockObject<'a> {
+    #[serde(flatten)]
+    header: HeaderObject<'a>,
+    size: U64,
     transactions: Transactions,
     uncles: Vec<B256>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -55,13 +64,12 @@ pub(in crate::rpc) enum Transactions {
     Full(Vec<TransactionObject>),
 }
 
-impl<'a> BlockObject<'a> {
-    /// Shapes a block.
-    pub(in crate::rpc) fn new(block: &'a Block, transactions: Transactions) -> Self {
-        let header = &block.header;
+impl<'a> HeaderObject<'a> {
+    /// Shapes a header.
+    pub(in crate::rpc) fn new(hash: B256, header: &'a Header) -> Self {
         Self {
             number: U64::from(header.number),
-            hash: block.hash,
+            hash,
             parent_hash: header.parent_hash,
             nonce: header.nonce,
             sha3_uncles: header.ommers_hash,
@@ -73,7 +81,6 @@ impl<'a> BlockObject<'a> {
             difficulty: header.difficulty,
             extra_data: &header.extra_data,
             mix_hash: header.mix_hash,
-            size: U64::from(block.rlp_bytes),
             gas_limit: U64::from(header.gas_limit),
             gas_used: U64::from(header.gas_used),
             timestamp: U64::from(header.timestamp),
@@ -83,6 +90,16 @@ impl<'a> BlockObject<'a> {
             excess_blob_gas: header.excess_blob_gas.map(U64::from),
             parent_beacon_block_root: header.parent_beacon_block_root,
             requests_hash: header.requests_hash,
+        }
+    }
+}
+
+impl<'a> BlockObject<'a> {
+    /// Shapes a block.
+    pub(in crate::rpc) fn new(block: &'a Block, transactions: Transactions) -> Self {
+        Self {
+            header: HeaderObject::new(block.hash, &block.header),
+            size: U64::from(block.rlp_bytes),
             transactions,
             uncles: block.ommers.iter().map(|ommer| ommer.hash_slow()).collect(),
             withdrawals: block.withdrawals.as_ref().map(|list| list.as_slice()),

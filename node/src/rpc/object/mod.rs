@@ -7,6 +7,6 @@ mod block;
 mod receipt;
 mod transaction;
 
-pub(super) use block::{BlockObject, Transactions};
+pub(super) use block::{BlockObject, HeaderObject, Transactions};
 pub(super) use receipt::{LogObject, LogPlace, ReceiptObject, ReceiptPlace};
 pub(super) use transaction::TransactionObject;

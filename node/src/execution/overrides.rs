@@ -1,0 +1,92 @@
+//! What a caller may change before a call: accounts, storage, where precompiles are.
+//!
+//! The rules are geth's: an override happens as if in a transaction before the call.
+
+use std::error::Error;
+
+use alloy_primitives::{Address, Bytes, U256, map::AddressSet};
+use storage::StateRead;
+
+use super::{
+    StateError,
+    overlay::{Overlay, StorageOverride},
+    precompiles::NodePrecompiles,
+};
+
+/// How one account differs from the state a call would see; absent fields stay.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AccountOverride {
+    /// Whose.
+    pub address: Address,
+    /// Balance in wei.
+    pub balance: Option<U256>,
+    /// Nonce.
+    pub nonce: Option<u64>,
+    /// Code.
+    pub code: Option<Bytes>,
+    /// All of its storage: slots that are not named are cleared.
+    pub state: Option<Vec<(U256, U256)>>,
+    /// Some of its storage: slots that are not named stay.
+    pub state_diff: Option<Vec<(U256, U256)>>,
+    /// Where the precompile at this address goes.
+    pub move_precompile_to: Option<Address>,
+}
+
+/// Why overrides make no sense.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OverrideError {
+    /// Only precompiles move.
+    #[error("account {0} is not a precompile")]
+    NotPrecompile(Address),
+    /// A precompile cannot move to an account that is overridden as well.
+    #[error("account {0} is already overridden")]
+    Overridden(Address),
+    /// An account that a precompile was moved to cannot be overridden.
+    #[error("account {0} has already been overridden by a precompile")]
+    OverriddenByPrecompile(Address),
+    /// Both the whole storage and a part of it.
+    #[error("account {0} has both 'state' and 'stateDiff'")]
+    TwoStates(Address),
+    /// A read failed.
+    #[error(transparent)]
+    State(#[from] StateError),
+}
+
+/// Applies overrides in their order.
+pub(super) fn apply<S>(
+    overrides: &[AccountOverride],
+    overlay: &mut Overlay<'_, S>,
+    precompiles: &mut NodePrecompiles,
+) -> Result<(), OverrideError>
+where
+    S: StateRead<Error: Error + Send + Sync + 'static>,
+{
+    let mut taken = AddressSet::default();
+    for account in overrides {
+        let address = account.address;
+        if taken.contains(&address) {
+            return Err(OverrideError::OverriddenByPrecompile(address));
+        }
+        let origin = precompiles.origin(address);
+        if let Some(to) = account.move_precompile_to {
+            let origin = origin.ok_or(OverrideError::NotPrecompile(address))?;
+            if overrides.iter().any(|other| other.address == to) {
+                return Err(OverrideError::Overridden(to));
+            }
+            precompiles.put(to, origin);
+            taken.insert(to);
+        }
+        if origin.is_some() {
+            precompiles.remove(address);
+        }
+        let storage = match (&account.state, &account.state_diff) {
+            (Some(_), Some(_)) => return Err(OverrideError::TwoStates(address)),
+            (Some(all), None) => Some(StorageOverride::All(all)),
+            (None, Some(some)) => Some(StorageOverride::Some(some)),
+            (None, None) => None,
+        };
+        overlay.replace(address, account, storage)?;
+    }
+    Ok(())
+}

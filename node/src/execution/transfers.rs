@@ -1,0 +1,104 @@
+//! Watches a transaction for its logs and, where wanted, for moves of ether, shown as logs of
+//! ERC-20 transfers from an address that no contract has (execution-apis, `eth_simulateV1`).
+//!
+//! What a reverted frame did is forgotten, as its real logs are.
+
+use alloy_primitives::{Address, B256, Log, U256, address, b256};
+use revm::{
+    Inspector,
+    context_interface::{ContextTr, CreateScheme, JournalTr},
+    interpreter::{CallInputs, CallOutcome, CallScheme, CreateInputs, CreateOutcome},
+};
+
+/// Who is said to have logged a move of ether.
+const ETHER: Address = address!("eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee");
+/// `Transfer(address,address,uint256)`.
+const TRANSFER: B256 = b256!("ddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef");
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct TransferLogs {
+    /// Moves of ether are wanted.
+    transfers: bool,
+    logs: Vec<(usize, Log)>,
+    /// Logs of the block so far, those forgotten again counted as well, as in geth.
+    count: usize,
+    /// How many logs there were when each open frame began.
+    frames: Vec<usize>,
+}
+
+impl TransferLogs {
+    pub(super) fn new(transfers: bool) -> Self {
+        Self { transfers, ..Self::default() }
+    }
+
+    /// Takes the logs of the transaction that has ended, with their positions in the block.
+    pub(super) fn take(&mut self) -> Vec<(usize, Log)> {
+        self.frames.clear();
+        std::mem::take(&mut self.logs)
+    }
+
+    fn moved(&mut self, from: Address, to: Address, wei: U256) {
+        if self.transfers && !wei.is_zero() {
+            let topics = vec![TRANSFER, from.into_word(), to.into_word()];
+            let data = wei.to_be_bytes::<32>().into();
+            self.push(Log::new_unchecked(ETHER, topics, data));
+        }
+    }
+
+    fn push(&mut self, log: Log) {
+        self.logs.push((self.count, log));
+        self.count += 1;
+    }
+
+    fn end(&mut self, succeeded: bool) {
+        let begun_with = self.frames.pop().unwrap_or_default();
+        if !succeeded {
+            self.logs.truncate(begun_with);
+        }
+    }
+}
+
+impl<C: ContextTr> Inspector<C> for TransferLogs {
+    fn log(&mut self, _: &mut C, log: Log) {
+        self.push(log);
+    }
+
+    fn call(&mut self, _: &mut C, inputs: &mut CallInputs) -> Option<CallOutcome> {
+        self.frames.push(self.logs.len());
+        if inputs.scheme != CallScheme::DelegateCall
+            && let Some(wei) = inputs.transfer_value()
+        {
+            self.moved(inputs.transfer_from(), inputs.transfer_to(), wei);
+        }
+        None
+    }
+
+    fn call_end(&mut self, _: &mut C, _: &CallInputs, outcome: &mut CallOutcome) {
+        self.end(outcome.result.result.is_ok());
+    }
+
+    fn create(&mut self, context: &mut C, inputs: &mut CreateInputs) -> Option<CreateOutcome> {
+        self.frames.push(self.logs.len());
+        let from = inputs.caller();
+        let to = match inputs.scheme() {
+            CreateScheme::Create => {
+                // The first frame's nonce is raised already by the transaction itself.
+                let account = context.journal_mut().load_account(from);
+                let nonce = account.map_or(0, |account| account.data.info.nonce);
+                inputs.created_address(nonce)
+            }
+            _ => inputs.created_address(0),
+        };
+        self.moved(from, to, inputs.value());
+        None
+    }
+
+    fn create_end(&mut self, _: &mut C, _: &CreateInputs, outcome: &mut CreateOutcome) {
+        self.end(outcome.result.result.is_ok());
+    }
+
+    fn selfdestruct(&mut self, contract: Address, target: Address, wei: U256) {
+        self.moved(contract, target, wei);
+    }
+}

@@ -1,0 +1,274 @@
+//! `debug_`: raw blocks, and transactions run again under a tracer. Off unless enabled, because a
+//! trace costs what its block cost, and more.
+
+use super::{
+    block_id::{BlockId, BlockTag},
+    error::Error,
+    eth::{Hashes, call_error, gas_cap, on_block_with},
+    method::{Answer, Call, Method, Run, json},
+    params::{Param, object},
+    stored::{self, MinedTx, StoredBlock, locate},
+};
+use crate::{
+    block::join,
+    chain::ChainSpec,
+    execution::{RecoveredTx, StateError, TraceError, TracedBlock, encode_receipt, logs_bloom},
+};
+use alloy_primitives::{B256, Bytes};
+use alloy_rpc_types_trace::geth::{GethDebugTracingOptions, GethTrace};
+use serde::Serialize;
+use serde_json::value::RawValue;
+use std::time::{Duration, Instant};
+use storage::StateChanges;
+
+/// Longest a block may be traced for unless the caller says less.
+const TIME_MAX: Duration = Duration::from_secs(30);
+/// Most bytes of the traces of one block.
+const BYTES_MAX: usize = 256 * 1024 * 1024;
+
+pub(super) const METHODS: &[Method] = &[
+    Method {
+        name: "debug_getRawHeader",
+        parameters: &["block"],
+        help: "RLP of a header.",
+        run: Run::Inline(raw_header),
+    },
+    Method {
+        name: "debug_getRawBlock",
+        parameters: &["block"],
+        help: "RLP of a block.",
+        run: Run::Inline(raw_block),
+    },
+    Method {
+        name: "debug_getRawReceipts",
+        parameters: &["block"],
+        help: "The consensus encoding of each receipt of a block.",
+        run: Run::Worker(raw_receipts),
+    },
+    Method {
+        name: "debug_getRawTransaction",
+        parameters: &["hash"],
+        help: "The bytes of a mined transaction.",
+        run: Run::Inline(raw_transaction),
+    },
+    Method {
+        name: "debug_traceTransaction",
+        parameters: &["hash", "options = {}"],
+        help: "A mined transaction run again under a tracer: struct logs, callTracer, \
+               prestateTracer, 4byteTracer, flatCallTracer, muxTracer, noopTracer. No JavaScript.",
+        run: Run::Worker(trace_transaction),
+    },
+    Method {
+        name: "debug_traceBlockByNumber",
+        parameters: &["block", "options = {}"],
+        help: "Every transaction of a block under a tracer.",
+        run: Run::Worker(trace_block_by_number),
+    },
+    Method {
+        name: "debug_traceBlockByHash",
+        parameters: &["hash", "options = {}"],
+        help: "Every transaction of a block under a tracer.",
+        run: Run::Worker(trace_block_by_hash),
+    },
+    Method {
+        name: "debug_traceCall",
+        parameters: &["transaction", "block = latest", "options = {}"],
+        help: "A call under a tracer; the options may hold stateOverrides and blockOverrides.",
+        run: Run::Worker(trace_call),
+    },
+];
+
+fn required_block(call: &Call) -> Result<u64, Error> {
+    let id: BlockId = call.arguments()?.required()?;
+    id.require(&call.view)
+}
+
+fn raw_header(call: &Call) -> Answer {
+    let number = required_block(call)?;
+    let header = call.view.blocks()?.header(number)?;
+    json(&header.map(|(_, rlp)| rlp))
+}
+
+fn raw_block(call: &Call) -> Answer {
+    let number = required_block(call)?;
+    let blocks = call.view.blocks()?;
+    let (header, body) = (blocks.header(number)?, blocks.body(number)?);
+    json(&header.zip(body).map(|((_, header), body)| Bytes::from(join(&header, &body))))
+}
+
+fn raw_receipts(call: &Call) -> Answer {
+    let number = required_block(call)?;
+    let receipts = stored::receipts(&call.view.blocks()?, number)?;
+    let encoded = receipts.iter().map(|receipt| {
+        let mut out = Vec::new();
+        encode_receipt(receipt, &logs_bloom(&receipt.logs), &mut out);
+        Bytes::from(out)
+    });
+    json(&encoded.collect::<Vec<_>>())
+}
+
+fn raw_transaction(call: &Call) -> Answer {
+    let hash: B256 = call.arguments()?.required()?;
+    let Some((stored, index)) = locate(&call.view, hash)? else { return json(&()) };
+    json(&stored.block.transactions.get(index))
+}
+
+/// How to trace. A field of another type than it should be, or a tracer nobody has, is refused.
+#[derive(Default)]
+struct Options(GethDebugTracingOptions);
+
+impl Param for Options {
+    fn read(json: &str, _: &ChainSpec) -> Result<Self, String> {
+        object(json).map(Self)
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Traced {
+    tx_hash: B256,
+    result: GethTrace,
+}
+
+fn trace_transaction(call: &Call) -> Answer {
+    let mut arguments = call.arguments()?;
+    let hash: B256 = arguments.required()?;
+    let Options(options) = arguments.optional()?.unwrap_or_default();
+    let Some((stored, index)) = locate(&call.view, hash)? else {
+        return Err(Error::server("transaction not found"));
+    };
+    let mut traced = None;
+    replay(call, &stored, options, index..=index, |_, trace| {
+        traced = Some(json(&trace)?);
+        Ok(())
+    })?;
+    traced.ok_or_else(|| Error::internal("a transaction is not in its block"))
+}
+
+fn trace_block_by_number(call: &Call) -> Answer {
+    let mut arguments = call.arguments()?;
+    let tag: BlockTag = arguments.required()?;
+    let Options(options) = arguments.optional()?.unwrap_or_default();
+    let number = BlockId::Tag(tag).find(&call.view)?;
+    let shown = tag.number(&call.view);
+    let number = number.ok_or_else(|| Error::server(format!("block #{shown} not found")))?;
+    trace_block(call, number, options)
+}
+
+fn trace_block_by_hash(call: &Call) -> Answer {
+    let mut arguments = call.arguments()?;
+    let hash: B256 = arguments.required()?;
+    let Options(options) = arguments.optional()?.unwrap_or_default();
+    let number = call.view.block_number(hash)?;
+    let number = number.ok_or_else(|| Error::server(format!("block {hash} not found")))?;
+    trace_block(call, number, options)
+}
+
+fn trace_block(call: &Call, number: u64, options: GethDebugTracingOptions) -> Answer {
+    let stored = StoredBlock::read(&call.view.blocks()?, number)?;
+    let count = stored.block.transactions.len();
+    let mut text = String::from("[");
+    replay(call, &stored, options, 0..=count.saturating_sub(1), |tx, result| {
+        if text.len() > 1 {
+            text.push(',');
+        }
+        text.push_str(json(&Traced { tx_hash: tx.hash, result })?.get());
+        if text.len() > BYTES_MAX {
+            let message = format!("traces of the block exceed {BYTES_MAX} bytes");
+            return Err(Error::limit(message, BYTES_MAX as u64, None));
+        }
+        Ok(())
+    })?;
+    text.push(']');
+    RawValue::from_string(text).map_err(Error::internal)
+}
+
+/// Runs a block again up to the end of `wanted`, giving the traces of the wanted transactions.
+fn replay(
+    call: &Call,
+    stored: &StoredBlock,
+    options: GethDebugTracingOptions,
+    wanted: std::ops::RangeInclusive<usize>,
+    mut take: impl FnMut(&RecoveredTx, GethTrace) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let header = &stored.block.header;
+    let parent = header.number.checked_sub(1);
+    let parent = parent.ok_or_else(|| Error::server("genesis is not traceable"))?;
+    let blocks = call.view.blocks()?;
+    let state = call.view.state.reader_at(parent)?;
+    // Receipts are thrown away, so their roots need not be right.
+    let no_root = |_: &StateChanges| Ok::<_, StateError>(B256::ZERO);
+    let hashes = Hashes(&blocks);
+    let spec = &call.context.spec;
+    let market = super::evmd::market_after(call, parent)?;
+    let (hash, market) = (stored.block.hash, market.as_ref());
+    let block = TracedBlock::start(spec, &state, &hashes, header, hash, market, options);
+    let mut block = block.map_err(trace_error)?;
+    let deadline = Instant::now() + TIME_MAX;
+    for tx in stored.txs() {
+        let MinedTx { index, tx, hash, sender, .. } = tx?;
+        if index > *wanted.end() {
+            break;
+        }
+        if Instant::now() > deadline {
+            let seconds = TIME_MAX.as_secs();
+            let message = format!("tracing took more than {seconds} seconds");
+            return Err(Error::limit(message, seconds, None));
+        }
+        let raw = stored.block.transactions[index].clone();
+        let tx = RecoveredTx { raw, tx, hash, sender, high_s: false };
+        if wanted.contains(&index) {
+            let trace = block.trace(&tx, &no_root).map_err(trace_error)?;
+            take(&tx, trace)?;
+        } else {
+            block.pass(&tx, &no_root).map_err(trace_error)?;
+        }
+    }
+    Ok(())
+}
+
+/// Overrides stand among the options.
+#[derive(Default)]
+struct CallOptions {
+    options: GethDebugTracingOptions,
+    overrides: super::eth::GivenOverrides,
+}
+
+impl Param for CallOptions {
+    fn read(json: &str, spec: &ChainSpec) -> Result<Self, String> {
+        #[derive(serde::Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Given<'a> {
+            #[serde(borrow, default)]
+            state_overrides: Option<&'a RawValue>,
+            #[serde(borrow, default)]
+            block_overrides: Option<&'a RawValue>,
+        }
+        let given: Given<'_> = object(json)?;
+        let overrides =
+            super::eth::GivenOverrides::read(given.state_overrides, given.block_overrides, spec)?;
+        Ok(Self { options: object(json)?, overrides })
+    }
+}
+
+fn trace_call(call: &Call) -> Answer {
+    let mut arguments = call.arguments()?;
+    let request: super::eth::Request = arguments.required()?;
+    let id: BlockId = arguments.optional()?.unwrap_or(BlockId::LATEST);
+    let CallOptions { options, overrides } = arguments.optional()?.unwrap_or_default();
+    let trace = on_block_with(call, request, id, overrides, |site, execution| {
+        let trace = site.trace(execution, gas_cap(call), options);
+        trace.map_err(|error| match error {
+            TraceError::Call(error) => call_error(error, execution.from),
+            error => trace_error(error),
+        })
+    })?;
+    json(&trace)
+}
+
+fn trace_error(error: TraceError) -> Error {
+    match error {
+        TraceError::Tracer(text) => Error::server(text),
+        error => Error::internal(error),
+    }
+}

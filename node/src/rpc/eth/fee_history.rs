@@ -1,0 +1,359 @@
+//! `eth_feeHistory`: what was paid, from the columns of recent blocks or the stored rows of older
+//! ones; and `evmd_feeQuantiles`, the same over long ranges.
+
+use crate::{
+    chain::ChainSpec,
+    feehistory::{FeeEntry, RowReader, put_hex},
+    rpc::{
+        block_id::BlockTag,
+        error::Error,
+        method::{Answer, Call, json},
+        params::{Param, string},
+        services::FeeKey,
+    },
+    view::View,
+};
+use alloy_primitives::{U64, U128};
+use serde::Serialize;
+use serde_json::value::RawValue;
+use std::time::{Duration, Instant};
+
+/// Most percentiles of one request, as geth.
+const PERCENTILES_MAX: usize = 100;
+
+/// A count in any form geth takes: number, decimal string, hex string, empty for zero.
+struct Count(u64);
+
+impl Param for Count {
+    fn read(json: &str, _: &ChainSpec) -> Result<Self, String> {
+        let quoted = json.starts_with('"');
+        let text = if quoted { string(json)? } else { json.into() };
+        let hex = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
+        let parsed = match hex {
+            _ if text.is_empty() => Ok(0),
+            _ if text.contains('+') => Err(()),
+            Some(digits) => u64::from_str_radix(digits, 16).map_err(drop),
+            None => text.parse().map_err(drop),
+        };
+        let shown = || text.chars().take(64).collect::<String>();
+        parsed.map(Self).map_err(|()| format!("invalid hex or decimal integer {:?}", shown()))
+    }
+}
+
+impl Param for Vec<f64> {
+    fn read(json: &str, _: &ChainSpec) -> Result<Self, String> {
+        serde_json::from_str(json).map_err(|_| "not a list of numbers".to_owned())
+    }
+}
+
+/// geth's rules: percentiles within 0 to 100 and rising, not too many.
+fn check_percentiles(percentiles: &[f64]) -> Result<(), Error> {
+    let invalid = |reason| Error::server(format!("invalid reward percentile: {reason}"));
+    if percentiles.len() > PERCENTILES_MAX {
+        return Err(invalid(format!("over the query limit {PERCENTILES_MAX}")));
+    }
+    let mut before: Option<f64> = None;
+    for (index, percentile) in percentiles.iter().enumerate() {
+        if !(0.0..=100.0).contains(percentile) {
+            return Err(invalid(format!("{percentile:.6}")));
+        }
+        if let Some(before) = before.filter(|before| percentile <= before) {
+            let (last, this) = (index - 1, index);
+            return Err(invalid(format!("#{last}:{before:.6} >= #{this}:{percentile:.6}")));
+        }
+        before = Some(*percentile);
+    }
+    Ok(())
+}
+
+pub(super) fn fee_history(call: &Call) -> Answer {
+    let mut arguments = call.arguments()?;
+    let Count(count) = arguments.required()?;
+    let newest: BlockTag = arguments.required()?;
+    let percentiles: Vec<f64> = arguments.optional()?.unwrap_or_default();
+    if count == 0 {
+        return raw(r#"{"oldestBlock":"0x0","baseFeePerGas":[],"gasUsedRatio":[]}"#.to_owned());
+    }
+    check_percentiles(&percentiles)?;
+    let (newest, head) = (newest.number(&call.view), call.view.number());
+    if newest > head {
+        let message = format!("request beyond head block: requested {newest}, head {head}");
+        return Err(Error::server(message));
+    }
+    let count = count.min(call.context.feehistory_cap).min(newest + 1);
+    let fees = &call.services.fees;
+    fees.follow(&call.view)?;
+    let key = FeeKey::new(newest, count, &percentiles);
+    if newest == head
+        && let Some(text) = fees.ready(&key)
+    {
+        return Ok(text);
+    }
+    let answer = raw(text(call, newest + 1 - count, newest, &percentiles)?)?;
+    if newest == head {
+        fees.keep(key, &answer);
+    }
+    Ok(answer)
+}
+
+fn raw(text: String) -> Answer {
+    // The text is written by this module, so it need not be parsed again.
+    RawValue::from_string(text).map_err(Error::internal)
+}
+
+/// The answer for the blocks `oldest` to `newest`.
+fn text(call: &Call, oldest: u64, newest: u64, percentiles: &[f64]) -> Result<String, Error> {
+    let columns = &call.services.fees.columns;
+    let written = columns.range(oldest, newest, |rows| write(oldest, rows, percentiles));
+    match written {
+        Some(text) => Ok(text),
+        None => {
+            let rows = stored(&call.view, oldest, newest)?;
+            Ok(write(oldest, &mut rows.iter(), percentiles))
+        }
+    }
+}
+
+/// The rows of the blocks `first` to `last` from the chain.
+fn stored(view: &View, first: u64, last: u64) -> Result<Vec<FeeEntry>, Error> {
+    let mut rows = Vec::new();
+    view.blocks()?.each_fee_row(first..=last, |_, bytes| {
+        rows.push(FeeEntry::new(&RowReader::new(bytes).map_err(Error::internal)?));
+        Ok::<(), Error>(())
+    })?;
+    Ok(rows)
+}
+
+/// Bytes of text a block adds beside its rewards: prices, ratios, commas.
+const ROW_CHARS: usize = 72;
+/// Bytes of text of a reward.
+const REWARD_CHARS: usize = 14;
+
+/// Writes the answer; by hand, as it is the largest wallets ask for all the time.
+fn write(oldest: u64, rows: &mut dyn Iterator<Item = &FeeEntry>, percentiles: &[f64]) -> String {
+    let blocks = rows.size_hint().0 + 4;
+    let mut reward = String::with_capacity(blocks * percentiles.len() * REWARD_CHARS);
+    let mut base_fee = String::with_capacity(blocks * ROW_CHARS / 4);
+    let mut ratio = String::with_capacity(blocks * ROW_CHARS / 4);
+    let mut blob_fee = String::with_capacity(blocks * 6);
+    let mut blob_ratio = String::with_capacity(blocks * 4);
+    let mut next = None;
+    for row in rows {
+        for (column, text) in [
+            (&mut base_fee, &row.base_fee),
+            (&mut ratio, &row.gas_used_ratio),
+            (&mut blob_fee, &row.blob_base_fee),
+            (&mut blob_ratio, &row.blob_gas_used_ratio),
+        ] {
+            separate(column);
+            column.push_str(text);
+        }
+        if !percentiles.is_empty() {
+            separate(&mut reward);
+            reward.push('[');
+            for (index, percentile) in percentiles.iter().enumerate() {
+                if index > 0 {
+                    reward.push(',');
+                }
+                put_hex(&mut reward, row.reward(*percentile));
+            }
+            reward.push(']');
+        }
+        next = Some(row);
+    }
+    if let Some(last) = next {
+        for (column, text) in
+            [(&mut base_fee, &last.next_base_fee), (&mut blob_fee, &last.next_blob_base_fee)]
+        {
+            column.push(',');
+            column.push_str(text);
+        }
+    }
+    let mut out = String::with_capacity(
+        reward.len() + base_fee.len() + ratio.len() + blob_fee.len() + blob_ratio.len() + 128,
+    );
+    out.push_str("{\"oldestBlock\":");
+    put_hex(&mut out, oldest.into());
+    if !percentiles.is_empty() {
+        out.extend([",\"reward\":[", &reward, "]"]);
+    }
+    out.extend([",\"baseFeePerGas\":[", &base_fee, "],\"gasUsedRatio\":[", &ratio]);
+    out.extend(["],\"baseFeePerBlobGas\":[", &blob_fee, "],\"blobGasUsedRatio\":[", &blob_ratio]);
+    out.push_str("]}");
+    out
+}
+
+fn separate(column: &mut String) {
+    if !column.is_empty() {
+        column.push(',');
+    }
+}
+
+/// Most blocks of one `evmd_feeQuantiles`: about two weeks of Ethereum.
+const QUANTILE_BLOCKS_MAX: u64 = 100_000;
+/// Most buckets of an answer: more than a chart has pixels to show.
+const BUCKETS_MAX: u64 = 2048;
+/// Longest one request may take.
+const QUANTILES_TIME_MAX: Duration = Duration::from_secs(5);
+
+/// Some consecutive blocks taken together.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Bucket {
+    from_block: U64,
+    to_block: U64,
+    base_fee_min: U64,
+    base_fee_max: U64,
+    gas_used: U64,
+    gas_used_ratio: f64,
+    reward: Vec<U128>,
+}
+
+/// Quantiles of effective tips over all gas of each bucket of blocks.
+pub(in crate::rpc) fn fee_quantiles(call: &Call) -> Answer {
+    let mut arguments = call.arguments()?;
+    let (first, last): (BlockTag, BlockTag) = (arguments.required()?, arguments.required()?);
+    let Count(bucket) = arguments.required()?;
+    let percentiles: Vec<f64> = arguments.optional()?.unwrap_or_default();
+    check_percentiles(&percentiles)?;
+    let (first, last) = (first.number(&call.view), last.number(&call.view));
+    if first > last || last > call.view.number() {
+        return Err(Error::invalid_params("invalid block range params"));
+    }
+    if bucket == 0 {
+        return Err(Error::invalid_params("a bucket needs at least one block"));
+    }
+    let blocks = last - first + 1;
+    let most = QUANTILE_BLOCKS_MAX.min(bucket.saturating_mul(BUCKETS_MAX));
+    if blocks > most {
+        let message = format!("exceed maximum block range: {most}");
+        return Err(Error::limit(message, most, Some(super::suggest(first, first + most - 1))));
+    }
+    let deadline = Instant::now() + QUANTILES_TIME_MAX;
+    let reader = call.view.blocks()?;
+    let mut buckets = Vec::new();
+    let mut start = first;
+    while start <= last {
+        let end = last.min(start.saturating_add(bucket - 1));
+        if Instant::now() > deadline && start > first {
+            let seconds = QUANTILES_TIME_MAX.as_secs();
+            let message = format!("query took more than {seconds} seconds");
+            return Err(Error::limit(message, seconds, Some(super::suggest(first, start - 1))));
+        }
+        buckets.push(gather(&reader, start, end, &percentiles)?);
+        start = end.saturating_add(1);
+    }
+    json(&buckets)
+}
+
+fn gather(
+    reader: &storage::ChainReader,
+    first: u64,
+    last: u64,
+    percentiles: &[f64],
+) -> Result<Bucket, Error> {
+    let mut tips: Vec<(u128, u64)> = Vec::new();
+    let (mut least, mut greatest, mut used, mut limit) = (u64::MAX, 0, 0u64, 0u64);
+    reader.each_fee_row(first..=last, |_, bytes| {
+        let row = RowReader::new(bytes).map_err(Error::internal)?;
+        least = least.min(row.scalars.base_fee);
+        greatest = greatest.max(row.scalars.base_fee);
+        used = used.saturating_add(row.scalars.gas_used);
+        limit = limit.saturating_add(row.scalars.gas_limit);
+        let mut before = 0;
+        tips.extend(row.tips().map(|(tip, gas)| {
+            let at = gas.saturating_sub(before);
+            before = gas;
+            (tip, at)
+        }));
+        Ok::<(), Error>(())
+    })?;
+    tips.sort_unstable();
+    let total: u64 = tips.iter().map(|(_, gas)| gas).sum();
+    let mut sum = 0;
+    for (_, gas) in &mut tips {
+        sum += *gas;
+        *gas = sum;
+    }
+    let reward = percentiles.iter().map(|percentile| {
+        let threshold = (total as f64 * percentile / 100.0) as u64;
+        let at = tips.partition_point(|(_, gas)| *gas < threshold);
+        tips.get(at).or(tips.last()).map_or(U128::ZERO, |(tip, _)| U128::from(*tip))
+    });
+    Ok(Bucket {
+        from_block: U64::from(first),
+        to_block: U64::from(last),
+        base_fee_min: U64::from(least.min(greatest)),
+        base_fee_max: U64::from(greatest),
+        gas_used: U64::from(used),
+        gas_used_ratio: if limit == 0 { 0.0 } else { used as f64 / limit as f64 },
+        reward: reward.collect(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        chain::Genesis,
+        feehistory::{FeeRow, Tip},
+    };
+
+    #[test]
+    fn counts_are_read_as_geth_does() {
+        let spec = Genesis::native_dev(0).spec;
+        let read = |json: &str| Count::read(json, &spec).map(|count| count.0);
+        for json in ["16", "\"16\"", "\"0x10\"", "\"0x0010\""] {
+            assert_eq!(read(json), Ok(16), "{json}");
+        }
+        assert_eq!(read("\"\""), Ok(0));
+        for json in ["-1", "1.5", "\"0x\"", "\"+5\"", "\"ten\"", "18446744073709551616", "[]"] {
+            assert!(read(json).is_err(), "{json}");
+        }
+    }
+
+    #[test]
+    fn percentiles_must_rise_within_a_hundred() {
+        let message = |list: &[f64]| match check_percentiles(list) {
+            Ok(()) => String::new(),
+            Err(error) => format!("{error:?}"),
+        };
+        assert_eq!(message(&[0.0, 0.5, 100.0]), "");
+        assert!(message(&[101.0]).contains("invalid reward percentile: 101.000000"));
+        assert!(message(&[-0.1]).contains("invalid reward percentile: -0.100000"));
+        assert!(message(&[50.0, 50.0]).contains("#0:50.000000 >= #1:50.000000"));
+        assert!(message(&[50.0; 101]).contains("over the query limit 100"));
+        assert_eq!(check_percentiles(&[101.0]).expect_err("refused").code(), -32000);
+    }
+
+    #[test]
+    fn the_text_is_what_serde_would_write() {
+        let tips = vec![Tip { tip: 1, gas: 21_000 }, Tip { tip: 17, gas: 79_000 }];
+        let row = FeeRow {
+            base_fee: 1_000_000_000,
+            next_base_fee: 875_000_000,
+            gas_used: 100_000,
+            gas_limit: 10_000_000,
+            blob_base_fee: 1,
+            next_blob_base_fee: 2,
+            tips,
+            ..FeeRow::default()
+        };
+        let entry = |row: FeeRow| {
+            let bytes = alloy_rlp::encode(row);
+            FeeEntry::new(&RowReader::new(&bytes).expect("a row"))
+        };
+        let rows = [entry(row), entry(FeeRow::default())];
+        let text = write(5, &mut rows.iter(), &[10.0, 90.0]);
+        let value: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        let expected = serde_json::json!({
+            "oldestBlock": "0x5",
+            "reward": [["0x1", "0x11"], ["0x0", "0x0"]],
+            "baseFeePerGas": ["0x3b9aca00", "0x0", "0x0"],
+            "gasUsedRatio": [0.01, 0],
+            "baseFeePerBlobGas": ["0x1", "0x0", "0x0"],
+            "blobGasUsedRatio": [0, 0],
+        });
+        assert_eq!(value, expected);
+    }
+}

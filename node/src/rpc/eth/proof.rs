@@ -1,0 +1,144 @@
+//! `eth_getProof` (EIP-1186) and `eth_getStorageValues`.
+
+use super::state::storage_key;
+use crate::chain::ChainSpec;
+use crate::rpc::{
+    block_id::BlockId,
+    error::Error,
+    method::{Answer, Call, json},
+    params::{Param, hash, object},
+    stored,
+};
+use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U64, U256};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use storage::{
+    StateRead,
+    trie::{EMPTY_ROOT_HASH, account_proof},
+};
+
+/// Most slots of one request, as geth.
+const SLOTS_MAX: usize = 1024;
+/// Characters of a storage key that is a whole word.
+const WORD_CHARS: usize = 66;
+
+/// A storage key, and whether it was given as a whole word: it is given back as it came.
+struct Key {
+    slot: U256,
+    whole: bool,
+}
+
+struct Keys(Vec<Key>);
+
+impl Param for Keys {
+    fn read(json: &str, _: &ChainSpec) -> Result<Self, String> {
+        let texts: Vec<String> =
+            serde_json::from_str(json).map_err(|_| "not a list of storage keys".to_owned())?;
+        let keys = texts.iter().map(|text| {
+            let slot = storage_key(text).map_err(|error| error.message().to_owned())?;
+            Ok(Key { slot, whole: text.len() == WORD_CHARS })
+        });
+        keys.collect::<Result<_, String>>().map(Self)
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ProofObject {
+    address: Address,
+    account_proof: Vec<Bytes>,
+    balance: U256,
+    code_hash: B256,
+    nonce: U64,
+    storage_hash: B256,
+    storage_proof: Vec<SlotObject>,
+}
+
+#[derive(Serialize)]
+struct SlotObject {
+    key: String,
+    value: U256,
+    proof: Vec<Bytes>,
+}
+
+pub(super) fn get_proof(call: &Call) -> Answer {
+    let mut arguments = call.arguments()?;
+    let address: Address = arguments.required()?;
+    let Keys(keys) = arguments.required()?;
+    let id: BlockId = arguments.optional()?.unwrap_or(BlockId::LATEST);
+    check_slots(keys.len())?;
+    let number = id.require(&call.view)?;
+    let (_, header) = stored::header(&call.view.blocks()?, number)?;
+    let trie = call.view.trie_at(number)?;
+    let slots: Vec<U256> = keys.iter().map(|key| key.slot).collect();
+    let proof =
+        account_proof(&trie, header.state_root, address, &slots).map_err(Error::internal)?;
+    let storage_proof = keys.iter().zip(proof.storage).map(|(key, proof)| SlotObject {
+        key: match key.whole {
+            true => format!("{:#x}", B256::from(key.slot)),
+            false => format!("{:#x}", key.slot),
+        },
+        value: proof.value,
+        proof: proof.nodes,
+    });
+    let account = proof.account.unwrap_or(alloy_trie::TrieAccount {
+        nonce: 0,
+        balance: U256::ZERO,
+        storage_root: EMPTY_ROOT_HASH,
+        code_hash: KECCAK256_EMPTY,
+    });
+    json(&ProofObject {
+        address,
+        account_proof: proof.nodes,
+        balance: account.balance,
+        code_hash: account.code_hash,
+        nonce: U64::from(account.nonce),
+        storage_hash: account.storage_root,
+        storage_proof: storage_proof.collect(),
+    })
+}
+
+fn check_slots(count: usize) -> Result<(), Error> {
+    if count > SLOTS_MAX {
+        let message = format!("too many slots (max {SLOTS_MAX})");
+        return Err(Error::limit(message, SLOTS_MAX as u64, None));
+    }
+    Ok(())
+}
+
+/// Slots by account.
+struct Wanted(BTreeMap<Address, Vec<B256>>);
+
+impl Param for Wanted {
+    fn read(json: &str, spec: &ChainSpec) -> Result<Self, String> {
+        let given: BTreeMap<String, Vec<String>> = object(json)?;
+        let mut wanted = BTreeMap::new();
+        for (address, slots) in given {
+            let address = crate::account::parse_address(&address, &spec.bech32_prefix)
+                .map_err(|error| error.to_string())?;
+            let slots = slots.iter().map(|slot| hash(slot)).collect::<Result<_, _>>()?;
+            wanted.insert(address, slots);
+        }
+        Ok(Self(wanted))
+    }
+}
+
+pub(super) fn get_storage_values(call: &Call) -> Answer {
+    let mut arguments = call.arguments()?;
+    let Wanted(wanted) = arguments.required()?;
+    let id: BlockId = arguments.optional()?.unwrap_or(BlockId::LATEST);
+    let count = wanted.values().map(Vec::len).sum();
+    if count == 0 {
+        return Err(Error::invalid_params("empty request"));
+    }
+    check_slots(count)?;
+    let state = call.view.state.reader_at(id.require(&call.view)?)?;
+    let mut found: BTreeMap<Address, Vec<B256>> = BTreeMap::new();
+    for (address, slots) in wanted {
+        let values = found.entry(address).or_default();
+        for slot in slots {
+            values.push(state.storage(address, U256::from_be_bytes(slot.0))?.into());
+        }
+    }
+    json(&found)
+}

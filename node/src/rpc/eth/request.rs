@@ -1,0 +1,284 @@
+//! What a client wants tried: a transaction, and how accounts and the block differ for it.
+
+use crate::{
+    account::parse_address,
+    chain::ChainSpec,
+    execution::{AccountOverride, BlockOverrides, Call as Execution},
+    rpc::{
+        error::Error,
+        params::{Param, bytes, hash, object, quantity, wide_quantity},
+    },
+};
+use alloy_eips::{
+    eip2930::AccessList,
+    eip4895::{Withdrawal, Withdrawals},
+    eip7702::SignedAuthorization,
+};
+use alloy_primitives::{Address, B256, Bytes, TxKind, U256};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use std::collections::BTreeMap;
+
+/// Most slots one request may override in all: more than any tool needs, few enough to be cheap.
+const SLOTS_MAX: usize = 100_000;
+
+/// A transaction to be tried, as given.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Object {
+    from: Option<String>,
+    to: Option<String>,
+    gas: Option<String>,
+    gas_price: Option<String>,
+    max_fee_per_gas: Option<String>,
+    max_priority_fee_per_gas: Option<String>,
+    max_fee_per_blob_gas: Option<String>,
+    value: Option<String>,
+    nonce: Option<String>,
+    chain_id: Option<String>,
+    data: Option<String>,
+    input: Option<String>,
+    access_list: Option<AccessList>,
+    blob_versioned_hashes: Option<Vec<B256>>,
+    authorization_list: Option<Vec<SignedAuthorization>>,
+}
+
+/// A transaction to be tried: its fields are well-formed, not yet sensible together.
+#[derive(Debug)]
+pub(in crate::rpc) struct Request {
+    pub(in crate::rpc) execution: Execution,
+    chain_id: Option<u64>,
+    conflict: Option<&'static str>,
+}
+
+impl Request {
+    /// The execution, if its fields make sense together on this chain.
+    pub(in crate::rpc) fn check(self, spec: &ChainSpec) -> Result<Execution, Error> {
+        if let Some(conflict) = self.conflict {
+            return Err(Error::server(conflict));
+        }
+        let want = spec.chain_id;
+        if let Some(have) = self.chain_id.filter(|have| *have != want) {
+            let message = format!("chainId does not match node's (have={have}, want={want})");
+            return Err(Error::server(message));
+        }
+        Ok(self.execution)
+    }
+}
+
+fn wei(text: Option<&String>) -> Result<Option<u128>, String> {
+    let wide = text.map(|text| wide_quantity(text)).transpose()?;
+    let narrow = |wide: U256| u128::try_from(wide).map_err(|_| "price above 128 bits");
+    Ok(wide.map(narrow).transpose()?)
+}
+
+fn number(text: Option<&String>) -> Result<Option<u64>, String> {
+    text.map(|text| quantity(text)).transpose()
+}
+
+fn address(text: Option<&String>, spec: &ChainSpec) -> Result<Option<Address>, String> {
+    let read = |text: &String| parse_address(text, &spec.bech32_prefix);
+    text.map(read).transpose().map_err(|error| error.to_string())
+}
+
+impl Param for Request {
+    fn read(json: &str, spec: &ChainSpec) -> Result<Self, String> {
+        let object: Object = object(json)?;
+        let data = |text: &Option<String>| text.as_deref().map(bytes).transpose();
+        let (data, input) = (data(&object.data)?, data(&object.input)?);
+        let price = wei(object.gas_price.as_ref())?;
+        let cap = wei(object.max_fee_per_gas.as_ref())?;
+        let tip = wei(object.max_priority_fee_per_gas.as_ref())?;
+        let conflict = if price.is_some() && (cap.is_some() || tip.is_some()) {
+            Some("both gasPrice and (maxFeePerGas or maxPriorityFeePerGas) specified")
+        } else if data.is_some() && input.is_some() && data != input {
+            Some(
+                "both \"data\" and \"input\" are set and not equal. \
+                  Please use \"input\" to pass transaction call data",
+            )
+        } else {
+            None
+        };
+        let execution = Execution {
+            from: address(object.from.as_ref(), spec)?.unwrap_or_default(),
+            to: address(object.to.as_ref(), spec)?.map_or(TxKind::Create, TxKind::Call),
+            gas: number(object.gas.as_ref())?,
+            max_fee_per_gas: price.or(cap).unwrap_or_default(),
+            max_priority_fee_per_gas: tip.or_else(|| cap.map(|_| 0)),
+            value: object.value.as_deref().map(wide_quantity).transpose()?.unwrap_or_default(),
+            input: Bytes::from(input.or(data).unwrap_or_default()),
+            access_list: object.access_list,
+            blob_hashes: object.blob_versioned_hashes.unwrap_or_default(),
+            max_fee_per_blob_gas: wei(object.max_fee_per_blob_gas.as_ref())?.unwrap_or_default(),
+            authorizations: object.authorization_list.unwrap_or_default(),
+            nonce: number(object.nonce.as_ref())?,
+            is_legacy: price.is_some(),
+            overrides: Vec::new(),
+            blob_base_fee: None,
+        };
+        Ok(Self { execution, chain_id: number(object.chain_id.as_ref())?, conflict })
+    }
+}
+
+/// Overrides of one account, as given.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct AccountObject {
+    balance: Option<String>,
+    nonce: Option<String>,
+    code: Option<String>,
+    state: Option<BTreeMap<String, String>>,
+    state_diff: Option<BTreeMap<String, String>>,
+    move_precompile_to_address: Option<String>,
+}
+
+/// Overrides of accounts, ascending by address.
+#[derive(Debug, Default)]
+pub(in crate::rpc) struct AccountOverrides(pub(in crate::rpc) Vec<AccountOverride>);
+
+impl Param for AccountOverrides {
+    fn read(json: &str, spec: &ChainSpec) -> Result<Self, String> {
+        let objects: BTreeMap<String, AccountObject> = object(json)?;
+        let mut overrides = Vec::with_capacity(objects.len());
+        let mut slots_left = SLOTS_MAX;
+        for (text, object) in &objects {
+            let account = address(Some(text), spec)?.unwrap_or_default();
+            let mut slots = |map: &Option<BTreeMap<String, String>>| {
+                map.as_ref().map(|map| read_slots(map, &mut slots_left)).transpose()
+            };
+            overrides.push(AccountOverride {
+                address: account,
+                balance: object.balance.as_deref().map(wide_quantity).transpose()?,
+                nonce: number(object.nonce.as_ref())?,
+                code: object.code.as_deref().map(bytes).transpose()?.map(Bytes::from),
+                state: slots(&object.state)?,
+                state_diff: slots(&object.state_diff)?,
+                move_precompile_to: address(object.move_precompile_to_address.as_ref(), spec)?,
+            });
+        }
+        overrides.sort_unstable_by_key(|account| account.address);
+        let twice = overrides.windows(2).any(|pair| pair[0].address == pair[1].address);
+        if twice {
+            return Err("an account is overridden twice".to_owned());
+        }
+        Ok(Self(overrides))
+    }
+}
+
+fn read_slots(
+    map: &BTreeMap<String, String>,
+    slots_left: &mut usize,
+) -> Result<Vec<(U256, U256)>, String> {
+    *slots_left = slots_left
+        .checked_sub(map.len())
+        .ok_or_else(|| format!("more than {SLOTS_MAX} slots are overridden"))?;
+    let word = |text: &str| hash(text).map(|word| U256::from_be_bytes(word.0));
+    map.iter().map(|(slot, value)| Ok((word(slot)?, word(value)?))).collect()
+}
+
+/// Overrides of a block, as given. Two spellings of some fields are in use.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct BlockObject {
+    number: Option<String>,
+    difficulty: Option<String>,
+    time: Option<String>,
+    gas_limit: Option<String>,
+    #[serde(alias = "coinbase")]
+    fee_recipient: Option<String>,
+    #[serde(alias = "random")]
+    prev_randao: Option<B256>,
+    #[serde(alias = "baseFee")]
+    base_fee_per_gas: Option<String>,
+    blob_base_fee: Option<String>,
+    beacon_root: Option<B256>,
+    withdrawals: Option<Vec<Withdrawal>>,
+}
+
+impl Param for BlockOverrides {
+    fn read(json: &str, spec: &ChainSpec) -> Result<Self, String> {
+        let object: BlockObject = object(json)?;
+        Ok(Self {
+            number: number(object.number.as_ref())?,
+            difficulty: object.difficulty.as_deref().map(wide_quantity).transpose()?,
+            time: number(object.time.as_ref())?,
+            gas_limit: number(object.gas_limit.as_ref())?,
+            fee_recipient: address(object.fee_recipient.as_ref(), spec)?,
+            prev_randao: object.prev_randao,
+            base_fee: number(object.base_fee_per_gas.as_ref())?,
+            blob_base_fee: wei(object.blob_base_fee.as_ref())?,
+            beacon_root: object.beacon_root,
+            withdrawals: object.withdrawals.map(Withdrawals::new),
+        })
+    }
+}
+
+/// Both kinds of overrides of one call.
+#[derive(Debug, Default)]
+pub(in crate::rpc) struct GivenOverrides {
+    pub(super) accounts: AccountOverrides,
+    pub(super) block: BlockOverrides,
+}
+
+impl GivenOverrides {
+    /// Reads what is there of the two.
+    pub(in crate::rpc) fn read(
+        accounts: Option<&RawValue>,
+        block: Option<&RawValue>,
+        spec: &ChainSpec,
+    ) -> Result<Self, String> {
+        let accounts = accounts.map(|raw| AccountOverrides::read(raw.get(), spec)).transpose()?;
+        let block = block.map(|raw| BlockOverrides::read(raw.get(), spec)).transpose()?;
+        Ok(Self { accounts: accounts.unwrap_or_default(), block: block.unwrap_or_default() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chain::Genesis;
+
+    fn read<T: Param>(json: &str) -> Result<T, String> {
+        T::read(json, &Genesis::native_dev(0).spec)
+    }
+
+    #[test]
+    fn requests_are_read() {
+        let request: Request = read(
+            "{\"to\":\"0x0101010101010101010101010101010101010101\",\"gas\":\"0x10\",\
+             \"data\":\"0x1234\",\"maxFeePerGas\":\"0x7\",\"type\":\"0x2\",\"unknown\":[1]}",
+        )
+        .expect("valid");
+        assert_eq!(request.execution.to, TxKind::Call(Address::repeat_byte(1)));
+        assert_eq!(request.execution.gas, Some(16));
+        assert_eq!(request.execution.input.as_ref(), [0x12, 0x34]);
+        assert_eq!(request.execution.max_priority_fee_per_gas, Some(0));
+        assert!(request.conflict.is_none() && !request.execution.is_legacy);
+        let both = "{\"gasPrice\":\"0x1\",\"maxFeePerGas\":\"0x2\"}";
+        assert!(read::<Request>(both).expect("well-formed").conflict.is_some());
+        let bad = ["[]", "{\"gas\":1}", "{\"data\":\"0x1\"}", "{\"to\":\"0x1\"}", "\"0x\""];
+        for json in bad {
+            assert!(read::<Request>(json).is_err(), "{json}");
+        }
+    }
+
+    #[test]
+    fn overrides_are_read() {
+        let one = format!("0x{:064x}", 1);
+        let json = format!(
+            "{{\"0x0101010101010101010101010101010101010101\":{{\"balance\":\"0x7\",\
+             \"stateDiff\":{{\"{one}\":\"{one}\"}}}}}}"
+        );
+        let overrides: AccountOverrides = read(&json).expect("valid");
+        let account = &overrides.0[0];
+        assert_eq!(account.address, Address::repeat_byte(1));
+        assert_eq!(account.balance, Some(U256::from(7)));
+        assert_eq!(account.state_diff, Some(vec![(U256::from(1), U256::from(1))]));
+        for json in ["[]", "{\"0x1\":{}}", "{\"0x0101010101010101010101010101010101010101\":1}"] {
+            assert!(read::<AccountOverrides>(json).is_err(), "{json}");
+        }
+        let block: BlockOverrides = read("{\"random\":null,\"coinbase\":null,\"time\":\"0x5\"}")
+            .expect("other spellings are known");
+        assert_eq!(block.time, Some(5));
+    }
+}

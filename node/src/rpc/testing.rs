@@ -1,0 +1,216 @@
+//! `testing_`: for test suites. Off unless enabled.
+
+use super::{
+    error::Error,
+    eth::Hashes,
+    method::{Answer, Call, Method, Run, json},
+    params::{Param, object},
+    stored,
+};
+use crate::{
+    block::Block,
+    chain::{Attributes, ChainSpec, Parent, next_header},
+    execution::{
+        BlockBuilder, ExecutionError, RecoveredTx, StateError, complete_header, recover_senders,
+    },
+};
+use alloy_consensus::Transaction as _;
+use alloy_eips::eip4895::{Withdrawal, Withdrawals};
+use alloy_primitives::{Address, B256, Bloom, Bytes, U64, U256};
+use serde::{Deserialize, Serialize};
+use serde_json::json as value;
+use std::sync::Arc;
+use storage::StateChanges;
+use verify::{Backend, Recoverer};
+
+pub(super) const METHODS: &[Method] = &[Method {
+    name: "testing_buildBlockV1",
+    parameters: &["parent", "attributes", "transactions = those of the pool", "extraData = 0x"],
+    help: "Builds a block and keeps nothing of it.",
+    run: Run::Waiting(|call| Box::pin(build_block(call))),
+}];
+
+/// What the block is to be.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Wanted {
+    timestamp: U64,
+    prev_randao: B256,
+    suggested_fee_recipient: Address,
+    withdrawals: Option<Vec<Withdrawal>>,
+    parent_beacon_block_root: Option<B256>,
+}
+
+impl Param for Wanted {
+    fn read(json: &str, _: &ChainSpec) -> Result<Self, String> {
+        object(json)
+    }
+}
+
+struct Transactions(Vec<Bytes>);
+
+impl Param for Transactions {
+    fn read(json: &str, _: &ChainSpec) -> Result<Self, String> {
+        serde_json::from_str(json).map(Self).map_err(|_| "not a list of transactions".to_owned())
+    }
+}
+
+/// The block as the engine API shows it.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Payload<'a> {
+    parent_hash: B256,
+    fee_recipient: Address,
+    state_root: B256,
+    receipts_root: B256,
+    logs_bloom: &'a Bloom,
+    prev_randao: B256,
+    block_number: U64,
+    gas_limit: U64,
+    gas_used: U64,
+    timestamp: U64,
+    extra_data: &'a Bytes,
+    base_fee_per_gas: U256,
+    block_hash: B256,
+    transactions: &'a [Bytes],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    withdrawals: Option<&'a [Withdrawal]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    blob_gas_used: Option<U64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    excess_blob_gas: Option<U64>,
+}
+
+impl<'a> Payload<'a> {
+    fn new(block: &'a Block) -> Self {
+        let header = &block.header;
+        Self {
+            parent_hash: header.parent_hash,
+            fee_recipient: header.beneficiary,
+            state_root: header.state_root,
+            receipts_root: header.receipts_root,
+            logs_bloom: &header.logs_bloom,
+            prev_randao: header.mix_hash,
+            block_number: U64::from(header.number),
+            gas_limit: U64::from(header.gas_limit),
+            gas_used: U64::from(header.gas_used),
+            timestamp: U64::from(header.timestamp),
+            extra_data: &header.extra_data,
+            base_fee_per_gas: U256::from(header.base_fee_per_gas.unwrap_or_default()),
+            block_hash: block.hash,
+            transactions: &block.transactions,
+            withdrawals: block.withdrawals.as_ref().map(|list| list.as_slice()),
+            blob_gas_used: header.blob_gas_used.map(U64::from),
+            excess_blob_gas: header.excess_blob_gas.map(U64::from),
+        }
+    }
+}
+
+async fn build_block(call: Call) -> Answer {
+    let (parent, wanted, given, extra) = {
+        let mut arguments = call.arguments()?;
+        let parent: B256 = arguments.required()?;
+        let wanted: Wanted = arguments.required()?;
+        let given: Option<Transactions> = arguments.optional()?;
+        let extra: Bytes = arguments.optional()?.unwrap_or_default();
+        (parent, wanted, given, extra)
+    };
+    let number = call.view.block_number(parent)?;
+    let number = number.ok_or_else(|| Error::server(format!("parent {parent} not found")))?;
+    // Given transactions must all be valid; those of the pool are tried.
+    let strict = given.is_some();
+    let txs = match given {
+        Some(Transactions(raw)) => recover(&raw)?,
+        None => from_pool(&call).await,
+    };
+    build(&call, number, &wanted, extra, &txs, strict)
+}
+
+fn recover(raw: &[Bytes]) -> Result<Vec<Arc<RecoveredTx>>, Error> {
+    let backend = Backend::detect().map_err(Error::internal)?;
+    let recovered = recover_senders(&mut Recoverer::new(backend), raw);
+    let recovered = recovered.into_iter().map(|tx| tx.map(Arc::new));
+    recovered.collect::<Result<_, _>>().map_err(|error| Error::server(error.to_string()))
+}
+
+/// Executable transactions, each sender's in nonce order.
+async fn from_pool(call: &Call) -> Vec<Arc<RecoveredTx>> {
+    let mut senders = call.context.pool.content(None).await;
+    senders.sort_by_key(|txs| txs.sender);
+    senders.into_iter().flat_map(|txs| txs.pending).collect()
+}
+
+fn build(
+    call: &Call,
+    number: u64,
+    wanted: &Wanted,
+    extra_data: Bytes,
+    txs: &[Arc<RecoveredTx>],
+    strict: bool,
+) -> Answer {
+    let spec = &call.context.spec;
+    if spec.native().is_some() {
+        return Err(Error::server("only blocks of Ethereum's rules are built for tests"));
+    }
+    let blocks = call.view.blocks()?;
+    let (hash, parent) = stored::header(&blocks, number)?;
+    let state = call.view.state.reader_at(number)?;
+    let trie = call.view.trie_at(number)?;
+    let root_after = |changes: &StateChanges| {
+        let updated = storage::update_state_root(&trie, changes, parent.state_root);
+        updated.map(|(root, _)| root).map_err(StateError::new)
+    };
+    let attributes = Attributes {
+        timestamp: wanted.timestamp.to(),
+        beneficiary: wanted.suggested_fee_recipient,
+        gas_limit: next_gas_limit(parent.gas_limit),
+        prev_randao: wanted.prev_randao,
+        extra_data,
+        parent_beacon_block_root: wanted.parent_beacon_block_root.unwrap_or_default(),
+    };
+    let total_difficulty = if parent.difficulty.is_zero() { U256::MAX } else { parent.difficulty };
+    let parent = Parent { header: &parent, hash, total_difficulty };
+    let mut header = next_header(spec, &parent, &attributes);
+    let base_fee = header.base_fee_per_gas.unwrap_or_default();
+    let hashes = Hashes(&blocks);
+    let failed = |error: ExecutionError| Error::server(error.to_string());
+    let mut builder = BlockBuilder::start(spec, &state, &hashes, None, &header).map_err(failed)?;
+    let (mut raw, mut value) = (Vec::new(), U256::ZERO);
+    for tx in txs {
+        match builder.push(tx, &root_after).map_err(failed)? {
+            Ok(gas) => {
+                let tip = tx.tx.effective_tip_per_gas(base_fee).unwrap_or_default();
+                value += U256::from(gas) * U256::from(tip);
+                raw.push(tx.raw.clone());
+            }
+            Err(reason) if strict => return Err(Error::server(reason.to_string())),
+            Err(_) => {}
+        }
+    }
+    let withdrawals = header
+        .withdrawals_root
+        .map(|_| Withdrawals::new(wanted.withdrawals.clone().unwrap_or_default()));
+    let list = withdrawals.as_ref().map(|list| list.as_slice());
+    let executed = builder.finish(&[], list).map_err(failed)?;
+    let mut block = Block { transactions: raw, withdrawals, ..Block::default() };
+    let root = root_after(&executed.changes).map_err(Error::internal)?;
+    complete_header(&mut header, &executed, root, &block.body());
+    block.hash = header.hash_slow();
+    block.header = header;
+    json(&value!({
+        "executionPayload": Payload::new(&block),
+        "blockValue": value,
+        "blobsBundle": { "commitments": [], "proofs": [], "blobs": [] },
+        "executionRequests": executed.requests.iter().collect::<Vec<_>>(),
+        "shouldOverrideBuilder": false,
+    }))
+}
+
+/// The gas limit blocks move towards, geth's default.
+const GAS_LIMIT_TARGET: u64 = 60_000_000;
+
+/// The gas limit of the next block: as near to the target as it may be.
+fn next_gas_limit(limit: u64) -> u64 {
+    let step = (limit / 1024).saturating_sub(1);
+    GAS_LIMIT_TARGET.clamp(limit - step, limit.saturating_add(step))
+}

@@ -1,0 +1,101 @@
+//! `txpool_`: what waits in the mempool.
+
+use super::{
+    method::{Answer, Call, Method, Run, json},
+    object::TransactionObject,
+};
+use crate::{execution::RecoveredTx, pipeline::SenderTxs};
+use alloy_consensus::Transaction as _;
+use alloy_primitives::{Address, U64};
+use serde::Serialize;
+use std::{collections::BTreeMap, sync::Arc};
+
+pub(super) const METHODS: &[Method] = &[
+    Method {
+        name: "txpool_status",
+        parameters: &[],
+        help: "How many transactions can run now, and how many wait behind a gap.",
+        run: Run::Waiting(|call| Box::pin(status(call))),
+    },
+    Method {
+        name: "txpool_content",
+        parameters: &[],
+        help: "All pooled transactions by sender and nonce.",
+        run: Run::Waiting(|call| Box::pin(content(call))),
+    },
+    Method {
+        name: "txpool_contentFrom",
+        parameters: &["address"],
+        help: "The pooled transactions of one sender.",
+        run: Run::Waiting(|call| Box::pin(content_from(call))),
+    },
+    Method {
+        name: "txpool_inspect",
+        parameters: &[],
+        help: "All pooled transactions in a line of text each.",
+        run: Run::Waiting(|call| Box::pin(inspect(call))),
+    },
+];
+
+/// Pending and queued, whatever stands for a transaction.
+#[derive(Serialize)]
+struct Content<T> {
+    pending: T,
+    queued: T,
+}
+
+async fn status(call: Call) -> Answer {
+    call.no_arguments()?;
+    let level = call.context.pool.level().await;
+    json(&Content { pending: U64::from(level.pending), queued: U64::from(level.queued) })
+}
+
+type ByNonce<T> = BTreeMap<u64, T>;
+type BySender<T> = BTreeMap<String, ByNonce<T>>;
+
+/// What the senders have pooled, as text keys: checksummed address, then decimal nonce.
+fn by_sender<T: Serialize>(senders: &[SenderTxs], shape: impl Fn(&RecoveredTx) -> T) -> Answer {
+    let (mut pending, mut queued) = (BySender::new(), BySender::new());
+    for txs in senders {
+        let sender = txs.sender.to_checksum(None);
+        if !txs.pending.is_empty() {
+            pending.insert(sender.clone(), by_nonce(&txs.pending, &shape));
+        }
+        if !txs.queued.is_empty() {
+            queued.insert(sender, by_nonce(&txs.queued, &shape));
+        }
+    }
+    json(&Content { pending, queued })
+}
+
+fn by_nonce<T>(txs: &[Arc<RecoveredTx>], shape: impl Fn(&RecoveredTx) -> T) -> ByNonce<T> {
+    txs.iter().map(|tx| (tx.tx.nonce(), shape(tx))).collect()
+}
+
+fn object(tx: &RecoveredTx) -> TransactionObject {
+    TransactionObject::pending(&tx.tx, tx.hash, tx.sender)
+}
+
+async fn content(call: Call) -> Answer {
+    call.no_arguments()?;
+    by_sender(&call.context.pool.content(None).await, object)
+}
+
+async fn content_from(call: Call) -> Answer {
+    let address: Address = call.arguments()?.required()?;
+    let senders = call.context.pool.content(Some(address)).await;
+    let txs = senders.first();
+    json(&Content {
+        pending: by_nonce(txs.map_or(&[], |txs| &txs.pending), object),
+        queued: by_nonce(txs.map_or(&[], |txs| &txs.queued), object),
+    })
+}
+
+async fn inspect(call: Call) -> Answer {
+    call.no_arguments()?;
+    by_sender(&call.context.pool.content(None).await, |tx| {
+        let tx = &tx.tx;
+        let to = tx.to().map_or_else(|| "contract creation".to_owned(), |to| to.to_checksum(None));
+        format!("{to}: {} wei + {} gas × {} wei", tx.value(), tx.gas_limit(), tx.max_fee_per_gas())
+    })
+}

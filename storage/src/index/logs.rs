@@ -1,0 +1,131 @@
+//! Which blocks have logs of an address, or with a topic in some place.
+//!
+//! A posting is kept under a short key made of the address or topic, so two of them may share one:
+//! the blocks found are candidates, and their receipts decide. Postings of the blocks flushed
+//! together are one entry, so a key costs one put a flush, however often it occurs in it.
+
+use alloy_primitives::{Address, B256};
+
+use crate::chain::StoredReceipt;
+use crate::codec::DecodeError;
+
+/// Bytes of a log key: place, folded address or topic.
+pub(super) const LOG_KEY_BYTES: usize = 9;
+/// Place of an address; topics have their position plus one.
+const ADDRESS_PLACE: u8 = 0;
+/// Most topics of a log.
+const TOPICS_MAX: usize = 4;
+
+/// What a block is looked up by: an address that logged, or a topic in its position.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LogKey(pub(super) [u8; LOG_KEY_BYTES]);
+
+impl LogKey {
+    /// Logs of this address.
+    pub fn address(address: Address) -> Self {
+        Self::new(ADDRESS_PLACE, &address.into_word())
+    }
+
+    /// Logs with this topic at `position`, 0 to 3.
+    ///
+    /// # Panics
+    /// When no log has so many topics.
+    pub fn topic(position: usize, topic: &B256) -> Self {
+        assert!(position < TOPICS_MAX, "a log has at most four topics");
+        Self::new(position as u8 + 1, topic)
+    }
+
+    fn new(place: u8, word: &B256) -> Self {
+        let mut key = [0; LOG_KEY_BYTES];
+        key[0] = place;
+        // Addresses and small numbers stand in the last bytes, short texts in the first.
+        let (words, _) = word.as_chunks::<8>();
+        let folded = words
+            .iter()
+            .fold(0u64, |folded, word| folded.rotate_left(23) ^ u64::from_be_bytes(*word));
+        key[1..].copy_from_slice(&folded.to_be_bytes());
+        Self(key)
+    }
+
+    /// The keys of a block's logs, ascending, each once.
+    pub fn of_block(receipts: &[StoredReceipt]) -> Vec<Self> {
+        let logs = receipts.iter().flat_map(|receipt| &receipt.logs);
+        let mut keys: Vec<Self> = logs
+            .flat_map(|log| {
+                let topics = log.topics().iter().take(TOPICS_MAX).enumerate();
+                let topics = topics.map(|(position, topic)| Self::topic(position, topic));
+                topics.chain([Self::address(log.address)])
+            })
+            .collect();
+        keys.sort_unstable();
+        keys.dedup();
+        keys
+    }
+}
+
+/// Key in `logs`: log key, first block of the posting.
+pub(super) fn posting_key(key: LogKey, first: u64) -> [u8; LOG_KEY_BYTES + 8] {
+    let mut out = [0; LOG_KEY_BYTES + 8];
+    out[..LOG_KEY_BYTES].copy_from_slice(&key.0);
+    out[LOG_KEY_BYTES..].copy_from_slice(&first.to_be_bytes());
+    out
+}
+
+/// Value in `logs`: for each further block, the varint distance to the one before.
+pub(super) fn encode_posting(out: &mut Vec<u8>, blocks: &[u64]) {
+    for pair in blocks.windows(2) {
+        crate::codec::put_varint(out, pair[1] - pair[0]);
+    }
+}
+
+/// Gives `take` the blocks of a posting, ascending.
+pub(super) fn decode_posting(
+    key: &[u8],
+    value: &[u8],
+    mut take: impl FnMut(u64),
+) -> Result<(), DecodeError> {
+    let first = key.get(LOG_KEY_BYTES..).and_then(|first| first.try_into().ok());
+    let first = first.ok_or(DecodeError { what: "posting key is not 17 bytes", at: key.len() })?;
+    let mut block = u64::from_be_bytes(first);
+    take(block);
+    let mut input = crate::codec::Input::borrowed(value);
+    while input.remaining() > 0 {
+        let distance = input.varint()?;
+        let next = block.checked_add(distance).filter(|next| *next > block);
+        block = next.ok_or_else(|| input.error("blocks of a posting must rise"))?;
+        take(block);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn postings_survive_their_encoding() {
+        let key = LogKey::address(Address::repeat_byte(7));
+        let blocks = [5, 6, 300, 1 << 40];
+        let mut value = Vec::new();
+        encode_posting(&mut value, &blocks);
+        let mut found = Vec::new();
+        decode_posting(&posting_key(key, 5), &value, |block| found.push(block)).unwrap();
+        assert_eq!(found, blocks);
+        assert!(decode_posting(&posting_key(key, 5), &[0], |_| {}).is_err(), "no distance");
+        assert!(decode_posting(&key.0, &[], |_| {}).is_err(), "no block");
+    }
+
+    #[test]
+    fn places_are_told_apart() {
+        let topic = Address::repeat_byte(7).into_word();
+        let keys = [
+            LogKey::address(Address::repeat_byte(7)),
+            LogKey::topic(0, &topic),
+            LogKey::topic(3, &topic),
+            LogKey::topic(3, &B256::repeat_byte(8)),
+        ];
+        for (at, key) in keys.iter().enumerate() {
+            assert_eq!(keys.iter().position(|other| other == key), Some(at));
+        }
+    }
+}
