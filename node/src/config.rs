@@ -19,6 +19,10 @@ pub const CONFIG_FILE: &str = "config.toml";
 pub struct Config {
     /// Ethereum JSON-RPC.
     pub json_rpc: JsonRpc,
+    /// Cosmos queries over REST.
+    pub rest: Rest,
+    /// Cosmos queries over gRPC.
+    pub grpc: Grpc,
     /// Raw transactions over TCP.
     pub ingest: Ingest,
     /// Metrics, health and status.
@@ -75,6 +79,63 @@ impl Default for JsonRpc {
             max_batch: 1000,
             gas_cap: 50_000_000,
             feehistory_cap: 1024,
+        }
+    }
+}
+
+/// Connections to REST and to gRPC, each: browsers and tools keep a few open.
+const MAX_CONNECTIONS: u32 = 1000;
+/// Cosmos queries answered at once: they are short, and share the cores with the pipeline.
+const MAX_CONCURRENT: u32 = 64;
+/// Bytes of a Cosmos request: a transaction of the largest size in base64, and room.
+const MAX_REQUEST_BYTES: u32 = 1024 * 1024;
+
+/// `[rest]`
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Rest {
+    /// Where it is served.
+    pub address: SocketAddr,
+    /// Most connections at once.
+    pub max_connections: u32,
+    /// Most requests answered at once; others wait.
+    pub max_concurrent: u32,
+    /// Most bytes of a request.
+    pub max_request_bytes: u32,
+}
+
+impl Default for Rest {
+    fn default() -> Self {
+        Self {
+            address: local(1317),
+            max_connections: MAX_CONNECTIONS,
+            max_concurrent: MAX_CONCURRENT,
+            max_request_bytes: MAX_REQUEST_BYTES,
+        }
+    }
+}
+
+/// `[grpc]`
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Grpc {
+    /// Where it is served.
+    pub address: SocketAddr,
+    /// Most connections at once.
+    pub max_connections: u32,
+    /// Most requests answered at once; others wait.
+    pub max_concurrent: u32,
+    /// Most bytes of a request.
+    pub max_request_bytes: u32,
+}
+
+impl Default for Grpc {
+    fn default() -> Self {
+        Self {
+            address: local(9090),
+            max_connections: MAX_CONNECTIONS,
+            max_concurrent: MAX_CONCURRENT,
+            max_request_bytes: MAX_REQUEST_BYTES,
         }
     }
 }

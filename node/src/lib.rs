@@ -9,9 +9,10 @@
 //! - [`execution`]: transactions and state in, receipts and state changes out. Pure.
 //! - [`feemarket`]: what gas costs in the next block; [`decorator`]: what a transaction must
 //!   satisfy on the native chain. Pure.
-//! - [`account`]: addresses in their two forms.
+//! - [`account`]: addresses in their forms, keys and where they are kept.
 //! - [`feehistory`]: the row of fee facts stored with each block.
 //! - [`view`]: what readers see: an immutable snapshot, replaced per block.
+//! - [`query`]: the answers of the Cosmos interfaces; [`grpc`] and [`rest`] serve them.
 
 pub mod account;
 pub mod block;
@@ -23,9 +24,13 @@ pub mod decorator;
 pub mod execution;
 pub mod feehistory;
 pub mod feemarket;
+pub mod grpc;
 pub mod home;
+pub mod listen;
 pub mod mempool;
 pub mod observe;
 pub mod pipeline;
+pub mod query;
+pub mod rest;
 pub mod rpc;
 pub mod view;

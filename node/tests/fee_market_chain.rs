@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "json_rpc/client.rs"]
-#[allow(dead_code, reason = "the part of the client that this test needs")]
 mod client;
 mod common;
 

@@ -1,25 +1,34 @@
-//! Accounts: one 20-byte address in two forms, hex and Bech32.
+//! Accounts: one 20-byte address in its forms, and the keys behind addresses.
+//!
+//! - [`parse_address`] reads an address wherever one is read; [`Bech32Kind`] writes the Bech32 forms.
+//! - [`PublicKey`] and [`PrivateKey`] are keys of the one algorithm, [`ALGORITHM`].
+//! - [`HdPath`] and [`mnemonic`] make keys from phrases; [`keystore`] and [`armor`] read and write
+//!   key files of other programs; [`keyring`] keeps named keys.
+//! - [`message_hash`] and [`typed_data_hash`] are what wallets sign beside transactions.
+//!
+//! Private keys are zeroed when dropped, have no readable `Debug`, and are never logged. All
+//! ciphers, hashes and key derivation functions are kept crates.
 
-use alloy_primitives::Address;
-use bech32::{Bech32, Hrp};
+mod address;
+mod algorithm;
+pub mod armor;
+mod bech32_form;
+mod eth_account;
+mod hd_path;
+mod key;
+pub mod keyring;
+pub mod keystore;
+pub mod mnemonic;
+mod module_account;
+mod secret_file;
+mod sign;
 
-/// The Bech32 form of an address under the chain's prefix.
-///
-/// # Panics
-/// If the prefix is no human-readable part; genesis checks that it is.
-pub fn bech32(prefix: &str, address: Address) -> String {
-    let hrp = Hrp::parse(prefix).expect("genesis checks the prefix");
-    bech32::encode::<Bech32>(hrp, address.as_slice()).expect("20 bytes are short enough")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use alloy_primitives::address;
-
-    #[test]
-    fn known_address() {
-        let address = address!("f39Fd6e51aad88F6F4ce6aB8827279cffFb92266");
-        assert_eq!(bech32("cosmos", address), "cosmos17w0adeg64ky0daxwd2ugyuneellmjgnxramjtq");
-    }
-}
+pub use address::{AddressError, parse_address};
+pub use algorithm::{ALGORITHM, UnknownAlgorithm, check_algorithm};
+pub use bech32_form::{Bech32Error, Bech32Kind, KINDS, bech32, decode_any, decode_public_key};
+pub use eth_account::EthAccount;
+pub use hd_path::{COIN_TYPE, HdPath, PathError};
+pub use key::{KeyError, PRIVATE_KEY_BYTES, PUBLIC_KEY_BYTES, PrivateKey, PublicKey};
+pub use module_account::module_address;
+pub use secret_file::{read_secret, write_secret};
+pub use sign::{SIGNATURE_BYTES, TypedDataError, message_hash, typed_data_hash};

@@ -1,6 +1,10 @@
 //! `evmd debug`
 
+mod addr;
 mod basefee;
+mod prefixes;
+mod pubkey;
+mod raw_bytes;
 
 use crate::execution::DecodedTx;
 use alloy_primitives::{Bytes, hex};
@@ -11,6 +15,14 @@ use verify::{Backend, Job, Outcome, Reason, Recoverer};
 pub(super) enum Command {
     /// Senders of raw transactions: one 0x transaction a line in, one address or error a line out
     Recover,
+    /// An address in its hex and Bech32 forms
+    Addr(addr::Args),
+    /// The chain's Bech32 prefixes
+    Prefixes(prefixes::Args),
+    /// Address and hex of a public key
+    Pubkey(pubkey::Args),
+    /// Hex of bytes given as decimal numbers
+    RawBytes(raw_bytes::Args),
     /// Next base fees: one JSON object a line in, `{"next":..}` or `{"error":..}` a line out
     Basefee,
 }
@@ -18,6 +30,10 @@ pub(super) enum Command {
 pub(super) fn run(command: &Command) -> anyhow::Result<()> {
     match command {
         Command::Recover => recover(),
+        Command::Addr(args) => addr::run(args),
+        Command::Prefixes(args) => prefixes::run(args),
+        Command::Pubkey(args) => pubkey::run(args),
+        Command::RawBytes(args) => raw_bytes::run(args),
         Command::Basefee => basefee::run(),
     }
 }

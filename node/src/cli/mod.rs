@@ -1,10 +1,14 @@
 //! The command line: one file a command. Parsing and meaning stay apart: a command's file turns
 //! its flags into calls of the library and its results into text or JSON, and holds no logic.
 
+mod config;
 mod debug;
 mod export;
+mod genesis;
 mod import;
 mod init;
+mod keys;
+mod prefix;
 mod query;
 mod start;
 mod status;
@@ -46,6 +50,14 @@ enum Command {
     Query(query::Args),
     /// Show the version
     Version(version::Args),
+    /// Manage keys
+    Keys(keys::Args),
+    /// Show and change settings
+    #[command(subcommand)]
+    Config(config::Command),
+    /// Work on genesis files
+    #[command(subcommand)]
+    Genesis(genesis::Command),
     /// Look into data without a node
     #[command(subcommand)]
     Debug(debug::Command),
@@ -104,6 +116,9 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Status(args) => status::run(&args),
         Command::Query(args) => query::run(&args),
         Command::Version(args) => version::run(&args),
+        Command::Keys(args) => keys::run(args),
+        Command::Config(command) => config::run(&command),
+        Command::Genesis(command) => genesis::run(&command),
         Command::Debug(command) => debug::run(&command),
     }
 }

@@ -1,7 +1,14 @@
 //! `evmd query`: questions to a running node.
 
+mod auth;
+mod bank;
+mod block;
 mod client;
+mod evm;
 mod feemarket;
+mod rest;
+mod tx;
+mod yaml;
 
 use super::Output;
 use client::Client;
@@ -14,12 +21,28 @@ pub(super) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
+    /// Accounts
+    #[command(subcommand)]
+    Auth(auth::Command),
+    /// Balances
+    #[command(subcommand)]
+    Bank(bank::Command),
+    /// A block
+    Block(block::Args),
+    /// The EVM: accounts, storage, code
+    #[command(subcommand)]
+    Evm(evm::Command),
+    /// A mined transaction
+    Tx(tx::Args),
     /// The fee market
     #[command(subcommand)]
     Feemarket(feemarket::Command),
 }
 
-/// What every query takes.
+/// Port of JSON-RPC where the URL names none.
+const DEFAULT_PORT: u16 = 8545;
+
+/// What every query over JSON-RPC takes.
 #[derive(Clone, Debug, clap::Args)]
 struct QueryArgs {
     /// Where the node serves JSON-RPC
@@ -35,7 +58,7 @@ struct QueryArgs {
 
 impl QueryArgs {
     fn client(&self) -> anyhow::Result<Client> {
-        Client::new(&self.node)
+        Client::new(&self.node, DEFAULT_PORT)
     }
 
     /// The block as JSON-RPC names it.
@@ -46,6 +69,11 @@ impl QueryArgs {
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     match &args.command {
+        Command::Auth(command) => auth::run(command),
+        Command::Bank(command) => bank::run(command),
+        Command::Block(args) => block::run(args),
+        Command::Evm(command) => evm::run(command),
+        Command::Tx(args) => tx::run(args),
         Command::Feemarket(command) => feemarket::run(command),
     }
 }

@@ -3,10 +3,12 @@
 use super::{HomeArg, init::dev_genesis, start_logs};
 use crate::{
     chain::{DEV_ACCOUNTS, Rules},
+    grpc,
     home::Home,
-    observe,
+    listen, observe,
     pipeline::{Options, Pipeline},
-    rpc,
+    query::Queries,
+    rest, rpc,
 };
 use anyhow::Context;
 use std::{
@@ -32,6 +34,12 @@ pub(super) struct Args {
     /// JSON-RPC over WebSocket
     #[arg(long = "json-rpc.ws-address", value_name = "HOST:PORT", value_parser = address)]
     ws_address: Option<SocketAddr>,
+    /// Cosmos queries over REST
+    #[arg(long = "rest.address", value_name = "HOST:PORT", value_parser = address)]
+    rest_address: Option<SocketAddr>,
+    /// Cosmos queries over gRPC
+    #[arg(long = "grpc.address", value_name = "HOST:PORT", value_parser = address)]
+    grpc_address: Option<SocketAddr>,
     /// Raw transactions over TCP
     #[arg(long = "ingest.address", value_name = "HOST:PORT", value_parser = address)]
     ingest_address: Option<SocketAddr>,
@@ -103,6 +111,8 @@ fn apply(args: &Args, home: &mut Home) {
     let pairs = [
         (args.json_rpc_address, &mut config.json_rpc.address),
         (args.ws_address, &mut config.json_rpc.ws_address),
+        (args.rest_address, &mut config.rest.address),
+        (args.grpc_address, &mut config.grpc.address),
         (args.ingest_address, &mut config.ingest.address),
         (args.metrics_address, &mut config.metrics.address),
     ];
@@ -116,12 +126,16 @@ fn apply(args: &Args, home: &mut Home) {
 /// The running servers.
 struct Servers {
     rpc: rpc::Servers,
+    rest: listen::Server,
+    grpc: listen::Server,
     observe: observe::Server,
 }
 
 impl Servers {
     async fn stop(self) {
         self.rpc.stop().await;
+        self.rest.stop().await;
+        self.grpc.stop().await;
         self.observe.stop().await;
     }
 }
@@ -136,6 +150,13 @@ async fn serve(home: &Home, pipeline: &Pipeline, backend: Backend) -> anyhow::Re
         feehistory_cap: config.json_rpc.feehistory_cap,
     };
     let rpc = rpc::serve(&config.json_rpc, context).await?;
+    let queries = Queries {
+        spec: home.spec.clone(),
+        published: pipeline.published.clone(),
+        pool: pipeline.client(),
+    };
+    let rest = rest::serve(&config.rest, queries.clone()).await?;
+    let grpc = grpc::serve(&config.grpc, queries).await?;
     let context = observe::Context {
         spec: home.spec.clone(),
         published: pipeline.published.clone(),
@@ -147,7 +168,7 @@ async fn serve(home: &Home, pipeline: &Pipeline, backend: Backend) -> anyhow::Re
         backend,
     };
     let observe = observe::serve(config.metrics.address, context).await?;
-    Ok(Servers { rpc, observe })
+    Ok(Servers { rpc, rest, grpc, observe })
 }
 
 /// Waits for Ctrl-C, a termination signal, or the end of the pipeline.
@@ -205,6 +226,8 @@ head             {} {}
 blocks           {blocks}
 recovery         {backend}, {} threads
 JSON-RPC         http://{} ws://{}
+REST             http://{} /swagger
+gRPC             {}
 transactions     tcp://{ingest}
 metrics          http://{}/metrics /health /status",
         home.spec.chain_id,
@@ -214,6 +237,8 @@ metrics          http://{}/metrics /health /status",
         config.pipeline.recover_workers(),
         config.json_rpc.address,
         config.json_rpc.ws_address,
+        config.rest.address,
+        config.grpc.address,
         config.metrics.address,
     )?;
     out.flush()?;

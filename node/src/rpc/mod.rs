@@ -5,7 +5,6 @@
 //! Never writes state and never blocks a stage: transactions go in through the pipeline's client,
 //! reads that may take long run on a bounded set of workers.
 
-mod address;
 mod block_id;
 mod debug;
 mod discover;
@@ -21,14 +20,13 @@ mod object;
 mod params;
 mod server;
 mod services;
-mod stored;
+pub(crate) mod stored;
 mod subscribe;
 mod testing;
 mod txpool;
 mod web3;
 mod workers;
 
-pub use address::{AddressError, parse_address};
 pub use error::{Error, Suggested};
 pub use meter::{CallMeter, CallReading, LATENCY_BOUNDS_US};
 pub use method::{Method, Run, methods};

@@ -1,7 +1,7 @@
 //! Reads the parameters of a call, with geth's words for what is wrong with them.
 
-use super::{address::parse_address, error::Error};
-use crate::chain::ChainSpec;
+use super::error::Error;
+use crate::{account::parse_address, chain::ChainSpec};
 use alloy_primitives::{Address, B256, Bytes, U256, hex};
 use serde_json::value::RawValue;
 use std::borrow::Cow;

@@ -13,9 +13,9 @@ use storage::{ChainReader, StoredReceipt};
 
 /// A block of a view.
 #[derive(Debug)]
-pub(super) struct StoredBlock {
-    pub(super) block: Block,
-    pub(super) senders: Vec<Address>,
+pub(crate) struct StoredBlock {
+    pub(crate) block: Block,
+    pub(crate) senders: Vec<Address>,
 }
 
 /// What every block of the chain has: its absence is damage, not an answer.
@@ -35,13 +35,13 @@ pub(super) fn decode_header(mut rlp: &[u8]) -> Result<Header, Error> {
 }
 
 /// The receipts of a block.
-pub(super) fn receipts(blocks: &ChainReader, number: u64) -> Result<Vec<StoredReceipt>, Error> {
+pub(crate) fn receipts(blocks: &ChainReader, number: u64) -> Result<Vec<StoredReceipt>, Error> {
     blocks.receipts(number)?.ok_or_else(|| missing("receipts", number))
 }
 
 impl StoredBlock {
     /// Reads a block at or below the view's head.
-    pub(super) fn read(blocks: &ChainReader, number: u64) -> Result<Self, Error> {
+    pub(crate) fn read(blocks: &ChainReader, number: u64) -> Result<Self, Error> {
         let (hash, header) = blocks.header(number)?.ok_or_else(|| missing("header", number))?;
         let body = blocks.body(number)?.ok_or_else(|| missing("body", number))?;
         let senders = blocks.senders(number)?.ok_or_else(|| missing("senders", number))?;
@@ -53,7 +53,7 @@ impl StoredBlock {
     }
 
     /// The transaction at `index`, if the block has as many.
-    pub(super) fn tx(&self, index: usize) -> Result<Option<MinedTx<'_>>, Error> {
+    pub(crate) fn tx(&self, index: usize) -> Result<Option<MinedTx<'_>>, Error> {
         let (Some(raw), Some(sender)) =
             (self.block.transactions.get(index), self.senders.get(index))
         else {
@@ -73,16 +73,16 @@ impl StoredBlock {
 
 /// A transaction in its block.
 #[derive(Debug)]
-pub(super) struct MinedTx<'a> {
-    pub(super) block: &'a Block,
-    pub(super) index: usize,
-    pub(super) tx: Transaction,
-    pub(super) hash: B256,
-    pub(super) sender: Address,
+pub(crate) struct MinedTx<'a> {
+    pub(crate) block: &'a Block,
+    pub(crate) index: usize,
+    pub(crate) tx: Transaction,
+    pub(crate) hash: B256,
+    pub(crate) sender: Address,
 }
 
 /// Where a mined transaction is, and its block.
-pub(super) fn locate(view: &View, hash: B256) -> Result<Option<(StoredBlock, usize)>, Error> {
+pub(crate) fn locate(view: &View, hash: B256) -> Result<Option<(StoredBlock, usize)>, Error> {
     let Some((number, index)) = view.tx_location(hash)? else { return Ok(None) };
     Ok(Some((StoredBlock::read(&view.blocks()?, number)?, index as usize)))
 }

@@ -56,6 +56,25 @@ impl IndexReader {
         self.decoded(self.tables.accounts, "accounts", key, codec::decode_account)
     }
 
+    /// The first `most` addresses from `first` on that have an account as of the last block flushed,
+    /// ascending.
+    pub fn addresses_from(&self, first: Address, most: usize) -> Result<Vec<Address>, ReadError> {
+        let range = (Bound::Included(first.as_slice()), Bound::Unbounded);
+        let entries = self
+            .tables
+            .accounts
+            .range(self.txn.txn(), &range)
+            .map_err(|error| self.txn.error(error))?;
+        let mut addresses = Vec::new();
+        for entry in entries.take(most) {
+            let (key, _) = entry.map_err(|error| self.txn.error(error))?;
+            let why = DecodeError { what: "key is not 20 bytes", at: key.len() };
+            let address = Address::try_from(key);
+            addresses.push(address.map_err(|_| self.txn.corrupt("accounts", key, why))?);
+        }
+        Ok(addresses)
+    }
+
     /// A storage slot as of the last block flushed; zero when unset.
     pub fn storage(&self, address: Address, slot: U256) -> Result<U256, ReadError> {
         let key = slot_key(address, slot);

@@ -1,4 +1,4 @@
-//! A JSON-RPC client for one question at a time, over plain HTTP.
+//! A client for one question at a time, to JSON-RPC or REST, over plain HTTP.
 
 use anyhow::{Context, bail, ensure};
 use serde::de::DeserializeOwned;
@@ -13,8 +13,6 @@ use std::{
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// Most bytes of an answer: far more than a query has.
 const ANSWER_BYTES_MAX: u64 = 16 * 1024 * 1024;
-/// Port of a URL that names none.
-const DEFAULT_PORT: u16 = 8545;
 
 /// See the module.
 #[derive(Debug)]
@@ -25,8 +23,9 @@ pub(super) struct Client {
 }
 
 impl Client {
-    /// Reads `http://host:port/path`, or any part of it from the host on.
-    pub(super) fn new(url: &str) -> anyhow::Result<Self> {
+    /// Reads `http://host:port/path`, or any part of it from the host on; `default_port` is that of
+    /// a URL that names none.
+    pub(super) fn new(url: &str, default_port: u16) -> anyhow::Result<Self> {
         if url.starts_with("https://") {
             bail!("{url}: encrypted connections are not offered; use http://");
         }
@@ -37,7 +36,7 @@ impl Client {
         // A colon after the last bracket, or the only one, starts the port.
         let host_end = authority.rfind(']').map_or(0, |end| end + 1);
         let has_port = authority[host_end..].contains(':');
-        let port = if has_port { String::new() } else { format!(":{DEFAULT_PORT}") };
+        let port = if has_port { String::new() } else { format!(":{default_port}") };
         Ok(Self { authority: format!("{authority}{port}"), path: format!("/{path}") })
     }
 
@@ -60,27 +59,38 @@ impl Client {
         serde_json::from_value(result).with_context(|| format!("{method} gave another answer"))
     }
 
+    /// Gets a path; status and body.
+    pub(super) fn get(&self, path: &str, headers: &str) -> anyhow::Result<(u16, String)> {
+        let path = format!("{}{path}", self.path.trim_end_matches('/'));
+        self.exchange(&format!("GET {path} HTTP/1.0\r\nHost: {}\r\n{headers}\r\n", self.authority))
+            .with_context(|| format!("no node answers at {} (--node)", self.authority))
+    }
+
     fn post(&self, body: &str) -> anyhow::Result<String> {
-        let mut addresses = self.authority.to_socket_addrs()?;
-        let address = addresses.next().context("the name has no address")?;
-        let mut stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
-        stream.set_read_timeout(Some(TIMEOUT))?;
-        stream.set_write_timeout(Some(TIMEOUT))?;
-        // HTTP/1.0: the answer comes unchunked and ends with the connection.
-        write!(
-            stream,
+        let (status, answer) = self.exchange(&format!(
             "POST {} HTTP/1.0\r\nHost: {}\r\nContent-Type: application/json\r\n\
              Content-Length: {}\r\n\r\n{body}",
             self.path,
             self.authority,
             body.len()
-        )?;
+        ))?;
+        ensure!(status == 200, "the answer has status {status}");
+        Ok(answer)
+    }
+
+    /// Sends a request of HTTP/1.0: the answer comes unchunked and ends with the connection.
+    fn exchange(&self, request: &str) -> anyhow::Result<(u16, String)> {
+        let mut addresses = self.authority.to_socket_addrs()?;
+        let address = addresses.next().context("the name has no address")?;
+        let mut stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
+        stream.set_write_timeout(Some(TIMEOUT))?;
+        stream.write_all(request.as_bytes())?;
         let mut answer = String::new();
         stream.take(ANSWER_BYTES_MAX).read_to_string(&mut answer)?;
         let (head, body) = answer.split_once("\r\n\r\n").context("not an HTTP answer")?;
-        let status = head.lines().next().unwrap_or_default();
-        ensure!(status.split(' ').nth(1) == Some("200"), "{status}");
-        Ok(body.to_owned())
+        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
+        Ok((status.context("not an HTTP answer")?, body.to_owned()))
     }
 }
 
@@ -98,11 +108,11 @@ mod tests {
             ("http://[::1]", "[::1]:8545", "/"),
             ("http://[::1]:9", "[::1]:9", "/"),
         ] {
-            let client = Client::new(url).unwrap();
+            let client = Client::new(url, 8545).unwrap();
             assert_eq!((client.authority.as_str(), client.path.as_str()), (authority, path));
         }
         for url in ["", "http://", "https://node", "ftp://node"] {
-            assert!(Client::new(url).is_err(), "{url}");
+            assert!(Client::new(url, 8545).is_err(), "{url}");
         }
     }
 }

@@ -2,9 +2,9 @@
 //! never in blocks. When a bound is met the error names a range that fits.
 
 use crate::{
+    account::parse_address,
     chain::ChainSpec,
     rpc::{
-        address::parse_address,
         block_id::BlockTag,
         error::{Error, Suggested},
         method::{Answer, Call},

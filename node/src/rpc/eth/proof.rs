@@ -114,7 +114,7 @@ impl Param for Wanted {
         let given: BTreeMap<String, Vec<String>> = object(json)?;
         let mut wanted = BTreeMap::new();
         for (address, slots) in given {
-            let address = crate::rpc::parse_address(&address, &spec.bech32_prefix)
+            let address = crate::account::parse_address(&address, &spec.bech32_prefix)
                 .map_err(|error| error.to_string())?;
             let slots = slots.iter().map(|slot| hash(slot)).collect::<Result<_, _>>()?;
             wanted.insert(address, slots);

@@ -1,10 +1,10 @@
 //! What a client wants tried: a transaction, and how accounts and the block differ for it.
 
 use crate::{
+    account::parse_address,
     chain::ChainSpec,
     execution::{AccountOverride, BlockOverrides, Call as Execution},
     rpc::{
-        address::parse_address,
         error::Error,
         params::{Param, bytes, hash, object, quantity, wide_quantity},
     },

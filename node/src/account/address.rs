@@ -1,12 +1,12 @@
 //! Reads an address in any form this chain writes one: hex with or without `0x`, hex with the
 //! checksum of EIP-55, and Bech32 under the chain's prefix in its three kinds.
 
+use super::{
+    Bech32Error,
+    bech32_form::{KINDS, decode_any},
+};
 use alloy_primitives::Address;
-use bech32::{Bech32, primitives::decode::CheckedHrpstring};
 
-/// What may follow the chain's prefix: an account, a validator's operator, a validator's consensus
-/// key.
-const KINDS: [&str; 3] = ["", "valoper", "valcons"];
 /// Hex digits of an address.
 const HEX_DIGITS: usize = 40;
 
@@ -28,7 +28,7 @@ pub enum AddressError {
     },
     /// Bech32 with a wrong checksum, or another fault.
     #[error("invalid Bech32 address: {0}")]
-    Bech32(String),
+    Bech32(#[from] Bech32Error),
     /// Bech32 of another chain.
     #[error("Bech32 address has prefix {found:?}, this chain's is {expected:?}")]
     Prefix {
@@ -73,13 +73,10 @@ fn parse_hex(digits: &str) -> Result<Address, AddressError> {
 }
 
 fn parse_bech32(text: &str, prefix: &str) -> Result<Address, AddressError> {
-    let decoded = CheckedHrpstring::new::<Bech32>(text)
-        .map_err(|error| AddressError::Bech32(error.to_string()))?;
-    let hrp = decoded.hrp().to_lowercase();
-    if !KINDS.iter().any(|kind| hrp.strip_prefix(prefix) == Some(kind)) {
-        return Err(AddressError::Prefix { found: hrp, expected: prefix.to_owned() });
+    let (found, bytes) = decode_any(text)?;
+    if !KINDS.iter().any(|kind| kind.address_prefix(prefix) == found) {
+        return Err(AddressError::Prefix { found, expected: prefix.to_owned() });
     }
-    let bytes: Vec<u8> = decoded.byte_iter().collect();
     Address::try_from(bytes.as_slice()).map_err(|_| AddressError::Bytes(bytes.len()))
 }
 
@@ -97,7 +94,7 @@ mod tests {
 
     fn bech32(prefix: &str, bytes: &[u8]) -> String {
         let hrp = bech32::Hrp::parse(prefix).expect("a valid prefix");
-        bech32::encode::<Bech32>(hrp, bytes).expect("short enough")
+        bech32::encode::<bech32::Bech32>(hrp, bytes).expect("short enough")
     }
 
     #[test]
@@ -122,8 +119,23 @@ mod tests {
         let mut text = bech32("cosmos", &[7; 20]);
         text.pop();
         text.push('q');
-        let error = parse_address(&text, "cosmos").expect_err("refused").to_string();
-        assert!(error.contains("checksum"), "{error}");
+        let error = parse_address(&text, "cosmos").expect_err("refused");
+        assert_eq!(error, AddressError::Bech32(Bech32Error::Checksum));
+    }
+
+    #[test]
+    fn mixed_case_prefix_and_length_say_so() {
+        let refused = |text: &str| parse_address(text, "cosmos").expect_err("refused");
+        let mixed = bech32("cosmos", &[7; 20]).replacen('c', "C", 1);
+        assert_eq!(refused(&mixed), AddressError::Bech32(Bech32Error::MixedCase));
+        let (found, expected) = ("osmo".to_owned(), "cosmos".to_owned());
+        assert_eq!(refused(&bech32("osmo", &[7; 20])), AddressError::Prefix { found, expected });
+        for bytes in [19, 21] {
+            let refused_hex = refused(&"11".repeat(bytes));
+            assert_eq!(refused_hex, AddressError::Length(2 * bytes));
+            let refused_bech32 = refused(&bech32("cosmosvaloper", &vec![7; bytes]));
+            assert_eq!(refused_bech32, AddressError::Bytes(bytes));
+        }
     }
 
     #[test]

@@ -1,0 +1,33 @@
+//! The one algorithm of keys, by name.
+
+/// ECDSA on secp256k1 with Ethereum's addresses and hashes.
+pub const ALGORITHM: &str = "eth_secp256k1";
+/// A spelling that documents of such chains carry; read, never written.
+const ALIAS: &str = "eth_secp265k1";
+
+/// A name of no algorithm of this chain.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown key algorithm {0:?}: this chain has {ALGORITHM}")]
+pub struct UnknownAlgorithm(pub String);
+
+/// Checks the name of an algorithm and gives its right spelling.
+///
+/// # Errors
+/// For any name but [`ALGORITHM`] and its known misspelling.
+pub fn check_algorithm(name: &str) -> Result<&'static str, UnknownAlgorithm> {
+    match name {
+        ALGORITHM | ALIAS => Ok(ALGORITHM),
+        other => Err(UnknownAlgorithm(other.to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_misspelling_is_read_and_corrected() {
+        assert_eq!(check_algorithm("eth_secp265k1"), Ok("eth_secp256k1"));
+        assert!(check_algorithm("secp256k1").is_err());
+    }
+}

@@ -1,0 +1,28 @@
+//! What the chain knows of an account.
+
+use super::PublicKey;
+use alloy_primitives::{Address, B256, KECCAK256_EMPTY, U256};
+
+/// An account as queries tell it: Ethereum's fields, and those the Cosmos interfaces add.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EthAccount {
+    /// Its address.
+    pub address: Address,
+    /// Transactions sent; the `sequence` of the Cosmos interfaces.
+    pub nonce: u64,
+    /// Balance, in wei.
+    pub balance: U256,
+    /// Keccak-256 of its code. The code of a delegating account (EIP-7702) is its designation.
+    pub code_hash: B256,
+    /// Public key, once a Cosmos transaction has shown it; Ethereum transactions never do.
+    pub public_key: Option<PublicKey>,
+    /// Number of the account in order of creation.
+    pub account_number: u64,
+}
+
+impl EthAccount {
+    /// Says whether the account has code, a delegation included.
+    pub fn has_code(&self) -> bool {
+        self.code_hash != KECCAK256_EMPTY && !self.code_hash.is_zero()
+    }
+}

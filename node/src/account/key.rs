@@ -1,0 +1,249 @@
+//! Keys of `eth_secp256k1`, their addresses, and the JSON that carries a public key.
+
+use super::Bech32Error;
+use alloy_primitives::{Address, keccak256};
+use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
+use k256::elliptic_curve::sec1::ToSec1Point;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use zeroize::Zeroizing;
+
+/// Bytes of a private key.
+pub const PRIVATE_KEY_BYTES: usize = 32;
+/// Bytes of a compressed public key (SEC 1).
+pub const PUBLIC_KEY_BYTES: usize = 33;
+/// The type a public key's JSON and protobuf forms name.
+const PUBLIC_KEY_TYPE: &str = "/cosmos.evm.crypto.v1.ethsecp256k1.PubKey";
+
+/// Why bytes or a text are no key. Never tells anything of a private key's value.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum KeyError {
+    /// Another number of bytes.
+    #[error("a {kind} key has {want} bytes, got {got}")]
+    Length {
+        /// `private` or `public`.
+        kind: &'static str,
+        /// How many it has.
+        want: usize,
+        /// How many there are.
+        got: usize,
+    },
+    /// Zero, or not below the order of the curve.
+    #[error("not a private key: zero, or not below the order of the curve")]
+    Range,
+    /// The bytes are no point of the curve in compressed form.
+    #[error("not a public key: no compressed point of the curve")]
+    Point,
+    /// Not hex.
+    #[error("the key is not hex")]
+    Hex,
+    /// JSON that is no public key.
+    #[error("not a public key in JSON: {0}")]
+    Json(String),
+    /// JSON of a public key of another algorithm.
+    #[error("public key of type {0:?}, want {PUBLIC_KEY_TYPE:?}")]
+    Type(String),
+    /// Not base64.
+    #[error("the public key is not base64: {0}")]
+    Base64(String),
+    /// Bech32 that is malformed.
+    #[error("invalid Bech32 public key: {0}")]
+    Bech32(#[from] Bech32Error),
+    /// Bech32 of another chain, or of an address.
+    #[error("Bech32 public key has prefix {found:?}, expected {expected:?}")]
+    Prefix {
+        /// The prefix in the text.
+        found: String,
+        /// The chain's for an account's key.
+        expected: String,
+    },
+}
+
+/// A private key, zeroed when dropped.
+#[derive(Clone)]
+pub struct PrivateKey(k256::SecretKey);
+
+impl PrivateKey {
+    /// A key from the operating system's randomness.
+    ///
+    /// # Errors
+    /// If the system has none to give.
+    pub fn random() -> Result<Self, getrandom::Error> {
+        loop {
+            let mut bytes = Zeroizing::new([0; PRIVATE_KEY_BYTES]);
+            getrandom::fill(bytes.as_mut())?;
+            // All but 2^-128 of the draws are keys.
+            if let Ok(key) = Self::from_bytes(bytes.as_ref()) {
+                return Ok(key);
+            }
+        }
+    }
+
+    /// Reads 32 bytes, most significant first.
+    ///
+    /// # Errors
+    /// On another length, on zero, and from the order of the curve on.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, KeyError> {
+        if bytes.len() != PRIVATE_KEY_BYTES {
+            let (kind, want) = ("private", PRIVATE_KEY_BYTES);
+            return Err(KeyError::Length { kind, want, got: bytes.len() });
+        }
+        k256::SecretKey::from_slice(bytes).map(Self).map_err(|_| KeyError::Range)
+    }
+
+    /// Reads 64 hex digits, with or without `0x`.
+    ///
+    /// # Errors
+    /// As [`Self::from_bytes`], and on what is no hex; the text is in no message.
+    pub fn from_hex(text: &str) -> Result<Self, KeyError> {
+        let bytes = alloy_primitives::hex::decode(text.trim()).map_err(|_| KeyError::Hex)?;
+        Self::from_bytes(&Zeroizing::new(bytes))
+    }
+
+    /// The 32 bytes.
+    pub fn to_bytes(&self) -> Zeroizing<[u8; PRIVATE_KEY_BYTES]> {
+        Zeroizing::new(self.0.to_bytes().into())
+    }
+
+    /// The public key.
+    pub fn public_key(&self) -> PublicKey {
+        PublicKey::from_point(&self.0.public_key())
+    }
+
+    /// The address: the last 20 bytes of Keccak-256 of the uncompressed point.
+    pub fn address(&self) -> Address {
+        self.public_key().address()
+    }
+
+    pub(super) const fn secret(&self) -> &k256::SecretKey {
+        &self.0
+    }
+
+    pub(super) const fn from_secret(key: k256::SecretKey) -> Self {
+        Self(key)
+    }
+}
+
+impl fmt::Debug for PrivateKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PrivateKey(..)")
+    }
+}
+
+/// A public key: a point of the curve, compressed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct PublicKey([u8; PUBLIC_KEY_BYTES]);
+
+/// The JSON of a public key.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PublicKeyJson {
+    #[serde(rename = "@type")]
+    kind: String,
+    key: String,
+}
+
+impl PublicKey {
+    fn from_point(point: &k256::PublicKey) -> Self {
+        let point = point.to_sec1_point(true);
+        Self(point.as_bytes().try_into().expect("a compressed point has 33 bytes"))
+    }
+
+    /// Reads the 33 bytes of a compressed point.
+    ///
+    /// # Errors
+    /// On another length and on what is no point of the curve.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, KeyError> {
+        let bytes: [u8; PUBLIC_KEY_BYTES] = bytes.try_into().map_err(|_| KeyError::Length {
+            kind: "public",
+            want: PUBLIC_KEY_BYTES,
+            got: bytes.len(),
+        })?;
+        k256::PublicKey::from_sec1_bytes(&bytes).map_err(|_| KeyError::Point)?;
+        Ok(Self(bytes))
+    }
+
+    /// Reads the base64 of the 33 bytes.
+    ///
+    /// # Errors
+    /// As [`Self::from_bytes`], and on what is no base64.
+    pub fn from_base64(text: &str) -> Result<Self, KeyError> {
+        let bytes =
+            BASE64.decode(text.trim()).map_err(|error| KeyError::Base64(error.to_string()))?;
+        Self::from_bytes(&bytes)
+    }
+
+    /// Reads `{"@type":"...","key":"base64"}`.
+    ///
+    /// # Errors
+    /// As [`Self::from_base64`], on other JSON, and on another type of key.
+    pub fn from_json(text: &str) -> Result<Self, KeyError> {
+        let json: PublicKeyJson =
+            serde_json::from_str(text).map_err(|error| KeyError::Json(error.to_string()))?;
+        if json.kind != PUBLIC_KEY_TYPE {
+            return Err(KeyError::Type(json.kind));
+        }
+        Self::from_base64(&json.key)
+    }
+
+    /// The JSON that [`Self::from_json`] reads.
+    pub fn to_json(&self) -> String {
+        let json = PublicKeyJson { kind: PUBLIC_KEY_TYPE.to_owned(), key: BASE64.encode(self.0) };
+        serde_json::to_string(&json).expect("two strings are JSON")
+    }
+
+    /// The compressed point.
+    pub const fn as_bytes(&self) -> &[u8; PUBLIC_KEY_BYTES] {
+        &self.0
+    }
+
+    /// The address: the last 20 bytes of Keccak-256 of the uncompressed point.
+    pub fn address(&self) -> Address {
+        let point = k256::PublicKey::from_sec1_bytes(&self.0).expect("checked when it was made");
+        // Byte 0 names the form; the coordinates follow.
+        let hash = keccak256(&point.to_sec1_point(false).as_bytes()[1..]);
+        Address::from_word(hash)
+    }
+}
+
+impl fmt::Debug for PublicKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PublicKey({})", alloy_primitives::hex::encode(self.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: &str = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80";
+    const JSON: &str = r#"{"@type":"/cosmos.evm.crypto.v1.ethsecp256k1.PubKey","key":"A4MYU1tUEF1Keq5gwI/EX5aHGBtP38YlvRp1P6c5f+11"}"#;
+
+    #[test]
+    fn the_worked_example() {
+        let key = PrivateKey::from_hex(KEY).unwrap();
+        assert_eq!(key.address().to_string(), "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266");
+        assert_eq!(key.public_key().to_json(), JSON);
+        assert_eq!(PublicKey::from_json(JSON), Ok(key.public_key()));
+        assert_eq!(format!("{key:?}"), "PrivateKey(..)");
+    }
+
+    #[test]
+    fn bad_keys_are_refused() {
+        let order = "fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141";
+        assert_eq!(PrivateKey::from_hex(order).unwrap_err(), KeyError::Range);
+        assert_eq!(PrivateKey::from_hex(&"0".repeat(64)).unwrap_err(), KeyError::Range);
+        assert_eq!(PrivateKey::from_hex("zz").unwrap_err(), KeyError::Hex);
+        assert!(matches!(PrivateKey::from_hex("00").unwrap_err(), KeyError::Length { .. }));
+        assert_eq!(
+            PublicKey::from_bytes(&[2; 32]).unwrap_err().to_string(),
+            "a public key has 33 bytes, got 32"
+        );
+        assert_eq!(PublicKey::from_bytes(&[0; 33]), Err(KeyError::Point));
+        assert!(matches!(
+            PublicKey::from_json(&JSON.replace("ethsecp", "secp")),
+            Err(KeyError::Type(_))
+        ));
+    }
+}

@@ -1,0 +1,378 @@
+//! Named keys, kept between commands.
+//!
+//! A keyring is one file, replaced whole at each change: a change is there or it is not. The `file`
+//! backend seals it under one passphrase ([`sealed`]); `test` writes it in the clear, for keys worth
+//! nothing; `memory` keeps nothing. A wrong passphrase reveals nothing: names, addresses and keys
+//! are all inside the seal.
+//!
+//! Processes that change a keyring take turns through a lock file; readers need none.
+
+mod record;
+mod sealed;
+
+pub use record::{MAX_NAME_CHARS, Record};
+
+use super::{KeyError, secret_file};
+use alloy_primitives::Address;
+use record::StoredRecord;
+use sealed::Seal;
+use serde::{Deserialize, Serialize};
+use std::{
+    fmt,
+    fs::{File, OpenOptions},
+    io,
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+    str::FromStr,
+};
+use zeroize::Zeroizing;
+
+/// Characters a new passphrase needs.
+pub const MIN_PASSPHRASE_CHARS: usize = 8;
+/// Keys in one keyring: people have tens, and the file is read whole.
+pub const MAX_RECORDS: usize = 10_000;
+/// Bytes of the largest keyring file: that many records of some hundreds of bytes, in base64.
+const MAX_FILE_BYTES: usize = 16 << 20;
+/// Version of the file's form.
+const VERSION: u32 = 1;
+
+/// Where keys are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Backend {
+    /// A file under a passphrase.
+    File,
+    /// A file in the clear: for keys worth nothing.
+    Test,
+    /// Nowhere: gone when the command ends.
+    Memory,
+}
+
+impl Backend {
+    /// Folder inside the keyring folder; `None` when nothing is kept.
+    const fn folder(self) -> Option<&'static str> {
+        match self {
+            Self::File => Some("keyring-file"),
+            Self::Test => Some("keyring-test"),
+            Self::Memory => None,
+        }
+    }
+}
+
+impl FromStr for Backend {
+    type Err = KeyringError;
+
+    fn from_str(text: &str) -> Result<Self, KeyringError> {
+        match text {
+            "file" => Ok(Self::File),
+            "test" => Ok(Self::Test),
+            "memory" => Ok(Self::Memory),
+            other => Err(KeyringError::Backend(other.to_owned())),
+        }
+    }
+}
+
+impl fmt::Display for Backend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::File => "file",
+            Self::Test => "test",
+            Self::Memory => "memory",
+        })
+    }
+}
+
+/// Why a keyring refuses.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum KeyringError {
+    /// A backend this build does not have.
+    #[error("keyring backend {0:?} is not available in this build: use file, test or memory")]
+    Backend(String),
+    /// The file system.
+    #[error("keyring {}: {source}", path.display())]
+    Io {
+        /// File or folder.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The file is truncated, altered, or none of ours.
+    #[error("keyring {} is damaged: {reason}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The seal does not open. Nothing says which of the two it is.
+    #[error("incorrect keyring passphrase, or the keyring was altered")]
+    WrongPassphrase,
+    /// A passphrase is needed and was not given.
+    #[error("the keyring needs a passphrase")]
+    NoPassphrase,
+    /// A new passphrase is too short.
+    #[error("password must be at least {MIN_PASSPHRASE_CHARS} characters")]
+    ShortPassphrase,
+    /// Nothing has that name or address.
+    #[error("{0} is not a valid name or address: key not found")]
+    Unknown(String),
+    /// The name is taken.
+    #[error("a key named {0:?} exists already")]
+    Exists(String),
+    /// The key is there under another name.
+    #[error("the keyring has this key already, as {0:?}")]
+    Duplicate(String),
+    /// Not usable as a name.
+    #[error("{0:?} is no name for a key: want 1 to {MAX_NAME_CHARS} printable characters")]
+    Name(String),
+    /// Full.
+    #[error("the keyring holds {MAX_RECORDS} keys, its most")]
+    Full,
+    /// The record has no private key.
+    #[error("{0:?} holds a public key only")]
+    Offline(String),
+    /// A record's private and public key are not a pair.
+    #[error("record {0:?} is inconsistent: {1}")]
+    Record(String, KeyError),
+    /// The operating system gives no randomness.
+    #[error("no randomness from the operating system: {0}")]
+    Random(#[from] getrandom::Error),
+}
+
+/// What opening will need.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// No passphrase.
+    Nothing,
+    /// The passphrase of an existing keyring.
+    Passphrase,
+    /// A passphrase for a keyring that is not there yet, if it is to be changed.
+    NewPassphrase,
+}
+
+/// Says what opening a keyring needs.
+pub fn need(backend: Backend, folder: &Path) -> Need {
+    match (backend, file_path(backend, folder)) {
+        (Backend::File, Some(path)) if path.exists() => Need::Passphrase,
+        (Backend::File, _) => Need::NewPassphrase,
+        _ => Need::Nothing,
+    }
+}
+
+/// What an opened keyring is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Looking only; nothing is created on disk.
+    Read,
+    /// Changing; other changers wait until this keyring is dropped.
+    Write,
+}
+
+/// Opened keys.
+#[derive(Debug)]
+pub struct Keyring {
+    path: Option<PathBuf>,
+    seal: Option<Seal>,
+    records: Vec<Record>,
+    _lock: Option<File>,
+}
+
+/// The file of a keyring in the clear, and what is inside the seal of the other.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Contents {
+    version: u32,
+    records: Vec<StoredRecord>,
+}
+
+impl Keyring {
+    /// A keyring that keeps nothing.
+    pub const fn memory() -> Self {
+        Self { path: None, seal: None, records: Vec::new(), _lock: None }
+    }
+
+    /// Opens the keyring of `backend` inside `folder`; an absent one is empty. See [`need`] for the
+    /// passphrase.
+    ///
+    /// # Errors
+    /// On a wrong or missing passphrase, a damaged file, and from the file system.
+    pub fn open(
+        backend: Backend,
+        folder: &Path,
+        access: Access,
+        passphrase: Option<&str>,
+    ) -> Result<Self, KeyringError> {
+        let Some(path) = file_path(backend, folder) else { return Ok(Self::memory()) };
+        let lock = match access {
+            Access::Read => None,
+            Access::Write => Some(take_lock(&path)?),
+        };
+        let text = match read_file(&path)? {
+            Some(text) => text,
+            None => {
+                let seal = match (backend, passphrase) {
+                    (Backend::File, Some(passphrase)) => Some(new_seal(passphrase)?),
+                    (Backend::File, None) if access == Access::Write => {
+                        return Err(KeyringError::NoPassphrase);
+                    }
+                    _ => None,
+                };
+                return Ok(Self { path: Some(path), seal, records: Vec::new(), _lock: lock });
+            }
+        };
+        let (seal, text) = match backend {
+            Backend::File => {
+                let passphrase = passphrase.ok_or(KeyringError::NoPassphrase)?;
+                let (seal, text) = Seal::open(&path, &text, passphrase)?;
+                (Some(seal), text)
+            }
+            _ => (None, text),
+        };
+        let records = read_contents(&path, &text)?;
+        Ok(Self { path: Some(path), seal, records, _lock: lock })
+    }
+
+    /// All records, by name.
+    pub fn records(&self) -> &[Record] {
+        &self.records
+    }
+
+    /// The record of that name.
+    pub fn by_name(&self, name: &str) -> Option<&Record> {
+        self.records.iter().find(|record| record.name == name)
+    }
+
+    /// The record of that address.
+    pub fn by_address(&self, address: Address) -> Option<&Record> {
+        self.records.iter().find(|record| record.address() == address)
+    }
+
+    /// Adds a record and saves. With `replace`, one of the same name gives way.
+    ///
+    /// # Errors
+    /// On a bad or taken name, a key that is there under another name, and as saving does.
+    pub fn add(&mut self, record: Record, replace: bool) -> Result<(), KeyringError> {
+        record::check_name(&record.name)?;
+        if !replace && self.by_name(&record.name).is_some() {
+            return Err(KeyringError::Exists(record.name));
+        }
+        let other = self.by_address(record.address()).filter(|other| other.name != record.name);
+        if let Some(other) = other {
+            return Err(KeyringError::Duplicate(other.name.clone()));
+        }
+        let mut records = self.records.clone();
+        records.retain(|other| other.name != record.name);
+        if records.len() >= MAX_RECORDS {
+            return Err(KeyringError::Full);
+        }
+        records.push(record);
+        self.save(records)
+    }
+
+    /// Removes records and saves.
+    ///
+    /// # Errors
+    /// If a name is unknown, in which case none is removed; and as saving does.
+    pub fn remove(&mut self, names: &[String]) -> Result<(), KeyringError> {
+        if let Some(unknown) = names.iter().find(|name| self.by_name(name).is_none()) {
+            return Err(KeyringError::Unknown(unknown.clone()));
+        }
+        let mut records = self.records.clone();
+        records.retain(|record| !names.contains(&record.name));
+        self.save(records)
+    }
+
+    /// Gives a record another name and saves.
+    ///
+    /// # Errors
+    /// If the old name is unknown or the new one bad or taken; and as saving does.
+    pub fn rename(&mut self, old: &str, new: &str) -> Result<(), KeyringError> {
+        record::check_name(new)?;
+        if self.by_name(new).is_some() {
+            return Err(KeyringError::Exists(new.to_owned()));
+        }
+        let mut records = self.records.clone();
+        let record = records.iter_mut().find(|record| record.name == old);
+        let record = record.ok_or_else(|| KeyringError::Unknown(old.to_owned()))?;
+        new.clone_into(&mut record.name);
+        self.save(records)
+    }
+
+    /// Writes the keyring in today's form, under a new salt and today's costs.
+    ///
+    /// # Errors
+    /// As saving does.
+    pub fn rewrite(&mut self, passphrase: Option<&str>) -> Result<(), KeyringError> {
+        if self.seal.is_some() {
+            self.seal = Some(Seal::new(passphrase.ok_or(KeyringError::NoPassphrase)?)?);
+        }
+        self.save(self.records.clone())
+    }
+
+    fn save(&mut self, mut records: Vec<Record>) -> Result<(), KeyringError> {
+        records.sort_by(|a, b| a.name.cmp(&b.name));
+        if let Some(path) = &self.path {
+            let stored = records.iter().map(StoredRecord::from).collect();
+            let contents = Contents { version: VERSION, records: stored };
+            // Enough from the start: a buffer that grows leaves copies behind.
+            let bytes: usize = records.iter().map(|record| record.name.len() * 6 + 256).sum();
+            let mut text = Zeroizing::new(Vec::with_capacity(bytes + 64));
+            serde_json::to_writer(&mut *text, &contents).expect("strings and numbers are JSON");
+            let text = match &self.seal {
+                Some(seal) => Zeroizing::new(seal.close(&text)?),
+                None => text,
+            };
+            let io = |source| KeyringError::Io { path: path.clone(), source };
+            secret_file::write_secret(path, &text).map_err(io)?;
+        }
+        self.records = records;
+        Ok(())
+    }
+}
+
+fn new_seal(passphrase: &str) -> Result<Seal, KeyringError> {
+    if passphrase.chars().count() < MIN_PASSPHRASE_CHARS {
+        return Err(KeyringError::ShortPassphrase);
+    }
+    Seal::new(passphrase)
+}
+
+fn file_path(backend: Backend, folder: &Path) -> Option<PathBuf> {
+    backend.folder().map(|name| folder.join(name).join("keyring.json"))
+}
+
+fn take_lock(path: &Path) -> Result<File, KeyringError> {
+    let folder = path.parent().expect("a keyring file is in a folder");
+    let path = folder.join("keyring.lock");
+    let take = || {
+        secret_file::make_folder(folder)?;
+        let mut options = OpenOptions::new();
+        let lock = options.write(true).create(true).truncate(false).mode(0o600).open(&path)?;
+        lock.lock()?;
+        Ok(lock)
+    };
+    take().map_err(|source| KeyringError::Io { path: path.clone(), source })
+}
+
+fn read_file(path: &Path) -> Result<Option<Zeroizing<Vec<u8>>>, KeyringError> {
+    match secret_file::read_secret(path, MAX_FILE_BYTES) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(KeyringError::Io { path: path.to_owned(), source }),
+    }
+}
+
+fn read_contents(path: &Path, text: &[u8]) -> Result<Vec<Record>, KeyringError> {
+    let damaged = |reason: String| KeyringError::Damaged { path: path.to_owned(), reason };
+    // A message of the JSON reader may quote the file, so only the place is told.
+    let contents: Contents = serde_json::from_slice(text).map_err(|error| {
+        damaged(format!("no keyring in line {} column {}", error.line(), error.column()))
+    })?;
+    if contents.version != VERSION {
+        return Err(damaged(format!("version {} is not known", contents.version)));
+    }
+    contents.records.into_iter().map(Record::try_from).collect()
+}
+
+#[cfg(test)]
+mod tests;

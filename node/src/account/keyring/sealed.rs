@@ -1,0 +1,124 @@
+//! The seal of the `file` backend: the whole keyring under one passphrase.
+//!
+//! scrypt makes a key of the passphrase, once a command; XChaCha20-Poly1305 seals the contents under
+//! it with a fresh random nonce at each change, and so both hides them and shows any alteration.
+
+use super::KeyringError;
+use alloy_primitives::hex;
+use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
+use chacha20poly1305::{
+    KeyInit, XChaCha20Poly1305,
+    aead::{Aead, Payload},
+};
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+use zeroize::Zeroizing;
+
+/// scrypt costs of new seals: log2 N, r, p; 128 MiB and some 0.4 s, OWASP's advice.
+const LOG_N: u8 = 17;
+const R: u32 = 8;
+const P: u32 = 1;
+/// Costs that a file may ask: at most 1 GiB at the same r and p.
+const LOG_N_RANGE: std::ops::RangeInclusive<u8> = 14..=20;
+const SALT_BYTES: usize = 32;
+const NONCE_BYTES: usize = 24;
+const KEY_BYTES: usize = 32;
+/// Sealed along, so that no other program's text under the same key passes for a keyring.
+const CONTEXT: &[u8] = b"evmd keyring 1";
+
+/// A key and how it was made.
+pub(super) struct Seal {
+    key: Zeroizing<[u8; KEY_BYTES]>,
+    log_n: u8,
+    salt: [u8; SALT_BYTES],
+}
+
+impl std::fmt::Debug for Seal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Seal(..)")
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SealedFile {
+    version: u32,
+    kdf: String,
+    log_n: u8,
+    salt: String,
+    cipher: String,
+    nonce: String,
+    sealed: String,
+}
+
+const KDF: &str = "scrypt";
+const CIPHER: &str = "xchacha20-poly1305";
+
+impl Seal {
+    /// A key of a passphrase and a new salt.
+    pub(super) fn new(passphrase: &str) -> Result<Self, KeyringError> {
+        let mut salt = [0; SALT_BYTES];
+        getrandom::fill(&mut salt)?;
+        Ok(Self::derive(passphrase, LOG_N, salt))
+    }
+
+    fn derive(passphrase: &str, log_n: u8, salt: [u8; SALT_BYTES]) -> Self {
+        let params = scrypt::Params::new(log_n, R, P).expect("costs in range");
+        let mut key = Zeroizing::new([0; KEY_BYTES]);
+        scrypt::scrypt(passphrase.as_bytes(), &salt, &params, key.as_mut())
+            .expect("32 bytes are asked for");
+        Self { key, log_n, salt }
+    }
+
+    /// Opens a file's text: the seal it was under, and the contents.
+    pub(super) fn open(
+        path: &Path,
+        text: &[u8],
+        passphrase: &str,
+    ) -> Result<(Self, Zeroizing<Vec<u8>>), KeyringError> {
+        let damaged = |reason: String| KeyringError::Damaged { path: path.to_owned(), reason };
+        let file: SealedFile =
+            serde_json::from_slice(text).map_err(|error| damaged(error.to_string()))?;
+        if file.version != super::VERSION || file.kdf != KDF || file.cipher != CIPHER {
+            return Err(damaged("its version, kdf or cipher is not known".to_owned()));
+        }
+        if !LOG_N_RANGE.contains(&file.log_n) {
+            return Err(damaged(format!("scrypt cost 2^{} is out of range", file.log_n)));
+        }
+        let fields = || {
+            let salt: [u8; SALT_BYTES] = hex::decode(&file.salt).ok()?.try_into().ok()?;
+            let nonce: [u8; NONCE_BYTES] = hex::decode(&file.nonce).ok()?.try_into().ok()?;
+            Some((salt, nonce, BASE64.decode(&file.sealed).ok()?))
+        };
+        let (salt, nonce, sealed) =
+            fields().ok_or_else(|| damaged("a field is not of its form".to_owned()))?;
+        let seal = Self::derive(passphrase, file.log_n, salt);
+        let payload = Payload { msg: &sealed, aad: CONTEXT };
+        let opened = seal.cipher().decrypt(&nonce.into(), payload);
+        let opened = opened.map_err(|_| KeyringError::WrongPassphrase)?;
+        Ok((seal, Zeroizing::new(opened)))
+    }
+
+    /// Seals contents into a file's text.
+    pub(super) fn close(&self, contents: &[u8]) -> Result<Vec<u8>, KeyringError> {
+        let mut nonce = [0; NONCE_BYTES];
+        getrandom::fill(&mut nonce)?;
+        let payload = Payload { msg: contents, aad: CONTEXT };
+        let sealed = self.cipher().encrypt(&nonce.into(), payload);
+        let sealed = sealed.expect("a keyring is within the cipher's limit");
+        let file = SealedFile {
+            version: super::VERSION,
+            kdf: KDF.to_owned(),
+            log_n: self.log_n,
+            salt: hex::encode(self.salt),
+            cipher: CIPHER.to_owned(),
+            nonce: hex::encode(nonce),
+            sealed: BASE64.encode(sealed),
+        };
+        Ok(serde_json::to_vec(&file).expect("strings and numbers are JSON"))
+    }
+
+    fn cipher(&self) -> XChaCha20Poly1305 {
+        XChaCha20Poly1305::new((&*self.key).into())
+    }
+}

@@ -1,0 +1,376 @@
+//! Keystore files of version 3 (Web3 Secret Storage): one private key under a passphrase, as geth,
+//! web3.py and ethers write them. Reads scrypt and PBKDF2, writes either.
+
+use super::{KeyError, PrivateKey};
+use aes::cipher::{KeyIvInit, StreamCipher};
+use alloy_primitives::{Address, B256, Keccak256, hex};
+use serde::{Deserialize, Serialize};
+use sha2::Sha256;
+use zeroize::Zeroizing;
+
+type Aes128Ctr = ctr::Ctr128BE<aes::Aes128>;
+
+/// The version we read and write.
+const VERSION: u64 = 3;
+/// The only cipher of version 3 in use.
+const CIPHER: &str = "aes-128-ctr";
+/// The only function of PBKDF2 that the format names.
+const PRF: &str = "hmac-sha256";
+/// Derived bytes: 16 for the cipher, 16 for the check.
+const DERIVED_BYTES: usize = 32;
+/// Most memory a file may make us use for scrypt: four times geth's standard.
+const MAX_SCRYPT_BYTES: u64 = 1 << 30;
+/// Most work a file may ask of scrypt, as N x r x p: eight times geth's standard.
+const MAX_SCRYPT_WORK: u64 = 1 << 24;
+/// Most rounds of PBKDF2 a file may ask: ten times what today's wallets write.
+const MAX_PBKDF2_ROUNDS: u32 = 10_000_000;
+/// Rounds of PBKDF2 we write, OWASP's advice for HMAC-SHA-256.
+const PBKDF2_ROUNDS: u32 = 600_000;
+/// geth's standard scrypt: log2 N, r and p; 256 MiB and about a second.
+const SCRYPT_LOG_N: u8 = 18;
+const SCRYPT_R: u32 = 8;
+const SCRYPT_P: u32 = 1;
+/// Bytes of salt we write.
+const SALT_BYTES: usize = 32;
+/// Bytes of the counter's start.
+const IV_BYTES: usize = 16;
+/// Bytes of the largest file we read; real ones have some 500.
+pub const MAX_FILE_BYTES: usize = 64 << 10;
+
+/// The function that turns a passphrase into a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kdf {
+    /// scrypt with geth's standard costs.
+    Scrypt,
+    /// PBKDF2 with HMAC-SHA-256.
+    Pbkdf2,
+}
+
+/// Why a keystore file cannot be opened or made.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum KeystoreError {
+    /// Larger than any keystore.
+    #[error("not a keystore: larger than {MAX_FILE_BYTES} bytes")]
+    TooLarge,
+    /// Truncated, or not a keystore at all.
+    #[error("not a keystore file: {0}")]
+    Json(String),
+    /// Another version.
+    #[error("keystore version {0} is not supported, want 3")]
+    Version(String),
+    /// A cipher or function we do not know.
+    #[error("keystore names the unknown {0} {1:?}")]
+    Unknown(&'static str, String),
+    /// A field out of range.
+    #[error("keystore field {0} is out of range")]
+    Range(&'static str),
+    /// The check over the ciphertext fails. Nothing says which of the two it is.
+    #[error("wrong passphrase, or the keystore was altered")]
+    WrongPassphrase,
+    /// What was decrypted is no key.
+    #[error("keystore holds no key: {0}")]
+    Key(#[from] KeyError),
+    /// The file's address is not that of its key.
+    #[error("keystore says address {said}, its key has {is}")]
+    Address {
+        /// In the file.
+        said: Address,
+        /// Of the key.
+        is: Address,
+    },
+    /// The operating system gives no randomness.
+    #[error("no randomness from the operating system: {0}")]
+    Random(#[from] getrandom::Error),
+}
+
+#[derive(Serialize, Deserialize)]
+struct File {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    address: Option<String>,
+    #[serde(alias = "Crypto")]
+    crypto: Crypto,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    id: Option<String>,
+    version: serde_json::Value,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Crypto {
+    cipher: String,
+    cipherparams: CipherParams,
+    ciphertext: String,
+    kdf: String,
+    kdfparams: serde_json::Value,
+    mac: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct CipherParams {
+    iv: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct ScryptParams {
+    dklen: u32,
+    n: u64,
+    r: u32,
+    p: u32,
+    salt: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Pbkdf2Params {
+    c: u32,
+    dklen: u32,
+    prf: String,
+    salt: String,
+}
+
+/// Opens a keystore file's text.
+///
+/// # Errors
+/// Says what is wrong with the file; a wrong passphrase and an altered file are one error.
+pub fn decrypt(text: &str, passphrase: &str) -> Result<PrivateKey, KeystoreError> {
+    if text.len() > MAX_FILE_BYTES {
+        return Err(KeystoreError::TooLarge);
+    }
+    let head: serde_json::Value = parse(text)?;
+    match head.get("version") {
+        Some(version) if version.as_u64() == Some(VERSION) => {}
+        Some(version) => return Err(KeystoreError::Version(version.to_string())),
+        None => return Err(KeystoreError::Json("no version".to_owned())),
+    }
+    let file: File = parse(text)?;
+    let crypto = file.crypto;
+    if crypto.cipher != CIPHER {
+        return Err(KeystoreError::Unknown("cipher", crypto.cipher));
+    }
+    let iv: [u8; IV_BYTES] = fixed("iv", &crypto.cipherparams.iv)?;
+    let mac: [u8; 32] = fixed("mac", &crypto.mac)?;
+    let mut bytes = Zeroizing::new(decode("ciphertext", &crypto.ciphertext)?);
+    if bytes.is_empty() || bytes.len() > super::PRIVATE_KEY_BYTES {
+        return Err(KeystoreError::Range("ciphertext"));
+    }
+    let derived = derive(&crypto.kdf, &crypto.kdfparams, passphrase)?;
+    if check(&derived, &bytes) != B256::from(mac) {
+        return Err(KeystoreError::WrongPassphrase);
+    }
+    cipher(&derived, iv).apply_keystream(&mut bytes);
+    // Some programs drop leading zero bytes of a key.
+    let mut padded = Zeroizing::new([0; super::PRIVATE_KEY_BYTES]);
+    padded[super::PRIVATE_KEY_BYTES - bytes.len()..].copy_from_slice(&bytes);
+    let key = PrivateKey::from_bytes(padded.as_ref())?;
+    match file.address.as_deref().filter(|text| !text.is_empty()) {
+        Some(text) => {
+            let said = Address::from(fixed::<20>("address", text)?);
+            let is = key.address();
+            if said == is { Ok(key) } else { Err(KeystoreError::Address { said, is }) }
+        }
+        None => Ok(key),
+    }
+}
+
+/// Makes a keystore file's text.
+///
+/// # Errors
+/// Without randomness.
+pub fn encrypt(key: &PrivateKey, passphrase: &str, kdf: Kdf) -> Result<String, KeystoreError> {
+    let (mut salt, mut iv, mut id) = ([0; SALT_BYTES], [0; IV_BYTES], [0; 16]);
+    getrandom::fill(&mut salt)?;
+    getrandom::fill(&mut iv)?;
+    getrandom::fill(&mut id)?;
+    let salt = hex::encode(salt);
+    let dklen = u32::try_from(DERIVED_BYTES).expect("32 fits");
+    let (name, params) = match kdf {
+        Kdf::Scrypt => {
+            let n = 1 << SCRYPT_LOG_N;
+            let params = ScryptParams { dklen, n, r: SCRYPT_R, p: SCRYPT_P, salt };
+            ("scrypt", serde_json::to_value(params))
+        }
+        Kdf::Pbkdf2 => {
+            let prf = PRF.to_owned();
+            let params = Pbkdf2Params { c: PBKDF2_ROUNDS, dklen, prf, salt };
+            ("pbkdf2", serde_json::to_value(params))
+        }
+    };
+    let kdfparams = params.expect("numbers and strings are JSON");
+    let derived = derive(name, &kdfparams, passphrase)?;
+    let mut bytes = key.to_bytes();
+    cipher(&derived, iv).apply_keystream(bytes.as_mut());
+    let file = File {
+        address: Some(hex::encode(key.address())),
+        crypto: Crypto {
+            cipher: CIPHER.to_owned(),
+            cipherparams: CipherParams { iv: hex::encode(iv) },
+            ciphertext: hex::encode(*bytes),
+            kdf: name.to_owned(),
+            kdfparams,
+            mac: hex::encode(check(&derived, bytes.as_ref())),
+        },
+        id: Some(uuid(id)),
+        version: VERSION.into(),
+    };
+    Ok(serde_json::to_string(&file).expect("numbers and strings are JSON"))
+}
+
+fn derive(
+    kdf: &str,
+    params: &serde_json::Value,
+    passphrase: &str,
+) -> Result<Zeroizing<[u8; DERIVED_BYTES]>, KeystoreError> {
+    let mut derived = Zeroizing::new([0; DERIVED_BYTES]);
+    match kdf {
+        "scrypt" => {
+            let params = ScryptParams::deserialize(params).map_err(json_error)?;
+            let salt = salt(&params.salt, params.dklen)?;
+            let costs = scrypt_costs(params.n, params.r, params.p)?;
+            scrypt::scrypt(passphrase.as_bytes(), &salt, &costs, derived.as_mut())
+                .expect("32 bytes are asked for");
+        }
+        "pbkdf2" => {
+            let params = Pbkdf2Params::deserialize(params).map_err(json_error)?;
+            let salt = salt(&params.salt, params.dklen)?;
+            if params.prf != PRF {
+                return Err(KeystoreError::Unknown("prf", params.prf));
+            }
+            if !(1..=MAX_PBKDF2_ROUNDS).contains(&params.c) {
+                return Err(KeystoreError::Range("c"));
+            }
+            let passphrase = passphrase.as_bytes();
+            pbkdf2::pbkdf2_hmac::<Sha256>(passphrase, &salt, params.c, derived.as_mut());
+        }
+        other => return Err(KeystoreError::Unknown("kdf", other.to_owned())),
+    }
+    Ok(derived)
+}
+
+/// The salt, after a look at the derived length: only the first 32 bytes are of use, and both
+/// functions give the same first 32 for any longer length.
+fn salt(text: &str, dklen: u32) -> Result<Vec<u8>, KeystoreError> {
+    if (dklen as usize) < DERIVED_BYTES {
+        return Err(KeystoreError::Range("dklen"));
+    }
+    decode("salt", text)
+}
+
+fn scrypt_costs(n: u64, r: u32, p: u32) -> Result<scrypt::Params, KeystoreError> {
+    if n < 2 || !n.is_power_of_two() {
+        return Err(KeystoreError::Range("n"));
+    }
+    let block_bytes = u64::from(r).checked_mul(128).filter(|&bytes| bytes > 0);
+    let bytes = block_bytes.and_then(|bytes| bytes.checked_mul(n.max(u64::from(p))));
+    if bytes.is_none_or(|bytes| bytes > MAX_SCRYPT_BYTES) {
+        return Err(KeystoreError::Range("r"));
+    }
+    let work = n.checked_mul(u64::from(r)).and_then(|work| work.checked_mul(u64::from(p)));
+    if p == 0 || work.is_none_or(|work| work > MAX_SCRYPT_WORK) {
+        return Err(KeystoreError::Range("p"));
+    }
+    let log_n = u8::try_from(n.trailing_zeros()).expect("a u64 has 64 bits");
+    scrypt::Params::new(log_n, r, p).map_err(|_| KeystoreError::Range("n"))
+}
+
+fn cipher(derived: &[u8; DERIVED_BYTES], iv: [u8; IV_BYTES]) -> Aes128Ctr {
+    let key: [u8; 16] = derived[..16].try_into().expect("16 of 32 bytes");
+    Aes128Ctr::new(&key.into(), &iv.into())
+}
+
+/// Keccak-256 of the second half of the derived bytes and the ciphertext.
+fn check(derived: &[u8; DERIVED_BYTES], ciphertext: &[u8]) -> B256 {
+    let mut hash = Keccak256::new();
+    hash.update(&derived[16..]);
+    hash.update(ciphertext);
+    hash.finalize()
+}
+
+fn parse<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, KeystoreError> {
+    serde_json::from_str(text).map_err(json_error)
+}
+
+fn json_error(error: serde_json::Error) -> KeystoreError {
+    KeystoreError::Json(error.to_string())
+}
+
+fn decode(field: &'static str, text: &str) -> Result<Vec<u8>, KeystoreError> {
+    hex::decode(text).map_err(|_| KeystoreError::Range(field))
+}
+
+fn fixed<const N: usize>(field: &'static str, text: &str) -> Result<[u8; N], KeystoreError> {
+    decode(field, text)?.try_into().map_err(|_| KeystoreError::Range(field))
+}
+
+/// A random UUID (RFC 9562, version 4) of 16 random bytes.
+fn uuid(mut bytes: [u8; 16]) -> String {
+    bytes[6] = bytes[6] & 0x0f | 0x40;
+    bytes[8] = bytes[8] & 0x3f | 0x80;
+    let text = hex::encode(bytes);
+    [&text[..8], &text[8..12], &text[12..16], &text[16..20], &text[20..]].join("-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PASSPHRASE: &str = "testpassword";
+    const KEY: &str = "7a28b5ba57c53603b0b07b56bba752f7784bf506fa95edc395f5cf6c7514fe9d";
+    /// The format's own examples.
+    const PBKDF2: &str = r#"{"crypto":{"cipher":"aes-128-ctr","cipherparams":{"iv":"6087dab2f9fdbbfaddc31a909735c1e6"},"ciphertext":"5318b4d5bcd28de64ee5559e671353e16f075ecae9f99c7a79a38af5f869aa46","kdf":"pbkdf2","kdfparams":{"c":262144,"dklen":32,"prf":"hmac-sha256","salt":"ae3cd4e7013836a3df6bd7241b12db061dbe2c6785853cce422d148a624ce0bd"},"mac":"517ead924a9d0dc3124507e3393d175ce3ff7c1e96529c6c555ce9e51205e9b2"},"id":"3198bc9c-6672-5ab3-d995-4942343ae5b6","version":3}"#;
+    const SCRYPT: &str = r#"{"crypto":{"cipher":"aes-128-ctr","cipherparams":{"iv":"83dbcc02d8ccb40e466191a123791e0e"},"ciphertext":"d172bf743a674da9cdad04534d56926ef8358534d458fffccd4e6ad2fbde479c","kdf":"scrypt","kdfparams":{"dklen":32,"n":262144,"r":1,"p":8,"salt":"ab0c7876052600dd703518d6fc3fe8984592145b591fc8fb5c6d43190334ba19"},"mac":"2103ac29920d71da29f15d75b4a16dbe95cfd7ff8faea1056c33131d846e3097"},"id":"3198bc9c-6672-5ab3-d995-4942343ae5b6","version":3}"#;
+
+    #[test]
+    fn the_examples_of_the_format_open() {
+        for file in [PBKDF2, SCRYPT] {
+            let key = decrypt(file, PASSPHRASE).unwrap();
+            assert_eq!(hex::encode(*key.to_bytes()), KEY);
+            assert_eq!(decrypt(file, "wrong").unwrap_err(), KeystoreError::WrongPassphrase);
+        }
+    }
+
+    #[test]
+    fn what_we_write_opens() {
+        let key = PrivateKey::from_hex(KEY).unwrap();
+        for kdf in [Kdf::Scrypt, Kdf::Pbkdf2] {
+            let file = encrypt(&key, "päss", kdf).unwrap();
+            assert_eq!(decrypt(&file, "päss").unwrap().to_bytes(), key.to_bytes());
+        }
+    }
+
+    #[test]
+    fn truncated_and_altered_files_are_refused() {
+        // Each cut before the last byte is a fault of form, found before any derivation.
+        for end in (0..PBKDF2.len()).step_by(7) {
+            let error = decrypt(&PBKDF2[..end], PASSPHRASE).unwrap_err();
+            assert!(matches!(error, KeystoreError::Json(_)), "{end}: {error}");
+        }
+        let altered = |from: &str, to: &str| {
+            assert!(PBKDF2.contains(from), "{from}");
+            decrypt(&PBKDF2.replace(from, to), PASSPHRASE).unwrap_err()
+        };
+        assert_eq!(altered("\"5318", "\"5319"), KeystoreError::WrongPassphrase);
+        assert_eq!(altered("\"517e", "\"517f"), KeystoreError::WrongPassphrase);
+        assert_eq!(altered("262144", "0"), KeystoreError::Range("c"));
+        assert_eq!(altered("262144", "4000000000"), KeystoreError::Range("c"));
+        assert_eq!(
+            altered("\"version\":3", "\"version\":\"1\"").to_string(),
+            "keystore version \"1\" is not supported, want 3"
+        );
+        assert!(matches!(altered("aes-128-ctr", "aes-128-cbc"), KeystoreError::Unknown(..)));
+        assert!(matches!(altered("pbkdf2", "md5"), KeystoreError::Unknown(..)));
+        assert_eq!(altered("\"6087", "\"60"), KeystoreError::Range("iv"));
+        assert_eq!(altered("\"dklen\":32", "\"dklen\":16"), KeystoreError::Range("dklen"));
+        let other = format!("{{\"address\":\"{}\",{}", "11".repeat(20), &PBKDF2[1..]);
+        assert!(matches!(decrypt(&other, PASSPHRASE), Err(KeystoreError::Address { .. })));
+    }
+
+    #[test]
+    fn costs_are_bounded() {
+        for (n, r, p) in [(0, 8, 1), (3, 8, 1), (1 << 24, 8, 1), (1 << 60, 8, 1), (2, 0, 1)] {
+            assert!(scrypt_costs(n, r, p).is_err(), "{n} {r} {p}");
+        }
+        for (n, r, p) in [(2, 8, 0), (2, 8, u32::MAX), (1 << 18, 8, 9), (2, u32::MAX, 1)] {
+            assert!(scrypt_costs(n, r, p).is_err(), "{n} {r} {p}");
+        }
+        assert!(scrypt_costs(1 << 18, 8, 1).is_ok());
+    }
+}

@@ -1,0 +1,30 @@
+//! Accounts that belong to the chain itself.
+
+use alloy_primitives::Address;
+use sha2::{Digest, Sha256};
+
+/// Address of the module account called `name`: the first 20 bytes of SHA-256 of the name.
+pub fn module_address(name: &str) -> Address {
+    Address::from_slice(&Sha256::digest(name.as_bytes())[..Address::len_bytes()])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloy_primitives::address;
+
+    #[test]
+    fn known_modules() {
+        let known = [
+            ("gov", address!("7b5Fe22B5446f7C62Ea27B8BD71CeF94e03f3dF2")),
+            ("fee_collector", address!("f1829676DB577682E944fc3493d451B67Ff3E29F")),
+            ("evm", address!("603871c2ddd41c26Ee77495E2E31e6De7f9957e0")),
+            ("feemarket", address!("cff47DcA6261fDCE0C1681F8a2AF387E251517Cf")),
+            ("distribution", address!("93354845030274cD4bf1686Abd60AB28EC52e1a7")),
+            ("precisebank", address!("5113954bbC0eD721F1C68671EBa3d91e9e9bF7b5")),
+        ];
+        for (name, address) in known {
+            assert_eq!(module_address(name), address, "{name}");
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Files that hold secrets: written readable by their owner only, and whole or not at all; read
+//! into memory that is zeroed.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, Read, Write},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    path::Path,
+};
+use zeroize::Zeroizing;
+
+/// Owner reads and writes, nobody else does anything.
+const FILE_MODE: u32 = 0o600;
+/// The same for folders.
+const FOLDER_MODE: u32 = 0o700;
+
+/// Replaces `path` by a file with `bytes`: written beside it, synced, renamed. An interruption
+/// leaves the old file, or none; never half of the new one.
+///
+/// # Errors
+/// From the file system. Nothing is left beside the file when it fails.
+pub fn write_secret(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or_else(|| Path::new("."));
+    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    let mut beside = name.to_owned();
+    beside.push(format!(".{}.new", std::process::id()));
+    let beside = folder.join(beside);
+    let written = write_new(&beside, bytes).and_then(|()| fs::rename(&beside, path));
+    if written.is_err() {
+        // The first error is the one to tell.
+        drop(fs::remove_file(&beside));
+        return written;
+    }
+    File::open(folder)?.sync_all()
+}
+
+/// Reads a file of at most `most` bytes.
+///
+/// # Errors
+/// From the file system, and `FileTooLarge` for a longer file.
+pub fn read_secret(path: &Path, most: usize) -> io::Result<Zeroizing<Vec<u8>>> {
+    let file = File::open(path)?;
+    // One allocation and no growth, so that no copy is left behind.
+    let about = file.metadata()?;
+    let length = if about.is_file() { about.len().min(most as u64) as usize } else { most };
+    let mut bytes = Zeroizing::new(Vec::with_capacity(length + 1));
+    file.take(most as u64 + 1).read_to_end(&mut bytes)?;
+    if bytes.len() > most {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("above {most} bytes")));
+    }
+    Ok(bytes)
+}
+
+/// Makes a folder for secrets, and the folders it is in.
+pub(super) fn make_folder(path: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(path)
+}
+
+fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    // A file left by a killed process with our number is in the way, and of no use.
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn replaces_whole_files_readable_by_their_owner() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("secret");
+        fs::write(&path, "old").unwrap();
+        write_secret(&path, b"new").unwrap();
+        assert_eq!(*read_secret(&path, 3).unwrap(), b"new");
+        assert_eq!(read_secret(&path, 2).unwrap_err().kind(), io::ErrorKind::FileTooLarge);
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, FILE_MODE);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_failure_leaves_the_old_file_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("taken");
+        fs::create_dir(&path).unwrap();
+        fs::write(path.join("inside"), "old").unwrap();
+        assert!(write_secret(&path, b"new").is_err());
+        assert_eq!(fs::read(path.join("inside")).unwrap(), b"old");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+}

@@ -1,0 +1,31 @@
+//! `evmd debug addr`
+
+use crate::{
+    account::{Bech32Kind, parse_address},
+    cli::{HomeArg, prefix},
+};
+use alloy_primitives::hex;
+use std::io::Write;
+
+#[derive(Debug, clap::Args)]
+pub(in crate::cli) struct Args {
+    /// Address in any form: hex, or Bech32 of an account, operator or consensus key
+    address: String,
+    #[command(flatten)]
+    home: HomeArg,
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+    let prefix = prefix::of_home(&args.home)?;
+    let address = parse_address(&args.address, &prefix)?;
+    let bytes: Vec<_> = address.iter().map(u8::to_string).collect();
+    writeln!(
+        std::io::stdout(),
+        "Address: [{}]\nAddress (hex): {}\nBech32 Acc: {}\nBech32 Val: {}",
+        bytes.join(" "),
+        hex::encode_upper(address),
+        Bech32Kind::Account.address(&prefix, address),
+        Bech32Kind::Validator.address(&prefix, address),
+    )?;
+    Ok(())
+}

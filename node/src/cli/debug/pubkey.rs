@@ -1,0 +1,37 @@
+//! `evmd debug pubkey`
+
+use crate::{
+    account::{PublicKey, decode_public_key},
+    cli::{HomeArg, prefix},
+};
+use alloy_primitives::hex;
+use std::io::Write;
+
+#[derive(Debug, clap::Args)]
+pub(in crate::cli) struct Args {
+    /// Public key in JSON, hex, base64, or any of its Bech32 forms
+    pubkey: String,
+    #[command(flatten)]
+    home: HomeArg,
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+    let text = args.pubkey.trim();
+    let prefix = prefix::of_home(&args.home)?;
+    let key = if text.starts_with('{') {
+        PublicKey::from_json(text)?
+    } else if let Ok(bytes) = hex::decode(text) {
+        PublicKey::from_bytes(&bytes)?
+    } else if text.starts_with(&prefix) {
+        decode_public_key(text, &prefix)?
+    } else {
+        PublicKey::from_base64(text)?
+    };
+    writeln!(
+        std::io::stdout(),
+        "Address: {}\nPubKey Hex: {}",
+        hex::encode_upper(key.address()),
+        hex::encode(key.as_bytes())
+    )?;
+    Ok(())
+}

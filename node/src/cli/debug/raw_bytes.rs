@@ -1,0 +1,23 @@
+//! `evmd debug raw-bytes`
+
+use alloy_primitives::hex;
+use anyhow::Context;
+use std::io::Write;
+
+#[derive(Debug, clap::Args)]
+pub(in crate::cli) struct Args {
+    /// Numbers of 0 to 255 with spaces or commas between, in brackets or not: "[10 21 13 255]"
+    bytes: String,
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+    let text = args.bytes.trim();
+    let inside = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
+    let words = inside.split([' ', ',']).filter(|word| !word.is_empty());
+    let read = |word: &str| {
+        word.parse::<u8>().with_context(|| format!("{word:?} is not a number of 0 to 255"))
+    };
+    let bytes = words.map(read).collect::<anyhow::Result<Vec<u8>>>()?;
+    writeln!(std::io::stdout(), "{}", hex::encode_upper(bytes))?;
+    Ok(())
+}

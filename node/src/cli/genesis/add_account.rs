@@ -1,0 +1,59 @@
+//! `evmd genesis add-account`
+
+use super::read;
+use crate::{account::parse_address, chain::Genesis, cli::init::dev_genesis};
+use alloy_primitives::U256;
+use anyhow::{Context, bail, ensure};
+use std::{io::Write, path::PathBuf};
+
+#[derive(Debug, clap::Args)]
+pub(in crate::cli) struct Args {
+    /// Address in any form
+    address: String,
+    /// Balance in wei, with the token's name after it or not: 1000000000000000000atest
+    amount: String,
+    /// The file; made of the development genesis if it is not there. `evmd init --genesis` reads it
+    #[arg(long, value_name = "FILE", default_value = "genesis.json")]
+    file: PathBuf,
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+    let genesis = if args.file.exists() { read(&args.file)? } else { dev_genesis() };
+    let address = parse_address(&args.address, &genesis.spec.bech32_prefix)?;
+    let amount = amount(&args.amount, &genesis)?;
+    let mut file: serde_json::Value = serde_json::from_str(&genesis.to_json())?;
+    let alloc = file["alloc"].as_object_mut().context("the genesis has no accounts")?;
+    let key = format!("{address:#x}");
+    ensure!(
+        !alloc.keys().any(|known| known.trim_start_matches("0x").eq_ignore_ascii_case(&key[2..])),
+        "{} is in {} already",
+        address.to_checksum(None),
+        args.file.display()
+    );
+    alloc.insert(key, serde_json::json!({ "balance": format!("{amount:#x}") }));
+    let text = format!("{file:#}\n");
+    Genesis::from_json(&text).context("the changed genesis")?;
+    let writing = || format!("cannot write {}", args.file.display());
+    let beside = args.file.with_extension("json.new");
+    std::fs::write(&beside, &text).with_context(writing)?;
+    std::fs::rename(&beside, &args.file).with_context(writing)?;
+    let (address, file) = (address.to_checksum(None), args.file.display());
+    writeln!(std::io::stdout(), "{address} has {amount} in {file}")?;
+    Ok(())
+}
+
+/// Digits, and after them nothing or the chain's token.
+fn amount(text: &str, genesis: &Genesis) -> anyhow::Result<U256> {
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (digits, denom) = text.split_at(end);
+    if let Some(native) = genesis.spec.native() {
+        let known = &native.evm.evm_denom;
+        ensure!(denom.is_empty() || denom == known, "the chain's token is {known}, not {denom:?}");
+    } else if !denom.is_empty() {
+        bail!("an Ethereum chain has no token named {denom:?}");
+    }
+    U256::from_str_radix(digits, 10)
+        .ok()
+        .filter(|_| !digits.is_empty())
+        .with_context(|| format!("{text:?} is no amount in wei"))
+}

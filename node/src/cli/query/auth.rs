@@ -1,0 +1,77 @@
+//! `evmd query auth`
+
+use super::rest::{RestArgs, escape};
+use serde_json::{Value, json};
+
+#[derive(Debug, clap::Subcommand)]
+pub(super) enum Command {
+    /// An account
+    Account {
+        /// Address in any form
+        address: String,
+        #[command(flatten)]
+        rest: RestArgs,
+    },
+    /// All accounts, by address
+    Accounts {
+        /// Most accounts to show
+        #[arg(long, value_name = "N", default_value_t = 100)]
+        limit: u32,
+        /// Where the answer before said to go on: its next_key
+        #[arg(long, value_name = "BASE64")]
+        page_key: Option<String>,
+        #[command(flatten)]
+        rest: RestArgs,
+    },
+    /// An account of the chain itself, by its module's name
+    ModuleAccount {
+        /// Name of the module, gov for instance
+        name: String,
+        #[command(flatten)]
+        rest: RestArgs,
+    },
+    /// All accounts of the chain itself
+    ModuleAccounts(RestArgs),
+    /// Parameters of accounts
+    Params(RestArgs),
+}
+
+/// Where these queries are.
+const ROOT: &str = "/cosmos/auth/v1beta1";
+
+pub(super) fn run(command: &Command) -> anyhow::Result<()> {
+    let (rest, path) = match command {
+        Command::Account { address, rest } => (rest, format!("accounts/{}", escape(address))),
+        Command::Accounts { limit, page_key, rest } => {
+            let key = page_key.as_deref().map(|key| format!("&pagination.key={}", escape(key)));
+            let key = key.unwrap_or_default();
+            (rest, format!("accounts?pagination.limit={limit}{key}"))
+        }
+        Command::ModuleAccount { name, rest } => {
+            (rest, format!("module_accounts/{}", escape(name)))
+        }
+        Command::ModuleAccounts(rest) => (rest, "module_accounts".to_owned()),
+        Command::Params(rest) => (rest, "params".to_owned()),
+    };
+    let mut answer = rest.ask(&format!("{ROOT}/{path}"))?;
+    if let Some(account) = answer.get_mut("account") {
+        *account = typed(account.take());
+    }
+    if let Some(accounts) = answer.get_mut("accounts").and_then(Value::as_array_mut) {
+        accounts.iter_mut().for_each(|account| *account = typed(account.take()));
+    }
+    rest.print(&answer)
+}
+
+/// An account as the reference's command line shows one: its type beside its value.
+fn typed(mut account: Value) -> Value {
+    let kind = account.as_object_mut().and_then(|fields| fields.remove("@type"));
+    for name in ["", "base_account"] {
+        let fields = if name.is_empty() { Some(&mut account) } else { account.get_mut(name) };
+        let Some(fields) = fields.and_then(Value::as_object_mut) else { continue };
+        if let Some(key) = fields.remove("pub_key") {
+            fields.insert("public_key".to_owned(), key);
+        }
+    }
+    json!({ "type": kind, "value": account })
+}

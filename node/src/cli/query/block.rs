@@ -1,0 +1,17 @@
+//! `evmd query block`
+
+use super::rest::RestArgs;
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Number of the block; the newest without it
+    #[arg(value_name = "NUMBER")]
+    number: Option<u64>,
+    #[command(flatten)]
+    rest: RestArgs,
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+    let which = args.number.map_or_else(|| "latest".to_owned(), |number| number.to_string());
+    args.rest.show(&format!("/cosmos/base/tendermint/v1beta1/blocks/{which}"))
+}

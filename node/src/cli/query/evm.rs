@@ -1,0 +1,81 @@
+//! `evmd query evm`
+
+use super::rest::{RestArgs, escape};
+use crate::{
+    account::{bech32, parse_address},
+    cli::{HomeArg, prefix},
+};
+use std::io::Write;
+
+#[derive(Debug, clap::Subcommand)]
+pub(super) enum Command {
+    /// Parameters of the EVM
+    Params(RestArgs),
+    /// Balance, code hash and nonce of an account
+    Account {
+        /// Address in any form
+        address: String,
+        #[command(flatten)]
+        rest: RestArgs,
+    },
+    /// A storage slot
+    Storage {
+        /// Address in any form
+        address: String,
+        /// The slot, in hex
+        key: String,
+        #[command(flatten)]
+        rest: RestArgs,
+    },
+    /// Code of an account
+    Code {
+        /// Address in any form
+        address: String,
+        #[command(flatten)]
+        rest: RestArgs,
+    },
+    /// The base fee in wei
+    BaseFee(RestArgs),
+    /// The Bech32 form of an address; asks no node
+    #[command(name = "0x-to-bech32")]
+    ToBech32(Convert),
+    /// The hex form of an address; asks no node
+    #[command(name = "bech32-to-0x")]
+    ToHex(Convert),
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Convert {
+    /// Address in any form
+    address: String,
+    #[command(flatten)]
+    home: HomeArg,
+}
+
+/// Where these queries are.
+const ROOT: &str = "/cosmos/evm/vm/v1";
+
+pub(super) fn run(command: &Command) -> anyhow::Result<()> {
+    let (rest, path) = match command {
+        Command::Params(rest) => (rest, "params".to_owned()),
+        Command::BaseFee(rest) => (rest, "base_fee".to_owned()),
+        Command::Account { address, rest } => (rest, format!("account/{}", escape(address))),
+        Command::Code { address, rest } => (rest, format!("codes/{}", escape(address))),
+        Command::Storage { address, key, rest } => {
+            (rest, format!("storage/{}/{}", escape(address), escape(key)))
+        }
+        Command::ToBech32(convert) => return convert.print(true),
+        Command::ToHex(convert) => return convert.print(false),
+    };
+    rest.show(&format!("{ROOT}/{path}"))
+}
+
+impl Convert {
+    fn print(&self, to_bech32: bool) -> anyhow::Result<()> {
+        let prefix = prefix::of_home(&self.home)?;
+        let address = parse_address(&self.address, &prefix)?;
+        let text = if to_bech32 { bech32(&prefix, address) } else { address.to_checksum(None) };
+        writeln!(std::io::stdout(), "{text}")?;
+        Ok(())
+    }
+}

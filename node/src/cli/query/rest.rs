@@ -1,0 +1,82 @@
+//! Questions that the node answers over REST: asked at a path, printed as they come in JSON, or as
+//! YAML for people.
+
+use super::{client::Client, yaml};
+use crate::{cli::Output, grpc::HEIGHT_HEADER};
+use anyhow::{Context, bail};
+use serde_json::Value;
+use std::io::Write;
+
+/// Port of REST where the URL names none.
+const DEFAULT_PORT: u16 = 1317;
+
+/// What every query over REST takes.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct RestArgs {
+    /// Where the node serves REST
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:1317")]
+    node: String,
+    /// Block to ask about; the newest by default
+    #[arg(long, value_name = "NUMBER")]
+    height: Option<u64>,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Output,
+}
+
+impl RestArgs {
+    /// Asks at a path; the answer's JSON as it came.
+    fn text(&self, path: &str) -> anyhow::Result<String> {
+        let header = self.height.map(|height| format!("{HEIGHT_HEADER}: {height}\r\n"));
+        let client = Client::new(&self.node, DEFAULT_PORT)?;
+        let (status, body) = client.get(path, header.as_deref().unwrap_or_default())?;
+        if status == 200 {
+            return Ok(body);
+        }
+        let answer: Value = serde_json::from_str(&body)
+            .with_context(|| format!("{} does not serve REST (status {status})", self.node))?;
+        bail!("{}", answer["message"].as_str().unwrap_or("the node gives no reason"));
+    }
+
+    /// Asks at a path.
+    pub(super) fn ask(&self, path: &str) -> anyhow::Result<Value> {
+        serde_json::from_str(&self.text(path)?).context("the answer is not JSON")
+    }
+
+    /// Prints an answer.
+    pub(super) fn print(&self, answer: &Value) -> anyhow::Result<()> {
+        match self.output {
+            Output::Text => put(&yaml::text(answer)),
+            Output::Json => put(&format!("{answer}\n")),
+        }
+    }
+
+    /// Asks at a path and prints the answer.
+    pub(super) fn show(&self, path: &str) -> anyhow::Result<()> {
+        match self.output {
+            Output::Text => put(&yaml::text(&self.ask(path)?)),
+            // Fields stay in the order of the definitions.
+            Output::Json => put(&format!("{}\n", self.text(path)?)),
+        }
+    }
+}
+
+fn put(text: &str) -> anyhow::Result<()> {
+    let mut out = std::io::stdout();
+    out.write_all(text.as_bytes())?;
+    out.flush()?;
+    Ok(())
+}
+
+/// A value as a part of a path or a query string.
+pub(super) fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
+            escaped.push(char::from(byte));
+        } else {
+            escaped.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    escaped
+}

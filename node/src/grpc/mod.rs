@@ -1,0 +1,72 @@
+//! gRPC: the queries under the names of the Cosmos interfaces and under the short name of the fee
+//! market, with reflection (v1 and v1alpha) and health.
+//!
+//! Services only take a request apart and give its answer; the answers are made in
+//! [`crate::query`]. The metadata `x-cosmos-block-height` chooses the block of a query, and says
+//! which it was in the answer.
+
+mod services;
+
+use crate::{
+    config::Grpc,
+    listen::{Bounds, Server, serve as serve_router},
+    pipeline::Fault,
+    query::{
+        Queries,
+        proto::{
+            self,
+            cosmos::{
+                auth::v1beta1::query_server as auth,
+                bank::v1beta1::query_server as bank,
+                base::tendermint::v1beta1::service_server as node,
+                evm::{feemarket::v1::query_server as feemarket, vm::v1::query_server as evm},
+                tx::v1beta1::service_server as tx,
+            },
+            feemarket::query_server as short,
+        },
+    },
+};
+use services::Service;
+use tonic::service::Routes;
+
+/// Metadata, and HTTP header, that names the block of a query.
+pub const HEIGHT_HEADER: &str = "x-cosmos-block-height";
+
+/// The services, without a socket: REST calls them as well.
+pub fn routes(queries: &Queries, most_bytes: usize) -> Routes {
+    let service = || Service(queries.clone());
+    let limit = most_bytes;
+    Routes::new(auth::QueryServer::new(service()).max_decoding_message_size(limit))
+        .add_service(bank::QueryServer::new(service()).max_decoding_message_size(limit))
+        .add_service(evm::QueryServer::new(service()).max_decoding_message_size(limit))
+        .add_service(feemarket::QueryServer::new(service()).max_decoding_message_size(limit))
+        .add_service(short::QueryServer::new(service()).max_decoding_message_size(limit))
+        .add_service(tx::ServiceServer::new(service()).max_decoding_message_size(limit))
+        .add_service(node::ServiceServer::new(service()).max_decoding_message_size(limit))
+}
+
+/// Serves on the configured address until [`Server::stop`].
+///
+/// # Errors
+/// When the address cannot be listened on.
+pub async fn serve(config: &Grpc, queries: Queries) -> Result<Server, Fault> {
+    let reflection = || {
+        tonic_reflection::server::Builder::configure()
+            .register_encoded_file_descriptor_set(proto::DESCRIPTORS)
+            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+    };
+    let v1 = reflection().build_v1().expect("our own descriptors are well-formed");
+    let v1alpha = reflection().build_v1alpha().expect("our own descriptors are well-formed");
+    // The whole server is healthy while it answers.
+    let (_, health) = tonic_health::server::health_reporter();
+    let routes = routes(&queries, config.max_request_bytes as usize)
+        .add_service(v1)
+        .add_service(v1alpha)
+        .add_service(health);
+    let bounds = Bounds {
+        address: config.address,
+        connections: config.max_connections,
+        concurrent: config.max_concurrent,
+    };
+    serve_router("gRPC", bounds, routes.into_axum_router()).await
+}

@@ -1,0 +1,332 @@
+//! The services, one method a query. Queries that read a whole block or a list run apart from the
+//! threads that serve sockets.
+
+use super::HEIGHT_HEADER;
+use crate::query::{
+    Queries, QueryError, Snapshot,
+    proto::{
+        cosmos::{
+            auth::v1beta1::{self as auth, query_server::Query as AuthQuery},
+            bank::v1beta1::{self as bank, query_server::Query as BankQuery},
+            base::tendermint::v1beta1::{self as node, service_server::Service as NodeService},
+            evm::{
+                feemarket::v1::{self as feemarket, query_server::Query as FeemarketQuery},
+                vm::v1::{self as evm, query_server::Query as EvmQuery},
+            },
+            tx::v1beta1::{self as tx, service_server::Service as TxService},
+        },
+        feemarket::query_server::Query as ShortFeemarketQuery,
+    },
+};
+use tonic::{Code, Request, Response, Status, metadata::MetadataMap};
+
+/// All services.
+#[derive(Clone, Debug)]
+pub(super) struct Service(pub(super) Queries);
+
+type Answer<M> = Result<Response<M>, Status>;
+
+impl From<QueryError> for Status {
+    fn from(error: QueryError) -> Self {
+        Self::new(Code::from(error.code as i32), error.message)
+    }
+}
+
+impl Service {
+    /// The chain as of the block that the metadata names.
+    fn at(&self, metadata: &MetadataMap) -> Result<Snapshot, Status> {
+        let height = match metadata.get(HEIGHT_HEADER) {
+            None => 0,
+            Some(value) => {
+                let number = value.to_str().ok().and_then(|text| text.parse().ok());
+                let reason = || format!("{HEIGHT_HEADER} is not a block number");
+                number.ok_or_else(|| Status::invalid_argument(reason()))?
+            }
+        };
+        Ok(self.0.at(height)?)
+    }
+
+    /// Answers a query that reads little.
+    fn answer<Q, M>(
+        &self,
+        request: Request<Q>,
+        query: impl FnOnce(&Snapshot, Q) -> Result<M, QueryError>,
+    ) -> Answer<M> {
+        let snapshot = self.at(request.metadata())?;
+        let answer = query(&snapshot, request.into_inner())?;
+        Ok(told(answer, &snapshot))
+    }
+
+    /// Answers a query that reads much.
+    async fn answer_apart<Q: Send + 'static, M: Send + 'static>(
+        &self,
+        request: Request<Q>,
+        query: impl FnOnce(&Snapshot, Q) -> Result<M, QueryError> + Send + 'static,
+    ) -> Answer<M> {
+        let snapshot = self.at(request.metadata())?;
+        let work = move || {
+            let answer = query(&snapshot, request.into_inner())?;
+            Ok(told(answer, &snapshot))
+        };
+        let answer = tokio::task::spawn_blocking(work).await;
+        answer.unwrap_or_else(|_| Err(Status::internal("internal error")))
+    }
+}
+
+/// An answer that says which block it is of.
+fn told<M>(answer: M, snapshot: &Snapshot) -> Response<M> {
+    let mut response = Response::new(answer);
+    response.metadata_mut().insert(HEIGHT_HEADER, snapshot.number().into());
+    response
+}
+
+#[tonic::async_trait]
+impl AuthQuery for Service {
+    async fn accounts(
+        &self,
+        request: Request<auth::QueryAccountsRequest>,
+    ) -> Answer<auth::QueryAccountsResponse> {
+        self.answer_apart(request, |at, query| at.auth_accounts(query.pagination)).await
+    }
+
+    async fn account(
+        &self,
+        request: Request<auth::QueryAccountRequest>,
+    ) -> Answer<auth::QueryAccountResponse> {
+        self.answer(request, |at, query| at.auth_account(&query.address))
+    }
+
+    async fn params(
+        &self,
+        request: Request<auth::QueryParamsRequest>,
+    ) -> Answer<auth::QueryParamsResponse> {
+        self.answer(request, |at, _| Ok(at.auth_params()))
+    }
+
+    async fn module_accounts(
+        &self,
+        request: Request<auth::QueryModuleAccountsRequest>,
+    ) -> Answer<auth::QueryModuleAccountsResponse> {
+        self.answer(request, |at, _| at.module_accounts())
+    }
+
+    async fn module_account_by_name(
+        &self,
+        request: Request<auth::QueryModuleAccountByNameRequest>,
+    ) -> Answer<auth::QueryModuleAccountByNameResponse> {
+        self.answer(request, |at, query| at.module_account_by_name(&query.name))
+    }
+
+    async fn bech32_prefix(
+        &self,
+        request: Request<auth::Bech32PrefixRequest>,
+    ) -> Answer<auth::Bech32PrefixResponse> {
+        self.answer(request, |at, _| Ok(at.bech32_prefix()))
+    }
+
+    async fn address_bytes_to_string(
+        &self,
+        request: Request<auth::AddressBytesToStringRequest>,
+    ) -> Answer<auth::AddressBytesToStringResponse> {
+        self.answer(request, |at, query| at.address_string(&query.address_bytes))
+    }
+
+    async fn address_string_to_bytes(
+        &self,
+        request: Request<auth::AddressStringToBytesRequest>,
+    ) -> Answer<auth::AddressStringToBytesResponse> {
+        self.answer(request, |at, query| at.address_bytes(&query.address_string))
+    }
+
+    async fn account_info(
+        &self,
+        request: Request<auth::QueryAccountInfoRequest>,
+    ) -> Answer<auth::QueryAccountInfoResponse> {
+        self.answer(request, |at, query| at.auth_account_info(&query.address))
+    }
+}
+
+#[tonic::async_trait]
+impl BankQuery for Service {
+    async fn balance(
+        &self,
+        request: Request<bank::QueryBalanceRequest>,
+    ) -> Answer<bank::QueryBalanceResponse> {
+        self.answer(request, |at, query| at.bank_balance(&query.address, &query.denom))
+    }
+
+    async fn all_balances(
+        &self,
+        request: Request<bank::QueryAllBalancesRequest>,
+    ) -> Answer<bank::QueryAllBalancesResponse> {
+        self.answer(request, |at, query| at.bank_balances(&query.address, query.pagination))
+    }
+
+    async fn spendable_balances(
+        &self,
+        request: Request<bank::QuerySpendableBalancesRequest>,
+    ) -> Answer<bank::QuerySpendableBalancesResponse> {
+        self.answer(request, |at, query| {
+            at.bank_spendable_balances(&query.address, query.pagination)
+        })
+    }
+
+    async fn spendable_balance_by_denom(
+        &self,
+        request: Request<bank::QuerySpendableBalanceByDenomRequest>,
+    ) -> Answer<bank::QuerySpendableBalanceByDenomResponse> {
+        self.answer(request, |at, query| at.bank_spendable_balance(&query.address, &query.denom))
+    }
+}
+
+#[tonic::async_trait]
+impl EvmQuery for Service {
+    async fn account(
+        &self,
+        request: Request<evm::QueryAccountRequest>,
+    ) -> Answer<evm::QueryAccountResponse> {
+        self.answer(request, |at, query| at.evm_account(&query.address))
+    }
+
+    async fn cosmos_account(
+        &self,
+        request: Request<evm::QueryCosmosAccountRequest>,
+    ) -> Answer<evm::QueryCosmosAccountResponse> {
+        self.answer(request, |at, query| at.evm_cosmos_account(&query.address))
+    }
+
+    async fn validator_account(
+        &self,
+        request: Request<evm::QueryValidatorAccountRequest>,
+    ) -> Answer<evm::QueryValidatorAccountResponse> {
+        self.answer(request, |at, query| at.evm_validator_account(&query.cons_address))
+    }
+
+    async fn balance(
+        &self,
+        request: Request<evm::QueryBalanceRequest>,
+    ) -> Answer<evm::QueryBalanceResponse> {
+        self.answer(request, |at, query| at.evm_balance(&query.address))
+    }
+
+    async fn storage(
+        &self,
+        request: Request<evm::QueryStorageRequest>,
+    ) -> Answer<evm::QueryStorageResponse> {
+        self.answer(request, |at, query| at.evm_storage(&query.address, &query.key))
+    }
+
+    async fn code(
+        &self,
+        request: Request<evm::QueryCodeRequest>,
+    ) -> Answer<evm::QueryCodeResponse> {
+        self.answer(request, |at, query| at.evm_code(&query.address))
+    }
+
+    async fn params(
+        &self,
+        request: Request<evm::QueryParamsRequest>,
+    ) -> Answer<evm::QueryParamsResponse> {
+        self.answer(request, |at, _| Ok(at.evm_params()))
+    }
+
+    async fn base_fee(
+        &self,
+        request: Request<evm::QueryBaseFeeRequest>,
+    ) -> Answer<evm::QueryBaseFeeResponse> {
+        self.answer(request, |at, _| at.evm_base_fee())
+    }
+}
+
+#[tonic::async_trait]
+impl FeemarketQuery for Service {
+    async fn params(
+        &self,
+        request: Request<feemarket::QueryParamsRequest>,
+    ) -> Answer<feemarket::QueryParamsResponse> {
+        self.answer(request, |at, _| at.feemarket_params())
+    }
+
+    async fn base_fee(
+        &self,
+        request: Request<feemarket::QueryBaseFeeRequest>,
+    ) -> Answer<feemarket::QueryBaseFeeResponse> {
+        self.answer(request, |at, _| at.feemarket_base_fee())
+    }
+
+    async fn block_gas(
+        &self,
+        request: Request<feemarket::QueryBlockGasRequest>,
+    ) -> Answer<feemarket::QueryBlockGasResponse> {
+        self.answer(request, |at, _| at.feemarket_block_gas())
+    }
+}
+
+#[tonic::async_trait]
+impl ShortFeemarketQuery for Service {
+    async fn params(
+        &self,
+        request: Request<feemarket::QueryParamsRequest>,
+    ) -> Answer<feemarket::QueryParamsResponse> {
+        self.answer(request, |at, _| at.feemarket_params())
+    }
+
+    async fn base_fee(
+        &self,
+        request: Request<feemarket::QueryBaseFeeRequest>,
+    ) -> Answer<feemarket::QueryBaseFeeResponse> {
+        self.answer(request, |at, _| at.feemarket_base_fee())
+    }
+
+    async fn block_gas(
+        &self,
+        request: Request<feemarket::QueryBlockGasRequest>,
+    ) -> Answer<feemarket::QueryBlockGasResponse> {
+        self.answer(request, |at, _| at.feemarket_block_gas())
+    }
+}
+
+#[tonic::async_trait]
+impl TxService for Service {
+    async fn get_tx(&self, request: Request<tx::GetTxRequest>) -> Answer<tx::GetTxResponse> {
+        self.answer_apart(request, |at, query| at.tx(&query.hash)).await
+    }
+
+    async fn broadcast_tx(
+        &self,
+        request: Request<tx::BroadcastTxRequest>,
+    ) -> Answer<tx::BroadcastTxResponse> {
+        Ok(Response::new(self.0.broadcast_tx(request.into_inner().tx_bytes).await?))
+    }
+}
+
+#[tonic::async_trait]
+impl NodeService for Service {
+    async fn get_node_info(
+        &self,
+        request: Request<node::GetNodeInfoRequest>,
+    ) -> Answer<node::GetNodeInfoResponse> {
+        self.answer(request, |at, _| Ok(at.node_info()))
+    }
+
+    async fn get_syncing(
+        &self,
+        request: Request<node::GetSyncingRequest>,
+    ) -> Answer<node::GetSyncingResponse> {
+        self.answer(request, |at, _| Ok(at.syncing()))
+    }
+
+    async fn get_latest_block(
+        &self,
+        request: Request<node::GetLatestBlockRequest>,
+    ) -> Answer<node::GetLatestBlockResponse> {
+        self.answer_apart(request, |at, _| at.latest_block()).await
+    }
+
+    async fn get_block_by_height(
+        &self,
+        request: Request<node::GetBlockByHeightRequest>,
+    ) -> Answer<node::GetBlockByHeightResponse> {
+        self.answer_apart(request, |at, query| at.block_by_height(query.height)).await
+    }
+}

@@ -1,0 +1,99 @@
+//! Balances as the module `bank` shows them. There is one token, and all of a balance can be spent.
+
+use super::{
+    QueryError, Snapshot,
+    page::Page,
+    proto::cosmos::{
+        bank::v1beta1::{
+            QueryAllBalancesResponse, QueryBalanceResponse, QuerySpendableBalanceByDenomResponse,
+            QuerySpendableBalancesResponse,
+        },
+        base::{
+            query::v1beta1::{PageRequest, PageResponse},
+            v1beta1::Coin,
+        },
+    },
+};
+use alloy_primitives::U256;
+use storage::StateRead;
+
+impl Snapshot {
+    fn amount(&self, address: &str, denom: &str) -> Result<Coin, QueryError> {
+        let address = self.address(address)?;
+        if denom.is_empty() {
+            return Err(QueryError::invalid("invalid denom: it is empty"));
+        }
+        let amount = if denom == self.evm().evm_denom {
+            self.state()?.account(address)?.unwrap_or_default().balance
+        } else {
+            U256::ZERO
+        };
+        Ok(Coin { denom: denom.to_owned(), amount: amount.to_string() })
+    }
+
+    /// Balances that are not zero, on one page.
+    fn coins(
+        &self,
+        address: &str,
+        page: Option<PageRequest>,
+    ) -> Result<(Vec<Coin>, PageResponse), QueryError> {
+        let page = Page::of(page)?;
+        let coin = self.amount(address, &self.evm().evm_denom)?;
+        let mut coins = if coin.amount == "0" { Vec::new() } else { vec![coin] };
+        let total = coins.len() as u64;
+        if page.key.is_some() || page.skip > 0 {
+            coins.clear();
+        }
+        Ok((coins, PageResponse { next_key: Vec::new(), total }))
+    }
+
+    /// An account's balance of one token.
+    ///
+    /// # Errors
+    /// If the address or the token's name is none.
+    pub fn bank_balance(
+        &self,
+        address: &str,
+        denom: &str,
+    ) -> Result<QueryBalanceResponse, QueryError> {
+        Ok(QueryBalanceResponse { balance: Some(self.amount(address, denom)?) })
+    }
+
+    /// All balances of an account that are not zero.
+    ///
+    /// # Errors
+    /// If the address is none, or the page makes no sense.
+    pub fn bank_balances(
+        &self,
+        address: &str,
+        page: Option<PageRequest>,
+    ) -> Result<QueryAllBalancesResponse, QueryError> {
+        let (balances, page) = self.coins(address, page)?;
+        Ok(QueryAllBalancesResponse { balances, pagination: Some(page) })
+    }
+
+    /// As [`Self::bank_balance`]: nothing is locked.
+    ///
+    /// # Errors
+    /// As [`Self::bank_balance`].
+    pub fn bank_spendable_balance(
+        &self,
+        address: &str,
+        denom: &str,
+    ) -> Result<QuerySpendableBalanceByDenomResponse, QueryError> {
+        Ok(QuerySpendableBalanceByDenomResponse { balance: Some(self.amount(address, denom)?) })
+    }
+
+    /// As [`Self::bank_balances`]: nothing is locked.
+    ///
+    /// # Errors
+    /// As [`Self::bank_balances`].
+    pub fn bank_spendable_balances(
+        &self,
+        address: &str,
+        page: Option<PageRequest>,
+    ) -> Result<QuerySpendableBalancesResponse, QueryError> {
+        let (balances, page) = self.coins(address, page)?;
+        Ok(QuerySpendableBalancesResponse { balances, pagination: Some(page) })
+    }
+}

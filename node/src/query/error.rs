@@ -1,0 +1,60 @@
+//! Why a query has no answer.
+
+use crate::rpc;
+use std::fmt::Display;
+use storage::ReadError;
+
+/// The kinds of failure, with gRPC's numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Code {
+    /// The request makes no sense.
+    InvalidArgument = 3,
+    /// There is no such thing.
+    NotFound = 5,
+    /// The chain is not one that could answer.
+    FailedPrecondition = 9,
+    /// A failure of ours; its cause is in the log.
+    Internal = 13,
+}
+
+/// A query without an answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct QueryError {
+    /// Its kind.
+    pub code: Code,
+    /// What the asker is told.
+    pub message: String,
+}
+
+impl QueryError {
+    pub(super) fn invalid(message: impl Into<String>) -> Self {
+        Self { code: Code::InvalidArgument, message: message.into() }
+    }
+
+    pub(super) fn not_found(message: impl Into<String>) -> Self {
+        Self { code: Code::NotFound, message: message.into() }
+    }
+
+    pub(super) fn precondition(message: impl Into<String>) -> Self {
+        Self { code: Code::FailedPrecondition, message: message.into() }
+    }
+
+    /// Our own failure: told to the log only.
+    pub(super) fn internal(cause: impl Display) -> Self {
+        tracing::error!(%cause, "a query failed");
+        Self { code: Code::Internal, message: "internal error".to_owned() }
+    }
+}
+
+impl From<ReadError> for QueryError {
+    fn from(error: ReadError) -> Self {
+        Self::internal(error)
+    }
+}
+
+impl From<rpc::Error> for QueryError {
+    fn from(error: rpc::Error) -> Self {
+        Self::internal(format_args!("{error:?}"))
+    }
+}

@@ -1,0 +1,118 @@
+//! Answers to the queries of the Cosmos interfaces: one function a query, the same for gRPC, REST
+//! and the command line, made of the messages in [`proto`].
+//!
+//! Reads the published view only. Never waits for a stage but to submit a transaction.
+
+mod auth;
+mod bank;
+mod envelope;
+mod error;
+mod evm;
+mod feemarket;
+mod node;
+mod page;
+mod tx;
+
+pub use error::{Code, QueryError};
+pub use page::MAX_PAGE_ITEMS;
+
+use crate::{
+    account::{bech32, parse_address},
+    chain::{ChainSpec, EvmParams},
+    pipeline::PoolClient,
+    view::{Published, StateReader, View},
+};
+use alloy_consensus::Header;
+use alloy_primitives::{Address, B256};
+use alloy_rlp::Decodable;
+use std::sync::Arc;
+
+/// The messages and services of `node/proto`.
+#[allow(
+    missing_docs,
+    missing_debug_implementations,
+    unreachable_pub,
+    clippy::all,
+    rustdoc::all,
+    unused_qualifications,
+    reason = "generated; what they mean is said in the .proto files"
+)]
+pub mod proto {
+    include!(concat!(env!("OUT_DIR"), "/proto.rs"));
+
+    /// The definitions of all of them, for reflection and for JSON: an encoded `FileDescriptorSet`.
+    pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
+}
+
+/// What queries are answered from.
+#[derive(Clone, Debug)]
+pub struct Queries {
+    /// The chain's rules.
+    pub spec: Arc<ChainSpec>,
+    /// Where the current view is published.
+    pub published: Published,
+    /// Submits transactions.
+    pub pool: PoolClient,
+}
+
+impl Queries {
+    /// The chain as of block `height`; 0 is the newest.
+    ///
+    /// # Errors
+    /// If there is no such block yet.
+    pub fn at(&self, height: u64) -> Result<Snapshot, QueryError> {
+        let view = self.published.load();
+        let head = view.number();
+        if height > head {
+            return Err(QueryError::invalid(format!(
+                "cannot query with height in the future: {height}, the newest block is {head}"
+            )));
+        }
+        let number = if height == 0 { head } else { height };
+        Ok(Snapshot { spec: Arc::clone(&self.spec), view, number })
+    }
+}
+
+/// The chain as of one block.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    spec: Arc<ChainSpec>,
+    view: Arc<View>,
+    number: u64,
+}
+
+impl Snapshot {
+    /// The block it is of.
+    pub const fn number(&self) -> u64 {
+        self.number
+    }
+
+    fn state(&self) -> Result<StateReader, QueryError> {
+        Ok(self.view.state.reader_at(self.number)?)
+    }
+
+    fn address(&self, text: &str) -> Result<Address, QueryError> {
+        parse_address(text, &self.spec.bech32_prefix)
+            .map_err(|error| QueryError::invalid(format!("invalid address: {error}")))
+    }
+
+    /// The parameters of the EVM; the defaults on an Ethereum chain.
+    fn evm(&self) -> EvmParams {
+        self.spec.native().map_or_else(EvmParams::default, |native| native.evm.clone())
+    }
+
+    fn bech32(&self, address: Address) -> String {
+        bech32(&self.spec.bech32_prefix, address)
+    }
+
+    fn header(&self, number: u64) -> Result<(B256, Header), QueryError> {
+        if number == self.view.number() {
+            return Ok((self.view.head.hash, self.view.head.header.as_ref().clone()));
+        }
+        let header = self.view.blocks()?.header(number)?;
+        let (hash, rlp) = header
+            .ok_or_else(|| QueryError::internal(format_args!("block {number} has no header")))?;
+        let header = Header::decode(&mut rlp.as_ref()).map_err(QueryError::internal)?;
+        Ok((hash, header))
+    }
+}

@@ -1,0 +1,136 @@
+//! The node and its blocks, in the shape Cosmos tools expect. Hashes are those of the Ethereum header.
+
+use super::{
+    QueryError, Snapshot,
+    proto::{
+        cosmos::base::tendermint::v1beta1::{
+            Block as SdkBlock, GetBlockByHeightResponse, GetLatestBlockResponse,
+            GetNodeInfoResponse, GetSyncingResponse, Header as SdkHeader, VersionInfo,
+        },
+        tendermint::{
+            p2p::{DefaultNodeInfo, DefaultNodeInfoOther, ProtocolVersion},
+            types::{Block, BlockId, Data, Header, PartSetHeader},
+            version::Consensus,
+        },
+    },
+};
+use crate::rpc::stored::StoredBlock;
+use alloy_primitives::B256;
+use prost_types::Timestamp;
+
+/// The block protocol that the shapes are of.
+const BLOCK_PROTOCOL: u64 = 11;
+
+fn block_id(hash: B256) -> BlockId {
+    let part_set_header = Some(PartSetHeader { total: 1, hash: hash.to_vec() });
+    BlockId { hash: hash.to_vec(), part_set_header }
+}
+
+/// Seconds of a block as a time.
+pub(super) fn time(timestamp: u64) -> Timestamp {
+    Timestamp { seconds: i64::try_from(timestamp).unwrap_or(i64::MAX), nanos: 0 }
+}
+
+/// A number of a block, or of gas, where the shape has a sign.
+pub(super) fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+impl Snapshot {
+    /// What this node is.
+    pub fn node_info(&self) -> GetNodeInfoResponse {
+        let version = env!("CARGO_PKG_VERSION").to_owned();
+        GetNodeInfoResponse {
+            default_node_info: Some(DefaultNodeInfo {
+                protocol_version: Some(ProtocolVersion { p2p: 0, block: BLOCK_PROTOCOL, app: 0 }),
+                network: self.spec.chain_id.to_string(),
+                version: version.clone(),
+                moniker: "evmd".to_owned(),
+                other: Some(DefaultNodeInfoOther {
+                    tx_index: "on".to_owned(),
+                    rpc_address: String::new(),
+                }),
+                ..DefaultNodeInfo::default()
+            }),
+            application_version: Some(VersionInfo {
+                name: "evmd".to_owned(),
+                app_name: "evmd".to_owned(),
+                version,
+                git_commit: String::new(),
+            }),
+        }
+    }
+
+    /// False: what is served is complete.
+    pub const fn syncing(&self) -> GetSyncingResponse {
+        GetSyncingResponse { syncing: false }
+    }
+
+    /// This snapshot's block.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn latest_block(&self) -> Result<GetLatestBlockResponse, QueryError> {
+        let (id, block) = self.block(self.number)?;
+        let sdk_block = Some(self.sdk_block(&block));
+        Ok(GetLatestBlockResponse { block_id: Some(id), block: Some(block), sdk_block })
+    }
+
+    /// A block by its number.
+    ///
+    /// # Errors
+    /// If there is none of that number.
+    pub fn block_by_height(&self, height: i64) -> Result<GetBlockByHeightResponse, QueryError> {
+        let number = u64::try_from(height).ok().filter(|number| *number <= self.view.number());
+        let number = number.ok_or_else(|| {
+            let newest = self.view.number();
+            QueryError::invalid(format!("no block of height {height}: the newest is {newest}"))
+        })?;
+        let (id, block) = self.block(number)?;
+        let sdk_block = Some(self.sdk_block(&block));
+        Ok(GetBlockByHeightResponse { block_id: Some(id), block: Some(block), sdk_block })
+    }
+
+    fn block(&self, number: u64) -> Result<(BlockId, Block), QueryError> {
+        let stored = StoredBlock::read(&self.view.blocks()?, number)?;
+        let (hash, header) = self.header(number)?;
+        let header = Header {
+            version: Some(Consensus { block: BLOCK_PROTOCOL, app: 0 }),
+            chain_id: self.spec.chain_id.to_string(),
+            height: signed(number),
+            time: Some(time(header.timestamp)),
+            last_block_id: Some(block_id(header.parent_hash)),
+            data_hash: header.transactions_root.to_vec(),
+            app_hash: header.state_root.to_vec(),
+            last_results_hash: header.receipts_root.to_vec(),
+            proposer_address: header.beneficiary.to_vec(),
+            ..Header::default()
+        };
+        let txs = stored.block.transactions.iter().map(|raw| raw.to_vec()).collect();
+        Ok((block_id(hash), Block { header: Some(header), data: Some(Data { txs }) }))
+    }
+
+    fn sdk_block(&self, block: &Block) -> SdkBlock {
+        let header = block.header.clone().unwrap_or_default();
+        let proposer = header.proposer_address.as_slice().try_into();
+        SdkBlock {
+            header: Some(SdkHeader {
+                version: header.version,
+                chain_id: header.chain_id,
+                height: header.height,
+                time: header.time,
+                last_block_id: header.last_block_id,
+                last_commit_hash: header.last_commit_hash,
+                data_hash: header.data_hash,
+                validators_hash: header.validators_hash,
+                next_validators_hash: header.next_validators_hash,
+                consensus_hash: header.consensus_hash,
+                app_hash: header.app_hash,
+                last_results_hash: header.last_results_hash,
+                evidence_hash: header.evidence_hash,
+                proposer_address: self.bech32(proposer.unwrap_or_default()),
+            }),
+            data: block.data.clone(),
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Pages of lists.
+
+use super::{QueryError, proto::cosmos::base::query::v1beta1::PageRequest};
+
+/// Most items of one page.
+pub const MAX_PAGE_ITEMS: usize = 1000;
+/// Items of a page that names no number.
+const DEFAULT_PAGE_ITEMS: usize = 100;
+/// Most items skipped by number: each is read. Keys skip any number at no cost.
+const MAX_OFFSET: usize = 10_000;
+
+/// Which part of a list is asked for.
+#[derive(Debug)]
+pub(super) struct Page {
+    /// Where the answer before said to go on.
+    pub(super) key: Option<Vec<u8>>,
+    /// Items to skip after that.
+    pub(super) skip: usize,
+    /// Most items to answer.
+    pub(super) limit: usize,
+}
+
+impl Page {
+    /// Checks a request.
+    pub(super) fn of(request: Option<PageRequest>) -> Result<Self, QueryError> {
+        let request = request.unwrap_or_default();
+        let invalid = |reason: String| Err(QueryError::invalid(format!("pagination: {reason}")));
+        let within = |value: u64, most: usize| usize::try_from(value).ok().filter(|v| *v <= most);
+        if request.reverse {
+            return invalid("reverse is not offered".to_owned());
+        }
+        if !request.key.is_empty() && request.offset != 0 {
+            return invalid("either offset or key is expected, got both".to_owned());
+        }
+        let Some(skip) = within(request.offset, MAX_OFFSET) else {
+            return invalid(format!("offset is above {MAX_OFFSET}: go on by key"));
+        };
+        let limit = match within(request.limit, MAX_PAGE_ITEMS) {
+            Some(0) => DEFAULT_PAGE_ITEMS,
+            Some(limit) => limit,
+            None => return invalid(format!("limit is above {MAX_PAGE_ITEMS}")),
+        };
+        Ok(Self { key: (!request.key.is_empty()).then_some(request.key), skip, limit })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_are_bounded() {
+        let page = Page::of(None).unwrap();
+        assert_eq!((page.key, page.skip, page.limit), (None, 0, DEFAULT_PAGE_ITEMS));
+        for request in [
+            PageRequest { reverse: true, ..PageRequest::default() },
+            PageRequest { offset: 1, key: vec![1], ..PageRequest::default() },
+            PageRequest { offset: u64::MAX, ..PageRequest::default() },
+            PageRequest { limit: 1001, ..PageRequest::default() },
+        ] {
+            assert_eq!(
+                Page::of(Some(request)).unwrap_err().code,
+                super::super::Code::InvalidArgument
+            );
+        }
+    }
+}

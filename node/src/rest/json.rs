@@ -1,0 +1,201 @@
+//! Messages as JSON, as the reference's gateway writes them: names as in the definitions, every field
+//! there, 64-bit numbers as strings, bytes in base64, an absent message `null`.
+
+use alloy_primitives::hex;
+use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
+use prost_reflect::{
+    DescriptorPool, DynamicMessage, ExtensionDescriptor, FieldDescriptor, Kind, MessageDescriptor,
+    ReflectMessage, Value,
+};
+use serde::ser::{Error as _, Serialize, SerializeMap, SerializeSeq, Serializer};
+
+/// Decimal places of the fields marked `cosmos.Dec`.
+const PLACES: usize = 18;
+
+/// The definitions, and the mark that says what a string field holds.
+#[derive(Clone, Debug)]
+pub(super) struct Definitions {
+    pub(super) pool: DescriptorPool,
+    scalar: ExtensionDescriptor,
+}
+
+/// What a marked field holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mark {
+    /// A decimal, as an integer of 18 places.
+    Decimal,
+    /// Bytes that are shown in hex.
+    Hex,
+}
+
+impl Definitions {
+    /// Reads our own definitions.
+    pub(super) fn read() -> Self {
+        let pool = DescriptorPool::decode(crate::query::proto::DESCRIPTORS)
+            .expect("our own descriptors are well-formed");
+        let scalar = pool.get_extension_by_name("cosmos_proto.scalar");
+        Self { scalar: scalar.expect("it is among our definitions"), pool }
+    }
+
+    /// The mark of a field.
+    pub(super) fn mark(&self, field: &FieldDescriptor) -> Option<Mark> {
+        let options = field.options();
+        match options.get_extension(&self.scalar).as_str() {
+            Some("cosmos.Dec") => Some(Mark::Decimal),
+            Some("evmd.Hex") => Some(Mark::Hex),
+            _ => None,
+        }
+    }
+
+    /// A message that writes itself.
+    pub(super) const fn json<'a>(&'a self, message: &'a DynamicMessage) -> Json<'a> {
+        Json { definitions: self, message }
+    }
+
+    /// The message of a type that an `Any` names.
+    fn named(&self, type_url: &str) -> Option<MessageDescriptor> {
+        let (_, name) = type_url.rsplit_once('/')?;
+        self.pool.get_message_by_name(name)
+    }
+}
+
+/// A message that writes itself.
+#[derive(Debug)]
+pub(super) struct Json<'a> {
+    definitions: &'a Definitions,
+    message: &'a DynamicMessage,
+}
+
+impl Json<'_> {
+    fn text(&self, name: &str) -> String {
+        let value = self.message.get_field_by_name(name);
+        value.and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
+    }
+
+    /// Writes the fields into a map that may have entries already.
+    fn fields<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
+        for field in self.message.descriptor().fields() {
+            let value = self.message.get_field(&field);
+            let absent = matches!(field.kind(), Kind::Message(_))
+                && !field.is_list()
+                && !self.message.has_field(&field);
+            if absent {
+                map.serialize_entry(field.name(), &())?;
+                continue;
+            }
+            let mark = self.definitions.mark(&field);
+            let item = Item { definitions: self.definitions, field: &field, mark, value: &value };
+            map.serialize_entry(field.name(), &item)?;
+        }
+        Ok(())
+    }
+
+    /// An `Any`: the type beside the fields of what is inside.
+    fn any<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let type_url = self.text("type_url");
+        let value = self.message.get_field_by_name("value");
+        let value = value.and_then(|value| value.as_bytes().cloned()).unwrap_or_default();
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("@type", &type_url)?;
+        match self.definitions.named(&type_url) {
+            Some(descriptor) => {
+                let inner = DynamicMessage::decode(descriptor, value).map_err(S::Error::custom)?;
+                self.definitions.json(&inner).fields(&mut map)?;
+            }
+            None => map.serialize_entry("value", &BASE64.encode(value))?,
+        }
+        map.end()
+    }
+
+    /// A `Timestamp`, in RFC 3339.
+    fn time<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let time: prost_types::Timestamp = self.message.transcode_to().map_err(S::Error::custom)?;
+        serializer.collect_str(&time)
+    }
+}
+
+impl Serialize for Json<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.message.descriptor().full_name() {
+            "google.protobuf.Any" => self.any(serializer),
+            "google.protobuf.Timestamp" => self.time(serializer),
+            _ => {
+                let mut map = serializer.serialize_map(None)?;
+                self.fields(&mut map)?;
+                map.end()
+            }
+        }
+    }
+}
+
+/// A field's value, or one of a list's.
+struct Item<'a> {
+    definitions: &'a Definitions,
+    field: &'a FieldDescriptor,
+    mark: Option<Mark>,
+    value: &'a Value,
+}
+
+impl Serialize for Item<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match (self.value, self.mark) {
+            (Value::Bool(value), _) => serializer.serialize_bool(*value),
+            (Value::I32(value), _) => serializer.serialize_i32(*value),
+            (Value::U32(value), _) => serializer.serialize_u32(*value),
+            (Value::I64(value), _) => serializer.collect_str(value),
+            (Value::U64(value), _) => serializer.collect_str(value),
+            (Value::String(value), Some(Mark::Decimal)) => {
+                serializer.serialize_str(&decimal(value))
+            }
+            (Value::String(value), _) => serializer.serialize_str(value),
+            (Value::Bytes(value), Some(Mark::Hex)) => {
+                serializer.serialize_str(&hex::encode_prefixed(value))
+            }
+            (Value::Bytes(value), _) => serializer.serialize_str(&BASE64.encode(value)),
+            (Value::EnumNumber(number), _) => {
+                let kind = self.field.kind();
+                match kind.as_enum().and_then(|kind| kind.get_value(*number)) {
+                    Some(value) => serializer.serialize_str(value.name()),
+                    None => serializer.serialize_i32(*number),
+                }
+            }
+            (Value::Message(message), _) => self.definitions.json(message).serialize(serializer),
+            (Value::List(items), _) => {
+                let mut list = serializer.serialize_seq(Some(items.len()))?;
+                for value in items {
+                    list.serialize_element(&Item { value, ..*self })?;
+                }
+                list.end()
+            }
+            (Value::Map(_) | Value::F32(_) | Value::F64(_), _) => {
+                Err(S::Error::custom("no definition of ours has maps or floating point"))
+            }
+        }
+    }
+}
+
+/// An integer of 18 places with its point.
+fn decimal(scaled: &str) -> String {
+    let (sign, digits) = scaled.strip_prefix('-').map_or(("", scaled), |digits| ("-", digits));
+    let digits = format!("{digits:0>width$}", width = PLACES + 1);
+    let (whole, fraction) = digits.split_at(digits.len() - PLACES);
+    format!("{sign}{whole}.{fraction}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn decimals_get_their_point() {
+        for (scaled, shown) in [
+            ("1000000000000000000000000000", "1000000000.000000000000000000"),
+            ("500000000000000000", "0.500000000000000000"),
+            ("7", "0.000000000000000007"),
+            ("0", "0.000000000000000000"),
+            ("-1500000000000000000", "-1.500000000000000000"),
+        ] {
+            assert_eq!(decimal(scaled), shown);
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! REST: the queries over HTTP and JSON, with their description at `/openapi.json` and pages to
+//! try them at `/swagger`.
+//!
+//! A request is made into a gRPC request by the table in [`route`], answered by the services of
+//! [`crate::grpc`], and the answer written as JSON: nothing is answered here. The header
+//! `x-cosmos-block-height` chooses the block of a query, and says which it was in the answer.
+
+mod error;
+mod gateway;
+mod json;
+mod openapi;
+mod request;
+mod route;
+
+use crate::{
+    config::Rest,
+    grpc,
+    listen::{self, Bounds, Server},
+    pipeline::Fault,
+    query::Queries,
+};
+use axum::{
+    Router,
+    extract::{
+        DefaultBodyLimit, RawPathParams, RawQuery, State,
+        rejection::{BytesRejection, RawPathParamsRejection},
+    },
+    http::{HeaderMap, Uri},
+    response::Response,
+    routing::{get, post},
+};
+use bytes::Bytes;
+use error::Error;
+use gateway::Gateway;
+use route::{ROUTES, Route, Verb};
+use std::sync::Arc;
+use tower_http::cors::CorsLayer;
+use utoipa_swagger_ui::SwaggerUi;
+
+/// Where the description of everything else is.
+const OPENAPI_PATH: &str = "/openapi.json";
+/// Where the pages made of it are.
+const SWAGGER_PATH: &str = "/swagger";
+
+/// Serves on the configured address until [`Server::stop`].
+///
+/// # Errors
+/// When the address cannot be listened on.
+pub async fn serve(config: &Rest, queries: Queries) -> Result<Server, Fault> {
+    let bounds = Bounds {
+        address: config.address,
+        connections: config.max_connections,
+        concurrent: config.max_concurrent,
+    };
+    listen::serve("REST", bounds, router(config, queries)).await
+}
+
+fn router(config: &Rest, queries: Queries) -> Router {
+    let most_bytes = config.max_request_bytes as usize;
+    let gateway = Arc::new(Gateway::new(grpc::routes(&queries, most_bytes)));
+    let mut router = Router::new();
+    for route in ROUTES {
+        let asked = move |gateway, path, query, headers| ask(gateway, route, path, query, headers);
+        let submitted = move |gateway, body| submit(gateway, route, body);
+        for path in route.paths() {
+            router = match route.verb {
+                Verb::Get => router.route(&path, get(asked)),
+                Verb::Post => router.route(&path, post(submitted)),
+            };
+        }
+    }
+    let description = openapi::describe(&gateway);
+    let pages = SwaggerUi::new(SWAGGER_PATH).external_url_unchecked(OPENAPI_PATH, description);
+    router
+        .fallback(|uri: Uri| async move { Error::no_path(uri.path()).into_response() })
+        .method_not_allowed_fallback(|| async { Error::wrong_verb().into_response() })
+        .with_state(gateway)
+        .merge(pages)
+        .layer(DefaultBodyLimit::max(most_bytes))
+        // Pages of wallets and explorers are served from elsewhere; nothing here answers to cookies.
+        .layer(CorsLayer::permissive())
+}
+
+async fn ask(
+    State(gateway): State<Arc<Gateway>>,
+    route: &Route,
+    path: Result<RawPathParams, RawPathParamsRejection>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Response {
+    let answer = async {
+        let path = path.map_err(|error| Error::invalid(error.body_text()))?;
+        let values: Vec<_> = path.iter().collect();
+        let method = gateway.method(route.method_for(&values));
+        let message = request::from_text(&method.input(), &values, query.as_deref())?;
+        gateway.call(&method, &message, headers.get(grpc::HEIGHT_HEADER)).await
+    };
+    answer.await.unwrap_or_else(Error::into_response)
+}
+
+async fn submit(
+    State(gateway): State<Arc<Gateway>>,
+    route: &Route,
+    body: Result<Bytes, BytesRejection>,
+) -> Response {
+    let answer = async {
+        let body = body.map_err(|error| Error::of_body(error.status(), error.body_text()))?;
+        let method = gateway.method(route.method);
+        let message = request::from_json(method.input(), &body)?;
+        gateway.call(&method, &message, None).await
+    };
+    answer.await.unwrap_or_else(Error::into_response)
+}

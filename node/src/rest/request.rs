@@ -1,0 +1,179 @@
+//! Requests out of paths, query strings and JSON bodies. A parameter that the query does not have is
+//! an error, so that a misspelt one cannot be silently without effect.
+
+use super::error::Error;
+use base64::{
+    Engine, alphabet,
+    engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
+};
+use prost_reflect::{
+    DeserializeOptions, DynamicMessage, FieldDescriptor, Kind, MessageDescriptor, ReflectMessage,
+    Value,
+};
+use std::borrow::Cow;
+
+/// Padding may be left out.
+const LENIENT: GeneralPurposeConfig =
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
+const BASE64: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, LENIENT);
+const BASE64_URL: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, LENIENT);
+
+/// A request with these values in its path and this query string.
+pub(super) fn from_text(
+    descriptor: &MessageDescriptor,
+    path: &[(&str, &str)],
+    query: Option<&str>,
+) -> Result<DynamicMessage, Error> {
+    let mut message = DynamicMessage::new(descriptor.clone());
+    for (name, value) in path {
+        // A path may name its value as another query does that shares it.
+        let name = match descriptor.get_field_by_name(name) {
+            Some(_) => (*name).to_owned(),
+            None => descriptor.fields().next().map(|f| f.name().to_owned()).unwrap_or_default(),
+        };
+        set(&mut message, &name, value)?;
+    }
+    for pair in query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        let (name, value) = (unescape(name)?, unescape(value)?);
+        if path.iter().any(|(taken, _)| *taken == name) {
+            return Err(Error::invalid(format!("parameter {name:?} is in the path already")));
+        }
+        set(&mut message, &name, &value)?;
+    }
+    Ok(message)
+}
+
+/// A request in JSON.
+pub(super) fn from_json(
+    descriptor: MessageDescriptor,
+    body: &[u8],
+) -> Result<DynamicMessage, Error> {
+    let invalid = |error: serde_json::Error| Error::invalid(format!("invalid body: {error}"));
+    let options = DeserializeOptions::new().deny_unknown_fields(true);
+    let mut json = serde_json::Deserializer::from_slice(body);
+    let message = DynamicMessage::deserialize_with_options(descriptor, &mut json, &options);
+    let message = message.map_err(invalid)?;
+    json.end().map_err(invalid)?;
+    Ok(message)
+}
+
+/// Sets a field by its name; a dot leads into a field of a message.
+fn set(message: &mut DynamicMessage, name: &str, text: &str) -> Result<(), Error> {
+    let (head, rest) = name.split_once('.').map_or((name, None), |(head, rest)| (head, Some(rest)));
+    let unknown = || Error::invalid(format!("unknown parameter {name:?}"));
+    let field = message.descriptor().get_field_by_name(head).ok_or_else(unknown)?;
+    if let Some(rest) = rest {
+        let inner = message.get_field_mut(&field).as_message_mut().ok_or_else(unknown)?;
+        return set(inner, rest, text);
+    }
+    if message.has_field(&field) {
+        return Err(Error::invalid(format!("parameter {name:?} is there twice")));
+    }
+    let value = scalar(&field, text)
+        .ok_or_else(|| Error::invalid(format!("parameter {name:?} is not {}", wanted(&field))))?;
+    message.set_field(&field, value);
+    Ok(())
+}
+
+fn scalar(field: &FieldDescriptor, text: &str) -> Option<Value> {
+    if field.is_list() || field.is_map() {
+        return None;
+    }
+    match field.kind() {
+        Kind::String => Some(Value::String(text.to_owned())),
+        Kind::Bool => text.parse().ok().map(Value::Bool),
+        Kind::Uint32 => text.parse().ok().map(Value::U32),
+        Kind::Uint64 => text.parse().ok().map(Value::U64),
+        Kind::Int64 => text.parse().ok().map(Value::I64),
+        Kind::Bytes => {
+            // A plus sign of base64 is a space in a query string.
+            let text = text.replace(' ', "+");
+            let bytes = BASE64.decode(&text).or_else(|_| BASE64_URL.decode(&text));
+            bytes.ok().map(|bytes| Value::Bytes(bytes.into()))
+        }
+        _ => None,
+    }
+}
+
+/// What a field wants, for people.
+fn wanted(field: &FieldDescriptor) -> &'static str {
+    match field.kind() {
+        Kind::Bool => "true or false",
+        Kind::Uint32 | Kind::Uint64 | Kind::Int64 => "a number in range",
+        Kind::Bytes => "base64",
+        _ => "a single value",
+    }
+}
+
+/// Undoes the escapes of a query string.
+fn unescape(text: &str) -> Result<Cow<'_, str>, Error> {
+    if !text.contains(['%', '+']) {
+        return Ok(Cow::Borrowed(text));
+    }
+    let invalid = || Error::invalid("the query string has a malformed escape");
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, after @ ..] = rest {
+        rest = after;
+        match first {
+            b'+' => bytes.push(b' '),
+            b'%' => {
+                let digits =
+                    rest.get(..2).filter(|digits| digits.iter().all(u8::is_ascii_hexdigit));
+                let digits = digits.and_then(|digits| std::str::from_utf8(digits).ok());
+                let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+                bytes.push(byte.ok_or_else(invalid)?);
+                rest = &rest[2..];
+            }
+            other => bytes.push(*other),
+        }
+    }
+    String::from_utf8(bytes).map(Cow::Owned).map_err(|_| invalid())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::query::proto::DESCRIPTORS;
+    use prost_reflect::DescriptorPool;
+
+    fn accounts() -> MessageDescriptor {
+        let pool = DescriptorPool::decode(DESCRIPTORS).unwrap();
+        pool.get_message_by_name("cosmos.auth.v1beta1.QueryAccountsRequest").unwrap()
+    }
+
+    fn text(query: &str) -> Result<DynamicMessage, Error> {
+        from_text(&accounts(), &[], Some(query))
+    }
+
+    #[test]
+    fn dots_lead_inside() {
+        let message = text("pagination.limit=7&pagination.key=AQ%3D%3D").unwrap();
+        let page = message.get_field_by_name("pagination").unwrap().into_owned();
+        let page = page.as_message().unwrap();
+        assert_eq!(page.get_field_by_name("limit").unwrap().as_u64(), Some(7));
+        assert_eq!(page.get_field_by_name("key").unwrap().as_bytes().unwrap().as_ref(), [1]);
+    }
+
+    #[test]
+    fn bad_parameters_are_named() {
+        for query in [
+            "height=1",
+            "pagination=1",
+            "pagination.limit=-1",
+            "pagination.limit=x",
+            "pagination.limit=1&pagination.limit=2",
+            "pagination.limit.x=1",
+            "pagination.key=%",
+            "pagination.key=%zz",
+            "pagination.key=%ff",
+            "pagination.reverse=2",
+        ] {
+            assert!(text(query).is_err(), "{query}");
+        }
+        for body in ["", "{", "[]", "{\"x\":1}", "{} x"] {
+            assert!(from_json(accounts(), body.as_bytes()).is_err(), "{body}");
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Which path is which query.
+
+use crate::account::decode_any;
+
+/// How a path is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verb {
+    /// With parameters in the path and after `?`.
+    Get,
+    /// With a JSON body.
+    Post,
+}
+
+/// A path and the query behind it.
+#[derive(Debug)]
+pub(super) struct Route {
+    pub(super) verb: Verb,
+    /// With the names of the request's fields in braces.
+    pub(super) path: &'static str,
+    /// Service and method.
+    pub(super) method: &'static str,
+}
+
+/// The reference has two queries under this path, by what is in it.
+const BECH32: &str = "/cosmos/auth/v1beta1/bech32/{address_string}";
+
+impl Route {
+    /// Its path, and those it has under other beginnings.
+    pub(super) fn paths(&self) -> impl Iterator<Item = String> {
+        let aliases = ALIASES.iter().filter_map(|(prefix, alias)| {
+            self.path.strip_prefix(prefix).map(|rest| format!("{alias}{rest}"))
+        });
+        aliases.chain([self.path.to_owned()])
+    }
+
+    /// Service and method for these values of the path.
+    pub(super) fn method_for(&self, values: &[(&str, &str)]) -> &'static str {
+        let bytes = |text: &str| decode_any(text).is_err() && !text.starts_with("0x");
+        match values {
+            [(_, text)] if self.path == BECH32 && bytes(text) => {
+                "cosmos.auth.v1beta1.Query/AddressBytesToString"
+            }
+            _ => self.method,
+        }
+    }
+}
+
+const fn get(path: &'static str, method: &'static str) -> Route {
+    Route { verb: Verb::Get, path, method }
+}
+
+const fn post(path: &'static str, method: &'static str) -> Route {
+    Route { verb: Verb::Post, path, method }
+}
+
+/// Beginnings of paths that are served under another beginning too.
+const ALIASES: &[(&str, &str)] = &[
+    ("/cosmos/auth/", "/chain/auth/"),
+    ("/cosmos/bank/", "/chain/bank/"),
+    ("/cosmos/evm/vm/", "/chain/evm/"),
+    ("/cosmos/evm/feemarket/", "/chain/feemarket/"),
+];
+
+/// All paths but the aliases.
+#[rustfmt::skip]
+pub(super) const ROUTES: &[Route] = &[
+    get("/cosmos/auth/v1beta1/accounts", "cosmos.auth.v1beta1.Query/Accounts"),
+    get("/cosmos/auth/v1beta1/accounts/{address}", "cosmos.auth.v1beta1.Query/Account"),
+    get("/cosmos/auth/v1beta1/account_info/{address}", "cosmos.auth.v1beta1.Query/AccountInfo"),
+    get("/cosmos/auth/v1beta1/params", "cosmos.auth.v1beta1.Query/Params"),
+    get("/cosmos/auth/v1beta1/module_accounts", "cosmos.auth.v1beta1.Query/ModuleAccounts"),
+    get("/cosmos/auth/v1beta1/module_accounts/{name}", "cosmos.auth.v1beta1.Query/ModuleAccountByName"),
+    get("/cosmos/auth/v1beta1/bech32", "cosmos.auth.v1beta1.Query/Bech32Prefix"),
+    get(BECH32, "cosmos.auth.v1beta1.Query/AddressStringToBytes"),
+    get("/cosmos/bank/v1beta1/balances/{address}", "cosmos.bank.v1beta1.Query/AllBalances"),
+    get("/cosmos/bank/v1beta1/balances/{address}/by_denom", "cosmos.bank.v1beta1.Query/Balance"),
+    get("/cosmos/bank/v1beta1/spendable_balances/{address}", "cosmos.bank.v1beta1.Query/SpendableBalances"),
+    get("/cosmos/bank/v1beta1/spendable_balances/{address}/by_denom", "cosmos.bank.v1beta1.Query/SpendableBalanceByDenom"),
+    get("/cosmos/evm/vm/v1/account/{address}", "cosmos.evm.vm.v1.Query/Account"),
+    get("/cosmos/evm/vm/v1/cosmos_account/{address}", "cosmos.evm.vm.v1.Query/CosmosAccount"),
+    get("/cosmos/evm/vm/v1/validator_account/{cons_address}", "cosmos.evm.vm.v1.Query/ValidatorAccount"),
+    get("/cosmos/evm/vm/v1/balances/{address}", "cosmos.evm.vm.v1.Query/Balance"),
+    get("/cosmos/evm/vm/v1/storage/{address}/{key}", "cosmos.evm.vm.v1.Query/Storage"),
+    get("/cosmos/evm/vm/v1/codes/{address}", "cosmos.evm.vm.v1.Query/Code"),
+    get("/cosmos/evm/vm/v1/params", "cosmos.evm.vm.v1.Query/Params"),
+    get("/cosmos/evm/vm/v1/base_fee", "cosmos.evm.vm.v1.Query/BaseFee"),
+    get("/cosmos/evm/feemarket/v1/params", "cosmos.evm.feemarket.v1.Query/Params"),
+    get("/cosmos/evm/feemarket/v1/base_fee", "cosmos.evm.feemarket.v1.Query/BaseFee"),
+    get("/cosmos/evm/feemarket/v1/block_gas", "cosmos.evm.feemarket.v1.Query/BlockGas"),
+    get("/cosmos/base/tendermint/v1beta1/node_info", "cosmos.base.tendermint.v1beta1.Service/GetNodeInfo"),
+    get("/cosmos/base/tendermint/v1beta1/syncing", "cosmos.base.tendermint.v1beta1.Service/GetSyncing"),
+    get("/cosmos/base/tendermint/v1beta1/blocks/latest", "cosmos.base.tendermint.v1beta1.Service/GetLatestBlock"),
+    get("/cosmos/base/tendermint/v1beta1/blocks/{height}", "cosmos.base.tendermint.v1beta1.Service/GetBlockByHeight"),
+    get("/cosmos/tx/v1beta1/txs/{hash}", "cosmos.tx.v1beta1.Service/GetTx"),
+    post("/cosmos/tx/v1beta1/txs", "cosmos.tx.v1beta1.Service/BroadcastTx"),
+];

@@ -1,0 +1,14 @@
+//! REST, gRPC and `evmd query` as clients see them: over sockets, on a development chain.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "cosmos/cli.rs"]
+mod cli;
+#[path = "json_rpc/client.rs"]
+mod client;
+mod common;
+#[path = "cosmos/grpc.rs"]
+mod grpc;
+#[path = "cosmos/rest.rs"]
+mod rest;
+#[path = "cosmos/served.rs"]
+mod served;

@@ -1,0 +1,85 @@
+//! A node with REST and gRPC.
+
+use crate::{
+    client::{Node, exchange},
+    common::GENESIS_TIME,
+};
+use node::{
+    chain::Genesis,
+    config::{Grpc, Rest},
+    grpc, listen,
+    query::Queries,
+    rest,
+};
+use serde_json::Value;
+use std::sync::Arc;
+
+/// A node and its servers.
+pub(crate) struct Served {
+    pub(crate) node: Node,
+    pub(crate) rest: listen::Server,
+    pub(crate) grpc: listen::Server,
+}
+
+impl Served {
+    pub(crate) async fn start() -> Self {
+        let node = Node::native().await;
+        let queries = Queries {
+            spec: Arc::new(Genesis::native_dev(GENESIS_TIME).spec),
+            published: node.pipeline.published.clone(),
+            pool: node.pipeline.client(),
+        };
+        let address = "127.0.0.1:0".parse().unwrap();
+        let rest = Rest { address, max_request_bytes: 100_000, ..Rest::default() };
+        let rest = rest::serve(&rest, queries.clone()).await.unwrap();
+        let grpc = Grpc { address, ..Grpc::default() };
+        let grpc = grpc::serve(&grpc, queries).await.unwrap();
+        Self { node, rest, grpc }
+    }
+
+    /// Status and JSON of a path.
+    pub(crate) async fn ask(&self, path: &str) -> (u16, Value) {
+        self.ask_at(path, None).await
+    }
+
+    /// The same at a height.
+    pub(crate) async fn ask_at(&self, path: &str, height: Option<&str>) -> (u16, Value) {
+        let height =
+            height.map(|height| format!("x-cosmos-block-height: {height}\r\n")).unwrap_or_default();
+        self.send(&format!("GET {path} HTTP/1.1\r\n{height}"), "").await
+    }
+
+    /// The JSON of a path that is there.
+    pub(crate) async fn get(&self, path: &str) -> Value {
+        let (status, answer) = self.ask(path).await;
+        assert_eq!(status, 200, "{path}: {answer}");
+        answer
+    }
+
+    /// Posts JSON.
+    pub(crate) async fn post(&self, path: &str, body: &str) -> (u16, Value) {
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: {}\r\n",
+            body.len()
+        );
+        self.send(&head, body).await
+    }
+
+    async fn send(&self, head: &str, body: &str) -> (u16, Value) {
+        let (status, text) = self.raw(head, body).await;
+        let json = serde_json::from_str(&text).unwrap_or(Value::String(text));
+        (status, json)
+    }
+
+    /// Status and text of the answer to any request.
+    pub(crate) async fn raw(&self, head: &str, body: &str) -> (u16, String) {
+        let request = format!("{head}Host: localhost\r\nConnection: close\r\n\r\n{body}");
+        exchange(self.rest.address, request.as_bytes()).await
+    }
+
+    pub(crate) async fn stop(self) {
+        self.rest.stop().await;
+        self.grpc.stop().await;
+        self.node.stop().await;
+    }
+}
