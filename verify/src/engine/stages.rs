@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     field::{Columns, Factor, Fe, LOCKSTEP, Linear, limbs52, mul, mul_fe, square_root},
-    lanes::Lanes,
+    lanes::{LANES, Lanes},
     order::{Scalar, WINDOWS, split},
 };
 
@@ -156,11 +156,32 @@ impl<V: Lanes> Group<V> {
         }
     }
 
-    /// y of the multiple that window `w` of the digits `half` names.
+    /// Which odd multiples the digits `half` name.
     #[inline(always)]
-    fn signed_y(&self, half: usize, w: usize) -> Fe<V> {
-        let (index, negative) = self.digits[half].digit(w);
+    fn multiples(&self, half: usize) -> Indices {
+        let mut indices = [[0; LANES]; WINDOWS];
+        for (w, words) in indices.iter_mut().enumerate() {
+            *words = self.digits[half].digit(w).0.to_words();
+        }
+        indices
+    }
+
+    /// y of the multiple that window `w` of the digits `half` names by `index`.
+    #[inline(always)]
+    fn signed_y(&self, half: usize, w: usize, index: &[u64; LANES]) -> Fe<V> {
+        let (_, negative) = self.digits[half].digit(w);
         pick(index, |i| &self.odd[i].y).negate_where(negative)
+    }
+
+    /// Which rows of the base table the digits of u1 name.
+    #[inline(always)]
+    fn rows(&self) -> Indices {
+        let [_, _, high, low] = &self.digits;
+        let mut indices = [[0; LANES]; WINDOWS];
+        for (w, words) in indices.iter_mut().enumerate() {
+            *words = high.string(w).shl::<5>().or(low.string(w)).to_words();
+        }
+        indices
     }
 
     #[inline(always)]
@@ -239,10 +260,14 @@ pub(super) fn tables<V: Lanes>(ws: &mut Workspace<V>) {
     }
 }
 
+/// Which table entry each window of each lane takes, worked out ahead of its use: a word of a
+/// vector that was stored a moment ago cannot be loaded before the store has left the processor.
+type Indices = [[u64; LANES]; WINDOWS];
+
 /// Gathers, lane by lane, the entries of a table that `index` names.
 #[inline(always)]
-fn pick<'a, V: Lanes>(index: V, entry: impl Fn(usize) -> &'a Fe<V>) -> Fe<V> {
-    let rows = index.to_words().map(|i| entry(i as usize % ODD));
+fn pick<'a, V: Lanes>(index: &[u64; LANES], entry: impl Fn(usize) -> &'a Fe<V>) -> Fe<V> {
+    let rows = index.map(|i| entry(i as usize % ODD));
     let mut picked = Fe::zero();
     for (j, limb) in picked.0.iter_mut().enumerate() {
         *limb = V::gather([
@@ -265,20 +290,20 @@ pub(super) fn pairs<V: Lanes>(ws: &mut Workspace<V>) {
     let groups = &ws.groups[ws.block.clone()];
     let windows = &mut ws.windows[..groups.len()];
     for ((g, group), windows) in ws.block.clone().zip(groups).zip(windows.iter_mut()) {
+        let index = [group.multiples(0), group.multiples(1)];
         for (w, window) in windows.iter_mut().enumerate() {
-            let (index, _) = group.digits[0].digit(w);
-            window.x = pick(index, |i| &group.odd[i].x);
-            let (index, _) = group.digits[1].digit(w);
-            let other = pick(index, |i| &group.beta_x[i]);
+            window.x = pick(&index[0][w], |i| &group.odd[i].x);
+            let other = pick(&index[1][w], |i| &group.beta_x[i]);
             ws.field.push(g, other.sub(&window.x).factor());
         }
     }
     ws.field.invert(&mut ws.zeros);
     let mut scratch = Scratch::new();
     for (group, windows) in groups.iter().zip(windows).rev() {
-        let rise = |w, window: &mut Affine<V>| {
-            window.y = group.signed_y(0, w);
-            group.signed_y(1, w).sub_factor(&window.y)
+        let index = [group.multiples(0), group.multiples(1)];
+        let rise = |w: usize, window: &mut Affine<V>| {
+            window.y = group.signed_y(0, w, &index[0][w]);
+            group.signed_y(1, w, &index[1][w]).sub_factor(&window.y)
         };
         add_to_windows(windows, &mut ws.field, &mut scratch, rise, |y| y.fold().fe());
     }
@@ -288,24 +313,20 @@ pub(super) fn pairs<V: Lanes>(ws: &mut Workspace<V>) {
 #[inline(always)]
 pub(super) fn base<V: Lanes>(ws: &mut Workspace<V>) {
     let table = &*ws.base;
-    let rows = |group: &Group<V>, w| {
-        let [_, _, e1, e2] = &group.digits;
-        let index = e1.string(w).shl::<5>().or(e2.string(w));
-        index.to_words().map(|i| table.row(i as usize))
-    };
     let groups = &ws.groups[ws.block.clone()];
     let windows = &mut ws.windows[..groups.len()];
     for ((g, group), windows) in ws.block.clone().zip(groups).zip(windows.iter_mut()) {
-        for (w, window) in windows.iter().enumerate() {
-            let x = Fe::from_words(V::transpose(rows(group, w).map(|row| &row.x)));
+        for (index, window) in group.rows().iter().zip(windows) {
+            let x = Fe::from_words(V::transpose(index.map(|i| &table.row(i as usize).x)));
             ws.field.push(g, x.sub(&window.x).factor());
         }
     }
     ws.field.invert(&mut ws.zeros);
     let mut scratch = Scratch::new();
     for (group, windows) in groups.iter().zip(windows).rev() {
-        let rise = |w, window: &mut Affine<V>| {
-            let y = Fe::from_words(V::transpose(rows(group, w).map(|row| &row.y)));
+        let index = group.rows();
+        let rise = |w: usize, window: &mut Affine<V>| {
+            let y = Fe::from_words(V::transpose(index[w].map(|i| &table.row(i as usize).y)));
             y.sub_factor(&window.y)
         };
         add_to_windows(windows, &mut ws.field, &mut scratch, rise, |y| y.fold().doubled().fe());
