@@ -1,5 +1,6 @@
 //! Workloads shared by the benchmarks: the same bytes for every contestant, made from a seed.
 
+pub mod fee_plot;
 pub mod signatures;
 
 mod transfers;

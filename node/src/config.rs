@@ -2,6 +2,7 @@
 //!
 //! An unknown key is an error, so that a misspelt one cannot be silently without effect.
 
+use crate::mempool::Limits;
 use serde::{Deserialize, Serialize};
 use std::{
     net::SocketAddr,
@@ -24,6 +25,8 @@ pub struct Config {
     pub metrics: Metrics,
     /// Making blocks.
     pub engine: Engine,
+    /// Transactions that wait for a block.
+    pub mempool: Mempool,
     /// The pipeline's threads.
     pub pipeline: Pipeline,
     /// The two LMDB environments.
@@ -112,11 +115,14 @@ pub struct Engine {
     pub produce: bool,
     /// Milliseconds between blocks; a full block does not wait.
     pub block_time_ms: u64,
+    /// Make blocks without transactions too. If not, a quiet chain waits, and the first
+    /// transaction gets a block at once.
+    pub empty_blocks: bool,
 }
 
 impl Default for Engine {
     fn default() -> Self {
-        Self { produce: true, block_time_ms: 1000 }
+        Self { produce: true, block_time_ms: 1000, empty_blocks: true }
     }
 }
 
@@ -124,6 +130,68 @@ impl Engine {
     /// Time between blocks.
     pub const fn block_time(&self) -> Duration {
         Duration::from_millis(self.block_time_ms)
+    }
+}
+
+/// `[mempool]`: geth's names. A slot is 32 KiB of a transaction, or a part of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Mempool {
+    /// Least fee cap, in wei per gas.
+    pub price_limit: u64,
+    /// Least tip cap, in wei per gas.
+    pub min_tip: u64,
+    /// What a replacement must add to both fee fields, in percent.
+    pub price_bump: u32,
+    /// Executable slots that an account keeps as long as others have more than this.
+    pub account_slots: usize,
+    /// Executable slots in all.
+    pub global_slots: usize,
+    /// Transactions behind a nonce gap, for one account.
+    pub account_queue: usize,
+    /// Slots behind nonce gaps, in all.
+    pub global_queue: usize,
+    /// Seconds that transactions wait behind a gap.
+    pub lifetime_s: u64,
+    /// Keep accepted transactions in a file until they are in a durable block, so that a killed
+    /// process loses none.
+    pub journal: bool,
+    /// Sync that file before each answer, so that a power failure loses none either; costs the
+    /// latency of the disk for each batch.
+    pub journal_sync: bool,
+}
+
+impl Default for Mempool {
+    fn default() -> Self {
+        let limits = Limits::default();
+        Self {
+            price_limit: 1,
+            min_tip: 0,
+            price_bump: 10,
+            account_slots: limits.account_slots,
+            global_slots: limits.global_slots,
+            account_queue: limits.account_queue,
+            global_queue: limits.global_queue,
+            lifetime_s: limits.lifetime.as_secs(),
+            journal: true,
+            journal_sync: false,
+        }
+    }
+}
+
+impl Mempool {
+    /// The limits of the pool.
+    pub fn limits(&self) -> Limits {
+        Limits {
+            price_limit: self.price_limit.into(),
+            min_tip: self.min_tip.into(),
+            price_bump: self.price_bump.into(),
+            account_slots: self.account_slots,
+            global_slots: self.global_slots,
+            account_queue: self.account_queue,
+            global_queue: self.global_queue,
+            lifetime: Duration::from_secs(self.lifetime_s),
+        }
     }
 }
 
@@ -231,6 +299,11 @@ mod tests {
         let config = Config::default();
         config.write_new(home.path()).expect("written");
         assert_eq!(Config::load(home.path()).expect("read"), config);
+    }
+
+    #[test]
+    fn pool_settings_default_to_the_pools_limits() {
+        assert_eq!(Mempool::default().limits(), Limits::default());
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The fee market against the worked examples of its specification, third-party vectors, and
 //! models written another way.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "common/mod.rs"]
 mod common;

@@ -10,5 +10,7 @@ mod common;
 mod history;
 #[path = "json_rpc/native.rs"]
 mod native;
+#[path = "json_rpc/prices.rs"]
+mod prices;
 #[path = "json_rpc/push.rs"]
 mod push;

@@ -13,13 +13,15 @@ pub struct Slot {
     pub timestamp: u64,
 }
 
-/// What the engine knows of the work waiting.
-#[derive(Clone, Copy, Debug)]
-pub struct Demand {
-    /// Gas limits of executable transactions waiting, summed (at most a little over a block).
-    pub gas: u64,
-    /// The block's gas limit.
-    pub gas_limit: u64,
+/// The work waiting for a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Demand {
+    /// No transaction that a block could take now.
+    Nothing,
+    /// Some.
+    Some,
+    /// Enough to fill a block.
+    Full,
 }
 
 /// Decides when this node makes a block, and when one is final.

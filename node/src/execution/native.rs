@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use alloy_primitives::{Address, Bytes};
 use revm::{
-    handler::FrameResult,
+    handler::{FrameResult, SYSTEM_ADDRESS},
     interpreter::{
         CallOutcome, CreateOutcome, Gas, InstructionResult, InterpreterResult,
         interpreter_action::FrameInput,
@@ -49,7 +49,8 @@ impl NativeRules {
     /// The end of a frame that the access rules forbid, and `None` for all others: nothing has run,
     /// its gas comes back, the caller sees a failed call.
     pub(super) fn forbidden(&self, signer: Address, frame: &FrameInput) -> Option<FrameResult> {
-        let access = self.access.as_deref()?;
+        // The block's own calls (EIP-4788 and its followers) are nobody's.
+        let access = self.access.as_deref().filter(|_| signer != SYSTEM_ADDRESS)?;
         let refused = |gas_limit| {
             InterpreterResult::new(InstructionResult::Revert, Bytes::new(), Gas::new(gas_limit))
         };

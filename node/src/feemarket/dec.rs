@@ -145,6 +145,7 @@ impl From<U256> for LegacyDec {
 }
 
 #[cfg(test)]
+#[expect(clippy::arithmetic_side_effects, reason = "an overflow in a test fails it")]
 mod tests {
     use super::*;
     use proptest::prelude::*;

@@ -1,76 +1,385 @@
-//! One sender's pooled transactions, in nonce order.
+//! One sender's pooled transactions: those that can run now in a row, those behind a gap by nonce.
 
+use super::{limits::slots, order::Offer};
 use crate::execution::RecoveredTx;
 use alloy_consensus::Transaction;
-use alloy_primitives::U256;
-use std::{collections::BTreeMap, sync::Arc};
+use alloy_primitives::{Address, U256};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+    time::Instant,
+};
+use storage::Account;
 
-/// A pooled transaction with what ordering needs.
+/// A pooled transaction with what ordering and limits need.
 #[derive(Clone, Debug)]
 pub struct Pooled {
     /// The transaction.
     pub tx: Arc<RecoveredTx>,
-    /// Rank of arrival in the pool; lower came first.
-    pub arrival: u64,
+    /// What it offers, and when it came.
+    pub offer: Offer,
+    /// The least of its offer and those before it in its row: what it is worth to keep, for it
+    /// cannot run before they have.
+    pub(super) floor: Offer,
     /// Most it can cost: gas limit x fee cap + value, in wei.
     pub cost: U256,
+    /// Accounts that its authorizations delegate (EIP-7702).
+    pub authorities: Box<[Address]>,
 }
 
 impl Pooled {
-    /// Tip per gas the block producer gets at this base fee; `None` when the cap is below it.
-    pub fn effective_tip(&self, base_fee: u64) -> Option<u128> {
-        self.tx.tx.effective_tip_per_gas(base_fee)
+    pub(super) fn new(tx: Arc<RecoveredTx>, authorities: Box<[Address]>, arrival: u64) -> Self {
+        let cap = tx.tx.max_fee_per_gas();
+        let tip = tx.tx.max_priority_fee_per_gas().unwrap_or(cap).min(cap);
+        let gas_cost = U256::from(tx.tx.gas_limit()).saturating_mul(U256::from(cap));
+        let cost = gas_cost.saturating_add(tx.tx.value());
+        let offer = Offer { tip, cap, arrival };
+        Self { tx, offer, floor: offer, cost, authorities }
     }
 
-    /// Both fee fields are raised by at least a tenth over `old`, and by at least one.
-    pub fn outbids(&self, old: &Self) -> bool {
-        let raised = |new: u128, old: u128| new > old && new >= old.saturating_add(old / 10);
-        let tip = |pooled: &Self| pooled.tx.tx.max_priority_fee_per_gas();
-        let cap = |pooled: &Self| pooled.tx.tx.max_fee_per_gas();
-        raised(cap(self), cap(old))
-            && raised(tip(self).unwrap_or_else(|| cap(self)), tip(old).unwrap_or_else(|| cap(old)))
+    /// Its nonce.
+    pub fn nonce(&self) -> u64 {
+        self.tx.tx.nonce()
     }
+
+    /// Its gas limit.
+    pub fn gas(&self) -> u64 {
+        self.tx.tx.gas_limit()
+    }
+
+    /// Slots it takes.
+    pub fn slots(&self) -> usize {
+        slots(self.tx.raw.len())
+    }
+}
+
+/// Equal to no floor, for the last arrival never comes.
+const UNKNOWN_FLOOR: Offer = Offer { tip: 0, cap: 0, arrival: u64::MAX };
+
+/// How much a lane holds; the pool keeps the sums of all lanes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Load {
+    /// Executable transactions.
+    pub(super) pending: usize,
+    /// Their slots.
+    pub(super) pending_slots: usize,
+    /// Their gas limits, summed.
+    pub(super) pending_gas: u128,
+    /// Transactions behind a gap.
+    pub(super) queued: usize,
+    /// Their slots.
+    pub(super) queued_slots: usize,
+}
+
+impl Load {
+    fn add_pending(&mut self, pooled: &Pooled) {
+        self.pending += 1;
+        self.pending_slots += pooled.slots();
+        self.pending_gas += u128::from(pooled.gas());
+    }
+
+    fn sub_pending(&mut self, pooled: &Pooled) {
+        self.pending -= 1;
+        self.pending_slots -= pooled.slots();
+        self.pending_gas -= u128::from(pooled.gas());
+    }
+
+    fn add_queued(&mut self, pooled: &Pooled) {
+        self.queued += 1;
+        self.queued_slots += pooled.slots();
+    }
+
+    fn sub_queued(&mut self, pooled: &Pooled) {
+        self.queued -= 1;
+        self.queued_slots -= pooled.slots();
+    }
+
+    /// In a sum, goes over from what a lane held to what it holds.
+    pub(super) const fn replace(&mut self, old: &Self, new: &Self) {
+        self.pending = self.pending - old.pending + new.pending;
+        self.pending_slots = self.pending_slots - old.pending_slots + new.pending_slots;
+        self.pending_gas = self.pending_gas - old.pending_gas + new.pending_gas;
+        self.queued = self.queued - old.queued + new.queued;
+        self.queued_slots = self.queued_slots - old.queued_slots + new.queued_slots;
+    }
+}
+
+/// What the pool's orders hold of a lane; to be replaced when the lane changes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Listed {
+    /// The offer of the first executable transaction.
+    pub(super) head: Option<Offer>,
+    /// The floor of the last executable one, and whether the lane has more than it is guaranteed.
+    pub(super) tail: Option<(Offer, bool)>,
+    /// The floor of the last one behind the gap.
+    pub(super) queue: Option<Offer>,
+    /// The load counted in the sums.
+    pub(super) load: Load,
 }
 
 /// A sender's account as the chain has it, and the transactions it has pooled on top.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Lane {
-    /// Next nonce on chain.
-    pub nonce: u64,
-    /// Balance on chain, in wei.
-    pub balance: U256,
-    /// By nonce; none below `nonce`.
-    pub txs: BTreeMap<u64, Pooled>,
-    /// Sum of their costs, in wei.
-    pub cost: U256,
+    sender: Address,
+    account: Account,
+    /// Nonces from the account's on, without a gap.
+    pending: VecDeque<Pooled>,
+    /// Later nonces, by nonce.
+    queued: BTreeMap<u64, Pooled>,
+    /// Sum of all costs, in wei.
+    cost: U256,
+    load: Load,
+    /// When a transaction last came behind the gap, or moved up from there.
+    pub(super) beat: Instant,
+    pub(super) listed: Listed,
 }
 
 impl Lane {
-    /// Transactions that can run now: those without a gap before them.
-    pub fn executable(&self) -> impl Iterator<Item = &Pooled> {
-        let pairs = self.txs.iter().zip(self.nonce..);
-        pairs.take_while(|((nonce, _), expected)| *nonce == expected).map(|((_, tx), _)| tx)
+    pub(super) fn new(sender: Address, account: Account, now: Instant) -> Self {
+        Self {
+            sender,
+            account,
+            pending: VecDeque::new(),
+            queued: BTreeMap::new(),
+            cost: U256::ZERO,
+            load: Load::default(),
+            beat: now,
+            listed: Listed::default(),
+        }
+    }
+
+    /// Whose.
+    pub const fn sender(&self) -> Address {
+        self.sender
+    }
+
+    /// The account as the chain has it.
+    pub const fn account(&self) -> &Account {
+        &self.account
+    }
+
+    /// Transactions that can run now, in nonce order.
+    pub const fn pending(&self) -> &VecDeque<Pooled> {
+        &self.pending
+    }
+
+    /// Transactions behind a gap, by nonce.
+    pub const fn queued(&self) -> &BTreeMap<u64, Pooled> {
+        &self.queued
     }
 
     /// The nonce after the last executable transaction.
     pub fn next_nonce(&self) -> u64 {
-        self.nonce + self.executable().count() as u64
+        self.account.nonce + self.pending.len() as u64
     }
 
-    /// Puts a transaction in, giving back the one it replaces.
-    pub fn put(&mut self, pooled: Pooled) -> Option<Pooled> {
-        self.cost += pooled.cost;
-        let old = self.txs.insert(pooled.tx.tx.nonce(), pooled);
+    /// Sum of all costs, in wei.
+    pub const fn cost(&self) -> U256 {
+        self.cost
+    }
+
+    /// Holds nothing.
+    pub fn is_empty(&self) -> bool {
+        self.pending.is_empty() && self.queued.is_empty()
+    }
+
+    /// The transaction with this nonce.
+    pub fn get(&self, nonce: u64) -> Option<&Pooled> {
+        match self.index(nonce) {
+            Some(index) => self.pending.get(index),
+            None => self.queued.get(&nonce),
+        }
+    }
+
+    /// Position of a nonce in the row of executable ones, if it is there.
+    fn index(&self, nonce: u64) -> Option<usize> {
+        let index = usize::try_from(nonce.checked_sub(self.account.nonce)?).ok()?;
+        (index < self.pending.len()).then_some(index)
+    }
+
+    /// Puts a transaction in, giving back the one it replaces; moves up what it fills a gap for.
+    pub(super) fn put(&mut self, pooled: Pooled, now: Instant) -> Option<Pooled> {
+        let nonce = pooled.nonce();
+        self.cost = self.cost.saturating_add(pooled.cost);
+        let old = if let Some(index) = self.index(nonce) {
+            self.load.add_pending(&pooled);
+            let old = std::mem::replace(&mut self.pending[index], pooled);
+            self.load.sub_pending(&old);
+            self.refold(index);
+            Some(old)
+        } else if nonce == self.next_nonce() {
+            self.push(pooled);
+            self.promote(now);
+            None
+        } else {
+            self.beat = now;
+            let old = self.queue(pooled);
+            self.refold_queue(nonce);
+            old
+        };
         if let Some(old) = &old {
-            self.cost -= old.cost;
+            self.cost = self.cost.saturating_sub(old.cost);
         }
         old
     }
 
-    /// Takes the transaction with this nonce out.
-    pub fn take(&mut self, nonce: u64) -> Option<Pooled> {
-        let pooled = self.txs.remove(&nonce)?;
-        self.cost -= pooled.cost;
+    /// Appends to the executable ones.
+    fn push(&mut self, mut pooled: Pooled) {
+        self.load.add_pending(&pooled);
+        let before = self.pending.back().map(|last| last.floor);
+        pooled.floor = before.map_or(pooled.offer, |floor| floor.lowered_by(pooled.offer));
+        self.pending.push_back(pooled);
+    }
+
+    /// Puts behind the gap. Floors are computed anew by the caller.
+    fn queue(&mut self, pooled: Pooled) -> Option<Pooled> {
+        self.load.add_queued(&pooled);
+        let old = self.queued.insert(pooled.nonce(), pooled);
+        if let Some(old) = &old {
+            self.load.sub_queued(old);
+        }
+        old
+    }
+
+    /// Moves up those that are no longer behind a gap.
+    fn promote(&mut self, now: Instant) {
+        let mut moved = false;
+        while let Some(entry) = self.queued.first_entry() {
+            if *entry.key() != self.account.nonce + self.pending.len() as u64 {
+                break;
+            }
+            let pooled = entry.remove();
+            self.load.sub_queued(&pooled);
+            self.push(pooled);
+            self.beat = now;
+            moved = true;
+        }
+        if moved {
+            self.refold_queue(0);
+        }
+    }
+
+    /// Computes the floors of executable ones anew from a position on.
+    fn refold(&mut self, from: usize) {
+        let before = from.checked_sub(1).map(|index| self.pending[index].floor);
+        fold(before, self.pending.range_mut(from..));
+    }
+
+    /// Computes the floors behind the gap anew from a nonce on.
+    fn refold_queue(&mut self, from: u64) {
+        let before = self.queued.range(..from).next_back().map(|(_, pooled)| pooled.floor);
+        fold(before, self.queued.range_mut(from..).map(|(_, pooled)| pooled));
+    }
+
+    /// Takes the transaction with this nonce out; executable ones after it fall behind a gap.
+    pub(super) fn take(&mut self, nonce: u64, now: Instant) -> Option<Pooled> {
+        let Some(index) = self.index(nonce) else {
+            let pooled = self.queued.remove(&nonce)?;
+            self.load.sub_queued(&pooled);
+            self.cost = self.cost.saturating_sub(pooled.cost);
+            self.refold_queue(nonce);
+            return Some(pooled);
+        };
+        self.demote(index + 1, now);
+        self.take_last_pending()
+    }
+
+    /// Takes the last executable one out.
+    pub(super) fn take_last_pending(&mut self) -> Option<Pooled> {
+        let pooled = self.pending.pop_back()?;
+        self.load.sub_pending(&pooled);
+        self.cost = self.cost.saturating_sub(pooled.cost);
         Some(pooled)
+    }
+
+    /// Takes the one with the highest nonce behind the gap out.
+    pub(super) fn take_last_queued(&mut self) -> Option<Pooled> {
+        let (_, pooled) = self.queued.pop_last()?;
+        self.load.sub_queued(&pooled);
+        self.cost = self.cost.saturating_sub(pooled.cost);
+        Some(pooled)
+    }
+
+    /// Executable ones from a position on go behind the gap.
+    fn demote(&mut self, from: usize, now: Instant) {
+        let demoted = self.pending.split_off(from);
+        let Some(first) = demoted.front().map(Pooled::nonce) else { return };
+        for mut pooled in demoted {
+            self.load.sub_pending(&pooled);
+            pooled.floor = UNKNOWN_FLOOR;
+            self.queue(pooled);
+        }
+        self.refold_queue(first);
+        self.beat = now;
+    }
+
+    /// Takes in the account as a block left it; gives what can never run: used nonces, and the
+    /// latest ones that the balance no longer pays for beside the earlier ones.
+    pub(super) fn advance(&mut self, account: Account, now: Instant) -> (Vec<Pooled>, Vec<Pooled>) {
+        let used = account.nonce.saturating_sub(self.account.nonce);
+        if account.nonce < self.account.nonce {
+            // Not on this chain, whose blocks stay; but then nothing is executable as it stands.
+            self.demote(0, now);
+        }
+        self.account = account;
+        let mut mined = Vec::new();
+        while (mined.len() as u64) < used && !self.pending.is_empty() {
+            let pooled = self.pending.pop_front().expect("it is not empty");
+            self.load.sub_pending(&pooled);
+            mined.push(pooled);
+        }
+        while let Some(entry) = self.queued.first_entry() {
+            if *entry.key() >= self.account.nonce {
+                break;
+            }
+            let pooled = entry.remove();
+            self.load.sub_queued(&pooled);
+            mined.push(pooled);
+        }
+        for pooled in &mined {
+            self.cost = self.cost.saturating_sub(pooled.cost);
+        }
+        if !mined.is_empty() {
+            self.refold(0);
+            self.refold_queue(0);
+        }
+        self.promote(now);
+        let mut unpaid = Vec::new();
+        while self.cost > self.account.balance {
+            let Some(last) = self.take_last_queued().or_else(|| self.take_last_pending()) else {
+                break;
+            };
+            unpaid.push(last);
+        }
+        (mined, unpaid)
+    }
+
+    /// What the pool's orders should hold of this lane.
+    pub(super) fn listing(&self, account_slots: usize) -> Listed {
+        let spare = self.load.pending_slots > account_slots;
+        Listed {
+            head: self.pending.front().map(|pooled| pooled.offer),
+            tail: self.pending.back().map(|pooled| (pooled.floor, spare)),
+            queue: self.queued.last_key_value().map(|(_, pooled)| pooled.floor),
+            load: self.load,
+        }
+    }
+
+    /// Every transaction in nonce order.
+    pub fn all(&self) -> impl Iterator<Item = &Pooled> {
+        self.pending.iter().chain(self.queued.values())
+    }
+}
+
+/// Computes floors anew along a row, as far as they change; `before` is the floor ahead of it.
+fn fold<'a>(mut before: Option<Offer>, row: impl Iterator<Item = &'a mut Pooled>) {
+    for (steps, pooled) in row.enumerate() {
+        let floor = before.map_or(pooled.offer, |floor| floor.lowered_by(pooled.offer));
+        // The first is where the change is; behind it, equal floors stay equal.
+        if steps > 0 && pooled.floor == floor {
+            return;
+        }
+        pooled.floor = floor;
+        before = Some(floor);
     }
 }

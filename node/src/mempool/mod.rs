@@ -1,33 +1,68 @@
 //! Transactions accepted and not yet mined: a lane per sender in nonce order, taken by effective
 //! tip and then arrival.
 //!
-//! Owned by the ante stage alone, so it needs no lock. Knows nothing of sockets or blocks; it is
-//! told what an account has on chain.
+//! A lane's transactions are *pending* as far as their nonces follow the account's without a gap,
+//! and *queued* behind it. Three orders stand over the lanes, kept up to date with each change:
+//! their heads, for building blocks; the ends of their pending rows, and of their queues, for
+//! finding what to drop when the pool is full. With n lanes, one change costs O(log n), a new base
+//! fee O(k log n) for the k lanes whose rank it touches (see `order`), a block O(log n) for each
+//! transaction in it, and never a walk over all lanes.
+//!
+//! Owned by the ante stage alone, so it needs no lock. Knows nothing of sockets, blocks or clocks;
+//! it is told what an account has on chain, the base fee, and the time.
 
+mod admit;
 mod lane;
+mod limits;
+mod order;
+mod room;
+mod select;
 
 pub use crate::decorator::Reject;
+pub use admit::Standing;
 pub use lane::{Lane, Pooled};
+pub use limits::{Limits, SLOT_BYTES};
+pub use order::{Offer, Worth};
+pub use select::Selection;
 
-use crate::execution::RecoveredTx;
-use alloy_consensus::Transaction;
-use alloy_primitives::{Address, B256, U256, map::HashMap};
-use std::{cmp::Reverse, collections::BinaryHeap, sync::Arc};
+use alloy_primitives::{
+    Address, B256,
+    map::{Entry, HashMap},
+};
+use lane::Load;
+use order::FeeOrder;
+use std::{mem, time::Instant};
 use storage::Account;
 
-/// Most transactions pooled in all: about 300 MB at a transfer's size with its indexes.
-pub const POOL_TXS_MAX: usize = 262_144;
-/// Most transactions pooled for one sender, so that one cannot fill the pool.
-pub const SENDER_TXS_MAX: usize = 65_536;
-
 /// The pool.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Mempool {
-    lanes: HashMap<Address, Lane>,
-    by_hash: HashMap<B256, (Address, u64)>,
+    limits: Limits,
+    /// Wei per gas that the next block burns or collects before any tip.
+    base_fee: u128,
+    /// Lanes by number; empty ones are free.
+    lanes: Vec<Option<Lane>>,
+    free: Vec<u32>,
+    by_sender: HashMap<Address, u32>,
+    by_hash: HashMap<B256, (u32, u64)>,
+    /// Set-code transactions pooled that delegate an account, by account (EIP-7702).
+    authorities: HashMap<Address, u32>,
     arrivals: u64,
-    /// Gas limits of all pooled transactions, summed.
-    gas: u64,
+    /// First pending transactions, for building.
+    heads: FeeOrder,
+    /// Ends of pending rows within what an account is guaranteed.
+    tails: FeeOrder,
+    /// Ends of longer rows.
+    spare_tails: FeeOrder,
+    /// Ends of queues.
+    queues: FeeOrder,
+    /// Of all lanes.
+    load: Load,
+    /// Bytes of all raw transactions.
+    bytes: u64,
+    /// Transactions pushed out since the last block.
+    churn: usize,
+    dropped: Dropped,
 }
 
 /// How full the pool is.
@@ -39,21 +74,55 @@ pub struct Level {
     pub queued: usize,
 }
 
+/// How many accepted transactions left otherwise than into a block.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Dropped {
+    /// Replaced by a dearer one of the same nonce.
+    pub replaced: u64,
+    /// Pushed out by dearer ones.
+    pub evicted: u64,
+    /// Behind a gap for too long.
+    pub expired: u64,
+    /// Not paid for by the balance any more.
+    pub unpaid: u64,
+}
+
 impl Mempool {
-    /// The sender's lane, if it has pooled anything.
-    pub fn lane(&self, sender: Address) -> Option<&Lane> {
-        self.lanes.get(&sender)
+    /// An empty pool for a next block of this base fee.
+    pub fn new(limits: Limits, base_fee: u64) -> Self {
+        let mut pool = Self { limits, ..Self::default() };
+        pool.set_base_fee(base_fee);
+        pool
     }
 
-    /// All lanes.
-    pub fn lanes(&self) -> impl Iterator<Item = (&Address, &Lane)> {
-        self.lanes.iter()
+    /// The lane of a sender that has pooled anything.
+    pub fn lane(&self, sender: Address) -> Option<&Lane> {
+        self.by_sender.get(&sender).map(|lane| self.at(*lane))
+    }
+
+    /// All lanes, in no order.
+    pub fn lanes(&self) -> impl Iterator<Item = &Lane> {
+        self.lanes.iter().flatten()
+    }
+
+    fn at(&self, lane: u32) -> &Lane {
+        self.lanes[lane as usize].as_ref().expect("an indexed lane is there")
+    }
+
+    fn at_mut(&mut self, lane: u32) -> &mut Lane {
+        self.lanes[lane as usize].as_mut().expect("an indexed lane is there")
     }
 
     /// The pooled transaction with this hash.
     pub fn get(&self, hash: B256) -> Option<&Pooled> {
-        let (sender, nonce) = self.by_hash.get(&hash)?;
-        self.lanes.get(sender)?.txs.get(nonce)
+        let (lane, nonce) = self.by_hash.get(&hash)?;
+        self.at(*lane).get(*nonce)
+    }
+
+    /// The transaction that a block would take first, if its cap covers the base fee.
+    pub fn best(&self) -> Option<&Pooled> {
+        let best = self.heads.best().next().filter(order::Rank::covers)?;
+        self.at(best.lane).pending().front()
     }
 
     /// Transactions in the pool.
@@ -66,146 +135,157 @@ impl Mempool {
         self.by_hash.is_empty()
     }
 
-    /// Gas limits of executable transactions, summed until they reach `enough`.
-    pub fn gas_waiting(&self, enough: u64) -> u64 {
-        if self.gas < enough {
-            return self.gas; // An upper bound, and not enough: no need to look for gaps.
-        }
-        let mut gas = 0;
-        for pooled in self.lanes.values().flat_map(Lane::executable) {
-            gas += pooled.tx.tx.gas_limit();
-            if gas >= enough {
-                break;
-            }
-        }
-        gas
+    /// Bytes of all raw transactions.
+    pub const fn bytes(&self) -> u64 {
+        self.bytes
     }
 
-    /// Counts pending and queued transactions. Walks every lane.
-    pub fn level(&self) -> Level {
-        let pending = self.lanes.values().map(|lane| lane.executable().count()).sum();
-        Level { pending, queued: self.len() - pending }
+    /// Gas limits of all pending transactions, summed, whatever they offer.
+    pub fn pending_gas(&self) -> u64 {
+        u64::try_from(self.load.pending_gas).unwrap_or(u64::MAX)
     }
 
-    /// Accepts a transaction against the account's state on chain, or says why not.
-    pub fn insert(&mut self, tx: Arc<RecoveredTx>, account: &Account) -> Result<(), Reject> {
-        let (hash, sender, nonce) = (tx.hash, tx.sender, tx.tx.nonce());
-        if self.by_hash.contains_key(&hash) {
-            return Err(Reject::AlreadyKnown);
-        }
-        if nonce < account.nonce {
-            return Err(Reject::NonceTooLow { next: account.nonce, nonce });
-        }
-        let gas_cost = U256::from(tx.tx.gas_limit()) * U256::from(tx.tx.max_fee_per_gas());
-        let cost = gas_cost.saturating_add(tx.tx.value());
-        let pooled = Pooled { tx, arrival: self.arrivals, cost };
-        self.check_room(&pooled, sender, account)?;
-        let lane = self.lanes.entry(sender).or_default();
-        lane.nonce = account.nonce;
-        lane.balance = account.balance;
-        self.gas += pooled.tx.tx.gas_limit();
-        if let Some(old) = lane.put(pooled) {
-            self.forget(&old);
-        }
-        self.by_hash.insert(hash, (sender, nonce));
-        self.arrivals += 1;
-        Ok(())
+    /// Counts pending and queued transactions.
+    pub const fn level(&self) -> Level {
+        Level { pending: self.load.pending, queued: self.load.queued }
     }
 
-    fn check_room(&self, new: &Pooled, sender: Address, account: &Account) -> Result<(), Reject> {
-        let lane = self.lanes.get(&sender);
-        let old = lane.and_then(|lane| lane.txs.get(&new.tx.tx.nonce()));
-        if old.is_some_and(|old| !new.outbids(old)) {
-            return Err(Reject::ReplacementUnderpriced);
-        }
-        let others = lane.map_or(U256::ZERO, |lane| lane.cost);
-        let others = others.saturating_sub(old.map_or(U256::ZERO, |old| old.cost));
-        let balance = account.balance.saturating_sub(others);
-        if new.cost > balance {
-            return Err(Reject::InsufficientFunds { balance, cost: new.cost });
-        }
-        let sender_full = lane.is_some_and(|lane| lane.txs.len() >= SENDER_TXS_MAX);
-        if old.is_none() && (sender_full || self.len() >= POOL_TXS_MAX) {
-            return Err(Reject::PoolFull);
-        }
-        Ok(())
+    /// What has left since this was last asked.
+    pub const fn take_dropped(&mut self) -> Dropped {
+        mem::replace(&mut self.dropped, Dropped { replaced: 0, evicted: 0, expired: 0, unpaid: 0 })
     }
 
-    /// Takes a transaction out, whatever became of it.
-    pub fn remove(&mut self, hash: B256) -> Option<Pooled> {
-        let (sender, nonce) = self.by_hash.get(&hash).copied()?;
-        let lane = self.lanes.get_mut(&sender).expect("an indexed transaction has a lane");
-        let pooled = lane.take(nonce).expect("an indexed transaction is in its lane");
-        if lane.txs.is_empty() {
-            self.lanes.remove(&sender);
+    /// A block was made: its successor has this base fee, in wei per gas.
+    pub fn set_base_fee(&mut self, base_fee: u64) {
+        self.base_fee = u128::from(base_fee);
+        for order in [&mut self.heads, &mut self.tails, &mut self.spare_tails, &mut self.queues] {
+            order.set_base_fee(self.base_fee);
         }
+        self.churn = 0;
+    }
+
+    /// Takes a transaction out, whatever became of it; later ones of its sender fall behind a gap.
+    pub fn remove(&mut self, hash: B256, now: Instant) -> Option<Pooled> {
+        let (lane, nonce) = self.by_hash.get(&hash).copied()?;
+        let pooled = self.at_mut(lane).take(nonce, now).expect("an indexed one is in its lane");
         self.forget(&pooled);
+        self.relist(lane);
+        self.make_room();
         Some(pooled)
     }
 
-    /// Drops a transaction that has left its lane from the index and the sum.
-    fn forget(&mut self, gone: &Pooled) {
-        self.by_hash.remove(&gone.tx.hash);
-        self.gas -= gone.tx.tx.gas_limit();
-    }
-
-    /// Tells a sender's state after a block: stale and unaffordable transactions leave.
-    pub fn advance(&mut self, sender: Address, account: &Account) {
-        let Some(lane) = self.lanes.get_mut(&sender) else { return };
-        lane.nonce = account.nonce;
-        lane.balance = account.balance;
-        let mut gone = Vec::new();
-        while let Some((&nonce, _)) =
-            lane.txs.first_key_value().filter(|(n, _)| **n < account.nonce)
-        {
-            gone.extend(lane.take(nonce));
-        }
-        // The latest nonces go first: they depend on the earlier ones, not the other way round.
-        while lane.cost > lane.balance {
-            let Some((&nonce, _)) = lane.txs.last_key_value() else { break };
-            gone.extend(lane.take(nonce));
-        }
-        if lane.txs.is_empty() {
-            self.lanes.remove(&sender);
-        }
-        for pooled in &gone {
+    /// Tells a sender's account after a block: used nonces leave, and so do transactions it can no
+    /// longer pay for, the latest first; what was waiting for a nonce moves up.
+    pub fn advance(&mut self, sender: Address, account: &Account, now: Instant) {
+        let Some(lane) = self.by_sender.get(&sender).copied() else { return };
+        let (mined, unpaid) = self.at_mut(lane).advance(*account, now);
+        for pooled in mined.iter().chain(&unpaid) {
             self.forget(pooled);
         }
+        self.dropped.unpaid += unpaid.len() as u64;
+        self.relist(lane);
+        self.make_room();
     }
 
-    /// Every pooled transaction with the lowest nonces first, for the journal.
-    pub fn all(&self) -> impl Iterator<Item = &Pooled> {
-        self.lanes.values().flat_map(|lane| lane.txs.values())
-    }
-
-    /// The best executable transactions, in the order a block should try them: highest effective
-    /// tip first, earlier arrival on ties, each sender's in nonce order; until their gas limits
-    /// sum to `gas` or their bytes to `bytes`.
-    pub fn best(&self, base_fee: u64, gas: u64, bytes: usize) -> Vec<Arc<RecoveredTx>> {
-        let mut heads = BinaryHeap::new();
-        let mut lanes: Vec<_> = self.lanes.values().map(Lane::executable).collect();
-        let mut waiting: Vec<Option<&Pooled>> = vec![None; lanes.len()];
-        let offer = |lane: usize, pooled: &Pooled| {
-            pooled.effective_tip(base_fee).map(|tip| (tip, Reverse(pooled.arrival), lane))
-        };
-        for (lane, txs) in lanes.iter_mut().enumerate() {
-            waiting[lane] = txs.next();
-            heads.extend(waiting[lane].and_then(|pooled| offer(lane, pooled)));
-        }
-        let (mut gas_left, mut bytes_left) = (gas, bytes);
-        let mut chosen = Vec::new();
-        while let Some((_, _, lane)) = heads.pop() {
-            let Some(pooled) = waiting[lane] else { continue };
-            let (gas, size) = (pooled.tx.tx.gas_limit(), pooled.tx.raw.len());
-            if gas > gas_left || size > bytes_left {
-                continue; // The lane must stay in nonce order, so it is done for this block.
+    /// Drops what has waited behind a gap for too long. Looks at every lane with a gap.
+    pub fn expire(&mut self, now: Instant) {
+        let lifetime = self.limits.lifetime;
+        let waiting = self.queues.best().map(|rank| rank.lane);
+        let old =
+            waiting.filter(|lane| now.saturating_duration_since(self.at(*lane).beat) > lifetime);
+        for lane in old.collect::<Vec<_>>() {
+            while let Some(pooled) = self.at_mut(lane).take_last_queued() {
+                self.forget(&pooled);
+                self.dropped.expired += 1;
             }
-            gas_left -= gas;
-            bytes_left -= size;
-            chosen.push(Arc::clone(&pooled.tx));
-            waiting[lane] = lanes[lane].next();
-            heads.extend(waiting[lane].and_then(|pooled| offer(lane, pooled)));
+            self.relist(lane);
         }
-        chosen
+    }
+
+    /// The number of a sender's lane, which is made if need be.
+    fn enter(&mut self, sender: Address, account: &Account, now: Instant) -> u32 {
+        let entry = match self.by_sender.entry(sender) {
+            Entry::Occupied(lane) => return *lane.get(),
+            Entry::Vacant(entry) => entry,
+        };
+        let new = Lane::new(sender, *account, now);
+        let lane = match self.free.pop() {
+            Some(lane) => {
+                self.lanes[lane as usize] = Some(new);
+                lane
+            }
+            None => {
+                self.lanes.push(Some(new));
+                u32::try_from(self.lanes.len() - 1).expect("fewer lanes than slots")
+            }
+        };
+        *entry.insert(lane)
+    }
+
+    /// Enters a transaction that is in its lane into the indexes.
+    fn remember(&mut self, hash: B256, lane: u32, nonce: u64) {
+        self.by_hash.insert(hash, (lane, nonce));
+        let pooled = self.lanes[lane as usize].as_ref().and_then(|lane| lane.get(nonce));
+        let pooled = pooled.expect("it was just put there");
+        self.bytes += pooled.tx.raw.len() as u64;
+        for authority in &pooled.authorities {
+            *self.authorities.entry(*authority).or_default() += 1;
+        }
+    }
+
+    /// Drops a transaction that has left its lane from the indexes.
+    fn forget(&mut self, gone: &Pooled) {
+        self.by_hash.remove(&gone.tx.hash);
+        self.bytes -= gone.tx.raw.len() as u64;
+        for authority in &gone.authorities {
+            if let Entry::Occupied(mut count) = self.authorities.entry(*authority) {
+                *count.get_mut() -= 1;
+                if *count.get() == 0 {
+                    count.remove();
+                }
+            }
+        }
+    }
+
+    /// Brings orders and sums up to what a lane has become; an empty lane is given up.
+    fn relist(&mut self, number: u32) {
+        let account_slots = self.limits.account_slots;
+        let lane = self.at_mut(number);
+        let new = lane.listing(account_slots);
+        let old = mem::replace(&mut lane.listed, new);
+        let (sender, is_empty) = (lane.sender(), lane.is_empty());
+        self.load.replace(&old.load, &new.load);
+        if old.head != new.head {
+            replace(&mut self.heads, old.head, new.head, number);
+        }
+        if old.tail != new.tail {
+            if let Some((offer, spare)) = old.tail {
+                self.tails_mut(spare).remove(&offer, number);
+            }
+            if let Some((offer, spare)) = new.tail {
+                self.tails_mut(spare).insert(&offer, number);
+            }
+        }
+        if old.queue != new.queue {
+            replace(&mut self.queues, old.queue, new.queue, number);
+        }
+        if is_empty {
+            self.lanes[number as usize] = None;
+            self.by_sender.remove(&sender);
+            self.free.push(number);
+        }
+    }
+
+    const fn tails_mut(&mut self, spare: bool) -> &mut FeeOrder {
+        if spare { &mut self.spare_tails } else { &mut self.tails }
+    }
+}
+
+fn replace(order: &mut FeeOrder, old: Option<Offer>, new: Option<Offer>, lane: u32) {
+    if let Some(old) = old {
+        order.remove(&old, lane);
+    }
+    if let Some(new) = new {
+        order.insert(&new, lane);
     }
 }

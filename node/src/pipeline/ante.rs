@@ -2,17 +2,23 @@
 //!
 //! Takes recovered transactions in order, tips of the chain, and questions about the pool.
 //! Gives answers to submitters, and one proposal at a time to execute.
-//! State: the mempool, and the view it is checked against.
+//! State: the mempool with its journal, and the view it is checked against.
 //! Bound: the mempool's limits; one proposal in flight.
-//! When full: transactions are turned away with `txpool is full`; answers wait for credit.
+//! When full: the cheapest leave the pool, or the newcomer is turned away; answers wait for credit.
+//!
+//! A transaction is checked once, when it comes. After a block, only accounts that the block
+//! changed are looked at again, and what they have pooled is held to nonce and balance; the base
+//! fee moves ranks inside the pool, and checks nothing. A tip comes from seal, so a block is
+//! proposed while its parent is still being committed.
 
 mod query;
 
-pub use query::{PoolQuery, PooledTx};
+pub use query::{PoolQuery, SenderTxs};
 
 use super::{
     batch::{CheckBatch, Proposal, Reply, ReplyBatch, Submitted, Tip},
     fault::Fault,
+    journal::{Entry, Journal},
     meter::Meter,
     reorder::Reorder,
     ring::{Inbox, Outbox},
@@ -21,16 +27,17 @@ use super::{
 use crate::{
     chain::ChainSpec,
     consensus::{Demand, Engine},
-    decorator::{self, CheckContext, Mode},
+    decorator::{self, CheckContext, Mode, Sender},
     execution::RecoveredTx,
-    mempool::Mempool,
-    view::View,
+    mempool::{Limits, Mempool, Reject, Selection},
+    view::{Published, View},
 };
-use alloy_primitives::Bytes;
+use alloy_consensus::Transaction as _;
+use alloy_primitives::{Address, Bytes};
 use std::{
-    path::PathBuf,
+    mem,
     sync::Arc,
-    time::{Duration, SystemTime},
+    time::{Duration, Instant, SystemTime},
 };
 use storage::{ReadError, StateRead};
 use tokio::sync::broadcast;
@@ -38,6 +45,16 @@ use tokio::sync::broadcast;
 /// Most bytes of transactions in a block this node builds: keeps a block below the 10 MiB of
 /// EIP-7934 with room for its header and ommers.
 const BLOCK_TX_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// Candidates given to execution, as a multiple of the block's gas: transactions use less than
+/// their limits, and here are charged at least half of them.
+const CANDIDATE_BLOCKS: u64 = 2;
+/// Less gas than this left is no room: the least a transaction needs.
+const TX_GAS_MIN: u64 = 21_000;
+/// After a look that found less than a full block, how much more pending gas is worth another
+/// look: this part of a block.
+const LOOK_AGAIN_PART: u64 = 8;
+/// How often the queue is searched for what has waited too long.
+const EXPIRY_PERIOD: Duration = Duration::from_secs(60);
 /// Most tips and batches handled before looking at the clock again.
 const ROUND: usize = 16;
 
@@ -58,15 +75,39 @@ pub(super) struct Ends {
     pub proposals: Outbox<Proposal>,
 }
 
+/// What the stage starts from.
+pub(super) struct Context {
+    /// The chain's rules.
+    pub spec: Arc<ChainSpec>,
+    /// The head.
+    pub view: View,
+    /// Tells how far blocks are durable.
+    pub published: Published,
+    /// Of the pool.
+    pub limits: Limits,
+    /// Gives leave to make blocks; none makes none.
+    pub engine: Option<Box<dyn Engine>>,
+    /// Where accepted transactions are kept.
+    pub journal: Journal,
+    /// What the journal held at the start.
+    pub saved: Vec<Entry>,
+}
+
 /// See the module.
 pub(super) struct Ante {
     spec: Arc<ChainSpec>,
     view: View,
+    published: Published,
     pool: Mempool,
     engine: Option<Box<dyn Engine>>,
     /// A proposal is being built: the next waits for its tip.
     outstanding: bool,
-    journal: PathBuf,
+    /// Pending gas from which on it is worth looking whether it fills a block.
+    look_at_gas: u64,
+    expiry_due: Instant,
+    journal: Journal,
+    /// Transactions of the journal, until the first step takes them in.
+    saved: Vec<Entry>,
     checks: Inbox<CheckBatch>,
     reorder: Reorder<CheckBatch>,
     tips: Inbox<Tip>,
@@ -78,23 +119,19 @@ pub(super) struct Ante {
 }
 
 impl Ante {
-    /// The stage at `view`. Without an engine it admits transactions and proposes nothing. At the
-    /// end it leaves the pool in the file `journal`.
-    pub(super) fn new(
-        spec: Arc<ChainSpec>,
-        view: View,
-        engine: Option<Box<dyn Engine>>,
-        journal: PathBuf,
-        ends: Ends,
-        meter: Arc<Meter>,
-    ) -> Self {
+    /// The stage at the head of the context's view.
+    pub(super) fn new(context: Context, ends: Ends, meter: Arc<Meter>) -> Self {
         Self {
-            spec,
-            view,
-            pool: Mempool::default(),
-            engine,
+            pool: Mempool::new(context.limits, context.view.head.next_base_fee),
+            spec: context.spec,
+            view: context.view,
+            published: context.published,
+            engine: context.engine,
             outstanding: false,
-            journal,
+            look_at_gas: 0,
+            expiry_due: Instant::now() + EXPIRY_PERIOD,
+            journal: context.journal,
+            saved: context.saved,
             checks: ends.checks,
             reorder: Reorder::new(),
             tips: ends.tips,
@@ -106,21 +143,68 @@ impl Ante {
         }
     }
 
-    /// Admits one batch and answers it.
+    /// Takes the journal's transactions in again, without recovering their signatures.
+    fn restore(&mut self) -> Result<(), Fault> {
+        let saved = mem::take(&mut self.saved);
+        let (view, spec) = (self.view.clone(), Arc::clone(&self.spec));
+        let context = CheckContext::after(&spec, &view.head);
+        let state = view.state.reader()?;
+        let (count, now) = (saved.len(), Instant::now());
+        for entry in saved {
+            // Written by us and covered by a checksum: it decodes, or another version wrote it.
+            let Ok(tx) = entry.recovered() else { continue };
+            let sender = match self.known_sender(tx.sender) {
+                Some(sender) => sender,
+                None => Sender::read(&state, tx.sender)?,
+            };
+            let taken = match decorator::check_sender(&tx, &context, &sender, Mode::Check) {
+                // It was accepted, and waits for the base fee to fall again.
+                Ok(_) | Err(Reject::FeeCapBelowBaseFee { .. }) => self.pool_one(tx, &sender, now),
+                Err(reject) => Err(reject),
+            };
+            if let Err(reject) = taken {
+                tracing::debug!(%reject, "not taken in again from the journal");
+            }
+        }
+        if count > 0 {
+            tracing::info!(saved = count, pooled = self.pool.len(), "read the mempool's journal");
+        }
+        Ok(())
+    }
+
+    /// Admits one batch, makes it last, and answers it.
     fn admit(&mut self, batch: CheckBatch) -> Result<(), Fault> {
         self.meter.take(batch.txs.len());
-        let state = self.view.state.reader()?;
+        let (view, spec) = (self.view.clone(), Arc::clone(&self.spec));
+        let context = CheckContext::after(&spec, &view.head);
+        let state = view.state.reader()?;
+        let now = Instant::now();
         let mut admitted = 0;
-        let mut replies = Vec::new();
+        let mut answers = Vec::with_capacity(batch.txs.len());
         for (tx, reply) in batch.txs {
             let submitted = match tx {
-                Ok(tx) => self.admit_one(tx, &state)?,
+                Ok(tx) => self.admit_one(tx, &context, &state, now)?,
                 Err(reject) => Err(reject),
             };
             match &submitted {
-                Ok(_) => admitted += 1,
+                Ok(tx) => {
+                    self.journal.push(tx);
+                    admitted += 1;
+                }
                 Err(reject) => self.meter.reject(reject.label()),
             }
+            answers.push((submitted.map(|tx| tx.hash), reply));
+        }
+        // What is answered for must outlive the process.
+        self.journal.write()?;
+        self.meter.give(admitted);
+        self.answer(answers);
+        Ok(())
+    }
+
+    fn answer(&mut self, answers: Vec<(Submitted, Reply)>) {
+        let mut replies = Vec::new();
+        for (submitted, reply) in answers {
             match reply {
                 Reply::Tcp(connection) => replies.push((connection, submitted)),
                 // The caller may have given up waiting.
@@ -128,80 +212,131 @@ impl Ante {
                 Reply::Silent => {}
             }
         }
-        self.meter.give(admitted);
         if !replies.is_empty() {
             self.replies.send(ReplyBatch(replies));
         }
-        Ok(())
     }
 
     fn admit_one(
         &mut self,
         tx: RecoveredTx,
+        context: &CheckContext<'_>,
         state: &impl StateRead<Error = ReadError>,
-    ) -> Result<Submitted, ReadError> {
-        let hash = tx.hash;
-        let context = CheckContext::after(&self.spec, &self.view.head);
-        let admitted = match decorator::check(&tx, &context, state, Mode::Check)? {
-            Ok(admitted) => admitted,
-            Err(reject) => return Ok(Err(reject)),
+        now: Instant,
+    ) -> Result<Result<Arc<RecoveredTx>, Reject>, ReadError> {
+        if self.pool.get(tx.hash).is_some() {
+            return Ok(Err(Reject::AlreadyKnown));
+        }
+        let checked = match self.known_sender(tx.sender) {
+            Some(sender) => decorator::check_sender(&tx, context, &sender, Mode::Check),
+            None => decorator::check(&tx, context, state, Mode::Check)?,
         };
+        Ok(checked.and_then(|admitted| self.pool_one(tx, &admitted.sender, now)))
+    }
+
+    /// A sender whose lane knows its account as of the tip. Code is not kept there.
+    fn known_sender(&self, address: Address) -> Option<Sender> {
+        let account = *self.pool.lane(address)?.account();
+        (!decorator::has_code(&account)).then_some(Sender { account, may_send: true })
+    }
+
+    /// Puts a transaction that passed the checks into the pool.
+    fn pool_one(
+        &mut self,
+        tx: RecoveredTx,
+        sender: &Sender,
+        now: Instant,
+    ) -> Result<Arc<RecoveredTx>, Reject> {
+        let authorities = authorities(&tx, self.spec.chain_id);
         // The pool outlives the read buffer that `raw` is a slice of.
         let raw = Bytes::copy_from_slice(&tx.raw);
         let tx = Arc::new(RecoveredTx { raw, ..tx });
-        let listened_to = self.arrivals.receiver_count() > 0;
-        let arrived = listened_to.then(|| Arc::clone(&tx));
-        let inserted = self.pool.insert(tx, &admitted.sender.account);
-        if let Some(tx) = arrived.filter(|_| inserted.is_ok()) {
+        self.pool.insert(Arc::clone(&tx), authorities, &sender.account, now)?;
+        if self.arrivals.receiver_count() > 0 {
             // A listener may have gone in between.
-            let _ = self.arrivals.send(tx);
+            let _ = self.arrivals.send(Arc::clone(&tx));
         }
-        Ok(inserted.map(|()| hash))
+        Ok(tx)
     }
 
     /// Follows the chain to a new tip.
     fn follow(&mut self, tip: Tip) -> Result<(), Fault> {
         self.view = tip.view;
         self.outstanding = false;
+        self.look_at_gas = 0;
+        let now = Instant::now();
+        self.pool.set_base_fee(self.view.head.next_base_fee);
         for (hash, reason) in tip.skipped {
             tracing::debug!(%hash, reason, "left out of the block and dropped");
             self.meter.reject("failed_in_block");
-            self.pool.remove(hash);
+            self.pool.remove(hash, now);
         }
-        let state = self.view.state.reader()?;
-        for tx in &tip.included {
-            self.pool.remove(tx.hash);
-        }
-        // Senders whose state the block changed: their lanes are looked at anew.
-        let Some(layer) = self.view.state.layers().last() else { return Ok(()) };
-        for change in &layer.changes().accounts {
-            if self.pool.lane(change.address).is_some() {
-                let account = state.account(change.address)?.unwrap_or_default();
-                self.pool.advance(change.address, &account);
+        // Senders whose account the block changed: nonce and balance may say something else now.
+        if let Some(layer) = self.view.state.layers().last() {
+            for change in &layer.changes().accounts {
+                self.pool.advance(change.address, &change.account.unwrap_or_default(), now);
             }
         }
-        Ok(())
+        let durable = self.published.load().number();
+        self.journal.built(self.view.number(), tip.included, durable);
+        self.journal.compact_if_bloated(&self.pool, durable)
+    }
+
+    /// Drops what has waited too long, and counts what has left the pool.
+    fn keep_house(&mut self, now: Instant) {
+        if now >= self.expiry_due {
+            self.expiry_due = now + EXPIRY_PERIOD;
+            self.pool.expire(now);
+        }
+        let dropped = self.pool.take_dropped();
+        let reasons = [
+            ("replaced", dropped.replaced),
+            ("evicted", dropped.evicted),
+            ("expired", dropped.expired),
+            ("unpaid", dropped.unpaid),
+        ];
+        for (reason, count) in reasons {
+            self.meter.reject_many(reason, count);
+        }
     }
 
     /// Proposes the next block if the engine gives leave.
     fn propose(&mut self) -> bool {
+        let ready = self.proposals.as_mut().is_some_and(Outbox::ready);
+        if self.outstanding || !ready || self.engine.is_none() {
+            return false;
+        }
+        let (demand, chosen) = self.demand();
+        let head = &self.view.head;
         let (Some(engine), Some(out)) = (&mut self.engine, &mut self.proposals) else {
             return false;
         };
-        if self.outstanding || !out.ready() {
-            return false;
-        }
-        let head = &self.view.head;
-        let gas_limit = head.header.gas_limit;
-        let gas = self.pool.gas_waiting(gas_limit);
-        let demand = Demand { gas, gas_limit };
         let Some(slot) = engine.slot(SystemTime::now(), head.header.timestamp, demand) else {
             return false;
         };
-        let txs = self.pool.best(head.next_base_fee, gas_limit, BLOCK_TX_BYTES_MAX);
-        out.send(Proposal { parent: head.clone(), timestamp: slot.timestamp, txs });
+        let chosen = chosen.unwrap_or_else(|| candidates(&self.pool, head.header.gas_limit));
+        let (parent, txs) = (head.clone(), chosen.txs);
+        out.send(Proposal { parent, timestamp: slot.timestamp, txs });
         self.outstanding = true;
         true
+    }
+
+    /// How much waits for a block; with the candidates, if that took choosing them.
+    fn demand(&mut self) -> (Demand, Option<Selection>) {
+        let gas_limit = self.view.head.header.gas_limit;
+        let full = gas_limit.saturating_sub(TX_GAS_MIN) + 1;
+        let some = if self.pool.best().is_some() { Demand::Some } else { Demand::Nothing };
+        // The sum of all pending gas is quickly had, but some of it may be below the base fee.
+        let gas = self.pool.pending_gas();
+        if some == Demand::Nothing || gas < full || gas < self.look_at_gas {
+            return (some, None);
+        }
+        let chosen = candidates(&self.pool, gas_limit);
+        if chosen.gas >= full || chosen.bytes_full {
+            return (Demand::Full, Some(chosen));
+        }
+        self.look_at_gas = gas.saturating_add(gas_limit / LOOK_AGAIN_PART);
+        (some, Some(chosen))
     }
 
     /// Everything submitted has been admitted or answered.
@@ -210,15 +345,28 @@ impl Ante {
     }
 
     /// Ends: waits for the block in flight, then leaves the pool in its journal.
-    fn finish(&mut self) -> Progress {
+    fn finish(&mut self) -> Result<Progress, Fault> {
         if self.outstanding && !self.tips.is_finished() {
-            return Progress::Idle;
+            return Ok(Progress::Idle);
         }
         if self.proposals.take().is_some() {
-            super::journal::save(&self.journal, &self.pool);
+            self.journal.compact(&self.pool, self.published.load().number())?;
         }
-        Progress::Finished
+        Ok(Progress::Finished)
     }
+}
+
+/// The best transactions for a block of this gas limit, and some for the room they leave.
+fn candidates(pool: &Mempool, gas_limit: u64) -> Selection {
+    pool.select(gas_limit.saturating_mul(CANDIDATE_BLOCKS), BLOCK_TX_BYTES_MAX)
+}
+
+/// Accounts that the transaction's authorizations delegate, as far as they can be valid here
+/// (EIP-7702): those for another chain delegate nothing.
+fn authorities(tx: &RecoveredTx, chain_id: u64) -> Box<[Address]> {
+    let list = tx.tx.authorization_list().unwrap_or_default().iter();
+    let ours = list.filter(|auth| auth.chain_id.is_zero() || auth.chain_id == chain_id);
+    ours.filter_map(|auth| auth.recover_authority().ok()).collect()
 }
 
 impl Stage for Ante {
@@ -238,7 +386,10 @@ impl Stage for Ante {
     }
 
     fn step(&mut self) -> Result<Progress, Fault> {
-        let mut worked = false;
+        let mut worked = !self.saved.is_empty();
+        if worked {
+            self.restore()?;
+        }
         while let Some(tip) = self.tips.take() {
             self.follow(tip)?;
             worked = true;
@@ -260,8 +411,9 @@ impl Stage for Ante {
             self.admit(batch)?;
             worked = true;
         }
+        self.keep_house(Instant::now());
         if self.is_drained() {
-            return Ok(if self.replies.ready() { self.finish() } else { Progress::Blocked });
+            return if self.replies.ready() { self.finish() } else { Ok(Progress::Blocked) };
         }
         worked |= self.propose();
         Ok(if worked { Progress::Worked } else { Progress::Idle })

@@ -22,7 +22,7 @@ pub enum Reply {
     Tcp(u64),
     /// To a waiting RPC call.
     Rpc(oneshot::Sender<Submitted>),
-    /// Nowhere: a transaction from the journal.
+    /// Nowhere: nobody waits for it.
     Silent,
 }
 

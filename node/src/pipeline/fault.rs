@@ -5,6 +5,7 @@ use crate::{chain::HeaderError, execution::ExecutionError};
 use alloy_primitives::B256;
 use std::{
     any::Any,
+    path::PathBuf,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -69,6 +70,14 @@ pub enum Fault {
     Socket {
         /// Which.
         what: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The mempool's journal cannot be read or written.
+    #[error("mempool journal {}: {source}", path.display())]
+    Journal {
+        /// The file.
+        path: PathBuf,
         /// Why.
         source: std::io::Error,
     },

@@ -83,8 +83,15 @@ impl Meter {
 
     /// Counts an item turned away. Rejections are rare or hostile; both can afford a lock.
     pub(super) fn reject(&self, reason: &'static str) {
-        let mut rejected = self.rejected.lock().unwrap_or_else(PoisonError::into_inner);
-        *rejected.entry(reason).or_default() += 1;
+        self.reject_many(reason, 1);
+    }
+
+    /// Counts some items turned away.
+    pub(super) fn reject_many(&self, reason: &'static str, count: u64) {
+        if count > 0 {
+            let mut rejected = self.rejected.lock().unwrap_or_else(PoisonError::into_inner);
+            *rejected.entry(reason).or_default() += count;
+        }
     }
 
     /// Counts a step that worked for `spent`.

@@ -24,7 +24,7 @@ mod source;
 mod stage;
 mod topology;
 
-pub use ante::{PoolQuery, PooledTx};
+pub use ante::{PoolQuery, SenderTxs};
 pub use batch::{RawTx, Reply, Submitted};
 pub use fault::{BlockFault, BlockReason, Fault};
 pub use fee::fee_row;

@@ -11,7 +11,7 @@
 //! ```
 
 use super::{
-    ante::{self, Ante, PoolQuery, PooledTx},
+    ante::{self, Ante, PoolQuery, SenderTxs},
     batch::{RawTx, Reply, Submitted},
     bell::Bell,
     commit::Commit,
@@ -20,7 +20,7 @@ use super::{
     fee::Fee,
     flush::Flush,
     ingest::{Ingest, Sockets},
-    journal,
+    journal::Journal,
     meter::{Meter, Reading},
     recover::Recover,
     ring::{Gauge, Outbox, ring},
@@ -80,7 +80,7 @@ mod depth {
 const ARRIVALS: usize = 4096;
 
 /// Name of the mempool's journal in the home folder.
-const JOURNAL_FILE: &str = "mempool.rlp";
+const JOURNAL_FILE: &str = "mempool.journal";
 
 /// What a pipeline is to do.
 #[derive(Clone, Debug)]
@@ -194,8 +194,8 @@ impl PoolClient {
         self.ask(|reply| PoolQuery::Transaction(hash, reply)).await.flatten()
     }
 
-    /// Every pooled transaction, or those of one sender, in no order.
-    pub async fn content(&self, sender: Option<Address>) -> Vec<PooledTx> {
+    /// What `sender` has pooled, or everybody has. In no order of senders.
+    pub async fn content(&self, sender: Option<Address>) -> Vec<SenderTxs> {
         self.ask(|reply| PoolQuery::Content(sender, reply)).await.unwrap_or_default()
     }
 
@@ -318,7 +318,8 @@ impl Pipeline {
         let mut tip_out = None;
         if takes_transactions {
             let engine = options.block_time.map(|block_time| {
-                Box::new(Solo::new(block_time, SystemTime::now())) as Box<dyn Engine>
+                let empty_blocks = home.config.engine.empty_blocks;
+                Box::new(Solo::new(block_time, empty_blocks, SystemTime::now())) as Box<dyn Engine>
             });
             let ends = ante::Ends {
                 checks: checks_in,
@@ -328,10 +329,22 @@ impl Pipeline {
                 replies,
                 proposals,
             };
-            let journal = home.path.join(JOURNAL_FILE);
-            let spec = Arc::clone(&home.spec);
-            let stage = Ante::new(spec, view.clone(), engine, journal, ends, meter("ante"));
-            workers.push(ante.runs(stage));
+            let settings = &home.config.mempool;
+            let (journal, saved) = if settings.journal {
+                Journal::open(&home.path.join(JOURNAL_FILE), settings.journal_sync)?
+            } else {
+                (Journal::none(), Vec::new())
+            };
+            let context = ante::Context {
+                spec: Arc::clone(&home.spec),
+                view: view.clone(),
+                published: published.clone(),
+                limits: settings.limits(),
+                engine,
+                journal,
+                saved,
+            };
+            workers.push(ante.runs(Ante::new(context, ends, meter("ante"))));
             tip_out = Some(tips);
         } else {
             drop((checks_in, tips, tips_in, queries_in, replies, proposals));
@@ -378,29 +391,7 @@ impl Pipeline {
                 source,
             })?);
         }
-        if takes_transactions {
-            pipeline.resubmit(&home.path.join(JOURNAL_FILE));
-        }
         Ok(pipeline)
-    }
-
-    /// Puts the transactions pooled at the last stop back in line.
-    fn resubmit(&self, path: &std::path::Path) {
-        let txs = journal::load(path).unwrap_or_else(|error| {
-            tracing::error!(path = %path.display(), %error, "the saved mempool is not readable");
-            Vec::new()
-        });
-        for raw in txs {
-            let mut tx = RawTx { bytes: Ok(raw), reply: Reply::Silent };
-            // The ring drains at once: the stages are running and nobody else submits yet.
-            while let Err(back) = self.client.submit.offer(tx) {
-                if self.faults.is_set() {
-                    return;
-                }
-                tx = back;
-                std::thread::yield_now();
-            }
-        }
     }
 
     /// Submits transactions and asks about the mempool.

@@ -5,7 +5,7 @@ use super::{
     eth::Hashes,
     method::{Answer, Call, Method, Run, json},
     params::{Param, object},
-    stored, txpool,
+    stored,
 };
 use crate::{
     block::Block,
@@ -121,7 +121,7 @@ async fn build_block(call: Call) -> Answer {
     let strict = given.is_some();
     let txs = match given {
         Some(Transactions(raw)) => recover(&raw)?,
-        None => from_pool(&call).await?,
+        None => from_pool(&call).await,
     };
     build(&call, number, &wanted, extra, &txs, strict)
 }
@@ -134,11 +134,10 @@ fn recover(raw: &[Bytes]) -> Result<Vec<Arc<RecoveredTx>>, Error> {
 }
 
 /// Executable transactions, each sender's in nonce order.
-async fn from_pool(call: &Call) -> Result<Vec<Arc<RecoveredTx>>, Error> {
-    let pooled = txpool::pooled(call, None).await?;
-    let mut txs: Vec<_> = pooled.into_iter().filter(|tx| tx.pending).map(|tx| tx.tx).collect();
-    txs.sort_by_key(|tx| (tx.sender, tx.tx.nonce()));
-    Ok(txs)
+async fn from_pool(call: &Call) -> Vec<Arc<RecoveredTx>> {
+    let mut senders = call.context.pool.content(None).await;
+    senders.sort_by_key(|txs| txs.sender);
+    senders.into_iter().flat_map(|txs| txs.pending).collect()
 }
 
 fn build(

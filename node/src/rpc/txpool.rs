@@ -1,15 +1,14 @@
 //! `txpool_`: what waits in the mempool.
 
 use super::{
-    error::Error,
     method::{Answer, Call, Method, Run, json},
     object::TransactionObject,
 };
-use crate::pipeline::PooledTx;
+use crate::{execution::RecoveredTx, pipeline::SenderTxs};
 use alloy_consensus::Transaction as _;
 use alloy_primitives::{Address, U64};
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 pub(super) const METHODS: &[Method] = &[
     Method {
@@ -54,46 +53,49 @@ async fn status(call: Call) -> Answer {
 type ByNonce<T> = BTreeMap<u64, T>;
 type BySender<T> = BTreeMap<String, ByNonce<T>>;
 
-/// Sorts pooled transactions by sender and nonce, as keys of decimal numbers.
-fn by_sender<T: Serialize>(pooled: &[PooledTx], shape: impl Fn(&PooledTx) -> T) -> Answer {
+/// What the senders have pooled, as text keys: checksummed address, then decimal nonce.
+fn by_sender<T: Serialize>(senders: &[SenderTxs], shape: impl Fn(&RecoveredTx) -> T) -> Answer {
     let (mut pending, mut queued) = (BySender::new(), BySender::new());
-    for tx in pooled {
-        let place = if tx.pending { &mut pending } else { &mut queued };
-        let lane: &mut ByNonce<T> = place.entry(tx.tx.sender.to_checksum(None)).or_default();
-        lane.insert(tx.tx.tx.nonce(), shape(tx));
+    for txs in senders {
+        let sender = txs.sender.to_checksum(None);
+        if !txs.pending.is_empty() {
+            pending.insert(sender.clone(), by_nonce(&txs.pending, &shape));
+        }
+        if !txs.queued.is_empty() {
+            queued.insert(sender, by_nonce(&txs.queued, &shape));
+        }
     }
     json(&Content { pending, queued })
 }
 
-fn object(pooled: &PooledTx) -> TransactionObject {
-    TransactionObject::pending(&pooled.tx.tx, pooled.tx.hash, pooled.tx.sender)
+fn by_nonce<T>(txs: &[Arc<RecoveredTx>], shape: impl Fn(&RecoveredTx) -> T) -> ByNonce<T> {
+    txs.iter().map(|tx| (tx.tx.nonce(), shape(tx))).collect()
+}
+
+fn object(tx: &RecoveredTx) -> TransactionObject {
+    TransactionObject::pending(&tx.tx, tx.hash, tx.sender)
 }
 
 async fn content(call: Call) -> Answer {
     call.no_arguments()?;
-    by_sender(&pooled(&call, None).await?, object)
+    by_sender(&call.context.pool.content(None).await, object)
 }
 
 async fn content_from(call: Call) -> Answer {
     let address: Address = call.arguments()?.required()?;
-    let txs = pooled(&call, Some(address)).await?;
-    let lane = |pending: bool| -> ByNonce<TransactionObject> {
-        let txs = txs.iter().filter(|tx| tx.pending == pending);
-        txs.map(|tx| (tx.tx.tx.nonce(), object(tx))).collect()
-    };
-    json(&Content { pending: lane(true), queued: lane(false) })
+    let senders = call.context.pool.content(Some(address)).await;
+    let txs = senders.first();
+    json(&Content {
+        pending: by_nonce(txs.map_or(&[], |txs| &txs.pending), object),
+        queued: by_nonce(txs.map_or(&[], |txs| &txs.queued), object),
+    })
 }
 
 async fn inspect(call: Call) -> Answer {
     call.no_arguments()?;
-    by_sender(&pooled(&call, None).await?, |pooled| {
-        let tx = &pooled.tx.tx;
+    by_sender(&call.context.pool.content(None).await, |tx| {
+        let tx = &tx.tx;
         let to = tx.to().map_or_else(|| "contract creation".to_owned(), |to| to.to_checksum(None));
         format!("{to}: {} wei + {} gas × {} wei", tx.value(), tx.gas_limit(), tx.max_fee_per_gas())
     })
-}
-
-/// What is pooled, by everybody or by one sender.
-pub(super) async fn pooled(call: &Call, sender: Option<Address>) -> Result<Vec<PooledTx>, Error> {
-    Ok(call.context.pool.content(sender).await)
 }

@@ -2,6 +2,8 @@
 //! temporary folders.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its own part")]
 
+pub mod frames;
+
 use alloy_consensus::{SignableTransaction, TxEip1559, TxEnvelope};
 use alloy_eips::eip2718::Encodable2718;
 use alloy_primitives::{Address, B256, Bytes, Signature, TxKind, U256};

@@ -137,7 +137,7 @@ fn gas_limits_and_targets() {
 }
 
 /// A vector of Hyperledger Besu. They follow a draft of EIP-1559 in which the falling branch rounds
-/// away from zero and always falls by at least one wei; the final one truncates and may rest.
+/// away from zero, to at least one wei and at most an eighth; the final one truncates and may rest.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct DraftVector {
@@ -156,10 +156,11 @@ impl DraftVector {
     /// Whether the draft gives one wei less than the final rule.
     fn falls_further(&self) -> bool {
         let (used, target) = (self.gas_used(), self.parent_target_gas_used);
-        let divisor = u128::from(target) * 8;
-        used == target
-            || used < target
-                && u128::from(self.parent_base_fee) * u128::from(target - used) % divisor != 0
+        let Some(distance) = target.checked_sub(used) else { return false };
+        let base = u128::from(self.parent_base_fee);
+        let (product, divisor) = (base * u128::from(distance), u128::from(target) * 8);
+        let draft = product.div_ceil(divisor).min(base / 8).max(1);
+        draft > product / divisor
     }
 }
 
@@ -199,7 +200,7 @@ fn model(used: u64, target: u64, den: u64, base: U512, unit: U512, floor: U512) 
     if target == 0 {
         return U512::ZERO;
     }
-    let distance = U512::from(if used > target { used - target } else { target - used });
+    let distance = U512::from(used.abs_diff(target));
     let delta = distance * base / U512::from(target) / U512::from(den);
     if used > target {
         base + if delta > unit { delta } else { unit }

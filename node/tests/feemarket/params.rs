@@ -209,9 +209,9 @@ proptest! {
             prop_assert!(Params::from_proto(&params.to_proto()).is_err());
             return Ok(());
         }
-        prop_assert_eq!(Params::from_proto(&params.to_proto()).unwrap(), params.clone());
+        prop_assert_eq!(&Params::from_proto(&params.to_proto()).unwrap(), &params);
         let json = serde_json::to_string(&params).unwrap();
-        prop_assert_eq!(serde_json::from_str::<Params>(&json).unwrap(), params.clone());
+        prop_assert_eq!(serde_json::from_str::<Params>(&json).unwrap(), params);
     }
 
     #[test]

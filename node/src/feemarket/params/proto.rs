@@ -42,7 +42,7 @@ impl Params {
             match field.number {
                 NO_BASE_FEE => draft.no_base_fee = field.number::<u64>()? != 0,
                 BASE_FEE_CHANGE_DENOMINATOR => {
-                    draft.base_fee_change_denominator = field.number()?
+                    draft.base_fee_change_denominator = field.number()?;
                 }
                 ELASTICITY_MULTIPLIER => draft.elasticity_multiplier = field.number()?,
                 ENABLE_HEIGHT => draft.enable_height = field.number::<u64>()?.cast_signed(),

@@ -2,20 +2,11 @@
 
 use crate::{
     execution::RecoveredTx,
-    mempool::{Level, Mempool},
+    mempool::{Lane, Level, Mempool, Pooled},
 };
 use alloy_primitives::{Address, B256};
 use std::sync::Arc;
 use tokio::sync::oneshot;
-
-/// A transaction as the pool holds it.
-#[derive(Clone, Debug)]
-pub struct PooledTx {
-    /// The transaction.
-    pub tx: Arc<RecoveredTx>,
-    /// It can run now: no nonce before it is missing.
-    pub pending: bool,
-}
 
 /// A question with the place for its answer. An asker that has gone is ignored.
 #[derive(Debug)]
@@ -24,10 +15,32 @@ pub enum PoolQuery {
     Nonce(Address, oneshot::Sender<Option<u64>>),
     /// The pooled transaction with this hash.
     Transaction(B256, oneshot::Sender<Option<Arc<RecoveredTx>>>),
-    /// Every pooled transaction, or those of one sender.
-    Content(Option<Address>, oneshot::Sender<Vec<PooledTx>>),
     /// How full the pool is.
     Level(oneshot::Sender<Level>),
+    /// What a sender has pooled, or everybody has.
+    Content(Option<Address>, oneshot::Sender<Vec<SenderTxs>>),
+}
+
+/// A sender's pooled transactions, in nonce order.
+#[derive(Clone, Debug)]
+pub struct SenderTxs {
+    /// Whose.
+    pub sender: Address,
+    /// Those that can run now.
+    pub pending: Vec<Arc<RecoveredTx>>,
+    /// Those behind a nonce gap.
+    pub queued: Vec<Arc<RecoveredTx>>,
+}
+
+impl SenderTxs {
+    fn of(lane: &Lane) -> Self {
+        let tx = |pooled: &Pooled| Arc::clone(&pooled.tx);
+        Self {
+            sender: lane.sender(),
+            pending: lane.pending().iter().map(tx).collect(),
+            queued: lane.queued().values().map(tx).collect(),
+        }
+    }
 }
 
 impl PoolQuery {
@@ -39,26 +52,16 @@ impl PoolQuery {
             Self::Transaction(hash, reply) => {
                 let _ = reply.send(pool.get(hash).map(|pooled| Arc::clone(&pooled.tx)));
             }
-            Self::Content(sender, reply) => {
-                let _ = reply.send(content(pool, sender));
-            }
             Self::Level(reply) => {
                 let _ = reply.send(pool.level());
             }
+            Self::Content(sender, reply) => {
+                let content = match sender {
+                    Some(sender) => pool.lane(sender).map(SenderTxs::of).into_iter().collect(),
+                    None => pool.lanes().map(SenderTxs::of).collect(),
+                };
+                let _ = reply.send(content);
+            }
         }
     }
-}
-
-fn content(pool: &Mempool, sender: Option<Address>) -> Vec<PooledTx> {
-    let lanes = pool.lanes().filter(|(owner, _)| sender.is_none_or(|sender| sender == **owner));
-    let mut found = Vec::new();
-    for (_, lane) in lanes {
-        let executable = lane.executable().count();
-        let pooled = lane.txs.values().enumerate();
-        found.extend(pooled.map(|(position, pooled)| PooledTx {
-            tx: Arc::clone(&pooled.tx),
-            pending: position < executable,
-        }));
-    }
-    found
 }

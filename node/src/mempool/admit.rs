@@ -1,0 +1,153 @@
+//! What a transaction must satisfy to be pooled, beside the rules of the chain.
+
+use super::{Lane, Mempool, Pooled, Reject, room::Newcomer};
+use crate::{decorator::has_code, execution::RecoveredTx};
+use alloy_primitives::{Address, U256};
+use std::{sync::Arc, time::Instant};
+use storage::Account;
+
+/// Where an accepted transaction stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It can run now.
+    Pending,
+    /// It waits behind a nonce gap.
+    Queued,
+}
+
+impl Mempool {
+    /// Accepts a transaction, or says why not. `account` is the sender's on chain; `authorities`
+    /// are the accounts that the transaction's valid authorizations delegate.
+    ///
+    /// # Errors
+    /// See [`Reject`]; the pool is then as before.
+    pub fn insert(
+        &mut self,
+        tx: Arc<RecoveredTx>,
+        authorities: Box<[Address]>,
+        account: &Account,
+        now: Instant,
+    ) -> Result<Standing, Reject> {
+        if self.by_hash.contains_key(&tx.hash) {
+            return Err(Reject::AlreadyKnown);
+        }
+        let (hash, sender) = (tx.hash, tx.sender);
+        let new = Pooled::new(tx, authorities, self.arrivals);
+        self.check_price(&new)?;
+        check_nonce(&new, account)?;
+        let lane = self.lane(sender);
+        let old = lane.and_then(|lane| lane.get(new.nonce()));
+        check_funds(&new, old, lane, account)?;
+        self.check_delegation(&new, lane, account)?;
+        match old {
+            Some(old) => self.check_replacement(&new, old)?,
+            None => self.check_share(&new, lane, account)?,
+        }
+        let nonce = new.nonce();
+        let number = self.enter(sender, account, now);
+        let lane = self.at_mut(number);
+        let beat = lane.beat;
+        let replaced = lane.put(new, now);
+        if let Some(old) = &replaced {
+            self.forget(old);
+        }
+        self.remember(hash, number, nonce);
+        self.relist(number);
+        let replaces = replaced.is_some();
+        self.make_room_for(Newcomer { lane: number, nonce, replaced, beat })?;
+        self.arrivals += 1;
+        self.dropped.replaced += u64::from(replaces);
+        let pending = nonce < self.at(number).next_nonce();
+        Ok(if pending { Standing::Pending } else { Standing::Queued })
+    }
+
+    fn check_price(&self, new: &Pooled) -> Result<(), Reject> {
+        let (limits, offer) = (&self.limits, &new.offer);
+        if offer.tip < limits.min_tip {
+            return Err(Reject::BelowMinimum { tip: offer.tip, needed: limits.min_tip });
+        }
+        if offer.cap < limits.price_limit {
+            return Err(Reject::BelowMinimum { tip: offer.cap, needed: limits.price_limit });
+        }
+        Ok(())
+    }
+
+    /// EIP-7702: a delegated account can lose its balance, or use its nonce, in anybody's
+    /// transaction, and with that void whatever it has pooled. So it may have one transaction at a
+    /// time, and so may an account whose delegation is pooled.
+    fn check_delegation(
+        &self,
+        new: &Pooled,
+        lane: Option<&Lane>,
+        account: &Account,
+    ) -> Result<(), Reject> {
+        if has_code(account) || self.authorities.contains_key(&new.tx.sender) {
+            match lane.filter(|lane| !lane.pending().is_empty()) {
+                None if new.nonce() != account.nonce => return Err(Reject::DelegatedGap),
+                Some(lane) if lane.get(new.nonce()).is_none() => {
+                    return Err(Reject::DelegatedInFlight);
+                }
+                _ => {}
+            }
+        }
+        let reserved = |authority: &Address| {
+            self.lane(*authority).is_some_and(|lane| lane.all().nth(1).is_some())
+        };
+        if new.authorities.iter().any(reserved) {
+            return Err(Reject::AuthorityReserved);
+        }
+        Ok(())
+    }
+
+    fn check_replacement(&self, new: &Pooled, old: &Pooled) -> Result<(), Reject> {
+        let raised = |new: u128, old: u128| new > old && new >= self.limits.bumped(old);
+        let both = raised(new.offer.cap, old.offer.cap) && raised(new.offer.tip, old.offer.tip);
+        if both { Ok(()) } else { Err(Reject::ReplacementUnderpriced) }
+    }
+
+    /// An account's share of what waits behind gaps.
+    fn check_share(
+        &self,
+        new: &Pooled,
+        lane: Option<&Lane>,
+        account: &Account,
+    ) -> Result<(), Reject> {
+        let next = lane.map_or(account.nonce, Lane::next_nonce);
+        let queued = lane.map_or(0, |lane| lane.queued().len());
+        if new.nonce() != next && queued >= self.limits.account_queue {
+            let pooled = queued + lane.map_or(0, |lane| lane.pending().len());
+            return Err(Reject::AccountLimit { pooled });
+        }
+        Ok(())
+    }
+}
+
+fn check_nonce(new: &Pooled, account: &Account) -> Result<(), Reject> {
+    let (next, nonce) = (account.nonce, new.nonce());
+    if nonce < next {
+        return Err(Reject::NonceTooLow { next, nonce });
+    }
+    if nonce == u64::MAX {
+        return Err(Reject::NonceExhausted(new.tx.sender));
+    }
+    Ok(())
+}
+
+/// The balance must pay for everything the account has pooled, at most costs.
+fn check_funds(
+    new: &Pooled,
+    old: Option<&Pooled>,
+    lane: Option<&Lane>,
+    account: &Account,
+) -> Result<(), Reject> {
+    let (balance, cost) = (account.balance, new.cost);
+    if cost > balance {
+        return Err(Reject::InsufficientFunds { balance, cost });
+    }
+    let others = lane.map_or(U256::ZERO, Lane::cost);
+    let queued = others.saturating_sub(old.map_or(U256::ZERO, |old| old.cost));
+    if queued.saturating_add(cost) > balance {
+        return Err(Reject::InsufficientFundsQueued { balance, queued, cost });
+    }
+    Ok(())
+}

@@ -1,0 +1,148 @@
+//! What leaves a full pool: the end of the row that is worth least at the current base fee.
+//!
+//! Ends only, so that dropping one never strands others behind a gap; and a row is worth as much
+//! as its cheapest, for those behind it cannot run first. Rows longer than an account is
+//! guaranteed give way before the others.
+
+use super::{
+    Mempool, Pooled, Reject,
+    order::{FeeOrder, Rank, Worth},
+};
+use std::time::Instant;
+use storage::Account;
+
+/// The end of a row to drop.
+#[derive(Clone, Copy, Debug)]
+struct Victim {
+    rank: Rank,
+    /// Its row is longer than guaranteed.
+    spare: bool,
+    /// It is behind a gap.
+    queued: bool,
+}
+
+/// A transaction just put in, and how its lane was before.
+#[derive(Debug)]
+pub(super) struct Newcomer {
+    pub(super) lane: u32,
+    pub(super) nonce: u64,
+    pub(super) replaced: Option<Pooled>,
+    pub(super) beat: Instant,
+}
+
+/// A transaction that went for a newcomer, and how its lane was before.
+#[derive(Debug)]
+struct Gone {
+    pooled: Pooled,
+    account: Account,
+    beat: Instant,
+}
+
+impl Mempool {
+    fn victim(&self) -> Option<Victim> {
+        let victim = |spare, queued| move |rank| Victim { rank, spare, queued };
+        if self.load.pending_slots > self.limits.global_slots {
+            let spare = self.spare_tails.worst().map(victim(true, false));
+            return spare.or_else(|| self.tails.worst().map(victim(false, false)));
+        }
+        if self.load.queued_slots > self.limits.global_queue {
+            return self.queues.worst().map(victim(false, true));
+        }
+        None
+    }
+
+    /// Takes a victim out of its lane and of the indexes.
+    fn push_out(&mut self, victim: &Victim) -> Gone {
+        let lane = self.at_mut(victim.rank.lane);
+        let (account, beat) = (*lane.account(), lane.beat);
+        let pooled = if victim.queued { lane.take_last_queued() } else { lane.take_last_pending() };
+        let pooled = pooled.expect("a listed row has an end");
+        self.forget(&pooled);
+        self.relist(victim.rank.lane);
+        Gone { pooled, account, beat }
+    }
+
+    /// Drops the worst until the pool holds no more than it may.
+    pub(super) fn make_room(&mut self) {
+        while let Some(victim) = self.victim() {
+            self.push_out(&victim);
+            self.dropped.evicted += 1;
+        }
+    }
+
+    /// The same right after a newcomer was put in. If it is not worth more than what would have to
+    /// go, the pool is put back as it was.
+    pub(super) fn make_room_for(&mut self, newcomer: Newcomer) -> Result<(), Reject> {
+        let mut gone = Vec::new();
+        while let Some(victim) = self.victim() {
+            if let Err(reject) = self.judge(&victim, &newcomer, gone.len()) {
+                self.undo(newcomer, gone);
+                return Err(reject);
+            }
+            gone.push(self.push_out(&victim));
+        }
+        self.churn += gone.len();
+        self.dropped.evicted += gone.len() as u64;
+        Ok(())
+    }
+
+    /// Whether a victim may go for the newcomer, after some others.
+    fn judge(&self, victim: &Victim, newcomer: &Newcomer, gone: usize) -> Result<(), Reject> {
+        let (lane, nonce) = (newcomer.lane, newcomer.nonce);
+        let own = self.at(lane);
+        let new = own.get(nonce).expect("it has not gone yet");
+        let worth = new.floor.worth(self.base_fee);
+        if victim.rank.lane == lane {
+            // Of its own row, what it moved up behind it may go, but not itself.
+            let end = if victim.queued {
+                own.queued().last_key_value().map(|(_, end)| end)
+            } else {
+                own.pending().back()
+            };
+            let is_end = end.is_some_and(|end| end.nonce() == nonce);
+            return if is_end { Err(self.too_cheap(victim, worth)) } else { Ok(()) };
+        }
+        let spare = own.listed.tail.is_some_and(|(_, spare)| spare);
+        let gives_way = victim.spare && !spare;
+        if !gives_way && victim.rank.worth >= worth {
+            return Err(self.too_cheap(victim, worth));
+        }
+        if self.churn + gone >= self.limits.churn() {
+            return Err(Reject::PoolFull);
+        }
+        Ok(())
+    }
+
+    /// Why there is no room for a transaction of this worth.
+    fn too_cheap(&self, victim: &Victim, worth: Worth) -> Reject {
+        let mut pending = [&self.spare_tails, &self.tails].into_iter().filter_map(FeeOrder::worst);
+        // Worth more than a transaction that can run, but it cannot run itself.
+        if victim.queued && pending.any(|rank| rank.worth < worth) {
+            return Reject::FutureReplacesPending;
+        }
+        Reject::Underpriced
+    }
+
+    /// Takes the newcomer out again, and puts back what went for it.
+    fn undo(&mut self, newcomer: Newcomer, gone: Vec<Gone>) {
+        let Newcomer { lane, nonce, replaced, beat } = newcomer;
+        let own = self.at_mut(lane);
+        let account = *own.account();
+        let sender = own.sender();
+        let pooled = own.take(nonce, beat).expect("it has not gone yet");
+        self.forget(&pooled);
+        self.relist(lane);
+        let replaced = replaced.map(|pooled| Gone { pooled, account, beat });
+        for Gone { pooled, account, beat } in gone.into_iter().rev().chain(replaced) {
+            let (hash, nonce) = (pooled.tx.hash, pooled.nonce());
+            let lane = self.enter(pooled.tx.sender, &account, beat);
+            self.at_mut(lane).put(pooled, beat);
+            self.remember(hash, lane, nonce);
+            self.relist(lane);
+        }
+        // What went of its own lane went after its beat had changed.
+        if let Some(lane) = self.by_sender.get(&sender).copied() {
+            self.at_mut(lane).beat = beat;
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! What a sender submits, in order, and what a naive model of the pool says to each: of random
+//! gaps, replacements, underpriced and invalid ones. Nothing in it depends on when blocks are made:
+//! replacements aim behind a gap that is still open, where nothing can be mined.
+
+use super::{
+    dice::Dice,
+    wallets::{Wallet, transfer},
+};
+use alloy_consensus::TxEip1559;
+use alloy_primitives::{B256, Bytes, U256, keccak256};
+use std::collections::BTreeMap;
+
+/// Least tip this node takes, in wei per gas: set so that the model knows what is underpriced.
+pub const MIN_TIP: u64 = 2_000_000_000;
+/// Caps above every base fee of the test, in wei per gas.
+const CAP: u128 = 500_000_000_000;
+/// Transactions that may wait behind a gap, for one sender.
+pub const ACCOUNT_QUEUE: usize = 24;
+
+/// One submission.
+#[derive(Clone, Debug)]
+pub struct Line {
+    /// EIP-2718 bytes, or what should have been.
+    pub raw: Bytes,
+    /// The start of the reason to refuse it; `None` when it is to be accepted.
+    pub refused: Option<&'static str>,
+}
+
+/// A sender's submissions, and what of them is to be mined.
+#[derive(Clone, Debug, Default)]
+pub struct Script {
+    /// In order.
+    pub lines: Vec<Line>,
+    /// By nonce.
+    pub mined: BTreeMap<u64, B256>,
+}
+
+struct Writer<'a> {
+    wallet: &'a Wallet,
+    dice: &'a mut Dice,
+    script: Script,
+    /// Fees of what waits behind the open gap, by nonce.
+    waiting: BTreeMap<u64, (u128, u128)>,
+    /// Nonce after the last one that can run.
+    next: u64,
+}
+
+/// Writes about `lines` submissions of a wallet.
+pub fn write(wallet: &Wallet, dice: &mut Dice, lines: usize) -> Script {
+    let (script, waiting) = (Script::default(), BTreeMap::new());
+    let mut writer = Writer { wallet, dice, script, waiting, next: 0 };
+    while writer.script.lines.len() < lines {
+        writer.round();
+    }
+    writer.script
+}
+
+impl Writer<'_> {
+    /// Some transactions behind a gap, in any order and some replaced; then what closes the gap.
+    fn round(&mut self) {
+        let gap = self.next;
+        let mut ahead: Vec<u64> = (1..=self.dice.below(20)).map(|n| gap + n).collect();
+        while !ahead.is_empty() {
+            let at = self.dice.below(ahead.len() as u64) as usize;
+            let nonce = ahead.swap_remove(at);
+            let fees = self.fees();
+            self.waiting.insert(nonce, fees);
+            self.accepted(nonce, fees);
+            if self.dice.chance(15) {
+                self.nonsense();
+            }
+            if self.dice.chance(15) {
+                self.replacement();
+            }
+        }
+        if self.dice.chance(10) {
+            self.flood(gap);
+        }
+        let fees = self.fees();
+        self.accepted(gap, fees);
+        self.next += 1 + self.waiting.len() as u64;
+        self.waiting.clear();
+    }
+
+    /// A cap and a tip, in wei per gas.
+    fn fees(&mut self) -> (u128, u128) {
+        let above = 1_000_000_000 * u128::from(self.dice.below(30));
+        (CAP + above, u128::from(MIN_TIP) + above)
+    }
+
+    fn submit(&mut self, tx: TxEip1559, refused: Option<&'static str>) -> B256 {
+        let raw = self.wallet.sign(tx);
+        let hash = keccak256(&raw);
+        self.script.lines.push(Line { raw, refused });
+        hash
+    }
+
+    fn accepted(&mut self, nonce: u64, (cap, tip): (u128, u128)) {
+        let hash = self.submit(transfer(nonce, cap, tip), None);
+        self.script.mined.insert(nonce, hash);
+    }
+
+    /// Another transaction for a waiting nonce: enough dearer, or not.
+    fn replacement(&mut self) {
+        let at = self.dice.below(self.waiting.len() as u64) as usize;
+        let (nonce, (cap, tip)) = self.waiting.iter().nth(at).map(|(n, f)| (*n, *f)).unwrap();
+        let least = |fee: u128| fee * 110 / 100;
+        if self.dice.chance(50) {
+            let fees = (least(cap), least(tip));
+            self.waiting.insert(nonce, fees);
+            self.accepted(nonce, fees);
+        } else {
+            let (cap, tip) =
+                if self.dice.chance(50) { (least(cap) - 1, least(tip)) } else { (cap, tip + 1) };
+            self.submit(transfer(nonce, cap, tip), Some("replacement transaction underpriced"));
+        }
+    }
+
+    /// More behind the gap than one account may have there.
+    fn flood(&mut self, gap: u64) {
+        let room = ACCOUNT_QUEUE - self.waiting.len();
+        let last = gap + self.waiting.len() as u64;
+        for nonce in last + 1..=last + room as u64 {
+            let fees = self.fees();
+            self.waiting.insert(nonce, fees);
+            self.accepted(nonce, fees);
+        }
+        let (cap, tip) = self.fees();
+        let over = last + room as u64 + 1;
+        self.submit(transfer(over, cap, tip), Some("account limit exceeded: pooled "));
+    }
+
+    /// Something that no pool takes.
+    fn nonsense(&mut self) {
+        let nonce = self.next + self.dice.below(50);
+        let plain = transfer(nonce, CAP, u128::from(MIN_TIP));
+        let (tx, refused) = match self.dice.below(9) {
+            0 => (
+                TxEip1559 { max_priority_fee_per_gas: u128::from(MIN_TIP) - 1, ..plain },
+                "transaction gas price below minimum: gas tip cap 1999999999, minimum needed",
+            ),
+            1 => (
+                TxEip1559 { max_fee_per_gas: 1, max_priority_fee_per_gas: 1, ..plain },
+                "max fee per gas less than block base fee (1 < ",
+            ),
+            2 => (TxEip1559 { chain_id: 1, ..plain }, "invalid chain id for signer: have 1 want"),
+            3 => (TxEip1559 { gas_limit: 20_999, ..plain }, "intrinsic gas too low: gas 20999"),
+            4 => (
+                TxEip1559 { gas_limit: 100_000_001, ..plain },
+                "exceeds block gas limit: tx gas 100000001, block gas limit 100000000",
+            ),
+            5 => (
+                TxEip1559 { max_priority_fee_per_gas: CAP + 1, ..plain },
+                "max priority fee per gas higher than max fee per gas",
+            ),
+            6 => (
+                TxEip1559 { value: U256::from(10u64).pow(U256::from(21)), ..plain },
+                "insufficient funds for gas * price + value: balance ",
+            ),
+            7 => return self.again(),
+            _ => {
+                let raw = Bytes::from_static(b"\x02\xc0");
+                self.script.lines.push(Line { raw, refused: Some("transaction is not valid RLP") });
+                return;
+            }
+        };
+        self.submit(tx, Some(refused));
+    }
+
+    /// One that waits already.
+    fn again(&mut self) {
+        let Some(nonce) = self.waiting.keys().next_back() else { return };
+        let hash = self.script.mined[nonce];
+        let known = |line: &&Line| line.refused.is_none() && keccak256(&line.raw) == hash;
+        let raw = self.script.lines.iter().rev().find(known).unwrap().raw.clone();
+        self.script.lines.push(Line { raw, refused: Some("already known") });
+    }
+}

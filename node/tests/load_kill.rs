@@ -1,0 +1,266 @@
+//! kill -9 of a node under load, again and again: no block it had shown is gone, and no
+//! transaction it had answered for.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(unreachable_pub, reason = "the modules of a test share what they publish")]
+
+mod common;
+#[path = "mempool/dice.rs"]
+mod dice;
+
+use alloy_consensus::TxEip1559;
+use alloy_primitives::{Address, B256, Bytes, TxKind, U256, keccak256};
+use common::{CHAIN_ID, FEE_CAP, frames::Frames, native_home, producing, sign, wait_until};
+use dice::Dice;
+use node::{block::Block, chain::DEV_ACCOUNTS, home::Home, pipeline::Pipeline};
+use serde_json::{Value, json};
+use std::{
+    collections::{HashMap, HashSet},
+    io::{BufRead, BufReader, Read, Write},
+    net::{SocketAddr, TcpListener, TcpStream},
+    path::Path,
+    process::{Child, Command, Stdio},
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::Duration,
+};
+use storage::StateRead;
+
+/// Kills of the ordinary run and, when `EVMD_LONG_TESTS` is set, of the long one.
+const KILLS: u64 = 4;
+const KILLS_LONG: u64 = 10;
+/// Nonces a sender tries to use up in one life of the process.
+const NONCES: u64 = 4_000;
+/// Nonces submitted in any order: as many as may wait behind a gap.
+const WINDOW: u64 = 32;
+/// Submissions written at once.
+const BURST: usize = 32;
+
+/// A submission.
+#[derive(Clone, Debug)]
+struct Line {
+    raw: Bytes,
+    hash: B256,
+    /// Sender and nonce.
+    slot: (usize, u64),
+}
+
+/// A running node.
+struct Node {
+    process: Child,
+    ingest: SocketAddr,
+    json_rpc: SocketAddr,
+}
+
+impl Node {
+    fn start(home: &Path) -> Self {
+        // Free a moment ago, which is as much as can be known.
+        let free = || TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let [json_rpc, ws, metrics] = [free(), free(), free()];
+        let mut process = Command::new(env!("CARGO_BIN_EXE_evmd"))
+            .args(["start", "--quiet", "--block-time", "20ms", "--ingest.address", "127.0.0.1:0"])
+            .args(["--json-rpc.address", &json_rpc.to_string()])
+            .args(["--json-rpc.ws-address", &ws.to_string()])
+            .args(["--metrics.address", &metrics.to_string()])
+            .arg("--home")
+            .arg(home)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let banner = BufReader::new(process.stdout.take().unwrap());
+        let mut ingest = None;
+        for line in banner.lines() {
+            let line = line.unwrap();
+            if let Some(at) = line.strip_prefix("transactions") {
+                ingest = at.trim().strip_prefix("tcp://").and_then(|at| at.parse().ok());
+            }
+            if line.starts_with("metrics") {
+                break; // The last line: a node must not find its banner's pipe closed.
+            }
+        }
+        Self { process, ingest: ingest.unwrap(), json_rpc }
+    }
+
+    /// Number and hash of the newest block, as JSON-RPC shows it; `None` once the node is gone.
+    fn newest(json_rpc: SocketAddr) -> Option<(u64, B256)> {
+        let params = json!(["latest", false]);
+        let call =
+            json!({"jsonrpc": "2.0", "id": 1, "method": "eth_getBlockByNumber", "params": params});
+        let body = call.to_string();
+        let mut stream = TcpStream::connect(json_rpc).ok()?;
+        let head = "POST / HTTP/1.1\r\nHost: node\r\nContent-Type: application/json\r\n";
+        let length = body.len();
+        write!(stream, "{head}Connection: close\r\nContent-Length: {length}\r\n\r\n{body}").ok()?;
+        let mut text = String::new();
+        stream.read_to_string(&mut text).ok()?;
+        let answer: Value = serde_json::from_str(text.split_once("\r\n\r\n")?.1).ok()?;
+        let number = answer["result"]["number"].as_str()?;
+        let number = u64::from_str_radix(number.strip_prefix("0x")?, 16).ok()?;
+        Some((number, answer["result"]["hash"].as_str()?.parse().ok()?))
+    }
+}
+
+/// A sender's submissions: windows of nonces in any order, some replaced.
+fn lines(sender: usize, dice: &mut Dice) -> Vec<Line> {
+    let mut lines = Vec::new();
+    for window in 0..NONCES / WINDOW {
+        let mut nonces: Vec<u64> = (window * WINDOW..(window + 1) * WINDOW).collect();
+        while !nonces.is_empty() {
+            let at = dice.below(nonces.len() as u64) as usize;
+            let nonce = nonces.swap_remove(at);
+            let mut tip = 1_000_000_000 + u128::from(dice.below(1_000_000_000));
+            let times = if dice.chance(10) { 2 } else { 1 };
+            for _ in 0..times {
+                let tx = TxEip1559 {
+                    chain_id: CHAIN_ID,
+                    nonce,
+                    gas_limit: 21_000,
+                    max_fee_per_gas: 10 * FEE_CAP + tip,
+                    max_priority_fee_per_gas: tip,
+                    to: TxKind::Call(Address::repeat_byte(0x77)),
+                    value: U256::ONE,
+                    ..TxEip1559::default()
+                };
+                let raw = sign(sender, tx);
+                lines.push(Line { hash: keccak256(&raw), raw, slot: (sender, nonce) });
+                tip *= 2;
+            }
+        }
+    }
+    lines
+}
+
+/// Submits until the node is gone; gives what it had answered for. The node is killed after
+/// `enough` answers.
+fn submit(node: &mut Node, lines: &[Line], enough: usize) -> HashSet<B256> {
+    let mut sender = Frames::connect(node.ingest);
+    let mut reader = sender.twin();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            for burst in lines.chunks(BURST) {
+                if sender.send(burst.iter().map(|line| line.raw.as_ref())).is_err() {
+                    return;
+                }
+            }
+        });
+        let mut accepted = HashSet::new();
+        let mut answers = 0;
+        while let Ok(answer) = reader.answer() {
+            accepted.extend(answer);
+            answers += 1;
+            if answers == enough {
+                node.process.kill().unwrap();
+            }
+        }
+        if answers < enough {
+            node.process.kill().unwrap();
+        }
+        node.process.wait().unwrap();
+        assert!(answers >= enough, "only {answers} answers");
+        accepted
+    })
+}
+
+/// How often each transaction of the chain was mined.
+fn mined(home: &Home) -> HashMap<B256, u32> {
+    let view = home.view().unwrap();
+    let blocks = view.blocks().unwrap();
+    let mut mined = HashMap::new();
+    for number in 1..=view.number() {
+        let (hash, header) = blocks.header(number).unwrap().unwrap();
+        let body = blocks.body(number).unwrap().unwrap();
+        for raw in Block::from_parts(hash, &header, &body).unwrap().transactions {
+            *mined.entry(keccak256(&raw)).or_default() += 1;
+        }
+    }
+    mined
+}
+
+/// What a restart finds pooled.
+fn pooled(home: &Home) -> HashSet<B256> {
+    let pipeline = Pipeline::start(home, producing(None)).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let content = runtime.block_on(pipeline.client().content(None));
+    pipeline.stop();
+    pipeline.join().unwrap();
+    content.iter().flat_map(|txs| txs.pending.iter().chain(&txs.queued)).map(|tx| tx.hash).collect()
+}
+
+/// One life of the process, and what is left of it.
+fn live_and_die(folder: &Path, lines: &[Line], enough: usize) {
+    let mut node = Node::start(folder);
+    let (json_rpc, over) = (node.json_rpc, AtomicBool::new(false));
+    let (accepted, shown) = thread::scope(|scope| {
+        let watcher = scope.spawn(|| {
+            let mut shown = None;
+            while !over.load(Ordering::Relaxed) {
+                match Node::newest(json_rpc) {
+                    None if shown.is_some() => break,
+                    newest => shown = newest,
+                }
+                thread::park_timeout(Duration::from_millis(1));
+            }
+            shown
+        });
+        let accepted = submit(&mut node, lines, enough);
+        over.store(true, Ordering::Relaxed);
+        (accepted, watcher.join().unwrap())
+    });
+    let home = Home::open(folder).unwrap();
+    let view = home.view().unwrap();
+    if let Some((number, hash)) = shown {
+        let (kept, _) = view.blocks().unwrap().header(number).unwrap().unwrap();
+        assert_eq!(kept, hash, "block {number} was shown");
+    }
+    let mined = mined(&home);
+    let pooled = pooled(&home);
+    let kept = |hash: &B256| mined.contains_key(hash) || pooled.contains(hash);
+    // One that was replaced is kept in the one that replaced it.
+    let slots: HashSet<_> =
+        lines.iter().filter(|line| kept(&line.hash)).map(|line| line.slot).collect();
+    let mut replaced = 0;
+    for line in lines.iter().filter(|line| accepted.contains(&line.hash)) {
+        assert!(slots.contains(&line.slot), "{:?} was answered for, and is lost", line.slot);
+        replaced += usize::from(!kept(&line.hash));
+    }
+    let doubles = lines.windows(2).filter(|pair| pair[0].slot == pair[1].slot).count();
+    assert!(replaced <= doubles);
+    eprintln!(
+        "{} accepted: {} mined in {} blocks, {} pooled, {replaced} replaced; shown {shown:?}",
+        accepted.len(),
+        mined.len(),
+        view.number(),
+        pooled.len(),
+    );
+}
+
+#[test]
+fn a_killed_node_keeps_what_it_answered_for() {
+    let folder = tempfile::tempdir().unwrap();
+    drop(native_home(folder.path()));
+    let kills = if std::env::var_os("EVMD_LONG_TESTS").is_some() { KILLS_LONG } else { KILLS };
+    let mut dice = Dice(9);
+    let mut all = Vec::new();
+    for kill in 0..kills {
+        let lines = lines(kill as usize, &mut dice);
+        let enough = 200 + dice.below(3_000) as usize;
+        live_and_die(folder.path(), &lines, enough);
+        all.extend(lines);
+    }
+    // Whatever can run is mined, once.
+    let home = Home::open(folder.path()).unwrap();
+    let kept: HashSet<_> = pooled(&home).into_iter().chain(mined(&home).into_keys()).collect();
+    let slots: HashSet<_> =
+        all.iter().filter(|line| kept.contains(&line.hash)).map(|line| line.slot).collect();
+    let pipeline = Pipeline::start(&home, producing(Some(Duration::from_millis(20)))).unwrap();
+    for (sender, account) in DEV_ACCOUNTS.iter().enumerate().take(kills as usize) {
+        let gap = (0..).find(|nonce| !slots.contains(&(sender, *nonce))).unwrap();
+        wait_until("everything without a gap before it is mined", || {
+            let state = pipeline.published.load().state.reader().unwrap();
+            state.account(account.address).unwrap().unwrap().nonce == gap
+        });
+    }
+    pipeline.stop();
+    pipeline.join().unwrap();
+    assert!(mined(&home).values().all(|times| *times == 1));
+}
