@@ -3,7 +3,6 @@
 //! passed over with a printed line when not.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#[allow(dead_code, reason = "each test file uses its own part")]
 #[path = "json_rpc/client.rs"]
 mod client;
 mod common;

@@ -2,7 +2,6 @@
 //! fixtures are there, and always those of a small chain of our own.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#[allow(dead_code, reason = "each test file uses its own part")]
 #[path = "json_rpc/client.rs"]
 mod client;
 mod common;

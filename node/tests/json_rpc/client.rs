@@ -1,5 +1,7 @@
 //! A node with its servers, and the least of HTTP and WebSocket a client needs.
 
+#![allow(dead_code, reason = "each test file uses its own part")]
+
 use crate::common::{native_home, producing};
 use node::{
     config::Config,
