@@ -9,9 +9,14 @@ mod common;
 
 use alloy_primitives::{hex, keccak256};
 use client::{Node, PATIENCE};
+use common::{native_home, producing};
 use node::chain::DEV_ACCOUNTS;
-use std::{path::Path, process::Stdio};
+use std::{path::Path, process::Stdio, time::Duration};
 use tokio::process::Command;
+
+/// Slow enough for the base fee of empty blocks, and with it the suggested tip, to stay above what
+/// the pool takes for as long as a script runs.
+const BLOCK_TIME: Duration = Duration::from_millis(200);
 
 /// Without input: stores 1 in slot 0 and logs `Stored(42)`. With input: reverts with `nope`.
 fn contract() -> Vec<u8> {
@@ -42,7 +47,9 @@ async fn run(program: &str, probe: &[&str], script: &str, account: usize) {
         println!("{script} is passed over: `{program} {}` fails", probe.join(" "));
         return;
     }
-    let node = Node::native().await;
+    let folder = tempfile::tempdir().unwrap();
+    let home = native_home(folder.path());
+    let node = Node::start(folder, home, producing(Some(BLOCK_TIME))).await;
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients").join(script);
     let child = Command::new(program)
         .arg(path)

@@ -265,7 +265,10 @@ mod tests {
         make(folder.path(), "chain", 999);
         let chain = || ChainDb::open(folder.path(), ChainOptions { map_bytes: MAP_BYTES });
         let error = chain().unwrap_err();
-        assert!(matches!(error, OpenError::Format { found: 999, expected: 1, .. }), "{error}");
+        assert!(
+            matches!(error, OpenError::Format { found: 999, expected: crate::CHAIN_FORMAT, .. }),
+            "{error}"
+        );
         assert!(error.to_string().contains("storage format 999"), "{error}");
         assert!(error.to_string().contains("export the blocks"), "{error}");
         // Refusing changes nothing.
@@ -275,7 +278,10 @@ mod tests {
         make(folder.path(), "index", 0);
         let error = IndexDb::open(folder.path(), IndexOptions { map_bytes: MAP_BYTES });
         let error = error.unwrap_err();
-        assert!(matches!(error, OpenError::Format { found: 0, expected: 1, .. }), "{error}");
+        assert!(
+            matches!(error, OpenError::Format { found: 0, expected: crate::INDEX_FORMAT, .. }),
+            "{error}"
+        );
         assert!(error.to_string().contains("evmd reindex"), "{error}");
     }
 

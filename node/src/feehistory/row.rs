@@ -2,7 +2,7 @@
 //!
 //! Stored, a row is an RLP list of its scalars and one byte string with the tips: a byte with the
 //! width of a tip, a byte with the width of a gas sum, the tips ascending, then for each the gas
-//! used at it or below; all big-endian in the least width that holds the greatest. So a percentile
+//! used at it or below; all big-endian in the least width that holds the greatest, tips in one byte at least. So a percentile
 //! is a binary search over the stored bytes.
 
 use alloy_primitives::bytes::BufMut;
@@ -82,7 +82,8 @@ impl FeeRow {
     fn pack(&self) -> Vec<u8> {
         let gas: u64 = self.tips.iter().map(|tip| tip.gas).sum();
         let greatest = self.tips.last().map_or(0, |tip| tip.tip);
-        let tip_bytes = TIP_BYTES_MAX - greatest.leading_zeros() as usize / 8;
+        // At least one byte, so that the number of tips always follows from the length.
+        let tip_bytes = (TIP_BYTES_MAX - greatest.leading_zeros() as usize / 8).max(1);
         let gas_bytes = GAS_BYTES_MAX - gas.leading_zeros() as usize / 8;
         let mut out = Vec::with_capacity(WIDTHS + self.tips.len() * (tip_bytes + gas_bytes));
         out.push(tip_bytes as u8);
@@ -179,11 +180,11 @@ impl<'a> Packed<'a> {
     fn read(bytes: &'a [u8]) -> Option<Self> {
         let (widths, rest) = bytes.split_first_chunk::<WIDTHS>()?;
         let [tip_bytes, gas_bytes] = widths.map(usize::from);
-        if tip_bytes > TIP_BYTES_MAX || gas_bytes > GAS_BYTES_MAX {
+        if tip_bytes == 0 || tip_bytes > TIP_BYTES_MAX || gas_bytes > GAS_BYTES_MAX {
             return None;
         }
         let each = tip_bytes + gas_bytes;
-        let count = rest.len().checked_div(each).unwrap_or(0);
+        let count = rest.len() / each;
         if count * each != rest.len() {
             return None;
         }
