@@ -45,13 +45,13 @@ fn settings_are_shown_and_changed() {
     assert_eq!(set("rest.address", "127.0.0.1:1").0, 0);
     assert_eq!(set("engine.block-time-ms", "250").0, 0);
     assert_eq!(get("rest.address"), "127.0.0.1:1\n");
-    assert_eq!(get("engine"), "block-time-ms = 250\nproduce = true\n");
+    assert!(get("engine").starts_with("block-time-ms = 250\n"), "{}", get("engine"));
     // The file holds what was set, and nothing that would freeze a default.
     let file = fs::read_to_string(folder.path().join("config.toml")).unwrap();
     assert_eq!(file, "[engine]\nblock-time-ms = 250\n\n[rest]\naddress = \"127.0.0.1:1\"\n");
     for (key, value) in [
         ("rest.address", "nowhere"),
-        ("rest.max-connections", "-1"),
+        ("rest.max-connections", "1.5"),
         ("rest.max-connections", "many"),
         ("rest.adress", "127.0.0.1:1"),
         ("rest", "x"),
@@ -82,7 +82,7 @@ fn genesis_files_are_made_and_checked() {
         (&hex[2..], "1"),
         (address, "1"),
         ("0x2222222222222222222222222222222222222222", "1other"),
-        ("0x2222222222222222222222222222222222222222", "-1"),
+        ("0x2222222222222222222222222222222222222222", "1.5"),
         ("0x2222222222222222222222222222222222222222", "atest"),
         ("0x22", "1"),
     ] {

@@ -1,9 +1,12 @@
 //! Golden output of `evmd query` over REST.
 
-use crate::{common::transfer, served::Served};
+use crate::{
+    common::transfer,
+    served::{FORKING, Served},
+};
 use alloy_primitives::{Address, hex};
 use serde_json::{Value, json};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 const ALICE: &str = "cosmos17w0adeg64ky0daxwd2ugyuneellmjgnxramjtq";
 const ALICE_HEX: &str = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";
@@ -13,7 +16,14 @@ async fn query(served: &Served, args: &str) -> (i32, String, String) {
     let node = format!("http://{}", served.rest.address);
     let mut command = Command::new(env!("CARGO_BIN_EXE_evmd"));
     command.arg("query").args(args.split(' ')).args(["--node", &node]).env_remove("EVMD_HOME");
-    let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
+    let run = move || {
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let starting = FORKING.blocking_lock();
+        let child = command.spawn().unwrap();
+        drop(starting);
+        child.wait_with_output().unwrap()
+    };
+    let output = tokio::task::spawn_blocking(run).await.unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
 }
@@ -99,6 +109,8 @@ async fn a_transaction_and_what_is_not_there() {
 
 #[test]
 fn addresses_are_converted_without_a_node() {
+    // Both processes are short: nothing is opened until they have ended.
+    let _starting = FORKING.blocking_lock();
     let home = tempfile::tempdir().unwrap();
     for (name, from, to) in [("0x-to-bech32", ALICE_HEX, ALICE), ("bech32-to-0x", ALICE, ALICE_HEX)]
     {

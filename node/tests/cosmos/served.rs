@@ -13,6 +13,11 @@ use node::{
 };
 use serde_json::Value;
 use std::sync::Arc;
+use tokio::sync::Mutex;
+
+/// Held while a home is opened, and while a process is started: between its fork and its exec a child
+/// has the lock file of a home that is being opened, which would then be found locked.
+pub(crate) static FORKING: Mutex<()> = Mutex::const_new(());
 
 /// A node and its servers.
 pub(crate) struct Served {
@@ -23,7 +28,9 @@ pub(crate) struct Served {
 
 impl Served {
     pub(crate) async fn start() -> Self {
+        let opening = FORKING.lock().await;
         let node = Node::native().await;
+        drop(opening);
         let queries = Queries {
             spec: Arc::new(Genesis::native_dev(GENESIS_TIME).spec),
             published: node.pipeline.published.clone(),
