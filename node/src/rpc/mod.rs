@@ -45,6 +45,8 @@ pub struct Context {
     pub published: Published,
     /// Submits transactions and asks about the mempool.
     pub pool: PoolClient,
+    /// What the mempool asks of a transaction, so that no price is shown that it would refuse.
+    pub pool_limits: crate::mempool::Limits,
     /// Most gas of an `eth_call` or `eth_estimateGas`.
     pub gas_cap: u64,
     /// Most blocks an `eth_feeHistory` answers for.

@@ -91,9 +91,9 @@ mod tests {
         let value = json!({
             "b": { "x": "1", "a": null, "t": "true", "s": "it's: so" },
             "a": [{ "k": "v", "l": ["p", "7"] }, "q"],
-            "empty": [], "none": {}, "n": 8,
+            "empty": [], "none": {}, "number": 8,
         });
-        let expected = "a:\n- k: v\n  l:\n  - p\n  - \"7\"\n- q\nb:\n  a: null\n  s: \"it's: so\"\n  t: \"true\"\n  x: \"1\"\nempty: []\nn: 8\nnone: {}\n";
+        let expected = "a:\n- k: v\n  l:\n  - p\n  - \"7\"\n- q\nb:\n  a: null\n  s: \"it's: so\"\n  t: \"true\"\n  x: \"1\"\nempty: []\nnone: {}\nnumber: 8\n";
         assert_eq!(text(&value), expected);
         assert_eq!(text(&json!("x")), "x\n");
     }

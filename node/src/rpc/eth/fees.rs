@@ -29,14 +29,14 @@ pub(super) fn gas_price(call: &Call) -> Answer {
     let view = &call.view;
     let price = match without_base_fee(view) {
         Some(_) => median_price(view)?,
-        None => u128::from(view.head.next_base_fee).saturating_add(suggested_tip(view)?),
+        None => u128::from(view.head.next_base_fee).saturating_add(suggested_tip(call)?),
     };
     json(&U128::from(price.max(least_price(view))))
 }
 
 pub(super) fn max_priority_fee(call: &Call) -> Answer {
     call.no_arguments()?;
-    json(&U128::from(suggested_tip(&call.view)?))
+    json(&U128::from(suggested_tip(call)?))
 }
 
 pub(super) fn base_fee(call: &Call) -> Answer {
@@ -68,10 +68,18 @@ pub(super) fn blob_base_fee(call: &Call) -> Answer {
 }
 
 /// The tip that outbids most of the gas of recent blocks.
-fn suggested_tip(view: &View) -> Result<u128, Error> {
-    let rows = recent_rows(view)?;
+fn suggested_tip(call: &Call) -> Result<u128, Error> {
+    let rows = recent_rows(&call.view)?;
     let tips = rows.iter().flat_map(|row| &row.tips).copied().collect();
-    Ok(gas_percentile(tips, TIP_PERCENT).unwrap_or_else(|| fallback_tip(view)))
+    let tip = gas_percentile(tips, TIP_PERCENT).unwrap_or_else(|| fallback_tip(&call.view));
+    Ok(tip.max(least_tip(call)))
+}
+
+/// The tip that this node's own mempool asks for at the next base fee.
+fn least_tip(call: &Call) -> u128 {
+    let limits = &call.context.pool_limits;
+    let base_fee = u128::from(call.view.head.next_base_fee);
+    limits.min_tip.max(limits.price_limit.saturating_sub(base_fee))
 }
 
 /// Without transactions, the tip that a rise of the base fee by one full block would add.
