@@ -2,20 +2,28 @@
 //! one into a block, from choosing it to dropping it once it is mined.
 //!
 //! No signatures and no state: the pool is told senders and accounts. Fees and senders are random,
-//! so that every order is exercised and no cache line is the right one. Two shapes: a hundred
-//! transactions of each of 1,000 senders, and one of each of 100,000.
+//! so that every order is exercised. The base fee goes up or down by an eighth with each block. Two
+//! shapes: a hundred transactions of each of 1,000 senders, and one of each of 100,000. Looking up
+//! the sender's account is part of inserting.
 
 use alloy_consensus::{SignableTransaction, TxEip1559};
-use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, Signature, TxKind, U256, keccak256};
-use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use alloy_primitives::{
+    Address, B256, Bytes, KECCAK256_EMPTY, Signature, TxKind, U256, keccak256, map::HashMap,
+};
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use node::{
     execution::{RecoveredTx, Transaction},
     mempool::{Limits, Mempool},
 };
-use std::{hint::black_box, sync::Arc, time::Instant};
+use std::{
+    collections::BTreeMap,
+    hint::black_box,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 use storage::Account;
 
-/// Transactions pending before anything is measured.
+/// Transactions pending whenever something is measured.
 const PENDING: u64 = 100_000;
 /// Transactions inserted, or taken, in one measurement: about a block of transfers.
 const BLOCK: u64 = 4_760;
@@ -35,7 +43,7 @@ fn transfer(n: u64, senders: u64) -> Arc<RecoveredTx> {
     let body = TxEip1559 {
         nonce: n / senders,
         // The base fee decides the rank of some, the tip that of the others.
-        max_fee_per_gas: u128::from(BASE_FEE) + (fees >> 32) % 2_000_000_000,
+        max_fee_per_gas: u128::from(BASE_FEE + BASE_FEE / 8) + (fees >> 32) % 2_000_000_000,
         max_priority_fee_per_gas: tip.min(u128::from(BASE_FEE)),
         gas_limit: TRANSFER_GAS,
         to: TxKind::Call(Address::ZERO),
@@ -48,68 +56,115 @@ fn transfer(n: u64, senders: u64) -> Arc<RecoveredTx> {
     Arc::new(RecoveredTx { raw, tx, hash, sender, high_s: false })
 }
 
-fn insert(pool: &mut Mempool, txs: &[Arc<RecoveredTx>], now: Instant) {
+fn insert(
+    pool: &mut Mempool,
+    accounts: &HashMap<Address, Account>,
+    txs: Vec<Arc<RecoveredTx>>,
+    now: Instant,
+) {
     for tx in txs {
-        let standing = pool.insert(Arc::clone(tx), Box::default(), &FRESH, now);
+        let account = accounts.get(&tx.sender).copied().unwrap_or(FRESH);
+        let standing = pool.insert(tx, Box::default(), &account, now);
         black_box(standing.expect("there is room"));
     }
 }
 
-/// Chooses a block's worth, and follows the chain after that block.
-fn take(pool: &mut Mempool, now: Instant) -> usize {
-    let chosen = pool.select(BLOCK * TRANSFER_GAS, usize::MAX);
-    // As a block's state changes have them: each account once, as it is after the block.
-    let mut nonces: Vec<_> = chosen.txs.iter().map(|tx| (tx.sender, nonce(tx) + 1)).collect();
-    nonces.sort_unstable();
-    nonces.dedup_by(|later, earlier| {
-        let same = later.0 == earlier.0;
-        if same {
-            earlier.1 = later.1;
-        }
-        same
-    });
-    pool.set_base_fee(BASE_FEE + BASE_FEE / 8);
-    for (sender, nonce) in nonces {
-        pool.advance(sender, &Account { nonce, ..FRESH }, now);
+/// Chooses a block's worth.
+fn select(pool: &Mempool) -> Vec<Arc<RecoveredTx>> {
+    pool.select(BLOCK * TRANSFER_GAS, usize::MAX).txs
+}
+
+/// Senders and next nonces after a block of these, as its state changes have them.
+fn changes(chosen: &[Arc<RecoveredTx>]) -> Vec<(Address, u64)> {
+    let nonces: BTreeMap<_, _> = chosen.iter().map(|tx| (tx.sender, nonce(tx) + 1)).collect();
+    nonces.into_iter().collect()
+}
+
+/// Follows the chain after a block.
+fn follow(pool: &mut Mempool, base_fee: u64, changes: &[(Address, u64)], now: Instant) {
+    pool.set_base_fee(base_fee);
+    for (sender, nonce) in changes {
+        pool.advance(*sender, &Account { nonce: *nonce, ..FRESH }, now);
     }
-    chosen.txs.len()
 }
 
 fn nonce(tx: &RecoveredTx) -> u64 {
     alloy_consensus::Transaction::nonce(&tx.tx)
 }
 
+/// A pool that holds [`PENDING`] before and after each block.
+struct Steady {
+    pool: Mempool,
+    senders: u64,
+    next: u64,
+    /// Of blocks in turn.
+    base_fees: [u64; 2],
+}
+
+/// Time spent on a block's worth.
+#[derive(Default)]
+struct Spent {
+    insert: Duration,
+    take: Duration,
+}
+
+impl Steady {
+    fn new(senders: u64) -> Self {
+        let base_fees = [BASE_FEE, BASE_FEE + BASE_FEE / 8];
+        let mut steady =
+            Self { pool: Mempool::new(Limits::default(), BASE_FEE), senders, next: 0, base_fees };
+        let txs = steady.fresh(PENDING);
+        insert(&mut steady.pool, &HashMap::default(), txs, Instant::now());
+        assert_eq!(steady.pool.level().pending as u64, PENDING);
+        steady
+    }
+
+    fn fresh(&mut self, count: u64) -> Vec<Arc<RecoveredTx>> {
+        let first = self.next;
+        self.next += count;
+        (first..self.next).map(|n| transfer(n, self.senders)).collect()
+    }
+
+    /// Inserts a block's worth, and takes the best block's worth out again.
+    fn block(&mut self) -> Spent {
+        let txs = self.fresh(BLOCK);
+        let account = |tx: &Arc<RecoveredTx>| {
+            let lane = self.pool.lane(tx.sender);
+            lane.map_or(Account { nonce: nonce(tx), ..FRESH }, |lane| *lane.account())
+        };
+        let mut accounts = HashMap::default();
+        for tx in &txs {
+            accounts.entry(tx.sender).or_insert_with(|| account(tx));
+        }
+        let now = Instant::now();
+        insert(&mut self.pool, &accounts, txs, now);
+        let inserted = now.elapsed();
+        let now = Instant::now();
+        let chosen = select(&self.pool);
+        let selected = now.elapsed();
+        assert_eq!(chosen.len() as u64, BLOCK);
+        let changes = changes(&chosen);
+        drop(chosen);
+        self.base_fees.reverse();
+        let now = Instant::now();
+        follow(&mut self.pool, self.base_fees[0], &changes, now);
+        Spent { insert: inserted, take: selected + now.elapsed() }
+    }
+}
+
 fn mempool(c: &mut Criterion) {
-    let now = Instant::now();
     let mut group = c.benchmark_group("mempool");
     group.throughput(Throughput::Elements(BLOCK)).sample_size(20);
-    for senders in [1_000, PENDING] {
-        let txs: Vec<_> = (0..PENDING).map(|n| transfer(n, senders)).collect();
-        let limits = Limits { global_slots: usize::MAX / 2, ..Limits::default() };
-        let mut full = Mempool::new(limits, BASE_FEE);
-        insert(&mut full, &txs, now);
-        assert_eq!(full.level().pending as u64, PENDING);
-        let next: Vec<_> = match senders {
-            PENDING => (0..BLOCK).map(|n| transfer(PENDING + n, 2 * PENDING)).collect(),
-            _ => (0..BLOCK).map(|n| transfer(PENDING + n, senders)).collect(),
-        };
-        group.bench_function(format!("insert/{senders}_senders"), |b| {
-            b.iter_batched_ref(
-                || full.clone(),
-                |pool| insert(pool, &next, now),
-                BatchSize::PerIteration,
-            );
+    for senders in [1_000, u64::MAX] {
+        let shape = if senders == u64::MAX { "a_sender_each" } else { "1000_senders" };
+        let mut steady = Steady::new(senders);
+        group.bench_function(format!("insert/{shape}"), |b| {
+            b.iter_custom(|rounds| (0..rounds).map(|_| steady.block().insert).sum());
         });
-        group.bench_function(format!("select/{senders}_senders"), |b| {
-            b.iter(|| full.select(BLOCK * TRANSFER_GAS, usize::MAX).txs.len());
+        group.bench_function(format!("take/{shape}"), |b| {
+            b.iter_custom(|rounds| (0..rounds).map(|_| steady.block().take).sum());
         });
-        group.bench_function(format!("take/{senders}_senders"), |b| {
-            b.iter_batched_ref(
-                || full.clone(),
-                |pool| assert_eq!(take(pool, now) as u64, BLOCK),
-                BatchSize::PerIteration,
-            );
-        });
+        group.bench_function(format!("select/{shape}"), |b| b.iter(|| select(&steady.pool).len()));
     }
     group.finish();
 }

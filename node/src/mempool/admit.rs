@@ -35,7 +35,8 @@ impl Mempool {
         let new = Pooled::new(tx, authorities, self.arrivals);
         self.check_price(&new)?;
         check_nonce(&new, account)?;
-        let lane = self.lane(sender);
+        let number = self.by_sender.get(&sender).copied();
+        let lane = number.map(|number| self.at(number));
         let old = lane.and_then(|lane| lane.get(new.nonce()));
         check_funds(&new, old, lane, account)?;
         self.check_delegation(&new, lane, account)?;
@@ -44,7 +45,7 @@ impl Mempool {
             None => self.check_share(&new, lane, account)?,
         }
         let nonce = new.nonce();
-        let number = self.enter(sender, account, now);
+        let number = number.unwrap_or_else(|| self.enter(sender, account, now));
         let lane = self.at_mut(number);
         let beat = lane.beat;
         let replaced = lane.put(new, now);

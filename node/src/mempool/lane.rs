@@ -139,7 +139,8 @@ impl Lane {
         Self {
             sender,
             account,
-            pending: VecDeque::new(),
+            // Most senders have one.
+            pending: VecDeque::with_capacity(1),
             queued: BTreeMap::new(),
             cost: U256::ZERO,
             load: Load::default(),

@@ -6,7 +6,8 @@
 //! their heads, for building blocks; the ends of their pending rows, and of their queues, for
 //! finding what to drop when the pool is full. With n lanes, one change costs O(log n), a new base
 //! fee O(k log n) for the k lanes whose rank it touches (see `order`), a block O(log n) for each
-//! transaction in it, and never a walk over all lanes.
+//! transaction in it. Only one thing walks all lanes: a pool that becomes full lists the ends of
+//! pending rows, which it keeps up until it is an eighth empty; at most once a block.
 //!
 //! Owned by the ante stage alone, so it needs no lock. Knows nothing of sockets, blocks or clocks;
 //! it is told what an account has on chain, the base fee, and the time.
@@ -50,10 +51,12 @@ pub struct Mempool {
     arrivals: u64,
     /// First pending transactions, for building.
     heads: FeeOrder,
-    /// Ends of pending rows within what an account is guaranteed.
+    /// Ends of pending rows within what an account is guaranteed; kept while `pressed`.
     tails: FeeOrder,
-    /// Ends of longer rows.
+    /// Ends of longer rows; kept while `pressed`.
     spare_tails: FeeOrder,
+    /// The pool has been full, and is not much less yet.
+    pressed: bool,
     /// Ends of queues.
     queues: FeeOrder,
     /// Of all lanes.
@@ -162,6 +165,7 @@ impl Mempool {
             order.set_base_fee(self.base_fee);
         }
         self.churn = 0;
+        self.release();
     }
 
     /// Takes a transaction out, whatever became of it; later ones of its sender fall behind a gap.
@@ -258,7 +262,7 @@ impl Mempool {
         if old.head != new.head {
             replace(&mut self.heads, old.head, new.head, number);
         }
-        if old.tail != new.tail {
+        if old.tail != new.tail && self.pressed {
             if let Some((offer, spare)) = old.tail {
                 self.tails_mut(spare).remove(&offer, number);
             }

@@ -128,6 +128,13 @@ impl FeeOrder {
         }
     }
 
+    /// Takes all out.
+    pub(super) fn clear(&mut self) {
+        self.by_tip.clear();
+        self.by_cap.clear();
+        self.thresholds.clear();
+    }
+
     fn place(&mut self, threshold: u128, arrival: u64, lane: u32, tip: u128) {
         let earliness = !arrival;
         if threshold >= self.base_fee {

@@ -8,7 +8,7 @@ use super::{
     Mempool, Pooled, Reject,
     order::{FeeOrder, Rank, Worth},
 };
-use std::time::Instant;
+use std::{mem, time::Instant};
 use storage::Account;
 
 /// The end of a row to drop.
@@ -39,16 +39,41 @@ struct Gone {
 }
 
 impl Mempool {
-    fn victim(&self) -> Option<Victim> {
+    /// Lists the ends of pending rows, unless they are listed.
+    fn press(&mut self) {
+        if mem::replace(&mut self.pressed, true) {
+            return;
+        }
+        for (number, lane) in (0u32..).zip(&self.lanes) {
+            if let Some((offer, spare)) = lane.as_ref().and_then(|lane| lane.listed.tail) {
+                let order = if spare { &mut self.spare_tails } else { &mut self.tails };
+                order.insert(&offer, number);
+            }
+        }
+    }
+
+    /// Gives that list up when the pool is an eighth empty. Called once a block.
+    pub(super) fn release(&mut self) {
+        let limit = self.limits.global_slots;
+        if self.pressed && self.load.pending_slots < limit - limit / 8 {
+            self.pressed = false;
+            self.tails.clear();
+            self.spare_tails.clear();
+        }
+    }
+
+    fn victim(&mut self) -> Option<Victim> {
+        let (load, limits) = (&self.load, &self.limits);
+        if load.pending_slots <= limits.global_slots && load.queued_slots <= limits.global_queue {
+            return None;
+        }
+        self.press();
         let victim = |spare, queued| move |rank| Victim { rank, spare, queued };
         if self.load.pending_slots > self.limits.global_slots {
             let spare = self.spare_tails.worst().map(victim(true, false));
             return spare.or_else(|| self.tails.worst().map(victim(false, false)));
         }
-        if self.load.queued_slots > self.limits.global_queue {
-            return self.queues.worst().map(victim(false, true));
-        }
-        None
+        self.queues.worst().map(victim(false, true))
     }
 
     /// Takes a victim out of its lane and of the indexes.
