@@ -11,7 +11,7 @@ use node::{
     query::Queries,
     rest,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio::sync::Mutex;
 
@@ -31,6 +31,8 @@ impl Served {
         let opening = FORKING.lock().await;
         let node = Node::native().await;
         drop(opening);
+        // As a height, 0 is the newest block: what is mined has one before it that can be named.
+        node.wait_for("eth_getBlockByNumber", json!(["0x1", false])).await;
         let queries = Queries {
             spec: Arc::new(Genesis::native_dev(GENESIS_TIME).spec),
             published: node.pipeline.published.clone(),
