@@ -103,7 +103,7 @@ async fn a_price_below_the_base_fee_is_refused() {
 async fn without_a_base_fee_the_median_is_told() {
     let params = json!({ "no_base_fee": true, "min_gas_price": "5" });
     let node = node(params, Some(Duration::from_millis(5))).await;
-    assert_eq!(prices(&node).await, ["0x5", "0x0", "0x5"], "nobody has paid: the least price");
+    assert_eq!(prices(&node).await, ["0x5", "0x1", "0x5"], "nobody has paid: the least prices");
     for (nonce, tip) in [7, 100, 9, 8, 1_000].into_iter().enumerate() {
         let raw = offer(0, nonce as u64, 2_000, tip);
         let hash = node.call("eth_sendRawTransaction", json!([raw])).await;
