@@ -17,8 +17,8 @@ pub(crate) use block::{
 };
 pub(crate) use node::{decode_node, encode_node, encode_path_key};
 pub use primitive::DecodeError;
-pub(crate) use primitive::{Input, put_varint};
+pub(crate) use primitive::{Input, put_count, put_varint};
 pub(crate) use state::{
-    decode_account, decode_account_entry, decode_changes, decode_word, encode_account,
-    encode_account_entry, encode_changes, encode_word,
+    decode_account, decode_account_entry, decode_changes, decode_word, encode_account_entry,
+    encode_changes, encode_word,
 };
