@@ -157,7 +157,8 @@ mod tests {
     }
 
     fn closed() -> EvmParams {
-        let mut evm = EvmParams { allow_unprotected_txs: true, ..EvmParams::default() };
+        let mut evm = EvmParams::default();
+        evm.allow_unprotected_txs = true;
         let list = vec![Address::repeat_byte(0xab), Address::ZERO];
         let rule = |access_type| AccessRule { access_type, access_control_list: list.clone() };
         evm.access_control.create = rule(AccessType::Permissioned);
@@ -184,6 +185,8 @@ mod tests {
 
     #[test]
     fn a_refused_update_changes_nothing() {
+        let mut gold = closed();
+        gold.evm_denom = "gold".to_owned();
         let mut modules = Modules::genesis(&native());
         let before = modules.clone();
         for (update, reason) in [
@@ -195,10 +198,7 @@ mod tests {
                 Update::FeeMarket(Params { base_fee_change_denominator: 0, ..Params::default() }),
                 "base fee change denominator cannot be 0",
             ),
-            (
-                Update::Evm(EvmParams { evm_denom: "gold".to_owned(), ..closed() }),
-                "evm_denom is atest since genesis and stays so, found gold",
-            ),
+            (Update::Evm(gold), "evm_denom is atest since genesis and stays so, found gold"),
         ] {
             assert_eq!(modules.update(update).unwrap_err().to_string(), reason);
             assert_eq!(modules, before);

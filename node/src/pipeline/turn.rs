@@ -97,7 +97,8 @@ mod tests {
             base_fee_change_denominator: 2,
             ..Params::default()
         };
-        let evm = EvmParams { allow_unprotected_txs: true, ..EvmParams::default() };
+        let mut evm = EvmParams::default();
+        evm.allow_unprotected_txs = true;
         let updates = vec![Update::FeeMarket(params), Update::Evm(evm.clone())];
         let executed = Executed {
             gas_wanted: 50_000_000,
