@@ -10,6 +10,7 @@
 //! - `mode=ingest`: over TCP through recover, ante, mempool and proposals; or `import`: as blocks
 //! - `block=10000`: plain transfers that fill a block
 //! - `window=4`: blocks' worth of transactions submitted and not mined
+//! - `recent=2097152`: the setting `storage.recent-accounts`
 //! - `seed=1`, `recover=2` (recovery threads), `folder=` (where the home is made)
 //!
 //! Signing is done before, once, and kept under `target/bench-cache`. The feeder is a thread of
@@ -34,7 +35,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
     thread,
     time::{Duration, Instant},
@@ -57,6 +58,7 @@ struct Settings {
     window: u64,
     seed: u64,
     recover: usize,
+    recent: Option<usize>,
     folder: Option<PathBuf>,
 }
 
@@ -71,6 +73,7 @@ impl Settings {
             window: 4,
             seed: 1,
             recover: 2,
+            recent: None,
             folder: None,
         };
         for argument in std::env::args().skip(1).filter(|argument| argument != "--bench") {
@@ -87,6 +90,7 @@ impl Settings {
                 "window" => settings.window = number(),
                 "seed" => settings.seed = number(),
                 "recover" => settings.recover = number() as usize,
+                "recent" => settings.recent = Some(number() as usize),
                 "folder" => settings.folder = Some(value.into()),
                 _ => panic!("no setting {key}"),
             }
@@ -99,7 +103,11 @@ impl Settings {
     }
 
     fn home(&self, accounts: &[Address], path: &Path) -> Home {
-        world::copy_home(accounts, self.kind != Kind::Transfers, self.gas(), path)
+        let mut home = world::copy_home(accounts, self.kind != Kind::Transfers, self.gas(), path);
+        if let Some(recent) = self.recent {
+            home.config.storage.recent_accounts = recent;
+        }
+        home
     }
 
     fn options(&self) -> Options {
@@ -312,10 +320,24 @@ fn ingest(settings: &Settings, home: &Home, file: &Path) -> Run {
     let mut watch = Watch::start();
     let reader = thread::Builder::new().name("feeder-answers".to_owned());
     let count = settings.count;
-    let reader = reader.spawn(move || read_answers(answers, count)).expect("a thread");
+    // What a thread has used is told only as long as it lives: these two end when all is measured.
+    let measured = Arc::new(AtomicBool::new(false));
+    let wait = |measured: Arc<AtomicBool>| {
+        while !measured.load(Relaxed) {
+            thread::park_timeout(LOOK * 10);
+        }
+    };
+    let flag = Arc::clone(&measured);
+    let reader = reader.spawn(move || {
+        let refused = read_answers(answers, count);
+        wait(flag);
+        refused
+    });
+    let reader = reader.expect("a thread");
     let feeder = thread::Builder::new().name("feeder".to_owned());
     let (window, path, done) =
         (settings.window * settings.block, file.to_owned(), Arc::clone(&mined));
+    let flag = Arc::clone(&measured);
     let feeder = feeder.spawn(move || {
         let mut frames = Frames::open(&path);
         let (mut sent, mut piece) = (0, Vec::new());
@@ -330,6 +352,7 @@ fn ingest(settings: &Settings, home: &Home, file: &Path) -> Run {
             stream.write_all(&piece).expect("the node takes them");
             sent += read as u64;
         }
+        wait(flag);
     });
     let feeder = feeder.expect("a thread");
     let mut durable = Durable::new(home, &pipeline);
@@ -339,7 +362,7 @@ fn ingest(settings: &Settings, home: &Home, file: &Path) -> Run {
         thread::park_timeout(LOOK);
     }
     let run = watch.end(first, home, &pipeline);
-    // Dropping the monitor's view of time: what follows is not measured.
+    measured.store(true, Relaxed);
     feeder.join().expect("the feeder ends");
     assert_eq!(reader.join().expect("the reader ends"), 0, "no transaction is refused");
     pipeline.stop();

@@ -289,11 +289,22 @@ pub struct Storage {
     pub chain_map_bytes: u64,
     /// Most bytes the index environment may grow to; costs address space only.
     pub index_map_bytes: u64,
+    /// Most accounts of the newest state that execution keeps at hand, and half as many slots; 65
+    /// and 97 bytes each, taken as they are met.
+    pub recent_accounts: usize,
 }
+
+/// Two maps of 2^20 places, seven eighths full: with as many slots in half the places, 230 MB once
+/// that many are in use.
+const RECENT_ACCOUNTS: usize = (1 << 21) / 8 * 7;
 
 impl Default for Storage {
     fn default() -> Self {
-        Self { chain_map_bytes: 1 << 40, index_map_bytes: 1 << 40 }
+        Self {
+            chain_map_bytes: 1 << 40,
+            index_map_bytes: 1 << 40,
+            recent_accounts: RECENT_ACCOUNTS,
+        }
     }
 }
 

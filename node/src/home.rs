@@ -26,6 +26,8 @@ use storage::{
 
 /// Key of the genesis file's text in the chain environment.
 const GENESIS_KEY: &str = "genesis";
+/// Folder of the index environment in the home folder.
+const INDEX_FOLDER: &str = "index";
 /// Layers replayed into the index environment in one transaction.
 const REPLAY_BLOCKS: usize = 128;
 
@@ -149,6 +151,25 @@ impl Home {
         Ok(home)
     }
 
+    /// Throws the index away, of whatever format it is, and opens the home: all of it is built again.
+    ///
+    /// # Errors
+    /// As [`Self::open`], and when the folder cannot be removed.
+    pub fn reindex(path: &Path) -> Result<Self, HomeError> {
+        if !Self::exists(path) {
+            return Err(HomeError::Empty(path.to_owned()));
+        }
+        let lock = HomeLock::acquire(path)?;
+        let index = path.join(INDEX_FOLDER);
+        match std::fs::remove_dir_all(&index) {
+            Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+                return Err(HomeError::Io { path: index, source });
+            }
+            _ => drop(lock),
+        }
+        Self::open(path)
+    }
+
     /// The view at the head of the chain.
     pub fn view(&self) -> Result<View, HomeError> {
         let blocks = self.chain.reader()?;
@@ -188,7 +209,8 @@ impl Home {
             let layer = replay_block(&blocks, &state, number, parent_root)?;
             parent_root = stored_header(&blocks, number)?.1.state_root;
             state = state.with_layer(layer, 0);
-            if state.layers().len() == REPLAY_BLOCKS || number == head {
+            // The genesis stands alone: a layer up to the block flushed last would be dropped.
+            if number == 0 || state.layers().len() == REPLAY_BLOCKS || number == head {
                 write_layers(&self.index, state.layers())?;
                 state = StateView::before(number + 1, self.index.clone());
             }
@@ -270,5 +292,5 @@ fn genesis_record(genesis: &Genesis) -> BlockRecord {
 fn open_environments(path: &Path, config: &Config) -> Result<(ChainDb, IndexDb), OpenError> {
     let chain = ChainOptions { map_bytes: config.storage.chain_map_bytes };
     let index = IndexOptions { map_bytes: config.storage.index_map_bytes };
-    Ok((ChainDb::open(path.join("chain"), chain)?, IndexDb::open(path.join("index"), index)?))
+    Ok((ChainDb::open(path.join("chain"), chain)?, IndexDb::open(path.join(INDEX_FOLDER), index)?))
 }

@@ -2,8 +2,8 @@
 //!
 //! Takes given blocks with their senders, in order, and proposals to build a block.
 //! Gives executed blocks.
-//! State: the tip it executes on, and the hashes of the last 256 blocks.
-//! Bound: one block.
+//! State: the tip it executes on, the hashes of the last 256 blocks, recently used accounts and slots.
+//! Bound: one block; the tables of recent state have a fixed size.
 //! When full: takes no block.
 
 mod tip;
@@ -30,9 +30,9 @@ use crate::{
     },
     home::HomeError,
     modules::Modules,
-    view::{Layer, View},
+    view::{Layer, RecentReader, RecentState, StateReader, View},
 };
-use alloy_consensus::Header;
+use alloy_consensus::{Header, Transaction as _};
 use alloy_eips::eip4895::Withdrawals;
 use alloy_primitives::{Address, B256, Bytes, map::HashSet};
 use std::{
@@ -42,7 +42,7 @@ use std::{
         atomic::{AtomicU64, Ordering},
     },
 };
-use storage::StateChanges;
+use storage::{ReadError, StateChanges};
 use tip::Tip;
 
 /// See the module.
@@ -50,6 +50,7 @@ use tip::Tip;
 pub(super) struct Execute {
     spec: Arc<ChainSpec>,
     tip: Tip,
+    recent: RecentState,
     flushed: Arc<AtomicU64>,
     blocks: Inbox<RecoveredBlock>,
     reorder: Reorder<RecoveredBlock>,
@@ -68,6 +69,7 @@ impl Execute {
     pub(super) fn new(
         spec: Arc<ChainSpec>,
         view: &View,
+        recent: RecentState,
         flushed: Arc<AtomicU64>,
         blocks: Inbox<RecoveredBlock>,
         proposals: Inbox<Proposal>,
@@ -78,6 +80,7 @@ impl Execute {
         Ok(Self {
             spec,
             tip,
+            recent,
             flushed,
             blocks,
             reorder: Reorder::new(),
@@ -112,7 +115,8 @@ impl Execute {
             withdrawals: block.withdrawals.as_ref().map(|list| list.as_slice()),
         };
         let modules = turn.as_ref().map(Turn::modules);
-        let executed = execute_block(&self.spec, &state, &self.tip, &state_root, modules, &input)
+        let recent = recent_reader(&mut self.recent, &state, &txs)?;
+        let executed = execute_block(&self.spec, &recent, &self.tip, &state_root, modules, &input)
             .map_err(|error| refused(error.into()))?;
         let turned = turn.map(|turn| turn.end(&executed));
         if let Some(turned) = &turned {
@@ -169,7 +173,8 @@ impl Execute {
         };
         let state = self.tip.state.reader()?;
         let modules = turn.as_ref().map(Turn::modules);
-        let tried = try_all(&self.spec, &state, &self.tip, modules, &header, proposal.txs);
+        let recent = recent_reader(&mut self.recent, &state, &proposal.txs)?;
+        let tried = try_all(&self.spec, &recent, &self.tip, modules, &header, proposal.txs);
         let (txs, skipped, executed) = tried.map_err(fault)?;
         let turned = turn.map(|turn| turn.end(&executed));
         if let Some(turned) = &turned {
@@ -209,6 +214,7 @@ impl Execute {
         turned: Option<Turned>,
     ) -> ExecutedBlock {
         let changes = mem::take(&mut executed.changes);
+        self.recent.apply(block.header.number, &changes);
         let hashes = txs.iter().map(|tx| tx.hash).collect();
         let layer = Arc::new(Layer::new(block.header.number, changes, hashes));
         let before = self.tip.state.clone();
@@ -236,10 +242,21 @@ impl Execute {
     }
 }
 
+/// A reader of the tip's state that has the accounts at both ends of these transactions ready.
+fn recent_reader<'a>(
+    recent: &'a mut RecentState,
+    state: &'a StateReader,
+    txs: &[Arc<RecoveredTx>],
+) -> Result<RecentReader<'a>, ReadError> {
+    let reader = RecentReader::new(recent, state)?;
+    reader.prefetch(txs.iter().flat_map(|tx| [Some(tx.sender), tx.tx.to()]).flatten())?;
+    Ok(reader)
+}
+
 /// Tries transactions in order until the block has no room for another transfer.
 fn try_all(
     spec: &ChainSpec,
-    state: &crate::view::StateReader,
+    state: &RecentReader<'_>,
     tip: &Tip,
     modules: Option<&Modules>,
     header: &Header,

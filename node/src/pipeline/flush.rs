@@ -22,8 +22,9 @@ use std::{
 };
 use storage::{FlushBlock, IndexDb};
 
-/// Accounts and slots gathered before a write: large enough that sorted puts share their pages.
-const FLUSH_WEIGHT: usize = 100_000;
+/// Accounts and slots gathered before a write: large enough that sorted puts share their pages, and
+/// what changed several times is written once. A change costs about 160 bytes in its layer.
+const FLUSH_WEIGHT: usize = 400_000;
 /// Blocks gathered before a write: bounds how many layers a read walks.
 const FLUSH_BLOCKS: usize = 128;
 /// Longest time a layer waits for company.

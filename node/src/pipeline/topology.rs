@@ -33,7 +33,7 @@ use crate::{
     execution::RecoveredTx,
     home::{Home, HomeError},
     mempool::{Level, Reject},
-    view::Published,
+    view::{Published, RecentState},
 };
 use alloy_primitives::{Address, B256, Bytes};
 use std::{
@@ -352,6 +352,7 @@ impl Pipeline {
         let execute = execute.runs(Execute::new(
             Arc::clone(&home.spec),
             &view,
+            RecentState::new(home.config.storage.recent_accounts),
             Arc::clone(&flushed),
             recovered_in,
             proposals_in,

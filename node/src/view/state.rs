@@ -87,6 +87,11 @@ impl StateReader {
         self.layers[..self.newest].iter().rev()
     }
 
+    /// The block that comes next after this state.
+    pub(super) const fn next(&self) -> u64 {
+        self.next
+    }
+
     /// The block after which this is the state.
     const fn last(&self) -> u64 {
         // History holds nothing from before block 0.
