@@ -13,6 +13,7 @@
 
 mod dirty;
 mod hashing;
+mod live;
 mod node;
 #[cfg(test)]
 mod oracle_tests;
@@ -29,6 +30,10 @@ use std::sync::Arc;
 use alloy_primitives::B256;
 
 pub use alloy_trie::{EMPTY_ROOT_HASH, Nibbles};
+pub(crate) use live::Records;
+pub use live::{
+    LiveTrie, RecordRead, TRIE_CACHE_BYTES_DEFAULT, TRIE_CACHE_BYTES_MIN, TrieCheckpoint,
+};
 pub use node::{Branch, Child, Leaf, Node};
 pub use proof::{AccountProof, StorageProof, account_proof};
 pub use root::{ordered_root, state_root_from_scratch, storage_root_from_scratch};
