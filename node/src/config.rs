@@ -9,6 +9,7 @@ use std::{
     path::{Path, PathBuf},
     time::Duration,
 };
+use storage::trie::TRIE_CACHE_BYTES_DEFAULT;
 
 /// Name of the settings file in the home folder.
 pub const CONFIG_FILE: &str = "config.toml";
@@ -289,11 +290,17 @@ pub struct Storage {
     pub chain_map_bytes: u64,
     /// Most bytes the index environment may grow to; costs address space only.
     pub index_map_bytes: u64,
+    /// Most bytes of the state trie kept in memory, apart from what is not in the index yet.
+    pub trie_cache_bytes: u64,
 }
 
 impl Default for Storage {
     fn default() -> Self {
-        Self { chain_map_bytes: 1 << 40, index_map_bytes: 1 << 40 }
+        Self {
+            chain_map_bytes: 1 << 40,
+            index_map_bytes: 1 << 40,
+            trie_cache_bytes: TRIE_CACHE_BYTES_DEFAULT,
+        }
     }
 }
 

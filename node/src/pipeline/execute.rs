@@ -2,10 +2,12 @@
 //!
 //! Takes given blocks with their senders, in order, and proposals to build a block.
 //! Gives executed blocks.
-//! State: the tip it executes on, and the hashes of the last 256 blocks.
+//! State: the tip it executes on, and the hashes of the last 256 blocks; before Byzantium, where
+//! receipts carry state roots, a trie of its own.
 //! Bound: one block.
 //! When full: takes no block.
 
+mod roots;
 mod tip;
 
 use super::{
@@ -42,6 +44,7 @@ use std::{
         atomic::{AtomicU64, Ordering},
     },
 };
+use roots::ReceiptRoots;
 use storage::StateChanges;
 use tip::Tip;
 
@@ -53,8 +56,7 @@ pub(super) struct Execute {
     flushed: Arc<AtomicU64>,
     blocks: Inbox<RecoveredBlock>,
     reorder: Reorder<RecoveredBlock>,
-    /// A block whose turn it is, but whose receipts need roots of a tip not sealed yet.
-    waiting: Option<RecoveredBlock>,
+    roots: ReceiptRoots,
     proposals: Inbox<Proposal>,
     out: Outbox<ExecutedBlock>,
     meter: Arc<Meter>,
@@ -72,6 +74,7 @@ impl Execute {
         blocks: Inbox<RecoveredBlock>,
         proposals: Inbox<Proposal>,
         out: Outbox<ExecutedBlock>,
+        trie_cache_bytes: u64,
         meter: Arc<Meter>,
     ) -> Result<Self, HomeError> {
         let tip = Tip::load(view)?;
@@ -81,7 +84,7 @@ impl Execute {
             flushed,
             blocks,
             reorder: Reorder::new(),
-            waiting: None,
+            roots: ReceiptRoots::new(trie_cache_bytes),
             proposals,
             out,
             meter,
@@ -100,11 +103,11 @@ impl Execute {
         let txs =
             given.txs.map_err(|(index, text)| refused(BlockReason::Transaction { index, text }))?;
         let state = self.tip.state.reader()?;
-        let root = self.tip.state_root;
-        let state_root = |changes: &StateChanges| {
-            let updated = storage::update_state_root(&state, changes, root);
-            updated.map(|(root, _)| root).map_err(StateError::new)
-        };
+        let carries_roots = self.carries_roots(&block.header);
+        self.roots
+            .follow(carries_roots, &self.tip)
+            .map_err(|source| refused(ExecutionError::State { number, source }.into()))?;
+        let state_root = |changes: &StateChanges| self.roots.root_after(changes);
         let input = BlockInput {
             header: &block.header,
             transactions: &txs,
@@ -135,15 +138,10 @@ impl Execute {
         }
     }
 
-    /// Receipts before Byzantium carry state roots, and those build on the trie nodes that the seal
-    /// stage makes of the tip.
-    fn must_wait(&self, given: &RecoveredBlock) -> bool {
-        let header = &given.block.header;
+    /// Receipts before Byzantium carry the state root after their transaction.
+    fn carries_roots(&self, header: &Header) -> bool {
         let merged = header.difficulty.is_zero();
-        let carries_roots =
-            self.spec.fork(header.number, header.timestamp, merged) < Fork::Byzantium;
-        let tip = self.tip.state.layers().last();
-        carries_roots && tip.is_some_and(|layer| layer.trie().is_none())
+        self.spec.fork(header.number, header.timestamp, merged) < Fork::Byzantium
     }
 
     /// Everything that can be checked before execution.
@@ -287,11 +285,7 @@ impl Stage for Execute {
         if let Some(block) = self.blocks.take() {
             self.reorder.put(block.seq, block);
         }
-        if let Some(block) = self.waiting.take().or_else(|| self.reorder.take()) {
-            if self.must_wait(&block) {
-                self.waiting = Some(block);
-                return Ok(Progress::Blocked);
-            }
+        if let Some(block) = self.reorder.take() {
             self.meter.take(block.block.transactions.len());
             let executed = self.execute_given(block)?;
             self.out.send(executed);

@@ -4,10 +4,12 @@
 //! Never writes, and never waits for a stage.
 
 mod layer;
+mod live;
 mod state;
 mod trie;
 
 pub use layer::Layer;
+pub use live::{CHECKPOINT_CHANGES, CHECKPOINT_RECORDS, StateTrie};
 pub use state::{StateReader, StateView};
 pub use trie::{TrieReader, TrieViewError, UNDONE_MAX};
 

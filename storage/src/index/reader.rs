@@ -25,8 +25,8 @@ type Entry<'a> = (&'a [u8], &'a [u8]);
 /// see, so hold it for a request, not for ever.
 #[derive(Debug)]
 pub struct IndexReader {
-    txn: ReadTxn,
-    tables: Tables,
+    pub(super) txn: ReadTxn,
+    pub(super) tables: Tables,
 }
 
 /// All methods fail only when the file cannot be read or a value does not decode.
@@ -211,7 +211,7 @@ impl IndexReader {
         Ok(entry.filter(|(found, _)| found.starts_with(prefix)))
     }
 
-    fn decoded<T>(
+    pub(super) fn decoded<T>(
         &self,
         table: Table,
         name: &'static str,

@@ -8,11 +8,11 @@
 
 use alloy_primitives::B256;
 
+use super::RecordRead;
 use super::arena::{Arena, Slot};
 use super::path::{Key, Path, common, nibble};
 use super::record::take_record;
 use super::value::Value;
-use super::RecordRead;
 use crate::trie::TrieError;
 
 /// One trie under change.
@@ -54,8 +54,7 @@ impl<S: RecordRead> Change<'_, S> {
                 let fork = common(&other, key);
                 let new = self.arena.new_leaf(key, value(None).value());
                 let prefix = Path::of(key, fork).slice(depth, fork);
-                let children =
-                    [(nibble(&other, fork), slot), (nibble(key, fork), Slot::Leaf(new))];
+                let children = [(nibble(&other, fork), slot), (nibble(key, fork), Slot::Leaf(new))];
                 (self.new_branch(prefix, children), true)
             }
             Slot::Branch(index) => self.put_below(index, depth, key, value),
@@ -216,7 +215,9 @@ pub(super) fn load_if_any<S: RecordRead>(
     let Some(record) = source.record(owner.is_some(), &key).map_err(TrieError::Read)? else {
         return Ok(Slot::Empty);
     };
-    take_record(arena, path, record, used).map_err(|error| {
-        TrieError::Damaged { what: error.what, owner, path: path.to_nibbles() }
+    take_record(arena, path, record, used).map_err(|error| TrieError::Damaged {
+        what: error.what,
+        owner,
+        path: path.to_nibbles(),
     })
 }

@@ -286,7 +286,8 @@ impl Arena {
             return;
         }
         let (class, start) = self.at(&branch);
-        let (at, end) = (start + position(branch.mask, nibble), start + branch.mask.count_ones() as usize);
+        let (at, end) =
+            (start + position(branch.mask, nibble), start + branch.mask.count_ones() as usize);
         let chunks = &mut self.chunks[class];
         chunks.links.copy_within(at + 1..end, at);
         chunks.references.copy_within(at + 1..end, at);

@@ -52,7 +52,10 @@ impl LiveTrie {
         let target = self.limit - self.limit / 64;
         let mut steps = 0;
         while self.bytes() > target {
-            self.step(Old { before: self.now.saturating_sub(self.hand.age), durable: self.durable });
+            self.step(Old {
+                before: self.now.saturating_sub(self.hand.age),
+                durable: self.durable,
+            });
             steps += 1;
             if steps == STEPS {
                 steps = 0;

@@ -158,8 +158,7 @@ impl Hash {
             for task in chunk {
                 let branch = arena.branch(task.branch);
                 let references = arena.references(branch);
-                self.messages
-                    .push(|out| put_branch(out, branch.mask, branch.embedded, references));
+                self.messages.push(|out| put_branch(out, branch.mask, branch.embedded, references));
             }
             self.messages.hash();
             self.hash_extensions(arena, chunk);

@@ -14,6 +14,7 @@ mod checkpoint;
 mod evict;
 mod hash;
 mod locate;
+mod nodes;
 mod path;
 mod record;
 mod rlp;
@@ -38,6 +39,8 @@ use value::ValueBuffer;
 
 pub(crate) use checkpoint::Records;
 pub use checkpoint::TrieCheckpoint;
+pub use nodes::LiveNodes;
+pub(super) use rlp::put_branch;
 
 /// Default bound of the cache, bytes: some 14 million accounts.
 pub const TRIE_CACHE_BYTES_DEFAULT: u64 = 2 << 30;
@@ -346,6 +349,17 @@ impl LiveTrie {
         checkpoint
     }
 
+    /// Leaves this checkpoint to another trie of the same blocks: what it writes counts here too.
+    pub fn skip_checkpoint(&mut self, number: u64) {
+        for tree in self.storages.values_mut() {
+            tree.wiped = false;
+        }
+        self.removed.clear();
+        self.handed_over.push_back((number, self.epoch));
+        self.epoch += 1;
+        self.dirty = 0;
+    }
+
     /// Learns that the index has all checkpoints up to block `number`.
     pub fn written(&mut self, number: u64) {
         while let Some((_, epoch)) = self.handed_over.pop_front_if(|(block, _)| *block <= number) {
@@ -392,11 +406,8 @@ impl Keys {
     /// Hashes all in one batch.
     fn hash(changes: &StateChanges) -> Self {
         let accounts = &changes.accounts;
-        let words: Vec<[u8; 32]> = accounts
-            .iter()
-            .flat_map(kept_slots)
-            .map(|(slot, _)| slot.to_be_bytes())
-            .collect();
+        let words: Vec<[u8; 32]> =
+            accounts.iter().flat_map(kept_slots).map(|(slot, _)| slot.to_be_bytes()).collect();
         let messages: Vec<&[u8]> =
             accounts.iter().map(|change| change.address.as_slice()).collect();
         let mut addresses = vec![[0; 32]; messages.len()];

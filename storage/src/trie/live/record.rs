@@ -69,7 +69,8 @@ fn take_child(
         form::CHILD_EMBEDDED => {
             let count = input.count(1)?;
             let rlp = input.take(count)?;
-            if !matches!(rlp, [first, ..] if usize::from(*first) == 0xc0 + count - 1 && count < 32) {
+            if !matches!(rlp, [first, ..] if usize::from(*first) == 0xc0 + count - 1 && count < 32)
+            {
                 return Err(input.error("embedded node above 31 bytes"));
             }
             arena.set_child(index, nibble, Slot::Cold);

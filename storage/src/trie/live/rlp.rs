@@ -61,7 +61,12 @@ pub(super) fn put_leaf(out: &mut Vec<u8>, key: &Key, depth: usize, value: Value<
 }
 
 /// Appends the RLP of a branch node with these children.
-pub(super) fn put_branch(out: &mut Vec<u8>, mask: u16, embedded: u16, references: &[[u8; 32]]) {
+pub(in crate::trie) fn put_branch(
+    out: &mut Vec<u8>,
+    mask: u16,
+    embedded: u16,
+    references: &[[u8; 32]],
+) {
     let mut payload = 17 + 32 * mask.count_ones() as usize;
     if embedded != 0 {
         for (nibble, reference) in nibbles(mask).zip(references) {

@@ -303,7 +303,10 @@ fn accounts(count: u32) -> StateChanges {
         address: alloy_primitives::Address::from_word(alloy_primitives::keccak256(
             index.to_be_bytes(),
         )),
-        account: Some(crate::Account { balance: U256::from(index) + U256::from(1), ..Default::default() }),
+        account: Some(crate::Account {
+            balance: U256::from(index) + U256::from(1),
+            ..Default::default()
+        }),
         wiped: false,
         slots: Vec::new(),
     });

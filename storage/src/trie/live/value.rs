@@ -52,8 +52,7 @@ impl ValueBuffer {
         buffer.bytes[0] = 0xf8;
         // Two hashes, each with its length, follow: at most 108 bytes in all, and never below 56.
         buffer.bytes[1] = (buffer.length - 2 + PLAIN_ACCOUNT_END.len()) as u8;
-        buffer.plain =
-            storage_root == EMPTY_ROOT_HASH && account.code_hash == KECCAK256_EMPTY;
+        buffer.plain = storage_root == EMPTY_ROOT_HASH && account.code_hash == KECCAK256_EMPTY;
         if !buffer.plain {
             buffer.put_word_bytes(storage_root.as_slice());
             buffer.put_word_bytes(account.code_hash.as_slice());
@@ -103,7 +102,8 @@ mod tests {
 
     #[test]
     fn values_are_the_rlp_of_alloy() {
-        let balances = [U256::ZERO, U256::from(1), U256::from(0x80), U256::from(1) << 77, U256::MAX];
+        let balances =
+            [U256::ZERO, U256::from(1), U256::from(0x80), U256::from(1) << 77, U256::MAX];
         let roots = [EMPTY_ROOT_HASH, B256::repeat_byte(7)];
         for (balance, storage_root) in balances.into_iter().flat_map(|b| roots.map(|r| (b, r))) {
             for (nonce, code_hash) in [(0, KECCAK256_EMPTY), (u64::MAX, B256::ZERO)] {
