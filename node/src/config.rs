@@ -9,6 +9,7 @@ use std::{
     path::{Path, PathBuf},
     time::Duration,
 };
+use storage::trie::TRIE_CACHE_BYTES_DEFAULT;
 
 /// Name of the settings file in the home folder.
 pub const CONFIG_FILE: &str = "config.toml";
@@ -292,6 +293,8 @@ pub struct Storage {
     /// Most accounts of the newest state that execution keeps at hand, and half as many slots; 65
     /// and 97 bytes each, taken as they are met.
     pub recent_accounts: usize,
+    /// Most bytes of the state trie kept in memory, apart from what is not in the index yet.
+    pub trie_cache_bytes: u64,
 }
 
 /// Two maps of 2^20 places, seven eighths full: with as many slots in half the places, 230 MB once
@@ -304,6 +307,7 @@ impl Default for Storage {
             chain_map_bytes: 1 << 40,
             index_map_bytes: 1 << 40,
             recent_accounts: RECENT_ACCOUNTS,
+            trie_cache_bytes: TRIE_CACHE_BYTES_DEFAULT,
         }
     }
 }

@@ -2,10 +2,12 @@
 //!
 //! Takes given blocks with their senders, in order, and proposals to build a block.
 //! Gives executed blocks.
-//! State: the tip it executes on, the hashes of the last 256 blocks, recently used accounts and slots.
+//! State: the tip it executes on, the hashes of the last 256 blocks, recently used accounts and
+//! slots; before Byzantium, where receipts carry state roots, a trie of its own.
 //! Bound: one block; the tables of recent state have a fixed size.
 //! When full: takes no block.
 
+mod roots;
 mod tip;
 
 use super::{
@@ -25,8 +27,7 @@ use crate::{
     },
     decorator::Reject,
     execution::{
-        BlockBuilder, BlockInput, Executed, ExecutionError, RecoveredTx, StateError, TxError,
-        execute_block,
+        BlockBuilder, BlockInput, Executed, ExecutionError, RecoveredTx, TxError, execute_block,
     },
     home::HomeError,
     modules::Modules,
@@ -35,6 +36,7 @@ use crate::{
 use alloy_consensus::{Header, Transaction as _};
 use alloy_eips::eip4895::Withdrawals;
 use alloy_primitives::{Address, B256, Bytes, map::HashSet};
+use roots::ReceiptRoots;
 use std::{
     mem,
     sync::{
@@ -54,8 +56,7 @@ pub(super) struct Execute {
     flushed: Arc<AtomicU64>,
     blocks: Inbox<RecoveredBlock>,
     reorder: Reorder<RecoveredBlock>,
-    /// A block whose turn it is, but whose receipts need roots of a tip not sealed yet.
-    waiting: Option<RecoveredBlock>,
+    roots: ReceiptRoots,
     proposals: Inbox<Proposal>,
     out: Outbox<ExecutedBlock>,
     meter: Arc<Meter>,
@@ -74,6 +75,7 @@ impl Execute {
         blocks: Inbox<RecoveredBlock>,
         proposals: Inbox<Proposal>,
         out: Outbox<ExecutedBlock>,
+        trie_cache_bytes: u64,
         meter: Arc<Meter>,
     ) -> Result<Self, HomeError> {
         let tip = Tip::load(view)?;
@@ -84,7 +86,7 @@ impl Execute {
             flushed,
             blocks,
             reorder: Reorder::new(),
-            waiting: None,
+            roots: ReceiptRoots::new(trie_cache_bytes),
             proposals,
             out,
             meter,
@@ -103,11 +105,11 @@ impl Execute {
         let txs =
             given.txs.map_err(|(index, text)| refused(BlockReason::Transaction { index, text }))?;
         let state = self.tip.state.reader()?;
-        let root = self.tip.state_root;
-        let state_root = |changes: &StateChanges| {
-            let updated = storage::update_state_root(&state, changes, root);
-            updated.map(|(root, _)| root).map_err(StateError::new)
-        };
+        let carries_roots = self.carries_roots(&block.header);
+        self.roots
+            .follow(carries_roots, &self.tip)
+            .map_err(|source| refused(ExecutionError::State { number, source }.into()))?;
+        let state_root = |changes: &StateChanges| self.roots.root_after(changes);
         let input = BlockInput {
             header: &block.header,
             transactions: &txs,
@@ -139,15 +141,10 @@ impl Execute {
         }
     }
 
-    /// Receipts before Byzantium carry state roots, and those build on the trie nodes that the seal
-    /// stage makes of the tip.
-    fn must_wait(&self, given: &RecoveredBlock) -> bool {
-        let header = &given.block.header;
+    /// Receipts before Byzantium carry the state root after their transaction.
+    fn carries_roots(&self, header: &Header) -> bool {
         let merged = header.difficulty.is_zero();
-        let carries_roots =
-            self.spec.fork(header.number, header.timestamp, merged) < Fork::Byzantium;
-        let tip = self.tip.state.layers().last();
-        carries_roots && tip.is_some_and(|layer| layer.trie().is_none())
+        self.spec.fork(header.number, header.timestamp, merged) < Fork::Byzantium
     }
 
     /// Everything that can be checked before execution.
@@ -304,11 +301,7 @@ impl Stage for Execute {
         if let Some(block) = self.blocks.take() {
             self.reorder.put(block.seq, block);
         }
-        if let Some(block) = self.waiting.take().or_else(|| self.reorder.take()) {
-            if self.must_wait(&block) {
-                self.waiting = Some(block);
-                return Ok(Progress::Blocked);
-            }
+        if let Some(block) = self.reorder.take() {
             self.meter.take(block.block.transactions.len());
             let executed = self.execute_given(block)?;
             self.out.send(executed);

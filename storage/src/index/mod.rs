@@ -14,6 +14,7 @@ mod reader;
 mod runs;
 #[cfg(test)]
 mod tests;
+mod trie;
 
 use std::path::Path;
 
@@ -188,7 +189,9 @@ impl IndexDb {
         for table in cleared {
             table.clear(&mut txn).map_err(|error| self.env.write_error(error))?;
         }
-        tables.meta.delete(&mut txn, FLUSHED_KEY).map_err(|error| self.env.write_error(error))?;
+        for key in [FLUSHED_KEY, trie::TRIE_KEY] {
+            tables.meta.delete(&mut txn, key).map_err(|error| self.env.write_error(error))?;
+        }
         self.env.commit(txn)
     }
 

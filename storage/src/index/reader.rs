@@ -23,8 +23,8 @@ use crate::trie::{Nibbles, Node, NodeRead};
 /// see, so hold it for a request, not for ever.
 #[derive(Debug)]
 pub struct IndexReader {
-    txn: ReadTxn,
-    tables: Tables,
+    pub(super) txn: ReadTxn,
+    pub(super) tables: Tables,
 }
 
 /// All methods fail only when the file cannot be read or a value does not decode.
@@ -218,7 +218,7 @@ impl IndexReader {
         }
     }
 
-    fn decoded<T>(
+    pub(super) fn decoded<T>(
         &self,
         table: Table,
         name: &'static str,
