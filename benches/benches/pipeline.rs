@@ -12,7 +12,7 @@
 //!   time on a fresh home, which is then opened and held to what the child announced
 //! - `block=10000`: plain transfers that fill a block
 //! - `window=4`: blocks' worth of transactions submitted and not mined
-//! - `recent=2097152`: the setting `storage.recent-accounts`
+//! - `recent=3670016`: the setting `storage.recent-accounts`
 //! - `seed=1`, `recover=2` (recovery threads), `folder=` (where the home is made)
 //!
 //! Signing is done before, once, and kept under `target/bench-cache`. The feeder is a thread of

@@ -115,11 +115,8 @@ fn make_home(accounts: &[Address], with_token: bool, gas: u64, path: &Path) {
             trie: &none,
         };
         home.index.flush(&[block]).expect("flushed");
-        if trie.is_checkpoint_due() {
-            write_trie(&home, &mut trie);
-        }
+        write_trie(&home, &mut trie);
     }
-    write_trie(&home, &mut trie);
 }
 
 fn write_trie(home: &Home, trie: &mut StateTrie) {

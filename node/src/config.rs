@@ -297,9 +297,9 @@ pub struct Storage {
     pub trie_cache_bytes: u64,
 }
 
-/// Two maps of 2^20 places, seven eighths full: with as many slots in half the places, 230 MB once
-/// that many are in use.
-const RECENT_ACCOUNTS: usize = (1 << 21) / 8 * 7;
+/// Two maps of 2^21 places, seven eighths full: 240 MB once that many are in use, and 200 MB for as
+/// many slots in half the places.
+const RECENT_ACCOUNTS: usize = (1 << 22) / 8 * 7;
 
 impl Default for Storage {
     fn default() -> Self {

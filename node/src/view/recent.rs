@@ -151,7 +151,8 @@ pub struct RecentReader<'a> {
     recent: RefCell<&'a mut RecentState>,
     state: &'a StateReader,
     next: u64,
-    flushed: u64,
+    /// The last block flushed, once one is.
+    flushed: Option<u64>,
 }
 
 impl<'a> RecentReader<'a> {
@@ -160,7 +161,7 @@ impl<'a> RecentReader<'a> {
     /// # Errors
     /// When the index cannot be read.
     pub fn new(recent: &'a mut RecentState, state: &'a StateReader) -> Result<Self, ReadError> {
-        let flushed = state.index().flushed()?.unwrap_or_default();
+        let flushed = state.index().flushed()?;
         Ok(Self { recent: RefCell::new(recent), state, next: state.next(), flushed })
     }
 
@@ -182,9 +183,15 @@ impl<'a> RecentReader<'a> {
         Ok(())
     }
 
+    /// Whether what a table does not have, which has forgotten changes up to block `lost`, is in the
+    /// index as it is now.
+    fn index_answers(&self, lost: u64) -> bool {
+        self.flushed.is_some_and(|flushed| lost <= flushed)
+    }
+
     /// An account that is not in the table, which has forgotten changes up to block `lost`.
     fn unknown_account(&self, address: Address, lost: u64) -> Result<Option<Account>, ReadError> {
-        if lost <= self.flushed {
+        if self.index_answers(lost) {
             // No change of it was forgotten, so it has none since the flush.
             self.state.index().account(address)
         } else {
@@ -216,7 +223,7 @@ impl StateRead for RecentReader<'_> {
         if let Some(value) = table.get(&(address, slot), self.next) {
             return Ok(value);
         }
-        let value = if table.lost <= self.flushed {
+        let value = if self.index_answers(table.lost) {
             self.state.index().storage(address, slot)?
         } else {
             self.state.storage(address, slot)?

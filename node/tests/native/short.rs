@@ -143,9 +143,7 @@ fn world(native: bool, multiplier: u64) -> (ChainSpec, Ledger, Option<Modules>, 
     }
     let genesis = Genesis::from_json(&file.to_string()).unwrap();
     let mut ledger = Ledger::default();
-    for change in genesis.state().accounts {
-        ledger.accounts.insert(change.address, (change.account.unwrap(), Default::default()));
-    }
+    ledger.apply(&genesis.state());
     ledger.put(CONTRACT, U256::ZERO, STORE);
     let designator = [&hex!("ef0100")[..], CONTRACT.as_slice()].concat();
     ledger.put(DELEGATED, U256::from(10).pow(U256::from(20)), &designator);
