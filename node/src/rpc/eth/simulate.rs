@@ -1,7 +1,7 @@
 //! `eth_simulateV1`: blocks of transactions that never were.
 
 use super::{
-    call::{Hashes, gas_cap, halt_text, invalid_text},
+    call::{Hashes, gas_cap, halt_text, in_time, invalid_text},
     request::{AccountOverrides, Request},
 };
 use crate::{
@@ -141,9 +141,12 @@ fn run(
         let updated = storage::update_state_root(&trie, changes, header.state_root);
         updated.map(|(root, _)| root).map_err(StateError::new)
     };
-    let (spec, hashes) = (&call.context.spec, Hashes(&chain));
-    let site = CallSite { spec, state: &state, hashes: &hashes, header: &header };
-    site.simulate(hash, &state_root, blocks, options).map_err(simulate_error)
+    let deadline = call.call_deadline();
+    let hashes = Hashes { blocks: &chain, deadline: &deadline };
+    let site =
+        CallSite { spec: &call.context.spec, state: &state, hashes: &hashes, header: &header };
+    let simulated = site.simulate(hash, &state_root, blocks, options);
+    simulated.map_err(|error| in_time(call, &deadline, simulate_error(error)))
 }
 
 /// A simulated block: as a real one, with what its calls gave.
