@@ -227,7 +227,7 @@ impl EvmQuery for Service {
         &self,
         request: Request<evm::QueryParamsRequest>,
     ) -> Answer<evm::QueryParamsResponse> {
-        self.answer(request, |at, _| Ok(at.evm_params()))
+        self.answer(request, |at, _| at.evm_params())
     }
 
     async fn base_fee(

@@ -3,13 +3,13 @@
 use super::{
     QueryError, Snapshot,
     proto::cosmos::evm::vm::v1::{
-        AccessControl, AccessControlType, Params, QueryAccountResponse, QueryBalanceResponse,
-        QueryBaseFeeResponse, QueryCodeResponse, QueryCosmosAccountResponse, QueryParamsResponse,
-        QueryStorageResponse, QueryValidatorAccountResponse,
+        QueryAccountResponse, QueryBalanceResponse, QueryBaseFeeResponse, QueryCodeResponse,
+        QueryCosmosAccountResponse, QueryParamsResponse, QueryStorageResponse,
+        QueryValidatorAccountResponse,
     },
 };
-use crate::chain::{AccessRule, AccessType, EvmParams};
-use alloy_primitives::{Address, B256, U256};
+use crate::chain::EvmParams;
+use alloy_primitives::{B256, U256};
 use storage::{Account, StateRead};
 
 /// Hex digits of the longest storage key.
@@ -102,22 +102,14 @@ impl Snapshot {
         Ok(QueryCodeResponse { code: state.code(account.code_hash)?.to_vec() })
     }
 
-    /// The parameters of the EVM.
-    pub fn evm_params(&self) -> QueryParamsResponse {
-        let EvmParams { evm_denom, allow_unprotected_txs, access_control, .. } = self.evm();
-        let rule = |rule: AccessRule| AccessControlType {
-            access_type: match rule.access_type {
-                AccessType::Permissionless => 0,
-                AccessType::Restricted => 1,
-                AccessType::Permissioned => 2,
-            },
-            access_control_list: rule.access_control_list.iter().map(Address::to_string).collect(),
-        };
-        let (create, call) = (rule(access_control.create), rule(access_control.call));
-        let access_control = Some(AccessControl { create: Some(create), call: Some(call) });
-        let params =
-            Params { evm_denom, allow_unprotected_txs, access_control, ..Params::default() };
-        QueryParamsResponse { params: Some(params) }
+    /// The parameters of the EVM after this block; the default ones on an Ethereum chain.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    pub fn evm_params(&self) -> Result<QueryParamsResponse, QueryError> {
+        let modules = self.modules()?;
+        let params = modules.map_or_else(EvmParams::default, |modules| modules.evm.clone());
+        Ok(QueryParamsResponse { params: Some((&params).into()) })
     }
 
     /// The base fee of this block in wei; zero where the rules have none.

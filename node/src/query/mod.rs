@@ -13,12 +13,14 @@ mod node;
 mod page;
 mod tx;
 
+pub use crate::proto;
 pub use error::{Code, QueryError};
 pub use page::MAX_PAGE_ITEMS;
 
 use crate::{
     account::{bech32, parse_address},
     chain::{ChainSpec, EvmParams},
+    modules::Modules,
     pipeline::PoolClient,
     view::{Published, StateReader, View},
 };
@@ -26,23 +28,6 @@ use alloy_consensus::Header;
 use alloy_primitives::{Address, B256};
 use alloy_rlp::Decodable;
 use std::sync::Arc;
-
-/// The messages and services of `node/proto`.
-#[allow(
-    missing_docs,
-    missing_debug_implementations,
-    unreachable_pub,
-    clippy::all,
-    rustdoc::all,
-    unused_qualifications,
-    reason = "generated; what they mean is said in the .proto files"
-)]
-pub mod proto {
-    include!(concat!(env!("OUT_DIR"), "/proto.rs"));
-
-    /// The definitions of all of them, for reflection and for JSON: an encoded `FileDescriptorSet`.
-    pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
-}
 
 /// What queries are answered from.
 #[derive(Clone, Debug)]
@@ -96,9 +81,16 @@ impl Snapshot {
             .map_err(|error| QueryError::invalid(format!("invalid address: {error}")))
     }
 
-    /// The parameters of the EVM; the defaults on an Ethereum chain.
-    fn evm(&self) -> EvmParams {
-        self.spec.native().map_or_else(EvmParams::default, |native| native.evm.clone())
+    /// The modules of a native chain.
+    fn modules(&self) -> Result<Option<Arc<Modules>>, QueryError> {
+        let Some(native) = self.spec.native() else { return Ok(None) };
+        self.view.modules_after(native, self.number).map(Some).map_err(QueryError::internal)
+    }
+
+    /// The denomination of gas and value, which never changes; the default on an Ethereum chain.
+    fn denom(&self) -> String {
+        let evm = self.spec.native().map(|native| &native.evm);
+        evm.map_or_else(|| EvmParams::default().evm_denom, |evm| evm.evm_denom.clone())
     }
 
     fn bech32(&self, address: Address) -> String {

@@ -200,9 +200,9 @@ fn replay(
     let deadline = call.interrupt.within(call.services.limits.trace_time);
     let hashes = Hashes { blocks: &blocks, deadline: &deadline };
     let spec = &call.context.spec;
-    let market = super::evmd::market_after(call, parent)?;
-    let (hash, market) = (stored.block.hash, market.as_ref());
-    let block = TracedBlock::start(spec, &state, &hashes, header, hash, market, options);
+    let modules = super::evmd::modules_after(call, parent)?;
+    let (hash, modules) = (stored.block.hash, modules.as_deref());
+    let block = TracedBlock::start(spec, &state, &hashes, header, hash, modules, options);
     let mut block = block.map_err(trace_error)?;
     let late = || Error::timed_out("tracing", call.services.limits.trace_time);
     let failed = |error| if deadline.passed() { late() } else { trace_error(error) };

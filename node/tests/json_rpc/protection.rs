@@ -130,14 +130,14 @@ async fn limits_are_told_with_the_error() {
         answer["error"]["data"]["limit"].as_u64().unwrap()
     };
     let call = body("eth_getBlockByNumber", &json!(["0x0", false]));
-    let eleven = format!("[{}]", vec![call.as_str(); 11].join(","));
+    let eleven = format!("[{}]", [call.as_str(); 11].join(","));
     assert_eq!(limit(&node.post(&eleven).await), 10);
     let mut socket = node.websocket(node.rpc.ws_address).await;
     socket.send(&eleven).await;
     assert_eq!(limit(&socket.receive().await), 10);
     // Ten blocks fit nine times or so: the others are errors, and the answer stays in bounds.
     let big = body("web3_sha3", &json!(["0x"])).replace("web3_sha3", &"m".repeat(3000));
-    let ten = format!("[{}]", vec![big.as_str(); 10].join(","));
+    let ten = format!("[{}]", [big.as_str(); 10].join(","));
     let answers = node.post(&ten).await;
     let answers = answers.as_array().unwrap();
     assert_eq!(answers.len(), 10);

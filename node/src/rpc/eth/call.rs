@@ -10,6 +10,7 @@ use crate::{
     rpc::{
         block_id::BlockId,
         error::Error,
+        evmd::modules_after,
         lines::Deadline,
         method::{Answer, Call, json, put},
         stored,
@@ -136,7 +137,9 @@ fn run_on<T>(
     let deadline = call.call_deadline();
     let hashes = Hashes { blocks: &blocks, deadline: &deadline };
     let spec = &call.context.spec;
-    let result = run(&CallSite { spec, state: &state, hashes: &hashes, header: &header });
+    let modules = modules_after(call, number)?;
+    let modules = modules.as_deref();
+    let result = run(&CallSite { spec, modules, state: &state, hashes: &hashes, header: &header });
     result.map_err(|error| in_time(call, &deadline, error))
 }
 

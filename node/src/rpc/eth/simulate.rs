@@ -13,6 +13,7 @@ use crate::{
     rpc::{
         block_id::BlockId,
         error::Error,
+        evmd::modules_after,
         method::{Answer, Call, json},
         object::{BlockObject, LogObject, LogPlace, TransactionObject, Transactions},
         params::{Param, object},
@@ -143,8 +144,10 @@ fn run(
     };
     let deadline = call.call_deadline();
     let hashes = Hashes { blocks: &chain, deadline: &deadline };
-    let site =
-        CallSite { spec: &call.context.spec, state: &state, hashes: &hashes, header: &header };
+    let spec = &call.context.spec;
+    let modules = modules_after(call, number)?;
+    let modules = modules.as_deref();
+    let site = CallSite { spec, modules, state: &state, hashes: &hashes, header: &header };
     let simulated = site.simulate(hash, &state_root, blocks, options);
     simulated.map_err(|error| in_time(call, &deadline, simulate_error(error)))
 }
