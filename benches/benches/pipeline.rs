@@ -49,6 +49,8 @@ use verify::Backend;
 const TRANSFER_GAS: u64 = 21_000;
 /// Transactions the feeder writes at once.
 const PIECE: usize = 512;
+/// How often the use of threads is noted.
+const THREADS_LOOK: Duration = Duration::from_millis(50);
 /// Times a child is killed.
 const DEFAULT_KILLS: u64 = 20;
 /// How often the feeder looks whether there is room in its window.
@@ -256,22 +258,39 @@ impl Run {
 /// Watches a pipeline while it runs.
 struct Watch {
     begun: Instant,
+    last_look: Instant,
     series: Vec<u64>,
     anonymous_kib: u64,
     before: BTreeMap<String, Use>,
+    /// The most seen of each thread: some end before the last block is durable.
+    seen: BTreeMap<String, Use>,
 }
 
 impl Watch {
     fn start() -> Self {
         Self {
             begun: Instant::now(),
+            last_look: Instant::now(),
             series: Vec::new(),
             anonymous_kib: 0,
             before: threads::snapshot(),
+            seen: BTreeMap::new(),
+        }
+    }
+
+    fn see_threads(&mut self) {
+        for (name, used) in threads::snapshot() {
+            let seen = self.seen.entry(name).or_default();
+            seen.cpu_ns = seen.cpu_ns.max(used.cpu_ns);
+            seen.waiting_ns = seen.waiting_ns.max(used.waiting_ns);
         }
     }
 
     fn look(&mut self, durable: u64) {
+        if self.last_look.elapsed() >= THREADS_LOOK {
+            self.last_look = Instant::now();
+            self.see_threads();
+        }
         let second = self.begun.elapsed().as_secs() as usize;
         if self.series.len() <= second {
             self.series.push(durable);
@@ -282,7 +301,8 @@ impl Watch {
     fn end(mut self, first: u64, home: &Home, pipeline: &Pipeline) -> Run {
         let seconds = self.begun.elapsed().as_secs_f64();
         self.anonymous_kib = self.anonymous_kib.max(threads::memory_kib("RssAnon"));
-        let mut threads = threads::snapshot();
+        self.see_threads();
+        let mut threads = self.seen;
         for (name, used) in &mut threads {
             let before = self.before.get(name).copied().unwrap_or_default();
             used.cpu_ns = used.cpu_ns.saturating_sub(before.cpu_ns);
