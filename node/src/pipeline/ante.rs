@@ -2,7 +2,7 @@
 //!
 //! Takes recovered transactions in order, tips of the chain, and questions about the pool.
 //! Gives answers to submitters, and one proposal at a time to execute.
-//! State: the mempool with its journal, and the view it is checked against.
+//! State: the mempool with its journal, the view it is checked against, accounts met lately.
 //! Bound: the mempool's limits; one proposal in flight.
 //! When full: the cheapest leave the pool, or the newcomer is turned away; answers wait for credit.
 //!
@@ -30,7 +30,7 @@ use crate::{
     decorator::{self, CheckContext, Mode, Sender},
     execution::RecoveredTx,
     mempool::{Limits, Mempool, Reject, Selection},
-    view::{Published, View},
+    view::{Published, RecentReader, RecentState, View},
 };
 use alloy_consensus::Transaction as _;
 use alloy_primitives::{Address, Bytes};
@@ -91,12 +91,16 @@ pub(super) struct Context {
     pub journal: Journal,
     /// What the journal held at the start.
     pub saved: Vec<Entry>,
+    /// Recently used accounts, none so far.
+    pub recent: RecentState,
 }
 
 /// See the module.
 pub(super) struct Ante {
     spec: Arc<ChainSpec>,
     view: View,
+    /// Senders met lately.
+    recent: RecentState,
     published: Published,
     pool: Mempool,
     engine: Option<Box<dyn Engine>>,
@@ -125,6 +129,7 @@ impl Ante {
             pool: Mempool::new(context.limits, context.view.head.next_base_fee),
             spec: context.spec,
             view: context.view,
+            recent: context.recent,
             published: context.published,
             engine: context.engine,
             outstanding: false,
@@ -178,12 +183,14 @@ impl Ante {
         let (view, spec) = (self.view.clone(), Arc::clone(&self.spec));
         let context = CheckContext::after(&spec, &view.head);
         let state = view.state.reader()?;
+        let mut recent = mem::take(&mut self.recent);
+        let reader = RecentReader::new(&mut recent, &state)?;
         let now = Instant::now();
         let mut admitted = 0;
         let mut answers = Vec::with_capacity(batch.txs.len());
         for (tx, reply) in batch.txs {
             let submitted = match tx {
-                Ok(tx) => self.admit_one(tx, &context, &state, now)?,
+                Ok(tx) => self.admit_one(tx, &context, &reader, now)?,
                 Err(reject) => Err(reject),
             };
             match &submitted {
@@ -195,6 +202,7 @@ impl Ante {
             }
             answers.push((submitted.map(|tx| tx.hash), reply));
         }
+        self.recent = recent;
         // What is answered for must outlive the process.
         self.journal.write()?;
         self.meter.give(admitted);
@@ -273,6 +281,7 @@ impl Ante {
         }
         // Senders whose account the block changed: nonce and balance may say something else now.
         if let Some(layer) = self.view.state.layers().last() {
+            self.recent.apply_accounts(layer.number(), layer.changes());
             for change in &layer.changes().accounts {
                 self.pool.advance(change.address, &change.account.unwrap_or_default(), now);
             }

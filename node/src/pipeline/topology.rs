@@ -349,6 +349,7 @@ impl Pipeline {
                 engine,
                 journal,
                 saved,
+                recent: RecentState::new(home.config.storage.recent_accounts),
             };
             workers.push(ante.runs(Ante::new(context, ends, meter("ante"))));
             tip_out = Some(tips);

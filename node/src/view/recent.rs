@@ -114,7 +114,7 @@ impl Known {
     }
 }
 
-/// See the module.
+/// See the module. Made by default it keeps nothing.
 #[derive(Debug)]
 pub struct RecentState {
     accounts: Recent<Address, Known, FbBuildHasher<20>>,
@@ -129,11 +129,19 @@ impl RecentState {
         Self { accounts: Recent::new(accounts), slots: Recent::new(accounts / ACCOUNTS_A_SLOT) }
     }
 
-    /// Takes in the changes of block `number`, the one after the last.
-    pub fn apply(&mut self, number: u64, changes: &StateChanges) {
+    /// Takes in what block `number`, the one after the last, did to accounts. For owners that ask
+    /// for no slots.
+    pub fn apply_accounts(&mut self, number: u64, changes: &StateChanges) {
         for change in &changes.accounts {
             let known = Known::of(change.account.as_ref());
             self.accounts.put(change.address, known, number);
+        }
+    }
+
+    /// Takes in the changes of block `number`, the one after the last.
+    pub fn apply(&mut self, number: u64, changes: &StateChanges) {
+        self.apply_accounts(number, changes);
+        for change in &changes.accounts {
             if change.wiped || change.account.is_none() {
                 // Slots are not listed by account; and this is rare since Cancun.
                 self.slots.clear(number);
@@ -142,6 +150,12 @@ impl RecentState {
                 self.slots.put((change.address, *slot), *value, number);
             }
         }
+    }
+}
+
+impl Default for RecentState {
+    fn default() -> Self {
+        Self::new(0)
     }
 }
 
@@ -184,9 +198,9 @@ impl<'a> RecentReader<'a> {
     }
 
     /// Whether what a table does not have, which has forgotten changes up to block `lost`, is in the
-    /// index as it is now.
+    /// index as it is now. Flush may be ahead of a stage that has not heard of the newest block.
     fn index_answers(&self, lost: u64) -> bool {
-        self.flushed.is_some_and(|flushed| lost <= flushed)
+        !self.state.is_historic() && self.flushed.is_some_and(|flushed| lost <= flushed)
     }
 
     /// An account that is not in the table, which has forgotten changes up to block `lost`.

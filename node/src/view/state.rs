@@ -84,6 +84,11 @@ impl StateReader {
         self.layers[..self.newest].iter().rev()
     }
 
+    /// The index is ahead of this state.
+    pub(super) const fn is_historic(&self) -> bool {
+        self.historic
+    }
+
     /// The block that comes next after this state.
     pub(super) const fn next(&self) -> u64 {
         self.next
