@@ -153,10 +153,13 @@ impl Best {
     pub(super) fn remove(&mut self, offer: &Offer, lane: u32) {
         let (by_tip, by_cap) = (Place::by_tip(offer, lane), Place::by_cap(offer, lane));
         // Most are where they belong.
-        if offer.threshold() >= self.base_fee {
-            let _ = self.by_tip.remove(&by_tip) || self.by_cap.remove(&by_cap);
-        } else {
-            let _ = self.by_cap.remove(&by_cap) || self.by_tip.remove(&by_tip);
+        let tip_decides = offer.threshold() >= self.base_fee;
+        let found =
+            if tip_decides { self.by_tip.remove(&by_tip) } else { self.by_cap.remove(&by_cap) };
+        match (found, tip_decides) {
+            (true, _) => {}
+            (false, true) => _ = self.by_cap.remove(&by_cap),
+            (false, false) => _ = self.by_tip.remove(&by_tip),
         }
     }
 
