@@ -65,7 +65,7 @@ fn blooms(receipts: &[StoredReceipt]) -> Vec<Bloom> {
     let bloom = |receipt: &StoredReceipt| {
         let items = receipt.logs.iter().map(|log| 1 + topics(log)).sum();
         let mut bloom = Bloom::ZERO;
-        hashes.by_ref().take(items).for_each(|hash| bloom.m3_2048_hashed(hash));
+        hashes.by_ref().take(items).for_each(|hash| bloom.m3_2048_hashed(hash.into()));
         bloom
     };
     receipts.iter().map(bloom).collect()

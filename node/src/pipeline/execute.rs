@@ -27,7 +27,7 @@ use crate::{
     },
     decorator::Reject,
     execution::{
-        BlockBuilder, BlockInput, Executed, ExecutionError, RecoveredTx, StateError, TxError,
+        BlockBuilder, BlockInput, Executed, ExecutionError, RecoveredTx, TxError,
         execute_block,
     },
     home::HomeError,
