@@ -214,9 +214,8 @@ impl Execute {
         self.recent.apply(block.header.number, &changes);
         let hashes = txs.iter().map(|tx| tx.hash).collect();
         let layer = Arc::new(Layer::new(block.header.number, changes, hashes));
-        let before = self.tip.state.clone();
         let flushed = self.flushed.load(Ordering::Acquire);
-        let after = before.with_layer(Arc::clone(&layer), flushed);
+        let after = self.tip.state.with_layer(Arc::clone(&layer), flushed);
         self.tip.state = after.clone();
         self.tip.modules = turned.as_ref().map(|turned| Arc::clone(&turned.modules));
         if !built {
@@ -229,7 +228,6 @@ impl Execute {
             txs,
             skipped,
             executed,
-            before,
             after,
             layer,
             turned,

@@ -72,20 +72,8 @@ impl StateTrie {
     pub fn root_after(&self, changes: &StateChanges) -> Result<B256, TrieError<ReadError>> {
         let reader = self.index.reader().map_err(TrieError::Read)?;
         let nodes = self.live.nodes(&reader);
-        match update_state_root(&nodes, changes, self.state_root()) {
-            Ok((root, _)) => Ok(root),
-            Err(TrieError::Read(error)) => Err(error),
-            Err(TrieError::MissingNode { owner, path }) => {
-                Err(TrieError::MissingNode { owner, path })
-            }
-            Err(TrieError::Damaged { what, owner, path }) => {
-                Err(TrieError::Damaged { what, owner, path })
-            }
-            Err(TrieError::RootMismatch { expected, found }) => {
-                Err(TrieError::RootMismatch { expected, found })
-            }
-            Err(_) => unreachable!("a trie of records in memory has no further errors"),
-        }
+        let updated = update_state_root(&nodes, changes, self.state_root());
+        updated.map(|(root, _)| root).map_err(TrieError::flatten)
     }
 
     /// Applies the blocks up to the one before `state.next()`, which its layers or the chain have.

@@ -89,3 +89,15 @@ pub enum TrieError<E> {
         path: Nibbles,
     },
 }
+
+impl<E> TrieError<TrieError<E>> {
+    /// The error of a trie that is read through another one.
+    pub fn flatten(self) -> TrieError<E> {
+        match self {
+            Self::Read(error) => error,
+            Self::MissingNode { owner, path } => TrieError::MissingNode { owner, path },
+            Self::RootMismatch { expected, found } => TrieError::RootMismatch { expected, found },
+            Self::Damaged { what, owner, path } => TrieError::Damaged { what, owner, path },
+        }
+    }
+}
