@@ -4,7 +4,7 @@
 
 pub mod frames;
 
-use alloy_consensus::{SignableTransaction, TxEip1559, TxEnvelope};
+use alloy_consensus::{SignableTransaction, Signed, TxEip1559, TxEnvelope};
 use alloy_eips::eip2718::Encodable2718;
 use alloy_primitives::{Address, B256, Bytes, Signature, TxKind, U256};
 use node::{
@@ -48,7 +48,11 @@ pub fn transfer(from: usize, nonce: u64, to: Address) -> Bytes {
 }
 
 /// Signs with the key of development account `from`; EIP-2718 bytes.
-pub fn sign(from: usize, tx: TxEip1559) -> Bytes {
+pub fn sign<T>(from: usize, tx: T) -> Bytes
+where
+    T: SignableTransaction<Signature>,
+    TxEnvelope: From<Signed<T>>,
+{
     let key = SecretKey::from_secret_bytes(DEV_ACCOUNTS[from].private_key.0).unwrap();
     let digest = Message::from_digest(tx.signature_hash().0);
     let signature = RecoverableSignature::sign_ecdsa_recoverable(digest, &key);
