@@ -116,6 +116,7 @@ fn credited(account: Option<Account>, value: U256) -> Option<Account> {
     (account.code_hash == KECCAK256_EMPTY).then_some(account)
 }
 
+/// `None` above 128 bits, where the interpreter's own sums saturate.
 fn wei(price: u128, gas: u64) -> Option<U256> {
-    U256::from(price).checked_mul(U256::from(gas))
+    price.checked_mul(u128::from(gas)).map(U256::from)
 }
