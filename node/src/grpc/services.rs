@@ -96,6 +96,16 @@ impl AuthQuery for Service {
         self.answer(request, |at, query| at.auth_account(&query.address))
     }
 
+    async fn account_address_by_id(
+        &self,
+        request: Request<auth::QueryAccountAddressByIdRequest>,
+    ) -> Answer<auth::QueryAccountAddressByIdResponse> {
+        self.answer(request, |at, query| {
+            let id = u64::try_from(query.id).unwrap_or_default();
+            at.auth_address_by_id(if query.account_id == 0 { id } else { query.account_id })
+        })
+    }
+
     async fn params(
         &self,
         request: Request<auth::QueryParamsRequest>,
@@ -235,6 +245,13 @@ impl EvmQuery for Service {
         request: Request<evm::QueryBaseFeeRequest>,
     ) -> Answer<evm::QueryBaseFeeResponse> {
         self.answer(request, |at, _| at.evm_base_fee())
+    }
+
+    async fn config(
+        &self,
+        request: Request<evm::QueryConfigRequest>,
+    ) -> Answer<evm::QueryConfigResponse> {
+        self.answer(request, |at, _| Ok(at.evm_config()))
     }
 }
 

@@ -10,10 +10,12 @@ mod error;
 mod evm;
 mod feemarket;
 mod node;
+mod origin;
 mod page;
 mod tx;
 
 pub use error::{Code, QueryError};
+pub use origin::Founders;
 pub use page::MAX_PAGE_ITEMS;
 
 use crate::{
@@ -25,7 +27,7 @@ use crate::{
 use alloy_consensus::Header;
 use alloy_primitives::{Address, B256};
 use alloy_rlp::Decodable;
-use std::sync::Arc;
+use std::{net::SocketAddr, sync::Arc};
 
 /// The messages and services of `node/proto`.
 #[allow(
@@ -53,6 +55,10 @@ pub struct Queries {
     pub published: Published,
     /// Submits transactions.
     pub pool: PoolClient,
+    /// Where JSON-RPC is served: told with the node's other facts.
+    pub json_rpc: SocketAddr,
+    /// The accounts of genesis, once somebody has asked.
+    pub founders: Founders,
 }
 
 impl Queries {
@@ -69,7 +75,8 @@ impl Queries {
             )));
         }
         let number = if height == 0 { head } else { height };
-        Ok(Snapshot { spec: Arc::clone(&self.spec), view, number })
+        let (spec, founders) = (Arc::clone(&self.spec), self.founders.clone());
+        Ok(Snapshot { spec, view, number, json_rpc: self.json_rpc, founders })
     }
 }
 
@@ -79,6 +86,8 @@ pub struct Snapshot {
     spec: Arc<ChainSpec>,
     view: Arc<View>,
     number: u64,
+    json_rpc: SocketAddr,
+    founders: Founders,
 }
 
 impl Snapshot {

@@ -1,8 +1,8 @@
 //! The table of methods, and what a method gets and gives.
 
 use super::{
-    Context, debug, error::Error, eth, evmd, net, params::Arguments, services::Services, testing,
-    txpool, web3,
+    Context, debug, error::Error, eth, evmd, net, params::Arguments, personal, services::Services,
+    testing, txpool, web3,
 };
 use crate::view::View;
 use alloy_primitives::map::HashMap;
@@ -65,6 +65,7 @@ pub fn methods() -> impl Iterator<Item = &'static Method> {
         debug::METHODS,
         testing::METHODS,
         evmd::METHODS,
+        personal::METHODS,
     ];
     tables.into_iter().flatten()
 }

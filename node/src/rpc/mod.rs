@@ -18,6 +18,7 @@ mod method;
 mod net;
 mod object;
 mod params;
+mod personal;
 mod server;
 mod services;
 pub(crate) mod stored;
@@ -33,7 +34,9 @@ pub use method::{Method, Run, methods};
 pub use server::{Servers, serve};
 pub use subscribe::SUBSCRIPTIONS;
 
-use crate::{chain::ChainSpec, pipeline::PoolClient, view::Published};
+use crate::{
+    account::Signers, chain::ChainSpec, config::Endpoints, pipeline::PoolClient, view::Published,
+};
 use std::sync::Arc;
 
 /// What the methods answer from.
@@ -51,4 +54,8 @@ pub struct Context {
     pub gas_cap: u64,
     /// Most blocks an `eth_feeHistory` answers for.
     pub feehistory_cap: u64,
+    /// Where the node serves what.
+    pub endpoints: Endpoints,
+    /// The keys to sign with for clients; none unless the operator has enabled it.
+    pub signers: Option<Arc<Signers>>,
 }

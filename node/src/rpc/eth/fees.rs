@@ -68,7 +68,7 @@ pub(super) fn blob_base_fee(call: &Call) -> Answer {
 }
 
 /// The tip that outbids most of the gas of recent blocks.
-fn suggested_tip(call: &Call) -> Result<u128, Error> {
+pub(super) fn suggested_tip(call: &Call) -> Result<u128, Error> {
     let rows = recent_rows(&call.view)?;
     let tips = rows.iter().flat_map(|row| &row.tips).copied().collect();
     let tip = gas_percentile(tips, TIP_PERCENT).unwrap_or_else(|| fallback_tip(&call.view));
