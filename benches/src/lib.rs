@@ -2,6 +2,10 @@
 
 pub mod fee_plot;
 pub mod signatures;
+pub mod threads;
+pub mod token;
+pub mod workload;
+pub mod world;
 
 mod transfers;
 

@@ -1,19 +1,51 @@
 //! A client that loads a node from outside, over the wire only: it never links the node.
 //!
-//! `loadtest tx` signs transfers first, so that signing is not measured, then sends them over the
-//! TCP ingest and waits until the chain has them.
+//! Scenarios make *parts* (one thing to measure on one node); `rounds` runs them, on one node or
+//! on two in turn; `drive` is the loop that sends and measures, over `wire`; `report` and `html`
+//! tell the result.
 
-mod ingest;
+mod cpu;
+mod dice;
+mod drive;
+mod explorer;
+mod fees;
+mod fill;
+mod flood;
+mod follow;
+mod fund;
+mod html;
+mod http;
+mod keys;
+mod options;
+mod plot;
+mod reads;
+mod report;
+mod rounds;
 mod rpc;
-mod sign;
+mod sample;
+mod signed;
+mod stats;
+mod token;
 mod tx;
+mod txs;
+mod wire;
+mod ws;
 
 use clap::{Parser, Subcommand};
-use std::process::ExitCode;
+use options::Common;
+use report::Report;
+use std::{io::Write as _, process::ExitCode};
 
-/// Loads an evmd node over the wire and reports what it took.
+/// Exit code of a run that ended, with operations that failed.
+const SOME_FAILED: u8 = 2;
+
+/// Loads an Ethereum node over the wire and reports what it took.
+///
+/// Latencies are from the moment a request was due to its whole answer. Server CPU is user and
+/// system time of the node's process divided by the operations. Exit codes: 0 done, 1 could not
+/// run, 2 done, but some operations failed or a bound was broken.
 #[derive(Debug, Parser)]
-#[command(name = "loadtest", version, arg_required_else_help = true)]
+#[command(name = "loadtest", version, arg_required_else_help = true, max_term_width = 100)]
 struct Cli {
     #[command(subcommand)]
     scenario: Scenario,
@@ -21,23 +53,41 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Scenario {
-    /// Transfers over the TCP ingest
+    /// Transactions, followed until they are mined
     Tx(tx::Args),
+    /// Sign transactions into a file, for `tx --file`
+    Sign(tx::SignArgs),
+    /// Fee history in several shapes
+    Fees(fees::Args),
+    /// The mix of methods that public endpoints see, or each method alone
+    Reads(reads::Args),
+    /// Whole pages of an explorer, each one JSON-RPC batch
+    Explorer(explorer::Args),
+    /// A cheap call's latency beside a flood of heavy ones
+    Flood(flood::Args),
+    /// Give a chain blocks and transactions to be asked about
+    Fill(fill::Args),
 }
 
 fn main() -> ExitCode {
     let result = match Cli::parse().scenario {
-        Scenario::Tx(args) => tx::run(&args),
+        Scenario::Tx(args) => tx::run(&args).and_then(publish),
+        Scenario::Sign(args) => tx::sign(&args).map(|()| ExitCode::SUCCESS),
+        Scenario::Fees(args) => fees::run(&args).and_then(publish),
+        Scenario::Reads(args) => reads::run(&args).and_then(publish),
+        Scenario::Explorer(args) => explorer::run(&args).and_then(publish),
+        Scenario::Flood(args) => flood::run(&args).and_then(publish),
+        Scenario::Fill(args) => fill::run(&args).map(|()| ExitCode::SUCCESS),
     };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            // Nothing is left to tell if even the error stream is gone.
-            let _ = std::io::Write::write_fmt(
-                &mut std::io::stderr(),
-                format_args!("error: {error:#}\n"),
-            );
-            ExitCode::FAILURE
-        }
-    }
+    result.unwrap_or_else(|error| {
+        // Nothing is left to tell if even the error stream is gone.
+        let _ = writeln!(std::io::stderr(), "error: {error:#}");
+        ExitCode::FAILURE
+    })
+}
+
+fn publish((report, common): (Report, &Common)) -> anyhow::Result<ExitCode> {
+    report.publish(common)?;
+    let bad = report.errors() > 0;
+    Ok(if bad { ExitCode::from(SOME_FAILED) } else { ExitCode::SUCCESS })
 }

@@ -1,149 +1,381 @@
-//! Scenario `tx`: transfers over the TCP ingest, signed beforehand, followed until mined.
+//! Scenarios `tx` and `sign`: transactions signed beforehand, sent over one way or several, and
+//! followed until they are mined.
 
 use crate::{
-    ingest,
-    rpc::Rpc,
-    sign::{self, Sender},
+    drive::{Plan, Source, Watch, drive},
+    follow::{self, Goal},
+    fund::{self, Senders, Wanted},
+    options::{Common, Node, bar},
+    report::Report,
+    rounds::{self, Part, Round, measure},
+    signed::{self, Header, Reader},
+    txs::Load,
+    wire::Endpoint,
 };
-use alloy_primitives::Address;
+use alloy_primitives::{Address, hex};
 use anyhow::{Context, bail};
-use hdrhistogram::Histogram;
 use indicatif::ProgressBar;
-use serde_json::json;
 use std::{
-    io::{IsTerminal, Write},
+    fs::File,
+    io::Write,
     net::SocketAddr,
+    path::PathBuf,
+    sync::atomic::Ordering::Relaxed,
     time::{Duration, Instant},
 };
 
+/// Wei in a gwei.
+const GWEI: f64 = 1e9;
+/// Most calls of a batch: the limit of most nodes.
+const BATCH_MAX: usize = 1000;
+
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Where the node takes raw transactions
+    #[command(flatten)]
+    common: Common,
+    #[command(flatten)]
+    what: What,
+    /// Ways to send, measured one after another
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Via::Batch])]
+    via: Vec<Via>,
+    /// Where evmd takes raw transactions
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:8547")]
     ingest: SocketAddr,
-    /// The node's JSON-RPC
-    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8545")]
-    rpc: String,
-    /// Transfers in all, spread over the ten development accounts
-    #[arg(long, value_name = "N", default_value_t = 20_000)]
-    count: u64,
-    /// Longest wait for the chain to have them all, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 120)]
-    patience: u64,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    /// Calls of a JSON-RPC batch
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    batch: usize,
+    /// Send a file made by `loadtest sign` instead of signing now
+    #[arg(long, value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// Longest wait for the next block with transactions, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 60.0)]
+    patience: f64,
 }
 
-/// Time between two looks at the chain.
-const LOOK: Duration = Duration::from_millis(20);
-
-/// One sender's share of the load.
-struct Share {
-    sender: Sender,
-    first_nonce: u64,
-    txs: Vec<Vec<u8>>,
+/// What is signed.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct What {
+    /// Transactions of a measurement
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 20_000)]
+    pub(crate) count: u64,
+    /// What they do
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) load: Load,
+    /// Accounts that send; made up, and funded by the development accounts where needed
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    pub(crate) senders: usize,
+    /// Accounts that receive
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    pub(crate) recipients: u64,
+    /// Most a transaction pays, in gwei per gas: above the base fee until the end
+    #[arg(long, value_name = "GWEI", default_value_t = 200.0)]
+    pub(crate) fee_cap: f64,
+    /// Tip, in gwei per gas
+    #[arg(long, value_name = "GWEI", default_value_t = 1.0)]
+    pub(crate) tip: f64,
 }
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let rpc = Rpc::new(&args.rpc);
-    let shares = prepare(args, &rpc)?;
-    let first_block = rpc.block_number()? + 1;
-    let begun = Instant::now();
-    let sent: Vec<_> = std::thread::scope(|scope| {
-        let sending: Vec<_> = shares
-            .iter()
-            .map(|share| scope.spawn(|| ingest::send(args.ingest, &share.txs)))
-            .collect();
-        sending.into_iter().map(|thread| thread.join()).collect()
-    });
-    let mut latency_us: Histogram<u64> = Histogram::new_with_max(60_000_000, 3)?;
-    let (mut accepted, mut refused, mut reasons) = (0, 0, Vec::new());
-    for sent in sent {
-        let sent = sent.map_err(|_| anyhow::anyhow!("a sender panicked"))??;
-        accepted += sent.accepted;
-        refused += sent.refused_count;
-        reasons.extend(sent.refused);
-        latency_us.add(&sent.latency_us)?;
+impl What {
+    pub(crate) fn check(&self) -> anyhow::Result<()> {
+        if self.count == 0 || self.senders == 0 || self.recipients == 0 {
+            bail!("--count, --senders and --recipients must be at least 1");
+        }
+        if !(self.fee_cap > 0.0 && self.fee_cap < 1e12 && self.tip >= 0.0 && self.tip < 1e12) {
+            bail!("--fee-cap {} and --tip {}: gwei, at most 10^12", self.fee_cap, self.tip);
+        }
+        Ok(())
     }
-    let submitted = begun.elapsed();
-    if refused > 0 {
-        bail!("{refused} transactions were refused, for example: {}", reasons.join("; "));
-    }
-    wait_until_mined(&rpc, &shares, Duration::from_secs(args.patience))?;
-    let mined = begun.elapsed();
-    let report = json!({
-        "transactions": accepted,
-        "submitSeconds": submitted.as_secs_f64(),
-        "submittedPerSecond": accepted as f64 / submitted.as_secs_f64(),
-        "minedSeconds": mined.as_secs_f64(),
-        "minedPerSecond": accepted as f64 / mined.as_secs_f64(),
-        "blocks": rpc.block_number()? + 1 - first_block,
-        "answerMicroseconds": {
-            "p50": latency_us.value_at_quantile(0.5),
-            "p99": latency_us.value_at_quantile(0.99),
-            "p99.99": latency_us.value_at_quantile(0.9999),
-            "max": latency_us.max(),
-        },
-    });
-    print(args.json, &report)
-}
 
-/// Signs every transfer, starting at each account's nonce.
-fn prepare(args: &Args, rpc: &Rpc) -> anyhow::Result<Vec<Share>> {
-    let chain_id = rpc.chain_id()?;
-    let senders = sign::senders();
-    let each = args.count.div_ceil(senders.len() as u64);
-    let bar = if std::io::stderr().is_terminal() && !args.json {
-        ProgressBar::new(each * senders.len() as u64).with_message("signing")
-    } else {
-        ProgressBar::hidden()
-    };
-    let mut left = args.count;
-    let mut shares = Vec::new();
-    for sender in senders {
-        let first_nonce = rpc.nonce(sender.address)?;
-        let count = each.min(left);
-        left -= count;
-        let recipient = Address::repeat_byte(0x77);
-        let txs = (first_nonce..first_nonce + count).map(|nonce| {
-            bar.inc(1);
-            sender.transfer(chain_id, nonce, recipient)
-        });
-        let txs = txs.collect();
-        shares.push(Share { sender, first_nonce, txs });
-    }
-    bar.finish_and_clear();
-    Ok(shares)
-}
-
-/// Waits until each account's nonce says that all of its transfers are mined.
-fn wait_until_mined(rpc: &Rpc, shares: &[Share], patience: Duration) -> anyhow::Result<()> {
-    let begun = Instant::now();
-    for share in shares {
-        let wanted = share.first_nonce + share.txs.len() as u64;
-        loop {
-            let nonce = rpc.nonce(share.sender.address).context("waiting for the chain")?;
-            if nonce >= wanted {
-                break;
-            }
-            if begun.elapsed() > patience {
-                bail!("{} mined {nonce} of {wanted} (--patience)", share.sender.address);
-            }
-            std::thread::park_timeout(LOOK);
+    pub(crate) fn wanted(&self, seed: u64, txs: u64) -> Wanted {
+        Wanted {
+            load: self.load,
+            senders: self.senders,
+            txs_each: txs.div_ceil(self.senders as u64),
+            fee_cap: (self.fee_cap * GWEI) as u128,
+            tip: (self.tip * GWEI) as u128,
+            seed,
         }
     }
-    Ok(())
 }
 
-fn print(as_json: bool, report: &serde_json::Value) -> anyhow::Result<()> {
-    let mut out = std::io::stdout();
-    if as_json {
-        writeln!(out, "{report}")?;
-        return Ok(());
+/// How transactions travel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Via {
+    /// evmd's TCP ingest
+    Ingest,
+    /// One eth_sendRawTransaction in each HTTP request
+    Single,
+    /// JSON-RPC batches over HTTP
+    Batch,
+    /// One in each WebSocket message
+    Ws,
+    /// JSON-RPC batches over WebSocket
+    WsBatch,
+}
+
+impl Via {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Ingest => "TCP ingest",
+            Self::Single => "JSON-RPC single",
+            Self::Batch => "JSON-RPC batch",
+            Self::Ws => "WebSocket single",
+            Self::WsBatch => "WebSocket batch",
+        }
     }
-    for (key, value) in report.as_object().into_iter().flatten() {
-        writeln!(out, "{key:<20} {value}")?;
+
+    fn endpoint(self, node: &Node, ingest: SocketAddr) -> Endpoint {
+        match self {
+            Self::Ingest => Endpoint::Ingest(ingest),
+            Self::Single | Self::Batch => Endpoint::Http(node.url.clone()),
+            Self::Ws | Self::WsBatch => Endpoint::Ws(node.url.clone()),
+        }
     }
-    Ok(())
+}
+
+/// Requests made of a file of signed transactions.
+pub(crate) struct Submissions {
+    reader: Reader,
+    form: Form,
+}
+
+/// How a request is made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Form {
+    /// The bytes as they are.
+    Raw,
+    /// A JSON-RPC call.
+    Call,
+    /// A batch of calls.
+    Batch(usize),
+}
+
+impl Submissions {
+    pub(crate) const fn new(reader: Reader, form: Form) -> Self {
+        Self { reader, form }
+    }
+}
+
+fn append_call(out: &mut Vec<u8>, raw: &[u8]) {
+    out.extend_from_slice(
+        br#"{"jsonrpc":"2.0","id":1,"method":"eth_sendRawTransaction","params":["0x"#,
+    );
+    let at = out.len();
+    out.resize(at + 2 * raw.len(), 0);
+    hex::encode_to_slice(raw, &mut out[at..]).expect("twice as long");
+    out.extend_from_slice(br#""]}"#);
+}
+
+impl Source for Submissions {
+    fn next(&mut self, connection: usize, out: &mut Vec<u8>) -> anyhow::Result<Option<u32>> {
+        let Some(raw) = self.reader.next(connection)? else { return Ok(None) };
+        match self.form {
+            Form::Raw => out.extend_from_slice(raw),
+            Form::Call => append_call(out, raw),
+            Form::Batch(most) => {
+                out.push(b'[');
+                append_call(out, raw);
+                let mut count = 1;
+                while count < most {
+                    let Some(raw) = self.reader.next(connection)? else { break };
+                    out.push(b',');
+                    append_call(out, raw);
+                    count += 1;
+                }
+                out.push(b']');
+                return Ok(Some(count as u32));
+            }
+        }
+        Ok(Some(1))
+    }
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<(Report, &Common)> {
+    let common = &args.common;
+    common.check()?;
+    args.what.check()?;
+    if !(1..=BATCH_MAX).contains(&args.batch) {
+        bail!("--batch {}: 1 to {BATCH_MAX} are possible", args.batch);
+    }
+    if args.common.threads > 1 {
+        bail!("--threads {}: transactions are sent by one thread", args.common.threads);
+    }
+    let nodes = common.nodes()?;
+    if args.file.is_some() && (nodes.len() > 1 || common.rounds() > 1 || args.via.len() > 1) {
+        bail!("--file is sent once: one way, one round, one node");
+    }
+    let parts = nodes.iter().map(|node| parts(args, node)).collect::<anyhow::Result<_>>()?;
+    Ok((rounds::run("tx", common, &nodes, parts)?, common))
+}
+
+fn parts<'a>(args: &'a Args, node: &Node) -> anyhow::Result<Vec<Box<dyn Part + 'a>>> {
+    let senders = match &args.file {
+        Some(_) => None,
+        None => {
+            let sends = args.what.count * u64::from(args.common.rounds()) * args.via.len() as u64;
+            Some(fund::prepare(node, args.what.wanted(args.common.seed, sends))?)
+        }
+    };
+    let part = |via: &Via| {
+        let (node, senders) = (node.clone(), senders.clone());
+        Box::new(Send { args, via: *via, node, senders }) as Box<dyn Part + 'a>
+    };
+    Ok(args.via.iter().map(part).collect())
+}
+
+/// One way to send.
+struct Send<'a> {
+    args: &'a Args,
+    via: Via,
+    node: Node,
+    senders: Option<Senders>,
+}
+
+impl Send<'_> {
+    /// The file to send: the one given, or one signed now.
+    fn file(&self, bar: &ProgressBar) -> anyhow::Result<File> {
+        let (what, seed) = (&self.args.what, self.args.common.seed);
+        match (&self.args.file, &self.senders) {
+            (Some(path), _) => {
+                File::open(path).with_context(|| format!("cannot read {}", path.display()))
+            }
+            (None, Some(senders)) => {
+                let mut file = tempfile::tempfile().context("a file for signed transactions")?;
+                let header = header(&self.node, what, senders, seed)?;
+                signed::write(&mut file, &header, senders, what.recipients, bar)?;
+                Ok(file)
+            }
+            (None, None) => bail!("nothing to send"),
+        }
+    }
+
+    fn form(&self) -> Form {
+        match self.via {
+            Via::Ingest => Form::Raw,
+            Via::Single | Via::Ws => Form::Call,
+            Via::Batch | Via::WsBatch => Form::Batch(self.args.batch),
+        }
+    }
+}
+
+fn header(node: &Node, what: &What, senders: &Senders, seed: u64) -> anyhow::Result<Header> {
+    let addresses: Vec<_> = senders.keys.iter().map(|key| key.address).collect();
+    Ok(Header {
+        chain_id: senders.form.chain_id,
+        load: what.load,
+        count: what.count,
+        senders: senders.keys.len(),
+        seed,
+        first_nonces: node.rpc.nonces(&addresses)?,
+    })
+}
+
+/// Refuses a file that this chain could not take now; gives the senders.
+fn check_file(node: &Node, header: &Header) -> anyhow::Result<Vec<Address>> {
+    let chain_id = node.rpc.chain_id()?;
+    if header.chain_id != chain_id {
+        bail!("the file is for chain {}, this is chain {chain_id}", header.chain_id);
+    }
+    let keys = crate::keys::senders(header.seed, header.senders);
+    let addresses: Vec<_> = keys.iter().map(|key| key.address).collect();
+    let nonces = node.rpc.nonces(&addresses)?;
+    let mut pairs = addresses.iter().zip(&nonces).zip(&header.first_nonces);
+    match pairs.find(|((_, has), first)| has != first) {
+        Some(((address, has), first)) => bail!(
+            "the file begins with nonce {first} of {address}, the chain has {has}: sign it again"
+        ),
+        None => Ok(addresses),
+    }
+}
+
+impl Part for Send<'_> {
+    fn name(&self) -> String {
+        let load = self.args.what.load.name();
+        match self.via {
+            Via::Batch | Via::WsBatch => {
+                format!("{load}, {} of {}", self.via.name(), self.args.batch)
+            }
+            _ => format!("{load}, {}", self.via.name()),
+        }
+    }
+
+    fn run(&mut self, bar: &ProgressBar) -> anyhow::Result<Round> {
+        let file = self.file(bar)?;
+        let reader = Reader::open(file, self.args.common.connections)?;
+        let header = reader.header.clone();
+        let senders = check_file(&self.node, &header)?;
+        let endpoint = self.via.endpoint(&self.node, self.args.ingest);
+        let plan = Plan { duration: None, ..self.args.common.plan() };
+        let source: Box<dyn Source> = Box::new(Submissions::new(reader, self.form()));
+        bar.set_length(header.count);
+        let head = self.node.rpc.block_number()?;
+        let (goal, begun) = (Goal::default(), Instant::now());
+        let patience = Duration::from_secs_f64(self.args.patience);
+        let mut blocks = Vec::new();
+        let node = &self.node;
+        let mut round = measure(node.process, || {
+            std::thread::scope(|scope| {
+                let following = scope.spawn(|| follow::follow(node, head, &goal, patience));
+                let stats = drive(&endpoint, &plan, vec![source], &Watch::default(), bar);
+                goal.failed.store(stats.is_err(), Relaxed);
+                if let Ok(stats) = &stats {
+                    goal.taken.store(stats.operations, Relaxed);
+                }
+                goal.sent.store(true, Relaxed);
+                let seen = following.join();
+                let stats = stats?;
+                blocks = seen.map_err(|_| anyhow::anyhow!("following the chain panicked"))??;
+                Ok(stats)
+            })
+        })?;
+        if round.stats.errors == 0 {
+            // The blocks may have held others' transactions: these are the proof.
+            fund::wait_for_nonces(node, &senders, &header.last_nonces(), patience)?;
+        }
+        let included = blocks.iter().rev().find(|block| block.txs > 0);
+        let seconds = included.map_or(round.elapsed, |block| block.at - begun).as_secs_f64();
+        let with_txs = blocks.iter().filter(|block| block.txs > 0).count();
+        round.figures = vec![
+            ("included/s", round.stats.operations as f64 / seconds.max(1e-9)),
+            ("accepted/s", round.stats.per_second()),
+            ("blocks", with_txs as f64),
+        ];
+        round.base_fees = follow::base_fees(node, &blocks, begun);
+        Ok(round)
+    }
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct SignArgs {
+    #[command(flatten)]
+    what: What,
+    /// The node's JSON-RPC: its chain id and nonces are taken, its accounts funded
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8545")]
+    url: String,
+    /// The same seed makes the same transactions
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// The file to write
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+}
+
+pub(crate) fn sign(args: &SignArgs) -> anyhow::Result<()> {
+    args.what.check()?;
+    let node = Node::reach(&args.url, None)?;
+    let senders = fund::prepare(&node, args.what.wanted(args.seed, args.what.count))?;
+    let header = header(&node, &args.what, &senders, args.seed)?;
+    let mut file = File::create_new(&args.file)
+        .with_context(|| format!("cannot make {}", args.file.display()))?;
+    let bar = bar("sign");
+    let begun = Instant::now();
+    signed::write(&mut file, &header, &senders, args.what.recipients, &bar)?;
+    bar.finish_and_clear();
+    let bytes = file.metadata()?.len();
+    Ok(writeln!(
+        std::io::stdout(),
+        "{} transactions, {bytes} bytes, signed in {:.1} s",
+        header.count,
+        begun.elapsed().as_secs_f64()
+    )?)
 }

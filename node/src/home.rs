@@ -6,7 +6,8 @@ use crate::{
     chain::{ChainSpec, Genesis, GenesisError, Native},
     config::{Config, ConfigError},
     feehistory::FeeRow,
-    feemarket::{Market, store::Record},
+    feemarket::store::Record,
+    modules::Modules,
     pipeline::{Fault, fee_row, write_layers},
     view::{Head, Layer, StateView, View},
 };
@@ -210,15 +211,15 @@ impl Home {
         let (_, header) = stored_header(&blocks, number)?;
         let row = blocks.fees(number)?.ok_or_else(missing)?;
         let row = FeeRow::decode(&mut row.as_ref()).map_err(|error| damaged(error.to_string()))?;
-        let market = match self.spec.native() {
+        let modules = match self.spec.native() {
             Some(native) => {
                 let record = blocks.module(number)?.ok_or_else(missing)?;
-                Some(Arc::new(stored_market(native, &header, &record).map_err(damaged)?))
+                Some(Arc::new(stored_modules(native, &header, &record).map_err(damaged)?))
             }
             None => None,
         };
         let next_base_fee = row.next_base_fee;
-        let head = Head { hash, header: Arc::new(header), next_base_fee, market };
+        let head = Head { hash, header: Arc::new(header), next_base_fee, modules };
         let state = StateView::before(number + 1, self.index.clone());
         Ok(View { head, state, chain: self.chain.clone() })
     }
@@ -291,20 +292,21 @@ pub(crate) fn stored_header(
     Ok((hash, header))
 }
 
-/// The fee market stored with a block, held to the block's header.
-fn stored_market(native: &Native, header: &Header, record: &[u8]) -> Result<Market, String> {
+/// The modules stored with a block, held to the block's header.
+fn stored_modules(native: &Native, header: &Header, record: &[u8]) -> Result<Modules, String> {
     let record = Record::from_bytes(record).map_err(|error| error.to_string())?;
     let root = record.root();
     if header.extra_data.as_ref() != root.as_slice() {
         return Err(format!("module root {root}, header {}", header.extra_data));
     }
-    record.market(native.market.decimals()).map_err(|error| error.to_string())
+    Modules::of_record(&record, native).map_err(|error| error.to_string())
 }
 
 /// Block 0 as it is stored: its changes are the genesis accounts.
 fn genesis_record(genesis: &Genesis) -> BlockRecord {
     let header = genesis.header();
-    let market = genesis.spec.native().map(|native| &native.market);
+    let modules = genesis.spec.native().map(Modules::genesis);
+    let market = modules.as_ref().map(|modules| &modules.market);
     let withdrawals = header.withdrawals_root.map(|_| Withdrawals::default());
     let block = Block { withdrawals, ..Block::default() };
     BlockRecord {
@@ -316,7 +318,7 @@ fn genesis_record(genesis: &Genesis) -> BlockRecord {
         receipts: Vec::new(),
         changes: genesis.state(),
         fees: alloy_rlp::encode(fee_row(&genesis.spec, &header, market, std::iter::empty())).into(),
-        module: market.map_or_else(Bytes::new, |market| Record::new(market, Vec::new()).to_bytes()),
+        module: modules.map_or_else(Bytes::new, |modules| modules.record(Vec::new()).to_bytes()),
     }
 }
 

@@ -8,12 +8,13 @@
 //!   [`block`] is the unit that travels.
 //! - [`mempool`]: transactions accepted and not mined yet; [`consensus`] says when to make a block.
 //! - [`execution`]: transactions and state in, receipts and state changes out. Pure.
-//! - [`feemarket`]: what gas costs in the next block; [`decorator`]: what a transaction must
-//!   satisfy on the native chain. Pure.
+//! - [`feemarket`]: what gas costs in the next block; [`modules`]: it and the EVM's parameters as the
+//!   chain's state; [`decorator`]: what a transaction must satisfy on the native chain. Pure.
 //! - [`account`]: addresses in their forms, keys and where they are kept.
 //! - [`feehistory`]: the row of fee facts stored with each block.
 //! - [`view`]: what readers see: an immutable snapshot, replaced per block.
-//! - [`query`]: the answers of the Cosmos interfaces; [`grpc`] and [`rest`] serve them.
+//! - [`query`]: the answers of the Cosmos interfaces; [`grpc`] and [`rest`] serve them,
+//!   as the messages of [`proto`].
 
 pub mod account;
 pub mod block;
@@ -29,8 +30,10 @@ pub mod grpc;
 pub mod home;
 pub mod listen;
 pub mod mempool;
+pub mod modules;
 pub mod observe;
 pub mod pipeline;
+pub mod proto;
 pub mod query;
 pub mod rest;
 pub mod rpc;

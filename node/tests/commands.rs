@@ -7,6 +7,8 @@ mod client;
 mod common;
 #[path = "commands/home.rs"]
 mod home;
+#[path = "commands/killed.rs"]
+mod killed;
 #[path = "commands/reference.rs"]
 mod reference;
 #[path = "commands/session.rs"]

@@ -258,7 +258,7 @@ async fn a_chain_goes_on_after_a_restart_and_imports_elsewhere() {
     Pipeline::start(&copy, importing(vec![file])).unwrap().join().unwrap();
     let copied = copy.view().unwrap();
     assert_eq!((copied.head.hash, copied.number()), (view.head.hash, last));
-    assert_eq!(copied.head.market, view.head.market);
+    assert_eq!(copied.head.modules, view.head.modules);
 }
 
 /// Exports a short chain whose last header has been changed by `spoil`, and imports it.
@@ -356,7 +356,7 @@ fn a_stored_market_that_could_halt_is_refused_at_start() {
     let path = folder.path().join("home");
     let home = Home::init(&path, &genesis()).unwrap();
     let view = home.view().unwrap();
-    let whole = Record::new(view.head.market.as_deref().unwrap(), Vec::new());
+    let whole = view.head.modules.as_deref().unwrap().record(Vec::new());
     // The parameters emptied, which makes every divisor zero, under a root that fits.
     let mut pairs = store::decode(&whole.row).unwrap();
     pairs.insert(store::key(store::PARAMS_KEY), Bytes::new());

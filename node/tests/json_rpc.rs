@@ -14,3 +14,5 @@ mod native;
 mod prices;
 #[path = "json_rpc/push.rs"]
 mod push;
+#[path = "json_rpc/signing.rs"]
+mod signing;

@@ -3,7 +3,9 @@
 //! The JSON is that of the reference's `evm` module; what this node does not offer is refused by
 //! name rather than ignored.
 
+use crate::proto::cosmos::evm::vm::v1 as proto;
 use alloy_primitives::Address;
+use prost::Message;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
 /// Denomination of gas and value unless genesis says otherwise.
@@ -37,6 +39,96 @@ impl Default for EvmParams {
             access_control: AccessControl::default(),
             active_static_precompiles: Vec::new(),
         }
+    }
+}
+
+/// Why bytes are no parameters of the EVM, or some that this node does not offer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum EvmParamsError {
+    /// Not the message.
+    #[error("EVM parameters: {0}")]
+    Decode(#[from] prost::DecodeError),
+    /// A list of something this node does not have.
+    #[error("EVM parameters: {0} must be empty: not supported")]
+    NotOffered(&'static str),
+    /// A number that stands for no access type.
+    #[error("EVM parameters: unknown access type {0}")]
+    AccessType(i32),
+    /// Not an address in hex.
+    #[error("EVM parameters: invalid whitelist address: {0}")]
+    Address(String),
+}
+
+impl EvmParams {
+    /// As protobuf: what is stored, and what goes over the gRPC wire.
+    pub fn to_proto(&self) -> Vec<u8> {
+        proto::Params::from(self).encode_to_vec()
+    }
+
+    /// Reads [`Self::to_proto`].
+    ///
+    /// # Errors
+    /// [`EvmParamsError`].
+    pub fn from_proto(bytes: &[u8]) -> Result<Self, EvmParamsError> {
+        proto::Params::decode(bytes)?.try_into()
+    }
+}
+
+impl From<&EvmParams> for proto::Params {
+    fn from(params: &EvmParams) -> Self {
+        let AccessControl { create, call } = &params.access_control;
+        let access_control =
+            proto::AccessControl { create: Some(create.into()), call: Some(call.into()) };
+        Self {
+            evm_denom: params.evm_denom.clone(),
+            allow_unprotected_txs: params.allow_unprotected_txs,
+            access_control: Some(access_control),
+            ..Self::default()
+        }
+    }
+}
+
+impl TryFrom<proto::Params> for EvmParams {
+    type Error = EvmParamsError;
+
+    fn try_from(params: proto::Params) -> Result<Self, EvmParamsError> {
+        let lists = [
+            ("extra_eips", params.extra_eips.is_empty()),
+            ("evm_channels", params.evm_channels.is_empty()),
+            ("active_static_precompiles", params.active_static_precompiles.is_empty()),
+        ];
+        if let Some((name, _)) = lists.into_iter().find(|(_, is_empty)| !is_empty) {
+            return Err(EvmParamsError::NotOffered(name));
+        }
+        let proto::AccessControl { create, call } = params.access_control.unwrap_or_default();
+        let rule = |rule: Option<proto::AccessControlType>| rule.unwrap_or_default().try_into();
+        Ok(Self {
+            evm_denom: params.evm_denom,
+            allow_unprotected_txs: params.allow_unprotected_txs,
+            access_control: AccessControl { create: rule(create)?, call: rule(call)? },
+            ..Self::default()
+        })
+    }
+}
+
+impl From<&AccessRule> for proto::AccessControlType {
+    fn from(rule: &AccessRule) -> Self {
+        let list = rule.access_control_list.iter().map(Address::to_string).collect();
+        Self { access_type: rule.access_type as i32, access_control_list: list }
+    }
+}
+
+impl TryFrom<proto::AccessControlType> for AccessRule {
+    type Error = EvmParamsError;
+
+    fn try_from(rule: proto::AccessControlType) -> Result<Self, EvmParamsError> {
+        let number = rule.access_type;
+        let kind = usize::try_from(number).ok().and_then(|index| ACCESS_TYPES.get(index));
+        let (_, access_type) = kind.ok_or(EvmParamsError::AccessType(number))?;
+        let address = |text: String| text.parse().map_err(|_| EvmParamsError::Address(text));
+        let list = rule.access_control_list.into_iter().map(address).collect::<Result<_, _>>()?;
+        Ok(Self { access_type: *access_type, access_control_list: list })
     }
 }
 

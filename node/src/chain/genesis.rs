@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use storage::{Account, AccountChange, StateChanges};
 
 use super::{ChainSpec, Fork, GenesisError};
-use crate::feemarket::store;
+use crate::modules::Modules;
 
 /// Difficulty of a proof-of-work genesis that states none.
 const DEFAULT_DIFFICULTY: u64 = 131_072;
@@ -64,7 +64,7 @@ impl Genesis {
         // A native header commits to the state of its modules.
         let extra_data = native.map_or_else(
             || file.extra_data.clone(),
-            |native| store::root(&store::encode(&store::pairs(&native.market))).0.into(),
+            |native| Modules::genesis(native).record(Vec::new()).root().0.into(),
         );
         Header {
             parent_hash: file.parent_hash.unwrap_or_default(),

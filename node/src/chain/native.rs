@@ -139,7 +139,7 @@ pub struct Native {
     pub max_gas: u64,
     /// Gas limit in every header.
     pub gas_limit: u64,
-    /// The EVM.
+    /// The EVM's parameters in genesis; those in force are in [`crate::modules::Modules`].
     pub evm: EvmParams,
     /// The fee market before block 1.
     pub market: Market,

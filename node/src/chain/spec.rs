@@ -7,7 +7,7 @@ use alloy_eips::{eip6110::MAINNET_DEPOSIT_CONTRACT_ADDRESS, eip7840::BlobParams}
 use alloy_genesis::{ChainConfig, Genesis as GenesisFile};
 use alloy_primitives::{Address, U256};
 
-use super::{EvmParams, Fork, ForkSchedule, GenesisError, genesis, native, native::Native};
+use super::{Fork, ForkSchedule, GenesisError, genesis, native, native::Native};
 
 /// Who makes the rules beside the forks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,8 +31,6 @@ pub struct ChainSpec {
     pub terminal_total_difficulty: Option<U256>,
     /// Where EIP-6110 deposits are logged.
     pub deposit_contract: Address,
-    /// The EVM's parameters; the default ones on an Ethereum chain.
-    pub evm: EvmParams,
     native: Option<Box<Native>>,
     forks: ForkSchedule,
     /// The genesis file without its accounts: what is stored and read back.
@@ -70,7 +68,6 @@ impl ChainSpec {
             ),
             terminal_total_difficulty: config.terminal_total_difficulty,
             deposit_contract,
-            evm: native.as_ref().map(|native| native.evm.clone()).unwrap_or_default(),
             native: native.map(Box::new),
             forks,
             file,

@@ -9,7 +9,7 @@ use crate::{
     home::Home,
     listen, observe,
     pipeline::{Options, Pipeline},
-    query::{Founders, Queries},
+    query::Queries,
     rest, rpc,
 };
 use anyhow::Context;
@@ -191,7 +191,6 @@ async fn serve(
         published: pipeline.published.clone(),
         pool: pipeline.client(),
         json_rpc: config.json_rpc.address,
-        founders: Founders::default(),
     };
     let rest = rest::serve(&config.rest, queries.clone()).await?;
     let grpc = grpc::serve(&config.grpc, queries).await?;

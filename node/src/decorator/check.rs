@@ -9,10 +9,12 @@ use crate::{
     chain::{ChainSpec, EvmParams, Fork},
     execution::RecoveredTx,
     feemarket::{GasWanted, LegacyDec, Market, Price},
+    modules::Modules,
     view::Head,
 };
 use alloy_consensus::{Header, Transaction as _};
 use alloy_primitives::U256;
+use std::sync::LazyLock;
 use storage::StateRead;
 
 /// What a transaction is checked for.
@@ -28,6 +30,9 @@ pub enum Mode {
     /// Somebody asks what would become of it.
     Simulate,
 }
+
+/// An Ethereum chain has no parameters of its own: nobody is kept from anything.
+static ETHEREUM: LazyLock<EvmParams> = LazyLock::new(EvmParams::default);
 
 /// What transactions are checked against: the rules and the fees of one block.
 #[derive(Clone, Debug)]
@@ -55,15 +60,16 @@ pub struct CheckContext<'a> {
 }
 
 impl<'a> CheckContext<'a> {
-    /// The context of the block with this header; `market` as it stands at the block's beginning,
+    /// The context of the block with this header; `modules` as they stand at the block's beginning,
     /// `None` on an Ethereum chain.
-    pub fn of_block(spec: &'a ChainSpec, market: Option<&Market>, header: &Header) -> Self {
+    pub fn of_block(spec: &ChainSpec, modules: Option<&'a Modules>, header: &Header) -> Self {
+        let market = modules.map(|modules| &modules.market);
         let fork = spec.fork_of(header);
         Self {
             chain_id: spec.chain_id,
             fork,
             london: fork >= Fork::London,
-            evm: &spec.evm,
+            evm: modules.map_or(&ETHEREUM, |modules| &modules.evm),
             block_gas_limit: header.gas_limit,
             base_fee: header.base_fee_per_gas,
             base_fee_enabled: market.is_some_and(|market| market.counts_gas(header.number)),
@@ -73,8 +79,8 @@ impl<'a> CheckContext<'a> {
         }
     }
 
-    /// The context of the block after `head`, which is what a pooled transaction waits for.
-    pub fn after(spec: &'a ChainSpec, head: &Head) -> Self {
+    /// The context of the block after the head, which is what a pooled transaction waits for.
+    pub fn after(spec: &ChainSpec, head: &'a Head) -> Self {
         let header = Header {
             number: head.header.number.saturating_add(1),
             timestamp: head.header.timestamp.saturating_add(1),
@@ -83,7 +89,7 @@ impl<'a> CheckContext<'a> {
             base_fee_per_gas: Some(head.next_base_fee),
             ..Header::default()
         };
-        Self::of_block(spec, head.market.as_deref(), &header)
+        Self::of_block(spec, head.modules.as_deref(), &header)
     }
 }
 

@@ -5,7 +5,7 @@ use super::{
     check_sender, stateless, steps,
 };
 use crate::{
-    chain::{AccessRule, AccessType, ChainSpec, EvmParams, Fork, Genesis},
+    chain::{AccessRule, AccessType, EvmParams, Fork},
     execution::{RecoveredTx, Transaction},
     feemarket::{GasWanted, LegacyDec, Price},
 };
@@ -103,12 +103,12 @@ fn authorization() -> SignedAuthorization {
     authorization.into_signed(Signature::test_signature())
 }
 
-fn context(spec: &ChainSpec) -> CheckContext<'_> {
+fn context(evm: &EvmParams) -> CheckContext<'_> {
     CheckContext {
         chain_id: CHAIN_ID,
         fork: Fork::Prague,
         london: true,
-        evm: &spec.evm,
+        evm,
         block_gas_limit: 10_000_000,
         base_fee: Some(875_000_000),
         base_fee_enabled: true,
@@ -118,8 +118,8 @@ fn context(spec: &ChainSpec) -> CheckContext<'_> {
     }
 }
 
-fn spec() -> ChainSpec {
-    Genesis::native_dev(0).spec
+fn evm() -> EvmParams {
+    EvmParams::default()
 }
 
 fn run(tx: &RecoveredTx, context: &CheckContext<'_>, state: &OneAccount, mode: Mode) -> Verdict {
@@ -142,20 +142,20 @@ const MODES: [Mode; 4] = [Mode::Check, Mode::Recheck, Mode::Deliver, Mode::Simul
 
 #[test]
 fn what_is_right_is_admitted_in_every_mode() {
-    let spec = spec();
+    let evm = evm();
     for mode in MODES {
         for tx in [tx(dynamic()), tx(legacy()), tx(set_code(vec![authorization()]))] {
-            run(&tx, &context(&spec), &rich(), mode).unwrap();
+            run(&tx, &context(&evm), &rich(), mode).unwrap();
         }
     }
 }
 
 #[test]
 fn what_admission_tells() {
-    let spec = spec();
+    let evm = evm();
     let gas_limit = 100_000;
     let sent = tx(TxEip1559 { gas_limit, value: U256::from(9), ..dynamic() });
-    let admitted = run(&sent, &context(&spec), &rich(), Mode::Deliver).unwrap();
+    let admitted = run(&sent, &context(&evm), &rich(), Mode::Deliver).unwrap();
     assert_eq!(admitted.effective_price, 975_000_000);
     assert_eq!(admitted.escrow, U256::from(97_500_000_000_000_u64));
     assert_eq!(admitted.cost, U256::from(200_000_000_000_009_u64));
@@ -167,8 +167,8 @@ fn what_admission_tells() {
 
 #[test]
 fn row_0_self_checks() {
-    let spec = spec();
-    let context = context(&spec);
+    let evm = evm();
+    let context = context(&evm);
     let refused = |tx: &RecoveredTx| run(tx, &context, &rich(), Mode::Check);
     let tip = tx(TxEip1559 { max_priority_fee_per_gas: 3 * GWEI, ..dynamic() });
     let text = "max priority fee per gas higher than max fee per gas: \
@@ -201,8 +201,8 @@ fn row_0_self_checks() {
 
 #[test]
 fn row_2_a_base_fee_nobody_told() {
-    let spec = spec();
-    let unknown = CheckContext { base_fee: None, ..context(&spec) };
+    let evm = evm();
+    let unknown = CheckContext { base_fee: None, ..context(&evm) };
     let text = "base fee is supported but evm block context value is nil";
     for mode in MODES {
         let verdict = run(&tx(dynamic()), &unknown, &rich(), mode);
@@ -214,10 +214,10 @@ fn row_2_a_base_fee_nobody_told() {
 
 #[test]
 fn row_4_step_1_the_mempool_s_minimum() {
-    let spec = spec();
+    let evm = evm();
     let mempool_min_gas_price = LegacyDec::from(1_000_000_001);
     let before =
-        CheckContext { london: false, base_fee: None, mempool_min_gas_price, ..context(&spec) };
+        CheckContext { london: false, base_fee: None, mempool_min_gas_price, ..context(&evm) };
     let text = "got: 21000000000000, minimum required: 21000000021000";
     for mode in [Mode::Check, Mode::Recheck] {
         let verdict = run(&tx(legacy()), &before, &rich(), mode);
@@ -232,8 +232,8 @@ fn row_4_step_1_the_mempool_s_minimum() {
 
 #[test]
 fn row_5_steps_2_and_3_the_global_minimum() {
-    let spec = spec();
-    let at = |price: &str| CheckContext { min_gas_price: price.parse().unwrap(), ..context(&spec) };
+    let evm = evm();
+    let at = |price: &str| CheckContext { min_gas_price: price.parse().unwrap(), ..context(&evm) };
     let text = |fee: u64, required: u64| {
         format!(
             "provided fee < minimum global fee ({fee} < {required}). Please increase the priority \
@@ -256,53 +256,53 @@ fn row_5_steps_2_and_3_the_global_minimum() {
 
 #[test]
 fn row_6_access_control() {
-    let mut spec = spec();
+    let mut evm = evm();
     let restricted =
         AccessRule { access_type: AccessType::Restricted, access_control_list: Vec::new() };
     let input = Bytes::from_static(&[0]);
     let create = tx(TxEip1559 { to: TxKind::Create, gas_limit: 60_000, input, ..dynamic() });
-    spec.evm.access_control.create = restricted.clone();
+    evm.access_control.create = restricted.clone();
     for mode in MODES {
         let text = "failed to create new contract: EVM create operation is disabled";
-        expect(run(&create, &context(&spec), &rich(), mode), ("evm", 5), text, text);
-        run(&tx(dynamic()), &context(&spec), &rich(), mode).unwrap();
+        expect(run(&create, &context(&evm), &rich(), mode), ("evm", 5), text, text);
+        run(&tx(dynamic()), &context(&evm), &rich(), mode).unwrap();
     }
-    spec.evm = EvmParams::default();
-    spec.evm.access_control.call = restricted;
+    evm = EvmParams::default();
+    evm.access_control.call = restricted;
     for mode in MODES {
         let text = "failed to perform a call: EVM Call operation is disabled";
-        expect(run(&tx(dynamic()), &context(&spec), &rich(), mode), ("evm", 6), text, text);
-        run(&create, &context(&spec), &rich(), mode).unwrap();
+        expect(run(&tx(dynamic()), &context(&evm), &rich(), mode), ("evm", 6), text, text);
+        run(&create, &context(&evm), &rich(), mode).unwrap();
     }
 }
 
 #[test]
 fn row_7_protection_chain_and_signature() {
-    let mut spec = spec();
+    let mut evm = evm();
     let bare = tx(TxLegacy { chain_id: None, ..legacy() });
     for mode in [Mode::Check, Mode::Deliver, Mode::Simulate] {
         let log = "rejected unprotected ethereum transaction; please sign your transaction \
                    according to EIP-155 to protect it against replay-attacks: \
                    feature not supported";
         let rpc = "only replay-protected (EIP-155) transactions allowed over RPC";
-        expect(run(&bare, &context(&spec), &rich(), mode), ("sdk", 37), rpc, log);
+        expect(run(&bare, &context(&evm), &rich(), mode), ("sdk", 37), rpc, log);
         let other = tx(TxEip1559 { chain_id: 1, ..dynamic() });
         let log = "rejected ethereum transaction with incorrect chain-id; expected 262144, got 1: \
                    invalid chain-id";
         let rpc = "invalid chain id for signer: have 1 want 262144";
-        expect(run(&other, &context(&spec), &rich(), mode), ("sdk", 28), rpc, log);
+        expect(run(&other, &context(&evm), &rich(), mode), ("sdk", 28), rpc, log);
         let malleable = RecoveredTx { high_s: true, ..tx(dynamic()) };
         let log = "signature verification failed: invalid transaction v, r, s values: \
                    tx intended signer does not match the given signer";
-        expect(run(&malleable, &context(&spec), &rich(), mode), ("sdk", 24), "invalid sender", log);
+        expect(run(&malleable, &context(&evm), &rich(), mode), ("sdk", 24), "invalid sender", log);
     }
-    spec.evm.allow_unprotected_txs = true;
-    run(&bare, &context(&spec), &rich(), Mode::Check).unwrap();
+    evm.allow_unprotected_txs = true;
+    run(&bare, &context(&evm), &rich(), Mode::Check).unwrap();
 }
 
 #[test]
 fn row_8a_only_accounts_without_code_send() {
-    let spec = spec();
+    let evm = evm();
     let with_code = |code: &[u8]| {
         let mut state = rich();
         state.code = Bytes::copy_from_slice(code);
@@ -312,19 +312,19 @@ fn row_8a_only_accounts_without_code_send() {
     let delegation = [&[0xef, 0x01, 0x00][..], &[7; 20]].concat();
     for mode in MODES {
         for code in [&[0x60][..], &delegation[..22], &[0xef, 0x01, 0x00]] {
-            let verdict = run(&tx(dynamic()), &context(&spec), &with_code(code), mode);
+            let verdict = run(&tx(dynamic()), &context(&evm), &with_code(code), mode);
             let address = "0xaAaAaAaaAaAaAaaAaAAAAAAAAaaaAaAaAaaAaaAa";
             let rpc = format!("sender not an eoa: address {address}");
             let log = format!("the sender is not EOA: address {address}: invalid type");
             expect(verdict, ("sdk", 29), &rpc, &log);
         }
-        run(&tx(dynamic()), &context(&spec), &with_code(&delegation), mode).unwrap();
+        run(&tx(dynamic()), &context(&evm), &with_code(&delegation), mode).unwrap();
     }
 }
 
 #[test]
 fn row_8b_and_8c_the_balance() {
-    let spec = spec();
+    let evm = evm();
     // Cap x gas, and the value.
     let sent = tx(TxEip1559 { value: U256::from(1), ..dynamic() });
     let mut state = rich();
@@ -334,30 +334,30 @@ fn row_8b_and_8c_the_balance() {
                    tx cost 42000000000001, overshot 1";
         let log = "failed to check sender balance: sender balance < tx cost \
                    (42000000000000 < 42000000000001): insufficient funds";
-        expect(run(&sent, &context(&spec), &state, mode), ("sdk", 5), rpc, log);
+        expect(run(&sent, &context(&evm), &state, mode), ("sdk", 5), rpc, log);
         state.account.as_mut().unwrap().balance = U256::from(42_000_000_000_001_u64);
-        run(&sent, &context(&spec), &state, mode).unwrap();
+        run(&sent, &context(&evm), &state, mode).unwrap();
     }
     // An account that does not exist counts as an empty one.
     let nobody = OneAccount { account: None, code: Bytes::new() };
     let free = tx(TxLegacy { gas_price: 0, nonce: 0, ..legacy() });
-    let no_fee = CheckContext { base_fee: Some(0), ..context(&spec) };
+    let no_fee = CheckContext { base_fee: Some(0), ..context(&evm) };
     run(&free, &no_fee, &nobody, Mode::Deliver).unwrap();
     let most = tx(TxEip1559 { value: U256::MAX, max_fee_per_gas: u128::MAX, ..dynamic() });
-    let verdict = run(&most, &context(&spec), &rich(), Mode::Check);
+    let verdict = run(&most, &context(&evm), &rich(), Mode::Check);
     assert!(matches!(verdict, Err(Reject::InsufficientFunds { cost: U256::MAX, .. })));
 }
 
 #[test]
 fn row_9_the_base_fee_and_the_value() {
-    let spec = spec();
+    let evm = evm();
     let low =
         tx(TxEip1559 { max_fee_per_gas: 874_999_999, max_priority_fee_per_gas: 0, ..dynamic() });
     let price = tx(TxLegacy { gas_price: 874_999_999, ..legacy() });
     let text = "max fee per gas less than block base fee (874999999 < 875000000)";
     for mode in MODES {
         for tx in [&low, &price] {
-            let verdict = run(tx, &context(&spec), &rich(), mode);
+            let verdict = run(tx, &context(&evm), &rich(), mode);
             expect(verdict, ("sdk", 13), text, &format!("{text}: insufficient fee"));
         }
     }
@@ -373,11 +373,11 @@ fn row_9_the_base_fee_and_the_value() {
 
 #[test]
 fn row_10_the_deduction() {
-    let spec = spec();
+    let evm = evm();
     // In recheck the self-check is left out, so its rule speaks here.
     let low = tx(TxEip1559 { gas_limit: 20_999, ..dynamic() });
     let text = "gas limit too low: 20999 (gas limit) < 21000 (intrinsic gas)";
-    let verdict = run(&low, &context(&spec), &rich(), Mode::Recheck);
+    let verdict = run(&low, &context(&evm), &rich(), Mode::Recheck);
     expect(verdict, ("sdk", 11), text, &format!("{text}: out of gas"));
     // The rest is certain by now in the order of the checks: asked by itself.
     let account = rich().account.unwrap();
@@ -400,23 +400,23 @@ fn row_10_the_deduction() {
 
 #[test]
 fn row_12_the_nonce() {
-    let spec = spec();
+    let evm = evm();
     let at = |nonce| tx(TxEip1559 { nonce, ..dynamic() });
     for mode in MODES {
-        let low = run(&at(4), &context(&spec), &rich(), mode);
+        let low = run(&at(4), &context(&evm), &rich(), mode);
         let rpc = "nonce too low: next nonce 5, tx nonce 4";
         expect(low, ("sdk", 3), rpc, "invalid nonce; got 4, expected 5: invalid sequence");
-        let last = run(&at(u64::MAX), &context(&spec), &rich(), mode);
+        let last = run(&at(u64::MAX), &context(&evm), &rich(), mode);
         let text = "nonce has max value: address 0xaAaAaAaaAaAaAaaAaAAAAAAAAaaaAaAaAaaAaaAa, \
                     nonce: 18446744073709551615";
         expect(last, ("sdk", 3), text, &format!("{text}: invalid sequence"));
     }
     for mode in [Mode::Check, Mode::Recheck] {
-        let ahead = run(&at(6), &context(&spec), &rich(), mode).unwrap();
+        let ahead = run(&at(6), &context(&evm), &rich(), mode).unwrap();
         assert_eq!(ahead.standing, Standing::Ahead, "a pool keeps it");
     }
     for mode in [Mode::Deliver, Mode::Simulate] {
-        let high = run(&at(6), &context(&spec), &rich(), mode);
+        let high = run(&at(6), &context(&evm), &rich(), mode);
         let text = "tx nonce: 6, account accountNonce: 5: tx nonce is higher than account nonce";
         expect(high, ("undefined", 1), text, text);
     }
@@ -424,17 +424,17 @@ fn row_12_the_nonce() {
 
 #[test]
 fn rows_13_and_16_step_4_the_block() {
-    let spec = spec();
+    let evm = evm();
     let wide = tx(TxEip1559 { gas_limit: 10_000_001, max_fee_per_gas: GWEI, ..dynamic() });
     for mode in MODES {
-        let verdict = run(&wide, &context(&spec), &rich(), mode);
+        let verdict = run(&wide, &context(&evm), &rich(), mode);
         let rpc = "exceeds block gas limit: tx gas 10000001, block gas limit 10000000";
         let log = "tx gas (10000001) exceeds block gas limit (10000000): out of gas";
         expect(verdict, ("sdk", 11), rpc, log);
     }
     let mut gas_wanted = GasWanted::default();
     gas_wanted.add(i64::MAX as u64 - 20_999).unwrap();
-    let full = CheckContext { gas_wanted, ..context(&spec) };
+    let full = CheckContext { gas_wanted, ..context(&evm) };
     let text = "block gas wanted overflows with a transaction of 21000 gas";
     let verdict = run(&tx(dynamic()), &full, &rich(), Mode::Deliver);
     expect(verdict, ("evm", 14), text, &format!("{text}: gas overflow"));
@@ -442,18 +442,18 @@ fn rows_13_and_16_step_4_the_block() {
     for (london, base_fee_enabled, counted) in
         [(true, true, 21_000), (true, false, 0), (false, true, 0)]
     {
-        let context = CheckContext { london, base_fee_enabled, ..context(&spec) };
+        let context = CheckContext { london, base_fee_enabled, ..context(&evm) };
         assert_eq!(steps::gas_wanted(21_000, &context).unwrap().get(), counted);
     }
 }
 
 #[test]
 fn the_order_decides_which_reason_is_told() {
-    let spec = spec();
+    let evm = evm();
     let restricted =
         AccessRule { access_type: AccessType::Restricted, access_control_list: Vec::new() };
-    let mut closed = spec.clone();
-    closed.evm.access_control.call = restricted;
+    let mut closed = evm.clone();
+    closed.access_control.call = restricted;
     // Everything wrong at once; each reason removed shows the next.
     let bad = TxEip1559 {
         chain_id: 1,
@@ -480,7 +480,7 @@ fn the_order_decides_which_reason_is_told() {
     assert_eq!(label(bad.clone(), false, &strict, &contract), "global_minimum");
     let strict = CheckContext { min_gas_price: LegacyDec::ZERO, ..strict };
     assert_eq!(label(bad.clone(), false, &strict, &contract), "call_disabled");
-    let open = context(&spec);
+    let open = context(&evm);
     assert_eq!(label(bad.clone(), false, &open, &contract), "sender_not_eoa");
     assert_eq!(label(bad.clone(), false, &open, &rich()), "insufficient_funds");
     let bad = TxEip1559 { value: U256::ZERO, ..bad };
@@ -645,13 +645,13 @@ proptest! {
         base_fee in prop_oneof![Just(0), 0..3_000_000_000_u64, any::<u64>()],
         least in any::<u32>(),
     ) {
-        let spec = spec();
+        let evm = evm();
         let account = Account { nonce, balance, ..Account::default() };
         let sender = Sender { account, may_send: true };
         let context = CheckContext {
             base_fee: Some(base_fee),
             min_gas_price: LegacyDec::from(u64::from(least)),
-            ..context(&spec)
+            ..context(&evm)
         };
         let verdicts = MODES.map(|mode| check_sender(&tx, &context, &sender, mode));
         let [checked, _, delivered, simulated] = &verdicts;

@@ -34,7 +34,7 @@ use super::{
 use crate::{
     chain::{ChainSpec, Fork, Rules},
     decorator::{self, Admitted, CheckContext, Mode, Reject, Sender, has_code},
-    feemarket::Market,
+    modules::{Modules, Update},
 };
 
 /// Wei in an ether.
@@ -70,6 +70,9 @@ pub struct Executed {
     pub requests: Requests,
     /// What changed against the parent's state.
     pub changes: StateChanges,
+    /// New parameters of modules that were decided in the block, in order. Each is one that
+    /// [`Modules::update`] accepts.
+    pub updates: Vec<Update>,
 }
 
 /// Gives the state root after `changes` to the parent's state.
@@ -78,7 +81,8 @@ pub type StateRoot<'a> = dyn Fn(&StateChanges) -> Result<B256, StateError> + 'a;
 /// Executes a whole block on its parent's state.
 ///
 /// `state_root` is asked after each transaction before Byzantium, whose receipts carry roots, and
-/// never later. `market` as in [`BlockBuilder::start`]. The result is not compared with the header; see [`super::validate_executed`].
+/// never later. `modules` as in [`BlockBuilder::start`]. The result is not compared with the
+/// header; see [`super::validate_executed`].
 ///
 /// # Errors
 /// The first transaction that is not valid, a system contract that failed, or a failed read.
@@ -87,13 +91,13 @@ pub fn execute_block<S, T: Borrow<RecoveredTx>>(
     state: &S,
     hashes: &dyn BlockHashes,
     state_root: &StateRoot<'_>,
-    market: Option<&Market>,
+    modules: Option<&Modules>,
     input: &BlockInput<'_, T>,
 ) -> Result<Executed, ExecutionError>
 where
     S: StateRead<Error: Error + Send + Sync + 'static>,
 {
-    let mut block = BlockBuilder::start(spec, state, hashes, market, input.header)?;
+    let mut block = BlockBuilder::start(spec, state, hashes, modules, input.header)?;
     for (index, tx) in input.transactions.iter().map(Borrow::borrow).enumerate() {
         block.push(tx, state_root)?.map_err(|reason| ExecutionError::Transaction {
             number: input.header.number,
@@ -147,8 +151,8 @@ where
     /// calls of EIP-4788 and EIP-2935, the DAO fork). Of the header only what transactions can see
     /// matters, not gas used, roots or bloom.
     ///
-    /// `market` is a native chain's fee market at the beginning of the block: with it, transactions
-    /// pass the chain's checks and are charged by its rules; without, they run as if alone.
+    /// `modules` are a native chain's at the beginning of the block: with them, transactions pass
+    /// the chain's checks and are charged by its rules; without, they run as if alone.
     ///
     /// # Errors
     /// When state cannot be read.
@@ -156,10 +160,10 @@ where
         spec: &'a ChainSpec,
         state: &'a S,
         hashes: &'a dyn BlockHashes,
-        market: Option<&Market>,
+        modules: Option<&'a Modules>,
         header: &Header,
     ) -> Result<Self, ExecutionError> {
-        let mut block = Self::new(spec, state, hashes, market, header);
+        let mut block = Self::new(spec, state, hashes, modules, header);
         block.begin(header)?;
         Ok(block)
     }
@@ -168,14 +172,12 @@ where
         spec: &'a ChainSpec,
         state: &'a S,
         hashes: &'a dyn BlockHashes,
-        market: Option<&Market>,
+        modules: Option<&'a Modules>,
         header: &Header,
     ) -> Self {
-        let mut environment = Environment::new(spec, header);
-        if let (Some(native), Some(market)) = (&mut environment.native, market) {
-            native.min_gas_multiplier = Some(market.params().min_gas_multiplier);
-        }
-        let checks = market.map(|market| CheckContext::of_block(spec, Some(market), header));
+        let mut environment = Environment::new(spec, modules, header);
+        environment.charge_shares(modules);
+        let checks = modules.map(|_| CheckContext::of_block(spec, modules, header));
         let overlay = Overlay::new(state, hashes, environment.fork < Fork::SpuriousDragon);
         let block = Self::over(spec, overlay, environment, header.number, ());
         Self { checks, ..block }

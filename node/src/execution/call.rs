@@ -21,7 +21,10 @@ use super::{
     overlay::Overlay,
     overrides::{self, AccountOverride, OverrideError},
 };
-use crate::chain::{ChainSpec, Fork};
+use crate::{
+    chain::{ChainSpec, Fork},
+    modules::Modules,
+};
 
 /// Gas of a plain transfer, the least of any transaction.
 const TRANSFER_GAS: u64 = 21_000;
@@ -123,6 +126,9 @@ pub enum CallError {
 pub struct CallSite<'a, S> {
     /// The chain's rules.
     pub spec: &'a ChainSpec,
+    /// Whose access rules hold: a native chain's modules after the block. Without, nobody is kept
+    /// from anything.
+    pub modules: Option<&'a Modules>,
     /// The state the call sees.
     pub state: &'a S,
     /// Hashes for BLOCKHASH.
@@ -243,7 +249,7 @@ where
         inspector: I,
     ) -> Result<Machine<'m, S, I>, CallError> {
         let Environment { fork, mut cfg, mut block, native, .. } =
-            Environment::new(self.spec, self.header);
+            Environment::new(self.spec, self.modules, self.header);
         cfg.disable_nonce_check = true;
         cfg.disable_eip3607 = true;
         cfg.disable_block_gas_limit = true;

@@ -8,7 +8,10 @@ use revm::{
 };
 
 use super::native::NativeRules;
-use crate::chain::{ChainSpec, Fork};
+use crate::{
+    chain::{ChainSpec, Fork},
+    modules::Modules,
+};
 
 /// Price of reading a slot from Tangerine to Constantinople, in gas.
 const SLOAD_GAS: u64 = 200;
@@ -35,8 +38,9 @@ pub(super) struct Environment {
 }
 
 impl Environment {
-    /// Takes the surroundings from a header whose roots may still be unknown.
-    pub(super) fn new(spec: &ChainSpec, header: &Header) -> Self {
+    /// Takes the surroundings from a header whose roots may still be unknown; `modules` are those of
+    /// a native chain.
+    pub(super) fn new(spec: &ChainSpec, modules: Option<&Modules>, header: &Header) -> Self {
         let fork = spec.fork_of(header);
         let blob_params = spec.blob_params(header.timestamp).filter(|_| fork >= Fork::Cancun);
         let mut cfg = CfgEnv::new_with_spec(fork.spec_id()).with_chain_id(spec.chain_id);
@@ -62,7 +66,7 @@ impl Environment {
             blob_excess_gas_and_price,
             slot_num: 0,
         };
-        let native = NativeRules::of(spec);
+        let native = NativeRules::of(spec, modules);
         Self {
             fork,
             cfg,
@@ -72,6 +76,13 @@ impl Environment {
                 _ => 0,
             },
             native,
+        }
+    }
+
+    /// Transactions are charged as those of a block, at least a share of their gas limit.
+    pub(super) fn charge_shares(&mut self, modules: Option<&Modules>) {
+        if let Some((native, modules)) = self.native.as_mut().zip(modules) {
+            native.min_gas_multiplier = Some(modules.market.params().min_gas_multiplier);
         }
     }
 }

@@ -15,6 +15,7 @@ use revm::{
 use crate::{
     chain::{AccessControl, ChainSpec, FEE_COLLECTOR, Rules},
     feemarket::{self, LegacyDec},
+    modules::Modules,
 };
 
 /// Native rules inside one transaction.
@@ -30,13 +31,15 @@ pub(super) struct NativeRules {
 }
 
 impl NativeRules {
-    /// The rules of a chain, without a least charge; `None` on an Ethereum chain.
-    pub(super) fn of(spec: &ChainSpec) -> Option<Self> {
-        let access = &spec.evm.access_control;
+    /// The rules of a chain, without a least charge; `None` on an Ethereum chain. Without modules
+    /// nobody is kept from anything.
+    pub(super) fn of(spec: &ChainSpec, modules: Option<&Modules>) -> Option<Self> {
+        let access = modules.map(|modules| &modules.evm.access_control);
+        let access = access.filter(|access| !access.is_open());
         (spec.rules == Rules::Native).then(|| Self {
             fee_collector: FEE_COLLECTOR,
             min_gas_multiplier: None,
-            access: (!access.is_open()).then(|| Arc::new(access.clone())),
+            access: access.map(|access| Arc::new(access.clone())),
         })
     }
 

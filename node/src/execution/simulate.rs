@@ -32,6 +32,7 @@ use super::{
 use crate::{
     block::{Block, join},
     chain::{ChainSpec, Fork, next_base_fee, next_excess_blob_gas},
+    modules::Modules,
 };
 
 /// Most blocks after the real one, as geth.
@@ -229,7 +230,8 @@ where
         let mut simulated = Vec::with_capacity(blocks.len());
         for wanted in &blocks {
             let header = draft(self.spec, &parent, parent_hash, &wanted.block, options.validation);
-            let run = BlockRun { spec: self.spec, wanted, options, state_root };
+            let run =
+                BlockRun { spec: self.spec, modules: self.modules, wanted, options, state_root };
             let (block, after) = run.run(overlay, header, &mut gas_left)?;
             overlay = after;
             parent = block.block.header.clone();
@@ -312,6 +314,7 @@ fn draft(
 /// One block to run.
 struct BlockRun<'b> {
     spec: &'b ChainSpec,
+    modules: Option<&'b Modules>,
     wanted: &'b SimulateBlock,
     options: SimulateOptions,
     state_root: &'b StateRoot<'b>,
@@ -330,7 +333,7 @@ impl<'b> BlockRun<'b> {
         'b: 'a,
         S: StateRead<Error: Error + Send + Sync + 'static>,
     {
-        let mut environment = Environment::new(self.spec, &header);
+        let mut environment = Environment::new(self.spec, self.modules, &header);
         let cfg = &mut environment.cfg;
         cfg.disable_nonce_check = !self.options.validation;
         cfg.disable_base_fee = !self.options.validation;

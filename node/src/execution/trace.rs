@@ -31,7 +31,7 @@ use super::{
 };
 use crate::{
     chain::{ChainSpec, Fork},
-    feemarket::Market,
+    modules::Modules,
 };
 
 /// Most runs until an access list is the one the call uses with it; each run only adds to it.
@@ -77,8 +77,8 @@ impl<'a, S> TracedBlock<'a, S>
 where
     S: StateRead<Error: Error + Send + Sync + 'static>,
 {
-    /// Starts the block with this header and hash on its parent's state; `market` is a native
-    /// chain's fee market, by whose rules its transactions were charged.
+    /// Starts the block with this header and hash on its parent's state; `modules` are a
+    /// native chain's at its beginning, by whose rules its transactions were charged.
     ///
     /// # Errors
     /// A tracer that is not known, or a failed read.
@@ -88,14 +88,12 @@ where
         hashes: &'a dyn BlockHashes,
         header: &Header,
         hash: B256,
-        market: Option<&Market>,
+        modules: Option<&Modules>,
         options: GethDebugTracingOptions,
     ) -> Result<Self, TraceError> {
         let inspector = DebugInspector::new(options).map_err(tracer_error)?;
-        let mut environment = Environment::new(spec, header);
-        if let (Some(native), Some(market)) = (&mut environment.native, market) {
-            native.min_gas_multiplier = Some(market.params().min_gas_multiplier);
-        }
+        let mut environment = Environment::new(spec, modules, header);
+        environment.charge_shares(modules);
         let overlay = Overlay::new(state, hashes, environment.fork < Fork::SpuriousDragon);
         let mut builder = BlockBuilder::over(spec, overlay, environment, header.number, inspector);
         builder.begin(header)?;

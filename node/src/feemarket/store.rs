@@ -1,4 +1,4 @@
-//! What is kept of the market, and how a block header commits to it.
+//! What is kept of the market and of the other modules, and how a block header commits to it.
 //!
 //! Module state is a map from keys to values. A key is the module's key space, `/`, and a byte:
 //!
@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `feemarket/` 0x00 | [`Params`](super::Params) as protobuf, base fee included |
 //! | `feemarket/` 0x01 | gas of the last block, 8 bytes, big-endian |
+//! | `evm/` 0x03 | parameters of the EVM as protobuf, see [`crate::modules`] |
 //!
 //! A **row** is the whole map after a block: the RLP list of `[key, value]` lists in strictly
 //! ascending order of keys. A native block's `extraData` is the Keccak-256 of that row, so the row
@@ -171,11 +172,6 @@ impl From<Event> for StoredEvent {
 }
 
 impl Record {
-    /// What is stored of a market after a block.
-    pub fn new(market: &Market, events: Vec<StoredEvent>) -> Self {
-        Self { row: encode(&pairs(market)), events }
-    }
-
     /// RLP.
     pub fn to_bytes(&self) -> Bytes {
         alloy_rlp::encode(self).into()
@@ -193,13 +189,5 @@ impl Record {
     /// What the header's `extraData` holds.
     pub fn root(&self) -> B256 {
         root(&self.row)
-    }
-
-    /// The market after the block.
-    ///
-    /// # Errors
-    /// [`RowError`].
-    pub fn market(&self, decimals: TokenDecimals) -> Result<Market, RowError> {
-        market(&decode(&self.row)?, decimals)
     }
 }

@@ -96,16 +96,6 @@ impl AuthQuery for Service {
         self.answer(request, |at, query| at.auth_account(&query.address))
     }
 
-    async fn account_address_by_id(
-        &self,
-        request: Request<auth::QueryAccountAddressByIdRequest>,
-    ) -> Answer<auth::QueryAccountAddressByIdResponse> {
-        self.answer(request, |at, query| {
-            let id = u64::try_from(query.id).unwrap_or_default();
-            at.auth_address_by_id(if query.account_id == 0 { id } else { query.account_id })
-        })
-    }
-
     async fn params(
         &self,
         request: Request<auth::QueryParamsRequest>,
@@ -237,7 +227,7 @@ impl EvmQuery for Service {
         &self,
         request: Request<evm::QueryParamsRequest>,
     ) -> Answer<evm::QueryParamsResponse> {
-        self.answer(request, |at, _| Ok(at.evm_params()))
+        self.answer(request, |at, _| at.evm_params())
     }
 
     async fn base_fee(

@@ -71,7 +71,7 @@ impl Snapshot {
             head_number: view.number(),
             head_timestamp: view.head.header.timestamp,
             next_base_fee: view.head.next_base_fee,
-            block_gas: view.head.market.as_ref().map(|market| market.block_gas()),
+            block_gas: view.head.market().map(crate::feemarket::Market::block_gas),
             pool: context.pool.level().await,
             environments: [("chain", view.chain.stats()), ("index", context.index.stats())],
             calls: context.calls.readings(),

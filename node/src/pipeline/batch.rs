@@ -1,6 +1,6 @@
 //! What stages hand to each other.
 
-use super::market::Turned;
+use super::turn::Turned;
 use crate::{
     block::Block,
     execution::{Executed, RecoveredTx},
@@ -108,7 +108,7 @@ pub(super) struct ExecutedBlock {
     pub after: StateView,
     /// What the block changed.
     pub layer: Arc<Layer>,
-    /// On a native chain: the fee market after the block, and what is stored of it.
+    /// On a native chain: the modules after the block, and what is stored of them.
     pub turned: Option<Turned>,
     /// Base fee of the next block, in wei; set by the fee stage.
     pub next_base_fee: u64,

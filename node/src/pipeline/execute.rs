@@ -11,11 +11,11 @@ mod tip;
 use super::{
     batch::{ExecutedBlock, Proposal, RecoveredBlock},
     fault::{BlockFault, BlockReason, Fault},
-    market::{Turn, Turned},
     meter::Meter,
     reorder::Reorder,
     ring::{Inbox, Outbox},
     stage::{Progress, Stage},
+    turn::{Turn, Turned},
 };
 use crate::{
     block::Block,
@@ -28,8 +28,8 @@ use crate::{
         BlockBuilder, BlockInput, Executed, ExecutionError, RecoveredTx, StateError, TxError,
         execute_block,
     },
-    feemarket::Market,
     home::HomeError,
+    modules::Modules,
     view::{Layer, View},
 };
 use alloy_consensus::Header;
@@ -111,8 +111,8 @@ impl Execute {
             ommers: &block.ommers,
             withdrawals: block.withdrawals.as_ref().map(|list| list.as_slice()),
         };
-        let market = turn.as_ref().map(Turn::market);
-        let executed = execute_block(&self.spec, &state, &self.tip, &state_root, market, &input)
+        let modules = turn.as_ref().map(Turn::modules);
+        let executed = execute_block(&self.spec, &state, &self.tip, &state_root, modules, &input)
             .map_err(|error| refused(error.into()))?;
         let turned = turn.map(|turn| turn.end(&executed));
         if let Some(turned) = &turned {
@@ -121,10 +121,10 @@ impl Execute {
         Ok(self.advance(given.block, false, txs, Vec::new(), executed, turned))
     }
 
-    /// Begins the fee market's turn of block `number`, on a native chain.
+    /// Begins the modules' turn of block `number`, on a native chain.
     fn begin(&self, number: u64) -> Option<Turn> {
-        let (native, market) = self.spec.native().zip(self.tip.market.as_deref())?;
-        Some(Turn::begin(native, market, number))
+        let (native, modules) = self.spec.native().zip(self.tip.modules.as_deref())?;
+        Some(Turn::begin(native, modules, number))
     }
 
     /// Holds a given header to the fee market.
@@ -161,15 +161,15 @@ impl Execute {
         let mut header = self.draft(proposal.timestamp);
         let turn = self.begin(header.number);
         if let Some(turn) = &turn {
-            header.base_fee_per_gas = Some(turn.market().base_fee_wei());
+            header.base_fee_per_gas = Some(turn.modules().market.base_fee_wei());
         }
         let fault = |error: ExecutionError| {
             let (number, hash) = (header.number, header.parent_hash);
             Fault::Block(BlockFault { number, hash, reason: error.into() })
         };
         let state = self.tip.state.reader()?;
-        let market = turn.as_ref().map(Turn::market);
-        let tried = try_all(&self.spec, &state, &self.tip, market, &header, proposal.txs);
+        let modules = turn.as_ref().map(Turn::modules);
+        let tried = try_all(&self.spec, &state, &self.tip, modules, &header, proposal.txs);
         let (txs, skipped, executed) = tried.map_err(fault)?;
         let turned = turn.map(|turn| turn.end(&executed));
         if let Some(turned) = &turned {
@@ -215,7 +215,7 @@ impl Execute {
         let flushed = self.flushed.load(Ordering::Acquire);
         let after = before.with_layer(Arc::clone(&layer), flushed);
         self.tip.state = after.clone();
-        self.tip.market = turned.as_ref().map(|turned| Arc::clone(&turned.market));
+        self.tip.modules = turned.as_ref().map(|turned| Arc::clone(&turned.modules));
         if !built {
             self.tip.extend(&block);
         }
@@ -241,11 +241,11 @@ fn try_all(
     spec: &ChainSpec,
     state: &crate::view::StateReader,
     tip: &Tip,
-    market: Option<&Market>,
+    modules: Option<&Modules>,
     header: &Header,
     candidates: Vec<Arc<RecoveredTx>>,
 ) -> Result<Built, ExecutionError> {
-    let mut builder = BlockBuilder::start(spec, state, tip, market, header)?;
+    let mut builder = BlockBuilder::start(spec, state, tip, modules, header)?;
     let mut txs = Vec::with_capacity(candidates.len());
     let mut skipped = Vec::new();
     // Later nonces of a sender cannot follow a transaction that was left out; they stay pooled.

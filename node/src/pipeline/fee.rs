@@ -107,7 +107,7 @@ impl Stage for Fee {
         self.meter.take(1);
         let gas = block.executed.tx_gas.iter().copied();
         let txs = block.txs.iter().map(|tx| &tx.tx).zip(gas);
-        let market = block.turned.as_ref().map(|turned| &*turned.market);
+        let market = block.turned.as_ref().map(|turned| &turned.modules.market);
         let row = fee_row(&self.spec, &block.block.header, market, txs);
         self.gas.fetch_add(row.gas_used, Ordering::Relaxed);
         block.next_base_fee = row.next_base_fee;

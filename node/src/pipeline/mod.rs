@@ -14,7 +14,6 @@ mod fee;
 mod flush;
 mod ingest;
 mod journal;
-mod market;
 mod meter;
 mod recover;
 mod reorder;
@@ -23,6 +22,7 @@ mod seal;
 mod source;
 mod stage;
 mod topology;
+mod turn;
 
 pub use ante::{PoolQuery, SenderTxs};
 pub use batch::{RawTx, Reply, Submitted};

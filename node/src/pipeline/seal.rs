@@ -79,7 +79,7 @@ impl Seal {
     fn finish(&self, block: ExecutedBlock) -> (SealedBlock, Tip) {
         let header = block.block.header.clone();
         let turned = block.turned;
-        let market = turned.as_ref().map(|turned| Arc::clone(&turned.market));
+        let modules = turned.as_ref().map(|turned| Arc::clone(&turned.modules));
         let record = BlockRecord {
             number: header.number,
             hash: block.block.hash,
@@ -95,7 +95,7 @@ impl Seal {
             hash: block.block.hash,
             header: Arc::new(header),
             next_base_fee: block.next_base_fee,
-            market,
+            modules,
         };
         let view = View { head, state: block.after, chain: self.chain.clone() };
         let tip = Tip { view: view.clone(), included: block.txs, skipped: block.skipped };

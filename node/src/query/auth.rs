@@ -8,16 +8,16 @@ use super::{
     proto::cosmos::{
         auth::v1beta1::{
             AddressBytesToStringResponse, AddressStringToBytesResponse, BaseAccount,
-            Bech32PrefixResponse, ModuleAccount, Params, QueryAccountAddressByIdResponse,
-            QueryAccountInfoResponse, QueryAccountResponse, QueryAccountsResponse,
-            QueryModuleAccountByNameResponse, QueryModuleAccountsResponse, QueryParamsResponse,
+            Bech32PrefixResponse, ModuleAccount, Params, QueryAccountInfoResponse,
+            QueryAccountResponse, QueryAccountsResponse, QueryModuleAccountByNameResponse,
+            QueryModuleAccountsResponse, QueryParamsResponse,
         },
         base::query::v1beta1::{PageRequest, PageResponse},
         evm::crypto::v1::ethsecp256k1::PubKey,
     },
 };
-use crate::account::module_address;
-use alloy_primitives::{Address, KECCAK256_EMPTY};
+use crate::account::{EthAccount, module_address};
+use alloy_primitives::Address;
 use prost_types::Any;
 use std::collections::BTreeSet;
 use storage::StateRead;
@@ -30,10 +30,8 @@ const MODULES: [(&str, &[&str]); 4] = [
     ("gov", &["burner"]),
 ];
 
-/// Their addresses, in that order.
-fn module_addresses() -> [Address; MODULES.len()] {
-    MODULES.map(|(name, _)| module_address(name))
-}
+/// Accounts are told apart by their address; nothing numbers them. Clients sign this number along.
+pub(super) const ACCOUNT_NUMBER: u64 = 0;
 
 impl Snapshot {
     /// An account, of the chain itself or not.
@@ -119,44 +117,34 @@ impl Snapshot {
         }
     }
 
-    /// The number of an account; `None` where there is no such account.
-    ///
-    /// # Errors
-    /// If the state cannot be read.
-    pub fn account_number(&self, address: Address) -> Result<Option<u64>, QueryError> {
-        origin::number(&self.view, self.number, &self.founders, &module_addresses(), address)
-    }
-
-    /// The address of the account of a number.
-    ///
-    /// # Errors
-    /// If no account has it.
-    pub fn auth_address_by_id(
-        &self,
-        number: u64,
-    ) -> Result<QueryAccountAddressByIdResponse, QueryError> {
-        let modules = module_addresses();
-        let found = origin::numbered(&self.view, self.number, &self.founders, &modules, number)?;
-        let address = found.ok_or_else(|| {
-            QueryError::not_found(format!("account address not found with account number {number}"))
-        })?;
-        Ok(QueryAccountAddressByIdResponse { account_address: self.bech32(address) })
+    /// An account, of the chain itself or not.
+    fn eth_account(&self, address: Address) -> Result<EthAccount, QueryError> {
+        let account = self.state()?.account(address)?;
+        let is_module = || MODULES.iter().any(|(name, _)| module_address(name) == address);
+        if account.is_none() && !is_module() {
+            let text = self.bech32(address);
+            return Err(QueryError::not_found(format!("account {text} not found: key not found")));
+        }
+        let account = account.unwrap_or_default();
+        Ok(EthAccount {
+            address,
+            nonce: account.nonce,
+            balance: account.balance,
+            code_hash: account.code_hash,
+            public_key: origin::public_key(&self.view, self.number, address)?,
+            account_number: ACCOUNT_NUMBER,
+        })
     }
 
     fn base_account(&self, address: Address) -> Result<BaseAccount, QueryError> {
-        let account_number = self.account_number(address)?.ok_or_else(|| {
-            let text = self.bech32(address);
-            QueryError::not_found(format!("account {text} not found: key not found"))
-        })?;
-        let account = self.state()?.account(address)?.unwrap_or_default();
-        let key = origin::public_key(&self.view, self.number, address)?;
-        let has_code = account.code_hash != KECCAK256_EMPTY && !account.code_hash.is_zero();
+        let account = self.eth_account(address)?;
+        let key = account.public_key.map(|key| PubKey { key: key.as_bytes().to_vec() });
         Ok(BaseAccount {
             address: self.bech32(address),
-            pub_key: key.map(|key| any(&PubKey { key: key.as_bytes().to_vec() })),
-            account_number,
+            pub_key: key.as_ref().map(any),
+            account_number: account.account_number,
             sequence: account.nonce,
-            code_hash: has_code.then(|| account.code_hash.to_string()),
+            code_hash: account.has_code().then(|| account.code_hash.to_string()),
         })
     }
 

@@ -23,7 +23,7 @@ impl Snapshot {
         if denom.is_empty() {
             return Err(QueryError::invalid("invalid denom: it is empty"));
         }
-        let amount = if denom == self.evm().evm_denom {
+        let amount = if denom == self.denom() {
             self.state()?.account(address)?.unwrap_or_default().balance
         } else {
             U256::ZERO
@@ -38,7 +38,7 @@ impl Snapshot {
         page: Option<PageRequest>,
     ) -> Result<(Vec<Coin>, PageResponse), QueryError> {
         let page = Page::of(page)?;
-        let coin = self.amount(address, &self.evm().evm_denom)?;
+        let coin = self.amount(address, &self.denom())?;
         let mut coins = if coin.amount == "0" { Vec::new() } else { vec![coin] };
         let total = coins.len() as u64;
         if page.key.is_some() || page.skip > 0 {

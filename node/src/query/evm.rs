@@ -2,15 +2,15 @@
 
 use super::{
     QueryError, Snapshot,
+    auth::ACCOUNT_NUMBER,
     proto::cosmos::evm::vm::v1::{
-        AccessControl, AccessControlType, ChainConfig, Params, QueryAccountResponse,
-        QueryBalanceResponse, QueryBaseFeeResponse, QueryCodeResponse, QueryConfigResponse,
-        QueryCosmosAccountResponse, QueryParamsResponse, QueryStorageResponse,
-        QueryValidatorAccountResponse,
+        ChainConfig, QueryAccountResponse, QueryBalanceResponse, QueryBaseFeeResponse,
+        QueryCodeResponse, QueryConfigResponse, QueryCosmosAccountResponse, QueryParamsResponse,
+        QueryStorageResponse, QueryValidatorAccountResponse,
     },
 };
-use crate::chain::{AccessRule, AccessType, EvmParams};
-use alloy_primitives::{Address, B256, U256};
+use crate::chain::EvmParams;
+use alloy_primitives::{B256, U256};
 use storage::{Account, StateRead};
 
 /// Digits after the point of ether.
@@ -48,7 +48,7 @@ impl Snapshot {
         Ok(QueryCosmosAccountResponse {
             cosmos_address: self.bech32(bytes),
             sequence: account.nonce,
-            account_number: self.account_number(bytes)?.unwrap_or_default(),
+            account_number: ACCOUNT_NUMBER,
         })
     }
 
@@ -64,7 +64,7 @@ impl Snapshot {
         Ok(QueryValidatorAccountResponse {
             account_address: self.bech32(bytes),
             sequence: account.nonce,
-            account_number: self.account_number(bytes)?.unwrap_or_default(),
+            account_number: ACCOUNT_NUMBER,
         })
     }
 
@@ -107,22 +107,14 @@ impl Snapshot {
         Ok(QueryCodeResponse { code: state.code(account.code_hash)?.to_vec() })
     }
 
-    /// The parameters of the EVM.
-    pub fn evm_params(&self) -> QueryParamsResponse {
-        let EvmParams { evm_denom, allow_unprotected_txs, access_control, .. } = self.evm();
-        let rule = |rule: AccessRule| AccessControlType {
-            access_type: match rule.access_type {
-                AccessType::Permissionless => 0,
-                AccessType::Restricted => 1,
-                AccessType::Permissioned => 2,
-            },
-            access_control_list: rule.access_control_list.iter().map(Address::to_string).collect(),
-        };
-        let (create, call) = (rule(access_control.create), rule(access_control.call));
-        let access_control = Some(AccessControl { create: Some(create), call: Some(call) });
-        let params =
-            Params { evm_denom, allow_unprotected_txs, access_control, ..Params::default() };
-        QueryParamsResponse { params: Some(params) }
+    /// The parameters of the EVM after this block; the default ones on an Ethereum chain.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    pub fn evm_params(&self) -> Result<QueryParamsResponse, QueryError> {
+        let modules = self.modules()?;
+        let params = modules.map_or_else(EvmParams::default, |modules| modules.evm.clone());
+        Ok(QueryParamsResponse { params: Some((&params).into()) })
     }
 
     /// The base fee of this block in wei; zero where the rules have none.
@@ -162,7 +154,7 @@ impl Snapshot {
                 gray_glacier_block: number(config.gray_glacier_block),
                 merge_netsplit_block: number(config.merge_netsplit_block),
                 chain_id: self.spec.chain_id,
-                denom: self.evm().evm_denom,
+                denom: self.denom(),
                 decimals,
                 shanghai_time: number(config.shanghai_time),
                 cancun_time: number(config.cancun_time),

@@ -9,22 +9,16 @@ use super::{
 use crate::feemarket::{
     Market,
     query::{BaseFeeResponse, BlockGasResponse, ParamsResponse},
-    store::Record,
 };
 use prost::Message;
 
 impl Snapshot {
     /// The market after this block.
     fn market(&self) -> Result<Market, QueryError> {
-        let native = self.spec.native().ok_or_else(|| {
+        let modules = self.modules()?.ok_or_else(|| {
             QueryError::precondition("this chain has no fee market: it follows Ethereum's rules")
         })?;
-        let row = self.view.blocks()?.module(self.number)?;
-        let row = row.ok_or_else(|| {
-            QueryError::internal(format_args!("block {} has no module row", self.number))
-        })?;
-        let record = Record::from_bytes(&row).map_err(QueryError::internal)?;
-        record.market(native.market.decimals()).map_err(QueryError::internal)
+        Ok(modules.market.clone())
     }
 
     /// Parameters, the current base fee among them.

@@ -14,13 +14,14 @@ mod origin;
 mod page;
 mod tx;
 
+pub use crate::proto;
 pub use error::{Code, QueryError};
-pub use origin::Founders;
 pub use page::MAX_PAGE_ITEMS;
 
 use crate::{
     account::{bech32, parse_address},
     chain::{ChainSpec, EvmParams},
+    modules::Modules,
     pipeline::PoolClient,
     view::{Published, StateReader, View},
 };
@@ -28,23 +29,6 @@ use alloy_consensus::Header;
 use alloy_primitives::{Address, B256};
 use alloy_rlp::Decodable;
 use std::{net::SocketAddr, sync::Arc};
-
-/// The messages and services of `node/proto`.
-#[allow(
-    missing_docs,
-    missing_debug_implementations,
-    unreachable_pub,
-    clippy::all,
-    rustdoc::all,
-    unused_qualifications,
-    reason = "generated; what they mean is said in the .proto files"
-)]
-pub mod proto {
-    include!(concat!(env!("OUT_DIR"), "/proto.rs"));
-
-    /// The definitions of all of them, for reflection and for JSON: an encoded `FileDescriptorSet`.
-    pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
-}
 
 /// What queries are answered from.
 #[derive(Clone, Debug)]
@@ -57,8 +41,6 @@ pub struct Queries {
     pub pool: PoolClient,
     /// Where JSON-RPC is served: told with the node's other facts.
     pub json_rpc: SocketAddr,
-    /// The accounts of genesis, once somebody has asked.
-    pub founders: Founders,
 }
 
 impl Queries {
@@ -75,8 +57,8 @@ impl Queries {
             )));
         }
         let number = if height == 0 { head } else { height };
-        let (spec, founders) = (Arc::clone(&self.spec), self.founders.clone());
-        Ok(Snapshot { spec, view, number, json_rpc: self.json_rpc, founders })
+        let spec = Arc::clone(&self.spec);
+        Ok(Snapshot { spec, view, number, json_rpc: self.json_rpc })
     }
 }
 
@@ -87,7 +69,6 @@ pub struct Snapshot {
     view: Arc<View>,
     number: u64,
     json_rpc: SocketAddr,
-    founders: Founders,
 }
 
 impl Snapshot {
@@ -105,9 +86,16 @@ impl Snapshot {
             .map_err(|error| QueryError::invalid(format!("invalid address: {error}")))
     }
 
-    /// The parameters of the EVM; the defaults on an Ethereum chain.
-    fn evm(&self) -> EvmParams {
-        self.spec.native().map_or_else(EvmParams::default, |native| native.evm.clone())
+    /// The modules of a native chain.
+    fn modules(&self) -> Result<Option<Arc<Modules>>, QueryError> {
+        let Some(native) = self.spec.native() else { return Ok(None) };
+        self.view.modules_after(native, self.number).map(Some).map_err(QueryError::internal)
+    }
+
+    /// The denomination of gas and value, which never changes; the default on an Ethereum chain.
+    fn denom(&self) -> String {
+        let evm = self.spec.native().map(|native| &native.evm);
+        evm.map_or_else(|| EvmParams::default().evm_denom, |evm| evm.evm_denom.clone())
     }
 
     fn bech32(&self, address: Address) -> String {

@@ -68,7 +68,7 @@ impl Snapshot {
         let mined = stored.tx(index)?.ok_or_else(not_found)?;
         let receipts = receipts(&self.view.blocks()?, stored.block.header.number)?;
         let raw = &stored.block.transactions[mined.index];
-        let tx = envelope::close(&mined.tx, raw, mined.sender, &self.evm().evm_denom);
+        let tx = envelope::close(&mined.tx, raw, mined.sender, &self.denom());
         let response = response(&mined, &receipts, &tx)?;
         Ok(GetTxResponse { tx: Some(tx), tx_response: Some(response) })
     }

@@ -67,7 +67,6 @@ pub(super) const ROUTES: &[Route] = &[
     get("/cosmos/auth/v1beta1/accounts", "cosmos.auth.v1beta1.Query/Accounts"),
     get("/cosmos/auth/v1beta1/accounts/{address}", "cosmos.auth.v1beta1.Query/Account"),
     get("/cosmos/auth/v1beta1/account_info/{address}", "cosmos.auth.v1beta1.Query/AccountInfo"),
-    get("/cosmos/auth/v1beta1/address_by_id/{id}", "cosmos.auth.v1beta1.Query/AccountAddressByID"),
     get("/cosmos/auth/v1beta1/params", "cosmos.auth.v1beta1.Query/Params"),
     get("/cosmos/auth/v1beta1/module_accounts", "cosmos.auth.v1beta1.Query/ModuleAccounts"),
     get("/cosmos/auth/v1beta1/module_accounts/{name}", "cosmos.auth.v1beta1.Query/ModuleAccountByName"),

@@ -200,9 +200,9 @@ fn replay(
     let no_root = |_: &StateChanges| Ok::<_, StateError>(B256::ZERO);
     let hashes = Hashes(&blocks);
     let spec = &call.context.spec;
-    let market = super::evmd::market_after(call, parent)?;
-    let (hash, market) = (stored.block.hash, market.as_ref());
-    let block = TracedBlock::start(spec, &state, &hashes, header, hash, market, options);
+    let modules = super::evmd::modules_after(call, parent)?;
+    let (hash, modules) = (stored.block.hash, modules.as_deref());
+    let block = TracedBlock::start(spec, &state, &hashes, header, hash, modules, options);
     let mut block = block.map_err(trace_error)?;
     let deadline = Instant::now() + TIME_MAX;
     for tx in stored.txs() {

@@ -6,11 +6,15 @@ use super::{
     eth::fee_quantiles,
     method::{Answer, Call, Method, Run, json},
 };
-use crate::feemarket::{
-    Market,
-    query::{BaseFeeResponse, BlockGasResponse, ParamsResponse},
-    store::Record,
+use crate::{
+    feemarket::{
+        Market,
+        query::{BaseFeeResponse, BlockGasResponse, ParamsResponse},
+        store::Record,
+    },
+    modules::Modules,
 };
+use std::sync::Arc;
 
 pub(super) const METHODS: &[Method] = &[
     Method {
@@ -74,33 +78,33 @@ fn block_events(call: &Call) -> Answer {
 }
 
 fn market(call: &Call) -> Result<Market, Error> {
-    let native = call.context.spec.native().ok_or_else(no_market)?;
-    record(call)?.market(native.market.decimals()).map_err(Error::internal)
+    let modules = modules_after(call, number(call)?)?.ok_or_else(no_market)?;
+    Ok(modules.market.clone())
+}
+
+/// The block that the only parameter names.
+fn number(call: &Call) -> Result<u64, Error> {
+    let id: BlockId = call.arguments()?.optional()?.unwrap_or(BlockId::LATEST);
+    id.require(&call.view)
 }
 
 /// What is stored of the block that the only parameter names.
 fn record(call: &Call) -> Result<Record, Error> {
-    let id: BlockId = call.arguments()?.optional()?.unwrap_or(BlockId::LATEST);
-    let number = id.require(&call.view)?;
+    let number = number(call)?;
     if call.context.spec.native().is_none() {
         return Err(no_market());
     }
-    stored(call, number)
+    let bytes = call.view.blocks()?.module(number)?;
+    let bytes = bytes.ok_or_else(|| Error::internal(format_args!("block {number} has no row")))?;
+    Record::from_bytes(&bytes).map_err(Error::internal)
 }
 
 fn no_market() -> Error {
     Error::server("this chain has no fee market: it follows Ethereum's rules")
 }
 
-/// The fee market after a block; `None` on an Ethereum chain.
-pub(super) fn market_after(call: &Call, number: u64) -> Result<Option<Market>, Error> {
+/// The modules after a block; `None` on an Ethereum chain.
+pub(super) fn modules_after(call: &Call, number: u64) -> Result<Option<Arc<Modules>>, Error> {
     let Some(native) = call.context.spec.native() else { return Ok(None) };
-    let market = stored(call, number)?.market(native.market.decimals());
-    market.map(Some).map_err(Error::internal)
-}
-
-fn stored(call: &Call, number: u64) -> Result<Record, Error> {
-    let bytes = call.view.blocks()?.module(number)?;
-    let bytes = bytes.ok_or_else(|| Error::internal(format_args!("block {number} has no row")))?;
-    Record::from_bytes(&bytes).map_err(Error::internal)
+    call.view.modules_after(native, number).map(Some).map_err(Error::internal)
 }

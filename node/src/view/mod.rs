@@ -11,7 +11,11 @@ pub use layer::Layer;
 pub use state::{StateReader, StateView};
 pub use trie::{TrieReader, TrieViewError, UNDONE_MAX};
 
-use crate::feemarket::Market;
+use crate::{
+    chain::Native,
+    feemarket::Market,
+    modules::{Modules, ModulesError},
+};
 use alloy_consensus::Header;
 use alloy_primitives::B256;
 use arc_swap::ArcSwap;
@@ -28,8 +32,30 @@ pub struct Head {
     pub header: Arc<Header>,
     /// The base fee of the block after it, in wei; zero where the rules have none.
     pub next_base_fee: u64,
+    /// The modules after it; `None` on an Ethereum chain.
+    pub modules: Option<Arc<Modules>>,
+}
+
+impl Head {
     /// The fee market after it; `None` on an Ethereum chain.
-    pub market: Option<Arc<Market>>,
+    pub fn market(&self) -> Option<&Market> {
+        self.modules.as_deref().map(|modules| &modules.market)
+    }
+}
+
+/// Why the modules after a block cannot be told.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ModulesViewError {
+    /// The chain could not be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// The block has no row of modules.
+    #[error("block {0} has no module row")]
+    Missing(u64),
+    /// Its row is damaged.
+    #[error(transparent)]
+    Row(#[from] ModulesError),
 }
 
 /// The chain and the state as of one block.
@@ -48,6 +74,22 @@ impl View {
     /// Number of the newest block.
     pub fn number(&self) -> u64 {
         self.head.header.number
+    }
+
+    /// The modules of a native chain after block `number`.
+    ///
+    /// # Errors
+    /// [`ModulesViewError`].
+    pub fn modules_after(
+        &self,
+        native: &Native,
+        number: u64,
+    ) -> Result<Arc<Modules>, ModulesViewError> {
+        if let Some(modules) = self.head.modules.as_ref().filter(|_| number == self.number()) {
+            return Ok(Arc::clone(modules));
+        }
+        let record = self.blocks()?.module(number)?.ok_or(ModulesViewError::Missing(number))?;
+        Ok(Arc::new(Modules::of_bytes(&record, native)?))
     }
 
     /// Opens a reader of blocks.

@@ -1,6 +1,6 @@
 //! Replays a recorded session. A line of a recording is one of:
 //!
-//! - `$ evmd ...`: a command; words are as a shell takes them, with `'quotes'` but no more than that;
+//! - `$ evmd ...`: a command; words are as a shell takes them, with quotes but no more than that;
 //! - `< text`: a line of its standard input;
 //! - `! text`: a line of its standard error;
 //! - `? number`: its exit code, where that is not 0;
@@ -8,6 +8,7 @@
 //! - anything else: a line of its standard output.
 //!
 //! `[..]` in an expected line stands for any text: hashes and times of blocks differ from run to run.
+//! `FOLDER` is the folder that the session works in.
 //! `EVMD_WRITE_DOCS=1` writes what was really said into the recording, where it does not fit.
 
 use std::{
@@ -58,11 +59,12 @@ fn read(text: &str) -> (Vec<Step>, Vec<String>) {
 /// Words of a command line.
 fn words(command: &str) -> Vec<String> {
     let mut words = vec![String::new()];
-    let mut quoted = false;
+    let mut quote = None;
     for c in command.chars() {
         match c {
-            '\'' => quoted = !quoted,
-            ' ' if !quoted => words.push(String::new()),
+            '\'' | '"' if quote.is_none() => quote = Some(c),
+            c if quote == Some(c) => quote = None,
+            ' ' if quote.is_none() => words.push(String::new()),
             c => words.last_mut().unwrap().push(c),
         }
     }
@@ -125,6 +127,8 @@ impl Session<'_> {
         said.extend(err.lines().map(|line| format!("! {line}").trim_end().to_owned()));
         let code = output.status.code().unwrap();
         said.extend((code != 0).then(|| format!("? {code}")));
+        let folder = self.folder.to_str().unwrap();
+        said.iter_mut().for_each(|line| *line = line.replace(folder, "FOLDER"));
         // Empty lines are for the reader.
         said.retain(|line| !line.is_empty());
         said
@@ -164,5 +168,5 @@ fn recordings_are_compared_with_their_gaps() {
     ] {
         assert_eq!(fits(expected, said), fit, "{expected} {said}");
     }
-    assert_eq!(words("evmd  a 'b c'"), ["evmd", "a", "b c"]);
+    assert_eq!(words("evmd  a 'b \"c' \"d'\""), ["evmd", "a", "b \"c", "d'"]);
 }

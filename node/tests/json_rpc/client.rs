@@ -4,15 +4,19 @@
 
 use crate::common::{native_home, producing};
 use node::{
+    account::{
+        Signers,
+        keyring::{Access, Keyring},
+    },
     config::{Config, Endpoints},
     home::Home,
     listen, observe,
     pipeline::{Options, Pipeline},
-    query::{Founders, Queries},
+    query::Queries,
     rest, rpc,
 };
 use serde_json::{Value, json};
-use std::{collections::VecDeque, net::SocketAddr, path::Path, time::Duration};
+use std::{collections::VecDeque, net::SocketAddr, path::Path, sync::Arc, time::Duration};
 use tempfile::TempDir;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -74,7 +78,6 @@ impl Node {
             published: pipeline.published.clone(),
             pool: pipeline.client(),
             json_rpc: config.json_rpc.address,
-            founders: Founders::default(),
         };
         let rest = rest::serve(&config.rest, queries.clone()).await.unwrap();
         let context = rpc::Context {
@@ -85,7 +88,10 @@ impl Node {
             gas_cap: config.json_rpc.gas_cap,
             feehistory_cap: config.json_rpc.feehistory_cap,
             endpoints: Endpoints { rest: rest.address, ..config.endpoints() },
-            signers: None,
+            signers: config.json_rpc.keyring.backend().map(|backend| {
+                let keyring = Keyring::open(backend, folder.path(), Access::Read, None).unwrap();
+                Arc::new(Signers::new(backend, folder.path().to_owned(), &keyring))
+            }),
         };
         let rpc = rpc::serve(&config.json_rpc, context).await.unwrap();
         let context = observe::Context {

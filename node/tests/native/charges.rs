@@ -44,7 +44,7 @@ fn at_least_the_share_of_the_limit_is_charged() {
         assert_eq!(chain.ledger.get(dev(0)).balance, before - fee, "the rest came back");
         assert_eq!(chain.ledger.get(built.header.beneficiary).balance, U256::ZERO);
         let share = LegacyDec::from(gas_limit).checked_mul(multiplier.parse().unwrap()).unwrap();
-        assert_eq!(chain.market.block_gas(), charged.max(share.truncate_u64().unwrap()));
+        assert_eq!(chain.modules.market.block_gas(), charged.max(share.truncate_u64().unwrap()));
     }
 }
 
@@ -109,7 +109,7 @@ fn a_rejected_transaction_leaves_no_trace() {
     let mut empty = chain_with(STORE, "0.5");
     let nothing = empty.block(&[]);
     assert_eq!(built.executed, nothing.executed);
-    assert_eq!((chain.ledger, chain.market), (empty.ledger, empty.market));
+    assert_eq!((chain.ledger, chain.modules), (empty.ledger, empty.modules));
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn a_chain_without_a_base_fee_takes_the_tip_only() {
     assert_eq!(built.verdicts, [below, Ok(21_000)]);
     assert_eq!(collected(&chain), U256::from(63_000));
     assert_eq!(built.executed.gas_wanted, 0, "not counted");
-    assert_eq!(chain.market.block_gas(), 21_000);
+    assert_eq!(chain.modules.market.block_gas(), 21_000);
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn a_block_without_a_gas_limit() {
     assert_eq!(built.header.base_fee_per_gas, Some(765_625_000), "every block looks empty");
     // Used 21,000 of a target of 2^63 - 1, and the share of the limit is the same.
     let fee = "765625000.000000249027686493".parse().unwrap();
-    assert_eq!(chain.market.base_fee(), Some(fee));
+    assert_eq!(chain.modules.market.base_fee(), Some(fee));
 }
 
 #[test]

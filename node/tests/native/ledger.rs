@@ -13,7 +13,7 @@ use node::{
     execution::{
         BlockBuilder, BlockInput, Executed, RecoveredTx, Transaction, TxError, execute_block,
     },
-    feemarket::Market,
+    modules::Modules,
 };
 use secp256k1::{Message, SecretKey, ecdsa::RecoverableSignature};
 use std::{collections::BTreeMap, convert::Infallible};
@@ -94,7 +94,7 @@ impl StateRead for Ledger {
 pub(crate) struct Chain {
     pub(crate) spec: ChainSpec,
     pub(crate) ledger: Ledger,
-    pub(crate) market: Market,
+    pub(crate) modules: Modules,
     pub(crate) header: Header,
 }
 
@@ -124,8 +124,8 @@ impl Chain {
         let mut ledger = Ledger::default();
         ledger.apply(&genesis.state());
         let header = genesis.header();
-        let market = genesis.spec.native().unwrap().market.clone();
-        Self { spec: genesis.spec, ledger, market, header }
+        let modules = Modules::genesis(genesis.spec.native().unwrap());
+        Self { spec: genesis.spec, ledger, modules, header }
     }
 
     pub(crate) fn new() -> Self {
@@ -135,21 +135,22 @@ impl Chain {
     /// Makes the next block of what can be taken, executes it again as given, and moves on.
     pub(crate) fn block(&mut self, txs: &[RecoveredTx]) -> Built {
         let native = self.spec.native().unwrap();
-        let mut market = self.market.clone();
+        let mut modules = self.modules.clone();
         let number = self.header.number + 1;
-        market.begin_block(number, native.max_gas);
+        modules.market.begin_block(number, native.max_gas);
         let header = Header {
             number,
             timestamp: self.header.timestamp + 1,
             parent_hash: self.header.hash_slow(),
-            base_fee_per_gas: Some(market.base_fee_wei()),
+            base_fee_per_gas: Some(modules.market.base_fee_wei()),
             gas_used: 0,
             ..self.header.clone()
         };
         let hashes = |_: u64| None;
         let root = |_: &StateChanges| Ok(B256::ZERO);
         let mut builder =
-            BlockBuilder::start(&self.spec, &self.ledger, &hashes, Some(&market), &header).unwrap();
+            BlockBuilder::start(&self.spec, &self.ledger, &hashes, Some(&modules), &header)
+                .unwrap();
         let verdicts: Vec<_> = txs.iter().map(|tx| builder.push(tx, &root).unwrap()).collect();
         let executed = builder.finish(&[], Some(&[])).unwrap();
         let taken: Vec<_> =
@@ -160,11 +161,11 @@ impl Chain {
             ommers: &[],
             withdrawals: Some(&[]),
         };
-        let again = execute_block(&self.spec, &self.ledger, &hashes, &root, Some(&market), &input);
+        let again = execute_block(&self.spec, &self.ledger, &hashes, &root, Some(&modules), &input);
         assert_eq!(again.unwrap(), executed, "a block given is a block built");
-        market.end_block(executed.gas_wanted, executed.gas_used).unwrap();
+        modules.market.end_block(executed.gas_wanted, executed.gas_used).unwrap();
         self.ledger.apply(&executed.changes);
-        self.market = market;
+        self.modules = modules;
         self.header = header.clone();
         Built { executed, verdicts, header }
     }

@@ -137,7 +137,7 @@ proptest! {
             let counted = if no_base_fee { 0 } else { wanted };
             let gas = u128::from(counted) * u128::from(multiplier) / 4;
             let gas = gas.max(consumed.into());
-            prop_assert_eq!(u128::from(chain.market.block_gas()), gas);
+            prop_assert_eq!(u128::from(chain.modules.market.block_gas()), gas);
         }
     }
 }

@@ -386,6 +386,7 @@ fn take_lock(path: &Path) -> Result<File, KeyringError> {
         let mut options = OpenOptions::new();
         let lock = options.write(true).create(true).truncate(false).mode(0o600).open(&path)?;
         lock.lock()?;
+        secret_file::remove_unfinished(folder)?;
         Ok(lock)
     };
     take().map_err(|source| KeyringError::Io { path: path.clone(), source })

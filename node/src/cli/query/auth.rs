@@ -12,14 +12,6 @@ pub(super) enum Command {
         #[command(flatten)]
         rest: RestArgs,
     },
-    /// The address of an account by its number
-    AddressById {
-        /// Number of the account
-        #[arg(value_name = "NUMBER")]
-        id: u64,
-        #[command(flatten)]
-        rest: RestArgs,
-    },
     /// All accounts, by address
     Accounts {
         /// Most accounts to show
@@ -50,7 +42,6 @@ const ROOT: &str = "/cosmos/auth/v1beta1";
 pub(super) fn run(command: &Command) -> anyhow::Result<()> {
     let (rest, path) = match command {
         Command::Account { address, rest } => (rest, format!("accounts/{}", escape(address))),
-        Command::AddressById { id, rest } => (rest, format!("address_by_id/{id}")),
         Command::Accounts { limit, page_key, rest } => {
             let key = page_key.as_deref().map(|key| format!("&pagination.key={}", escape(key)));
             let key = key.unwrap_or_default();

@@ -4,8 +4,8 @@ use crate::{
     block::Block,
     chain::{Ancestor, MAX_OMMER_DEPTH, Parent},
     execution::{BlockHashes, StateError},
-    feemarket::Market,
     home::{HomeError, stored_header},
+    modules::Modules,
     view::{Head, StateView, View},
 };
 use alloy_consensus::Header;
@@ -27,8 +27,8 @@ pub(super) struct Tip {
     pub(super) state: StateView,
     /// State root after the tip; of a built tip, once the next proposal tells it.
     pub(super) state_root: B256,
-    /// The fee market of a native chain after the tip.
-    pub(super) market: Option<Arc<Market>>,
+    /// The modules of a native chain after the tip.
+    pub(super) modules: Option<Arc<Modules>>,
     total_difficulty: U256,
     /// Newest first. Kept only while there can be ommers.
     ancestors: VecDeque<Ancestor>,
@@ -57,7 +57,7 @@ impl Tip {
         Ok(Self {
             hash: view.head.hash,
             state: view.state.clone(),
-            market: view.head.market.clone(),
+            modules: view.head.modules.clone(),
             state_root: header.state_root,
             hashes: BTreeMap::from([(header.number, view.head.hash)]),
             total_difficulty,

@@ -10,6 +10,7 @@ use crate::{
     rpc::{
         block_id::BlockId,
         error::Error,
+        evmd::modules_after,
         method::{Answer, Call, json},
         stored,
     },
@@ -122,7 +123,9 @@ fn run_on<T>(
     overrides.apply(&mut header);
     let state = call.view.state.reader_at(number)?;
     let (spec, hashes) = (&call.context.spec, Hashes(&blocks));
-    run(&CallSite { spec, state: &state, hashes: &hashes, header: &header })
+    let modules = modules_after(call, number)?;
+    let modules = modules.as_deref();
+    run(&CallSite { spec, modules, state: &state, hashes: &hashes, header: &header })
 }
 
 pub(in crate::rpc) fn gas_cap(call: &Call) -> u64 {

@@ -51,12 +51,12 @@ pub(super) fn base_fee(call: &Call) -> Answer {
 
 /// The fee market, where it is told to have no base fee.
 fn without_base_fee(view: &View) -> Option<&Market> {
-    view.head.market.as_deref().filter(|market| market.base_fee().is_none())
+    view.head.market().filter(|market| market.base_fee().is_none())
 }
 
 /// `min_gas_price` in wei, rounded up to what a transaction can pay.
 fn least_price(view: &View) -> u128 {
-    let least = view.head.market.as_deref().map(Market::min_gas_price_wei).unwrap_or_default();
+    let least = view.head.market().map(Market::min_gas_price_wei).unwrap_or_default();
     u128::try_from(least.ceil()).unwrap_or(u128::MAX)
 }
 
@@ -85,7 +85,7 @@ fn least_tip(call: &Call) -> u128 {
 /// Without transactions, the tip that a rise of the base fee by one full block would add.
 fn fallback_tip(view: &View) -> u128 {
     let base_fee = u128::from(view.head.next_base_fee);
-    let Some(market) = view.head.market.as_deref() else { return base_fee / TIP_FALLBACK_DIVISOR };
+    let Some(market) = view.head.market() else { return base_fee / TIP_FALLBACK_DIVISOR };
     let params = market.params();
     let rise = u128::from(params.elasticity_multiplier.saturating_sub(1));
     // 64 by 32 bits; a valid denominator is not zero.

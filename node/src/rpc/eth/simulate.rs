@@ -13,6 +13,7 @@ use crate::{
     rpc::{
         block_id::BlockId,
         error::Error,
+        evmd::modules_after,
         method::{Answer, Call, json},
         object::{BlockObject, LogObject, LogPlace, TransactionObject, Transactions},
         params::{Param, object},
@@ -142,7 +143,9 @@ fn run(
         updated.map(|(root, _)| root).map_err(StateError::new)
     };
     let (spec, hashes) = (&call.context.spec, Hashes(&chain));
-    let site = CallSite { spec, state: &state, hashes: &hashes, header: &header };
+    let modules = modules_after(call, number)?;
+    let modules = modules.as_deref();
+    let site = CallSite { spec, modules, state: &state, hashes: &hashes, header: &header };
     site.simulate(hash, &state_root, blocks, options).map_err(simulate_error)
 }
 

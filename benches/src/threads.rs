@@ -1,0 +1,36 @@
+//! What each thread of this process, and the process, has used: from `/proc/self`.
+
+use std::{collections::BTreeMap, fs};
+
+/// One thread's use so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Use {
+    /// Nanoseconds on a processor.
+    pub cpu_ns: u64,
+    /// Nanoseconds ready to run, but not running.
+    pub waiting_ns: u64,
+}
+
+/// Use by thread name; threads of one name are summed.
+pub fn snapshot() -> BTreeMap<String, Use> {
+    let mut threads: BTreeMap<String, Use> = BTreeMap::new();
+    let Ok(tasks) = fs::read_dir("/proc/self/task") else { return threads };
+    for task in tasks.flatten() {
+        let read = |name| fs::read_to_string(task.path().join(name));
+        // A thread may end in between.
+        let (Ok(name), Ok(stat)) = (read("comm"), read("schedstat")) else { continue };
+        let mut fields = stat.split_whitespace().filter_map(|field| field.parse().ok());
+        let (cpu, waiting) = (fields.next().unwrap_or(0), fields.next().unwrap_or(0));
+        let sum = threads.entry(name.trim().to_owned()).or_default();
+        sum.cpu_ns += cpu;
+        sum.waiting_ns += waiting;
+    }
+    threads
+}
+
+/// A line of `/proc/self/status`, in KiB: `VmHWM` (peak resident), `RssAnon` (now, without files).
+pub fn memory_kib(line: &str) -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let value = status.lines().find_map(|text| text.strip_prefix(line)?.strip_prefix(':'));
+    value.and_then(|text| text.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+}

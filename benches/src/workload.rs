@@ -1,0 +1,252 @@
+//! Files of signed transactions: random distinct senders and receivers over all accounts, made
+//! once from a seed on both cores, kept under `target/`.
+//!
+//! A file is what goes over the TCP ingest: a big-endian `u32` length before each EIP-2718
+//! transaction. A longer file begins with the bytes of every shorter one of the same seed.
+
+use crate::{signatures, token};
+use alloy_consensus::{SignableTransaction, TxEip1559, TxEnvelope};
+use alloy_eips::eip2718::Encodable2718;
+use alloy_primitives::{Address, Bytes, Signature, TxKind, U256};
+use secp256k1::{
+    Message, SecretKey,
+    ecdsa::{RecoverableSignature, RecoveryId},
+};
+use std::{
+    fs::{File, OpenOptions, create_dir_all, read, rename, write},
+    io::{BufReader, BufWriter, Read, Write},
+    path::{Path, PathBuf},
+    thread,
+};
+
+/// Chain id of the development genesis.
+const CHAIN_ID: u64 = 262_144;
+/// Transactions signed at once by both threads.
+const CHUNK: usize = 65_536;
+
+/// What the transactions do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Plain transfers of one wei.
+    Transfers,
+    /// Token transfers of one unit.
+    Erc20,
+    /// Three plain transfers to one of the token.
+    Mixed,
+}
+
+impl Kind {
+    /// By its name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        match name {
+            "transfers" => Some(Self::Transfers),
+            "erc20" => Some(Self::Erc20),
+            "mixed" => Some(Self::Mixed),
+            _ => None,
+        }
+    }
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Transfers => "transfers",
+            Self::Erc20 => "erc20",
+            Self::Mixed => "mixed",
+        }
+    }
+
+    const fn is_token(self, n: u64) -> bool {
+        match self {
+            Self::Transfers => false,
+            Self::Erc20 => true,
+            Self::Mixed => n % 4 == 3,
+        }
+    }
+}
+
+/// Folder of everything made once.
+pub fn cache_folder() -> PathBuf {
+    let target = std::env::var_os("CARGO_TARGET_DIR")
+        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../target"), PathBuf::from);
+    let folder = target.join("bench-cache");
+    create_dir_all(&folder).expect("a folder under target");
+    folder
+}
+
+/// Addresses of the accounts with keys `signatures::key(0..count)`.
+pub fn addresses(count: usize) -> Vec<Address> {
+    let path = cache_folder().join(format!("addresses-{count}.bin"));
+    if let Ok(bytes) = read(&path) {
+        return bytes.chunks_exact(20).map(Address::from_slice).collect();
+    }
+    eprintln!("deriving {count} addresses, once");
+    let mut found = vec![Address::ZERO; count];
+    let half = count.div_ceil(2);
+    thread::scope(|scope| {
+        for (part, chunk) in found.chunks_mut(half).enumerate() {
+            scope.spawn(move || {
+                for (i, address) in (part * half..).zip(chunk) {
+                    let public = signatures::key(i as u64).public_key().serialize_uncompressed();
+                    *address = Address::from_raw_public_key(&public[1..]);
+                }
+            });
+        }
+    });
+    let bytes: Vec<u8> = found.iter().flat_map(|address| address.0.0).collect();
+    write(&path, bytes).expect("written");
+    found
+}
+
+/// A deterministic random source.
+#[derive(Clone, Debug)]
+struct SplitMix(u64);
+
+impl SplitMix {
+    const fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        // The product's upper half: no division, and no bias worth speaking of.
+        (((z ^ (z >> 31)) as u128 * bound as u128) >> 64) as u64
+    }
+}
+
+/// One transaction before its signature.
+#[derive(Clone, Copy, Debug)]
+struct Plan {
+    from: u32,
+    nonce: u64,
+    to: u32,
+    token: bool,
+}
+
+/// The file with at least `count` transactions between `accounts`; makes what is missing of it.
+pub fn file(accounts: &[Address], kind: Kind, seed: u64, count: u64) -> PathBuf {
+    let stem = format!("{}-{}-seed{seed}", kind.name(), accounts.len());
+    let (path, info) = (
+        cache_folder().join(format!("{stem}.frames")),
+        cache_folder().join(format!("{stem}.count")),
+    );
+    let have: u64 = std::fs::read_to_string(&info)
+        .ok()
+        .and_then(|text| text.trim().parse().ok())
+        .filter(|_| path.exists())
+        .unwrap_or(0);
+    if have >= count {
+        return path;
+    }
+    eprintln!("signing {} transactions, once", count - have);
+    let mut random = SplitMix(seed);
+    let mut nonces = vec![0u64; accounts.len()];
+    let mut plan = |n: u64| {
+        let from = random.below(accounts.len() as u64);
+        let other = random.below(accounts.len() as u64 - 1);
+        let to = if other >= from { other + 1 } else { other };
+        let nonce = nonces[from as usize];
+        nonces[from as usize] += 1;
+        Plan { from: from as u32, nonce, to: to as u32, token: kind.is_token(n) }
+    };
+    for n in 0..have {
+        plan(n);
+    }
+    let append = OpenOptions::new().create(true).append(true).open(&path).expect("opened");
+    if have == 0 {
+        append.set_len(0).expect("emptied");
+    }
+    let mut out = BufWriter::new(append);
+    let mut done = have;
+    while done < count {
+        let size = (count - done).min(CHUNK as u64);
+        let plans: Vec<_> = (done..done + size).map(&mut plan).collect();
+        let halves: Vec<Vec<u8>> = thread::scope(|scope| {
+            let parts = plans.chunks(plans.len().div_ceil(2));
+            let threads: Vec<_> =
+                parts.map(|part| scope.spawn(move || sign_all(part, accounts))).collect();
+            threads.into_iter().map(|thread| thread.join().expect("signed")).collect()
+        });
+        for bytes in halves {
+            out.write_all(&bytes).expect("written");
+        }
+        done += size;
+    }
+    out.flush().expect("written");
+    let temporary = info.with_extension("tmp");
+    write(&temporary, done.to_string()).expect("written");
+    rename(temporary, info).expect("renamed");
+    path
+}
+
+fn sign_all(plans: &[Plan], accounts: &[Address]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(plans.len() * 128);
+    for plan in plans {
+        let to = accounts[plan.to as usize];
+        let raw = sign(&signatures::key(u64::from(plan.from)), plan, to);
+        out.extend(u32::try_from(raw.len()).expect("a short transaction").to_be_bytes());
+        out.extend(raw);
+    }
+    out
+}
+
+fn sign(key: &SecretKey, plan: &Plan, to: Address) -> Vec<u8> {
+    let base = TxEip1559 {
+        chain_id: CHAIN_ID,
+        nonce: plan.nonce,
+        max_fee_per_gas: 1_000_000_000_000,
+        max_priority_fee_per_gas: 1_000_000_000,
+        ..TxEip1559::default()
+    };
+    let tx = if plan.token {
+        TxEip1559 {
+            gas_limit: token::TRANSFER_GAS,
+            to: TxKind::Call(token::TOKEN),
+            input: token::transfer_input(to, U256::ONE),
+            ..base
+        }
+    } else {
+        TxEip1559 { gas_limit: 21_000, to: TxKind::Call(to), value: U256::ONE, ..base }
+    };
+    let digest = Message::from_digest(tx.signature_hash().0);
+    let signature = RecoverableSignature::sign_ecdsa_recoverable(digest, key);
+    let (id, compact) = signature.serialize_compact();
+    let signature = Signature::from_bytes_and_parity(&compact, id == RecoveryId::One);
+    TxEnvelope::from(tx.into_signed(signature)).encoded_2718()
+}
+
+/// Reads a file of frames, a piece of whole frames at a time.
+#[derive(Debug)]
+pub struct Frames(BufReader<File>);
+
+impl Frames {
+    /// Opens the file.
+    ///
+    /// # Panics
+    /// If it cannot be read.
+    pub fn open(path: &Path) -> Self {
+        Self(BufReader::with_capacity(1 << 20, File::open(path).expect("the file was just made")))
+    }
+
+    /// Appends up to `count` frames to `out`; gives how many there were.
+    ///
+    /// # Panics
+    /// If the file ends inside a frame.
+    pub fn read(&mut self, count: usize, out: &mut Vec<u8>) -> usize {
+        for n in 0..count {
+            let mut length = [0; 4];
+            if self.0.read_exact(&mut length).is_err() {
+                return n;
+            }
+            out.extend(length);
+            let start = out.len();
+            out.resize(start + u32::from_be_bytes(length) as usize, 0);
+            self.0.read_exact(&mut out[start..]).expect("a whole frame");
+        }
+        count
+    }
+
+    /// The next transaction.
+    pub fn next_tx(&mut self) -> Option<Bytes> {
+        let mut frame = Vec::new();
+        (self.read(1, &mut frame) == 1).then(|| Bytes::from(frame.split_off(4)))
+    }
+}

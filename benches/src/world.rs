@@ -1,0 +1,145 @@
+//! A home folder with many funded accounts, made in bulk: block 0 is an ordinary small genesis, the
+//! blocks after it only change state, a million accounts each. Kept under `target/`, copied for
+//! each run.
+
+use crate::{token, workload::cache_folder};
+use alloy_consensus::Header;
+use alloy_primitives::{Address, Bytes, KECCAK256_EMPTY, U256, keccak256};
+use alloy_rlp::Decodable;
+use node::{chain::Genesis, home::Home};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+use storage::{Account, AccountChange, BlockRecord, FlushBlock, StateChanges, update_state_root};
+
+/// Timestamp of genesis, in seconds.
+const GENESIS_TIME: u64 = 1_700_000_000;
+/// Accounts in one block of the bulk load.
+const CHUNK: usize = 1_000_000;
+/// Raised when a folder made before is no longer what would be made now.
+const VERSION: u32 = 1;
+
+/// The genesis of the benchmarks: the development chain with `gas` a block, and a base fee that
+/// full blocks move only slowly.
+pub fn genesis(gas: u64) -> Genesis {
+    let text = Genesis::native_dev(GENESIS_TIME).to_json();
+    let mut file: serde_json::Value = serde_json::from_str(&text).expect("what was just written");
+    file["gasLimit"] = format!("{gas:#x}").into();
+    let section = &mut file["config"]["evmd"];
+    section["maxGas"] = gas.to_string().into();
+    section["feemarket"]["params"]["base_fee_change_denominator"] = 1_000_000.into();
+    Genesis::from_json(&file.to_string()).expect("a valid genesis")
+}
+
+/// A fresh copy, at `to`, of the home with these accounts funded, and holding the token if asked.
+/// The token's holders have 10^18 units each.
+pub fn copy_home(accounts: &[Address], with_token: bool, gas: u64, to: &Path) -> Home {
+    let suffix = if with_token { "-token" } else { "" };
+    let name = format!(
+        "home-{}{suffix}-gas{gas}-v{VERSION}.{}.{}",
+        accounts.len(),
+        storage::CHAIN_FORMAT,
+        storage::INDEX_FORMAT
+    );
+    let made = cache_folder().join(name);
+    if !made.exists() {
+        let making = made.with_extension("making");
+        if making.exists() {
+            fs::remove_dir_all(&making).expect("what an interrupted run left");
+        }
+        make_home(accounts, with_token, gas, &making);
+        fs::rename(&making, &made).expect("renamed");
+    }
+    copy_folder(&made, to);
+    Home::open(to).expect("a home that was just copied")
+}
+
+fn copy_folder(from: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("a folder");
+    for entry in fs::read_dir(from).expect("readable") {
+        let entry = entry.expect("readable");
+        let (path, target): (PathBuf, _) = (entry.path(), to.join(entry.file_name()));
+        if path.is_dir() {
+            copy_folder(&path, &target);
+        } else {
+            fs::copy(&path, &target).expect("copied");
+        }
+    }
+}
+
+fn make_home(accounts: &[Address], with_token: bool, gas: u64, path: &Path) {
+    eprintln!("making a home of {} accounts, once", accounts.len());
+    let home = Home::init(path, &genesis(gas)).expect("a fresh folder");
+    let blocks = home.chain.reader().expect("a reader");
+    let (_, first) = blocks.header(0).expect("readable").expect("there");
+    let (fees, module) = (blocks.fees(0).expect("readable"), blocks.module(0).expect("readable"));
+    let body = blocks.body(0).expect("readable").expect("there");
+    let (fees, module) = (fees.expect("there"), module.expect("there"));
+    let mut header = Header::decode(&mut first.as_ref()).expect("as it was written");
+    let mut sorted = accounts.to_vec();
+    sorted.sort_unstable();
+    let mut chunks: Vec<_> = sorted.chunks(CHUNK).map(funded).collect();
+    if with_token {
+        chunks.extend(sorted.chunks(CHUNK).map(holding));
+    }
+    for changes in chunks {
+        let parent_root = header.state_root;
+        let state = home.index.reader().expect("a reader");
+        let (root, trie) =
+            update_state_root(&state, &changes, parent_root).expect("a sound trie below");
+        drop(state);
+        header.parent_hash = header.hash_slow();
+        header.number += 1;
+        header.timestamp += 1;
+        header.state_root = root;
+        let record = BlockRecord {
+            number: header.number,
+            hash: header.hash_slow(),
+            header: alloy_rlp::encode(&header).into(),
+            body: body.clone(),
+            senders: Vec::new(),
+            receipts: Vec::new(),
+            changes,
+            fees: fees.clone(),
+            module: module.clone(),
+        };
+        home.chain.append(&[&record]).expect("appended");
+        let block = FlushBlock {
+            number: record.number,
+            hash: record.hash,
+            tx_hashes: &[],
+            log_keys: &[],
+            changes: &record.changes,
+            trie: &trie,
+        };
+        home.index.flush(&[block]).expect("flushed");
+    }
+}
+
+fn funded(addresses: &[Address]) -> StateChanges {
+    // A thousand ether: enough for the fees of any run.
+    let balance = U256::from(10u64).pow(U256::from(21));
+    let account = Some(Account { nonce: 0, balance, code_hash: KECCAK256_EMPTY });
+    let change = |address: &Address| AccountChange {
+        address: *address,
+        account,
+        wiped: false,
+        slots: Vec::new(),
+    };
+    StateChanges { accounts: addresses.iter().map(change).collect(), codes: Vec::new() }
+}
+
+fn holding(addresses: &[Address]) -> StateChanges {
+    let code: Bytes = token::code();
+    let code_hash = keccak256(&code);
+    let units = U256::from(10u64).pow(U256::from(18));
+    let mut slots: Vec<_> =
+        addresses.iter().map(|holder| (token::balance_slot(*holder), units)).collect();
+    slots.sort_unstable();
+    let account = Some(Account { nonce: 1, balance: U256::ZERO, code_hash });
+    StateChanges {
+        accounts: vec![AccountChange { address: token::TOKEN, account, wiped: false, slots }],
+        codes: vec![(code_hash, code)],
+    }
+}

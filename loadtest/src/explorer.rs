@@ -1,0 +1,142 @@
+//! Scenario `explorer`: whole pages, as Otterscan and Blockscout ask for them, each page one
+//! JSON-RPC batch and one operation.
+
+use crate::{
+    dice::Dice,
+    options::{Common, Node},
+    report::Report,
+    rounds::{self, Calls, Part},
+    rpc::hex,
+    sample::Sample,
+    token,
+};
+use serde_json::{Value, json};
+
+/// Different pages of each kind.
+const PAGES: usize = 256;
+/// Blocks an indexer asks for at once.
+const INDEXED: u64 = 10;
+/// Blocks on a front page.
+const LISTED: u64 = 10;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    common: Common,
+    /// The ERC-20 contract of token pages [default: the most used of recent blocks]
+    #[arg(long, value_name = "ADDRESS")]
+    token: Option<String>,
+}
+
+type Call = (&'static str, Value);
+type Page = fn(&Sample, &mut Dice) -> anyhow::Result<Vec<Call>>;
+
+const KINDS: [(&str, Page); 6] = [
+    ("front page", front_page),
+    ("block page", block_page),
+    ("transaction page", transaction_page),
+    ("address page", address_page),
+    ("token holder page", holder_page),
+    ("indexer, 10 blocks", indexer),
+];
+
+fn some_block(sample: &Sample, dice: &mut Dice) -> u64 {
+    *dice.pick(&sample.blocks).unwrap_or(&sample.head)
+}
+
+/// The newest blocks and the prices.
+fn front_page(sample: &Sample, _: &mut Dice) -> anyhow::Result<Vec<Call>> {
+    let first = sample.head.saturating_sub(LISTED - 1);
+    let mut calls: Vec<_> = (first..=sample.head)
+        .map(|number| ("eth_getBlockByNumber", json!([hex(number), false])))
+        .collect();
+    calls.push(("eth_gasPrice", json!([])));
+    calls.push(("eth_feeHistory", json!([hex(LISTED), "latest", [50.0]])));
+    Ok(calls)
+}
+
+/// Otterscan's block and its transactions, with what each has used.
+fn block_page(sample: &Sample, dice: &mut Dice) -> anyhow::Result<Vec<Call>> {
+    let number = hex(some_block(sample, dice));
+    Ok(vec![
+        ("eth_blockNumber", json!([])),
+        ("eth_getBlockByNumber", json!([number, true])),
+        ("eth_getBlockReceipts", json!([number])),
+    ])
+}
+
+fn transaction_page(sample: &Sample, dice: &mut Dice) -> anyhow::Result<Vec<Call>> {
+    let hash = dice.pick(&sample.hashes);
+    Ok(vec![
+        ("eth_getTransactionByHash", json!([hash])),
+        ("eth_getTransactionReceipt", json!([hash])),
+        ("eth_getBlockByNumber", json!([hex(some_block(sample, dice)), false])),
+        ("eth_blockNumber", json!([])),
+    ])
+}
+
+fn address_page(sample: &Sample, dice: &mut Dice) -> anyhow::Result<Vec<Call>> {
+    let account = dice.pick(&sample.accounts);
+    Ok(vec![
+        ("eth_getBalance", json!([account, "latest"])),
+        ("eth_getTransactionCount", json!([account, "latest"])),
+        ("eth_getCode", json!([account, "latest"])),
+    ])
+}
+
+/// What a holder has, and every transfer to it there ever was.
+fn holder_page(sample: &Sample, dice: &mut Dice) -> anyhow::Result<Vec<Call>> {
+    let holder = dice.pick(&sample.holders).map_or("0x0", String::as_str);
+    let token = sample.token()?;
+    let filter = json!({
+        "fromBlock": "0x0", "toBlock": hex(sample.head), "address": token,
+        "topics": [token::TRANSFER, Value::Null, token::topic(holder)],
+    });
+    Ok(vec![
+        ("eth_call", json!([{ "to": token, "data": token::balance_of(holder) }, "latest"])),
+        ("eth_getBalance", json!([holder, "latest"])),
+        ("eth_getLogs", json!([filter])),
+    ])
+}
+
+/// Blockscout's indexer: whole blocks with their receipts.
+fn indexer(sample: &Sample, dice: &mut Dice) -> anyhow::Result<Vec<Call>> {
+    let last = some_block(sample, dice).max(INDEXED);
+    let numbers = last + 1 - INDEXED..=last.min(sample.head);
+    Ok(numbers
+        .flat_map(|number| {
+            let number = hex(number);
+            [
+                ("eth_getBlockByNumber", json!([number, true])),
+                ("eth_getBlockReceipts", json!([number])),
+            ]
+        })
+        .collect())
+}
+
+fn batch(calls: Vec<Call>) -> Vec<u8> {
+    let calls = calls.into_iter().enumerate().map(|(id, (method, params))| {
+        json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })
+    });
+    Value::Array(calls.collect()).to_string().into_bytes()
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<(Report, &Common)> {
+    let common = &args.common;
+    common.check()?;
+    let nodes = common.nodes()?;
+    let parts = nodes.iter().map(|node| parts(args, node)).collect::<anyhow::Result<_>>()?;
+    Ok((rounds::run("explorer", common, &nodes, parts)?, common))
+}
+
+fn parts(args: &Args, node: &Node) -> anyhow::Result<Vec<Box<dyn Part>>> {
+    let common = &args.common;
+    let sample = Sample::take(&node.rpc, common.seed, args.token.as_deref())?;
+    let part = |(name, page): (&'static str, Page)| {
+        let mut dice = Dice::new(common.seed);
+        let bodies = (0..PAGES).map(|_| Ok(batch(page(&sample, &mut dice)?)));
+        let bodies = bodies.collect::<anyhow::Result<_>>()?;
+        Ok(Box::new(Calls::new(name, common, node, bodies)) as Box<dyn Part>)
+    };
+    KINDS.into_iter().map(part).collect()
+}

@@ -1,0 +1,113 @@
+//! Scenario `fees`: `eth_feeHistory` in several shapes.
+
+use crate::{
+    dice::Dice,
+    options::{Common, Node},
+    report::Report,
+    rounds::{self, Calls, Part},
+    rpc::hex,
+};
+use anyhow::{Context, bail};
+use serde_json::json;
+use std::str::FromStr;
+
+/// Different old ranges asked for.
+const RANGES: u64 = 1024;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    common: Common,
+    /// COUNT:PERCENTILES, as in 1024:10,25,50,75,90; with @old at the end, random old ranges
+    /// instead of the newest blocks
+    #[arg(long = "shape", value_name = "SHAPE", default_values = [
+        "1024:10,25,50,75,90", "20:10,50,90", "5:50", "20:", "1:", "100:10,50,90@old",
+    ])]
+    shapes: Vec<Shape>,
+}
+
+/// What is asked of a fee history.
+#[derive(Clone, Debug, PartialEq)]
+struct Shape {
+    count: u64,
+    percentiles: Vec<f64>,
+    old: bool,
+}
+
+impl FromStr for Shape {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> anyhow::Result<Self> {
+        let (rest, old) = match text.strip_suffix("@old") {
+            Some(rest) => (rest, true),
+            None => (text, false),
+        };
+        let (count, list) = rest.split_once(':').context("expected COUNT:PERCENTILES")?;
+        let count: u64 = count.parse().context("the count is no number")?;
+        if count == 0 {
+            bail!("a fee history of no blocks");
+        }
+        let percentiles = list.split(',').filter(|percentile| !percentile.is_empty());
+        let percentiles = percentiles
+            .map(|percentile| percentile.trim().parse().context("a percentile is no number"))
+            .collect::<anyhow::Result<_>>()?;
+        Ok(Self { count, percentiles, old })
+    }
+}
+
+impl Shape {
+    fn name(&self) -> String {
+        let newest = if self.old { ", old" } else { "" };
+        format!("({}, {}p{newest})", self.count, self.percentiles.len())
+    }
+
+    fn bodies(&self, head: u64, seed: u64) -> anyhow::Result<Vec<Vec<u8>>> {
+        let body = |newest: String| {
+            let params = json!([hex(self.count), newest, self.percentiles]);
+            super::reads::body("eth_feeHistory", &params)
+        };
+        if !self.old {
+            return Ok(vec![body("latest".to_owned())]);
+        }
+        let Some(range) = head.checked_sub(self.count).filter(|range| *range > 0) else {
+            bail!("{}: the chain has {head} blocks, too few for old ranges", self.name());
+        };
+        let mut dice = Dice::new(seed);
+        Ok((0..RANGES).map(|_| body(hex(self.count + dice.below(range)))).collect())
+    }
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<(Report, &Common)> {
+    let common = &args.common;
+    common.check()?;
+    let nodes = common.nodes()?;
+    let parts = nodes.iter().map(|node| parts(args, node)).collect::<anyhow::Result<_>>()?;
+    Ok((rounds::run("fees", common, &nodes, parts)?, common))
+}
+
+fn parts(args: &Args, node: &Node) -> anyhow::Result<Vec<Box<dyn Part>>> {
+    let head = node.rpc.block_number()?;
+    let part = |shape: &Shape| {
+        let bodies = shape.bodies(head, args.common.seed)?;
+        let name = shape.name();
+        Ok(Box::new(Calls::new(&name, &args.common, node, bodies)) as Box<dyn Part>)
+    };
+    args.shapes.iter().map(part).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shapes_are_read() {
+        let shape: Shape = "20:10,50.5@old".parse().unwrap();
+        assert_eq!(shape, Shape { count: 20, percentiles: vec![10.0, 50.5], old: true });
+        assert!("1:".parse::<Shape>().unwrap().percentiles.is_empty());
+        for bad in ["", "x:1", "1", "0:1", "1:a"] {
+            assert!(bad.parse::<Shape>().is_err(), "{bad}");
+        }
+        assert!(shape.bodies(20, 1).is_err(), "no room for old ranges");
+        assert_eq!(shape.bodies(1000, 1).unwrap(), shape.bodies(1000, 1).unwrap());
+    }
+}

@@ -1,0 +1,107 @@
+//! Scenario `fill`: gives a chain something to be asked about. Blocks of few transactions with
+//! different tips, transfers and token transfers, as fast as the node makes blocks.
+
+use crate::{
+    dice::Dice,
+    fund::{self, Wanted},
+    keys,
+    options::{Node, bar},
+    txs::Load,
+};
+use alloy_primitives::U256;
+use anyhow::bail;
+use std::{
+    io::Write,
+    time::{Duration, Instant},
+};
+
+/// Different tips, as multiples of a tenth of a gwei.
+const TIPS: [u128; 8] = [1, 2, 5, 10, 15, 20, 50, 100];
+/// Wei in a tenth of a gwei.
+const TENTH_GWEI: u128 = 100_000_000;
+/// Longest wait for the next block.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Time between two looks at the head.
+const LOOK: Duration = Duration::from_millis(2);
+/// Fee cap, in wei per gas: 100 gwei, above the base fee of small blocks.
+const FEE_CAP: u128 = 100_000_000_000;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The node's JSON-RPC
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8545")]
+    url: String,
+    /// Blocks to fill
+    #[arg(long, value_name = "N", default_value_t = 1100)]
+    blocks: u64,
+    /// Most transactions of a block; the fewest are none
+    #[arg(long, value_name = "N", default_value_t = 12)]
+    txs: u64,
+    /// Accounts that send
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    senders: usize,
+    /// The same seed makes the same transactions
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    if args.senders == 0 || args.blocks == 0 {
+        bail!("--senders and --blocks must be at least 1");
+    }
+    let node = Node::reach(&args.url, None)?;
+    let wanted = Wanted {
+        load: Load::Mixed,
+        senders: args.senders,
+        txs_each: args.blocks * args.txs / args.senders as u64 + args.blocks,
+        fee_cap: FEE_CAP,
+        tip: TENTH_GWEI,
+        seed: args.seed,
+    };
+    let mut senders = fund::prepare(&node, wanted)?;
+    let addresses: Vec<_> = senders.keys.iter().map(|key| key.address).collect();
+    let mut nonces = node.rpc.nonces(&addresses)?;
+    let mut dice = Dice::new(args.seed);
+    let bar = bar("fill");
+    bar.set_length(args.blocks);
+    let first = node.rpc.block_number()?;
+    let (mut head, mut sent) = (first, 0_u64);
+    while head < first + args.blocks {
+        let txs: Vec<_> = (0..dice.below(args.txs + 1))
+            .map(|_| {
+                let at = dice.below(senders.keys.len() as u64) as usize;
+                senders.form.tip = TIPS[dice.below(TIPS.len() as u64) as usize] * TENTH_GWEI;
+                let to = keys::recipient(args.seed, dice.below(1000));
+                let (key, nonce) = (&senders.keys[at], nonces[at]);
+                nonces[at] += 1;
+                match dice.below(2) {
+                    0 => senders.form.transfer(key, nonce, to, U256::ONE),
+                    _ => senders.form.token_transfer(key, nonce, to, 1),
+                }
+            })
+            .collect();
+        sent += txs.len() as u64;
+        fund::send(&node, &txs)?;
+        head = next_block(&node, head)?;
+        bar.set_position(head - first);
+    }
+    bar.finish_and_clear();
+    fund::wait_for_nonces(&node, &addresses, &nonces, PATIENCE)?;
+    let mut out = std::io::stdout();
+    writeln!(out, "{sent} transactions in blocks {} to {}", first + 1, node.rpc.block_number()?)?;
+    Ok(writeln!(out, "token {}", senders.form.token)?)
+}
+
+fn next_block(node: &Node, head: u64) -> anyhow::Result<u64> {
+    let begun = Instant::now();
+    loop {
+        let now = node.rpc.block_number()?;
+        if now > head {
+            return Ok(now);
+        }
+        if begun.elapsed() > PATIENCE {
+            bail!("{} has made no block for {PATIENCE:.0?}", node.url.text);
+        }
+        std::thread::sleep(LOOK);
+    }
+}

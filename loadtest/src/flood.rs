@@ -1,0 +1,162 @@
+//! Scenario `flood`: what a flood of heavy calls does to a cheap one. `eth_blockNumber` is asked at
+//! a fixed rate on a connection of its own, first on a calm node, then beside the flood.
+
+use crate::{
+    drive::{Plan, Source, Watch, drive},
+    options::{Common, Node},
+    reads::body,
+    report::Report,
+    rounds::{self, Part, Replay, Round, measure},
+    rpc::hex,
+    sample::Sample,
+    stats::Stats,
+    token,
+};
+use anyhow::Context;
+use indicatif::ProgressBar;
+use serde_json::{Value, json};
+use std::{
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::Duration,
+};
+
+/// Longest wait for a heavy answer: the flood is given up at the end, whatever is under way.
+const HEAVY_TIMEOUT: Duration = Duration::from_secs(3600);
+/// The flood runs for so long before the probe beside it begins.
+const SWELL: Duration = Duration::from_millis(500);
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    common: Common,
+    /// Cheap calls a second, on one connection
+    #[arg(long, value_name = "PER_SECOND", default_value_t = 500.0)]
+    probe_rate: f64,
+    /// Heavy calls of the flood
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Heavy::Logs, Heavy::Trace])]
+    heavy: Vec<Heavy>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Heavy {
+    /// eth_getLogs over all blocks
+    Logs,
+    /// debug_traceBlockByNumber
+    Trace,
+    /// eth_feeHistory over 1,024 blocks
+    Fees,
+    /// Whole blocks with their receipts
+    Blocks,
+}
+
+impl Heavy {
+    fn bodies(self, sample: &Sample) -> Vec<Vec<u8>> {
+        let each = |request: &dyn Fn(&String) -> Vec<u8>| {
+            sample.blocks.iter().map(|number| request(&hex(*number))).collect()
+        };
+        match self {
+            Self::Logs => {
+                let all = |topics: Value| json!([{ "fromBlock": "0x0", "toBlock": "latest", "topics": topics }]);
+                let wide = [all(json!([])), all(json!([token::TRANSFER]))];
+                wide.iter().map(|params| body("eth_getLogs", params)).collect()
+            }
+            Self::Trace => each(&|number| body("debug_traceBlockByNumber", &json!([number, {}]))),
+            Self::Fees => {
+                let percentiles: Vec<f64> = (1..=100).map(f64::from).collect();
+                vec![body("eth_feeHistory", &json!(["0x400", "latest", percentiles]))]
+            }
+            Self::Blocks => each(&|number| body("eth_getBlockByNumber", &json!([number, true]))),
+        }
+    }
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<(Report, &Common)> {
+    let common = &args.common;
+    common.check()?;
+    let nodes = common.nodes()?;
+    let mut parts = Vec::new();
+    for node in &nodes {
+        let sample = Sample::take(&node.rpc, common.seed, None)?;
+        let lists: Vec<_> = args.heavy.iter().map(|heavy| heavy.bodies(&sample)).collect();
+        let longest = lists.iter().map(Vec::len).max().unwrap_or(0);
+        // The kinds in turn, the shorter lists again and again.
+        let heavy: Vec<_> = (0..longest)
+            .flat_map(|at| lists.iter().map(move |list| list[at % list.len()].clone()))
+            .collect();
+        let part = |flooded| {
+            let heavy: Arc<[_]> = heavy.clone().into();
+            Box::new(Probe { args, node: node.clone(), heavy, flooded }) as Box<dyn Part>
+        };
+        parts.push(vec![part(false), part(true)]);
+    }
+    let mut report = rounds::run("flood", common, &nodes, parts)?;
+    for (number, rows) in report.rows.iter().enumerate() {
+        let p99 = |row: usize| rows[row].sum().latency.value_at_quantile(0.99) as f64;
+        report.notes.push(format!(
+            "node {}: p99 of eth_blockNumber grows {:.2}x beside the flood",
+            crate::report::letter(number),
+            p99(1) / p99(0).max(1.0)
+        ));
+    }
+    Ok((report, common))
+}
+
+/// The cheap call, alone or beside the flood.
+struct Probe<'a> {
+    args: &'a Args,
+    node: Node,
+    heavy: Arc<[Vec<u8>]>,
+    flooded: bool,
+}
+
+impl Probe<'_> {
+    fn probe(&self, bar: &ProgressBar) -> anyhow::Result<Stats> {
+        let rate = Some(self.args.probe_rate);
+        let plan = Plan { connections: 1, rate, ..self.args.common.plan() };
+        let bodies: Arc<[_]> = vec![body("eth_blockNumber", &json!([]))].into();
+        let source: Box<dyn Source> = Box::new(Replay::new(bodies, 1));
+        drive(&self.node.endpoint(), &plan, vec![source], &Watch::default(), bar)
+    }
+
+    /// Heavy calls on all connections until `watch` says stop.
+    fn flood(&self, watch: &Watch) -> anyhow::Result<Stats> {
+        let plan =
+            Plan { duration: None, rate: None, timeout: HEAVY_TIMEOUT, ..self.args.common.plan() };
+        let source: Box<dyn Source> =
+            Box::new(Replay::new(Arc::clone(&self.heavy), plan.connections));
+        drive(&self.node.endpoint(), &plan, vec![source], watch, &ProgressBar::hidden())
+    }
+}
+
+impl Part for Probe<'_> {
+    fn name(&self) -> String {
+        let beside = if self.flooded { "beside the flood" } else { "calm" };
+        format!("eth_blockNumber, {beside}")
+    }
+
+    fn run(&mut self, bar: &ProgressBar) -> anyhow::Result<Round> {
+        if !self.flooded {
+            return measure(self.node.process, || self.probe(bar));
+        }
+        let watch = Watch::default();
+        let this = &*self;
+        let (round, flood) = std::thread::scope(|scope| {
+            let flood = scope.spawn(|| this.flood(&watch));
+            std::thread::sleep(SWELL);
+            let round = measure(this.node.process, || this.probe(bar));
+            watch.abandon.store(true, Relaxed);
+            (round, flood.join())
+        });
+        let flood = flood.map_err(|_| anyhow::anyhow!("the flood panicked"))?.context("flood")?;
+        let mut round = round?;
+        round.server_cpu = None; // It is the flood's.
+        round.figures = vec![
+            ("heavy/s", flood.per_second()),
+            ("heavyErrors", flood.errors as f64),
+            ("heavyMegabytes/s", flood.bytes as f64 / 1e6 / flood.elapsed.as_secs_f64()),
+        ];
+        // Refusals are how a node may protect itself; they are told, not counted as failures.
+        round.refusals = flood.error_texts;
+        Ok(round)
+    }
+}

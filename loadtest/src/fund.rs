@@ -1,0 +1,154 @@
+//! Makes senders able to send: ether from the development accounts, and a token with its balances.
+
+use crate::{
+    keys::{self, Key, Signer},
+    options::Node,
+    txs::{Form, Load},
+};
+use alloy_primitives::{Address, U256, hex};
+use anyhow::{Context, bail};
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+
+/// Longest wait for the chain to have something.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// Time between two looks.
+const LOOK: Duration = Duration::from_millis(50);
+/// Token units each sender gets.
+const TOKENS: u64 = 1_000_000_000_000;
+/// Transactions a funder has in the pool at once: what every node takes of one account.
+const FUNDER_TXS: usize = 16;
+/// Most part of what the funders have that is given away, as a divisor.
+const KEPT_DIVISOR: u64 = 10;
+
+/// Accounts ready to send, and the form of what they send.
+#[derive(Clone, Debug)]
+pub(crate) struct Senders {
+    pub(crate) keys: Vec<Key>,
+    pub(crate) form: Form,
+}
+
+/// What the senders are to be able to do.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted {
+    pub(crate) load: Load,
+    pub(crate) senders: usize,
+    /// Transactions each sends.
+    pub(crate) txs_each: u64,
+    /// In wei per gas.
+    pub(crate) fee_cap: u128,
+    /// In wei per gas.
+    pub(crate) tip: u128,
+    pub(crate) seed: u64,
+}
+
+/// Funds whoever has too little, and creates the token if it is not there.
+pub(crate) fn prepare(node: &Node, wanted: Wanted) -> anyhow::Result<Senders> {
+    let signer = Signer::new(wanted.seed);
+    let chain_id = node.rpc.chain_id()?;
+    let (fee_cap, tip) = (wanted.fee_cap, wanted.tip.min(wanted.fee_cap));
+    let form = Form { chain_id, fee_cap, tip, token: Address::ZERO, signer };
+    let mut senders = Senders { keys: keys::senders(wanted.seed, wanted.senders), form };
+    give_ether(node, &senders, wanted)?;
+    if wanted.load != Load::Transfer {
+        give_tokens(node, &mut senders)?;
+    }
+    Ok(senders)
+}
+
+fn give_ether(node: &Node, senders: &Senders, wanted: Wanted) -> anyhow::Result<()> {
+    let gas = U256::from(wanted.load.gas_max()) * U256::from(wanted.txs_each + 1);
+    let need = gas * U256::from(wanted.fee_cap) + U256::from(wanted.txs_each);
+    let addresses: Vec<_> = senders.keys.iter().map(|key| key.address).collect();
+    let balances = node.rpc.balances(&addresses)?;
+    let poor = addresses.iter().zip(&balances).filter(|(_, has)| **has < need);
+    let poor: Vec<_> = poor.map(|(address, _)| *address).collect();
+    if poor.is_empty() {
+        return Ok(());
+    }
+    let funders = keys::dev_keys();
+    let has = node.rpc.balances(&funders.iter().map(|key| key.address).collect::<Vec<_>>())?;
+    let room: U256 = has.iter().map(|has| has - has / U256::from(KEPT_DIVISOR)).sum();
+    if room < need * U256::from(poor.len()) {
+        bail!(
+            "{} senders need {need} wei each, and the development accounts of this chain have \
+             {room} to give: take fewer transactions, a lower --fee-cap, or a genesis that funds \
+             them (`loadtest genesis`)",
+            poor.len()
+        );
+    }
+    // Whoever has most gives most: the funders in turn, as long as each can.
+    let mut left: Vec<_> = has.iter().map(|has| has - has / U256::from(KEPT_DIVISOR)).collect();
+    let mut shares: Vec<Vec<Address>> = vec![Vec::new(); funders.len()];
+    for (turn, address) in poor.iter().enumerate() {
+        let places = (0..funders.len()).map(|step| (turn + step) % funders.len());
+        let funder = places.into_iter().find(|place| left[*place] >= need);
+        let funder = funder.context("no development account has enough for another sender")?;
+        left[funder] -= need;
+        shares[funder].push(*address);
+    }
+    for (key, share) in funders.iter().zip(&shares) {
+        let nonce = node.rpc.nonces(&[key.address])?[0];
+        let txs = share.iter().zip(nonce..);
+        let txs: Vec<_> =
+            txs.map(|(to, nonce)| senders.form.transfer(key, nonce, *to, need)).collect();
+        send_in_parts(node, key, nonce, &txs)?;
+    }
+    Ok(())
+}
+
+fn give_tokens(node: &Node, senders: &mut Senders) -> anyhow::Result<()> {
+    let owner = &keys::dev_keys()[0];
+    let mut nonce = node.rpc.nonces(&[owner.address])?[0];
+    senders.form.token = owner.address.create(nonce);
+    let creation = senders.form.creation(owner, nonce);
+    send_in_parts(node, owner, nonce, &[creation])?;
+    let code = node.rpc.call("eth_getCode", json!([senders.form.token, "latest"]))?;
+    if code.as_str().is_none_or(|code| code.len() <= 2) {
+        bail!("{}: the token's creation failed (is Shanghai active?)", node.url.text);
+    }
+    nonce += 1;
+    let keys = senders.keys.iter().zip(nonce..);
+    let txs: Vec<_> = keys
+        .map(|(key, nonce)| senders.form.token_transfer(owner, nonce, key.address, TOKENS))
+        .collect();
+    send_in_parts(node, owner, nonce, &txs)
+}
+
+/// Sends an account's transactions, a few at a time, and waits until all are mined.
+fn send_in_parts(node: &Node, key: &Key, nonce: u64, txs: &[Vec<u8>]) -> anyhow::Result<()> {
+    let mut next = nonce;
+    for part in txs.chunks(FUNDER_TXS) {
+        send(node, part)?;
+        next += part.len() as u64;
+        wait_for_nonces(node, &[key.address], &[next], PATIENCE)?;
+    }
+    Ok(())
+}
+
+/// Sends transactions in batches.
+pub(crate) fn send(node: &Node, txs: &[Vec<u8>]) -> anyhow::Result<()> {
+    let params: Vec<Value> = txs.iter().map(|raw| json!([hex::encode_prefixed(raw)])).collect();
+    node.rpc.call_all("eth_sendRawTransaction", &params).map(drop)
+}
+
+/// Waits until every account's nonce is at least what is wanted.
+pub(crate) fn wait_for_nonces(
+    node: &Node,
+    accounts: &[Address],
+    wanted: &[u64],
+    patience: Duration,
+) -> anyhow::Result<()> {
+    let begun = Instant::now();
+    loop {
+        let nonces = node.rpc.nonces(accounts)?;
+        let mut behind = accounts.iter().zip(&nonces).zip(wanted);
+        let Some(((account, has), want)) = behind.find(|((_, has), want)| has < want) else {
+            return Ok(());
+        };
+        if begun.elapsed() > patience {
+            bail!("{account} has {has} transactions mined of {want} after {patience:.0?}");
+        }
+        std::thread::sleep(LOOK);
+    }
+}

@@ -1,0 +1,226 @@
+//! HTTP/1.1 as far as a load needs it: POST over kept connections, one request at a time.
+
+use anyhow::{Context, bail};
+use std::{net::SocketAddr, net::ToSocketAddrs, ops::Range};
+
+/// Most bytes of a response's head: far above what nodes send.
+const HEAD_BYTES_MAX: usize = 16 * 1024;
+/// Most bytes of a response: what a node may reasonably answer to one call.
+const BODY_BYTES_MAX: usize = 1024 * 1024 * 1024;
+
+/// Where to connect, and what to say there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Url {
+    /// As given, for messages.
+    pub(crate) text: String,
+    pub(crate) address: SocketAddr,
+    /// For the `Host` header.
+    pub(crate) host: String,
+    pub(crate) path: String,
+    /// The scheme was `ws`.
+    pub(crate) is_ws: bool,
+}
+
+impl Url {
+    /// Reads and resolves `http://HOST[:PORT][/PATH]` or the same with `ws`.
+    pub(crate) fn parse(text: &str) -> anyhow::Result<Self> {
+        let (is_ws, rest) = match text.split_once("://") {
+            Some(("http", rest)) => (false, rest),
+            Some(("ws", rest)) => (true, rest),
+            Some((scheme @ ("https" | "wss"), _)) => {
+                bail!("{text}: {scheme} is not supported; load the node itself over plain http")
+            }
+            Some((scheme, _)) => bail!("{text}: unknown scheme {scheme}, expected http or ws"),
+            None => (false, text),
+        };
+        let (host, path) = match rest.find('/') {
+            Some(at) => (&rest[..at], &rest[at..]),
+            None => (rest, "/"),
+        };
+        let with_port = if host.rsplit(']').next().is_some_and(|tail| tail.contains(':')) {
+            host.to_owned()
+        } else {
+            format!("{host}:80")
+        };
+        let mut found =
+            with_port.to_socket_addrs().with_context(|| format!("{text}: cannot resolve"))?;
+        let address = found.next().with_context(|| format!("{text}: {host} has no address"))?;
+        let (host, path) = (host.to_owned(), path.to_owned());
+        Ok(Self { text: text.to_owned(), address, host, path, is_ws })
+    }
+
+    /// The URL for libraries.
+    pub(crate) fn http(&self) -> String {
+        format!("http://{}{}", self.host, self.path)
+    }
+
+    /// The constant front of a request; [`append_request`] puts length and body after it.
+    pub(crate) fn post_head(&self) -> Vec<u8> {
+        format!(
+            "POST {} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nContent-Length: ",
+            self.path, self.host
+        )
+        .into_bytes()
+    }
+}
+
+/// Writes a request behind what waits to be sent.
+pub(crate) fn append_request(out: &mut Vec<u8>, head: &[u8], body: &[u8]) {
+    out.extend_from_slice(head);
+    let mut digits = [0; 20];
+    let mut at = digits.len();
+    let mut left = body.len();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (left % 10) as u8;
+        left /= 10;
+        if left == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(&digits[at..]);
+    out.extend_from_slice(b"\r\n\r\n");
+    out.extend_from_slice(body);
+}
+
+/// A whole response at the front of the input.
+#[derive(Debug)]
+pub(crate) struct Response {
+    /// Bytes of head and body together.
+    pub(crate) length: usize,
+    pub(crate) status: u16,
+    pub(crate) body: Body,
+    /// The server closes the connection after it.
+    pub(crate) closes: bool,
+}
+
+/// Where a body is.
+#[derive(Debug)]
+pub(crate) enum Body {
+    /// A part of the input.
+    Plain(Range<usize>),
+    /// Came in chunks; put together.
+    Joined(Vec<u8>),
+}
+
+impl Response {
+    /// The response at the front of `input`; `None` until all of it is there.
+    pub(crate) fn read(input: &[u8]) -> anyhow::Result<Option<Self>> {
+        let window = &input[..input.len().min(HEAD_BYTES_MAX)];
+        let Some(head) = memchr::memmem::find(window, b"\r\n\r\n") else {
+            if input.len() >= HEAD_BYTES_MAX {
+                bail!("a response head of more than {HEAD_BYTES_MAX} bytes");
+            }
+            return Ok(None);
+        };
+        let text = std::str::from_utf8(&input[..head]).context("a response head is no text")?;
+        let mut lines = text.split("\r\n");
+        let first = lines.next().unwrap_or_default();
+        let status = first.strip_prefix("HTTP/1.").and_then(|rest| rest.get(2..5));
+        let status: u16 = status
+            .and_then(|status| status.parse().ok())
+            .with_context(|| format!("no HTTP response: {first:.60}"))?;
+        let (mut length, mut chunked, mut closes) = (None, false, first.starts_with("HTTP/1.0"));
+        for line in lines {
+            let Some((name, value)) = line.split_once(':') else { continue };
+            let value = value.trim();
+            if name.eq_ignore_ascii_case("content-length") {
+                length = Some(value.parse::<usize>().context("a content length is no number")?);
+            } else if name.eq_ignore_ascii_case("transfer-encoding") {
+                chunked = value.eq_ignore_ascii_case("chunked");
+            } else if name.eq_ignore_ascii_case("connection") {
+                closes = value.eq_ignore_ascii_case("close");
+            }
+        }
+        let start = head + 4;
+        if chunked {
+            let joined = join_chunks(&input[start..])?;
+            return Ok(joined.map(|(used, body)| Self {
+                length: start + used,
+                status,
+                body: Body::Joined(body),
+                closes,
+            }));
+        }
+        let length = length.unwrap_or(0);
+        if length > BODY_BYTES_MAX {
+            bail!("a response of {length} bytes, limit {BODY_BYTES_MAX}");
+        }
+        let body = start..start + length;
+        let whole = input.len() >= body.end;
+        Ok(whole.then(|| Self { length: body.end, status, body: Body::Plain(body), closes }))
+    }
+}
+
+/// The bytes used and the body, once the last chunk is there.
+fn join_chunks(input: &[u8]) -> anyhow::Result<Option<(usize, Vec<u8>)>> {
+    let mut body = Vec::new();
+    let mut at = 0;
+    loop {
+        let Some(line) = memchr::memmem::find(&input[at..], b"\r\n") else { return Ok(None) };
+        let size = std::str::from_utf8(&input[at..at + line])?;
+        let size = size.split(';').next().unwrap_or_default().trim();
+        let size = usize::from_str_radix(size, 16).context("a chunk size is no number")?;
+        if body.len().saturating_add(size) > BODY_BYTES_MAX {
+            bail!("a response of more than {BODY_BYTES_MAX} bytes");
+        }
+        at += line + 2;
+        let Some(chunk) = input.get(at..at + size + 2) else { return Ok(None) };
+        at += size + 2;
+        if size == 0 {
+            return Ok(Some((at, body)));
+        }
+        body.extend_from_slice(&chunk[..size]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_are_taken_apart() {
+        let url = Url::parse("http://127.0.0.1:8545/a/b").unwrap();
+        assert_eq!((url.host.as_str(), url.path.as_str()), ("127.0.0.1:8545", "/a/b"));
+        assert!(Url::parse("ws://127.0.0.1:1").unwrap().is_ws);
+        assert_eq!(Url::parse("127.0.0.1:9").unwrap().address.port(), 9);
+        assert_eq!(Url::parse("http://[::1]:9").unwrap().address.port(), 9);
+        let refused = Url::parse("https://127.0.0.1").unwrap_err().to_string();
+        assert!(refused.contains("https is not supported"), "{refused}");
+    }
+
+    #[test]
+    fn a_request_is_written_with_its_length() {
+        let mut out = Vec::new();
+        append_request(&mut out, b"L: ", &[b'x'; 105]);
+        assert!(out.starts_with(b"L: 105\r\n\r\nx"));
+        assert_eq!(out.len(), 3 + 3 + 4 + 105);
+    }
+
+    #[test]
+    fn responses_wait_for_their_last_byte() {
+        let plain = b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello";
+        let chunked =
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n";
+        for whole in [&plain[..], &chunked[..]] {
+            for end in 0..whole.len() {
+                assert!(Response::read(&whole[..end]).unwrap().is_none(), "{end}");
+            }
+            let mut more = whole.to_vec();
+            more.extend_from_slice(b"HTTP/1.1");
+            let response = Response::read(&more).unwrap().unwrap();
+            assert_eq!(response.length, whole.len());
+            match response.body {
+                Body::Plain(range) => assert_eq!(&more[range], b"hello"),
+                Body::Joined(body) => assert_eq!(body, b"hello"),
+            }
+        }
+    }
+
+    #[test]
+    fn nonsense_is_an_error() {
+        assert!(Response::read(b"SSH-2.0\r\n\r\n").is_err());
+        assert!(Response::read(&[b'x'; HEAD_BYTES_MAX]).is_err());
+        assert!(Response::read(b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n").is_err());
+    }
+}

@@ -1,0 +1,169 @@
+//! The accounts that send: those every development chain funds, and made-up ones funded by them.
+//!
+//! All keys here are public knowledge. So the signatures need not hide them, and are made the cheap
+//! way: with a nonce from a small set made beforehand, `s` takes two multiplications instead of a
+//! multiplication of a point. They are valid like any other and cost a verifier as much.
+
+use crate::dice::Dice;
+use alloy_primitives::{Address, B256, Signature, U256, b256, keccak256, uint};
+use secp256k1::SecretKey;
+
+/// Keys of the accounts that the mnemonic `test test test test test test test test test test test
+/// junk` gives: funded on development chains only.
+const DEV_KEYS: [B256; 10] = [
+    b256!("ac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80"),
+    b256!("59c6995e998f97a5a0044966f0945389dc9e86dae88c7a8412f4603b6b78690d"),
+    b256!("5de4111afa1a4b94908f83103eb1f1706367c2e68ca870fc3fb9a804cdab365a"),
+    b256!("7c852118294e51e653712a81e05800f419141751be58f605c371e15141b007a6"),
+    b256!("47e179ec197488593b187f80a00eb0da91f1b9d0b13f8733639f19c30a34926a"),
+    b256!("8b3a350cf5c34c9194ca85829a2df0ec3153be0318b5e2d3348e872092edffba"),
+    b256!("92db14e403b83dfe3df233f83dfa3a0d7096f21ca9b0d6d6b8d88b2b4ec1564e"),
+    b256!("4bbbf85ce3377467afe5d46f804f221813b2bb87f24d81f60f1fcdbf7cbf4356"),
+    b256!("dbda1821b80551c9d65939329250298aa3472ba22feea921c0cf5d620ea67b97"),
+    b256!("2a871d0798f97d79848a013d4936a73bf4cc922c825d33c1cf7073dff6d409c6"),
+];
+
+/// Order of the group of secp256k1 (SEC 2, 2.4.1).
+const ORDER: U256 = uint!(0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141_U256);
+/// Half of it: EIP-2 asks for an `s` not above.
+const HALF: U256 = uint!(0x7fffffffffffffffffffffffffffffff5d576e7357a4501ddfe92f46681b20a0_U256);
+/// Nonces in the set. Each signature of a sender takes the next.
+const NONCES: u64 = 64;
+
+/// An account that can sign.
+#[derive(Clone, Debug)]
+pub(crate) struct Key {
+    secret: U256,
+    pub(crate) address: Address,
+}
+
+impl Key {
+    fn new(secret: B256) -> Self {
+        let (x, y) = public_point(secret);
+        let mut public = [0; 64];
+        public[..32].copy_from_slice(&x);
+        public[32..].copy_from_slice(&y);
+        let address = Address::from_word(keccak256(public));
+        Self { secret: U256::from_be_bytes(secret.0), address }
+    }
+}
+
+/// Coordinates of the public key.
+fn public_point(secret: B256) -> ([u8; 32], [u8; 32]) {
+    let secret = SecretKey::from_secret_bytes(secret.0).expect("a number below the order");
+    let public = secret.public_key().serialize_uncompressed();
+    let half = |from: usize| public[from..from + 32].try_into().expect("32 bytes");
+    (half(1), half(33))
+}
+
+/// The accounts that development chains fund.
+pub(crate) fn dev_keys() -> Vec<Key> {
+    DEV_KEYS.iter().map(|secret| Key::new(*secret)).collect()
+}
+
+/// Made-up accounts: the same for the same seed.
+pub(crate) fn senders(seed: u64, count: usize) -> Vec<Key> {
+    (0..count as u64).map(|number| Key::new(made_up("sender", seed, number))).collect()
+}
+
+/// A number below the order, and above 0 but for a chance of 2^-256.
+fn made_up(what: &str, seed: u64, number: u64) -> B256 {
+    let text = [what.as_bytes(), &seed.to_be_bytes(), &number.to_be_bytes()].concat();
+    let number = U256::from_be_bytes(keccak256(text).0) % ORDER;
+    B256::from(number.to_be_bytes::<32>())
+}
+
+/// Made-up accounts that only receive; a genesis may fund them so that they exist.
+pub(crate) fn recipient(seed: u64, number: u64) -> Address {
+    let mut dice = Dice::new(seed ^ number.wrapping_mul(0xd6e8_feb8_6659_fd93));
+    let mut bytes = [0; 20];
+    for part in bytes.chunks_mut(8) {
+        part.copy_from_slice(&dice.next().to_be_bytes()[..part.len()]);
+    }
+    Address::from(bytes)
+}
+
+/// A nonce of ECDSA with what follows from it.
+#[derive(Clone, Copy, Debug)]
+struct Nonce {
+    inverse: U256,
+    r: U256,
+    y_is_odd: bool,
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub(crate) struct Signer {
+    nonces: Vec<Nonce>,
+}
+
+impl Signer {
+    pub(crate) fn new(seed: u64) -> Self {
+        let nonce = |number| {
+            let nonce = made_up("nonce", seed, number);
+            let (x, y) = public_point(nonce);
+            let inverse = U256::from_be_bytes(nonce.0).inv_mod(ORDER).expect("the order is prime");
+            let r = U256::from_be_bytes(x);
+            assert!(r < ORDER, "true but for a chance of 2^-128");
+            Nonce { inverse, r, y_is_odd: y[31] & 1 == 1 }
+        };
+        Self { nonces: (0..NONCES).map(nonce).collect() }
+    }
+
+    /// Signs a digest; `turn` chooses the nonce.
+    pub(crate) fn sign(&self, key: &Key, digest: B256, turn: u64) -> Signature {
+        let Nonce { inverse, r, y_is_odd } = self.nonces[(turn % NONCES) as usize];
+        let product = r.mul_mod(key.secret, ORDER);
+        let s = U256::from_be_bytes(digest.0).reduce_mod(ORDER).add_mod(product, ORDER);
+        let s = s.mul_mod(inverse, ORDER);
+        assert!(!s.is_zero(), "true but for a chance of 2^-256");
+        match s > HALF {
+            true => Signature::new(r, ORDER - s, !y_is_odd),
+            false => Signature::new(r, s, y_is_odd),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use secp256k1::{
+        Message,
+        ecdsa::{RecoverableSignature, RecoveryId},
+    };
+
+    #[test]
+    fn libsecp256k1_recovers_the_signer_of_every_signature() {
+        let signer = Signer::new(7);
+        let mut keys = senders(7, 5);
+        keys.extend(dev_keys());
+        let mut odd = 0;
+        for turn in 0..2 * NONCES {
+            let key = &keys[turn as usize % keys.len()];
+            let digest = keccak256(turn.to_be_bytes());
+            let signature = signer.sign(key, digest, turn);
+            assert!(signature.s() <= HALF);
+            odd += usize::from(signature.v());
+            let mut compact = [0; 64];
+            compact[..32].copy_from_slice(&signature.r().to_be_bytes::<32>());
+            compact[32..].copy_from_slice(&signature.s().to_be_bytes::<32>());
+            let id = if signature.v() { RecoveryId::One } else { RecoveryId::Zero };
+            let signature = RecoverableSignature::from_compact(&compact, id).unwrap();
+            let public = signature.recover_ecdsa(Message::from_digest(digest.0)).unwrap();
+            let hash = keccak256(&public.serialize_uncompressed()[1..]);
+            assert_eq!(Address::from_word(hash), key.address, "turn {turn}");
+        }
+        assert!((1..2 * NONCES as usize).contains(&odd), "both parities occur");
+    }
+
+    #[test]
+    fn accounts_are_the_same_for_the_same_seed() {
+        assert_eq!(senders(1, 3)[2].address, senders(1, 9)[2].address);
+        assert_ne!(senders(1, 1)[0].address, senders(2, 1)[0].address);
+        assert_ne!(recipient(1, 1), recipient(1, 2));
+        assert_eq!(
+            dev_keys()[0].address,
+            "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266".parse::<Address>().unwrap()
+        );
+    }
+}

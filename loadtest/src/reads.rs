@@ -1,0 +1,235 @@
+//! Scenario `reads`: the mix of methods that public endpoints see, or each method alone.
+
+use crate::{
+    dice::Dice,
+    options::{Common, Node},
+    report::Report,
+    rounds::{self, Calls, Part},
+    rpc::hex,
+    sample::Sample,
+    token,
+};
+use serde_json::{Value, json};
+
+/// Different requests of the mix, and of each method.
+const MIX_BODIES: usize = 5000;
+const METHOD_BODIES: usize = 1024;
+/// Blocks of a log query.
+const LOG_BLOCKS: u64 = 10;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    common: Common,
+    /// Measure each method alone, beside one that does nothing
+    #[arg(long)]
+    each: bool,
+    /// With --each, only methods whose name holds this
+    #[arg(long, value_name = "TEXT", requires = "each")]
+    only: Option<String>,
+    /// The ERC-20 contract that calls ask [default: the most used of recent blocks]
+    #[arg(long, value_name = "ADDRESS")]
+    token: Option<String>,
+}
+
+/// A kind of request.
+#[derive(Clone, Copy, Debug)]
+struct Kind {
+    name: &'static str,
+    /// Share of the mix, in percent.
+    percent: u32,
+    params: fn(&Sample, &mut Dice) -> anyhow::Result<Value>,
+}
+
+/// The mix of public endpoints, as far as published; the last fourteen percent spread over what
+/// wallets and explorers ask beside it.
+const MIX: &[Kind] = &[
+    Kind { name: "eth_call", percent: 53, params: call_balance_of },
+    Kind {
+        name: "eth_getBlockByNumber",
+        percent: 7,
+        params: |s, d| Ok(json!([block(s, d), false])),
+    },
+    Kind {
+        name: "eth_getBlockByNumber (full)",
+        percent: 3,
+        params: |s, d| Ok(json!([block(s, d), true])),
+    },
+    Kind {
+        name: "eth_getBalance",
+        percent: 7,
+        params: |s, d| Ok(json!([d.pick(&s.accounts), "latest"])),
+    },
+    Kind {
+        name: "eth_getTransactionReceipt",
+        percent: 6,
+        params: |s, d| Ok(json!([d.pick(&s.hashes)])),
+    },
+    Kind { name: "eth_chainId", percent: 6, params: |_, _| Ok(json!([])) },
+    Kind { name: "eth_blockNumber", percent: 4, params: |_, _| Ok(json!([])) },
+    Kind { name: "eth_getLogs", percent: 3, params: token_logs },
+    Kind {
+        name: "eth_getTransactionByHash",
+        percent: 3,
+        params: |s, d| Ok(json!([d.pick(&s.hashes)])),
+    },
+    Kind {
+        name: "eth_getTransactionCount",
+        percent: 2,
+        params: |s, d| Ok(json!([d.pick(&s.accounts), "latest"])),
+    },
+    Kind { name: "eth_gasPrice", percent: 2, params: |_, _| Ok(json!([])) },
+    Kind { name: "eth_getBlockReceipts", percent: 1, params: |s, d| Ok(json!([block(s, d)])) },
+    Kind {
+        name: "eth_feeHistory",
+        percent: 1,
+        params: |_, _| Ok(json!(["0x5", "latest", [50.0]])),
+    },
+    Kind { name: "eth_estimateGas", percent: 1, params: |s, d| Ok(json!([transfer(s, d)?])) },
+    Kind { name: "eth_getCode", percent: 1, params: |s, _| Ok(json!([s.token()?, "latest"])) },
+];
+
+/// Measured alone with `--each`, but no part of the mix.
+const BESIDE: &[Kind] = &[
+    Kind { name: "web3_clientVersion", percent: 0, params: |_, _| Ok(json!([])) },
+    Kind { name: "net_version", percent: 0, params: |_, _| Ok(json!([])) },
+    Kind { name: "eth_maxPriorityFeePerGas", percent: 0, params: |_, _| Ok(json!([])) },
+    Kind {
+        name: "eth_getBlockByNumber (latest)",
+        percent: 0,
+        params: |_, _| Ok(json!(["latest", false])),
+    },
+    Kind {
+        name: "eth_getBalance (old block)",
+        percent: 0,
+        params: |s, d| Ok(json!([d.pick(&s.accounts), block(s, d)])),
+    },
+    Kind {
+        name: "eth_getStorageAt",
+        percent: 0,
+        params: |s, d| Ok(json!([s.token()?, hex(d.below(8)), "latest"])),
+    },
+    Kind { name: "eth_getLogs (holder, all blocks)", percent: 0, params: holder_logs },
+    Kind { name: "eth_getLogs (token, 100 blocks)", percent: 0, params: many_logs },
+    Kind {
+        name: "eth_feeHistory (1024, 5p)",
+        percent: 0,
+        params: |_, _| Ok(json!(["0x400", "latest", [10.0, 25.0, 50.0, 75.0, 90.0]])),
+    },
+];
+
+fn block(sample: &Sample, dice: &mut Dice) -> String {
+    hex(*dice.pick(&sample.blocks).unwrap_or(&sample.head))
+}
+
+fn call_balance_of(sample: &Sample, dice: &mut Dice) -> anyhow::Result<Value> {
+    let holder = dice.pick(&sample.holders).or(sample.accounts.first());
+    let data = token::balance_of(holder.map_or("0x", String::as_str));
+    Ok(json!([{ "to": sample.token()?, "data": data }, "latest"]))
+}
+
+fn transfer(sample: &Sample, dice: &mut Dice) -> anyhow::Result<Value> {
+    let (from, to) = (dice.pick(&sample.accounts), dice.pick(&sample.accounts));
+    Ok(json!({ "from": from, "to": to, "value": "0x0" }))
+}
+
+fn token_logs(sample: &Sample, dice: &mut Dice) -> anyhow::Result<Value> {
+    logs_over(sample, dice, LOG_BLOCKS)
+}
+
+fn many_logs(sample: &Sample, dice: &mut Dice) -> anyhow::Result<Value> {
+    logs_over(sample, dice, 100)
+}
+
+fn logs_over(sample: &Sample, dice: &mut Dice, blocks: u64) -> anyhow::Result<Value> {
+    let last = *dice.pick(&sample.blocks).unwrap_or(&sample.head);
+    let first = last.saturating_sub(blocks - 1);
+    Ok(json!([{
+        "fromBlock": hex(first), "toBlock": hex(last),
+        "address": sample.token()?, "topics": [token::TRANSFER],
+    }]))
+}
+
+fn holder_logs(sample: &Sample, dice: &mut Dice) -> anyhow::Result<Value> {
+    let holder = dice.pick(&sample.holders).map(|holder| token::topic(holder));
+    Ok(json!([{
+        "fromBlock": "0x0", "toBlock": hex(sample.head),
+        "address": sample.token()?, "topics": [token::TRANSFER, Value::Null, holder],
+    }]))
+}
+
+/// A JSON-RPC request.
+pub(crate) fn body(method: &str, params: &Value) -> Vec<u8> {
+    let method = method.split(' ').next().unwrap_or_default();
+    format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{params}}}"#).into_bytes()
+}
+
+/// The mix in its shares, in any order.
+pub(crate) fn mix(sample: &Sample, seed: u64) -> anyhow::Result<Vec<Vec<u8>>> {
+    let mut dice = Dice::new(seed);
+    let mut bodies = Vec::with_capacity(MIX_BODIES);
+    for kind in MIX {
+        for _ in 0..MIX_BODIES * kind.percent as usize / 100 {
+            bodies.push(body(kind.name, &(kind.params)(sample, &mut dice)?));
+        }
+    }
+    dice.shuffle(&mut bodies);
+    Ok(bodies)
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<(Report, &Common)> {
+    let common = &args.common;
+    common.check()?;
+    let nodes = common.nodes()?;
+    let parts = nodes.iter().map(|node| parts(args, node)).collect::<anyhow::Result<_>>()?;
+    Ok((rounds::run("reads", common, &nodes, parts)?, common))
+}
+
+fn parts(args: &Args, node: &Node) -> anyhow::Result<Vec<Box<dyn Part>>> {
+    let common = &args.common;
+    let sample = Sample::take(&node.rpc, common.seed, args.token.as_deref())?;
+    let part =
+        |name: &str, bodies| Box::new(Calls::new(name, common, node, bodies)) as Box<dyn Part>;
+    if !args.each {
+        return Ok(vec![part("mix", mix(&sample, common.seed)?)]);
+    }
+    let wanted = |kind: &&Kind| args.only.as_ref().is_none_or(|only| kind.name.contains(only));
+    let kinds: Vec<_> = BESIDE.iter().chain(MIX).filter(wanted).collect();
+    anyhow::ensure!(!kinds.is_empty(), "--only: no method has that in its name");
+    let mut parts = Vec::new();
+    for kind in kinds {
+        let mut dice = Dice::new(common.seed);
+        let bodies = (0..METHOD_BODIES)
+            .map(|_| Ok(body(kind.name, &(kind.params)(&sample, &mut dice)?)))
+            .collect::<anyhow::Result<_>>()?;
+        parts.push(part(kind.name, bodies));
+    }
+    Ok(parts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mix_has_its_shares() {
+        assert_eq!(MIX.iter().map(|kind| kind.percent).sum::<u32>(), 100);
+        let one = vec![format!("0x{:040x}", 7)];
+        let sample = Sample {
+            head: 9,
+            blocks: vec![3],
+            hashes: vec!["0x1".to_owned()],
+            accounts: one.clone(),
+            holders: one.clone(),
+            token: Some(one[0].clone()),
+        };
+        let bodies = mix(&sample, 1).unwrap();
+        assert_eq!(bodies.len(), MIX_BODIES);
+        assert_eq!(bodies, mix(&sample, 1).unwrap(), "the same seed makes the same requests");
+        assert_ne!(bodies, mix(&sample, 2).unwrap());
+        let calls = bodies.iter().filter(|body| memchr::memmem::find(body, b"eth_call").is_some());
+        assert_eq!(calls.count(), MIX_BODIES * 53 / 100);
+        let without = Sample { token: None, ..sample };
+        assert!(mix(&without, 1).unwrap_err().to_string().contains("--token"));
+    }
+}

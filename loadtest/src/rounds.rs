@@ -1,0 +1,179 @@
+//! Runs the parts of a scenario, round by round, on one node or on two in turn.
+
+use crate::{
+    cpu::Process,
+    drive::{Plan, Source, Watch, drive},
+    options::{Common, Node, bar},
+    report::{Report, Row},
+    stats::Stats,
+    wire::Endpoint,
+};
+use indicatif::ProgressBar;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+/// What one measurement of one part gave.
+#[derive(Clone, Debug)]
+pub(crate) struct Round {
+    pub(crate) stats: Stats,
+    /// CPU time of the node; `None` if its process is not known.
+    pub(crate) server_cpu: Option<Duration>,
+    /// CPU time of this client.
+    pub(crate) client_cpu: Duration,
+    /// From start to end, with whatever follows the answers.
+    pub(crate) elapsed: Duration,
+    /// Further figures by name.
+    pub(crate) figures: Vec<(&'static str, f64)>,
+    /// Seconds since the start, and base fee in gwei, block by block.
+    pub(crate) base_fees: Vec<(f64, f64)>,
+    /// What the node has refused, where that is no failure.
+    pub(crate) refusals: Vec<String>,
+}
+
+impl Round {
+    /// Server CPU for an operation, in microseconds.
+    pub(crate) fn cpu_us(&self) -> Option<f64> {
+        let operations = self.stats.operations.max(1) as f64;
+        self.server_cpu.map(|cpu| cpu.as_secs_f64() * 1e6 / operations)
+    }
+}
+
+/// One thing to measure on one node.
+pub(crate) trait Part {
+    fn name(&self) -> String;
+    /// Measures it once.
+    fn run(&mut self, bar: &ProgressBar) -> anyhow::Result<Round>;
+}
+
+/// Measures every part of every node: `nodes[n]` are the parts of node `n`, the same for each.
+pub(crate) fn run<'a>(
+    scenario: &str,
+    common: &Common,
+    nodes: &[Node],
+    mut parts: Vec<Vec<Box<dyn Part + 'a>>>,
+) -> anyhow::Result<Report> {
+    let mut rows: Vec<Vec<Row>> = parts
+        .iter()
+        .map(|parts| parts.iter().map(|part| Row::new(part.name())).collect())
+        .collect();
+    let begun = Instant::now();
+    for round in 0..common.rounds() {
+        for part in 0..parts[0].len() {
+            for node in order(round, nodes.len()) {
+                let measured = &mut parts[node][part];
+                let bar = bar(&format!("{} [{}]", measured.name(), nodes[node].url.host));
+                let result = measured.run(&bar);
+                bar.finish_and_clear();
+                rows[node][part].rounds.push(result?);
+            }
+        }
+    }
+    Ok(Report::new(scenario, common, nodes, rows, begun.elapsed()))
+}
+
+/// Which node first: in turn, so that neither always has the warmer machine.
+fn order(round: u32, nodes: usize) -> Vec<usize> {
+    let mut order: Vec<_> = (0..nodes).collect();
+    if round % 2 == 1 {
+        order.reverse();
+    }
+    order
+}
+
+/// Times `load` and the CPU it costs the node and this client.
+pub(crate) fn measure(
+    process: Option<Process>,
+    load: impl FnOnce() -> anyhow::Result<Stats>,
+) -> anyhow::Result<Round> {
+    let own = Process::own();
+    let server_before = process.map(Process::cpu).transpose()?;
+    let client_before = own.cpu()?;
+    let begun = Instant::now();
+    let stats = load()?;
+    let elapsed = begun.elapsed();
+    let server_after = process.map(Process::cpu).transpose()?;
+    let server_cpu = server_before.zip(server_after).map(|(before, after)| after - before);
+    let client_cpu = own.cpu()? - client_before;
+    Ok(Round {
+        stats,
+        server_cpu,
+        client_cpu,
+        elapsed,
+        figures: Vec::new(),
+        base_fees: Vec::new(),
+        refusals: Vec::new(),
+    })
+}
+
+/// Ready-made requests, sent again and again in the same order; each connection starts elsewhere.
+#[derive(Debug)]
+pub(crate) struct Replay {
+    bodies: Arc<[Vec<u8>]>,
+    at: Vec<usize>,
+}
+
+impl Replay {
+    pub(crate) fn new(bodies: Arc<[Vec<u8>]>, connections: usize) -> Self {
+        let at = (0..connections).map(|number| number * bodies.len() / connections).collect();
+        Self { bodies, at }
+    }
+}
+
+impl Source for Replay {
+    fn next(&mut self, connection: usize, out: &mut Vec<u8>) -> anyhow::Result<Option<u32>> {
+        let at = &mut self.at[connection];
+        out.extend_from_slice(&self.bodies[*at]);
+        *at = (*at + 1) % self.bodies.len();
+        Ok(Some(1))
+    }
+}
+
+/// A part that replays requests, each of them one operation.
+#[derive(Debug)]
+pub(crate) struct Calls {
+    name: String,
+    endpoint: Endpoint,
+    process: Option<Process>,
+    plan: Plan,
+    threads: usize,
+    warmup: Duration,
+    bodies: Arc<[Vec<u8>]>,
+}
+
+impl Calls {
+    pub(crate) fn new(name: &str, common: &Common, node: &Node, bodies: Vec<Vec<u8>>) -> Self {
+        Self {
+            name: name.to_owned(),
+            endpoint: node.endpoint(),
+            process: node.process,
+            plan: common.plan(),
+            threads: common.threads,
+            warmup: Duration::from_secs_f64(common.warmup),
+            bodies: bodies.into(),
+        }
+    }
+
+    fn load(&self, plan: &Plan, bar: &ProgressBar) -> anyhow::Result<Stats> {
+        let source = |_| {
+            Box::new(Replay::new(Arc::clone(&self.bodies), plan.connections)) as Box<dyn Source>
+        };
+        let sources = (0..self.threads).map(source).collect();
+        drive(&self.endpoint, plan, sources, &Watch::default(), bar)
+    }
+}
+
+impl Part for Calls {
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn run(&mut self, bar: &ProgressBar) -> anyhow::Result<Round> {
+        if !self.warmup.is_zero() {
+            let warmup = Plan { duration: Some(self.warmup), ..self.plan };
+            self.load(&warmup, bar)?;
+        }
+        measure(self.process, || self.load(&self.plan, bar))
+    }
+}

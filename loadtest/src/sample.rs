@@ -1,0 +1,111 @@
+//! What a chain holds, in samples: the blocks, transactions, accounts and token that read requests
+//! ask about.
+
+use crate::{
+    dice::Dice,
+    rpc::{Rpc, hex, quantity},
+    token,
+};
+use anyhow::{Context, bail};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// How far back samples are taken: what wallets and explorers look at.
+const WINDOW_BLOCKS: u64 = 1024;
+/// Blocks read.
+const BLOCKS: usize = 64;
+/// Most transactions kept of each.
+const TXS_OF_A_BLOCK: usize = 40;
+
+/// See the module.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Sample {
+    /// The newest block when the sample was taken.
+    pub(crate) head: u64,
+    /// Numbers of blocks with transactions.
+    pub(crate) blocks: Vec<u64>,
+    /// Hashes of mined transactions.
+    pub(crate) hashes: Vec<String>,
+    /// Accounts that sent or received.
+    pub(crate) accounts: Vec<String>,
+    /// Accounts that hold the token.
+    pub(crate) holders: Vec<String>,
+    /// The token most used.
+    pub(crate) token: Option<String>,
+}
+
+impl Sample {
+    /// Looks at recent blocks, chosen by `seed`.
+    pub(crate) fn take(rpc: &Rpc, seed: u64, token: Option<&str>) -> anyhow::Result<Self> {
+        let head = rpc.block_number()?;
+        let oldest = head.saturating_sub(WINDOW_BLOCKS - 1).max(1);
+        let mut numbers: Vec<u64> = (oldest..=head).collect();
+        let mut dice = Dice::new(seed);
+        dice.shuffle(&mut numbers);
+        numbers.truncate(BLOCKS * 4);
+        let counts: Vec<_> = numbers.iter().map(|number| json!([hex(*number)])).collect();
+        let counts = rpc.call_all("eth_getBlockTransactionCountByNumber", &counts)?;
+        let mut blocks = Vec::new();
+        for (number, count) in numbers.into_iter().zip(&counts) {
+            if blocks.len() < BLOCKS && quantity(count)? > 0 {
+                blocks.push(number);
+            }
+        }
+        if blocks.is_empty() {
+            bail!("no transactions in blocks {oldest} to {head}: run `loadtest fill` first");
+        }
+        let mut sample = Self { head, blocks, ..Self::default() };
+        sample.read_blocks(rpc)?;
+        sample.find_token(rpc, token)?;
+        Ok(sample)
+    }
+
+    fn read_blocks(&mut self, rpc: &Rpc) -> anyhow::Result<()> {
+        for number in &self.blocks {
+            let block = rpc.call("eth_getBlockByNumber", json!([hex(*number), true]))?;
+            let txs = block["transactions"].as_array().context("a block without transactions")?;
+            for tx in txs.iter().take(TXS_OF_A_BLOCK) {
+                let text = |member: &str| tx[member].as_str().map(str::to_owned);
+                self.hashes.extend(text("hash"));
+                self.accounts.extend([text("from"), text("to")].into_iter().flatten());
+            }
+        }
+        self.accounts.sort_unstable();
+        self.accounts.dedup();
+        Ok(())
+    }
+
+    fn find_token(&mut self, rpc: &Rpc, token: Option<&str>) -> anyhow::Result<()> {
+        let filters: Vec<_> = self
+            .blocks
+            .iter()
+            .map(|number| {
+                let block = hex(*number);
+                json!([{ "fromBlock": block, "toBlock": block, "topics": [token::TRANSFER] }])
+            })
+            .collect();
+        let mut used: BTreeMap<String, u64> = BTreeMap::new();
+        let logs = rpc.call_all("eth_getLogs", &filters)?;
+        for log in logs.iter().filter_map(Value::as_array).flatten() {
+            if let Some(address) = log["address"].as_str() {
+                *used.entry(address.to_owned()).or_default() += 1;
+            }
+            let topics = log["topics"].as_array().into_iter().flatten().skip(1);
+            let holders = topics.filter_map(Value::as_str).filter(|topic| topic.len() == 66);
+            self.holders.extend(holders.map(|topic| format!("0x{}", &topic[26..])));
+        }
+        self.holders.sort_unstable();
+        self.holders.dedup();
+        let most = used.into_iter().max_by_key(|(_, count)| *count).map(|(address, _)| address);
+        self.token = token.map(str::to_owned).or(most);
+        Ok(())
+    }
+
+    /// The token, for requests that cannot be made without one.
+    pub(crate) fn token(&self) -> anyhow::Result<&str> {
+        self.token.as_deref().context(
+            "no ERC-20 transfers in the sampled blocks: name a token with --token, or run \
+             `loadtest fill` first",
+        )
+    }
+}

@@ -1,0 +1,343 @@
+//! Files of signed transactions, so that signing is not measured. Written and read in pieces: a file
+//! may be larger than memory. The same settings give the same file.
+//!
+//! Layout: magic, 4-byte length and JSON of the header, then chunks: lane, transactions and bytes
+//! (4 bytes each, big-endian), then each transaction with its 4-byte length. A lane is a share of
+//! the senders; within it transactions are in nonce order, so whoever sends a lane over one
+//! connection keeps every sender's order. Chunks of the lanes follow each other in turn.
+
+use crate::{fund::Senders, keys, txs::Load};
+use alloy_primitives::{Address, U256};
+use anyhow::{Context, bail};
+use indicatif::ProgressBar;
+use serde_json::{Value, json};
+use std::{
+    collections::VecDeque,
+    fs::File,
+    io::{BufReader, BufWriter, Read, Seek, SeekFrom, Write},
+    os::unix::fs::FileExt,
+    sync::mpsc,
+};
+
+const MAGIC: &[u8; 8] = b"LOADTX01";
+/// Shares of the senders: as many connections can send a file at most.
+pub(crate) const LANES: usize = 64;
+/// Most transactions of a chunk: what a reader holds of each lane.
+const CHUNK_TXS: u64 = 512;
+/// Bytes of a chunk's head.
+const CHUNK_HEAD: u64 = 12;
+/// Most bytes of a header, and of a chunk, that are believed.
+const HEADER_BYTES_MAX: u32 = 64 * 1024 * 1024;
+/// Chunks each signing thread may be ahead of the writer.
+const AHEAD: usize = 4;
+
+/// What a file holds.
+#[derive(Clone, Debug)]
+pub(crate) struct Header {
+    pub(crate) chain_id: u64,
+    pub(crate) load: Load,
+    pub(crate) count: u64,
+    pub(crate) senders: usize,
+    pub(crate) seed: u64,
+    /// The nonce each sender begins with.
+    pub(crate) first_nonces: Vec<u64>,
+}
+
+impl Header {
+    pub(crate) fn lanes(&self) -> usize {
+        LANES.min(self.senders)
+    }
+
+    fn json(&self) -> Value {
+        json!({
+            "chainId": self.chain_id, "load": self.load.name(), "count": self.count,
+            "senders": self.senders, "seed": self.seed, "firstNonces": self.first_nonces,
+        })
+    }
+
+    fn from_json(json: &Value) -> Option<Self> {
+        let number = |name: &str| json[name].as_u64();
+        let nonces = json["firstNonces"].as_array()?.iter();
+        let header = Self {
+            chain_id: number("chainId")?,
+            load: Load::from_name(json["load"].as_str()?)?,
+            count: number("count")?,
+            senders: number("senders")? as usize,
+            seed: number("seed")?,
+            first_nonces: nonces.map(Value::as_u64).collect::<Option<_>>()?,
+        };
+        let whole = header.senders > 0 && header.senders == header.first_nonces.len();
+        whole.then_some(header)
+    }
+
+    /// Transactions in a lane.
+    fn in_lane(&self, lane: usize) -> u64 {
+        let lanes = self.lanes() as u64;
+        self.count / lanes + u64::from((lane as u64) < self.count % lanes)
+    }
+
+    /// Senders of a lane: every [`Self::lanes`]th.
+    fn lane_senders(&self, lane: usize) -> u64 {
+        ((self.senders - lane).div_ceil(self.lanes())) as u64
+    }
+
+    /// The nonce each sender has once everything is mined.
+    pub(crate) fn last_nonces(&self) -> Vec<u64> {
+        (0..self.senders)
+            .map(|sender| {
+                let (lane, rank) = (sender % self.lanes(), (sender / self.lanes()) as u64);
+                let (txs, senders) = (self.in_lane(lane), self.lane_senders(lane));
+                let own = txs / senders + u64::from(rank < txs % senders);
+                self.first_nonces[sender] + own
+            })
+            .collect()
+    }
+}
+
+/// A chunk's place in the order of the file.
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    lane: usize,
+    /// Ranks of its transactions within the lane.
+    from: u64,
+    to: u64,
+}
+
+fn pieces(header: &Header) -> impl Iterator<Item = Piece> + Clone {
+    let rounds = header.in_lane(0).div_ceil(CHUNK_TXS);
+    let lanes: Vec<_> = (0..header.lanes()).map(|lane| (lane, header.in_lane(lane))).collect();
+    (0..rounds).flat_map(move |round| {
+        let piece = move |(lane, txs): (usize, u64)| {
+            let from = round * CHUNK_TXS;
+            let to = (from + CHUNK_TXS).min(txs);
+            (from < to).then_some(Piece { lane, from, to })
+        };
+        lanes.clone().into_iter().filter_map(piece)
+    })
+}
+
+/// Signs everything a header says and writes it, on all cores.
+pub(crate) fn write(
+    file: &mut File,
+    header: &Header,
+    senders: &Senders,
+    recipients: u64,
+    bar: &ProgressBar,
+) -> anyhow::Result<()> {
+    let mut out = BufWriter::with_capacity(1 << 20, file);
+    let text = header.json().to_string();
+    out.write_all(MAGIC)?;
+    out.write_all(&u32::try_from(text.len())?.to_be_bytes())?;
+    out.write_all(text.as_bytes())?;
+    bar.set_length(header.count);
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        let signed: Vec<_> = (0..threads)
+            .map(|thread| {
+                let (chunks, signed) = mpsc::sync_channel(AHEAD);
+                let own = pieces(header).skip(thread).step_by(threads);
+                scope.spawn(move || {
+                    for piece in own {
+                        // The writer has failed, and says why.
+                        if chunks.send(sign(header, senders, recipients, piece)).is_err() {
+                            return;
+                        }
+                    }
+                });
+                signed
+            })
+            .collect();
+        for (turn, piece) in pieces(header).enumerate() {
+            let chunk = signed[turn % threads].recv().context("a signing thread panicked")?;
+            out.write_all(&chunk)?;
+            bar.inc(piece.to - piece.from);
+        }
+        Ok(out.flush()?)
+    })
+}
+
+fn sign(header: &Header, senders: &Senders, recipients: u64, piece: Piece) -> Vec<u8> {
+    let mut chunk = vec![0; CHUNK_HEAD as usize];
+    let in_lane = header.lane_senders(piece.lane);
+    for rank in piece.from..piece.to {
+        let sender = piece.lane + (rank % in_lane) as usize * header.lanes();
+        let nonce = header.first_nonces[sender] + rank / in_lane;
+        // A number of its own for every transaction of the file.
+        let place = rank * header.lanes() as u64 + piece.lane as u64;
+        let to: Address = keys::recipient(header.seed, place % recipients);
+        let key = &senders.keys[sender];
+        let raw = match header.load.is_token(rank) {
+            true => senders.form.token_transfer(key, nonce, to, 1),
+            false => senders.form.transfer(key, nonce, to, U256::ONE),
+        };
+        chunk.extend_from_slice(&(raw.len() as u32).to_be_bytes());
+        chunk.extend_from_slice(&raw);
+    }
+    let bytes = (chunk.len() as u64 - CHUNK_HEAD) as u32;
+    chunk[..4].copy_from_slice(&(piece.lane as u32).to_be_bytes());
+    chunk[4..8].copy_from_slice(&((piece.to - piece.from) as u32).to_be_bytes());
+    chunk[8..12].copy_from_slice(&bytes.to_be_bytes());
+    chunk
+}
+
+/// A file being sent: each connection takes the transactions of its lanes.
+#[derive(Debug)]
+pub(crate) struct Reader {
+    file: File,
+    pub(crate) header: Header,
+    /// By connection: where its next chunks are, and the chunk it is in.
+    shares: Vec<Share>,
+}
+
+#[derive(Debug, Default)]
+struct Share {
+    chunks: VecDeque<(u64, u32)>,
+    chunk: Vec<u8>,
+    at: usize,
+}
+
+impl Reader {
+    /// Opens a file for so many connections: looks at the heads of its chunks.
+    pub(crate) fn open(mut file: File, connections: usize) -> anyhow::Result<Self> {
+        file.seek(SeekFrom::Start(0))?;
+        let mut input = BufReader::new(&file);
+        let mut magic = [0; 8];
+        input.read_exact(&mut magic).context("the file is too short")?;
+        if &magic != MAGIC {
+            bail!("no file of signed transactions (`loadtest sign` makes them)");
+        }
+        let length = read_u32(&mut input)?;
+        if length > HEADER_BYTES_MAX {
+            bail!("a header of {length} bytes");
+        }
+        let mut text = vec![0; length as usize];
+        input.read_exact(&mut text).context("the file ends inside its header")?;
+        let json = serde_json::from_slice(&text).context("the file's header is no JSON")?;
+        let header = Header::from_json(&json).context("the file's header lacks something")?;
+        if connections > header.lanes() {
+            bail!("{connections} connections, but the file has {} lanes", header.lanes());
+        }
+        let mut shares: Vec<Share> = (0..connections).map(|_| Share::default()).collect();
+        let mut at = 12 + u64::from(length);
+        let mut left = header.count;
+        while left > 0 {
+            let place = || format!("the file ends at byte {at}, {left} transactions early");
+            let lane = read_u32(&mut input).with_context(place)?;
+            let count = read_u32(&mut input).with_context(place)?;
+            let bytes = read_u32(&mut input).with_context(place)?;
+            left = left.checked_sub(u64::from(count)).context("more chunks than transactions")?;
+            shares[lane as usize % connections].chunks.push_back((at + CHUNK_HEAD, bytes));
+            at += CHUNK_HEAD + u64::from(bytes);
+            input.seek_relative(i64::from(bytes))?;
+        }
+        Ok(Self { file, header, shares })
+    }
+
+    /// The next transaction of a connection.
+    pub(crate) fn next(&mut self, connection: usize) -> anyhow::Result<Option<&[u8]>> {
+        let share = &mut self.shares[connection];
+        if share.at >= share.chunk.len() {
+            let Some((place, bytes)) = share.chunks.pop_front() else { return Ok(None) };
+            share.chunk.resize(bytes as usize, 0);
+            self.file.read_exact_at(&mut share.chunk, place).context("the file has shrunk")?;
+            share.at = 0;
+        }
+        let rest = &share.chunk[share.at..];
+        let tx = rest
+            .split_first_chunk::<4>()
+            .and_then(|(length, rest)| rest.get(..u32::from_be_bytes(*length) as usize));
+        let tx = tx.context("a chunk of the file is broken")?;
+        share.at += 4 + tx.len();
+        Ok(Some(tx))
+    }
+}
+
+fn read_u32(input: &mut impl Read) -> std::io::Result<u32> {
+    let mut bytes = [0; 4];
+    input.read_exact(&mut bytes)?;
+    Ok(u32::from_be_bytes(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{keys::Signer, txs::Form};
+    use alloy_consensus::{Transaction, TxEnvelope, transaction::SignerRecoverable};
+    use alloy_eips::eip2718::Decodable2718;
+    use std::collections::HashMap;
+
+    fn file(header: &Header) -> File {
+        let form = Form {
+            chain_id: header.chain_id,
+            fee_cap: 10,
+            tip: 1,
+            token: Address::ZERO,
+            signer: Signer::new(1),
+        };
+        let senders = Senders { keys: keys::senders(header.seed, header.senders), form };
+        let mut file = tempfile::tempfile().unwrap();
+        write(&mut file, header, &senders, 100, &ProgressBar::hidden()).unwrap();
+        file
+    }
+
+    fn header(count: u64, senders: usize) -> Header {
+        let first_nonces = (0..senders as u64).collect();
+        Header { chain_id: 5, load: Load::Mixed, count, senders, seed: 3, first_nonces }
+    }
+
+    #[test]
+    fn every_connection_gets_its_senders_in_nonce_order() {
+        for (count, senders, connections) in [(2000, 70, 8), (1, 1, 1), (700, 3, 2)] {
+            let header = header(count, senders);
+            let mut reader = Reader::open(file(&header), connections).unwrap();
+            let mut next: HashMap<Address, (usize, u64)> = HashMap::new();
+            let keys = keys::senders(3, senders);
+            let mut seen = 0;
+            for connection in 0..connections {
+                while let Some(raw) = reader.next(connection).unwrap() {
+                    let tx = TxEnvelope::decode_2718_exact(raw).unwrap();
+                    let from = tx.recover_signer().unwrap();
+                    let sender = keys.iter().position(|key| key.address == from).unwrap();
+                    let first = (connection, header.first_nonces[sender]);
+                    let (owner, nonce) = next.entry(from).or_insert(first);
+                    assert_eq!((*owner, *nonce), (connection, tx.nonce()));
+                    *nonce += 1;
+                    seen += 1;
+                }
+            }
+            assert_eq!(seen, count);
+            for (key, last) in keys.iter().zip(header.last_nonces()) {
+                let first = header.first_nonces
+                    [keys.iter().position(|k| k.address == key.address).unwrap()];
+                let sent = next.get(&key.address).map_or(first, |(_, nonce)| *nonce);
+                assert_eq!(sent, last);
+            }
+        }
+    }
+
+    #[test]
+    fn the_same_settings_give_the_same_file() {
+        let read = |mut file: File| {
+            let mut bytes = Vec::new();
+            file.seek(SeekFrom::Start(0)).unwrap();
+            file.read_to_end(&mut bytes).unwrap();
+            bytes
+        };
+        assert_eq!(read(file(&header(1500, 5))), read(file(&header(1500, 5))));
+    }
+
+    #[test]
+    fn a_broken_file_is_told() {
+        let refused = |file| Reader::open(file, 1).unwrap_err().to_string();
+        assert!(refused(tempfile::tempfile().unwrap()).contains("too short"));
+        let mut other = tempfile::tempfile().unwrap();
+        other.write_all(b"something else").unwrap();
+        assert!(refused(other).contains("loadtest sign"));
+        let short = file(&header(1000, 5));
+        let length = short.metadata().unwrap().len();
+        short.set_len(length - 40_000).unwrap();
+        assert!(refused(short).contains("transactions early"));
+        let few = Reader::open(file(&header(10, 3)), 4).unwrap_err().to_string();
+        assert!(few.contains("3 lanes"), "{few}");
+    }
+}

@@ -1,0 +1,103 @@
+//! What a run has seen: latencies by kind of request, answers over time, errors.
+
+use hdrhistogram::Histogram;
+use std::time::Duration;
+
+/// Longest latency told apart, in nanoseconds: two minutes.
+const LATENCY_NS_MAX: u64 = 120_000_000_000;
+/// Significant digits of latencies.
+const DIGITS: u8 = 3;
+/// Width of a step of the curves over time.
+pub(crate) const STEP: Duration = Duration::from_millis(250);
+/// Different error texts kept.
+const ERROR_TEXTS: usize = 5;
+
+/// An empty histogram of latencies in nanoseconds.
+pub(crate) fn latencies() -> Histogram<u64> {
+    Histogram::new_with_max(LATENCY_NS_MAX, DIGITS).expect("the constants are in range")
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub(crate) struct Stats {
+    /// From the moment a request was due to its whole answer, in nanoseconds.
+    pub(crate) latency: Histogram<u64>,
+    /// Requests answered well.
+    pub(crate) requests: u64,
+    /// Operations in them: calls of a batch, transactions.
+    pub(crate) operations: u64,
+    /// Bytes of answers.
+    pub(crate) bytes: u64,
+    /// Operations refused or not answered.
+    pub(crate) errors: u64,
+    /// The first few different errors, in words.
+    pub(crate) error_texts: Vec<String>,
+    /// Operations answered in each [`STEP`] since the start.
+    pub(crate) series: Vec<u64>,
+    /// From the first request to the last answer.
+    pub(crate) elapsed: Duration,
+}
+
+impl Stats {
+    pub(crate) fn new() -> Self {
+        Self {
+            latency: latencies(),
+            requests: 0,
+            operations: 0,
+            bytes: 0,
+            errors: 0,
+            error_texts: Vec::new(),
+            series: Vec::new(),
+            elapsed: Duration::ZERO,
+        }
+    }
+
+    /// Counts an answer.
+    pub(crate) fn answered(&mut self, since_start: Duration, latency: Duration, operations: u64) {
+        self.latency.saturating_record(latency.as_nanos() as u64);
+        self.requests += 1;
+        self.operations += operations;
+        let step = (since_start.as_nanos() / STEP.as_nanos()) as usize;
+        if self.series.len() <= step {
+            self.series.resize(step + 1, 0);
+        }
+        self.series[step] += operations;
+    }
+
+    /// Counts operations that failed.
+    pub(crate) fn failed(&mut self, operations: u64, text: impl FnOnce() -> String) {
+        self.errors += operations;
+        if self.error_texts.len() < ERROR_TEXTS {
+            let text = text();
+            if !self.error_texts.contains(&text) {
+                self.error_texts.push(text);
+            }
+        }
+    }
+
+    /// Adds what another connection, worker or round has seen. Rounds follow each other, workers
+    /// run side by side: the elapsed time stays this one's.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.latency.add(&other.latency).expect("both have the same bounds");
+        self.requests += other.requests;
+        self.operations += other.operations;
+        self.bytes += other.bytes;
+        self.errors += other.errors;
+        for text in &other.error_texts {
+            if self.error_texts.len() < ERROR_TEXTS && !self.error_texts.contains(text) {
+                self.error_texts.push(text.clone());
+            }
+        }
+        if self.series.len() < other.series.len() {
+            self.series.resize(other.series.len(), 0);
+        }
+        for (sum, count) in self.series.iter_mut().zip(&other.series) {
+            *sum += count;
+        }
+    }
+
+    /// Operations a second.
+    pub(crate) fn per_second(&self) -> f64 {
+        self.operations as f64 / self.elapsed.as_secs_f64().max(1e-9)
+    }
+}

@@ -1,0 +1,122 @@
+//! What a transaction of the load looks like.
+
+use crate::{
+    keys::{Key, Signer},
+    token,
+};
+use alloy_consensus::{SignableTransaction, TxEip1559, TxEnvelope};
+use alloy_eips::eip2718::Encodable2718;
+use alloy_primitives::{Address, TxKind, U256};
+
+/// Gas limit of a transfer.
+pub(crate) const TRANSFER_GAS: u64 = 21_000;
+/// Gas limit of a transfer of the token: to a fresh account it takes about 52,000.
+pub(crate) const TOKEN_GAS: u64 = 60_000;
+/// Gas limit of the token's creation.
+pub(crate) const CREATION_GAS: u64 = 200_000;
+
+/// What the transactions do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Load {
+    /// Transfers of ether
+    #[default]
+    Transfer,
+    /// Transfers of an ERC-20 token
+    Erc20,
+    /// Half of each
+    Mixed,
+}
+
+impl Load {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Transfer => "transfer",
+            Self::Erc20 => "erc20",
+            Self::Mixed => "mixed",
+        }
+    }
+
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
+        [Self::Transfer, Self::Erc20, Self::Mixed].into_iter().find(|load| load.name() == name)
+    }
+
+    /// The transaction in this place transfers the token.
+    pub(crate) const fn is_token(self, place: u64) -> bool {
+        match self {
+            Self::Transfer => false,
+            Self::Erc20 => true,
+            Self::Mixed => place.is_multiple_of(2),
+        }
+    }
+
+    /// Most gas one of its transactions asks for.
+    pub(crate) const fn gas_max(self) -> u64 {
+        match self {
+            Self::Transfer => TRANSFER_GAS,
+            Self::Erc20 | Self::Mixed => TOKEN_GAS,
+        }
+    }
+}
+
+/// What all transactions of a load have in common.
+#[derive(Clone, Debug)]
+pub(crate) struct Form {
+    pub(crate) chain_id: u64,
+    /// In wei per gas.
+    pub(crate) fee_cap: u128,
+    /// In wei per gas.
+    pub(crate) tip: u128,
+    /// The token, once there is one.
+    pub(crate) token: Address,
+    pub(crate) signer: Signer,
+}
+
+impl Form {
+    /// A transfer of one wei, as EIP-2718 bytes.
+    pub(crate) fn transfer(&self, key: &Key, nonce: u64, to: Address, wei: U256) -> Vec<u8> {
+        self.sign(key, nonce, TxKind::Call(to), wei, TRANSFER_GAS, Vec::new())
+    }
+
+    /// A transfer of the token.
+    pub(crate) fn token_transfer(
+        &self,
+        key: &Key,
+        nonce: u64,
+        to: Address,
+        amount: u64,
+    ) -> Vec<u8> {
+        let data = token::transfer(to, amount);
+        self.sign(key, nonce, TxKind::Call(self.token), U256::ZERO, TOKEN_GAS, data)
+    }
+
+    /// The token's creation.
+    pub(crate) fn creation(&self, key: &Key, nonce: u64) -> Vec<u8> {
+        let code = token::creation_code();
+        self.sign(key, nonce, TxKind::Create, U256::ZERO, CREATION_GAS, code)
+    }
+
+    fn sign(
+        &self,
+        key: &Key,
+        nonce: u64,
+        to: TxKind,
+        value: U256,
+        gas_limit: u64,
+        input: Vec<u8>,
+    ) -> Vec<u8> {
+        let tx = TxEip1559 {
+            chain_id: self.chain_id,
+            nonce,
+            gas_limit,
+            max_fee_per_gas: self.fee_cap,
+            max_priority_fee_per_gas: self.tip,
+            to,
+            value,
+            input: input.into(),
+            ..TxEip1559::default()
+        };
+        let digest = tx.signature_hash();
+        let signature = self.signer.sign(key, digest, nonce);
+        TxEnvelope::from(tx.into_signed(signature)).encoded_2718()
+    }
+}

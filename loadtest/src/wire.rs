@@ -1,0 +1,240 @@
+//! One connection of the load: requests out, answers in, in order, over any of the protocols.
+
+use crate::{
+    http::{self, Body, Url},
+    ws,
+};
+use anyhow::{Context, bail};
+use mio::net::TcpStream;
+use std::{
+    io::{ErrorKind, Read, Write},
+    net::SocketAddr,
+    time::Duration,
+};
+
+/// Longest wait for a connection.
+const CONNECT_WAIT: Duration = Duration::from_secs(5);
+/// Bytes read at once.
+const READ_BYTES: usize = 256 * 1024;
+
+/// How requests travel.
+#[derive(Clone, Debug)]
+pub(crate) enum Endpoint {
+    /// JSON-RPC in HTTP requests, one at a time a connection.
+    Http(Url),
+    /// JSON-RPC in WebSocket messages.
+    Ws(Url),
+    /// Raw transactions in frames of evmd's TCP ingest.
+    Ingest(SocketAddr),
+}
+
+impl Endpoint {
+    /// Of a URL: by its scheme.
+    pub(crate) fn of(url: &Url) -> Self {
+        if url.is_ws { Self::Ws(url.clone()) } else { Self::Http(url.clone()) }
+    }
+
+    pub(crate) const fn address(&self) -> SocketAddr {
+        match self {
+            Self::Http(url) | Self::Ws(url) => url.address,
+            Self::Ingest(address) => *address,
+        }
+    }
+
+    /// Most requests under way on one connection.
+    pub(crate) fn depth(&self, wanted: Option<usize>) -> usize {
+        match self {
+            Self::Http(_) => 1,
+            Self::Ws(_) => wanted.unwrap_or(1),
+            Self::Ingest(_) => wanted.unwrap_or(2048),
+        }
+    }
+}
+
+/// An answer, as far as the protocol tells.
+#[derive(Debug)]
+pub(crate) enum Answer<'a> {
+    /// A JSON-RPC answer.
+    Json(&'a [u8]),
+    /// The node has not taken the request at all; in words.
+    Refused(String),
+    /// The ingest took the transaction.
+    Taken,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    endpoint: Endpoint,
+    head: Vec<u8>,
+    pub(crate) stream: TcpStream,
+    out: Vec<u8>,
+    written: usize,
+    input: Vec<u8>,
+    /// Bytes of `input` that hold something.
+    filled: usize,
+    used: usize,
+    closed: bool,
+}
+
+impl Connection {
+    pub(crate) fn open(endpoint: &Endpoint) -> anyhow::Result<Self> {
+        let address = endpoint.address();
+        let mut stream = std::net::TcpStream::connect_timeout(&address, CONNECT_WAIT)
+            .with_context(|| format!("nothing answers at {address}"))?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(CONNECT_WAIT))?;
+        let mut input = Vec::new();
+        let head = match endpoint {
+            Endpoint::Http(url) => url.post_head(),
+            Endpoint::Ws(url) => {
+                input = ws::handshake(&mut stream, url)?;
+                Vec::new()
+            }
+            Endpoint::Ingest(_) => Vec::new(),
+        };
+        stream.set_nonblocking(true)?;
+        Ok(Self {
+            endpoint: endpoint.clone(),
+            head,
+            stream: TcpStream::from_std(stream),
+            out: Vec::new(),
+            written: 0,
+            filled: input.len(),
+            input,
+            used: 0,
+            closed: false,
+        })
+    }
+
+    /// Puts a request in line; [`Self::write`] sends it.
+    pub(crate) fn put(&mut self, payload: &[u8]) {
+        match self.endpoint {
+            Endpoint::Http(_) => http::append_request(&mut self.out, &self.head, payload),
+            Endpoint::Ws(_) => ws::append_text(&mut self.out, payload),
+            Endpoint::Ingest(_) => {
+                let length =
+                    u32::try_from(payload.len()).expect("a transaction is far below 4 GiB");
+                self.out.extend_from_slice(&length.to_be_bytes());
+                self.out.extend_from_slice(payload);
+            }
+        }
+    }
+
+    /// Sends what the socket takes.
+    pub(crate) fn write(&mut self) -> anyhow::Result<()> {
+        while self.written < self.out.len() {
+            match self.stream.write(&self.out[self.written..]) {
+                Ok(count) => self.written += count,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => {
+                    self.closed = true;
+                    return Ok(());
+                }
+            }
+        }
+        self.out.clear();
+        self.written = 0;
+        Ok(())
+    }
+
+    /// Reads what the socket has.
+    pub(crate) fn read(&mut self) {
+        loop {
+            if self.used > 0 {
+                self.input.copy_within(self.used..self.filled, 0);
+                self.filled -= self.used;
+                self.used = 0;
+            }
+            if self.input.len() < self.filled + READ_BYTES {
+                self.input.resize(self.filled + READ_BYTES, 0);
+            }
+            let room = self.input.len() - self.filled;
+            match self.stream.read(&mut self.input[self.filled..]) {
+                Ok(0) => {
+                    self.closed = true;
+                    return;
+                }
+                Ok(count) => {
+                    self.filled += count;
+                    // A short read has emptied the socket: the next event tells of more.
+                    if count < room {
+                        return;
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => {
+                    self.closed |= error.kind() != ErrorKind::WouldBlock;
+                    return;
+                }
+            }
+        }
+    }
+
+    /// The connection has ended; what was under way on it gets no answer.
+    pub(crate) const fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// Gives the next whole answer to `take`; false when there is none.
+    pub(crate) fn answer(&mut self, take: impl FnOnce(Answer<'_>)) -> anyhow::Result<bool> {
+        let input = &self.input[self.used..self.filled];
+        match &self.endpoint {
+            Endpoint::Http(_) => {
+                let Some(response) = http::Response::read(input)? else { return Ok(false) };
+                let body = match &response.body {
+                    Body::Plain(range) => &input[range.clone()],
+                    Body::Joined(body) => body,
+                };
+                take(if response.status == 200 {
+                    Answer::Json(body)
+                } else {
+                    let text = String::from_utf8_lossy(&body[..body.len().min(200)]);
+                    Answer::Refused(format!("HTTP {}: {text}", response.status))
+                });
+                self.used += response.length;
+                self.closed |= response.closes;
+            }
+            Endpoint::Ws(_) => {
+                let Some((length, frame)) = ws::read(input)? else { return Ok(false) };
+                match frame {
+                    ws::Frame::Message(range) => take(Answer::Json(&input[range])),
+                    ws::Frame::Joined(message) => take(Answer::Json(&message)),
+                    ws::Frame::Ping(range) => {
+                        let payload = input[range].to_vec();
+                        ws::append_pong(&mut self.out, &payload);
+                        self.used += length;
+                        self.write()?;
+                        return self.answer(take);
+                    }
+                    ws::Frame::Pong => {
+                        self.used += length;
+                        return self.answer(take);
+                    }
+                    ws::Frame::Close => {
+                        self.closed = true;
+                        return Ok(false);
+                    }
+                }
+                self.used += length;
+            }
+            Endpoint::Ingest(_) => {
+                let (length, answer) = match input {
+                    [0, rest @ ..] if rest.len() >= 32 => (33, Answer::Taken),
+                    [1, a, b, c, d, rest @ ..] => {
+                        let length = u32::from_be_bytes([*a, *b, *c, *d]) as usize;
+                        let Some(text) = rest.get(..length) else { return Ok(false) };
+                        let text = String::from_utf8_lossy(text).into_owned();
+                        (5 + length, Answer::Refused(text))
+                    }
+                    [] | [0 | 1, ..] => return Ok(false),
+                    [other, ..] => bail!("the ingest answers with the unknown status {other}"),
+                };
+                take(answer);
+                self.used += length;
+            }
+        }
+        Ok(true)
+    }
+}

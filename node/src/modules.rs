@@ -1,0 +1,222 @@
+//! What the modules of a native chain hold beside accounts, after some block: the fee market, and the
+//! parameters of the EVM. Travels with the chain's head; both can be changed by an [`Update`].
+//!
+//! An update decided in block `h` is made when the block ends, before the fee market ends its turn:
+//! its `min_gas_multiplier` counts for what block `h` reports, all the rest from block `h + 1` on
+//! (reference, 1.6). Transactions of one block all meet the same parameters.
+//!
+//! Pure. What is kept of it, and how a header commits to that, is in [`crate::feemarket::store`].
+
+use crate::{
+    chain::{EvmParams, EvmParamsError, Native},
+    feemarket::{
+        Market, MarketError, Params,
+        store::{self, Pairs, Record, RowError, StoredEvent},
+    },
+};
+use alloy_primitives::Bytes;
+
+/// Key space of the EVM's module.
+const EVM_KEY_SPACE: &str = "evm";
+/// Key of its parameters there: the reference's.
+const EVM_PARAMS_KEY: u8 = 0x03;
+
+/// State of the modules.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Modules {
+    /// What gas costs.
+    pub market: Market,
+    /// Who may use the EVM, and for which transactions.
+    pub evm: EvmParams,
+}
+
+/// New parameters of a module: all of them, as the reference's `MsgUpdateParams` has them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Update {
+    /// Of the fee market, the current base fee among them.
+    FeeMarket(Params),
+    /// Of the EVM.
+    Evm(EvmParams),
+}
+
+/// Why parameters must not be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum UpdateError {
+    /// Of the fee market.
+    #[error(transparent)]
+    Market(#[from] MarketError),
+    /// All money there is would be renamed.
+    #[error("evm_denom is {old} since genesis and stays so, found {new}")]
+    Denom {
+        /// The chain's.
+        old: String,
+        /// Asked for.
+        new: String,
+    },
+}
+
+/// Why a stored row holds no state of modules.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ModulesError {
+    /// The row, or the fee market in it.
+    #[error(transparent)]
+    Row(#[from] RowError),
+    /// Parameters of the EVM.
+    #[error("module row: {0}")]
+    Evm(#[from] EvmParamsError),
+    /// A key of the EVM's space that means nothing.
+    #[error("module row: unknown key {0} in the space of the EVM")]
+    UnknownKey(Bytes),
+}
+
+impl Modules {
+    /// What a chain starts with.
+    pub fn genesis(native: &Native) -> Self {
+        Self { market: native.market.clone(), evm: native.evm.clone() }
+    }
+
+    /// Replaces the parameters of one module.
+    ///
+    /// # Errors
+    /// [`UpdateError`]; nothing has changed then.
+    pub fn update(&mut self, update: Update) -> Result<(), UpdateError> {
+        match update {
+            Update::FeeMarket(params) => Ok(self.market.update(params)?),
+            Update::Evm(params) if params.evm_denom != self.evm.evm_denom => {
+                Err(UpdateError::Denom { old: self.evm.evm_denom.clone(), new: params.evm_denom })
+            }
+            Update::Evm(params) => {
+                self.evm = params;
+                Ok(())
+            }
+        }
+    }
+
+    /// What is kept of them.
+    pub fn pairs(&self) -> Pairs {
+        let mut pairs = store::pairs(&self.market);
+        pairs.insert(evm_key(EVM_PARAMS_KEY), self.evm.to_proto().into());
+        pairs
+    }
+
+    /// The modules kept in these pairs; what is not kept is as in genesis. Keys of other spaces are
+    /// passed over.
+    ///
+    /// # Errors
+    /// [`ModulesError`].
+    pub fn from_pairs(pairs: &Pairs, native: &Native) -> Result<Self, ModulesError> {
+        let market = store::market(pairs, native.market.decimals())?;
+        let mut evm = native.evm.clone();
+        let prefix = [EVM_KEY_SPACE.as_bytes(), b"/"].concat();
+        for (key, value) in pairs {
+            match key.strip_prefix(prefix.as_slice()) {
+                None => {}
+                Some([EVM_PARAMS_KEY]) => evm = EvmParams::from_proto(value)?,
+                Some(_) => return Err(ModulesError::UnknownKey(key.clone())),
+            }
+        }
+        Ok(Self { market, evm })
+    }
+
+    /// What is stored with the block after which they are so.
+    pub fn record(&self, events: Vec<StoredEvent>) -> Record {
+        Record { row: store::encode(&self.pairs()), events }
+    }
+
+    /// The modules in a stored record.
+    ///
+    /// # Errors
+    /// [`ModulesError`].
+    pub fn of_record(record: &Record, native: &Native) -> Result<Self, ModulesError> {
+        Self::from_pairs(&store::decode(&record.row)?, native)
+    }
+
+    /// The modules in the bytes of a stored record.
+    ///
+    /// # Errors
+    /// [`ModulesError`].
+    pub fn of_bytes(record: &[u8], native: &Native) -> Result<Self, ModulesError> {
+        Self::of_record(&Record::from_bytes(record)?, native)
+    }
+}
+
+fn evm_key(byte: u8) -> Bytes {
+    [EVM_KEY_SPACE.as_bytes(), b"/", &[byte]].concat().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chain::{AccessRule, AccessType, Genesis};
+    use alloy_primitives::Address;
+
+    fn native() -> Native {
+        Genesis::native_dev(0).spec.native().unwrap().clone()
+    }
+
+    fn closed() -> EvmParams {
+        let mut evm = EvmParams::default();
+        evm.allow_unprotected_txs = true;
+        let list = vec![Address::repeat_byte(0xab), Address::ZERO];
+        let rule = |access_type| AccessRule { access_type, access_control_list: list.clone() };
+        evm.access_control.create = rule(AccessType::Permissioned);
+        evm.access_control.call = rule(AccessType::Permissionless);
+        evm
+    }
+
+    #[test]
+    fn what_is_kept_comes_back() {
+        let native = native();
+        let mut modules = Modules::genesis(&native);
+        modules.update(Update::Evm(closed())).unwrap();
+        let params = Params { base_fee_change_denominator: 5, ..Params::default() };
+        modules.update(Update::FeeMarket(params)).unwrap();
+        modules.market.end_block(7, 7).unwrap();
+        let record = modules.record(Vec::new());
+        assert_eq!(Modules::of_bytes(&record.to_bytes(), &native), Ok(modules.clone()));
+        assert_ne!(record.root(), Modules::genesis(&native).record(Vec::new()).root());
+        let pairs = modules.pairs();
+        let keys: Vec<&[u8]> = pairs.keys().map(|key| key.as_ref()).collect();
+        assert_eq!(keys, [&b"evm/\x03"[..], b"feemarket/\x00", b"feemarket/\x01"]);
+        assert_eq!(Modules::from_pairs(&Pairs::new(), &native).unwrap().evm, native.evm);
+    }
+
+    #[test]
+    fn a_refused_update_changes_nothing() {
+        let mut gold = closed();
+        gold.evm_denom = "gold".to_owned();
+        let mut modules = Modules::genesis(&native());
+        let before = modules.clone();
+        for (update, reason) in [
+            (
+                Update::FeeMarket(Params { elasticity_multiplier: 0, ..Params::default() }),
+                "elasticity multiplier cannot be zero: 0",
+            ),
+            (
+                Update::FeeMarket(Params { base_fee_change_denominator: 0, ..Params::default() }),
+                "base fee change denominator cannot be 0",
+            ),
+            (Update::Evm(gold), "evm_denom is atest since genesis and stays so, found gold"),
+        ] {
+            assert_eq!(modules.update(update).unwrap_err().to_string(), reason);
+            assert_eq!(modules, before);
+        }
+    }
+
+    #[test]
+    fn damaged_rows_are_refused_by_name() {
+        let read = |key: u8, value: &[u8]| {
+            let pairs = Pairs::from([(evm_key(key), Bytes::copy_from_slice(value))]);
+            Modules::from_pairs(&pairs, &native()).unwrap_err().to_string()
+        };
+        assert!(read(EVM_PARAMS_KEY, b"\xff").contains("EVM parameters: "));
+        assert!(read(4, b"").contains("unknown key 0x65766d2f04"));
+        // extra_eips: [1]; an access type of 3; a list entry that is no address.
+        assert!(read(EVM_PARAMS_KEY, b"\x20\x01").contains("extra_eips must be empty"));
+        assert!(read(EVM_PARAMS_KEY, b"\x42\x04\x0a\x02\x08\x03").contains("access type 3"));
+        let address = b"\x42\x05\x12\x03\x12\x01x";
+        assert!(read(EVM_PARAMS_KEY, address).contains("invalid whitelist address: x"));
+    }
+}
