@@ -8,7 +8,7 @@
 //! - anything else: a line of its standard output.
 //!
 //! `[..]` in an expected line stands for any text: hashes and times of blocks differ from run to run.
-//! `FOLDER` is the folder that the session works in.
+//! A last line `[...]` stands for any lines. `FOLDER` is the folder that the session works in.
 //! `EVMD_WRITE_DOCS=1` writes what was really said into the recording, where it does not fit.
 
 use std::{
@@ -20,6 +20,9 @@ use std::{
 
 /// Any text within a line.
 const ANY: &str = "[..]";
+
+/// Any lines, at the end of what a command said.
+const ANY_LINES: &str = "[...]";
 
 /// Where commands run, and what they find there.
 pub(crate) struct Session<'a> {
@@ -81,8 +84,7 @@ impl Session<'_> {
         let mut misfits = Vec::new();
         for step in steps {
             let said = self.run(&step);
-            let fits = said.len() == step.said.len()
-                && said.iter().zip(&step.said).all(|(said, expected)| fits(expected, said));
+            let fits = all_fit(&step.said, &said);
             if !fits {
                 let (expected, said) = (step.said.join("\n"), said.join("\n"));
                 misfits
@@ -133,6 +135,16 @@ impl Session<'_> {
         said.retain(|line| !line.is_empty());
         said
     }
+}
+
+/// Whether lines are as recorded.
+fn all_fit(expected: &[String], said: &[String]) -> bool {
+    let (expected, open) = match expected.split_last() {
+        Some((last, before)) if last == ANY_LINES => (before, true),
+        _ => (expected, false),
+    };
+    let enough = if open { said.len() >= expected.len() } else { said.len() == expected.len() };
+    enough && expected.iter().zip(said).all(|(expected, said)| fits(expected, said))
 }
 
 /// Whether a line is as recorded.

@@ -1,8 +1,16 @@
 //! The recorded sessions: without a node, and against one that runs.
 
-use crate::{client::Node, common::transfer, session::Session};
+use crate::{
+    client::{Node, config},
+    common::{native_home, producing, transfer},
+    session::Session,
+};
 use alloy_primitives::{Address, hex};
 use serde_json::json;
+use std::{
+    net::{SocketAddr, TcpListener},
+    time::Duration,
+};
 
 #[test]
 fn without_a_node() {
@@ -17,10 +25,23 @@ fn without_a_node() {
     }
 }
 
+/// An address that nothing listens on.
+fn free() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn with_a_node() {
     let _turn = crate::TURN.lock().await;
-    let node = Node::native().await;
+    let folder = tempfile::tempdir().unwrap();
+    let home = native_home(folder.path());
+    let mut config = config();
+    // What the node tells of its addresses is to be true.
+    config.json_rpc.address = free();
+    config.rest.address = free();
+    config.metrics.address = free();
+    let options = producing(Some(Duration::from_millis(5)));
+    let node = Node::start_with(folder, home, options, config).await;
     // Something to ask about: account 1 has sent one transaction, account 2 none.
     let raw = transfer(1, 0, Address::repeat_byte(0x77));
     let hash = node.call("eth_sendRawTransaction", json!([hex::encode_prefixed(&raw)])).await;
