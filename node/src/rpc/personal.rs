@@ -4,6 +4,7 @@
 use super::{
     error::Error,
     eth::{Request, sign},
+    lines::Line,
     method::{Answer, Call, Method, Run, json},
 };
 use crate::account::{PrivateKey, message_hash};
@@ -32,13 +33,13 @@ pub(super) const METHODS: &[Method] = &[
         name: "personal_newAccount",
         parameters: &["passphrase"],
         help: "Makes a key in the keyring, locked. The passphrase is the keyring's.",
-        run: Run::Worker(new_account),
+        run: Run::Line(Line::Long, new_account),
     },
     Method {
         name: "personal_importRawKey",
         parameters: &["key", "passphrase"],
         help: "Keeps a private key, 64 hex digits, in the keyring, locked.",
-        run: Run::Worker(import_raw_key),
+        run: Run::Line(Line::Long, import_raw_key),
     },
     Method {
         name: "personal_lockAccount",
@@ -50,13 +51,13 @@ pub(super) const METHODS: &[Method] = &[
         name: "personal_unlockAccount",
         parameters: &["address", "passphrase", "seconds = 300"],
         help: "Unlocks an account for a while; 0 seconds are for good.",
-        run: Run::Worker(unlock_account),
+        run: Run::Line(Line::Long, unlock_account),
     },
     Method {
         name: "personal_sign",
         parameters: &["data", "address", "passphrase"],
         help: "As eth_sign, of a locked account too.",
-        run: Run::Worker(sign_message),
+        run: Run::Line(Line::Long, sign_message),
     },
     Method {
         name: "personal_ecRecover",

@@ -122,7 +122,8 @@ pub(in crate::rpc) async fn make(
         return Err(crate::account::SignerError::Unknown.into());
     }
     let pooled = call.context.pool.nonce(from).await;
-    let filled = fill(call, request, pooled)?;
+    // An estimate may take long.
+    let filled = tokio::task::block_in_place(|| fill(call, request, pooled))?;
     Ok((signed(call, filled, sign)?, from))
 }
 
