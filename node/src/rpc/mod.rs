@@ -41,7 +41,11 @@ pub use server::{Servers, serve};
 pub use subscribe::SUBSCRIPTIONS;
 
 use crate::{
-    account::Signers, chain::ChainSpec, config::Endpoints, pipeline::PoolClient, view::Published,
+    account::Signers,
+    chain::ChainSpec,
+    config::Endpoints,
+    pipeline::{Monitor, PoolClient},
+    view::Published,
 };
 use std::sync::Arc;
 
@@ -54,6 +58,8 @@ pub struct Context {
     pub published: Published,
     /// Submits transactions and asks about the mempool.
     pub pool: PoolClient,
+    /// What the pipeline has done.
+    pub monitor: Monitor,
     /// What the mempool asks of a transaction, so that no price is shown that it would refuse.
     pub pool_limits: crate::mempool::Limits,
     /// Most gas of an `eth_call` or `eth_estimateGas`.
