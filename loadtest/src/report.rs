@@ -86,6 +86,8 @@ pub(crate) struct Report {
     pub(crate) elapsed: Duration,
     /// Lines below the table.
     pub(crate) notes: Vec<String>,
+    /// What a soak saw over time.
+    pub(crate) looks: Vec<Value>,
 }
 
 impl Report {
@@ -115,6 +117,7 @@ impl Report {
             rows,
             elapsed,
             notes: Vec::new(),
+            looks: Vec::new(),
         };
         report.note_shares();
         report
@@ -228,6 +231,7 @@ impl Report {
             "elapsedSeconds": self.elapsed.as_secs_f64(),
             "nodes": nodes.collect::<Vec<_>>(),
             "notes": self.notes,
+            "looks": self.looks,
         })
     }
 }
