@@ -30,6 +30,8 @@ use std::{
 
 /// Requests signed ahead of the sending.
 const AHEAD: usize = 1024;
+/// Most looks printed.
+const LINES: usize = 20;
 /// Bytes of a sector in a file's block count.
 const SECTOR: u64 = 512;
 /// First part of the run that bounds are compared with: caches fill in it.
@@ -299,8 +301,8 @@ impl Soak<'_> {
         let mut report = Report::new("soak", common, nodes, rows, elapsed);
         report.looks = looks.iter().map(Look::json).collect();
         let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
-        let step = looks.len().div_ceil(20).max(1);
-        for look in looks.iter().step_by(step).chain(looks.last()) {
+        let step = looks.len().div_ceil(LINES).max(1);
+        for look in looks.iter().skip(looks.len().saturating_sub(1) % step).step_by(step) {
             report.notes.push(format!(
                 "{:>6.0} s  {:>10} transfers  memory {:>6.0} MiB (with files {:>6.0})  disk {:>7.0} \
                  MiB  reads p50 {:>5.0} us, p99 {:>6.0} us",

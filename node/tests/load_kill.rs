@@ -1,5 +1,5 @@
-//! kill -9 of a node under load, again and again: no block it had shown is gone, and no
-//! transaction it had answered for.
+//! kill -9 of a node under load, again and again: no block it had shown is gone, no transaction it
+//! had answered for, and every root is what the blocks give.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(unreachable_pub, reason = "the modules of a test share what they publish")]
 
@@ -9,7 +9,9 @@ mod dice;
 
 use alloy_consensus::TxEip1559;
 use alloy_primitives::{Address, B256, Bytes, TxKind, U256, keccak256};
-use common::{CHAIN_ID, FEE_CAP, frames::Frames, native_home, producing, sign, wait_until};
+use common::{
+    CHAIN_ID, FEE_CAP, export, frames::Frames, import, native_home, producing, sign, wait_until,
+};
 use dice::Dice;
 use node::{block::Block, chain::DEV_ACCOUNTS, home::Home, pipeline::Pipeline};
 use serde_json::{Value, json};
@@ -21,13 +23,13 @@ use std::{
     process::{Child, Command, Stdio},
     sync::atomic::{AtomicBool, Ordering},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 use storage::StateRead;
 
 /// Kills of the ordinary run and, when `EVMD_LONG_TESTS` is set, of the long one.
 const KILLS: u64 = 4;
-const KILLS_LONG: u64 = 10;
+const KILLS_LONG: u64 = 20;
 /// Nonces a sender tries to use up in one life of the process.
 const NONCES: u64 = 4_000;
 /// Nonces submitted in any order: as many as may wait behind a gap.
@@ -49,6 +51,8 @@ struct Node {
     process: Child,
     ingest: SocketAddr,
     json_rpc: SocketAddr,
+    /// From starting the process to serving.
+    starting: Duration,
 }
 
 impl Node {
@@ -56,6 +60,7 @@ impl Node {
         // Free a moment ago, which is as much as can be known.
         let free = || TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let [json_rpc, ws, metrics] = [free(), free(), free()];
+        let begun = Instant::now();
         let mut process = Command::new(env!("CARGO_BIN_EXE_evmd"))
             .args(["start", "--quiet", "--block-time", "20ms", "--ingest.address", "127.0.0.1:0"])
             .args(["--json-rpc.address", &json_rpc.to_string()])
@@ -78,7 +83,7 @@ impl Node {
                 break; // The last line: a node must not find its banner's pipe closed.
             }
         }
-        Self { process, ingest: ingest.unwrap(), json_rpc }
+        Self { process, ingest: ingest.unwrap(), json_rpc, starting: begun.elapsed() }
     }
 
     /// Number and hash of the newest block, as JSON-RPC shows it; `None` once the node is gone.
@@ -186,6 +191,23 @@ fn pooled(home: &Home) -> HashSet<B256> {
     content.iter().flat_map(|txs| txs.pending.iter().chain(&txs.queued)).map(|tx| tx.hash).collect()
 }
 
+/// Executes all blocks of a home again from genesis, holding each to its header, and compares what
+/// the killed node kept of the state.
+fn verify_again(home: &Home) {
+    let again = tempfile::tempdir().unwrap();
+    let file = again.path().join("chain.rlp");
+    export(home, &file);
+    let calm = native_home(&again.path().join("home"));
+    import(&calm, vec![file]).unwrap();
+    let (kept, calm) = (home.view().unwrap(), calm.view().unwrap());
+    assert_eq!(kept.head.hash, calm.head.hash);
+    let (kept, calm) = (kept.state.reader().unwrap(), calm.state.reader().unwrap());
+    for account in DEV_ACCOUNTS {
+        let address = account.address;
+        assert_eq!(kept.account(address).unwrap(), calm.account(address).unwrap(), "{address}");
+    }
+}
+
 /// One life of the process, and what is left of it. Gives how many accepted ones were replaced.
 fn live_and_die(folder: &Path, lines: &[Line], enough: usize) -> usize {
     let mut node = Node::start(folder);
@@ -208,6 +230,9 @@ fn live_and_die(folder: &Path, lines: &[Line], enough: usize) -> usize {
     });
     let home = Home::open(folder).unwrap();
     let view = home.view().unwrap();
+    if view.number() > 0 {
+        verify_again(&home);
+    }
     if let Some((number, hash)) = shown {
         let (kept, _) = view.blocks().unwrap().header(number).unwrap().unwrap();
         assert_eq!(kept, hash, "block {number} was shown");
@@ -226,7 +251,8 @@ fn live_and_die(folder: &Path, lines: &[Line], enough: usize) -> usize {
     let doubles = lines.windows(2).filter(|pair| pair[0].slot == pair[1].slot).count();
     assert!(replaced <= doubles);
     eprintln!(
-        "{} accepted: {} mined in {} blocks, {} pooled, {replaced} replaced; shown {shown:?}",
+        "started in {:?}; {} accepted: {} mined in {} blocks, {} pooled, {replaced} replaced; shown {shown:?}",
+        node.starting,
         accepted.len(),
         mined.len(),
         view.number(),
