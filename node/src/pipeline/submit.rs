@@ -13,6 +13,7 @@
 
 use super::{
     batch::{RawTx, Recovered, Reply, Submitted},
+    ingest::TX_BYTES_MAX,
     meter::Meter,
     recover::recover_txs,
     ring::Outbox,
@@ -100,7 +101,7 @@ impl Submissions {
         let (reply, answer) = oneshot::channel();
         let leads = {
             let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
-            line.txs.push(RawTx { bytes: Ok(raw), reply: Reply::Rpc(reply) });
+            line.txs.push(RawTx { bytes: within_size(raw), reply: Reply::Rpc(reply) });
             !mem::replace(&mut line.led, true)
         };
         if leads {
@@ -172,6 +173,14 @@ impl Submissions {
             }
         }
     }
+}
+
+/// A transaction as it is, unless it is too large: like a frame, it is then not decoded either.
+fn within_size(raw: Bytes) -> Result<Bytes, Reject> {
+    if raw.len() > TX_BYTES_MAX {
+        return Err(Reject::Oversized { size: raw.len(), limit: TX_BYTES_MAX });
+    }
+    Ok(raw)
 }
 
 /// Closes the line when dropped, however its owner ends.
