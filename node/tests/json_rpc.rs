@@ -6,6 +6,8 @@ mod bad_input;
 #[path = "json_rpc/client.rs"]
 mod client;
 mod common;
+#[path = "json_rpc/fees.rs"]
+mod fees;
 #[path = "json_rpc/history.rs"]
 mod history;
 #[path = "json_rpc/native.rs"]
@@ -16,3 +18,5 @@ mod prices;
 mod protection;
 #[path = "json_rpc/push.rs"]
 mod push;
+#[path = "json_rpc/signing.rs"]
+mod signing;

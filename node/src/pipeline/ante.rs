@@ -16,7 +16,7 @@ mod query;
 pub use query::{PoolQuery, SenderTxs};
 
 use super::{
-    batch::{CheckBatch, Proposal, Reply, ReplyBatch, Submitted, Tip},
+    batch::{CheckBatch, Proposal, Recovered, Reply, ReplyBatch, Submitted, Tip},
     fault::Fault,
     journal::{Entry, Journal},
     meter::Meter,
@@ -29,11 +29,12 @@ use crate::{
     consensus::{Demand, Engine},
     decorator::{self, CheckContext, Mode, Sender},
     execution::RecoveredTx,
-    mempool::{Limits, Mempool, Reject, Selection},
-    view::{Published, View},
+    feemarket::LegacyDec,
+    mempool::{Limits, Mempool, Reject, Room, Selection},
+    view::{Head, Published, View},
 };
 use alloy_consensus::Transaction as _;
-use alloy_primitives::{Address, Bytes};
+use alloy_primitives::{Address, Bytes, U256};
 use std::{
     mem,
     sync::Arc,
@@ -63,6 +64,8 @@ const ROUND: usize = 16;
 pub(super) struct Ends {
     /// Recovered transactions.
     pub checks: Inbox<CheckBatch>,
+    /// The same from RPC calls, which have no order among each other.
+    pub submissions: Inbox<Vec<Recovered>>,
     /// New tips of the chain.
     pub tips: Inbox<Tip>,
     /// Questions about the pool.
@@ -109,6 +112,7 @@ pub(super) struct Ante {
     /// Transactions of the journal, until the first step takes them in.
     saved: Vec<Entry>,
     checks: Inbox<CheckBatch>,
+    submissions: Inbox<Vec<Recovered>>,
     reorder: Reorder<CheckBatch>,
     tips: Inbox<Tip>,
     queries: Inbox<PoolQuery>,
@@ -133,6 +137,7 @@ impl Ante {
             journal: context.journal,
             saved: context.saved,
             checks: ends.checks,
+            submissions: ends.submissions,
             reorder: Reorder::new(),
             tips: ends.tips,
             queries: ends.queries,
@@ -173,15 +178,15 @@ impl Ante {
     }
 
     /// Admits one batch, makes it last, and answers it.
-    fn admit(&mut self, batch: CheckBatch) -> Result<(), Fault> {
-        self.meter.take(batch.txs.len());
+    fn admit(&mut self, batch: Vec<Recovered>) -> Result<(), Fault> {
+        self.meter.take(batch.len());
         let (view, spec) = (self.view.clone(), Arc::clone(&self.spec));
         let context = CheckContext::after(&spec, &view.head);
         let state = view.state.reader()?;
         let now = Instant::now();
         let mut admitted = 0;
-        let mut answers = Vec::with_capacity(batch.txs.len());
-        for (tx, reply) in batch.txs {
+        let mut answers = Vec::with_capacity(batch.len());
+        for (tx, reply) in batch {
             let submitted = match tx {
                 Ok(tx) => self.admit_one(tx, &context, &state, now)?,
                 Err(reject) => Err(reject),
@@ -314,7 +319,8 @@ impl Ante {
         let Some(slot) = engine.slot(SystemTime::now(), head.header.timestamp, demand) else {
             return false;
         };
-        let chosen = chosen.unwrap_or_else(|| candidates(&self.pool, head.header.gas_limit));
+        let pool = &mut self.pool;
+        let chosen = chosen.unwrap_or_else(|| candidates(pool, head));
         let (parent, txs) = (head.clone(), chosen.txs);
         out.send(Proposal { parent, timestamp: slot.timestamp, txs });
         self.outstanding = true;
@@ -331,7 +337,7 @@ impl Ante {
         if some == Demand::Nothing || gas < full || gas < self.look_at_gas {
             return (some, None);
         }
-        let chosen = candidates(&self.pool, gas_limit);
+        let chosen = candidates(&mut self.pool, &self.view.head);
         if chosen.gas >= full || chosen.bytes_full {
             return (Demand::Full, Some(chosen));
         }
@@ -341,7 +347,7 @@ impl Ante {
 
     /// Everything submitted has been admitted or answered.
     fn is_drained(&self) -> bool {
-        self.checks.is_finished() && self.reorder.is_empty()
+        self.checks.is_finished() && self.submissions.is_finished() && self.reorder.is_empty()
     }
 
     /// Ends: waits for the block in flight, then leaves the pool in its journal.
@@ -356,9 +362,17 @@ impl Ante {
     }
 }
 
-/// The best transactions for a block of this gas limit, and some for the room they leave.
-fn candidates(pool: &Mempool, gas_limit: u64) -> Selection {
-    pool.select(gas_limit.saturating_mul(CANDIDATE_BLOCKS), BLOCK_TX_BYTES_MAX)
+/// The best transactions for the block after this one, and some for the room they leave.
+fn candidates(pool: &mut Mempool, head: &Head) -> Selection {
+    let gas = head.header.gas_limit;
+    let share = head.market().map(|market| market.params().min_gas_multiplier);
+    let parts = share.and_then(|share| share.checked_mul_int(U256::from(1_u64 << 32)).ok());
+    pool.select(Room {
+        gas,
+        candidates_gas: gas.saturating_mul(CANDIDATE_BLOCKS),
+        charged: parts.and_then(LegacyDec::truncate_u64).unwrap_or_default(),
+        bytes: BLOCK_TX_BYTES_MAX,
+    })
 }
 
 /// Accounts that the transaction's authorizations delegate, as far as they can be valid here
@@ -408,6 +422,11 @@ impl Stage for Ante {
                 worked = true;
             }
             let Some(batch) = self.reorder.take() else { break };
+            self.admit(batch.txs)?;
+            worked = true;
+        }
+        for _ in 0..ROUND {
+            let Some(batch) = self.submissions.take() else { break };
             self.admit(batch)?;
             worked = true;
         }

@@ -15,9 +15,17 @@ use crate::{
     },
     modules::Modules,
 };
+use serde_json::json as value;
 use std::sync::Arc;
 
 pub(super) const METHODS: &[Method] = &[
+    Method {
+        name: "evmd_pipeline",
+        parameters: &[],
+        help: "What the stages of the pipeline have done, how full the rings between them are, and \
+               whether one has failed.",
+        run: Run::Inline(pipeline),
+    },
     Method {
         name: "evmd_feeQuantiles",
         parameters: &["from", "to", "bucketBlocks", "percentiles = []"],
@@ -44,12 +52,29 @@ pub(super) const METHODS: &[Method] = &[
         run: Run::Inline(block_gas),
     },
     Method {
+        name: "evmd_endpoints",
+        parameters: &[],
+        help: "Addresses of all that the node serves, JSON-RPC and others.",
+        run: Run::Inline(endpoints),
+    },
+    Method {
         name: "evmd_blockEvents",
         parameters: &["block = latest"],
         help: "Events of the modules in a block; none in genesis.",
         run: Run::Inline(block_events),
     },
 ];
+
+fn pipeline(call: &Call) -> Answer {
+    call.no_arguments()?;
+    let monitor = &call.context.monitor;
+    json(&value!({
+        "head": alloy_primitives::U64::from(call.view.number()),
+        "fault": monitor.fault(),
+        "stages": monitor.readings(),
+        "rings": monitor.rings(),
+    }))
+}
 
 fn params(call: &Call) -> Answer {
     json(&ParamsResponse::of(&market(call)?))
@@ -61,6 +86,11 @@ fn base_fee(call: &Call) -> Answer {
 
 fn block_gas(call: &Call) -> Answer {
     json(&BlockGasResponse::of(&market(call)?))
+}
+
+fn endpoints(call: &Call) -> Answer {
+    call.no_arguments()?;
+    json(&call.context.endpoints)
 }
 
 fn block_events(call: &Call) -> Answer {

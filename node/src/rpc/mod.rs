@@ -22,6 +22,7 @@ mod method;
 mod net;
 mod object;
 mod params;
+mod personal;
 mod rates;
 mod server;
 mod services;
@@ -39,7 +40,13 @@ pub use method::{Method, Run, methods};
 pub use server::{Servers, serve};
 pub use subscribe::SUBSCRIPTIONS;
 
-use crate::{chain::ChainSpec, pipeline::PoolClient, view::Published};
+use crate::{
+    account::Signers,
+    chain::ChainSpec,
+    config::Endpoints,
+    pipeline::{Monitor, PoolClient},
+    view::Published,
+};
 use std::sync::Arc;
 
 /// What the methods answer from.
@@ -51,10 +58,16 @@ pub struct Context {
     pub published: Published,
     /// Submits transactions and asks about the mempool.
     pub pool: PoolClient,
+    /// What the pipeline has done.
+    pub monitor: Monitor,
     /// What the mempool asks of a transaction, so that no price is shown that it would refuse.
     pub pool_limits: crate::mempool::Limits,
     /// Most gas of an `eth_call` or `eth_estimateGas`.
     pub gas_cap: u64,
     /// Most blocks an `eth_feeHistory` answers for.
     pub feehistory_cap: u64,
+    /// Where the node serves what.
+    pub endpoints: Endpoints,
+    /// The keys to sign with for clients; none unless the operator has enabled it.
+    pub signers: Option<Arc<Signers>>,
 }
