@@ -21,6 +21,10 @@ use tokio::{
 /// Bytes a slow client must take within the time it is given.
 const TAKEN_LEAST: usize = 64 * 1024;
 
+/// Bytes written before other connections have their turn: some tens of microseconds. A socket that
+/// takes megabytes at once would hold up the thread that many are served by.
+const WRITE_TURN: usize = 256 * 1024;
+
 /// What the one who reads requests tells the socket.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
@@ -54,6 +58,8 @@ pub(super) struct Connection {
     slow: Pin<Box<Sleep>>,
     /// Bytes taken since the client was found slow; `None` while it is not.
     taken: Option<usize>,
+    /// Bytes written in this turn.
+    turn: usize,
     /// Kept as long as the socket, which a WebSocket takes with it.
     _place: Option<Place>,
 }
@@ -74,8 +80,19 @@ impl Connection {
             slow_max,
             slow: Box::pin(sleep(slow_max)),
             taken: None,
+            turn: 0,
             _place: place,
         }
+    }
+
+    /// What is left of this turn; when nothing is, the task goes to the end of the line.
+    fn turn_left(&mut self, cx: &mut Context<'_>) -> Option<usize> {
+        if self.turn >= WRITE_TURN {
+            self.turn = 0;
+            cx.waker().wake_by_ref();
+            return None;
+        }
+        Some(WRITE_TURN - self.turn)
     }
 
     /// Passes the result of a write on, and gives up on a client that does not take enough.
@@ -86,6 +103,7 @@ impl Connection {
     ) -> Poll<io::Result<usize>> {
         match result {
             Poll::Ready(Ok(written)) => {
+                self.turn += written;
                 self.taken = self.taken.map(|taken| taken + written);
                 if self.taken.is_some_and(|taken| taken >= TAKEN_LEAST) {
                     self.taken = None;
@@ -94,6 +112,7 @@ impl Connection {
             }
             Poll::Ready(error) => Poll::Ready(error),
             Poll::Pending => {
+                self.turn = 0;
                 if self.taken.is_none() {
                     self.taken = Some(0);
                     self.slow.as_mut().reset(Instant::now() + self.slow_max);
@@ -133,6 +152,8 @@ impl AsyncWrite for Connection {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
+        let Some(left) = self.turn_left(cx) else { return Poll::Pending };
+        let bytes = &bytes[..bytes.len().min(left)];
         let result = Pin::new(&mut self.stream).poll_write(cx, bytes);
         self.watch_write(cx, result)
     }
@@ -142,6 +163,22 @@ impl AsyncWrite for Connection {
         cx: &mut Context<'_>,
         pieces: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        let Some(left) = self.turn_left(cx) else { return Poll::Pending };
+        // Writing nothing would look like the end.
+        let start = pieces.iter().position(|piece| !piece.is_empty()).unwrap_or(0);
+        let pieces = &pieces[start..];
+        let mut bytes = 0;
+        let fit = pieces.iter().take_while(|piece| {
+            bytes += piece.len();
+            bytes <= left
+        });
+        let fit = fit.count();
+        if fit == 0
+            && let Some(large) = pieces.first()
+        {
+            return self.poll_write(cx, large);
+        }
+        let pieces = &pieces[..fit];
         let result = Pin::new(&mut self.stream).poll_write_vectored(cx, pieces);
         self.watch_write(cx, result)
     }
@@ -153,6 +190,7 @@ impl AsyncWrite for Connection {
     /// Called once everything is written: the client has taken it.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.taken = None;
+        self.turn = 0;
         Pin::new(&mut self.stream).poll_flush(cx)
     }
 
@@ -206,6 +244,30 @@ mod tests {
             error = read => assert_eq!(error, io::ErrorKind::TimedOut),
         }
         assert!(began.elapsed() >= IDLE && began.elapsed() < 2 * IDLE);
+    }
+
+    #[tokio::test]
+    async fn a_large_answer_is_written_in_turns_and_whole() {
+        let (mut client, mut served, _) = pair().await;
+        let much: Vec<u8> = (0..5 * WRITE_TURN + 17).map(|at| at as u8).collect();
+        let writing = async {
+            // As hyper does it: several pieces at once, the rest again.
+            let (first, rest) = much.split_at(WRITE_TURN / 3);
+            let (mut at, whole) = (0, [first, rest]);
+            while at < much.len() {
+                let from_first = whole[0].get(at..).unwrap_or_default();
+                let from_rest = &whole[1][at.saturating_sub(first.len())..];
+                let pieces = [io::IoSlice::new(from_first), io::IoSlice::new(from_rest)];
+                let written = served.write_vectored(&pieces).await.unwrap();
+                assert!(written > 0 && written <= WRITE_TURN);
+                at += written;
+            }
+            served.shutdown().await.unwrap();
+        };
+        let mut read = Vec::new();
+        let (_, taken) = tokio::join!(writing, client.read_to_end(&mut read));
+        taken.unwrap();
+        assert!(read == much);
     }
 
     #[tokio::test(start_paused = true)]
