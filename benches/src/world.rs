@@ -6,19 +6,22 @@ use crate::{token, workload::cache_folder};
 use alloy_consensus::Header;
 use alloy_primitives::{Address, Bytes, KECCAK256_EMPTY, U256, keccak256};
 use alloy_rlp::Decodable;
-use node::{chain::Genesis, home::Home};
+use node::{chain::Genesis, home::Home, view::StateTrie};
 use std::{
     fs,
     path::{Path, PathBuf},
 };
-use storage::{Account, AccountChange, BlockRecord, FlushBlock, StateChanges, TrieUpdates, trie::TRIE_CACHE_BYTES_DEFAULT};
+use storage::{
+    Account, AccountChange, BlockRecord, FlushBlock, StateChanges, TrieUpdates,
+    trie::TRIE_CACHE_BYTES_DEFAULT,
+};
 
 /// Timestamp of genesis, in seconds.
 const GENESIS_TIME: u64 = 1_700_000_000;
 /// Accounts in one block of the bulk load.
 const CHUNK: usize = 1_000_000;
 /// Raised when a folder made before is no longer what would be made now.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// The genesis of the benchmarks: the development chain with `gas` a block, and a base fee that
 /// full blocks move only slowly.

@@ -15,8 +15,8 @@ use alloy_primitives::{B256, U256, keccak256};
 use blocks::{account, block, changes};
 use storage::trie::{EMPTY_ROOT_HASH, Nibbles, NodeRead, TRIE_CACHE_BYTES_MIN};
 use storage::{
-    ChainDb, ChainOptions, FlushBlock, IndexDb, IndexOptions, IndexReader, LiveTrie, ReadError, StateChanges,
-    TrieUpdates, WriteError, update_state_root,
+    ChainDb, ChainOptions, FlushBlock, IndexDb, IndexOptions, IndexReader, LiveTrie, ReadError,
+    StateChanges, TrieUpdates, WriteError, update_state_root,
 };
 
 /// Set for a child process: the folder to write to.
@@ -227,11 +227,11 @@ fn check_trie(reader: &IndexReader, flushed: u64) {
         if number < at {
             continue;
         }
-        let scratch = storage::trie::state_root_from_scratch(
-            accounts.iter().map(|(address, (account, slots))| {
+        let scratch = storage::trie::state_root_from_scratch(accounts.iter().map(
+            |(address, (account, slots))| {
                 (*address, *account, slots.iter().map(|(slot, value)| (*slot, *value)))
-            }),
-        );
+            },
+        ));
         if number > at {
             let (pure, _) =
                 update_state_root(&trie.nodes(reader), &changes, trie.state_root()).unwrap();

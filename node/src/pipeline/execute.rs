@@ -27,8 +27,7 @@ use crate::{
     },
     decorator::Reject,
     execution::{
-        BlockBuilder, BlockInput, Executed, ExecutionError, RecoveredTx, TxError,
-        execute_block,
+        BlockBuilder, BlockInput, Executed, ExecutionError, RecoveredTx, TxError, execute_block,
     },
     home::HomeError,
     modules::Modules,
@@ -37,6 +36,7 @@ use crate::{
 use alloy_consensus::Header;
 use alloy_eips::eip4895::Withdrawals;
 use alloy_primitives::{Address, B256, Bytes, map::HashSet};
+use roots::ReceiptRoots;
 use std::{
     mem,
     sync::{
@@ -44,7 +44,6 @@ use std::{
         atomic::{AtomicU64, Ordering},
     },
 };
-use roots::ReceiptRoots;
 use storage::StateChanges;
 use tip::Tip;
 
@@ -209,9 +208,8 @@ impl Execute {
         let changes = mem::take(&mut executed.changes);
         let hashes = txs.iter().map(|tx| tx.hash).collect();
         let layer = Arc::new(Layer::new(block.header.number, changes, hashes));
-        let before = self.tip.state.clone();
         let flushed = self.flushed.load(Ordering::Acquire);
-        let after = before.with_layer(Arc::clone(&layer), flushed);
+        let after = self.tip.state.with_layer(Arc::clone(&layer), flushed);
         self.tip.state = after.clone();
         self.tip.modules = turned.as_ref().map(|turned| Arc::clone(&turned.modules));
         if !built {
@@ -224,7 +222,6 @@ impl Execute {
             txs,
             skipped,
             executed,
-            before,
             after,
             layer,
             turned,
