@@ -31,7 +31,7 @@ impl RecordRead for Nothing {
 struct Random(u64);
 
 impl Random {
-    fn next(&mut self) -> u64 {
+    fn draw(&mut self) -> u64 {
         self.0 =
             self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         self.0 >> 33
@@ -67,7 +67,7 @@ fn state_roots(c: &mut Criterion) {
         let mut nonce = 0;
         let mut block = || {
             nonce += 1;
-            sorted((0..2 * BLOCK).map(|_| change(random.next() % accounts, nonce)).collect())
+            sorted((0..2 * BLOCK).map(|_| change(random.draw() % accounts, nonce)).collect())
         };
         group.throughput(Throughput::Elements(block().accounts.len() as u64));
         group.bench_function(BenchmarkId::from_parameter(accounts), |b| {
@@ -91,8 +91,9 @@ fn state_roots(c: &mut Criterion) {
 }
 
 fn list_roots(c: &mut Criterion) {
-    let transactions: Vec<Bytes> =
-        (0..BLOCK).map(|i| i.to_be_bytes().iter().cycle().take(115).copied().collect()).collect();
+    let transactions: Vec<Bytes> = (0..BLOCK as u64)
+        .map(|i| i.to_be_bytes().iter().cycle().take(115).copied().collect())
+        .collect();
     let receipts: Vec<StoredReceipt> = (0..BLOCK as u64)
         .map(|i| StoredReceipt {
             tx_type: 2,
