@@ -44,7 +44,7 @@ use std::{
         atomic::{AtomicU64, Ordering},
     },
 };
-use storage::{ReadError, StateChanges};
+use storage::{ReadError, StateChanges, trie::TRIE_CACHE_BYTES_DEFAULT};
 use tip::Tip;
 
 /// See the module.
@@ -75,7 +75,6 @@ impl Execute {
         blocks: Inbox<RecoveredBlock>,
         proposals: Inbox<Proposal>,
         out: Outbox<ExecutedBlock>,
-        trie_cache_bytes: u64,
         meter: Arc<Meter>,
     ) -> Result<Self, HomeError> {
         let tip = Tip::load(view)?;
@@ -86,11 +85,17 @@ impl Execute {
             flushed,
             blocks,
             reorder: Reorder::new(),
-            roots: ReceiptRoots::new(trie_cache_bytes),
+            roots: ReceiptRoots::new(TRIE_CACHE_BYTES_DEFAULT),
             proposals,
             out,
             meter,
         })
+    }
+
+    /// Bounds the memory of the trie for roots in receipts.
+    pub(super) fn with_trie_cache(mut self, bytes: u64) -> Self {
+        self.roots = ReceiptRoots::new(bytes);
+        self
     }
 
     /// Checks and executes a given block.

@@ -363,7 +363,7 @@ impl Pipeline {
         } else {
             drop((checks_in, submit_in, tips, tips_in, queries_in, replies, proposals));
         }
-        let execute = execute.runs(Execute::new(
+        let stage = Execute::new(
             Arc::clone(&home.spec),
             &view,
             RecentState::new(home.config.storage.recent_accounts),
@@ -371,9 +371,9 @@ impl Pipeline {
             recovered_in,
             proposals_in,
             executed,
-            home.config.storage.trie_cache_bytes,
             meter("execute"),
-        )?);
+        )?;
+        let execute = execute.runs(stage.with_trie_cache(home.config.storage.trie_cache_bytes));
         let gas = Arc::new(AtomicU64::new(0));
         let fee =
             Fee::new(Arc::clone(&home.spec), executed_in, priced, Arc::clone(&gas), meter("fee"));

@@ -330,8 +330,8 @@ fn what_is_given_back_is_read_again() {
     harness.happen(Event::Evict);
     assert!(harness.live.bytes() < full / 50, "{} of {full}", harness.live.bytes());
     assert_eq!(harness.live.dirty(), 0);
-    let mut some = StateChanges::default();
-    some.accounts = all.accounts.iter().step_by(100).cloned().collect();
+    let accounts = all.accounts.iter().step_by(100).cloned().collect();
+    let mut some = StateChanges { accounts, codes: Vec::new() };
     for change in &mut some.accounts {
         change.account.as_mut().unwrap().nonce = 9;
     }
