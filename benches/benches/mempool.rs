@@ -165,7 +165,7 @@ fn mempool(c: &mut Criterion) {
             b.iter_custom(|rounds| (0..rounds).map(|_| steady.block().take).sum());
         });
         group.bench_function(format!("select/{shape}"), |b| {
-            b.iter(|| select(&mut steady.pool).len())
+            b.iter(|| select(&mut steady.pool).len());
         });
     }
     group.finish();

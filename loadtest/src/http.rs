@@ -148,7 +148,7 @@ impl Response {
         }
         let body = start..start + length;
         let whole = input.len() >= body.end;
-        Ok(whole.then(|| Self { length: body.end, status, body: Body::Plain(body), closes }))
+        Ok(whole.then_some(Self { length: body.end, status, body: Body::Plain(body), closes }))
     }
 }
 

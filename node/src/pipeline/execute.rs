@@ -62,6 +62,14 @@ pub(super) struct Execute {
     meter: Arc<Meter>,
 }
 
+/// The stage's ends of rings.
+#[derive(Debug)]
+pub(super) struct Ends {
+    pub(super) blocks: Inbox<RecoveredBlock>,
+    pub(super) proposals: Inbox<Proposal>,
+    pub(super) out: Outbox<ExecutedBlock>,
+}
+
 /// Transactions of a built block, those left out with the reason, and what execution gave.
 type Built = (Vec<Arc<RecoveredTx>>, Vec<(B256, String)>, Executed);
 
@@ -72,11 +80,10 @@ impl Execute {
         view: &View,
         recent: RecentState,
         flushed: Arc<AtomicU64>,
-        blocks: Inbox<RecoveredBlock>,
-        proposals: Inbox<Proposal>,
-        out: Outbox<ExecutedBlock>,
+        ends: Ends,
         meter: Arc<Meter>,
     ) -> Result<Self, HomeError> {
+        let Ends { blocks, proposals, out } = ends;
         let tip = Tip::load(view)?;
         Ok(Self {
             spec,

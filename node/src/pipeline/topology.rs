@@ -18,7 +18,7 @@ use super::{
     batch::Submitted,
     bell::Bell,
     commit::Commit,
-    execute::Execute,
+    execute::{self, Execute},
     fault::{Fault, FaultCell},
     fee::Fee,
     flush::Flush,
@@ -368,9 +368,7 @@ impl Pipeline {
             &view,
             RecentState::new(home.config.storage.recent_accounts),
             Arc::clone(&flushed),
-            recovered_in,
-            proposals_in,
-            executed,
+            execute::Ends { blocks: recovered_in, proposals: proposals_in, out: executed },
             meter("execute"),
         )?;
         let execute = execute.runs(stage.with_trie_cache(home.config.storage.trie_cache_bytes));

@@ -272,19 +272,20 @@ mod tests {
     /// What block `number` does: about a tenth of the accounts change, some are removed, some have
     /// code, some storage.
     fn changes(number: u64) -> StateChanges {
-        let accounts = (0..ACCOUNTS).filter(|n| (n * 7 + number * 13) % 11 == 0).map(|n| {
-            let kind = (n + number) % 9;
-            let code_hash = if kind == 1 { B256::repeat_byte(7) } else { KECCAK256_EMPTY };
-            let balance = if kind == 2 { U256::MAX } else { U256::from(number * 1000 + n) };
-            let account = Account { nonce: number, balance, code_hash };
-            let slots = (0..3).map(|slot| (U256::from(slot), U256::from(number + slot)));
-            AccountChange {
-                address: address(n),
-                account: (kind != 0).then_some(account),
-                wiped: kind == 0,
-                slots: if kind > 4 { slots.collect() } else { Vec::new() },
-            }
-        });
+        let accounts =
+            (0..ACCOUNTS).filter(|n| (n * 7 + number * 13).is_multiple_of(11)).map(|n| {
+                let kind = (n + number) % 9;
+                let code_hash = if kind == 1 { B256::repeat_byte(7) } else { KECCAK256_EMPTY };
+                let balance = if kind == 2 { U256::MAX } else { U256::from(number * 1000 + n) };
+                let account = Account { nonce: number, balance, code_hash };
+                let slots = (0..3).map(|slot| (U256::from(slot), U256::from(number + slot)));
+                AccountChange {
+                    address: address(n),
+                    account: (kind != 0).then_some(account),
+                    wiped: kind == 0,
+                    slots: if kind > 4 { slots.collect() } else { Vec::new() },
+                }
+            });
         StateChanges { accounts: accounts.collect(), codes: Vec::new() }
     }
 

@@ -97,7 +97,7 @@ mod tests {
             requests_hash: Some(B256::repeat_byte(3)),
             extra_data: Bytes::from_static(b"extra"),
             difficulty: U256::MAX,
-            ..old.clone()
+            ..old
         };
         let sender = Address::repeat_byte(9);
         for header in [old.clone(), new] {

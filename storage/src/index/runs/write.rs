@@ -5,6 +5,10 @@ use heed::RwTxn;
 use super::directory::{Directory, Level, Merge, Run};
 use super::page::{Page, Pages};
 use super::{FAN_IN, MERGE_ENTRIES_MIN, RunError, Runs, page_key};
+use crate::error::DecodeError;
+
+/// Key and value.
+type Entry<'t> = (&'t [u8], &'t [u8]);
 
 /// Entries of one input taken up by a step of a merge.
 struct Piece<'t> {
@@ -199,7 +203,7 @@ impl Runs {
 
 impl<'t> Piece<'t> {
     /// The next entry.
-    fn take(&mut self) -> Result<Option<(&'t [u8], &'t [u8])>, crate::error::DecodeError> {
+    fn take(&mut self) -> Result<Option<Entry<'t>>, DecodeError> {
         let (page, entry) = self.next;
         let Some((_, current)) = self.pages.get(page) else { return Ok(None) };
         if entry == current.len() {
