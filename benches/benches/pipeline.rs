@@ -7,9 +7,12 @@
 //! - `accounts=1000000`: funded accounts; senders and receivers are random ones of all of them
 //! - `count=1000000`: transactions
 //! - `workload=transfers`: or `erc20`, or `mixed` (one in four)
-//! - `mode=ingest`: over TCP through recover, ante, mempool and proposals; or `import`: as blocks
+//! - `mode=ingest`: over TCP through recover, ante, mempool and proposals; or `import`: as blocks;
+//!   or `kill`: the ingest in a child process that is killed at any moment, `kills=20` times, each
+//!   time on a fresh home, which is then opened and held to what the child announced
 //! - `block=10000`: plain transfers that fill a block
 //! - `window=4`: blocks' worth of transactions submitted and not mined
+//! - `recent=3670016`: the setting `storage.recent-accounts`
 //! - `seed=1`, `recover=2` (recovery threads), `folder=` (where the home is made)
 //!
 //! Signing is done before, once, and kept under `target/bench-cache`. The feeder is a thread of
@@ -29,12 +32,13 @@ use node::{
 use std::{
     collections::BTreeMap,
     fs::File,
-    io::{BufWriter, Read, Write},
+    io::{BufRead, BufWriter, Read, Write},
     net::TcpStream,
     path::{Path, PathBuf},
+    process::{Command, Stdio},
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
     thread,
     time::{Duration, Instant},
@@ -45,6 +49,10 @@ use verify::Backend;
 const TRANSFER_GAS: u64 = 21_000;
 /// Transactions the feeder writes at once.
 const PIECE: usize = 512;
+/// How often the use of threads is noted.
+const THREADS_LOOK: Duration = Duration::from_millis(50);
+/// Times a child is killed.
+const DEFAULT_KILLS: u64 = 20;
 /// How often the feeder looks whether there is room in its window.
 const LOOK: Duration = Duration::from_millis(1);
 
@@ -53,10 +61,14 @@ struct Settings {
     count: u64,
     kind: Kind,
     import: bool,
+    kills: u64,
+    /// Tells each durable block on standard output: the child of `mode=kill`.
+    announce: bool,
     block: u64,
     window: u64,
     seed: u64,
     recover: usize,
+    recent: Option<usize>,
     folder: Option<PathBuf>,
 }
 
@@ -67,10 +79,13 @@ impl Settings {
             count: 1_000_000,
             kind: Kind::Transfers,
             import: false,
+            kills: 0,
+            announce: false,
             block: 10_000,
             window: 4,
             seed: 1,
             recover: 2,
+            recent: None,
             folder: None,
         };
         for argument in std::env::args().skip(1).filter(|argument| argument != "--bench") {
@@ -82,11 +97,19 @@ impl Settings {
                 "workload" => {
                     settings.kind = Kind::from_name(value).expect("transfers, erc20 or mixed");
                 }
-                "mode" => settings.import = value == "import",
+                "mode" => match value {
+                    "ingest" => {}
+                    "import" => settings.import = true,
+                    "kill" => settings.kills = settings.kills.max(DEFAULT_KILLS),
+                    "child" => settings.announce = true,
+                    _ => panic!("ingest, import or kill"),
+                },
+                "kills" => settings.kills = number(),
                 "block" => settings.block = number(),
                 "window" => settings.window = number(),
                 "seed" => settings.seed = number(),
                 "recover" => settings.recover = number() as usize,
+                "recent" => settings.recent = Some(number() as usize),
                 "folder" => settings.folder = Some(value.into()),
                 _ => panic!("no setting {key}"),
             }
@@ -99,7 +122,11 @@ impl Settings {
     }
 
     fn home(&self, accounts: &[Address], path: &Path) -> Home {
-        world::copy_home(accounts, self.kind != Kind::Transfers, self.gas(), path)
+        let mut home = world::copy_home(accounts, self.kind != Kind::Transfers, self.gas(), path);
+        if let Some(recent) = self.recent {
+            home.config.storage.recent_accounts = recent;
+        }
+        home
     }
 
     fn options(&self) -> Options {
@@ -126,6 +153,14 @@ fn main() {
         None => tempfile::tempdir_in(workload::cache_folder()),
     }
     .expect("a temporary folder");
+    if settings.kills > 0 {
+        return kill(&settings, &accounts, folder.path());
+    }
+    if settings.announce {
+        let home = Home::open(&folder.path().parent().expect("given").join("home"));
+        drop(ingest(&settings, &home.expect("the parent made it"), &file));
+        return;
+    }
     let chain = settings.import.then(|| chain_file(&settings, &accounts, &file, folder.path()));
     let home = settings.home(&accounts, &folder.path().join("home"));
     drop(accounts);
@@ -223,22 +258,39 @@ impl Run {
 /// Watches a pipeline while it runs.
 struct Watch {
     begun: Instant,
+    last_look: Instant,
     series: Vec<u64>,
     anonymous_kib: u64,
     before: BTreeMap<String, Use>,
+    /// The most seen of each thread: some end before the last block is durable.
+    seen: BTreeMap<String, Use>,
 }
 
 impl Watch {
     fn start() -> Self {
         Self {
             begun: Instant::now(),
+            last_look: Instant::now(),
             series: Vec::new(),
             anonymous_kib: 0,
             before: threads::snapshot(),
+            seen: BTreeMap::new(),
+        }
+    }
+
+    fn see_threads(&mut self) {
+        for (name, used) in threads::snapshot() {
+            let seen = self.seen.entry(name).or_default();
+            seen.cpu_ns = seen.cpu_ns.max(used.cpu_ns);
+            seen.waiting_ns = seen.waiting_ns.max(used.waiting_ns);
         }
     }
 
     fn look(&mut self, durable: u64) {
+        if self.last_look.elapsed() >= THREADS_LOOK {
+            self.last_look = Instant::now();
+            self.see_threads();
+        }
         let second = self.begun.elapsed().as_secs() as usize;
         if self.series.len() <= second {
             self.series.push(durable);
@@ -249,7 +301,8 @@ impl Watch {
     fn end(mut self, first: u64, home: &Home, pipeline: &Pipeline) -> Run {
         let seconds = self.begun.elapsed().as_secs_f64();
         self.anonymous_kib = self.anonymous_kib.max(threads::memory_kib("RssAnon"));
-        let mut threads = threads::snapshot();
+        self.see_threads();
+        let mut threads = self.seen;
         for (name, used) in &mut threads {
             let before = self.before.get(name).copied().unwrap_or_default();
             used.cpu_ns = used.cpu_ns.saturating_sub(before.cpu_ns);
@@ -280,11 +333,13 @@ struct Durable<'a> {
     pipeline: &'a Pipeline,
     head: u64,
     txs: u64,
+    announce: bool,
 }
 
 impl<'a> Durable<'a> {
     fn new(home: &'a Home, pipeline: &'a Pipeline) -> Self {
-        Self { home, pipeline, head: pipeline.published.load().number(), txs: 0 }
+        let head = pipeline.published.load().number();
+        Self { home, pipeline, head, txs: 0, announce: false }
     }
 
     fn count(&mut self) -> u64 {
@@ -296,6 +351,10 @@ impl<'a> Durable<'a> {
                 self.txs += senders.len() as u64;
             }
             self.head = head;
+            if self.announce {
+                let (hash, _) = blocks.header(head).expect("readable").expect("there");
+                println!("durable {head} {hash} {}", self.txs);
+            }
         }
         self.txs
     }
@@ -312,10 +371,24 @@ fn ingest(settings: &Settings, home: &Home, file: &Path) -> Run {
     let mut watch = Watch::start();
     let reader = thread::Builder::new().name("feeder-answers".to_owned());
     let count = settings.count;
-    let reader = reader.spawn(move || read_answers(answers, count)).expect("a thread");
+    // What a thread has used is told only as long as it lives: these two end when all is measured.
+    let measured = Arc::new(AtomicBool::new(false));
+    let wait = |measured: Arc<AtomicBool>| {
+        while !measured.load(Relaxed) {
+            thread::park_timeout(LOOK * 10);
+        }
+    };
+    let flag = Arc::clone(&measured);
+    let reader = reader.spawn(move || {
+        let refused = read_answers(answers, count);
+        wait(flag);
+        refused
+    });
+    let reader = reader.expect("a thread");
     let feeder = thread::Builder::new().name("feeder".to_owned());
     let (window, path, done) =
         (settings.window * settings.block, file.to_owned(), Arc::clone(&mined));
+    let flag = Arc::clone(&measured);
     let feeder = feeder.spawn(move || {
         let mut frames = Frames::open(&path);
         let (mut sent, mut piece) = (0, Vec::new());
@@ -330,16 +403,17 @@ fn ingest(settings: &Settings, home: &Home, file: &Path) -> Run {
             stream.write_all(&piece).expect("the node takes them");
             sent += read as u64;
         }
+        wait(flag);
     });
     let feeder = feeder.expect("a thread");
-    let mut durable = Durable::new(home, &pipeline);
+    let mut durable = Durable { announce: settings.announce, ..Durable::new(home, &pipeline) };
     while durable.count() < count && !pipeline.is_over() {
         mined.store(durable.txs, Relaxed);
         watch.look(durable.txs);
         thread::park_timeout(LOOK);
     }
     let run = watch.end(first, home, &pipeline);
-    // Dropping the monitor's view of time: what follows is not measured.
+    measured.store(true, Relaxed);
     feeder.join().expect("the feeder ends");
     assert_eq!(reader.join().expect("the reader ends"), 0, "no transaction is refused");
     pipeline.stop();
@@ -420,4 +494,76 @@ fn import(settings: &Settings, home: &Home, chain: &Path) -> Run {
     let run = watch.end(first, home, &pipeline);
     pipeline.join().expect("imported");
     run
+}
+
+/// Kills children under full load, and opens what they leave.
+fn kill(settings: &Settings, accounts: &[Address], folder: &Path) {
+    let mut replayed = Vec::new();
+    for round in 0..settings.kills {
+        let path = folder.join("home");
+        drop(settings.home(accounts, &path));
+        // Anywhere between the first blocks and the last: each round a little later.
+        let after = settings.count * (round + 1) / (settings.kills + 1);
+        let announced = run_child(folder, after);
+        let (number, hash, txs) = announced.expect("the child announced a block");
+        let flushed = flushed_before(&path);
+        let begun = Instant::now();
+        let home = Home::open(&path).expect("opens after a kill");
+        let seconds = begun.elapsed().as_secs_f64();
+        let blocks = home.chain.reader().expect("a reader");
+        let (head, _) = blocks.head().expect("readable").expect("a head");
+        let (found, _) = blocks.header(number).expect("readable").expect("no announced block lost");
+        assert_eq!(found.to_string(), hash, "block {number} is the one announced");
+        let unflushed: u64 = (flushed + 1..=head)
+            .map(|number| blocks.senders(number).expect("readable").expect("there").len() as u64)
+            .sum();
+        println!(
+            "kill {round}: announced {number} with {txs} transactions, head {head}, \
+             {unflushed} not flushed, opened with roots checked in {seconds:.2} s"
+        );
+        replayed.push(seconds * 1e5 / unflushed.max(1) as f64);
+        drop((blocks, home));
+        std::fs::remove_dir_all(path).expect("removed");
+    }
+    replayed.sort_unstable_by(f64::total_cmp);
+    let (median, most) = (replayed[replayed.len() / 2], replayed[replayed.len() - 1]);
+    println!("per 100,000 transactions not flushed: median {median:.2} s, most {most:.2} s");
+}
+
+/// The last block the index has, before anything replays into it.
+fn flushed_before(home: &Path) -> u64 {
+    let index = storage::IndexDb::open(home.join("index"), storage::IndexOptions::default());
+    let reader = index.expect("opens").reader().expect("a reader");
+    reader.flushed().expect("readable").unwrap_or_default()
+}
+
+/// Starts a child on the home in `folder`, and kills it once `after` transactions are durable.
+fn run_child(folder: &Path, after: u64) -> Option<(u64, String, u64)> {
+    let mut arguments: Vec<_> =
+        std::env::args().skip(1).filter(|argument| !argument.starts_with("mode=")).collect();
+    arguments.retain(|argument| !argument.starts_with("kills="));
+    arguments.extend(["mode=child".to_owned(), format!("folder={}", folder.display())]);
+    let mut child = Command::new(std::env::current_exe().expect("known"))
+        .args(arguments)
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("a child");
+    let lines = std::io::BufReader::new(child.stdout.take().expect("piped")).lines();
+    let mut announced = None;
+    for line in lines.map_while(Result::ok) {
+        let mut words = line.split(' ');
+        if words.next() != Some("durable") {
+            continue;
+        }
+        let mut next = || words.next().expect("number, hash, count").to_owned();
+        let number = next().parse().expect("a number");
+        let (hash, txs) = (next(), next().parse().expect("a count"));
+        announced = Some((number, hash, txs));
+        if txs >= after {
+            // Lines it still writes are read to the end: they count as announced.
+            child.kill().expect("killed");
+        }
+    }
+    child.wait().expect("ended");
+    announced
 }

@@ -9,6 +9,7 @@ use std::{
     path::{Path, PathBuf},
     time::Duration,
 };
+use storage::trie::TRIE_CACHE_BYTES_DEFAULT;
 
 /// Name of the settings file in the home folder.
 pub const CONFIG_FILE: &str = "config.toml";
@@ -365,11 +366,25 @@ pub struct Storage {
     pub chain_map_bytes: u64,
     /// Most bytes the index environment may grow to; costs address space only.
     pub index_map_bytes: u64,
+    /// Most accounts of the newest state that execution keeps at hand, and the mempool's checks keep
+    /// at hand again, and half as many slots; 65 and 97 bytes each, taken as they are met.
+    pub recent_accounts: usize,
+    /// Most bytes of the state trie kept in memory, apart from what is not in the index yet.
+    pub trie_cache_bytes: u64,
 }
+
+/// Two maps of 2^21 places, seven eighths full: 240 MB once that many are in use, the same again for
+/// the mempool's checks, and 200 MB for slots.
+const RECENT_ACCOUNTS: usize = (1 << 22) / 8 * 7;
 
 impl Default for Storage {
     fn default() -> Self {
-        Self { chain_map_bytes: 1 << 40, index_map_bytes: 1 << 40 }
+        Self {
+            chain_map_bytes: 1 << 40,
+            index_map_bytes: 1 << 40,
+            recent_accounts: RECENT_ACCOUNTS,
+            trie_cache_bytes: TRIE_CACHE_BYTES_DEFAULT,
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use crate::{
     feemarket::store::Record,
     modules::Modules,
     pipeline::{Fault, fee_row, write_layers},
-    view::{Head, Layer, StateView, View},
+    view::{Head, Layer, StateTrie, StateView, View},
 };
 use alloy_consensus::Header;
 use alloy_eips::eip4895::Withdrawals;
@@ -21,11 +21,13 @@ use std::{
 };
 use storage::{
     BlockRecord, ChainDb, ChainOptions, ChainReader, HomeLock, IndexDb, IndexOptions, LogKey,
-    OpenError, ReadError, WriteError, trie::EMPTY_ROOT_HASH,
+    OpenError, ReadError, WriteError,
 };
 
 /// Key of the genesis file's text in the chain environment.
 const GENESIS_KEY: &str = "genesis";
+/// Folder of the index environment in the home folder.
+const INDEX_FOLDER: &str = "index";
 /// Layers replayed into the index environment in one transaction.
 const REPLAY_BLOCKS: usize = 128;
 
@@ -160,6 +162,25 @@ impl Home {
         Ok(home)
     }
 
+    /// Throws the index away, of whatever format it is, and opens the home: all of it is built again.
+    ///
+    /// # Errors
+    /// As [`Self::open`], and when the folder cannot be removed.
+    pub fn reindex(path: &Path) -> Result<Self, HomeError> {
+        if !Self::exists(path) {
+            return Err(HomeError::Empty(path.to_owned()));
+        }
+        let lock = HomeLock::acquire(path)?;
+        let index = path.join(INDEX_FOLDER);
+        match std::fs::remove_dir_all(&index) {
+            Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+                return Err(HomeError::Io { path: index, source });
+            }
+            _ => drop(lock),
+        }
+        Self::open(path)
+    }
+
     /// Removes the blocks above `keep` from the chain of a home folder, and opens it; gives how many
     /// there were. The index is emptied first and built again, so that it never knows of a block
     /// that is not there, wherever this is interrupted.
@@ -224,7 +245,7 @@ impl Home {
         Ok(View { head, state, chain: self.chain.clone() })
     }
 
-    /// Writes the changes of blocks the index environment does not have, checking their roots.
+    /// Writes what the index environment does not have: changes of blocks, then the trie.
     fn replay(&self) -> Result<(), HomeError> {
         let blocks = self.chain.reader()?;
         let (head, _) = blocks.head()?.ok_or_else(|| HomeError::Empty(self.path.clone()))?;
@@ -232,33 +253,42 @@ impl Home {
         if first < head {
             tracing::info!(first, head, "replaying blocks into the index");
         }
-        let mut state = StateView::before(first, self.index.clone());
-        let mut parent_root = EMPTY_ROOT_HASH;
-        if let Some(parent) = first.checked_sub(1) {
-            parent_root = stored_header(&blocks, parent)?.1.state_root;
-        }
+        let mut layers = Vec::new();
         for number in first..=head {
-            let layer = replay_block(&blocks, &state, number, parent_root)?;
-            parent_root = stored_header(&blocks, number)?.1.state_root;
-            state = state.with_layer(layer, 0);
-            // Block 0 goes alone: no block is flushed before it, and so none could be said to be.
-            let is_full = state.layers().len() == REPLAY_BLOCKS;
-            if is_full || number == head || number == 0 {
-                write_layers(&self.index, state.layers())?;
-                state = StateView::before(number + 1, self.index.clone());
+            layers.push(replay_block(&blocks, number)?);
+            if layers.len() == REPLAY_BLOCKS || number == head {
+                write_layers(&self.index, &layers)?;
+                layers.clear();
+            }
+        }
+        self.replay_trie(&blocks, head)
+    }
+
+    /// Brings the trie records to the head of the chain, checking the state root of every block.
+    fn replay_trie(&self, blocks: &ChainReader, head: u64) -> Result<(), HomeError> {
+        let mut trie = StateTrie::open(&self.index, self.config.storage.trie_cache_bytes)?;
+        for number in trie.next()..=head {
+            let damaged = |reason: String| HomeError::Damaged { number, reason };
+            let missing = || damaged("a row of it is missing".to_owned());
+            let changes = blocks.changes(number)?.ok_or_else(missing)?;
+            let root = trie.update(&changes).map_err(|error| damaged(error.to_string()))?;
+            let (_, header) = stored_header(blocks, number)?;
+            if root != header.state_root {
+                return Err(damaged(format!("state root {root}, header {}", header.state_root)));
+            }
+            if (number == head || trie.is_checkpoint_due())
+                && let Some(checkpoint) = trie.checkpoint()
+            {
+                self.index.write_trie(&checkpoint)?;
+                trie.written(number);
             }
         }
         Ok(())
     }
 }
 
-/// Recomputes the trie nodes of a stored block and checks the root they give.
-fn replay_block(
-    blocks: &ChainReader,
-    state: &StateView,
-    number: u64,
-    parent_root: B256,
-) -> Result<Arc<Layer>, HomeError> {
+/// What a stored block changed, to be flushed again.
+fn replay_block(blocks: &ChainReader, number: u64) -> Result<Arc<Layer>, HomeError> {
     let damaged = |reason: String| HomeError::Damaged { number, reason };
     let missing = || damaged("a row of it is missing".to_owned());
     let (hash, header) = stored_header(blocks, number)?;
@@ -267,15 +297,9 @@ fn replay_block(
     let block = Block::from_parts(hash, &alloy_rlp::encode(&header), &body)
         .map_err(|error| damaged(error.to_string()))?;
     let tx_hashes = block.transactions.iter().map(keccak256).collect();
-    let reader = state.reader()?;
-    let (root, trie) = storage::update_state_root(&reader, &changes, parent_root)
-        .map_err(|error| damaged(error.to_string()))?;
-    if root != header.state_root {
-        return Err(damaged(format!("state root {root}, header {}", header.state_root)));
-    }
     let layer = Layer::new(number, changes, tx_hashes);
     let receipts = blocks.receipts(number)?.ok_or_else(missing)?;
-    layer.seal(hash, trie, LogKey::of_block(&receipts));
+    layer.seal(hash, LogKey::of_block(&receipts));
     Ok(Arc::new(layer))
 }
 
@@ -330,5 +354,5 @@ pub(crate) fn stored_genesis(chain: &ChainDb) -> Result<Option<Bytes>, HomeError
 fn open_environments(path: &Path, config: &Config) -> Result<(ChainDb, IndexDb), OpenError> {
     let chain = ChainOptions { map_bytes: config.storage.chain_map_bytes };
     let index = IndexOptions { map_bytes: config.storage.index_map_bytes };
-    Ok((ChainDb::open(path.join("chain"), chain)?, IndexDb::open(path.join("index"), index)?))
+    Ok((ChainDb::open(path.join("chain"), chain)?, IndexDb::open(path.join(INDEX_FOLDER), index)?))
 }

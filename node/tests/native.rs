@@ -12,3 +12,5 @@ mod delegation;
 mod ledger;
 #[path = "native/random.rs"]
 mod random;
+#[path = "native/short.rs"]
+mod short;

@@ -81,4 +81,4 @@ pub use index::{
     FlushBlock, INDEX_FORMAT, INDEX_MAP_BYTES_DEFAULT, IndexDb, IndexOptions, IndexReader, LogKey,
 };
 pub use state::{Account, AccountChange, StateChanges, StateRead};
-pub use trie::{TrieUpdates, update_state_root};
+pub use trie::{LiveTrie, TrieCheckpoint, TrieUpdates, update_state_root};

@@ -10,14 +10,13 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 
 use alloy_primitives::{B256, U256, keccak256};
 use blocks::{account, block, changes};
-use storage::trie::{EMPTY_ROOT_HASH, Nibbles, Node, NodeRead};
+use storage::trie::{EMPTY_ROOT_HASH, Nibbles, NodeRead, TRIE_CACHE_BYTES_MIN};
 use storage::{
-    ChainDb, ChainOptions, FlushBlock, IndexDb, IndexOptions, IndexReader, ReadError, StateChanges,
-    TrieUpdates, WriteError, update_state_root,
+    ChainDb, ChainOptions, FlushBlock, IndexDb, IndexOptions, IndexReader, LiveTrie, ReadError,
+    StateChanges, TrieUpdates, WriteError, update_state_root,
 };
 
 /// Set for a child process: the folder to write to.
@@ -28,6 +27,8 @@ const MAP_BYTES: u64 = 4 << 30;
 const KILLS: u64 = 20;
 /// Blocks in one flush.
 const FLUSH_BLOCKS: u64 = 3;
+/// Blocks between checkpoints of the trie, about.
+const CHECKPOINT_BLOCKS: u64 = 7;
 /// Largest file of the child whose disk is full, in the shell's blocks of 512 bytes: 4 MiB.
 const FILE_BLOCKS_MAX: u32 = 8192;
 
@@ -71,42 +72,31 @@ fn child_appends() {
 fn child_flushes() {
     let Some(folder) = std::env::var_os(CHILD_FOLDER) else { return };
     let index = open_index(folder.as_ref());
-    let mut next = index.reader().unwrap().flushed().unwrap().map_or(0, |number| number + 1);
+    let reader = index.reader().unwrap();
+    let mut next = reader.flushed().unwrap().map_or(0, |number| number + 1);
+    let at = reader.trie_block().unwrap();
+    drop(reader);
+    let mut trie = LiveTrie::new(at.map_or(EMPTY_ROOT_HASH, |at| at.1), TRIE_CACHE_BYTES_MIN);
+    // What was flushed and is not in the trie yet.
+    for number in at.map_or(0, |at| at.0 + 1)..next {
+        trie.update(&index.reader().unwrap(), &changes(number)).unwrap();
+    }
     loop {
-        let reader = index.reader().unwrap();
-        let mut root = root_of(&reader);
-        let mut state = Above { reader, trie: TrieUpdates::default() };
-        let mut batch = Vec::new();
-        for number in next..next + FLUSH_BLOCKS {
-            let changes = changes(number);
-            let (after, trie) = update_state_root(&state, &changes, root).unwrap();
-            state.trie.extend(&trie);
-            batch.push((number, changes, trie));
-            root = after;
+        let batch: Vec<_> =
+            (next..next + FLUSH_BLOCKS).map(|number| (number, changes(number))).collect();
+        for (_, changes) in &batch {
+            trie.update(&index.reader().unwrap(), changes).unwrap();
         }
-        drop(state);
+        let none = TrieUpdates::default();
         let blocks: Vec<_> =
-            batch.iter().map(|(n, changes, t)| flush_block(*n, changes, t)).collect();
+            batch.iter().map(|(n, changes)| flush_block(*n, changes, &none)).collect();
         index.flush(&blocks).unwrap();
         next += FLUSH_BLOCKS;
-        announce(next - 1);
-    }
-}
-
-/// The trie of blocks not flushed yet, over the index.
-struct Above {
-    reader: IndexReader,
-    trie: TrieUpdates,
-}
-
-impl NodeRead for Above {
-    type Error = ReadError;
-
-    fn node(&self, owner: Option<B256>, path: &Nibbles) -> Result<Option<Arc<Node>>, ReadError> {
-        match self.trie.get(owner, path) {
-            Some(answer) => Ok(answer.cloned()),
-            None => self.reader.node(owner, path),
+        if next % CHECKPOINT_BLOCKS < FLUSH_BLOCKS {
+            index.write_trie(&trie.checkpoint(next - 1)).unwrap();
+            trie.written(next - 1);
         }
+        announce(next - 1);
     }
 }
 
@@ -210,10 +200,46 @@ fn check_index(folder: &Path, announced: u64) {
             assert_eq!(reader.storage(address, slot).unwrap(), expected.unwrap_or_default());
         }
     }
-    let state = accounts
-        .into_iter()
-        .map(|(address, account)| (address, account, slots.remove(&address).unwrap_or_default()));
-    assert_eq!(root_of(&reader), storage::trie::state_root_from_scratch(state));
+    check_trie(&reader, flushed);
+}
+
+/// The trie records are those of the block they say, whole, and lead to the root of the last block
+/// flushed.
+fn check_trie(reader: &IndexReader, flushed: u64) {
+    let Some((at, root)) = reader.trie_block().unwrap() else { return };
+    assert!(at <= flushed);
+    assert_eq!(root, root_of(reader));
+    let mut accounts = BTreeMap::new();
+    let mut trie = LiveTrie::new(root, TRIE_CACHE_BYTES_MIN);
+    for number in 0..=flushed {
+        let changes = changes(number);
+        for change in &changes.accounts {
+            let account = change.account.unwrap();
+            let (now, slots) = accounts
+                .entry(change.address)
+                .or_insert_with(|| (account, BTreeMap::<U256, U256>::new()));
+            *now = account;
+            if change.wiped {
+                slots.clear();
+            }
+            slots.extend(change.slots.iter().copied());
+        }
+        if number < at {
+            continue;
+        }
+        let scratch = storage::trie::state_root_from_scratch(accounts.iter().map(
+            |(address, (account, slots))| {
+                (*address, *account, slots.iter().map(|(slot, value)| (*slot, *value)))
+            },
+        ));
+        if number > at {
+            let (pure, _) =
+                update_state_root(&trie.nodes(reader), &changes, trie.state_root()).unwrap();
+            assert_eq!(pure, scratch);
+            trie.update(reader, &changes).unwrap();
+        }
+        assert_eq!(trie.state_root(), scratch, "block {number}");
+    }
 }
 
 #[test]

@@ -11,6 +11,7 @@ mod init;
 mod keys;
 mod prefix;
 mod query;
+mod reindex;
 mod rollback;
 mod snapshot;
 mod start;
@@ -45,6 +46,8 @@ enum Command {
     Import(import::Args),
     /// Write blocks to an RLP file, as geth exports them
     Export(export::Args),
+    /// Build the index again from the chain, all of it
+    Reindex(reindex::Args),
     /// Show a running node's head, endpoints and pipeline
     Status(status::Args),
     /// Ask a running node
@@ -127,6 +130,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Start(args) => start::run(&args),
         Command::Import(args) => import::run(args),
         Command::Export(args) => export::run(&args),
+        Command::Reindex(args) => reindex::run(&args),
         Command::Status(args) => status::run(&args),
         Command::Query(args) => query::run(&args),
         Command::Version(args) => version::run(&args),

@@ -16,7 +16,7 @@ use alloy_evm::{
     block::calc::{block_reward, ommer_reward},
     eth::dao_fork::{DAO_HARDFORK_ACCOUNTS, DAO_HARDFORK_BENEFICIARY},
 };
-use alloy_primitives::{B256, Bytes, U256};
+use alloy_primitives::{B256, Bytes, Log, U256};
 use revm::{
     Database,
     context::TxEnv,
@@ -29,7 +29,7 @@ use super::{
     environment::Environment,
     machine::{Machine, MachineError},
     overlay::Overlay,
-    requests,
+    requests, short,
 };
 use crate::{
     chain::{ChainSpec, Fork, Rules},
@@ -141,6 +141,15 @@ where
     /// On a native chain: what its transactions are checked against.
     checks: Option<CheckContext<'a>>,
     executed: Executed,
+    /// Nothing goes the short way.
+    interpret_all: bool,
+}
+
+/// What became of a transaction.
+struct Done {
+    gas: u64,
+    success: bool,
+    logs: Vec<Log>,
 }
 
 impl<'a, S> BlockBuilder<'a, S>
@@ -204,7 +213,15 @@ where
             environment.native.clone(),
             inspector,
         );
-        Self { spec, number, environment, machine, checks: None, executed: Executed::default() }
+        Self {
+            spec,
+            number,
+            environment,
+            machine,
+            checks: None,
+            executed: Executed::default(),
+            interpret_all: false,
+        }
     }
 
     pub(super) fn begin(&mut self, header: &Header) -> Result<(), ExecutionError> {
@@ -280,17 +297,36 @@ where
             Ok(admitted) => admitted,
             Err(reject) => return Ok(Err(reject.into())),
         };
-        let env = TxEnv::from_recovered_tx(&tx.tx, tx.sender);
-        let result = match self.machine.transact(env) {
-            Ok(result) => result,
-            Err(EVMError::Transaction(reason)) => return Ok(Err(TxError::Invalid(reason))),
-            Err(error) => return Err(self.fatal(error)),
+        let gas = match self.transfer(tx).map_err(|source| self.state_error(source))? {
+            Some(gas) => {
+                let done = Done { gas, success: true, logs: Vec::new() };
+                self.record(tx.tx.ty(), 0, done, state_root)?
+            }
+            None => match self.machine.transact(TxEnv::from_recovered_tx(&tx.tx, tx.sender)) {
+                Ok(result) => self.account(tx.tx.ty(), tx.blob_gas(), result, state_root)?,
+                Err(EVMError::Transaction(reason)) => return Ok(Err(TxError::Invalid(reason))),
+                Err(error) => return Err(self.fatal(error)),
+            },
         };
         if let (Some(checks), Some(admitted)) = (&mut self.checks, admitted) {
             checks.gas_wanted = admitted.gas_wanted;
             self.executed.gas_wanted = admitted.gas_wanted.get();
         }
-        Ok(Ok(self.account(tx.tx.ty(), tx.blob_gas(), result, state_root)?))
+        Ok(Ok(gas))
+    }
+
+    /// Has the interpreter run every transaction, plain transfers too: the oracle of the short way.
+    #[must_use]
+    pub fn interpreted(self) -> Self {
+        Self { interpret_all: true, ..self }
+    }
+
+    /// Runs a plain transfer the short way; `None` when the interpreter must.
+    fn transfer(&mut self, tx: &RecoveredTx) -> Result<Option<u64>, StateError> {
+        if self.interpret_all {
+            return Ok(None);
+        }
+        short::transfer(self.machine.overlay_mut(), &self.environment, tx)
     }
 
     /// Takes the outcome of a transaction into the block; gives its gas.
@@ -301,12 +337,24 @@ where
         result: ExecutionResult,
         state_root: &StateRoot<'_>,
     ) -> Result<u64, ExecutionError> {
-        let gas = result.tx_gas_used();
+        let (gas, success) = (result.tx_gas_used(), result.is_success());
+        let done = Done { gas, success, logs: result.into_logs() };
+        self.record(tx_type, blob_gas, done, state_root)
+    }
+
+    fn record(
+        &mut self,
+        tx_type: u8,
+        blob_gas: u64,
+        done: Done,
+        state_root: &StateRoot<'_>,
+    ) -> Result<u64, ExecutionError> {
+        let Done { gas, success, logs } = done;
         self.executed.gas_used += gas;
         self.executed.blob_gas_used += blob_gas;
         self.executed.tx_gas.push(gas);
         let outcome = if self.environment.fork >= Fork::Byzantium {
-            ReceiptOutcome::Status(result.is_success())
+            ReceiptOutcome::Status(success)
         } else {
             let root = state_root(&self.machine.overlay().changes());
             ReceiptOutcome::PostState(root.map_err(|source| self.state_error(source))?)
@@ -315,7 +363,7 @@ where
             tx_type,
             outcome,
             cumulative_gas_used: self.executed.gas_used,
-            logs: result.into_logs(),
+            logs,
         });
         Ok(gas)
     }

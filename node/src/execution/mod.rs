@@ -16,6 +16,7 @@ mod precompiles;
 mod receipt;
 mod requests;
 mod senders;
+mod short;
 mod simulate;
 mod trace;
 mod transfers;

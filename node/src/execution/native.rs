@@ -49,6 +49,11 @@ impl NativeRules {
         multiplier.map_or(0, |multiplier| feemarket::charge(0, gas_limit, multiplier))
     }
 
+    /// Everybody may call.
+    pub(super) const fn is_open(&self) -> bool {
+        self.access.is_none()
+    }
+
     /// The end of a frame that the access rules forbid, and `None` for all others: nothing has run,
     /// its gas comes back, the caller sees a failed call.
     pub(super) fn forbidden(&self, signer: Address, frame: &FrameInput) -> Option<FrameResult> {

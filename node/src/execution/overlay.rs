@@ -171,6 +171,12 @@ where
         Ok(self.entry(address)?.current)
     }
 
+    /// Changes an account that was asked for before; it is not empty then.
+    pub(super) fn set(&mut self, address: Address, account: Account) {
+        let entry = self.accounts.get_mut(&address).expect("who changes an account has read it");
+        entry.current = Some(account);
+    }
+
     /// Whether any slot of `address` is set, which forbids creating a contract there (EIP-7610).
     pub(super) fn has_storage(&mut self, address: Address) -> Result<bool, StateError> {
         let state = self.state;

@@ -10,6 +10,14 @@ use revm::{
     primitives::{AddressSet, hardfork::SpecId},
 };
 
+/// Bytes of an address that are zero in that of any precompile.
+const ZERO_BYTES: usize = 18;
+
+/// Whether a precompile of any fork may be at this address.
+pub(super) fn may_be_one(address: Address) -> bool {
+    address[..ZERO_BYTES] == [0; ZERO_BYTES]
+}
+
 /// See the module.
 #[derive(Debug)]
 pub(super) struct NodePrecompiles {

@@ -1,10 +1,8 @@
 //! Receipts, their root and their bloom.
 
-use alloy_consensus::EMPTY_ROOT_HASH;
 use alloy_primitives::{B256, Bloom, Log};
 use alloy_rlp::{BufMut, Encodable, Header as RlpHeader};
-use alloy_trie::root::ordered_trie_root_with_encoder;
-use storage::{ReceiptOutcome, StoredReceipt};
+use storage::{ReceiptOutcome, StoredReceipt, trie::ordered_root_with};
 
 /// The bloom filter over the address and topics of `logs`.
 pub fn logs_bloom<'a>(logs: impl IntoIterator<Item = &'a Log>) -> Bloom {
@@ -35,16 +33,72 @@ pub fn encode_receipt(receipt: &StoredReceipt, bloom: &Bloom, out: &mut dyn BufM
     receipt.logs.encode(out);
 }
 
-/// The receipts root and the block's bloom.
+/// The receipts root and the block's bloom. Whatever is hashed, is hashed in batches.
 pub fn receipts_root(receipts: &[StoredReceipt]) -> (B256, Bloom) {
-    if receipts.is_empty() {
-        return (EMPTY_ROOT_HASH, Bloom::ZERO);
-    }
+    let blooms = blooms(receipts);
     let mut block_bloom = Bloom::ZERO;
-    let root = ordered_trie_root_with_encoder(receipts, |receipt, out| {
-        let bloom = logs_bloom(&receipt.logs);
-        block_bloom.accrue_bloom(&bloom);
-        encode_receipt(receipt, &bloom, out);
+    for bloom in &blooms {
+        block_bloom.accrue_bloom(bloom);
+    }
+    let root = ordered_root_with(receipts.len(), |index, out| {
+        let bloom = blooms.get(index).unwrap_or(&Bloom::ZERO);
+        encode_receipt(&receipts[index], bloom, out);
     });
     (root, block_bloom)
+}
+
+/// The bloom of each receipt, or none at all for a block without logs.
+fn blooms(receipts: &[StoredReceipt]) -> Vec<Bloom> {
+    let logs = || receipts.iter().flat_map(|receipt| &receipt.logs);
+    if logs().next().is_none() {
+        return Vec::new();
+    }
+    let topics = |log: &Log| log.data.topics().len();
+    let mut items: Vec<&[u8]> = Vec::with_capacity(logs().map(|log| 1 + topics(log)).sum());
+    for log in logs() {
+        items.push(log.address.as_slice());
+        items.extend(log.data.topics().iter().map(B256::as_slice));
+    }
+    let mut hashes = vec![[0; 32]; items.len()];
+    verify::keccak256_batch(&items, &mut hashes);
+    let mut hashes = hashes.iter();
+    let bloom = |receipt: &StoredReceipt| {
+        let items = receipt.logs.iter().map(|log| 1 + topics(log)).sum();
+        let mut bloom = Bloom::ZERO;
+        hashes.by_ref().take(items).for_each(|hash| bloom.m3_2048_hashed(hash.into()));
+        bloom
+    };
+    receipts.iter().map(bloom).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloy_primitives::{Address, Bytes};
+    use alloy_trie::root::ordered_trie_root_with_encoder;
+
+    #[test]
+    fn root_and_bloom_are_those_of_receipts_one_by_one() {
+        let log = |i: u64| {
+            let topics = (0..i % 5).map(|topic| B256::with_last_byte((i + topic) as u8)).collect();
+            Log::new_unchecked(Address::with_last_byte(i as u8), topics, Bytes::from(vec![7; 40]))
+        };
+        for (count, with_logs) in [(0, true), (1, true), (5, false), (300, false), (300, true)] {
+            let receipts: Vec<StoredReceipt> = (0..count)
+                .map(|i| StoredReceipt {
+                    tx_type: (i % 4) as u8,
+                    outcome: ReceiptOutcome::Status(i % 3 > 0),
+                    cumulative_gas_used: i * 30_000,
+                    logs: (0..if with_logs { i % 4 } else { 0 }).map(|j| log(i + j)).collect(),
+                })
+                .collect();
+            let mut expected = Bloom::ZERO;
+            let root = ordered_trie_root_with_encoder(&receipts, |receipt, out| {
+                let bloom = logs_bloom(&receipt.logs);
+                expected.accrue_bloom(&bloom);
+                encode_receipt(receipt, &bloom, out);
+            });
+            assert_eq!(receipts_root(&receipts), (root, expected), "{count}, {with_logs}");
+        }
+    }
 }

@@ -2,7 +2,7 @@
 //!
 //! Takes recovered transactions in order, tips of the chain, and questions about the pool.
 //! Gives answers to submitters, and one proposal at a time to execute.
-//! State: the mempool with its journal, and the view it is checked against.
+//! State: the mempool with its journal, the view it is checked against, accounts met lately.
 //! Bound: the mempool's limits; one proposal in flight.
 //! When full: the cheapest leave the pool, or the newcomer is turned away; answers wait for credit.
 //!
@@ -31,7 +31,7 @@ use crate::{
     execution::RecoveredTx,
     feemarket::LegacyDec,
     mempool::{Limits, Mempool, Reject, Room, Selection},
-    view::{Head, Published, View},
+    view::{Head, Published, RecentReader, RecentState, View},
 };
 use alloy_consensus::Transaction as _;
 use alloy_primitives::{Address, Bytes, U256};
@@ -94,12 +94,16 @@ pub(super) struct Context {
     pub journal: Journal,
     /// What the journal held at the start.
     pub saved: Vec<Entry>,
+    /// Recently used accounts, none so far.
+    pub recent: RecentState,
 }
 
 /// See the module.
 pub(super) struct Ante {
     spec: Arc<ChainSpec>,
     view: View,
+    /// Senders met lately.
+    recent: RecentState,
     published: Published,
     pool: Mempool,
     engine: Option<Box<dyn Engine>>,
@@ -129,6 +133,7 @@ impl Ante {
             pool: Mempool::new(context.limits, context.view.head.next_base_fee),
             spec: context.spec,
             view: context.view,
+            recent: context.recent,
             published: context.published,
             engine: context.engine,
             outstanding: false,
@@ -183,12 +188,14 @@ impl Ante {
         let (view, spec) = (self.view.clone(), Arc::clone(&self.spec));
         let context = CheckContext::after(&spec, &view.head);
         let state = view.state.reader()?;
+        let mut recent = mem::take(&mut self.recent);
+        let reader = RecentReader::new(&mut recent, &state)?;
         let now = Instant::now();
         let mut admitted = 0;
         let mut answers = Vec::with_capacity(batch.len());
         for (tx, reply) in batch {
             let submitted = match tx {
-                Ok(tx) => self.admit_one(tx, &context, &state, now)?,
+                Ok(tx) => self.admit_one(tx, &context, &reader, now)?,
                 Err(reject) => Err(reject),
             };
             match &submitted {
@@ -200,6 +207,7 @@ impl Ante {
             }
             answers.push((submitted.map(|tx| tx.hash), reply));
         }
+        self.recent = recent;
         // What is answered for must outlive the process.
         self.journal.write()?;
         self.meter.give(admitted);
@@ -278,6 +286,7 @@ impl Ante {
         }
         // Senders whose account the block changed: nonce and balance may say something else now.
         if let Some(layer) = self.view.state.layers().last() {
+            self.recent.apply_accounts(layer.number(), layer.changes());
             for change in &layer.changes().accounts {
                 self.pool.advance(change.address, &change.account.unwrap_or_default(), now);
             }

@@ -105,8 +105,6 @@ pub(super) struct ExecutedBlock {
     pub skipped: Vec<(B256, String)>,
     /// What execution gave, but for the state changes.
     pub executed: Executed,
-    /// The state before.
-    pub before: StateView,
     /// The state after, not sealed yet.
     pub after: StateView,
     /// What the block changed.

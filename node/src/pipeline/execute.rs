@@ -2,10 +2,12 @@
 //!
 //! Takes given blocks with their senders, in order, and proposals to build a block.
 //! Gives executed blocks.
-//! State: the tip it executes on, and the hashes of the last 256 blocks.
-//! Bound: one block.
+//! State: the tip it executes on, the hashes of the last 256 blocks, recently used accounts and
+//! slots; before Byzantium, where receipts carry state roots, a trie of its own.
+//! Bound: one block; the tables of recent state have a fixed size.
 //! When full: takes no block.
 
+mod roots;
 mod tip;
 
 use super::{
@@ -25,16 +27,16 @@ use crate::{
     },
     decorator::Reject,
     execution::{
-        BlockBuilder, BlockInput, Executed, ExecutionError, RecoveredTx, StateError, TxError,
-        execute_block,
+        BlockBuilder, BlockInput, Executed, ExecutionError, RecoveredTx, TxError, execute_block,
     },
     home::HomeError,
     modules::Modules,
-    view::{Layer, View},
+    view::{Layer, RecentReader, RecentState, StateReader, View},
 };
-use alloy_consensus::Header;
+use alloy_consensus::{Header, Transaction as _};
 use alloy_eips::eip4895::Withdrawals;
 use alloy_primitives::{Address, B256, Bytes, map::HashSet};
+use roots::ReceiptRoots;
 use std::{
     mem,
     sync::{
@@ -42,7 +44,7 @@ use std::{
         atomic::{AtomicU64, Ordering},
     },
 };
-use storage::StateChanges;
+use storage::{ReadError, StateChanges};
 use tip::Tip;
 
 /// See the module.
@@ -50,11 +52,11 @@ use tip::Tip;
 pub(super) struct Execute {
     spec: Arc<ChainSpec>,
     tip: Tip,
+    recent: RecentState,
     flushed: Arc<AtomicU64>,
     blocks: Inbox<RecoveredBlock>,
     reorder: Reorder<RecoveredBlock>,
-    /// A block whose turn it is, but whose receipts need roots of a tip not sealed yet.
-    waiting: Option<RecoveredBlock>,
+    roots: ReceiptRoots,
     proposals: Inbox<Proposal>,
     out: Outbox<ExecutedBlock>,
     meter: Arc<Meter>,
@@ -68,20 +70,23 @@ impl Execute {
     pub(super) fn new(
         spec: Arc<ChainSpec>,
         view: &View,
+        recent: RecentState,
         flushed: Arc<AtomicU64>,
         blocks: Inbox<RecoveredBlock>,
         proposals: Inbox<Proposal>,
         out: Outbox<ExecutedBlock>,
+        trie_cache_bytes: u64,
         meter: Arc<Meter>,
     ) -> Result<Self, HomeError> {
         let tip = Tip::load(view)?;
         Ok(Self {
             spec,
             tip,
+            recent,
             flushed,
             blocks,
             reorder: Reorder::new(),
-            waiting: None,
+            roots: ReceiptRoots::new(trie_cache_bytes),
             proposals,
             out,
             meter,
@@ -100,11 +105,11 @@ impl Execute {
         let txs =
             given.txs.map_err(|(index, text)| refused(BlockReason::Transaction { index, text }))?;
         let state = self.tip.state.reader()?;
-        let root = self.tip.state_root;
-        let state_root = |changes: &StateChanges| {
-            let updated = storage::update_state_root(&state, changes, root);
-            updated.map(|(root, _)| root).map_err(StateError::new)
-        };
+        let carries_roots = self.carries_roots(&block.header);
+        self.roots
+            .follow(carries_roots, &self.tip)
+            .map_err(|source| refused(ExecutionError::State { number, source }.into()))?;
+        let state_root = |changes: &StateChanges| self.roots.root_after(changes);
         let input = BlockInput {
             header: &block.header,
             transactions: &txs,
@@ -112,7 +117,8 @@ impl Execute {
             withdrawals: block.withdrawals.as_ref().map(|list| list.as_slice()),
         };
         let modules = turn.as_ref().map(Turn::modules);
-        let executed = execute_block(&self.spec, &state, &self.tip, &state_root, modules, &input)
+        let recent = recent_reader(&mut self.recent, &state, &txs)?;
+        let executed = execute_block(&self.spec, &recent, &self.tip, &state_root, modules, &input)
             .map_err(|error| refused(error.into()))?;
         let turned = turn.map(|turn| turn.end(&executed));
         if let Some(turned) = &turned {
@@ -135,15 +141,10 @@ impl Execute {
         }
     }
 
-    /// Receipts before Byzantium carry state roots, and those build on the trie nodes that the seal
-    /// stage makes of the tip.
-    fn must_wait(&self, given: &RecoveredBlock) -> bool {
-        let header = &given.block.header;
+    /// Receipts before Byzantium carry the state root after their transaction.
+    fn carries_roots(&self, header: &Header) -> bool {
         let merged = header.difficulty.is_zero();
-        let carries_roots =
-            self.spec.fork(header.number, header.timestamp, merged) < Fork::Byzantium;
-        let tip = self.tip.state.layers().last();
-        carries_roots && tip.is_some_and(|layer| layer.trie().is_none())
+        self.spec.fork(header.number, header.timestamp, merged) < Fork::Byzantium
     }
 
     /// Everything that can be checked before execution.
@@ -169,7 +170,8 @@ impl Execute {
         };
         let state = self.tip.state.reader()?;
         let modules = turn.as_ref().map(Turn::modules);
-        let tried = try_all(&self.spec, &state, &self.tip, modules, &header, proposal.txs);
+        let recent = recent_reader(&mut self.recent, &state, &proposal.txs)?;
+        let tried = try_all(&self.spec, &recent, &self.tip, modules, &header, proposal.txs);
         let (txs, skipped, executed) = tried.map_err(fault)?;
         let turned = turn.map(|turn| turn.end(&executed));
         if let Some(turned) = &turned {
@@ -209,11 +211,11 @@ impl Execute {
         turned: Option<Turned>,
     ) -> ExecutedBlock {
         let changes = mem::take(&mut executed.changes);
+        self.recent.apply(block.header.number, &changes);
         let hashes = txs.iter().map(|tx| tx.hash).collect();
         let layer = Arc::new(Layer::new(block.header.number, changes, hashes));
-        let before = self.tip.state.clone();
         let flushed = self.flushed.load(Ordering::Acquire);
-        let after = before.with_layer(Arc::clone(&layer), flushed);
+        let after = self.tip.state.with_layer(Arc::clone(&layer), flushed);
         self.tip.state = after.clone();
         self.tip.modules = turned.as_ref().map(|turned| Arc::clone(&turned.modules));
         if !built {
@@ -226,7 +228,6 @@ impl Execute {
             txs,
             skipped,
             executed,
-            before,
             after,
             layer,
             turned,
@@ -236,10 +237,21 @@ impl Execute {
     }
 }
 
+/// A reader of the tip's state that has the accounts at both ends of these transactions ready.
+fn recent_reader<'a>(
+    recent: &'a mut RecentState,
+    state: &'a StateReader,
+    txs: &[Arc<RecoveredTx>],
+) -> Result<RecentReader<'a>, ReadError> {
+    let reader = RecentReader::new(recent, state)?;
+    reader.prefetch(txs.iter().flat_map(|tx| [Some(tx.sender), tx.tx.to()]).flatten())?;
+    Ok(reader)
+}
+
 /// Tries transactions in order until the block has no room for another transfer.
 fn try_all(
     spec: &ChainSpec,
-    state: &crate::view::StateReader,
+    state: &RecentReader<'_>,
     tip: &Tip,
     modules: Option<&Modules>,
     header: &Header,
@@ -287,11 +299,7 @@ impl Stage for Execute {
         if let Some(block) = self.blocks.take() {
             self.reorder.put(block.seq, block);
         }
-        if let Some(block) = self.waiting.take().or_else(|| self.reorder.take()) {
-            if self.must_wait(&block) {
-                self.waiting = Some(block);
-                return Ok(Progress::Blocked);
-            }
+        if let Some(block) = self.reorder.take() {
             self.meter.take(block.block.transactions.len());
             let executed = self.execute_given(block)?;
             self.out.send(executed);

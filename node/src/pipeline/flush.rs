@@ -1,9 +1,11 @@
 //! Flush: writes the layers of committed blocks into the index environment, in bulk.
 //!
-//! Takes layers of committed blocks, in order.
-//! Gives the number of the last flushed block, below which views drop their layers.
-//! State: the only writer of the index environment; layers gathered so far.
-//! Bound: changes and blocks gathered before a write.
+//! Takes layers of committed blocks, in order, and checkpoints of the trie.
+//! Gives the number of the last flushed block, below which views drop their layers, and that of the
+//! last checkpoint written.
+//! State: the only writer of the index environment; layers gathered so far; a checkpoint whose
+//! block is not flushed yet.
+//! Bound: changes and blocks gathered before a write; one checkpoint.
 //! When full: writes; meanwhile layers wait in the ring, and then blocks in commit.
 
 use super::{
@@ -20,10 +22,11 @@ use std::{
     },
     time::{Duration, Instant},
 };
-use storage::{FlushBlock, IndexDb};
+use storage::{FlushBlock, IndexDb, TrieCheckpoint, TrieUpdates};
 
-/// Accounts and slots gathered before a write: large enough that sorted puts share their pages.
-const FLUSH_WEIGHT: usize = 100_000;
+/// Accounts and slots gathered before a write: large enough that sorted puts share their pages, and
+/// what changed several times is written once. A change costs about 160 bytes in its layer.
+const FLUSH_WEIGHT: usize = 400_000;
 /// Blocks gathered before a write: bounds how many layers a read walks.
 const FLUSH_BLOCKS: usize = 128;
 /// Longest time a layer waits for company.
@@ -35,6 +38,11 @@ pub(super) struct Flush {
     index: IndexDb,
     layers: Inbox<Vec<Arc<Layer>>>,
     flushed: Arc<AtomicU64>,
+    checkpoints: Inbox<TrieCheckpoint>,
+    /// A checkpoint of a block that may not be flushed yet, or not even be durable.
+    checkpoint: Option<TrieCheckpoint>,
+    /// Block of the last checkpoint written.
+    trie_written: Arc<AtomicU64>,
     gathered: Vec<Arc<Layer>>,
     weight: usize,
     oldest: Instant,
@@ -42,15 +50,41 @@ pub(super) struct Flush {
 }
 
 impl Flush {
-    /// The stage; `flushed` tells the others how far it is.
+    /// The stage; `flushed` and `trie_written` tell the others how far it is.
     pub(super) fn new(
         index: IndexDb,
         layers: Inbox<Vec<Arc<Layer>>>,
         flushed: Arc<AtomicU64>,
+        checkpoints: Inbox<TrieCheckpoint>,
+        trie_written: Arc<AtomicU64>,
         meter: Arc<Meter>,
     ) -> Self {
-        let oldest = Instant::now();
-        Self { index, layers, flushed, gathered: Vec::new(), weight: 0, oldest, meter }
+        Self {
+            index,
+            layers,
+            flushed,
+            checkpoints,
+            checkpoint: None,
+            trie_written,
+            gathered: Vec::new(),
+            weight: 0,
+            oldest: Instant::now(),
+            meter,
+        }
+    }
+
+    /// Writes the checkpoint at hand if its block is flushed; tells whether it did.
+    fn write_trie(&mut self) -> Result<bool, Fault> {
+        if self.checkpoint.is_none() {
+            self.checkpoint = self.checkpoints.take();
+        }
+        let flushed = self.flushed.load(Ordering::Acquire);
+        let Some(checkpoint) = self.checkpoint.take_if(|next| next.number <= flushed) else {
+            return Ok(false);
+        };
+        self.index.write_trie(&checkpoint)?;
+        self.trie_written.store(checkpoint.number, Ordering::Release);
+        Ok(true)
     }
 
     fn is_due(&self) -> bool {
@@ -76,6 +110,7 @@ impl Flush {
 /// # Panics
 /// If a layer is not sealed.
 pub fn write_layers(index: &IndexDb, layers: &[Arc<Layer>]) -> Result<(), storage::WriteError> {
+    let none = TrieUpdates::default();
     let blocks: Vec<_> = layers
         .iter()
         .map(|layer| FlushBlock {
@@ -84,7 +119,7 @@ pub fn write_layers(index: &IndexDb, layers: &[Arc<Layer>]) -> Result<(), storag
             tx_hashes: layer.tx_hashes(),
             log_keys: layer.log_keys().expect("only sealed layers are committed"),
             changes: layer.changes(),
-            trie: layer.trie().expect("only sealed layers are committed"),
+            trie: &none,
         })
         .collect();
     index.flush(&blocks)
@@ -100,6 +135,9 @@ impl Stage for Flush {
     }
 
     fn step(&mut self) -> Result<Progress, Fault> {
+        if self.write_trie()? {
+            return Ok(Progress::Worked);
+        }
         if let Some(layers) = self.layers.take() {
             self.meter.take(layers.len());
             if self.gathered.is_empty() {
@@ -113,7 +151,8 @@ impl Stage for Flush {
             return Ok(Progress::Worked);
         }
         if self.gathered.is_empty() {
-            let over = self.layers.is_finished();
+            // What is left then is a checkpoint of a block that never became durable, after a fault.
+            let over = self.layers.is_finished() && self.checkpoints.is_finished();
             return Ok(if over { Progress::Finished } else { Progress::Idle });
         }
         if !self.is_due() {

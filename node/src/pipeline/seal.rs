@@ -1,14 +1,15 @@
 //! Seal: computes the roots of a block, and holds a given header to them or completes a built one.
 //!
 //! Takes executed blocks with their fees, in order.
-//! Gives finished blocks to commit, and the new tip to the mempool.
-//! State: the state root of the tip.
-//! Bound: one block.
+//! Gives finished blocks to commit, the new tip to the mempool, and now and then a checkpoint of
+//! the trie to flush.
+//! State: the trie of the tip's state.
+//! Bound: one block; the trie's memory (`storage.trie-cache-bytes`) and what flush has not written
+//! of it, at most two checkpoints and what came since.
 //! When full: takes no block.
 
 use super::{
     batch::{ExecutedBlock, SealedBlock, Tip},
-    bell::Bell,
     fault::{BlockFault, BlockReason, Fault},
     meter::Meter,
     ring::{Inbox, Outbox},
@@ -17,44 +18,57 @@ use super::{
 use crate::{
     block::Block,
     execution::{Executed, ExecutionError, StateError, complete_header, validate_executed},
-    view::{Head, View},
+    view::{Head, StateTrie, View},
 };
 use alloy_primitives::{B256, Bytes};
-use std::sync::Arc;
-use storage::{BlockRecord, ChainDb, LogKey, update_state_root};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+use storage::{BlockRecord, ChainDb, LogKey, TrieCheckpoint};
+
+/// How long a change waits for a checkpoint when it costs little, or no block comes.
+const CHECKPOINT_PATIENCE: Duration = Duration::from_secs(1);
+/// Records that make a checkpoint cheap: some 10 ms of this stage.
+const CHECKPOINT_CHEAP: usize = 1 << 14;
 
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Seal {
-    parent_root: B256,
+    trie: StateTrie,
     chain: ChainDb,
-    priced: Inbox<ExecutedBlock>,
-    sealed: Outbox<SealedBlock>,
-    tips: Option<Outbox<Tip>>,
-    /// Execution waits for sealed tips before Byzantium.
-    execute: Bell,
+    ends: Ends,
+    /// Since when the trie differs from its last checkpoint.
+    changed: Option<Instant>,
+    /// When the last block came.
+    busy: Instant,
     meter: Arc<Meter>,
 }
 
+/// What the stage is joined to the others by.
+#[derive(Debug)]
+pub(super) struct Ends {
+    pub(super) priced: Inbox<ExecutedBlock>,
+    pub(super) sealed: Outbox<SealedBlock>,
+    pub(super) tips: Option<Outbox<Tip>>,
+    pub(super) checkpoints: Outbox<TrieCheckpoint>,
+    /// The block of the last checkpoint in the index.
+    pub(super) written: Arc<AtomicU64>,
+}
+
 impl Seal {
-    /// The stage at the head of `view`.
-    pub(super) fn new(
-        view: &View,
-        priced: Inbox<ExecutedBlock>,
-        sealed: Outbox<SealedBlock>,
-        tips: Option<Outbox<Tip>>,
-        execute: Bell,
-        meter: Arc<Meter>,
-    ) -> Self {
-        let parent_root = view.head.header.state_root;
-        Self { parent_root, chain: view.chain.clone(), priced, sealed, tips, execute, meter }
+    /// The stage at the head of `view`, whose state the trie is of.
+    pub(super) fn new(view: &View, trie: StateTrie, ends: Ends, meter: Arc<Meter>) -> Self {
+        let now = Instant::now();
+        Self { trie, chain: view.chain.clone(), ends, changed: None, busy: now, meter }
     }
 
     fn seal(&mut self, mut block: ExecutedBlock) -> Result<(SealedBlock, Tip), Fault> {
         let number = block.block.header.number;
-        let state = block.before.reader()?;
-        let updated = update_state_root(&state, block.layer.changes(), self.parent_root);
-        let (state_root, trie) = updated.map_err(|error| {
+        let state_root = self.trie.update(block.layer.changes()).map_err(|error| {
             let source = StateError::new(error);
             let reason = ExecutionError::State { number, source }.into();
             BlockFault { number, hash: block.block.hash, reason }
@@ -70,10 +84,27 @@ impl Seal {
             })?;
         }
         let log_keys = LogKey::of_block(&block.executed.receipts);
-        block.layer.seal(block.block.hash, trie, log_keys);
-        self.execute.ring();
-        self.parent_root = state_root;
+        block.layer.seal(block.block.hash, log_keys);
         Ok(self.finish(block))
+    }
+
+    /// A checkpoint is due when much has changed; or after a while, when it costs little or nothing
+    /// else is to be done; or at the end.
+    fn is_checkpoint_due(&self) -> bool {
+        let Some(since) = self.changed else { return false };
+        if self.trie.is_checkpoint_due() || self.ends.priced.is_finished() {
+            return true;
+        }
+        let cheap = self.trie.dirty() <= CHECKPOINT_CHEAP;
+        let idle = || self.busy.elapsed() >= CHECKPOINT_PATIENCE;
+        self.trie.is_written() && since.elapsed() >= CHECKPOINT_PATIENCE && (cheap || idle())
+    }
+
+    fn checkpoint(&mut self) {
+        self.changed = None;
+        if let Some(checkpoint) = self.trie.checkpoint() {
+            self.ends.checkpoints.send(checkpoint);
+        }
     }
 
     fn finish(&self, block: ExecutedBlock) -> (SealedBlock, Tip) {
@@ -121,20 +152,32 @@ impl Stage for Seal {
     }
 
     fn step(&mut self) -> Result<Progress, Fault> {
-        let tips_ready = self.tips.as_mut().is_none_or(Outbox::ready);
-        if !self.sealed.ready() || !tips_ready {
+        let tips_ready = self.ends.tips.as_mut().is_none_or(Outbox::ready);
+        if !self.ends.sealed.ready() || !tips_ready {
             return Ok(Progress::Blocked);
         }
-        let Some(block) = self.priced.take() else {
-            let over = self.priced.is_finished();
+        self.trie.written(self.ends.written.load(Ordering::Acquire));
+        if self.is_checkpoint_due() {
+            if !self.ends.checkpoints.ready() {
+                return Ok(Progress::Blocked);
+            }
+            self.checkpoint();
+            return Ok(Progress::Worked);
+        }
+        let Some(block) = self.ends.priced.take() else {
+            let over = self.ends.priced.is_finished() && self.ends.checkpoints.ready();
             return Ok(if over { Progress::Finished } else { Progress::Idle });
         };
         self.meter.take(1);
         let (sealed, tip) = self.seal(block)?;
-        if let Some(tips) = &mut self.tips {
+        if let Some(tips) = &mut self.ends.tips {
             tips.send(tip);
         }
-        self.sealed.send(sealed);
+        self.ends.sealed.send(sealed);
+        self.busy = Instant::now();
+        if self.trie.dirty() > 0 {
+            self.changed.get_or_insert(self.busy);
+        }
         self.meter.give(1);
         Ok(Progress::Worked)
     }

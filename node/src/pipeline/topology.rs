@@ -9,6 +9,8 @@
 //! source --blocks--> recover --------+---------recovered----------|----------+                 seal
 //!                                                                 +-----------------------------+
 //!                                                                    flush <--layers-- commit <-+ sealed
+//!                                                                      ^                        |
+//!                                                                      +------checkpoints-------+
 //! ```
 
 use super::{
@@ -25,7 +27,7 @@ use super::{
     meter::{Meter, Reading},
     recover::Recover,
     ring::{Gauge, Outbox, ring},
-    seal::Seal,
+    seal::{self, Seal},
     source::{Source, SourceProgress},
     stage::Worker,
     submit::{Gate, Submissions},
@@ -35,7 +37,7 @@ use crate::{
     execution::RecoveredTx,
     home::{Home, HomeError},
     mempool::{Level, Reject},
-    view::Published,
+    view::{Published, RecentState, StateTrie},
 };
 use alloy_primitives::{Address, B256, Bytes};
 use std::{
@@ -76,6 +78,8 @@ mod depth {
     pub(super) const TIPS: usize = 4;
     /// Groups of committed layers waiting for flush.
     pub(super) const LAYERS: usize = 4;
+    /// Checkpoints of the trie: each may be some hundred megabytes.
+    pub(super) const CHECKPOINTS: usize = 1;
 }
 
 /// Transactions the pool has taken that a listener may be behind.
@@ -262,6 +266,7 @@ impl Pipeline {
         let (sealed, sealed_in) = ring("sealed", depth::SEALED, se, co);
         let (tips, tips_in) = ring("tips", depth::TIPS, se, an);
         let (layers, layers_in) = ring("layers", depth::LAYERS, co, fl);
+        let (checkpoints, checkpoints_in) = ring("checkpoints", depth::CHECKPOINTS, se, fl);
         let gauges = vec![
             submit_in.gauge(),
             raw_in.gauge(),
@@ -276,6 +281,7 @@ impl Pipeline {
             sealed_in.gauge(),
             tips_in.gauge(),
             layers_in.gauge(),
+            checkpoints_in.gauge(),
         ];
         let arrivals = broadcast::Sender::new(ARRIVALS);
 
@@ -350,6 +356,7 @@ impl Pipeline {
                 engine,
                 journal,
                 saved,
+                recent: RecentState::new(home.config.storage.recent_accounts),
             };
             workers.push(ante.runs(Ante::new(context, ends, meter("ante"))));
             tip_out = Some(tips);
@@ -359,22 +366,29 @@ impl Pipeline {
         let execute = execute.runs(Execute::new(
             Arc::clone(&home.spec),
             &view,
+            RecentState::new(home.config.storage.recent_accounts),
             Arc::clone(&flushed),
             recovered_in,
             proposals_in,
             executed,
+            home.config.storage.trie_cache_bytes,
             meter("execute"),
         )?);
         let gas = Arc::new(AtomicU64::new(0));
         let fee =
             Fee::new(Arc::clone(&home.spec), executed_in, priced, Arc::clone(&gas), meter("fee"));
         workers.push(execute.runs(fee));
-        let stage = Seal::new(&view, priced_in, sealed, tip_out, ex[0].clone(), meter("seal"));
-        workers.push(seal.runs(stage));
+        let trie = StateTrie::open(&home.index, home.config.storage.trie_cache_bytes)?;
+        let trie_written = Arc::new(AtomicU64::new(view.number()));
+        let written = Arc::clone(&trie_written);
+        let ends = seal::Ends { priced: priced_in, sealed, tips: tip_out, checkpoints, written };
+        workers.push(seal.runs(Seal::new(&view, trie, ends, meter("seal"))));
         let (chain, meter_commit) = (home.chain.clone(), meter("commit"));
         let stage = Commit::new(chain, published.clone(), sealed_in, layers, meter_commit);
         workers.push(commit.runs(stage));
-        let stage = Flush::new(home.index.clone(), layers_in, flushed, meter("flush"));
+        let (index, meter_flush) = (home.index.clone(), meter("flush"));
+        let stage =
+            Flush::new(index, layers_in, flushed, checkpoints_in, trie_written, meter_flush);
         workers.push(flush.runs(stage));
 
         let bells = workers.iter().map(Worker::bell).collect();

@@ -2,10 +2,10 @@
 
 use alloy_primitives::{Address, B256, Bytes, U256, map::HashMap};
 use std::sync::OnceLock;
-use storage::{Account, AccountChange, LogKey, StateChanges, TrieUpdates};
+use storage::{Account, AccountChange, LogKey, StateChanges};
 
 /// One block's changes, indexed for reading. Immutable but for two facts the seal stage adds once:
-/// the block's hash and its trie nodes.
+/// the block's hash and what its logs are looked up by.
 #[derive(Debug)]
 pub struct Layer {
     number: u64,
@@ -21,7 +21,6 @@ pub struct Layer {
 #[derive(Debug)]
 struct Sealed {
     hash: B256,
-    trie: TrieUpdates,
     log_keys: Vec<LogKey>,
 }
 
@@ -43,12 +42,12 @@ impl Layer {
         }
     }
 
-    /// Adds the block's hash, trie nodes, and what its logs are looked up by.
+    /// Adds the block's hash, and what its logs are looked up by.
     ///
     /// # Panics
     /// If the block was sealed before.
-    pub fn seal(&self, hash: B256, trie: TrieUpdates, log_keys: Vec<LogKey>) {
-        let sealed = Sealed { hash, trie, log_keys };
+    pub fn seal(&self, hash: B256, log_keys: Vec<LogKey>) {
+        let sealed = Sealed { hash, log_keys };
         assert!(self.sealed.set(sealed).is_ok(), "block {} sealed twice", self.number);
     }
 
@@ -60,11 +59,6 @@ impl Layer {
     /// The block's hash, once sealed.
     pub fn hash(&self) -> Option<B256> {
         self.sealed.get().map(|sealed| sealed.hash)
-    }
-
-    /// The block's trie nodes, once sealed.
-    pub fn trie(&self) -> Option<&TrieUpdates> {
-        self.sealed.get().map(|sealed| &sealed.trie)
     }
 
     /// What the block's logs are looked up by, once sealed.

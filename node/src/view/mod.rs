@@ -4,10 +4,14 @@
 //! Never writes, and never waits for a stage.
 
 mod layer;
+mod live;
+mod recent;
 mod state;
 mod trie;
 
 pub use layer::Layer;
+pub use live::{CHECKPOINT_CHANGES, CHECKPOINT_RECORDS, StateTrie};
+pub use recent::{RecentReader, RecentState};
 pub use state::{StateReader, StateView};
 pub use trie::{TrieReader, TrieViewError, UNDONE_MAX};
 

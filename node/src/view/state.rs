@@ -3,10 +3,7 @@
 use super::Layer;
 use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U256};
 use std::sync::Arc;
-use storage::{
-    Account, IndexDb, IndexReader, ReadError, StateRead,
-    trie::{Nibbles, Node, NodeRead},
-};
+use storage::{Account, IndexDb, IndexReader, ReadError, StateRead};
 
 /// The state before block `next`. Immutable; cheap to clone and to extend.
 #[derive(Clone, Debug)]
@@ -87,6 +84,16 @@ impl StateReader {
         self.layers[..self.newest].iter().rev()
     }
 
+    /// The index is ahead of this state.
+    pub(super) const fn is_historic(&self) -> bool {
+        self.historic
+    }
+
+    /// The block that comes next after this state.
+    pub(super) const fn next(&self) -> u64 {
+        self.next
+    }
+
     /// The block after which this is the state.
     const fn last(&self) -> u64 {
         // History holds nothing from before block 0.
@@ -96,11 +103,6 @@ impl StateReader {
     /// The snapshot of the index environment below.
     pub(super) const fn index(&self) -> &IndexReader {
         &self.index
-    }
-
-    /// Trie nodes can be read: the nodes of past blocks are not kept.
-    pub const fn has_trie(&self) -> bool {
-        !self.historic
     }
 }
 
@@ -146,19 +148,5 @@ impl StateRead for StateReader {
             Some(known) => Ok(known),
             None => self.index.has_storage(address),
         }
-    }
-}
-
-impl NodeRead for StateReader {
-    type Error = ReadError;
-
-    /// The newest state only: see [`Self::has_trie`].
-    fn node(&self, owner: Option<B256>, path: &Nibbles) -> Result<Option<Arc<Node>>, ReadError> {
-        for layer in self.layers() {
-            if let Some(node) = layer.trie().and_then(|trie| trie.get(owner, path)) {
-                return Ok(node.cloned());
-            }
-        }
-        self.index.trie_node(owner, path)
     }
 }

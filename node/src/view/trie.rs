@@ -1,20 +1,23 @@
-//! The trie after a block of the past: that of the index, with the blocks since undone.
+//! The trie after any block: that of the index, with the blocks between done or undone.
 //!
-//! Trie nodes are kept of the newest flushed state only. What the blocks since changed is known
-//! from the chain, and what was there before from history; putting that back is one trie update,
-//! whose root must be the wanted block's. So any block can be proven, at a cost that grows with
-//! what has changed since, up to a bound.
+//! Trie records are kept of one block only, that of the last checkpoint. What the blocks since
+//! changed is known from the chain; what was there before, from history. Putting the one or the
+//! other in place is one trie update, whose root must be the wanted block's. So any block can be
+//! proven, at a cost that grows with what lies between, up to a bound.
 
 use super::{StateReader, View};
 use alloy_primitives::{Address, B256, U256, map::HashMap};
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 use storage::{
-    AccountChange, ReadError, StateChanges, StateRead, TrieUpdates,
+    Account, AccountChange, ReadError, StateChanges, StateRead, TrieUpdates,
     trie::{Nibbles, Node, NodeRead, TrieError},
     update_state_root,
 };
 
-/// Most accounts and slots put back: about a second's work.
+/// Most accounts and slots put in place: about a second's work.
 pub const UNDONE_MAX: usize = 200_000;
 
 /// Why there is no trie of a block.
@@ -27,10 +30,13 @@ pub enum TrieViewError {
     /// A trie node is missing or damaged.
     #[error(transparent)]
     Trie(#[from] TrieError<ReadError>),
-    /// Too much has changed since.
-    #[error("more than {UNDONE_MAX} accounts and slots changed since block {0}")]
+    /// Too much lies between.
+    #[error(
+        "more than {UNDONE_MAX} accounts and slots changed between block {0} and the block that \
+         trie records are kept of"
+    )]
     TooOld(u64),
-    /// What history says does not give the block's state root.
+    /// What the chain or history says does not give the block's state root.
     #[error("history gives state root {found} for block {number}, not {expected}")]
     Damaged {
         /// The block.
@@ -49,20 +55,17 @@ pub enum TrieViewError {
 #[derive(Debug)]
 pub struct TrieReader {
     state: StateReader,
-    /// For a block of the past: how its nodes differ from those of the index.
-    undone: Option<TrieUpdates>,
+    /// How its nodes differ from those of the index; `None` when they do not.
+    between: Option<TrieUpdates>,
 }
 
 impl NodeRead for TrieReader {
     type Error = ReadError;
 
     fn node(&self, owner: Option<B256>, path: &Nibbles) -> Result<Option<Arc<Node>>, ReadError> {
-        match &self.undone {
-            None => self.state.node(owner, path),
-            Some(undone) => match undone.get(owner, path) {
-                Some(node) => Ok(node.cloned()),
-                None => self.state.index().trie_node(owner, path),
-            },
+        match self.between.as_ref().and_then(|between| between.get(owner, path)) {
+            Some(node) => Ok(node.cloned()),
+            None => self.state.index().trie_node(owner, path),
         }
     }
 }
@@ -71,21 +74,24 @@ impl View {
     /// The trie after block `number`, at or below the head.
     ///
     /// # Errors
-    /// When too much has changed since the block, or something cannot be read.
+    /// When too much has changed between the block and the last checkpoint of the trie, or
+    /// something cannot be read.
     pub fn trie_at(&self, number: u64) -> Result<TrieReader, TrieViewError> {
         let state = self.state.reader_at(number)?;
-        if state.has_trie() {
-            return Ok(TrieReader { state, undone: None });
+        let (at, root) = state.index().trie_block()?.ok_or(TrieViewError::Block(number))?;
+        if at == number {
+            return Ok(TrieReader { state, between: None });
         }
-        let flushed = state.index().flushed()?.ok_or(TrieViewError::Block(number))?;
-        let before = self.undo(&state, number, flushed)?;
-        let newest = self.state_root(flushed)?;
-        let (found, undone) = update_state_root(state.index(), &before, newest)?;
+        let changes = match at < number {
+            true => self.redo(at, number)?,
+            false => self.undo(&state, number, at)?,
+        };
+        let (found, between) = update_state_root(state.index(), &changes, root)?;
         let expected = self.state_root(number)?;
         if found != expected {
             return Err(TrieViewError::Damaged { number, expected, found });
         }
-        Ok(TrieReader { state, undone: Some(undone) })
+        Ok(TrieReader { state, between: Some(between) })
     }
 
     fn state_root(&self, number: u64) -> Result<B256, TrieViewError> {
@@ -96,28 +102,68 @@ impl View {
         Ok(header.state_root)
     }
 
-    /// What the blocks after `number` up to `flushed` changed, as it was before.
+    /// What the blocks after `at` up to `number` changed, as it is after them.
+    fn redo(&self, at: u64, number: u64) -> Result<StateChanges, TrieViewError> {
+        let mut touched: BTreeMap<Address, Changed> = BTreeMap::new();
+        self.changes_between(at, number, number, |change| {
+            let touched = touched.entry(change.address).or_default();
+            if change.wiped || change.account.is_none() {
+                touched.wiped = true;
+                touched.slots.clear();
+            }
+            touched.account = change.account;
+            touched.slots.extend(change.slots.iter().copied());
+        })?;
+        let accounts = touched.into_iter().map(|(address, touched)| AccountChange {
+            address,
+            account: touched.account,
+            wiped: touched.wiped,
+            slots: touched.slots.into_iter().collect(),
+        });
+        Ok(StateChanges { accounts: accounts.collect(), codes: Vec::new() })
+    }
+
+    /// Shows what the blocks after `first` up to `last` changed; `wanted` is told in errors.
+    fn changes_between(
+        &self,
+        first: u64,
+        last: u64,
+        wanted: u64,
+        mut each: impl FnMut(&AccountChange),
+    ) -> Result<(), TrieViewError> {
+        let blocks = self.blocks()?;
+        let mut weight = 0;
+        for number in first + 1..=last {
+            let layer = self.state.layers().iter().find(|layer| layer.number() == number);
+            let stored = match layer {
+                Some(_) => None,
+                None => Some(blocks.changes(number)?.ok_or(TrieViewError::Block(number))?),
+            };
+            let changes = layer.map(|layer| layer.changes()).or(stored.as_ref());
+            for change in changes.map_or(&[][..], |changes| &changes.accounts) {
+                weight += 1 + change.slots.len();
+                each(change);
+            }
+            if weight > UNDONE_MAX {
+                return Err(TrieViewError::TooOld(wanted));
+            }
+        }
+        Ok(())
+    }
+
+    /// What the blocks after `number` up to `at` changed, as it was before.
     fn undo(
         &self,
         state: &StateReader,
         number: u64,
-        flushed: u64,
+        at: u64,
     ) -> Result<StateChanges, TrieViewError> {
-        let blocks = self.blocks()?;
         let mut touched: HashMap<Address, Touched> = HashMap::default();
-        let mut weight = 0;
-        for later in number + 1..=flushed {
-            let changes = blocks.changes(later)?.ok_or(TrieViewError::Block(later))?;
-            for change in &changes.accounts {
-                weight += 1 + change.slots.len();
-                let touched = touched.entry(change.address).or_default();
-                touched.wiped |= change.wiped || change.account.is_none();
-                touched.slots.extend(change.slots.iter().map(|(slot, _)| *slot));
-            }
-            if weight > UNDONE_MAX {
-                return Err(TrieViewError::TooOld(number));
-            }
-        }
+        self.changes_between(number, at, number, |change| {
+            let touched = touched.entry(change.address).or_default();
+            touched.wiped |= change.wiped || change.account.is_none();
+            touched.slots.extend(change.slots.iter().map(|(slot, _)| *slot));
+        })?;
         let mut accounts = Vec::with_capacity(touched.len());
         for (address, touched) in touched {
             accounts.push(touched.before(state, address)?);
@@ -125,6 +171,15 @@ impl View {
         accounts.sort_unstable_by_key(|change| change.address);
         Ok(StateChanges { accounts, codes: Vec::new() })
     }
+}
+
+/// What blocks did to an account, put together.
+#[derive(Default)]
+struct Changed {
+    account: Option<Account>,
+    /// Its storage was cleared at least once, before these slots were set.
+    wiped: bool,
+    slots: BTreeMap<U256, U256>,
 }
 
 /// What later blocks did to an account.

@@ -29,7 +29,7 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    fn apply(&mut self, changes: &StateChanges) {
+    pub(crate) fn apply(&mut self, changes: &StateChanges) {
         self.codes.extend(changes.codes.iter().cloned());
         for change in &changes.accounts {
             let Some(account) = change.account else {

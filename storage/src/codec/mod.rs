@@ -15,10 +15,10 @@ mod tests;
 pub(crate) use block::{
     decode_header, decode_receipts, decode_senders, encode_header, encode_receipts, encode_senders,
 };
-pub(crate) use node::{decode_node, encode_node, encode_path_key};
+pub(crate) use node::{PLAIN_ACCOUNT_END, decode_node, encode_node, encode_path_key, record};
 pub use primitive::DecodeError;
-pub(crate) use primitive::{Input, put_varint};
+pub(crate) use primitive::{Input, put_count, put_counted_bytes, put_varint};
 pub(crate) use state::{
-    decode_account, decode_account_entry, decode_changes, decode_word, encode_account,
-    encode_account_entry, encode_changes, encode_word,
+    decode_account, decode_account_entry, decode_changes, decode_word, encode_account_entry,
+    encode_changes, encode_word,
 };

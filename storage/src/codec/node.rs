@@ -7,31 +7,40 @@ use alloy_trie::nodes::RlpNode;
 use super::primitive::{DecodeError, Input, put_counted_bytes};
 use crate::trie::{Branch, Child, Leaf, Node};
 
-/// First byte of a record: the root leaf of a trie with one entry.
-const LEAF: u8 = 0;
-/// First byte of a record: a branch.
-const BRANCH: u8 = 1;
+/// First bytes and tags of records.
+pub(crate) mod record {
+    /// First byte of a record: the root leaf of a trie with one entry.
+    pub(crate) const LEAF: u8 = 0;
+    /// First byte of a record: a branch.
+    pub(crate) const BRANCH: u8 = 1;
 
-/// Child tag: another record, by its hash.
-const CHILD_HASH: u8 = 0;
-/// Child tag: another record, shorter than 32 bytes, by its RLP.
-const CHILD_EMBEDDED: u8 = 1;
-/// Child tag: a leaf, kept here.
-const CHILD_LEAF: u8 = 2;
-/// Child tag: a leaf, kept here, whose value ends in [`PLAIN_ACCOUNT_END`], left out.
-const CHILD_PLAIN_LEAF: u8 = 3;
+    /// Child tag: another record, by its hash.
+    pub(crate) const CHILD_HASH: u8 = 0;
+    /// Child tag: another record, shorter than 32 bytes, by its RLP.
+    pub(crate) const CHILD_EMBEDDED: u8 = 1;
+    /// Child tag: a leaf, kept here.
+    pub(crate) const CHILD_LEAF: u8 = 2;
+    /// Child tag: a leaf, kept here, whose value ends in [`super::PLAIN_ACCOUNT_END`], left out.
+    pub(crate) const CHILD_PLAIN_LEAF: u8 = 3;
+
+    /// After a leaf: it is shorter than 32 bytes and so its own reference.
+    pub(crate) const NO_REFERENCE: u8 = 0;
+    /// After a leaf: its hash follows.
+    pub(crate) const HASH_REFERENCE: u8 = 1;
+}
+
+use record::{
+    BRANCH, CHILD_EMBEDDED, CHILD_HASH, CHILD_LEAF, CHILD_PLAIN_LEAF, HASH_REFERENCE, LEAF,
+    NO_REFERENCE,
+};
 
 /// How the value of an account without storage and code ends: RLP of the empty root and of the
 /// hash of empty code.
-const PLAIN_ACCOUNT_END: [u8; 66] = hex!(
+pub(crate) const PLAIN_ACCOUNT_END: [u8; 66] = hex!(
     "a056e81f171bcc55a6ff8345e692c0f86e5b48e01b996cadc001622fb5e363b421"
     "a0c5d2460186f7233c927e7db2dcc703c0e500b653ca82273b7bfad8045d85a470"
 );
 
-/// After a leaf: it is shorter than 32 bytes and so its own reference.
-const NO_REFERENCE: u8 = 0;
-/// After a leaf: its hash follows.
-const HASH_REFERENCE: u8 = 1;
 /// Nibbles of a whole path.
 const PATH_NIBBLES_MAX: u8 = 64;
 

@@ -8,6 +8,7 @@ use alloy_trie::nodes::RlpNode;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
+use super::state::encode_account;
 use super::*;
 use crate::chain::{ReceiptOutcome, StoredReceipt};
 use crate::state::{Account, AccountChange, StateChanges};

@@ -1,15 +1,15 @@
-//! Writes a batch of blocks into the tables, each in key order, in one transaction.
+//! Writes blocks into the tables, each table in key order, in one transaction.
 
 use std::ops::Bound;
 
-use alloy_primitives::{Address, B256, U256};
+use alloy_primitives::B256;
 use heed::RwTxn;
 
-use super::batch::Batch;
-use super::keys::{SLOT_KEY_BYTES, decode_flushed, encode_flushed, slot_key, trie_key};
-use super::logs::{encode_posting, posting_key};
-use super::{FLUSHED_KEY, FlushBlock, Tables};
-use crate::codec::{self, DecodeError};
+use super::keys::{decode_flushed, encode_flushed, encode_location, trie_key};
+use super::logs::{POSTING_BLOCKS_MAX, encode_posting, posting_key};
+use super::runs::Pages;
+use super::{FLUSHED_KEY, FlushBlock, LogKey, Tables, accounts};
+use crate::codec;
 use crate::env::{Environment, KeyRange, Table};
 use crate::error::{ReadError, WriteError};
 use crate::trie::{NodeChanges, TrieUpdates};
@@ -22,13 +22,13 @@ pub(super) fn flush(
     let Some(last) = blocks.last() else { return Ok(()) };
     let mut txn = env.write()?;
     check_order(env, tables, &txn, blocks)?;
-    let mut batch = Batch::default();
-    for block in blocks {
-        batch.add(block, |address| stored_slots(env, tables.storage, &txn, address))?;
-    }
-    batch.sort();
+    accounts::put(env, tables, &mut txn, blocks)?;
+    put_lookups(env, tables, &mut txn, blocks)?;
+    let mut trie = TrieUpdates::default();
+    blocks.iter().for_each(|block| trie.extend(block.trie));
     let flushed = encode_flushed(last.number, last.hash);
-    put_batch(tables, &mut txn, &batch)
+    put_codes(tables, &mut txn, blocks)
+        .and_then(|()| put_trie(tables, &mut txn, &trie))
         .and_then(|()| tables.meta.put(&mut txn, FLUSHED_KEY, &flushed))
         .map_err(|error| env.write_error(error))?;
     env.commit(txn)
@@ -56,100 +56,76 @@ fn check_order(
     Ok(())
 }
 
-/// Slots of an account in the `storage` table.
-fn stored_slots(
+/// What blocks and transactions are found by.
+fn put_lookups(
     env: &Environment,
-    storage: Table,
-    txn: &RwTxn<'_>,
-    address: Address,
-) -> Result<Vec<U256>, WriteError> {
-    let error = |error| env.write_error(error);
-    let rows = storage.prefix_iter(txn, address.as_slice()).map_err(error)?;
-    let slots = rows.map(|row| {
-        let (key, _) = row.map_err(error)?;
-        let slot = key.get(20..).filter(|slot| slot.len() == 32);
-        slot.map(U256::from_be_slice).ok_or_else(|| {
-            let why = DecodeError { what: "slot key is not 52 bytes", at: key.len() };
-            ReadError::corrupt(env.path(), "storage", key, why).into()
-        })
-    });
-    slots.collect()
-}
-
-fn put_batch(tables: &Tables, txn: &mut RwTxn<'_>, batch: &Batch) -> Result<(), heed::Error> {
-    put_state(tables, txn, batch)?;
-    put_history(tables, txn, batch)?;
-    put_trie(tables, txn, &batch.trie)?;
-    for (hash, number) in &batch.block_numbers {
-        tables.block_numbers.put(txn, hash.as_slice(), &number.to_be_bytes())?;
+    tables: &Tables,
+    txn: &mut RwTxn<'_>,
+    blocks: &[FlushBlock<'_>],
+) -> Result<(), WriteError> {
+    for block in blocks {
+        tables
+            .block_numbers
+            .put(txn, block.hash.as_slice(), &block.number.to_be_bytes())
+            .map_err(|error| env.write_error(error))?;
     }
-    for (hash, location) in &batch.transactions {
-        tables.transactions.put(txn, hash.as_slice(), location)?;
-    }
-    put_logs(tables, txn, batch)
-}
-
-/// One entry a key: all blocks of the batch that have it.
-fn put_logs(tables: &Tables, txn: &mut RwTxn<'_>, batch: &Batch) -> Result<(), heed::Error> {
-    let (mut blocks, mut value) = (Vec::new(), Vec::new());
-    for posting in batch.logs.chunk_by(|(a, _), (b, _)| a == b) {
-        let (key, first) = posting[0];
-        blocks.clear();
-        blocks.extend(posting.iter().map(|(_, block)| *block));
-        value.clear();
-        encode_posting(&mut value, &blocks);
-        tables.logs.put(txn, &posting_key(key, first), &value)?;
+    let families = [(tables.transactions, transactions(blocks)), (tables.logs, postings(blocks))];
+    for (runs, pages) in families {
+        runs.add(txn, pages).map_err(|error| runs.write_error(env, error))?;
     }
     Ok(())
 }
 
-fn put_state(tables: &Tables, txn: &mut RwTxn<'_>, batch: &Batch) -> Result<(), heed::Error> {
-    let mut value = Vec::new();
-    for (address, account) in &batch.accounts {
-        match account {
-            None => {
-                tables.accounts.delete(txn, address.as_slice())?;
-            }
-            Some(account) => {
-                value.clear();
-                codec::encode_account(&mut value, account);
-                tables.accounts.put(txn, address.as_slice(), &value)?;
-            }
-        }
+/// Hash and place of each transaction.
+fn transactions(blocks: &[FlushBlock<'_>]) -> Pages {
+    let count = blocks.iter().map(|block| block.tx_hashes.len()).sum();
+    let mut places: Vec<(u64, u32, u32)> = Vec::with_capacity(count);
+    for (block, flushed) in (0..).zip(blocks) {
+        places.extend((0..).zip(flushed.tx_hashes).map(|(index, hash)| {
+            let (prefix, _) = hash.split_first_chunk().expect("32 bytes begin with 8");
+            (u64::from_be_bytes(*prefix), block, index)
+        }));
     }
-    for (address, storage) in &batch.storage {
-        if storage.wiped {
-            delete_prefix(tables.storage, txn, address.as_slice())?;
-        }
-        for (&slot, &word) in &storage.slots {
-            let key: [u8; SLOT_KEY_BYTES] = slot_key(*address, slot);
-            if word.is_zero() {
-                tables.storage.delete(txn, &key)?;
-                continue;
-            }
+    let hash = |place: &(u64, u32, u32)| &blocks[place.1 as usize].tx_hashes[place.2 as usize];
+    places.sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| hash(a).cmp(hash(b))));
+    let mut pages = Pages::new(B256::len_bytes());
+    for place in &places {
+        let location = encode_location(blocks[place.1 as usize].number, place.2);
+        pages.push(hash(place).as_slice(), &location);
+    }
+    pages
+}
+
+/// One entry a log key: all blocks that have it.
+fn postings(blocks: &[FlushBlock<'_>]) -> Pages {
+    let mut dated: Vec<(LogKey, u64)> = Vec::new();
+    for block in blocks {
+        dated.extend(block.log_keys.iter().map(|key| (*key, block.number)));
+    }
+    dated.sort_unstable();
+    let mut pages = Pages::new(super::logs::POSTING_KEY_BYTES);
+    let (mut numbers, mut value) = (Vec::new(), Vec::new());
+    for of_one in dated.chunk_by(|(a, _), (b, _)| a == b) {
+        for posting in of_one.chunks(POSTING_BLOCKS_MAX) {
+            let (key, first) = posting[0];
+            numbers.clear();
+            numbers.extend(posting.iter().map(|(_, block)| *block));
             value.clear();
-            codec::encode_word(&mut value, word);
-            tables.storage.put(txn, &key, &value)?;
+            encode_posting(&mut value, &numbers);
+            pages.push(&posting_key(key, first), &value);
         }
     }
-    for (hash, code) in &batch.codes {
-        // The same code under the same hash: written once, however often it is deployed.
-        tables.code.get_or_put(txn, hash.as_slice(), code)?;
-    }
-    Ok(())
+    pages
 }
 
-fn put_history(tables: &Tables, txn: &mut RwTxn<'_>, batch: &Batch) -> Result<(), heed::Error> {
-    let mut value = Vec::new();
-    for (key, account) in &batch.account_history {
-        value.clear();
-        codec::encode_account_entry(&mut value, account.as_ref());
-        tables.account_history.put(txn, key, &value)?;
-    }
-    for (key, word) in &batch.storage_history {
-        value.clear();
-        codec::encode_word(&mut value, *word);
-        tables.storage_history.put(txn, key, &value)?;
+/// The same code under the same hash: written once, however often it is deployed.
+fn put_codes(
+    tables: &Tables,
+    txn: &mut RwTxn<'_>,
+    blocks: &[FlushBlock<'_>],
+) -> Result<(), heed::Error> {
+    for (hash, code) in blocks.iter().flat_map(|block| &block.changes.codes) {
+        tables.code.get_or_put(txn, hash.as_slice(), code)?;
     }
     Ok(())
 }
@@ -194,7 +170,11 @@ fn put_nodes(
 }
 
 /// Removes every key that starts with `prefix`.
-fn delete_prefix(table: Table, txn: &mut RwTxn<'_>, prefix: &[u8]) -> Result<(), heed::Error> {
+pub(super) fn delete_prefix(
+    table: Table,
+    txn: &mut RwTxn<'_>,
+    prefix: &[u8],
+) -> Result<(), heed::Error> {
     let mut end = prefix.to_vec();
     while end.last() == Some(&0xff) {
         end.pop();

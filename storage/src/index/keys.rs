@@ -9,6 +9,11 @@ use crate::trie::Nibbles;
 /// Bytes of a key in `storage`, and of what comes before the block in `storage_history`.
 pub(super) const SLOT_KEY_BYTES: usize = 52;
 
+/// Bytes of a key in `account_history`.
+pub(super) const ACCOUNT_AT_KEY_BYTES: usize = 28;
+/// Bytes of a key in `storage_history`.
+pub(super) const SLOT_AT_KEY_BYTES: usize = SLOT_KEY_BYTES + 8;
+
 /// Key in `storage`: address, slot big-endian.
 pub(super) fn slot_key(address: Address, slot: U256) -> [u8; SLOT_KEY_BYTES] {
     let mut key = [0; SLOT_KEY_BYTES];
@@ -18,16 +23,16 @@ pub(super) fn slot_key(address: Address, slot: U256) -> [u8; SLOT_KEY_BYTES] {
 }
 
 /// Key in `account_history`: address, block number big-endian.
-pub(super) fn account_at_key(address: Address, number: u64) -> [u8; 28] {
-    let mut key = [0; 28];
+pub(super) fn account_at_key(address: Address, number: u64) -> [u8; ACCOUNT_AT_KEY_BYTES] {
+    let mut key = [0; ACCOUNT_AT_KEY_BYTES];
     key[..20].copy_from_slice(address.as_slice());
     key[20..].copy_from_slice(&number.to_be_bytes());
     key
 }
 
 /// Key in `storage_history`: key in `storage`, block number big-endian.
-pub(super) fn slot_at_key(slot_key: &[u8; SLOT_KEY_BYTES], number: u64) -> [u8; 60] {
-    let mut key = [0; 60];
+pub(super) fn slot_at_key(slot_key: &[u8; SLOT_KEY_BYTES], number: u64) -> [u8; SLOT_AT_KEY_BYTES] {
+    let mut key = [0; SLOT_AT_KEY_BYTES];
     key[..SLOT_KEY_BYTES].copy_from_slice(slot_key);
     key[SLOT_KEY_BYTES..].copy_from_slice(&number.to_be_bytes());
     key

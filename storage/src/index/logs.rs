@@ -2,13 +2,17 @@
 //!
 //! A posting is kept under a short key made of the address or topic, so two of them may share one:
 //! the blocks found are candidates, and their receipts decide. Postings of the blocks flushed
-//! together are one entry, so a key costs one put a flush, however often it occurs in it.
+//! together are one entry.
 
 use alloy_primitives::{Address, B256};
 
 use crate::chain::StoredReceipt;
 use crate::codec::DecodeError;
 
+/// Most blocks in one posting: what is far below the size of a page, and above what is flushed at once.
+pub(super) const POSTING_BLOCKS_MAX: usize = 256;
+/// Bytes of a posting's key: log key, first block.
+pub(super) const POSTING_KEY_BYTES: usize = LOG_KEY_BYTES + 8;
 /// Bytes of a log key: place, folded address or topic.
 pub(super) const LOG_KEY_BYTES: usize = 9;
 /// Place of an address; topics have their position plus one.
@@ -64,8 +68,8 @@ impl LogKey {
 }
 
 /// Key in `logs`: log key, first block of the posting.
-pub(super) fn posting_key(key: LogKey, first: u64) -> [u8; LOG_KEY_BYTES + 8] {
-    let mut out = [0; LOG_KEY_BYTES + 8];
+pub(super) fn posting_key(key: LogKey, first: u64) -> [u8; POSTING_KEY_BYTES] {
+    let mut out = [0; POSTING_KEY_BYTES];
     out[..LOG_KEY_BYTES].copy_from_slice(&key.0);
     out[LOG_KEY_BYTES..].copy_from_slice(&first.to_be_bytes());
     out

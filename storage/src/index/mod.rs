@@ -6,13 +6,15 @@
 //! Losing this environment loses nothing. How the tables are laid out inside is nobody's business
 //! but this module's: callers see functions.
 
-mod batch;
+mod accounts;
 mod flush;
 mod keys;
 mod logs;
 mod reader;
+mod runs;
 #[cfg(test)]
 mod tests;
+mod trie;
 
 use std::path::Path;
 
@@ -23,11 +25,14 @@ use crate::error::{OpenError, ReadError, WriteError};
 use crate::state::StateChanges;
 use crate::trie::TrieUpdates;
 
+use logs::POSTING_KEY_BYTES;
+use runs::Runs;
+
 pub use logs::LogKey;
 pub use reader::IndexReader;
 
 /// Format number of the `index` environment.
-pub const INDEX_FORMAT: u32 = 2;
+pub const INDEX_FORMAT: u32 = 3;
 /// Default map size, bytes: address space only, far beyond any disk meant for this.
 pub const INDEX_MAP_BYTES_DEFAULT: u64 = 1 << 40;
 /// Key in `meta`: number of the last block flushed (u64 big-endian), then its hash.
@@ -77,13 +82,13 @@ struct Tables {
     accounts: Table,
     storage: Table,
     code: Table,
-    account_history: Table,
-    storage_history: Table,
+    account_history: Runs,
+    storage_history: Runs,
     account_trie: Table,
     storage_trie: Table,
     block_numbers: Table,
-    transactions: Table,
-    logs: Table,
+    transactions: Runs,
+    logs: Runs,
 }
 
 const NAMES: [&str; 10] = [
@@ -130,13 +135,25 @@ impl IndexDb {
             accounts,
             storage,
             code,
-            account_history,
-            storage_history,
+            account_history: Runs {
+                table: account_history,
+                name: "account_history",
+                key_bytes: keys::ACCOUNT_AT_KEY_BYTES,
+            },
+            storage_history: Runs {
+                table: storage_history,
+                name: "storage_history",
+                key_bytes: keys::SLOT_AT_KEY_BYTES,
+            },
             account_trie,
             storage_trie,
             block_numbers,
-            transactions,
-            logs,
+            transactions: Runs {
+                table: transactions,
+                name: "transactions",
+                key_bytes: B256::len_bytes(),
+            },
+            logs: Runs { table: logs, name: "logs", key_bytes: POSTING_KEY_BYTES },
         };
         Ok(Self { env, tables })
     }
@@ -161,18 +178,20 @@ impl IndexDb {
             tables.accounts,
             tables.storage,
             tables.code,
-            tables.account_history,
-            tables.storage_history,
+            tables.account_history.table,
+            tables.storage_history.table,
             tables.account_trie,
             tables.storage_trie,
             tables.block_numbers,
-            tables.transactions,
-            tables.logs,
+            tables.transactions.table,
+            tables.logs.table,
         ];
         for table in cleared {
             table.clear(&mut txn).map_err(|error| self.env.write_error(error))?;
         }
-        tables.meta.delete(&mut txn, FLUSHED_KEY).map_err(|error| self.env.write_error(error))?;
+        for key in [FLUSHED_KEY, trie::TRIE_KEY] {
+            tables.meta.delete(&mut txn, key).map_err(|error| self.env.write_error(error))?;
+        }
         self.env.commit(txn)
     }
 

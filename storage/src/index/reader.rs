@@ -9,24 +9,22 @@ use super::keys::{
     SLOT_KEY_BYTES, account_at_key, decode_flushed, decode_location, decode_number, slot_at_key,
     slot_key, trie_key,
 };
-use super::logs::{decode_posting, posting_key};
+use super::logs::{POSTING_KEY_BYTES, decode_posting, posting_key};
+use super::runs::{RunError, Runs};
 use super::{FLUSHED_KEY, LogKey, Tables};
 use crate::codec;
-use crate::env::{KeyRange, Table};
+use crate::env::Table;
 use crate::error::{DecodeError, ReadError};
 use crate::snapshot::ReadTxn;
 use crate::state::{Account, StateRead};
 use crate::trie::{Nibbles, Node, NodeRead};
 
-/// Key and value in the map.
-type Entry<'a> = (&'a [u8], &'a [u8]);
-
 /// A snapshot of the `index` environment. May be sent to another thread. Pins the pages it can
 /// see, so hold it for a request, not for ever.
 #[derive(Debug)]
 pub struct IndexReader {
-    txn: ReadTxn,
-    tables: Tables,
+    pub(super) txn: ReadTxn,
+    pub(super) tables: Tables,
 }
 
 /// All methods fail only when the file cannot be read or a value does not decode.
@@ -106,42 +104,43 @@ impl IndexReader {
     /// An account as of the end of block `number`, which must not be above the last flushed.
     pub fn account_at(&self, address: Address, number: u64) -> Result<Option<Account>, ReadError> {
         let key = account_at_key(address, number);
-        let table = self.tables.account_history;
-        let Some((key, value)) = self.latest(table, &key, address.as_slice())? else {
+        let runs = self.tables.account_history;
+        let found = runs.latest(self.txn.txn(), address.as_slice(), &key);
+        let Some((key, value)) = found.map_err(|error| self.run_error(runs, error))? else {
             return Ok(None);
         };
-        codec::decode_account_entry(value)
-            .map_err(|why| self.txn.corrupt("account_history", key, why))
+        codec::decode_account_entry(value).map_err(|why| self.txn.corrupt(runs.name, key, why))
     }
 
     /// A storage slot as of the end of block `number`, which must not be above the last flushed.
     pub fn storage_at(&self, address: Address, slot: U256, number: u64) -> Result<U256, ReadError> {
         let slot_key = slot_key(address, slot);
         let key = slot_at_key(&slot_key, number);
-        let table = self.tables.storage_history;
-        let Some((key, value)) = self.latest(table, &key, &slot_key)? else {
+        let runs = self.tables.storage_history;
+        let found = runs.latest(self.txn.txn(), &slot_key, &key);
+        let Some((key, value)) = found.map_err(|error| self.run_error(runs, error))? else {
             return Ok(U256::ZERO);
         };
-        codec::decode_word(value).map_err(|why| self.txn.corrupt("storage_history", key, why))
+        codec::decode_word(value).map_err(|why| self.txn.corrupt(runs.name, key, why))
     }
 
     /// Every slot of an account that any block up to the last flushed has set, ascending.
     pub fn slots_with_history(&self, address: Address) -> Result<Vec<U256>, ReadError> {
-        let table = self.tables.storage_history;
-        let rows = table
-            .prefix_iter(self.txn.txn(), address.as_slice())
-            .map_err(|error| self.txn.error(error))?;
+        let first = slot_at_key(&slot_key(address, U256::ZERO), 0);
+        let last = slot_at_key(&slot_key(address, U256::MAX), u64::MAX);
+        let runs = self.tables.storage_history;
         let mut slots = Vec::new();
-        for row in rows {
-            let (key, _) = row.map_err(|error| self.txn.error(error))?;
-            let slot = key.get(20..SLOT_KEY_BYTES).map(U256::from_be_slice).ok_or_else(|| {
-                let why = DecodeError { what: "slot history key is not 60 bytes", at: key.len() };
-                self.txn.corrupt("storage_history", key, why)
-            })?;
+        let each = runs.each(self.txn.txn(), &first, &last, |key, _| {
+            let slot = U256::from_be_slice(&key[20..SLOT_KEY_BYTES]);
             if slots.last() != Some(&slot) {
                 slots.push(slot);
             }
-        }
+            Ok(())
+        });
+        each.map_err(|error| self.run_error(runs, error))?;
+        // Each run gave its own ascending.
+        slots.sort_unstable();
+        slots.dedup();
         Ok(slots)
     }
 
@@ -158,28 +157,42 @@ impl IndexReader {
         range: RangeInclusive<u64>,
         found: &mut Vec<u64>,
     ) -> Result<(), ReadError> {
-        // The posting that holds the first block may begin before it.
-        let from = posting_key(key, *range.start());
-        let before = self.latest(self.tables.logs, &from, &key.0)?;
-        let from = before.map_or(&from[..], |(key, _)| key);
-        let to = posting_key(key, *range.end());
-        let keys: KeyRange<'_> = (Bound::Included(from), Bound::Included(&to));
-        let rows = self.tables.logs.range(self.txn.txn(), &keys);
-        for row in rows.map_err(|error| self.txn.error(error))? {
-            let (key, value) = row.map_err(|error| self.txn.error(error))?;
-            decode_posting(key, value, |block| {
+        // A posting that holds the first block may begin before it.
+        let (first, last) = (posting_key(key, 0), posting_key(key, *range.end()));
+        let from = self.posting_before(key, *range.start())?.unwrap_or(first);
+        let runs = self.tables.logs;
+        let each = runs.each(self.txn.txn(), &from, &last, |key, value| {
+            let take = |block| {
                 if range.contains(&block) {
                     found.push(block);
                 }
-            })
-            .map_err(|why| self.txn.corrupt("logs", key, why))?;
-        }
-        Ok(())
+            };
+            decode_posting(key, value, take).map_err(|why| RunError::Corrupt(key.to_vec(), why))
+        });
+        each.map_err(|error| self.run_error(runs, error))
+    }
+
+    /// Key of the newest posting that begins up to `block`.
+    fn posting_before(
+        &self,
+        key: LogKey,
+        block: u64,
+    ) -> Result<Option<[u8; POSTING_KEY_BYTES]>, ReadError> {
+        let runs = self.tables.logs;
+        let found = runs.latest(self.txn.txn(), &key.0, &posting_key(key, block));
+        let found = found.map_err(|error| self.run_error(runs, error))?;
+        Ok(found.map(|(key, _)| key.try_into().expect("keys of a table have one length")))
     }
 
     /// Block number and index of the transaction with this hash.
     pub fn tx_location(&self, hash: B256) -> Result<Option<(u64, u32)>, ReadError> {
-        self.decoded(self.tables.transactions, "transactions", hash.as_slice(), decode_location)
+        let runs = self.tables.transactions;
+        let found = runs.latest(self.txn.txn(), hash.as_slice(), hash.as_slice());
+        let found = found.map_err(|error| self.run_error(runs, error))?;
+        let decode = |(key, value)| {
+            decode_location(value).map_err(|why| self.txn.corrupt(runs.name, key, why))
+        };
+        found.map(decode).transpose()
     }
 
     /// A record of the trie as of the last block flushed.
@@ -198,20 +211,14 @@ impl IndexReader {
         Ok(node.map(Arc::new))
     }
 
-    /// The last entry at or before `key` that starts with `prefix`.
-    fn latest(
-        &self,
-        table: Table,
-        key: &[u8],
-        prefix: &[u8],
-    ) -> Result<Option<Entry<'_>>, ReadError> {
-        let entry = table
-            .get_lower_than_or_equal_to(self.txn.txn(), key)
-            .map_err(|error| self.txn.error(error))?;
-        Ok(entry.filter(|(found, _)| found.starts_with(prefix)))
+    fn run_error(&self, runs: Runs, error: RunError) -> ReadError {
+        match error {
+            RunError::Lmdb(error) => self.txn.error(error),
+            RunError::Corrupt(key, why) => self.txn.corrupt(runs.name, &key, why),
+        }
     }
 
-    fn decoded<T>(
+    pub(super) fn decoded<T>(
         &self,
         table: Table,
         name: &'static str,

@@ -69,27 +69,39 @@ fn check_lookups(reader: &IndexReader, blocks: usize) {
     assert_eq!(reader.flushed_block().unwrap(), last);
 }
 
-/// Every entry of every table, as stored.
+const NAMES_OF_ALL: [&str; 6] =
+    ["accounts", "storage", "code", "account_trie", "storage_trie", "block_numbers"];
+
+/// Every entry of every table, as stored; and of runs, which differ with the size of flushes, what
+/// is in them.
 fn dump(index: &IndexDb) -> Vec<(&'static str, Vec<u8>, Vec<u8>)> {
     let tables = &index.tables;
     let all = [
         tables.accounts,
         tables.storage,
         tables.code,
-        tables.account_history,
-        tables.storage_history,
         tables.account_trie,
         tables.storage_trie,
         tables.block_numbers,
-        tables.transactions,
     ];
     let txn = index.env.read().unwrap();
     let mut entries = Vec::new();
-    for (name, table) in NAMES.into_iter().zip(all) {
+    for (name, table) in NAMES_OF_ALL.into_iter().zip(all) {
         for row in table.iter(txn.txn()).unwrap() {
             let (key, value) = row.unwrap();
             entries.push((name, key.to_vec(), value.to_vec()));
         }
+    }
+    let runs = [tables.account_history, tables.storage_history, tables.transactions];
+    for runs in runs {
+        let (first, last) = (vec![0; runs.key_bytes], vec![0xff; runs.key_bytes]);
+        let before = entries.len();
+        runs.each(txn.txn(), &first, &last, |key, value| {
+            entries.push((runs.name, key.to_vec(), value.to_vec()));
+            Ok(())
+        })
+        .unwrap();
+        entries[before..].sort();
     }
     entries
 }
@@ -240,12 +252,13 @@ fn a_damaged_value_is_told_with_its_table() {
         (tables.meta, FLUSHED_KEY),
         (tables.accounts, address.as_slice()),
         (tables.storage, &slot_key),
-        (tables.account_history, &keys::account_at_key(address, 4)),
-        (tables.storage_history, &keys::slot_at_key(&slot_key, 4)),
+        // The directories of runs.
+        (tables.account_history.table, &[0; 4]),
+        (tables.storage_history.table, &[0; 4]),
+        (tables.transactions.table, &[0; 4]),
         (tables.account_trie, &keys::trie_key(None, &path)),
         (tables.storage_trie, &keys::trie_key(Some(hash), &path)),
         (tables.block_numbers, hash.as_slice()),
-        (tables.transactions, hash.as_slice()),
     ] {
         table.put(&mut txn, key, &[0, 0xff, 0xff]).unwrap();
     }

@@ -13,9 +13,11 @@
 
 mod dirty;
 mod hashing;
+mod live;
 mod node;
 #[cfg(test)]
 mod oracle_tests;
+mod ordered;
 mod proof;
 mod root;
 mod state;
@@ -29,9 +31,14 @@ use std::sync::Arc;
 use alloy_primitives::B256;
 
 pub use alloy_trie::{EMPTY_ROOT_HASH, Nibbles};
+pub(crate) use live::Records;
+pub use live::{
+    LiveNodes, LiveTrie, RecordRead, TRIE_CACHE_BYTES_DEFAULT, TRIE_CACHE_BYTES_MIN, TrieCheckpoint,
+};
 pub use node::{Branch, Child, Leaf, Node};
+pub use ordered::{ordered_root, ordered_root_with};
 pub use proof::{AccountProof, StorageProof, account_proof};
-pub use root::{ordered_root, state_root_from_scratch, storage_root_from_scratch};
+pub use root::{state_root_from_scratch, storage_root_from_scratch};
 pub use state::{storage_root, update_state_root};
 pub(crate) use updates::NodeChanges;
 pub use updates::TrieUpdates;
@@ -81,4 +88,16 @@ pub enum TrieError<E> {
         /// Where.
         path: Nibbles,
     },
+}
+
+impl<E> TrieError<TrieError<E>> {
+    /// The error of a trie that is read through another one.
+    pub fn flatten(self) -> TrieError<E> {
+        match self {
+            Self::Read(error) => error,
+            Self::MissingNode { owner, path } => TrieError::MissingNode { owner, path },
+            Self::RootMismatch { expected, found } => TrieError::RootMismatch { expected, found },
+            Self::Damaged { what, owner, path } => TrieError::Damaged { what, owner, path },
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! Roots computed from scratch: lists of a block, and whole states as an oracle.
+//! Roots of whole states computed from scratch: the oracle, and a second opinion on a genesis.
 
 use alloy_primitives::{Address, B256, U256};
 use alloy_trie::TrieAccount;
@@ -6,12 +6,6 @@ use alloy_trie::root as scratch;
 
 use super::EMPTY_ROOT_HASH;
 use crate::state::Account;
-
-/// Root of the trie of a block's list (transactions, receipts, withdrawals): `items[i]` under the
-/// RLP of `i`.
-pub fn ordered_root(items: &[impl AsRef<[u8]>]) -> B256 {
-    scratch::ordered_trie_root_encoded(items)
-}
 
 /// Root of a storage trie with these slots; zero values count as unset.
 pub fn storage_root_from_scratch(slots: impl IntoIterator<Item = (U256, U256)>) -> B256 {

@@ -34,7 +34,7 @@ pub(super) struct Tip {
     ancestors: VecDeque<Ancestor>,
     /// Hashes of blocks that may not be durable yet; older ones are read from the chain.
     hashes: BTreeMap<u64, B256>,
-    chain: ChainDb,
+    pub(super) chain: ChainDb,
 }
 
 impl Tip {

@@ -1,0 +1,139 @@
+//! The trie of the newest state over the index: what seal computes roots with, and what replays
+//! blocks that the trie records of the index do not have.
+
+use crate::view::StateView;
+use alloy_primitives::B256;
+use storage::{
+    ChainReader, IndexDb, LiveTrie, ReadError, StateChanges, TrieCheckpoint,
+    trie::{EMPTY_ROOT_HASH, TrieError},
+    update_state_root,
+};
+
+/// Records changed since the last checkpoint from which the next one is due: some 300 MB.
+pub const CHECKPOINT_RECORDS: usize = 1 << 20;
+/// Accounts and slots changed since the last checkpoint from which the next one is due: what a
+/// restart computes again, 2 to 3 seconds' work. A million transfers.
+pub const CHECKPOINT_CHANGES: usize = 2_000_000;
+
+/// See the module.
+#[derive(Debug)]
+pub struct StateTrie {
+    live: LiveTrie,
+    index: IndexDb,
+    /// The newest block applied; `None` before block 0.
+    number: Option<u64>,
+    /// Accounts and slots changed since the last checkpoint.
+    changed: usize,
+}
+
+impl StateTrie {
+    /// The trie as the index has it. `limit` bounds its memory, bytes.
+    ///
+    /// # Errors
+    /// When the index cannot be read.
+    pub fn open(index: &IndexDb, limit: u64) -> Result<Self, ReadError> {
+        let at = index.reader()?.trie_block()?;
+        let root = at.map_or(EMPTY_ROOT_HASH, |(_, root)| root);
+        let number = at.map(|(number, _)| number);
+        Ok(Self { live: LiveTrie::new(root, limit), index: index.clone(), number, changed: 0 })
+    }
+
+    /// Number of the next block.
+    pub fn next(&self) -> u64 {
+        self.number.map_or(0, |number| number + 1)
+    }
+
+    /// Root after the newest block applied.
+    pub const fn state_root(&self) -> B256 {
+        self.live.state_root()
+    }
+
+    /// Bytes of memory in use.
+    pub fn bytes(&self) -> usize {
+        self.live.bytes()
+    }
+
+    /// Applies the next block; tells the state root after it.
+    ///
+    /// # Errors
+    /// When records cannot be read, are missing or damaged. The trie is of no use then.
+    pub fn update(&mut self, changes: &StateChanges) -> Result<B256, TrieError<ReadError>> {
+        let reader = self.index.reader().map_err(TrieError::Read)?;
+        let root = self.live.update(&reader, changes)?;
+        self.number = Some(self.next());
+        self.changed += weight(changes);
+        Ok(root)
+    }
+
+    /// The state root after `changes` to the newest state, which stays as it is.
+    ///
+    /// # Errors
+    /// When records cannot be read, are missing or damaged.
+    pub fn root_after(&self, changes: &StateChanges) -> Result<B256, TrieError<ReadError>> {
+        let reader = self.index.reader().map_err(TrieError::Read)?;
+        let nodes = self.live.nodes(&reader);
+        let updated = update_state_root(&nodes, changes, self.state_root());
+        updated.map(|(root, _)| root).map_err(TrieError::flatten)
+    }
+
+    /// Applies the blocks up to the one before `state.next()`, which its layers or the chain have.
+    ///
+    /// # Errors
+    /// When records cannot be read, are missing or damaged.
+    pub fn catch_up(
+        &mut self,
+        state: &StateView,
+        blocks: &ChainReader,
+    ) -> Result<(), TrieError<ReadError>> {
+        for number in self.next()..state.next() {
+            let layer = state.layers().iter().find(|layer| layer.number() == number);
+            match layer {
+                Some(layer) => self.update(layer.changes())?,
+                None => {
+                    let changes = blocks.changes(number).map_err(TrieError::Read)?;
+                    self.update(&changes.unwrap_or_default())?
+                }
+            };
+        }
+        Ok(())
+    }
+
+    /// Whether so much has changed since the last checkpoint that the next one is due.
+    pub fn is_checkpoint_due(&self) -> bool {
+        self.changed >= CHECKPOINT_CHANGES || self.live.dirty() >= CHECKPOINT_RECORDS
+    }
+
+    /// Records that differ from the last checkpoint's.
+    pub fn dirty(&self) -> usize {
+        self.live.dirty()
+    }
+
+    /// Hands over what has changed since the last checkpoint; `None` before block 0.
+    pub fn checkpoint(&mut self) -> Option<TrieCheckpoint> {
+        self.changed = 0;
+        Some(self.live.checkpoint(self.number?))
+    }
+
+    /// Leaves the checkpoint to another trie that follows the same blocks.
+    pub fn skip_checkpoint(&mut self) {
+        if let Some(number) = self.number {
+            self.changed = 0;
+            self.live.skip_checkpoint(number);
+        }
+    }
+
+    /// Learns that the index has the checkpoints up to block `number`.
+    pub fn written(&mut self, number: u64) {
+        self.live.written(number);
+    }
+
+    /// Whether every checkpoint is in the index.
+    pub fn is_written(&self) -> bool {
+        self.live.is_written()
+    }
+}
+
+/// Accounts and slots changed.
+fn weight(changes: &StateChanges) -> usize {
+    changes.accounts.iter().map(|change| 1 + change.slots.len()).sum()
+}

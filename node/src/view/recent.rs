@@ -1,0 +1,340 @@
+//! Recently used accounts and slots of the newest state, in tables of a bounded size, so that a
+//! stage that follows the tip walks neither the layers, one hash map after another, nor LMDB for
+//! what it has met before.
+//!
+//! A table is two maps: what was used lately, and what was used before that. When the first is
+//! full the second is forgotten, and the first takes its place. It remembers up to which block
+//! changes may have been forgotten so. As long as the index is flushed that far, a key that is not
+//! in the table has not changed since the flush, and the index alone answers for it.
+//!
+//! Owned by one stage, which must tell it the changes of every block, in order.
+
+use alloy_primitives::{
+    Address, B256, Bytes, KECCAK256_EMPTY, U256,
+    map::{DefaultHashBuilder, FbBuildHasher},
+};
+use std::{
+    cell::RefCell,
+    collections::HashMap,
+    fmt,
+    hash::{BuildHasher, Hash},
+    mem,
+};
+use storage::{Account, ReadError, StateChanges, StateRead};
+
+use super::StateReader;
+
+/// Slots kept for so many accounts.
+const ACCOUNTS_A_SLOT: usize = 2;
+
+/// A table of `K` to `V` that forgets.
+struct Recent<K, V, S> {
+    young: HashMap<K, V, S>,
+    old: HashMap<K, V, S>,
+    /// Most entries of each map.
+    most: usize,
+    /// Block up to which `old` may hold changes.
+    sealed: u64,
+    /// Block up to which changes may have been forgotten.
+    lost: u64,
+}
+
+impl<K, V, S> fmt::Debug for Recent<K, V, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (young, old) = (self.young.len(), self.old.len());
+        f.debug_struct("Recent").field("young", &young).field("old", &old).finish_non_exhaustive()
+    }
+}
+
+impl<K: Copy + Eq + Hash, V: Copy, S: BuildHasher + Default> Recent<K, V, S> {
+    fn new(entries: usize) -> Self {
+        let most = (entries / 2).max(1);
+        Self { young: HashMap::default(), old: HashMap::default(), most, sealed: 0, lost: 0 }
+    }
+
+    /// What is known of `key`, before block `next`.
+    fn get(&mut self, key: &K, next: u64) -> Option<V> {
+        if let Some(value) = self.young.get(key) {
+            return Some(*value);
+        }
+        let value = *self.old.get(key)?;
+        self.put(*key, value, next);
+        Some(value)
+    }
+
+    /// Puts what was read before, or changed by, `block`.
+    fn put(&mut self, key: K, value: V, block: u64) {
+        self.young.insert(key, value);
+        if self.young.len() >= self.most {
+            self.lost = self.sealed;
+            self.sealed = block;
+            mem::swap(&mut self.young, &mut self.old);
+            self.young.clear();
+        }
+    }
+
+    /// Forgets all, at `block`.
+    fn clear(&mut self, block: u64) {
+        self.young.clear();
+        self.old.clear();
+        (self.sealed, self.lost) = (block, block);
+    }
+}
+
+/// What is known of an account. Accounts with code, or with more wei than 128 bits count, are few:
+/// the table only says that they are looked up elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Known {
+    Absent,
+    Plain { nonce: u64, balance: [u64; 2] },
+    Elsewhere,
+}
+
+impl Known {
+    fn of(account: Option<&Account>) -> Self {
+        let Some(account) = account else { return Self::Absent };
+        match account.balance.as_limbs() {
+            [low, high, 0, 0] if account.code_hash == KECCAK256_EMPTY => {
+                Self::Plain { nonce: account.nonce, balance: [*low, *high] }
+            }
+            _ => Self::Elsewhere,
+        }
+    }
+
+    /// The account, if this says it.
+    fn account(self) -> Option<Option<Account>> {
+        match self {
+            Self::Absent => Some(None),
+            Self::Plain { nonce, balance: [low, high] } => {
+                let balance = U256::from_limbs([low, high, 0, 0]);
+                Some(Some(Account { nonce, balance, code_hash: KECCAK256_EMPTY }))
+            }
+            Self::Elsewhere => None,
+        }
+    }
+}
+
+/// See the module. Made by default it keeps nothing.
+#[derive(Debug)]
+pub struct RecentState {
+    accounts: Recent<Address, Known, FbBuildHasher<20>>,
+    slots: Recent<(Address, U256), U256, DefaultHashBuilder>,
+}
+
+impl RecentState {
+    /// Empty tables for at most `accounts` accounts and half as many slots. They take 65 to 130
+    /// bytes an account and 97 to 194 a slot, as these are met; least where half of `accounts` is
+    /// seven eighths of a power of two.
+    pub fn new(accounts: usize) -> Self {
+        Self { accounts: Recent::new(accounts), slots: Recent::new(accounts / ACCOUNTS_A_SLOT) }
+    }
+
+    /// Takes in what block `number`, the one after the last, did to accounts. For owners that ask
+    /// for no slots.
+    pub fn apply_accounts(&mut self, number: u64, changes: &StateChanges) {
+        for change in &changes.accounts {
+            let known = Known::of(change.account.as_ref());
+            self.accounts.put(change.address, known, number);
+        }
+    }
+
+    /// Takes in the changes of block `number`, the one after the last.
+    pub fn apply(&mut self, number: u64, changes: &StateChanges) {
+        self.apply_accounts(number, changes);
+        for change in &changes.accounts {
+            if change.wiped || change.account.is_none() {
+                // Slots are not listed by account; and this is rare since Cancun.
+                self.slots.clear(number);
+            }
+            for (slot, value) in &change.slots {
+                self.slots.put((change.address, *slot), *value, number);
+            }
+        }
+    }
+}
+
+impl Default for RecentState {
+    fn default() -> Self {
+        Self::new(0)
+    }
+}
+
+/// Reads the newest state through a [`RecentState`] that has taken in every block up to it.
+#[derive(Debug)]
+pub struct RecentReader<'a> {
+    recent: RefCell<&'a mut RecentState>,
+    state: &'a StateReader,
+    next: u64,
+    /// The last block flushed, once one is.
+    flushed: Option<u64>,
+}
+
+impl<'a> RecentReader<'a> {
+    /// Reads `state`.
+    ///
+    /// # Errors
+    /// When the index cannot be read.
+    pub fn new(recent: &'a mut RecentState, state: &'a StateReader) -> Result<Self, ReadError> {
+        let flushed = state.index().flushed()?;
+        Ok(Self { recent: RefCell::new(recent), state, next: state.next(), flushed })
+    }
+
+    /// Reads accounts in key order before they are asked for one by one: neighbours in the index
+    /// share its pages, so this costs a fraction of looking them up in any order.
+    ///
+    /// # Errors
+    /// When the index cannot be read.
+    pub fn prefetch(&self, addresses: impl Iterator<Item = Address>) -> Result<(), ReadError> {
+        let table = &mut self.recent.borrow_mut().accounts;
+        let mut missing: Vec<Address> =
+            addresses.filter(|address| table.get(address, self.next).is_none()).collect();
+        missing.sort_unstable();
+        missing.dedup();
+        for address in missing {
+            let account = self.unknown_account(address, table.lost)?;
+            table.put(address, Known::of(account.as_ref()), self.next);
+        }
+        Ok(())
+    }
+
+    /// Whether what a table does not have, which has forgotten changes up to block `lost`, is in the
+    /// index as it is now. Flush may be ahead of a stage that has not heard of the newest block.
+    fn index_answers(&self, lost: u64) -> bool {
+        !self.state.is_historic() && self.flushed.is_some_and(|flushed| lost <= flushed)
+    }
+
+    /// An account that is not in the table, which has forgotten changes up to block `lost`.
+    fn unknown_account(&self, address: Address, lost: u64) -> Result<Option<Account>, ReadError> {
+        if self.index_answers(lost) {
+            // No change of it was forgotten, so it has none since the flush.
+            self.state.index().account(address)
+        } else {
+            self.state.account(address)
+        }
+    }
+}
+
+impl StateRead for RecentReader<'_> {
+    type Error = ReadError;
+
+    fn account(&self, address: Address) -> Result<Option<Account>, ReadError> {
+        let table = &mut self.recent.borrow_mut().accounts;
+        match table.get(&address, self.next) {
+            Some(known) => match known.account() {
+                Some(account) => Ok(account),
+                None => self.state.account(address),
+            },
+            None => {
+                let account = self.unknown_account(address, table.lost)?;
+                table.put(address, Known::of(account.as_ref()), self.next);
+                Ok(account)
+            }
+        }
+    }
+
+    fn storage(&self, address: Address, slot: U256) -> Result<U256, ReadError> {
+        let table = &mut self.recent.borrow_mut().slots;
+        if let Some(value) = table.get(&(address, slot), self.next) {
+            return Ok(value);
+        }
+        let value = if self.index_answers(table.lost) {
+            self.state.index().storage(address, slot)?
+        } else {
+            self.state.storage(address, slot)?
+        };
+        table.put((address, slot), value, self.next);
+        Ok(value)
+    }
+
+    fn code(&self, code_hash: B256) -> Result<Bytes, ReadError> {
+        StateRead::code(self.state, code_hash)
+    }
+
+    fn has_storage(&self, address: Address) -> Result<bool, ReadError> {
+        self.state.has_storage(address)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::view::{Layer, StateView};
+    use std::sync::Arc;
+    use storage::{AccountChange, FlushBlock, IndexDb, IndexOptions, TrieUpdates};
+
+    /// Accounts of the test: far more than a small table holds.
+    const ACCOUNTS: u64 = 300;
+
+    fn address(n: u64) -> Address {
+        Address::left_padding_from(&(n + 1).to_be_bytes())
+    }
+
+    /// What block `number` does: about a tenth of the accounts change, some are removed, some have
+    /// code, some storage.
+    fn changes(number: u64) -> StateChanges {
+        let accounts = (0..ACCOUNTS).filter(|n| (n * 7 + number * 13) % 11 == 0).map(|n| {
+            let kind = (n + number) % 9;
+            let code_hash = if kind == 1 { B256::repeat_byte(7) } else { KECCAK256_EMPTY };
+            let balance = if kind == 2 { U256::MAX } else { U256::from(number * 1000 + n) };
+            let account = Account { nonce: number, balance, code_hash };
+            let slots = (0..3).map(|slot| (U256::from(slot), U256::from(number + slot)));
+            AccountChange {
+                address: address(n),
+                account: (kind != 0).then_some(account),
+                wiped: kind == 0,
+                slots: if kind > 4 { slots.collect() } else { Vec::new() },
+            }
+        });
+        StateChanges { accounts: accounts.collect(), codes: Vec::new() }
+    }
+
+    /// However small the table, and wherever the flush is, it says what the layers say.
+    #[test]
+    fn a_table_says_what_the_state_says() {
+        for entries in [4, 32, 4096] {
+            let folder = tempfile::tempdir().unwrap();
+            let options = IndexOptions { map_bytes: 64 << 20 };
+            let index = IndexDb::open(folder.path(), options).unwrap();
+            let mut view = StateView::before(0, index.clone());
+            let mut recent = RecentState::new(entries);
+            let mut flushed = 0;
+            for number in 0..60 {
+                let reader = view.reader().unwrap();
+                let table = RecentReader::new(&mut recent, &reader).unwrap();
+                table.prefetch((0..20).map(|n| address(n * number % ACCOUNTS))).unwrap();
+                for n in (0..ACCOUNTS).filter(|n| (n + number) % 5 != 0) {
+                    let (address, slot) = (address(n), U256::from(n % 4));
+                    assert_eq!(table.account(address).unwrap(), reader.account(address).unwrap());
+                    let word = reader.storage(address, slot).unwrap();
+                    assert_eq!(table.storage(address, slot).unwrap(), word, "{n} at {number}");
+                }
+                drop(reader);
+                let layer = Arc::new(Layer::new(number, changes(number), Vec::new()));
+                recent.apply(number, layer.changes());
+                view = view.with_layer(layer, flushed);
+                // The genesis is flushed before all; the view learns of a flush a block late.
+                if number % 8 == 7 || number == 0 {
+                    flush(&index, &view);
+                    flushed = number;
+                }
+            }
+        }
+    }
+
+    fn flush(index: &IndexDb, view: &StateView) {
+        let trie = TrieUpdates::default();
+        let done = index.reader().unwrap().flushed().unwrap();
+        let layers = view.layers().iter().filter(|layer| done.is_none_or(|d| layer.number() > d));
+        let blocks: Vec<_> = layers
+            .map(|layer| FlushBlock {
+                number: layer.number(),
+                hash: B256::with_last_byte(layer.number() as u8),
+                tx_hashes: &[],
+                log_keys: &[],
+                changes: layer.changes(),
+                trie: &trie,
+            })
+            .collect();
+        index.flush(&blocks).unwrap();
+    }
+}

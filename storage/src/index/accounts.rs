@@ -1,0 +1,227 @@
+//! Writes what blocks did to accounts and their storage: the last value of each key into the flat
+//! tables, in key order, and every value into a run of history.
+//!
+//! An account is the unit: all its changes of the flushed blocks stand together once they are
+//! sorted, oldest first, and nothing is looked up in a map.
+
+use std::collections::BTreeMap;
+
+use alloy_primitives::{Address, U256};
+use heed::RwTxn;
+
+use super::keys::{SLOT_KEY_BYTES, account_at_key, slot_at_key, slot_key};
+use super::runs::Pages;
+use super::{FlushBlock, Tables};
+use crate::codec;
+use crate::env::Environment;
+use crate::error::{DecodeError, ReadError, WriteError};
+use crate::state::AccountChange;
+
+/// Where a change is: the first bytes of its address, its block, its place in the block.
+#[derive(Clone, Copy)]
+struct Place {
+    prefix: u64,
+    block: u32,
+    at: u32,
+}
+
+/// A change and the block it is of.
+type Dated<'a> = (u64, &'a AccountChange);
+/// A slot, the block that set it, the value.
+type SlotRow = (U256, u64, U256);
+
+/// Writes the changes of all blocks.
+pub(super) fn put(
+    env: &Environment,
+    tables: &Tables,
+    txn: &mut RwTxn<'_>,
+    blocks: &[FlushBlock<'_>],
+) -> Result<(), WriteError> {
+    let mut writer = Writer {
+        env,
+        tables,
+        accounts: Pages::new(tables.account_history.key_bytes),
+        slots: Pages::new(tables.storage_history.key_bytes),
+        value: Vec::new(),
+    };
+    let places = sorted_places(blocks);
+    let change = |place: &Place| &blocks[place.block as usize].changes.accounts[place.at as usize];
+    let mut dated: Vec<Dated<'_>> = Vec::new();
+    for of_one in
+        places.chunk_by(|a, b| a.prefix == b.prefix && change(a).address == change(b).address)
+    {
+        dated.clear();
+        dated.extend(
+            of_one.iter().map(|place| (blocks[place.block as usize].number, change(place))),
+        );
+        writer.put_account(txn, &dated)?;
+    }
+    let Writer { accounts, slots, .. } = writer;
+    for (runs, pages) in [(tables.account_history, accounts), (tables.storage_history, slots)] {
+        runs.add(txn, pages).map_err(|error| runs.write_error(env, error))?;
+    }
+    Ok(())
+}
+
+/// Every change, by address and then block.
+fn sorted_places(blocks: &[FlushBlock<'_>]) -> Vec<Place> {
+    let mut places = Vec::with_capacity(blocks.iter().map(|b| b.changes.accounts.len()).sum());
+    for (block, flushed) in (0..).zip(blocks) {
+        for (at, change) in (0..).zip(&flushed.changes.accounts) {
+            let (prefix, _) = change.address.split_first_chunk().expect("20 bytes begin with 8");
+            places.push(Place { prefix: u64::from_be_bytes(*prefix), block, at });
+        }
+    }
+    let address =
+        |place: &Place| blocks[place.block as usize].changes.accounts[place.at as usize].address;
+    places.sort_unstable_by(|a, b| {
+        let tie = || address(a).cmp(&address(b)).then(a.block.cmp(&b.block));
+        a.prefix.cmp(&b.prefix).then_with(tie)
+    });
+    places
+}
+
+struct Writer<'a> {
+    env: &'a Environment,
+    tables: &'a Tables,
+    accounts: Pages,
+    slots: Pages,
+    value: Vec<u8>,
+}
+
+impl Writer<'_> {
+    /// All changes of one account, oldest first.
+    fn put_account(&mut self, txn: &mut RwTxn<'_>, dated: &[Dated<'_>]) -> Result<(), WriteError> {
+        let error = |error| self.env.write_error(error);
+        let (_, last) = dated.last().expect("an account is here because of a change");
+        let address = last.address;
+        for (number, change) in dated {
+            self.value.clear();
+            codec::encode_account_entry(&mut self.value, change.account.as_ref());
+            self.accounts.push(&account_at_key(address, *number), &self.value);
+        }
+        // What was encoded last is the value that stays.
+        let table = self.tables.accounts;
+        if last.account.is_some() {
+            table.put(txn, address.as_slice(), &self.value).map_err(error)?;
+        } else {
+            table.delete(txn, address.as_slice()).map_err(error)?;
+        }
+        let clears = |change: &AccountChange| change.wiped || change.account.is_none();
+        if dated.iter().any(|(_, change)| clears(change)) {
+            self.put_cleared(txn, address, dated)
+        } else if dated.iter().any(|(_, change)| !change.slots.is_empty()) {
+            self.put_slots(txn, address, dated)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Storage that was only written to.
+    fn put_slots(
+        &mut self,
+        txn: &mut RwTxn<'_>,
+        address: Address,
+        dated: &[Dated<'_>],
+    ) -> Result<(), WriteError> {
+        let rows = dated.iter().flat_map(|(number, change)| {
+            change.slots.iter().map(|(slot, value)| (*slot, *number, *value))
+        });
+        let mut rows: Vec<SlotRow> = rows.collect();
+        rows.sort_unstable_by(|a, b| a.0.cmp(&b.0).then(a.1.cmp(&b.1)));
+        self.push_history(address, &rows);
+        for of_one in rows.chunk_by(|a, b| a.0 == b.0) {
+            let (slot, _, word) = of_one[of_one.len() - 1];
+            self.put_slot(txn, address, slot, word)?;
+        }
+        Ok(())
+    }
+
+    /// Storage that was cleared at least once: each slot set before it reads zero from there on.
+    fn put_cleared(
+        &mut self,
+        txn: &mut RwTxn<'_>,
+        address: Address,
+        dated: &[Dated<'_>],
+    ) -> Result<(), WriteError> {
+        let mut rows: Vec<SlotRow> = Vec::new();
+        // Slots by now, as far as the blocks say.
+        let mut current: BTreeMap<U256, U256> = BTreeMap::new();
+        let mut wiped = false;
+        for (number, change) in dated {
+            let mut history: BTreeMap<U256, U256> = BTreeMap::new();
+            if change.wiped || change.account.is_none() {
+                if !wiped {
+                    let stored = self.stored_slots(txn, address)?;
+                    history.extend(stored.into_iter().map(|slot| (slot, U256::ZERO)));
+                }
+                // A slot that is zero already needs no second entry; one set to zero in these very
+                // blocks overrides what the table still shows.
+                for (slot, value) in std::mem::take(&mut current) {
+                    if value.is_zero() {
+                        history.remove(&slot);
+                    } else {
+                        history.insert(slot, U256::ZERO);
+                    }
+                }
+                wiped = true;
+            }
+            if change.account.is_some() {
+                current.extend(change.slots.iter().copied());
+                history.extend(change.slots.iter().copied());
+            }
+            rows.extend(history.into_iter().map(|(slot, value)| (slot, *number, value)));
+        }
+        rows.sort_unstable_by(|a, b| a.0.cmp(&b.0).then(a.1.cmp(&b.1)));
+        self.push_history(address, &rows);
+        super::flush::delete_prefix(self.tables.storage, txn, address.as_slice())
+            .map_err(|error| self.env.write_error(error))?;
+        for (slot, word) in current {
+            self.put_slot(txn, address, slot, word)?;
+        }
+        Ok(())
+    }
+
+    fn push_history(&mut self, address: Address, rows: &[SlotRow]) {
+        for (slot, number, word) in rows {
+            let key: [u8; SLOT_KEY_BYTES] = slot_key(address, *slot);
+            self.value.clear();
+            codec::encode_word(&mut self.value, *word);
+            self.slots.push(&slot_at_key(&key, *number), &self.value);
+        }
+    }
+
+    fn put_slot(
+        &mut self,
+        txn: &mut RwTxn<'_>,
+        address: Address,
+        slot: U256,
+        word: U256,
+    ) -> Result<(), WriteError> {
+        let key: [u8; SLOT_KEY_BYTES] = slot_key(address, slot);
+        let table = self.tables.storage;
+        let done = if word.is_zero() {
+            table.delete(txn, &key).map(|_| ())
+        } else {
+            self.value.clear();
+            codec::encode_word(&mut self.value, word);
+            table.put(txn, &key, &self.value)
+        };
+        done.map_err(|error| self.env.write_error(error))
+    }
+
+    /// Slots of an account in the `storage` table.
+    fn stored_slots(&self, txn: &RwTxn<'_>, address: Address) -> Result<Vec<U256>, WriteError> {
+        let error = |error| self.env.write_error(error);
+        let rows = self.tables.storage.prefix_iter(txn, address.as_slice()).map_err(error)?;
+        let slots = rows.map(|row| {
+            let (key, _) = row.map_err(error)?;
+            let slot = key.get(20..).filter(|slot| slot.len() == 32);
+            slot.map(U256::from_be_slice).ok_or_else(|| {
+                let why = DecodeError { what: "slot key is not 52 bytes", at: key.len() };
+                ReadError::corrupt(self.env.path(), "storage", key, why).into()
+            })
+        });
+        slots.collect()
+    }
+}

@@ -1,0 +1,76 @@
+//! Sorted runs: a table for entries that come in any key order, are never changed and seldom read.
+//!
+//! A random put into a B-tree of millions costs microseconds, an appended one a tenth. So each
+//! flush writes its entries as one sorted *run* of packed pages, and runs of a level are merged
+//! into one run of the next level, [`FAN_IN`] at a time. A merge goes on a bounded piece a flush:
+//! keys up to `done` are in its output already, and gone from its inputs. An entry is so written
+//! once a level, of which there are log8 of the number of flushes.
+//!
+//! Runs are ordered by age: every run holds what was flushed in blocks after those of the runs
+//! before it. Readers use that to stop at the newest entry of a key that ends in a block number.
+//!
+//! Keys in the table: id of the run (u32 big-endian), first key of the page. The directory of all
+//! runs is under the id zero. Must never hold two values that matter for one key.
+
+mod directory;
+mod page;
+mod read;
+#[cfg(test)]
+mod tests;
+mod write;
+
+use crate::env::Environment;
+use crate::env::Table;
+use crate::error::{DecodeError, ReadError, WriteError};
+
+pub(super) use page::Pages;
+
+/// Runs merged into one: more means fewer levels to write an entry to, and more runs to look into.
+pub(super) const FAN_IN: usize = 8;
+/// Entries a merge goes on at least in each flush: about ten milliseconds, so that small flushes
+/// after large ones do not leave long merges, and with them many runs, behind.
+const MERGE_ENTRIES_MIN: usize = 65_536;
+/// Bytes of a run's id in a key.
+const ID_BYTES: usize = 4;
+/// Id under which the directory is.
+const DIRECTORY: [u8; ID_BYTES] = [0; ID_BYTES];
+
+/// One table of runs whose keys all have the same length.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Runs {
+    pub(super) table: Table,
+    pub(super) name: &'static str,
+    pub(super) key_bytes: usize,
+}
+
+/// What can go wrong below.
+#[derive(Debug)]
+pub(super) enum RunError {
+    /// LMDB says so.
+    Lmdb(heed::Error),
+    /// A value that does not decode, with its key.
+    Corrupt(Vec<u8>, DecodeError),
+}
+
+impl From<heed::Error> for RunError {
+    fn from(error: heed::Error) -> Self {
+        Self::Lmdb(error)
+    }
+}
+
+impl Runs {
+    /// The error as a flush tells it.
+    pub(super) fn write_error(self, env: &Environment, error: RunError) -> WriteError {
+        match error {
+            RunError::Lmdb(error) => env.write_error(error),
+            RunError::Corrupt(key, why) => {
+                ReadError::corrupt(env.path(), self.name, &key, why).into()
+            }
+        }
+    }
+}
+
+/// Key of a page.
+fn page_key(id: u32, first: &[u8]) -> Vec<u8> {
+    [&id.to_be_bytes(), first].concat()
+}

@@ -1,0 +1,136 @@
+//! Pages: as many entries as fit one page of the file, packed.
+//!
+//! Layout, integers big-endian: count (u16), where each entry ends (u16 each, counted from the
+//! first entry), the entries: key, value.
+
+use crate::error::DecodeError;
+
+/// Bytes of a page: what LMDB stores in one overflow page of 4 KiB, after its header.
+const PAGE_BYTES: usize = 4096 - 16;
+/// Bytes of the count, and of each end.
+const NUMBER_BYTES: usize = 2;
+
+/// A run's pages in the making, or made.
+#[derive(Debug)]
+pub(in crate::index) struct Pages {
+    key_bytes: usize,
+    /// All finished pages, one after another.
+    bytes: Vec<u8>,
+    /// Where each ends.
+    page_ends: Vec<usize>,
+    /// The page being filled.
+    entries: Vec<u8>,
+    ends: Vec<u16>,
+    count: u64,
+}
+
+impl Pages {
+    /// None yet.
+    pub(in crate::index) const fn new(key_bytes: usize) -> Self {
+        Self {
+            key_bytes,
+            bytes: Vec::new(),
+            page_ends: Vec::new(),
+            entries: Vec::new(),
+            ends: Vec::new(),
+            count: 0,
+        }
+    }
+
+    /// Adds an entry, whose key is not below the last one's.
+    ///
+    /// # Panics
+    /// If the key has another length, or the entry has 64 KiB.
+    pub(in crate::index) fn push(&mut self, key: &[u8], value: &[u8]) {
+        assert_eq!(key.len(), self.key_bytes, "keys of a table have one length");
+        let needed = self.entries.len() + key.len() + value.len();
+        let numbers = (self.ends.len() + 2) * NUMBER_BYTES;
+        if needed + numbers > PAGE_BYTES && !self.ends.is_empty() {
+            self.finish_page();
+        }
+        self.entries.extend_from_slice(key);
+        self.entries.extend_from_slice(value);
+        let end = u16::try_from(self.entries.len()).expect("entries are short");
+        self.ends.push(end);
+        self.count += 1;
+    }
+
+    fn finish_page(&mut self) {
+        if self.ends.is_empty() {
+            return;
+        }
+        self.bytes.extend_from_slice(&(self.ends.len() as u16).to_be_bytes());
+        for end in self.ends.drain(..) {
+            self.bytes.extend_from_slice(&end.to_be_bytes());
+        }
+        self.bytes.append(&mut self.entries);
+        self.page_ends.push(self.bytes.len());
+    }
+
+    /// Entries so far.
+    pub(super) const fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Ends the last page, and gives all.
+    pub(super) fn finish(&mut self) -> impl Iterator<Item = &[u8]> {
+        self.finish_page();
+        let starts = std::iter::once(&0).chain(&self.page_ends);
+        starts.zip(&self.page_ends).map(|(start, end)| &self.bytes[*start..*end])
+    }
+}
+
+/// A page being read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Page<'a> {
+    key_bytes: usize,
+    ends: &'a [[u8; NUMBER_BYTES]],
+    entries: &'a [u8],
+}
+
+impl<'a> Page<'a> {
+    pub(super) fn parse(bytes: &'a [u8], key_bytes: usize) -> Result<Self, DecodeError> {
+        let error = |what| DecodeError { what, at: bytes.len() };
+        let (count, rest) = bytes.split_first_chunk().ok_or(error("page without a count"))?;
+        let count = usize::from(u16::from_be_bytes(*count));
+        let ends = rest.get(..count * NUMBER_BYTES).ok_or(error("page without its ends"))?;
+        let (ends, _) = ends.as_chunks();
+        let entries = &rest[count * NUMBER_BYTES..];
+        let page = Self { key_bytes, ends, entries };
+        // Ends are checked one by one as they are used; the last one says the page is whole.
+        if count == 0 || page.end(count - 1) != entries.len() {
+            return Err(error("page cut short"));
+        }
+        Ok(page)
+    }
+
+    pub(super) const fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    fn end(&self, at: usize) -> usize {
+        usize::from(u16::from_be_bytes(self.ends[at]))
+    }
+
+    /// Key and value of an entry.
+    ///
+    /// # Panics
+    /// If there are not so many.
+    pub(super) fn entry(&self, at: usize) -> Result<(&'a [u8], &'a [u8]), DecodeError> {
+        let start = if at == 0 { 0 } else { self.end(at - 1) };
+        let entry = self.entries.get(start..self.end(at));
+        entry
+            .and_then(|entry| entry.split_at_checked(self.key_bytes))
+            .ok_or(DecodeError { what: "entry of a page is shorter than its key", at: start })
+    }
+
+    /// How many entries have a key up to this one.
+    pub(super) fn up_to(&self, key: &[u8]) -> Result<usize, DecodeError> {
+        let (mut low, mut high) = (0, self.len());
+        while low < high {
+            let middle = low.midpoint(high);
+            if self.entry(middle)?.0 <= key { low = middle + 1 } else { high = middle }
+        }
+        Ok(low)
+    }
+}

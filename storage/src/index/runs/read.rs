@@ -1,0 +1,99 @@
+//! Looks into all runs.
+
+use std::ops::Bound;
+
+use heed::{AnyTls, RoTxn};
+
+use super::directory::Source;
+use super::page::Page;
+use super::{ID_BYTES, RunError, Runs, page_key};
+use crate::env::KeyRange;
+
+/// Key and value of an entry, in the map.
+pub(in crate::index) type Entry<'t> = (&'t [u8], &'t [u8]);
+
+impl Runs {
+    /// The newest entry whose key begins with `prefix` and is at most `key`. Keys that share the
+    /// prefix must rise with the age of their runs.
+    pub(in crate::index) fn latest<'t>(
+        self,
+        txn: &'t RoTxn<'_, AnyTls>,
+        prefix: &[u8],
+        key: &[u8],
+    ) -> Result<Option<Entry<'t>>, RunError> {
+        for source in self.directory(txn)?.sources() {
+            let found = self.at_most(txn, source, key)?;
+            if let Some(entry) = found.filter(|entry| entry.0.starts_with(prefix)) {
+                return Ok(Some(entry));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The last entry of one run with a key up to `key`.
+    fn at_most<'t>(
+        self,
+        txn: &'t RoTxn<'_, AnyTls>,
+        source: Source<'_>,
+        key: &[u8],
+    ) -> Result<Option<Entry<'t>>, RunError> {
+        let row = self.table.get_lower_than_or_equal_to(txn, &page_key(source.id, key))?;
+        let Some((at, bytes)) = row.filter(|(at, _)| is_of(at, source.id)) else {
+            return Ok(None);
+        };
+        let corrupt = |why| RunError::Corrupt(at.to_vec(), why);
+        let page = Page::parse(bytes, self.key_bytes).map_err(corrupt)?;
+        let Some(last) = page.up_to(key).map_err(corrupt)?.checked_sub(1) else {
+            return Ok(None);
+        };
+        let entry = page.entry(last).map_err(corrupt)?;
+        Ok((entry.0 > source.after).then_some(entry))
+    }
+
+    /// Gives `take` every entry with a key in `first..=last`: oldest run first, each run's in order.
+    pub(in crate::index) fn each(
+        self,
+        txn: &RoTxn<'_, AnyTls>,
+        first: &[u8],
+        last: &[u8],
+        mut take: impl FnMut(&[u8], &[u8]) -> Result<(), RunError>,
+    ) -> Result<(), RunError> {
+        for source in self.directory(txn)?.sources().rev() {
+            self.each_of(txn, source, first, last, &mut take)?;
+        }
+        Ok(())
+    }
+
+    fn each_of(
+        self,
+        txn: &RoTxn<'_, AnyTls>,
+        source: Source<'_>,
+        first: &[u8],
+        last: &[u8],
+        take: &mut impl FnMut(&[u8], &[u8]) -> Result<(), RunError>,
+    ) -> Result<(), RunError> {
+        let from = page_key(source.id, first);
+        // The page that holds the first key may begin before it.
+        let before = self.table.get_lower_than_or_equal_to(txn, &from)?;
+        let from = before.map(|(at, _)| at).filter(|at| is_of(at, source.id)).unwrap_or(&from);
+        let to = page_key(source.id, last);
+        let range: KeyRange<'_> = (Bound::Included(from), Bound::Included(&to));
+        for row in self.table.range(txn, &range)? {
+            let (at, bytes) = row?;
+            let corrupt = |why| RunError::Corrupt(at.to_vec(), why);
+            let page = Page::parse(bytes, self.key_bytes).map_err(corrupt)?;
+            for entry in 0..page.len() {
+                let (key, value) = page.entry(entry).map_err(corrupt)?;
+                if key > source.after && key >= first && key <= last {
+                    take(key, value)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether the key of a page is one of this run.
+fn is_of(key: &[u8], id: u32) -> bool {
+    key.len() > ID_BYTES && key[..ID_BYTES] == id.to_be_bytes()
+}

@@ -1,0 +1,119 @@
+//! Runs against a sorted map, through many flushes of random sizes.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::env::Kind;
+
+const KIND: Kind = Kind { name: "runs", map_setting: "none", format: 1, remedy: "none" };
+/// Keys: four bytes of whose, four of when.
+const KEY_BYTES: usize = 8;
+
+fn open(folder: &tempfile::TempDir) -> (Environment, Runs) {
+    let (env, _, [table]) = Environment::open(folder.path(), KIND, 256 << 20, ["runs"]).unwrap();
+    (env, Runs { table, name: "runs", key_bytes: KEY_BYTES })
+}
+
+fn key(whose: u32, when: u32) -> [u8; KEY_BYTES] {
+    let mut key = [0; KEY_BYTES];
+    key[..4].copy_from_slice(&whose.to_be_bytes());
+    key[4..].copy_from_slice(&when.to_be_bytes());
+    key
+}
+
+fn value(whose: u32, when: u32) -> Vec<u8> {
+    vec![whose as u8; (when % 40) as usize]
+}
+
+fn check(env: &Environment, runs: Runs, model: &BTreeMap<[u8; 8], Vec<u8>>, whose: u32, when: u32) {
+    let txn = env.read().unwrap();
+    let (first, last) = (key(whose, 0), key(whose, when));
+    let expected = model.range(first..=last).next_back();
+    let found = runs.latest(txn.txn(), &first[..4], &last).unwrap();
+    let expected = expected.map(|(key, value)| (key.as_slice(), value.as_slice()));
+    assert_eq!(found, expected, "the latest of {whose} at {when}");
+    let mut all = Vec::new();
+    runs.each(txn.txn(), &first, &last, |key, value| {
+        all.push((key.to_vec(), value.to_vec()));
+        Ok(())
+    })
+    .unwrap();
+    let expected = model.range(first..=last).map(|(key, value)| (key.to_vec(), value.clone()));
+    assert_eq!(all, expected.collect::<Vec<_>>(), "all of {whose} up to {when}, in order");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(8) })]
+
+    #[test]
+    fn runs_are_a_sorted_map_at_every_stage_of_their_merges(
+        flushes in prop::collection::vec((1..400u32, 1..200u32), 1..200),
+        budget in 1..3000usize,
+    ) {
+        let folder = tempfile::tempdir().unwrap();
+        let (env, runs) = open(&folder);
+        let mut model = BTreeMap::new();
+        for (when, (count, stride)) in (1..).zip(&flushes) {
+            let mut pages = Pages::new(KEY_BYTES);
+            for whose in (0..*count).map(|n| n * stride % 997).collect::<std::collections::BTreeSet<_>>() {
+                pages.push(&key(whose, when), &value(whose, when));
+                model.insert(key(whose, when), value(whose, when));
+            }
+            let mut txn = env.write().unwrap();
+            // Merges so slow that several levels are in the middle of one.
+            runs.add_and_merge(&mut txn, pages, budget).unwrap();
+            env.commit(txn).unwrap();
+            for whose in [0, 1, *stride, 500, 996] {
+                for at in [0, when / 2, when, when + 1] {
+                    check(&env, runs, &model, whose, at);
+                }
+            }
+        }
+        let txn = env.read().unwrap();
+        let mut count = 0;
+        runs.each(txn.txn(), &[0; KEY_BYTES], &[0xff; KEY_BYTES], |_, _| { count += 1; Ok(()) }).unwrap();
+        prop_assert_eq!(count, model.len());
+    }
+}
+
+#[test]
+fn many_flushes_leave_few_runs_and_no_page_of_a_merged_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let (env, runs) = open(&folder);
+    for when in 0..500 {
+        let mut pages = Pages::new(KEY_BYTES);
+        (0..300).for_each(|whose| pages.push(&key(whose, when), &[]));
+        let mut txn = env.write().unwrap();
+        runs.add(&mut txn, pages).unwrap();
+        env.commit(txn).unwrap();
+    }
+    let txn = env.read().unwrap();
+    let directory = runs.directory(txn.txn()).unwrap();
+    let ids: Vec<u32> = directory.sources().map(|source| source.id).collect();
+    assert!(ids.len() < 3 * FAN_IN, "{} runs", ids.len());
+    let entries: u64 =
+        directory.levels.iter().flat_map(|level| &level.runs).map(|run| run.entries).sum();
+    assert_eq!(entries, 500 * 300);
+    for row in runs.table.iter(txn.txn()).unwrap() {
+        let (at, _) = row.unwrap();
+        let id = u32::from_be_bytes(at[..4].try_into().unwrap());
+        assert!(id == 0 || ids.contains(&id), "a page of run {id}, which is gone");
+    }
+}
+
+#[test]
+fn a_damaged_page_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let (env, runs) = open(&folder);
+    let mut pages = Pages::new(KEY_BYTES);
+    pages.push(&key(1, 1), b"value");
+    let mut txn = env.write().unwrap();
+    runs.add(&mut txn, pages).unwrap();
+    runs.table.put(&mut txn, &page_key(1, &key(1, 1)), &[0, 9, 1]).unwrap();
+    env.commit(txn).unwrap();
+    let txn = env.read().unwrap();
+    let error = runs.latest(txn.txn(), &key(1, 1), &key(1, 1)).unwrap_err();
+    assert!(matches!(error, RunError::Corrupt(at, _) if at == page_key(1, &key(1, 1))));
+}

@@ -1,0 +1,212 @@
+//! Adds runs, and merges them a piece at a time.
+
+use heed::RwTxn;
+
+use super::directory::{Directory, Level, Merge, Run};
+use super::page::{Page, Pages};
+use super::{FAN_IN, MERGE_ENTRIES_MIN, RunError, Runs, page_key};
+
+/// Entries of one input taken up by a step of a merge.
+struct Piece<'t> {
+    /// Key in the table and content of each page.
+    pages: Vec<(&'t [u8], Page<'t>)>,
+    /// Nothing comes after them.
+    is_last: bool,
+    /// Page and entry that come next.
+    next: (usize, usize),
+}
+
+/// What a step of a merge found out, before it writes anything.
+struct Step {
+    merged: Pages,
+    /// Pages of the inputs that hold nothing that counts any more.
+    consumed: Vec<Vec<u8>>,
+    /// Last key merged.
+    done: Vec<u8>,
+    /// The inputs are used up.
+    is_over: bool,
+}
+
+impl Runs {
+    /// Adds a run, newer than all, and goes on with the merges by about as much.
+    pub(in crate::index) fn add(self, txn: &mut RwTxn<'_>, pages: Pages) -> Result<(), RunError> {
+        // A level's merge must end before as much again has come down from the level above.
+        let budget = usize::try_from(pages.count()).map_or(usize::MAX, |entries| entries * 2);
+        self.add_and_merge(txn, pages, budget.max(MERGE_ENTRIES_MIN))
+    }
+
+    /// Adds a run, and goes on with each merge by about `budget` entries.
+    pub(super) fn add_and_merge(
+        self,
+        txn: &mut RwTxn<'_>,
+        mut pages: Pages,
+        budget: usize,
+    ) -> Result<(), RunError> {
+        let entries = pages.count();
+        if entries == 0 {
+            return Ok(());
+        }
+        let mut directory = self.directory(txn)?;
+        let id = directory.next_id();
+        self.put_pages(txn, id, &mut pages)?;
+        drop(pages);
+        if directory.levels.is_empty() {
+            directory.levels.push(Level::default());
+        }
+        directory.levels[0].runs.push(Run { id, entries });
+        self.merge(txn, &mut directory, budget)?;
+        self.put_directory(txn, &directory)
+    }
+
+    fn put_pages(self, txn: &mut RwTxn<'_>, id: u32, pages: &mut Pages) -> Result<(), RunError> {
+        let corrupt = |why| RunError::Corrupt(page_key(id, &[]), why);
+        for bytes in pages.finish() {
+            let (first, _) = Page::parse(bytes, self.key_bytes)
+                .and_then(|page| page.entry(0))
+                .map_err(corrupt)?;
+            self.table.put(txn, &page_key(id, first), bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Goes on with the merge of each level, and begins those that are due.
+    fn merge(
+        self,
+        txn: &mut RwTxn<'_>,
+        directory: &mut Directory,
+        budget: usize,
+    ) -> Result<(), RunError> {
+        let mut at = 0;
+        while at < directory.levels.len() {
+            if directory.levels[at].merge.is_none() && directory.levels[at].runs.len() >= FAN_IN {
+                let output = Run { id: directory.next_id(), entries: 0 };
+                let merge = Merge { inputs: FAN_IN, output, done: Vec::new() };
+                directory.levels[at].merge = Some(merge);
+            }
+            if let Some(merge) = directory.levels[at].merge.take() {
+                let level = &mut directory.levels[at];
+                match self.advance(txn, &level.runs[..merge.inputs], merge, budget)? {
+                    Ok(output) => {
+                        level.runs.drain(..FAN_IN);
+                        if directory.levels.len() == at + 1 {
+                            directory.levels.push(Level::default());
+                        }
+                        directory.levels[at + 1].runs.push(output);
+                    }
+                    Err(unfinished) => level.merge = Some(unfinished),
+                }
+            }
+            at += 1;
+        }
+        Ok(())
+    }
+
+    /// Merges up to about `budget` entries; gives the output if that was all of them.
+    fn advance(
+        self,
+        txn: &mut RwTxn<'_>,
+        inputs: &[Run],
+        mut merge: Merge,
+        budget: usize,
+    ) -> Result<Result<Run, Merge>, RunError> {
+        let mut step = self.step(txn, inputs, &merge.done, budget)?;
+        merge.output.entries += step.merged.count();
+        self.put_pages(txn, merge.output.id, &mut step.merged)?;
+        for key in step.consumed {
+            self.table.delete(txn, &key)?;
+        }
+        merge.done = step.done;
+        Ok(if step.is_over { Ok(merge.output) } else { Err(merge) })
+    }
+
+    fn step(
+        self,
+        txn: &RwTxn<'_>,
+        inputs: &[Run],
+        done: &[u8],
+        budget: usize,
+    ) -> Result<Step, RunError> {
+        let corrupt = |why| RunError::Corrupt(Vec::new(), why);
+        let mut pieces = Vec::with_capacity(inputs.len());
+        for run in inputs {
+            pieces.push(self.piece(txn, run.id, done, budget / inputs.len() + 1)?);
+        }
+        // What lies beyond the first piece to end may come between what the others have.
+        let mut bound: Option<&[u8]> = None;
+        for piece in pieces.iter().filter(|piece| !piece.is_last) {
+            let (_, page) = piece.pages.last().expect("a run that goes on has a page");
+            let (last, _) = page.entry(page.len() - 1).map_err(corrupt)?;
+            bound = Some(bound.map_or(last, |bound| bound.min(last)));
+        }
+        let mut merged = Pages::new(self.key_bytes);
+        let mut last = done;
+        let mut heads = Vec::with_capacity(pieces.len());
+        for piece in &mut pieces {
+            heads.push(piece.take().map_err(corrupt)?);
+        }
+        loop {
+            let least =
+                heads.iter().enumerate().filter_map(|(at, head)| Some((head.as_ref()?.0, at)));
+            let Some((key, at)) = least.min() else { break };
+            if bound.is_some_and(|bound| key > bound) {
+                break;
+            }
+            let next = pieces[at].take().map_err(corrupt)?;
+            let (key, value) = std::mem::replace(&mut heads[at], next).expect("the least is there");
+            merged.push(key, value);
+            last = key;
+        }
+        let done = last.to_vec();
+        let is_over = heads.iter().all(Option::is_none) && bound.is_none();
+        let mut consumed = Vec::new();
+        for (at, page) in pieces.iter().flat_map(|piece| &piece.pages) {
+            if page.entry(page.len() - 1).map_err(corrupt)?.0 <= done.as_slice() {
+                consumed.push(at.to_vec());
+            }
+        }
+        Ok(Step { merged, consumed, done, is_over })
+    }
+
+    /// The first pages of a run, for about this many entries after `done`.
+    fn piece<'t>(
+        self,
+        txn: &'t RwTxn<'_>,
+        id: u32,
+        done: &[u8],
+        entries: usize,
+    ) -> Result<Piece<'t>, RunError> {
+        let mut piece = Piece { pages: Vec::new(), is_last: true, next: (0, 0) };
+        let mut count = 0;
+        for row in self.table.prefix_iter(txn, &id.to_be_bytes())? {
+            if count >= entries {
+                piece.is_last = false;
+                break;
+            }
+            let (at, bytes) = row?;
+            let corrupt = |why| RunError::Corrupt(at.to_vec(), why);
+            let page = Page::parse(bytes, self.key_bytes).map_err(corrupt)?;
+            if piece.pages.is_empty() {
+                piece.next = (0, page.up_to(done).map_err(corrupt)?);
+                count += page.len() - piece.next.1;
+            } else {
+                count += page.len();
+            }
+            piece.pages.push((at, page));
+        }
+        Ok(piece)
+    }
+}
+
+impl<'t> Piece<'t> {
+    /// The next entry.
+    fn take(&mut self) -> Result<Option<(&'t [u8], &'t [u8])>, crate::error::DecodeError> {
+        let (page, entry) = self.next;
+        let Some((_, current)) = self.pages.get(page) else { return Ok(None) };
+        if entry == current.len() {
+            self.next = (page + 1, 0);
+            return self.take();
+        }
+        self.next.1 += 1;
+        current.entry(entry).map(Some)
+    }
+}

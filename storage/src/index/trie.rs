@@ -1,0 +1,94 @@
+//! Trie records: written by checkpoints, which come less often than flushes.
+//!
+//! The records stand at a block of their own, never after the last flushed one. What the blocks
+//! since have changed is known from the `chain` environment.
+
+use std::ops::Bound;
+
+use alloy_primitives::B256;
+
+use super::{IndexDb, IndexReader, Tables};
+use crate::env::{KeyRange, Table};
+use crate::error::{DecodeError, ReadError, WriteError};
+use crate::trie::{RecordRead, Records, TrieCheckpoint};
+
+/// Key in `meta`: number of the block whose state the trie records are of (u64 big-endian), then
+/// its state root.
+pub(super) const TRIE_KEY: &[u8] = b"trie";
+
+impl IndexDb {
+    /// Writes a checkpoint in one transaction; when this returns it is on disk.
+    ///
+    /// # Errors
+    /// A full map or disk, or a checkpoint of a block that is not after the last one's or not
+    /// flushed. Nothing of it is then kept.
+    pub fn write_trie(&self, checkpoint: &TrieCheckpoint) -> Result<(), WriteError> {
+        let mut txn = self.env.write()?;
+        let reader = self.reader()?;
+        let next = reader.trie_block()?.map_or(0, |(number, _)| number + 1);
+        let flushed = reader.flushed()?;
+        if checkpoint.number < next || flushed.is_none_or(|flushed| flushed < checkpoint.number) {
+            return Err(self.env.not_next(next, checkpoint.number));
+        }
+        drop(reader);
+        let error = |error| self.env.write_error(error);
+        let Tables { meta, account_trie, storage_trie, .. } = self.tables;
+        for owner in &checkpoint.wiped {
+            let mut end = *owner;
+            let keys: KeyRange<'_> = match increment(&mut end) {
+                true => (Bound::Included(owner.as_slice()), Bound::Excluded(end.as_slice())),
+                false => (Bound::Included(owner.as_slice()), Bound::Unbounded),
+            };
+            storage_trie.delete_range(&mut txn, &keys).map_err(error)?;
+        }
+        put(account_trie, &mut txn, &checkpoint.accounts).map_err(error)?;
+        put(storage_trie, &mut txn, &checkpoint.storages).map_err(error)?;
+        let mut value = [0; 40];
+        value[..8].copy_from_slice(&checkpoint.number.to_be_bytes());
+        value[8..].copy_from_slice(checkpoint.state_root.as_slice());
+        meta.put(&mut txn, TRIE_KEY, &value).map_err(error)?;
+        self.env.commit(txn)
+    }
+}
+
+fn put(table: Table, txn: &mut heed::RwTxn<'_>, records: &Records) -> Result<(), heed::Error> {
+    for (key, record) in records.iter() {
+        match record {
+            Some(record) => table.put(txn, key, record)?,
+            None => drop(table.delete(txn, key)?),
+        }
+    }
+    Ok(())
+}
+
+/// The next hash; false when there is none.
+fn increment(hash: &mut B256) -> bool {
+    for byte in hash.iter_mut().rev() {
+        *byte = byte.wrapping_add(1);
+        if *byte != 0 {
+            return true;
+        }
+    }
+    false
+}
+
+impl IndexReader {
+    /// The block whose state the trie records are of, and its state root; `None` before the first
+    /// checkpoint.
+    pub fn trie_block(&self) -> Result<Option<(u64, B256)>, ReadError> {
+        self.decoded(self.tables.meta, "meta", TRIE_KEY, |value| {
+            let error = DecodeError { what: "trie block is not 40 bytes", at: value.len() };
+            let (number, root) = value.split_first_chunk::<8>().ok_or(error)?;
+            let root = B256::try_from(root).map_err(|_| error)?;
+            Ok((u64::from_be_bytes(*number), root))
+        })
+    }
+}
+
+impl RecordRead for IndexReader {
+    type Error = ReadError;
+
+    fn record(&self, storage: bool, key: &[u8]) -> Result<Option<&[u8]>, ReadError> {
+        self.txn.get(if storage { self.tables.storage_trie } else { self.tables.account_trie }, key)
+    }
+}

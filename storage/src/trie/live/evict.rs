@@ -1,0 +1,138 @@
+//! Gives memory back: what no update came by for long, and whose records are in the index.
+//!
+//! A hand goes around the account trie, a subtrie of two nibbles a step, and then over all storage
+//! tries. Updates come down from the root, so a branch was used no earlier, and changed no earlier,
+//! than anything below it: what is old goes with all that hangs on it.
+
+use super::LiveTrie;
+use super::arena::{Arena, COLD, Slot, nibbles, position};
+
+/// Subtries in a turn of the hand, and one step for the storage tries.
+const STEPS: u32 = 257;
+/// Updates for which nothing is given back, at first: halved at each turn that does not suffice.
+const AGE_MAX: u32 = 1 << 12;
+
+/// Where the hand is.
+#[derive(Debug)]
+pub(super) struct Hand {
+    step: u32,
+    /// Updates since which a branch must not have been used.
+    age: u32,
+    /// A whole turn at the lowest age did not suffice while this checkpoint was the last durable.
+    stuck: Option<u32>,
+}
+
+impl Hand {
+    pub(super) const fn new() -> Self {
+        Self { step: 0, age: AGE_MAX, stuck: None }
+    }
+}
+
+/// What may go.
+#[derive(Clone, Copy)]
+struct Old {
+    /// Last used before this update.
+    before: u32,
+    /// Changed no later than this checkpoint.
+    durable: u32,
+}
+
+impl LiveTrie {
+    /// Gives back what is old until the cache is within its bound, or nothing more may go.
+    pub(super) fn evict(&mut self) {
+        if self.bytes() <= self.limit {
+            self.hand.age = AGE_MAX;
+            return;
+        }
+        if self.hand.stuck == Some(self.durable) {
+            return;
+        }
+        self.hand.stuck = None;
+        // Some room, so that the next updates need not come here.
+        let target = self.limit - self.limit / 64;
+        let mut steps = 0;
+        while self.bytes() > target {
+            self.step(Old {
+                before: self.now.saturating_sub(self.hand.age),
+                durable: self.durable,
+            });
+            steps += 1;
+            if steps == STEPS {
+                steps = 0;
+                if self.hand.age == 0 {
+                    self.hand.stuck = Some(self.durable);
+                    return;
+                }
+                self.hand.age /= 2;
+            }
+        }
+    }
+
+    fn step(&mut self, old: Old) {
+        let step = self.hand.step;
+        self.hand.step = (step + 1) % STEPS;
+        if step == STEPS - 1 {
+            return self.evict_storages(old);
+        }
+        let Slot::Branch(root) = self.accounts.slot else { return };
+        // Long prefixes near the root are those of tiny tries, which are not worth a detour.
+        let nibbles = [(step >> 4) as u8, (step & 0x0f) as u8];
+        if self.arena.prefix_len(self.arena.branch(root)) > 0 {
+            return evict_below(&mut self.arena, root, old);
+        }
+        let Slot::Branch(first) = self.arena.child(root, nibbles[0]) else { return };
+        evict_child(&mut self.arena, first, nibbles[1], old);
+    }
+
+    fn evict_storages(&mut self, old: Old) {
+        let arena = &mut self.arena;
+        self.storages.retain(|_, tree| {
+            if tree.used < old.before && tree.epoch <= old.durable {
+                free(arena, tree.slot);
+                return false;
+            }
+            if let Slot::Branch(root) = tree.slot {
+                evict_below(arena, root, old);
+            }
+            true
+        });
+    }
+}
+
+fn evict_below(arena: &mut Arena, index: u32, old: Old) {
+    let branch = *arena.branch(index);
+    for nibble in nibbles(branch.mask & !branch.leaves) {
+        evict_child(arena, index, nibble, old);
+    }
+}
+
+fn evict_child(arena: &mut Arena, index: u32, nibble: u8, old: Old) {
+    let Slot::Branch(child) = arena.child(index, nibble) else { return };
+    let branch = arena.branch(child);
+    if branch.used < old.before && branch.epoch <= old.durable {
+        free(arena, Slot::Branch(child));
+        arena.set_child(index, nibble, Slot::Cold);
+    } else {
+        evict_below(arena, child, old);
+    }
+}
+
+/// Frees what hangs at a place, all the way down.
+pub(super) fn free(arena: &mut Arena, slot: Slot) {
+    match slot {
+        Slot::Empty | Slot::Cold => {}
+        Slot::Leaf(leaf) => arena.free_leaf(leaf),
+        Slot::Branch(index) => {
+            let branch = *arena.branch(index);
+            for nibble in nibbles(branch.mask) {
+                let link = arena.links(&branch)[position(branch.mask, nibble)];
+                if branch.leaves & (1 << nibble) != 0 {
+                    arena.free_leaf(link);
+                } else if link != COLD {
+                    free(arena, Slot::Branch(link));
+                }
+            }
+            arena.free_branch(index);
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! Hashes what is marked as out of date, level by level, deepest first, eight messages at a time,
+//! over all the tries given at once.
+
+use std::ops::Range;
+
+use alloy_primitives::B256;
+
+use super::arena::{Arena, Slot, nibbles, position};
+use super::rlp::{put_branch, put_extension, put_leaf};
+use crate::trie::EMPTY_ROOT_HASH;
+
+/// Levels a branch can be at: its base is 0 to 63 nibbles down.
+const LEVELS: usize = 64;
+/// Messages made before they are hashed: their bytes stay in the first caches.
+const CHUNK: usize = 256;
+
+/// Where a reference goes: to a child of a branch, or to a root.
+#[derive(Clone, Copy, Debug)]
+enum Parent {
+    Branch { index: u32, nibble: u8 },
+    Root(u32),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct LeafTask {
+    leaf: u32,
+    depth: u8,
+    parent: Parent,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct BranchTask {
+    branch: u32,
+    parent: Parent,
+}
+
+/// RLP of nodes, back to back.
+#[derive(Debug, Default)]
+struct Messages {
+    bytes: Vec<u8>,
+    spans: Vec<Range<usize>>,
+    hashes: Vec<[u8; 32]>,
+}
+
+impl Messages {
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.spans.clear();
+    }
+
+    fn push(&mut self, encode: impl FnOnce(&mut Vec<u8>)) {
+        let start = self.bytes.len();
+        encode(&mut self.bytes);
+        self.spans.push(start..self.bytes.len());
+    }
+
+    fn hash(&mut self) {
+        self.hashes.resize(self.spans.len(), [0; 32]);
+        verify::keccak256_spans(&self.bytes, &self.spans, &mut self.hashes);
+    }
+
+    /// What a parent holds of message `at`: its hash, or itself when shorter.
+    fn reference(&self, at: usize) -> &[u8] {
+        let span = &self.spans[at];
+        if span.len() < 32 { &self.bytes[span.clone()] } else { &self.hashes[at] }
+    }
+}
+
+/// Buffers kept from block to block.
+#[derive(Debug)]
+pub(super) struct Hash {
+    leaves: Vec<LeafTask>,
+    levels: Vec<Vec<BranchTask>>,
+    messages: Messages,
+    extensions: Messages,
+    extended: Vec<usize>,
+    roots: Vec<B256>,
+    /// Branches met that were as their records until now.
+    pub(super) newly_dirty: usize,
+}
+
+impl Hash {
+    pub(super) fn new() -> Self {
+        Self {
+            leaves: Vec::new(),
+            levels: vec![Vec::new(); LEVELS],
+            messages: Messages::default(),
+            extensions: Messages::default(),
+            extended: Vec::new(),
+            roots: Vec::new(),
+            newly_dirty: 0,
+        }
+    }
+
+    /// Root hashes of tries that have changed. Their branches belong to checkpoint `epoch` then.
+    pub(super) fn run(&mut self, arena: &mut Arena, roots: &[Slot], epoch: u32) -> &[B256] {
+        self.newly_dirty = 0;
+        self.roots.clear();
+        self.roots.resize(roots.len(), EMPTY_ROOT_HASH);
+        for (at, root) in roots.iter().enumerate() {
+            let parent = Parent::Root(at as u32);
+            match *root {
+                Slot::Empty => {}
+                Slot::Leaf(leaf) => self.leaves.push(LeafTask { leaf, depth: 0, parent }),
+                Slot::Branch(branch) => self.walk(arena, branch, 0, parent, epoch),
+                Slot::Cold => unreachable!("a trie that changed is in memory"),
+            }
+        }
+        self.hash_leaves(arena);
+        for level in (0..LEVELS).rev() {
+            self.hash_level(arena, level);
+        }
+        &self.roots
+    }
+
+    /// Notes what there is to hash below a branch, and takes the marks away.
+    fn walk(&mut self, arena: &mut Arena, index: u32, depth: usize, parent: Parent, epoch: u32) {
+        let branch = arena.branch_mut(index);
+        self.newly_dirty += usize::from(branch.epoch != epoch);
+        branch.epoch = epoch;
+        let stale = std::mem::take(&mut branch.stale);
+        branch.dirty |= stale;
+        let branch = *branch;
+        let base = depth + arena.prefix_len(&branch);
+        self.levels[base].push(BranchTask { branch: index, parent });
+        for nibble in nibbles(stale) {
+            let link = arena.links(&branch)[position(branch.mask, nibble)];
+            let parent = Parent::Branch { index, nibble };
+            if branch.leaves & (1 << nibble) != 0 {
+                self.leaves.push(LeafTask { leaf: link, depth: (base + 1) as u8, parent });
+            } else {
+                self.walk(arena, link, base + 1, parent, epoch);
+            }
+        }
+    }
+
+    fn hash_leaves(&mut self, arena: &mut Arena) {
+        let tasks = std::mem::take(&mut self.leaves);
+        for chunk in tasks.chunks(CHUNK) {
+            self.messages.clear();
+            for task in chunk {
+                let (key, value) = (arena.key(task.leaf), arena.value(task.leaf));
+                self.messages.push(|out| put_leaf(out, key, usize::from(task.depth), value));
+            }
+            self.messages.hash();
+            for (at, task) in chunk.iter().enumerate() {
+                give(arena, &mut self.roots, task.parent, self.messages.reference(at));
+            }
+        }
+        self.leaves = tasks;
+        self.leaves.clear();
+    }
+
+    fn hash_level(&mut self, arena: &mut Arena, level: usize) {
+        let tasks = std::mem::take(&mut self.levels[level]);
+        for chunk in tasks.chunks(CHUNK) {
+            self.messages.clear();
+            for task in chunk {
+                let branch = arena.branch(task.branch);
+                let references = arena.references(branch);
+                self.messages.push(|out| put_branch(out, branch.mask, branch.embedded, references));
+            }
+            self.messages.hash();
+            self.hash_extensions(arena, chunk);
+            let mut extended = self.extended.iter().enumerate().peekable();
+            for (at, task) in chunk.iter().enumerate() {
+                let reference = match extended.next_if(|(_, of)| **of == at) {
+                    Some((extension, _)) => self.extensions.reference(extension),
+                    None => self.messages.reference(at),
+                };
+                give(arena, &mut self.roots, task.parent, reference);
+            }
+        }
+        self.levels[level] = tasks;
+        self.levels[level].clear();
+    }
+
+    /// The extension nodes before those branches of a chunk that have one.
+    fn hash_extensions(&mut self, arena: &Arena, chunk: &[BranchTask]) {
+        self.extensions.clear();
+        self.extended.clear();
+        for (at, task) in chunk.iter().enumerate() {
+            let branch = arena.branch(task.branch);
+            if arena.prefix_len(branch) > 0 {
+                let reference = self.messages.reference(at);
+                self.extensions.push(|out| put_extension(out, arena.prefix(branch), reference));
+                self.extended.push(at);
+            }
+        }
+        self.extensions.hash();
+    }
+}
+
+/// Hands a reference to the parent. A root is known by its hash, however short it is.
+fn give(arena: &mut Arena, roots: &mut [B256], parent: Parent, reference: &[u8]) {
+    match parent {
+        Parent::Branch { index, nibble } => arena.set_reference(index, nibble, reference),
+        Parent::Root(root) => {
+            roots[root as usize] = match reference.try_into() {
+                Ok(hash) => B256::new(hash),
+                Err(_) => verify::keccak256(reference).into(),
+            };
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Loads what lies on the way to the keys of a block, before anything is changed.
+//!
+//! All keys go down together, one level a pass: the steps of a pass do not depend on each other,
+//! so the processor waits for many cache lines at once where a walk key by key would wait for one
+//! after the other. What a later walk needs is then at hand.
+
+use alloy_primitives::B256;
+
+use super::RecordRead;
+use super::apply::{load, shared_prefix};
+use super::arena::{Arena, Slot};
+use super::path::{Key, Path, nibble};
+use crate::trie::TrieError;
+
+/// One key on its way down.
+#[derive(Clone, Copy, Debug)]
+struct Cursor {
+    branch: u32,
+    key: u32,
+    depth: u32,
+}
+
+/// Buffers kept from block to block.
+#[derive(Debug, Default)]
+pub(super) struct Locate {
+    cursors: Vec<Cursor>,
+    next: Vec<Cursor>,
+    cold: Vec<Cursor>,
+}
+
+impl Locate {
+    /// Brings into memory what lies on the way from `root` to `keys`, ascending, and marks it as
+    /// used now. Tells what hangs at the root then.
+    ///
+    /// # Errors
+    /// When a record is missing, damaged or cannot be read.
+    pub(super) fn run<S: RecordRead>(
+        &mut self,
+        arena: &mut Arena,
+        source: &S,
+        owner: Option<B256>,
+        root: Slot,
+        keys: &[Key],
+        used: u32,
+    ) -> Result<Slot, TrieError<S::Error>> {
+        let root = match root {
+            Slot::Cold => load(arena, source, owner, &Path::ROOT, used)?,
+            root => root,
+        };
+        let Slot::Branch(branch) = root else { return Ok(root) };
+        self.cursors.clear();
+        self.cursors.extend((0..keys.len() as u32).map(|key| Cursor { branch, key, depth: 0 }));
+        while !self.cursors.is_empty() {
+            self.step(arena, keys, used);
+            self.load(arena, source, owner, keys, used)?;
+            std::mem::swap(&mut self.cursors, &mut self.next);
+        }
+        Ok(root)
+    }
+
+    /// Takes every key one branch down.
+    fn step(&mut self, arena: &mut Arena, keys: &[Key], used: u32) {
+        self.next.clear();
+        self.cold.clear();
+        let mut warmed = 0;
+        for &cursor in &self.cursors {
+            let key = &keys[cursor.key as usize];
+            let branch = arena.branch_mut(cursor.branch);
+            branch.used = used;
+            let branch = *branch;
+            let length = arena.prefix_len(&branch);
+            let depth = cursor.depth as usize;
+            if length > 0 && shared_prefix(arena, cursor.branch, depth, key) < length {
+                continue;
+            }
+            match arena.child(cursor.branch, nibble(key, depth + length)) {
+                Slot::Empty => {}
+                Slot::Leaf(leaf) => warmed += usize::from(arena.key(leaf)[0]),
+                Slot::Cold => self.cold.push(cursor),
+                Slot::Branch(branch) => {
+                    let depth = (depth + length + 1) as u32;
+                    self.next.push(Cursor { branch, depth, ..cursor });
+                }
+            }
+        }
+        std::hint::black_box(warmed);
+    }
+
+    /// Loads the children that stopped a key, each once, in the order of their paths.
+    fn load<S: RecordRead>(
+        &mut self,
+        arena: &mut Arena,
+        source: &S,
+        owner: Option<B256>,
+        keys: &[Key],
+        used: u32,
+    ) -> Result<(), TrieError<S::Error>> {
+        for &cursor in &self.cold {
+            let key = &keys[cursor.key as usize];
+            let base = cursor.depth as usize + arena.prefix_len(arena.branch(cursor.branch));
+            let at = nibble(key, base);
+            let branch = match arena.child(cursor.branch, at) {
+                Slot::Cold => match load(arena, source, owner, &Path::of(key, base + 1), used)? {
+                    Slot::Branch(branch) => branch,
+                    _ => unreachable!("only the root record may be a leaf"),
+                },
+                Slot::Branch(branch) => branch,
+                slot => unreachable!("a cold child became {slot:?}"),
+            };
+            arena.set_child(cursor.branch, at, Slot::Branch(branch));
+            self.next.push(Cursor { branch, depth: (base + 1) as u32, ..cursor });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,423 @@
+//! The trie of the newest state, in memory: what computes the state root of each block.
+//!
+//! All tries are in one [arena](arena::Arena), loaded record by record as blocks touch them. A
+//! block is four passes: hash its keys, bring the way to them into memory, change the entries, hash
+//! what is marked level by level. Nothing is written meanwhile: a [`TrieCheckpoint`] hands over
+//! what has changed since the one before, and what is in the index again may be
+//! [given back](evict) when the cache is above its bound.
+//!
+//! Must never: allocate per node, or hash one message at a time what can go in a batch.
+
+mod apply;
+mod arena;
+mod checkpoint;
+mod evict;
+mod hash;
+mod locate;
+mod nodes;
+mod path;
+mod record;
+mod rlp;
+#[cfg(test)]
+mod tests;
+mod value;
+
+use std::collections::VecDeque;
+
+use alloy_primitives::map::B256Map;
+use alloy_primitives::{B256, U256};
+
+use super::{EMPTY_ROOT_HASH, TrieError};
+use crate::state::{AccountChange, StateChanges};
+use apply::{Change, load_if_any, shared_prefix};
+use arena::{Arena, Slot};
+use evict::Hand;
+use hash::Hash;
+use locate::Locate;
+use path::{Key, Path};
+use value::ValueBuffer;
+
+pub(crate) use checkpoint::Records;
+pub use checkpoint::TrieCheckpoint;
+pub use nodes::LiveNodes;
+pub(super) use rlp::put_branch;
+
+/// Default bound of the cache, bytes: some 14 million accounts.
+pub const TRIE_CACHE_BYTES_DEFAULT: u64 = 2 << 30;
+/// Least bound that makes sense: the ways to the accounts of one large block.
+pub const TRIE_CACHE_BYTES_MIN: u64 = 16 << 20;
+/// Bytes of an entry in the map of storage tries.
+const TREE_BYTES: usize = 96;
+
+/// Records of one state, as they are stored.
+pub trait RecordRead {
+    /// Why a read failed.
+    type Error;
+    /// The record under this key of the table of storage tries, or of the account trie.
+    ///
+    /// # Errors
+    /// When the store cannot be read; a record that does not exist is `None`.
+    fn record(&self, storage: bool, key: &[u8]) -> Result<Option<&[u8]>, Self::Error>;
+}
+
+/// One trie.
+#[derive(Clone, Copy, Debug)]
+struct Tree {
+    slot: Slot,
+    /// Update that came by last.
+    used: u32,
+    /// Checkpoint that has to write it; 0 when it is as its records.
+    epoch: u32,
+    /// Its earlier records have to go.
+    wiped: bool,
+}
+
+/// The tries of the newest state.
+#[derive(Debug)]
+pub struct LiveTrie {
+    arena: Arena,
+    accounts: Tree,
+    state_root: B256,
+    storages: B256Map<Tree>,
+    /// Updates so far.
+    now: u32,
+    /// Number of the checkpoint that comes next.
+    epoch: u32,
+    /// The last checkpoint that is in the index.
+    durable: u32,
+    /// Checkpoints that may not be in the index: their block and number.
+    handed_over: VecDeque<(u64, u32)>,
+    /// Places without a record since the last checkpoint.
+    removed: Vec<(Option<B256>, Path)>,
+    /// Branches changed since the last checkpoint.
+    dirty: usize,
+    limit: usize,
+    hand: Hand,
+    locate: Locate,
+    hash: Hash,
+}
+
+impl LiveTrie {
+    /// The tries of the state with this root, none of it in memory yet. At most `limit` bytes stay
+    /// in memory, apart from what the index does not have.
+    pub fn new(state_root: B256, limit: u64) -> Self {
+        let slot = if state_root == EMPTY_ROOT_HASH { Slot::Empty } else { Slot::Cold };
+        Self {
+            arena: Arena::new(),
+            accounts: Tree { slot, used: 0, epoch: 0, wiped: false },
+            state_root,
+            storages: B256Map::default(),
+            now: 0,
+            epoch: 1,
+            durable: 0,
+            handed_over: VecDeque::new(),
+            removed: Vec::new(),
+            dirty: 0,
+            limit: usize::try_from(limit.max(TRIE_CACHE_BYTES_MIN)).unwrap_or(usize::MAX),
+            hand: Hand::new(),
+            locate: Locate::default(),
+            hash: Hash::new(),
+        }
+    }
+
+    /// Root of the newest state.
+    pub const fn state_root(&self) -> B256 {
+        self.state_root
+    }
+
+    /// Bytes of memory in use, but for buffers of a block.
+    pub fn bytes(&self) -> usize {
+        self.arena.bytes()
+            + self.storages.capacity() * TREE_BYTES
+            + self.removed.len() * size_of::<(Option<B256>, Path)>()
+    }
+
+    /// Records changed since the last checkpoint.
+    pub fn dirty(&self) -> usize {
+        self.dirty + self.removed.len()
+    }
+
+    /// Applies the changes of the next block; tells the state root after it. An account that is
+    /// gone takes its storage with it. After an error the tries are of no use any more.
+    ///
+    /// # Errors
+    /// When records cannot be read, are missing or damaged.
+    pub fn update<S: RecordRead>(
+        &mut self,
+        source: &S,
+        changes: &StateChanges,
+    ) -> Result<B256, TrieError<S::Error>> {
+        self.now += 1;
+        let keys = Keys::hash(changes);
+        let sorted: Vec<Key> = keys.order.iter().map(|(key, _)| *key).collect();
+        let slot = self.accounts.slot;
+        self.accounts.slot =
+            self.locate.run(&mut self.arena, source, None, slot, &sorted, self.now)?;
+        let roots = self.update_storages(source, changes, &keys)?;
+        self.update_accounts(source, changes, &keys, &roots)?;
+        self.evict();
+        Ok(self.state_root)
+    }
+
+    fn update_accounts<S: RecordRead>(
+        &mut self,
+        source: &S,
+        changes: &StateChanges,
+        keys: &Keys,
+        roots: &[Option<B256>],
+    ) -> Result<(), TrieError<S::Error>> {
+        let mut slot = self.accounts.slot;
+        let mut any = false;
+        let mut trie = change(&mut self.arena, &mut self.removed, source, None, self.now);
+        for &(key, at) in &keys.order {
+            let at = at as usize;
+            let (after, changed) = match &changes.accounts[at].account {
+                None => trie.remove(slot, 0, &key)?,
+                Some(account) => trie.put(slot, 0, &key, &mut |old| {
+                    // Storage nobody wrote to stays what it was.
+                    let kept = || old.map_or(Some(EMPTY_ROOT_HASH), |old| old.storage_root());
+                    let root = roots.get(at).copied().flatten().or_else(kept);
+                    ValueBuffer::account(account, root.unwrap_or(EMPTY_ROOT_HASH))
+                }),
+            };
+            slot = after;
+            any |= changed;
+        }
+        self.accounts.slot = slot;
+        self.accounts.used = self.now;
+        if any {
+            self.accounts.epoch = self.epoch;
+            self.state_root = self.hash.run(&mut self.arena, &[slot], self.epoch)[0];
+            self.dirty += self.hash.newly_dirty;
+        }
+        Ok(())
+    }
+
+    /// Storage roots after the block, by rank of the account; `None` where nothing was written.
+    fn update_storages<S: RecordRead>(
+        &mut self,
+        source: &S,
+        changes: &StateChanges,
+        keys: &Keys,
+    ) -> Result<Vec<Option<B256>>, TrieError<S::Error>> {
+        if keys.slots.is_empty() && !changes.accounts.iter().any(is_cleared) {
+            return Ok(Vec::new());
+        }
+        let mut roots = vec![None; changes.accounts.len()];
+        let mut changed: Vec<usize> = Vec::new();
+        let mut slots: Vec<Slot> = Vec::new();
+        let mut words = keys.slots.as_slice();
+        for (at, change) in changes.accounts.iter().enumerate() {
+            let kept = kept_slots(change);
+            let (mine, rest) = words.split_at(kept.len());
+            words = rest;
+            if kept.is_empty() && !is_cleared(change) {
+                continue;
+            }
+            let tree = self.update_storage(source, change, &keys.addresses[at], kept, mine)?;
+            if let Some(slot) = tree {
+                changed.push(at);
+                slots.push(slot);
+            }
+        }
+        let hashed = self.hash.run(&mut self.arena, &slots, self.epoch);
+        for (at, root) in changed.into_iter().zip(hashed) {
+            roots[at] = Some(*root);
+        }
+        self.dirty += self.hash.newly_dirty;
+        Ok(roots)
+    }
+
+    /// Changes one storage trie; tells what is at its root when it has changed.
+    fn update_storage<S: RecordRead>(
+        &mut self,
+        source: &S,
+        account: &AccountChange,
+        owner: &Key,
+        words: &[(U256, U256)],
+        keys: &[Key],
+    ) -> Result<Option<Slot>, TrieError<S::Error>> {
+        let hashed = B256::new(*owner);
+        let mut tree = match self.storages.get(&hashed) {
+            Some(tree) => *tree,
+            None => self.load_storage(source, owner)?,
+        };
+        let mut any = false;
+        if is_cleared(account) && tree.slot != Slot::Empty {
+            evict::free(&mut self.arena, tree.slot);
+            tree.slot = Slot::Empty;
+            tree.wiped = true;
+            any = true;
+        }
+        let mut order: Vec<(Key, U256)> =
+            keys.iter().zip(words).map(|(key, (_, value))| (*key, *value)).collect();
+        order.sort_unstable_by_key(|(key, _)| *key);
+        let sorted: Vec<Key> = order.iter().map(|(key, _)| *key).collect();
+        let (arena, now) = (&mut self.arena, self.now);
+        tree.slot = self.locate.run(arena, source, Some(hashed), tree.slot, &sorted, now)?;
+        let mut trie = change(arena, &mut self.removed, source, Some(hashed), now);
+        for (key, value) in &order {
+            let (after, changed) = if value.is_zero() {
+                trie.remove(tree.slot, 0, key)?
+            } else {
+                trie.put(tree.slot, 0, key, &mut |_| ValueBuffer::word(*value))
+            };
+            tree.slot = after;
+            any |= changed;
+        }
+        tree.used = self.now;
+        if any {
+            tree.epoch = self.epoch;
+        }
+        self.storages.insert(hashed, tree);
+        Ok(any.then_some(tree.slot))
+    }
+
+    /// The storage trie of an account that is not in memory, by the root in the account's leaf.
+    fn load_storage<S: RecordRead>(
+        &mut self,
+        source: &S,
+        owner: &Key,
+    ) -> Result<Tree, TrieError<S::Error>> {
+        let hashed = B256::new(*owner);
+        let mut tree = Tree { slot: Slot::Empty, used: self.now, epoch: 0, wiped: false };
+        let leaf = self.find(owner);
+        let root = leaf.map(|leaf| self.arena.value(leaf).storage_root());
+        if root.is_some_and(|root| root != Some(EMPTY_ROOT_HASH)) {
+            let arena = &mut self.arena;
+            tree.slot = load_if_any(arena, source, Some(hashed), &Path::ROOT, self.now)?;
+            if tree.slot == Slot::Empty {
+                let path = Path::ROOT.to_nibbles();
+                return Err(TrieError::MissingNode { owner: Some(hashed), path });
+            }
+        }
+        Ok(tree)
+    }
+
+    /// The leaf of an account, when the way to it is in memory.
+    fn find(&self, key: &Key) -> Option<u32> {
+        let (mut slot, mut depth) = (self.accounts.slot, 0);
+        loop {
+            match slot {
+                Slot::Empty | Slot::Cold => return None,
+                Slot::Leaf(leaf) => return (self.arena.key(leaf) == key).then_some(leaf),
+                Slot::Branch(index) => {
+                    let length = self.arena.prefix_len(self.arena.branch(index));
+                    if shared_prefix(&self.arena, index, depth, key) < length {
+                        return None;
+                    }
+                    depth += length;
+                    slot = self.arena.child(index, path::nibble(key, depth));
+                    depth += 1;
+                }
+            }
+        }
+    }
+
+    /// Hands over what has changed since the last checkpoint; `number` is the newest block.
+    pub fn checkpoint(&mut self, number: u64) -> TrieCheckpoint {
+        let epoch = self.epoch;
+        let mut checkpoint = TrieCheckpoint {
+            number,
+            state_root: self.state_root,
+            wiped: Vec::new(),
+            accounts: Records::default(),
+            storages: Records::default(),
+        };
+        let TrieCheckpoint { wiped, accounts, storages, .. } = &mut checkpoint;
+        if self.accounts.epoch == epoch {
+            accounts.collect(&mut self.arena, None, self.accounts.slot);
+        }
+        for (owner, tree) in &mut self.storages {
+            if tree.epoch == epoch {
+                storages.collect(&mut self.arena, Some(*owner), tree.slot);
+            }
+            if std::mem::take(&mut tree.wiped) {
+                wiped.push(*owner);
+            }
+        }
+        for (owner, path) in self.removed.drain(..) {
+            let records = if owner.is_some() { &mut *storages } else { &mut *accounts };
+            records.remove(owner, &path);
+        }
+        wiped.sort_unstable();
+        accounts.finish();
+        storages.finish();
+        self.handed_over.push_back((number, epoch));
+        self.epoch += 1;
+        self.dirty = 0;
+        checkpoint
+    }
+
+    /// Leaves this checkpoint to another trie of the same blocks: what it writes counts here too.
+    pub fn skip_checkpoint(&mut self, number: u64) {
+        for tree in self.storages.values_mut() {
+            tree.wiped = false;
+        }
+        self.removed.clear();
+        self.handed_over.push_back((number, self.epoch));
+        self.epoch += 1;
+        self.dirty = 0;
+    }
+
+    /// Learns that the index has all checkpoints up to block `number`.
+    pub fn written(&mut self, number: u64) {
+        while let Some((_, epoch)) = self.handed_over.pop_front_if(|(block, _)| *block <= number) {
+            self.durable = epoch;
+        }
+    }
+
+    /// Whether every checkpoint is in the index.
+    pub fn is_written(&self) -> bool {
+        self.handed_over.is_empty()
+    }
+}
+
+fn change<'a, S>(
+    arena: &'a mut Arena,
+    removed: &'a mut Vec<(Option<B256>, Path)>,
+    source: &'a S,
+    owner: Option<B256>,
+    used: u32,
+) -> Change<'a, S> {
+    Change { arena, source, owner, used, removed }
+}
+
+/// Earlier storage of the account is gone.
+const fn is_cleared(change: &AccountChange) -> bool {
+    change.wiped || change.account.is_none()
+}
+
+/// Slots that count: those of an account that is gone do not.
+fn kept_slots(change: &AccountChange) -> &[(U256, U256)] {
+    if change.account.is_some() { &change.slots } else { &[] }
+}
+
+/// Hashed keys of a block's changes.
+struct Keys {
+    addresses: Vec<Key>,
+    /// Of the slots that count, account by account.
+    slots: Vec<Key>,
+    /// Addresses ascending, with the rank of their account in the changes.
+    order: Vec<(Key, u32)>,
+}
+
+impl Keys {
+    /// Hashes all in one batch.
+    fn hash(changes: &StateChanges) -> Self {
+        let accounts = &changes.accounts;
+        let words: Vec<[u8; 32]> =
+            accounts.iter().flat_map(kept_slots).map(|(slot, _)| slot.to_be_bytes()).collect();
+        let messages: Vec<&[u8]> =
+            accounts.iter().map(|change| change.address.as_slice()).collect();
+        let mut addresses = vec![[0; 32]; messages.len()];
+        verify::keccak256_batch(&messages, &mut addresses);
+        let messages: Vec<&[u8]> = words.iter().map(<[u8; 32]>::as_slice).collect();
+        let mut slots = vec![[0; 32]; messages.len()];
+        verify::keccak256_batch(&messages, &mut slots);
+        let mut order: Vec<(Key, u32)> =
+            addresses.iter().zip(0..).map(|(key, at)| (*key, at)).collect();
+        order.sort_unstable();
+        Self { addresses, slots, order }
+    }
+}

@@ -1,0 +1,86 @@
+//! The tries in memory as the pure functions read nodes.
+
+use std::sync::Arc;
+
+use alloy_primitives::{B256, Bytes};
+
+use super::arena::Slot;
+use super::record::{put_branch_record, put_root_leaf_record};
+use super::{LiveTrie, RecordRead};
+use crate::codec::{decode_node, encode_path_key};
+use crate::trie::{Nibbles, Node, NodeRead, TrieError};
+
+/// Nodes of the newest state of a [`LiveTrie`], in memory or not.
+#[derive(Debug)]
+pub struct LiveNodes<'a, S> {
+    live: &'a LiveTrie,
+    source: &'a S,
+}
+
+impl LiveTrie {
+    /// The nodes of the newest state, those not in memory from where updates load them.
+    pub const fn nodes<'a, S: RecordRead>(&'a self, source: &'a S) -> LiveNodes<'a, S> {
+        LiveNodes { live: self, source }
+    }
+}
+
+impl<S: RecordRead> NodeRead for LiveNodes<'_, S> {
+    type Error = TrieError<S::Error>;
+
+    fn node(&self, owner: Option<B256>, path: &Nibbles) -> Result<Option<Arc<Node>>, Self::Error> {
+        let damaged = |what| TrieError::Damaged { what, owner, path: *path };
+        let stored;
+        let mut made = Vec::new();
+        let record: &[u8] = match self.place(owner, path) {
+            Slot::Empty => return Ok(None),
+            Slot::Cold => {
+                let mut key = owner.map_or_else(Vec::new, |owner| owner.to_vec());
+                encode_path_key(&mut key, path);
+                stored = self.source.record(owner.is_some(), &key).map_err(TrieError::Read)?;
+                let Some(stored) = stored else { return Ok(None) };
+                stored
+            }
+            Slot::Leaf(leaf) => {
+                let arena = &self.live.arena;
+                put_root_leaf_record(&mut made, arena.key(leaf), arena.value(leaf));
+                &made
+            }
+            Slot::Branch(index) => {
+                let arena = &self.live.arena;
+                let branch = arena.branch(index);
+                let base = path.len() + arena.prefix_len(branch);
+                put_branch_record(&mut made, arena, branch, base);
+                &made
+            }
+        };
+        let node = decode_node(&Bytes::copy_from_slice(record));
+        node.map(|node| Some(Arc::new(node))).map_err(|error| damaged(error.what))
+    }
+}
+
+impl<S> LiveNodes<'_, S> {
+    /// What hangs at the place of a record.
+    fn place(&self, owner: Option<B256>, path: &Nibbles) -> Slot {
+        let mut slot = match owner {
+            None => self.live.accounts.slot,
+            Some(owner) => match self.live.storages.get(&owner) {
+                Some(tree) => tree.slot,
+                None => Slot::Cold,
+            },
+        };
+        let arena = &self.live.arena;
+        let mut depth = 0;
+        while let Slot::Branch(index) = slot
+            && depth < path.len()
+        {
+            // Who asks came down from the root: the prefix is on the path.
+            depth += arena.prefix_len(arena.branch(index));
+            if depth >= path.len() {
+                return Slot::Empty;
+            }
+            slot = arena.child(index, path.get_unchecked(depth));
+            depth += 1;
+        }
+        slot
+    }
+}

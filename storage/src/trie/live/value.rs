@@ -1,0 +1,123 @@
+//! What a leaf holds, in the form records have it.
+
+use alloy_primitives::{B256, KECCAK256_EMPTY, U256};
+
+use crate::codec::PLAIN_ACCOUNT_END;
+use crate::state::Account;
+use crate::trie::EMPTY_ROOT_HASH;
+
+/// Most bytes of a value: the RLP of an account, list header, nonce, balance and two hashes.
+pub(super) const VALUE_BYTES_MAX: usize = 2 + 9 + 33 + 33 + 33;
+
+/// The RLP of an account or of a storage word. That of an account without storage and code is
+/// without its end, which is the same for all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Value<'a> {
+    pub(super) head: &'a [u8],
+    /// [`PLAIN_ACCOUNT_END`] follows.
+    pub(super) plain: bool,
+}
+
+impl Value<'_> {
+    /// Bytes of the whole RLP.
+    pub(super) const fn len(&self) -> usize {
+        self.head.len() + if self.plain { PLAIN_ACCOUNT_END.len() } else { 0 }
+    }
+
+    /// The storage root in the RLP of an account; `None` when these bytes are none.
+    pub(super) fn storage_root(&self) -> Option<B256> {
+        if self.plain {
+            return Some(EMPTY_ROOT_HASH);
+        }
+        let end = self.head.len().checked_sub(66)?;
+        (self.head[end] == 0xa0).then(|| B256::from_slice(&self.head[end + 1..end + 33]))
+    }
+}
+
+/// A value being made, without an allocation.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ValueBuffer {
+    bytes: [u8; VALUE_BYTES_MAX],
+    length: usize,
+    plain: bool,
+}
+
+impl ValueBuffer {
+    const EMPTY: Self = Self { bytes: [0; VALUE_BYTES_MAX], length: 0, plain: false };
+
+    pub(super) fn account(account: &Account, storage_root: B256) -> Self {
+        let mut buffer = Self { length: 2, ..Self::EMPTY };
+        buffer.put_word(&account.nonce.to_be_bytes());
+        buffer.put_word(&account.balance.to_be_bytes::<32>());
+        buffer.bytes[0] = 0xf8;
+        // Two hashes, each with its length, follow: at most 108 bytes in all, and never below 56.
+        buffer.bytes[1] = (buffer.length - 2 + PLAIN_ACCOUNT_END.len()) as u8;
+        buffer.plain = storage_root == EMPTY_ROOT_HASH && account.code_hash == KECCAK256_EMPTY;
+        if !buffer.plain {
+            buffer.put_word_bytes(storage_root.as_slice());
+            buffer.put_word_bytes(account.code_hash.as_slice());
+        }
+        buffer
+    }
+
+    pub(super) fn word(word: U256) -> Self {
+        let mut buffer = Self::EMPTY;
+        buffer.put_word(&word.to_be_bytes::<32>());
+        buffer
+    }
+
+    /// Bytes that need not be the RLP of anything.
+    #[cfg(test)]
+    pub(super) fn raw(bytes: &[u8]) -> Self {
+        let mut buffer = Self { length: bytes.len(), ..Self::EMPTY };
+        buffer.bytes[..bytes.len()].copy_from_slice(bytes);
+        buffer
+    }
+
+    /// The RLP of an integer given big-endian.
+    fn put_word(&mut self, word: &[u8]) {
+        let zeros = word.iter().take_while(|byte| **byte == 0).count();
+        self.put_word_bytes(&word[zeros..]);
+    }
+
+    /// The RLP of a string of at most 32 bytes.
+    fn put_word_bytes(&mut self, bytes: &[u8]) {
+        if !matches!(bytes, [byte] if *byte < 0x80) {
+            self.bytes[self.length] = 0x80 + bytes.len() as u8;
+            self.length += 1;
+        }
+        self.bytes[self.length..self.length + bytes.len()].copy_from_slice(bytes);
+        self.length += bytes.len();
+    }
+
+    pub(super) fn value(&self) -> Value<'_> {
+        Value { head: &self.bytes[..self.length], plain: self.plain }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloy_trie::TrieAccount;
+
+    #[test]
+    fn values_are_the_rlp_of_alloy() {
+        let balances =
+            [U256::ZERO, U256::from(1), U256::from(0x80), U256::from(1) << 77, U256::MAX];
+        let roots = [EMPTY_ROOT_HASH, B256::repeat_byte(7)];
+        for (balance, storage_root) in balances.into_iter().flat_map(|b| roots.map(|r| (b, r))) {
+            for (nonce, code_hash) in [(0, KECCAK256_EMPTY), (u64::MAX, B256::ZERO)] {
+                let account = Account { nonce, balance, code_hash };
+                let buffer = ValueBuffer::account(&account, storage_root);
+                let value = buffer.value();
+                let end: &[u8] = if value.plain { &PLAIN_ACCOUNT_END } else { &[] };
+                let made = [value.head, end].concat();
+                let theirs = TrieAccount::new(nonce, balance, storage_root, code_hash);
+                assert_eq!(made, alloy_rlp::encode(theirs));
+                assert_eq!(made.len(), value.len());
+                assert_eq!(value.storage_root(), Some(storage_root));
+            }
+            assert_eq!(ValueBuffer::word(balance).value().head, alloy_rlp::encode(balance));
+        }
+    }
+}

@@ -1,0 +1,292 @@
+//! Root of the trie of a block's list, hashed eight messages at a time.
+//!
+//! The keys are the RLP of 0, 1, 2, ...: their order and the shape of the trie follow from the
+//! number of items alone, so leaves are hashed in batches straight from where they are encoded,
+//! and then the branches, level by level.
+
+use alloy_primitives::B256;
+
+use super::EMPTY_ROOT_HASH;
+use super::live::put_branch;
+
+/// Leaves encoded before they are hashed.
+const CHUNK: usize = 128;
+/// Room before an item for what its leaf puts there: list header (at most 9 bytes), path (at most
+/// 7) and string header (at most 9).
+const LEAF_HEAD: usize = 25;
+/// Nibbles of the longest key.
+const LEVELS: usize = 16;
+/// No branch: a leaf or a branch that is the root.
+const ROOT: u32 = u32::MAX;
+
+/// Root of the trie of a block's list (transactions, receipts, withdrawals): `items[i]` under the
+/// RLP of `i`.
+pub fn ordered_root(items: &[impl AsRef<[u8]>]) -> B256 {
+    ordered_root_with(items.len(), |index, out| out.extend_from_slice(items[index].as_ref()))
+}
+
+/// [`ordered_root`] of `count` items, each appended by `encode` when it is needed: once, in no
+/// order to rely on.
+pub fn ordered_root_with(count: usize, mut encode: impl FnMut(usize, &mut Vec<u8>)) -> B256 {
+    if count == 0 {
+        return EMPTY_ROOT_HASH;
+    }
+    let keys: Vec<Entry> = in_key_order(count).map(Entry::new).collect();
+    let mut shape = Shape { branches: Vec::new(), leaves: Vec::with_capacity(count) };
+    shape.build(&keys, 0, ROOT);
+    let mut root = EMPTY_ROOT_HASH;
+    shape.hash_leaves(&mut encode, &mut root);
+    shape.hash_branches(&mut root);
+    root
+}
+
+/// 0 to `count - 1` in the order of their RLP: one byte below 128, but for 0, which is `0x80`.
+fn in_key_order(count: usize) -> impl Iterator<Item = usize> {
+    let bytes = 1..count.min(128);
+    bytes.chain(std::iter::once(0)).chain(128..count.max(128))
+}
+
+/// An item and its key.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    item: u32,
+    /// The RLP of the item's index from the highest byte down; no key is the start of another.
+    key: u64,
+    nibbles: u8,
+}
+
+impl Entry {
+    fn new(item: usize) -> Self {
+        let index = u32::try_from(item).expect("a list has below 2^32 items");
+        let bytes = u64::from(index.checked_ilog2().map_or(0, |bits| bits / 8 + 1));
+        let (key, length) = match index {
+            0 => (0x80, 1),
+            1..128 => (u64::from(index), 1),
+            _ => (((0x80 + bytes) << (8 * bytes)) | u64::from(index), 1 + bytes),
+        };
+        Self { item: index, key: key << (64 - 8 * length), nibbles: 2 * length as u8 }
+    }
+
+    const fn nibble(&self, at: u32) -> u8 {
+        (self.key >> (60 - 4 * at)) as u8 & 0x0f
+    }
+}
+
+/// Where a reference goes.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    /// [`ROOT`] for none.
+    branch: u32,
+    nibble: u8,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Leaf {
+    entry: Entry,
+    depth: u32,
+    place: Place,
+}
+
+#[derive(Debug)]
+struct Branch {
+    place: Place,
+    /// Nibbles down, extension counted.
+    base: u32,
+    /// Nibbles of the extension before it, and any key below, which has them.
+    extension: u32,
+    key: u64,
+    mask: u16,
+    embedded: u16,
+    /// One for each child, ascending by nibble.
+    references: Vec<[u8; 32]>,
+}
+
+/// The trie.
+#[derive(Debug)]
+struct Shape {
+    branches: Vec<Branch>,
+    leaves: Vec<Leaf>,
+}
+
+impl Shape {
+    /// Adds the subtrie of these entries, ascending by key, `depth` nibbles down.
+    fn build(&mut self, entries: &[Entry], depth: u32, parent: u32) {
+        let (first, last) = (entries[0], entries[entries.len() - 1]);
+        let nibble = if depth == 0 { 0 } else { first.nibble(depth - 1) };
+        let place = Place { branch: parent, nibble };
+        if entries.len() == 1 {
+            self.leaves.push(Leaf { entry: first, depth, place });
+            return;
+        }
+        let base = (first.key ^ last.key).leading_zeros() / 4;
+        let groups = || entries.chunk_by(|a, b| a.nibble(base) == b.nibble(base));
+        let mask = groups().fold(0, |mask, group| mask | 1u16 << group[0].nibble(base));
+        let index = self.branches.len() as u32;
+        self.branches.push(Branch {
+            place,
+            base,
+            extension: base - depth,
+            key: first.key,
+            mask,
+            embedded: 0,
+            references: vec![[0; 32]; mask.count_ones() as usize],
+        });
+        for group in groups() {
+            self.build(group, base + 1, index);
+        }
+    }
+
+    fn hash_leaves(&mut self, encode: &mut impl FnMut(usize, &mut Vec<u8>), root: &mut B256) {
+        let leaves = std::mem::take(&mut self.leaves);
+        let (mut bytes, mut spans, mut hashes) = (Vec::new(), Vec::new(), vec![[0; 32]; CHUNK]);
+        for chunk in leaves.chunks(CHUNK) {
+            bytes.clear();
+            spans.clear();
+            for leaf in chunk {
+                let start = bytes.len() + LEAF_HEAD;
+                bytes.resize(start, 0);
+                encode(leaf.entry.item as usize, &mut bytes);
+                let head = leaf_head(leaf, &bytes[start..]);
+                bytes[start - head.len()..start].copy_from_slice(&head);
+                spans.push(start - head.len()..bytes.len());
+            }
+            verify::keccak256_spans(&bytes, &spans, &mut hashes[..chunk.len()]);
+            for ((leaf, span), hash) in chunk.iter().zip(&spans).zip(&hashes) {
+                self.give(leaf.place, &bytes[span.clone()], hash, root);
+            }
+        }
+    }
+
+    fn hash_branches(&mut self, root: &mut B256) {
+        let mut levels = vec![Vec::new(); LEVELS];
+        for (index, branch) in self.branches.iter().enumerate() {
+            levels[branch.base as usize].push(index);
+        }
+        let (mut bytes, mut spans, mut hashes) = (Vec::new(), Vec::new(), Vec::new());
+        for level in levels.iter().rev() {
+            bytes.clear();
+            spans.clear();
+            for &index in level {
+                let Branch { mask, embedded, references, .. } = &self.branches[index];
+                let start = bytes.len();
+                put_branch(&mut bytes, *mask, *embedded, references);
+                spans.push(start..bytes.len());
+            }
+            hashes.resize(spans.len(), [0; 32]);
+            verify::keccak256_spans(&bytes, &spans, &mut hashes);
+            for ((&index, span), hash) in level.iter().zip(&spans).zip(&hashes) {
+                let branch = &self.branches[index];
+                let place = branch.place;
+                if branch.extension == 0 {
+                    self.give(place, &bytes[span.clone()], hash, root);
+                    continue;
+                }
+                // Two or three in a whole list: not worth a batch.
+                let rlp = extension(branch, &bytes[span.clone()], hash);
+                let hash = verify::keccak256(&rlp);
+                self.give(place, &rlp, &hash, root);
+            }
+        }
+    }
+
+    /// Hands a node to its parent: its hash, or itself when it is shorter.
+    fn give(&mut self, place: Place, rlp: &[u8], hash: &[u8; 32], root: &mut B256) {
+        let Some(parent) = self.branches.get_mut(place.branch as usize) else {
+            *root = B256::new(*hash);
+            return;
+        };
+        let bit = 1u16 << place.nibble;
+        let at = (parent.mask & (bit - 1)).count_ones() as usize;
+        if rlp.len() < 32 {
+            parent.embedded |= bit;
+            parent.references[at][..rlp.len()].copy_from_slice(rlp);
+        } else {
+            parent.references[at] = *hash;
+        }
+    }
+}
+
+/// What the RLP of a leaf has before the item itself.
+fn leaf_head(leaf: &Leaf, item: &[u8]) -> Vec<u8> {
+    let mut inner = Vec::with_capacity(LEAF_HEAD);
+    put_path(&mut inner, 0x20, leaf.entry.key, leaf.depth, u32::from(leaf.entry.nibbles));
+    // A single byte below 128 is its own RLP.
+    if !matches!(item, [byte] if *byte < 0x80) {
+        alloy_rlp::Header { list: false, payload_length: item.len() }.encode(&mut inner);
+    }
+    let mut head = Vec::with_capacity(LEAF_HEAD);
+    alloy_rlp::Header { list: true, payload_length: inner.len() + item.len() }.encode(&mut head);
+    head.extend_from_slice(&inner);
+    head
+}
+
+/// The RLP of the extension node before a branch.
+fn extension(branch: &Branch, rlp: &[u8], hash: &[u8; 32]) -> Vec<u8> {
+    let mut inner = Vec::new();
+    put_path(&mut inner, 0, branch.key, branch.base - branch.extension, branch.base);
+    if rlp.len() < 32 {
+        inner.extend_from_slice(rlp);
+    } else {
+        inner.push(0xa0);
+        inner.extend_from_slice(hash);
+    }
+    let mut out = Vec::new();
+    alloy_rlp::Header { list: true, payload_length: inner.len() }.encode(&mut out);
+    out.extend_from_slice(&inner);
+    out
+}
+
+/// The nibbles `from..to` of `key` in the compact form, as an RLP string (yellow paper, appendix C).
+fn put_path(out: &mut Vec<u8>, kind: u8, key: u64, from: u32, to: u32) {
+    let nibble = |at: u32| (key >> (60 - 4 * at)) as u8 & 0x0f;
+    let odd = (to - from) % 2;
+    let first = if odd == 1 { kind | 0x10 | nibble(from) } else { kind };
+    let rest = (to - from) / 2;
+    if rest > 0 {
+        out.push(0x81 + rest as u8);
+    }
+    out.push(first);
+    for at in 0..rest {
+        let at = from + odd + 2 * at;
+        out.push(nibble(at) << 4 | nibble(at + 1));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloy_trie::root::ordered_trie_root_encoded;
+
+    fn check(items: &[Vec<u8>]) {
+        let root = ordered_root(items);
+        assert_eq!(root, ordered_trie_root_encoded(items), "{} items", items.len());
+    }
+
+    #[test]
+    fn every_number_of_items() {
+        let items: Vec<Vec<u8>> =
+            (0..700usize).map(|i| (0..100 + i % 60).map(|j| (i * 7 + j) as u8).collect()).collect();
+        for count in 0..items.len() {
+            check(&items[..count]);
+        }
+    }
+
+    #[test]
+    fn long_lists() {
+        let items: Vec<Vec<u8>> =
+            (0..70_000u32).map(|i| i.to_be_bytes().repeat(1 + i as usize % 12)).collect();
+        for count in [4_095, 4_096, 4_097, 65_535, 65_536, 65_537, 70_000] {
+            check(&items[..count]);
+        }
+    }
+
+    #[test]
+    fn items_of_every_length() {
+        // Leaves, and with them branches, that are shorter than their hash; long strings.
+        for length in (0..70).chain([255, 256, 65_535, 65_536]) {
+            for count in [1, 2, 3, 20, 140, 300] {
+                check(&(0..count).map(|i| vec![i as u8; length]).collect::<Vec<_>>());
+            }
+        }
+    }
+}
