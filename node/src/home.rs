@@ -5,8 +5,10 @@ use crate::{
     block::Block,
     chain::{ChainSpec, Genesis, GenesisError, Native},
     config::{Config, ConfigError},
+    cosmos,
     feehistory::FeeRow,
     feemarket::store::Record,
+    gov,
     modules::Modules,
     pipeline::{Fault, fee_row, write_layers},
     view::{Head, Layer, StateView, View},
@@ -161,7 +163,10 @@ impl Home {
         let modules = match self.spec.native() {
             Some(native) => {
                 let record = blocks.module(number)?.ok_or_else(missing)?;
-                Some(Arc::new(stored_modules(native, &header, &record).map_err(damaged)?))
+                let mut modules = stored_modules(native, &header, &record).map_err(damaged)?;
+                let gov = gov::store::load(&blocks, number);
+                modules.gov = gov.map_err(|error| damaged(error.to_string()))?;
+                Some(Arc::new(modules))
             }
             None => None,
         };
@@ -211,7 +216,8 @@ fn replay_block(
     let body = blocks.body(number)?.ok_or_else(missing)?;
     let block = Block::from_parts(hash, &alloy_rlp::encode(&header), &body)
         .map_err(|error| damaged(error.to_string()))?;
-    let tx_hashes = block.transactions.iter().map(keccak256).collect();
+    let further = cosmos::further_hashes(&block.transactions);
+    let tx_hashes = block.transactions.iter().map(keccak256).chain(further).collect();
     let reader = state.reader()?;
     let (root, trie) = storage::update_state_root(&reader, &changes, parent_root)
         .map_err(|error| damaged(error.to_string()))?;

@@ -3,12 +3,13 @@
 mod auth;
 mod bank;
 mod block;
-mod client;
+pub(super) mod client;
 mod evm;
 mod feemarket;
-mod rest;
+mod gov;
+pub(super) mod rest;
 mod tx;
-mod yaml;
+pub(super) mod yaml;
 
 use super::Output;
 use client::Client;
@@ -37,6 +38,9 @@ enum Command {
     /// The fee market
     #[command(subcommand)]
     Feemarket(feemarket::Command),
+    /// Proposals, votes and deposits
+    #[command(subcommand)]
+    Gov(gov::Command),
 }
 
 /// Port of JSON-RPC where the URL names none.
@@ -75,5 +79,6 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         Command::Evm(command) => evm::run(command),
         Command::Tx(args) => tx::run(args),
         Command::Feemarket(command) => feemarket::run(command),
+        Command::Gov(command) => gov::run(command),
     }
 }

@@ -16,7 +16,7 @@ use alloy_evm::{
     block::calc::{block_reward, ommer_reward},
     eth::dao_fork::{DAO_HARDFORK_ACCOUNTS, DAO_HARDFORK_BENEFICIARY},
 };
-use alloy_primitives::{B256, Bytes, U256};
+use alloy_primitives::{B256, Bytes, Log, U256};
 use revm::{
     Database,
     context::TxEnv,
@@ -26,6 +26,7 @@ use storage::{ReceiptOutcome, StateChanges, StateRead, StoredReceipt};
 
 use super::{
     BlockHashes, ExecutionError, RecoveredTx, StateError, TxError,
+    cosmos::session,
     environment::Environment,
     machine::{Machine, MachineError},
     overlay::Overlay,
@@ -33,7 +34,10 @@ use super::{
 };
 use crate::{
     chain::{ChainSpec, Fork, Rules},
+    cosmos::{CosmosTx, Refusal, TX_TYPE},
     decorator::{self, Admitted, CheckContext, Mode, Reject, Sender, has_code},
+    feemarket::store::StoredEvent,
+    gov::{Governance, Session},
     modules::{Modules, Update},
 };
 
@@ -73,6 +77,10 @@ pub struct Executed {
     /// New parameters of modules that were decided in the block, in order. Each is one that
     /// [`Modules::update`] accepts.
     pub updates: Vec<Update>,
+    /// Governance after the block and the bytes to store of it, if the block changed it.
+    pub gov: Option<(Governance, Bytes)>,
+    /// Events of Cosmos transactions and of governance, in order.
+    pub events: Vec<StoredEvent>,
 }
 
 /// Gives the state root after `changes` to the parent's state.
@@ -136,11 +144,13 @@ where
 {
     spec: &'a ChainSpec,
     number: u64,
-    environment: Environment,
-    machine: Machine<'a, S, I>,
+    pub(super) environment: Environment,
+    pub(super) machine: Machine<'a, S, I>,
     /// On a native chain: what its transactions are checked against.
     checks: Option<CheckContext<'a>>,
-    executed: Executed,
+    /// On a native chain: governance in this block.
+    pub(super) gov: Option<Session<'a>>,
+    pub(super) executed: Executed,
 }
 
 impl<'a, S> BlockBuilder<'a, S>
@@ -180,7 +190,7 @@ where
         let checks = modules.map(|_| CheckContext::of_block(spec, modules, header));
         let overlay = Overlay::new(state, hashes, environment.fork < Fork::SpuriousDragon);
         let block = Self::over(spec, overlay, environment, header.number, ());
-        Self { checks, ..block }
+        Self { checks, gov: session(spec, modules, header), ..block }
     }
 }
 
@@ -204,7 +214,8 @@ where
             environment.native.clone(),
             inspector,
         );
-        Self { spec, number, environment, machine, checks: None, executed: Executed::default() }
+        let executed = Executed::default();
+        Self { spec, number, environment, machine, checks: None, gov: None, executed }
     }
 
     pub(super) fn begin(&mut self, header: &Header) -> Result<(), ExecutionError> {
@@ -280,17 +291,55 @@ where
             Ok(admitted) => admitted,
             Err(reject) => return Ok(Err(reject.into())),
         };
+        if let Some(cosmos) = &tx.cosmos {
+            return self.push_cosmos(cosmos, admitted, state_root);
+        }
         let env = TxEnv::from_recovered_tx(&tx.tx, tx.sender);
         let result = match self.machine.transact(env) {
             Ok(result) => result,
             Err(EVMError::Transaction(reason)) => return Ok(Err(TxError::Invalid(reason))),
             Err(error) => return Err(self.fatal(error)),
         };
+        self.count_wanted(admitted);
+        Ok(Ok(self.account(tx.tx.ty(), tx.blob_gas(), result, state_root)?))
+    }
+
+    /// Tries the messages of a Cosmos transaction whose signature, fee and sequence do not matter;
+    /// gives the gas it would use, and its events.
+    ///
+    /// # Errors
+    /// The outer error is a failed read.
+    pub fn try_cosmos(
+        &mut self,
+        cosmos: &CosmosTx,
+    ) -> Result<Result<(u64, Vec<StoredEvent>), Refusal>, ExecutionError> {
+        let done =
+            self.run_messages(&cosmos.messages).map_err(|source| self.state_error(source))?;
+        Ok(done.map(|events| (cosmos.gas_used(), events)))
+    }
+
+    /// [`Self::push`] of a Cosmos transaction that was admitted.
+    fn push_cosmos(
+        &mut self,
+        cosmos: &CosmosTx,
+        admitted: Option<Admitted>,
+        state_root: &StateRoot<'_>,
+    ) -> Result<Result<u64, TxError>, ExecutionError> {
+        let succeeded = match self.run_cosmos(cosmos).map_err(|source| self.state_error(source))? {
+            Ok(succeeded) => succeeded,
+            Err(reason) => return Ok(Err(reason)),
+        };
+        self.count_wanted(admitted);
+        let gas = cosmos.gas_used();
+        self.record(TX_TYPE, gas, succeeded, Vec::new(), state_root)?;
+        Ok(Ok(gas))
+    }
+
+    fn count_wanted(&mut self, admitted: Option<Admitted>) {
         if let (Some(checks), Some(admitted)) = (&mut self.checks, admitted) {
             checks.gas_wanted = admitted.gas_wanted;
             self.executed.gas_wanted = admitted.gas_wanted.get();
         }
-        Ok(Ok(self.account(tx.tx.ty(), tx.blob_gas(), result, state_root)?))
     }
 
     /// Takes the outcome of a transaction into the block; gives its gas.
@@ -302,11 +351,23 @@ where
         state_root: &StateRoot<'_>,
     ) -> Result<u64, ExecutionError> {
         let gas = result.tx_gas_used();
-        self.executed.gas_used += gas;
         self.executed.blob_gas_used += blob_gas;
+        self.record(tx_type, gas, result.is_success(), result.into_logs(), state_root)?;
+        Ok(gas)
+    }
+
+    fn record(
+        &mut self,
+        tx_type: u8,
+        gas: u64,
+        succeeded: bool,
+        logs: Vec<Log>,
+        state_root: &StateRoot<'_>,
+    ) -> Result<(), ExecutionError> {
+        self.executed.gas_used += gas;
         self.executed.tx_gas.push(gas);
         let outcome = if self.environment.fork >= Fork::Byzantium {
-            ReceiptOutcome::Status(result.is_success())
+            ReceiptOutcome::Status(succeeded)
         } else {
             let root = state_root(&self.machine.overlay().changes());
             ReceiptOutcome::PostState(root.map_err(|source| self.state_error(source))?)
@@ -315,9 +376,9 @@ where
             tx_type,
             outcome,
             cumulative_gas_used: self.executed.gas_used,
-            logs: result.into_logs(),
+            logs,
         });
-        Ok(gas)
+        Ok(())
     }
 
     /// The machine the block runs on.
@@ -401,6 +462,7 @@ where
                 &self.executed.receipts,
             )?;
         }
+        self.end_governance().map_err(|source| self.state_error(source))?;
         self.pay(ommers, withdrawals).map_err(|source| self.state_error(source))
     }
 

@@ -23,6 +23,7 @@ use crate::{
         Attributes, ChainSpec, Fork, HeaderError, Violation, next_header, validate_body,
         validate_header, validate_ommers,
     },
+    cosmos,
     decorator::Reject,
     execution::{
         BlockBuilder, BlockInput, Executed, ExecutionError, RecoveredTx, StateError, TxError,
@@ -112,9 +113,9 @@ impl Execute {
             withdrawals: block.withdrawals.as_ref().map(|list| list.as_slice()),
         };
         let modules = turn.as_ref().map(Turn::modules);
-        let executed = execute_block(&self.spec, &state, &self.tip, &state_root, modules, &input)
-            .map_err(|error| refused(error.into()))?;
-        let turned = turn.map(|turn| turn.end(&executed));
+        let executed = execute_block(&self.spec, &state, &self.tip, &state_root, modules, &input);
+        let mut executed = executed.map_err(|error| refused(error.into()))?;
+        let turned = turn.map(|turn| turn.end(&mut executed));
         if let Some(turned) = &turned {
             turned.check(&block.header).map_err(broken)?;
         }
@@ -170,8 +171,8 @@ impl Execute {
         let state = self.tip.state.reader()?;
         let modules = turn.as_ref().map(Turn::modules);
         let tried = try_all(&self.spec, &state, &self.tip, modules, &header, proposal.txs);
-        let (txs, skipped, executed) = tried.map_err(fault)?;
-        let turned = turn.map(|turn| turn.end(&executed));
+        let (txs, skipped, mut executed) = tried.map_err(fault)?;
+        let turned = turn.map(|turn| turn.end(&mut executed));
         if let Some(turned) = &turned {
             header.extra_data = turned.record.root().0.into();
         }
@@ -209,7 +210,8 @@ impl Execute {
         turned: Option<Turned>,
     ) -> ExecutedBlock {
         let changes = mem::take(&mut executed.changes);
-        let hashes = txs.iter().map(|tx| tx.hash).collect();
+        let further = cosmos::further_hashes(txs.iter().map(|tx| &tx.raw));
+        let hashes = txs.iter().map(|tx| tx.hash).chain(further).collect();
         let layer = Arc::new(Layer::new(block.header.number, changes, hashes));
         let before = self.tip.state.clone();
         let flushed = self.flushed.load(Ordering::Acquire);

@@ -30,7 +30,7 @@ use super::{
 };
 use crate::{
     consensus::{Engine, Solo},
-    execution::RecoveredTx,
+    execution::{RecoveredTx, Senders},
     home::{Home, HomeError},
     mempool::{Level, Reject},
     view::Published,
@@ -306,7 +306,7 @@ impl Pipeline {
         let recover_meter = meter("recover");
         for worker in recover {
             workers.push(worker.runs(Recover::new(
-                Recoverer::new(options.backend),
+                Senders::of_chain(Recoverer::new(options.backend), home.spec.chain_id),
                 raw_in.clone(),
                 blocks_in.clone(),
                 checks.clone(),

@@ -7,7 +7,7 @@ use super::{
     eth::{Hashes, call_error, gas_cap, on_block_with},
     method::{Answer, Call, Method, Run, json},
     params::{Param, object},
-    stored::{self, MinedTx, StoredBlock, locate},
+    stored::{self, StoredBlock, locate},
 };
 use crate::{
     block::join,
@@ -206,7 +206,8 @@ fn replay(
     let mut block = block.map_err(trace_error)?;
     let deadline = Instant::now() + TIME_MAX;
     for tx in stored.txs() {
-        let MinedTx { index, tx, hash, sender, .. } = tx?;
+        let tx = tx?;
+        let index = tx.index;
         if index > *wanted.end() {
             break;
         }
@@ -215,8 +216,7 @@ fn replay(
             let message = format!("tracing took more than {seconds} seconds");
             return Err(Error::limit(message, seconds, None));
         }
-        let raw = stored.block.transactions[index].clone();
-        let tx = RecoveredTx { raw, tx, hash, sender, high_s: false };
+        let tx = tx.recovered();
         if wanted.contains(&index) {
             let trace = block.trace(&tx, &no_root).map_err(trace_error)?;
             take(&tx, trace)?;

@@ -3,12 +3,14 @@
 use super::error::Error;
 use crate::{
     block::Block,
-    execution::{DecodedTx, Transaction},
+    cosmos::{self, CosmosTx},
+    execution::{DecodedTx, RecoveredTx, Transaction},
     view::View,
 };
-use alloy_consensus::Header;
+use alloy_consensus::{Header, Typed2718 as _};
 use alloy_primitives::{Address, B256, Bytes};
 use alloy_rlp::Decodable;
+use std::sync::Arc;
 use storage::{ChainReader, StoredReceipt};
 
 /// A block of a view.
@@ -61,8 +63,8 @@ impl StoredBlock {
         };
         let raw: &Bytes = raw;
         let decoded = DecodedTx::decode(raw.clone()).map_err(Error::internal)?;
-        let (tx, hash) = (decoded.tx, decoded.hash);
-        Ok(Some(MinedTx { block: &self.block, index, tx, hash, sender: *sender }))
+        let DecodedTx { tx, hash, cosmos, .. } = decoded;
+        Ok(Some(MinedTx { block: &self.block, index, tx, hash, sender: *sender, cosmos }))
     }
 
     /// All transactions.
@@ -79,10 +81,32 @@ pub(crate) struct MinedTx<'a> {
     pub(crate) tx: Transaction,
     pub(crate) hash: B256,
     pub(crate) sender: Address,
+    pub(crate) cosmos: Option<Arc<CosmosTx>>,
+}
+
+impl MinedTx<'_> {
+    /// The same apart from its block.
+    pub(crate) fn recovered(self) -> RecoveredTx {
+        let raw = self.raw().clone();
+        let Self { tx, hash, sender, cosmos, .. } = self;
+        RecoveredTx { raw, tx, hash, sender, high_s: false, cosmos }
+    }
+
+    /// Its EIP-2718 bytes. One that is only simulated has none.
+    pub(crate) fn raw(&self) -> &Bytes {
+        &self.block.transactions[self.index]
+    }
+
+    /// Its EIP-2718 type.
+    pub(crate) fn ty(&self) -> u8 {
+        if self.cosmos.is_some() { cosmos::TX_TYPE } else { self.tx.ty() }
+    }
 }
 
 /// Where a mined transaction is, and its block.
 pub(crate) fn locate(view: &View, hash: B256) -> Result<Option<(StoredBlock, usize)>, Error> {
     let Some((number, index)) = view.tx_location(hash)? else { return Ok(None) };
-    Ok(Some((StoredBlock::read(&view.blocks()?, number)?, index as usize)))
+    let stored = StoredBlock::read(&view.blocks()?, number)?;
+    let index = cosmos::position(&stored.block.transactions, index as usize);
+    Ok(index.map(|index| (stored, index)))
 }

@@ -242,11 +242,7 @@ async fn push_pending(
             Err(RecvError::Lagged(_)) => continue,
             Err(RecvError::Closed) => return,
         };
-        let message = if full {
-            json(&TransactionObject::pending(&tx.tx, tx.hash, tx.sender))
-        } else {
-            json(&tx.hash)
-        };
+        let message = if full { json(&TransactionObject::pooled(&tx)) } else { json(&tx.hash) };
         if send(sink, message).await.is_err() {
             return;
         }

@@ -183,7 +183,7 @@ fn shape(simulated: &SimulatedBlock, full: bool) -> Result<SimulatedObject<'_>, 
     let transactions = if full {
         let objects = simulated.calls.iter().enumerate().map(|(index, call)| {
             let (tx, hash, sender) = (call.tx.clone(), call.hash, call.sender);
-            TransactionObject::mined(&MinedTx { block, index, tx, hash, sender })
+            TransactionObject::mined(&MinedTx { block, index, tx, hash, sender, cosmos: None })
         });
         Transactions::Full(objects.collect())
     } else {
