@@ -45,14 +45,33 @@ pub struct JsonRpc {
     pub address: SocketAddr,
     /// Where WebSocket alone is served.
     pub ws_address: SocketAddr,
-    /// Namespaces served. `debug` and `testing` are off unless named.
+    /// Namespaces served at `address`. `debug` and `testing` are off unless named.
     pub api: Vec<String>,
+    /// Namespaces served at `ws-address`.
+    pub ws_api: Vec<String>,
+    /// Names that requests may be addressed to, against DNS rebinding; addresses always may. `*`
+    /// is any.
+    pub allowed_hosts: Vec<String>,
+    /// Origins whose pages may read answers and open WebSockets; `:*` is any port, `*` any origin.
+    pub cors_origins: Vec<String>,
+    /// Calls a second of one connection; a heavy one counts for several. 0 is no limit.
+    pub rate_per_connection: u32,
+    /// Calls a second of one address (of IPv6: one /64). 0 is no limit.
+    pub rate_per_ip: u32,
     /// Most filters installed at once, by all clients.
     pub filter_cap: usize,
+    /// Seconds after which a filter that is not polled is forgotten.
+    pub filter_lifetime_s: u64,
     /// Most subscriptions of a connection.
     pub max_subscriptions: u32,
-    /// Most connections at once, on each address.
+    /// Most connections at once, of both addresses together.
     pub max_connections: u32,
+    /// Most connections of one client's address. 0 is as many as there may be at all.
+    pub max_connections_per_ip: u32,
+    /// Seconds until a connection that sends no whole request is closed.
+    pub idle_timeout_s: u64,
+    /// Seconds in which a client must take 64 KiB of what it is sent, or all of it.
+    pub slow_client_s: u64,
     /// Most bytes of a request body.
     pub max_request_bytes: u32,
     /// Most bytes of a response body.
@@ -61,6 +80,16 @@ pub struct JsonRpc {
     pub max_batch: u32,
     /// Most gas of an `eth_call` or `eth_estimateGas`.
     pub gas_cap: u64,
+    /// Milliseconds after which an `eth_call`, estimate or simulation is aborted.
+    pub call_timeout_ms: u64,
+    /// Milliseconds after which tracing is aborted.
+    pub trace_timeout_ms: u64,
+    /// Most logs of one answer.
+    pub logs_cap: usize,
+    /// Milliseconds after which a search for logs ends with what was searched.
+    pub logs_timeout_ms: u64,
+    /// Bytes of memory for answers about blocks that are asked for again.
+    pub answer_cache_bytes: u64,
     /// Most blocks an `eth_feeHistory` answers for.
     pub feehistory_cap: u64,
 }
@@ -71,13 +100,29 @@ impl Default for JsonRpc {
             address: local(8545),
             ws_address: local(8546),
             api: ["eth", "net", "web3", "rpc", "txpool", "evmd"].map(str::to_owned).into(),
+            ws_api: ["eth", "net", "web3", "rpc", "txpool", "evmd"].map(str::to_owned).into(),
+            allowed_hosts: vec!["localhost".to_owned()],
+            cors_origins: ["http://localhost:*", "http://127.0.0.1:*", "http://[::1]:*"]
+                .map(str::to_owned)
+                .into(),
+            rate_per_connection: 0,
+            rate_per_ip: 0,
             filter_cap: 10_000,
+            filter_lifetime_s: 300,
             max_subscriptions: 256,
             max_connections: 1000,
+            max_connections_per_ip: 0,
+            idle_timeout_s: 120,
+            slow_client_s: 20,
             max_request_bytes: 5 * 1024 * 1024,
             max_response_bytes: 64 * 1024 * 1024,
             max_batch: 1000,
             gas_cap: 50_000_000,
+            call_timeout_ms: 5_000,
+            trace_timeout_ms: 30_000,
+            logs_cap: 10_000,
+            logs_timeout_ms: 5_000,
+            answer_cache_bytes: 128 * 1024 * 1024,
             feehistory_cap: 1024,
         }
     }

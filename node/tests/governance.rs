@@ -134,6 +134,29 @@ impl Chain {
         command.stdin(Stdio::null()).output().unwrap()
     }
 
+    /// Sends a proposal that the command line would not sign; exit code and reason.
+    fn forced(&self, proposal: &str) -> (Option<i32>, String) {
+        let unsigned = self.tx(&[
+            "gov",
+            "submit-proposal",
+            proposal,
+            "--from",
+            "val",
+            "--gas",
+            "300000",
+            "--generate-only",
+        ]);
+        let mut tx: Value = serde_json::from_str(&succeeded(&unsigned, "a draft")).unwrap();
+        tx["signatures"] = json!(["A".repeat(84) + "AA=="]);
+        let file = self.folder.path().join("forced.json");
+        fs::write(&file, tx.to_string()).unwrap();
+        let mut command = evmd();
+        command.args(["tx", "broadcast"]).arg(&file).arg("--node");
+        command.arg(format!("http://127.0.0.1:{}", self.ports[2]));
+        let output = command.output().unwrap();
+        (output.status.code(), text(&output.stderr))
+    }
+
     /// Runs `evmd tx` and waits for the block; gives the result.
     fn mined(&self, args: &[&str]) -> Value {
         let out = succeeded(&self.tx(args), &args.join(" "));
@@ -244,7 +267,11 @@ async fn parameters_change_by_a_vote_over_the_command_line() {
     assert_eq!(refused.status.code(), Some(1));
     let reason = text(&refused.stderr);
     assert!(reason.contains("base fee change denominator cannot be 0"), "{reason}");
-    assert!(reason.contains("gov 12"), "{reason}");
+    // So does a node that is sent them all the same.
+    let (code, reason) = chain.forced(&chain.proposal(0));
+    assert_eq!(code, Some(1));
+    assert!(reason.contains("base fee change denominator cannot be 0"), "{reason}");
+    assert!(reason.contains("(gov 12)"), "{reason}");
     assert!(!chain.query("gov proposal 1").0, "nothing was proposed");
 
     let file = chain.proposal(16);

@@ -12,5 +12,7 @@ mod history;
 mod native;
 #[path = "json_rpc/prices.rs"]
 mod prices;
+#[path = "json_rpc/protection.rs"]
+mod protection;
 #[path = "json_rpc/push.rs"]
 mod push;

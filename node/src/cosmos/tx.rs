@@ -181,6 +181,10 @@ fn price(
     signatures: Signatures,
 ) -> Result<FeePrice, Refusal> {
     let mut tip = None;
+    if let Some(option) = body.non_critical_extension_options.first() {
+        // Nobody has a use for one here, and it could hold anything.
+        return Err(unknown_option(option.type_url.clone()));
+    }
     for option in &body.extension_options {
         if option.type_url == ExtensionOptionsEthereumTx::type_url() {
             return Err(invalid_request("an Ethereum transaction travels without its envelope"));

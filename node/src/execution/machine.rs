@@ -8,13 +8,13 @@ use std::error::Error;
 use alloy_primitives::{Address, Bytes, U256};
 use revm::{
     Context, DatabaseCommit, Inspector, Journal, MainContext,
-    bytecode::opcode::SSTORE,
+    bytecode::opcode::{JUMPDEST, SSTORE},
     context::{
         BlockEnv, CfgEnv, ContextSetters, Evm, FrameStack, TxEnv,
         journaled_state::account::JournaledAccountTr,
     },
     context_interface::{
-        Block as _, ContextTr, JournalTr, Transaction as _,
+        Block as _, ContextError, ContextTr, JournalTr, Transaction as _,
         result::{EVMError, ExecutionResult, HaltReason, ResultAndState, ResultGas},
     },
     handler::{
@@ -46,6 +46,8 @@ pub(super) type MachineContext<'a, S> =
     Context<BlockEnv, TxEnv, CfgEnv, Overlay<'a, S>, Journal<Overlay<'a, S>>, ()>;
 pub(super) type MachineError = EVMError<StateError>;
 
+/// Gas of JUMPDEST, in every fork.
+const JUMPDEST_GAS: u16 = 1;
 /// Gas limit of a system call (EIP-4788 and its followers).
 const SYSTEM_CALL_GAS: u64 = 30_000_000;
 
@@ -84,6 +86,13 @@ where
         let mut instruction = EthInstructions::new_mainnet_with_spec(spec);
         if fork == Fork::Constantinople {
             instruction.insert_instruction(SSTORE, Instruction::new(sstore_eip1283), 0);
+        }
+        if context.journaled_state.database.may_be_given_up() {
+            instruction.insert_instruction(
+                JUMPDEST,
+                Instruction::new(watched_jumpdest),
+                JUMPDEST_GAS,
+            );
         }
         let precompiles = NodePrecompiles::new(spec);
         let inner = Evm::new_with_inspector(context, inspector, instruction, precompiles);
@@ -315,6 +324,20 @@ where
         context.interpreter.gas.record_refund(refund);
         Ok(())
     })
+}
+
+/// JUMPDEST, which every loop passes, with a look at whether the execution is given up.
+fn watched_jumpdest<S>(
+    context: InstructionContext<'_, MachineContext<'_, S>, EthInterpreter>,
+) -> Result<(), InstructionResult>
+where
+    S: StateRead<Error: Error + Send + Sync + 'static>,
+{
+    if context.host.journaled_state.database.passes_jump() {
+        return Ok(());
+    }
+    context.host.error = Err(ContextError::Custom("given up".to_owned()));
+    Err(InstructionResult::FatalExternalError)
 }
 
 /// Mainnet's transaction rules, with the least charge of native chains, and their fees sent to the

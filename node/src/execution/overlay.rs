@@ -50,6 +50,17 @@ pub trait BlockHashes {
     /// # Errors
     /// When it could not be read.
     fn block_hash(&self, number: u64) -> Result<Option<B256>, StateError>;
+
+    /// Whether somebody may want to give the execution up: then it asks [`Self::is_given_up`] now
+    /// and then. Blocks are always executed to their end.
+    fn may_be_given_up(&self) -> bool {
+        false
+    }
+
+    /// Whether the execution is to be given up.
+    fn is_given_up(&self) -> bool {
+        false
+    }
 }
 
 impl<F: Fn(u64) -> Option<B256>> BlockHashes for F {
@@ -66,7 +77,13 @@ pub(super) struct Overlay<'a, S> {
     codes: B256Map<Bytecode>,
     /// Before EIP-161: touched accounts stay, even empty ones.
     keep_empty: bool,
+    /// Jump targets passed.
+    jumps: u32,
 }
+
+/// Jump targets between two looks at whether the execution is given up: a look costs as much as
+/// some dozen instructions.
+const JUMPS_A_LOOK: u32 = 64;
 
 #[derive(Debug, Default)]
 struct Entry {
@@ -119,7 +136,19 @@ where
             accounts: AddressMap::default(),
             codes: B256Map::default(),
             keep_empty,
+            jumps: 0,
         }
+    }
+
+    /// Whether somebody may give up what runs on this.
+    pub(super) fn may_be_given_up(&self) -> bool {
+        self.hashes.may_be_given_up()
+    }
+
+    /// Counts a jump target; false when the execution is given up.
+    pub(super) fn passes_jump(&mut self) -> bool {
+        self.jumps = self.jumps.wrapping_add(1);
+        !self.jumps.is_multiple_of(JUMPS_A_LOOK) || !self.hashes.is_given_up()
     }
 
     /// Goes on under the rules of another block.

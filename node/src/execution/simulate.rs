@@ -201,6 +201,14 @@ impl BlockHashes for SimulatedHashes<'_> {
             _ => self.below.block_hash(number),
         }
     }
+
+    fn may_be_given_up(&self) -> bool {
+        self.below.may_be_given_up()
+    }
+
+    fn is_given_up(&self) -> bool {
+        self.below.is_given_up()
+    }
 }
 
 impl<S> CallSite<'_, S>

@@ -1,15 +1,25 @@
-//! The rows of recent blocks in memory, in the form in which they are answered: numbers as JSON
-//! text, tips beside their gas sums.
+//! The rows of recent blocks in memory, in the form in which they are answered: columns of JSON
+//! text, so that an answer is a few slices put together.
 //!
 //! Filled from stored rows, block after block; a block that is not here is read from the chain.
+//! Rewards depend on the percentiles: the columns of lists that are asked for are kept and grow with
+//! the chain, those of others are written from the tips.
 
-use super::RowReader;
-use std::{collections::VecDeque, fmt::Write, sync::RwLock};
+use super::{AnswerWriter, RowReader, put_hex};
+use std::{
+    collections::VecDeque,
+    sync::{Mutex, PoisonError, RwLock},
+};
 
 /// Blocks held: a request for the most blocks at the head, and one that lags as far behind.
 pub const RECENT_BLOCKS: usize = 4096;
 /// Tips held in all blocks: 24 bytes each, so at most about 100 MB.
 const TIPS_MAX: usize = 4 << 20;
+/// Lists of percentiles whose rewards are kept as text: wallets and libraries have few forms of the
+/// question. With the bound below at most some 30 MB.
+const LISTS_MAX: usize = 32;
+/// Most percentiles of such a list.
+const LIST_PERCENTILES_MAX: usize = 16;
 
 /// One block's row, ready to be written into answers.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -57,6 +67,103 @@ impl FeeEntry {
         let threshold = (self.gas_used as f64 * percentile / 100.0) as u64;
         self.tips[self.gas.partition_point(|gas| *gas < threshold).min(last)]
     }
+
+    fn put_rewards(&self, out: &mut Vec<u8>, percentiles: &[f64]) {
+        put_rewards(out, percentiles, |percentile| self.reward(percentile));
+    }
+}
+
+/// Writes the rewards of a block as a JSON list.
+pub(super) fn put_rewards(out: &mut Vec<u8>, percentiles: &[f64], reward: impl Fn(f64) -> u128) {
+    out.push(b'[');
+    for (index, percentile) in percentiles.iter().enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        put_hex(out, reward(*percentile));
+    }
+    out.push(b']');
+}
+
+/// JSON values of consecutive blocks, a comma after each.
+#[derive(Debug, Default)]
+struct Column {
+    text: Vec<u8>,
+    /// Where each value ends, behind its comma, counted from the first byte there ever was.
+    ends: VecDeque<usize>,
+    /// Bytes ever taken off the front: where the first value begins.
+    start: usize,
+    /// Bytes before the first one still held.
+    cut: usize,
+}
+
+impl Column {
+    fn push(&mut self, put: impl FnOnce(&mut Vec<u8>)) {
+        put(&mut self.text);
+        self.text.push(b',');
+        self.ends.push_back(self.cut + self.text.len());
+    }
+
+    fn pop(&mut self) {
+        let Some(end) = self.ends.pop_front() else { return };
+        self.start = end;
+        // Moving what is left costs little if it is rare.
+        if 2 * (self.start - self.cut) > self.text.len() {
+            self.text.drain(..self.start - self.cut);
+            self.cut = self.start;
+        }
+    }
+
+    /// The values of `count` blocks from the one at `first`, commas between them.
+    fn slice(&self, first: usize, count: usize) -> &[u8] {
+        if count == 0 {
+            return &[];
+        }
+        let from = first.checked_sub(1).map_or(self.start, |before| self.ends[before]);
+        let to = self.ends[first + count - 1] - 1;
+        &self.text[from - self.cut..to - self.cut]
+    }
+}
+
+/// The rewards of consecutive blocks for one list of percentiles.
+#[derive(Debug)]
+struct Rewards {
+    percentiles: Vec<f64>,
+    first: u64,
+    column: Column,
+}
+
+impl Rewards {
+    fn end(&self) -> u64 {
+        self.first + self.column.ends.len() as u64
+    }
+
+    /// Makes the column reach from `first` to `last` at least, of what `recent` holds.
+    fn reach(&mut self, recent: &Recent, first: u64, last: u64) {
+        while self.first < recent.first && !self.column.ends.is_empty() {
+            self.column.pop();
+            self.first += 1;
+        }
+        if self.column.ends.is_empty() || first < self.first {
+            // What is asked for in several places is soon held from the lowest of them on.
+            let end = if self.column.ends.is_empty() { last + 1 } else { self.end() };
+            *self = Self {
+                percentiles: std::mem::take(&mut self.percentiles),
+                first,
+                column: Column::default(),
+            };
+            self.extend(recent, end.max(last + 1));
+        } else {
+            self.extend(recent, last + 1);
+        }
+    }
+
+    fn extend(&mut self, recent: &Recent, end: u64) {
+        while self.end() < end {
+            let row = &recent.rows[recent.index(self.end())];
+            self.column.push(|out| row.put_rewards(out, &self.percentiles));
+        }
+    }
 }
 
 /// Rows of consecutive blocks.
@@ -65,6 +172,10 @@ struct Recent {
     first: u64,
     rows: VecDeque<FeeEntry>,
     tips: usize,
+    base_fee: Column,
+    ratio: Column,
+    blob_fee: Column,
+    blob_ratio: Column,
 }
 
 impl Recent {
@@ -73,9 +184,27 @@ impl Recent {
         self.first + self.rows.len() as u64
     }
 
+    /// Where a block that is held is.
+    fn index(&self, number: u64) -> usize {
+        usize::try_from(number - self.first).expect("some thousand rows are held")
+    }
+
+    fn columns(&mut self) -> [&mut Column; 4] {
+        [&mut self.base_fee, &mut self.ratio, &mut self.blob_fee, &mut self.blob_ratio]
+    }
+
     fn push(&mut self, number: u64, entry: FeeEntry) {
         if self.rows.is_empty() || number != self.end() {
             *self = Self { first: number, ..Self::default() };
+        }
+        let texts = [
+            &entry.base_fee,
+            &entry.gas_used_ratio,
+            &entry.blob_base_fee,
+            &entry.blob_gas_used_ratio,
+        ];
+        for (column, text) in self.columns().into_iter().zip(texts) {
+            column.push(|out| out.extend_from_slice(text.as_bytes()));
         }
         self.tips += entry.tips.len();
         self.rows.push_back(entry);
@@ -83,64 +212,98 @@ impl Recent {
             let Some(gone) = self.rows.pop_front() else { break };
             self.first += 1;
             self.tips -= gone.tips.len();
+            for column in self.columns() {
+                column.pop();
+            }
         }
+    }
+
+    fn holds(&self, first: u64, last: u64) -> bool {
+        self.first <= first && first <= last && last < self.end()
     }
 }
 
 /// The rows of recent blocks. Writers are rare and short: one row a block.
 #[derive(Debug, Default)]
-pub struct FeeColumns(RwLock<Recent>);
+pub struct FeeColumns {
+    recent: RwLock<Recent>,
+    /// The last one used is the last. Locked after `recent`.
+    lists: Mutex<Vec<Rewards>>,
+}
 
 impl FeeColumns {
+    fn read(&self) -> std::sync::RwLockReadGuard<'_, Recent> {
+        self.recent.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The block to be pushed next so that nothing is left out; `None` while nothing is held.
     pub fn next(&self) -> Option<u64> {
-        let recent = self.0.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let recent = self.read();
         (!recent.rows.is_empty()).then(|| recent.end())
     }
 
     /// Adds the row of a block. One that does not follow the last begins anew.
     pub fn push(&self, number: u64, entry: FeeEntry) {
-        self.0.write().unwrap_or_else(std::sync::PoisonError::into_inner).push(number, entry);
+        self.recent.write().unwrap_or_else(PoisonError::into_inner).push(number, entry);
     }
 
-    /// Gives `read` the rows of the blocks `first` to `last`, in that order; `None` unless all of
-    /// them are held.
-    pub fn range<T>(
-        &self,
-        first: u64,
-        last: u64,
-        read: impl FnOnce(&mut dyn Iterator<Item = &FeeEntry>) -> T,
-    ) -> Option<T> {
-        let recent = self.0.read().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if first < recent.first || last >= recent.end() || first > last {
+    /// Whether the blocks `first` to `last` are all held.
+    pub fn holds(&self, first: u64, last: u64) -> bool {
+        self.read().holds(first, last)
+    }
+
+    /// The answer of `eth_feeHistory` for the blocks `first` to `last` as JSON text; `None` unless
+    /// all of them are held.
+    pub fn answer(&self, first: u64, last: u64, percentiles: &[f64]) -> Option<Vec<u8>> {
+        let recent = self.read();
+        if !recent.holds(first, last) {
             return None;
         }
-        let start = usize::try_from(first - recent.first).ok()?;
-        let end = usize::try_from(last - recent.first).ok()?;
-        Some(read(&mut recent.rows.range(start..=end)))
-    }
-}
-
-/// Writes a price as a JSON string; by hand, because an answer has thousands of them.
-pub(crate) fn put_hex(out: &mut String, value: u128) {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let Ok(mut low) = u64::try_from(value) else {
-        write!(out, "\"{value:#x}\"").expect("a string takes any text");
-        return;
-    };
-    let mut text = [0; 16];
-    let mut start = text.len();
-    loop {
-        start -= 1;
-        text[start] = DIGITS[(low & 0xf) as usize];
-        low >>= 4;
-        if low == 0 {
-            break;
+        let (at, count) = (recent.index(first), recent.index(last) + 1 - recent.index(first));
+        let newest = &recent.rows[at + count - 1];
+        let columns = |reward: &[u8]| {
+            AnswerWriter {
+                reward,
+                base_fee: recent.base_fee.slice(at, count),
+                next_base_fee: &newest.next_base_fee,
+                ratio: recent.ratio.slice(at, count),
+                blob_fee: recent.blob_fee.slice(at, count),
+                next_blob_fee: &newest.next_blob_base_fee,
+                blob_ratio: recent.blob_ratio.slice(at, count),
+            }
+            .write(first, !percentiles.is_empty())
+        };
+        if percentiles.is_empty() {
+            return Some(columns(&[]));
         }
+        if percentiles.len() > LIST_PERCENTILES_MAX {
+            let mut rewards = Column::default();
+            for row in recent.rows.range(at..at + count) {
+                rewards.push(|out| row.put_rewards(out, percentiles));
+            }
+            return Some(columns(rewards.slice(0, count)));
+        }
+        let mut lists = self.lists.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut list = match lists.iter().position(|list| list.percentiles == percentiles) {
+            Some(known) => lists.remove(known),
+            None => {
+                let percentiles = percentiles.to_vec();
+                Rewards { percentiles, first, column: Column::default() }
+            }
+        };
+        if lists.len() >= LISTS_MAX {
+            lists.remove(0);
+        }
+        // The rows may have begun anew, somewhere else.
+        if list.end() > recent.end() {
+            list.column = Column::default();
+        }
+        list.reach(&recent, first, last);
+        let from = usize::try_from(first - list.first).ok()?;
+        let answer = columns(list.column.slice(from, count));
+        lists.push(list);
+        Some(answer)
     }
-    out.push_str("\"0x");
-    out.push_str(std::str::from_utf8(&text[start..]).expect("hex digits are ASCII"));
-    out.push('"');
 }
 
 #[cfg(test)]
@@ -148,9 +311,16 @@ mod tests {
     use super::{super::FeeRow, super::Tip, *};
 
     fn entry(base_fee: u64, tips: usize) -> FeeEntry {
+        let gas_used = 21_000 * tips as u64;
         let tips = (0..tips as u128).map(|tip| Tip { tip, gas: 21_000 }).collect();
-        let bytes = alloy_rlp::encode(FeeRow { base_fee, tips, ..FeeRow::default() });
-        FeeEntry::new(&RowReader::new(&bytes).expect("a row"))
+        let row = FeeRow { base_fee, gas_used, gas_limit: 1 << 30, tips, ..FeeRow::default() };
+        FeeEntry::new(&RowReader::new(&alloy_rlp::encode(row)).expect("a row"))
+    }
+
+    fn rewards(columns: &FeeColumns, first: u64, last: u64, list: &[f64]) -> serde_json::Value {
+        let text = columns.answer(first, last, list).expect("held");
+        let mut answer: serde_json::Value = serde_json::from_slice(&text).expect("JSON");
+        answer["reward"].take()
     }
 
     #[test]
@@ -163,28 +333,53 @@ mod tests {
         let last = 6 + 2 * RECENT_BLOCKS as u64;
         let first = last + 1 - RECENT_BLOCKS as u64;
         assert_eq!(columns.next(), Some(last + 1));
-        assert_eq!(columns.range(first, last, |rows| rows.count()), Some(RECENT_BLOCKS));
-        assert_eq!(columns.range(first - 1, last, |_| ()), None);
-        assert_eq!(columns.range(first, last + 1, |_| ()), None);
-        let found = columns.range(last, last, |rows| rows.next().cloned()).flatten();
-        assert_eq!(found, Some(entry(last, 1)));
+        assert!(columns.holds(first, last));
+        assert!(!columns.holds(first - 1, last) && !columns.holds(first, last + 1));
+        let text = columns.answer(first, last, &[]).expect("held");
+        let answer: serde_json::Value = serde_json::from_slice(&text).expect("JSON");
+        let fees = answer["baseFeePerGas"].as_array().expect("a list");
+        assert_eq!(fees.len(), RECENT_BLOCKS + 1);
+        assert_eq!(fees[0], format!("{first:#x}"));
+        assert_eq!(fees[RECENT_BLOCKS - 1], format!("{last:#x}"));
     }
 
     #[test]
     fn a_gap_begins_anew() {
         let columns = FeeColumns::default();
-        columns.push(1, entry(1, 0));
-        columns.push(3, entry(3, 0));
-        assert_eq!(columns.range(1, 1, |_| ()), None);
-        assert_eq!(columns.range(3, 3, |_| ()), Some(()));
+        columns.push(10, entry(1, 3));
+        assert_eq!(rewards(&columns, 10, 10, &[100.0]), serde_json::json!([["0x2"]]));
+        columns.push(3, entry(3, 2));
+        assert!(!columns.holds(10, 10));
+        assert_eq!(rewards(&columns, 3, 3, &[100.0]), serde_json::json!([["0x1"]]));
     }
 
     #[test]
-    fn hex_is_as_the_formatter_writes_it() {
-        for value in [0, 1, 15, 16, 0xdead_beef, u128::from(u64::MAX), u128::from(u64::MAX) + 1] {
-            let mut out = String::new();
-            put_hex(&mut out, value);
-            assert_eq!(out, format!("\"{value:#x}\""));
+    fn kept_rewards_are_those_of_the_tips() {
+        let columns = FeeColumns::default();
+        let mut lists: Vec<Vec<f64>> = (0..40).map(|list| vec![f64::from(list), 77.5]).collect();
+        lists.push((0..LIST_PERCENTILES_MAX as u32 + 1).map(f64::from).collect());
+        let mut held = VecDeque::new();
+        for number in 0..RECENT_BLOCKS as u64 + 500 {
+            let row = entry(number, (number % 7) as usize);
+            columns.push(number, row.clone());
+            held.push_back((number, row));
+            if held.len() > RECENT_BLOCKS {
+                held.pop_front();
+            }
+            if number % 97 != 5 {
+                continue;
+            }
+            // From anywhere to anywhere, by a list that is known, or was, or is new.
+            let list = &lists[(number % 41) as usize];
+            let from = (number.wrapping_mul(0x9e37_79b9) % held.len() as u64) as usize;
+            let to = from + (number.wrapping_mul(31) as usize % (held.len() - from));
+            let expected: Vec<Vec<String>> = held
+                .range(from..=to)
+                .map(|(_, row)| list.iter().map(|p| format!("{:#x}", row.reward(*p))).collect())
+                .collect();
+            let found = rewards(&columns, held[from].0, held[to].0, list);
+            assert_eq!(found, serde_json::json!(expected), "{from} to {to} at {number}");
         }
+        assert!(columns.lists.lock().unwrap().len() <= LISTS_MAX);
     }
 }

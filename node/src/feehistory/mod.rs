@@ -3,11 +3,15 @@
 //!
 //! [`FeeRow`] is what the pipeline makes and the chain keeps, [`RowReader`] finds percentiles in a
 //! stored row without decoding its tips, [`FeeColumns`] holds the rows of recent blocks in memory
-//! as they are answered. Never reads a block or a receipt.
+//! as they are answered, [`StoredAnswer`] writes the answer about older ones. Never reads a block or
+//! a receipt.
 
+mod answer;
 mod columns;
 mod row;
+mod stored;
 
-pub(crate) use columns::put_hex;
+pub(crate) use answer::{AnswerWriter, put_hex, put_ratio};
 pub use columns::{FeeColumns, FeeEntry, RECENT_BLOCKS};
 pub use row::{FeeRow, RowReader, Tip};
+pub use stored::StoredAnswer;

@@ -5,9 +5,11 @@ use super::{
     block_id::{BlockId, BlockTag},
     error::Error,
     eth::{Hashes, call_error, gas_cap, on_block_with},
+    lines::Line,
     method::{Answer, Call, Method, Run, json},
     params::{Param, object},
     stored::{self, StoredBlock, locate},
+    text::Json,
 };
 use crate::{
     block::join,
@@ -18,11 +20,8 @@ use alloy_primitives::{B256, Bytes};
 use alloy_rpc_types_trace::geth::{GethDebugTracingOptions, GethTrace};
 use serde::Serialize;
 use serde_json::value::RawValue;
-use std::time::{Duration, Instant};
 use storage::StateChanges;
 
-/// Longest a block may be traced for unless the caller says less.
-const TIME_MAX: Duration = Duration::from_secs(30);
 /// Most bytes of the traces of one block.
 const BYTES_MAX: usize = 256 * 1024 * 1024;
 
@@ -43,7 +42,7 @@ pub(super) const METHODS: &[Method] = &[
         name: "debug_getRawReceipts",
         parameters: &["block"],
         help: "The consensus encoding of each receipt of a block.",
-        run: Run::Worker(raw_receipts),
+        run: Run::Line(Line::Short, raw_receipts),
     },
     Method {
         name: "debug_getRawTransaction",
@@ -56,25 +55,25 @@ pub(super) const METHODS: &[Method] = &[
         parameters: &["hash", "options = {}"],
         help: "A mined transaction run again under a tracer: struct logs, callTracer, \
                prestateTracer, 4byteTracer, flatCallTracer, muxTracer, noopTracer. No JavaScript.",
-        run: Run::Worker(trace_transaction),
+        run: Run::Line(Line::Long, trace_transaction),
     },
     Method {
         name: "debug_traceBlockByNumber",
         parameters: &["block", "options = {}"],
         help: "Every transaction of a block under a tracer.",
-        run: Run::Worker(trace_block_by_number),
+        run: Run::Line(Line::Long, trace_block_by_number),
     },
     Method {
         name: "debug_traceBlockByHash",
         parameters: &["hash", "options = {}"],
         help: "Every transaction of a block under a tracer.",
-        run: Run::Worker(trace_block_by_hash),
+        run: Run::Line(Line::Long, trace_block_by_hash),
     },
     Method {
         name: "debug_traceCall",
         parameters: &["transaction", "block = latest", "options = {}"],
         help: "A call under a tracer; the options may hold stateOverrides and blockOverrides.",
-        run: Run::Worker(trace_call),
+        run: Run::Line(Line::Long, trace_call),
     },
 ];
 
@@ -167,20 +166,20 @@ fn trace_block_by_hash(call: &Call) -> Answer {
 fn trace_block(call: &Call, number: u64, options: GethDebugTracingOptions) -> Answer {
     let stored = StoredBlock::read(&call.view.blocks()?, number)?;
     let count = stored.block.transactions.len();
-    let mut text = String::from("[");
+    let mut text = b"[".to_vec();
     replay(call, &stored, options, 0..=count.saturating_sub(1), |tx, result| {
         if text.len() > 1 {
-            text.push(',');
+            text.push(b',');
         }
-        text.push_str(json(&Traced { tx_hash: tx.hash, result })?.get());
+        text.extend_from_slice(json(&Traced { tx_hash: tx.hash, result })?.bytes());
         if text.len() > BYTES_MAX {
             let message = format!("traces of the block exceed {BYTES_MAX} bytes");
             return Err(Error::limit(message, BYTES_MAX as u64, None));
         }
         Ok(())
     })?;
-    text.push(']');
-    RawValue::from_string(text).map_err(Error::internal)
+    text.push(b']');
+    Ok(Json::from_text(text))
 }
 
 /// Runs a block again up to the end of `wanted`, giving the traces of the wanted transactions.
@@ -198,30 +197,30 @@ fn replay(
     let state = call.view.state.reader_at(parent)?;
     // Receipts are thrown away, so their roots need not be right.
     let no_root = |_: &StateChanges| Ok::<_, StateError>(B256::ZERO);
-    let hashes = Hashes(&blocks);
+    let deadline = call.interrupt.within(call.services.limits.trace_time);
+    let hashes = Hashes { blocks: &blocks, deadline: &deadline };
     let spec = &call.context.spec;
     let modules = super::evmd::modules_after(call, parent)?;
     let (hash, modules) = (stored.block.hash, modules.as_deref());
     let block = TracedBlock::start(spec, &state, &hashes, header, hash, modules, options);
     let mut block = block.map_err(trace_error)?;
-    let deadline = Instant::now() + TIME_MAX;
+    let late = || Error::timed_out("tracing", call.services.limits.trace_time);
+    let failed = |error| if deadline.passed() { late() } else { trace_error(error) };
     for tx in stored.txs() {
         let tx = tx?;
         let index = tx.index;
         if index > *wanted.end() {
             break;
         }
-        if Instant::now() > deadline {
-            let seconds = TIME_MAX.as_secs();
-            let message = format!("tracing took more than {seconds} seconds");
-            return Err(Error::limit(message, seconds, None));
+        if deadline.passed() {
+            return Err(late());
         }
         let tx = tx.recovered();
         if wanted.contains(&index) {
-            let trace = block.trace(&tx, &no_root).map_err(trace_error)?;
+            let trace = block.trace(&tx, &no_root).map_err(failed)?;
             take(&tx, trace)?;
         } else {
-            block.pass(&tx, &no_root).map_err(trace_error)?;
+            block.pass(&tx, &no_root).map_err(failed)?;
         }
     }
     Ok(())

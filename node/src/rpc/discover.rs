@@ -5,8 +5,8 @@ use serde_json::{Value, json as value};
 
 pub(super) fn discover(call: &Call) -> Answer {
     call.no_arguments()?;
-    let served =
-        methods().filter(|method| call.services.api.iter().any(|name| name == method.namespace()));
+    let served = methods()
+        .filter(|method| call.client.endpoint.api.iter().any(|name| name == method.namespace()));
     json(&value!({
         "openrpc": "1.2.6",
         "info": { "title": "evmd", "version": env!("CARGO_PKG_VERSION") },

@@ -1,37 +1,64 @@
-//! The layer that answers calls: finds the method, gives it the view, runs it where it belongs,
-//! counts it. What is not in the table (subscriptions) goes on to the server below.
+//! Answers calls, from wherever they come: finds the method, gives it the view, runs it where it
+//! belongs, counts it. Subscriptions go on to jsonrpsee.
 
 use super::{
     Context,
+    envelope::{Body, Envelope, NO_ID},
     error::Error,
+    front::{Client, Reply},
+    lines::{Interrupt, Lines},
     meter::CallMeter,
-    method::{Answer, Call, Method, MethodIndex, Run, methods},
+    method::{Answer, Call, Method, Run, methods},
+    rates::Rates,
     services::Services,
     subscribe::{SUBSCRIBE, UNSUBSCRIBE},
-    workers::Workers,
 };
 use crate::{config::JsonRpc, view::View};
+use alloy_primitives::Bytes;
+use futures_util::future::join_all;
 use jsonrpsee::{
     core::{
         middleware::{Batch, BatchEntry, Notification},
         server::{BatchResponseBuilder, MethodResponse, ResponsePayload},
     },
     server::middleware::rpc::RpcServiceT,
-    types::{ErrorObjectOwned, Request},
+    types::{ErrorObjectOwned, Id, Request},
 };
-use std::{borrow::Cow, future::Future, panic::AssertUnwindSafe, sync::Arc, time::Instant};
+use std::{future::Future, panic::AssertUnwindSafe, sync::Arc, time::Instant};
+
+/// Consecutive calls of this method in a batch are submitted together: each of them waits for the
+/// pool, which takes many as quickly as one.
+const TOGETHER: &str = "eth_sendRawTransaction";
 
 /// What all connections share.
 #[derive(Debug)]
 pub(super) struct Dispatcher {
     pub(super) context: Arc<Context>,
+    pub(super) rates: Rates,
     services: Arc<Services>,
-    index: MethodIndex,
-    workers: Workers,
+    lines: Lines,
     meter: Arc<CallMeter>,
     /// Number of the counters of methods that are not served: one past the last method.
     unknown: usize,
     response_bytes_max: usize,
+    batch_max: usize,
+}
+
+/// The answer to a body.
+#[derive(Debug)]
+pub(super) enum Respond {
+    /// JSON.
+    Reply(Reply),
+    /// Nothing: notifications only.
+    Nothing,
+    /// The only call was one too many.
+    TooMany(Error),
+}
+
+/// A call as a server took it apart.
+struct Asked<'a> {
+    method: &'a str,
+    params: Bytes,
 }
 
 impl Dispatcher {
@@ -39,12 +66,13 @@ impl Dispatcher {
         let names: Vec<_> = methods().map(|method| method.name).chain(["unknown"]).collect();
         Self {
             context: Arc::new(context),
-            index: MethodIndex::new(&config.api),
+            rates: Rates::new(config),
             services: Arc::new(Services::new(config)),
-            workers: Workers::new(),
+            lines: Lines::new(),
             unknown: names.len() - 1,
             meter: Arc::new(CallMeter::new(names)),
             response_bytes_max: config.max_response_bytes as usize,
+            batch_max: config.max_batch as usize,
         }
     }
 
@@ -53,52 +81,224 @@ impl Dispatcher {
         Arc::clone(&self.meter)
     }
 
-    /// Answers a call over one view.
-    async fn answer(&self, request: Request<'_>, view: Arc<View>) -> MethodResponse {
-        let started = Instant::now();
-        let (number, answer) = match self.index.find(&request.method) {
-            None => (self.unknown, Err(Error::unknown_method(&request.method))),
-            Some((number, method)) => {
-                let params = request.params.map(Cow::into_owned);
-                let context = Arc::clone(&self.context);
-                let services = Arc::clone(&self.services);
-                let call = Call { method, params, view, context, services };
-                (number, self.run(method, call).await)
+    /// Answers the body of a request.
+    pub(super) async fn respond(&self, body: &Bytes, client: &Arc<Client>) -> Respond {
+        let mut reply = Reply::default();
+        match Body::read(body) {
+            Err((id, error)) => reply.answer(id, Err(error)),
+            Ok(Body::Single(call)) => {
+                let Some(id) = call.id() else { return Respond::Nothing };
+                let view = self.context.published.load();
+                let answer = self.answer(asked(body, &call), &view, client).await;
+                match answer {
+                    Err(error) if error.is_rate() => return Respond::TooMany(error),
+                    answer => reply.answer(id, self.bounded(answer)),
+                }
             }
-        };
-        let response = match answer {
-            Ok(result) => MethodResponse::response(
-                request.id,
-                ResponsePayload::success_borrowed(&result),
-                self.response_bytes_max,
-            ),
-            Err(error) => MethodResponse::error(request.id, ErrorObjectOwned::from(error)),
-        };
-        self.meter.count(number, started.elapsed(), response.as_error_code());
-        response.with_extensions(request.extensions)
+            Ok(Body::Batch(members)) if members.len() > self.batch_max => {
+                reply.answer(NO_ID, Err(Error::batch_too_large(self.batch_max)));
+            }
+            Ok(Body::Batch(members)) => {
+                let members: Vec<_> =
+                    members.iter().map(|raw| Envelope::read(raw.get().as_bytes())).collect();
+                let calls = members.iter().map(|member| match member {
+                    Ok(call) if call.id().is_some() => Some(Ok(asked(body, call))),
+                    Ok(_) => None,
+                    Err((_, error)) => Some(Err(error.clone())),
+                });
+                let answers = self.answer_batch(calls.collect(), client).await;
+                let ids = members.iter().filter_map(|member| match member {
+                    Ok(call) => call.id(),
+                    Err((id, _)) => Some(*id),
+                });
+                if answers.is_empty() {
+                    return Respond::Nothing;
+                }
+                for (index, (id, answer)) in ids.zip(answers).enumerate() {
+                    reply.text(if index == 0 { "[" } else { "," });
+                    // Ids count as well, and errors.
+                    let answer = if reply.len() > self.response_bytes_max {
+                        Err(Error::too_large("response", self.response_bytes_max))
+                    } else {
+                        answer
+                    };
+                    reply.answer(id, answer);
+                }
+                reply.text("]");
+            }
+        }
+        Respond::Reply(reply)
     }
 
-    async fn run(&self, method: &'static Method, call: Call) -> Answer {
-        match method.run {
-            Run::Inline(run) => guard(method.name, || run(&call)),
-            Run::Worker(run) => self.workers.run(move || run(&call)).await,
-            Run::Waiting(run) => run(call).await,
+    fn bounded(&self, answer: Answer) -> Answer {
+        match answer {
+            Ok(result) if result.bytes().len() > self.response_bytes_max => {
+                Err(Error::too_large("response", self.response_bytes_max))
+            }
+            answer => answer,
         }
     }
 
-    /// Answers a batch, every call of it over the same view.
-    async fn answer_batch(&self, batch: Batch<'_>) -> MethodResponse {
+    /// Answers a call over one view.
+    async fn answer(&self, asked: Asked<'_>, view: &Arc<View>, client: &Arc<Client>) -> Answer {
+        let started = Instant::now();
+        let (number, answer) = match client.endpoint.index.find(asked.method) {
+            None => (self.unknown, Err(Error::unknown_method(asked.method))),
+            Some((number, method)) => {
+                let answer = match self.rates.admit(&client.rate, client.address, method.run) {
+                    Ok(()) => {
+                        let call = Call {
+                            method,
+                            params: asked.params,
+                            view: Arc::clone(view),
+                            context: Arc::clone(&self.context),
+                            services: Arc::clone(&self.services),
+                            client: Arc::clone(client),
+                            interrupt: Interrupt::default(),
+                        };
+                        self.run(method, call).await
+                    }
+                    Err(error) => Err(error),
+                };
+                (number, answer)
+            }
+        };
+        self.meter.count(number, started.elapsed(), answer.as_ref().err().map(Error::code));
+        answer
+    }
+
+    async fn run(&self, method: &'static Method, call: Call) -> Answer {
+        let (run, line) = match method.run {
+            Run::Inline(run) => return guard(method.name, || run(&call)),
+            Run::Waiting(run) => return run(call).await,
+            Run::Line(line, run) => (run, line),
+            Run::Quick { at_once, whole, line } => match guard(method.name, || at_once(&call)) {
+                Ok(Some(answer)) => return Ok(answer),
+                Ok(None) => (whole, line),
+                Err(error) => return Err(error),
+            },
+        };
+        let client = Arc::clone(&call.client);
+        let work = move |interrupt: &Interrupt| run(&Call { interrupt: interrupt.clone(), ..call });
+        self.lines.run(line, &client, work).await
+    }
+
+    /// Answers the calls of a batch, all over the same view; notifications are `None` and have no
+    /// answer. Once the results are larger than a response may be, the rest is not run.
+    async fn answer_batch(
+        &self,
+        calls: Vec<Option<Result<Asked<'_>, Error>>>,
+        client: &Arc<Client>,
+    ) -> Vec<Answer> {
         let view = self.context.published.load();
-        let mut responses = BatchResponseBuilder::new_with_limit(self.response_bytes_max);
-        let mut notified = false;
-        for entry in batch {
-            let response = match entry {
-                Ok(BatchEntry::Call(request)) => self.answer(request, Arc::clone(&view)).await,
-                Ok(BatchEntry::Notification(_)) => {
-                    notified = true;
-                    continue;
+        let mut answers: Vec<Answer> = Vec::with_capacity(calls.len());
+        let mut bytes = 0;
+        let mut calls = calls.into_iter().flatten().peekable();
+        while let Some(call) = calls.next() {
+            if bytes > self.response_bytes_max {
+                answers.push(Err(Error::too_large("response", self.response_bytes_max)));
+                continue;
+            }
+            let answered = answers.len();
+            match call {
+                Err(error) => answers.push(Err(error)),
+                Ok(asked) if asked.method == TOGETHER => {
+                    let mut together = vec![asked];
+                    let same = |next: &Result<Asked<'_>, Error>| {
+                        next.as_ref().is_ok_and(|asked| asked.method == TOGETHER)
+                    };
+                    while let Some(Ok(next)) = calls.next_if(same) {
+                        together.push(next);
+                    }
+                    let sent = together.into_iter().map(|asked| self.answer(asked, &view, client));
+                    answers.extend(join_all(sent).await);
                 }
+                Ok(asked) => answers.push(self.answer(asked, &view, client).await),
+            }
+            bytes += answers[answered..]
+                .iter()
+                .map(|answer| answer.as_ref().map_or(0, |result| result.bytes().len()))
+                .sum::<usize>();
+        }
+        answers
+    }
+}
+
+/// A call of an HTTP body. Its parameters stay where they are.
+fn asked<'a>(body: &Bytes, call: &'a Envelope<'_>) -> Asked<'a> {
+    let params = match call.params() {
+        "" => Bytes::new(),
+        text => Bytes(body.0.slice_ref(text.as_bytes())),
+    };
+    Asked { method: call.method(), params }
+}
+
+/// A call of a WebSocket message.
+fn asked_below<'a>(request: &'a Request<'_>) -> Asked<'a> {
+    let params =
+        request.params.as_ref().map(|params| Bytes::copy_from_slice(params.get().as_bytes()));
+    Asked { method: &request.method, params: params.unwrap_or_default() }
+}
+
+/// A panic in a method is a bug of ours; it fails that call and no other.
+fn guard<T>(name: &str, run: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    std::panic::catch_unwind(AssertUnwindSafe(run))
+        .unwrap_or_else(|_| Err(Error::internal(format_args!("{name} panicked"))))
+}
+
+/// A WebSocket's end of the dispatcher.
+#[derive(Clone, Debug)]
+pub(super) struct Service<S> {
+    dispatcher: Arc<Dispatcher>,
+    client: Arc<Client>,
+    below: S,
+}
+
+impl<S> Service<S> {
+    pub(super) const fn new(dispatcher: Arc<Dispatcher>, client: Arc<Client>, below: S) -> Self {
+        Self { dispatcher, client, below }
+    }
+}
+
+impl Dispatcher {
+    /// An answer as jsonrpsee takes it.
+    fn below(&self, id: Id<'_>, answer: Answer) -> MethodResponse {
+        let raw = self.bounded(answer).and_then(|result| result.to_raw());
+        match raw {
+            Ok(raw) => MethodResponse::response(
+                id,
+                ResponsePayload::success_borrowed(&raw),
+                self.response_bytes_max.saturating_mul(2),
+            ),
+            Err(error) => MethodResponse::error(id, ErrorObjectOwned::from(error)),
+        }
+    }
+
+    async fn batch_below(&self, batch: Batch<'_>, client: &Arc<Client>) -> MethodResponse {
+        let entries: Vec<_> = batch.into_iter().collect();
+        if entries.len() > self.batch_max {
+            let error = ErrorObjectOwned::from(Error::batch_too_large(self.batch_max));
+            return MethodResponse::error(Id::Null, error);
+        }
+        let calls = entries.iter().map(|entry| match entry {
+            Ok(BatchEntry::Call(request)) => Some(Ok(asked_below(request))),
+            Ok(BatchEntry::Notification(_)) => None,
+            Err(_) => Some(Err(Error::invalid_request())),
+        });
+        let mut answers = self.answer_batch(calls.collect(), client).await.into_iter();
+        if answers.len() == 0 && !entries.is_empty() {
+            return MethodResponse::notification();
+        }
+        let mut responses = BatchResponseBuilder::new_with_limit(usize::MAX);
+        for entry in entries {
+            let response = match entry {
+                Ok(BatchEntry::Call(request)) => {
+                    let Some(answer) = answers.next() else { break };
+                    self.below(request.id, answer)
+                }
+                Ok(BatchEntry::Notification(_)) => continue,
                 Err(error) => {
+                    answers.next();
                     let (error, id) = error.into_parts();
                     MethodResponse::error(id, error)
                 }
@@ -107,29 +307,7 @@ impl Dispatcher {
                 return too_large;
             }
         }
-        if responses.is_empty() && notified {
-            return MethodResponse::notification();
-        }
         MethodResponse::from_batch(responses.finish())
-    }
-}
-
-/// A panic in a method is a bug of ours; it fails that call and no other.
-fn guard(name: &str, run: impl FnOnce() -> Answer) -> Answer {
-    std::panic::catch_unwind(AssertUnwindSafe(run))
-        .unwrap_or_else(|_| Err(Error::internal(format_args!("{name} panicked"))))
-}
-
-/// A connection's end of the dispatcher.
-#[derive(Clone, Debug)]
-pub(super) struct Service<S> {
-    dispatcher: Arc<Dispatcher>,
-    below: S,
-}
-
-impl<S> Service<S> {
-    pub(super) const fn new(dispatcher: Arc<Dispatcher>, below: S) -> Self {
-        Self { dispatcher, below }
     }
 }
 
@@ -146,7 +324,7 @@ where
     type BatchResponse = MethodResponse;
 
     fn call<'a>(&self, request: Request<'a>) -> impl Future<Output = MethodResponse> + Send + 'a {
-        let dispatcher = Arc::clone(&self.dispatcher);
+        let Self { dispatcher, client, .. } = self.clone();
         let subscription = [SUBSCRIBE, UNSUBSCRIBE].contains(&request.method.as_ref());
         let below = subscription.then(|| self.below.clone());
         async move {
@@ -154,13 +332,15 @@ where
                 return below.call(request).await;
             }
             let view = dispatcher.context.published.load();
-            dispatcher.answer(request, view).await
+            let answer = dispatcher.answer(asked_below(&request), &view, &client).await;
+            let response = dispatcher.below(request.id, answer);
+            response.with_extensions(request.extensions)
         }
     }
 
     fn batch<'a>(&self, batch: Batch<'a>) -> impl Future<Output = MethodResponse> + Send + 'a {
-        let dispatcher = Arc::clone(&self.dispatcher);
-        async move { dispatcher.answer_batch(batch).await }
+        let Self { dispatcher, client, .. } = self.clone();
+        async move { dispatcher.batch_below(batch, &client).await }
     }
 
     fn notification<'a>(

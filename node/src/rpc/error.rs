@@ -11,6 +11,10 @@ use serde_json::value::{RawValue, to_raw_value};
 use std::borrow::Cow;
 use storage::ReadError;
 
+/// JSON-RPC 2.0: not JSON.
+const PARSE: i32 = -32700;
+/// JSON-RPC 2.0: JSON, and no call.
+const INVALID_REQUEST: i32 = -32600;
 /// JSON-RPC 2.0: no such method.
 const METHOD_NOT_FOUND: i32 = -32601;
 /// JSON-RPC 2.0: parameters do not fit the method.
@@ -30,6 +34,7 @@ pub struct Error {
     code: i32,
     message: Cow<'static, str>,
     data: Option<Box<RawValue>>,
+    rate: bool,
 }
 
 /// The `data` of an error about a limit.
@@ -38,6 +43,14 @@ struct Limit {
     limit: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     suggested: Option<Suggested>,
+}
+
+/// The `data` of an error about a rate.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Rate {
+    limit: u32,
+    retry_after_ms: u64,
 }
 
 /// A range that would have been answered.
@@ -52,11 +65,11 @@ pub struct Suggested {
 
 impl Error {
     const fn fixed(code: i32, message: &'static str) -> Self {
-        Self { code, message: Cow::Borrowed(message), data: None }
+        Self { code, message: Cow::Borrowed(message), data: None, rate: false }
     }
 
     const fn owned(code: i32, message: String) -> Self {
-        Self { code, message: Cow::Owned(message), data: None }
+        Self { code, message: Cow::Owned(message), data: None, rate: false }
     }
 
     /// Adds data.
@@ -68,6 +81,11 @@ impl Error {
     /// The code on the wire.
     pub const fn code(&self) -> i32 {
         self.code
+    }
+
+    /// The client called too often.
+    pub const fn is_rate(&self) -> bool {
+        self.rate
     }
 
     /// The message on the wire.
@@ -112,12 +130,12 @@ impl Error {
 
     /// Parameters that can be read and mean nothing.
     pub fn invalid_params(message: impl Into<Cow<'static, str>>) -> Self {
-        Self { code: INVALID_PARAMS, message: message.into(), data: None }
+        Self { code: INVALID_PARAMS, message: message.into(), data: None, rate: false }
     }
 
     /// A failure with geth's general code.
     pub fn server(message: impl Into<Cow<'static, str>>) -> Self {
-        Self { code: SERVER, message: message.into(), data: None }
+        Self { code: SERVER, message: message.into(), data: None, rate: false }
     }
 
     /// A block asked for by number, or by hash, is not there.
@@ -140,10 +158,49 @@ impl Error {
         Self::owned(LIMIT_EXCEEDED, message).with_data(&Limit { limit, suggested })
     }
 
-    /// All workers are taken and as many calls wait as may.
+    /// As many heavy calls wait as may.
     pub fn busy(limit: usize) -> Self {
-        let message = "too many requests: the node is busy with earlier calls".to_owned();
+        let message =
+            format!("too many requests: {limit} earlier calls wait for their turn, try again");
         Self::limit(message, limit as u64, None)
+    }
+
+    /// A client calls more often than it may.
+    pub fn rate(whose: &str, limit: u32, retry_after_ms: u64) -> Self {
+        let message = format!("rate limit exceeded: at most {limit} calls a second by one {whose}");
+        let data = Rate { limit, retry_after_ms };
+        Self { rate: true, ..Self::owned(LIMIT_EXCEEDED, message).with_data(&data) }
+    }
+
+    /// A request or a response has too many bytes.
+    pub fn too_large(what: &str, limit: usize) -> Self {
+        Self::limit(format!("{what} too large: at most {limit} bytes"), limit as u64, None)
+    }
+
+    /// A batch has too many calls.
+    pub fn batch_too_large(limit: usize) -> Self {
+        Self::limit(format!("batch too large: at most {limit} calls"), limit as u64, None)
+    }
+
+    /// Work was given up when its time was over.
+    pub fn timed_out(what: &str, limit: std::time::Duration) -> Self {
+        let ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+        Self::limit(format!("{what} aborted (timeout = {limit:?})"), ms, None)
+    }
+
+    /// The body is no JSON.
+    pub const fn parse() -> Self {
+        Self::fixed(PARSE, "parse error")
+    }
+
+    /// JSON, and no call.
+    pub const fn invalid_request() -> Self {
+        Self::fixed(INVALID_REQUEST, "invalid request")
+    }
+
+    /// A batch without calls.
+    pub const fn empty_batch() -> Self {
+        Self::fixed(INVALID_REQUEST, "empty batch")
     }
 
     /// A failure of ours; `detail` is logged.

@@ -4,6 +4,7 @@ use super::{
     block_id::BlockId,
     error::Error,
     eth::fee_quantiles,
+    lines::Line,
     method::{Answer, Call, Method, Run, json},
 };
 use crate::{
@@ -22,7 +23,7 @@ pub(super) const METHODS: &[Method] = &[
         parameters: &["from", "to", "bucketBlocks", "percentiles = []"],
         help: "The fee history of up to 100,000 blocks in up to 2,048 buckets: base fees, gas, and \
                quantiles of the tips over all gas of a bucket.",
-        run: Run::Worker(fee_quantiles),
+        run: Run::Line(Line::Long, fee_quantiles),
     },
     Method {
         name: "evmd_feemarketParams",

@@ -8,10 +8,10 @@ use super::{
     eth::{LogQuery, find_logs},
     method::{Answer, Call, json},
     stored,
+    text::Json,
 };
-use crate::execution::RecoveredTx;
+use crate::{config::JsonRpc, execution::RecoveredTx};
 use alloy_primitives::{B256, U128, map::HashMap};
-use serde_json::value::RawValue;
 use std::{
     hash::{BuildHasher, RandomState},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -19,8 +19,8 @@ use std::{
 };
 use tokio::sync::broadcast::{Receiver, error::TryRecvError};
 
-/// A filter that is not polled for this long is forgotten, as in geth.
-const LIFETIME: Duration = Duration::from_secs(5 * 60);
+/// Blocks looked through where the socket is served; a client that polls meets fewer.
+const BLOCKS_AT_ONCE: u64 = 8;
 /// Blocks told in one answer of a block filter.
 const BLOCKS_MAX: u64 = 10_000;
 
@@ -43,6 +43,8 @@ pub(super) struct Filters {
     installed: Mutex<HashMap<u128, Installed>>,
     /// Most filters at once.
     cap: usize,
+    /// A filter that is not polled for this long is forgotten.
+    lifetime: Duration,
     ids: RandomState,
 }
 
@@ -53,9 +55,11 @@ impl std::fmt::Debug for Filters {
 }
 
 impl Filters {
-    /// None, and at most `cap`.
-    pub(super) fn new(cap: usize) -> Self {
-        Self { installed: Mutex::default(), cap, ids: RandomState::new() }
+    /// None yet.
+    pub(super) fn new(config: &JsonRpc) -> Self {
+        let lifetime = Duration::from_secs(config.filter_lifetime_s);
+        let (cap, ids) = (config.filter_cap, RandomState::new());
+        Self { installed: Mutex::default(), cap, lifetime, ids }
     }
 
     /// The filters that are still wanted.
@@ -65,7 +69,7 @@ impl Filters {
 
     fn install(&self, kind: Kind, seen: u64) -> Result<U128, Error> {
         let mut installed = self.lock();
-        installed.retain(|_, filter| filter.polled.elapsed() < LIFETIME);
+        installed.retain(|_, filter| filter.polled.elapsed() < self.lifetime);
         if installed.len() >= self.cap {
             let message = format!("too many filters: at most {} at once", self.cap);
             return Err(Error::limit(message, self.cap as u64, None));
@@ -124,14 +128,29 @@ enum Wanted {
     Logs(Box<LogQuery>, u64),
 }
 
+/// What is new since the last poll, unless that has to be looked for in many blocks.
+pub(super) fn changes_at_once(call: &Call) -> Result<Option<Json>, Error> {
+    {
+        let id = id(call)?;
+        let installed = call.services.filters.lock();
+        let filter = installed.get(&id).ok_or_else(not_found)?;
+        let blocks = call.view.number().saturating_sub(filter.seen);
+        if blocks > BLOCKS_AT_ONCE && !matches!(filter.kind, Kind::Pending(_)) {
+            return Ok(None);
+        }
+    }
+    changes(call).map(Some)
+}
+
 /// What is new since the last poll.
 pub(super) fn changes(call: &Call) -> Answer {
     let id = id(call)?;
     let head = call.view.number();
     let wanted = {
+        let lifetime = call.services.filters.lifetime;
         let mut installed = call.services.filters.lock();
         let filter = installed.get_mut(&id);
-        let filter = filter.filter(|filter| filter.polled.elapsed() < LIFETIME);
+        let filter = filter.filter(|filter| filter.polled.elapsed() < lifetime);
         let filter = filter.ok_or_else(not_found)?;
         filter.polled = Instant::now();
         match &mut filter.kind {
@@ -155,9 +174,9 @@ pub(super) fn changes(call: &Call) -> Answer {
             let (first, last) = query.bounds(&call.view);
             let (first, last) = (first.max(seen + 1), last.min(head));
             if first > last {
-                return RawValue::from_string("[]".to_owned()).map_err(Error::internal);
+                return Ok(Json::fixed("[]"));
             }
-            find_logs(&call.view, &query.filter, first, last)
+            find_logs(call, &query.filter, first, last)
         }
     }
 }
@@ -186,5 +205,5 @@ pub(super) fn filter_logs(call: &Call) -> Answer {
             _ => return Err(not_found()),
         }
     };
-    super::eth::query_logs(&call.view, &query)
+    super::eth::query_logs(call, &query)
 }

@@ -1,17 +1,25 @@
 //! The table of methods, and what a method gets and gives.
 
 use super::{
-    Context, debug, error::Error, eth, evmd, net, params::Arguments, services::Services, testing,
+    Context, debug,
+    error::Error,
+    eth, evmd,
+    front::Client,
+    lines::{Deadline, Interrupt, Line},
+    net,
+    params::Arguments,
+    services::Services,
+    testing,
+    text::{Json, Put},
     txpool, web3,
 };
 use crate::view::View;
-use alloy_primitives::map::HashMap;
+use alloy_primitives::{Bytes, map::HashMap};
 use serde::Serialize;
-use serde_json::value::{RawValue, to_raw_value};
 use std::{fmt, future::Future, pin::Pin, sync::Arc};
 
 /// The JSON text of a result.
-pub(super) type Answer = Result<Box<RawValue>, Error>;
+pub(super) type Answer = Result<Json, Error>;
 type Pending = Pin<Box<dyn Future<Output = Answer> + Send>>;
 
 /// How a method is run.
@@ -19,8 +27,17 @@ type Pending = Pin<Box<dyn Future<Output = Answer> + Send>>;
 pub enum Run {
     /// At once, where the socket is served: for reads of microseconds.
     Inline(fn(&Call) -> Answer),
-    /// On a worker: for reads and executions that may take long.
-    Worker(fn(&Call) -> Answer),
+    /// In a line: for reads and executions that may take long.
+    Line(Line, fn(&Call) -> Answer),
+    /// At once where that is a matter of microseconds, else in a line.
+    Quick {
+        /// Answers at once, or finds that it would take long.
+        at_once: fn(&Call) -> Result<Option<Json>, Error>,
+        /// Answers in the line.
+        whole: fn(&Call) -> Answer,
+        /// Which line.
+        line: Line,
+    },
     /// Where the socket is served, waiting for the pipeline in between.
     Waiting(fn(Call) -> Pending),
 }
@@ -29,7 +46,9 @@ impl fmt::Debug for Run {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Inline(_) => "Inline",
-            Self::Worker(_) => "Worker",
+            Self::Line(Line::Short, _) => "Short",
+            Self::Line(Line::Long, _) => "Long",
+            Self::Quick { .. } => "Quick",
             Self::Waiting(_) => "Waiting",
         })
     }
@@ -91,17 +110,27 @@ impl MethodIndex {
 #[derive(Clone, Debug)]
 pub struct Call {
     pub(super) method: &'static Method,
-    pub(super) params: Option<Box<RawValue>>,
+    /// JSON text of the parameters; empty where none are given.
+    pub(super) params: Bytes,
     /// What the whole call, or batch of calls, sees.
     pub(super) view: Arc<View>,
     pub(super) context: Arc<Context>,
     pub(super) services: Arc<Services>,
+    /// Who calls.
+    pub(super) client: Arc<Client>,
+    /// Whether the answer still is wanted.
+    pub(super) interrupt: Interrupt,
 }
 
 impl Call {
     /// The parameters, not more than the method has.
     pub(super) fn arguments(&self) -> Result<Arguments<'_>, Error> {
-        Arguments::new(self.params.as_deref(), self.method.parameters.len(), &self.context.spec)
+        Arguments::new(&self.params, self.method.parameters.len(), &self.context.spec)
+    }
+
+    /// When a single execution is to be given up.
+    pub(super) fn call_deadline(&self) -> Deadline {
+        self.interrupt.within(self.services.limits.call_time)
     }
 
     /// For methods without parameters; geth refuses any that are given.
@@ -112,7 +141,12 @@ impl Call {
 
 /// Writes a result as JSON.
 pub(super) fn json(result: &(impl Serialize + ?Sized)) -> Answer {
-    to_raw_value(result).map_err(Error::internal)
+    Json::of(result)
+}
+
+/// Writes a result as JSON by hand.
+pub(super) fn put(result: &(impl Put + ?Sized)) -> Answer {
+    Ok(Json::put(result))
 }
 
 #[cfg(test)]

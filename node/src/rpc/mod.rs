@@ -3,31 +3,37 @@
 //! One module a namespace ([`eth`], [`evmd`], `net`, `web3`), each with its table of methods; errors are made
 //! in `error`, answers are shaped in `object`. A request, or a whole batch, sees one view.
 //! Never writes state and never blocks a stage: transactions go in through the pipeline's client,
-//! reads that may take long run on a bounded set of workers.
+//! reads of microseconds run where the socket is served, those that may take long stand in `lines`.
+//! HTTP is served by `front`, WebSockets by jsonrpsee; both ask `dispatch`.
 
 mod block_id;
 mod debug;
 mod discover;
 mod dispatch;
+mod envelope;
 mod error;
 mod eth;
 mod evmd;
 mod filters;
+mod front;
+mod lines;
 mod meter;
 mod method;
 mod net;
 mod object;
 mod params;
+mod rates;
 mod server;
 mod services;
 pub(crate) mod stored;
 mod subscribe;
 mod testing;
+mod text;
 mod txpool;
 mod web3;
-mod workers;
 
 pub use error::{Error, Suggested};
+pub use lines::Line;
 pub use meter::{CallMeter, CallReading, LATENCY_BOUNDS_US};
 pub use method::{Method, Run, methods};
 pub use server::{Servers, serve};

@@ -57,7 +57,7 @@ fn peer_count(call: &Call) -> Answer {
 
 fn modules(call: &Call) -> Answer {
     call.no_arguments()?;
-    let namespaces = call.services.api.iter();
+    let namespaces = call.client.endpoint.api.iter();
     let versions: BTreeMap<_, _> = namespaces.map(|name| (name, NAMESPACE_VERSION)).collect();
     json(&versions)
 }

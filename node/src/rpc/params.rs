@@ -22,14 +22,10 @@ pub(super) struct Arguments<'a> {
 
 impl<'a> Arguments<'a> {
     /// Splits `params`, of which there may be at most `most`.
-    pub(super) fn new(
-        params: Option<&'a RawValue>,
-        most: usize,
-        spec: &'a ChainSpec,
-    ) -> Result<Self, Error> {
-        let values: Vec<&RawValue> = match params.map(RawValue::get) {
-            None | Some("null") => Vec::new(),
-            Some(text) => serde_json::from_str(text).map_err(|_| Error::params_not_a_list())?,
+    pub(super) fn new(params: &'a [u8], most: usize, spec: &'a ChainSpec) -> Result<Self, Error> {
+        let values: Vec<&RawValue> = match params {
+            b"" | b"null" => Vec::new(),
+            text => serde_json::from_slice(text).map_err(|_| Error::params_not_a_list())?,
         };
         if values.len() > most {
             return Err(Error::too_many_arguments(most));
@@ -184,14 +180,13 @@ mod tests {
     #[test]
     fn arguments_are_counted() {
         let genesis = crate::chain::Genesis::native_dev(0);
-        let raw = |text: &str| RawValue::from_string(text.to_owned()).expect("JSON");
-        let list = raw("[\"0x1\", null]");
-        let mut arguments = Arguments::new(Some(&list), 3, &genesis.spec).expect("a list");
+        let list = b"[\"0x1\", null]";
+        let mut arguments = Arguments::new(list, 3, &genesis.spec).expect("a list");
         assert_eq!(arguments.required::<u64>().expect("there"), 1);
         assert_eq!(arguments.optional::<u64>().expect("null"), None);
         let error = arguments.required::<u64>().expect_err("absent");
         assert!(format!("{error:?}").contains("missing value for required argument 2"));
-        assert!(Arguments::new(Some(&list), 1, &genesis.spec).is_err(), "too many");
-        assert!(Arguments::new(Some(&raw("{}")), 1, &genesis.spec).is_err(), "not a list");
+        assert!(Arguments::new(list, 1, &genesis.spec).is_err(), "too many");
+        assert!(Arguments::new(b"{}", 1, &genesis.spec).is_err(), "not a list");
     }
 }

@@ -1,31 +1,25 @@
-//! Opens the sockets of JSON-RPC and closes them again.
+//! Opens the addresses of JSON-RPC and closes them again.
 
 use super::{
     Context,
-    dispatch::{Dispatcher, Service},
+    dispatch::Dispatcher,
+    front::{Endpoint, Front},
     meter::CallMeter,
-    subscribe,
 };
 use crate::{config::JsonRpc, pipeline::Fault};
-use jsonrpsee::server::{
-    BatchRequestConfig, PingConfig, Server, ServerConfig, ServerHandle,
-    middleware::rpc::RpcServiceBuilder,
-};
+use jsonrpsee::server::{ServerHandle, stop_channel};
 use std::{net::SocketAddr, sync::Arc, time::Duration};
-use tower_http::cors::CorsLayer;
+use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
 
 /// Longest wait at the end for calls in flight.
 const STOP_WAIT: Duration = Duration::from_secs(3);
-/// Messages that may wait for a slow WebSocket client before its calls are no longer read.
-const WS_BUFFER_MESSAGES: u32 = 256;
-/// A WebSocket that answers no ping for this long is closed.
-const WS_SILENCE: Duration = Duration::from_secs(60);
 
 /// The running servers.
 #[derive(Debug)]
 pub struct Servers {
-    http: ServerHandle,
-    ws: ServerHandle,
+    listening: [JoinHandle<()>; 2],
+    stop: watch::Sender<bool>,
+    websockets: ServerHandle,
     /// Where HTTP (and WebSocket) is served.
     pub address: SocketAddr,
     /// Where WebSocket alone is served.
@@ -40,42 +34,25 @@ pub struct Servers {
 pub async fn serve(config: &JsonRpc, context: Context) -> Result<Servers, Fault> {
     let dispatcher = Arc::new(Dispatcher::new(context, config));
     let calls = dispatcher.meter();
-    let limits = ServerConfig::builder()
-        .max_connections(config.max_connections)
-        .max_request_body_size(config.max_request_bytes)
-        .max_response_body_size(config.max_response_bytes)
-        .max_subscriptions_per_connection(config.max_subscriptions)
-        .set_batch_request_config(BatchRequestConfig::Limit(config.max_batch))
-        .set_message_buffer_capacity(WS_BUFFER_MESSAGES)
-        .set_id_provider(subscribe::Ids::default())
-        .enable_ws_ping(PingConfig::new().inactive_limit(WS_SILENCE))
-        .set_tcp_no_delay(true);
-    let (http, address) =
-        start(limits.clone().build(), config.address, Arc::clone(&dispatcher)).await?;
-    let (ws, ws_address) = start(limits.ws_only().build(), config.ws_address, dispatcher).await?;
-    Ok(Servers { http, ws, address, ws_address, calls })
+    let front = Arc::new(Front::new(dispatcher, config));
+    let (stop, stopped) = watch::channel(false);
+    let (ws_stop, websockets) = stop_channel();
+    let (http, address) = bind(config.address).await?;
+    let (ws, ws_address) = bind(config.ws_address).await?;
+    let listen = |listener, api, http| {
+        let endpoint = Arc::new(Endpoint::new(api, http));
+        let front = Arc::clone(&front);
+        tokio::spawn(front.listen(listener, endpoint, stopped.clone(), ws_stop.clone()))
+    };
+    let listening = [listen(http, &config.api, true), listen(ws, &config.ws_api, false)];
+    Ok(Servers { listening, stop, websockets, address, ws_address, calls })
 }
 
-async fn start(
-    config: ServerConfig,
-    address: SocketAddr,
-    dispatcher: Arc<Dispatcher>,
-) -> Result<(ServerHandle, SocketAddr), Fault> {
+async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), Fault> {
     let fault = |source| Fault::Socket { what: format!("JSON-RPC on {address}"), source };
-    let module = subscribe::module(Arc::clone(&dispatcher)).expect("the names differ");
-    let layer = RpcServiceBuilder::new()
-        .layer_fn(move |below| Service::new(Arc::clone(&dispatcher), below));
-    let server = Server::builder()
-        .set_config(config)
-        // Development pages are served from other ports; nothing here answers to cookies.
-        .set_http_middleware(tower::ServiceBuilder::new().layer(CorsLayer::permissive()))
-        .set_rpc_middleware(layer)
-        .build(address)
-        .await
-        .map_err(fault)?;
-    let bound = server.local_addr().map_err(fault)?;
-    // Calls are answered by the dispatcher, subscriptions by the module below it.
-    Ok((server.start(module), bound))
+    let listener = TcpListener::bind(address).await.map_err(fault)?;
+    let bound = listener.local_addr().map_err(fault)?;
+    Ok((listener, bound))
 }
 
 impl Servers {
@@ -86,12 +63,22 @@ impl Servers {
 
     /// Takes no more calls, finishes those in flight for a while, and closes the connections.
     pub async fn stop(self) {
-        let Self { http, ws, .. } = self;
-        // An error says that the server has ended already.
-        let _ = (http.stop(), ws.stop());
-        let ended = async { tokio::join!(http.stopped(), ws.stopped()) };
+        let Self { mut listening, stop, websockets, .. } = self;
+        stop.send_replace(true);
+        // An error says that the WebSockets have ended already.
+        let _ = websockets.stop();
+        let ended = async {
+            for listening in &mut listening {
+                // A panic there has been reported.
+                let _ = listening.await;
+            }
+        };
         if tokio::time::timeout(STOP_WAIT, ended).await.is_err() {
             tracing::warn!("JSON-RPC calls were still running and are abandoned");
+        }
+        for listening in listening {
+            // Its connections end with it.
+            listening.abort();
         }
     }
 }

@@ -1,64 +1,164 @@
-//! What the methods of all connections share beside the chain: which namespaces are served,
-//! the fee history of recent blocks with the answers everybody asks for, and clients' filters.
+//! What the methods of all connections share beside the chain: limits, the fee history of recent
+//! blocks, prices at the head, answers that are asked for again, and clients' filters.
 
-use super::{error::Error, filters::Filters};
+use super::{error::Error, filters::Filters, text::Json};
 use crate::{
     config::JsonRpc,
     feehistory::{FeeColumns, FeeEntry, RECENT_BLOCKS, RowReader},
     view::View,
 };
-use alloy_primitives::map::HashMap;
-use serde_json::value::RawValue;
-use std::sync::{Mutex, PoisonError};
-
-/// Answers kept for the newest block: the forms of the question that wallets and libraries have.
-const READY_MAX: usize = 64;
+use alloy_primitives::B256;
+use arc_swap::ArcSwapOption;
+use quick_cache::{Weighter, sync::Cache};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Services {
-    /// Namespaces served.
-    pub(super) api: Vec<String>,
+    pub(super) limits: Limits,
     /// Fee history.
     pub(super) fees: Fees,
+    /// Prices at the newest block.
+    pub(super) prices: ArcSwapOption<Prices>,
+    /// Answers about blocks.
+    pub(super) answers: Answers,
     /// Filters that clients poll.
     pub(super) filters: Filters,
+}
+
+/// Limits of single calls.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    /// Longest an execution may take.
+    pub(super) call_time: Duration,
+    /// Longest tracing may take.
+    pub(super) trace_time: Duration,
+    /// Longest a search for logs may take.
+    pub(super) logs_time: Duration,
+    /// Most logs of an answer.
+    pub(super) logs: usize,
+    /// Most bytes of an answer.
+    pub(super) bytes: usize,
+}
+
+impl Limits {
+    fn new(config: &JsonRpc) -> Self {
+        Self {
+            call_time: Duration::from_millis(config.call_timeout_ms),
+            trace_time: Duration::from_millis(config.trace_timeout_ms),
+            logs_time: Duration::from_millis(config.logs_timeout_ms),
+            logs: config.logs_cap,
+            bytes: config.max_response_bytes as usize,
+        }
+    }
 }
 
 impl Services {
     /// As the settings say.
     pub(super) fn new(config: &JsonRpc) -> Self {
         Self {
-            api: config.api.clone(),
+            limits: Limits::new(config),
             fees: Fees::default(),
-            filters: Filters::new(config.filter_cap),
+            prices: ArcSwapOption::empty(),
+            answers: Answers::new(config.answer_cache_bytes),
+            filters: Filters::new(config),
         }
     }
-}
 
-/// What was asked of the fee history.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct FeeKey {
-    newest: u64,
-    count: u64,
-    /// Bits of the percentiles.
-    percentiles: Vec<u64>,
-}
-
-impl FeeKey {
-    pub(super) fn new(newest: u64, count: u64, percentiles: &[f64]) -> Self {
-        let percentiles = percentiles.iter().map(|percentile| percentile.to_bits()).collect();
-        Self { newest, count, percentiles }
+    /// Prices at the head of a view, worked out by `find` once a block.
+    pub(super) fn prices(
+        &self,
+        view: &View,
+        find: impl FnOnce() -> Result<Prices, Error>,
+    ) -> Result<Arc<Prices>, Error> {
+        let known = self.prices.load();
+        if let Some(known) = known.as_ref().filter(|known| known.head == view.head.hash) {
+            return Ok(Arc::clone(known));
+        }
+        let found = Arc::new(find()?);
+        self.prices.store(Some(Arc::clone(&found)));
+        Ok(found)
     }
 }
 
-/// The fee history of recent blocks, and answers about the newest.
+/// What follows from recent blocks for the price of the next transaction.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Prices {
+    /// The newest block they are about.
+    pub(super) head: B256,
+    /// The suggested tip.
+    pub(super) tip: u128,
+    /// The price where there is no base fee.
+    pub(super) median: u128,
+}
+
+/// A question about blocks. Blocks are final, so its answer never changes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Question {
+    /// A block, with whole transactions or not.
+    Block(u64, bool),
+    /// The receipts of a block.
+    Receipts(u64),
+    /// A fee history.
+    Fees {
+        /// Last block.
+        newest: u64,
+        /// How many.
+        count: u64,
+        /// Bits of the percentiles.
+        percentiles: Vec<u64>,
+    },
+}
+
+/// Bytes a kept answer takes beside its text.
+const ENTRY_BYTES: u64 = 128;
+/// About how large kept answers are: sizes the tables of the cache.
+const ANSWER_BYTES: u64 = 16 * 1024;
+
+#[derive(Clone, Debug)]
+struct Weight;
+
+impl Weighter<Question, Json> for Weight {
+    fn weight(&self, question: &Question, answer: &Json) -> u64 {
+        let list = match question {
+            Question::Fees { percentiles, .. } => 8 * percentiles.len() as u64,
+            Question::Block(..) | Question::Receipts(_) => 0,
+        };
+        ENTRY_BYTES + list + answer.bytes().len() as u64
+    }
+}
+
+/// Answers kept, within a bound of bytes. Those not asked for again make room.
+#[derive(Debug)]
+pub(super) struct Answers(Cache<Question, Json, Weight>);
+
+impl Answers {
+    fn new(bytes: u64) -> Self {
+        let items = usize::try_from(bytes / ANSWER_BYTES).unwrap_or(usize::MAX).max(1);
+        Self(Cache::with_weighter(items, bytes, Weight))
+    }
+
+    /// The answer, if it is kept.
+    pub(super) fn get(&self, question: &Question) -> Option<Json> {
+        self.0.get(question)
+    }
+
+    /// Keeps an answer, and gives it back.
+    pub(super) fn keep(&self, question: Question, answer: Json) -> Json {
+        self.0.insert(question, answer.clone());
+        answer
+    }
+}
+
+/// The fee history of recent blocks.
 #[derive(Debug, Default)]
 pub(super) struct Fees {
     pub(super) columns: FeeColumns,
     /// One thread at a time fills the columns; the others read what there is.
     filling: Mutex<()>,
-    ready: Mutex<HashMap<FeeKey, Box<RawValue>>>,
 }
 
 impl Fees {
@@ -76,21 +176,5 @@ impl Fees {
             self.columns.push(number, FeeEntry::new(&row));
             Ok(())
         })
-    }
-
-    /// The answer to a question asked before about the same block.
-    pub(super) fn ready(&self, key: &FeeKey) -> Option<Box<RawValue>> {
-        self.ready.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
-    }
-
-    /// Keeps an answer. Those about older blocks make room.
-    pub(super) fn keep(&self, key: FeeKey, answer: &RawValue) {
-        let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
-        if ready.len() >= READY_MAX {
-            ready.retain(|other, _| other.newest == key.newest);
-        }
-        if ready.len() < READY_MAX {
-            ready.insert(key, answer.to_owned());
-        }
     }
 }

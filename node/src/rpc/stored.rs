@@ -41,13 +41,18 @@ pub(crate) fn receipts(blocks: &ChainReader, number: u64) -> Result<Vec<StoredRe
     blocks.receipts(number)?.ok_or_else(|| missing("receipts", number))
 }
 
+/// A block at or below the view's head.
+pub(super) fn block(blocks: &ChainReader, number: u64) -> Result<Block, Error> {
+    let (hash, header) = blocks.header(number)?.ok_or_else(|| missing("header", number))?;
+    let body = blocks.body(number)?.ok_or_else(|| missing("body", number))?;
+    Block::from_parts(hash, &header, &body).map_err(Error::internal)
+}
+
 impl StoredBlock {
     /// Reads a block at or below the view's head.
     pub(crate) fn read(blocks: &ChainReader, number: u64) -> Result<Self, Error> {
-        let (hash, header) = blocks.header(number)?.ok_or_else(|| missing("header", number))?;
-        let body = blocks.body(number)?.ok_or_else(|| missing("body", number))?;
         let senders = blocks.senders(number)?.ok_or_else(|| missing("senders", number))?;
-        let block = Block::from_parts(hash, &header, &body).map_err(Error::internal)?;
+        let block = block(blocks, number)?;
         if senders.len() != block.transactions.len() {
             return Err(missing("sender for each transaction", number));
         }

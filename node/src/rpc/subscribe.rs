@@ -7,11 +7,12 @@
 use super::{
     dispatch::Dispatcher,
     error::Error,
-    eth::{Filter, LogQuery, find_logs},
-    method::json,
+    eth::{Filter, LogQuery, block_logs},
+    method::{Answer, put},
     object::{HeaderObject, TransactionObject},
     params::{Arguments, Param, object},
     stored,
+    text::Json,
 };
 use crate::{
     chain::ChainSpec,
@@ -80,9 +81,8 @@ enum Kind {
 
 impl Kind {
     fn read(params: &Params<'_>, spec: &ChainSpec) -> Result<Self, Error> {
-        let text = params.as_str().unwrap_or("[]").to_owned();
-        let params = RawValue::from_string(text).map_err(|_| Error::params_not_a_list())?;
-        let mut arguments = Arguments::new(Some(&params), 2, spec)?;
+        let params = params.as_str().unwrap_or("[]").as_bytes();
+        let mut arguments = Arguments::new(params, 2, spec)?;
         let kind: String = arguments.required()?;
         match kind.as_str() {
             "newHeads" => Ok(Self::Heads),
@@ -147,7 +147,7 @@ async fn open(params: &Params<'_>, pending: PendingSubscriptionSink, dispatcher:
     let last = *heads.borrow_and_update();
     let Ok(sink) = pending.accept().await else { return };
     match kind {
-        Kind::Syncing => drop(send(&sink, json(&false)).await),
+        Kind::Syncing => drop(send(&sink, put(&false)).await),
         Kind::Pending { full } => push_pending(&sink, arrivals, full).await,
         Kind::Heads => follow(&sink, dispatcher, heads, last, head).await,
         Kind::Logs(filter) => {
@@ -162,8 +162,9 @@ async fn open(params: &Params<'_>, pending: PendingSubscriptionSink, dispatcher:
 /// A client that has gone, or is too slow.
 struct Gone;
 
-async fn send(sink: &SubscriptionSink, message: Result<Box<RawValue>, Error>) -> Result<(), Gone> {
-    let message = SubscriptionMessage::from(message.map_err(|_| Gone)?);
+async fn send(sink: &SubscriptionSink, message: Answer) -> Result<(), Gone> {
+    let raw = message.and_then(|message| message.to_raw()).map_err(|_| Gone)?;
+    let message = SubscriptionMessage::from(raw);
     sink.send_timeout(message, SEND_WAIT).await.map_err(|_| Gone)
 }
 
@@ -173,7 +174,7 @@ async fn follow(
     dispatcher: &Dispatcher,
     mut heads: tokio::sync::watch::Receiver<u64>,
     mut last: u64,
-    messages: impl Fn(&View, u64) -> Result<Vec<Box<RawValue>>, Error>,
+    messages: impl Fn(&View, u64) -> Result<Vec<Json>, Error>,
 ) {
     loop {
         tokio::select! {
@@ -197,17 +198,16 @@ async fn follow(
     }
 }
 
-fn head(view: &View, number: u64) -> Result<Vec<Box<RawValue>>, Error> {
+fn head(view: &View, number: u64) -> Result<Vec<Json>, Error> {
     let (hash, header) = stored::header(&view.blocks()?, number)?;
-    Ok(vec![json(&HeaderObject::new(hash, &header))?])
+    Ok(vec![Json::put(&HeaderObject::new(hash, &header))])
 }
 
-fn logs(view: &View, filter: &Filter, number: u64) -> Result<Vec<Box<RawValue>>, Error> {
-    let found = find_logs(view, filter, number, number)?;
-    serde_json::from_str(found.get()).map_err(Error::internal)
+fn logs(view: &View, filter: &Filter, number: u64) -> Result<Vec<Json>, Error> {
+    block_logs(view, filter, number)
 }
 
-fn fees(view: &View, percentiles: &[f64], number: u64) -> Result<Vec<Box<RawValue>>, Error> {
+fn fees(view: &View, percentiles: &[f64], number: u64) -> Result<Vec<Json>, Error> {
     let bytes = view.blocks()?.fees(number)?;
     let bytes = bytes.ok_or_else(|| Error::internal(format_args!("block {number} has no row")))?;
     let reader = RowReader::new(&bytes).map_err(Error::internal)?;
@@ -223,7 +223,7 @@ fn fees(view: &View, percentiles: &[f64], number: u64) -> Result<Vec<Box<RawValu
         "blobGasUsedRatio": text(&row.blob_gas_used_ratio)?,
         "reward": rewards.collect::<Vec<_>>(),
     });
-    Ok(vec![json(&row)?])
+    Ok(vec![Json::of(&row)?])
 }
 
 async fn push_pending(
@@ -242,7 +242,7 @@ async fn push_pending(
             Err(RecvError::Lagged(_)) => continue,
             Err(RecvError::Closed) => return,
         };
-        let message = if full { json(&TransactionObject::pooled(&tx)) } else { json(&tx.hash) };
+        let message = if full { put(&TransactionObject::pooled(&tx)) } else { put(&tx.hash) };
         if send(sink, message).await.is_err() {
             return;
         }

@@ -172,7 +172,8 @@ fn build(
     let parent = Parent { header: &parent, hash, total_difficulty };
     let mut header = next_header(spec, &parent, &attributes);
     let base_fee = header.base_fee_per_gas.unwrap_or_default();
-    let hashes = Hashes(&blocks);
+    let deadline = call.call_deadline();
+    let hashes = Hashes { blocks: &blocks, deadline: &deadline };
     let failed = |error: ExecutionError| Error::server(error.to_string());
     let mut builder = BlockBuilder::start(spec, &state, &hashes, None, &header).map_err(failed)?;
     let (mut raw, mut value) = (Vec::new(), U256::ZERO);

@@ -50,6 +50,16 @@ impl Node {
         Self::start(folder, home, producing(Some(Duration::from_millis(5)))).await
     }
 
+    /// The same by settings of its own.
+    pub(crate) async fn native_with(change: impl FnOnce(&mut Config)) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let home = native_home(folder.path());
+        let mut config = config();
+        change(&mut config);
+        let options = producing(Some(Duration::from_millis(5)));
+        Self::start_with(folder, home, options, config).await
+    }
+
     /// Serves a home folder.
     pub(crate) async fn start(folder: TempDir, home: Home, options: Options) -> Self {
         Self::start_with(folder, home, options, config()).await
@@ -184,10 +194,18 @@ pub(crate) struct Socket {
 }
 
 impl Socket {
-    async fn send(&mut self, call: &str) {
+    pub(crate) async fn send(&mut self, call: &str) {
         // A final text frame with a mask of zeros (RFC 6455).
-        let length = u8::try_from(call.len()).ok().filter(|length| *length < 126).unwrap();
-        let frame = [&[0x81, 0x80 | length, 0, 0, 0, 0], call.as_bytes()].concat();
+        let mut frame = match call.len() {
+            short @ 0..126 => vec![0x81, 0x80 | short as u8],
+            middle @ 126..=0xffff => {
+                let [high, low] = (middle as u16).to_be_bytes();
+                vec![0x81, 0xfe, high, low]
+            }
+            long => panic!("{long} bytes in one frame"),
+        };
+        frame.extend([0; 4]);
+        frame.extend_from_slice(call.as_bytes());
         self.stream.write_all(&frame).await.unwrap();
     }
 

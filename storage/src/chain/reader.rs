@@ -60,6 +60,16 @@ impl ChainReader {
         self.raw(self.tables.bodies, number)
     }
 
+    /// Bytes of what [`Self::body`] would copy; 0 for a block that is not there.
+    pub fn body_bytes(&self, number: u64) -> Result<usize, ReadError> {
+        self.length(self.tables.bodies, number)
+    }
+
+    /// Bytes of the stored receipts of a block; 0 for a block that is not there.
+    pub fn receipts_bytes(&self, number: u64) -> Result<usize, ReadError> {
+        self.length(self.tables.receipts, number)
+    }
+
     /// Sender of each transaction of a block.
     pub fn senders(&self, number: u64) -> Result<Option<Vec<Address>>, ReadError> {
         self.decoded(self.tables.senders, "senders", number, |bytes| codec::decode_senders(&bytes))
@@ -135,6 +145,10 @@ impl ChainReader {
             let number = decode_number(key).map_err(|why| self.txn.corrupt("chain", key, why))?;
             Ok((number, value))
         }))
+    }
+
+    fn length(&self, table: Table, number: u64) -> Result<usize, ReadError> {
+        Ok(self.txn.get(table, &number.to_be_bytes())?.map_or(0, <[u8]>::len))
     }
 
     fn raw(&self, table: Table, number: u64) -> Result<Option<Bytes>, ReadError> {

@@ -16,15 +16,14 @@ mod tests;
 mod workspace;
 
 use crate::{
-    Job, Key, Outcome, Reason, keccak::keccak256_batch_on, lanes::LANES, order::ORDER_WORDS,
-    scalar, words,
+    Job, Key, Outcome, Reason, keccak::hash_all, lanes::LANES, order::ORDER_WORDS, scalar, words,
 };
 use base::BaseTable;
 use kernels::Kernels;
 use workspace::{BLOCK, CHUNK, Workspace};
 
 /// Fewer signatures than this are quicker one by one: a vector costs the same however full.
-const BATCH_MIN: usize = 3;
+const BATCH_MIN: usize = 2;
 /// p - n: with bit 1 of the recovery id, r must be below this for r + n to be an x.
 const P_MINUS_N: [u64; 4] = [0x402d_a172_2fc9_baee, 0x4551_2319_50b7_5fc4, 1, 0];
 
@@ -35,6 +34,8 @@ pub(crate) struct Engine<V> {
     /// Jobs of the chunk still in the race, by index.
     racing: Vec<u16>,
     keys: Vec<[u8; 64]>,
+    /// Of the keys.
+    hashes: Vec<[u8; 32]>,
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -57,6 +58,7 @@ impl<V: Kernels> Engine<V> {
             workspace: Box::new(Workspace::new(base)),
             racing: Vec::with_capacity(CHUNK),
             keys: Vec::with_capacity(CHUNK),
+            hashes: Vec::with_capacity(CHUNK),
         }
     }
 
@@ -161,14 +163,9 @@ impl<V: Kernels> Engine<V> {
             key[32..].copy_from_slice(&words::to_be_bytes(&exchange.y.get(lane)));
             self.keys.push(key);
         }
-        let mut hashes = [[0; 32]; CHUNK];
-        let mut messages = [[].as_slice(); CHUNK];
-        for (message, key) in messages.iter_mut().zip(&self.keys) {
-            *message = key;
-        }
-        let count = self.keys.len();
-        keccak256_batch_on(V::BACKEND, &messages[..count], &mut hashes[..count]);
-        for (position, (key, hash)) in self.keys.iter().zip(&hashes).enumerate() {
+        self.hashes.resize(self.keys.len(), [0; 32]);
+        hash_all(V::BACKEND, self.keys.len(), |i| &self.keys[i], &mut self.hashes);
+        for (position, (key, hash)) in self.keys.iter().zip(&self.hashes).enumerate() {
             let (group, lane) = place(position);
             let exchange = &self.workspace.exchange[group];
             let i = usize::from(self.racing[position]);

@@ -47,12 +47,12 @@ pub(super) struct Accumulators<V> {
 }
 
 impl<V: Lanes> Accumulators<V> {
-    /// The same point with Z = 1 everywhere; `w` is twice its y.
+    /// The same point, given as x and twice y, with Z = 1 everywhere.
     #[inline(always)]
-    pub(super) fn start(x: Fe<V>, w: Fe<V>) -> Self {
+    pub(super) fn start(point: &Affine<V>) -> Self {
         Self {
-            x: [x; LOCKSTEP],
-            w: [w.factor(); LOCKSTEP],
+            x: [point.x; LOCKSTEP],
+            w: [point.y.factor(); LOCKSTEP],
             z: [Factor::one(); LOCKSTEP],
             scratch: [[Factor::one(); LOCKSTEP]; 3],
             masked: [[Fe::one(); LOCKSTEP]; 2],
@@ -176,7 +176,7 @@ mod tests {
         let Affine { x, y } = affine(points);
         let z = element::<V>(zs).factor();
         let zz = square(&z);
-        let mut sum = Accumulators::start(x, y.twice());
+        let mut sum = Accumulators::start(&Affine { x, y: y.twice() });
         sum.x = [mul_fe(&x, &zz); LOCKSTEP];
         sum.w = [mul(&y.twice(), &mul(&zz, &z)); LOCKSTEP];
         sum.z = [z; LOCKSTEP];

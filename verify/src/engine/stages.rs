@@ -40,7 +40,12 @@ pub(super) fn decompress<V: Lanes>(ws: &mut Workspace<V>) {
             *square = Columns::product(&xx, &x).plus(&Linear::small(7)).fold().fe();
         }
         let mut roots = squares;
-        square_root(&mut roots, n);
+        // Alone, a group is kept in registers: code of its own.
+        if n == 1 {
+            square_root(&mut roots, 1)
+        } else {
+            square_root(&mut roots, n)
+        }
         for (k, exchange) in block.iter_mut().enumerate() {
             let root = roots[k];
             let zero = Columns::square(&root).fold().fe().sub(&squares[k]);
@@ -390,35 +395,51 @@ impl<V: Lanes> Scratch<V> {
 #[inline(always)]
 pub(super) fn ladder<V: Lanes>(ws: &mut Workspace<V>) {
     let start = ws.base.start();
-    let (x, w) = (Fe::splat(limbs52(start.x)), Fe::splat(limbs52(start.y)).twice());
+    let start = Affine { x: Fe::splat(limbs52(start.x)), y: Fe::splat(limbs52(start.y)).twice() };
     let groups = &mut ws.groups[ws.block.clone()];
     let exchanges = &mut ws.exchange[ws.block.clone()];
     let length = equal_part(groups.len(), LOCKSTEP);
     let parts = groups.chunks_mut(length).zip(exchanges.chunks_mut(length));
     for ((groups, exchanges), windows) in parts.zip(ws.windows.chunks(length)) {
-        let n = groups.len();
-        let mut sum = Accumulators::start(x, w);
-        for window in (1..WINDOWS).rev() {
-            sum.add(n, |k| &windows[k][window]);
-            for _ in 0..5 {
-                sum.double(n);
-            }
+        // As in `decompress`.
+        if groups.len() == 1 {
+            climb(1, &start, groups, exchanges, windows);
+        } else {
+            climb(groups.len(), &start, groups, exchanges, windows);
         }
-        let before_last = sum.clone();
-        sum.add(n, |k| &windows[k][0]);
-        for (k, (group, exchange)) in groups.iter_mut().zip(exchanges).enumerate() {
-            let lost = sum.z[k].masked().zero_mask();
-            exchange.infinite = 0;
-            exchange.redo = 0;
-            if lost != 0 {
-                let opposite = before_last.opposite_mask(k, &windows[k][0]);
-                exchange.infinite = lost & opposite;
-                exchange.redo = lost & !opposite;
-            }
-            group.x = sum.x[k];
-            group.w = sum.w[k];
-            group.z = Factor::select(lost, &Factor::one(), &sum.z[k]);
+    }
+}
+
+/// [`ladder`] for the `n` groups given, at most [`LOCKSTEP`].
+#[inline(always)]
+fn climb<V: Lanes>(
+    n: usize,
+    start: &Affine<V>,
+    groups: &mut [Group<V>],
+    exchanges: &mut [Exchange],
+    windows: &[[Affine<V>; WINDOWS]],
+) {
+    let mut sum = Accumulators::start(start);
+    for window in (1..WINDOWS).rev() {
+        sum.add(n, |k| &windows[k][window]);
+        for _ in 0..5 {
+            sum.double(n);
         }
+    }
+    let before_last = sum.clone();
+    sum.add(n, |k| &windows[k][0]);
+    for (k, (group, exchange)) in groups.iter_mut().zip(exchanges).enumerate() {
+        let lost = sum.z[k].masked().zero_mask();
+        exchange.infinite = 0;
+        exchange.redo = 0;
+        if lost != 0 {
+            let opposite = before_last.opposite_mask(k, &windows[k][0]);
+            exchange.infinite = lost & opposite;
+            exchange.redo = lost & !opposite;
+        }
+        group.x = sum.x[k];
+        group.w = sum.w[k];
+        group.z = Factor::select(lost, &Factor::one(), &sum.z[k]);
     }
 }
 

@@ -5,6 +5,10 @@
 
 use super::{C, Factor, Fe, Linear, MASK48, Multiplicand, R, carry, masked};
 use crate::lanes::{Lanes, five};
+use core::ops::Range;
+
+/// The columns of a product that take seven or nine terms.
+const MIDDLE: Range<usize> = 3..7;
 
 /// The columns of a sum of products, weight 2^(52 i), before any reduction.
 #[derive(Clone, Copy, Debug)]
@@ -24,15 +28,27 @@ impl<V: Lanes> Columns<V> {
         Self([V::splat(0); 10]).plus_product(a, b)
     }
 
-    /// Adds the product of `a` and `b`.
+    /// Adds the product of `a` and `b`. The upper halves that belong to the middle columns, which
+    /// have the most terms, are summed apart: a chain of nine multiply-adds would take longer than
+    /// the processor needs for the whole product.
     #[inline(always)]
     pub(crate) fn plus_product(self, a: &impl Multiplicand<V>, b: &impl Multiplicand<V>) -> Self {
         let (a, b, mut c) = (a.limbs(), b.limbs(), self.0);
+        let mut upper = [V::splat(0); MIDDLE.end - MIDDLE.start];
         for i in 0..5 {
             for j in 0..5 {
                 c[i + j] = c[i + j].madd_lo(a[i], b[j]);
-                c[i + j + 1] = c[i + j + 1].madd_hi(a[i], b[j]);
+                let k = i + j + 1;
+                let column = if k >= MIDDLE.start && k < MIDDLE.end {
+                    &mut upper[k - MIDDLE.start]
+                } else {
+                    &mut c[k]
+                };
+                *column = column.madd_hi(a[i], b[j]);
             }
+        }
+        for (column, upper) in c[MIDDLE].iter_mut().zip(upper) {
+            *column = column.add(upper);
         }
         Self(c)
     }

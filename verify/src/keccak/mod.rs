@@ -52,8 +52,9 @@ fn chosen() -> Backend {
     *CHOSEN.get_or_init(|| Backend::detect().unwrap_or(Backend::Scalar))
 }
 
+/// Keccak-256 of the `count` messages that `message` gives, into `hashes`, which are as many.
 #[allow(unsafe_code)]
-fn hash_all<'a>(
+pub(crate) fn hash_all<'a>(
     backend: Backend,
     count: usize,
     message: impl Fn(usize) -> &'a [u8],

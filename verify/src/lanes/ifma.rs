@@ -36,15 +36,14 @@ impl Lanes for Ifma {
 
     #[inline(always)]
     fn gather(rows: [&Self; LANES]) -> Self {
-        // Eight plain loads beat `vpgatherqq`, which is microcoded on some processors.
-        // SAFETY: a row is 8 words, and l < 8.
-        let at = |l: usize| unsafe { *core::ptr::from_ref(rows[l]).cast::<i64>().add(l) };
-        // SAFETY: as in `splat`.
-        unsafe {
-            let pair = |l: usize| _mm_set_epi64x(at(l + 1), at(l));
-            let four = |l: usize| _mm256_set_m128i(pair(l + 2), pair(l));
-            Self(_mm512_inserti64x4::<1>(_mm512_castsi256_si512(four(0)), four(4)))
+        // Whole rows under a mask of one lane: `vpgatherqq` is microcoded on some processors, and
+        // loads of single words need more instructions and the ports that shuffle.
+        let mut all = rows[0].0;
+        for (l, row) in rows.iter().enumerate().skip(1) {
+            // SAFETY: a row is 64 aligned bytes; for the rest as in `splat`.
+            all = unsafe { _mm512_mask_load_epi64(all, 1 << l, core::ptr::from_ref(*row).cast()) };
         }
+        Self(all)
     }
 
     #[inline(always)]

@@ -5,45 +5,124 @@ use crate::{
     rpc::{
         block_id::{BlockId, BlockTag},
         error::Error,
-        method::{Answer, Call, json},
+        method::{Answer, Call, put},
         object::{
             BlockObject, HeaderObject, ReceiptObject, ReceiptPlace, TransactionObject, Transactions,
         },
+        services::Question,
         stored::{self, MinedTx, StoredBlock},
+        text::Json,
     },
 };
-use alloy_primitives::{B256, U64, keccak256};
+use alloy_primitives::{B256, U64};
 use storage::{ChainReader, StoredReceipt};
 
 pub(super) fn block_number(call: &Call) -> Answer {
     call.no_arguments()?;
-    json(&U64::from(call.view.number()))
+    put(&U64::from(call.view.number()))
+}
+
+/// Bytes of a body that is shaped where the socket is served: a hundred transfers or so, a tenth of
+/// a millisecond. Larger ones wait in the line.
+const BODY_AT_ONCE: usize = 16 * 1024;
+
+/// What is asked about a whole block.
+enum Whole {
+    Block { full: bool },
+    Receipts,
+}
+
+impl Whole {
+    fn question(&self, number: u64) -> Question {
+        match self {
+            Self::Block { full } => Question::Block(number, *full),
+            Self::Receipts => Question::Receipts(number),
+        }
+    }
+}
+
+fn read_by_number(call: &Call) -> Result<(BlockId, Whole), Error> {
+    let mut arguments = call.arguments()?;
+    let tag: BlockTag = arguments.required()?;
+    Ok((BlockId::Tag(tag), Whole::Block { full: arguments.required()? }))
+}
+
+fn read_by_hash(call: &Call) -> Result<(BlockId, Whole), Error> {
+    let mut arguments = call.arguments()?;
+    let hash: B256 = arguments.required()?;
+    Ok((BlockId::Hash(hash), Whole::Block { full: arguments.required()? }))
+}
+
+fn read_receipts(call: &Call) -> Result<(BlockId, Whole), Error> {
+    Ok((call.arguments()?.required()?, Whole::Receipts))
+}
+
+pub(super) fn block_by_number_at_once(call: &Call) -> Result<Option<Json>, Error> {
+    whole_at_once(call, read_by_number(call)?)
 }
 
 pub(super) fn block_by_number(call: &Call) -> Answer {
-    let mut arguments = call.arguments()?;
-    let tag: BlockTag = arguments.required()?;
-    let full: bool = arguments.required()?;
-    block(call, BlockId::Tag(tag), full)
+    whole(call, read_by_number(call)?)
+}
+
+pub(super) fn block_by_hash_at_once(call: &Call) -> Result<Option<Json>, Error> {
+    whole_at_once(call, read_by_hash(call)?)
 }
 
 pub(super) fn block_by_hash(call: &Call) -> Answer {
-    let mut arguments = call.arguments()?;
-    let hash: B256 = arguments.required()?;
-    let full: bool = arguments.required()?;
-    block(call, BlockId::Hash(hash), full)
+    whole(call, read_by_hash(call)?)
 }
 
-fn block(call: &Call, id: BlockId, full: bool) -> Answer {
-    let Some(number) = id.find(&call.view)? else { return json(&()) };
-    let stored = StoredBlock::read(&call.view.blocks()?, number)?;
-    let transactions = if full {
-        let objects = stored.txs().map(|tx| tx.map(|tx| TransactionObject::mined(&tx)));
-        Transactions::Full(objects.collect::<Result<_, Error>>()?)
-    } else {
-        Transactions::Hashes(stored.block.transactions.iter().map(keccak256).collect())
+pub(super) fn block_receipts_at_once(call: &Call) -> Result<Option<Json>, Error> {
+    whole_at_once(call, read_receipts(call)?)
+}
+
+pub(super) fn block_receipts(call: &Call) -> Answer {
+    whole(call, read_receipts(call)?)
+}
+
+/// The answer about a block, if it is known or the block is small.
+fn whole_at_once(call: &Call, (id, what): (BlockId, Whole)) -> Result<Option<Json>, Error> {
+    let Some(number) = id.find(&call.view)? else { return null().map(Some) };
+    if let Some(answer) = call.services.answers.get(&what.question(number)) {
+        return Ok(Some(answer));
+    }
+    let blocks = call.view.blocks()?;
+    let bytes = match what {
+        Whole::Block { .. } => blocks.body_bytes(number)?,
+        Whole::Receipts => blocks.receipts_bytes(number)?,
     };
-    json(&BlockObject::new(&stored.block, transactions))
+    if bytes > BODY_AT_ONCE {
+        return Ok(None);
+    }
+    shape(call, &blocks, number, &what).map(Some)
+}
+
+/// The answer about a block.
+fn whole(call: &Call, (id, what): (BlockId, Whole)) -> Answer {
+    let Some(number) = id.find(&call.view)? else { return null() };
+    shape(call, &call.view.blocks()?, number, &what)
+}
+
+fn shape(call: &Call, blocks: &ChainReader, number: u64, what: &Whole) -> Answer {
+    let stored = StoredBlock::read(blocks, number)?;
+    let answer = match what {
+        Whole::Block { full: true } => {
+            let objects = stored.txs().map(|tx| tx.map(|tx| TransactionObject::mined(&tx)));
+            let objects = Transactions::Full(objects.collect::<Result<_, Error>>()?);
+            Json::put(&BlockObject::new(&stored.block, objects))
+        }
+        Whole::Block { full: false } => {
+            let hashes = stored.block.transactions.iter().map(|raw| verify::keccak256(raw).into());
+            Json::put(&BlockObject::new(&stored.block, Transactions::Hashes(hashes.collect())))
+        }
+        Whole::Receipts => receipts(call, blocks, &stored)?,
+    };
+    Ok(call.services.answers.keep(what.question(number), answer))
+}
+
+fn null() -> Answer {
+    Ok(Json::fixed("null"))
 }
 
 pub(super) fn count_by_number(call: &Call) -> Answer {
@@ -57,9 +136,9 @@ pub(super) fn count_by_hash(call: &Call) -> Answer {
 }
 
 fn transaction_count(call: &Call, id: BlockId) -> Answer {
-    let Some(number) = id.find(&call.view)? else { return json(&()) };
+    let Some(number) = id.find(&call.view)? else { return null() };
     let stored = StoredBlock::read(&call.view.blocks()?, number)?;
-    json(&U64::from(stored.block.transactions.len()))
+    put(&U64::from(stored.block.transactions.len()))
 }
 
 pub(super) fn uncle_count_by_number(call: &Call) -> Answer {
@@ -73,24 +152,20 @@ pub(super) fn uncle_count_by_hash(call: &Call) -> Answer {
 }
 
 fn uncle_count(call: &Call, id: BlockId) -> Answer {
-    let Some(number) = id.find(&call.view)? else { return json(&()) };
+    let Some(number) = id.find(&call.view)? else { return null() };
     let stored = StoredBlock::read(&call.view.blocks()?, number)?;
-    json(&U64::from(stored.block.ommers.len()))
+    put(&U64::from(stored.block.ommers.len()))
 }
 
-pub(super) fn block_receipts(call: &Call) -> Answer {
-    let id: BlockId = call.arguments()?.required()?;
-    let Some(number) = id.find(&call.view)? else { return json(&()) };
-    let blocks = call.view.blocks()?;
-    let stored = StoredBlock::read(&blocks, number)?;
-    let receipts = block_receipts_of(&blocks, &stored)?;
-    let mut place = first_place(call, &stored);
+fn receipts(call: &Call, blocks: &ChainReader, stored: &StoredBlock) -> Answer {
+    let receipts = block_receipts_of(blocks, stored)?;
+    let mut place = first_place(call, stored);
     let mut objects = Vec::with_capacity(receipts.len());
     for (tx, receipt) in stored.txs().zip(&receipts) {
         objects.push(ReceiptObject::new(&tx?, receipt, place));
         advance(&mut place, receipt);
     }
-    json(&objects)
+    put(&objects)
 }
 
 /// The receipts of a stored block, one a transaction.
@@ -128,7 +203,7 @@ pub(super) fn receipt_of(call: &Call, stored: &StoredBlock, tx: &MinedTx<'_>) ->
     for earlier in &receipts[..tx.index] {
         advance(&mut place, earlier);
     }
-    json(&ReceiptObject::new(tx, &receipts[tx.index], place))
+    put(&ReceiptObject::new(tx, &receipts[tx.index], place))
 }
 
 pub(super) fn uncle_by_number(call: &Call) -> Answer {
@@ -144,10 +219,10 @@ pub(super) fn uncle_by_hash(call: &Call) -> Answer {
 }
 
 fn uncle(call: &Call, id: BlockId, index: u64) -> Answer {
-    let Some(number) = id.find(&call.view)? else { return json(&()) };
+    let Some(number) = id.find(&call.view)? else { return null() };
     let stored = StoredBlock::read(&call.view.blocks()?, number)?;
     let index = usize::try_from(index).unwrap_or(usize::MAX);
-    let Some(ommer) = stored.block.ommers.get(index) else { return json(&()) };
+    let Some(ommer) = stored.block.ommers.get(index) else { return null() };
     let body = Block::default().encode_body();
     let block = Block {
         hash: ommer.hash_slow(),
@@ -155,7 +230,7 @@ fn uncle(call: &Call, id: BlockId, index: u64) -> Answer {
         header: ommer.clone(),
         ..Block::default()
     };
-    json(&BlockObject::new(&block, Transactions::Hashes(Vec::new())))
+    put(&BlockObject::new(&block, Transactions::Hashes(Vec::new())))
 }
 
 pub(super) fn header_by_number(call: &Call) -> Answer {
@@ -169,7 +244,7 @@ pub(super) fn header_by_hash(call: &Call) -> Answer {
 }
 
 fn header(call: &Call, id: BlockId) -> Answer {
-    let Some(number) = id.find(&call.view)? else { return json(&()) };
+    let Some(number) = id.find(&call.view)? else { return null() };
     let (hash, header) = stored::header(&call.view.blocks()?, number)?;
-    json(&HeaderObject::new(hash, &header))
+    put(&HeaderObject::new(hash, &header))
 }

@@ -11,7 +11,8 @@ use crate::{
         block_id::BlockId,
         error::Error,
         evmd::modules_after,
-        method::{Answer, Call, json},
+        lines::Deadline,
+        method::{Answer, Call, json, put},
         stored,
     },
     view::StateReader,
@@ -25,12 +26,23 @@ use storage::ChainReader;
 /// Gas of a call where the settings set no cap, as geth.
 const GAS_UNCAPPED: u64 = u64::MAX / 2;
 
-/// Hashes for the BLOCKHASH instruction.
-pub(in crate::rpc) struct Hashes<'a>(pub(in crate::rpc) &'a ChainReader);
+/// Hashes for the BLOCKHASH instruction, and when to give the execution up.
+pub(in crate::rpc) struct Hashes<'a> {
+    pub(in crate::rpc) blocks: &'a ChainReader,
+    pub(in crate::rpc) deadline: &'a Deadline,
+}
 
 impl BlockHashes for Hashes<'_> {
     fn block_hash(&self, number: u64) -> Result<Option<B256>, StateError> {
-        self.0.hash(number).map_err(StateError::new)
+        self.blocks.hash(number).map_err(StateError::new)
+    }
+
+    fn may_be_given_up(&self) -> bool {
+        true
+    }
+
+    fn is_given_up(&self) -> bool {
+        self.deadline.passed()
     }
 }
 
@@ -47,7 +59,7 @@ pub(super) fn call(call: &Call) -> Answer {
         })
     })?;
     match result.outcome {
-        CallOutcome::Success(output) => json(&output),
+        CallOutcome::Success(output) => put(&output),
         failed => Err(failure(failed)),
     }
 }
@@ -57,7 +69,7 @@ pub(super) fn estimate_gas(call: &Call) -> Answer {
         let gas = site.estimate_gas(execution, gas_cap(call));
         gas.map_err(|error| call_error(error, execution.from))
     })?;
-    json(&U64::from(gas))
+    put(&U64::from(gas))
 }
 
 /// The answer of `eth_createAccessList`.
@@ -122,10 +134,22 @@ fn run_on<T>(
     let (_, mut header) = stored::header(&blocks, number)?;
     overrides.apply(&mut header);
     let state = call.view.state.reader_at(number)?;
-    let (spec, hashes) = (&call.context.spec, Hashes(&blocks));
+    let deadline = call.call_deadline();
+    let hashes = Hashes { blocks: &blocks, deadline: &deadline };
+    let spec = &call.context.spec;
     let modules = modules_after(call, number)?;
     let modules = modules.as_deref();
-    run(&CallSite { spec, modules, state: &state, hashes: &hashes, header: &header })
+    let result = run(&CallSite { spec, modules, state: &state, hashes: &hashes, header: &header });
+    result.map_err(|error| in_time(call, &deadline, error))
+}
+
+/// What a failure is called: an execution that was given up failed for no other reason.
+pub(in crate::rpc) fn in_time(call: &Call, deadline: &Deadline, error: Error) -> Error {
+    if deadline.passed() {
+        Error::timed_out("execution", call.services.limits.call_time)
+    } else {
+        error
+    }
 }
 
 pub(in crate::rpc) fn gas_cap(call: &Call) -> u64 {

@@ -3,19 +3,18 @@
 
 use crate::{
     chain::ChainSpec,
-    feehistory::{FeeEntry, RowReader, put_hex},
+    feehistory::{RowReader, StoredAnswer},
     rpc::{
         block_id::BlockTag,
         error::Error,
         method::{Answer, Call, json},
         params::{Param, string},
-        services::FeeKey,
+        services::Question,
+        text::Json,
     },
-    view::View,
 };
 use alloy_primitives::{U64, U128};
 use serde::Serialize;
-use serde_json::value::RawValue;
 use std::time::{Duration, Instant};
 
 /// Most percentiles of one request, as geth.
@@ -66,13 +65,27 @@ pub(in crate::rpc) fn check_percentiles(percentiles: &[f64]) -> Result<(), Error
     Ok(())
 }
 
-pub(super) fn fee_history(call: &Call) -> Answer {
+/// Rewards written where the socket is served; more are written in the line.
+const REWARDS_AT_ONCE: u64 = 8 * 1024;
+
+/// The answer, if it is known or soon written.
+pub(super) fn fee_history_at_once(call: &Call) -> Result<Option<Json>, Error> {
+    fee_history(call, REWARDS_AT_ONCE)
+}
+
+pub(super) fn fee_history_whole(call: &Call) -> Answer {
+    let answer = fee_history(call, u64::MAX)?;
+    answer.ok_or_else(|| Error::internal("a fee history has too many rewards"))
+}
+
+fn fee_history(call: &Call, rewards_max: u64) -> Result<Option<Json>, Error> {
     let mut arguments = call.arguments()?;
     let Count(count) = arguments.required()?;
     let newest: BlockTag = arguments.required()?;
     let percentiles: Vec<f64> = arguments.optional()?.unwrap_or_default();
     if count == 0 {
-        return raw(r#"{"oldestBlock":"0x0","baseFeePerGas":[],"gasUsedRatio":[]}"#.to_owned());
+        let empty = r#"{"oldestBlock":"0x0","baseFeePerGas":[],"gasUsedRatio":[]}"#;
+        return Ok(Some(Json::fixed(empty)));
     }
     check_percentiles(&percentiles)?;
     let (newest, head) = (newest.number(&call.view), call.view.number());
@@ -81,112 +94,33 @@ pub(super) fn fee_history(call: &Call) -> Answer {
         return Err(Error::server(message));
     }
     let count = count.min(call.context.feehistory_cap).min(newest + 1);
-    let fees = &call.services.fees;
-    fees.follow(&call.view)?;
-    let key = FeeKey::new(newest, count, &percentiles);
-    if newest == head
-        && let Some(text) = fees.ready(&key)
-    {
-        return Ok(text);
+    let bits = percentiles.iter().map(|percentile| percentile.to_bits()).collect();
+    let question = Question::Fees { newest, count, percentiles: bits };
+    let services = &call.services;
+    if let Some(answer) = services.answers.get(&question) {
+        return Ok(Some(answer));
     }
-    let answer = raw(text(call, newest + 1 - count, newest, &percentiles)?)?;
-    if newest == head {
-        fees.keep(key, &answer);
+    if count * (percentiles.len() as u64 + 1) > rewards_max {
+        return Ok(None);
     }
-    Ok(answer)
+    services.fees.follow(&call.view)?;
+    let oldest = newest + 1 - count;
+    let text = match services.fees.columns.answer(oldest, newest, &percentiles) {
+        Some(text) => text,
+        None => stored(call, oldest, newest, &percentiles)?,
+    };
+    Ok(Some(services.answers.keep(question, Json::from_text(text))))
 }
 
-fn raw(text: String) -> Answer {
-    // The text is written by this module, so it need not be parsed again.
-    RawValue::from_string(text).map_err(Error::internal)
-}
-
-/// The answer for the blocks `oldest` to `newest`.
-fn text(call: &Call, oldest: u64, newest: u64, percentiles: &[f64]) -> Result<String, Error> {
-    let columns = &call.services.fees.columns;
-    let written = columns.range(oldest, newest, |rows| write(oldest, rows, percentiles));
-    match written {
-        Some(text) => Ok(text),
-        None => {
-            let rows = stored(&call.view, oldest, newest)?;
-            Ok(write(oldest, &mut rows.iter(), percentiles))
-        }
-    }
-}
-
-/// The rows of the blocks `first` to `last` from the chain.
-fn stored(view: &View, first: u64, last: u64) -> Result<Vec<FeeEntry>, Error> {
-    let mut rows = Vec::new();
-    view.blocks()?.each_fee_row(first..=last, |_, bytes| {
-        rows.push(FeeEntry::new(&RowReader::new(bytes).map_err(Error::internal)?));
+/// The answer from the rows of the chain.
+fn stored(call: &Call, first: u64, last: u64, percentiles: &[f64]) -> Result<Vec<u8>, Error> {
+    let blocks = usize::try_from(last + 1 - first).unwrap_or(0);
+    let mut answer = StoredAnswer::new(blocks, percentiles);
+    call.view.blocks()?.each_fee_row(first..=last, |_, bytes| {
+        answer.push(&RowReader::new(bytes).map_err(Error::internal)?);
         Ok::<(), Error>(())
     })?;
-    Ok(rows)
-}
-
-/// Bytes of text a block adds beside its rewards: prices, ratios, commas.
-const ROW_CHARS: usize = 72;
-/// Bytes of text of a reward.
-const REWARD_CHARS: usize = 14;
-
-/// Writes the answer; by hand, as it is the largest wallets ask for all the time.
-fn write(oldest: u64, rows: &mut dyn Iterator<Item = &FeeEntry>, percentiles: &[f64]) -> String {
-    let blocks = rows.size_hint().0 + 4;
-    let mut reward = String::with_capacity(blocks * percentiles.len() * REWARD_CHARS);
-    let mut base_fee = String::with_capacity(blocks * ROW_CHARS / 4);
-    let mut ratio = String::with_capacity(blocks * ROW_CHARS / 4);
-    let mut blob_fee = String::with_capacity(blocks * 6);
-    let mut blob_ratio = String::with_capacity(blocks * 4);
-    let mut next = None;
-    for row in rows {
-        for (column, text) in [
-            (&mut base_fee, &row.base_fee),
-            (&mut ratio, &row.gas_used_ratio),
-            (&mut blob_fee, &row.blob_base_fee),
-            (&mut blob_ratio, &row.blob_gas_used_ratio),
-        ] {
-            separate(column);
-            column.push_str(text);
-        }
-        if !percentiles.is_empty() {
-            separate(&mut reward);
-            reward.push('[');
-            for (index, percentile) in percentiles.iter().enumerate() {
-                if index > 0 {
-                    reward.push(',');
-                }
-                put_hex(&mut reward, row.reward(*percentile));
-            }
-            reward.push(']');
-        }
-        next = Some(row);
-    }
-    if let Some(last) = next {
-        for (column, text) in
-            [(&mut base_fee, &last.next_base_fee), (&mut blob_fee, &last.next_blob_base_fee)]
-        {
-            column.push(',');
-            column.push_str(text);
-        }
-    }
-    let mut out = String::with_capacity(
-        reward.len() + base_fee.len() + ratio.len() + blob_fee.len() + blob_ratio.len() + 128,
-    );
-    out.push_str("{\"oldestBlock\":");
-    put_hex(&mut out, oldest.into());
-    if !percentiles.is_empty() {
-        out.extend([",\"reward\":[", &reward, "]"]);
-    }
-    out.extend([",\"baseFeePerGas\":[", &base_fee, "],\"gasUsedRatio\":[", &ratio]);
-    out.extend(["],\"baseFeePerBlobGas\":[", &blob_fee, "],\"blobGasUsedRatio\":[", &blob_ratio]);
-    out.push_str("]}");
-    out
-}
-
-fn separate(column: &mut String) {
-    if !column.is_empty() {
-        column.push(',');
-    }
+    Ok(answer.finish(first))
 }
 
 /// Most blocks of one `evmd_feeQuantiles`: about two weeks of Ethereum.
@@ -294,10 +228,7 @@ fn gather(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        chain::Genesis,
-        feehistory::{FeeRow, Tip},
-    };
+    use crate::chain::Genesis;
 
     #[test]
     fn counts_are_read_as_geth_does() {
@@ -324,36 +255,5 @@ mod tests {
         assert!(message(&[50.0, 50.0]).contains("#0:50.000000 >= #1:50.000000"));
         assert!(message(&[50.0; 101]).contains("over the query limit 100"));
         assert_eq!(check_percentiles(&[101.0]).expect_err("refused").code(), -32000);
-    }
-
-    #[test]
-    fn the_text_is_what_serde_would_write() {
-        let tips = vec![Tip { tip: 1, gas: 21_000 }, Tip { tip: 17, gas: 79_000 }];
-        let row = FeeRow {
-            base_fee: 1_000_000_000,
-            next_base_fee: 875_000_000,
-            gas_used: 100_000,
-            gas_limit: 10_000_000,
-            blob_base_fee: 1,
-            next_blob_base_fee: 2,
-            tips,
-            ..FeeRow::default()
-        };
-        let entry = |row: FeeRow| {
-            let bytes = alloy_rlp::encode(row);
-            FeeEntry::new(&RowReader::new(&bytes).expect("a row"))
-        };
-        let rows = [entry(row), entry(FeeRow::default())];
-        let text = write(5, &mut rows.iter(), &[10.0, 90.0]);
-        let value: serde_json::Value = serde_json::from_str(&text).expect("JSON");
-        let expected = serde_json::json!({
-            "oldestBlock": "0x5",
-            "reward": [["0x1", "0x11"], ["0x0", "0x0"]],
-            "baseFeePerGas": ["0x3b9aca00", "0x0", "0x0"],
-            "gasUsedRatio": [0.01, 0],
-            "baseFeePerBlobGas": ["0x1", "0x0", "0x0"],
-            "blobGasUsedRatio": [0, 0],
-        });
-        assert_eq!(value, expected);
     }
 }

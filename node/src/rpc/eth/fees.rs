@@ -5,7 +5,8 @@ use crate::{
     feemarket::Market,
     rpc::{
         error::Error,
-        method::{Answer, Call, json},
+        method::{Answer, Call, put},
+        services::Prices,
     },
     view::View,
 };
@@ -28,25 +29,25 @@ pub(super) fn gas_price(call: &Call) -> Answer {
     call.no_arguments()?;
     let view = &call.view;
     let price = match without_base_fee(view) {
-        Some(_) => median_price(view)?,
+        Some(_) => prices(call)?.median,
         None => u128::from(view.head.next_base_fee).saturating_add(suggested_tip(call)?),
     };
-    json(&U128::from(price.max(least_price(view))))
+    put(&U128::from(price.max(least_price(view))))
 }
 
 pub(super) fn max_priority_fee(call: &Call) -> Answer {
     call.no_arguments()?;
-    json(&U128::from(suggested_tip(call)?))
+    put(&U128::from(suggested_tip(call)?))
 }
 
 pub(super) fn base_fee(call: &Call) -> Answer {
     call.no_arguments()?;
     let view = &call.view;
     let base_fee = match without_base_fee(view) {
-        Some(_) => median_price(view)?,
+        Some(_) => prices(call)?.median,
         None => u128::from(view.head.next_base_fee),
     };
-    json(&U128::from(base_fee))
+    put(&U128::from(base_fee))
 }
 
 /// The fee market, where it is told to have no base fee.
@@ -64,15 +65,23 @@ pub(super) fn blob_base_fee(call: &Call) -> Answer {
     call.no_arguments()?;
     let header = &call.view.head.header;
     let params = call.context.spec.blob_params(header.timestamp).zip(header.excess_blob_gas);
-    json(&params.map_or(U128::ZERO, |(params, excess)| U128::from(params.calc_blob_fee(excess))))
+    put(&params.map_or(U128::ZERO, |(params, excess)| U128::from(params.calc_blob_fee(excess))))
 }
 
 /// The tip that outbids most of the gas of recent blocks.
 fn suggested_tip(call: &Call) -> Result<u128, Error> {
-    let rows = recent_rows(&call.view)?;
-    let tips = rows.iter().flat_map(|row| &row.tips).copied().collect();
-    let tip = gas_percentile(tips, TIP_PERCENT).unwrap_or_else(|| fallback_tip(&call.view));
-    Ok(tip.max(least_tip(call)))
+    Ok(prices(call)?.tip.max(least_tip(call)))
+}
+
+/// What the last blocks with transactions say, worked out once a block.
+fn prices(call: &Call) -> Result<std::sync::Arc<Prices>, Error> {
+    let view = &call.view;
+    call.services.prices(view, || {
+        let rows = recent_rows(view)?;
+        let tips = rows.iter().flat_map(|row| &row.tips).copied().collect();
+        let tip = gas_percentile(tips, TIP_PERCENT).unwrap_or_else(|| fallback_tip(view));
+        Ok(Prices { head: view.head.hash, tip, median: median_price(view, &rows) })
+    })
 }
 
 /// The tip that this node's own mempool asks for at the next base fee.
@@ -93,13 +102,12 @@ fn fallback_tip(view: &View) -> u128 {
 }
 
 /// The median price of recent blocks, by gas.
-fn median_price(view: &View) -> Result<u128, Error> {
-    let rows = recent_rows(view)?;
+fn median_price(view: &View, rows: &[FeeRow]) -> u128 {
     let prices = rows.iter().flat_map(|row| {
         let base_fee = u128::from(row.base_fee);
         row.tips.iter().map(move |tip| Tip { tip: tip.tip.saturating_add(base_fee), ..*tip })
     });
-    Ok(gas_percentile(prices.collect(), MEDIAN_PERCENT).unwrap_or_else(|| least_price(view)))
+    gas_percentile(prices.collect(), MEDIAN_PERCENT).unwrap_or_else(|| least_price(view))
 }
 
 /// The last blocks with transactions.

@@ -3,34 +3,35 @@
 
 use crate::{
     account::parse_address,
+    block::Block,
     chain::ChainSpec,
     rpc::{
         block_id::BlockTag,
         error::{Error, Suggested},
+        lines::Deadline,
         method::{Answer, Call},
         object::{LogObject, LogPlace},
         params::{Param, hash, object},
-        stored::{self, StoredBlock},
+        stored,
+        text::{Json, Put},
     },
     view::View,
 };
-use alloy_primitives::{Address, B256, Log, U64, keccak256};
+use alloy_primitives::{Address, B256, Log, U64};
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use std::{
-    borrow::Cow,
-    time::{Duration, Instant},
-};
+use std::{borrow::Cow, time::Duration};
 use storage::{ChainReader, LogKey};
 
 /// Blocks looked up in the index at once: keeps the candidates of a common topic in bounds.
 const WINDOW_BLOCKS: u64 = 1 << 16;
-/// Most logs of one answer, as providers have it.
-const LOGS_MAX: usize = 10_000;
-/// Most bytes of one answer: half of what a response may have by default.
-const BYTES_MAX: usize = 32 * 1024 * 1024;
-/// Longest a scan may take.
-const TIME_MAX: Duration = Duration::from_secs(5);
+/// What is searched where the socket is served: a poll of some blocks, or a rare event. More waits
+/// for its turn in the line.
+const RANGE_AT_ONCE: u64 = 1 << 14;
+const CANDIDATES_AT_ONCE: usize = 64;
+const LOGS_AT_ONCE: usize = 256;
+const BYTES_AT_ONCE: usize = 256 * 1024;
+const TIME_AT_ONCE: Duration = Duration::from_micros(500);
 /// Most topics of a log, and so of a filter.
 const TOPICS_MAX: usize = 4;
 /// Most addresses, or alternatives for one topic, of a filter, as geth.
@@ -160,41 +161,124 @@ impl Filter {
     }
 }
 
+/// How far a search goes.
+struct Bounds {
+    logs: usize,
+    bytes: usize,
+    deadline: Deadline,
+    time: Duration,
+    /// Most blocks whose receipts are looked through.
+    blocks: usize,
+}
+
+impl Bounds {
+    /// As the settings say.
+    fn whole(call: &Call) -> Self {
+        let limits = &call.services.limits;
+        let time = limits.logs_time;
+        let deadline = call.interrupt.within(time);
+        // With room for what is around the result in a response.
+        let bytes = limits.bytes - limits.bytes / 16;
+        Self { logs: limits.logs, bytes, deadline, time, blocks: usize::MAX }
+    }
+
+    /// What may be spent where the socket is served.
+    fn at_once(call: &Call) -> Self {
+        let deadline = call.interrupt.within(TIME_AT_ONCE);
+        let (logs, bytes, blocks) = (LOGS_AT_ONCE, BYTES_AT_ONCE, CANDIDATES_AT_ONCE);
+        Self { logs, bytes, deadline, time: TIME_AT_ONCE, blocks }
+    }
+}
+
+/// The logs of a query, if they are soon found.
+pub(super) fn logs_at_once(call: &Call) -> Result<Option<Json>, Error> {
+    let query: LogQuery = call.arguments()?.required()?;
+    let (first, last) = range(&call.view, &query.place)?;
+    if last - first > RANGE_AT_ONCE {
+        return Ok(None);
+    }
+    match search(&call.view, &query.filter, first, last, &Bounds::at_once(call))? {
+        Searched::All(answer) => Ok(Some(answer)),
+        Searched::Past { .. } => Ok(None),
+    }
+}
+
 pub(super) fn logs(call: &Call) -> Answer {
     let query: LogQuery = call.arguments()?.required()?;
-    find(&call.view, &query)
+    find(call, &query)
 }
 
 /// The logs of a query as JSON text.
-pub(in crate::rpc) fn find(view: &View, query: &LogQuery) -> Answer {
-    let (first, last) = range(view, &query.place)?;
-    find_between(view, &query.filter, first, last)
+pub(in crate::rpc) fn find(call: &Call, query: &LogQuery) -> Answer {
+    let (first, last) = range(&call.view, &query.place)?;
+    find_between(call, &query.filter, first, last)
 }
 
 /// The logs of the blocks `first` to `last` that match, as JSON text.
-pub(in crate::rpc) fn find_between(view: &View, filter: &Filter, first: u64, last: u64) -> Answer {
+pub(in crate::rpc) fn find_between(call: &Call, filter: &Filter, first: u64, last: u64) -> Answer {
+    match search(&call.view, filter, first, last, &Bounds::whole(call))? {
+        Searched::All(answer) => Ok(answer),
+        Searched::Past { message, limit, fits } => {
+            Err(Error::limit(message, limit, fits.map(|last| suggest(first, last))))
+        }
+    }
+}
+
+/// The logs of one block that match, each as JSON text.
+pub(in crate::rpc) fn block_logs(
+    view: &View,
+    filter: &Filter,
+    number: u64,
+) -> Result<Vec<Json>, Error> {
+    let mut logs = Vec::new();
+    if candidates(view, filter, number, number)?.is_empty() {
+        return Ok(logs);
+    }
+    each_log(&view.blocks()?, filter, number, |log| logs.push(Json::put(log)))?;
+    Ok(logs)
+}
+
+/// How a search ended.
+enum Searched {
+    All(Json),
+    /// At a bound, before the block after `fits`.
+    Past {
+        message: String,
+        limit: u64,
+        fits: Option<u64>,
+    },
+}
+
+fn search(
+    view: &View,
+    filter: &Filter,
+    first: u64,
+    last: u64,
+    bounds: &Bounds,
+) -> Result<Searched, Error> {
     let blocks = view.blocks()?;
-    let deadline = Instant::now() + TIME_MAX;
     let mut found = Found { text: b"[".to_vec(), logs: 0 };
     let mut start = first;
+    let past = |(message, limit), fits| Ok(Searched::Past { message, limit, fits });
     while start <= last {
         let end = last.min(start.saturating_add(WINDOW_BLOCKS - 1));
-        for number in candidates(view, filter, start, end)? {
-            found.add_block(&blocks, filter, number)?;
-            if let Some((message, limit)) = found.past(deadline) {
-                let fits = number.checked_sub(1).filter(|last| *last >= first);
-                return Err(Error::limit(message, limit, fits.map(|last| suggest(first, last))));
+        let candidates = candidates(view, filter, start, end)?;
+        if candidates.len() > bounds.blocks {
+            return past(found.too_slow(bounds), None);
+        }
+        for number in candidates {
+            each_log(&blocks, filter, number, |log| found.add(log))?;
+            if let Some(bound) = found.past(bounds) {
+                return past(bound, number.checked_sub(1).filter(|last| *last >= first));
             }
         }
-        if end < last && Instant::now() > deadline {
-            let (message, limit) = too_slow();
-            return Err(Error::limit(message, limit, Some(suggest(first, end))));
+        if end < last && bounds.deadline.passed() {
+            return past(found.too_slow(bounds), Some(end));
         }
         start = end.saturating_add(1);
     }
     found.text.push(b']');
-    let text = String::from_utf8(found.text).map_err(Error::internal)?;
-    RawValue::from_string(text).map_err(Error::internal)
+    Ok(Searched::All(Json::from_text(found.text)))
 }
 
 /// The blocks from `first` to `last` that may have matching logs, ascending.
@@ -261,11 +345,6 @@ fn range(view: &View, place: &Place) -> Result<(u64, u64), Error> {
     Ok((first, last))
 }
 
-fn too_slow() -> (String, u64) {
-    let seconds = TIME_MAX.as_secs();
-    (format!("query took more than {seconds} seconds"), seconds)
-}
-
 /// The answer so far.
 struct Found {
     text: Vec<u8>,
@@ -274,63 +353,68 @@ struct Found {
 
 impl Found {
     /// Which limit is passed, if any.
-    fn past(&self, deadline: Instant) -> Option<(String, u64)> {
-        if self.logs > LOGS_MAX {
-            Some((format!("query returned more than {LOGS_MAX} results"), LOGS_MAX as u64))
-        } else if self.text.len() > BYTES_MAX {
-            Some((format!("query returned more than {BYTES_MAX} bytes"), BYTES_MAX as u64))
-        } else if Instant::now() > deadline {
-            Some(too_slow())
+    fn past(&self, bounds: &Bounds) -> Option<(String, u64)> {
+        let (logs, bytes) = (bounds.logs, bounds.bytes);
+        if self.logs > logs {
+            Some((format!("query returned more than {logs} results"), logs as u64))
+        } else if self.text.len() > bytes {
+            Some((format!("query returned more than {bytes} bytes"), bytes as u64))
+        } else if bounds.deadline.passed() {
+            Some(self.too_slow(bounds))
         } else {
             None
         }
     }
 
-    /// Adds the logs of one block that match.
-    fn add_block(
-        &mut self,
-        blocks: &ChainReader,
-        filter: &Filter,
-        number: u64,
-    ) -> Result<(), Error> {
-        let receipts = stored::receipts(blocks, number)?;
-        // Headers and bodies are read only where something matches.
-        let mut stored: Option<StoredBlock> = None;
-        let mut log_index = 0;
-        for (transaction_index, receipt) in receipts.iter().enumerate() {
-            let mut tx_hash = None;
-            for log in &receipt.logs {
-                if filter.matches(log) {
-                    let stored = match &mut stored {
-                        Some(stored) => stored,
-                        none => none.insert(StoredBlock::read(blocks, number)?),
-                    };
-                    let raw = stored.block.transactions.get(transaction_index);
-                    let raw =
-                        raw.ok_or_else(|| Error::internal("a receipt without transaction"))?;
-                    let place = LogPlace {
-                        block_number: number,
-                        block_hash: stored.block.hash,
-                        block_timestamp: stored.block.header.timestamp,
-                        transaction_hash: *tx_hash.get_or_insert_with(|| keccak256(raw)),
-                        transaction_index,
-                        log_index,
-                    };
-                    self.add(&LogObject::new(log, place))?;
-                }
-                log_index += 1;
-            }
-        }
-        Ok(())
+    fn too_slow(&self, bounds: &Bounds) -> (String, u64) {
+        let ms = u64::try_from(bounds.time.as_millis()).unwrap_or(u64::MAX);
+        (format!("query took more than {:?}", bounds.time), ms)
     }
 
-    fn add(&mut self, log: &LogObject<'_>) -> Result<(), Error> {
+    fn add(&mut self, log: &LogObject<'_>) {
         if self.logs > 0 {
             self.text.push(b',');
         }
         self.logs += 1;
-        serde_json::to_writer(&mut self.text, log).map_err(Error::internal)
+        log.put(&mut self.text);
     }
+}
+
+/// Gives the logs of one block that match.
+fn each_log(
+    blocks: &ChainReader,
+    filter: &Filter,
+    number: u64,
+    mut take: impl FnMut(&LogObject<'_>),
+) -> Result<(), Error> {
+    let receipts = stored::receipts(blocks, number)?;
+    // Headers and bodies are read only where something matches.
+    let mut read: Option<Block> = None;
+    let mut log_index = 0;
+    for (transaction_index, receipt) in receipts.iter().enumerate() {
+        let mut tx_hash = None;
+        for log in &receipt.logs {
+            if filter.matches(log) {
+                let block = match &mut read {
+                    Some(block) => block,
+                    none => none.insert(stored::block(blocks, number)?),
+                };
+                let raw = block.transactions.get(transaction_index);
+                let raw = raw.ok_or_else(|| Error::internal("a receipt without transaction"))?;
+                let place = LogPlace {
+                    block_number: number,
+                    block_hash: block.hash,
+                    block_timestamp: block.header.timestamp,
+                    transaction_hash: *tx_hash.get_or_insert_with(|| verify::keccak256(raw).into()),
+                    transaction_index,
+                    log_index,
+                };
+                take(&LogObject::new(log, place));
+            }
+            log_index += 1;
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

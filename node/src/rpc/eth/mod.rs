@@ -16,13 +16,16 @@ mod transactions;
 pub(super) use call::{Hashes, call_error, gas_cap, on_block_with};
 pub(super) use fee_history::{check_percentiles, fee_quantiles};
 use logs::suggest;
-pub(super) use logs::{Filter, LogQuery, find as query_logs, find_between as find_logs};
+pub(super) use logs::{
+    Filter, LogQuery, block_logs, find as query_logs, find_between as find_logs,
+};
 pub(super) use request::{GivenOverrides, Request};
 pub(super) use revert::revert_reason;
 
 use super::{
     filters,
-    method::{Answer, Call, Method, Run, json},
+    lines::Line,
+    method::{Answer, Call, Method, Run, json, put},
 };
 use alloy_primitives::{Address, U64};
 
@@ -44,13 +47,21 @@ pub(super) const METHODS: &[Method] = &[
         "eth_getBlockByNumber",
         &["block", "full"],
         "A block with its transactions whole, or their hashes; null for a block that is not there.",
-        Run::Worker(blocks::block_by_number),
+        Run::Quick {
+            at_once: blocks::block_by_number_at_once,
+            whole: blocks::block_by_number,
+            line: Line::Short,
+        },
     ),
     method(
         "eth_getBlockByHash",
         &["hash", "full"],
         "As eth_getBlockByNumber.",
-        Run::Worker(blocks::block_by_hash),
+        Run::Quick {
+            at_once: blocks::block_by_hash_at_once,
+            whole: blocks::block_by_hash,
+            line: Line::Short,
+        },
     ),
     method(
         "eth_getBlockTransactionCountByNumber",
@@ -104,7 +115,11 @@ pub(super) const METHODS: &[Method] = &[
         "eth_getBlockReceipts",
         &["block"],
         "The receipts of all transactions of a block.",
-        Run::Worker(blocks::block_receipts),
+        Run::Quick {
+            at_once: blocks::block_receipts_at_once,
+            whole: blocks::block_receipts,
+            line: Line::Short,
+        },
     ),
     method(
         "eth_getTransactionByHash",
@@ -196,15 +211,15 @@ pub(super) const METHODS: &[Method] = &[
         "eth_getLogs",
         &["filter"],
         "Logs that match, found by an index of addresses and topics over any range of blocks. Beyond \
-         10,000 logs, 32 MiB or 5 seconds the error suggests a range that fits.",
-        Run::Worker(logs::logs),
+         `logs-cap`, `logs-timeout-ms` or the size of a response the error suggests a range that fits.",
+        Run::Quick { at_once: logs::logs_at_once, whole: logs::logs, line: Line::Long },
     ),
     method(
         "eth_getProof",
         &["address", "slots", BLOCK],
         "Merkle-Patricia proof of an account and of slots (EIP-1186), at any block since which not \
          more than 200,000 accounts and slots have changed.",
-        Run::Worker(proof::get_proof),
+        Run::Line(Line::Long, proof::get_proof),
     ),
     method(
         "eth_getStorageValues",
@@ -228,13 +243,13 @@ pub(super) const METHODS: &[Method] = &[
         "eth_simulateV1",
         &["payload", BLOCK],
         "Runs blocks of transactions that never were.",
-        Run::Worker(simulate::simulate),
+        Run::Line(Line::Long, simulate::simulate),
     ),
     method(
         "eth_createAccessList",
         &["transaction", BLOCK, OVERRIDES, BLOCK_OVERRIDES],
         "The accounts and slots a transaction touches, and its gas when it declares them.",
-        Run::Worker(call::create_access_list),
+        Run::Line(Line::Short, call::create_access_list),
     ),
     method(
         "eth_newFilter",
@@ -258,13 +273,13 @@ pub(super) const METHODS: &[Method] = &[
         "eth_getFilterChanges",
         &["id"],
         "What is new since the last poll of a filter.",
-        Run::Worker(filters::changes),
+        Run::Quick { at_once: filters::changes_at_once, whole: filters::changes, line: Line::Long },
     ),
     method(
         "eth_getFilterLogs",
         &["id"],
         "All logs of a log filter, as eth_getLogs.",
-        Run::Worker(filters::filter_logs),
+        Run::Line(Line::Long, filters::filter_logs),
     ),
     method(
         "eth_uninstallFilter",
@@ -276,13 +291,13 @@ pub(super) const METHODS: &[Method] = &[
         "eth_call",
         &["transaction", BLOCK, OVERRIDES, BLOCK_OVERRIDES],
         "Runs a transaction without mining it.",
-        Run::Worker(call::call),
+        Run::Line(Line::Short, call::call),
     ),
     method(
         "eth_estimateGas",
         &["transaction", BLOCK, OVERRIDES, BLOCK_OVERRIDES],
         "The least gas limit with which a transaction succeeds.",
-        Run::Worker(call::estimate_gas),
+        Run::Line(Line::Short, call::estimate_gas),
     ),
     method(
         "eth_gasPrice",
@@ -313,7 +328,11 @@ pub(super) const METHODS: &[Method] = &[
         "eth_feeHistory",
         &["count", "newest", "percentiles = []"],
         "Prices, fill and tips of a range of blocks. The last base fee is that of the next block.",
-        Run::Inline(fee_history::fee_history),
+        Run::Quick {
+            at_once: fee_history::fee_history_at_once,
+            whole: fee_history::fee_history_whole,
+            line: Line::Short,
+        },
     ),
 ];
 
@@ -328,7 +347,7 @@ const fn method(
 
 fn chain_id(call: &Call) -> Answer {
     call.no_arguments()?;
-    json(&U64::from(call.context.spec.chain_id))
+    put(&U64::from(call.context.spec.chain_id))
 }
 
 fn syncing(call: &Call) -> Answer {

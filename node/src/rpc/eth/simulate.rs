@@ -1,7 +1,7 @@
 //! `eth_simulateV1`: blocks of transactions that never were.
 
 use super::{
-    call::{Hashes, gas_cap, halt_text, invalid_text},
+    call::{Hashes, gas_cap, halt_text, in_time, invalid_text},
     request::{AccountOverrides, Request},
 };
 use crate::{
@@ -142,11 +142,14 @@ fn run(
         let updated = storage::update_state_root(&trie, changes, header.state_root);
         updated.map(|(root, _)| root).map_err(StateError::new)
     };
-    let (spec, hashes) = (&call.context.spec, Hashes(&chain));
+    let deadline = call.call_deadline();
+    let hashes = Hashes { blocks: &chain, deadline: &deadline };
+    let spec = &call.context.spec;
     let modules = modules_after(call, number)?;
     let modules = modules.as_deref();
     let site = CallSite { spec, modules, state: &state, hashes: &hashes, header: &header };
-    site.simulate(hash, &state_root, blocks, options).map_err(simulate_error)
+    let simulated = site.simulate(hash, &state_root, blocks, options);
+    simulated.map_err(|error| in_time(call, &deadline, simulate_error(error)))
 }
 
 /// A simulated block: as a real one, with what its calls gave.

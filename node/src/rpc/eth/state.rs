@@ -3,7 +3,7 @@
 use crate::rpc::{
     block_id::{BlockId, BlockTag},
     error::Error,
-    method::{Answer, Call, json},
+    method::{Answer, Call, put},
     params::Arguments,
 };
 use alloy_primitives::{Address, B256, U64, U256, hex};
@@ -23,7 +23,7 @@ pub(super) fn balance(call: &Call) -> Answer {
     let mut arguments = call.arguments()?;
     let address: Address = arguments.required()?;
     let account = state_at(call, &mut arguments)?.account(address)?;
-    json(&account.unwrap_or_default().balance)
+    put(&account.unwrap_or_default().balance)
 }
 
 pub(super) fn code(call: &Call) -> Answer {
@@ -31,7 +31,7 @@ pub(super) fn code(call: &Call) -> Answer {
     let address: Address = arguments.required()?;
     let state = state_at(call, &mut arguments)?;
     let account = state.account(address)?.unwrap_or_default();
-    json(&state.code(account.code_hash)?)
+    put(&state.code(account.code_hash)?)
 }
 
 pub(super) fn storage_at(call: &Call) -> Answer {
@@ -39,7 +39,7 @@ pub(super) fn storage_at(call: &Call) -> Answer {
     let address: Address = arguments.required()?;
     let slot = storage_key(&arguments.required::<String>()?)?;
     let value = state_at(call, &mut arguments)?.storage(address, slot)?;
-    json(&B256::from(value))
+    put(&B256::from(value))
 }
 
 /// Reads a storage key as leniently as geth: `0x` and leading zeros may be left out.
@@ -68,7 +68,7 @@ pub(super) async fn transaction_count(call: Call) -> Answer {
         (address, account.unwrap_or_default().nonce, id == BlockId::Tag(BlockTag::Pending))
     };
     let pooled = if pending { call.context.pool.nonce(address).await } else { None };
-    json(&U64::from(pooled.map_or(on_chain, |pooled| pooled.max(on_chain))))
+    put(&U64::from(pooled.map_or(on_chain, |pooled| pooled.max(on_chain))))
 }
 
 #[cfg(test)]

@@ -6,10 +6,11 @@ use crate::{
     rpc::{
         block_id::{BlockId, BlockTag},
         error::Error,
-        method::{Answer, Call, json},
+        method::{Answer, Call, put},
         object::TransactionObject,
         params::Param,
         stored::{StoredBlock, locate},
+        text::Json,
     },
 };
 use alloy_primitives::{B256, Bytes};
@@ -22,17 +23,17 @@ pub(super) async fn by_hash(call: Call) -> Answer {
         return Ok(answer);
     }
     if let Some(tx) = call.context.pool.transaction(hash).await {
-        return json(&TransactionObject::pooled(&tx));
+        return put(&TransactionObject::pooled(&tx));
     }
     // It may have left the pool for a block between the two looks.
     let call = Call { view: call.context.published.load(), ..call };
-    mined(&call, hash)?.map_or_else(|| json(&()), Ok)
+    mined(&call, hash)?.map_or_else(|| Ok(Json::fixed("null")), Ok)
 }
 
-fn mined(call: &Call, hash: B256) -> Result<Option<Box<serde_json::value::RawValue>>, Error> {
+fn mined(call: &Call, hash: B256) -> Result<Option<Json>, Error> {
     let Some((stored, index)) = locate(&call.view, hash)? else { return Ok(None) };
     let tx = stored.tx(index)?;
-    tx.map(|tx| json(&TransactionObject::mined(&tx))).transpose()
+    tx.map(|tx| put(&TransactionObject::mined(&tx))).transpose()
 }
 
 pub(super) fn by_block_hash_and_index(call: &Call) -> Answer {
@@ -48,26 +49,26 @@ pub(super) fn by_block_number_and_index(call: &Call) -> Answer {
 }
 
 fn at_index(call: &Call, id: BlockId, index: u64) -> Answer {
-    let Some(number) = id.find(&call.view)? else { return json(&()) };
+    let Some(number) = id.find(&call.view)? else { return Ok(Json::fixed("null")) };
     let stored = StoredBlock::read(&call.view.blocks()?, number)?;
     let tx = usize::try_from(index).ok().map(|index| stored.tx(index)).transpose()?.flatten();
-    json(&tx.map(|tx| TransactionObject::mined(&tx)))
+    put(&tx.map(|tx| TransactionObject::mined(&tx)))
 }
 
 /// Unknown and pending transactions have none: `null` at once.
 pub(super) fn receipt(call: &Call) -> Answer {
     let hash: B256 = call.arguments()?.required()?;
-    let Some((stored, index)) = locate(&call.view, hash)? else { return json(&()) };
+    let Some((stored, index)) = locate(&call.view, hash)? else { return Ok(Json::fixed("null")) };
     match stored.tx(index)? {
         Some(tx) => receipt_of(call, &stored, &tx),
-        None => json(&()),
+        None => Ok(Json::fixed("null")),
     }
 }
 
 /// Submits through the pipeline and waits for the mempool's answer.
 pub(super) async fn send_raw(call: Call) -> Answer {
     let raw: Bytes = call.arguments()?.required()?;
-    json(&call.context.pool.submit(raw).await?)
+    put(&call.context.pool.submit(raw).await?)
 }
 
 /// The longest a caller may wait for a receipt, in milliseconds.
@@ -117,9 +118,9 @@ pub(super) async fn send_raw_sync(call: Call) -> Answer {
 pub(super) async fn raw_by_hash(call: Call) -> Answer {
     let hash: B256 = call.arguments()?.required()?;
     if let Some((stored, index)) = locate(&call.view, hash)? {
-        return json(&stored.block.transactions.get(index));
+        return put(&stored.block.transactions.get(index));
     }
-    json(&call.context.pool.transaction(hash).await.map(|tx| tx.raw.clone()))
+    put(&call.context.pool.transaction(hash).await.map(|tx| tx.raw.clone()))
 }
 
 pub(super) fn raw_by_block_hash_and_index(call: &Call) -> Answer {
@@ -135,8 +136,8 @@ pub(super) fn raw_by_block_number_and_index(call: &Call) -> Answer {
 }
 
 fn raw_at(call: &Call, id: BlockId, index: u64) -> Answer {
-    let Some(number) = id.find(&call.view)? else { return json(&()) };
+    let Some(number) = id.find(&call.view)? else { return Ok(Json::fixed("null")) };
     let stored = StoredBlock::read(&call.view.blocks()?, number)?;
     let index = usize::try_from(index).unwrap_or(usize::MAX);
-    json(&stored.block.transactions.get(index))
+    put(&stored.block.transactions.get(index))
 }

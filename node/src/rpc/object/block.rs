@@ -1,7 +1,10 @@
 //! Blocks.
 
 use super::TransactionObject;
-use crate::block::Block;
+use crate::{
+    block::Block,
+    rpc::text::{Fields, Put},
+};
 use alloy_consensus::Header;
 use alloy_eips::eip4895::Withdrawal;
 use alloy_primitives::{Address, B64, B256, Bloom, Bytes, U64, U256};
@@ -103,6 +106,81 @@ impl<'a> BlockObject<'a> {
             transactions,
             uncles: block.ommers.iter().map(|ommer| ommer.hash_slow()).collect(),
             withdrawals: block.withdrawals.as_ref().map(|list| list.as_slice()),
+        }
+    }
+}
+
+impl HeaderObject<'_> {
+    fn put_fields<'o>(&self, out: &'o mut Vec<u8>) -> Fields<'o> {
+        let mut fields = Fields::open(out);
+        fields
+            .put("number", &self.number)
+            .put("hash", &self.hash)
+            .put("parentHash", &self.parent_hash)
+            .put("nonce", &self.nonce)
+            .put("sha3Uncles", &self.sha3_uncles)
+            .put("logsBloom", self.logs_bloom)
+            .put("transactionsRoot", &self.transactions_root)
+            .put("stateRoot", &self.state_root)
+            .put("receiptsRoot", &self.receipts_root)
+            .put("miner", &self.miner)
+            .put("difficulty", &self.difficulty)
+            .put("extraData", self.extra_data)
+            .put("mixHash", &self.mix_hash)
+            .put("gasLimit", &self.gas_limit)
+            .put("gasUsed", &self.gas_used)
+            .put("timestamp", &self.timestamp)
+            .maybe("baseFeePerGas", &self.base_fee_per_gas)
+            .maybe("withdrawalsRoot", &self.withdrawals_root)
+            .maybe("blobGasUsed", &self.blob_gas_used)
+            .maybe("excessBlobGas", &self.excess_blob_gas)
+            .maybe("parentBeaconBlockRoot", &self.parent_beacon_block_root)
+            .maybe("requestsHash", &self.requests_hash);
+        fields
+    }
+}
+
+/// Bytes of a header with all fields.
+const HEADER_CHARS: usize = 2048;
+
+impl Put for HeaderObject<'_> {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.put_fields(out).close();
+    }
+
+    fn size_hint(&self) -> usize {
+        HEADER_CHARS
+    }
+}
+
+impl Put for BlockObject<'_> {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.header
+            .put_fields(out)
+            .put("size", &self.size)
+            .put("transactions", &self.transactions)
+            .put("uncles", &self.uncles)
+            .maybe("withdrawals", &self.withdrawals)
+            .close();
+    }
+
+    fn size_hint(&self) -> usize {
+        HEADER_CHARS + self.transactions.size_hint()
+    }
+}
+
+impl Put for Transactions {
+    fn put(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Hashes(hashes) => hashes.put(out),
+            Self::Full(objects) => objects.put(out),
+        }
+    }
+
+    fn size_hint(&self) -> usize {
+        match self {
+            Self::Hashes(hashes) => hashes.size_hint(),
+            Self::Full(objects) => objects.size_hint(),
         }
     }
 }

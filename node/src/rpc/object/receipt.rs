@@ -1,6 +1,9 @@
 //! Receipts and logs.
 
-use crate::rpc::stored::MinedTx;
+use crate::rpc::{
+    stored::MinedTx,
+    text::{Fields, Put},
+};
 use alloy_consensus::Transaction as _;
 use alloy_primitives::{Address, B256, Bloom, Bytes, Log, U64, U128};
 use serde::Serialize;
@@ -135,5 +138,59 @@ impl<'a> ReceiptObject<'a> {
             transaction_index: U64::from(mined.index),
             tx_type: U64::from(mined.ty()),
         }
+    }
+}
+
+/// Bytes of a log without data.
+const LOG_CHARS: usize = 750;
+/// Bytes of a receipt without logs; the bloom is most of it.
+const RECEIPT_CHARS: usize = 1200;
+
+impl Put for LogObject<'_> {
+    fn put(&self, out: &mut Vec<u8>) {
+        Fields::open(out)
+            .put("address", &self.address)
+            .put("topics", self.topics)
+            .put("data", self.data)
+            .put("blockNumber", &self.block_number)
+            .put("transactionHash", &self.transaction_hash)
+            .put("transactionIndex", &self.transaction_index)
+            .put("blockHash", &self.block_hash)
+            .put("blockTimestamp", &self.block_timestamp)
+            .put("logIndex", &self.log_index)
+            .put("removed", &self.removed)
+            .close();
+    }
+
+    fn size_hint(&self) -> usize {
+        LOG_CHARS + 2 * self.data.len()
+    }
+}
+
+impl Put for ReceiptObject<'_> {
+    fn put(&self, out: &mut Vec<u8>) {
+        Fields::open(out)
+            .maybe("blobGasPrice", &self.blob_gas_price)
+            .maybe("blobGasUsed", &self.blob_gas_used)
+            .put("blockHash", &self.block_hash)
+            .put("blockNumber", &self.block_number)
+            .put("contractAddress", &self.contract_address)
+            .put("cumulativeGasUsed", &self.cumulative_gas_used)
+            .put("effectiveGasPrice", &self.effective_gas_price)
+            .put("from", &self.from)
+            .put("gasUsed", &self.gas_used)
+            .put("logs", &self.logs)
+            .put("logsBloom", &self.logs_bloom)
+            .maybe("root", &self.root)
+            .maybe("status", &self.status)
+            .put("to", &self.to)
+            .put("transactionHash", &self.transaction_hash)
+            .put("transactionIndex", &self.transaction_index)
+            .put("type", &self.tx_type)
+            .close();
+    }
+
+    fn size_hint(&self) -> usize {
+        RECEIPT_CHARS + self.logs.size_hint()
     }
 }

@@ -3,6 +3,7 @@
 use crate::{
     cosmos::TX_TYPE,
     execution::{RecoveredTx, Transaction},
+    rpc::text::{Fields, Put},
 };
 use alloy_consensus::{Transaction as _, Typed2718};
 use alloy_eips::{eip2930::AccessList, eip7702::SignedAuthorization};
@@ -118,5 +119,43 @@ impl TransactionObject {
             ..Self::pending(&mined.tx, mined.hash, mined.sender)
         }
         .or_cosmos(mined.cosmos.as_ref().map(|_| mined.raw()))
+    }
+}
+
+/// Bytes of a transaction without input.
+const TX_CHARS: usize = 900;
+
+impl Put for TransactionObject {
+    fn put(&self, out: &mut Vec<u8>) {
+        Fields::open(out)
+            .put("blockHash", &self.block_hash)
+            .put("blockNumber", &self.block_number)
+            .put("blockTimestamp", &self.block_timestamp)
+            .put("from", &self.from)
+            .put("gas", &self.gas)
+            .put("gasPrice", &self.gas_price)
+            .maybe("maxFeePerGas", &self.max_fee_per_gas)
+            .maybe("maxPriorityFeePerGas", &self.max_priority_fee_per_gas)
+            .maybe("maxFeePerBlobGas", &self.max_fee_per_blob_gas)
+            .put("hash", &self.hash)
+            .put("input", &self.input)
+            .put("nonce", &self.nonce)
+            .put("to", &self.to)
+            .put("transactionIndex", &self.transaction_index)
+            .put("value", &self.value)
+            .put("type", &self.tx_type)
+            .maybe("accessList", &self.access_list)
+            .maybe("chainId", &self.chain_id)
+            .maybe("blobVersionedHashes", &self.blob_versioned_hashes)
+            .maybe("authorizationList", &self.authorization_list)
+            .put("v", &self.v)
+            .put("r", &self.r)
+            .put("s", &self.s)
+            .maybe("yParity", &self.y_parity)
+            .close();
+    }
+
+    fn size_hint(&self) -> usize {
+        TX_CHARS + 2 * self.input.len()
     }
 }

@@ -1,0 +1,162 @@
+//! The envelope of a call: what JSON-RPC 2.0 puts around a method and its parameters. Nothing of
+//! the body is copied.
+
+use super::error::Error;
+use serde::{Deserialize, Deserializer};
+use serde_json::{error::Category, value::RawValue};
+use std::borrow::Cow;
+
+/// JSON text of the id of a call whose id is not known.
+pub(super) const NO_ID: &str = "null";
+
+/// One call. Without an id it is a notification, which nobody answers.
+#[derive(Debug, Deserialize)]
+pub(super) struct Envelope<'a> {
+    #[serde(borrow)]
+    jsonrpc: Option<Text<'a>>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    method: Cow<'a, str>,
+    #[serde(borrow, default)]
+    params: Option<&'a RawValue>,
+}
+
+/// Borrows unless the text has escapes.
+#[derive(Debug, Deserialize)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
+/// An id of `null` is an id.
+fn present<'de, D: Deserializer<'de>>(from: D) -> Result<Option<&'de RawValue>, D::Error> {
+    <&RawValue>::deserialize(from).map(Some)
+}
+
+/// What a body holds.
+#[derive(Debug)]
+pub(super) enum Body<'a> {
+    /// One call.
+    Single(Envelope<'a>),
+    /// The members of a batch, not looked at yet.
+    Batch(Vec<&'a RawValue>),
+}
+
+impl<'a> Body<'a> {
+    /// Reads a body.
+    ///
+    /// # Errors
+    /// When it is no JSON, or JSON that is no call; with the id as far as it can be told.
+    pub(super) fn read(body: &'a [u8]) -> Result<Self, (&'a str, Error)> {
+        if body.trim_ascii_start().first() != Some(&b'[') {
+            return Envelope::read(body).map(Self::Single);
+        }
+        match serde_json::from_slice::<Vec<&RawValue>>(body) {
+            Ok(members) if members.is_empty() => Err((NO_ID, Error::empty_batch())),
+            Ok(members) => Ok(Self::Batch(members)),
+            Err(_) => Err((NO_ID, Error::parse())),
+        }
+    }
+}
+
+impl<'a> Envelope<'a> {
+    /// Reads one call.
+    ///
+    /// # Errors
+    /// As [`Body::read`].
+    pub(super) fn read(text: &'a [u8]) -> Result<Self, (&'a str, Error)> {
+        let envelope: Self =
+            serde_json::from_slice(text).map_err(|error| match error.classify() {
+                Category::Data => (id_of(text), Error::invalid_request()),
+                _ => (NO_ID, Error::parse()),
+            })?;
+        let version = envelope.jsonrpc.as_ref().is_some_and(|version| version.0 == "2.0");
+        // Serde takes a list of the fields' values for the fields.
+        let object = text.trim_ascii_start().first() == Some(&b'{');
+        if !version || !object || envelope.id.is_some_and(|id| !is_id(id)) {
+            return Err((id_of(text), Error::invalid_request()));
+        }
+        Ok(envelope)
+    }
+
+    /// JSON text of the id; `None` for a notification.
+    pub(super) fn id(&self) -> Option<&'a str> {
+        self.id.map(RawValue::get)
+    }
+
+    /// The method's name.
+    pub(super) fn method(&self) -> &str {
+        &self.method
+    }
+
+    /// JSON text of the parameters; empty where there are none.
+    pub(super) fn params(&self) -> &'a str {
+        self.params.map_or("", RawValue::get)
+    }
+}
+
+/// Strings, numbers and null.
+fn is_id(raw: &RawValue) -> bool {
+    !matches!(raw.get().as_bytes().first(), Some(b'{' | b'[' | b't' | b'f'))
+}
+
+/// The id of what is no call otherwise.
+fn id_of(text: &[u8]) -> &str {
+    #[derive(Deserialize)]
+    struct Id<'a> {
+        #[serde(borrow)]
+        id: &'a RawValue,
+    }
+    let id = serde_json::from_slice::<Id<'_>>(text).ok().map(|found| found.id);
+    id.filter(|id| is_id(id)).map_or(NO_ID, RawValue::get)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn code(body: &str) -> (String, i32) {
+        match Body::read(body.as_bytes()) {
+            Ok(_) => (String::new(), 0),
+            Err((id, error)) => (id.to_owned(), error.code()),
+        }
+    }
+
+    #[test]
+    fn calls_are_read_without_copies() {
+        let body = r#" {"jsonrpc":"2.0","id":null,"method":"eth_call","params":[1, {}],"x":0}"#;
+        let Body::Single(call) = Body::read(body.as_bytes()).unwrap() else { panic!("one call") };
+        assert_eq!(
+            (call.id(), call.method(), call.params()),
+            (Some("null"), "eth_call", "[1, {}]")
+        );
+        assert!(matches!(call.method, Cow::Borrowed(_)));
+        let body = r#"{"jsonrpc":"2.0","method":"a"}"#;
+        let Body::Single(call) = Body::read(body.as_bytes()).unwrap() else { panic!("one call") };
+        assert_eq!((call.id(), call.params()), (None, ""));
+    }
+
+    #[test]
+    fn what_is_no_call_is_told_apart() {
+        for (body, id, expected) in [
+            ("", "null", -32700),
+            ("garbage", "null", -32700),
+            ("{\"jsonrpc\":", "null", -32700),
+            ("[{]", "null", -32700),
+            ("[]", "null", -32600),
+            ("null", "null", -32600),
+            ("1", "null", -32600),
+            ("{}", "null", -32600),
+            (r#"{"jsonrpc":"2.0","id":7}"#, "7", -32600),
+            (r#"{"jsonrpc":"1.0","id":"a","method":"m"}"#, "\"a\"", -32600),
+            (r#"{"id":7,"method":"m"}"#, "7", -32600),
+            (r#"{"jsonrpc":"2.0","id":[1],"method":"m"}"#, "null", -32600),
+            (r#"{"jsonrpc":"2.0","id":true,"method":"m"}"#, "null", -32600),
+            (r#"{"jsonrpc":"2.0","id":1,"method":7}"#, "1", -32600),
+            (r#"{"jsonrpc":"2.0","id":1,"method":"m"} x"#, "null", -32700),
+        ] {
+            assert_eq!(code(body), (id.to_owned(), expected), "{body}");
+        }
+        assert!(
+            matches!(Body::read(b" [null, 1]"), Ok(Body::Batch(members)) if members.len() == 2)
+        );
+    }
+}

@@ -1,0 +1,190 @@
+//! One HTTP request: is it for us, from whom, and what does it ask.
+
+use super::{Client, Front, connection::Progress, reply::ReplyBody};
+use crate::rpc::{dispatch::Respond, error::Error};
+use http_body_util::BodyExt;
+use hyper::{
+    Method, Request, Response, StatusCode,
+    body::{Body, Bytes, Incoming},
+    header::{
+        ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+        ACCESS_CONTROL_MAX_AGE, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN,
+        RETRY_AFTER, UPGRADE, VARY,
+    },
+};
+use jsonrpsee::server::StopHandle;
+use std::{convert::Infallible, sync::Arc};
+use tower::Service;
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+/// How long a browser may remember that it was allowed, in seconds.
+const PREFLIGHT_AGE: HeaderValue = HeaderValue::from_static("600");
+/// Browsers ask for this before a page of the internet may talk to this machine.
+const PRIVATE_ASKED: HeaderName = HeaderName::from_static("access-control-request-private-network");
+const PRIVATE_ALLOWED: HeaderName = HeaderName::from_static("access-control-allow-private-network");
+
+/// Answers a request. What a client does wrong is an answer too.
+pub(super) async fn serve(
+    front: &Front,
+    client: &Arc<Client>,
+    progress: &Progress,
+    ws_stop: &StopHandle,
+    request: Request<Incoming>,
+) -> Result<Response<ReplyBody>, Infallible> {
+    let headers = request.headers();
+    let host = request.uri().authority().map(|authority| authority.as_str());
+    let host = host.or_else(|| headers.get(HOST).map(|host| host.to_str().unwrap_or("?")));
+    if !front.hosts.allow(host) {
+        return Ok(plain(
+            StatusCode::FORBIDDEN,
+            "this host is not allowed: see json-rpc.allowed-hosts\n",
+        ));
+    }
+    let origin = headers.get(ORIGIN).cloned();
+    let allowed =
+        origin.filter(|origin| origin.to_str().is_ok_and(|origin| front.origins.allow(origin)));
+    if headers.contains_key(UPGRADE) {
+        if headers.contains_key(ORIGIN) && allowed.is_none() {
+            return Ok(plain(
+                StatusCode::FORBIDDEN,
+                "this origin is not allowed: see json-rpc.cors-origins\n",
+            ));
+        }
+        return Ok(upgrade(front, client, progress, ws_stop, request).await);
+    }
+    let mut response = match *request.method() {
+        Method::OPTIONS => preflight(headers),
+        _ if !client.endpoint.http => plain(StatusCode::FORBIDDEN, "WebSocket only\n"),
+        Method::POST => post(front, client, progress, request).await,
+        _ => plain(StatusCode::METHOD_NOT_ALLOWED, "JSON-RPC calls are posted\n"),
+    };
+    if let Some(origin) = allowed {
+        response.headers_mut().insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+        response.headers_mut().insert(VARY, HeaderValue::from_static("origin"));
+    }
+    Ok(response)
+}
+
+fn respond(status: StatusCode, kind: HeaderValue, body: ReplyBody) -> Response<ReplyBody> {
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, kind);
+    response
+}
+
+fn plain(status: StatusCode, text: &'static str) -> Response<ReplyBody> {
+    let body = ReplyBody::text(Bytes::from_static(text.as_bytes()));
+    respond(status, HeaderValue::from_static("text/plain"), body)
+}
+
+/// An error that concerns no call in particular.
+fn failure(status: StatusCode, error: Error) -> Response<ReplyBody> {
+    let mut reply = super::Reply::default();
+    reply.answer("null", Err(error));
+    respond(status, JSON, reply.finish())
+}
+
+fn preflight(asked: &HeaderMap) -> Response<ReplyBody> {
+    let mut response = Response::new(ReplyBody::empty());
+    let headers = response.headers_mut();
+    headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("POST"));
+    headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static("content-type"));
+    headers.insert(ACCESS_CONTROL_MAX_AGE, PREFLIGHT_AGE);
+    if asked.contains_key(PRIVATE_ASKED) {
+        headers.insert(PRIVATE_ALLOWED, HeaderValue::from_static("true"));
+    }
+    response
+}
+
+async fn upgrade(
+    front: &Front,
+    client: &Arc<Client>,
+    progress: &Progress,
+    stop: &StopHandle,
+    request: Request<Incoming>,
+) -> Response<ReplyBody> {
+    match front.websocket(client, stop).call(request).await {
+        Ok(response) => {
+            if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+                progress.upgrade();
+            }
+            response.map(ReplyBody::Below)
+        }
+        Err(error) => {
+            tracing::debug!(%error, "a WebSocket was not opened");
+            plain(StatusCode::BAD_REQUEST, "no WebSocket\n")
+        }
+    }
+}
+
+/// Whether a body of this type is JSON. Pages of other origins can post only other types unasked.
+fn is_json(headers: &HeaderMap) -> bool {
+    let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    let kind = kind.split(';').next().unwrap_or_default().trim();
+    ["application/json", "application/json-rpc", "application/jsonrequest"]
+        .iter()
+        .any(|json| kind.eq_ignore_ascii_case(json))
+}
+
+async fn post(
+    front: &Front,
+    client: &Arc<Client>,
+    progress: &Progress,
+    request: Request<Incoming>,
+) -> Response<ReplyBody> {
+    if !is_json(request.headers()) {
+        return plain(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "supply the content-type application/json\n",
+        );
+    }
+    let limit = front.request_bytes_max;
+    let body = match read(request.into_body(), limit).await {
+        Ok(body) => body,
+        Err(ReadError::TooLarge) => {
+            let error = Error::too_large("request", limit);
+            return failure(StatusCode::PAYLOAD_TOO_LARGE, error);
+        }
+        // Nobody is there to be told.
+        Err(ReadError::Broken) => return plain(StatusCode::BAD_REQUEST, "the body is not whole\n"),
+    };
+    progress.request();
+    match front.dispatcher.respond(&body.into(), client).await {
+        Respond::Reply(reply) => respond(StatusCode::OK, JSON, reply.finish()),
+        Respond::Nothing => respond(StatusCode::OK, JSON, ReplyBody::empty()),
+        Respond::TooMany(error) => {
+            let mut response = failure(StatusCode::TOO_MANY_REQUESTS, error);
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+            response
+        }
+    }
+}
+
+enum ReadError {
+    TooLarge,
+    Broken,
+}
+
+/// A body of at most `limit` bytes. One that arrives in one piece, as small ones do, is not copied.
+async fn read(mut body: Incoming, limit: usize) -> Result<Bytes, ReadError> {
+    if body.size_hint().lower() > limit as u64 {
+        return Err(ReadError::TooLarge);
+    }
+    let mut first = Bytes::new();
+    let mut whole: Vec<u8> = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame.map_err(|_| ReadError::Broken)?.into_data() else { continue };
+        if first.len() + whole.len() + data.len() > limit {
+            return Err(ReadError::TooLarge);
+        }
+        if first.is_empty() && whole.is_empty() {
+            first = data;
+        } else {
+            if whole.is_empty() {
+                whole = std::mem::take(&mut first).to_vec();
+            }
+            whole.extend_from_slice(&data);
+        }
+    }
+    Ok(if whole.is_empty() { first } else { whole.into() })
+}

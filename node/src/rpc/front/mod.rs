@@ -1,0 +1,313 @@
+//! The sockets of JSON-RPC. HTTP calls are read, answered and written here, without jsonrpsee, so
+//! that an answer that is ready goes to the socket as it is; WebSockets are handed to jsonrpsee,
+//! whose calls come back to the same dispatcher (`docs/adr/0008`).
+//!
+//! Takes: connections. Gives: calls to the dispatcher, answers to clients. State: who is connected.
+//! Bound: connections in all and of an address; a connection that sends no request, or does not
+//! take its answer, is closed. When full: says so and closes.
+
+mod access;
+mod connection;
+mod http;
+mod reply;
+
+pub(super) use reply::Reply;
+
+use self::{
+    access::{Hosts, Origins},
+    connection::{Connection, Progress},
+};
+use super::{
+    dispatch::{Dispatcher, Service},
+    method::MethodIndex,
+    rates::ConnectionRate,
+    subscribe,
+};
+use crate::config::JsonRpc;
+use alloy_primitives::map::HashMap;
+use hyper::{server::conn::http1, service::service_fn};
+use hyper_util::rt::TokioIo;
+use jsonrpsee::{
+    Methods,
+    server::{
+        BatchRequestConfig, PingConfig, Server, ServerConfig, StopHandle,
+        middleware::rpc::RpcServiceBuilder,
+    },
+};
+use std::{
+    io,
+    net::{IpAddr, SocketAddr},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+use tokio::{
+    io::AsyncWriteExt,
+    net::{TcpListener, TcpStream},
+    sync::watch,
+    task::JoinSet,
+};
+
+/// Messages that may wait for a slow WebSocket client before its calls are no longer read.
+const WS_BUFFER_MESSAGES: u32 = 256;
+/// A WebSocket that answers no ping for this long is closed.
+const WS_SILENCE: Duration = Duration::from_secs(60);
+/// How long to wait after a failure to accept, such as too many open files.
+const ACCEPT_WAIT: Duration = Duration::from_millis(50);
+
+/// What is served where.
+#[derive(Debug)]
+pub(super) struct Endpoint {
+    /// Namespaces.
+    pub(super) api: Vec<String>,
+    pub(super) index: MethodIndex,
+    /// Calls in the bodies of HTTP requests are answered; without, WebSockets alone.
+    http: bool,
+}
+
+impl Endpoint {
+    pub(super) fn new(api: &[String], http: bool) -> Self {
+        Self { api: api.to_vec(), index: MethodIndex::new(api), http }
+    }
+}
+
+/// A connection, as far as limits and fairness need to know it.
+#[derive(Debug)]
+pub(super) struct Client {
+    /// Number of the connection.
+    pub(super) id: u64,
+    pub(super) address: IpAddr,
+    pub(super) rate: ConnectionRate,
+    pub(super) endpoint: Arc<Endpoint>,
+}
+
+#[cfg(test)]
+impl Client {
+    pub(super) fn for_tests() -> Self {
+        let endpoint = Arc::new(Endpoint::new(&[], true));
+        let rate = ConnectionRate::default();
+        Self { id: 0, address: IpAddr::from([127, 0, 0, 1]), rate, endpoint }
+    }
+}
+
+/// What all connections share.
+#[derive(Debug)]
+pub(super) struct Front {
+    dispatcher: Arc<Dispatcher>,
+    hosts: Hosts,
+    origins: Origins,
+    places: Places,
+    next_id: AtomicU64,
+    ws_config: ServerConfig,
+    methods: Methods,
+    request_bytes_max: usize,
+    idle_max: Duration,
+    slow_max: Duration,
+}
+
+/// Connections by address.
+#[derive(Debug)]
+struct Places {
+    taken: Mutex<(u32, HashMap<IpAddr, u32>)>,
+    most: u32,
+    most_of_address: u32,
+}
+
+/// A connection's place, given up when dropped.
+#[derive(Debug)]
+struct Place {
+    front: Arc<Front>,
+    address: IpAddr,
+}
+
+impl Places {
+    /// Takes a place, or says which bound is met.
+    fn take(&self, address: IpAddr) -> Result<(), u32> {
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        if taken.0 >= self.most {
+            return Err(self.most);
+        }
+        let of_address = taken.1.entry(address).or_default();
+        if *of_address >= self.most_of_address {
+            return Err(self.most_of_address);
+        }
+        *of_address += 1;
+        taken.0 += 1;
+        Ok(())
+    }
+
+    fn leave(&self, address: IpAddr) {
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        taken.0 -= 1;
+        if let Some(of_address) = taken.1.get_mut(&address) {
+            *of_address -= 1;
+            if *of_address == 0 {
+                taken.1.remove(&address);
+            }
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.front.places.leave(self.address);
+    }
+}
+
+impl Front {
+    pub(super) fn new(dispatcher: Arc<Dispatcher>, config: &JsonRpc) -> Self {
+        let methods = subscribe::module(Arc::clone(&dispatcher)).expect("the names differ");
+        // Batches and connections are counted here and by the dispatcher.
+        let ws_config = ServerConfig::builder()
+            .ws_only()
+            .max_connections(u32::MAX >> 3)
+            .max_request_body_size(config.max_request_bytes)
+            .max_response_body_size(config.max_response_bytes)
+            .max_subscriptions_per_connection(config.max_subscriptions)
+            .set_batch_request_config(BatchRequestConfig::Unlimited)
+            .set_message_buffer_capacity(WS_BUFFER_MESSAGES)
+            .set_id_provider(subscribe::Ids::default())
+            .enable_ws_ping(PingConfig::new().inactive_limit(WS_SILENCE))
+            .build();
+        let most = config.max_connections;
+        let most_of_address = match config.max_connections_per_ip {
+            0 => most,
+            set => set,
+        };
+        Self {
+            dispatcher,
+            hosts: Hosts::new(&config.allowed_hosts),
+            origins: Origins::new(&config.cors_origins),
+            places: Places { taken: Mutex::default(), most, most_of_address },
+            next_id: AtomicU64::new(0),
+            ws_config,
+            methods: methods.into(),
+            request_bytes_max: config.max_request_bytes as usize,
+            idle_max: Duration::from_secs(config.idle_timeout_s.max(1)),
+            slow_max: Duration::from_secs(config.slow_client_s.max(1)),
+        }
+    }
+
+    /// Accepts connections until told to stop; then waits for the calls in flight.
+    pub(super) async fn listen(
+        self: Arc<Self>,
+        listener: TcpListener,
+        endpoint: Arc<Endpoint>,
+        mut stop: watch::Receiver<bool>,
+        ws_stop: StopHandle,
+    ) {
+        let mut connections = JoinSet::new();
+        loop {
+            let accepted = tokio::select! {
+                accepted = listener.accept() => accepted,
+                Some(_) = connections.join_next() => continue,
+                () = told(&mut stop) => break,
+            };
+            match accepted {
+                Ok((stream, from)) => {
+                    let serving = Arc::clone(&self).serve(
+                        stream,
+                        from,
+                        Arc::clone(&endpoint),
+                        stop.clone(),
+                        ws_stop.clone(),
+                    );
+                    connections.spawn(serving);
+                }
+                Err(error) => {
+                    tracing::debug!(%error, "a connection could not be accepted");
+                    tokio::time::sleep(ACCEPT_WAIT).await;
+                }
+            }
+        }
+        drop(listener);
+        while connections.join_next().await.is_some() {}
+    }
+
+    /// Serves one connection to its end.
+    async fn serve(
+        self: Arc<Self>,
+        stream: TcpStream,
+        from: SocketAddr,
+        endpoint: Arc<Endpoint>,
+        mut stop: watch::Receiver<bool>,
+        ws_stop: StopHandle,
+    ) {
+        let address = from.ip().to_canonical();
+        if let Err(limit) = self.places.take(address) {
+            return refuse(stream, limit).await;
+        }
+        let place = Place { front: Arc::clone(&self), address };
+        // Without it answers only come later.
+        let _ = stream.set_nodelay(true);
+        let rate = self.dispatcher.rates.connection();
+        let id = self.next_id.fetch_add(1, Relaxed);
+        let client = Arc::new(Client { id, address, rate, endpoint });
+        let progress = Arc::<Progress>::default();
+        let times = (self.idle_max, self.slow_max);
+        let io = Connection::new(stream, Arc::clone(&progress), times, Some(place));
+        let service =
+            service_fn(|request| http::serve(&self, &client, &progress, &ws_stop, request));
+        let connection = http1::Builder::new()
+            .half_close(false)
+            .serve_connection(TokioIo::new(io), service)
+            .with_upgrades();
+        let mut connection = std::pin::pin!(connection);
+        let ended = tokio::select! {
+            ended = &mut connection => ended,
+            () = told(&mut stop) => {
+                connection.as_mut().graceful_shutdown();
+                connection.await
+            }
+        };
+        if let Err(error) = ended {
+            tracing::debug!(%error, %from, "a connection ended early");
+        }
+    }
+
+    /// jsonrpsee's service for one WebSocket.
+    fn websocket(
+        &self,
+        client: &Arc<Client>,
+        stop: &StopHandle,
+    ) -> impl tower::Service<
+        hyper::Request<hyper::body::Incoming>,
+        Response = jsonrpsee::server::HttpResponse,
+        Error = jsonrpsee::core::BoxError,
+        Future: Send,
+    > + use<> {
+        let (dispatcher, client) = (Arc::clone(&self.dispatcher), Arc::clone(client));
+        let layer = RpcServiceBuilder::new().layer_fn(move |below| {
+            Service::new(Arc::clone(&dispatcher), Arc::clone(&client), below)
+        });
+        Server::builder()
+            .set_config(self.ws_config.clone())
+            .set_rpc_middleware(layer)
+            .to_service_builder()
+            .build(self.methods.clone(), stop.clone())
+    }
+}
+
+/// Waits until everything is to stop.
+async fn told(stop: &mut watch::Receiver<bool>) {
+    // An error says that nobody is left to tell: an end as well.
+    let _ = stop.wait_for(|stop| *stop).await;
+}
+
+/// Tells a client that there is no place, as far as it listens.
+async fn refuse(mut stream: TcpStream, limit: u32) {
+    let body = format!(
+        "{{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{{\"code\":-32005,\"message\":\"too many \
+         connections: at most {limit}\",\"data\":{{\"limit\":{limit}}}}}}}"
+    );
+    let head = format!(
+        "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\ncontent-length: {}\
+         \r\nconnection: close\r\nretry-after: 1\r\n\r\n",
+        body.len()
+    );
+    // Little enough for the socket's buffer, so this does not wait for the client.
+    let _: io::Result<()> = stream.write_all(&[head.as_bytes(), body.as_bytes()].concat()).await;
+    let _ = stream.shutdown().await;
+}

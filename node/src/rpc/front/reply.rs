@@ -1,0 +1,162 @@
+//! A response's body: pieces of JSON, the large ones shared with whoever keeps them.
+
+use crate::rpc::{error::Error, text::Json};
+use alloy_primitives::Bytes;
+use hyper::body::{Body, Bytes as Piece, Frame, SizeHint};
+use jsonrpsee::{server::HttpBody, types::ErrorObject};
+use std::{
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+/// A result of at least this many bytes is not copied: below, one more piece costs the kernel more
+/// than the copy.
+const SHARED_LEAST: usize = 16 * 1024;
+
+/// Puts a response together.
+#[derive(Debug, Default)]
+pub(in crate::rpc) struct Reply {
+    pieces: Vec<Piece>,
+    open: Vec<u8>,
+    closed_bytes: usize,
+}
+
+impl Reply {
+    /// Bytes so far.
+    pub(in crate::rpc) const fn len(&self) -> usize {
+        self.closed_bytes + self.open.len()
+    }
+
+    pub(in crate::rpc) fn text(&mut self, text: &str) {
+        self.open.extend_from_slice(text.as_bytes());
+    }
+
+    fn result(&mut self, result: &Json) {
+        let bytes: &Bytes = result.bytes();
+        if bytes.len() < SHARED_LEAST {
+            self.open.extend_from_slice(bytes);
+            return;
+        }
+        self.close();
+        self.closed_bytes += bytes.len();
+        self.pieces.push(bytes.0.clone());
+    }
+
+    fn close(&mut self) {
+        if !self.open.is_empty() {
+            self.closed_bytes += self.open.len();
+            self.pieces.push(std::mem::take(&mut self.open).into());
+        }
+    }
+
+    /// Adds the answer to a call; `id` is JSON text.
+    pub(in crate::rpc) fn answer(&mut self, id: &str, answer: Result<Json, Error>) {
+        match answer {
+            Ok(result) => {
+                if self.open.is_empty() {
+                    self.open.reserve(id.len() + result.bytes().len().min(SHARED_LEAST) + 48);
+                }
+                self.text("{\"jsonrpc\":\"2.0\",\"id\":");
+                self.text(id);
+                self.text(",\"result\":");
+                self.result(&result);
+                self.text("}");
+            }
+            Err(error) => {
+                self.text("{\"jsonrpc\":\"2.0\",\"id\":");
+                self.text(id);
+                self.text(",\"error\":");
+                let error = ErrorObject::from(error);
+                serde_json::to_writer(&mut self.open, &error).expect("an error serialises");
+                self.text("}");
+            }
+        }
+    }
+
+    /// The body.
+    pub(super) fn finish(mut self) -> ReplyBody {
+        self.close();
+        let left = self.closed_bytes as u64;
+        ReplyBody::Pieces { pieces: self.pieces.into_iter(), left }
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) enum ReplyBody {
+    /// Ours.
+    Pieces {
+        /// What is to be sent yet.
+        pieces: std::vec::IntoIter<Piece>,
+        /// Bytes of them.
+        left: u64,
+    },
+    /// jsonrpsee's, to the request for a WebSocket.
+    Below(HttpBody),
+}
+
+impl ReplyBody {
+    /// A body of one piece.
+    pub(super) fn text(text: impl Into<Piece>) -> Self {
+        let piece = text.into();
+        Self::Pieces { left: piece.len() as u64, pieces: vec![piece].into_iter() }
+    }
+
+    pub(super) fn empty() -> Self {
+        Self::Pieces { pieces: Vec::new().into_iter(), left: 0 }
+    }
+}
+
+impl Body for ReplyBody {
+    type Data = Piece;
+    type Error = jsonrpsee::core::BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Piece>, Self::Error>>> {
+        match &mut *self {
+            Self::Pieces { pieces, left } => Poll::Ready(pieces.next().map(|piece| {
+                *left -= piece.len() as u64;
+                Ok(Frame::data(piece))
+            })),
+            Self::Below(body) => Pin::new(body).poll_frame(cx),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Pieces { left, .. } => *left == 0,
+            Self::Below(body) => body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Pieces { left, .. } => SizeHint::with_exact(*left),
+            Self::Below(body) => body.size_hint(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_results_are_not_copied() {
+        let large = Json::from_text(vec![b'7'; SHARED_LEAST]);
+        let mut reply = Reply::default();
+        reply.answer("1", Ok(Json::fixed("true")));
+        reply.answer("\"x\"", Ok(large.clone()));
+        let length = reply.len();
+        let ReplyBody::Pieces { pieces, left } = reply.finish() else { panic!("ours") };
+        assert_eq!(left as usize, length);
+        let pieces: Vec<_> = pieces.collect();
+        assert_eq!(pieces.len(), 3);
+        assert_eq!(pieces[1].as_ptr(), large.bytes().as_ptr(), "shared");
+        let start = "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":true}\
+                     {\"jsonrpc\":\"2.0\",\"id\":\"x\",\"result\":";
+        assert_eq!(pieces[0], start);
+    }
+}

@@ -1,0 +1,375 @@
+//! Two lines of calls that may take long, each with its own few threads, away from those that serve
+//! sockets. One is for work of milliseconds (`eth_call`, large blocks), the other for scans and
+//! traces, so that these cannot hold up those.
+//!
+//! Takes: calls and who makes them. Gives: their answers. State: the calls that wait, by address
+//! and connection. Bound: [`WAITING_MAX`] calls a line, half of them of one address, and
+//! [`WAITING_PER_CONNECTION_MAX`] of a connection. When full: refuses the call.
+//!
+//! Addresses take turns, and the connections of an address among themselves, so a client with a
+//! thousand calls waiting costs another one turn. The threads run at a lower priority than those of
+//! the pipeline and the sockets: whatever is scanned, a block is made and a balance is read.
+
+use super::{error::Error, front::Client};
+use alloy_primitives::map::HashMap;
+use std::{
+    collections::VecDeque,
+    hash::Hash,
+    net::IpAddr,
+    panic::AssertUnwindSafe,
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    time::{Duration, Instant},
+};
+use tokio::sync::oneshot;
+
+/// Calls that may wait in a line: at ten milliseconds each, some seconds' work of two cores.
+const WAITING_MAX: usize = 1024;
+/// Of them, those of one address: others find a place however many one client sends.
+const WAITING_PER_ADDRESS_MAX: usize = WAITING_MAX / 2;
+/// Of them, those of one connection.
+const WAITING_PER_CONNECTION_MAX: usize = 128;
+/// How nice the threads of the two lines are to all others, in the steps of `nice(1)`.
+const SHORT_NICE: i32 = 5;
+const LONG_NICE: i32 = 15;
+
+/// Which line a call stands in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Line {
+    /// Milliseconds.
+    Short,
+    /// Up to seconds.
+    Long,
+}
+
+/// Tells work that nobody waits for its answer any more.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Interrupt(Arc<AtomicBool>);
+
+impl Interrupt {
+    /// A moment in the future, or when the caller goes away before.
+    pub(super) fn within(&self, time: Duration) -> Deadline {
+        Deadline { at: Instant::now() + time, gone: Arc::clone(&self.0) }
+    }
+}
+
+/// When work is to be given up.
+#[derive(Clone, Debug)]
+pub(super) struct Deadline {
+    at: Instant,
+    gone: Arc<AtomicBool>,
+}
+
+impl Deadline {
+    /// Whether it is time to give up.
+    pub(super) fn passed(&self) -> bool {
+        self.gone.load(Relaxed) || Instant::now() > self.at
+    }
+}
+
+/// Raises the flag when the caller's future is dropped.
+struct Caller(Interrupt);
+
+impl Drop for Caller {
+    fn drop(&mut self) {
+        self.0.0.store(true, Relaxed);
+    }
+}
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// Queues that take turns.
+#[derive(Debug)]
+struct Turns<K, Q> {
+    order: VecDeque<K>,
+    queues: HashMap<K, Q>,
+}
+
+impl<K, Q> Default for Turns<K, Q> {
+    fn default() -> Self {
+        Self { order: VecDeque::new(), queues: HashMap::default() }
+    }
+}
+
+impl<K: Copy + Eq + Hash, Q: Default> Turns<K, Q> {
+    fn queue(&mut self, key: K) -> &mut Q {
+        let Self { order, queues } = self;
+        queues.entry(key).or_insert_with(|| {
+            order.push_back(key);
+            Q::default()
+        })
+    }
+
+    /// Takes from the queue whose turn it is with `take`, which also says whether the queue is
+    /// empty now.
+    fn next<T>(&mut self, take: impl FnOnce(&mut Q) -> (Option<T>, bool)) -> Option<T> {
+        let key = self.order.pop_front()?;
+        let (taken, empty) = take(self.queues.get_mut(&key)?);
+        if empty {
+            self.queues.remove(&key);
+        } else {
+            self.order.push_back(key);
+        }
+        taken
+    }
+}
+
+/// The calls of one address.
+struct OfAddress<T> {
+    connections: Turns<u64, VecDeque<T>>,
+    waiting: usize,
+}
+
+impl<T> Default for OfAddress<T> {
+    fn default() -> Self {
+        Self { connections: Turns::default(), waiting: 0 }
+    }
+}
+
+/// The calls that wait.
+struct Waiting<T> {
+    addresses: Turns<IpAddr, OfAddress<T>>,
+    count: usize,
+}
+
+impl<T> Default for Waiting<T> {
+    fn default() -> Self {
+        Self { addresses: Turns::default(), count: 0 }
+    }
+}
+
+impl<T> Waiting<T> {
+    /// Adds a call, or says which bound is met.
+    fn push(&mut self, address: IpAddr, connection: u64, job: T) -> Result<(), usize> {
+        if self.count >= WAITING_MAX {
+            return Err(WAITING_MAX);
+        }
+        let of_address = self.addresses.queue(address);
+        if of_address.waiting >= WAITING_PER_ADDRESS_MAX {
+            return Err(WAITING_PER_ADDRESS_MAX);
+        }
+        let of_connection = of_address.connections.queue(connection);
+        if of_connection.len() >= WAITING_PER_CONNECTION_MAX {
+            return Err(WAITING_PER_CONNECTION_MAX);
+        }
+        of_connection.push_back(job);
+        of_address.waiting += 1;
+        self.count += 1;
+        Ok(())
+    }
+
+    /// The call whose turn it is.
+    fn pop(&mut self) -> Option<T> {
+        let job = self.addresses.next(|address| {
+            let job = address.connections.next(|jobs| {
+                let job = jobs.pop_front();
+                (job, jobs.is_empty())
+            });
+            address.waiting -= usize::from(job.is_some());
+            (job, address.waiting == 0)
+        });
+        self.count -= usize::from(job.is_some());
+        job
+    }
+}
+
+/// What the threads of a line share.
+#[derive(Default)]
+struct Desk {
+    line: Mutex<(Waiting<Job>, bool)>,
+    bell: Condvar,
+}
+
+impl Desk {
+    fn lock(&self) -> MutexGuard<'_, (Waiting<Job>, bool)> {
+        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs calls until the line is closed.
+    fn serve(&self) {
+        let mut line = self.lock();
+        loop {
+            match line.0.pop() {
+                _ if line.1 => return,
+                Some(job) => {
+                    drop(line);
+                    job();
+                    line = self.lock();
+                }
+                None => line = self.bell.wait(line).unwrap_or_else(PoisonError::into_inner),
+            }
+        }
+    }
+}
+
+/// The two lines. Their threads end when this is dropped, after the call at hand.
+pub(super) struct Lines {
+    short: Arc<Desk>,
+    long: Arc<Desk>,
+}
+
+impl Lines {
+    /// A thread a core for short calls, at least two, and half as many for long ones.
+    pub(super) fn new() -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let short = open("rpc-short", cores.max(2), SHORT_NICE);
+        let long = open("rpc-long", cores.div_ceil(2), LONG_NICE);
+        Self { short, long }
+    }
+
+    /// Calls that wait in each line.
+    pub(super) fn waiting(&self) -> (usize, usize) {
+        (self.short.lock().0.count, self.long.lock().0.count)
+    }
+
+    /// Runs `work` when it is its caller's turn. A caller that goes away leaves the line, and work
+    /// that has begun can ask whether it still is wanted.
+    pub(super) async fn run<T: Send + 'static>(
+        &self,
+        line: Line,
+        client: &Client,
+        work: impl FnOnce(&Interrupt) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
+        let desk = match line {
+            Line::Short => &self.short,
+            Line::Long => &self.long,
+        };
+        let interrupt = Interrupt::default();
+        let caller = Caller(interrupt.clone());
+        let (reply, answer) = oneshot::channel();
+        let job = move || {
+            if reply.is_closed() {
+                return;
+            }
+            let result = std::panic::catch_unwind(AssertUnwindSafe(|| work(&interrupt)));
+            let result = result.unwrap_or_else(|_| Err(Error::internal("a call panicked")));
+            // An error says that the caller has gone.
+            let _ = reply.send(result);
+        };
+        let pushed = desk.lock().0.push(client.address, client.id, Box::new(job));
+        pushed.map_err(Error::busy)?;
+        desk.bell.notify_one();
+        let result = answer.await;
+        drop(caller);
+        result.unwrap_or_else(|_| Err(Error::server("the node is stopping")))
+    }
+}
+
+fn open(name: &str, threads: usize, nice: i32) -> Arc<Desk> {
+    let desk = Arc::<Desk>::default();
+    for number in 0..threads {
+        let desk = Arc::clone(&desk);
+        let builder = std::thread::Builder::new().name(format!("{name}-{number}"));
+        let started = builder.spawn(move || {
+            // On Linux this is the priority of the calling thread. Without it, calls only compete.
+            let _ = rustix::process::setpriority_process(None, nice);
+            desk.serve();
+        });
+        started.expect("a few threads can be started");
+    }
+    desk
+}
+
+impl Drop for Lines {
+    fn drop(&mut self) {
+        for desk in [&self.short, &self.long] {
+            let mut line = desk.lock();
+            line.1 = true;
+            // Callers hear that nobody will answer.
+            line.0 = Waiting::default();
+            drop(line);
+            desk.bell.notify_all();
+        }
+    }
+}
+
+impl std::fmt::Debug for Lines {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Lines").field("waiting", &self.waiting()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(last: u8) -> IpAddr {
+        IpAddr::from([10, 0, 0, last])
+    }
+
+    #[test]
+    fn addresses_and_their_connections_take_turns() {
+        let mut waiting = Waiting::default();
+        for job in 0..4 {
+            waiting.push(address(1), 1, ("flood", job)).unwrap();
+        }
+        waiting.push(address(1), 2, ("neighbour", 0)).unwrap();
+        waiting.push(address(2), 3, ("other", 0)).unwrap();
+        waiting.push(address(2), 3, ("other", 1)).unwrap();
+        let order: Vec<_> = std::iter::from_fn(|| waiting.pop()).collect();
+        let expected = [
+            ("flood", 0),
+            ("other", 0),
+            ("neighbour", 0),
+            ("other", 1),
+            ("flood", 1),
+            ("flood", 2),
+            ("flood", 3),
+        ];
+        assert_eq!(order, expected);
+        assert!(waiting.addresses.queues.is_empty() && waiting.addresses.order.is_empty());
+        assert_eq!(waiting.count, 0);
+    }
+
+    #[test]
+    fn a_flood_leaves_places_to_others() {
+        let mut waiting = Waiting::default();
+        let mut taken = 0;
+        for connection in 0..100 {
+            while waiting.push(address(1), connection, ()).is_ok() {
+                taken += 1;
+            }
+        }
+        assert_eq!(taken, WAITING_PER_ADDRESS_MAX);
+        assert_eq!(waiting.push(address(1), 0, ()), Err(WAITING_PER_ADDRESS_MAX));
+        assert_eq!(waiting.push(address(2), 200, ()), Ok(()));
+        for _ in 1..WAITING_PER_CONNECTION_MAX {
+            waiting.push(address(2), 200, ()).unwrap();
+        }
+        assert_eq!(waiting.push(address(2), 200, ()), Err(WAITING_PER_CONNECTION_MAX));
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_an_error_and_frees_its_thread() {
+        let (lines, client) = (Lines::new(), Client::for_tests());
+        for _ in 0..64 {
+            let answer = lines.run::<()>(Line::Long, &client, |_| panic!("on purpose")).await;
+            assert_eq!(answer.expect_err("failed").code(), -32603);
+        }
+        assert_eq!(lines.run(Line::Long, &client, |_| Ok(7)).await.expect("runs"), 7);
+    }
+
+    #[tokio::test]
+    async fn work_hears_that_its_caller_has_gone() {
+        let (lines, client) = (Lines::new(), Client::for_tests());
+        let (begun, began) = oneshot::channel();
+        let (ended, end) = oneshot::channel();
+        let mut call = Box::pin(lines.run(Line::Short, &client, move |interrupt| {
+            let deadline = interrupt.within(Duration::from_secs(3600));
+            begun.send(()).unwrap();
+            while !deadline.passed() {
+                std::thread::yield_now();
+            }
+            ended.send(()).unwrap();
+            Ok(())
+        }));
+        tokio::select! {
+            _ = &mut call => panic!("it does not end by itself"),
+            began = began => began.unwrap(),
+        }
+        drop(call);
+        end.await.expect("it ends");
+    }
+}
