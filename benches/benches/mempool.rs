@@ -13,7 +13,7 @@ use alloy_primitives::{
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use node::{
     execution::{RecoveredTx, Transaction},
-    mempool::{Limits, Mempool},
+    mempool::{Limits, Mempool, Room},
 };
 use std::{
     collections::BTreeMap,
@@ -70,8 +70,8 @@ fn insert(
 }
 
 /// Chooses a block's worth.
-fn select(pool: &Mempool) -> Vec<Arc<RecoveredTx>> {
-    pool.select(BLOCK * TRANSFER_GAS, usize::MAX).txs
+fn select(pool: &mut Mempool) -> Vec<Arc<RecoveredTx>> {
+    pool.select(Room::exact(BLOCK * TRANSFER_GAS, usize::MAX)).txs
 }
 
 /// Senders and next nonces after a block of these, as its state changes have them.
@@ -140,7 +140,7 @@ impl Steady {
         insert(&mut self.pool, &accounts, txs, now);
         let inserted = now.elapsed();
         let now = Instant::now();
-        let chosen = select(&self.pool);
+        let chosen = select(&mut self.pool);
         let selected = now.elapsed();
         assert_eq!(chosen.len() as u64, BLOCK);
         let changes = changes(&chosen);
@@ -164,7 +164,9 @@ fn mempool(c: &mut Criterion) {
         group.bench_function(format!("take/{shape}"), |b| {
             b.iter_custom(|rounds| (0..rounds).map(|_| steady.block().take).sum());
         });
-        group.bench_function(format!("select/{shape}"), |b| b.iter(|| select(&steady.pool).len()));
+        group.bench_function(format!("select/{shape}"), |b| {
+            b.iter(|| select(&mut steady.pool).len())
+        });
     }
     group.finish();
 }

@@ -8,7 +8,7 @@ use std::hint::black_box;
 use verify::{Backend, Job, Outcome, Reason, Recoverer};
 
 /// Batch lengths; the last is far beyond the chunk a backend works in.
-const BATCHES: [usize; 10] = [1, 8, 16, 32, 64, 128, 256, 512, 1_024, 8_192];
+const BATCHES: [usize; 12] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024, 8_192];
 /// Signatures of a sample of the one-by-one libraries, whose cost does not depend on the batch.
 const SINGLES: usize = 64;
 

@@ -44,6 +44,9 @@ fn funded_home(folder: &Path, wallets: &[Wallet]) -> Home {
     let mut home = native_home(folder);
     home.config.mempool.min_tip = MIN_TIP;
     home.config.mempool.account_queue = ACCOUNT_QUEUE;
+    // The model has no full pool.
+    home.config.mempool.global_slots = SUBMISSIONS_LONG;
+    home.config.mempool.global_queue = SUBMISSIONS_LONG;
     let pipeline = Pipeline::start(&home, producing(Some(Duration::from_millis(20)))).unwrap();
     let mut frames = Frames::connect(pipeline.ingest_address.unwrap());
     let value = U256::from(FUNDS) * U256::from(10u64).pow(U256::from(18));

@@ -16,7 +16,7 @@ use alloy_primitives::{B256, U256};
 use dice::Dice;
 use forge::{Draft, address};
 use model::{Model, Sender};
-use node::mempool::{Limits, Mempool, SLOT_BYTES, Standing};
+use node::mempool::{Limits, Mempool, Room, SLOT_BYTES, Standing};
 use std::{
     collections::BTreeMap,
     time::{Duration, Instant},
@@ -122,7 +122,7 @@ impl Twins {
         let base_fee = 10 * self.dice.below(16);
         self.pool.set_base_fee(base_fee);
         self.model.set_base_fee(base_fee);
-        let mined = self.pool.select(21_000 * self.dice.below(12), usize::MAX).txs;
+        let mined = self.pool.select(Room::exact(21_000 * self.dice.below(12), usize::MAX)).txs;
         let mut changed: Vec<u8> = mined.iter().map(|tx| tx.sender[0]).collect();
         changed.push(self.some_sender());
         changed.sort_unstable();
@@ -158,10 +158,15 @@ impl Twins {
         let level = self.pool.level();
         assert_eq!((level.pending, level.queued), self.model.level());
         assert_eq!(self.pool.take_dropped(), std::mem::take(&mut self.model.dropped));
-        let gas = if whole { u64::MAX } else { 21_000 * self.dice.below(8) };
-        let bytes = if whole { usize::MAX } else { SLOT_BYTES * 3 };
-        let chosen: Vec<_> = self.pool.select(gas, bytes).txs.iter().map(|tx| tx.hash).collect();
-        let expected = self.model.select(gas, bytes);
+        let room = if whole {
+            Room::exact(u64::MAX, usize::MAX)
+        } else {
+            let gas = 21_000 * self.dice.below(8);
+            let charged = [1 << 32, 1 << 31, 0][self.dice.below(3) as usize];
+            Room { gas, candidates_gas: 2 * gas, charged, bytes: SLOT_BYTES * 3 }
+        };
+        let chosen: Vec<_> = self.pool.select(room).txs.iter().map(|tx| tx.hash).collect();
+        let expected = self.model.select(room);
         assert_eq!(chosen, expected);
         if !whole {
             return;

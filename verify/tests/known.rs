@@ -261,11 +261,29 @@ fn attacks_among_honest_signatures() {
     }
 }
 
+/// Batches of one vector at most: a group that is alone has code of its own.
+#[test]
+fn attacks_in_short_batches() {
+    let mut stream = support::Stream(7);
+    let jobs: Vec<_> =
+        attacks().into_iter().step_by(7).flat_map(|attack| [attack, stream.job()]).collect();
+    let outcomes = expected(&jobs);
+    for recoverer in &mut recoverers()[1..] {
+        for length in 1..=9 {
+            for (jobs, outcomes) in jobs.chunks(length).zip(outcomes.chunks(length)) {
+                check(recoverer, jobs, outcomes);
+            }
+        }
+    }
+}
+
 #[test]
 fn a_batch_of_nothing_but_infinity() {
     let jobs = vec![attacks()[0]; 300];
     let outcomes = expected(&jobs);
     for recoverer in &mut recoverers() {
-        check(recoverer, &jobs, &outcomes);
+        for length in [1, 2, 3, 8, 9, 300] {
+            check(recoverer, &jobs[..length], &outcomes[..length]);
+        }
     }
 }

@@ -46,14 +46,11 @@ impl Mempool {
         }
         let nonce = new.nonce();
         let number = number.unwrap_or_else(|| self.enter(sender, account, now));
-        let lane = self.at_mut(number);
-        let beat = lane.beat;
-        let replaced = lane.put(new, now);
+        let (beat, replaced) = self.change(number, |lane| (lane.beat, lane.put(new, now)));
         if let Some(old) = &replaced {
             self.forget(old);
         }
         self.remember(hash, number, nonce);
-        self.relist(number);
         let replaces = replaced.is_some();
         self.make_room_for(Newcomer { lane: number, nonce, replaced, beat })?;
         self.arrivals += 1;

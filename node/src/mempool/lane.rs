@@ -1,14 +1,10 @@
 //! One sender's pooled transactions: those that can run now in a row, those behind a gap by nonce.
 
-use super::{limits::slots, order::Offer};
+use super::{limits::slots, order::Offer, row::Row};
 use crate::execution::RecoveredTx;
 use alloy_consensus::Transaction;
 use alloy_primitives::{Address, U256};
-use std::{
-    collections::{BTreeMap, VecDeque},
-    sync::Arc,
-    time::Instant,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Instant};
 use storage::Account;
 
 /// A pooled transaction with what ordering and limits need.
@@ -25,6 +21,10 @@ pub struct Pooled {
     pub cost: U256,
     /// Accounts that its authorizations delegate (EIP-7702).
     pub authorities: Box<[Address]>,
+    // Of the transaction, so that nobody who goes through the pool has to look there.
+    nonce: u64,
+    gas: u64,
+    bytes: u32,
 }
 
 impl Pooled {
@@ -34,22 +34,29 @@ impl Pooled {
         let gas_cost = U256::from(tx.tx.gas_limit()).saturating_mul(U256::from(cap));
         let cost = gas_cost.saturating_add(tx.tx.value());
         let offer = Offer { tip, cap, arrival };
-        Self { tx, offer, floor: offer, cost, authorities }
+        let (nonce, gas) = (tx.tx.nonce(), tx.tx.gas_limit());
+        let bytes = u32::try_from(tx.raw.len()).expect("a transaction is at most 128 KiB");
+        Self { tx, offer, floor: offer, cost, authorities, nonce, gas, bytes }
     }
 
     /// Its nonce.
-    pub fn nonce(&self) -> u64 {
-        self.tx.tx.nonce()
+    pub const fn nonce(&self) -> u64 {
+        self.nonce
     }
 
     /// Its gas limit.
-    pub fn gas(&self) -> u64 {
-        self.tx.tx.gas_limit()
+    pub const fn gas(&self) -> u64 {
+        self.gas
+    }
+
+    /// Bytes of its EIP-2718 form.
+    pub const fn bytes(&self) -> usize {
+        self.bytes as usize
     }
 
     /// Slots it takes.
-    pub fn slots(&self) -> usize {
-        slots(self.tx.raw.len())
+    pub const fn slots(&self) -> usize {
+        slots(self.bytes())
     }
 }
 
@@ -104,7 +111,7 @@ impl Load {
     }
 }
 
-/// What the pool's orders hold of a lane; to be replaced when the lane changes.
+/// What the pool's orders and sums hold of a lane, told before and after a change of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Listed {
     /// The offer of the first executable transaction.
@@ -113,7 +120,7 @@ pub(super) struct Listed {
     pub(super) tail: Option<(Offer, bool)>,
     /// The floor of the last one behind the gap.
     pub(super) queue: Option<Offer>,
-    /// The load counted in the sums.
+    /// Counted in the sums.
     pub(super) load: Load,
 }
 
@@ -123,7 +130,7 @@ pub struct Lane {
     sender: Address,
     account: Account,
     /// Nonces from the account's on, without a gap.
-    pending: VecDeque<Pooled>,
+    pending: Row,
     /// Later nonces, by nonce.
     queued: BTreeMap<u64, Pooled>,
     /// Sum of all costs, in wei.
@@ -131,7 +138,6 @@ pub struct Lane {
     load: Load,
     /// When a transaction last came behind the gap, or moved up from there.
     pub(super) beat: Instant,
-    pub(super) listed: Listed,
 }
 
 impl Lane {
@@ -139,13 +145,11 @@ impl Lane {
         Self {
             sender,
             account,
-            // Most senders have one.
-            pending: VecDeque::with_capacity(1),
+            pending: Row::default(),
             queued: BTreeMap::new(),
             cost: U256::ZERO,
             load: Load::default(),
             beat: now,
-            listed: Listed::default(),
         }
     }
 
@@ -160,7 +164,7 @@ impl Lane {
     }
 
     /// Transactions that can run now, in nonce order.
-    pub const fn pending(&self) -> &VecDeque<Pooled> {
+    pub const fn pending(&self) -> &Row {
         &self.pending
     }
 
@@ -204,7 +208,8 @@ impl Lane {
         self.cost = self.cost.saturating_add(pooled.cost);
         let old = if let Some(index) = self.index(nonce) {
             self.load.add_pending(&pooled);
-            let old = std::mem::replace(&mut self.pending[index], pooled);
+            let place = self.pending.get_mut(index).expect("the index is in the row");
+            let old = std::mem::replace(place, pooled);
             self.load.sub_pending(&old);
             self.refold(index);
             Some(old)
@@ -262,8 +267,9 @@ impl Lane {
 
     /// Computes the floors of executable ones anew from a position on.
     fn refold(&mut self, from: usize) {
-        let before = from.checked_sub(1).map(|index| self.pending[index].floor);
-        fold(before, self.pending.range_mut(from..));
+        let before = from.checked_sub(1).and_then(|index| self.pending.get(index));
+        let before = before.map(|pooled| pooled.floor);
+        fold(before, self.pending.range_mut(from));
     }
 
     /// Computes the floors behind the gap anew from a nonce on.
@@ -314,20 +320,26 @@ impl Lane {
         self.beat = now;
     }
 
-    /// Takes in the account as a block left it; gives what can never run: used nonces, and the
-    /// latest ones that the balance no longer pays for beside the earlier ones.
-    pub(super) fn advance(&mut self, account: Account, now: Instant) -> (Vec<Pooled>, Vec<Pooled>) {
+    /// Takes in the account as a block left it; puts what can never run into `gone`: used nonces, and
+    /// the latest ones that the balance no longer pays for beside the earlier ones. Gives how many
+    /// the latter are.
+    pub(super) fn advance(
+        &mut self,
+        account: Account,
+        now: Instant,
+        gone: &mut Vec<Pooled>,
+    ) -> usize {
         let used = account.nonce.saturating_sub(self.account.nonce);
         if account.nonce < self.account.nonce {
             // Not on this chain, whose blocks stay; but then nothing is executable as it stands.
             self.demote(0, now);
         }
         self.account = account;
-        let mut mined = Vec::new();
-        while (mined.len() as u64) < used && !self.pending.is_empty() {
-            let pooled = self.pending.pop_front().expect("it is not empty");
+        let first = gone.len();
+        while ((gone.len() - first) as u64) < used {
+            let Some(pooled) = self.pending.pop_front() else { break };
             self.load.sub_pending(&pooled);
-            mined.push(pooled);
+            gone.push(pooled);
         }
         while let Some(entry) = self.queued.first_entry() {
             if *entry.key() >= self.account.nonce {
@@ -335,27 +347,27 @@ impl Lane {
             }
             let pooled = entry.remove();
             self.load.sub_queued(&pooled);
-            mined.push(pooled);
+            gone.push(pooled);
         }
-        for pooled in &mined {
+        for pooled in &gone[first..] {
             self.cost = self.cost.saturating_sub(pooled.cost);
         }
-        if !mined.is_empty() {
+        if gone.len() > first {
             self.refold(0);
             self.refold_queue(0);
         }
         self.promote(now);
-        let mut unpaid = Vec::new();
+        let mined = gone.len();
         while self.cost > self.account.balance {
             let Some(last) = self.take_last_queued().or_else(|| self.take_last_pending()) else {
                 break;
             };
-            unpaid.push(last);
+            gone.push(last);
         }
-        (mined, unpaid)
+        gone.len() - mined
     }
 
-    /// What the pool's orders should hold of this lane.
+    /// What the pool's orders and sums should hold of this lane.
     pub(super) fn listing(&self, account_slots: usize) -> Listed {
         let spare = self.load.pending_slots > account_slots;
         Listed {

@@ -5,9 +5,12 @@
 //! and *queued* behind it. Three orders stand over the lanes, kept up to date with each change:
 //! their heads, for building blocks; the ends of their pending rows, and of their queues, for
 //! finding what to drop when the pool is full. With n lanes, one change costs O(log n), a new base
-//! fee O(k log n) for the k lanes whose rank it touches (see `order`), a block O(log n) for each
-//! transaction in it. Only one thing walks all lanes: a pool that becomes full lists the ends of
-//! pending rows, which it keeps up until it is an eighth empty; at most once a block.
+//! fee nothing (see `order`), a block O(log n) for each transaction in it. Only one thing walks all
+//! lanes: a pool that becomes full lists the ends of pending rows, which it keeps up until it is an
+//! eighth empty; at most once a block.
+//!
+//! With many senders of few transactions nearly all of the time is memory that is not in any cache,
+//! so a lane holds its first transaction and what sorts it in one place.
 //!
 //! Owned by the ante stage alone, so it needs no lock. Knows nothing of sockets, blocks or clocks;
 //! it is told what an account has on chain, the base fee, and the time.
@@ -17,6 +20,7 @@ mod lane;
 mod limits;
 mod order;
 mod room;
+mod row;
 mod select;
 
 pub use crate::decorator::Reject;
@@ -24,14 +28,15 @@ pub use admit::Standing;
 pub use lane::{Lane, Pooled};
 pub use limits::{Limits, SLOT_BYTES};
 pub use order::{Offer, Worth};
-pub use select::Selection;
+pub use row::Row;
+pub use select::{Room, Selection};
 
 use alloy_primitives::{
     Address, B256,
-    map::{Entry, HashMap},
+    map::{AddressMap, B256Map, Entry},
 };
-use lane::Load;
-use order::FeeOrder;
+use lane::{Listed, Load};
+use order::{Best, Worst};
 use std::{mem, time::Instant};
 use storage::Account;
 
@@ -44,21 +49,21 @@ pub struct Mempool {
     /// Lanes by number; empty ones are free.
     lanes: Vec<Option<Lane>>,
     free: Vec<u32>,
-    by_sender: HashMap<Address, u32>,
-    by_hash: HashMap<B256, (u32, u64)>,
+    by_sender: AddressMap<u32>,
+    by_hash: B256Map<(u32, u64)>,
     /// Set-code transactions pooled that delegate an account, by account (EIP-7702).
-    authorities: HashMap<Address, u32>,
+    authorities: AddressMap<u32>,
     arrivals: u64,
     /// First pending transactions, for building.
-    heads: FeeOrder,
+    heads: Best,
     /// Ends of pending rows within what an account is guaranteed; kept while `pressed`.
-    tails: FeeOrder,
+    tails: Worst,
     /// Ends of longer rows; kept while `pressed`.
-    spare_tails: FeeOrder,
+    spare_tails: Worst,
     /// The pool has been full, and is not much less yet.
     pressed: bool,
     /// Ends of queues.
-    queues: FeeOrder,
+    queues: Worst,
     /// Of all lanes.
     load: Load,
     /// Bytes of all raw transactions.
@@ -66,6 +71,8 @@ pub struct Mempool {
     /// Transactions pushed out since the last block.
     churn: usize,
     dropped: Dropped,
+    /// What leaves a lane, on its way out; empty between calls.
+    gone: Vec<Pooled>,
 }
 
 /// How full the pool is.
@@ -112,10 +119,6 @@ impl Mempool {
         self.lanes[lane as usize].as_ref().expect("an indexed lane is there")
     }
 
-    fn at_mut(&mut self, lane: u32) -> &mut Lane {
-        self.lanes[lane as usize].as_mut().expect("an indexed lane is there")
-    }
-
     /// The pooled transaction with this hash.
     pub fn get(&self, hash: B256) -> Option<&Pooled> {
         let (lane, nonce) = self.by_hash.get(&hash)?;
@@ -123,8 +126,8 @@ impl Mempool {
     }
 
     /// The transaction that a block would take first, if its cap covers the base fee.
-    pub fn best(&self) -> Option<&Pooled> {
-        let best = self.heads.best().next().filter(order::Rank::covers)?;
+    pub fn best(&mut self) -> Option<&Pooled> {
+        let best = self.heads.first().filter(order::Rank::covers)?;
         self.at(best.lane).pending().front()
     }
 
@@ -161,9 +164,7 @@ impl Mempool {
     /// A block was made: its successor has this base fee, in wei per gas.
     pub fn set_base_fee(&mut self, base_fee: u64) {
         self.base_fee = u128::from(base_fee);
-        for order in [&mut self.heads, &mut self.tails, &mut self.spare_tails, &mut self.queues] {
-            order.set_base_fee(self.base_fee);
-        }
+        self.heads.set_base_fee(self.base_fee);
         self.churn = 0;
         self.release();
     }
@@ -171,9 +172,9 @@ impl Mempool {
     /// Takes a transaction out, whatever became of it; later ones of its sender fall behind a gap.
     pub fn remove(&mut self, hash: B256, now: Instant) -> Option<Pooled> {
         let (lane, nonce) = self.by_hash.get(&hash).copied()?;
-        let pooled = self.at_mut(lane).take(nonce, now).expect("an indexed one is in its lane");
+        let pooled = self.change(lane, |lane| lane.take(nonce, now));
+        let pooled = pooled.expect("an indexed one is in its lane");
         self.forget(&pooled);
-        self.relist(lane);
         self.make_room();
         Some(pooled)
     }
@@ -182,27 +183,28 @@ impl Mempool {
     /// longer pay for, the latest first; what was waiting for a nonce moves up.
     pub fn advance(&mut self, sender: Address, account: &Account, now: Instant) {
         let Some(lane) = self.by_sender.get(&sender).copied() else { return };
-        let (mined, unpaid) = self.at_mut(lane).advance(*account, now);
-        for pooled in mined.iter().chain(&unpaid) {
-            self.forget(pooled);
+        let mut gone = mem::take(&mut self.gone);
+        let unpaid = self.change(lane, |lane| lane.advance(*account, now, &mut gone));
+        self.dropped.unpaid += unpaid as u64;
+        for pooled in gone.drain(..) {
+            self.forget(&pooled);
         }
-        self.dropped.unpaid += unpaid.len() as u64;
-        self.relist(lane);
+        self.gone = gone;
         self.make_room();
     }
 
     /// Drops what has waited behind a gap for too long. Looks at every lane with a gap.
     pub fn expire(&mut self, now: Instant) {
         let lifetime = self.limits.lifetime;
-        let waiting = self.queues.best().map(|rank| rank.lane);
+        let waiting = self.queues.lanes();
         let old =
             waiting.filter(|lane| now.saturating_duration_since(self.at(*lane).beat) > lifetime);
         for lane in old.collect::<Vec<_>>() {
-            while let Some(pooled) = self.at_mut(lane).take_last_queued() {
-                self.forget(&pooled);
-                self.dropped.expired += 1;
-            }
-            self.relist(lane);
+            let gone = self.change(lane, |lane| {
+                std::iter::from_fn(|| lane.take_last_queued()).collect::<Vec<_>>()
+            });
+            self.dropped.expired += gone.len() as u64;
+            gone.iter().for_each(|pooled| self.forget(pooled));
         }
     }
 
@@ -231,7 +233,7 @@ impl Mempool {
         self.by_hash.insert(hash, (lane, nonce));
         let pooled = self.lanes[lane as usize].as_ref().and_then(|lane| lane.get(nonce));
         let pooled = pooled.expect("it was just put there");
-        self.bytes += pooled.tx.raw.len() as u64;
+        self.bytes += pooled.bytes() as u64;
         for authority in &pooled.authorities {
             *self.authorities.entry(*authority).or_default() += 1;
         }
@@ -240,7 +242,7 @@ impl Mempool {
     /// Drops a transaction that has left its lane from the indexes.
     fn forget(&mut self, gone: &Pooled) {
         self.by_hash.remove(&gone.tx.hash);
-        self.bytes -= gone.tx.raw.len() as u64;
+        self.bytes -= gone.bytes() as u64;
         for authority in &gone.authorities {
             if let Entry::Occupied(mut count) = self.authorities.entry(*authority) {
                 *count.get_mut() -= 1;
@@ -251,45 +253,52 @@ impl Mempool {
         }
     }
 
-    /// Brings orders and sums up to what a lane has become; an empty lane is given up.
-    fn relist(&mut self, number: u32) {
+    /// Changes a lane, and brings orders and sums up to what it has become; an empty one is given up.
+    fn change<R>(&mut self, number: u32, change: impl FnOnce(&mut Lane) -> R) -> R {
         let account_slots = self.limits.account_slots;
-        let lane = self.at_mut(number);
+        let lane = self.lanes[number as usize].as_mut().expect("an indexed lane is there");
+        let old = lane.listing(account_slots);
+        let result = change(lane);
         let new = lane.listing(account_slots);
-        let old = mem::replace(&mut lane.listed, new);
-        let (sender, is_empty) = (lane.sender(), lane.is_empty());
-        self.load.replace(&old.load, &new.load);
-        if old.head != new.head {
-            replace(&mut self.heads, old.head, new.head, number);
-        }
-        if old.tail != new.tail && self.pressed {
-            if let Some((offer, spare)) = old.tail {
-                self.tails_mut(spare).remove(&offer, number);
-            }
-            if let Some((offer, spare)) = new.tail {
-                self.tails_mut(spare).insert(&offer, number);
-            }
-        }
-        if old.queue != new.queue {
-            replace(&mut self.queues, old.queue, new.queue, number);
-        }
-        if is_empty {
+        let empty = lane.is_empty().then(|| lane.sender());
+        self.relist(number, &old, &new);
+        if let Some(sender) = empty {
             self.lanes[number as usize] = None;
             self.by_sender.remove(&sender);
             self.free.push(number);
         }
+        result
     }
 
-    const fn tails_mut(&mut self, spare: bool) -> &mut FeeOrder {
+    fn relist(&mut self, number: u32, old: &Listed, new: &Listed) {
+        self.load.replace(&old.load, &new.load);
+        if old.head != new.head {
+            if let Some(offer) = &old.head {
+                self.heads.remove(offer, number);
+            }
+            if let Some(offer) = &new.head {
+                self.heads.insert(offer, number);
+            }
+        }
+        if old.tail != new.tail && self.pressed {
+            if let Some((offer, spare)) = &old.tail {
+                self.tails_mut(*spare).remove(offer, number);
+            }
+            if let Some((offer, spare)) = &new.tail {
+                self.tails_mut(*spare).insert(offer, number);
+            }
+        }
+        if old.queue != new.queue {
+            if let Some(offer) = &old.queue {
+                self.queues.remove(offer, number);
+            }
+            if let Some(offer) = &new.queue {
+                self.queues.insert(offer, number);
+            }
+        }
+    }
+
+    const fn tails_mut(&mut self, spare: bool) -> &mut Worst {
         if spare { &mut self.spare_tails } else { &mut self.tails }
-    }
-}
-
-fn replace(order: &mut FeeOrder, old: Option<Offer>, new: Option<Offer>, lane: u32) {
-    if let Some(old) = old {
-        order.remove(&old, lane);
-    }
-    if let Some(new) = new {
-        order.insert(&new, lane);
     }
 }

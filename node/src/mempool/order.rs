@@ -1,17 +1,22 @@
 //! Lanes in order of what one of their transactions offers, at a base fee that moves.
 //!
-//! What a block maker earns per gas is `min(tip cap, fee cap - base fee)`. While the tip cap is the
-//! smaller of the two, rank depends on the tip cap alone; else on the fee cap alone. So two sorted
-//! sets, each in an order the base fee does not change, merged when read. An entry changes sets
-//! only when the base fee passes its `fee cap - tip cap`, and a third set finds those entries.
+//! What a block maker earns per gas is `min(tip cap, fee cap - base fee)`. The smaller of the two
+//! decides, and which one that is depends on the base fee; but an order by tip cap alone, or by fee
+//! cap alone, does not. So every order here is two sorted sets, and **no entry moves when the base
+//! fee does**:
 //!
-//! Cost with n entries: insert and remove O(log n); a new base fee O(k log n), k being the entries
-//! it passes, not n; reading the best j of them O(j).
+//! - [`Best`] holds an entry in one of its sets, by what decided when it was put there. That never
+//!   ranks it too low, so reading both sets from the top finds the best; an entry met there that the
+//!   other field decides by now is moved then.
+//! - [`Worst`] holds an entry in both. The least of all minima is the lesser of the two least ones.
+//!
+//! Cost with n entries: insert and remove O(log n); a new base fee nothing; reading the best j of
+//! them O(j), and O(log n) for each that has to move, once for a way of the base fee past its
+//! `fee cap - tip cap`; the worst O(log n).
 
 use std::{
-    cmp::Ordering,
-    collections::{BTreeMap, BTreeSet},
-    mem,
+    collections::{BTreeSet, BinaryHeap, btree_set},
+    iter::{Peekable, Rev},
 };
 
 /// What a transaction, or the cheapest of several, offers. In wei per gas.
@@ -64,13 +69,41 @@ impl Offer {
     }
 }
 
-/// An entry in one of the two sets; the greatest is the best.
+/// An entry of a set; the greatest is the best.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
+    /// The field that sorts.
     fee: u128,
     /// Arrival, inverted: the earlier is the greater.
     earliness: u64,
     lane: u32,
+    /// The other field.
+    other: u128,
+}
+
+impl Place {
+    const fn by_tip(offer: &Offer, lane: u32) -> Self {
+        Self { fee: offer.tip, earliness: !offer.arrival, lane, other: offer.cap }
+    }
+
+    const fn by_cap(offer: &Offer, lane: u32) -> Self {
+        Self { fee: offer.cap, earliness: !offer.arrival, lane, other: offer.tip }
+    }
+
+    /// The offer of a place in the set by tip.
+    const fn offer_by_tip(&self) -> Offer {
+        Offer { tip: self.fee, cap: self.other, arrival: !self.earliness }
+    }
+
+    /// The offer of a place in the set by cap.
+    const fn offer_by_cap(&self) -> Offer {
+        Offer { tip: self.other, cap: self.fee, arrival: !self.earliness }
+    }
+
+    /// The rank by this fee, were it the one that decides.
+    const fn rank(&self, worth: Worth) -> Rank {
+        Rank { worth, earliness: self.earliness, lane: self.lane }
+    }
 }
 
 /// An entry as read: the greatest is the best.
@@ -96,101 +129,185 @@ impl Rank {
     }
 }
 
-/// See the module.
+/// Read from the best on.
 #[derive(Clone, Debug, Default)]
-pub(super) struct FeeOrder {
+pub(super) struct Best {
     base_fee: u128,
-    /// Those whose tip decides.
+    /// Those whose tip decided when they were last looked at.
     by_tip: BTreeSet<Place>,
-    /// Those whose cap decides.
+    /// Those whose cap did.
     by_cap: BTreeSet<Place>,
-    /// Threshold, arrival and lane of every entry; its tip.
-    thresholds: BTreeMap<(u128, u64, u32), u128>,
 }
 
-impl FeeOrder {
+impl Best {
     /// Puts a lane's offer in.
     pub(super) fn insert(&mut self, offer: &Offer, lane: u32) {
-        let threshold = offer.threshold();
-        self.thresholds.insert((threshold, offer.arrival, lane), offer.tip);
-        self.place(threshold, offer.arrival, lane, offer.tip);
+        if offer.threshold() >= self.base_fee {
+            self.by_tip.insert(Place::by_tip(offer, lane));
+        } else {
+            self.by_cap.insert(Place::by_cap(offer, lane));
+        }
     }
 
     /// Takes a lane's offer out.
     pub(super) fn remove(&mut self, offer: &Offer, lane: u32) {
-        let threshold = offer.threshold();
-        self.thresholds.remove(&(threshold, offer.arrival, lane));
-        let earliness = !offer.arrival;
-        if threshold >= self.base_fee {
-            self.by_tip.remove(&Place { fee: offer.tip, earliness, lane });
-        } else {
-            self.by_cap.remove(&Place { fee: offer.cap, earliness, lane });
+        let (by_tip, by_cap) = (Place::by_tip(offer, lane), Place::by_cap(offer, lane));
+        // Most are where they belong.
+        let tip_decides = offer.threshold() >= self.base_fee;
+        let found =
+            if tip_decides { self.by_tip.remove(&by_tip) } else { self.by_cap.remove(&by_cap) };
+        match (found, tip_decides) {
+            (true, _) => {}
+            (false, true) => _ = self.by_cap.remove(&by_cap),
+            (false, false) => _ = self.by_tip.remove(&by_tip),
         }
+    }
+
+    /// Goes over to another base fee.
+    pub(super) const fn set_base_fee(&mut self, base_fee: u128) {
+        self.base_fee = base_fee;
+    }
+
+    /// Every entry, the best first. What the reader meets out of its place is to be given to
+    /// [`Self::settle`] afterwards.
+    pub(super) fn read(&self) -> Reader<'_> {
+        Reader {
+            base_fee: self.base_fee,
+            tips: self.by_tip.iter().rev().peekable(),
+            caps: self.by_cap.iter().rev().peekable(),
+            misplaced: BinaryHeap::new(),
+            moves: Moves::default(),
+        }
+    }
+
+    /// Moves entries to the set where they belong.
+    pub(super) fn settle(&mut self, moves: Moves) {
+        for place in moves.to_cap {
+            self.by_tip.remove(&place);
+            self.by_cap.insert(Place::by_cap(&place.offer_by_tip(), place.lane));
+        }
+        for place in moves.to_tip {
+            self.by_cap.remove(&place);
+            self.by_tip.insert(Place::by_tip(&place.offer_by_cap(), place.lane));
+        }
+    }
+
+    /// The best entry.
+    pub(super) fn first(&mut self) -> Option<Rank> {
+        let mut reader = self.read();
+        let first = reader.next();
+        let moves = reader.end();
+        self.settle(moves);
+        first
+    }
+}
+
+/// Entries met out of their place.
+#[derive(Debug, Default)]
+pub(super) struct Moves {
+    to_cap: Vec<Place>,
+    to_tip: Vec<Place>,
+}
+
+type Descending<'a> = Peekable<Rev<btree_set::Iter<'a, Place>>>;
+
+/// Reads a [`Best`]. A set ranks its entries at least as high as they are, so the top of both is
+/// the best unless the other field decides by now; then the entry waits for its turn.
+#[derive(Debug)]
+pub(super) struct Reader<'a> {
+    base_fee: u128,
+    tips: Descending<'a>,
+    caps: Descending<'a>,
+    misplaced: BinaryHeap<Rank>,
+    moves: Moves,
+}
+
+impl Reader<'_> {
+    /// Ends reading.
+    pub(super) fn end(self) -> Moves {
+        self.moves
+    }
+}
+
+impl Iterator for Reader<'_> {
+    type Item = Rank;
+
+    fn next(&mut self) -> Option<Rank> {
+        loop {
+            let tip = self.tips.peek().map(|place| place.rank(covered(place.fee)));
+            let cap = self.caps.peek().map(|place| place.rank(by_cap(place.fee, self.base_fee)));
+            let bound = tip.max(cap);
+            if bound <= self.misplaced.peek().copied() {
+                return self.misplaced.pop();
+            }
+            if tip > cap {
+                let place = *self.tips.next()?;
+                let rank = Rank::of(&place.offer_by_tip(), place.lane, self.base_fee);
+                if Some(rank) == tip {
+                    return tip;
+                }
+                self.moves.to_cap.push(place);
+                self.misplaced.push(rank);
+            } else {
+                let place = *self.caps.next()?;
+                let rank = Rank::of(&place.offer_by_cap(), place.lane, self.base_fee);
+                if Some(rank) == cap {
+                    return cap;
+                }
+                self.moves.to_tip.push(place);
+                self.misplaced.push(rank);
+            }
+        }
+    }
+}
+
+/// Asked for the worst.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Worst {
+    by_tip: BTreeSet<Place>,
+    by_cap: BTreeSet<Place>,
+}
+
+impl Worst {
+    /// Puts a lane's offer in.
+    pub(super) fn insert(&mut self, offer: &Offer, lane: u32) {
+        self.by_tip.insert(Place::by_tip(offer, lane));
+        self.by_cap.insert(Place::by_cap(offer, lane));
+    }
+
+    /// Takes a lane's offer out.
+    pub(super) fn remove(&mut self, offer: &Offer, lane: u32) {
+        self.by_tip.remove(&Place::by_tip(offer, lane));
+        self.by_cap.remove(&Place::by_cap(offer, lane));
     }
 
     /// Takes all out.
     pub(super) fn clear(&mut self) {
         self.by_tip.clear();
         self.by_cap.clear();
-        self.thresholds.clear();
     }
 
-    fn place(&mut self, threshold: u128, arrival: u64, lane: u32, tip: u128) {
-        let earliness = !arrival;
-        if threshold >= self.base_fee {
-            self.by_tip.insert(Place { fee: tip, earliness, lane });
-        } else {
-            self.by_cap.insert(Place { fee: tip + threshold, earliness, lane });
-        }
+    /// The worst entry at this base fee.
+    pub(super) fn first(&self, base_fee: u128) -> Option<Rank> {
+        let tip = self.by_tip.first().map(|place| place.rank(covered(place.fee)));
+        let cap = self.by_cap.first().map(|place| place.rank(by_cap(place.fee, base_fee)));
+        Some(tip?.min(cap?))
     }
 
-    /// Goes over to another base fee.
-    pub(super) fn set_base_fee(&mut self, base_fee: u128) {
-        let old = mem::replace(&mut self.base_fee, base_fee);
-        let passed = (old.min(base_fee), 0, 0)..(old.max(base_fee), 0, 0);
-        let passed: Vec<_> = self.thresholds.range(passed).map(|(key, tip)| (*key, *tip)).collect();
-        for ((threshold, arrival, lane), tip) in passed {
-            let earliness = !arrival;
-            if old < base_fee {
-                self.by_tip.remove(&Place { fee: tip, earliness, lane });
-            } else {
-                self.by_cap.remove(&Place { fee: tip + threshold, earliness, lane });
-            }
-            self.place(threshold, arrival, lane, tip);
-        }
+    /// Lanes of all entries, in no order.
+    pub(super) fn lanes(&self) -> impl Iterator<Item = u32> {
+        self.by_tip.iter().map(|place| place.lane)
     }
+}
 
-    /// Every entry, the best first.
-    pub(super) fn best(&self) -> impl Iterator<Item = Rank> {
-        let mut tips = self.by_tip.iter().rev().map(|place| self.rank_by_tip(place)).peekable();
-        let mut caps = self.by_cap.iter().rev().map(|place| self.rank_by_cap(place)).peekable();
-        std::iter::from_fn(move || match tips.peek().cmp(&caps.peek()) {
-            Ordering::Greater => tips.next(),
-            _ => caps.next(),
-        })
-    }
+/// The worth where the tip decides: there the cap covers base fee and tip.
+const fn covered(tip: u128) -> Worth {
+    Worth { covers: true, fee: tip }
+}
 
-    /// The worst entry.
-    pub(super) fn worst(&self) -> Option<Rank> {
-        let tip = self.by_tip.first().map(|place| self.rank_by_tip(place));
-        let cap = self.by_cap.first().map(|place| self.rank_by_cap(place));
-        match (tip, cap) {
-            (Some(tip), Some(cap)) => Some(tip.min(cap)),
-            (tip, cap) => tip.or(cap),
-        }
-    }
-
-    /// The cap of such an entry exceeds the base fee by at least the tip.
-    const fn rank_by_tip(&self, place: &Place) -> Rank {
-        let worth = Worth { covers: true, fee: place.fee };
-        Rank { worth, earliness: place.earliness, lane: place.lane }
-    }
-
-    fn rank_by_cap(&self, place: &Place) -> Rank {
-        let offer = Offer { tip: place.fee, cap: place.fee, arrival: 0 };
-        let worth = offer.worth(self.base_fee);
-        Rank { worth, earliness: place.earliness, lane: place.lane }
-    }
+/// The worth where the cap decides.
+fn by_cap(cap: u128, base_fee: u128) -> Worth {
+    Offer { tip: cap, cap, arrival: 0 }.worth(base_fee)
 }
 
 #[cfg(test)]
@@ -206,33 +323,62 @@ mod tests {
 
     proptest! {
         #[test]
-        fn order_equals_sorting(
+        fn orders_equal_sorting(
             offers in prop::collection::vec(offer(), 0..60),
             removed in prop::collection::vec(any::<prop::sample::Index>(), 0..30),
-            base_fees in prop::collection::vec(prop_oneof![0..45u128, Just(u128::MAX)], 1..8),
+            base_fees in prop::collection::vec(
+                (prop_oneof![0..45u128, Just(u128::MAX)], 0..70_usize), 1..8),
         ) {
-            let mut order = FeeOrder::default();
+            let (mut best, mut worst) = (Best::default(), Worst::default());
             let mut model = Vec::new();
             for (lane, (tip, cap)) in (0u32..).zip(offers) {
                 let offer = Offer { tip, cap, arrival: u64::from(lane) };
-                order.insert(&offer, lane);
+                best.insert(&offer, lane);
+                worst.insert(&offer, lane);
                 model.push((offer, lane));
             }
             let mut removed = removed.into_iter();
-            for base_fee in base_fees {
-                order.set_base_fee(base_fee);
+            for (base_fee, count) in base_fees {
+                best.set_base_fee(base_fee);
                 if let Some(index) = removed.next().filter(|_| !model.is_empty()) {
                     let (offer, lane) = model.remove(index.index(model.len()));
-                    order.remove(&offer, lane);
+                    best.remove(&offer, lane);
+                    worst.remove(&offer, lane);
                 }
                 let mut sorted: Vec<_> =
                     model.iter().map(|(offer, lane)| Rank::of(offer, *lane, base_fee)).collect();
                 sorted.sort_by(|a, b| b.cmp(a));
-                prop_assert_eq!(order.worst(), sorted.last().copied());
-                prop_assert_eq!(order.best().collect::<Vec<_>>(), sorted);
-                prop_assert_eq!(order.thresholds.len(), model.len());
+                prop_assert_eq!(worst.first(base_fee), sorted.last().copied());
+                // Any part of it, and what was met moved away from under the next reader.
+                let mut reader = best.read();
+                let some: Vec<_> = reader.by_ref().take(count).collect();
+                prop_assert_eq!(&some[..], &sorted[..count.min(sorted.len())]);
+                let moves = reader.end();
+                best.settle(moves);
+                prop_assert_eq!(best.by_tip.len() + best.by_cap.len(), model.len());
+                prop_assert_eq!(best.first(), sorted.first().copied());
+                prop_assert_eq!(best.read().collect::<Vec<_>>(), sorted);
             }
         }
+    }
+
+    #[test]
+    fn an_entry_moves_once_for_a_way_of_the_base_fee() {
+        let mut best = Best::default();
+        for lane in 0..100 {
+            best.insert(&Offer { tip: 100, cap: 110, arrival: u64::from(lane) }, lane);
+        }
+        best.set_base_fee(50);
+        let mut reader = best.read();
+        assert_eq!(reader.by_ref().count(), 100);
+        let moves = reader.end();
+        assert_eq!((moves.to_cap.len(), moves.to_tip.len()), (100, 0));
+        best.settle(moves);
+        best.set_base_fee(60);
+        let mut reader = best.read();
+        assert_eq!(reader.by_ref().take(3).count(), 3);
+        let moves = reader.end();
+        assert_eq!((moves.to_cap.len(), moves.to_tip.len()), (0, 0));
     }
 
     #[test]

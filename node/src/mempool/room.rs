@@ -6,7 +6,7 @@
 
 use super::{
     Mempool, Pooled, Reject,
-    order::{FeeOrder, Rank, Worth},
+    order::{Rank, Worst, Worth},
 };
 use std::{mem, time::Instant};
 use storage::Account;
@@ -45,7 +45,8 @@ impl Mempool {
             return;
         }
         for (number, lane) in (0u32..).zip(&self.lanes) {
-            if let Some((offer, spare)) = lane.as_ref().and_then(|lane| lane.listed.tail) {
+            let tail = lane.as_ref().and_then(|lane| lane.listing(self.limits.account_slots).tail);
+            if let Some((offer, spare)) = tail {
                 let order = if spare { &mut self.spare_tails } else { &mut self.tails };
                 order.insert(&offer, number);
             }
@@ -70,21 +71,22 @@ impl Mempool {
         self.press();
         let victim = |spare, queued| move |rank| Victim { rank, spare, queued };
         if self.load.pending_slots > self.limits.global_slots {
-            let spare = self.spare_tails.worst().map(victim(true, false));
-            return spare.or_else(|| self.tails.worst().map(victim(false, false)));
+            let spare = self.spare_tails.first(self.base_fee).map(victim(true, false));
+            return spare.or_else(|| self.tails.first(self.base_fee).map(victim(false, false)));
         }
-        self.queues.worst().map(victim(false, true))
+        self.queues.first(self.base_fee).map(victim(false, true))
     }
 
     /// Takes a victim out of its lane and of the indexes.
     fn push_out(&mut self, victim: &Victim) -> Gone {
-        let lane = self.at_mut(victim.rank.lane);
-        let (account, beat) = (*lane.account(), lane.beat);
-        let pooled = if victim.queued { lane.take_last_queued() } else { lane.take_last_pending() };
-        let pooled = pooled.expect("a listed row has an end");
-        self.forget(&pooled);
-        self.relist(victim.rank.lane);
-        Gone { pooled, account, beat }
+        let gone = self.change(victim.rank.lane, |lane| {
+            let (account, beat) = (*lane.account(), lane.beat);
+            let end =
+                if victim.queued { lane.take_last_queued() } else { lane.take_last_pending() };
+            Gone { pooled: end.expect("a listed row has an end"), account, beat }
+        });
+        self.forget(&gone.pooled);
+        gone
     }
 
     /// Drops the worst until the pool holds no more than it may.
@@ -127,7 +129,7 @@ impl Mempool {
             let is_end = end.is_some_and(|end| end.nonce() == nonce);
             return if is_end { Err(self.too_cheap(victim, worth)) } else { Ok(()) };
         }
-        let spare = own.listed.tail.is_some_and(|(_, spare)| spare);
+        let spare = own.listing(self.limits.account_slots).tail.is_some_and(|(_, spare)| spare);
         let gives_way = victim.spare && !spare;
         if !gives_way && victim.rank.worth >= worth {
             return Err(self.too_cheap(victim, worth));
@@ -140,7 +142,8 @@ impl Mempool {
 
     /// Why there is no room for a transaction of this worth.
     fn too_cheap(&self, victim: &Victim, worth: Worth) -> Reject {
-        let mut pending = [&self.spare_tails, &self.tails].into_iter().filter_map(FeeOrder::worst);
+        let worst = |order: &Worst| order.first(self.base_fee);
+        let mut pending = [&self.spare_tails, &self.tails].into_iter().filter_map(worst);
         // Worth more than a transaction that can run, but it cannot run itself.
         if victim.queued && pending.any(|rank| rank.worth < worth) {
             return Reject::FutureReplacesPending;
@@ -151,23 +154,19 @@ impl Mempool {
     /// Takes the newcomer out again, and puts back what went for it.
     fn undo(&mut self, newcomer: Newcomer, gone: Vec<Gone>) {
         let Newcomer { lane, nonce, replaced, beat } = newcomer;
-        let own = self.at_mut(lane);
-        let account = *own.account();
-        let sender = own.sender();
-        let pooled = own.take(nonce, beat).expect("it has not gone yet");
-        self.forget(&pooled);
-        self.relist(lane);
+        let (sender, account) = (self.at(lane).sender(), *self.at(lane).account());
+        let pooled = self.change(lane, |lane| lane.take(nonce, beat));
+        self.forget(&pooled.expect("it has not gone yet"));
         let replaced = replaced.map(|pooled| Gone { pooled, account, beat });
         for Gone { pooled, account, beat } in gone.into_iter().rev().chain(replaced) {
             let (hash, nonce) = (pooled.tx.hash, pooled.nonce());
             let lane = self.enter(pooled.tx.sender, &account, beat);
-            self.at_mut(lane).put(pooled, beat);
+            self.change(lane, |lane| lane.put(pooled, beat));
             self.remember(hash, lane, nonce);
-            self.relist(lane);
         }
         // What went of its own lane went after its beat had changed.
         if let Some(lane) = self.by_sender.get(&sender).copied() {
-            self.at_mut(lane).beat = beat;
+            self.change(lane, |lane| lane.beat = beat);
         }
     }
 }

@@ -1,11 +1,50 @@
 //! The transactions a block should try, best first.
 
-use super::{Mempool, order::Rank};
+use super::{Mempool, Pooled, order::Rank};
 use crate::execution::RecoveredTx;
 use std::{collections::BinaryHeap, sync::Arc};
 
 /// Least gas of a transaction: with less left, a block is full.
 const TX_GAS_MIN: u64 = 21_000;
+/// Most transactions looked at that do not fit: a pool full of wide ones must not cost a walk
+/// through all of it for each block.
+const MISFITS_MAX: usize = 4_096;
+/// The whole, in parts of [`Room::charged`].
+const WHOLE: u64 = 1 << 32;
+
+/// What a block has room for, and how many candidates are wanted for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// Gas of the block.
+    pub gas: u64,
+    /// Most gas limits of all candidates, summed: more than the block's gas, for transactions use
+    /// less than their limits.
+    pub candidates_gas: u64,
+    /// What a transaction is charged at least of its limit, in parts of 2^32, rounded down.
+    pub charged: u64,
+    /// Most bytes of all candidates, summed.
+    pub bytes: usize,
+}
+
+impl Room {
+    /// For transactions that are charged their whole limits.
+    pub const fn exact(gas: u64, bytes: usize) -> Self {
+        Self { gas, candidates_gas: gas, charged: WHOLE, bytes }
+    }
+
+    /// What is left at best once this one has run.
+    fn without(self, tx: &Pooled) -> Self {
+        let share = u128::from(tx.gas()) * u128::from(self.charged.min(WHOLE)) / u128::from(WHOLE);
+        // Not more than the limit, which has 64 bits.
+        let charge = u64::try_from(share).unwrap_or(u64::MAX).max(TX_GAS_MIN);
+        Self {
+            gas: self.gas.saturating_sub(charge),
+            candidates_gas: self.candidates_gas - tx.gas(),
+            bytes: self.bytes - tx.bytes(),
+            ..self
+        }
+    }
+}
 
 /// What was chosen for a block.
 #[derive(Clone, Debug, Default)]
@@ -14,25 +53,26 @@ pub struct Selection {
     pub txs: Vec<Arc<RecoveredTx>>,
     /// Their gas limits, summed.
     pub gas: u64,
-    /// Their bytes, summed.
-    pub bytes: usize,
     /// Some were left out for their bytes.
     pub bytes_full: bool,
 }
 
 impl Mempool {
     /// The best pending transactions: highest effective tip first, earlier arrival on ties, each
-    /// sender's in nonce order, none whose cap is below the base fee; until their gas limits sum
-    /// to `gas` or their bytes to `bytes`. One that does not fit is left out with those after it
+    /// sender's in nonce order, none whose cap is below the base fee; until there are enough. One
+    /// that cannot fit behind those chosen, however little they use, is left out with those after it
     /// in its lane, and the others go on.
     ///
-    /// Takes O(j log j) for the j transactions looked at: those chosen and those that do not fit.
-    pub fn select(&self, gas: u64, bytes: usize) -> Selection {
-        let mut heads = self.heads.best().take_while(Rank::covers).peekable();
+    /// Takes O(j log j) for the j transactions looked at: those chosen, and a bounded number that do
+    /// not fit.
+    pub fn select(&mut self, mut room: Room) -> Selection {
+        let mut reader = self.heads.read();
+        let mut heads = reader.by_ref().take_while(Rank::covers).peekable();
         // Lanes already begun, at their next transaction.
         let mut begun: BinaryHeap<(Rank, usize)> = BinaryHeap::new();
         let mut chosen = Selection::default();
-        while gas - chosen.gas >= TX_GAS_MIN {
+        let mut misfits = 0;
+        while room.gas.min(room.candidates_gas) >= TX_GAS_MIN && misfits < MISFITS_MAX {
             let from_heads = match (heads.peek(), begun.peek()) {
                 (Some(head), Some((next, _))) => head > next,
                 (head, _) => head.is_some(),
@@ -40,21 +80,23 @@ impl Mempool {
             let next = if from_heads { heads.next().map(|rank| (rank, 0)) } else { begun.pop() };
             let Some((rank, index)) = next else { break };
             let lane = self.at(rank.lane);
-            let pooled = &lane.pending()[index];
-            if pooled.gas() > gas - chosen.gas {
+            let pooled = lane.pending().get(index).expect("a row is as long as it was looked at");
+            let wide = pooled.gas() > room.gas.min(room.candidates_gas);
+            let large = pooled.bytes() > room.bytes;
+            if wide || large {
+                chosen.bytes_full |= large && !wide;
+                misfits += 1;
                 continue;
             }
-            if pooled.tx.raw.len() > bytes - chosen.bytes {
-                chosen.bytes_full = true;
-                continue;
-            }
+            room = room.without(pooled);
             chosen.gas += pooled.gas();
-            chosen.bytes += pooled.tx.raw.len();
             chosen.txs.push(Arc::clone(&pooled.tx));
             let next = lane.pending().get(index + 1);
             let next = next.map(|next| Rank::of(&next.offer, rank.lane, self.base_fee));
             begun.extend(next.filter(Rank::covers).map(|rank| (rank, index + 1)));
         }
+        let moves = reader.end();
+        self.heads.settle(moves);
         chosen
     }
 }

@@ -29,11 +29,12 @@ use crate::{
     consensus::{Demand, Engine},
     decorator::{self, CheckContext, Mode, Sender},
     execution::RecoveredTx,
-    mempool::{Limits, Mempool, Reject, Selection},
-    view::{Published, View},
+    feemarket::LegacyDec,
+    mempool::{Limits, Mempool, Reject, Room, Selection},
+    view::{Head, Published, View},
 };
 use alloy_consensus::Transaction as _;
-use alloy_primitives::{Address, Bytes};
+use alloy_primitives::{Address, Bytes, U256};
 use std::{
     mem,
     sync::Arc,
@@ -314,7 +315,8 @@ impl Ante {
         let Some(slot) = engine.slot(SystemTime::now(), head.header.timestamp, demand) else {
             return false;
         };
-        let chosen = chosen.unwrap_or_else(|| candidates(&self.pool, head.header.gas_limit));
+        let pool = &mut self.pool;
+        let chosen = chosen.unwrap_or_else(|| candidates(pool, head));
         let (parent, txs) = (head.clone(), chosen.txs);
         out.send(Proposal { parent, timestamp: slot.timestamp, txs });
         self.outstanding = true;
@@ -331,7 +333,7 @@ impl Ante {
         if some == Demand::Nothing || gas < full || gas < self.look_at_gas {
             return (some, None);
         }
-        let chosen = candidates(&self.pool, gas_limit);
+        let chosen = candidates(&mut self.pool, &self.view.head);
         if chosen.gas >= full || chosen.bytes_full {
             return (Demand::Full, Some(chosen));
         }
@@ -356,9 +358,17 @@ impl Ante {
     }
 }
 
-/// The best transactions for a block of this gas limit, and some for the room they leave.
-fn candidates(pool: &Mempool, gas_limit: u64) -> Selection {
-    pool.select(gas_limit.saturating_mul(CANDIDATE_BLOCKS), BLOCK_TX_BYTES_MAX)
+/// The best transactions for the block after this one, and some for the room they leave.
+fn candidates(pool: &mut Mempool, head: &Head) -> Selection {
+    let gas = head.header.gas_limit;
+    let share = head.market().map(|market| market.params().min_gas_multiplier);
+    let parts = share.and_then(|share| share.checked_mul_int(U256::from(1_u64 << 32)).ok());
+    pool.select(Room {
+        gas,
+        candidates_gas: gas.saturating_mul(CANDIDATE_BLOCKS),
+        charged: parts.and_then(LegacyDec::truncate_u64).unwrap_or_default(),
+        bytes: BLOCK_TX_BYTES_MAX,
+    })
 }
 
 /// Accounts that the transaction's authorizations delegate, as far as they can be valid here

@@ -20,6 +20,8 @@ use super::{
     ring::{Inbox, Outbox},
     stage::{Progress, Stage},
 };
+use crate::mempool::Reject;
+use alloy_primitives::Bytes;
 use connection::Connection;
 use crossbeam::sync::Parker;
 use mio::{Events, Interest, Poll, Token, net::TcpListener};
@@ -193,7 +195,7 @@ impl Ingest {
     fn gather(&mut self) {
         while self.batch.len() < BATCH_TXS {
             let Some(tx) = self.submissions.take() else { break };
-            self.batch.push(tx);
+            self.batch.push(within_size(tx));
         }
         let first = self.last_read + 1;
         for ids in [first..u64::MAX, 0..first] {
@@ -279,12 +281,24 @@ impl Stage for Ingest {
     }
 }
 
+/// A submission as it is, unless it is too large: like a frame, it is then not decoded either.
+fn within_size(tx: RawTx) -> RawTx {
+    let oversized = |bytes: &Bytes| bytes.len() > TX_BYTES_MAX;
+    match tx.bytes {
+        Ok(bytes) if oversized(&bytes) => {
+            let reject = Reject::Oversized { size: bytes.len(), limit: TX_BYTES_MAX };
+            RawTx { bytes: Err(reject), reply: tx.reply }
+        }
+        bytes => RawTx { bytes, ..tx },
+    }
+}
+
 /// Answers submissions that came after the pipeline had gone.
 fn refuse(txs: Vec<RawTx>) {
     for tx in txs {
         if let super::batch::Reply::Rpc(reply) = tx.reply {
             // The caller may have given up waiting.
-            drop(reply.send(Err(crate::mempool::Reject::Busy("the node is stopping"))));
+            drop(reply.send(Err(Reject::Busy("the node is stopping"))));
         }
     }
 }

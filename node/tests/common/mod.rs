@@ -4,8 +4,8 @@
 
 pub mod frames;
 
-use alloy_consensus::{SignableTransaction, TxEip1559, TxEnvelope};
-use alloy_eips::eip2718::Encodable2718;
+use alloy_consensus::{SignableTransaction, TxEip1559, TxEip7702, TxEnvelope};
+use alloy_eips::{eip2718::Encodable2718, eip7702::Authorization};
 use alloy_primitives::{Address, B256, Bytes, Signature, TxKind, U256};
 use node::{
     block::join,
@@ -49,11 +49,33 @@ pub fn transfer(from: usize, nonce: u64, to: Address) -> Bytes {
 
 /// Signs with the key of development account `from`; EIP-2718 bytes.
 pub fn sign(from: usize, tx: TxEip1559) -> Bytes {
+    let signature = signature(from, tx.signature_hash());
+    TxEnvelope::from(tx.into_signed(signature)).encoded_2718().into()
+}
+
+fn signature(from: usize, hash: B256) -> Signature {
     let key = SecretKey::from_secret_bytes(DEV_ACCOUNTS[from].private_key.0).unwrap();
-    let digest = Message::from_digest(tx.signature_hash().0);
-    let signature = RecoverableSignature::sign_ecdsa_recoverable(digest, &key);
+    let signature =
+        RecoverableSignature::sign_ecdsa_recoverable(Message::from_digest(hash.0), &key);
     let (id, compact) = signature.serialize_compact();
-    let signature = Signature::from_bytes_and_parity(&compact, id == RecoveryId::One);
+    Signature::from_bytes_and_parity(&compact, id == RecoveryId::One)
+}
+
+/// A transaction of account `from` by which account `authority`, at its first nonce, lets `target` be
+/// its code (EIP-7702).
+pub fn delegate(from: usize, nonce: u64, authority: usize, target: Address) -> Bytes {
+    let allowed = Authorization { chain_id: U256::from(CHAIN_ID), address: target, nonce: 0 };
+    let allowed_by = signature(authority, allowed.signature_hash());
+    let tx = TxEip7702 {
+        chain_id: CHAIN_ID,
+        nonce,
+        gas_limit: 100_000,
+        max_fee_per_gas: FEE_CAP,
+        max_priority_fee_per_gas: 1_000_000_000,
+        authorization_list: vec![allowed.into_signed(allowed_by)],
+        ..TxEip7702::default()
+    };
+    let signature = signature(from, tx.signature_hash());
     TxEnvelope::from(tx.into_signed(signature)).encoded_2718().into()
 }
 

@@ -2,7 +2,7 @@
 
 use super::forge::{Draft, address};
 use alloy_primitives::{B256, U256};
-use node::mempool::{Dropped, Limits, SLOT_BYTES};
+use node::mempool::{Dropped, Limits, Room, SLOT_BYTES};
 use std::{
     cmp::Reverse,
     collections::BTreeMap,
@@ -298,15 +298,15 @@ impl Model {
         }
     }
 
-    /// Hashes in block order, up to so much gas and so many bytes.
-    pub fn select(&self, mut gas: u64, mut bytes: usize) -> Vec<B256> {
+    /// Hashes in block order, as far as a block has room.
+    pub fn select(&self, mut room: Room) -> Vec<B256> {
         let mut rows: Vec<_> =
             self.senders.keys().map(|sender| self.rows(*sender)[0].clone()).collect();
         for row in &mut rows {
             row.reverse();
         }
         let mut chosen = Vec::new();
-        while gas >= 21_000 {
+        while room.gas >= 21_000 && room.candidates_gas >= 21_000 {
             let heads = rows.iter().enumerate().filter_map(|(n, row)| {
                 let (arrival, tx) = row.last()?;
                 let rank = self.rank((tx.tip.min(tx.cap), tx.cap, *arrival));
@@ -314,12 +314,18 @@ impl Model {
             });
             let Some((_, n)) = heads.max() else { break };
             let (_, tx) = rows[n].pop().unwrap();
-            if tx.gas > gas || tx.bytes > bytes {
+            if tx.gas > room.gas || tx.gas > room.candidates_gas || tx.bytes > room.bytes {
                 rows[n].clear();
                 continue;
             }
-            gas -= tx.gas;
-            bytes -= tx.bytes;
+            // Charged all, half, or nothing of the limit, but never less than a transfer.
+            let charge = match room.charged {
+                0 => 21_000,
+                part => (tx.gas / ((1 << 32) / part)).max(21_000),
+            };
+            room.gas = room.gas.saturating_sub(charge);
+            room.candidates_gas -= tx.gas;
+            room.bytes -= tx.bytes;
             chosen.push(tx.hash());
         }
         chosen

@@ -270,7 +270,7 @@ fn a_failed_transaction_leaves_its_neighbours() {
         pool.put(1, ahead, 100).unwrap();
         pool.put(2, ahead, 90).unwrap();
     }
-    let failed = pool.pool.lane(address(1)).unwrap().pending()[1].tx.hash;
+    let failed = pool.pool.lane(address(1)).unwrap().pending().get(1).unwrap().tx.hash;
     pool.pool.remove(failed, pool.now);
     let level = pool.pool.level();
     assert_eq!((level.pending, level.queued), (4, 1), "what followed it waits for another");

@@ -91,6 +91,7 @@ impl StateRead for Ledger {
 }
 
 /// A native chain block by block.
+#[derive(Clone)]
 pub(crate) struct Chain {
     pub(crate) spec: ChainSpec,
     pub(crate) ledger: Ledger,

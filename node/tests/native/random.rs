@@ -5,9 +5,10 @@ use crate::ledger::{
     set_code,
 };
 use alloy_consensus::{Transaction as _, TxEip1559, TxLegacy};
-use alloy_primitives::{Address, U256};
+use alloy_eips::eip2718::Encodable2718;
+use alloy_primitives::{Address, Bytes, U256};
 use node::{
-    execution::RecoveredTx,
+    execution::{DecodedTx, RecoveredTx},
     feemarket::{LegacyDec, Params, Price, fee},
 };
 use proptest::prelude::*;
@@ -107,7 +108,13 @@ proptest! {
                 tx
             }).collect();
             let held = collected(&chain);
+            let mut other = chain.clone();
             let built = chain.block(&txs);
+            // What was turned away has left nothing behind: the same block, made of the others only.
+            let accepted: Vec<_> = txs.iter().zip(&built.verdicts).filter(|(_, v)| v.is_ok())
+                .map(|(tx, _)| tx.clone()).collect();
+            prop_assert_eq!(&other.block(&accepted).executed, &built.executed);
+            prop_assert_eq!((&other.ledger, &other.modules), (&chain.ledger, &chain.modules));
             // Nothing is burned and nothing made; the collector holds exactly the fees.
             prop_assert_eq!(chain.ledger.supply(), supply);
             let base_fee = u128::from(built.header.base_fee_per_gas.unwrap());
@@ -138,6 +145,85 @@ proptest! {
             let gas = u128::from(counted) * u128::from(multiplier) / 4;
             let gas = gas.max(consumed.into());
             prop_assert_eq!(u128::from(chain.modules.market.block_gas()), gas);
+        }
+    }
+}
+
+/// One change of bytes, as a broken or hostile client makes it.
+#[derive(Clone, Debug)]
+enum Damage {
+    Set(prop::sample::Index, u8),
+    Flip(prop::sample::Index, u8),
+    Cut(prop::sample::Index),
+    Insert(prop::sample::Index, Vec<u8>),
+    Remove(prop::sample::Index),
+}
+
+fn damage() -> impl Strategy<Value = Damage> {
+    let at = any::<prop::sample::Index>;
+    prop_oneof![
+        (at(), any::<u8>()).prop_map(|(at, byte)| Damage::Set(at, byte)),
+        (at(), 0..8_u8).prop_map(|(at, bit)| Damage::Flip(at, 1 << bit)),
+        at().prop_map(Damage::Cut),
+        (at(), proptest::collection::vec(any::<u8>(), 1..40))
+            .prop_map(|(at, bytes)| Damage::Insert(at, bytes)),
+        at().prop_map(Damage::Remove),
+    ]
+}
+
+fn spoil(bytes: &mut Vec<u8>, damage: Damage) {
+    if bytes.is_empty() {
+        return;
+    }
+    let length = bytes.len();
+    match damage {
+        Damage::Set(at, byte) => bytes[at.index(length)] = byte,
+        Damage::Flip(at, bits) => bytes[at.index(length)] ^= bits,
+        Damage::Cut(at) => bytes.truncate(at.index(length)),
+        Damage::Insert(at, more) => {
+            let at = at.index(length);
+            bytes.splice(at..at, more);
+        }
+        Damage::Remove(at) => drop(bytes.remove(at.index(length))),
+    }
+}
+
+proptest! {
+    /// Whatever came of the bytes of a transaction: no panic on its way to a block; what is decoded is
+    /// what its bytes say and nothing else; and what the block refuses leaves no trace.
+    #[test]
+    fn damaged_transactions_do_no_harm(
+        seed in seed(),
+        damages in proptest::collection::vec(damage(), 1..4),
+    ) {
+        let good = build(&seed, 0);
+        let mut bytes = good.tx.encoded_2718();
+        for damage in damages {
+            spoil(&mut bytes, damage);
+        }
+        let Ok(decoded) = DecodedTx::decode(Bytes::from(bytes.clone())) else { return Ok(()) };
+        prop_assert_eq!(decoded.tx.encoded_2718(), bytes);
+        let mut chain = Chain::new();
+        let before = chain.clone();
+        let DecodedTx { raw, tx, hash } = decoded;
+        let built =
+            chain.block(&[RecoveredTx { raw, tx, hash, sender: good.sender, high_s: false }]);
+        prop_assert_eq!(chain.ledger.supply(), before.ledger.supply());
+        if built.verdicts[0].is_err() {
+            let mut empty = before;
+            prop_assert_eq!(&built.executed, &empty.block(&[]).executed);
+            prop_assert_eq!(&chain.ledger, &empty.ledger);
+        }
+    }
+
+    #[test]
+    fn random_bytes_are_no_transaction(
+        kind in prop_oneof![Just(None), (0..6_u8).prop_map(Some)],
+        bytes in proptest::collection::vec(any::<u8>(), 0..300),
+    ) {
+        let bytes = [kind.as_slice(), &bytes].concat();
+        if let Ok(decoded) = DecodedTx::decode(Bytes::from(bytes.clone())) {
+            prop_assert_eq!(decoded.tx.encoded_2718(), bytes);
         }
     }
 }

@@ -42,9 +42,9 @@ pub(super) fn decompress<V: Lanes>(ws: &mut Workspace<V>) {
         let mut roots = squares;
         // Alone, a group is kept in registers: code of its own.
         if n == 1 {
-            square_root(&mut roots, 1)
+            square_root(&mut roots, 1);
         } else {
-            square_root(&mut roots, n)
+            square_root(&mut roots, n);
         }
         for (k, exchange) in block.iter_mut().enumerate() {
             let root = roots[k];

@@ -39,11 +39,8 @@ impl<V: Lanes> Columns<V> {
             for j in 0..5 {
                 c[i + j] = c[i + j].madd_lo(a[i], b[j]);
                 let k = i + j + 1;
-                let column = if k >= MIDDLE.start && k < MIDDLE.end {
-                    &mut upper[k - MIDDLE.start]
-                } else {
-                    &mut c[k]
-                };
+                let column =
+                    if MIDDLE.contains(&k) { &mut upper[k - MIDDLE.start] } else { &mut c[k] };
                 *column = column.madd_hi(a[i], b[j]);
             }
         }

@@ -1,0 +1,229 @@
+//! Making blocks on a live chain: limits of gas and bytes, blocks without transactions, timestamps,
+//! and transactions that cannot be included beside their neighbours.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod common;
+
+use alloy_consensus::{Header, TxEip1559};
+use alloy_primitives::{Address, B256, Bytes, TxKind, U256, hex, keccak256};
+use alloy_rlp::Decodable;
+use common::{CHAIN_ID, FEE_CAP, GENESIS_TIME, delegate, native_home, producing, sign, wait_until};
+use node::{
+    block::Block,
+    chain::{DEV_ACCOUNTS, Genesis},
+    home::Home,
+    pipeline::{Pipeline, PoolClient},
+    view::View,
+};
+use serde_json::{Value, json};
+use std::{path::Path, time::Duration};
+use storage::StateRead;
+
+const SOMEBODY: Address = Address::repeat_byte(0x77);
+const GWEI: u128 = 1_000_000_000;
+
+/// A development chain whose blocks have this much gas.
+fn home_with_gas(folder: &Path, max_gas: u64) -> Home {
+    let mut file: Value =
+        serde_json::from_str(&Genesis::native_dev(GENESIS_TIME).to_json()).unwrap();
+    file["config"]["evmd"]["maxGas"] = json!(max_gas);
+    Home::init(folder, &Genesis::from_json(&file.to_string()).unwrap()).unwrap()
+}
+
+fn call(nonce: u64, gas_limit: u64, tip: u128) -> TxEip1559 {
+    TxEip1559 {
+        chain_id: CHAIN_ID,
+        nonce,
+        gas_limit,
+        max_fee_per_gas: FEE_CAP,
+        max_priority_fee_per_gas: tip,
+        to: TxKind::Call(SOMEBODY),
+        value: U256::ONE,
+        ..TxEip1559::default()
+    }
+}
+
+/// A header with its transactions.
+type Mined = (Header, Vec<Bytes>);
+
+fn blocks(view: &View) -> Vec<Mined> {
+    let blocks = view.blocks().unwrap();
+    let block = |number| {
+        let (hash, header) = blocks.header(number).unwrap().unwrap();
+        let body = blocks.body(number).unwrap().unwrap();
+        let txs = Block::from_parts(hash, &header, &body).unwrap().transactions;
+        (Header::decode(&mut header.as_ref()).unwrap(), txs)
+    };
+    (1..=view.number()).map(block).collect()
+}
+
+fn hashes(blocks: &[Mined]) -> Vec<B256> {
+    blocks.iter().flat_map(|(_, txs)| txs).map(keccak256).collect()
+}
+
+/// Submits everything at once, so that it meets the same pool.
+fn submit_all(client: &PoolClient, raw: &[Bytes]) -> Vec<B256> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+    let submitted = raw.iter().map(|raw| {
+        let (client, raw) = (client.clone(), raw.clone());
+        runtime.spawn(async move { client.submit(raw).await })
+    });
+    let submitted: Vec<_> = submitted.collect();
+    submitted.into_iter().map(|answer| runtime.block_on(answer).unwrap().unwrap()).collect()
+}
+
+fn balance(pipeline: &Pipeline, address: Address) -> U256 {
+    let state = pipeline.published.load().state.reader().unwrap();
+    state.account(address).unwrap().unwrap_or_default().balance
+}
+
+/// Pools these on a chain that makes no blocks, then runs it until all value has arrived.
+fn mine(home: &Home, raw: &[Bytes], block_time: Duration) -> Vec<Mined> {
+    let pipeline = Pipeline::start(home, producing(None)).unwrap();
+    let mut sent = submit_all(&pipeline.client(), raw);
+    pipeline.stop();
+    pipeline.join().unwrap();
+    // What was pooled is in the journal.
+    let pipeline = Pipeline::start(home, producing(Some(block_time))).unwrap();
+    let all = U256::from(raw.len());
+    wait_until("all is mined", || balance(&pipeline, SOMEBODY) == all);
+    pipeline.stop();
+    pipeline.join().unwrap();
+    let blocks = blocks(&home.view().unwrap());
+    let mut mined = hashes(&blocks);
+    mined.sort_unstable();
+    sent.sort_unstable();
+    assert_eq!(mined, sent, "each once");
+    let times: Vec<_> = blocks.iter().map(|(header, _)| header.timestamp).collect();
+    assert!(times.windows(2).all(|pair| pair[0] < pair[1]), "timestamps rise: {times:?}");
+    blocks
+}
+
+#[test]
+fn a_block_keeps_to_its_gas_and_a_wide_transaction_stalls_nobody() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = home_with_gas(folder.path(), 100_000);
+    // Four wide ones in a row at the highest tip: a block has room for one and, as half of its limit
+    // is charged, for two small ones beside it.
+    let wide = (0..4).map(|nonce| sign(0, call(nonce, 90_000, 3 * GWEI)));
+    let small = (0..4).flat_map(|nonce| (1..5).map(move |from| (from, nonce)));
+    let small = small.map(|(from, nonce)| sign(from, call(nonce, 21_000, GWEI)));
+    let raw: Vec<_> = wide.chain(small).collect();
+    let blocks = mine(&home, &raw, Duration::from_millis(5));
+    assert!(blocks.iter().all(|(header, _)| header.gas_used <= 100_000));
+    let counts: Vec<_> = blocks.iter().map(|(_, txs)| txs.len()).filter(|n| *n > 0).collect();
+    assert_eq!(counts[..4], [3, 3, 3, 3], "wide and small share blocks");
+    assert_eq!(counts[4..].iter().sum::<usize>(), 8);
+}
+
+#[test]
+fn a_block_keeps_to_its_bytes() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = native_home(folder.path());
+    // 120 transactions of 100 KiB; by gas a block would take them all.
+    let large = |from: usize, nonce| {
+        let input = Bytes::from(vec![0; 100 * 1024]);
+        let gas = 21_000 + 10 * 100 * 1024;
+        // Nobody's code: the value arrives.
+        sign(from, TxEip1559 { input, ..call(nonce, gas, GWEI) })
+    };
+    let raw: Vec<_> = (0..10).flat_map(|from| (0..9).map(move |n| large(from, n))).collect();
+    let blocks = mine(&home, &raw, Duration::from_millis(5));
+    let bytes = |(_, txs): &Mined| txs.iter().map(|raw| raw.len()).sum::<usize>();
+    let bytes: Vec<_> = blocks.iter().map(bytes).filter(|bytes| *bytes > 0).collect();
+    assert_eq!(bytes.len(), 2, "{bytes:?}");
+    assert!(bytes[0] <= 8 * 1024 * 1024 && bytes[0] > 8 * 1024 * 1024 - 110 * 1024, "{bytes:?}");
+}
+
+#[test]
+fn without_empty_blocks_a_quiet_chain_waits() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut home = native_home(folder.path());
+    home.config.engine.empty_blocks = false;
+    let pipeline = Pipeline::start(&home, producing(Some(Duration::from_millis(2)))).unwrap();
+    let client = pipeline.client();
+    for nonce in 0..20 {
+        submit_all(&client, &[sign(0, call(nonce, 21_000, GWEI))]);
+        wait_until("it is mined", || balance(&pipeline, SOMEBODY) == U256::from(nonce + 1));
+        // Many block times.
+        std::thread::park_timeout(Duration::from_millis(10));
+    }
+    pipeline.stop();
+    pipeline.join().unwrap();
+    let blocks = blocks(&home.view().unwrap());
+    let counts: Vec<_> = blocks.iter().map(|(_, txs)| txs.len()).collect();
+    assert_eq!(counts, [1; 20], "a block for each, and no others");
+}
+
+/// Runs code that sends its account's whole balance to [`SOMEBODY`].
+fn drain() -> Bytes {
+    let code = [&hex!("5f5f5f5f4773")[..], SOMEBODY.as_slice(), &hex!("5af100")].concat();
+    let length = u8::try_from(code.len()).unwrap();
+    [&[0x60, length][..], &hex!("80600a5f395ff300"), &code].concat().into()
+}
+
+#[test]
+fn what_cannot_be_paid_any_more_is_left_out_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = native_home(folder.path());
+    let pipeline = Pipeline::start(&home, producing(Some(Duration::from_millis(100)))).unwrap();
+    let client = pipeline.client();
+    let create = TxEip1559 { to: TxKind::Create, value: U256::ZERO, ..call(0, 200_000, GWEI) };
+    submit_all(&client, &[sign(0, TxEip1559 { input: drain(), ..create })]);
+    let contract = DEV_ACCOUNTS[0].address.create(0);
+    let has_code = |address| {
+        let state = pipeline.published.load().state.reader().unwrap();
+        node::decorator::has_code(&state.account(address).unwrap().unwrap_or_default())
+    };
+    wait_until("the contract is there", || has_code(contract));
+    // Account 1 lets it be its code, so that anybody's call empties the account.
+    let poor = DEV_ACCOUNTS[1].address;
+    submit_all(&client, &[delegate(0, 1, 1, contract)]);
+    wait_until("account 1 delegates", || has_code(poor));
+    pipeline.stop();
+    pipeline.join().unwrap();
+    // Pooled before there is a block: account 0 empties account 1, dearer than what that has pooled.
+    let pipeline = Pipeline::start(&home, producing(None)).unwrap();
+    let empty =
+        TxEip1559 { to: TxKind::Call(poor), value: U256::ZERO, ..call(2, 100_000, 9 * GWEI) };
+    let sent = submit_all(
+        &pipeline.client(),
+        &[
+            sign(1, call(1, 21_000, GWEI)),
+            sign(2, call(0, 21_000, GWEI / 2)),
+            sign(2, call(1, 21_000, GWEI / 2)),
+            sign(0, empty),
+        ],
+    );
+    pipeline.stop();
+    pipeline.join().unwrap();
+    let pipeline = Pipeline::start(&home, producing(Some(Duration::from_millis(5)))).unwrap();
+    let client = pipeline.client();
+    let mined = |hash: &B256| hashes(&blocks(&pipeline.published.load())).contains(hash);
+    wait_until("the others are mined", || sent[1..].iter().all(mined));
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    wait_until("the pool is empty", || {
+        let level = runtime.block_on(client.level());
+        level.pending + level.queued == 0
+    });
+    assert!(!mined(&sent[0]) && balance(&pipeline, poor).is_zero());
+    pipeline.stop();
+    pipeline.join().unwrap();
+}
+
+#[test]
+fn what_is_too_large_is_refused_by_name_however_it_comes() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = native_home(folder.path());
+    let pipeline = Pipeline::start(&home, producing(None)).unwrap();
+    let client = pipeline.client();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let input = Bytes::from(vec![0; 128 * 1024]);
+    let raw = sign(0, TxEip1559 { input, ..call(0, 2_000_000, GWEI) });
+    let reject = runtime.block_on(client.submit(raw.clone())).unwrap_err();
+    let text = format!("oversized data: transaction size {}, limit 131072", raw.len());
+    assert_eq!((reject.to_string(), reject.code().number), (text, 21));
+    assert_eq!(runtime.block_on(client.level()), node::mempool::Level::default());
+    pipeline.stop();
+    pipeline.join().unwrap();
+}
