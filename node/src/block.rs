@@ -85,6 +85,26 @@ impl Block {
         Ok(())
     }
 
+    /// The transaction at `index` of a stored body, if it has as many. Copies nothing and looks at
+    /// no more than is before it.
+    ///
+    /// # Errors
+    /// When the transactions before it are malformed.
+    pub fn transaction_at(body: &Bytes, index: usize) -> Result<Option<Bytes>, BlockDecodeError> {
+        let at = |reason| BlockDecodeError { part: "transactions", reason };
+        let mut items = list(&mut body.as_ref()).map_err(at)?;
+        for _ in 0..index {
+            if items.is_empty() {
+                return Ok(None);
+            }
+            next_transaction(&mut items).map_err(at)?;
+        }
+        if items.is_empty() {
+            return Ok(None);
+        }
+        next_transaction(&mut items).map(|raw| Some(body.slice_ref(raw))).map_err(at)
+    }
+
     /// What the header commits to.
     pub fn body(&self) -> Body<'_> {
         Body {
@@ -133,20 +153,26 @@ fn list<'a>(rest: &mut &'a [u8]) -> alloy_rlp::Result<&'a [u8]> {
     Ok(payload)
 }
 
-/// Legacy transactions stand in the list as they are, typed ones as byte strings.
+/// The bytes of the next transaction: legacy ones stand in the list as they are, typed ones as byte
+/// strings.
+fn next_transaction<'a>(items: &mut &'a [u8]) -> alloy_rlp::Result<&'a [u8]> {
+    let start = *items;
+    let head = RlpHeader::decode(items)?;
+    let (payload, after) = items.split_at(head.payload_length);
+    *items = after;
+    let raw = if head.list { &start[..start.len() - after.len()] } else { payload };
+    // A list inside a byte string is no typed transaction.
+    if !head.list && raw.first().is_none_or(|kind| *kind > 0x7f) {
+        return Err(alloy_rlp::Error::Custom("transaction type out of range"));
+    }
+    Ok(raw)
+}
+
 fn transactions(block: &Bytes, fields: &mut &[u8]) -> alloy_rlp::Result<Vec<Bytes>> {
     let mut items = list(fields)?;
     let mut transactions = Vec::new();
     while !items.is_empty() {
-        let start = items;
-        let head = RlpHeader::decode(&mut items)?;
-        let (payload, after) = items.split_at(head.payload_length);
-        items = after;
-        let raw = if head.list { &start[..start.len() - after.len()] } else { payload };
-        // A list inside a byte string is no typed transaction.
-        if !head.list && raw.first().is_none_or(|kind| *kind > 0x7f) {
-            return Err(alloy_rlp::Error::Custom("transaction type out of range"));
-        }
+        let raw = next_transaction(&mut items)?;
         transactions.push(block.slice_ref(raw));
     }
     Ok(transactions)

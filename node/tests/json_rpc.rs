@@ -6,6 +6,8 @@ mod bad_input;
 #[path = "json_rpc/client.rs"]
 mod client;
 mod common;
+#[path = "json_rpc/fees.rs"]
+mod fees;
 #[path = "json_rpc/history.rs"]
 mod history;
 #[path = "json_rpc/native.rs"]

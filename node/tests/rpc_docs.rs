@@ -14,7 +14,24 @@ fn document() -> String {
          code -32005 and `data: {limit, suggested}`; for a range of blocks `suggested` is one that fits.\n\
          A call, or a whole batch, sees one block. Where a block is asked for, a tag, a number, a hash or \
          an EIP-1898 object is taken; `safe` and `finalized` are the newest block, because blocks are \
-         final. Addresses are taken in hex and in Bech32.\n\n## Settings\n\n\
+         final. Addresses are taken in hex and in Bech32.\n\n\
+         ## Limits and fairness\n\n\
+         Reads of microseconds are answered where the socket is served. Others stand in one of two lines, \
+         each with its own threads at low priority: the short one for work of milliseconds, the long one for \
+         scans and traces. In a line, addresses take turns, then their connections; at most 1,024 calls \
+         wait, 512 of one address, 128 of one connection, and one more is refused with -32005. Work whose \
+         time is over, or whose caller has gone, is given up, running code too: `execution aborted (timeout \
+         = 5s)`.\n\n\
+         `rate-per-connection` and `rate-per-ip` allow so many calls a second and as many at once; a call of \
+         the short line counts for 4, of the long line for 20. A call too many has -32005 with `data: {limit, \
+         retryAfterMs}`, and HTTP 429 unless it stands in a batch. A batch has one bound of bytes for all its \
+         answers, errors included: those beyond it are errors and are not run.\n\n\
+         Names and pages: a request has to be addressed to an IP address or to one of `allowed-hosts`, \
+         against DNS rebinding. Pages of `cors-origins` may read answers and open WebSockets; `:*` is any \
+         port, `*` is any origin. Bodies have to be `application/json`.\n\n\
+         A connection is closed when it sends no whole request for `idle-timeout-s`, when it does not take \
+         64 KiB of its answer, or all of it, within `slow-client-s`, and a WebSocket when it answers no \
+         ping for 60 s.\n\n## Settings\n\n\
          | Setting of `[json-rpc]` | Default |\n|---|---|\n",
     );
     let settings = toml::Value::try_from(settings).unwrap();
@@ -29,12 +46,15 @@ fn document() -> String {
     for method in rpc::methods() {
         if method.namespace() != namespace {
             namespace = method.namespace();
-            write!(out, "\n## {namespace}\n\n| Method | Parameters | Answer |\n|---|---|---|\n")
-                .unwrap();
+            write!(
+                out,
+                "\n## {namespace}\n\n| Method | Parameters | Runs | Answer |\n|---|---|---|---|\n"
+            )
+            .unwrap();
         }
         let parameters: Vec<_> = method.parameters.iter().map(|p| format!("`{p}`")).collect();
-        writeln!(out, "| `{}` | {} | {} |", method.name, parameters.join(", "), method.help)
-            .unwrap();
+        let (parameters, place) = (parameters.join(", "), method.run.place());
+        writeln!(out, "| `{}` | {parameters} | {place} | {} |", method.name, method.help).unwrap();
     }
     out
 }

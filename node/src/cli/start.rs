@@ -146,6 +146,7 @@ async fn serve(home: &Home, pipeline: &Pipeline, backend: Backend) -> anyhow::Re
         spec: home.spec.clone(),
         published: pipeline.published.clone(),
         pool: pipeline.client(),
+        monitor: pipeline.monitor(),
         pool_limits: config.mempool.limits(),
         gas_cap: config.json_rpc.gas_cap,
         feehistory_cap: config.json_rpc.feehistory_cap,

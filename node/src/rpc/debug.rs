@@ -12,7 +12,7 @@ use super::{
     text::Json,
 };
 use crate::{
-    block::join,
+    block::{Block, join},
     chain::ChainSpec,
     execution::{RecoveredTx, StateError, TraceError, TracedBlock, encode_receipt, logs_bloom},
 };
@@ -68,6 +68,12 @@ pub(super) const METHODS: &[Method] = &[
         parameters: &["hash", "options = {}"],
         help: "Every transaction of a block under a tracer.",
         run: Run::Line(Line::Long, trace_block_by_hash),
+    },
+    Method {
+        name: "debug_traceBlock",
+        parameters: &["rlp", "options = {}"],
+        help: "Every transaction of a block of this chain, given as its RLP, under a tracer.",
+        run: Run::Line(Line::Long, trace_block_by_rlp),
     },
     Method {
         name: "debug_traceCall",
@@ -160,6 +166,17 @@ fn trace_block_by_hash(call: &Call) -> Answer {
     let Options(options) = arguments.optional()?.unwrap_or_default();
     let number = call.view.block_number(hash)?;
     let number = number.ok_or_else(|| Error::server(format!("block {hash} not found")))?;
+    trace_block(call, number, options)
+}
+
+fn trace_block_by_rlp(call: &Call) -> Answer {
+    let mut arguments = call.arguments()?;
+    let rlp: Bytes = arguments.required()?;
+    let Options(options) = arguments.optional()?.unwrap_or_default();
+    let block =
+        Block::decode(&rlp).map_err(|error| Error::invalid_argument(0, &error.to_string()))?;
+    let number = call.view.block_number(block.hash)?;
+    let number = number.ok_or_else(|| Error::server(format!("block {} not found", block.hash)))?;
     trace_block(call, number, options)
 }
 

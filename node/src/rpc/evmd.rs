@@ -15,9 +15,17 @@ use crate::{
     },
     modules::Modules,
 };
+use serde_json::json as value;
 use std::sync::Arc;
 
 pub(super) const METHODS: &[Method] = &[
+    Method {
+        name: "evmd_pipeline",
+        parameters: &[],
+        help: "What the stages of the pipeline have done, how full the rings between them are, and \
+               whether one has failed.",
+        run: Run::Inline(pipeline),
+    },
     Method {
         name: "evmd_feeQuantiles",
         parameters: &["from", "to", "bucketBlocks", "percentiles = []"],
@@ -50,6 +58,17 @@ pub(super) const METHODS: &[Method] = &[
         run: Run::Inline(block_events),
     },
 ];
+
+fn pipeline(call: &Call) -> Answer {
+    call.no_arguments()?;
+    let monitor = &call.context.monitor;
+    json(&value!({
+        "head": alloy_primitives::U64::from(call.view.number()),
+        "fault": monitor.fault(),
+        "stages": monitor.readings(),
+        "rings": monitor.rings(),
+    }))
+}
 
 fn params(call: &Call) -> Answer {
     json(&ParamsResponse::of(&market(call)?))

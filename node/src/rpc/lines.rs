@@ -44,14 +44,15 @@ pub enum Line {
     Long,
 }
 
-/// Tells work that nobody waits for its answer any more.
+/// Tells work that nobody waits for its answer any more. The default never does: what is answered
+/// at once ends before its caller can go.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Interrupt(Arc<AtomicBool>);
+pub(super) struct Interrupt(Option<Arc<AtomicBool>>);
 
 impl Interrupt {
     /// A moment in the future, or when the caller goes away before.
     pub(super) fn within(&self, time: Duration) -> Deadline {
-        Deadline { at: Instant::now() + time, gone: Arc::clone(&self.0) }
+        Deadline { at: Instant::now() + time, gone: self.0.clone() }
     }
 }
 
@@ -59,22 +60,22 @@ impl Interrupt {
 #[derive(Clone, Debug)]
 pub(super) struct Deadline {
     at: Instant,
-    gone: Arc<AtomicBool>,
+    gone: Option<Arc<AtomicBool>>,
 }
 
 impl Deadline {
     /// Whether it is time to give up.
     pub(super) fn passed(&self) -> bool {
-        self.gone.load(Relaxed) || Instant::now() > self.at
+        self.gone.as_ref().is_some_and(|gone| gone.load(Relaxed)) || Instant::now() > self.at
     }
 }
 
 /// Raises the flag when the caller's future is dropped.
-struct Caller(Interrupt);
+struct Caller(Arc<AtomicBool>);
 
 impl Drop for Caller {
     fn drop(&mut self) {
-        self.0.0.store(true, Relaxed);
+        self.0.store(true, Relaxed);
     }
 }
 
@@ -236,8 +237,8 @@ impl Lines {
             Line::Short => &self.short,
             Line::Long => &self.long,
         };
-        let interrupt = Interrupt::default();
-        let caller = Caller(interrupt.clone());
+        let caller = Caller(Arc::default());
+        let interrupt = Interrupt(Some(Arc::clone(&caller.0)));
         let (reply, answer) = oneshot::channel();
         let job = move || {
             if reply.is_closed() {

@@ -42,15 +42,23 @@ pub enum Run {
     Waiting(fn(Call) -> Pending),
 }
 
+impl Run {
+    /// Where, in words for the documentation.
+    pub const fn place(&self) -> &'static str {
+        match self {
+            Self::Inline(_) => "at once",
+            Self::Quick { line: Line::Short, .. } => "at once, or short line",
+            Self::Quick { line: Line::Long, .. } => "at once, or long line",
+            Self::Line(Line::Short, _) => "short line",
+            Self::Line(Line::Long, _) => "long line",
+            Self::Waiting(_) => "at once, and waits for the pipeline",
+        }
+    }
+}
+
 impl fmt::Debug for Run {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Inline(_) => "Inline",
-            Self::Line(Line::Short, _) => "Short",
-            Self::Line(Line::Long, _) => "Long",
-            Self::Quick { .. } => "Quick",
-            Self::Waiting(_) => "Waiting",
-        })
+        f.write_str(self.place())
     }
 }
 

@@ -39,7 +39,11 @@ pub use method::{Method, Run, methods};
 pub use server::{Servers, serve};
 pub use subscribe::SUBSCRIPTIONS;
 
-use crate::{chain::ChainSpec, pipeline::PoolClient, view::Published};
+use crate::{
+    chain::ChainSpec,
+    pipeline::{Monitor, PoolClient},
+    view::Published,
+};
 use std::sync::Arc;
 
 /// What the methods answer from.
@@ -51,6 +55,8 @@ pub struct Context {
     pub published: Published,
     /// Submits transactions and asks about the mempool.
     pub pool: PoolClient,
+    /// What the pipeline has done.
+    pub monitor: Monitor,
     /// What the mempool asks of a transaction, so that no price is shown that it would refuse.
     pub pool_limits: crate::mempool::Limits,
     /// Most gas of an `eth_call` or `eth_estimateGas`.

@@ -102,6 +102,10 @@ pub(super) enum Question {
     Block(u64, bool),
     /// The receipts of a block.
     Receipts(u64),
+    /// A transaction, by its place.
+    Transaction(u64, u32),
+    /// Its receipt.
+    Receipt(u64, u32),
     /// A fee history.
     Fees {
         /// Last block.
@@ -125,7 +129,7 @@ impl Weighter<Question, Json> for Weight {
     fn weight(&self, question: &Question, answer: &Json) -> u64 {
         let list = match question {
             Question::Fees { percentiles, .. } => 8 * percentiles.len() as u64,
-            Question::Block(..) | Question::Receipts(_) => 0,
+            _ => 0,
         };
         ENTRY_BYTES + list + answer.bytes().len() as u64
     }

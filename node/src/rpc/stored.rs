@@ -78,6 +78,37 @@ impl StoredBlock {
     }
 }
 
+/// One transaction, read without the others of its block.
+#[derive(Debug)]
+pub(crate) struct OneTx {
+    block: Block,
+    decoded: DecodedTx,
+    sender: Address,
+    index: usize,
+}
+
+impl OneTx {
+    /// Reads the transaction at a place that the index names.
+    pub(super) fn read(blocks: &ChainReader, number: u64, index: u32) -> Result<Self, Error> {
+        let (hash, header) = header(blocks, number)?;
+        let body = blocks.body(number)?.ok_or_else(|| missing("body", number))?;
+        let raw = Block::transaction_at(&body, index as usize).map_err(Error::internal)?;
+        let raw = raw.ok_or_else(|| missing("transaction at an indexed place", number))?;
+        let sender = blocks.sender(number, index)?;
+        let sender = sender.ok_or_else(|| missing("sender for each transaction", number))?;
+        let decoded = DecodedTx::decode(raw).map_err(Error::internal)?;
+        let block = Block { header, hash, ..Block::default() };
+        Ok(Self { block, decoded, sender, index: index as usize })
+    }
+
+    /// It in its block, of which only header and hash are there.
+    pub(super) fn mined(&self) -> MinedTx<'_> {
+        let Self { block, decoded, sender, index } = self;
+        let (tx, hash) = (decoded.tx.clone(), decoded.hash);
+        MinedTx { block, index: *index, tx, hash, sender: *sender }
+    }
+}
+
 /// A transaction in its block.
 #[derive(Debug)]
 pub(crate) struct MinedTx<'a> {

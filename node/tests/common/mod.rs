@@ -4,7 +4,7 @@
 
 pub mod frames;
 
-use alloy_consensus::{SignableTransaction, TxEip1559, TxEip7702, TxEnvelope};
+use alloy_consensus::{SignableTransaction, Signed, TxEip1559, TxEip7702, TxEnvelope};
 use alloy_eips::{eip2718::Encodable2718, eip7702::Authorization};
 use alloy_primitives::{Address, B256, Bytes, Signature, TxKind, U256};
 use node::{
@@ -48,7 +48,11 @@ pub fn transfer(from: usize, nonce: u64, to: Address) -> Bytes {
 }
 
 /// Signs with the key of development account `from`; EIP-2718 bytes.
-pub fn sign(from: usize, tx: TxEip1559) -> Bytes {
+pub fn sign<T>(from: usize, tx: T) -> Bytes
+where
+    T: SignableTransaction<Signature>,
+    TxEnvelope: From<Signed<T>>,
+{
     let signature = signature(from, tx.signature_hash());
     TxEnvelope::from(tx.into_signed(signature)).encoded_2718().into()
 }

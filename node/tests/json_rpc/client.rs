@@ -78,6 +78,7 @@ impl Node {
             spec: home.spec.clone(),
             published: pipeline.published.clone(),
             pool: pipeline.client(),
+            monitor: pipeline.monitor(),
             pool_limits: config.mempool.limits(),
             gas_cap: config.json_rpc.gas_cap,
             feehistory_cap: config.json_rpc.feehistory_cap,

@@ -2,7 +2,7 @@
 
 use crate::{
     client::Node,
-    common::{CHAIN_ID, FEE_CAP, fixtures, import, producing, sign},
+    common::{CHAIN_ID, FEE_CAP, fixtures, import, native_home, producing, sign},
 };
 use alloy_consensus::TxEip1559;
 use alloy_primitives::{Address, B256, Bytes, TxKind, U256, keccak256};
@@ -12,9 +12,14 @@ use node::{
     home::Home,
 };
 use serde_json::{Value, json};
+use std::time::Duration;
 
-/// Blocks of these tests: enough for the index to hold some and the layers the others.
+/// Blocks of the proofs' chain: enough for the index to hold some and the layers the others.
 const BLOCKS: u64 = 200;
+/// Blocks of the logs' chain.
+const LOG_BLOCKS: u64 = 3000;
+/// Rounds of transactions, spread over a chain.
+const ROUNDS: u64 = 40;
 /// Topics in use: few, so that filters meet logs.
 const TOPICS: u64 = 3;
 
@@ -55,9 +60,17 @@ async fn submit(node: &Node, from: usize, nonce: u64, to: TxKind, input: Bytes) 
     node.call("eth_sendRawTransaction", json!([raw])).await
 }
 
-/// A chain whose blocks log at random; the contracts, and the newest block that was waited for.
-async fn eventful() -> (Node, Vec<Address>, u64) {
-    let node = Node::native().await;
+/// A chain of `length` blocks or more that log at random; the contracts, and the newest block that
+/// was waited for.
+async fn eventful(length: u64) -> (Node, Vec<Address>, u64) {
+    let folder = tempfile::tempdir().unwrap();
+    let home = native_home(folder.path());
+    let block_time = Duration::from_millis(if length > BLOCKS { 1 } else { 5 });
+    let node = Node::start(folder, home, producing(Some(block_time))).await;
+    let head = async || {
+        let head = node.call("eth_blockNumber", json!([])).await;
+        quantity(&head).to::<u64>()
+    };
     let mut contracts = Vec::new();
     let mut last = Value::Null;
     for topics in 0..4u8 {
@@ -67,7 +80,8 @@ async fn eventful() -> (Node, Vec<Address>, u64) {
     }
     node.wait_for("eth_getTransactionReceipt", json!([last])).await;
     let mut numbers = Numbers(1);
-    for nonce in 1..40 {
+    for nonce in 1..ROUNDS {
+        while head().await < nonce * length / ROUNDS {}
         for from in 0..4usize {
             let to = TxKind::Call(contracts[numbers.below(4) as usize]);
             let words = (0..4).flat_map(|_| B256::with_last_byte(numbers.below(TOPICS) as u8));
@@ -76,9 +90,8 @@ async fn eventful() -> (Node, Vec<Address>, u64) {
         node.wait_for("eth_getTransactionReceipt", json!([last])).await;
     }
     loop {
-        let head = node.call("eth_blockNumber", json!([])).await;
-        let head = quantity(&head).to();
-        if head >= BLOCKS {
+        let head = head().await;
+        if head >= length {
             return (node, contracts, head);
         }
     }
@@ -149,7 +162,7 @@ async fn compare(node: &Node, head: u64, rounds: u64) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_log_index_finds_what_a_scan_does() {
-    let (node, _, head) = eventful().await;
+    let (node, _, head) = eventful(LOG_BLOCKS).await;
     compare(&node, head, 300).await;
     node.stop().await;
 }
@@ -197,7 +210,7 @@ fn check_proof(proof: &Value, root: B256) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_block_can_be_proven() {
-    let (node, contracts, head) = eventful().await;
+    let (node, contracts, head) = eventful(BLOCKS).await;
     for number in (0..=head).step_by(7).chain([head]) {
         let tag = format!("{number:#x}");
         let block = node.call("eth_getBlockByNumber", json!([tag, false])).await;

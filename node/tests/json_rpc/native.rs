@@ -68,7 +68,7 @@ async fn a_transfer_is_seen_from_every_side() {
 }
 
 /// The definition of geth, from receipts: sort by tip, walk until the gas reaches the share.
-fn naive_rewards(block: &Value, receipts: &Value, percentiles: &[f64]) -> Vec<U256> {
+pub(crate) fn naive_rewards(block: &Value, receipts: &Value, percentiles: &[f64]) -> Vec<U256> {
     let base_fee = quantity(&block["baseFeePerGas"]);
     let mut tips: Vec<_> = receipts
         .as_array()

@@ -75,6 +75,15 @@ impl ChainReader {
         self.decoded(self.tables.senders, "senders", number, |bytes| codec::decode_senders(&bytes))
     }
 
+    /// Sender of the transaction at `index` of a block.
+    pub fn sender(&self, number: u64, index: u32) -> Result<Option<Address>, ReadError> {
+        let Some(senders) = self.txn.get(self.tables.senders, &number.to_be_bytes())? else {
+            return Ok(None);
+        };
+        let (senders, _) = senders.as_chunks::<20>();
+        Ok(senders.get(index as usize).map(Address::from))
+    }
+
     /// Receipts of a block.
     pub fn receipts(&self, number: u64) -> Result<Option<Vec<StoredReceipt>>, ReadError> {
         self.decoded(self.tables.receipts, "receipts", number, codec::decode_receipts)

@@ -159,7 +159,7 @@ fn uncle_count(call: &Call, id: BlockId) -> Answer {
 
 fn receipts(call: &Call, blocks: &ChainReader, stored: &StoredBlock) -> Answer {
     let receipts = block_receipts_of(blocks, stored)?;
-    let mut place = first_place(call, stored);
+    let mut place = first_place(call, &stored.block);
     let mut objects = Vec::with_capacity(receipts.len());
     for (tx, receipt) in stored.txs().zip(&receipts) {
         objects.push(ReceiptObject::new(&tx?, receipt, place));
@@ -183,8 +183,8 @@ fn block_receipts_of(
 }
 
 /// The place of a block's first receipt.
-fn first_place(call: &Call, stored: &StoredBlock) -> ReceiptPlace {
-    let header = &stored.block.header;
+fn first_place(call: &Call, block: &Block) -> ReceiptPlace {
+    let header = &block.header;
     let params = call.context.spec.blob_params(header.timestamp);
     let blob_gas_price = params.zip(header.excess_blob_gas);
     let blob_gas_price = blob_gas_price.map(|(params, excess)| params.calc_blob_fee(excess));
@@ -196,14 +196,18 @@ const fn advance(place: &mut ReceiptPlace, receipt: &StoredReceipt) {
     place.logs_before += receipt.logs.len();
 }
 
-/// The receipt of one transaction of a block.
-pub(super) fn receipt_of(call: &Call, stored: &StoredBlock, tx: &MinedTx<'_>) -> Answer {
-    let receipts = block_receipts_of(&call.view.blocks()?, stored)?;
-    let mut place = first_place(call, stored);
+/// The receipt of one transaction.
+pub(super) fn receipt_of(call: &Call, blocks: &ChainReader, tx: &MinedTx<'_>) -> Answer {
+    let number = tx.block.header.number;
+    let receipts = stored::receipts(blocks, number)?;
+    let receipt = receipts.get(tx.index);
+    let receipt =
+        receipt.ok_or_else(|| Error::internal(format_args!("block {number} lacks receipts")))?;
+    let mut place = first_place(call, tx.block);
     for earlier in &receipts[..tx.index] {
         advance(&mut place, earlier);
     }
-    put(&ReceiptObject::new(tx, &receipts[tx.index], place))
+    put(&ReceiptObject::new(tx, receipt, place))
 }
 
 pub(super) fn uncle_by_number(call: &Call) -> Answer {

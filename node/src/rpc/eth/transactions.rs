@@ -9,7 +9,8 @@ use crate::{
         method::{Answer, Call, put},
         object::TransactionObject,
         params::Param,
-        stored::{StoredBlock, locate},
+        services::Question,
+        stored::{OneTx, StoredBlock, locate},
         text::Json,
     },
 };
@@ -31,9 +32,13 @@ pub(super) async fn by_hash(call: Call) -> Answer {
 }
 
 fn mined(call: &Call, hash: B256) -> Result<Option<Json>, Error> {
-    let Some((stored, index)) = locate(&call.view, hash)? else { return Ok(None) };
-    let tx = stored.tx(index)?;
-    tx.map(|tx| put(&TransactionObject::mined(&tx))).transpose()
+    let Some((number, index)) = call.view.tx_location(hash)? else { return Ok(None) };
+    let (answers, question) = (&call.services.answers, Question::Transaction(number, index));
+    if let Some(answer) = answers.get(&question) {
+        return Ok(Some(answer));
+    }
+    let tx = OneTx::read(&call.view.blocks()?, number, index)?;
+    Ok(Some(answers.keep(question, Json::put(&TransactionObject::mined(&tx.mined())))))
 }
 
 pub(super) fn by_block_hash_and_index(call: &Call) -> Answer {
@@ -58,11 +63,18 @@ fn at_index(call: &Call, id: BlockId, index: u64) -> Answer {
 /// Unknown and pending transactions have none: `null` at once.
 pub(super) fn receipt(call: &Call) -> Answer {
     let hash: B256 = call.arguments()?.required()?;
-    let Some((stored, index)) = locate(&call.view, hash)? else { return Ok(Json::fixed("null")) };
-    match stored.tx(index)? {
-        Some(tx) => receipt_of(call, &stored, &tx),
-        None => Ok(Json::fixed("null")),
+    Ok(receipt_at(call, hash)?.unwrap_or(Json::fixed("null")))
+}
+
+fn receipt_at(call: &Call, hash: B256) -> Result<Option<Json>, Error> {
+    let Some((number, index)) = call.view.tx_location(hash)? else { return Ok(None) };
+    let (answers, question) = (&call.services.answers, Question::Receipt(number, index));
+    if let Some(answer) = answers.get(&question) {
+        return Ok(Some(answer));
     }
+    let blocks = call.view.blocks()?;
+    let tx = OneTx::read(&blocks, number, index)?;
+    Ok(Some(answers.keep(question, receipt_of(call, &blocks, &tx.mined())?)))
 }
 
 /// Submits through the pipeline and waits for the mempool's answer.
@@ -102,10 +114,8 @@ pub(super) async fn send_raw_sync(call: Call) -> Answer {
     let deadline = tokio::time::Instant::now() + Duration::from_millis(ms.min(SYNC_MS_MAX));
     loop {
         let now = Call { view: call.context.published.load(), ..call.clone() };
-        if let Some((stored, index)) = locate(&now.view, hash)?
-            && let Some(tx) = stored.tx(index)?
-        {
-            return receipt_of(&now, &stored, &tx);
+        if let Some(receipt) = receipt_at(&now, hash)? {
+            return Ok(receipt);
         }
         if !matches!(tokio::time::timeout_at(deadline, heads.changed()).await, Ok(Ok(()))) {
             let message = format!("transaction {hash} was not mined within {ms} ms");
