@@ -86,7 +86,7 @@ impl Snapshot {
         }
         let mined = stored.tx(index)?.ok_or_else(not_found)?;
         let receipts = receipts(&self.view.blocks()?, stored.block.header.number)?;
-        let raw = mined.raw();
+        let raw = &mined.raw;
         let (tx, response) = match &mined.cosmos {
             None => {
                 let tx = envelope::close(&mined.tx, raw, mined.sender, &self.denom());

@@ -68,8 +68,8 @@ impl StoredBlock {
         };
         let raw: &Bytes = raw;
         let decoded = DecodedTx::decode(raw.clone()).map_err(Error::internal)?;
-        let DecodedTx { tx, hash, cosmos, .. } = decoded;
-        Ok(Some(MinedTx { block: &self.block, index, tx, hash, sender: *sender, cosmos }))
+        let DecodedTx { raw, tx, hash, cosmos } = decoded;
+        Ok(Some(MinedTx { block: &self.block, index, raw, tx, hash, sender: *sender, cosmos }))
     }
 
     /// All transactions.
@@ -92,8 +92,12 @@ impl OneTx {
     pub(super) fn read(blocks: &ChainReader, number: u64, index: u32) -> Result<Self, Error> {
         let (hash, header) = header(blocks, number)?;
         let body = blocks.body(number)?.ok_or_else(|| missing("body", number))?;
-        let raw = Block::transaction_at(&body, index as usize).map_err(Error::internal)?;
-        let raw = raw.ok_or_else(|| missing("transaction at an indexed place", number))?;
+        let found = Block::transaction_at(&body, index as usize).map_err(Error::internal)?;
+        let (index, raw) = match found {
+            Some(raw) => (index, raw),
+            // Beyond the last is a Cosmos transaction under its further hash.
+            None => Self::further(blocks, number, index)?,
+        };
         let sender = blocks.sender(number, index)?;
         let sender = sender.ok_or_else(|| missing("sender for each transaction", number))?;
         let decoded = DecodedTx::decode(raw).map_err(Error::internal)?;
@@ -101,11 +105,18 @@ impl OneTx {
         Ok(Self { block, decoded, sender, index: index as usize })
     }
 
+    fn further(blocks: &ChainReader, number: u64, index: u32) -> Result<(u32, Bytes), Error> {
+        let mut txs = StoredBlock::read(blocks, number)?.block.transactions;
+        let index = cosmos::position(&txs, index as usize)
+            .ok_or_else(|| missing("transaction at an indexed place", number))?;
+        Ok((u32::try_from(index).map_err(Error::internal)?, txs.swap_remove(index)))
+    }
+
     /// It in its block, of which only header and hash are there.
     pub(super) fn mined(&self) -> MinedTx<'_> {
         let Self { block, decoded, sender, index } = self;
-        let (tx, hash) = (decoded.tx.clone(), decoded.hash);
-        MinedTx { block, index: *index, tx, hash, sender: *sender }
+        let DecodedTx { raw, tx, hash, cosmos } = decoded.clone();
+        MinedTx { block, index: *index, raw, tx, hash, sender: *sender, cosmos }
     }
 }
 
@@ -114,6 +125,8 @@ impl OneTx {
 pub(crate) struct MinedTx<'a> {
     pub(crate) block: &'a Block,
     pub(crate) index: usize,
+    /// Its EIP-2718 bytes; empty if it is only simulated.
+    pub(crate) raw: Bytes,
     pub(crate) tx: Transaction,
     pub(crate) hash: B256,
     pub(crate) sender: Address,
@@ -123,14 +136,8 @@ pub(crate) struct MinedTx<'a> {
 impl MinedTx<'_> {
     /// The same apart from its block.
     pub(crate) fn recovered(self) -> RecoveredTx {
-        let raw = self.raw().clone();
-        let Self { tx, hash, sender, cosmos, .. } = self;
+        let Self { raw, tx, hash, sender, cosmos, .. } = self;
         RecoveredTx { raw, tx, hash, sender, high_s: false, cosmos }
-    }
-
-    /// Its EIP-2718 bytes. One that is only simulated has none.
-    pub(crate) fn raw(&self) -> &Bytes {
-        &self.block.transactions[self.index]
     }
 
     /// Its EIP-2718 type.

@@ -118,7 +118,7 @@ impl TransactionObject {
             gas_price: U128::from(price),
             ..Self::pending(&mined.tx, mined.hash, mined.sender)
         }
-        .or_cosmos(mined.cosmos.as_ref().map(|_| mined.raw()))
+        .or_cosmos(mined.cosmos.as_ref().map(|_| &mined.raw))
     }
 }
 
