@@ -46,6 +46,15 @@ impl Process {
             .map(|ticks| Duration::from_millis(ticks * 1000 / TICKS_PER_SECOND))
             .context("the process's stat file is not as expected")
     }
+
+    /// Bytes of memory by the kernel's count of that name, such as `VmRSS:`; `None` once it has
+    /// gone.
+    pub(crate) fn memory(self, name: &str) -> Option<u64> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.0)).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+        let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+        Some(kib * 1024)
+    }
 }
 
 /// Inode of the socket that listens on `port`, from the kernel's table.
@@ -91,6 +100,7 @@ mod tests {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let found = Process::listening(listener.local_addr().unwrap());
         assert_eq!(found, Some(Process::own()));
+        assert!(Process::own().memory("VmRSS:").unwrap() > 0);
         assert!(Process::own().cpu().is_ok());
         assert_eq!(Process::listening("192.0.2.1:80".parse().unwrap()), None);
     }

@@ -87,14 +87,14 @@ fn give_ether(node: &Node, senders: &Senders, wanted: Wanted) -> anyhow::Result<
         left[funder] -= need;
         shares[funder].push(*address);
     }
-    for (key, share) in funders.iter().zip(&shares) {
-        let nonce = node.rpc.nonces(&[key.address])?[0];
+    let addresses: Vec<_> = funders.iter().map(|key| key.address).collect();
+    let nonces = node.rpc.nonces(&addresses)?;
+    let orders = funders.iter().zip(nonces).zip(&shares).map(|((key, nonce), share)| {
         let txs = share.iter().zip(nonce..);
-        let txs: Vec<_> =
-            txs.map(|(to, nonce)| senders.form.transfer(key, nonce, *to, need)).collect();
-        send_in_parts(node, key, nonce, &txs)?;
-    }
-    Ok(())
+        let txs = txs.map(|(to, nonce)| senders.form.transfer(key, nonce, *to, need)).collect();
+        Order { from: key.address, nonce, txs }
+    });
+    send_in_parts(node, &orders.collect::<Vec<_>>())
 }
 
 fn give_tokens(node: &Node, senders: &mut Senders) -> anyhow::Result<()> {
@@ -102,7 +102,7 @@ fn give_tokens(node: &Node, senders: &mut Senders) -> anyhow::Result<()> {
     let mut nonce = node.rpc.nonces(&[owner.address])?[0];
     senders.form.token = owner.address.create(nonce);
     let creation = senders.form.creation(owner, nonce);
-    send_in_parts(node, owner, nonce, &[creation])?;
+    send_in_parts(node, &[Order { from: owner.address, nonce, txs: vec![creation] }])?;
     let code = node.rpc.call("eth_getCode", json!([senders.form.token, "latest"]))?;
     if code.as_str().is_none_or(|code| code.len() <= 2) {
         bail!("{}: the token's creation failed (is Shanghai active?)", node.url.text);
@@ -112,16 +112,28 @@ fn give_tokens(node: &Node, senders: &mut Senders) -> anyhow::Result<()> {
     let txs: Vec<_> = keys
         .map(|(key, nonce)| senders.form.token_transfer(owner, nonce, key.address, TOKENS))
         .collect();
-    send_in_parts(node, owner, nonce, &txs)
+    send_in_parts(node, &[Order { from: owner.address, nonce, txs }])
 }
 
-/// Sends an account's transactions, a few at a time, and waits until all are mined.
-fn send_in_parts(node: &Node, key: &Key, nonce: u64, txs: &[Vec<u8>]) -> anyhow::Result<()> {
-    let mut next = nonce;
-    for part in txs.chunks(FUNDER_TXS) {
-        send(node, part)?;
-        next += part.len() as u64;
-        wait_for_nonces(node, &[key.address], &[next], PATIENCE)?;
+/// What an account sends, from its next nonce on.
+struct Order {
+    from: Address,
+    nonce: u64,
+    txs: Vec<Vec<u8>>,
+}
+
+/// Sends what accounts have to, a few of each at a time, and waits until all are mined.
+fn send_in_parts(node: &Node, orders: &[Order]) -> anyhow::Result<()> {
+    let most = orders.iter().map(|order| order.txs.len()).max().unwrap_or(0);
+    let accounts: Vec<_> = orders.iter().map(|order| order.from).collect();
+    for from in (0..most).step_by(FUNDER_TXS) {
+        let to = from + FUNDER_TXS;
+        let part = |order: &Order| order.txs.iter().skip(from).take(FUNDER_TXS).cloned().collect();
+        let txs: Vec<Vec<Vec<u8>>> = orders.iter().map(part).collect();
+        send(node, &txs.concat())?;
+        let mined = |order: &Order| order.nonce + order.txs.len().min(to) as u64;
+        let wanted: Vec<_> = orders.iter().map(mined).collect();
+        wait_for_nonces(node, &accounts, &wanted, PATIENCE)?;
     }
     Ok(())
 }

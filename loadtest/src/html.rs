@@ -17,7 +17,7 @@ const STYLE: &str = "\
 @media(prefers-color-scheme:dark){:root{--a:#6ea3ff;--b:#ff9a62;--text:#e4e8ef;--dim:#98a2b3;\
 --line:#343c49;--back:#12161d;--card:#1a202a}}
 *{box-sizing:border-box}
-body{font:15px/1.5 system-ui,sans-serif;color:var(--text);background:var(--back);max-width:1000px;\
+body{font:15px/1.5 system-ui,sans-serif;color:var(--text);background:var(--back);max-width:1180px;\
 margin:0 auto;padding:24px}
 h1{font-size:24px;margin:0 0 4px}h2{font-size:17px;margin:32px 0 8px}
 p.dim,td.dim,.settings{color:var(--dim)}
@@ -27,7 +27,7 @@ p.dim,td.dim,.settings{color:var(--dim)}
 .key.a{background:var(--a)}.key.b{background:var(--b)}
 .scroll{overflow-x:auto}
 table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}
-th,td{padding:5px 8px;text-align:right;border-bottom:1px solid var(--line);white-space:nowrap}
+th,td{padding:5px 7px;font-size:14px;text-align:right;border-bottom:1px solid var(--line);white-space:nowrap}
 th{color:var(--dim);font-weight:600}th:first-child,td:first-child{text-align:left}
 tr.ratio td{color:var(--dim);font-size:13px}
 .bad{color:#c62828;font-weight:600}
@@ -174,11 +174,11 @@ fn details(report: &Report, part: usize) -> String {
             lines: lines(over_time),
         },
         Chart {
-            title: "Base fee, gwei".to_owned(),
+            title: "Base fee".to_owned(),
             x_label: "seconds",
             x_scale: Scale::Linear,
             y_scale: Scale::Linear,
-            y_show: show_small,
+            y_show: show_gwei,
             lines: lines(base_fees),
         },
     ];
@@ -243,7 +243,11 @@ fn show_count(count: f64) -> String {
     }
 }
 
-fn show_small(value: f64) -> String {
-    let text = format!("{value:.4}");
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+fn show_gwei(gwei: f64) -> String {
+    // A chain that is loaded little may have a base fee of a few wei.
+    if gwei != 0.0 && gwei < 1e-3 {
+        return format!("{:.0} wei", gwei * 1e9);
+    }
+    let text = format!("{gwei:.3}");
+    format!("{} gwei", text.trim_end_matches('0').trim_end_matches('.'))
 }

@@ -24,6 +24,7 @@ mod rounds;
 mod rpc;
 mod sample;
 mod signed;
+mod soak;
 mod stats;
 mod token;
 mod tx;
@@ -65,6 +66,8 @@ enum Scenario {
     Explorer(explorer::Args),
     /// A cheap call's latency beside a flood of heavy ones
     Flood(flood::Args),
+    /// Transfers and reads for a long time, with memory, disk and latency held to bounds
+    Soak(soak::Args),
     /// Give a chain blocks and transactions to be asked about
     Fill(fill::Args),
 }
@@ -77,6 +80,8 @@ fn main() -> ExitCode {
         Scenario::Reads(args) => reads::run(&args).and_then(publish),
         Scenario::Explorer(args) => explorer::run(&args).and_then(publish),
         Scenario::Flood(args) => flood::run(&args).and_then(publish),
+        Scenario::Soak(args) => soak::run(&args)
+            .map(|kept| if kept { ExitCode::SUCCESS } else { ExitCode::from(SOME_FAILED) }),
         Scenario::Fill(args) => fill::run(&args).map(|()| ExitCode::SUCCESS),
     };
     result.unwrap_or_else(|error| {

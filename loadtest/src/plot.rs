@@ -6,8 +6,8 @@ use std::fmt::Write as _;
 const WIDTH: f64 = 460.0;
 const HEIGHT: f64 = 250.0;
 /// Room for labels.
-const LEFT: f64 = 58.0;
-const RIGHT: f64 = 14.0;
+const LEFT: f64 = 66.0;
+const RIGHT: f64 = 26.0;
 const TOP: f64 = 30.0;
 const BOTTOM: f64 = 40.0;
 /// Most ticks of an axis.

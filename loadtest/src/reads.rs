@@ -129,7 +129,9 @@ fn call_balance_of(sample: &Sample, dice: &mut Dice) -> anyhow::Result<Value> {
 }
 
 fn transfer(sample: &Sample, dice: &mut Dice) -> anyhow::Result<Value> {
-    let (from, to) = (dice.pick(&sample.accounts), dice.pick(&sample.accounts));
+    // Holders are accounts of somebody; among all accounts there are contracts, which revert.
+    let (from, to) = (dice.pick(&sample.holders), dice.pick(&sample.holders));
+    sample.token()?;
     Ok(json!({ "from": from, "to": to, "value": "0x0" }))
 }
 

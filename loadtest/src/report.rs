@@ -86,6 +86,8 @@ pub(crate) struct Report {
     pub(crate) elapsed: Duration,
     /// Lines below the table.
     pub(crate) notes: Vec<String>,
+    /// What a soak saw over time.
+    pub(crate) looks: Vec<Value>,
 }
 
 impl Report {
@@ -115,6 +117,7 @@ impl Report {
             rows,
             elapsed,
             notes: Vec::new(),
+            looks: Vec::new(),
         };
         report.note_shares();
         report
@@ -122,23 +125,20 @@ impl Report {
 
     fn note_shares(&mut self) {
         let rounds = || self.rows.iter().flatten().flat_map(|row| &row.rounds);
+        let percent = |cpu: f64, wall: f64| 100.0 * cpu / wall.max(1e-9);
         let wall: f64 = rounds().map(|round| round.elapsed.as_secs_f64()).sum();
         let client: f64 = rounds().map(|round| round.client_cpu.as_secs_f64()).sum();
-        let known = rounds().all(|round| round.server_cpu.is_some());
-        let server: f64 =
-            rounds().filter_map(|round| round.server_cpu).map(|cpu| cpu.as_secs_f64()).sum();
-        let percent = |cpu: f64| 100.0 * cpu / wall.max(1e-9);
-        self.notes.push(match known {
-            true => format!(
-                "CPU in percent of one core, while measuring: node {:.0}, this client {:.0}",
-                percent(server),
-                percent(client)
-            ),
-            false => format!(
-                "This client took {:.0} percent of a core; the node's process is not known (--pid)",
-                percent(client)
-            ),
-        });
+        let known = || rounds().filter_map(|round| round.server_cpu.zip(Some(round.elapsed)));
+        let server: f64 = known().map(|(cpu, _)| cpu.as_secs_f64()).sum();
+        let watched: f64 = known().map(|(_, elapsed)| elapsed.as_secs_f64()).sum();
+        let node = match known().next() {
+            Some(_) => format!("node {:.0}", percent(server, watched)),
+            None => "node not known (--pid)".to_owned(),
+        };
+        self.notes.push(format!(
+            "CPU in percent of one core, while measuring: {node}, this client {:.0}",
+            percent(client, wall)
+        ));
     }
 
     /// Operations that failed, on the node under test.
@@ -228,6 +228,7 @@ impl Report {
             "elapsedSeconds": self.elapsed.as_secs_f64(),
             "nodes": nodes.collect::<Vec<_>>(),
             "notes": self.notes,
+            "looks": self.looks,
         })
     }
 }

@@ -33,6 +33,19 @@ pub(crate) struct Round {
 }
 
 impl Round {
+    /// Answers alone, without the CPU they cost.
+    pub(crate) fn of(stats: Stats, elapsed: Duration) -> Self {
+        Self {
+            stats,
+            server_cpu: None,
+            client_cpu: Duration::ZERO,
+            elapsed,
+            figures: Vec::new(),
+            base_fees: Vec::new(),
+            refusals: Vec::new(),
+        }
+    }
+
     /// Server CPU for an operation, in microseconds.
     pub(crate) fn cpu_us(&self) -> Option<f64> {
         let operations = self.stats.operations.max(1) as f64;
@@ -96,15 +109,7 @@ pub(crate) fn measure(
     let server_after = process.map(Process::cpu).transpose()?;
     let server_cpu = server_before.zip(server_after).map(|(before, after)| after - before);
     let client_cpu = own.cpu()? - client_before;
-    Ok(Round {
-        stats,
-        server_cpu,
-        client_cpu,
-        elapsed,
-        figures: Vec::new(),
-        base_fees: Vec::new(),
-        refusals: Vec::new(),
-    })
+    Ok(Round { server_cpu, client_cpu, ..Round::of(stats, elapsed) })
 }
 
 /// Ready-made requests, sent again and again in the same order; each connection starts elsewhere.

@@ -8,10 +8,14 @@ use crate::{
 };
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How far back samples are taken: what wallets and explorers look at.
 const WINDOW_BLOCKS: u64 = 1024;
+/// How much wider the search gets when nothing is found.
+const WIDER: u64 = 16;
+/// Blocks looked at in a search.
+const LOOKED_AT: u64 = 512;
 /// Blocks read.
 const BLOCKS: usize = 64;
 /// Most transactions kept of each.
@@ -34,25 +38,41 @@ pub(crate) struct Sample {
     pub(crate) token: Option<String>,
 }
 
+/// Some of the last `window` blocks that have transactions.
+fn filled_blocks(rpc: &Rpc, dice: &mut Dice, head: u64, window: u64) -> anyhow::Result<Vec<u64>> {
+    let span = window.min(head);
+    let numbers: BTreeSet<u64> = if span <= LOOKED_AT {
+        (head - span + 1..=head).collect()
+    } else {
+        (0..LOOKED_AT).map(|_| head - dice.below(span)).collect()
+    };
+    let mut numbers: Vec<u64> = numbers.into_iter().collect();
+    dice.shuffle(&mut numbers);
+    let counts: Vec<_> = numbers.iter().map(|number| json!([hex(*number)])).collect();
+    let counts = rpc.call_all("eth_getBlockTransactionCountByNumber", &counts)?;
+    let mut blocks = Vec::new();
+    for (number, count) in numbers.into_iter().zip(&counts) {
+        if blocks.len() < BLOCKS && quantity(count)? > 0 {
+            blocks.push(number);
+        }
+    }
+    Ok(blocks)
+}
+
 impl Sample {
     /// Looks at recent blocks, chosen by `seed`.
     pub(crate) fn take(rpc: &Rpc, seed: u64, token: Option<&str>) -> anyhow::Result<Self> {
         let head = rpc.block_number()?;
-        let oldest = head.saturating_sub(WINDOW_BLOCKS - 1).max(1);
-        let mut numbers: Vec<u64> = (oldest..=head).collect();
         let mut dice = Dice::new(seed);
-        dice.shuffle(&mut numbers);
-        numbers.truncate(BLOCKS * 4);
-        let counts: Vec<_> = numbers.iter().map(|number| json!([hex(*number)])).collect();
-        let counts = rpc.call_all("eth_getBlockTransactionCountByNumber", &counts)?;
-        let mut blocks = Vec::new();
-        for (number, count) in numbers.into_iter().zip(&counts) {
-            if blocks.len() < BLOCKS && quantity(count)? > 0 {
-                blocks.push(number);
-            }
+        let mut window = WINDOW_BLOCKS;
+        let mut blocks = filled_blocks(rpc, &mut dice, head, window)?;
+        while blocks.is_empty() && window < head {
+            // A chain that has been quiet for a while.
+            window = window.saturating_mul(WIDER);
+            blocks = filled_blocks(rpc, &mut dice, head, window)?;
         }
         if blocks.is_empty() {
-            bail!("no transactions in blocks {oldest} to {head}: run `loadtest fill` first");
+            bail!("no transactions found up to block {head}: run `loadtest fill` first");
         }
         let mut sample = Self { head, blocks, ..Self::default() };
         sample.read_blocks(rpc)?;

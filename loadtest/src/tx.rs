@@ -156,7 +156,8 @@ impl Submissions {
     }
 }
 
-fn append_call(out: &mut Vec<u8>, raw: &[u8]) {
+/// Writes a call that submits a transaction.
+pub(crate) fn append_call(out: &mut Vec<u8>, raw: &[u8]) {
     out.extend_from_slice(
         br#"{"jsonrpc":"2.0","id":1,"method":"eth_sendRawTransaction","params":["0x"#,
     );

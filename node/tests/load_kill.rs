@@ -1,5 +1,5 @@
-//! kill -9 of a node under load, again and again: no block it had shown is gone, and no
-//! transaction it had answered for.
+//! kill -9 of a node under load, again and again: no block it had shown is gone, no transaction it
+//! had answered for, and every root is what the blocks give.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(unreachable_pub, reason = "the modules of a test share what they publish")]
 
@@ -9,7 +9,9 @@ mod dice;
 
 use alloy_consensus::TxEip1559;
 use alloy_primitives::{Address, B256, Bytes, TxKind, U256, keccak256};
-use common::{CHAIN_ID, FEE_CAP, frames::Frames, native_home, producing, sign, wait_until};
+use common::{
+    CHAIN_ID, FEE_CAP, export, frames::Frames, import, native_home, producing, sign, wait_until,
+};
 use dice::Dice;
 use node::{block::Block, chain::DEV_ACCOUNTS, home::Home, pipeline::Pipeline};
 use serde_json::{Value, json};
@@ -21,13 +23,16 @@ use std::{
     process::{Child, Command, Stdio},
     sync::atomic::{AtomicBool, Ordering},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 use storage::StateRead;
 
-/// Kills of the ordinary run and, when `EVMD_LONG_TESTS` is set, of the long one.
+/// Kills of a chain in the ordinary run.
 const KILLS: u64 = 4;
+/// Kills of a chain when `EVMD_LONG_TESTS` is set: one for each development account.
 const KILLS_LONG: u64 = 10;
+/// Chains of the long run: 20 kills in all.
+const CHAINS_LONG: u64 = 2;
 /// Nonces a sender tries to use up in one life of the process.
 const NONCES: u64 = 4_000;
 /// Nonces submitted in any order: as many as may wait behind a gap.
@@ -49,6 +54,8 @@ struct Node {
     process: Child,
     ingest: SocketAddr,
     json_rpc: SocketAddr,
+    /// From starting the process to serving.
+    starting: Duration,
 }
 
 impl Node {
@@ -56,6 +63,7 @@ impl Node {
         // Free a moment ago, which is as much as can be known.
         let free = || TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let [json_rpc, ws, metrics] = [free(), free(), free()];
+        let begun = Instant::now();
         let mut process = Command::new(env!("CARGO_BIN_EXE_evmd"))
             .args(["start", "--quiet", "--block-time", "20ms", "--ingest.address", "127.0.0.1:0"])
             .args(["--json-rpc.address", &json_rpc.to_string()])
@@ -78,7 +86,7 @@ impl Node {
                 break; // The last line: a node must not find its banner's pipe closed.
             }
         }
-        Self { process, ingest: ingest.unwrap(), json_rpc }
+        Self { process, ingest: ingest.unwrap(), json_rpc, starting: begun.elapsed() }
     }
 
     /// Number and hash of the newest block, as JSON-RPC shows it; `None` once the node is gone.
@@ -88,9 +96,13 @@ impl Node {
             json!({"jsonrpc": "2.0", "id": 1, "method": "eth_getBlockByNumber", "params": params});
         let body = call.to_string();
         let mut stream = TcpStream::connect(json_rpc).ok()?;
-        let head = "POST / HTTP/1.1\r\nHost: node\r\nContent-Type: application/json\r\n";
+        let head = "POST / HTTP/1.1\r\nContent-Type: application/json\r\n";
         let length = body.len();
-        write!(stream, "{head}Connection: close\r\nContent-Length: {length}\r\n\r\n{body}").ok()?;
+        write!(
+            stream,
+            "{head}Host: {json_rpc}\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
+        )
+        .ok()?;
         let mut text = String::new();
         stream.read_to_string(&mut text).ok()?;
         let answer: Value = serde_json::from_str(text.split_once("\r\n\r\n")?.1).ok()?;
@@ -131,8 +143,8 @@ fn lines(sender: usize, dice: &mut Dice) -> Vec<Line> {
 }
 
 /// Submits until the node is gone; gives what it had answered for. The node is killed after
-/// `enough` answers.
-fn submit(node: &mut Node, lines: &[Line], enough: usize) -> HashSet<B256> {
+/// `enough` answers, once it has shown a block of this life.
+fn submit(node: &mut Node, lines: &[Line], enough: usize, has_shown: &AtomicBool) -> HashSet<B256> {
     let mut sender = Frames::connect(node.ingest);
     let mut reader = sender.twin();
     thread::scope(|scope| {
@@ -144,15 +156,18 @@ fn submit(node: &mut Node, lines: &[Line], enough: usize) -> HashSet<B256> {
             }
         });
         let mut accepted = HashSet::new();
-        let mut answers = 0;
-        while let Ok(answer) = reader.answer() {
+        let (mut answers, mut killed) = (0, false);
+        while answers < lines.len() {
+            let Ok(answer) = reader.answer() else { break };
             accepted.extend(answer);
             answers += 1;
-            if answers == enough {
+            if !killed && answers >= enough && has_shown.load(Ordering::Relaxed) {
                 node.process.kill().unwrap();
+                killed = true;
             }
         }
-        if answers < enough {
+        if !killed {
+            wait_until("a block is shown", || has_shown.load(Ordering::Relaxed));
             node.process.kill().unwrap();
         }
         node.process.wait().unwrap();
@@ -186,28 +201,55 @@ fn pooled(home: &Home) -> HashSet<B256> {
     content.iter().flat_map(|txs| txs.pending.iter().chain(&txs.queued)).map(|tx| tx.hash).collect()
 }
 
+/// Executes all blocks of a home again from genesis, holding each to its header, and compares what
+/// the killed node kept of the state.
+fn verify_again(home: &Home) {
+    let again = tempfile::tempdir().unwrap();
+    let file = again.path().join("chain.rlp");
+    export(home, &file);
+    let calm = native_home(&again.path().join("home"));
+    import(&calm, vec![file]).unwrap();
+    let (kept, calm) = (home.view().unwrap(), calm.view().unwrap());
+    assert_eq!(kept.head.hash, calm.head.hash);
+    let (kept, calm) = (kept.state.reader().unwrap(), calm.state.reader().unwrap());
+    for account in DEV_ACCOUNTS {
+        let address = account.address;
+        assert_eq!(kept.account(address).unwrap(), calm.account(address).unwrap(), "{address}");
+    }
+}
+
 /// One life of the process, and what is left of it. Gives how many accepted ones were replaced.
 fn live_and_die(folder: &Path, lines: &[Line], enough: usize) -> usize {
     let mut node = Node::start(folder);
     let (json_rpc, over) = (node.json_rpc, AtomicBool::new(false));
+    let has_shown = AtomicBool::new(false);
     let (accepted, shown) = thread::scope(|scope| {
         let watcher = scope.spawn(|| {
-            let mut shown = None;
+            let (mut first, mut shown) = (None, None);
             while !over.load(Ordering::Relaxed) {
                 match Node::newest(json_rpc) {
                     None if shown.is_some() => break,
                     newest => shown = newest,
                 }
+                if let Some((number, _)) = shown
+                    && number > *first.get_or_insert(number)
+                {
+                    has_shown.store(true, Ordering::Relaxed);
+                }
                 thread::park_timeout(Duration::from_millis(1));
             }
             shown
         });
-        let accepted = submit(&mut node, lines, enough);
+        let accepted = submit(&mut node, lines, enough, &has_shown);
         over.store(true, Ordering::Relaxed);
         (accepted, watcher.join().unwrap())
     });
     let home = Home::open(folder).unwrap();
     let view = home.view().unwrap();
+    if view.number() > 0 {
+        verify_again(&home);
+    }
+    assert!(shown.is_some(), "the node has shown its blocks");
     if let Some((number, hash)) = shown {
         let (kept, _) = view.blocks().unwrap().header(number).unwrap().unwrap();
         assert_eq!(kept, hash, "block {number} was shown");
@@ -226,7 +268,8 @@ fn live_and_die(folder: &Path, lines: &[Line], enough: usize) -> usize {
     let doubles = lines.windows(2).filter(|pair| pair[0].slot == pair[1].slot).count();
     assert!(replaced <= doubles);
     eprintln!(
-        "{} accepted: {} mined in {} blocks, {} pooled, {replaced} replaced; shown {shown:?}",
+        "started in {:?}; {} accepted: {} mined in {} blocks, {} pooled, {replaced} replaced; shown {shown:?}",
+        node.starting,
         accepted.len(),
         mined.len(),
         view.number(),
@@ -237,10 +280,16 @@ fn live_and_die(folder: &Path, lines: &[Line], enough: usize) -> usize {
 
 #[test]
 fn a_killed_node_keeps_what_it_answered_for() {
+    let long = std::env::var_os("EVMD_LONG_TESTS").is_some();
+    let (chains, kills) = if long { (CHAINS_LONG, KILLS_LONG) } else { (1, KILLS) };
+    for chain in 0..chains {
+        kill_again_and_again(kills, Dice(9 + chain));
+    }
+}
+
+fn kill_again_and_again(kills: u64, mut dice: Dice) {
     let folder = tempfile::tempdir().unwrap();
     drop(native_home(folder.path()));
-    let kills = if std::env::var_os("EVMD_LONG_TESTS").is_some() { KILLS_LONG } else { KILLS };
-    let mut dice = Dice(9);
     let mut all = Vec::new();
     let mut replaced = 0;
     for kill in 0..kills {

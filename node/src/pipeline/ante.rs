@@ -16,7 +16,7 @@ mod query;
 pub use query::{PoolQuery, SenderTxs};
 
 use super::{
-    batch::{CheckBatch, Proposal, Reply, ReplyBatch, Submitted, Tip},
+    batch::{CheckBatch, Proposal, Recovered, Reply, ReplyBatch, Submitted, Tip},
     fault::Fault,
     journal::{Entry, Journal},
     meter::Meter,
@@ -64,6 +64,8 @@ const ROUND: usize = 16;
 pub(super) struct Ends {
     /// Recovered transactions.
     pub checks: Inbox<CheckBatch>,
+    /// The same from RPC calls, which have no order among each other.
+    pub submissions: Inbox<Vec<Recovered>>,
     /// New tips of the chain.
     pub tips: Inbox<Tip>,
     /// Questions about the pool.
@@ -110,6 +112,7 @@ pub(super) struct Ante {
     /// Transactions of the journal, until the first step takes them in.
     saved: Vec<Entry>,
     checks: Inbox<CheckBatch>,
+    submissions: Inbox<Vec<Recovered>>,
     reorder: Reorder<CheckBatch>,
     tips: Inbox<Tip>,
     queries: Inbox<PoolQuery>,
@@ -134,6 +137,7 @@ impl Ante {
             journal: context.journal,
             saved: context.saved,
             checks: ends.checks,
+            submissions: ends.submissions,
             reorder: Reorder::new(),
             tips: ends.tips,
             queries: ends.queries,
@@ -174,15 +178,15 @@ impl Ante {
     }
 
     /// Admits one batch, makes it last, and answers it.
-    fn admit(&mut self, batch: CheckBatch) -> Result<(), Fault> {
-        self.meter.take(batch.txs.len());
+    fn admit(&mut self, batch: Vec<Recovered>) -> Result<(), Fault> {
+        self.meter.take(batch.len());
         let (view, spec) = (self.view.clone(), Arc::clone(&self.spec));
         let context = CheckContext::after(&spec, &view.head);
         let state = view.state.reader()?;
         let now = Instant::now();
         let mut admitted = 0;
-        let mut answers = Vec::with_capacity(batch.txs.len());
-        for (tx, reply) in batch.txs {
+        let mut answers = Vec::with_capacity(batch.len());
+        for (tx, reply) in batch {
             let submitted = match tx {
                 Ok(tx) => self.admit_one(tx, &context, &state, now)?,
                 Err(reject) => Err(reject),
@@ -343,7 +347,7 @@ impl Ante {
 
     /// Everything submitted has been admitted or answered.
     fn is_drained(&self) -> bool {
-        self.checks.is_finished() && self.reorder.is_empty()
+        self.checks.is_finished() && self.submissions.is_finished() && self.reorder.is_empty()
     }
 
     /// Ends: waits for the block in flight, then leaves the pool in its journal.
@@ -418,6 +422,11 @@ impl Stage for Ante {
                 worked = true;
             }
             let Some(batch) = self.reorder.take() else { break };
+            self.admit(batch.txs)?;
+            worked = true;
+        }
+        for _ in 0..ROUND {
+            let Some(batch) = self.submissions.take() else { break };
             self.admit(batch)?;
             worked = true;
         }

@@ -36,6 +36,9 @@ pub struct RawTx {
     pub reply: Reply,
 }
 
+/// A transaction with its sender or a reason, and where the answer goes.
+pub(super) type Recovered = (Result<RecoveredTx, Reject>, Reply);
+
 /// From ingest to recover.
 #[derive(Debug)]
 pub(super) struct RawBatch {
@@ -51,7 +54,7 @@ pub(super) struct CheckBatch {
     /// Rank of the batch.
     pub seq: u64,
     /// Transactions with their senders, in order of arrival.
-    pub txs: Vec<(Result<RecoveredTx, Reject>, Reply)>,
+    pub txs: Vec<Recovered>,
 }
 
 /// From ante back to ingest: answers for TCP connections, in order.

@@ -1,11 +1,10 @@
-//! Ingest: raw transactions from TCP connections and RPC submissions, in order, in batches.
+//! Ingest: raw transactions from TCP connections, in order, in batches.
 //!
-//! Takes bytes on sockets (frames) and single submissions from RPC threads.
+//! Takes bytes on sockets (frames).
 //! Gives batches of raw transactions, as slices of the read buffers.
 //! State: the connections with their buffers.
 //! Bound: connections, frame size, replies waiting per connection, transactions per batch.
-//! When full: stops reading sockets, so that the client feels TCP back-pressure; RPC submissions
-//! find their ring full and are told so.
+//! When full: stops reading sockets, so that the client feels TCP back-pressure.
 //!
 //! Frame: 4-byte big-endian length, then the EIP-2718 bytes. Reply per frame, in order: a status
 //! byte, 0 and the 32-byte transaction hash, or 1 and a 4-byte big-endian length and UTF-8 text.
@@ -19,9 +18,8 @@ use super::{
     meter::Meter,
     ring::{Inbox, Outbox},
     stage::{Progress, Stage},
+    submit::Gate,
 };
-use crate::mempool::Reject;
-use alloy_primitives::Bytes;
 use connection::Connection;
 use crossbeam::sync::Parker;
 use mio::{Events, Interest, Poll, Token, net::TcpListener};
@@ -94,7 +92,8 @@ pub(super) struct Ingest {
     next_connection: u64,
     /// The connection read last: the next batch begins with the one after it.
     last_read: u64,
-    submissions: Inbox<RawTx>,
+    /// Closed with this stage: RPC submissions end when those of the sockets do.
+    submissions: Option<Gate>,
     replies: Inbox<ReplyBatch>,
     out: Option<Outbox<RawBatch>>,
     batch: Vec<RawTx>,
@@ -109,7 +108,7 @@ impl Ingest {
     /// `stop` ends the taking of new transactions; answers to earlier ones are still sent.
     pub(super) fn new(
         sockets: Sockets,
-        submissions: Inbox<RawTx>,
+        submissions: Gate,
         replies: Inbox<ReplyBatch>,
         out: Outbox<RawBatch>,
         stop: Arc<AtomicBool>,
@@ -121,7 +120,7 @@ impl Ingest {
             connections: BTreeMap::new(),
             next_connection: FIRST_CONNECTION,
             last_read: 0,
-            submissions,
+            submissions: Some(submissions),
             replies,
             out: Some(out),
             batch: Vec::with_capacity(BATCH_TXS),
@@ -191,12 +190,8 @@ impl Ingest {
         worked
     }
 
-    /// Fills the batch from submissions and sockets, the connections in turn.
+    /// Fills the batch from the sockets, the connections in turn.
     fn gather(&mut self) {
-        while self.batch.len() < BATCH_TXS {
-            let Some(tx) = self.submissions.take() else { break };
-            self.batch.push(within_size(tx));
-        }
         let first = self.last_read + 1;
         for ids in [first..u64::MAX, 0..first] {
             for (id, connection) in self.connections.range_mut(ids) {
@@ -245,11 +240,12 @@ impl Stage for Ingest {
             if !out.ready() {
                 self.write_and_reap();
                 return Ok(if worked { Progress::Worked } else { Progress::Blocked });
-            } else if stopping && self.submissions.depth() == 0 {
+            } else if stopping {
                 self.out = None; // Lets the stages behind drain.
+                self.submissions = None;
             }
         }
-        if self.out.is_some() && !stopping || self.submissions.depth() > 0 {
+        if self.out.is_some() {
             self.gather();
         }
         if !self.batch.is_empty() {
@@ -257,9 +253,8 @@ impl Stage for Ingest {
             let txs = std::mem::replace(&mut self.batch, Vec::with_capacity(BATCH_TXS));
             self.meter.take(txs.len());
             self.meter.give(txs.len());
-            match &mut self.out {
-                Some(out) => out.send(RawBatch { seq: self.seq, txs }),
-                None => refuse(txs),
+            if let Some(out) = &mut self.out {
+                out.send(RawBatch { seq: self.seq, txs });
             }
             self.seq += 1;
         }
@@ -278,27 +273,5 @@ impl Stage for Ingest {
 
     fn sleep(&mut self, _parker: &Parker, timeout: Duration) {
         self.poll(timeout);
-    }
-}
-
-/// A submission as it is, unless it is too large: like a frame, it is then not decoded either.
-fn within_size(tx: RawTx) -> RawTx {
-    let oversized = |bytes: &Bytes| bytes.len() > TX_BYTES_MAX;
-    match tx.bytes {
-        Ok(bytes) if oversized(&bytes) => {
-            let reject = Reject::Oversized { size: bytes.len(), limit: TX_BYTES_MAX };
-            RawTx { bytes: Err(reject), reply: tx.reply }
-        }
-        bytes => RawTx { bytes, ..tx },
-    }
-}
-
-/// Answers submissions that came after the pipeline had gone.
-fn refuse(txs: Vec<RawTx>) {
-    for tx in txs {
-        if let super::batch::Reply::Rpc(reply) = tx.reply {
-            // The caller may have given up waiting.
-            drop(reply.send(Err(Reject::Busy("the node is stopping"))));
-        }
     }
 }

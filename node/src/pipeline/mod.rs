@@ -21,6 +21,7 @@ mod ring;
 mod seal;
 mod source;
 mod stage;
+mod submit;
 mod topology;
 mod turn;
 

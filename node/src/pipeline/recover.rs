@@ -7,7 +7,7 @@
 //! When full: takes no input; one finished batch waits in the outbox.
 
 use super::{
-    batch::{CheckBatch, GivenBlock, RawBatch, RawTx, RecoveredBlock},
+    batch::{CheckBatch, GivenBlock, RawBatch, RawTx, Recovered, RecoveredBlock},
     fault::Fault,
     meter::Meter,
     ring::{Inbox, Outbox},
@@ -44,28 +44,7 @@ impl Recover {
     }
 
     fn recover_raw(&mut self, RawBatch { seq, txs }: RawBatch) -> CheckBatch {
-        self.meter.take(txs.len());
-        let raw: Vec<_> = txs.iter().filter_map(|tx| tx.bytes.clone().ok()).collect();
-        let mut senders = self.senders.recover(&raw);
-        let mut given = 0;
-        let recover = |tx: RawTx| {
-            let recovered = tx.bytes.and_then(|_| {
-                senders.next().expect("one result a transaction").map_err(|error| match error {
-                    RecoverError::Decode(DecodeError::Cosmos(refusal))
-                    | RecoverError::Cosmos(refusal) => Reject::Cosmos(*refusal),
-                    RecoverError::Decode(error) => Reject::Malformed(error.to_string()),
-                    RecoverError::Signature(_) => Reject::InvalidSender,
-                })
-            });
-            match &recovered {
-                Ok(_) => given += 1,
-                Err(reject) => self.meter.reject(reject.label()),
-            }
-            (recovered, tx.reply)
-        };
-        let txs = txs.into_iter().map(recover).collect();
-        self.meter.give(given);
-        CheckBatch { seq, txs }
+        CheckBatch { seq, txs: recover_txs(&mut self.senders, txs, &self.meter) }
     }
 
     fn recover_block(&mut self, GivenBlock { seq, block }: GivenBlock) -> RecoveredBlock {
@@ -77,6 +56,32 @@ impl Recover {
         self.meter.give(block.transactions.len());
         RecoveredBlock { seq, block, txs }
     }
+}
+
+/// Decodes and recovers raw transactions, in order; those turned away before stay as they are.
+pub(super) fn recover_txs(senders: &mut Senders, txs: Vec<RawTx>, meter: &Meter) -> Vec<Recovered> {
+    meter.take(txs.len());
+    let raw: Vec<_> = txs.iter().filter_map(|tx| tx.bytes.clone().ok()).collect();
+    let mut senders = senders.recover(&raw);
+    let mut given = 0;
+    let recover = |tx: RawTx| {
+        let recovered = tx.bytes.and_then(|_| {
+            senders.next().expect("one result a transaction").map_err(|error| match error {
+                RecoverError::Decode(DecodeError::Cosmos(refusal))
+                | RecoverError::Cosmos(refusal) => Reject::Cosmos(*refusal),
+                RecoverError::Decode(error) => Reject::Malformed(error.to_string()),
+                RecoverError::Signature(_) => Reject::InvalidSender,
+            })
+        });
+        match &recovered {
+            Ok(_) => given += 1,
+            Err(reject) => meter.reject(reject.label()),
+        }
+        (recovered, tx.reply)
+    };
+    let recovered = txs.into_iter().map(recover).collect();
+    meter.give(given);
+    recovered
 }
 
 impl Stage for Recover {

@@ -1,7 +1,8 @@
 //! The whole pipeline in one place: every ring with its depth, every worker with its stages.
 //!
 //! ```text
-//! rpc --submit--> ingest --raw--> recover --checks--> ante --proposals--> execute --executed--> fee
+//! rpc ------------------------------------submit------v
+//!                 ingest --raw--> recover --checks--> ante --proposals--> execute --executed--> fee
 //!                   ^                |                 | ^                   ^                   |
 //!                   +----replies-----|-----------------+ +--tips--+          |                 priced
 //!                                    |                            |          |                   v
@@ -12,7 +13,7 @@
 
 use super::{
     ante::{self, Ante, PoolQuery, SenderTxs},
-    batch::{RawTx, Reply, Submitted},
+    batch::Submitted,
     bell::Bell,
     commit::Commit,
     execute::Execute,
@@ -27,6 +28,7 @@ use super::{
     seal::Seal,
     source::{Source, SourceProgress},
     stage::Worker,
+    submit::{Gate, Submissions},
 };
 use crate::{
     consensus::{Engine, Solo},
@@ -52,7 +54,7 @@ use verify::{Backend, Recoverer};
 
 /// Depths of the rings, in batches. Each bounds memory, and how far a stage may run ahead.
 mod depth {
-    /// Single submissions from RPC threads: a burst of one batch per connection.
+    /// Batches of RPC submissions, often of one: a burst of one per connection.
     pub(super) const SUBMIT: usize = 4096;
     /// Batches of 256 raw transactions: 16,384 in flight to recovery.
     pub(super) const RAW: usize = 64;
@@ -159,7 +161,7 @@ impl Monitor {
 /// Submits transactions and asks about the mempool, from any thread.
 #[derive(Clone)]
 pub struct PoolClient {
-    submit: Outbox<RawTx>,
+    submissions: Arc<Submissions>,
     queries: Outbox<PoolQuery>,
     arrivals: broadcast::Sender<Arc<RecoveredTx>>,
     stop: Arc<AtomicBool>,
@@ -168,15 +170,10 @@ pub struct PoolClient {
 impl PoolClient {
     /// Submits a raw transaction and waits for the mempool's answer.
     pub async fn submit(&self, raw: Bytes) -> Submitted {
-        let (reply, answer) = oneshot::channel();
         if self.stop.load(Ordering::Relaxed) {
             return Err(Reject::Busy("the node is stopping"));
         }
-        let tx = RawTx { bytes: Ok(raw), reply: Reply::Rpc(reply) };
-        if self.submit.offer(tx).is_err() {
-            return Err(Reject::Busy("too many transactions are being submitted, try again"));
-        }
-        answer.await.unwrap_or(Err(Reject::Busy("the node is stopping")))
+        self.submissions.submit(raw).await
     }
 
     /// Every transaction the pool takes from now on. Who does not keep up loses the oldest.
@@ -252,7 +249,7 @@ impl Pipeline {
         let (ig, an, ex) = (&[ingest.bell()], &[ante.bell()], &[execute.bell()]);
         let (se, co, fl) = (&[seal.bell()], &[commit.bell()], &[flush.bell()]);
         let (so, re) = (&[source.bell()], recover_bells.as_slice());
-        let (submit, submit_in) = ring("submit", depth::SUBMIT, &[], ig);
+        let (submit, submit_in) = ring("submit", depth::SUBMIT, &[], an);
         let (raw, raw_in) = ring("raw", depth::RAW, ig, re);
         let (checks, checks_in) = ring("checks", depth::CHECKS, re, an);
         let (replies, replies_in) = ring("replies", depth::REPLIES, an, ig);
@@ -281,29 +278,42 @@ impl Pipeline {
             layers_in.gauge(),
         ];
         let arrivals = broadcast::Sender::new(ARRIVALS);
-        let stopped = Arc::clone(&stop);
-        let client = PoolClient { submit, queries, arrivals: arrivals.clone(), stop: stopped };
 
         // Stages that are not wanted are not made; dropping their ring ends closes the rings.
         let mut workers = Vec::new();
         let takes_transactions = options.transactions.is_some();
-        if takes_transactions {
+        let ingest_meter = takes_transactions.then(|| meter("ingest"));
+        let source_meter = (!options.files.is_empty()).then(|| meter("source"));
+        let recover_meter = meter("recover");
+        let submissions = Arc::new(Submissions::new(
+            options.backend,
+            home.spec.chain_id,
+            submit,
+            Arc::clone(&recover_meter),
+        ));
+        let client = PoolClient {
+            submissions: Arc::clone(&submissions),
+            queries,
+            arrivals: arrivals.clone(),
+            stop: Arc::clone(&stop),
+        };
+        if let Some(ingest_meter) = ingest_meter {
             let stop = Arc::clone(&stop);
-            let stage = Ingest::new(sockets, submit_in, replies_in, raw, stop, meter("ingest"));
+            let gate = Gate(Arc::clone(&submissions));
+            let stage = Ingest::new(sockets, gate, replies_in, raw, stop, ingest_meter);
             workers.push(ingest.runs(stage));
         } else {
-            drop((submit_in, replies_in, raw));
+            submissions.close();
+            drop((replies_in, raw));
         }
-        if options.files.is_empty() {
-            drop(blocks);
-        } else {
+        if let Some(meter) = source_meter {
             let (progress, stop) = (Arc::clone(&source_progress), Arc::clone(&stop));
-            let (published, meter) = (published.clone(), meter("source"));
-            let stage =
-                Source::new(options.files.clone(), published, blocks, progress, stop, meter);
+            let (files, published) = (options.files.clone(), published.clone());
+            let stage = Source::new(files, published, blocks, progress, stop, meter);
             workers.push(source.runs(stage));
+        } else {
+            drop(blocks);
         }
-        let recover_meter = meter("recover");
         for worker in recover {
             workers.push(worker.runs(Recover::new(
                 Senders::of_chain(Recoverer::new(options.backend), home.spec.chain_id),
@@ -323,6 +333,7 @@ impl Pipeline {
             });
             let ends = ante::Ends {
                 checks: checks_in,
+                submissions: submit_in,
                 tips: tips_in,
                 queries: queries_in,
                 arrivals,
@@ -347,7 +358,7 @@ impl Pipeline {
             workers.push(ante.runs(Ante::new(context, ends, meter("ante"))));
             tip_out = Some(tips);
         } else {
-            drop((checks_in, tips, tips_in, queries_in, replies, proposals));
+            drop((checks_in, submit_in, tips, tips_in, queries_in, replies, proposals));
         }
         let execute = execute.runs(Execute::new(
             Arc::clone(&home.spec),

@@ -124,6 +124,11 @@ pub fn exported_chain(file: &Path, length: u64) -> B256 {
     wait_until("a few blocks are there", || pipeline.published.load().number() >= length);
     pipeline.stop();
     pipeline.join().unwrap();
+    export(&home, file)
+}
+
+/// Writes all blocks of a home to a file, as an import reads them; gives the head's hash.
+pub fn export(home: &Home, file: &Path) -> B256 {
     let view = home.view().unwrap();
     let blocks = view.blocks().unwrap();
     let mut bytes = Vec::new();

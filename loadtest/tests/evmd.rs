@@ -1,0 +1,108 @@
+//! The built binary against a real node: the `evmd` beside it, or the one that `EVMD_BIN` names.
+//! Nothing of the node is linked.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use serde_json::Value;
+use std::{
+    io::{BufRead, BufReader},
+    net::TcpListener,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+};
+
+struct Node {
+    process: Child,
+    url: String,
+    ingest: String,
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn binary() -> Option<PathBuf> {
+    let beside = Path::new(env!("CARGO_BIN_EXE_loadtest")).with_file_name("evmd");
+    let named = std::env::var_os("EVMD_BIN").map(PathBuf::from);
+    named.or(Some(beside)).filter(|path| path.exists())
+}
+
+/// A node that makes a block each 20 ms.
+fn start(binary: &Path, home: &Path) -> Node {
+    // Free a moment ago, which is as much as can be known.
+    let free = || TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let (json_rpc, ingest) = (free(), free());
+    let mut command = Command::new(binary);
+    command.args(["start", "--quiet", "--block-time", "20ms", "--home"]).arg(home);
+    command.args(["--json-rpc.address", &json_rpc, "--ingest.address", &ingest]);
+    for address in ["json-rpc.ws", "rest", "grpc", "metrics"] {
+        let flag = match address {
+            "json-rpc.ws" => "--json-rpc.ws-address".to_owned(),
+            other => format!("--{other}.address"),
+        };
+        command.args([&flag, &free()]);
+    }
+    let mut process = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let banner = BufReader::new(process.stdout.take().unwrap());
+    let last = banner.lines().map_while(Result::ok).find(|line| line.starts_with("metrics"));
+    assert!(last.is_some(), "the node has not started");
+    Node { process, url: format!("http://{json_rpc}"), ingest }
+}
+
+fn loadtest(arguments: &[&str]) -> (Option<i32>, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_loadtest")).args(arguments).output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output.status.code(), String::from_utf8(output.stdout).unwrap() + &error)
+}
+
+#[test]
+fn every_scenario_runs_against_a_node() {
+    let Some(binary) = binary() else {
+        eprintln!("skipped: no evmd beside loadtest, and EVMD_BIN is not set");
+        return;
+    };
+    let home = tempfile::tempdir().unwrap();
+    let node = start(&binary, &home.path().join("home"));
+    let url = ["--url", node.url.as_str()];
+    let run = |scenario: &str, arguments: &[&str]| {
+        let (code, text) = loadtest(&[&[scenario], &url[..], arguments].concat());
+        assert_eq!(code, Some(0), "{scenario} {arguments:?}: {text}");
+        text
+    };
+    let quick = ["-d", "0.2", "--warmup", "0", "-o", "json"];
+    let filled = run("fill", &["--blocks", "40", "--senders", "5"]);
+    assert!(filled.contains("token 0x"), "{filled}");
+
+    let ways = ["-o", "json", "--via", "ingest,single,batch,ws,ws-batch", "--ingest", &node.ingest];
+    let few = ["-n", "600", "--senders", "20", "--fee-cap", "2000"];
+    let sent: Value = serde_json::from_str(&run("tx", &[&ways[..], &few].concat())).unwrap();
+    for part in sent["nodes"][0]["parts"].as_array().unwrap() {
+        assert_eq!((&part["operations"], &part["errors"]), (&600.into(), &0.into()), "{part}");
+    }
+    run("tx", &[&few[..], &["--load", "mixed", "--via", "batch", "-o", "json"]].concat());
+
+    let file = home.path().join("signed");
+    let file = file.to_str().unwrap();
+    let one = ["-n", "300", "--senders", "20", file];
+    run("sign", &one);
+    let (code, text) = loadtest(&[&["sign"], &url[..], &one].concat());
+    assert!(code == Some(1) && text.contains("cannot make"), "an old file is kept: {text}");
+    run("tx", &["--file", file]);
+    let (code, text) = loadtest(&[&["tx"], &url[..], &["--file", file]].concat());
+    assert!(code == Some(1) && text.contains("sign it again"), "{text}");
+
+    let each = ["--shape", "20:10,50,90", "--shape", "5:50@old"];
+    run("fees", &[&quick[..], &each].concat());
+    run("reads", &quick);
+    run("reads", &[&quick[..], &["--each", "--only", "Number"]].concat());
+    run("explorer", &quick);
+    run("flood", &[&quick[..], &["--heavy", "logs,fees", "--probe-rate", "200"]].concat());
+    let soak = ["--minutes", "0.03", "--every", "0.5", "--tx-rate", "500", "--senders", "20"];
+    let home = home.path().to_str().unwrap();
+    let bounds = ["--home", home, "--latency-bound", "1000", "--disk-bound", "100000000"];
+    let soaked = run("soak", &[&quick[2..], &soak, &bounds, &["--fee-cap", "2000"]].concat());
+    let soaked: Value = serde_json::from_str(&soaked).unwrap();
+    assert!(soaked["looks"].as_array().unwrap().len() > 1, "{soaked}");
+}

@@ -1,0 +1,182 @@
+//! The built binary against a small server that answers as told: what is counted, what is printed,
+//! and with which exit code it ends.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use serde_json::{Value, json};
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    net::{SocketAddr, TcpListener, TcpStream},
+    process::{Command, Output},
+    thread,
+    time::Duration,
+};
+
+/// Answers JSON-RPC over HTTP until the test ends, each call with what `answer` gives.
+fn serve(answer: fn(&Value) -> Value) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let stream = stream.unwrap();
+            thread::spawn(move || converse(stream, answer));
+        }
+    });
+    address
+}
+
+fn converse(mut stream: TcpStream, answer: fn(&Value) -> Value) -> Option<()> {
+    let mut input = BufReader::new(stream.try_clone().ok()?);
+    loop {
+        let mut length = 0;
+        loop {
+            let mut line = String::new();
+            if input.read_line(&mut line).ok()? == 0 {
+                return None;
+            }
+            let line = line.trim_end().to_ascii_lowercase();
+            if let Some(text) = line.strip_prefix("content-length:") {
+                length = text.trim().parse().ok()?;
+            }
+            if line.is_empty() {
+                break;
+            }
+        }
+        let mut body = vec![0; length];
+        input.read_exact(&mut body).ok()?;
+        let request: Value = serde_json::from_slice(&body).ok()?;
+        let one = |call: &Value| {
+            let mut answer = answer(call);
+            answer["jsonrpc"] = json!("2.0");
+            answer["id"] = call["id"].clone();
+            answer
+        };
+        let answer = match &request {
+            Value::Array(calls) => calls.iter().map(one).collect(),
+            call => one(call),
+        };
+        let text = answer.to_string();
+        let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n";
+        write!(stream, "{head}Content-Length: {}\r\n\r\n{text}", text.len()).ok()?;
+    }
+}
+
+/// A chain of 2,000 empty blocks.
+fn quiet_chain(call: &Value) -> Value {
+    match call["method"].as_str().unwrap() {
+        "eth_chainId" => json!({ "result": "0x1" }),
+        "eth_blockNumber" => json!({ "result": "0x7d0" }),
+        "eth_feeHistory" => json!({ "result": { "oldestBlock": call["params"][1] } }),
+        "eth_getBlockTransactionCountByNumber" => json!({ "result": "0x0" }),
+        "web3_clientVersion" => json!({ "result": "small/1" }),
+        other => json!({ "error": { "code": -32601, "message": format!("no {other}") } }),
+    }
+}
+
+fn failing(call: &Value) -> Value {
+    match call["method"].as_str().unwrap() {
+        "eth_feeHistory" => json!({ "error": { "code": -32000, "message": "not today" } }),
+        _ => quiet_chain(call),
+    }
+}
+
+fn slow(call: &Value) -> Value {
+    if call["method"] == "eth_feeHistory" {
+        thread::park_timeout(Duration::from_millis(100));
+    }
+    quiet_chain(call)
+}
+
+fn loadtest(scenario: &str, address: SocketAddr, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_loadtest"))
+        .args([scenario, "--url", &format!("http://{address}")])
+        .args(arguments)
+        .output()
+        .unwrap()
+}
+
+fn figures(output: &Output) -> Value {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+const QUICK: [&str; 6] = ["-d", "0.4", "--warmup", "0", "-o", "json"];
+
+#[test]
+fn every_answer_is_counted_once() {
+    let address = serve(quiet_chain);
+    let shapes = ["--shape", "20:10,50", "--shape", "10:@old"];
+    let json = figures(&loadtest("fees", address, &[&QUICK[..], &shapes].concat()));
+    assert_eq!(json["nodes"][0]["version"], "small/1");
+    let parts = json["nodes"][0]["parts"].as_array().unwrap();
+    let names: Vec<_> = parts.iter().map(|part| part["part"].as_str().unwrap()).collect();
+    assert_eq!(names, ["(20, 2p)", "(10, 0p, old)"]);
+    for part in parts {
+        let operations = part["operations"].as_u64().unwrap();
+        assert!(operations > 0, "{part}");
+        assert_eq!(part["rounds"][0]["operations"], operations);
+        assert_eq!(part["errors"], 0);
+        assert!(part["serverCpuMicroseconds"].is_number(), "found by its port: {part}");
+    }
+}
+
+#[test]
+fn failures_are_told_and_end_with_two() {
+    let address = serve(failing);
+    let output = loadtest("fees", address, &["-d", "0.2", "--shape", "1:"]);
+    assert_eq!(output.status.code(), Some(2));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("not today"), "{text}");
+}
+
+#[test]
+fn an_open_loop_keeps_its_rate_and_charges_the_wait() {
+    let address = serve(quiet_chain);
+    let rate = ["--rate", "200", "--shape", "1:"];
+    let json = figures(&loadtest("fees", address, &[&QUICK[..], &rate].concat()));
+    let operations = json["nodes"][0]["parts"][0]["operations"].as_u64().unwrap();
+    assert!((1..=81).contains(&operations), "80 are due in 0.4 s: {operations}");
+    // One connection and 100 ms an answer: of 20 due in 0.4 s, the later ones wait for the former.
+    let address = serve(slow);
+    let late = ["--rate", "50", "-c", "1", "--shape", "1:"];
+    let json = figures(&loadtest("fees", address, &[&QUICK[..], &late].concat()));
+    let part = &json["nodes"][0]["parts"][0];
+    let max = part["latencyMicroseconds"]["max"].as_f64().unwrap();
+    assert!(max >= 300_000.0, "the wait for the connection counts: {part}");
+}
+
+#[test]
+fn two_nodes_are_loaded_in_turn() {
+    let (ours, theirs) = (serve(quiet_chain), serve(quiet_chain));
+    let compare = format!("http://{theirs}");
+    let page = tempfile::NamedTempFile::new().unwrap();
+    let path = page.path().to_str().unwrap();
+    let arguments = ["-d", "0.2", "--shape", "1:", "--compare", &compare, "--html", path];
+    let output = loadtest("fees", ours, &arguments);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success() && text.contains("A/B"), "{text}");
+    let html = std::fs::read_to_string(page.path()).unwrap();
+    assert!(html.contains("Latency by percentile") && html.ends_with("</html>\n"));
+    let same = format!("http://{ours}");
+    let output = loadtest("fees", ours, &["--compare", &same]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("same node"));
+}
+
+#[test]
+fn what_cannot_be_run_is_said_at_once() {
+    let address = serve(quiet_chain);
+    let refused = |scenario: &str, arguments: &[&str]| {
+        let output = loadtest(scenario, address, arguments);
+        assert_eq!(output.status.code(), Some(1), "{scenario} {arguments:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert!(refused("reads", &[]).contains("loadtest fill"));
+    assert!(refused("fees", &["-c", "0"]).contains("--connections 0"));
+    assert!(refused("fees", &["--rate", "0"]).contains("--rate 0"));
+    assert!(refused("fees", &["--pid", "4194304"]).contains("--pid"));
+    assert!(refused("fees", &["--shape", "3000:@old"]).contains("too few"));
+    assert!(refused("tx", &["--file", "/nowhere"]).contains("/nowhere"));
+    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let output = loadtest("fees", gone, &[]);
+    assert!(String::from_utf8(output.stderr).unwrap().contains("no node answers"));
+}

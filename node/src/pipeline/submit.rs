@@ -1,0 +1,284 @@
+//! Submit: single transactions from RPC calls, recovered together without a change of thread.
+//!
+//! Takes one raw transaction a call. Gives batches of recovered ones straight to ante.
+//! State: the transactions waiting to be recovered, and spare recovery workspaces.
+//! Bound: transactions submitted and not answered. When full: the caller is told so.
+//!
+//! The first call to put something into an empty line leads: it lets the runtime poll whatever else
+//! is ready, so that other connections' calls and the rest of its own batch join the line, then
+//! takes the line and recovers it where it is. A signature alone costs several times what it costs
+//! in company, and each hop between sleeping threads costs as much as a recovery: so calls gather
+//! as many as are there anyway, wait for none that is not, and go through one queue only.
+//! Transactions of different callers have no order among them; those of one call keep theirs.
+
+use super::{
+    batch::{RawTx, Recovered, Reply, Submitted},
+    ingest::TX_BYTES_MAX,
+    meter::Meter,
+    recover::recover_txs,
+    ring::Outbox,
+};
+use crate::{execution::Senders, mempool::Reject};
+use alloy_primitives::Bytes;
+use std::{
+    mem,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+    time::Instant,
+};
+use tokio::sync::oneshot;
+use verify::{Backend, Recoverer};
+
+/// Most transactions submitted and not answered: what the recovery of TCP batches may hold too.
+const PENDING_MAX: usize = 16_384;
+/// Transactions recovered at once: the batch that recovery is most efficient at.
+const BATCH_TXS: usize = super::ingest::BATCH_TXS;
+/// Most times that a leader gives way to others: bounds the wait of the first.
+const GATHER_ROUNDS: usize = 16;
+/// Why nothing is taken at the end.
+const STOPPING: Reject = Reject::Busy("the node is stopping");
+/// Why nothing is taken when too much waits.
+const FULL: Reject = Reject::Busy("too many transactions are being submitted, try again");
+
+/// The line of submissions.
+#[derive(Debug, Default)]
+struct Line {
+    txs: Vec<RawTx>,
+    /// Somebody has promised to take them.
+    led: bool,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Submissions {
+    line: Mutex<Line>,
+    spare: Mutex<Vec<Senders>>,
+    backend: Backend,
+    /// EIP-155 id of the chain, which Cosmos transactions sign.
+    chain_id: u64,
+    out: Mutex<Option<Outbox<Vec<Recovered>>>>,
+    pending: AtomicUsize,
+    meter: Arc<Meter>,
+}
+
+/// A transaction that is pending until this is dropped.
+struct Pending<'a>(&'a AtomicUsize);
+
+impl Drop for Pending<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
+}
+
+/// The promise to take the line: kept even if the call that made it is given up.
+struct Leader<'a>(&'a Submissions);
+
+impl Drop for Leader<'_> {
+    fn drop(&mut self) {
+        self.0.take_line();
+    }
+}
+
+impl Submissions {
+    /// Gives to `out`, until [`Self::close`].
+    pub(super) fn new(
+        backend: Backend,
+        chain_id: u64,
+        out: Outbox<Vec<Recovered>>,
+        meter: Arc<Meter>,
+    ) -> Self {
+        Self {
+            line: Mutex::default(),
+            spare: Mutex::default(),
+            backend,
+            chain_id,
+            out: Mutex::new(Some(out)),
+            pending: AtomicUsize::new(0),
+            meter,
+        }
+    }
+
+    /// Submits a raw transaction and waits for the mempool's answer.
+    pub(super) async fn submit(&self, raw: Bytes) -> Submitted {
+        let pending = Pending(&self.pending);
+        if self.pending.fetch_add(1, Relaxed) >= PENDING_MAX {
+            return Err(FULL);
+        }
+        let (reply, answer) = oneshot::channel();
+        let leads = {
+            let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
+            line.txs.push(RawTx { bytes: within_size(raw), reply: Reply::Rpc(reply) });
+            !mem::replace(&mut line.led, true)
+        };
+        if leads {
+            let leader = Leader(self);
+            self.gather().await;
+            drop(leader);
+        }
+        let answer = answer.await.unwrap_or(Err(STOPPING));
+        drop(pending);
+        answer
+    }
+
+    /// Lets others join the line, as long as they do.
+    async fn gather(&self) {
+        let mut had = 0;
+        for _ in 0..GATHER_ROUNDS {
+            tokio::task::yield_now().await;
+            let has = self.line.lock().unwrap_or_else(PoisonError::into_inner).txs.len();
+            if has == had || has >= BATCH_TXS {
+                return;
+            }
+            had = has;
+        }
+    }
+
+    /// Takes nothing more: lets the stages behind drain.
+    pub(super) fn close(&self) {
+        drop(self.out.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+
+    /// Recovers what is in the line and hands it over.
+    fn take_line(&self) {
+        let mut txs = {
+            let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
+            line.led = false;
+            mem::take(&mut line.txs)
+        };
+        let begun = Instant::now();
+        let mut senders = self.workspace();
+        while !txs.is_empty() {
+            let rest = txs.split_off(txs.len().min(BATCH_TXS));
+            let recovered = recover_txs(&mut senders, txs, &self.meter);
+            self.give(recovered);
+            txs = rest;
+        }
+        self.meter.busy(begun.elapsed());
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner).push(senders);
+    }
+
+    /// A workspace nobody uses: there are never more than threads that submit.
+    fn workspace(&self) -> Senders {
+        let spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        spare.unwrap_or_else(|| Senders::of_chain(Recoverer::new(self.backend), self.chain_id))
+    }
+
+    fn give(&self, recovered: Vec<Recovered>) {
+        let out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
+        let (refused, why) = match &*out {
+            None => (recovered, STOPPING),
+            Some(out) => match out.offer(recovered) {
+                Ok(()) => return,
+                Err(recovered) => (recovered, FULL),
+            },
+        };
+        for (_, reply) in refused {
+            if let Reply::Rpc(caller) = reply {
+                // The caller may have given up waiting.
+                drop(caller.send(Err(why.clone())));
+            }
+        }
+    }
+}
+
+/// A transaction as it is, unless it is too large: like a frame, it is then not decoded either.
+fn within_size(raw: Bytes) -> Result<Bytes, Reject> {
+    if raw.len() > TX_BYTES_MAX {
+        return Err(Reject::Oversized { size: raw.len(), limit: TX_BYTES_MAX });
+    }
+    Ok(raw)
+}
+
+/// Closes the line when dropped, however its owner ends.
+#[derive(Debug)]
+pub(super) struct Gate(pub Arc<Submissions>);
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pipeline::ring::{Inbox, ring};
+    use std::{
+        future::Future,
+        pin::pin,
+        task::{Context, Poll, Waker},
+    };
+
+    /// The example of EIP-155.
+    const RAW: Bytes = Bytes::from_static(&alloy_primitives::hex!(
+        "f86c098504a817c800825208943535353535353535353535353535353535353535880de0b6b3a7640000"
+        "8025a028ef61340bd939bc2195fe537567866003e1a15d3c71ff63e1590620aa636276"
+        "a067cbe9d8997f761aecb703304b3800ccf555c9f3dc64214b297fb1966a3b6d83"
+    ));
+
+    fn submissions(depth: usize) -> (Submissions, Inbox<Vec<Recovered>>) {
+        let (out, inbox) = ring("submit", depth, &[], &[]);
+        let meter = Arc::new(Meter::new("recover"));
+        (Submissions::new(Backend::detect().unwrap(), 1, out, meter), inbox)
+    }
+
+    #[tokio::test]
+    async fn calls_that_are_ready_together_are_one_batch_in_their_order() {
+        let (submissions, inbox) = submissions(4);
+        let other = Bytes::from_static(b"\x02");
+        let all = [RAW, other, RAW].map(|raw| submissions.submit(raw));
+        let [a, b, c] = all;
+        let answering = async {
+            while inbox.depth() == 0 {
+                tokio::task::yield_now().await;
+            }
+            let batch = inbox.take().unwrap();
+            let good: Vec<_> = batch.iter().map(|(tx, _)| tx.is_ok()).collect();
+            for (tx, reply) in batch {
+                let Reply::Rpc(caller) = reply else { panic!("an RPC call") };
+                caller.send(tx.map(|tx| tx.hash)).unwrap();
+            }
+            good
+        };
+        let (a, b, c, good) = tokio::join!(a, b, c, answering);
+        assert_eq!(good, [true, false, true]);
+        assert!(a.is_ok() && a == c);
+        assert!(matches!(b, Err(Reject::Malformed(_))));
+        assert_eq!(submissions.pending.load(Relaxed), 0);
+    }
+
+    #[test]
+    fn a_leader_that_goes_away_leaves_nobody_behind() {
+        let (submissions, inbox) = submissions(4);
+        let mut context = Context::from_waker(Waker::noop());
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let _entered = runtime.enter();
+        let mut follower = pin!(submissions.submit(RAW));
+        {
+            let mut leader = pin!(submissions.submit(RAW));
+            assert!(leader.as_mut().poll(&mut context).is_pending());
+            assert!(follower.as_mut().poll(&mut context).is_pending());
+            assert_eq!(inbox.depth(), 0);
+        }
+        let batch = inbox.take().unwrap();
+        assert_eq!(batch.len(), 2);
+        for (tx, reply) in batch {
+            let Reply::Rpc(caller) = reply else { panic!("an RPC call") };
+            drop(caller.send(tx.map(|tx| tx.hash)));
+        }
+        assert!(matches!(follower.as_mut().poll(&mut context), Poll::Ready(Ok(_))));
+    }
+
+    #[tokio::test]
+    async fn nothing_is_taken_after_the_end_or_beyond_the_bound() {
+        let (submissions, inbox) = submissions(1);
+        submissions.pending.store(PENDING_MAX, Relaxed);
+        assert_eq!(submissions.submit(RAW).await, Err(FULL));
+        submissions.pending.store(0, Relaxed);
+        submissions.close();
+        assert_eq!(submissions.submit(RAW).await, Err(STOPPING));
+        assert!(inbox.is_finished());
+    }
+}
