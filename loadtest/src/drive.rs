@@ -256,7 +256,7 @@ impl<'a> Loop<'a> {
         let ticks = Duration::from_millis(wait.as_millis() as u64);
         if ticks.is_zero() && !wait.is_zero() {
             if idle {
-                std::thread::sleep(wait);
+                std::thread::park_timeout(wait);
             } else {
                 std::thread::yield_now();
             }

@@ -102,6 +102,6 @@ fn next_block(node: &Node, head: u64) -> anyhow::Result<u64> {
         if begun.elapsed() > PATIENCE {
             bail!("{} has made no block for {PATIENCE:.0?}", node.url.text);
         }
-        std::thread::sleep(LOOK);
+        std::thread::park_timeout(LOOK);
     }
 }

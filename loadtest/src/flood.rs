@@ -142,7 +142,7 @@ impl Part for Probe<'_> {
         let this = &*self;
         let (round, flood) = std::thread::scope(|scope| {
             let flood = scope.spawn(|| this.flood(&watch));
-            std::thread::sleep(SWELL);
+            std::thread::park_timeout(SWELL);
             let round = measure(this.node.process, || this.probe(bar));
             watch.abandon.store(true, Relaxed);
             (round, flood.join())

@@ -65,7 +65,7 @@ pub(crate) fn follow(
                 mined.min(taken)
             );
         }
-        std::thread::sleep(LOOK);
+        std::thread::park_timeout(LOOK);
     }
 }
 

@@ -161,6 +161,6 @@ pub(crate) fn wait_for_nonces(
         if begun.elapsed() > patience {
             bail!("{account} has {has} transactions mined of {want} after {patience:.0?}");
         }
-        std::thread::sleep(LOOK);
+        std::thread::park_timeout(LOOK);
     }
 }

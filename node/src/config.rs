@@ -2,7 +2,7 @@
 //!
 //! An unknown key is an error, so that a misspelt one cannot be silently without effect.
 
-use crate::mempool::Limits;
+use crate::{account::keyring::Backend, mempool::Limits};
 use serde::{Deserialize, Serialize};
 use std::{
     net::SocketAddr,
@@ -92,6 +92,36 @@ pub struct JsonRpc {
     pub answer_cache_bytes: u64,
     /// Most blocks an `eth_feeHistory` answers for.
     pub feehistory_cap: u64,
+    /// Keyring of the home folder whose keys sign for clients: `off`, `file`, `os` or `test`. The
+    /// namespace `personal` is served only if `api` names it too.
+    pub keyring: KeyringChoice,
+}
+
+/// Which keyring signs for clients.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum KeyringChoice {
+    /// None: the node signs for nobody.
+    #[default]
+    Off,
+    /// Under a passphrase, asked for at the start.
+    File,
+    /// Under a secret that the desktop's secret service keeps.
+    Os,
+    /// In the clear.
+    Test,
+}
+
+impl KeyringChoice {
+    /// The keyring's backend, if there is to be one.
+    pub const fn backend(self) -> Option<Backend> {
+        match self {
+            Self::Off => None,
+            Self::File => Some(Backend::File),
+            Self::Os => Some(Backend::Os),
+            Self::Test => Some(Backend::Test),
+        }
+    }
 }
 
 impl Default for JsonRpc {
@@ -124,6 +154,7 @@ impl Default for JsonRpc {
             logs_timeout_ms: 5_000,
             answer_cache_bytes: 128 * 1024 * 1024,
             feehistory_cap: 1024,
+            keyring: KeyringChoice::Off,
         }
     }
 }
@@ -347,6 +378,24 @@ fn local(port: u16) -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], port))
 }
 
+/// Where the node serves what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Endpoints {
+    /// JSON-RPC over HTTP and WebSocket.
+    pub json_rpc: SocketAddr,
+    /// JSON-RPC over WebSocket.
+    pub json_rpc_ws: SocketAddr,
+    /// Cosmos queries over REST.
+    pub rest: SocketAddr,
+    /// Cosmos queries over gRPC.
+    pub grpc: SocketAddr,
+    /// Raw transactions over TCP.
+    pub ingest: SocketAddr,
+    /// Metrics, health and status.
+    pub metrics: SocketAddr,
+}
+
 /// Why the settings cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -370,6 +419,18 @@ pub enum ConfigError {
 }
 
 impl Config {
+    /// Where the node serves what, by these settings.
+    pub const fn endpoints(&self) -> Endpoints {
+        Endpoints {
+            json_rpc: self.json_rpc.address,
+            json_rpc_ws: self.json_rpc.ws_address,
+            rest: self.rest.address,
+            grpc: self.grpc.address,
+            ingest: self.ingest.address,
+            metrics: self.metrics.address,
+        }
+    }
+
     /// Reads `config.toml` of a home folder; the defaults where there is none.
     pub fn load(home: &Path) -> Result<Self, ConfigError> {
         let path = home.join(CONFIG_FILE);

@@ -69,9 +69,20 @@ pub enum HomeError {
     /// The folder holds another chain, or one already.
     #[error("{} already holds a chain; remove the folder, or choose another with --home", .0.display())]
     Exists(PathBuf),
+    /// Something is where a snapshot was to be written.
+    #[error("{} is there already; choose another folder", .0.display())]
+    Taken(PathBuf),
     /// The folder holds no chain.
     #[error("{} holds no chain; make one with `evmd init`, or choose another with --home", .0.display())]
     Empty(PathBuf),
+    /// A rollback that would remove nothing.
+    #[error("cannot roll back to block {keep}: the newest is {head}")]
+    NotBelow {
+        /// The block asked for.
+        keep: u64,
+        /// The newest.
+        head: u64,
+    },
     /// A stored block does not decode, or its changes do not give its state root.
     #[error("stored block {number} is damaged: {reason}")]
     Damaged {
@@ -151,6 +162,48 @@ impl Home {
         Ok(home)
     }
 
+    /// Removes the blocks above `keep` from the chain of a home folder, and opens it; gives how many
+    /// there were. The index is emptied first and built again, so that it never knows of a block
+    /// that is not there, wherever this is interrupted.
+    ///
+    /// # Errors
+    /// If `keep` is not below the head, and as [`Self::open`].
+    pub fn rollback(path: &Path, keep: u64) -> Result<(Self, u64), HomeError> {
+        if !Self::exists(path) {
+            return Err(HomeError::Empty(path.to_owned()));
+        }
+        let lock = HomeLock::acquire(path)?;
+        let (chain, index) = open_environments(path, &Config::load(path)?)?;
+        let head = chain.reader()?.head()?.map_or(0, |(number, _)| number);
+        if keep >= head {
+            return Err(HomeError::NotBelow { keep, head });
+        }
+        if index.reader()?.flushed()?.is_some_and(|flushed| flushed > keep) {
+            index.wipe()?;
+        }
+        let removed = chain.truncate_after(keep)?;
+        drop((chain, index, lock));
+        Ok((Self::open(path)?, removed))
+    }
+
+    /// The number of the newest block of a home folder, which may be of a running node.
+    ///
+    /// # Errors
+    /// If the folder has no chain, or it cannot be read.
+    pub fn head_of(path: &Path) -> Result<u64, HomeError> {
+        let (chain, _) = Self::attach(path)?;
+        let head = chain.reader()?.head()?;
+        head.map(|(number, _)| number).ok_or_else(|| HomeError::Empty(path.to_owned()))
+    }
+
+    /// Opens the environments beside a node that may be running, for reading only.
+    pub(crate) fn attach(path: &Path) -> Result<(ChainDb, IndexDb), HomeError> {
+        if !Self::exists(path) {
+            return Err(HomeError::Empty(path.to_owned()));
+        }
+        Ok(open_environments(path, &Config::load(path)?)?)
+    }
+
     /// The view at the head of the chain.
     pub fn view(&self) -> Result<View, HomeError> {
         let blocks = self.chain.reader()?;
@@ -193,7 +246,9 @@ impl Home {
             let layer = replay_block(&blocks, &state, number, parent_root)?;
             parent_root = stored_header(&blocks, number)?.1.state_root;
             state = state.with_layer(layer, 0);
-            if state.layers().len() == REPLAY_BLOCKS || number == head {
+            // Block 0 goes alone: no block is flushed before it, and so none could be said to be.
+            let is_full = state.layers().len() == REPLAY_BLOCKS;
+            if is_full || number == head || number == 0 {
                 write_layers(&self.index, state.layers())?;
                 state = StateView::before(number + 1, self.index.clone());
             }
@@ -271,6 +326,11 @@ fn genesis_record(genesis: &Genesis) -> BlockRecord {
         fees: alloy_rlp::encode(fee_row(&genesis.spec, &header, market, std::iter::empty())).into(),
         module: modules.map_or_else(Bytes::new, |modules| modules.record(Vec::new()).to_bytes()),
     }
+}
+
+/// The text of the genesis that a chain was made of.
+pub(crate) fn stored_genesis(chain: &ChainDb) -> Result<Option<Bytes>, HomeError> {
+    Ok(chain.meta(GENESIS_KEY)?)
 }
 
 fn open_environments(path: &Path, config: &Config) -> Result<(ChainDb, IndexDb), OpenError> {

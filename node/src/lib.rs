@@ -2,6 +2,7 @@
 //! order people ask:
 //!
 //! - [`cli`]: the commands; [`config`] and [`home`] are what they work on.
+//! - [`snapshot`]: copies of a chain, and home folders made of them.
 //! - [`chain`]: the rules of a chain: genesis, forks, header validity. Pure.
 //! - [`pipeline`]: the stages from bytes to durable, published blocks, and the rings between them.
 //!   [`block`] is the unit that travels.
@@ -39,4 +40,5 @@ pub mod proto;
 pub mod query;
 pub mod rest;
 pub mod rpc;
+pub mod snapshot;
 pub mod view;

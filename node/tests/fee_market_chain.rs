@@ -139,7 +139,7 @@ async fn grow(node: &Node) {
 /// What `evmd query feemarket` prints.
 fn query(node: &Node, question: &str, arguments: &[&str]) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_evmd"))
-        .args(["query", "feemarket", question, "--node", &format!("http://{}", node.rpc.address)])
+        .args(["query", "feemarket", question, "--node", &format!("http://{}", node.rest.address)])
         .args(arguments)
         .output()
         .unwrap();

@@ -110,8 +110,7 @@ impl Chain {
 
     /// Runs `evmd query`; whether it succeeds, and its JSON.
     fn query(&self, args: &str) -> (bool, Value) {
-        let over_rpc = args.starts_with("feemarket");
-        let port = if over_rpc { self.ports[0] } else { self.ports[2] };
+        let port = self.ports[2];
         let mut command = evmd();
         command.arg("query").args(args.split(' ')).args(["-o", "json", "--node"]);
         let output = command.arg(format!("http://127.0.0.1:{port}")).output().unwrap();

@@ -18,3 +18,5 @@ mod prices;
 mod protection;
 #[path = "json_rpc/push.rs"]
 mod push;
+#[path = "json_rpc/signing.rs"]
+mod signing;

@@ -357,8 +357,8 @@ fn bad_input_gets_a_reason_and_an_exit_code() {
     ] {
         assert_eq!(keys.run(args, &[]).code, code, "{args:?}");
     }
-    for backend in ["os", "kwallet", "pass"] {
-        assert!(Keys::new(backend).bad(&["list"], &[]).contains("is not available in this build"));
+    for backend in ["kwallet", "pass"] {
+        assert!(Keys::new(backend).bad(&["list"], &[]).contains("is not offered: use file, os,"));
     }
     assert_eq!(Keys::new("cloud").run(&["list"], &[]).code, 2);
 }
@@ -455,10 +455,35 @@ fn exchange(run: impl Run, read: &str, write: &str) {
     }
 }
 
+/// Phrases of ours give the same key in another wallet, and its in ours. `key` prints the private key
+/// of the phrase in a file; `phrase` writes a new phrase to a file.
+fn phrases(run: &impl Run, key: &str, phrase: &str) {
+    let keys = Keys::new("test");
+    let file = keys.file("phrase");
+    for words in [12, 24] {
+        fs::write(&file, keys.good(&["mnemonic", "--words", &words.to_string()], &[])).unwrap();
+        same_key(&keys, run, key, &file);
+    }
+    run(phrase, &[&file]).unwrap();
+    same_key(&keys, run, key, &file);
+}
+
+fn same_key(keys: &Keys, run: &impl Run, key: &str, phrase: &Path) {
+    keys.good(&["add", "x", "--recover", "--source", phrase.to_str().unwrap()], &[]);
+    let ours = keys.good(&["unsafe-export-eth-key", "x"], &[]);
+    let theirs = run(key, &[phrase]).unwrap();
+    assert_eq!(theirs.trim_start_matches("0x"), ours.trim().to_lowercase());
+    keys.good(&["delete", "x", "-y"], &[]);
+}
+
 #[test]
 fn eth_account_opens_ours_and_we_its() {
     let Some(python) = installed("python3", "-c", "import eth_account") else { return };
     let start = "import json,sys\nfrom eth_account import Account\nfile=sys.argv[1]\n";
+    let hd = format!("{start}Account.enable_unaudited_hdwallet_features()\n");
+    let key = "print(Account.from_mnemonic(open(file).read().strip()).key.hex())";
+    let phrase = "open(file,'w').write(Account.create_with_mnemonic()[1])";
+    phrases(&python, &format!("{hd}{key}"), &format!("{hd}{phrase}"));
     let read = "print(Account.decrypt(json.load(open(file)),'correct horse').hex())";
     let write = "json.dump(Account.encrypt('0x'+'11'*32,'correct horse',kdf='KDF'),open(file,'w'))";
     exchange(python, &format!("{start}{read}"), &format!("{start}{write}"));
@@ -467,7 +492,12 @@ fn eth_account_opens_ours_and_we_its() {
 #[test]
 fn ethers_opens_ours_and_we_its() {
     let Some(node) = installed("node", "-e", "require('ethers')") else { return };
-    let start = "const {Wallet}=require('ethers'),fs=require('fs'),file=process.argv[1];";
+    let start = "const {HDNodeWallet,Wallet}=require('ethers'),fs=require('fs'),\
+                 file=process.argv[1];";
+    let key =
+        "console.log(HDNodeWallet.fromPhrase(fs.readFileSync(file,'utf8').trim()).privateKey)";
+    let phrase = "fs.writeFileSync(file,Wallet.createRandom().mnemonic.phrase)";
+    phrases(&node, &format!("{start}{key}"), &format!("{start}{phrase}"));
     let read = "const text=fs.readFileSync(file,'utf8');\
                 console.log(Wallet.fromEncryptedJsonSync(text,'correct horse').privateKey)";
     // Its one function is scrypt.

@@ -2,8 +2,8 @@
 //!
 //! The only file with `unsafe`: LMDB maps a file into memory, and Rust cannot check that nobody
 //! else changes that file. What makes it sound here:
-//! - a folder is opened by one process at a time (the home lock), and LMDB's own lock file keeps
-//!   any other LMDB program in step;
+//! - a folder is changed by one process at a time (the home lock), and LMDB's own lock file keeps
+//!   in step any other that reads it (a snapshot of a running node);
 //! - within the process `heed` refuses to open a folder twice;
 //! - the map is read-only (never `WRITEMAP`), so no stray store can reach the file;
 //! - transactions are not bound to threads (`MDB_NOTLS`), so a reader may be sent to another.
@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use heed::types::Bytes as RawBytes;
-use heed::{CommitOrAbort, Database, Env, EnvOpenOptions, RwTxn, WithoutTls};
+use heed::{CommitOrAbort, CompactionOption, Database, Env, EnvOpenOptions, RwTxn, WithoutTls};
 
 use crate::error::{OpenError, ReadError, WriteError};
 use crate::room::{DATA_FILE, has_room, is_short_write};
@@ -155,6 +155,22 @@ impl Environment {
     /// Commits and returns when everything is on disk.
     pub(crate) fn commit(&self, txn: RwTxn<'_>) -> Result<(), WriteError> {
         txn.commit().map_err(|error| self.write_error(error))
+    }
+
+    /// Writes what is committed now into a new environment in the folder `to`, free pages left out,
+    /// and syncs it. Writers go on meanwhile, here and in other processes; the pages they free stay
+    /// in the file until the copy ends.
+    pub(crate) fn copy(&self, to: &Path) -> Result<(), WriteError> {
+        fs::create_dir_all(to).map_err(|error| self.copy_error(to, error.into()))?;
+        let file = to.join(DATA_FILE);
+        let copied = self.env.copy_to_path(&file, CompactionOption::Enabled);
+        let synced = copied.and_then(|file| Ok(file.sync_all()?));
+        synced.map_err(|error| self.copy_error(to, error))?;
+        sync_folders(to).map_err(|error| self.copy_error(to, error.into()))
+    }
+
+    fn copy_error(&self, to: &Path, error: heed::Error) -> WriteError {
+        WriteError::from_heed(to, self.map_bytes, self.kind.map_setting, error)
     }
 
     pub(crate) fn stats(&self) -> EnvStats {

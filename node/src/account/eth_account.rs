@@ -14,9 +14,9 @@ pub struct EthAccount {
     pub balance: U256,
     /// Keccak-256 of its code. The code of a delegating account (EIP-7702) is its designation.
     pub code_hash: B256,
-    /// Public key, once a Cosmos transaction has shown it; Ethereum transactions never do.
+    /// Public key, once a signature has shown it.
     pub public_key: Option<PublicKey>,
-    /// Number of the account in order of creation.
+    /// What signatures of Cosmos transactions take for its number.
     pub account_number: u64,
 }
 

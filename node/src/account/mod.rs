@@ -4,6 +4,7 @@
 //! - [`PublicKey`] and [`PrivateKey`] are keys of the one algorithm, [`ALGORITHM`].
 //! - [`HdPath`] and [`mnemonic`] make keys from phrases; [`keystore`] and [`armor`] read and write
 //!   key files of other programs; [`keyring`] keeps named keys.
+//! - [`Signers`] are the keys that a node may sign with for its clients.
 //! - [`message_hash`] and [`typed_data_hash`] are what wallets sign beside transactions.
 //!
 //! Private keys are zeroed when dropped, have no readable `Debug`, and are never logged. All
@@ -22,6 +23,7 @@ pub mod mnemonic;
 mod module_account;
 mod secret_file;
 mod sign;
+mod signers;
 
 pub use address::{AddressError, parse_address};
 pub use algorithm::{ALGORITHM, UnknownAlgorithm, check_algorithm};
@@ -32,3 +34,4 @@ pub use key::{KeyError, PRIVATE_KEY_BYTES, PUBLIC_KEY_BYTES, PrivateKey, PublicK
 pub use module_account::module_address;
 pub use secret_file::{read_secret, write_secret};
 pub use sign::{SIGNATURE_BYTES, TypedDataError, message_hash, typed_data_hash};
+pub use signers::{SignerError, Signers};

@@ -9,6 +9,8 @@ use std::{
 };
 use zeroize::Zeroizing;
 
+/// End of the name of a file that is being written.
+const UNFINISHED: &str = ".new";
 /// Owner reads and writes, nobody else does anything.
 const FILE_MODE: u32 = 0o600;
 /// The same for folders.
@@ -24,7 +26,7 @@ pub fn write_secret(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let folder = folder.unwrap_or_else(|| Path::new("."));
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
     let mut beside = name.to_owned();
-    beside.push(format!(".{}.new", std::process::id()));
+    beside.push(format!(".{}{UNFINISHED}", std::process::id()));
     let beside = folder.join(beside);
     let written = write_new(&beside, bytes).and_then(|()| fs::rename(&beside, path));
     if written.is_err() {
@@ -50,6 +52,17 @@ pub fn read_secret(path: &Path, most: usize) -> io::Result<Zeroizing<Vec<u8>>> {
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("above {most} bytes")));
     }
     Ok(bytes)
+}
+
+/// Removes what killed writers have left in a folder, of which the caller is the only writer.
+pub(super) fn remove_unfinished(folder: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.as_os_str().as_encoded_bytes().ends_with(UNFINISHED.as_bytes()) {
+            fs::remove_file(path)?;
+        }
+    }
+    Ok(())
 }
 
 /// Makes a folder for secrets, and the folders it is in.

@@ -186,6 +186,11 @@ impl ChainSpec {
         set.into_iter().collect()
     }
 
+    /// The `config` of the genesis file.
+    pub const fn config(&self) -> &ChainConfig {
+        &self.file.config
+    }
+
     /// What a native chain has beside forks; `None` on an Ethereum chain.
     pub fn native(&self) -> Option<&Native> {
         self.native.as_deref()

@@ -22,6 +22,9 @@ pub(super) enum Command {
         key: String,
         #[command(flatten)]
         home: HomeArg,
+        /// Output format
+        #[arg(short, long, value_enum, default_value_t)]
+        output: Output,
     },
     /// Change a setting in the file; a running node takes it at its next start
     Set {
@@ -44,9 +47,12 @@ pub(super) fn run(command: &Command) -> anyhow::Result<()> {
                 Output::Json => writeln!(out, "{}", serde_json::to_string(&config)?)?,
             }
         }
-        Command::Get { key, home } => {
+        Command::Get { key, home, output } => {
             let settings = Table::try_from(Config::load(&home.path()?)?)?;
             match find(&settings, key)? {
+                value if *output == Output::Json => {
+                    writeln!(out, "{}", serde_json::to_string(value)?)?;
+                }
                 Value::String(text) => writeln!(out, "{text}")?,
                 Value::Table(section) => write!(out, "{section}")?,
                 other => writeln!(out, "{other}")?,

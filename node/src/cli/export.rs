@@ -1,6 +1,6 @@
 //! `evmd export`
 
-use super::HomeArg;
+use super::{HomeArg, Output};
 use crate::{block, home::Home};
 use anyhow::{Context, bail};
 use std::{
@@ -21,6 +21,9 @@ pub(super) struct Args {
     /// Last block; the head without it
     #[arg(long, value_name = "N")]
     to: Option<u64>,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Output,
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
@@ -41,6 +44,12 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let file = out.into_inner().map_err(std::io::IntoInnerError::into_error);
     file.with_context(writing)?.sync_all().with_context(writing)?;
     let count = (last + 1).saturating_sub(args.from);
-    writeln!(std::io::stdout(), "exported {count} blocks to {}", args.file.display())?;
+    let mut out = std::io::stdout();
+    match args.output {
+        Output::Text => writeln!(out, "exported {count} blocks to {}", args.file.display())?,
+        Output::Json => {
+            writeln!(out, "{}", serde_json::json!({ "blocks": count, "file": args.file }))?;
+        }
+    }
     Ok(())
 }

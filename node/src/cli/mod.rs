@@ -1,6 +1,7 @@
 //! The command line: one file a command. Parsing and meaning stay apart: a command's file turns
 //! its flags into calls of the library and its results into text or JSON, and holds no logic.
 
+mod completion;
 mod config;
 mod debug;
 mod export;
@@ -10,6 +11,8 @@ mod init;
 mod keys;
 mod prefix;
 mod query;
+mod rollback;
+mod snapshot;
 mod start;
 mod status;
 mod tx;
@@ -17,7 +20,7 @@ mod version;
 
 use crate::pipeline::Reading;
 use anyhow::Context;
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 use std::{
     io::{IsTerminal, Write},
     path::PathBuf,
@@ -37,7 +40,6 @@ struct Cli {
 enum Command {
     /// Make a home folder with a new chain
     Init(init::Args),
-
     /// Run the node; makes a development chain if the home folder is empty
     Start(start::Args),
     /// Append blocks from RLP files, as geth exports them
@@ -64,6 +66,13 @@ enum Command {
     /// Look into data without a node
     #[command(subcommand)]
     Debug(debug::Command),
+    /// Remove the newest blocks
+    Rollback(rollback::Args),
+    /// Copy a chain, of a running node too, and make a home folder of a copy
+    #[command(subcommand)]
+    Snapshot(snapshot::Command),
+    /// Print what makes a shell complete commands and flags
+    Completion(completion::Args),
 }
 
 /// The home folder, as every command takes it.
@@ -96,6 +105,11 @@ enum Output {
     Json,
 }
 
+/// The commands and their flags, for documents.
+pub fn command() -> clap::Command {
+    Cli::command()
+}
+
 /// Parses the command line and runs the command. Exit code 1 for a failure, 2 for wrong usage.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -104,7 +118,7 @@ pub fn main() -> ExitCode {
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             // Nothing is left to tell if even the error stream is gone.
-            drop(writeln!(std::io::stderr(), "error: {error:#}"));
+            drop(writeln!(std::io::stderr(), "error: {}", in_one_line(&error)));
             ExitCode::FAILURE
         }
     }
@@ -124,7 +138,22 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Config(command) => config::run(&command),
         Command::Genesis(command) => genesis::run(&command),
         Command::Debug(command) => debug::run(&command),
+        Command::Rollback(args) => rollback::run(&args),
+        Command::Snapshot(command) => snapshot::run(&command),
+        Command::Completion(args) => completion::run(&args),
     }
+}
+
+/// A failure and its causes, less those that a message before them ends with.
+fn in_one_line(error: &anyhow::Error) -> String {
+    let mut line = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !line.ends_with(&cause) {
+            line = format!("{line}: {cause}");
+        }
+    }
+    // A message of another library may have lines; ours is one.
+    line.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
 /// The reader of our output has gone, as in `evmd ... | head`.

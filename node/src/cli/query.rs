@@ -7,12 +7,12 @@ pub(super) mod client;
 mod evm;
 mod feemarket;
 mod gov;
+mod node;
 pub(super) mod rest;
 mod tx;
 pub(super) mod yaml;
 
-use super::Output;
-use client::Client;
+pub(super) use node::NodeArg;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -41,34 +41,6 @@ enum Command {
     /// Proposals, votes and deposits
     #[command(subcommand)]
     Gov(gov::Command),
-}
-
-/// Port of JSON-RPC where the URL names none.
-const DEFAULT_PORT: u16 = 8545;
-
-/// What every query over JSON-RPC takes.
-#[derive(Clone, Debug, clap::Args)]
-struct QueryArgs {
-    /// Where the node serves JSON-RPC
-    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8545")]
-    node: String,
-    /// Block to ask about; the newest by default
-    #[arg(long, value_name = "NUMBER")]
-    height: Option<u64>,
-    /// Output format
-    #[arg(short, long, value_enum, default_value_t)]
-    output: Output,
-}
-
-impl QueryArgs {
-    fn client(&self) -> anyhow::Result<Client> {
-        Client::new(&self.node, DEFAULT_PORT)
-    }
-
-    /// The block as JSON-RPC names it.
-    fn block(&self) -> String {
-        self.height.map_or_else(|| "latest".to_owned(), |height| format!("{height:#x}"))
-    }
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {

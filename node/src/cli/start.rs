@@ -1,8 +1,10 @@
 //! `evmd start`
 
-use super::{HomeArg, init::dev_genesis, start_logs};
+use super::{HomeArg, init::dev_genesis, keys, start_logs};
 use crate::{
+    account::Signers,
     chain::{DEV_ACCOUNTS, Rules},
+    config::KeyringChoice,
     grpc,
     home::Home,
     listen, observe,
@@ -14,6 +16,7 @@ use anyhow::Context;
 use std::{
     io::Write,
     net::{SocketAddr, ToSocketAddrs},
+    sync::Arc,
     time::Duration,
 };
 use verify::Backend;
@@ -34,6 +37,12 @@ pub(super) struct Args {
     /// JSON-RPC over WebSocket
     #[arg(long = "json-rpc.ws-address", value_name = "HOST:PORT", value_parser = address)]
     ws_address: Option<SocketAddr>,
+    /// Let clients of JSON-RPC sign with the keys of this keyring; off by default
+    #[arg(long = "json-rpc.keyring", value_name = "BACKEND", value_enum)]
+    keyring: Option<KeyringChoice>,
+    /// Namespaces of JSON-RPC, separated by commas: eth,net,web3,personal
+    #[arg(long = "json-rpc.api", value_name = "NAMES", value_delimiter = ',')]
+    api: Option<Vec<String>>,
     /// Cosmos queries over REST
     #[arg(long = "rest.address", value_name = "HOST:PORT", value_parser = address)]
     rest_address: Option<SocketAddr>,
@@ -76,6 +85,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let mut home =
         if Home::exists(&path) { Home::open(&path)? } else { Home::init(&path, &dev_genesis())? };
     apply(args, &mut home);
+    let signers = signers(&home)?;
     let backend = Backend::detect()?;
     let native = home.spec.rules == Rules::Native;
     let block_time =
@@ -89,7 +99,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     };
     let pipeline = Pipeline::start(&home, options)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let servers = runtime.block_on(serve(&home, &pipeline, backend))?;
+    let servers = runtime.block_on(serve(&home, &pipeline, backend, signers))?;
     banner(&home, &pipeline, block_time, backend, args.quiet)?;
     runtime.block_on(until_over(&pipeline));
     tracing::info!("stopping: finishing what was accepted");
@@ -116,6 +126,12 @@ fn apply(args: &Args, home: &mut Home) {
         (args.ingest_address, &mut config.ingest.address),
         (args.metrics_address, &mut config.metrics.address),
     ];
+    if let Some(keyring) = args.keyring {
+        config.json_rpc.keyring = keyring;
+    }
+    if let Some(api) = &args.api {
+        config.json_rpc.api.clone_from(api);
+    }
     for (flag, setting) in pairs {
         if let Some(flag) = flag {
             *setting = flag;
@@ -140,7 +156,24 @@ impl Servers {
     }
 }
 
-async fn serve(home: &Home, pipeline: &Pipeline, backend: Backend) -> anyhow::Result<Servers> {
+/// The keys to sign with for clients, if the settings say so.
+fn signers(home: &Home) -> anyhow::Result<Option<Arc<Signers>>> {
+    let Some(backend) = home.config.json_rpc.keyring.backend() else { return Ok(None) };
+    let keyring = keys::unlock(backend, &home.path)?;
+    let signers = Signers::new(backend, home.path.clone(), &keyring);
+    tracing::warn!(
+        keys = signers.accounts().len(),
+        "whoever reaches JSON-RPC can sign with the keys of the {backend} keyring"
+    );
+    Ok(Some(Arc::new(signers)))
+}
+
+async fn serve(
+    home: &Home,
+    pipeline: &Pipeline,
+    backend: Backend,
+    signers: Option<Arc<Signers>>,
+) -> anyhow::Result<Servers> {
     let config = &home.config;
     let context = rpc::Context {
         spec: home.spec.clone(),
@@ -150,12 +183,15 @@ async fn serve(home: &Home, pipeline: &Pipeline, backend: Backend) -> anyhow::Re
         pool_limits: config.mempool.limits(),
         gas_cap: config.json_rpc.gas_cap,
         feehistory_cap: config.json_rpc.feehistory_cap,
+        endpoints: config.endpoints(),
+        signers,
     };
     let rpc = rpc::serve(&config.json_rpc, context).await?;
     let queries = Queries {
         spec: home.spec.clone(),
         published: pipeline.published.clone(),
         pool: pipeline.client(),
+        json_rpc: config.json_rpc.address,
     };
     let rest = rest::serve(&config.rest, queries.clone()).await?;
     let grpc = grpc::serve(&config.grpc, queries).await?;

@@ -1,32 +1,21 @@
 //! `evmd status`
 
-use super::Output;
+use super::{Output, query::NodeArg};
 use anyhow::Context;
 use serde_json::{Map, Value};
-use std::{
-    io::{Read, Write},
-    net::{SocketAddr, TcpStream},
-    time::Duration,
-};
+use std::io::Write;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Where the node serves its metrics
-    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:26660")]
-    node: SocketAddr,
+    #[command(flatten)]
+    node: NodeArg,
     /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
 }
 
-/// Longest wait for the node.
-const TIMEOUT: Duration = Duration::from_secs(5);
-/// Most bytes of an answer: far more than a status has.
-const ANSWER_BYTES_MAX: u64 = 1024 * 1024;
-
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
-    let body = get_status(args.node)
-        .with_context(|| format!("no node answers at {} (--node)", args.node))?;
+    let body = args.node.status()?;
     let status: Map<String, Value> =
         serde_json::from_str(&body).context("the answer is not a status")?;
     let mut out = std::io::stdout();
@@ -35,17 +24,6 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         Output::Text => print_tree(&mut out, &status, 0)?,
     }
     Ok(())
-}
-
-fn get_status(node: SocketAddr) -> anyhow::Result<String> {
-    let mut stream = TcpStream::connect_timeout(&node, TIMEOUT)?;
-    stream.set_read_timeout(Some(TIMEOUT))?;
-    write!(stream, "GET /status HTTP/1.0\r\nHost: {node}\r\n\r\n")?;
-    let mut answer = String::new();
-    stream.take(ANSWER_BYTES_MAX).read_to_string(&mut answer)?;
-    let (head, body) = answer.split_once("\r\n\r\n").context("not an HTTP answer")?;
-    anyhow::ensure!(head.split(' ').nth(1) == Some("200"), "{}", head.lines().next().unwrap_or(""));
-    Ok(body.to_owned())
 }
 
 /// One key a line, then nested values indented, then lists as tables.

@@ -38,6 +38,11 @@ impl TokenDecimals {
         }
     }
 
+    /// Digits after the point.
+    pub const fn get(self) -> u8 {
+        self.0
+    }
+
     /// Wei in the token's base unit: 10^(18 - decimals).
     pub fn conversion_factor(self) -> u64 {
         power_of_ten(EVM_DECIMALS.saturating_sub(self.0))

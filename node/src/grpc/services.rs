@@ -237,6 +237,13 @@ impl EvmQuery for Service {
     ) -> Answer<evm::QueryBaseFeeResponse> {
         self.answer(request, |at, _| at.evm_base_fee())
     }
+
+    async fn config(
+        &self,
+        request: Request<evm::QueryConfigRequest>,
+    ) -> Answer<evm::QueryConfigResponse> {
+        self.answer(request, |at, _| Ok(at.evm_config()))
+    }
 }
 
 #[tonic::async_trait]

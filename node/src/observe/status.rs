@@ -3,12 +3,12 @@
 use super::Context;
 use crate::{
     chain::Rules,
+    config::Endpoints,
     pipeline::{Reading, RingReading},
     rpc::CallReading,
 };
 use alloy_primitives::B256;
 use serde::Serialize;
-use std::net::SocketAddr;
 
 /// Whether the node does its work.
 #[derive(Debug, Serialize)]
@@ -64,21 +64,11 @@ struct PoolStatus {
     queued: usize,
 }
 
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Endpoints {
-    json_rpc: SocketAddr,
-    json_rpc_ws: SocketAddr,
-    ingest: SocketAddr,
-    metrics: SocketAddr,
-}
-
 impl Status {
     pub(super) async fn take(context: &Context) -> Self {
         let view = context.published.load();
         let header = &view.head.header;
         let level = context.pool.level().await;
-        let config = &context.config;
         Self {
             version: env!("CARGO_PKG_VERSION"),
             chain_id: context.spec.chain_id,
@@ -96,12 +86,7 @@ impl Status {
                 next_base_fee: view.head.next_base_fee,
             },
             pool: PoolStatus { pending: level.pending, queued: level.queued },
-            endpoints: Endpoints {
-                json_rpc: config.json_rpc.address,
-                json_rpc_ws: config.json_rpc.ws_address,
-                ingest: config.ingest.address,
-                metrics: config.metrics.address,
-            },
+            endpoints: context.config.endpoints(),
             stages: context.monitor.readings(),
             rings: context.monitor.rings(),
             calls: context.calls.readings(),

@@ -3,6 +3,7 @@
 use super::{
     QueryError, Snapshot,
     envelope::any,
+    origin,
     page::Page,
     proto::cosmos::{
         auth::v1beta1::{
@@ -12,9 +13,10 @@ use super::{
             QueryModuleAccountsResponse, QueryParamsResponse,
         },
         base::query::v1beta1::{PageRequest, PageResponse},
+        evm::crypto::v1::ethsecp256k1::PubKey,
     },
 };
-use crate::account::module_address;
+use crate::account::{EthAccount, module_address};
 use alloy_primitives::Address;
 use prost_types::Any;
 use std::collections::BTreeSet;
@@ -28,8 +30,8 @@ const MODULES: [(&str, &[&str]); 4] = [
     ("gov", &["burner"]),
 ];
 
-/// Accounts are told apart by their address; nothing numbers them.
-const ACCOUNT_NUMBER: u64 = 0;
+/// Accounts are told apart by their address; nothing numbers them. Clients sign this number along.
+pub(super) const ACCOUNT_NUMBER: u64 = 0;
 
 impl Snapshot {
     /// An account, of the chain itself or not.
@@ -115,19 +117,34 @@ impl Snapshot {
         }
     }
 
-    fn base_account(&self, address: Address) -> Result<BaseAccount, QueryError> {
+    /// An account, of the chain itself or not.
+    fn eth_account(&self, address: Address) -> Result<EthAccount, QueryError> {
         let account = self.state()?.account(address)?;
         let is_module = || MODULES.iter().any(|(name, _)| module_address(name) == address);
         if account.is_none() && !is_module() {
             let text = self.bech32(address);
             return Err(QueryError::not_found(format!("account {text} not found: key not found")));
         }
+        let account = account.unwrap_or_default();
+        Ok(EthAccount {
+            address,
+            nonce: account.nonce,
+            balance: account.balance,
+            code_hash: account.code_hash,
+            public_key: origin::public_key(&self.view, self.number, address)?,
+            account_number: ACCOUNT_NUMBER,
+        })
+    }
+
+    fn base_account(&self, address: Address) -> Result<BaseAccount, QueryError> {
+        let account = self.eth_account(address)?;
+        let key = account.public_key.map(|key| PubKey { key: key.as_bytes().to_vec() });
         Ok(BaseAccount {
             address: self.bech32(address),
-            // Ethereum transactions show none.
-            pub_key: None,
-            account_number: ACCOUNT_NUMBER,
-            sequence: account.unwrap_or_default().nonce,
+            pub_key: key.as_ref().map(any),
+            account_number: account.account_number,
+            sequence: account.nonce,
+            code_hash: account.has_code().then(|| account.code_hash.to_string()),
         })
     }
 

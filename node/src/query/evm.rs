@@ -2,16 +2,19 @@
 
 use super::{
     QueryError, Snapshot,
+    auth::ACCOUNT_NUMBER,
     proto::cosmos::evm::vm::v1::{
-        QueryAccountResponse, QueryBalanceResponse, QueryBaseFeeResponse, QueryCodeResponse,
-        QueryCosmosAccountResponse, QueryParamsResponse, QueryStorageResponse,
-        QueryValidatorAccountResponse,
+        ChainConfig, QueryAccountResponse, QueryBalanceResponse, QueryBaseFeeResponse,
+        QueryCodeResponse, QueryConfigResponse, QueryCosmosAccountResponse, QueryParamsResponse,
+        QueryStorageResponse, QueryValidatorAccountResponse,
     },
 };
 use crate::chain::EvmParams;
 use alloy_primitives::{B256, U256};
 use storage::{Account, StateRead};
 
+/// Digits after the point of ether.
+const ETHER_DECIMALS: u64 = 18;
 /// Hex digits of the longest storage key.
 const KEY_DIGITS_MAX: usize = 64;
 
@@ -41,10 +44,11 @@ impl Snapshot {
         &self,
         address: &str,
     ) -> Result<QueryCosmosAccountResponse, QueryError> {
+        let (bytes, account) = (self.address(address)?, self.account(address)?);
         Ok(QueryCosmosAccountResponse {
-            cosmos_address: self.bech32(self.address(address)?),
-            sequence: self.account(address)?.nonce,
-            account_number: 0,
+            cosmos_address: self.bech32(bytes),
+            sequence: account.nonce,
+            account_number: ACCOUNT_NUMBER,
         })
     }
 
@@ -56,10 +60,11 @@ impl Snapshot {
         &self,
         cons_address: &str,
     ) -> Result<QueryValidatorAccountResponse, QueryError> {
+        let (bytes, account) = (self.address(cons_address)?, self.account(cons_address)?);
         Ok(QueryValidatorAccountResponse {
-            account_address: self.bech32(self.address(cons_address)?),
-            sequence: self.account(cons_address)?.nonce,
-            account_number: 0,
+            account_address: self.bech32(bytes),
+            sequence: account.nonce,
+            account_number: ACCOUNT_NUMBER,
         })
     }
 
@@ -120,5 +125,42 @@ impl Snapshot {
         let (_, header) = self.header(self.number)?;
         let base_fee = header.base_fee_per_gas.unwrap_or_default();
         Ok(QueryBaseFeeResponse { base_fee: base_fee.to_string() })
+    }
+
+    /// The chain id, the token and the forks.
+    pub fn evm_config(&self) -> QueryConfigResponse {
+        let config = self.spec.config();
+        let number = |at: Option<u64>| at.map(|at| at.to_string()).unwrap_or_default();
+        let decimals = self
+            .spec
+            .native()
+            .map_or(ETHER_DECIMALS, |native| u64::from(native.market.decimals().get()));
+        QueryConfigResponse {
+            config: Some(ChainConfig {
+                homestead_block: number(config.homestead_block),
+                dao_fork_block: number(config.dao_fork_block),
+                dao_fork_support: config.dao_fork_support,
+                eip150_block: number(config.eip150_block),
+                eip155_block: number(config.eip155_block),
+                eip158_block: number(config.eip158_block),
+                byzantium_block: number(config.byzantium_block),
+                constantinople_block: number(config.constantinople_block),
+                petersburg_block: number(config.petersburg_block),
+                istanbul_block: number(config.istanbul_block),
+                muir_glacier_block: number(config.muir_glacier_block),
+                berlin_block: number(config.berlin_block),
+                london_block: number(config.london_block),
+                arrow_glacier_block: number(config.arrow_glacier_block),
+                gray_glacier_block: number(config.gray_glacier_block),
+                merge_netsplit_block: number(config.merge_netsplit_block),
+                chain_id: self.spec.chain_id,
+                denom: self.denom(),
+                decimals,
+                shanghai_time: number(config.shanghai_time),
+                cancun_time: number(config.cancun_time),
+                prague_time: number(config.prague_time),
+                osaka_time: number(config.osaka_time),
+            }),
+        }
     }
 }

@@ -11,6 +11,7 @@ mod evm;
 mod feemarket;
 mod gov;
 mod node;
+mod origin;
 mod page;
 mod tx;
 
@@ -28,7 +29,7 @@ use crate::{
 use alloy_consensus::Header;
 use alloy_primitives::{Address, B256};
 use alloy_rlp::Decodable;
-use std::sync::Arc;
+use std::{net::SocketAddr, sync::Arc};
 
 /// What queries are answered from.
 #[derive(Clone, Debug)]
@@ -39,6 +40,8 @@ pub struct Queries {
     pub published: Published,
     /// Submits transactions.
     pub pool: PoolClient,
+    /// Where JSON-RPC is served: told with the node's other facts.
+    pub json_rpc: SocketAddr,
 }
 
 impl Queries {
@@ -55,7 +58,8 @@ impl Queries {
             )));
         }
         let number = if height == 0 { head } else { height };
-        Ok(Snapshot { spec: Arc::clone(&self.spec), view, number })
+        let spec = Arc::clone(&self.spec);
+        Ok(Snapshot { spec, view, number, json_rpc: self.json_rpc })
     }
 }
 
@@ -65,6 +69,7 @@ pub struct Snapshot {
     spec: Arc<ChainSpec>,
     view: Arc<View>,
     number: u64,
+    json_rpc: SocketAddr,
 }
 
 impl Snapshot {

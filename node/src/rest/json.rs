@@ -76,11 +76,12 @@ impl Json<'_> {
     fn fields<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
         for field in self.message.descriptor().fields() {
             let value = self.message.get_field(&field);
-            let absent = matches!(field.kind(), Kind::Message(_))
-                && !field.is_list()
-                && !self.message.has_field(&field);
+            let absent = field.supports_presence() && !self.message.has_field(&field);
             if absent {
-                map.serialize_entry(field.name(), &())?;
+                // A field marked `optional` is left out.
+                if matches!(field.kind(), Kind::Message(_)) {
+                    map.serialize_entry(field.name(), &())?;
+                }
                 continue;
             }
             let mark = self.definitions.mark(&field);

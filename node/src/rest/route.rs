@@ -84,6 +84,7 @@ pub(super) const ROUTES: &[Route] = &[
     get("/cosmos/evm/vm/v1/codes/{address}", "cosmos.evm.vm.v1.Query/Code"),
     get("/cosmos/evm/vm/v1/params", "cosmos.evm.vm.v1.Query/Params"),
     get("/cosmos/evm/vm/v1/base_fee", "cosmos.evm.vm.v1.Query/BaseFee"),
+    get("/cosmos/evm/vm/v1/config", "cosmos.evm.vm.v1.Query/Config"),
     get("/cosmos/evm/feemarket/v1/params", "cosmos.evm.feemarket.v1.Query/Params"),
     get("/cosmos/evm/feemarket/v1/base_fee", "cosmos.evm.feemarket.v1.Query/BaseFee"),
     get("/cosmos/evm/feemarket/v1/block_gas", "cosmos.evm.feemarket.v1.Query/BlockGas"),

@@ -2,6 +2,7 @@
 //! tools match on them; the inside of a failure goes to the log, never to the caller.
 
 use crate::{
+    account::SignerError,
     mempool::Reject,
     view::{TrieViewError, UNDONE_MAX},
 };
@@ -222,6 +223,12 @@ impl From<TrieViewError> for Error {
             TrieViewError::TooOld(_) => Self::limit(error.to_string(), UNDONE_MAX as u64, None),
             error => Self::internal(error),
         }
+    }
+}
+
+impl From<SignerError> for Error {
+    fn from(error: SignerError) -> Self {
+        Self::server(error.to_string())
     }
 }
 

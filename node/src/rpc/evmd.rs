@@ -52,6 +52,12 @@ pub(super) const METHODS: &[Method] = &[
         run: Run::Inline(block_gas),
     },
     Method {
+        name: "evmd_endpoints",
+        parameters: &[],
+        help: "Addresses of all that the node serves, JSON-RPC and others.",
+        run: Run::Inline(endpoints),
+    },
+    Method {
         name: "evmd_blockEvents",
         parameters: &["block = latest"],
         help: "Events of the modules in a block; none in genesis.",
@@ -80,6 +86,11 @@ fn base_fee(call: &Call) -> Answer {
 
 fn block_gas(call: &Call) -> Answer {
     json(&BlockGasResponse::of(&market(call)?))
+}
+
+fn endpoints(call: &Call) -> Answer {
+    call.no_arguments()?;
+    json(&call.context.endpoints)
 }
 
 fn block_events(call: &Call) -> Answer {

@@ -8,6 +8,7 @@ use super::{
     lines::{Deadline, Interrupt, Line},
     net,
     params::Arguments,
+    personal,
     services::Services,
     testing,
     text::{Json, Put},
@@ -92,6 +93,7 @@ pub fn methods() -> impl Iterator<Item = &'static Method> {
         debug::METHODS,
         testing::METHODS,
         evmd::METHODS,
+        personal::METHODS,
     ];
     tables.into_iter().flatten()
 }

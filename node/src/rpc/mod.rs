@@ -22,6 +22,7 @@ mod method;
 mod net;
 mod object;
 mod params;
+mod personal;
 mod rates;
 mod server;
 mod services;
@@ -40,7 +41,9 @@ pub use server::{Servers, serve};
 pub use subscribe::SUBSCRIPTIONS;
 
 use crate::{
+    account::Signers,
     chain::ChainSpec,
+    config::Endpoints,
     pipeline::{Monitor, PoolClient},
     view::Published,
 };
@@ -63,4 +66,8 @@ pub struct Context {
     pub gas_cap: u64,
     /// Most blocks an `eth_feeHistory` answers for.
     pub feehistory_cap: u64,
+    /// Where the node serves what.
+    pub endpoints: Endpoints,
+    /// The keys to sign with for clients; none unless the operator has enabled it.
+    pub signers: Option<Arc<Signers>>,
 }

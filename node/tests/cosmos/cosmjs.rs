@@ -22,7 +22,7 @@ async fn cosmjs_sends_and_nonces_agree() {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cosmos/cosmjs.cjs");
     let child = Command::new("node")
         .arg(script)
-        .arg(format!("http://{}", served.rest.address))
+        .arg(format!("http://{}", served.node.rest.address))
         .arg(account.private_key.to_string())
         .arg("cosmos1qqqqqqqqqqqqqqqqqqqqqqqqqqqqqq92yqleyn")
         .kill_on_drop(true)

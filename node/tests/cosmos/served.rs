@@ -1,18 +1,8 @@
 //! A node with REST and gRPC.
 
-use crate::{
-    client::{Node, exchange},
-    common::GENESIS_TIME,
-};
-use node::{
-    chain::Genesis,
-    config::{Grpc, Rest},
-    grpc, listen,
-    query::Queries,
-    rest,
-};
+use crate::client::{Node, exchange};
+use node::{config::Grpc, grpc, listen};
 use serde_json::{Value, json};
-use std::sync::Arc;
 use tokio::sync::Mutex;
 
 /// Held while a home is opened, and while a process is started: between its fork and its exec a child
@@ -22,7 +12,6 @@ pub(crate) static FORKING: Mutex<()> = Mutex::const_new(());
 /// A node and its servers.
 pub(crate) struct Served {
     pub(crate) node: Node,
-    pub(crate) rest: listen::Server,
     pub(crate) grpc: listen::Server,
 }
 
@@ -33,17 +22,9 @@ impl Served {
         drop(opening);
         // As a height, 0 is the newest block: what is mined has one before it that can be named.
         node.wait_for("eth_getBlockByNumber", json!(["0x1", false])).await;
-        let queries = Queries {
-            spec: Arc::new(Genesis::native_dev(GENESIS_TIME).spec),
-            published: node.pipeline.published.clone(),
-            pool: node.pipeline.client(),
-        };
-        let address = "127.0.0.1:0".parse().unwrap();
-        let rest = Rest { address, max_request_bytes: 100_000, ..Rest::default() };
-        let rest = rest::serve(&rest, queries.clone()).await.unwrap();
-        let grpc = Grpc { address, ..Grpc::default() };
-        let grpc = grpc::serve(&grpc, queries).await.unwrap();
-        Self { node, rest, grpc }
+        let grpc = Grpc { address: "127.0.0.1:0".parse().unwrap(), ..Grpc::default() };
+        let grpc = grpc::serve(&grpc, node.queries.clone()).await.unwrap();
+        Self { node, grpc }
     }
 
     /// Status and JSON of a path.
@@ -83,11 +64,10 @@ impl Served {
     /// Status and text of the answer to any request.
     pub(crate) async fn raw(&self, head: &str, body: &str) -> (u16, String) {
         let request = format!("{head}Host: localhost\r\nConnection: close\r\n\r\n{body}");
-        exchange(self.rest.address, request.as_bytes()).await
+        exchange(self.node.rest.address, request.as_bytes()).await
     }
 
     pub(crate) async fn stop(self) {
-        self.rest.stop().await;
         self.grpc.stop().await;
         self.node.stop().await;
     }

@@ -4,14 +4,19 @@
 
 use crate::common::{native_home, producing};
 use node::{
-    config::Config,
+    account::{
+        Signers,
+        keyring::{Access, Keyring},
+    },
+    config::{Config, Endpoints},
     home::Home,
-    observe,
+    listen, observe,
     pipeline::{Options, Pipeline},
-    rpc,
+    query::Queries,
+    rest, rpc,
 };
 use serde_json::{Value, json};
-use std::{collections::VecDeque, net::SocketAddr, time::Duration};
+use std::{collections::VecDeque, net::SocketAddr, path::Path, sync::Arc, time::Duration};
 use tempfile::TempDir;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -25,9 +30,11 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) struct Node {
     pub(crate) pipeline: Pipeline,
     pub(crate) rpc: rpc::Servers,
+    pub(crate) rest: listen::Server,
+    pub(crate) queries: Queries,
     pub(crate) observe: observe::Server,
     _home: Home,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 /// Settings with free ports and small limits.
@@ -38,6 +45,8 @@ pub(crate) fn config() -> Config {
     config.json_rpc.ws_address = free;
     config.json_rpc.max_request_bytes = 1_000_000;
     config.json_rpc.max_batch = 100;
+    config.rest.address = free;
+    config.rest.max_request_bytes = 100_000;
     config.metrics.address = free;
     config
 }
@@ -74,6 +83,13 @@ impl Node {
     ) -> Self {
         let backend = options.backend;
         let pipeline = Pipeline::start(&home, options).unwrap();
+        let queries = Queries {
+            spec: home.spec.clone(),
+            published: pipeline.published.clone(),
+            pool: pipeline.client(),
+            json_rpc: config.json_rpc.address,
+        };
+        let rest = rest::serve(&config.rest, queries.clone()).await.unwrap();
         let context = rpc::Context {
             spec: home.spec.clone(),
             published: pipeline.published.clone(),
@@ -82,6 +98,11 @@ impl Node {
             pool_limits: config.mempool.limits(),
             gas_cap: config.json_rpc.gas_cap,
             feehistory_cap: config.json_rpc.feehistory_cap,
+            endpoints: Endpoints { rest: rest.address, ..config.endpoints() },
+            signers: config.json_rpc.keyring.backend().map(|backend| {
+                let keyring = Keyring::open(backend, folder.path(), Access::Read, None).unwrap();
+                Arc::new(Signers::new(backend, folder.path().to_owned(), &keyring))
+            }),
         };
         let rpc = rpc::serve(&config.json_rpc, context).await.unwrap();
         let context = observe::Context {
@@ -95,7 +116,12 @@ impl Node {
             backend,
         };
         let observe = observe::serve(config.metrics.address, context).await.unwrap();
-        Self { pipeline, rpc, observe, _home: home, _folder: folder }
+        Self { pipeline, rpc, rest, queries, observe, _home: home, folder }
+    }
+
+    /// Its home folder.
+    pub(crate) fn home(&self) -> &Path {
+        self.folder.path()
     }
 
     /// The whole answer to a call.
@@ -182,6 +208,7 @@ impl Node {
     pub(crate) async fn stop(self) {
         self.pipeline.stop();
         self.rpc.stop().await;
+        self.rest.stop().await;
         self.observe.stop().await;
         self.pipeline.join().unwrap();
     }

@@ -184,6 +184,14 @@ impl IndexDb {
         Ok(IndexReader::new(self.env.read()?, self.tables))
     }
 
+    /// Copies what is committed now into the folder `to`, compacted and synced, while writing goes on.
+    ///
+    /// # Errors
+    /// When the folder cannot be written.
+    pub fn copy(&self, to: impl AsRef<Path>) -> Result<(), WriteError> {
+        self.env.copy(to.as_ref())
+    }
+
     /// Map, transaction and reader figures.
     pub fn stats(&self) -> EnvStats {
         self.env.stats()

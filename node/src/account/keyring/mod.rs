@@ -1,12 +1,35 @@
 //! Named keys, kept between commands.
 //!
 //! A keyring is one file, replaced whole at each change: a change is there or it is not. The `file`
-//! backend seals it under one passphrase ([`sealed`]); `test` writes it in the clear, for keys worth
-//! nothing; `memory` keeps nothing. A wrong passphrase reveals nothing: names, addresses and keys
+//! backend seals it under one passphrase ([`sealed`]); `os` seals it under a random secret that the
+//! operating system's secret service keeps ([`os_secret`]); `test` writes it in the clear, for keys
+//! worth nothing; `memory` keeps nothing. A wrong passphrase reveals nothing: names, addresses and keys
 //! are all inside the seal.
 //!
 //! Processes that change a keyring take turns through a lock file; readers need none.
 
+#[cfg(feature = "os-keyring")]
+mod os_secret;
+#[cfg(not(feature = "os-keyring"))]
+mod os_secret {
+    //! In a build without the feature `os-keyring`, nothing keeps secrets for us.
+
+    use super::KeyringError;
+    use std::path::Path;
+
+    fn none() -> KeyringError {
+        let reason = "this build does not talk to it (cargo build --features os-keyring)";
+        KeyringError::OsSecret(reason.to_owned())
+    }
+
+    pub(super) fn read(_: &Path) -> Result<zeroize::Zeroizing<String>, KeyringError> {
+        Err(none())
+    }
+
+    pub(super) fn make(path: &Path) -> Result<zeroize::Zeroizing<String>, KeyringError> {
+        read(path)
+    }
+}
 mod record;
 mod sealed;
 
@@ -41,6 +64,8 @@ const VERSION: u32 = 1;
 pub enum Backend {
     /// A file under a passphrase.
     File,
+    /// A file under a secret that the operating system keeps.
+    Os,
     /// A file in the clear: for keys worth nothing.
     Test,
     /// Nowhere: gone when the command ends.
@@ -52,6 +77,7 @@ impl Backend {
     const fn folder(self) -> Option<&'static str> {
         match self {
             Self::File => Some("keyring-file"),
+            Self::Os => Some("keyring-os"),
             Self::Test => Some("keyring-test"),
             Self::Memory => None,
         }
@@ -64,6 +90,7 @@ impl FromStr for Backend {
     fn from_str(text: &str) -> Result<Self, KeyringError> {
         match text {
             "file" => Ok(Self::File),
+            "os" => Ok(Self::Os),
             "test" => Ok(Self::Test),
             "memory" => Ok(Self::Memory),
             other => Err(KeyringError::Backend(other.to_owned())),
@@ -75,6 +102,7 @@ impl fmt::Display for Backend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::File => "file",
+            Self::Os => "os",
             Self::Test => "test",
             Self::Memory => "memory",
         })
@@ -85,8 +113,8 @@ impl fmt::Display for Backend {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyringError {
-    /// A backend this build does not have.
-    #[error("keyring backend {0:?} is not available in this build: use file, test or memory")]
+    /// A backend there is not.
+    #[error("keyring backend {0:?} is not offered: use file, os, test or memory")]
     Backend(String),
     /// The file system.
     #[error("keyring {}: {source}", path.display())]
@@ -134,6 +162,9 @@ pub enum KeyringError {
     /// A record's private and public key are not a pair.
     #[error("record {0:?} is inconsistent: {1}")]
     Record(String, KeyError),
+    /// The operating system keeps no secrets for us.
+    #[error("the operating system's secret service: {0}; --keyring-backend file needs none")]
+    OsSecret(String),
     /// The operating system gives no randomness.
     #[error("no randomness from the operating system: {0}")]
     Random(#[from] getrandom::Error),
@@ -207,12 +238,18 @@ impl Keyring {
             Access::Read => None,
             Access::Write => Some(take_lock(&path)?),
         };
+        let secret = match backend {
+            Backend::Os if path.exists() => Some(os_secret::read(&path)?),
+            Backend::Os if access == Access::Write => Some(os_secret::make(&path)?),
+            _ => None,
+        };
+        let passphrase = secret.as_ref().map(|secret| secret.as_str()).or(passphrase);
         let text = match read_file(&path)? {
             Some(text) => text,
             None => {
                 let seal = match (backend, passphrase) {
-                    (Backend::File, Some(passphrase)) => Some(new_seal(passphrase)?),
-                    (Backend::File, None) if access == Access::Write => {
+                    (Backend::File | Backend::Os, Some(passphrase)) => Some(new_seal(passphrase)?),
+                    (Backend::File | Backend::Os, None) if access == Access::Write => {
                         return Err(KeyringError::NoPassphrase);
                     }
                     _ => None,
@@ -221,7 +258,7 @@ impl Keyring {
             }
         };
         let (seal, text) = match backend {
-            Backend::File => {
+            Backend::File | Backend::Os => {
                 let passphrase = passphrase.ok_or(KeyringError::NoPassphrase)?;
                 let (seal, text) = Seal::open(&path, &text, passphrase)?;
                 (Some(seal), text)
@@ -349,6 +386,7 @@ fn take_lock(path: &Path) -> Result<File, KeyringError> {
         let mut options = OpenOptions::new();
         let lock = options.write(true).create(true).truncate(false).mode(0o600).open(&path)?;
         lock.lock()?;
+        secret_file::remove_unfinished(folder)?;
         Ok(lock)
     };
     take().map_err(|source| KeyringError::Io { path: path.clone(), source })

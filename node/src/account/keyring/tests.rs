@@ -77,7 +77,7 @@ fn offline_records_have_no_private_key() {
 
 #[test]
 fn other_backends_are_refused_by_name() {
-    for name in ["os", "kwallet", "pass"] {
+    for name in ["kwallet", "pass"] {
         assert!(name.parse::<Backend>().unwrap_err().to_string().contains(name));
     }
 }

@@ -1,8 +1,8 @@
 //! `evmd debug prefixes`
 
 use crate::{
-    account::Bech32Kind,
-    cli::{HomeArg, prefix},
+    account::KINDS,
+    cli::{HomeArg, Output, prefix},
 };
 use std::io::Write;
 
@@ -10,16 +10,24 @@ use std::io::Write;
 pub(in crate::cli) struct Args {
     #[command(flatten)]
     home: HomeArg,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Output,
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let prefix = prefix::of_home(&args.home)?;
-    writeln!(
-        std::io::stdout(),
-        "Bech32 Acc: {}\nBech32 Val: {}\nBech32 Con: {}",
-        Bech32Kind::Account.address_prefix(&prefix),
-        Bech32Kind::Validator.address_prefix(&prefix),
-        Bech32Kind::Consensus.address_prefix(&prefix),
-    )?;
+    let [acc, val, con] = KINDS.map(|kind| kind.address_prefix(&prefix));
+    let mut out = std::io::stdout();
+    match args.output {
+        Output::Text => {
+            writeln!(out, "Bech32 Acc: {acc}\nBech32 Val: {val}\nBech32 Con: {con}")?;
+        }
+        Output::Json => {
+            let value =
+                serde_json::json!({ "bech32_acc": acc, "bech32_val": val, "bech32_con": con });
+            writeln!(out, "{value}")?;
+        }
+    }
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     account::{PublicKey, decode_public_key},
-    cli::{HomeArg, prefix},
+    cli::{HomeArg, Output, prefix},
 };
 use alloy_primitives::hex;
 use std::io::Write;
@@ -13,6 +13,9 @@ pub(in crate::cli) struct Args {
     pubkey: String,
     #[command(flatten)]
     home: HomeArg,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Output,
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
@@ -27,11 +30,14 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     } else {
         PublicKey::from_base64(text)?
     };
-    writeln!(
-        std::io::stdout(),
-        "Address: {}\nPubKey Hex: {}",
-        hex::encode_upper(key.address()),
-        hex::encode(key.as_bytes())
-    )?;
+    let (address, key) = (hex::encode_upper(key.address()), hex::encode(key.as_bytes()));
+    let mut out = std::io::stdout();
+    match args.output {
+        Output::Text => writeln!(out, "Address: {address}\nPubKey Hex: {key}")?,
+        Output::Json => {
+            let value = serde_json::json!({ "address": address, "pubkey_hex": key });
+            writeln!(out, "{value}")?;
+        }
+    }
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! `evmd debug raw-bytes`
 
+use crate::cli::Output;
 use alloy_primitives::hex;
 use anyhow::Context;
 use std::io::Write;
@@ -8,6 +9,9 @@ use std::io::Write;
 pub(in crate::cli) struct Args {
     /// Numbers of 0 to 255 with spaces or commas between, in brackets or not: "[10 21 13 255]"
     bytes: String,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Output,
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
@@ -18,6 +22,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         word.parse::<u8>().with_context(|| format!("{word:?} is not a number of 0 to 255"))
     };
     let bytes = words.map(read).collect::<anyhow::Result<Vec<u8>>>()?;
-    writeln!(std::io::stdout(), "{}", hex::encode_upper(bytes))?;
+    let (hex, mut out) = (hex::encode_upper(bytes), std::io::stdout());
+    match args.output {
+        Output::Text => writeln!(out, "{hex}")?,
+        Output::Json => writeln!(out, "{}", serde_json::json!({ "hex": hex }))?,
+    }
     Ok(())
 }

@@ -1,7 +1,11 @@
 //! `evmd genesis add-account`
 
 use super::read;
-use crate::{account::parse_address, chain::Genesis, cli::init::dev_genesis};
+use crate::{
+    account::parse_address,
+    chain::Genesis,
+    cli::{Output, init::dev_genesis},
+};
 use alloy_primitives::U256;
 use anyhow::{Context, bail, ensure};
 use std::{io::Write, path::PathBuf};
@@ -15,6 +19,9 @@ pub(in crate::cli) struct Args {
     /// The file; made of the development genesis if it is not there. `evmd init --genesis` reads it
     #[arg(long, value_name = "FILE", default_value = "genesis.json")]
     file: PathBuf,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Output,
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
@@ -37,8 +44,16 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let beside = args.file.with_extension("json.new");
     std::fs::write(&beside, &text).with_context(writing)?;
     std::fs::rename(&beside, &args.file).with_context(writing)?;
-    let (address, file) = (address.to_checksum(None), args.file.display());
-    writeln!(std::io::stdout(), "{address} has {amount} in {file}")?;
+    let (address, mut out) = (address.to_checksum(None), std::io::stdout());
+    match args.output {
+        Output::Text => writeln!(out, "{address} has {amount} in {}", args.file.display())?,
+        Output::Json => {
+            let amount = amount.to_string();
+            let value =
+                serde_json::json!({ "address": address, "amount": amount, "file": args.file });
+            writeln!(out, "{value}")?;
+        }
+    }
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! `evmd genesis validate`
 
 use super::read;
-use crate::cli::HomeArg;
+use crate::cli::{HomeArg, Output};
 use std::{io::Write, path::PathBuf};
 
 #[derive(Debug, clap::Args)]
@@ -10,6 +10,9 @@ pub(in crate::cli) struct Args {
     file: Option<PathBuf>,
     #[command(flatten)]
     home: HomeArg,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Output,
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
@@ -18,8 +21,19 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         None => args.home.path()?.join("genesis.json"),
     };
     let genesis = read(&path)?;
+    let mut out = std::io::stdout();
+    if args.output == Output::Json {
+        let value = serde_json::json!({
+            "file": path,
+            "chainId": genesis.spec.chain_id,
+            "rules": format!("{:?}", genesis.spec.rules),
+            "accounts": genesis.state().accounts.len(),
+            "hash": genesis.header().hash_slow(),
+        });
+        return Ok(writeln!(out, "{value}")?);
+    }
     writeln!(
-        std::io::stdout(),
+        out,
         "{} is a valid genesis: chain {}, {:?} rules, {} accounts, hash {}",
         path.display(),
         genesis.spec.chain_id,

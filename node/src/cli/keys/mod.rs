@@ -24,7 +24,10 @@ use crate::account::{
 };
 use clap::{Subcommand, error::ErrorKind};
 use prompt::Prompt;
-use std::{io::Write, path::PathBuf};
+use std::{
+    io::Write,
+    path::{Path, PathBuf},
+};
 use zeroize::Zeroizing;
 
 /// Times a person may type a passphrase.
@@ -47,7 +50,8 @@ struct Common {
     /// Folder of the keyring; the home folder without it
     #[arg(long, global = true, value_name = "DIR")]
     keyring_dir: Option<PathBuf>,
-    /// Where keys are kept: `file` under a passphrase, `test` in the clear, `memory` not at all
+    /// Where keys are kept: `file` under a passphrase, `os` under a secret that the desktop's secret
+    /// service keeps, `test` in the clear, `memory` not at all
     #[arg(
         long,
         global = true,
@@ -144,35 +148,48 @@ impl Common {
         access: Access,
         prompt: &Prompt,
     ) -> anyhow::Result<(Keyring, Option<Zeroizing<String>>)> {
-        let (backend, folder) = (self.backend()?, self.folder()?);
-        let open = |passphrase: Option<&str>| Keyring::open(backend, &folder, access, passphrase);
-        match (need(backend, &folder), access) {
-            (Need::Nothing, _) | (Need::NewPassphrase, Access::Read) => Ok((open(None)?, None)),
-            (Need::NewPassphrase, Access::Write) => {
-                let passphrase = prompt.new_secret("keyring passphrase")?;
-                Ok((open(Some(&passphrase))?, Some(passphrase)))
-            }
-            (Need::Passphrase, _) => {
-                let attempts = if prompt.is_terminal() { ATTEMPTS } else { 1 };
-                let mut attempt = 1;
-                loop {
-                    let question =
-                        format!("Enter keyring passphrase (attempt {attempt}/{attempts}):");
-                    let passphrase = prompt.secret(&question)?;
-                    match open(Some(&passphrase)) {
-                        Err(KeyringError::WrongPassphrase) if attempt < attempts => {
-                            writeln!(std::io::stderr(), "incorrect passphrase")?;
-                            attempt += 1;
-                        }
-                        opened => return Ok((opened?, Some(passphrase))),
-                    }
-                }
-            }
-        }
+        open(self.backend()?, &self.folder()?, access, prompt)
     }
 
     const fn json(&self) -> bool {
         matches!(self.output, Output::Json)
+    }
+}
+
+/// Opens a keyring for looking, asking for its passphrase if it has one.
+pub(super) fn unlock(backend: Backend, folder: &Path) -> anyhow::Result<Keyring> {
+    open(backend, folder, Access::Read, &Prompt::new()).map(|(keyring, _)| keyring)
+}
+
+/// Opens a keyring, asking for its passphrase if it has one, which is given too.
+fn open(
+    backend: Backend,
+    folder: &Path,
+    access: Access,
+    prompt: &Prompt,
+) -> anyhow::Result<(Keyring, Option<Zeroizing<String>>)> {
+    let open = |passphrase: Option<&str>| Keyring::open(backend, folder, access, passphrase);
+    match (need(backend, folder), access) {
+        (Need::Nothing, _) | (Need::NewPassphrase, Access::Read) => Ok((open(None)?, None)),
+        (Need::NewPassphrase, Access::Write) => {
+            let passphrase = prompt.new_secret("keyring passphrase")?;
+            Ok((open(Some(&passphrase))?, Some(passphrase)))
+        }
+        (Need::Passphrase, _) => {
+            let attempts = if prompt.is_terminal() { ATTEMPTS } else { 1 };
+            let mut attempt = 1;
+            loop {
+                let question = format!("Enter keyring passphrase (attempt {attempt}/{attempts}):");
+                let passphrase = prompt.secret(&question)?;
+                match open(Some(&passphrase)) {
+                    Err(KeyringError::WrongPassphrase) if attempt < attempts => {
+                        writeln!(std::io::stderr(), "incorrect passphrase")?;
+                        attempt += 1;
+                    }
+                    opened => return Ok((opened?, Some(passphrase))),
+                }
+            }
+        }
     }
 }
 

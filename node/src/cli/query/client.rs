@@ -47,9 +47,8 @@ impl Client {
         params: &Value,
     ) -> anyhow::Result<T> {
         let call = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
-        let body = self
-            .post(&call.to_string())
-            .with_context(|| format!("no node answers at {} (--node)", self.authority))?;
+        let (status, body) = self.post("", &call.to_string())?;
+        ensure!(status == 200, "the answer has status {status}");
         let mut answer: Value =
             serde_json::from_str(&body).context("the answer is not JSON-RPC")?;
         if let Some(error) = answer.get("error").filter(|error| !error.is_null()) {
@@ -67,27 +66,21 @@ impl Client {
     }
 
     /// Posts JSON to a path; status and body.
-    pub(in crate::cli) fn send(&self, path: &str, body: &str) -> anyhow::Result<(u16, String)> {
-        let path = format!("{}{path}", self.path.trim_end_matches('/'));
-        self.exchange(&format!(
-            "POST {path} HTTP/1.0\r\nHost: {}\r\nContent-Type: application/json\r\n\
+    pub(in crate::cli) fn post(&self, path: &str, body: &str) -> anyhow::Result<(u16, String)> {
+        let base = if path.is_empty() { &self.path } else { self.path.trim_end_matches('/') };
+        let request = format!(
+            "POST {base}{path} HTTP/1.0\r\nHost: {}\r\nContent-Type: application/json\r\n\
              Content-Length: {}\r\n\r\n{body}",
             self.authority,
             body.len()
-        ))
-        .with_context(|| format!("no node answers at {} (--node)", self.authority))
+        );
+        self.exchange(&request)
+            .with_context(|| format!("no node answers at {} (--node)", self.authority))
     }
 
-    fn post(&self, body: &str) -> anyhow::Result<String> {
-        let (status, answer) = self.exchange(&format!(
-            "POST {} HTTP/1.0\r\nHost: {}\r\nContent-Type: application/json\r\n\
-             Content-Length: {}\r\n\r\n{body}",
-            self.path,
-            self.authority,
-            body.len()
-        ))?;
-        ensure!(status == 200, "the answer has status {status}");
-        Ok(answer)
+    /// The host, without its port.
+    pub(in crate::cli) fn host(&self) -> &str {
+        self.authority.rsplit_once(':').map_or(&self.authority, |(host, _)| host)
     }
 
     /// Sends a request of HTTP/1.0: the answer comes unchunked and ends with the connection.

@@ -3,7 +3,7 @@
 use super::rest::{RestArgs, escape};
 use crate::{
     account::{bech32, parse_address},
-    cli::{HomeArg, prefix},
+    cli::{HomeArg, Output, prefix},
 };
 use std::io::Write;
 
@@ -36,6 +36,8 @@ pub(super) enum Command {
     },
     /// The base fee in wei
     BaseFee(RestArgs),
+    /// The chain id, the token and the forks
+    Config(RestArgs),
     /// The Bech32 form of an address; asks no node
     #[command(name = "0x-to-bech32")]
     ToBech32(Convert),
@@ -50,6 +52,9 @@ pub(super) struct Convert {
     address: String,
     #[command(flatten)]
     home: HomeArg,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Output,
 }
 
 /// Where these queries are.
@@ -59,6 +64,7 @@ pub(super) fn run(command: &Command) -> anyhow::Result<()> {
     let (rest, path) = match command {
         Command::Params(rest) => (rest, "params".to_owned()),
         Command::BaseFee(rest) => (rest, "base_fee".to_owned()),
+        Command::Config(rest) => (rest, "config".to_owned()),
         Command::Account { address, rest } => (rest, format!("account/{}", escape(address))),
         Command::Code { address, rest } => (rest, format!("codes/{}", escape(address))),
         Command::Storage { address, key, rest } => {
@@ -75,7 +81,11 @@ impl Convert {
         let prefix = prefix::of_home(&self.home)?;
         let address = parse_address(&self.address, &prefix)?;
         let text = if to_bech32 { bech32(&prefix, address) } else { address.to_checksum(None) };
-        writeln!(std::io::stdout(), "{text}")?;
+        let mut out = std::io::stdout();
+        match self.output {
+            Output::Text => writeln!(out, "{text}")?,
+            Output::Json => writeln!(out, "{}", serde_json::json!({ "address": text }))?,
+        }
         Ok(())
     }
 }

@@ -1,21 +1,17 @@
 //! Questions that the node answers over REST: asked at a path, printed as they come in JSON, or as
 //! YAML for people.
 
-use super::{client::Client, yaml};
+use super::{node::NodeArg, yaml};
 use crate::{cli::Output, grpc::HEIGHT_HEADER};
 use anyhow::{Context, bail};
 use serde_json::Value;
 use std::io::Write;
 
-/// Port of REST where the URL names none.
-const DEFAULT_PORT: u16 = 1317;
-
 /// What every query over REST takes.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct RestArgs {
-    /// Where the node serves REST
-    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:1317")]
-    node: String,
+    #[command(flatten)]
+    pub(super) node: NodeArg,
     /// Block to ask about; the newest by default
     #[arg(long, value_name = "NUMBER")]
     height: Option<u64>,
@@ -28,13 +24,11 @@ impl RestArgs {
     /// Asks at a path; the answer's JSON as it came.
     fn text(&self, path: &str) -> anyhow::Result<String> {
         let header = self.height.map(|height| format!("{HEIGHT_HEADER}: {height}\r\n"));
-        let client = Client::new(&self.node, DEFAULT_PORT)?;
-        let (status, body) = client.get(path, header.as_deref().unwrap_or_default())?;
+        let (status, body) = self.node.rest(path, header.as_deref().unwrap_or_default())?;
         if status == 200 {
             return Ok(body);
         }
-        let answer: Value = serde_json::from_str(&body)
-            .with_context(|| format!("{} does not serve REST (status {status})", self.node))?;
+        let answer: Value = serde_json::from_str(&body).context("the answer is not JSON")?;
         bail!("{}", answer["message"].as_str().unwrap_or("the node gives no reason"));
     }
 

@@ -28,7 +28,7 @@ impl Node {
     }
 
     fn post(&self, path: &str, body: &Value) -> anyhow::Result<Value> {
-        read(self.client.send(path, &body.to_string())?)
+        read(self.client.post(path, &body.to_string())?)
     }
 
     /// The chain's EIP-155 id, which is its Cosmos id too.

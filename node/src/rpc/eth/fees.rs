@@ -69,7 +69,7 @@ pub(super) fn blob_base_fee(call: &Call) -> Answer {
 }
 
 /// The tip that outbids most of the gas of recent blocks.
-fn suggested_tip(call: &Call) -> Result<u128, Error> {
+pub(super) fn suggested_tip(call: &Call) -> Result<u128, Error> {
     Ok(prices(call)?.tip.max(least_tip(call)))
 }
 

@@ -9,6 +9,7 @@ mod logs;
 mod proof;
 mod request;
 mod revert;
+pub(super) mod sign;
 mod simulate;
 mod state;
 mod transactions;
@@ -36,7 +37,42 @@ const BLOCK_OVERRIDES: &str = "blockOverrides = {}";
 pub(super) const METHODS: &[Method] = &[
     method("eth_chainId", &[], "The chain id of EIP-155.", Run::Inline(chain_id)),
     method("eth_syncing", &[], "False: what is served is complete.", Run::Inline(syncing)),
-    method("eth_accounts", &[], "None: the node signs for nobody.", Run::Inline(accounts)),
+    method(
+        "eth_accounts",
+        &[],
+        "Accounts of the node's keyring; none unless it is given one.",
+        Run::Inline(sign::accounts),
+    ),
+    method(
+        "eth_sign",
+        &["address", "data"],
+        "Signs data under the prefix of EIP-191, with a key of the node.",
+        Run::Inline(sign::sign_message),
+    ),
+    method(
+        "eth_signTypedData",
+        &["address", "typedData"],
+        "As eth_signTypedData_v4.",
+        Run::Inline(sign::sign_typed_data),
+    ),
+    method(
+        "eth_signTypedData_v4",
+        &["address", "typedData"],
+        "Signs typed data (EIP-712), an object or its text, with a key of the node.",
+        Run::Inline(sign::sign_typed_data),
+    ),
+    method(
+        "eth_signTransaction",
+        &["transaction"],
+        "Fills in a transaction and signs it with a key of the node; does not submit it.",
+        Run::Waiting(|call| Box::pin(sign::sign_transaction(call))),
+    ),
+    method(
+        "eth_sendTransaction",
+        &["transaction"],
+        "Fills in a transaction, signs it with a key of the node and submits it.",
+        Run::Waiting(|call| Box::pin(sign::send_transaction(call))),
+    ),
     method(
         "eth_blockNumber",
         &[],
@@ -163,12 +199,7 @@ pub(super) const METHODS: &[Method] = &[
         "The bytes of a mined transaction.",
         Run::Inline(transactions::raw_by_block_number_and_index),
     ),
-    method(
-        "eth_pendingTransactions",
-        &[],
-        "None: the node signs for nobody.",
-        Run::Inline(accounts),
-    ),
+    method("eth_pendingTransactions", &[], "None: see txpool_content.", Run::Inline(no_pending)),
     method(
         "eth_sendRawTransactionSync",
         &["data", "timeout = 2000"],
@@ -355,7 +386,7 @@ fn syncing(call: &Call) -> Answer {
     json(&false)
 }
 
-fn accounts(call: &Call) -> Answer {
+fn no_pending(call: &Call) -> Answer {
     call.no_arguments()?;
     json(&[Address::ZERO; 0])
 }

@@ -52,6 +52,11 @@ pub(in crate::rpc) struct Request {
 }
 
 impl Request {
+    /// A request of an execution that is known to make sense.
+    pub(super) const fn of(execution: Execution) -> Self {
+        Self { execution, chain_id: None, conflict: None }
+    }
+
     /// The execution, if its fields make sense together on this chain.
     pub(in crate::rpc) fn check(self, spec: &ChainSpec) -> Result<Execution, Error> {
         if let Some(conflict) = self.conflict {

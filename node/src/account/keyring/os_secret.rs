@@ -1,0 +1,54 @@
+//! The secret that seals an `os` keyring: random, kept by the operating system for the user who is
+//! logged in. On Linux that is the Secret Service (GNOME Keyring, KWallet, KeePassXC) over D-Bus, on
+//! macOS the Keychain.
+
+use super::KeyringError;
+use alloy_primitives::hex;
+use keyring::{Entry, Error};
+use std::path::Path;
+use zeroize::Zeroizing;
+
+/// Under what name the service shows our secrets to their owner.
+const SERVICE: &str = "evmd";
+/// Bytes of randomness; their hex is the secret.
+const SECRET_BYTES: usize = 32;
+
+/// The secret of the keyring file `path`, which must have one.
+pub(super) fn read(path: &Path) -> Result<Zeroizing<String>, KeyringError> {
+    entry(path)?.get_password().map(Zeroizing::new).map_err(|error| match error {
+        Error::NoEntry => {
+            KeyringError::OsSecret(format!("it has no secret for {}", path.display()))
+        }
+        error => refused(&error),
+    })
+}
+
+/// Gives a keyring file that is to be made its secret: the one there is, or a new one.
+pub(super) fn make(path: &Path) -> Result<Zeroizing<String>, KeyringError> {
+    let entry = entry(path)?;
+    match entry.get_password() {
+        Ok(secret) => return Ok(Zeroizing::new(secret)),
+        Err(Error::NoEntry) => {}
+        Err(error) => return Err(refused(&error)),
+    }
+    let mut bytes = Zeroizing::new([0; SECRET_BYTES]);
+    getrandom::fill(bytes.as_mut())?;
+    let secret = Zeroizing::new(hex::encode(bytes.as_ref()));
+    entry.set_password(&secret).map_err(|error| refused(&error))?;
+    Ok(secret)
+}
+
+/// One secret a keyring, told apart by where it is.
+fn entry(path: &Path) -> Result<Entry, KeyringError> {
+    let folder = path.parent().unwrap_or(path);
+    let folder = std::path::absolute(folder)
+        .map_err(|source| KeyringError::Io { path: folder.to_owned(), source })?;
+    if let Err(error) = Entry::store_status() {
+        return Err(refused(error));
+    }
+    Entry::new(SERVICE, &folder.display().to_string()).map_err(|error| refused(&error))
+}
+
+fn refused(error: &Error) -> KeyringError {
+    KeyringError::OsSecret(error.to_string())
+}

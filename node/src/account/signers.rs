@@ -1,0 +1,214 @@
+//! The keys that a node signs with for its clients, where its operator has enabled that: those of a
+//! keyring, read at the start. Each can be locked, and unlocked again with the keyring's passphrase.
+//!
+//! Never gives a key away, only signatures. Passphrases are checked by opening the keyring, one check
+//! at a time: each takes some tenths of a second and 128 MiB, which also slows down guessing.
+
+use super::{
+    PrivateKey,
+    keyring::{Access, Backend, Keyring, KeyringError, Record},
+    sign::SIGNATURE_BYTES,
+};
+use alloy_primitives::{Address, B256};
+use std::{
+    path::PathBuf,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+use zeroize::Zeroizing;
+
+/// Why nothing was signed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SignerError {
+    /// No such key.
+    #[error("unknown account")]
+    Unknown,
+    /// The key is locked.
+    #[error("authentication needed: password or unlock")]
+    Locked,
+    /// The passphrase is wrong, or the keyring refuses.
+    #[error(transparent)]
+    Keyring(#[from] KeyringError),
+}
+
+/// A key and how long it can be used without a passphrase.
+#[derive(Debug)]
+struct Held {
+    address: Address,
+    key: PrivateKey,
+    open: Open,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Open {
+    Always,
+    Until(Instant),
+    No,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Signers {
+    backend: Backend,
+    folder: PathBuf,
+    held: Mutex<Vec<Held>>,
+    checking: Mutex<()>,
+}
+
+/// A panic elsewhere leaves the list whole: each change is one assignment.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Signers {
+    /// The private keys of an opened keyring, of `backend` in `folder`, all unlocked.
+    pub fn new(backend: Backend, folder: PathBuf, keyring: &Keyring) -> Self {
+        let held = keyring.records().iter().filter_map(Held::of).collect();
+        Self { backend, folder, held: Mutex::new(held), checking: Mutex::new(()) }
+    }
+
+    /// Addresses of the keys, in the order of their names, new ones at the end.
+    pub fn accounts(&self) -> Vec<Address> {
+        lock(&self.held).iter().map(|held| held.address).collect()
+    }
+
+    /// The addresses, and whether each can be used now.
+    pub fn states(&self) -> Vec<(Address, bool)> {
+        lock(&self.held).iter().map(|held| (held.address, held.is_open())).collect()
+    }
+
+    /// Signs a hash with an unlocked key.
+    ///
+    /// # Errors
+    /// If there is no such key, or it is locked.
+    pub fn sign(&self, by: Address, hash: &B256) -> Result<[u8; SIGNATURE_BYTES], SignerError> {
+        let key = {
+            let held = lock(&self.held);
+            let held = held.iter().find(|held| held.address == by).ok_or(SignerError::Unknown)?;
+            if !held.is_open() {
+                return Err(SignerError::Locked);
+            }
+            held.key.clone()
+        };
+        Ok(key.sign(hash))
+    }
+
+    /// Signs a hash, whether the key is locked or not, for who knows the passphrase.
+    ///
+    /// # Errors
+    /// If there is no such key, or the passphrase is wrong.
+    pub fn sign_with(
+        &self,
+        by: Address,
+        hash: &B256,
+        passphrase: &str,
+    ) -> Result<[u8; SIGNATURE_BYTES], SignerError> {
+        self.keyring(Access::Read, passphrase)?;
+        let held = lock(&self.held);
+        let held = held.iter().find(|held| held.address == by).ok_or(SignerError::Unknown)?;
+        Ok(held.key.sign(hash))
+    }
+
+    /// Locks a key; says whether there is one.
+    pub fn lock(&self, address: Address) -> bool {
+        self.set(address, Open::No)
+    }
+
+    /// Unlocks a key for a while, or until it is locked.
+    ///
+    /// # Errors
+    /// If there is no such key, or the passphrase is wrong.
+    pub fn unlock(
+        &self,
+        address: Address,
+        passphrase: &str,
+        time: Option<Duration>,
+    ) -> Result<(), SignerError> {
+        self.keyring(Access::Read, passphrase)?;
+        let until = time.and_then(|time| Instant::now().checked_add(time));
+        let open = until.map_or(Open::Always, Open::Until);
+        if self.set(address, open) { Ok(()) } else { Err(SignerError::Unknown) }
+    }
+
+    /// Keeps a key in the keyring, under a name that nothing there has, and holds it, locked.
+    ///
+    /// # Errors
+    /// If the passphrase is wrong, the key is there already, or the keyring cannot be written.
+    pub fn add(&self, key: PrivateKey, passphrase: &str) -> Result<Address, SignerError> {
+        let mut keyring = self.keyring(Access::Write, passphrase)?;
+        let address = key.address();
+        let name = format!("rpc-{}", alloy_primitives::hex::encode(&address[..6]));
+        let record = Record::local(name, key);
+        let held = Held::of(&record);
+        keyring.add(record, false)?;
+        lock(&self.held).extend(held.map(|held| Held { open: Open::No, ..held }));
+        Ok(address)
+    }
+
+    fn set(&self, address: Address, open: Open) -> bool {
+        let mut held = lock(&self.held);
+        let found = held.iter_mut().find(|held| held.address == address);
+        found.map(|held| held.open = open).is_some()
+    }
+
+    fn keyring(&self, access: Access, passphrase: &str) -> Result<Keyring, KeyringError> {
+        let _checking = lock(&self.checking);
+        let passphrase = Zeroizing::new(passphrase.to_owned());
+        Keyring::open(self.backend, &self.folder, access, Some(&passphrase))
+    }
+}
+
+impl Held {
+    /// Of a record with a private key.
+    fn of(record: &Record) -> Option<Self> {
+        let key = record.private_key().ok()?.clone();
+        Some(Self { address: record.address(), key, open: Open::Always })
+    }
+
+    fn is_open(&self) -> bool {
+        match self.open {
+            Open::Always => true,
+            Open::Until(end) => Instant::now() < end,
+            Open::No => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloy_primitives::keccak256;
+
+    const PASSPHRASE: &str = "correct horse";
+
+    #[test]
+    fn keys_are_used_unlocked_or_with_the_passphrase() {
+        let folder = tempfile::tempdir().unwrap();
+        let open =
+            |access| Keyring::open(Backend::File, folder.path(), access, Some(PASSPHRASE)).unwrap();
+        let key = PrivateKey::random().unwrap();
+        open(Access::Write).add(Record::local("alice".to_owned(), key.clone()), false).unwrap();
+        let signers = Signers::new(Backend::File, folder.path().to_owned(), &open(Access::Read));
+        let (alice, hash) = (key.address(), keccak256("x"));
+        assert_eq!(signers.accounts(), [alice]);
+        assert_eq!(signers.sign(alice, &hash).unwrap(), key.sign(&hash));
+        let nobody = Address::repeat_byte(1);
+        assert!(matches!(signers.sign(nobody, &hash), Err(SignerError::Unknown)));
+        assert!(signers.lock(alice) && !signers.lock(nobody));
+        assert!(matches!(signers.sign(alice, &hash), Err(SignerError::Locked)));
+        assert!(signers.sign_with(alice, &hash, "wrong horse").is_err());
+        assert_eq!(signers.sign_with(alice, &hash, PASSPHRASE).unwrap(), key.sign(&hash));
+        assert!(signers.unlock(alice, "wrong horse", None).is_err());
+        signers.unlock(alice, PASSPHRASE, Some(Duration::ZERO)).unwrap();
+        assert!(matches!(signers.sign(alice, &hash), Err(SignerError::Locked)));
+        signers.unlock(alice, PASSPHRASE, Some(Duration::from_secs(600))).unwrap();
+        signers.sign(alice, &hash).unwrap();
+
+        let other = PrivateKey::random().unwrap();
+        assert!(signers.add(other.clone(), "wrong horse").is_err());
+        let bob = signers.add(other, PASSPHRASE).unwrap();
+        assert_eq!(signers.states(), [(alice, true), (bob, false)]);
+        assert!(open(Access::Read).by_address(bob).is_some());
+    }
+}

@@ -1,0 +1,233 @@
+//! Methods that sign with the node's keys, which are there only where the operator has enabled it:
+//! messages (EIP-191), typed data (EIP-712) and transactions, whose fields are filled in as geth does.
+
+use super::{
+    call::{call_error, gas_cap, on_block_with},
+    fees,
+    request::{GivenOverrides, Request},
+};
+use crate::{
+    account::{SIGNATURE_BYTES, Signers, message_hash, typed_data_hash},
+    execution::{Call as Execution, Transaction},
+    rpc::{
+        block_id::BlockId,
+        error::Error,
+        method::{Answer, Call, json},
+        object::TransactionObject,
+        params::Param,
+    },
+};
+use alloy_consensus::{SignableTransaction, TxEip1559, TxEip2930, TxEip7702, TxLegacy};
+use alloy_eips::eip2718::Encodable2718;
+use alloy_primitives::{Address, B256, Bytes, Signature, TxKind};
+use serde::Serialize;
+use storage::StateRead;
+
+/// What is added to the parity of a signature of a message or of typed data.
+const MESSAGE_V: u8 = 27;
+
+/// Makes the signature of a hash by an account.
+pub(in crate::rpc) type Sign<'a> =
+    &'a (dyn Fn(&Signers, Address, &B256) -> Result<[u8; SIGNATURE_BYTES], Error> + Sync);
+
+/// By a key that is unlocked.
+pub(in crate::rpc) fn unlocked(
+    signers: &Signers,
+    by: Address,
+    hash: &B256,
+) -> Result<[u8; SIGNATURE_BYTES], Error> {
+    Ok(signers.sign(by, hash)?)
+}
+
+/// The node's keys.
+pub(in crate::rpc) fn signers(call: &Call) -> Result<&Signers, Error> {
+    let none = "the node has no keys: start it with --json-rpc.keyring to let it sign";
+    call.context.signers.as_deref().ok_or_else(|| Error::server(none))
+}
+
+pub(super) fn accounts(call: &Call) -> Answer {
+    call.no_arguments()?;
+    json(&call.context.signers.as_deref().map(Signers::accounts).unwrap_or_default())
+}
+
+/// The signature of a hash as wallets show it: `v` is 27 or 28.
+pub(in crate::rpc) fn shown(mut signature: [u8; SIGNATURE_BYTES]) -> Bytes {
+    signature[SIGNATURE_BYTES - 1] += MESSAGE_V;
+    Bytes::copy_from_slice(&signature)
+}
+
+pub(super) fn sign_message(call: &Call) -> Answer {
+    let mut arguments = call.arguments()?;
+    let by: Address = arguments.required()?;
+    let message: Bytes = arguments.required()?;
+    json(&shown(signers(call)?.sign(by, &message_hash(&message))?))
+}
+
+/// Typed data, as an object or as its text.
+struct TypedDataText(String);
+
+impl Param for TypedDataText {
+    fn read(text: &str, spec: &crate::chain::ChainSpec) -> Result<Self, String> {
+        if text.starts_with('"') {
+            String::read(text, spec).map(Self)
+        } else {
+            Ok(Self(text.into()))
+        }
+    }
+}
+
+pub(super) fn sign_typed_data(call: &Call) -> Answer {
+    let mut arguments = call.arguments()?;
+    let by: Address = arguments.required()?;
+    let TypedDataText(text) = arguments.required()?;
+    let signers = signers(call)?;
+    let hash = typed_data_hash(&text).map_err(|error| Error::invalid_params(error.to_string()))?;
+    json(&shown(signers.sign(by, &hash)?))
+}
+
+/// The answer of `eth_signTransaction`.
+#[derive(Serialize)]
+struct SignedObject {
+    raw: Bytes,
+    tx: TransactionObject,
+}
+
+pub(super) async fn sign_transaction(call: Call) -> Answer {
+    let request: Request = call.arguments()?.required()?;
+    let (tx, from) = make(&call, request, &unlocked).await?;
+    let raw = tx.encoded_2718().into();
+    json(&SignedObject { raw, tx: TransactionObject::pending(&tx, *tx.tx_hash(), from) })
+}
+
+pub(super) async fn send_transaction(call: Call) -> Answer {
+    let request: Request = call.arguments()?.required()?;
+    send(&call, request, &unlocked).await
+}
+
+/// Fills in a transaction, signs it and submits it.
+pub(in crate::rpc) async fn send(call: &Call, request: Request, sign: Sign<'_>) -> Answer {
+    let (tx, _) = make(call, request, sign).await?;
+    json(&call.context.pool.submit(tx.encoded_2718().into()).await?)
+}
+
+/// Fills in a transaction and signs it.
+pub(in crate::rpc) async fn make(
+    call: &Call,
+    request: Request,
+    sign: Sign<'_>,
+) -> Result<(Transaction, Address), Error> {
+    let from = request.execution.from;
+    let known = signers(call)?.accounts().contains(&from);
+    if !known {
+        return Err(crate::account::SignerError::Unknown.into());
+    }
+    let pooled = call.context.pool.nonce(from).await;
+    // An estimate may take long.
+    let filled = tokio::task::block_in_place(|| fill(call, request, pooled))?;
+    Ok((signed(call, filled, sign)?, from))
+}
+
+/// Sets what was left out: prices, nonce, gas.
+fn fill(call: &Call, request: Request, pooled: Option<u64>) -> Result<Execution, Error> {
+    let mut tx = request.check(&call.context.spec)?;
+    if !tx.blob_hashes.is_empty() {
+        return Err(Error::server("transaction type not supported"));
+    }
+    if tx.to == TxKind::Create && tx.input.is_empty() {
+        return Err(Error::server("contract creation without any data provided"));
+    }
+    if !tx.is_legacy {
+        let tip = match tx.max_priority_fee_per_gas.filter(|tip| *tip > 0) {
+            Some(tip) => tip,
+            None => fees::suggested_tip(call)?,
+        };
+        let cap_given = tx.max_fee_per_gas > 0;
+        let doubled = u128::from(call.view.head.next_base_fee).saturating_mul(2);
+        let cap = if cap_given { tx.max_fee_per_gas } else { doubled.saturating_add(tip) };
+        if tip > cap && tx.max_priority_fee_per_gas.unwrap_or_default() > 0 {
+            let message = format!("maxFeePerGas ({cap}) < maxPriorityFeePerGas ({tip})");
+            return Err(Error::server(message));
+        }
+        (tx.max_fee_per_gas, tx.max_priority_fee_per_gas) = (cap, Some(tip.min(cap)));
+    }
+    if tx.nonce.is_none() {
+        let account = call.view.state.reader()?.account(tx.from)?;
+        let on_chain = account.unwrap_or_default().nonce;
+        tx.nonce = Some(pooled.map_or(on_chain, |pooled| pooled.max(on_chain)));
+    }
+    if tx.gas.is_none() {
+        // As an estimate that names no price: what it costs is not yet known to be affordable.
+        let unpriced =
+            Execution { max_fee_per_gas: 0, max_priority_fee_per_gas: None, ..tx.clone() };
+        let request = Request::of(unpriced);
+        let gas = on_block_with(
+            call,
+            request,
+            BlockId::LATEST,
+            GivenOverrides::default(),
+            |site, execution| {
+                let gas = site.estimate_gas(execution, gas_cap(call));
+                gas.map_err(|error| call_error(error, execution.from))
+            },
+        )?;
+        tx.gas = Some(gas);
+    }
+    Ok(tx)
+}
+
+/// Signs a transaction whose fields are all there.
+fn signed(call: &Call, tx: Execution, sign: Sign<'_>) -> Result<Transaction, Error> {
+    let chain_id = call.context.spec.chain_id;
+    let (nonce, gas_limit) = (tx.nonce.unwrap_or_default(), tx.gas.unwrap_or_default());
+    let (to, value, input) = (tx.to, tx.value, tx.input);
+    let (cap, tip) = (tx.max_fee_per_gas, tx.max_priority_fee_per_gas.unwrap_or_default());
+    let access_list = tx.access_list.clone().unwrap_or_default();
+    let by = |hash: B256| -> Result<Signature, Error> {
+        let bytes = sign(signers(call)?, tx.from, &hash)?;
+        Signature::from_raw_array(&bytes).map_err(Error::internal)
+    };
+    if !tx.authorizations.is_empty() {
+        let to = to.to().copied().ok_or_else(|| {
+            Error::server("EIP-7702 transaction cannot be used to create contract")
+        })?;
+        let tx = TxEip7702 {
+            chain_id,
+            nonce,
+            gas_limit,
+            max_fee_per_gas: cap,
+            max_priority_fee_per_gas: tip,
+            to,
+            value,
+            access_list,
+            authorization_list: tx.authorizations,
+            input,
+        };
+        let signature = by(tx.signature_hash())?;
+        return Ok(tx.into_signed(signature).into());
+    }
+    if !tx.is_legacy {
+        let tx = TxEip1559 {
+            chain_id,
+            nonce,
+            gas_limit,
+            max_fee_per_gas: cap,
+            max_priority_fee_per_gas: tip,
+            to,
+            value,
+            access_list,
+            input,
+        };
+        let signature = by(tx.signature_hash())?;
+        return Ok(tx.into_signed(signature).into());
+    }
+    if tx.access_list.is_some() {
+        let tx =
+            TxEip2930 { chain_id, nonce, gas_price: cap, gas_limit, to, value, access_list, input };
+        let signature = by(tx.signature_hash())?;
+        return Ok(tx.into_signed(signature).into());
+    }
+    let chain_id = Some(chain_id);
+    let tx = TxLegacy { chain_id, nonce, gas_price: cap, gas_limit, to, value, input };
+    let signature = by(tx.signature_hash())?;
+    Ok(tx.into_signed(signature).into())
+}

@@ -1,0 +1,102 @@
+//! Snapshots: a copy of a chain, made while a node runs, and home folders made of such copies.
+//!
+//! A snapshot is a folder with the two environments, compacted, and the genesis file. Settings and
+//! keys are in none. It appears whole or not at all: it is written beside its place and renamed.
+
+use crate::home::{Home, HomeError, stored_genesis};
+use std::{
+    fs::{self, File},
+    io,
+    path::{Path, PathBuf},
+};
+use storage::ChainDb;
+
+/// The environments' folders, in the order they are copied: the index first, so that it knows of no
+/// block that the copied chain lacks. Restoring ends with the chain, without which there is no home.
+const FOLDERS: [&str; 2] = ["index", "chain"];
+/// File of an environment.
+const DATA_FILE: &str = "data.mdb";
+/// The genesis file.
+const GENESIS_FILE: &str = "genesis.json";
+
+/// Copies the chain of a home folder into the new folder `to`; gives the number of its newest block.
+///
+/// # Errors
+/// If `to` is there already, and from storage.
+pub fn create(home: &Path, to: &Path) -> Result<u64, HomeError> {
+    if to.exists() {
+        return Err(HomeError::Taken(to.to_owned()));
+    }
+    let (chain, index) = Home::attach(home)?;
+    let beside = beside(to);
+    let io = at(&beside);
+    if beside.exists() {
+        // Left by an attempt that was interrupted.
+        fs::remove_dir_all(&beside).map_err(&io)?;
+    }
+    index.copy(beside.join(FOLDERS[0]))?;
+    chain.copy(beside.join(FOLDERS[1]))?;
+    let genesis = stored_genesis(&chain)?.ok_or_else(|| HomeError::Empty(home.to_owned()))?;
+    fs::write(beside.join(GENESIS_FILE), genesis).map_err(&io)?;
+    let number = head(&beside)?;
+    sync(&beside.join(GENESIS_FILE)).and_then(|()| sync(&beside)).map_err(&io)?;
+    fs::rename(&beside, to).map_err(at(to))?;
+    sync(parent(to)).map_err(at(to))?;
+    Ok(number)
+}
+
+/// Makes a home folder of a snapshot and opens it, which checks it.
+///
+/// # Errors
+/// If the home folder has a chain already, the snapshot is none, and from storage.
+pub fn restore(from: &Path, home: &Path) -> Result<Home, HomeError> {
+    if Home::exists(home) {
+        return Err(HomeError::Exists(home.to_owned()));
+    }
+    if !Home::exists(from) {
+        return Err(HomeError::Empty(from.to_owned()));
+    }
+    for folder in FOLDERS {
+        let (from, to) = (from.join(folder).join(DATA_FILE), home.join(folder));
+        copy_file(&from, &to).map_err(at(&to))?;
+    }
+    let genesis = home.join(GENESIS_FILE);
+    fs::copy(from.join(GENESIS_FILE), &genesis).map_err(at(&genesis))?;
+    Home::open(home)
+}
+
+/// Copies a data file into a folder under another name, syncs it, and only then names it.
+fn copy_file(from: &Path, folder: &Path) -> io::Result<()> {
+    fs::create_dir_all(folder)?;
+    let beside = folder.join("data.mdb.new");
+    fs::copy(from, &beside)?;
+    sync(&beside)?;
+    fs::rename(&beside, folder.join(DATA_FILE))?;
+    sync(folder)
+}
+
+/// The newest block of a copy that was just made.
+fn head(copy: &Path) -> Result<u64, HomeError> {
+    let chain = ChainDb::open(copy.join(FOLDERS[1]), storage::ChainOptions::default())?;
+    let head = chain.reader()?.head()?;
+    head.map(|(number, _)| number).ok_or_else(|| HomeError::Empty(copy.to_owned()))
+}
+
+fn beside(path: &Path) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".new");
+    path.with_file_name(name)
+}
+
+fn parent(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."))
+}
+
+fn sync(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()
+}
+
+fn at(path: &Path) -> impl Fn(io::Error) -> HomeError {
+    let path = path.to_owned();
+    move |source| HomeError::Io { path: path.clone(), source }
+}

@@ -1,0 +1,111 @@
+//! What operators do to a chain: copies of a running one, going back, starting again.
+
+use crate::{
+    client::Node,
+    common::{exported_chain, import, native_home, producing, transfer, wait_until},
+};
+use alloy_primitives::{Address, U256, hex};
+use node::{home::Home, pipeline::Pipeline, snapshot};
+use serde_json::{Value, json};
+use std::{path::Path, process::Command, time::Duration};
+use storage::StateRead;
+
+/// Exit code, standard output and error.
+fn evmd(home: &Path, args: &[&str]) -> (i32, String, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_evmd"));
+    let output = command.args(args).arg("--home").arg(home).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn rolled_back_blocks_are_gone_and_can_be_imported_again() {
+    let _turn = crate::TURN.blocking_lock();
+    let folder = tempfile::tempdir().unwrap();
+    let (file, path) = (folder.path().join("chain.rlp"), folder.path().join("home"));
+    let hash = exported_chain(&file, 40);
+    let home = native_home(&path);
+    import(&home, vec![file.clone()]).unwrap();
+    let head = home.view().unwrap().number();
+    let stored = home.chain.reader().unwrap().hash(10).unwrap().unwrap();
+
+    let (code, out, err) = evmd(&path, &["rollback"]);
+    assert_eq!((code, out.as_str()), (1, ""), "{err}");
+    assert!(err.starts_with("error: "), "{err}");
+    drop(home);
+    let (code, out, err) = evmd(&path, &["rollback"]);
+    let at = |number: u64| format!("Rolled back to block {number} ");
+    assert!(code == 0 && out.starts_with(&at(head - 1)), "{err}");
+    assert!(out.ends_with(": 1 blocks removed\n"), "{out}");
+    let (code, out, err) = evmd(&path, &["rollback", "--height", "10", "-o", "json"]);
+    assert_eq!(code, 0, "{err}");
+    let said: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(said, json!({ "height": 10, "hash": stored, "removed": head - 11 }));
+    let (code, _, err) = evmd(&path, &["rollback", "--height", "10"]);
+    assert_eq!(
+        (code, err.as_str()),
+        (1, "error: cannot roll back to block 10: the newest is 10\n")
+    );
+
+    // State and index are those of block 10, and the blocks fit on again.
+    let home = Home::open(&path).unwrap();
+    assert_eq!(home.view().unwrap().head.hash, stored);
+    let kept = folder.path().join("kept.rlp");
+    drop(home);
+    let to = kept.to_str().unwrap();
+    assert_eq!(evmd(&path, &["export", to]).0, 0);
+    assert!(std::fs::read(&file).unwrap().starts_with(&std::fs::read(&kept).unwrap()));
+    std::fs::write(&kept, &std::fs::read(&file).unwrap()[std::fs::read(&kept).unwrap().len()..])
+        .unwrap();
+    let home = Home::open(&path).unwrap();
+    import(&home, vec![kept]).unwrap();
+    assert_eq!(home.view().unwrap().head.hash, hash);
+    drop(home);
+    assert_eq!(evmd(&path, &["rollback", "--height", "0"]).0, 0);
+    let (code, _, err) = evmd(&path, &["rollback"]);
+    assert_eq!((code, err.as_str()), (1, "error: cannot roll back to block 0: the newest is 0\n"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_running_chain_is_copied_and_lives_on_elsewhere() {
+    let _turn = crate::TURN.lock().await;
+    let folder = tempfile::tempdir().unwrap();
+    let node = Node::native().await;
+    let to = Address::repeat_byte(0x77);
+    let (copy, other) = (folder.path().join("copy"), folder.path().join("other"));
+    for nonce in 0..20 {
+        let raw = hex::encode_prefixed(transfer(0, nonce, to));
+        let hash = node.call("eth_sendRawTransaction", json!([raw])).await;
+        if nonce == 10 {
+            node.wait_for("eth_getTransactionReceipt", json!([hash])).await;
+            let (code, out, err) =
+                evmd(node.home(), &["snapshot", "create", copy.to_str().unwrap()]);
+            assert!(code == 0 && out.starts_with("Copied blocks 0 to "), "{out}{err}");
+        }
+    }
+    let again = evmd(node.home(), &["snapshot", "create", copy.to_str().unwrap()]);
+    assert_eq!(again.0, 1);
+    assert!(again.2.ends_with("is there already; choose another folder\n"), "{}", again.2);
+    node.stop().await;
+    let none = evmd(&folder.path().join("none"), &["snapshot", "create", "x"]);
+    assert!(none.0 == 1 && none.2.contains("holds no chain"), "{}", none.2);
+
+    let (code, out, err) =
+        evmd(&other, &["snapshot", "restore", copy.to_str().unwrap(), "-o", "json"]);
+    assert_eq!(code, 0, "{err}");
+    let said: Value = serde_json::from_str(&out).unwrap();
+    let home = Home::open(&other).unwrap();
+    let view = home.view().unwrap();
+    assert_eq!(said["height"], view.number());
+    let received = view.state.reader().unwrap().account(to).unwrap().unwrap().balance;
+    assert!(received >= U256::from(11), "{received}");
+    // It goes on by itself.
+    let pipeline = Pipeline::start(&home, producing(Some(Duration::from_millis(5)))).unwrap();
+    let reached = view.number();
+    wait_until("the copy grows", || pipeline.published.load().number() > reached + 3);
+    pipeline.stop();
+    pipeline.join().unwrap();
+    drop(home);
+    let twice = snapshot::restore(&copy, &other).unwrap_err().to_string();
+    assert!(twice.contains("already holds a chain"), "{twice}");
+}

@@ -1,0 +1,55 @@
+//! A command killed at any moment leaves the keyring as it was, or as it was to be.
+
+use std::{
+    collections::BTreeSet,
+    path::Path,
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+/// Commands killed.
+const ROUNDS: u32 = 40;
+
+fn keys(home: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_evmd"));
+    command.arg("keys").args(args).args(["--keyring-backend", "test", "--home"]).arg(home);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    command
+}
+
+fn names(home: &Path) -> BTreeSet<String> {
+    let output = keys(home, &["list", "-n", "-o", "json"]).output().unwrap();
+    assert!(output.status.success(), "the keyring is damaged");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn a_killed_command_leaves_a_whole_keyring() {
+    let _turn = crate::TURN.blocking_lock();
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path();
+    // How long the command takes, to spread the kills over it.
+    let begun = std::time::Instant::now();
+    assert!(keys(home, &["add", "first"]).status().unwrap().success());
+    let whole = begun.elapsed();
+    let mut before = names(home);
+    let mut kept = 0;
+    for round in 0..ROUNDS {
+        let name = format!("key{round}");
+        let mut child = keys(home, &["add", &name]).spawn().unwrap();
+        let place = f64::from(round * 7 % ROUNDS) / f64::from(ROUNDS) * 1.5;
+        std::thread::park_timeout(Duration::from_nanos((whole.as_nanos() as f64 * place) as u64));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let after = names(home);
+        let added: Vec<_> = after.difference(&before).collect();
+        assert!(before.is_subset(&after) && added.iter().all(|added| **added == name));
+        kept += added.len();
+        before = after;
+    }
+    println!("{kept} of {ROUNDS} killed commands had kept their key");
+    // The next change sweeps up.
+    assert!(keys(home, &["add", "last"]).status().unwrap().success());
+    let files = std::fs::read_dir(home.join("keyring-test")).unwrap();
+    assert_eq!(files.count(), 2, "the keyring and its lock");
+}

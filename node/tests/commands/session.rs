@@ -1,0 +1,184 @@
+//! Replays a recorded session. A line of a recording is one of:
+//!
+//! - `$ evmd ...`: a command; words are as a shell takes them, with quotes but no more than that;
+//! - `< text`: a line of its standard input;
+//! - `! text`: a line of its standard error;
+//! - `? number`: its exit code, where that is not 0;
+//! - `# text` and empty lines between commands: for the reader;
+//! - anything else: a line of its standard output.
+//!
+//! `[..]` in an expected line stands for any text: hashes and times of blocks differ from run to run.
+//! A last line `[...]` stands for any lines. `FOLDER` is the folder that the session works in.
+//! `EVMD_WRITE_DOCS=1` writes what was really said into the recording, where it does not fit.
+
+use std::{
+    fs,
+    io::Write,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+/// Any text within a line.
+const ANY: &str = "[..]";
+
+/// Any lines, at the end of what a command said.
+const ANY_LINES: &str = "[...]";
+
+/// Where commands run, and what they find there.
+pub(crate) struct Session<'a> {
+    /// Working directory.
+    pub(crate) folder: &'a Path,
+    /// Environment variables; the test's own are hidden.
+    pub(crate) variables: Vec<(&'static str, String)>,
+}
+
+/// A command of a recording, with the lines before it that are for the reader.
+#[derive(Default)]
+struct Step {
+    before: Vec<String>,
+    command: String,
+    input: Vec<String>,
+    said: Vec<String>,
+}
+
+fn read(text: &str) -> (Vec<Step>, Vec<String>) {
+    let (mut steps, mut before) = (Vec::<Step>::new(), Vec::new());
+    for line in text.lines() {
+        match (line.split_once(' '), steps.last_mut()) {
+            (Some(("$", command)), _) => {
+                let (before, command) = (std::mem::take(&mut before), command.to_owned());
+                steps.push(Step { before, command, ..Step::default() });
+            }
+            (Some(("#", _)), _) => before.push(line.to_owned()),
+            _ if line.is_empty() => before.push(String::new()),
+            (Some(("<", input)), Some(step)) => step.input.push(input.to_owned()),
+            (_, Some(step)) => step.said.push(line.to_owned()),
+            (_, None) => panic!("a line before the first command: {line}"),
+        }
+    }
+    (steps, before)
+}
+
+/// Words of a command line.
+fn words(command: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut quote = None;
+    for c in command.chars() {
+        match c {
+            '\'' | '"' if quote.is_none() => quote = Some(c),
+            c if quote == Some(c) => quote = None,
+            ' ' if quote.is_none() => words.push(String::new()),
+            c => words.last_mut().unwrap().push(c),
+        }
+    }
+    words.retain(|word| !word.is_empty());
+    words
+}
+
+impl Session<'_> {
+    /// Replays the recording of this name.
+    pub(crate) fn replay(&self, name: &str) {
+        let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts").join(name);
+        let (steps, end) = read(&fs::read_to_string(&path).unwrap());
+        let mut written = String::new();
+        let mut misfits = Vec::new();
+        for step in steps {
+            let said = self.run(&step);
+            let fits = all_fit(&step.said, &said);
+            if !fits {
+                let (expected, said) = (step.said.join("\n"), said.join("\n"));
+                misfits
+                    .push(format!("$ {}\n-- recorded\n{expected}\n-- said\n{said}", step.command));
+            }
+            let input = step.input.iter().map(|line| format!("< {line}"));
+            let kept = if fits { &step.said } else { &said };
+            let lines = step.before.iter().cloned();
+            let lines = lines.chain([format!("$ {}", step.command)]).chain(input);
+            lines.chain(kept.iter().cloned()).for_each(|line| written += &format!("{line}\n"));
+        }
+        end.iter().for_each(|line| written += &format!("{line}\n"));
+        if std::env::var_os("EVMD_WRITE_DOCS").is_some() {
+            fs::write(&path, written).unwrap();
+        } else {
+            assert!(misfits.is_empty(), "{}\n{}", path.display(), misfits.join("\n\n"));
+        }
+    }
+
+    /// Runs a command; what it said, as a recording has it.
+    fn run(&self, step: &Step) -> Vec<String> {
+        let words = words(&step.command);
+        let (program, arguments) = words.split_first().unwrap();
+        assert_eq!(program, "evmd", "{}", step.command);
+        let mut child = Command::new(env!("CARGO_BIN_EXE_evmd"))
+            .args(arguments)
+            .current_dir(self.folder)
+            .env_clear()
+            .envs(self.variables.iter().map(|(name, value)| (*name, value)))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let input: String = step.input.iter().map(|line| format!("{line}\n")).collect();
+        // A command that asks nothing may be gone before it is answered.
+        drop(child.stdin.take().unwrap().write_all(input.as_bytes()));
+        let output = child.wait_with_output().unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        let (out, err) = (text(output.stdout), text(output.stderr));
+        let mut said: Vec<_> = out.lines().map(str::to_owned).collect();
+        said.extend(err.lines().map(|line| format!("! {line}").trim_end().to_owned()));
+        let code = output.status.code().unwrap();
+        said.extend((code != 0).then(|| format!("? {code}")));
+        let folder = self.folder.to_str().unwrap();
+        said.iter_mut().for_each(|line| *line = line.replace(folder, "FOLDER"));
+        // Empty lines are for the reader.
+        said.retain(|line| !line.is_empty());
+        said
+    }
+}
+
+/// Whether lines are as recorded.
+fn all_fit(expected: &[String], said: &[String]) -> bool {
+    let (expected, open) = match expected.split_last() {
+        Some((last, before)) if last == ANY_LINES => (before, true),
+        _ => (expected, false),
+    };
+    let enough = if open { said.len() >= expected.len() } else { said.len() == expected.len() };
+    enough && expected.iter().zip(said).all(|(expected, said)| fits(expected, said))
+}
+
+/// Whether a line is as recorded.
+fn fits(expected: &str, said: &str) -> bool {
+    let mut parts = expected.split(ANY);
+    let Some(mut rest) = said.strip_prefix(parts.next().unwrap_or_default()) else { return false };
+    let mut parts = parts.peekable();
+    if parts.peek().is_none() {
+        return rest.is_empty();
+    }
+    while let Some(part) = parts.next() {
+        let found = if parts.peek().is_none() {
+            rest.ends_with(part).then(|| rest.len() - part.len())
+        } else {
+            rest.find(part)
+        };
+        let Some(at) = found else { return false };
+        rest = &rest[at + part.len()..];
+    }
+    true
+}
+
+#[test]
+fn recordings_are_compared_with_their_gaps() {
+    for (expected, said, fit) in [
+        ("a", "a", true),
+        ("a", "ab", false),
+        ("a[..]", "ab", true),
+        ("a[..]c", "abc", true),
+        ("a[..]c", "ab", false),
+        ("[..]b[..]", "abc", true),
+        ("[..]b[..]b", "ab", false),
+    ] {
+        assert_eq!(fits(expected, said), fit, "{expected} {said}");
+    }
+    assert_eq!(words("evmd  a 'b \"c' \"d'\""), ["evmd", "a", "b \"c", "d'"]);
+}
