@@ -53,7 +53,7 @@ fn transfer(n: u64, senders: u64) -> Arc<RecoveredTx> {
     let raw = Bytes::from_static(&[0; 110]);
     let hash: B256 = keccak256(n.to_be_bytes());
     let sender = Address::from_word(keccak256((n % senders).to_be_bytes()));
-    Arc::new(RecoveredTx { raw, tx, hash, sender, high_s: false })
+    Arc::new(RecoveredTx { raw, tx, hash, sender, high_s: false, cosmos: None })
 }
 
 fn insert(

@@ -5,8 +5,10 @@ use crate::{
     block::Block,
     chain::{ChainSpec, Genesis, GenesisError, Native},
     config::{Config, ConfigError},
+    cosmos,
     feehistory::FeeRow,
     feemarket::store::Record,
+    gov,
     modules::Modules,
     pipeline::{Fault, fee_row, write_layers},
     view::{Head, Layer, StateTrie, StateView, View},
@@ -235,7 +237,10 @@ impl Home {
         let modules = match self.spec.native() {
             Some(native) => {
                 let record = blocks.module(number)?.ok_or_else(missing)?;
-                Some(Arc::new(stored_modules(native, &header, &record).map_err(damaged)?))
+                let mut modules = stored_modules(native, &header, &record).map_err(damaged)?;
+                let gov = gov::store::load(&blocks, number);
+                modules.gov = gov.map_err(|error| damaged(error.to_string()))?;
+                Some(Arc::new(modules))
             }
             None => None,
         };
@@ -296,7 +301,8 @@ fn replay_block(blocks: &ChainReader, number: u64) -> Result<Arc<Layer>, HomeErr
     let body = blocks.body(number)?.ok_or_else(missing)?;
     let block = Block::from_parts(hash, &alloy_rlp::encode(&header), &body)
         .map_err(|error| damaged(error.to_string()))?;
-    let tx_hashes = block.transactions.iter().map(keccak256).collect();
+    let further = cosmos::further_hashes(&block.transactions);
+    let tx_hashes = block.transactions.iter().map(keccak256).chain(further).collect();
     let layer = Layer::new(number, changes, tx_hashes);
     let receipts = blocks.receipts(number)?.ok_or_else(missing)?;
     layer.seal(hash, LogKey::of_block(&receipts));

@@ -10,6 +10,7 @@
 //! - [`execution`]: transactions and state in, receipts and state changes out. Pure.
 //! - [`feemarket`]: what gas costs in the next block; [`modules`]: it and the EVM's parameters as the
 //!   chain's state; [`decorator`]: what a transaction must satisfy on the native chain. Pure.
+//! - [`cosmos`]: transactions of the Cosmos interfaces; [`gov`]: how parameters are voted on. Pure.
 //! - [`account`]: addresses in their forms, keys and where they are kept.
 //! - [`feehistory`]: the row of fee facts stored with each block.
 //! - [`view`]: what readers see: an immutable snapshot, replaced per block.
@@ -22,10 +23,12 @@ pub mod chain;
 pub mod cli;
 pub mod config;
 pub mod consensus;
+pub mod cosmos;
 pub mod decorator;
 pub mod execution;
 pub mod feehistory;
 pub mod feemarket;
+pub mod gov;
 pub mod grpc;
 pub mod home;
 pub mod listen;

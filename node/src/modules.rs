@@ -1,5 +1,6 @@
 //! What the modules of a native chain hold beside accounts, after some block: the fee market, and the
-//! parameters of the EVM. Travels with the chain's head; both can be changed by an [`Update`].
+//! parameters of the EVM, and what is being voted on. Travels with the chain's head; parameters are
+//! changed by an [`Update`].
 //!
 //! An update decided in block `h` is made when the block ends, before the fee market ends its turn:
 //! its `min_gas_multiplier` counts for what block `h` reports, all the rest from block `h + 1` on
@@ -13,6 +14,7 @@ use crate::{
         Market, MarketError, Params,
         store::{self, Pairs, Record, RowError, StoredEvent},
     },
+    gov::{self, Governance},
 };
 use alloy_primitives::Bytes;
 
@@ -28,6 +30,8 @@ pub struct Modules {
     pub market: Market,
     /// Who may use the EVM, and for which transactions.
     pub evm: EvmParams,
+    /// What is being voted on.
+    pub gov: Governance,
 }
 
 /// New parameters of a module: all of them, as the reference's `MsgUpdateParams` has them.
@@ -74,7 +78,8 @@ pub enum ModulesError {
 impl Modules {
     /// What a chain starts with.
     pub fn genesis(native: &Native) -> Self {
-        Self { market: native.market.clone(), evm: native.evm.clone() }
+        let (market, evm) = (native.market.clone(), native.evm.clone());
+        Self { market, evm, gov: Governance::default() }
     }
 
     /// Replaces the parameters of one module.
@@ -98,11 +103,13 @@ impl Modules {
     pub fn pairs(&self) -> Pairs {
         let mut pairs = store::pairs(&self.market);
         pairs.insert(evm_key(EVM_PARAMS_KEY), self.evm.to_proto().into());
+        pairs.extend(gov::store::pair(&self.gov));
         pairs
     }
 
     /// The modules kept in these pairs; what is not kept is as in genesis. Keys of other spaces are
-    /// passed over.
+    /// passed over. Of governance a row says only where its state is: see
+    /// [`gov::store::load`].
     ///
     /// # Errors
     /// [`ModulesError`].
@@ -117,12 +124,12 @@ impl Modules {
                 Some(_) => return Err(ModulesError::UnknownKey(key.clone())),
             }
         }
-        Ok(Self { market, evm })
+        Ok(Self { market, evm, gov: Governance::default() })
     }
 
     /// What is stored with the block after which they are so.
     pub fn record(&self, events: Vec<StoredEvent>) -> Record {
-        Record { row: store::encode(&self.pairs()), events }
+        Record { row: store::encode(&self.pairs()), events, gov: None }
     }
 
     /// The modules in a stored record.

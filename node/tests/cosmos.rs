@@ -6,9 +6,13 @@ mod cli;
 #[path = "json_rpc/client.rs"]
 mod client;
 mod common;
+#[path = "cosmos/cosmjs.rs"]
+mod cosmjs;
 #[path = "cosmos/grpc.rs"]
 mod grpc;
 #[path = "cosmos/rest.rs"]
 mod rest;
 #[path = "cosmos/served.rs"]
 mod served;
+#[path = "cosmos/txs.rs"]
+mod txs;

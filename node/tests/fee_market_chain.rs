@@ -360,7 +360,7 @@ fn a_stored_market_that_could_halt_is_refused_at_start() {
     // The parameters emptied, which makes every divisor zero, under a root that fits.
     let mut pairs = store::decode(&whole.row).unwrap();
     pairs.insert(store::key(store::PARAMS_KEY), Bytes::new());
-    let zero = Record { row: store::encode(&pairs), events: Vec::new() };
+    let zero = Record { row: store::encode(&pairs), ..Record::default() };
     let parent = &view.head.header;
     for (record, extra_data, reason) in [
         (zero.to_bytes(), zero.root(), "denominator cannot be 0"),

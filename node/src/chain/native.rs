@@ -8,7 +8,10 @@ use alloy_primitives::{Address, B256, Bytes, U256, address, b256};
 use serde::Deserialize;
 
 use super::{EvmParams, Genesis, GenesisError};
-use crate::feemarket::{self, Market, Params, TokenDecimals};
+use crate::{
+    feemarket::{self, Market, Params, TokenDecimals},
+    gov::{GovParams, GovSection},
+};
 
 /// Receives every fee of a native chain: the account of the module named `fee_collector`.
 pub const FEE_COLLECTOR: Address = address!("f1829676DB577682E944fc3493d451B67Ff3E29F");
@@ -30,6 +33,10 @@ const GAS_LIMIT: u64 = 100_000_000;
 const UNLIMITED_GAS_SHOWN: u64 = u32::MAX as u64;
 /// Least and greatest gas limit a header may have.
 const GAS_LIMITS: std::ops::RangeInclusive<u64> = 5_000..=i64::MAX as u64;
+/// Seconds to put a deposit down, and to vote, on a development chain.
+const DEV_PERIOD: u64 = 30;
+/// The same for an urgent vote.
+const DEV_EXPEDITED_PERIOD: u64 = 15;
 /// 10,000 ether in wei, the balance of each development account.
 const DEV_BALANCE: U256 = U256::from_limbs([0x19e0_c9ba_b240_0000, 0x021e, 0, 0]);
 
@@ -109,6 +116,8 @@ struct Section {
     feemarket: Option<feemarket::Genesis>,
     /// The EVM.
     evm: EvmSection,
+    /// How parameters are voted on, and by whom.
+    gov: GovSection,
 }
 
 /// `app_state.evm` of the reference, as far as it applies.
@@ -126,6 +135,7 @@ impl Default for Section {
             max_gas: None,
             feemarket: None,
             evm: EvmSection::default(),
+            gov: GovSection::default(),
         }
     }
 }
@@ -143,6 +153,8 @@ pub struct Native {
     pub evm: EvmParams,
     /// The fee market before block 1.
     pub market: Market,
+    /// How parameters are voted on, and by whom.
+    pub gov: GovParams,
 }
 
 /// Reads our section; `None` when there is none, which makes the chain an Ethereum one.
@@ -172,7 +184,9 @@ pub(super) fn read(file: &GenesisFile) -> Result<Option<Native>, GenesisError> {
         return Err(GenesisError::field("extraData", reason));
     }
     let evm = section.evm.params;
-    Ok(Some(Native { bech32_prefix: section.bech32_prefix, max_gas, gas_limit, evm, market }))
+    let gov = section.gov.read(prefix, &evm.evm_denom).map_err(|reason| refuse("gov", reason))?;
+    let bech32_prefix = section.bech32_prefix;
+    Ok(Some(Native { bech32_prefix, max_gas, gas_limit, evm, market, gov }))
 }
 
 /// Gas of a block as the fee market counts it, and as headers show it.
@@ -248,6 +262,11 @@ impl Genesis {
                 "maxGas": GAS_LIMIT.to_string(),
                 "feemarket": feemarket::Genesis::default(),
                 "evm": { "params": EvmParams::default() },
+                "gov": GovSection::development(
+                    DEV_ACCOUNTS[0].address,
+                    DEV_PERIOD,
+                    DEV_EXPEDITED_PERIOD,
+                ),
             }),
         );
         let funded = DEV_ACCOUNTS

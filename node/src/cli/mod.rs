@@ -16,6 +16,7 @@ mod rollback;
 mod snapshot;
 mod start;
 mod status;
+mod tx;
 mod version;
 
 use crate::pipeline::Reading;
@@ -53,6 +54,8 @@ enum Command {
     /// Ask a running node
     #[command(visible_alias = "q")]
     Query(query::Args),
+    /// Make, sign and send transactions
+    Tx(tx::Args),
     /// Show the version
     Version(version::Args),
     /// Manage keys
@@ -133,6 +136,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Reindex(args) => reindex::run(&args),
         Command::Status(args) => status::run(&args),
         Command::Query(args) => query::run(&args),
+        Command::Tx(args) => tx::run(args),
         Command::Version(args) => version::run(&args),
         Command::Keys(args) => keys::run(args),
         Command::Config(command) => config::run(&command),

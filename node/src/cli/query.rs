@@ -3,13 +3,14 @@
 mod auth;
 mod bank;
 mod block;
-mod client;
+pub(super) mod client;
 mod evm;
 mod feemarket;
+mod gov;
 mod node;
-mod rest;
+pub(super) mod rest;
 mod tx;
-mod yaml;
+pub(super) mod yaml;
 
 pub(super) use node::NodeArg;
 
@@ -37,6 +38,9 @@ enum Command {
     /// The fee market
     #[command(subcommand)]
     Feemarket(feemarket::Command),
+    /// Proposals, votes and deposits
+    #[command(subcommand)]
+    Gov(gov::Command),
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
@@ -47,5 +51,6 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         Command::Evm(command) => evm::run(command),
         Command::Tx(args) => tx::run(args),
         Command::Feemarket(command) => feemarket::run(command),
+        Command::Gov(command) => gov::run(command),
     }
 }

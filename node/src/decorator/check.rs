@@ -3,6 +3,7 @@
 use super::{
     Reject, account,
     account::{Sender, Standing},
+    cosmos::check_cosmos,
     stateless, steps,
 };
 use crate::{
@@ -39,6 +40,10 @@ static ETHEREUM: LazyLock<EvmParams> = LazyLock::new(EvmParams::default);
 pub struct CheckContext<'a> {
     /// Our chain id.
     pub chain_id: u64,
+    /// Prefix of Bech32 addresses.
+    pub bech32_prefix: &'a str,
+    /// Height of the block.
+    pub height: u64,
     /// Fork of the block.
     pub fork: Fork,
     /// London or later.
@@ -62,11 +67,13 @@ pub struct CheckContext<'a> {
 impl<'a> CheckContext<'a> {
     /// The context of the block with this header; `modules` as they stand at the block's beginning,
     /// `None` on an Ethereum chain.
-    pub fn of_block(spec: &ChainSpec, modules: Option<&'a Modules>, header: &Header) -> Self {
+    pub fn of_block(spec: &'a ChainSpec, modules: Option<&'a Modules>, header: &Header) -> Self {
         let market = modules.map(|modules| &modules.market);
         let fork = spec.fork_of(header);
         Self {
             chain_id: spec.chain_id,
+            bech32_prefix: &spec.bech32_prefix,
+            height: header.number,
             fork,
             london: fork >= Fork::London,
             evm: modules.map_or(&ETHEREUM, |modules| &modules.evm),
@@ -80,7 +87,7 @@ impl<'a> CheckContext<'a> {
     }
 
     /// The context of the block after the head, which is what a pooled transaction waits for.
-    pub fn after(spec: &ChainSpec, head: &'a Head) -> Self {
+    pub fn after(spec: &'a ChainSpec, head: &'a Head) -> Self {
         let header = Header {
             number: head.header.number.saturating_add(1),
             timestamp: head.header.timestamp.saturating_add(1),
@@ -122,6 +129,10 @@ pub fn check<S: StateRead>(
     state: &S,
     mode: Mode,
 ) -> Result<Result<Admitted, Reject>, S::Error> {
+    if let Some(cosmos) = &tx.cosmos {
+        let sender = Sender::read(state, tx.sender)?;
+        return Ok(check_cosmos(tx, cosmos, context, &sender, mode));
+    }
     let offer = match check_offer(tx, context, mode) {
         Ok(offer) => offer,
         Err(reject) => return Ok(Err(reject)),
@@ -140,6 +151,9 @@ pub fn check_sender(
     sender: &Sender,
     mode: Mode,
 ) -> Result<Admitted, Reject> {
+    if let Some(cosmos) = &tx.cosmos {
+        return check_cosmos(tx, cosmos, context, sender, mode);
+    }
     let offer = check_offer(tx, context, mode)?;
     check_account(tx, context, sender, &offer, mode)
 }

@@ -12,6 +12,7 @@
 mod account;
 mod check;
 mod code;
+mod cosmos;
 mod envelope;
 mod reject;
 mod stateless;

@@ -10,6 +10,7 @@ use super::{
     code::{self, Code},
     envelope::EnvelopeFault,
 };
+use crate::cosmos::Refusal;
 use alloy_primitives::{Address, U256};
 
 /// geth's JSON-RPC code for a transaction it does not take.
@@ -39,6 +40,9 @@ pub enum Reject {
     /// The SDK envelope around it is wrong.
     #[error(transparent)]
     Envelope(#[from] EnvelopeFault),
+    /// A rule of Cosmos transactions.
+    #[error(transparent)]
+    Cosmos(#[from] Refusal),
 
     // What the transaction says of itself.
     /// A blob transaction where blobs are not carried, or a type nobody knows.
@@ -316,11 +320,12 @@ impl Reject {
 
     /// The message of the SDK's channels: `<detail>: <registered text>`.
     pub fn log(&self) -> String {
-        let description = self.code().description;
-        if description.is_empty() {
-            return self.detail();
+        let (detail, description) = (self.detail(), self.code().description);
+        match (detail.as_str(), description) {
+            (_, "") => detail,
+            ("", _) => description.to_owned(),
+            _ => format!("{detail}: {description}"),
         }
-        format!("{}: {description}", self.detail())
     }
 
     /// The reference's detail where it is another text than that of JSON-RPC.
@@ -348,6 +353,7 @@ impl Reject {
             Self::BlockGasLimit { gas, limit } => {
                 format!("tx gas ({gas}) exceeds block gas limit ({limit})")
             }
+            Self::Cosmos(refusal) => refusal.detail.clone(),
             same => same.to_string(),
         }
     }
@@ -358,6 +364,7 @@ impl Reject {
             Self::Malformed(_) => ("malformed", code::TX_DECODE),
             Self::Oversized { .. } => ("oversized", code::TX_TOO_LARGE),
             Self::Busy(_) => ("busy", code::PLAIN),
+            Self::Cosmos(refusal) => ("cosmos", refusal.code),
             Self::Envelope(fault) => ("envelope", envelope_code(fault)),
             Self::TypeNotSupported => ("type_not_supported", code::INVALID_TYPE),
             Self::Unprotected => ("unprotected", code::NOT_SUPPORTED),

@@ -58,7 +58,14 @@ where
     Transaction: From<alloy_consensus::Signed<T>>,
 {
     let tx = Transaction::from(tx.into_signed(Signature::test_signature()));
-    RecoveredTx { raw: Bytes::new(), tx, hash: B256::ZERO, sender: SENDER, high_s: false }
+    RecoveredTx {
+        raw: Bytes::new(),
+        tx,
+        hash: B256::ZERO,
+        sender: SENDER,
+        high_s: false,
+        cosmos: None,
+    }
 }
 
 fn dynamic() -> TxEip1559 {
@@ -108,6 +115,8 @@ fn context(evm: &EvmParams) -> CheckContext<'_> {
         chain_id: CHAIN_ID,
         fork: Fork::Prague,
         london: true,
+        bech32_prefix: "cosmos",
+        height: 1,
         evm,
         block_gas_limit: 10_000_000,
         base_fee: Some(875_000_000),

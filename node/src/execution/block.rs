@@ -26,6 +26,7 @@ use storage::{ReceiptOutcome, StateChanges, StateRead, StoredReceipt};
 
 use super::{
     BlockHashes, ExecutionError, RecoveredTx, StateError, TxError,
+    cosmos::session,
     environment::Environment,
     machine::{Machine, MachineError},
     overlay::Overlay,
@@ -33,7 +34,10 @@ use super::{
 };
 use crate::{
     chain::{ChainSpec, Fork, Rules},
+    cosmos::{CosmosTx, Refusal, TX_TYPE},
     decorator::{self, Admitted, CheckContext, Mode, Reject, Sender, has_code},
+    feemarket::store::StoredEvent,
+    gov::{Governance, Session},
     modules::{Modules, Update},
 };
 
@@ -73,6 +77,10 @@ pub struct Executed {
     /// New parameters of modules that were decided in the block, in order. Each is one that
     /// [`Modules::update`] accepts.
     pub updates: Vec<Update>,
+    /// Governance after the block and the bytes to store of it, if the block changed it.
+    pub gov: Option<(Governance, Bytes)>,
+    /// Events of Cosmos transactions and of governance, in order.
+    pub events: Vec<StoredEvent>,
 }
 
 /// Gives the state root after `changes` to the parent's state.
@@ -136,11 +144,13 @@ where
 {
     spec: &'a ChainSpec,
     number: u64,
-    environment: Environment,
-    machine: Machine<'a, S, I>,
+    pub(super) environment: Environment,
+    pub(super) machine: Machine<'a, S, I>,
     /// On a native chain: what its transactions are checked against.
     checks: Option<CheckContext<'a>>,
-    executed: Executed,
+    /// On a native chain: governance in this block.
+    pub(super) gov: Option<Session<'a>>,
+    pub(super) executed: Executed,
     /// Nothing goes the short way.
     interpret_all: bool,
 }
@@ -189,7 +199,7 @@ where
         let checks = modules.map(|_| CheckContext::of_block(spec, modules, header));
         let overlay = Overlay::new(state, hashes, environment.fork < Fork::SpuriousDragon);
         let block = Self::over(spec, overlay, environment, header.number, ());
-        Self { checks, ..block }
+        Self { checks, gov: session(spec, modules, header), ..block }
     }
 }
 
@@ -219,6 +229,7 @@ where
             environment,
             machine,
             checks: None,
+            gov: None,
             executed: Executed::default(),
             interpret_all: false,
         }
@@ -297,6 +308,9 @@ where
             Ok(admitted) => admitted,
             Err(reject) => return Ok(Err(reject.into())),
         };
+        if let Some(cosmos) = &tx.cosmos {
+            return self.push_cosmos(cosmos, admitted, state_root);
+        }
         let gas = match self.transfer(tx).map_err(|source| self.state_error(source))? {
             Some(gas) => {
                 let done = Done { gas, success: true, logs: Vec::new() };
@@ -308,11 +322,47 @@ where
                 Err(error) => return Err(self.fatal(error)),
             },
         };
+        self.count_wanted(admitted);
+        Ok(Ok(gas))
+    }
+
+    /// Tries the messages of a Cosmos transaction whose signature, fee and sequence do not matter;
+    /// gives the gas it would use, and its events.
+    ///
+    /// # Errors
+    /// The outer error is a failed read.
+    pub fn try_cosmos(
+        &mut self,
+        cosmos: &CosmosTx,
+    ) -> Result<Result<(u64, Vec<StoredEvent>), Refusal>, ExecutionError> {
+        let done =
+            self.run_messages(&cosmos.messages).map_err(|source| self.state_error(source))?;
+        Ok(done.map(|events| (cosmos.gas_used(), events)))
+    }
+
+    /// [`Self::push`] of a Cosmos transaction that was admitted.
+    fn push_cosmos(
+        &mut self,
+        cosmos: &CosmosTx,
+        admitted: Option<Admitted>,
+        state_root: &StateRoot<'_>,
+    ) -> Result<Result<u64, TxError>, ExecutionError> {
+        let succeeded = match self.run_cosmos(cosmos).map_err(|source| self.state_error(source))? {
+            Ok(succeeded) => succeeded,
+            Err(reason) => return Ok(Err(reason)),
+        };
+        self.count_wanted(admitted);
+        let gas = cosmos.gas_used();
+        let done = Done { gas, success: succeeded, logs: Vec::new() };
+        self.record(TX_TYPE, 0, done, state_root)?;
+        Ok(Ok(gas))
+    }
+
+    fn count_wanted(&mut self, admitted: Option<Admitted>) {
         if let (Some(checks), Some(admitted)) = (&mut self.checks, admitted) {
             checks.gas_wanted = admitted.gas_wanted;
             self.executed.gas_wanted = admitted.gas_wanted.get();
         }
-        Ok(Ok(gas))
     }
 
     /// Has the interpreter run every transaction, plain transfers too: the oracle of the short way.
@@ -449,6 +499,7 @@ where
                 &self.executed.receipts,
             )?;
         }
+        self.end_governance().map_err(|source| self.state_error(source))?;
         self.pay(ommers, withdrawals).map_err(|source| self.state_error(source))
     }
 

@@ -6,6 +6,7 @@
 
 mod block;
 mod call;
+mod cosmos;
 mod environment;
 mod error;
 mod machine;
@@ -27,6 +28,7 @@ pub use block::{
     BlockBuilder, BlockInput, Executed, StateRoot, execute_block, execute_transaction,
 };
 pub use call::{Call, CallError, CallOutcome, CallResult, CallSite};
+pub use cosmos::FAILED_EVENT;
 pub use error::{ExecutionError, SystemFailure, TxError};
 pub use overlay::{BlockHashes, StateError};
 pub use overrides::{AccountOverride, OverrideError};

@@ -196,10 +196,15 @@ where
     /// Adds to a balance outside any transaction: rewards, withdrawals, the DAO fork. Adding
     /// nothing touches the account as well.
     pub(super) fn credit(&mut self, address: Address, wei: U256) -> Result<(), StateError> {
+        let mut account = self.account(address)?.unwrap_or_default();
+        account.balance = account.balance.saturating_add(wei);
+        self.put(address, account)
+    }
+
+    /// Sets an account's balance and nonce outside any contract; one that is empty then goes.
+    pub(super) fn put(&mut self, address: Address, account: Account) -> Result<(), StateError> {
         let keep_empty = self.keep_empty;
         let entry = self.entry(address)?;
-        let mut account = entry.current.unwrap_or_default();
-        account.balance = account.balance.saturating_add(wei);
         if is_empty(&account) && !keep_empty {
             entry.destroy();
         } else {

@@ -13,13 +13,20 @@ use verify::{Job, Outcome, Reason, Recoverer, keccak256_batch, keccak256_spans};
 #[derive(Debug)]
 pub struct Senders {
     recoverer: Recoverer,
+    chain_id: u64,
     scratch: Scratch,
 }
 
 impl Senders {
-    /// Works with the given recoverer.
+    /// Works with the given recoverer. Knows no chain, so the signature of no Cosmos transaction.
     pub fn new(recoverer: Recoverer) -> Self {
-        Self { recoverer, scratch: Scratch::default() }
+        Self::of_chain(recoverer, 0)
+    }
+
+    /// Works with the given recoverer on the chain with this EIP-155 id, which Cosmos transactions
+    /// sign without saying it.
+    pub fn of_chain(recoverer: Recoverer, chain_id: u64) -> Self {
+        Self { recoverer, chain_id, scratch: Scratch::default() }
     }
 
     /// Decodes and recovers EIP-2718 transactions, each with its own result, in order. Any number;
@@ -28,7 +35,7 @@ impl Senders {
         &mut self,
         raw: &[Bytes],
     ) -> impl ExactSizeIterator<Item = Result<RecoveredTx, RecoverError>> {
-        self.scratch.recover(&mut self.recoverer, raw)
+        self.scratch.recover(&mut self.recoverer, raw, self.chain_id)
     }
 }
 
@@ -37,7 +44,7 @@ pub fn recover_senders(
     recoverer: &mut Recoverer,
     raw: &[Bytes],
 ) -> Vec<Result<RecoveredTx, RecoverError>> {
-    Scratch::default().recover(recoverer, raw).collect()
+    Scratch::default().recover(recoverer, raw, 0).collect()
 }
 
 #[derive(Debug, Default)]
@@ -55,19 +62,27 @@ impl Scratch {
         &mut self,
         recoverer: &mut Recoverer,
         raw: &[Bytes],
+        chain_id: u64,
     ) -> impl ExactSizeIterator<Item = Result<RecoveredTx, RecoverError>> + use<'_> {
         let decoded = self.decode(raw);
-        self.hash_payloads(&decoded);
+        self.hash_payloads(&decoded, chain_id);
         self.jobs.clear();
-        let digests = decoded.iter().flatten().zip(&self.hashes);
-        self.jobs.extend(digests.map(|(tx, digest)| tx.job_hashed(*digest)));
+        for (tx, digest) in decoded.iter().flatten().zip(&self.hashes) {
+            self.jobs.push(tx.job_hashed(*digest));
+            self.jobs.extend(tx.second_job(*digest));
+        }
         self.outcomes.clear();
         self.outcomes.resize(self.jobs.len(), Err(Reason::NoPublicKey));
         recoverer.recover_batch(&self.jobs, &mut self.outcomes);
         let mut outcomes = self.outcomes.iter();
         decoded.into_iter().map(move |decoded| {
             let decoded = decoded?;
-            decoded.finish(outcomes.next().expect("one outcome a decoded transaction"))
+            let first = outcomes.next().expect("one outcome a decoded transaction");
+            if decoded.cosmos.is_none() {
+                return decoded.finish(first);
+            }
+            let second = outcomes.next().expect("two of a Cosmos transaction");
+            decoded.finish_cosmos([first, second], chain_id)
         })
     }
 
@@ -80,12 +95,12 @@ impl Scratch {
     }
 
     /// Leaves in `hashes` what each transaction that decoded has signed.
-    fn hash_payloads(&mut self, decoded: &[Result<DecodedTx, DecodeError>]) {
+    fn hash_payloads(&mut self, decoded: &[Result<DecodedTx, DecodeError>], chain_id: u64) {
         self.payloads.clear();
         self.payload_spans.clear();
         for tx in decoded.iter().flatten() {
             let start = self.payloads.len();
-            tx.encode_for_signing(&mut self.payloads);
+            tx.encode_for_signing(chain_id, &mut self.payloads);
             self.payload_spans.push(start..self.payloads.len());
         }
         self.hashes.truncate(self.payload_spans.len());

@@ -4,11 +4,11 @@
 
 use std::error::Error;
 
-use alloy_consensus::Header;
+use alloy_consensus::{Header, Transaction as _};
 use alloy_eips::eip2930::AccessList;
 use alloy_evm::FromRecoveredTx;
-use alloy_primitives::{Address, B256, TxKind};
-use alloy_rpc_types_trace::geth::{GethDebugTracingOptions, GethTrace};
+use alloy_primitives::{Address, B256, TxKind, U256};
+use alloy_rpc_types_trace::geth::{CallFrame, GethDebugTracingOptions, GethTrace};
 use revm::{
     DatabaseCommit,
     context::TxEnv,
@@ -25,6 +25,7 @@ use super::{
     StateError, StateRoot, TxError,
     block::fatal,
     call::{machine_error, outcome, transaction},
+    cosmos::session,
     environment::Environment,
     machine::Machine,
     overlay::Overlay,
@@ -88,7 +89,7 @@ where
         hashes: &'a dyn BlockHashes,
         header: &Header,
         hash: B256,
-        modules: Option<&Modules>,
+        modules: Option<&'a Modules>,
         options: GethDebugTracingOptions,
     ) -> Result<Self, TraceError> {
         let inspector = DebugInspector::new(options).map_err(tracer_error)?;
@@ -96,6 +97,7 @@ where
         environment.charge_shares(modules);
         let overlay = Overlay::new(state, hashes, environment.fork < Fork::SpuriousDragon);
         let mut builder = BlockBuilder::over(spec, overlay, environment, header.number, inspector);
+        builder.gov = session(spec, modules, header);
         builder.begin(header)?;
         Ok(Self { builder, number: header.number, hash, index: 0 })
     }
@@ -119,6 +121,11 @@ where
         tx: &RecoveredTx,
         state_root: &StateRoot<'_>,
     ) -> Result<GethTrace, TraceError> {
+        if tx.cosmos.is_some() {
+            // Nothing of it runs in the interpreter.
+            self.pass(tx, state_root)?;
+            return Ok(GethTrace::CallTracer(plain_call(tx)));
+        }
         let machine = self.builder.machine_mut();
         machine.inspector_mut().fuse().map_err(tracer_error)?;
         let env = TxEnv::from_recovered_tx(&tx.tx, tx.sender);
@@ -138,6 +145,20 @@ where
         self.builder.account(tx_type, tx.blob_gas(), result.result, state_root)?;
         self.index += 1;
         Ok(trace)
+    }
+}
+
+/// A Cosmos transaction as the call it comes to.
+fn plain_call(tx: &RecoveredTx) -> CallFrame {
+    CallFrame {
+        from: tx.sender,
+        to: tx.tx.to(),
+        value: Some(tx.tx.value()),
+        gas: U256::from(tx.tx.gas_limit()),
+        gas_used: U256::from(tx.cosmos.as_ref().map_or(0, |cosmos| cosmos.gas_used())),
+        input: tx.raw.slice(1..),
+        typ: "CALL".to_owned(),
+        ..CallFrame::default()
     }
 }
 

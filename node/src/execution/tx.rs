@@ -3,14 +3,23 @@
 //! Three steps: [`DecodedTx::decode`], the signature ([`DecodedTx::job`], done by `verify`), and
 //! [`DecodedTx::finish`]; [`super::Senders`] takes them in batches. Nothing here knows a fork:
 //! whether a high `s`, a type or a chain id is allowed is decided where the block is known.
+//!
+//! A Cosmos transaction (type 0x0a) takes the same way: its signature is in the same batch, once for
+//! each of the two recovery ids it may have had.
 
 use alloy_consensus::{
-    EthereumTxEnvelope, SignableTransaction, Transaction as _, TxEip4844, TxLegacy,
+    EthereumTxEnvelope, SignableTransaction, Transaction as _, TxEip4844, TxLegacy, Typed2718 as _,
     transaction::RlpEcdsaDecodableTx,
 };
 use alloy_eips::eip2718::{Decodable2718, Eip2718Error};
 use alloy_primitives::{Address, B256, Bytes, Signature, U256};
-use verify::{Job, Outcome, Reason};
+use std::sync::Arc;
+use verify::{Job, Key, Outcome, Reason};
+
+use crate::{
+    account::PUBLIC_KEY_BYTES,
+    cosmos::{self, CosmosTx, Refusal, Signatures},
+};
 
 /// Half the order of secp256k1: EIP-2 refuses an `s` above it since Homestead.
 const HALF_ORDER: U256 = U256::from_limbs([
@@ -20,7 +29,7 @@ const HALF_ORDER: U256 = U256::from_limbs([
     0x7fff_ffff_ffff_ffff,
 ]);
 
-/// A decoded transaction of any type, blob transactions without their sidecar.
+/// A decoded transaction of any Ethereum type, blob transactions without their sidecar.
 pub type Transaction = EthereumTxEnvelope<TxEip4844>;
 
 /// Why bytes are not a transaction.
@@ -39,6 +48,9 @@ pub enum DecodeError {
     /// Bytes follow the transaction.
     #[error("{0} bytes follow the transaction")]
     Trailing(usize),
+    /// A Cosmos transaction that is none, or not valid in itself.
+    #[error(transparent)]
+    Cosmos(Box<Refusal>),
 }
 
 /// Why a transaction has no sender.
@@ -51,6 +63,9 @@ pub enum RecoverError {
     /// The signature belongs to no key.
     #[error("invalid signature: {}", signature_reason(*.0))]
     Signature(Reason),
+    /// The signature of a Cosmos transaction is not its signer's.
+    #[error(transparent)]
+    Cosmos(Box<Refusal>),
 }
 
 const fn signature_reason(reason: Reason) -> &'static str {
@@ -66,10 +81,12 @@ const fn signature_reason(reason: Reason) -> &'static str {
 pub struct DecodedTx {
     /// EIP-2718 bytes as received.
     pub raw: Bytes,
-    /// What they say.
+    /// What they say; of a Cosmos transaction its [`CosmosTx::face`].
     pub tx: Transaction,
     /// Keccak-256 of `raw`.
     pub hash: B256,
+    /// The Cosmos transaction, if it is one.
+    pub cosmos: Option<Arc<CosmosTx>>,
 }
 
 /// A transaction with its sender.
@@ -77,7 +94,7 @@ pub struct DecodedTx {
 pub struct RecoveredTx {
     /// EIP-2718 bytes as received.
     pub raw: Bytes,
-    /// What they say.
+    /// What they say; of a Cosmos transaction its [`CosmosTx::face`].
     pub tx: Transaction,
     /// Keccak-256 of `raw`.
     pub hash: B256,
@@ -85,6 +102,8 @@ pub struct RecoveredTx {
     pub sender: Address,
     /// The signature's `s` is in the upper half: invalid since Homestead (EIP-2).
     pub high_s: bool,
+    /// The Cosmos transaction, if it is one.
+    pub cosmos: Option<Arc<CosmosTx>>,
 }
 
 impl DecodedTx {
@@ -106,12 +125,21 @@ impl DecodedTx {
         if raw.is_empty() {
             return Err(DecodeError::Empty);
         }
+        if cosmos::is_cosmos(&raw) {
+            return Self::decode_cosmos(raw, hash);
+        }
         let mut rest = raw.as_ref();
         let tx = decode(&mut rest)?;
         if !rest.is_empty() {
             return Err(DecodeError::Trailing(rest.len()));
         }
-        Ok(Self { raw, tx, hash })
+        Ok(Self { raw, tx, hash, cosmos: None })
+    }
+
+    fn decode_cosmos(raw: Bytes, hash: B256) -> Result<Self, DecodeError> {
+        let wrong = |refusal| DecodeError::Cosmos(Box::new(refusal));
+        let tx = CosmosTx::decode(&raw[1..], Signatures::Required).map_err(wrong)?;
+        Ok(Self { raw, tx: tx.face(), hash, cosmos: Some(Arc::new(tx)) })
     }
 
     /// What `verify` needs to find the sender: signing hash, r, s and parity.
@@ -130,8 +158,18 @@ impl DecodedTx {
         }
     }
 
-    /// Appends the bytes that were hashed and signed.
-    pub(super) fn encode_for_signing(&self, out: &mut Vec<u8>) {
+    /// [`Self::job_hashed`] with the other parity, for signatures that do not say theirs.
+    pub(super) fn second_job(&self, digest: [u8; 32]) -> Option<Job> {
+        self.cosmos.as_ref().map(|_| Job { recovery_id: 1, ..self.job_hashed(digest) })
+    }
+
+    /// Appends the bytes that were hashed and signed; `chain_id` is that of Cosmos transactions, which
+    /// do not say it themselves.
+    pub(super) fn encode_for_signing(&self, chain_id: u64, out: &mut Vec<u8>) {
+        if let Some(cosmos) = &self.cosmos {
+            out.extend(cosmos.sign_bytes(chain_id));
+            return;
+        }
         match &self.tx {
             Transaction::Legacy(tx) => tx.tx().encode_for_signing(out),
             Transaction::Eip2930(tx) => tx.tx().encode_for_signing(out),
@@ -148,8 +186,29 @@ impl DecodedTx {
     pub fn finish(self, outcome: &Outcome) -> Result<RecoveredTx, RecoverError> {
         let key = outcome.as_ref().map_err(|reason| RecoverError::Signature(*reason))?;
         let high_s = self.signature().s() > HALF_ORDER;
-        let Self { raw, tx, hash } = self;
-        Ok(RecoveredTx { raw, tx, hash, sender: Address::from(key.address), high_s })
+        let Self { raw, tx, hash, cosmos } = self;
+        Ok(RecoveredTx { raw, tx, hash, sender: Address::from(key.address), high_s, cosmos })
+    }
+
+    /// [`Self::finish`] for a Cosmos transaction: either key may be the signer's.
+    ///
+    /// # Errors
+    /// [`RecoverError::Cosmos`] when none is, and no wallet's rendering was signed.
+    pub(super) fn finish_cosmos(
+        self,
+        outcomes: [&Outcome; 2],
+        chain_id: u64,
+    ) -> Result<RecoveredTx, RecoverError> {
+        let Self { raw, tx, hash, cosmos } = self;
+        let cosmos = cosmos.expect("only called for a Cosmos transaction");
+        let wrong = |refusal| RecoverError::Cosmos(Box::new(refusal));
+        cosmos.check_signature_form().map_err(wrong)?;
+        let signed = |key: &Key| cosmos.is_signed_by(&compressed(key), key.address.into());
+        if !outcomes.into_iter().flatten().any(signed) {
+            cosmos.check_rendered(chain_id).map_err(wrong)?;
+        }
+        let sender = cosmos.signer.address;
+        Ok(RecoveredTx { raw, tx, hash, sender, high_s: false, cosmos: Some(cosmos) })
     }
 
     fn signature(&self) -> &Signature {
@@ -157,7 +216,20 @@ impl DecodedTx {
     }
 }
 
+/// The 33 bytes of a key: the parity of y, and x.
+fn compressed(key: &Key) -> [u8; PUBLIC_KEY_BYTES] {
+    let mut bytes = [0; PUBLIC_KEY_BYTES];
+    bytes[0] = 2 + (key.public_key[63] & 1);
+    bytes[1..].copy_from_slice(&key.public_key[..32]);
+    bytes
+}
+
 impl RecoveredTx {
+    /// Its EIP-2718 type.
+    pub fn ty(&self) -> u8 {
+        if self.cosmos.is_some() { cosmos::TX_TYPE } else { self.tx.ty() }
+    }
+
     /// Blob gas this transaction uses; zero without blobs.
     pub fn blob_gas(&self) -> u64 {
         self.tx.blob_gas_used().unwrap_or_default()

@@ -7,6 +7,7 @@
 //! | `feemarket/` 0x00 | [`Params`](super::Params) as protobuf, base fee included |
 //! | `feemarket/` 0x01 | gas of the last block, 8 bytes, big-endian |
 //! | `evm/` 0x03 | parameters of the EVM as protobuf, see [`crate::modules`] |
+//! | `gov/` 0x00 | where the state of governance is, see [`crate::gov::store`] |
 //!
 //! A **row** is the whole map after a block: the RLP list of `[key, value]` lists in strictly
 //! ascending order of keys. A native block's `extraData` is the Keccak-256 of that row, so the row
@@ -137,11 +138,14 @@ pub fn root(row: &[u8]) -> B256 {
 
 /// What is stored with a native block.
 #[derive(Clone, Debug, Default, PartialEq, Eq, RlpEncodable, RlpDecodable)]
+#[rlp(trailing)]
 pub struct Record {
     /// Module state after the block, see [`encode`].
     pub row: Bytes,
     /// Events of the block, in order.
     pub events: Vec<StoredEvent>,
+    /// The state of governance, if the block changed it; see [`crate::gov::store`].
+    pub gov: Option<Bytes>,
 }
 
 /// An event in text, whichever module it is from.

@@ -20,6 +20,7 @@ use crate::{
                 bank::v1beta1::query_server as bank,
                 base::tendermint::v1beta1::service_server as node,
                 evm::{feemarket::v1::query_server as feemarket, vm::v1::query_server as evm},
+                gov::v1::query_server as gov,
                 tx::v1beta1::service_server as tx,
             },
             feemarket::query_server as short,
@@ -41,6 +42,7 @@ pub fn routes(queries: &Queries, most_bytes: usize) -> Routes {
         .add_service(evm::QueryServer::new(service()).max_decoding_message_size(limit))
         .add_service(feemarket::QueryServer::new(service()).max_decoding_message_size(limit))
         .add_service(short::QueryServer::new(service()).max_decoding_message_size(limit))
+        .add_service(gov::QueryServer::new(service()).max_decoding_message_size(limit))
         .add_service(tx::ServiceServer::new(service()).max_decoding_message_size(limit))
         .add_service(node::ServiceServer::new(service()).max_decoding_message_size(limit))
 }

@@ -13,6 +13,7 @@ use crate::query::{
                 feemarket::v1::{self as feemarket, query_server::Query as FeemarketQuery},
                 vm::v1::{self as evm, query_server::Query as EvmQuery},
             },
+            gov::v1::{self as gov, query_server::Query as GovQuery},
             tx::v1beta1::{self as tx, service_server::Service as TxService},
         },
         feemarket::query_server::Query as ShortFeemarketQuery,
@@ -294,9 +295,84 @@ impl ShortFeemarketQuery for Service {
 }
 
 #[tonic::async_trait]
+impl GovQuery for Service {
+    async fn proposal(
+        &self,
+        request: Request<gov::QueryProposalRequest>,
+    ) -> Answer<gov::QueryProposalResponse> {
+        self.answer_apart(request, |at, query| at.gov_proposal(query.proposal_id)).await
+    }
+
+    async fn proposals(
+        &self,
+        request: Request<gov::QueryProposalsRequest>,
+    ) -> Answer<gov::QueryProposalsResponse> {
+        self.answer_apart(request, |at, query| at.gov_proposals(query)).await
+    }
+
+    async fn vote(
+        &self,
+        request: Request<gov::QueryVoteRequest>,
+    ) -> Answer<gov::QueryVoteResponse> {
+        self.answer_apart(request, |at, query| at.gov_vote(query.proposal_id, &query.voter)).await
+    }
+
+    async fn votes(
+        &self,
+        request: Request<gov::QueryVotesRequest>,
+    ) -> Answer<gov::QueryVotesResponse> {
+        let answer = |at: &Snapshot, query: gov::QueryVotesRequest| {
+            at.gov_votes(query.proposal_id, query.pagination)
+        };
+        self.answer_apart(request, answer).await
+    }
+
+    async fn params(
+        &self,
+        request: Request<gov::QueryParamsRequest>,
+    ) -> Answer<gov::QueryParamsResponse> {
+        self.answer(request, |at, _| at.gov_params())
+    }
+
+    async fn deposit(
+        &self,
+        request: Request<gov::QueryDepositRequest>,
+    ) -> Answer<gov::QueryDepositResponse> {
+        let answer = |at: &Snapshot, query: gov::QueryDepositRequest| {
+            at.gov_deposit(query.proposal_id, &query.depositor)
+        };
+        self.answer_apart(request, answer).await
+    }
+
+    async fn deposits(
+        &self,
+        request: Request<gov::QueryDepositsRequest>,
+    ) -> Answer<gov::QueryDepositsResponse> {
+        let answer = |at: &Snapshot, query: gov::QueryDepositsRequest| {
+            at.gov_deposits(query.proposal_id, query.pagination)
+        };
+        self.answer_apart(request, answer).await
+    }
+
+    async fn tally_result(
+        &self,
+        request: Request<gov::QueryTallyResultRequest>,
+    ) -> Answer<gov::QueryTallyResultResponse> {
+        self.answer_apart(request, |at, query| at.gov_tally(query.proposal_id)).await
+    }
+}
+
+#[tonic::async_trait]
 impl TxService for Service {
     async fn get_tx(&self, request: Request<tx::GetTxRequest>) -> Answer<tx::GetTxResponse> {
         self.answer_apart(request, |at, query| at.tx(&query.hash)).await
+    }
+
+    async fn simulate(
+        &self,
+        request: Request<tx::SimulateRequest>,
+    ) -> Answer<tx::SimulateResponse> {
+        self.answer_apart(request, |at, query| at.simulate(&query.tx_bytes)).await
     }
 
     async fn broadcast_tx(

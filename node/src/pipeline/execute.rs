@@ -25,6 +25,7 @@ use crate::{
         Attributes, ChainSpec, Fork, HeaderError, Violation, next_header, validate_body,
         validate_header, validate_ommers,
     },
+    cosmos,
     decorator::Reject,
     execution::{
         BlockBuilder, BlockInput, Executed, ExecutionError, RecoveredTx, TxError, execute_block,
@@ -130,9 +131,9 @@ impl Execute {
         };
         let modules = turn.as_ref().map(Turn::modules);
         let recent = recent_reader(&mut self.recent, &state, &txs)?;
-        let executed = execute_block(&self.spec, &recent, &self.tip, &state_root, modules, &input)
-            .map_err(|error| refused(error.into()))?;
-        let turned = turn.map(|turn| turn.end(&executed));
+        let executed = execute_block(&self.spec, &recent, &self.tip, &state_root, modules, &input);
+        let mut executed = executed.map_err(|error| refused(error.into()))?;
+        let turned = turn.map(|turn| turn.end(&mut executed));
         if let Some(turned) = &turned {
             turned.check(&block.header).map_err(broken)?;
         }
@@ -184,8 +185,8 @@ impl Execute {
         let modules = turn.as_ref().map(Turn::modules);
         let recent = recent_reader(&mut self.recent, &state, &proposal.txs)?;
         let tried = try_all(&self.spec, &recent, &self.tip, modules, &header, proposal.txs);
-        let (txs, skipped, executed) = tried.map_err(fault)?;
-        let turned = turn.map(|turn| turn.end(&executed));
+        let (txs, skipped, mut executed) = tried.map_err(fault)?;
+        let turned = turn.map(|turn| turn.end(&mut executed));
         if let Some(turned) = &turned {
             header.extra_data = turned.record.root().0.into();
         }
@@ -224,7 +225,8 @@ impl Execute {
     ) -> ExecutedBlock {
         let changes = mem::take(&mut executed.changes);
         self.recent.apply(block.header.number, &changes);
-        let hashes = txs.iter().map(|tx| tx.hash).collect();
+        let further = cosmos::further_hashes(txs.iter().map(|tx| &tx.raw));
+        let hashes = txs.iter().map(|tx| tx.hash).chain(further).collect();
         let layer = Arc::new(Layer::new(block.header.number, changes, hashes));
         let flushed = self.flushed.load(Ordering::Acquire);
         let after = self.tip.state.with_layer(Arc::clone(&layer), flushed);

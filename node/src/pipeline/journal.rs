@@ -45,8 +45,8 @@ pub(super) struct Entry {
 impl Entry {
     /// Decodes it. Its signature had a low `s`, or it would not have been accepted.
     pub(super) fn recovered(self) -> Result<RecoveredTx, DecodeError> {
-        let DecodedTx { raw, tx, hash } = DecodedTx::decode(self.raw)?;
-        Ok(RecoveredTx { raw, tx, hash, sender: self.sender, high_s: false })
+        let DecodedTx { raw, tx, hash, cosmos } = DecodedTx::decode(self.raw)?;
+        Ok(RecoveredTx { raw, tx, hash, sender: self.sender, high_s: false, cosmos })
     }
 }
 
@@ -235,7 +235,7 @@ mod tests {
         let tx = Transaction::Legacy(body.into_signed(signature));
         let raw = Bytes::from(tx.encoded_2718());
         let sender = Address::with_last_byte(nonce as u8);
-        RecoveredTx { hash: keccak256(&raw), raw, tx, sender, high_s: false }
+        RecoveredTx { hash: keccak256(&raw), raw, tx, sender, high_s: false, cosmos: None }
     }
 
     fn entry(nonce: u64) -> Entry {

@@ -14,11 +14,10 @@ use super::{
     stage::{Progress, Stage},
 };
 use crate::{
-    execution::{RecoverError, Senders},
+    execution::{DecodeError, RecoverError, Senders},
     mempool::Reject,
 };
 use std::sync::Arc;
-use verify::Recoverer;
 
 /// See the module.
 #[derive(Debug)]
@@ -34,14 +33,13 @@ pub(super) struct Recover {
 impl Recover {
     /// One of the workers.
     pub(super) fn new(
-        recoverer: Recoverer,
+        senders: Senders,
         raw: Inbox<RawBatch>,
         blocks: Inbox<GivenBlock>,
         checks: Outbox<CheckBatch>,
         recovered: Outbox<RecoveredBlock>,
         meter: Arc<Meter>,
     ) -> Self {
-        let senders = Senders::new(recoverer);
         Self { raw, blocks, checks: Some(checks), recovered: Some(recovered), senders, meter }
     }
 
@@ -69,6 +67,8 @@ pub(super) fn recover_txs(senders: &mut Senders, txs: Vec<RawTx>, meter: &Meter)
     let recover = |tx: RawTx| {
         let recovered = tx.bytes.and_then(|_| {
             senders.next().expect("one result a transaction").map_err(|error| match error {
+                RecoverError::Decode(DecodeError::Cosmos(refusal))
+                | RecoverError::Cosmos(refusal) => Reject::Cosmos(*refusal),
                 RecoverError::Decode(error) => Reject::Malformed(error.to_string()),
                 RecoverError::Signature(_) => Reject::InvalidSender,
             })
@@ -136,7 +136,7 @@ mod tests {
         batch::Reply, fault::FaultCell, reorder::Reorder, ring::ring, stage::Worker,
     };
     use alloy_primitives::{Address, Bytes, address, bytes};
-    use verify::Backend;
+    use verify::{Backend, Recoverer};
 
     /// Runs raw transactions through `workers` recovery workers; gives the senders in order.
     fn recover_all(raw: &[Bytes], workers: usize) -> Vec<Result<Address, Reject>> {
@@ -152,7 +152,7 @@ mod tests {
         let mut threads = Vec::new();
         for worker in workers {
             let stage = Recover::new(
-                Recoverer::new(Backend::detect().unwrap()),
+                Senders::new(Recoverer::new(Backend::detect().unwrap())),
                 raw_in.clone(),
                 blocks_in.clone(),
                 checks.clone(),

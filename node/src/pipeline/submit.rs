@@ -56,6 +56,8 @@ pub(super) struct Submissions {
     line: Mutex<Line>,
     spare: Mutex<Vec<Senders>>,
     backend: Backend,
+    /// EIP-155 id of the chain, which Cosmos transactions sign.
+    chain_id: u64,
     out: Mutex<Option<Outbox<Vec<Recovered>>>>,
     pending: AtomicUsize,
     meter: Arc<Meter>,
@@ -81,11 +83,17 @@ impl Drop for Leader<'_> {
 
 impl Submissions {
     /// Gives to `out`, until [`Self::close`].
-    pub(super) fn new(backend: Backend, out: Outbox<Vec<Recovered>>, meter: Arc<Meter>) -> Self {
+    pub(super) fn new(
+        backend: Backend,
+        chain_id: u64,
+        out: Outbox<Vec<Recovered>>,
+        meter: Arc<Meter>,
+    ) -> Self {
         Self {
             line: Mutex::default(),
             spare: Mutex::default(),
             backend,
+            chain_id,
             out: Mutex::new(Some(out)),
             pending: AtomicUsize::new(0),
             meter,
@@ -154,7 +162,7 @@ impl Submissions {
     /// A workspace nobody uses: there are never more than threads that submit.
     fn workspace(&self) -> Senders {
         let spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        spare.unwrap_or_else(|| Senders::new(Recoverer::new(self.backend)))
+        spare.unwrap_or_else(|| Senders::of_chain(Recoverer::new(self.backend), self.chain_id))
     }
 
     fn give(&self, recovered: Vec<Recovered>) {
@@ -213,7 +221,7 @@ mod tests {
     fn submissions(depth: usize) -> (Submissions, Inbox<Vec<Recovered>>) {
         let (out, inbox) = ring("submit", depth, &[], &[]);
         let meter = Arc::new(Meter::new("recover"));
-        (Submissions::new(Backend::detect().unwrap(), out, meter), inbox)
+        (Submissions::new(Backend::detect().unwrap(), 1, out, meter), inbox)
     }
 
     #[tokio::test]

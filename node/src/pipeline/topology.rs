@@ -34,7 +34,7 @@ use super::{
 };
 use crate::{
     consensus::{Engine, Solo},
-    execution::RecoveredTx,
+    execution::{RecoveredTx, Senders},
     home::{Home, HomeError},
     mempool::{Level, Reject},
     view::{Published, RecentState, StateTrie},
@@ -291,8 +291,12 @@ impl Pipeline {
         let ingest_meter = takes_transactions.then(|| meter("ingest"));
         let source_meter = (!options.files.is_empty()).then(|| meter("source"));
         let recover_meter = meter("recover");
-        let submissions =
-            Arc::new(Submissions::new(options.backend, submit, Arc::clone(&recover_meter)));
+        let submissions = Arc::new(Submissions::new(
+            options.backend,
+            home.spec.chain_id,
+            submit,
+            Arc::clone(&recover_meter),
+        ));
         let client = PoolClient {
             submissions: Arc::clone(&submissions),
             queries,
@@ -318,7 +322,7 @@ impl Pipeline {
         }
         for worker in recover {
             workers.push(worker.runs(Recover::new(
-                Recoverer::new(options.backend),
+                Senders::of_chain(Recoverer::new(options.backend), home.spec.chain_id),
                 raw_in.clone(),
                 blocks_in.clone(),
                 checks.clone(),

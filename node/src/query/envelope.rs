@@ -7,6 +7,7 @@ use super::proto::cosmos::{
     tx::v1beta1::{AuthInfo, Fee, Tx, TxBody, TxRaw},
 };
 use crate::{
+    cosmos::{CosmosTx, TX_TYPE},
     decorator::{EnvelopeFault, Reject},
     execution::{DecodedTx, Transaction},
 };
@@ -16,11 +17,11 @@ use prost::{Message, Name};
 use prost_types::Any;
 
 /// First byte of an SDK transaction: the tag of its first field. An Ethereum one begins with its
-/// type or with the head of an RLP list, and no type has this number.
+/// type or with the head of an RLP list, and no type of theirs has this number.
 const BODY_TAG: u8 = 0x0a;
 
-/// The Ethereum transaction in what is broadcast: the bytes themselves, or those in the one message
-/// of an SDK transaction.
+/// What the pool takes of what is broadcast: the bytes themselves, those in the one message of an
+/// envelope, or a Cosmos transaction under its type.
 pub(super) fn open(bytes: Vec<u8>) -> Result<Bytes, Reject> {
     if bytes.first() != Some(&BODY_TAG) {
         return Ok(bytes.into());
@@ -28,6 +29,12 @@ pub(super) fn open(bytes: Vec<u8>) -> Result<Bytes, Reject> {
     let malformed = |error: prost::DecodeError| Reject::Malformed(error.to_string());
     let tx = TxRaw::decode(bytes.as_slice()).map_err(malformed)?;
     let body = TxBody::decode(tx.body_bytes.as_slice()).map_err(malformed)?;
+    let option = ExtensionOptionsEthereumTx::type_url();
+    let ethereum = |any: &Any| any.type_url == option;
+    let alone = body.messages.iter().all(|any| any.type_url == MsgEthereumTx::type_url());
+    if !body.extension_options.iter().any(ethereum) && !(alone && !body.messages.is_empty()) {
+        return Ok([&[TX_TYPE], bytes.as_slice()].concat().into());
+    }
     let auth = AuthInfo::decode(tx.auth_info_bytes.as_slice()).map_err(malformed)?;
     let [message] = body.messages.as_slice() else {
         return Err(EnvelopeFault::MessageCount(body.messages.len()).into());
@@ -99,6 +106,12 @@ fn check_fee(fee: &Fee, tx: &Transaction) -> Result<(), EnvelopeFault> {
 /// The most that the gas of a transaction may cost, in wei.
 fn cost(tx: &Transaction) -> U256 {
     U256::from(tx.gas_limit()) * U256::from(tx.max_fee_per_gas())
+}
+
+/// A Cosmos transaction as it is shown.
+pub(super) fn shown(cosmos: &CosmosTx) -> Tx {
+    let (body, auth_info) = (Some(cosmos.body.clone()), Some(cosmos.auth_info.clone()));
+    Tx { body, auth_info, signatures: vec![cosmos.signature.to_vec()] }
 }
 
 /// The SDK transaction that carries an Ethereum one.

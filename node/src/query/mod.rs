@@ -9,6 +9,7 @@ mod envelope;
 mod error;
 mod evm;
 mod feemarket;
+mod gov;
 mod node;
 mod origin;
 mod page;

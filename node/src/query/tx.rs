@@ -1,19 +1,25 @@
-//! Transactions in the envelopes of the Cosmos interfaces. What travels inside is the Ethereum
-//! transaction, and the hash is its hash.
+//! Transactions as the Cosmos interfaces show them. An Ethereum one is put into the SDK's envelope and
+//! has its own hash; a Cosmos one has the SHA-256 of its bytes.
 
 use super::{
     Queries, QueryError, Snapshot, envelope,
     node::signed,
     proto::{
         cosmos::{
-            base::abci::v1beta1::TxResponse,
-            tx::v1beta1::{BroadcastTxResponse, GetTxResponse, Tx},
+            base::abci::v1beta1::{GasInfo, Result as TxResult, TxResponse},
+            tx::v1beta1::{BroadcastTxResponse, GetTxResponse, SimulateResponse, Tx},
         },
         tendermint::abci::{Event, EventAttribute},
     },
 };
-use crate::rpc::stored::{MinedTx, locate, receipts};
-use alloy_consensus::Transaction as _;
+use crate::{
+    cosmos::{self, CosmosTx, Refusal, Signatures},
+    decorator::CheckContext,
+    execution::{BlockBuilder, FAILED_EVENT},
+    feemarket::store::{Attribute, Record, StoredEvent},
+    rpc::stored::{MinedTx, locate, receipts},
+};
+use alloy_consensus::{Header, Transaction as _};
 use alloy_primitives::{B256, hex};
 use storage::{ReceiptOutcome, StoredReceipt};
 
@@ -29,16 +35,29 @@ impl Queries {
         if bytes.is_empty() {
             return Err(QueryError::invalid("invalid empty tx"));
         }
-        let answer = match envelope::open(bytes) {
-            Ok(raw) => self.pool.submit(raw).await,
-            Err(reject) => Err(reject),
+        let (answer, shown) = match envelope::open(bytes) {
+            Ok(raw) => {
+                let shown = cosmos::is_cosmos(&raw).then(|| shown(cosmos::cosmos_hash(&raw)));
+                (self.pool.submit(raw).await, shown)
+            }
+            Err(reject) => (Err(reject), None),
         };
         let tx_response = match answer {
-            Ok(hash) => TxResponse { txhash: hash.to_string(), ..TxResponse::default() },
+            Ok(hash) => TxResponse {
+                txhash: shown.unwrap_or_else(|| hash.to_string()),
+                ..TxResponse::default()
+            },
             Err(reject) => {
                 let (code, raw_log) = (reject.code(), reject.log());
                 let codespace = code.space.to_owned();
-                TxResponse { code: code.number, codespace, raw_log, ..TxResponse::default() }
+                let txhash = shown.unwrap_or_default();
+                TxResponse {
+                    txhash,
+                    code: code.number,
+                    codespace,
+                    raw_log,
+                    ..TxResponse::default()
+                }
             }
         };
         Ok(BroadcastTxResponse { tx_response: Some(tx_response) })
@@ -67,10 +86,102 @@ impl Snapshot {
         }
         let mined = stored.tx(index)?.ok_or_else(not_found)?;
         let receipts = receipts(&self.view.blocks()?, stored.block.header.number)?;
-        let raw = &stored.block.transactions[mined.index];
-        let tx = envelope::close(&mined.tx, raw, mined.sender, &self.denom());
-        let response = response(&mined, &receipts, &tx)?;
+        let raw = &mined.raw;
+        let (tx, response) = match &mined.cosmos {
+            None => {
+                let tx = envelope::close(&mined.tx, raw, mined.sender, &self.denom());
+                let response = response(&mined, &receipts, &tx)?;
+                (tx, response)
+            }
+            Some(cosmos) => {
+                let tx = envelope::shown(cosmos);
+                let mut response = response(&mined, &receipts, &tx)?;
+                response.txhash = shown(cosmos::cosmos_hash(raw));
+                self.cosmos_result(&mut response, &mined)?;
+                (tx, response)
+            }
+        };
         Ok(GetTxResponse { tx: Some(tx), tx_response: Some(response) })
+    }
+}
+
+impl Snapshot {
+    /// What became of a mined Cosmos transaction: its events, and why it had no effect.
+    fn cosmos_result(
+        &self,
+        response: &mut TxResponse,
+        mined: &MinedTx<'_>,
+    ) -> Result<(), QueryError> {
+        let number = mined.block.header.number;
+        let row = self.view.blocks()?.module(number)?.unwrap_or_default();
+        let record = Record::from_bytes(&row).map_err(QueryError::internal)?;
+        let index = mined.index.to_string();
+        let of_tx = |event: &&StoredEvent| {
+            event.attributes.first().is_some_and(|a| a.key == "txIndex" && a.value == index)
+        };
+        let events: Vec<_> = record.events.iter().filter(of_tx).collect();
+        if let Some(failed) = events.iter().find(|event| event.kind == FAILED_EVENT) {
+            let value = |key: &str| {
+                let found = failed.attributes.iter().find(|attribute| attribute.key == key);
+                found.map(|attribute| attribute.value.clone()).unwrap_or_default()
+            };
+            response.codespace = value("codespace");
+            response.code = value("code").parse().unwrap_or(1);
+            response.raw_log = value("log");
+        }
+        response.events = events.into_iter().map(abci_event).collect();
+        Ok(())
+    }
+
+    /// Tries a Cosmos transaction on this block's state: the gas it would use, and its events.
+    ///
+    /// # Errors
+    /// If it is none, or would have no effect.
+    pub fn simulate(&self, bytes: &[u8]) -> Result<SimulateResponse, QueryError> {
+        let refused = |refusal: Refusal| QueryError::invalid(refusal.to_string());
+        if bytes.is_empty() {
+            return Err(QueryError::invalid("empty txBytes is not allowed"));
+        }
+        let tx = CosmosTx::decode(bytes, Signatures::Optional).map_err(refused)?;
+        let modules = self
+            .modules()?
+            .ok_or_else(|| QueryError::precondition("this chain has no Cosmos transactions"))?;
+        let (_, parent) = self.header(self.number)?;
+        let header = Header {
+            number: parent.number.saturating_add(1),
+            timestamp: parent.timestamp.saturating_add(1),
+            ..parent
+        };
+        let state = self.state()?;
+        let no_hash = |_: u64| None;
+        let context = CheckContext::of_block(&self.spec, Some(&modules), &header);
+        cosmos::check_names(&tx, &context.cosmos_facts()).map_err(refused)?;
+        let builder = BlockBuilder::start(&self.spec, &state, &no_hash, Some(&modules), &header);
+        let mut builder = builder.map_err(QueryError::internal)?;
+        let tried = builder.try_cosmos(&tx).map_err(QueryError::internal)?;
+        let (gas_used, events) = tried.map_err(refused)?;
+        let events = events.iter().map(abci_event).collect();
+        Ok(SimulateResponse {
+            gas_info: Some(GasInfo { gas_wanted: tx.gas_limit(), gas_used }),
+            result: Some(TxResult { events, ..TxResult::default() }),
+        })
+    }
+}
+
+/// A hash as the SDK shows one: no prefix, capital digits.
+fn shown(hash: B256) -> String {
+    hex::encode_upper(hash)
+}
+
+fn abci_event(event: &StoredEvent) -> Event {
+    let attribute = |attribute: &Attribute| EventAttribute {
+        key: attribute.key.clone(),
+        value: attribute.value.clone(),
+        index: true,
+    };
+    Event {
+        r#type: event.kind.clone(),
+        attributes: event.attributes.iter().map(attribute).collect(),
     }
 }
 

@@ -14,14 +14,14 @@ const PLACES: usize = 18;
 
 /// The definitions, and the mark that says what a string field holds.
 #[derive(Clone, Debug)]
-pub(super) struct Definitions {
-    pub(super) pool: DescriptorPool,
+pub(crate) struct Definitions {
+    pub(crate) pool: DescriptorPool,
     scalar: ExtensionDescriptor,
 }
 
 /// What a marked field holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mark {
+pub(crate) enum Mark {
     /// A decimal, as an integer of 18 places.
     Decimal,
     /// Bytes that are shown in hex.
@@ -30,7 +30,7 @@ pub(super) enum Mark {
 
 impl Definitions {
     /// Reads our own definitions.
-    pub(super) fn read() -> Self {
+    pub(crate) fn read() -> Self {
         let pool = DescriptorPool::decode(crate::query::proto::DESCRIPTORS)
             .expect("our own descriptors are well-formed");
         let scalar = pool.get_extension_by_name("cosmos_proto.scalar");
@@ -38,7 +38,7 @@ impl Definitions {
     }
 
     /// The mark of a field.
-    pub(super) fn mark(&self, field: &FieldDescriptor) -> Option<Mark> {
+    pub(crate) fn mark(&self, field: &FieldDescriptor) -> Option<Mark> {
         let options = field.options();
         match options.get_extension(&self.scalar).as_str() {
             Some("cosmos.Dec") => Some(Mark::Decimal),
@@ -48,7 +48,7 @@ impl Definitions {
     }
 
     /// A message that writes itself.
-    pub(super) const fn json<'a>(&'a self, message: &'a DynamicMessage) -> Json<'a> {
+    pub(crate) const fn json<'a>(&'a self, message: &'a DynamicMessage) -> Json<'a> {
         Json { definitions: self, message }
     }
 
@@ -61,7 +61,7 @@ impl Definitions {
 
 /// A message that writes itself.
 #[derive(Debug)]
-pub(super) struct Json<'a> {
+pub(crate) struct Json<'a> {
     definitions: &'a Definitions,
     message: &'a DynamicMessage,
 }
@@ -108,6 +108,12 @@ impl Json<'_> {
         map.end()
     }
 
+    /// A `Duration`, in seconds.
+    fn duration<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let span: prost_types::Duration = self.message.transcode_to().map_err(S::Error::custom)?;
+        serializer.collect_str(&span)
+    }
+
     /// A `Timestamp`, in RFC 3339.
     fn time<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let time: prost_types::Timestamp = self.message.transcode_to().map_err(S::Error::custom)?;
@@ -120,6 +126,7 @@ impl Serialize for Json<'_> {
         match self.message.descriptor().full_name() {
             "google.protobuf.Any" => self.any(serializer),
             "google.protobuf.Timestamp" => self.time(serializer),
+            "google.protobuf.Duration" => self.duration(serializer),
             _ => {
                 let mut map = serializer.serialize_map(None)?;
                 self.fields(&mut map)?;

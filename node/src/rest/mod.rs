@@ -7,7 +7,7 @@
 
 mod error;
 mod gateway;
-mod json;
+pub(crate) mod json;
 mod openapi;
 mod request;
 mod route;

@@ -151,6 +151,9 @@ impl Schemas<'_> {
             "google.protobuf.Timestamp" => {
                 return json!({ "type": "string", "format": "date-time" });
             }
+            "google.protobuf.Duration" => {
+                return json!({ "type": "string", "pattern": "^-?[0-9]+(\\.[0-9]+)?s$" });
+            }
             _ => {}
         }
         if !self.known.contains_key(name) {
@@ -212,6 +215,10 @@ fn parameter_schema(field: &FieldDescriptor, in_path: bool) -> Value {
         Kind::Uint64 => json!({ "type": "integer", "minimum": 0 }),
         Kind::Int64 => json!({ "type": "integer" }),
         Kind::Bytes => json!({ "type": "string", "contentEncoding": "base64" }),
+        Kind::Enum(kind) => {
+            let names: Vec<_> = kind.values().map(|value| value.name().to_owned()).collect();
+            json!({ "type": "string", "enum": names })
+        }
         _ if in_path => json!({ "type": "string", "minLength": 1 }),
         _ => json!({ "type": "string" }),
     }

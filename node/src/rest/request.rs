@@ -84,6 +84,11 @@ fn scalar(field: &FieldDescriptor, text: &str) -> Option<Value> {
         Kind::String => Some(Value::String(text.to_owned())),
         Kind::Bool => text.parse().ok().map(Value::Bool),
         Kind::Uint32 => text.parse().ok().map(Value::U32),
+        // By name, as the reference's gateway reads them, or by number.
+        Kind::Enum(kind) => {
+            let named = kind.get_value_by_name(text).map(|value| value.number());
+            named.or_else(|| text.parse().ok()).map(Value::EnumNumber)
+        }
         Kind::Uint64 => text.parse().ok().map(Value::U64),
         Kind::Int64 => text.parse().ok().map(Value::I64),
         Kind::Bytes => {

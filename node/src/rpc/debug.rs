@@ -8,7 +8,7 @@ use super::{
     lines::Line,
     method::{Answer, Call, Method, Run, json},
     params::{Param, object},
-    stored::{self, MinedTx, StoredBlock, locate},
+    stored::{self, StoredBlock, locate},
     text::Json,
 };
 use crate::{
@@ -224,15 +224,15 @@ fn replay(
     let late = || Error::timed_out("tracing", call.services.limits.trace_time);
     let failed = |error| if deadline.passed() { late() } else { trace_error(error) };
     for tx in stored.txs() {
-        let MinedTx { index, tx, hash, sender, .. } = tx?;
+        let tx = tx?;
+        let index = tx.index;
         if index > *wanted.end() {
             break;
         }
         if deadline.passed() {
             return Err(late());
         }
-        let raw = stored.block.transactions[index].clone();
-        let tx = RecoveredTx { raw, tx, hash, sender, high_s: false };
+        let tx = tx.recovered();
         if wanted.contains(&index) {
             let trace = block.trace(&tx, &no_root).map_err(failed)?;
             take(&tx, trace)?;

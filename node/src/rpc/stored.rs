@@ -3,12 +3,14 @@
 use super::error::Error;
 use crate::{
     block::Block,
-    execution::{DecodedTx, Transaction},
+    cosmos::{self, CosmosTx},
+    execution::{DecodedTx, RecoveredTx, Transaction},
     view::View,
 };
-use alloy_consensus::Header;
+use alloy_consensus::{Header, Typed2718 as _};
 use alloy_primitives::{Address, B256, Bytes};
 use alloy_rlp::Decodable;
+use std::sync::Arc;
 use storage::{ChainReader, StoredReceipt};
 
 /// A block of a view.
@@ -66,8 +68,8 @@ impl StoredBlock {
         };
         let raw: &Bytes = raw;
         let decoded = DecodedTx::decode(raw.clone()).map_err(Error::internal)?;
-        let (tx, hash) = (decoded.tx, decoded.hash);
-        Ok(Some(MinedTx { block: &self.block, index, tx, hash, sender: *sender }))
+        let DecodedTx { raw, tx, hash, cosmos } = decoded;
+        Ok(Some(MinedTx { block: &self.block, index, raw, tx, hash, sender: *sender, cosmos }))
     }
 
     /// All transactions.
@@ -90,8 +92,12 @@ impl OneTx {
     pub(super) fn read(blocks: &ChainReader, number: u64, index: u32) -> Result<Self, Error> {
         let (hash, header) = header(blocks, number)?;
         let body = blocks.body(number)?.ok_or_else(|| missing("body", number))?;
-        let raw = Block::transaction_at(&body, index as usize).map_err(Error::internal)?;
-        let raw = raw.ok_or_else(|| missing("transaction at an indexed place", number))?;
+        let found = Block::transaction_at(&body, index as usize).map_err(Error::internal)?;
+        let (index, raw) = match found {
+            Some(raw) => (index, raw),
+            // Beyond the last is a Cosmos transaction under its further hash.
+            None => Self::further(blocks, number, index)?,
+        };
         let sender = blocks.sender(number, index)?;
         let sender = sender.ok_or_else(|| missing("sender for each transaction", number))?;
         let decoded = DecodedTx::decode(raw).map_err(Error::internal)?;
@@ -99,11 +105,18 @@ impl OneTx {
         Ok(Self { block, decoded, sender, index: index as usize })
     }
 
+    fn further(blocks: &ChainReader, number: u64, index: u32) -> Result<(u32, Bytes), Error> {
+        let mut txs = StoredBlock::read(blocks, number)?.block.transactions;
+        let index = cosmos::position(&txs, index as usize)
+            .ok_or_else(|| missing("transaction at an indexed place", number))?;
+        Ok((u32::try_from(index).map_err(Error::internal)?, txs.swap_remove(index)))
+    }
+
     /// It in its block, of which only header and hash are there.
     pub(super) fn mined(&self) -> MinedTx<'_> {
         let Self { block, decoded, sender, index } = self;
-        let (tx, hash) = (decoded.tx.clone(), decoded.hash);
-        MinedTx { block, index: *index, tx, hash, sender: *sender }
+        let DecodedTx { raw, tx, hash, cosmos } = decoded.clone();
+        MinedTx { block, index: *index, raw, tx, hash, sender: *sender, cosmos }
     }
 }
 
@@ -112,13 +125,31 @@ impl OneTx {
 pub(crate) struct MinedTx<'a> {
     pub(crate) block: &'a Block,
     pub(crate) index: usize,
+    /// Its EIP-2718 bytes; empty if it is only simulated.
+    pub(crate) raw: Bytes,
     pub(crate) tx: Transaction,
     pub(crate) hash: B256,
     pub(crate) sender: Address,
+    pub(crate) cosmos: Option<Arc<CosmosTx>>,
+}
+
+impl MinedTx<'_> {
+    /// The same apart from its block.
+    pub(crate) fn recovered(self) -> RecoveredTx {
+        let Self { raw, tx, hash, sender, cosmos, .. } = self;
+        RecoveredTx { raw, tx, hash, sender, high_s: false, cosmos }
+    }
+
+    /// Its EIP-2718 type.
+    pub(crate) fn ty(&self) -> u8 {
+        if self.cosmos.is_some() { cosmos::TX_TYPE } else { self.tx.ty() }
+    }
 }
 
 /// Where a mined transaction is, and its block.
 pub(crate) fn locate(view: &View, hash: B256) -> Result<Option<(StoredBlock, usize)>, Error> {
     let Some((number, index)) = view.tx_location(hash)? else { return Ok(None) };
-    Ok(Some((StoredBlock::read(&view.blocks()?, number)?, index as usize)))
+    let stored = StoredBlock::read(&view.blocks()?, number)?;
+    let index = cosmos::position(&stored.block.transactions, index as usize);
+    Ok(index.map(|index| (stored, index)))
 }

@@ -242,11 +242,7 @@ async fn push_pending(
             Err(RecvError::Lagged(_)) => continue,
             Err(RecvError::Closed) => return,
         };
-        let message = if full {
-            put(&TransactionObject::pending(&tx.tx, tx.hash, tx.sender))
-        } else {
-            put(&tx.hash)
-        };
+        let message = if full { put(&TransactionObject::pooled(&tx)) } else { put(&tx.hash) };
         if send(sink, message).await.is_err() {
             return;
         }

@@ -73,7 +73,7 @@ fn by_nonce<T>(txs: &[Arc<RecoveredTx>], shape: impl Fn(&RecoveredTx) -> T) -> B
 }
 
 fn object(tx: &RecoveredTx) -> TransactionObject {
-    TransactionObject::pending(&tx.tx, tx.hash, tx.sender)
+    TransactionObject::pooled(tx)
 }
 
 async fn content(call: Call) -> Answer {

@@ -18,6 +18,7 @@ pub use trie::{TrieReader, TrieViewError, UNDONE_MAX};
 use crate::{
     chain::Native,
     feemarket::Market,
+    gov::{self, StoreError},
     modules::{Modules, ModulesError},
 };
 use alloy_consensus::Header;
@@ -60,6 +61,9 @@ pub enum ModulesViewError {
     /// Its row is damaged.
     #[error(transparent)]
     Row(#[from] ModulesError),
+    /// Governance is damaged.
+    #[error(transparent)]
+    Gov(#[from] StoreError),
 }
 
 /// The chain and the state as of one block.
@@ -92,8 +96,11 @@ impl View {
         if let Some(modules) = self.head.modules.as_ref().filter(|_| number == self.number()) {
             return Ok(Arc::clone(modules));
         }
-        let record = self.blocks()?.module(number)?.ok_or(ModulesViewError::Missing(number))?;
-        Ok(Arc::new(Modules::of_bytes(&record, native)?))
+        let blocks = self.blocks()?;
+        let record = blocks.module(number)?.ok_or(ModulesViewError::Missing(number))?;
+        let mut modules = Modules::of_bytes(&record, native)?;
+        modules.gov = gov::store::load(&blocks, number)?;
+        Ok(Arc::new(modules))
     }
 
     /// Opens a reader of blocks.

@@ -187,7 +187,7 @@ proptest! {
             prop_assert!(market.params().base_fee >= market.params().min_gas_price);
             prop_assert!(market.end_block(wanted >> 1, consumed >> 1).is_ok());
             let events = vec![market.evm_event().into()];
-            let record = Record { row: store::encode(&store::pairs(&market)), events };
+            let record = Record { row: store::encode(&store::pairs(&market)), events, gov: None };
             let again = Record::from_bytes(&record.to_bytes()).unwrap();
             prop_assert_eq!(again.root(), record.root());
             let pairs = store::decode(&again.row).unwrap();
@@ -205,7 +205,7 @@ proptest! {
     #[test]
     fn no_damage_to_a_record_panics(at in 0..200_usize, byte: u8) {
         let row = store::encode(&store::pairs(&market(Params::default())));
-        let record = Record { row, events: Vec::new() };
+        let record = Record { row, events: Vec::new(), gov: None };
         let mut bytes = record.to_bytes().to_vec();
         let at = at % bytes.len();
         bytes[at] = byte;

@@ -87,6 +87,6 @@ impl Draft {
         static BYTES: [u8; BYTES_MAX] = [0; BYTES_MAX];
         let raw = Bytes::from_static(&BYTES[..self.bytes]);
         let (hash, sender) = (self.hash(), address(self.sender));
-        Arc::new(RecoveredTx { raw, tx, hash, sender, high_s: false })
+        Arc::new(RecoveredTx { raw, tx, hash, sender, high_s: false, cosmos: None })
     }
 }

@@ -187,7 +187,14 @@ where
 {
     let tx = Transaction::from(tx.into_signed(Signature::test_signature()));
     let place = [sender.as_slice(), &tx.nonce().to_be_bytes()].concat();
-    RecoveredTx { raw: Bytes::new(), tx, hash: keccak256(place), sender, high_s: false }
+    RecoveredTx {
+        raw: Bytes::new(),
+        tx,
+        hash: keccak256(place),
+        sender,
+        high_s: false,
+        cosmos: None,
+    }
 }
 
 pub(crate) fn call(nonce: u64, to: Address, gas_limit: u64) -> TxEip1559 {

@@ -205,9 +205,16 @@ proptest! {
         prop_assert_eq!(decoded.tx.encoded_2718(), bytes);
         let mut chain = Chain::new();
         let before = chain.clone();
-        let DecodedTx { raw, tx, hash } = decoded;
+        let DecodedTx { raw, tx, hash, cosmos } = decoded;
         let built =
-            chain.block(&[RecoveredTx { raw, tx, hash, sender: good.sender, high_s: false }]);
+            chain.block(&[RecoveredTx {
+                raw,
+                tx,
+                hash,
+                sender: good.sender,
+                high_s: false,
+                cosmos,
+            }]);
         prop_assert_eq!(chain.ledger.supply(), before.ledger.supply());
         if built.verdicts[0].is_err() {
             let mut empty = before;

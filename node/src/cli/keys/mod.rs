@@ -17,7 +17,11 @@ mod unsafe_export_eth_key;
 mod unsafe_import_eth_key;
 
 use super::{HomeArg, Output, prefix};
-use crate::account::keyring::{Access, Backend, Keyring, KeyringError, Need, need};
+use crate::account::{
+    PrivateKey,
+    keyring::{Access, Backend, Keyring, KeyringError, Need, need},
+    parse_address,
+};
 use clap::{Subcommand, error::ErrorKind};
 use prompt::Prompt;
 use std::{
@@ -193,4 +197,19 @@ fn open(
 fn usage(message: &str) -> ! {
     let error: clap::Error = clap::Error::raw(ErrorKind::ArgumentConflict, format!("{message}\n"));
     error.exit()
+}
+
+/// The key of that name or address, to sign with.
+pub(super) fn signing_key(
+    home: Option<PathBuf>,
+    keyring_dir: Option<PathBuf>,
+    keyring_backend: String,
+    name: &str,
+) -> anyhow::Result<PrivateKey> {
+    let common = Common { home, keyring_dir, keyring_backend, output: Output::default() };
+    let keyring = common.open(Access::Read, &Prompt::new())?;
+    let by_address = || keyring.by_address(parse_address(name, &common.prefix().ok()?).ok()?);
+    let record = keyring.by_name(name).or_else(by_address);
+    let record = record.ok_or_else(|| KeyringError::Unknown(name.to_owned()))?;
+    Ok(record.private_key()?.clone())
 }

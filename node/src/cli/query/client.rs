@@ -16,7 +16,7 @@ const ANSWER_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Client {
+pub(in crate::cli) struct Client {
     /// `host:port`.
     authority: String,
     path: String,
@@ -25,7 +25,7 @@ pub(super) struct Client {
 impl Client {
     /// Reads `http://host:port/path`, or any part of it from the host on; `default_port` is that of
     /// a URL that names none.
-    pub(super) fn new(url: &str, default_port: u16) -> anyhow::Result<Self> {
+    pub(in crate::cli) fn new(url: &str, default_port: u16) -> anyhow::Result<Self> {
         if url.starts_with("https://") {
             bail!("{url}: encrypted connections are not offered; use http://");
         }
@@ -41,7 +41,7 @@ impl Client {
     }
 
     /// Asks, and reads the result.
-    pub(super) fn call<T: DeserializeOwned>(
+    pub(in crate::cli) fn call<T: DeserializeOwned>(
         &self,
         method: &str,
         params: &Value,
@@ -59,14 +59,14 @@ impl Client {
     }
 
     /// Gets a path; status and body.
-    pub(super) fn get(&self, path: &str, headers: &str) -> anyhow::Result<(u16, String)> {
+    pub(in crate::cli) fn get(&self, path: &str, headers: &str) -> anyhow::Result<(u16, String)> {
         let path = format!("{}{path}", self.path.trim_end_matches('/'));
         self.exchange(&format!("GET {path} HTTP/1.0\r\nHost: {}\r\n{headers}\r\n", self.authority))
             .with_context(|| format!("no node answers at {} (--node)", self.authority))
     }
 
     /// Posts JSON to a path; status and body.
-    pub(super) fn post(&self, path: &str, body: &str) -> anyhow::Result<(u16, String)> {
+    pub(in crate::cli) fn post(&self, path: &str, body: &str) -> anyhow::Result<(u16, String)> {
         let base = if path.is_empty() { &self.path } else { self.path.trim_end_matches('/') };
         let request = format!(
             "POST {base}{path} HTTP/1.0\r\nHost: {}\r\nContent-Type: application/json\r\n\
@@ -79,7 +79,7 @@ impl Client {
     }
 
     /// The host, without its port.
-    pub(super) fn host(&self) -> &str {
+    pub(in crate::cli) fn host(&self) -> &str {
         self.authority.rsplit_once(':').map_or(&self.authority, |(host, _)| host)
     }
 

@@ -63,7 +63,7 @@ fn put(text: &str) -> anyhow::Result<()> {
 }
 
 /// A value as a part of a path or a query string.
-pub(super) fn escape(text: &str) -> String {
+pub(in crate::cli) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {

@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::fmt::Write;
 
 /// A value as a document, with a line break at its end.
-pub(super) fn text(value: &Value) -> String {
+pub(in crate::cli) fn text(value: &Value) -> String {
     let mut out = String::new();
     match value {
         Value::Object(map) if !map.is_empty() => block(value, 0, &mut out),

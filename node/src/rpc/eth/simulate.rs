@@ -186,7 +186,8 @@ fn shape(simulated: &SimulatedBlock, full: bool) -> Result<SimulatedObject<'_>, 
     let transactions = if full {
         let objects = simulated.calls.iter().enumerate().map(|(index, call)| {
             let (tx, hash, sender) = (call.tx.clone(), call.hash, call.sender);
-            TransactionObject::mined(&MinedTx { block, index, tx, hash, sender })
+            let (raw, cosmos) = (Bytes::new(), None);
+            TransactionObject::mined(&MinedTx { block, index, raw, tx, hash, sender, cosmos })
         });
         Transactions::Full(objects.collect())
     } else {

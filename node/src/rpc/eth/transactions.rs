@@ -24,7 +24,7 @@ pub(super) async fn by_hash(call: Call) -> Answer {
         return Ok(answer);
     }
     if let Some(tx) = call.context.pool.transaction(hash).await {
-        return put(&TransactionObject::pending(&tx.tx, hash, tx.sender));
+        return put(&TransactionObject::pooled(&tx));
     }
     // It may have left the pool for a block between the two looks.
     let call = Call { view: call.context.published.load(), ..call };

@@ -110,7 +110,15 @@ mod tests {
             let mut full = Vec::new();
             for (index, tx) in transactions().into_iter().enumerate() {
                 same(&TransactionObject::pending(&tx, hash, sender));
-                let mined = MinedTx { block: &block, index, tx, hash, sender };
+                let mined = MinedTx {
+                    block: &block,
+                    index,
+                    raw: Bytes::new(),
+                    tx,
+                    hash,
+                    sender,
+                    cosmos: None,
+                };
                 same(&TransactionObject::mined(&mined));
                 full.push(TransactionObject::mined(&mined));
                 let root = ReceiptOutcome::PostState(B256::repeat_byte(5));

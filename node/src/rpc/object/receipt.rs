@@ -4,7 +4,7 @@ use crate::rpc::{
     stored::MinedTx,
     text::{Fields, Put},
 };
-use alloy_consensus::{Transaction as _, Typed2718};
+use alloy_consensus::Transaction as _;
 use alloy_primitives::{Address, B256, Bloom, Bytes, Log, U64, U128};
 use serde::Serialize;
 use storage::{ReceiptOutcome, StoredReceipt};
@@ -136,7 +136,7 @@ impl<'a> ReceiptObject<'a> {
             to: tx.to(),
             transaction_hash: mined.hash,
             transaction_index: U64::from(mined.index),
-            tx_type: U64::from(tx.ty()),
+            tx_type: U64::from(mined.ty()),
         }
     }
 }

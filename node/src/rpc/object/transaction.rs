@@ -1,7 +1,8 @@
 //! Transactions, mined and pending.
 
 use crate::{
-    execution::Transaction,
+    cosmos::TX_TYPE,
+    execution::{RecoveredTx, Transaction},
     rpc::text::{Fields, Put},
 };
 use alloy_consensus::{Transaction as _, Typed2718};
@@ -92,6 +93,19 @@ impl TransactionObject {
         }
     }
 
+    /// [`Self::pending`] of any type.
+    pub(in crate::rpc) fn pooled(tx: &RecoveredTx) -> Self {
+        Self::pending(&tx.tx, tx.hash, tx.sender).or_cosmos(tx.cosmos.as_ref().map(|_| &tx.raw))
+    }
+
+    /// A Cosmos transaction is shown as the transfer it comes to, of its own type, with the bytes of
+    /// its `TxRaw` for input.
+    fn or_cosmos(self, raw: Option<&Bytes>) -> Self {
+        let Some(raw) = raw else { return self };
+        let tx_type = U64::from(TX_TYPE);
+        Self { tx_type, input: raw.slice(1..), chain_id: None, ..self }
+    }
+
     /// A transaction in its block: its price is what it paid.
     pub(in crate::rpc) fn mined(mined: &crate::rpc::stored::MinedTx<'_>) -> Self {
         let header = &mined.block.header;
@@ -104,6 +118,7 @@ impl TransactionObject {
             gas_price: U128::from(price),
             ..Self::pending(&mined.tx, mined.hash, mined.sender)
         }
+        .or_cosmos(mined.cosmos.as_ref().map(|_| &mined.raw))
     }
 }
 

@@ -1,0 +1,82 @@
+//! `evmd query gov`
+
+use super::rest::{RestArgs, escape};
+
+#[derive(Debug, clap::Subcommand)]
+pub(super) enum Command {
+    /// A proposal
+    Proposal(OfProposal),
+    /// Proposals, the oldest first
+    Proposals {
+        /// Of this status only, such as PROPOSAL_STATUS_VOTING_PERIOD
+        #[arg(long, value_name = "STATUS")]
+        status: Option<String>,
+        /// With a vote of this account only
+        #[arg(long, value_name = "ADDRESS")]
+        voter: Option<String>,
+        /// With a deposit of this account only
+        #[arg(long, value_name = "ADDRESS")]
+        depositor: Option<String>,
+        #[command(flatten)]
+        rest: RestArgs,
+    },
+    /// The votes on a proposal added up
+    Tally(OfProposal),
+    /// The votes on a proposal
+    Votes(OfProposal),
+    /// An account's vote on a proposal
+    Vote(OfAccount),
+    /// The deposits for a proposal
+    Deposits(OfProposal),
+    /// An account's deposit for a proposal
+    Deposit(OfAccount),
+    /// Periods, deposits and thresholds
+    Params(RestArgs),
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct OfProposal {
+    /// Id of the proposal
+    id: u64,
+    #[command(flatten)]
+    rest: RestArgs,
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct OfAccount {
+    /// Id of the proposal
+    id: u64,
+    /// Address in any form
+    address: String,
+    #[command(flatten)]
+    rest: RestArgs,
+}
+
+/// Where governance is served.
+const PATH: &str = "/cosmos/gov/v1";
+
+pub(super) fn run(command: &Command) -> anyhow::Result<()> {
+    let of = |args: &OfProposal, what: &str| {
+        args.rest.show(&format!("{PATH}/proposals/{}{what}", args.id))
+    };
+    let of_account = |args: &OfAccount, what: &str| {
+        args.rest.show(&format!("{PATH}/proposals/{}/{what}/{}", args.id, escape(&args.address)))
+    };
+    match command {
+        Command::Proposal(args) => of(args, ""),
+        Command::Tally(args) => of(args, "/tally"),
+        Command::Votes(args) => of(args, "/votes"),
+        Command::Deposits(args) => of(args, "/deposits"),
+        Command::Vote(args) => of_account(args, "votes"),
+        Command::Deposit(args) => of_account(args, "deposits"),
+        Command::Params(rest) => rest.show(&format!("{PATH}/params")),
+        Command::Proposals { status, voter, depositor, rest } => {
+            let given = [("proposal_status", status), ("voter", voter), ("depositor", depositor)];
+            let pairs: Vec<_> = given
+                .into_iter()
+                .filter_map(|(name, value)| Some(format!("{name}={}", escape(value.as_ref()?))))
+                .collect();
+            rest.show(&format!("{PATH}/proposals?{}", pairs.join("&")))
+        }
+    }
+}

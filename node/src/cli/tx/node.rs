@@ -1,0 +1,109 @@
+//! What commands ask a node over REST.
+
+use crate::cli::{
+    Output,
+    query::{client::Client, rest::escape, yaml},
+};
+use alloy_primitives::Address;
+use anyhow::{Context, bail};
+use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
+use serde_json::{Value, json};
+use std::io::Write;
+
+/// Port of REST where the URL names none.
+const DEFAULT_PORT: u16 = 1317;
+
+/// A node.
+pub(super) struct Node {
+    client: Client,
+}
+
+impl Node {
+    pub(super) fn new(url: &str) -> anyhow::Result<Self> {
+        Ok(Self { client: Client::new(url, DEFAULT_PORT)? })
+    }
+
+    fn get(&self, path: &str) -> anyhow::Result<Value> {
+        read(self.client.get(path, "")?)
+    }
+
+    fn post(&self, path: &str, body: &Value) -> anyhow::Result<Value> {
+        read(self.client.post(path, &body.to_string())?)
+    }
+
+    /// The chain's EIP-155 id, which is its Cosmos id too.
+    pub(super) fn chain_id(&self) -> anyhow::Result<u64> {
+        let info = self.get("/cosmos/base/tendermint/v1beta1/node_info")?;
+        let network = info["default_node_info"]["network"].as_str().unwrap_or_default();
+        network.parse().with_context(|| format!("the node's chain id is {network:?}"))
+    }
+
+    /// The prefix of addresses.
+    pub(super) fn prefix(&self) -> anyhow::Result<String> {
+        let answer = self.get("/cosmos/auth/v1beta1/bech32")?;
+        let prefix = answer["bech32_prefix"].as_str();
+        Ok(prefix.context("the node tells no Bech32 prefix")?.to_owned())
+    }
+
+    /// The token.
+    pub(super) fn denom(&self) -> anyhow::Result<String> {
+        let answer = self.get("/cosmos/evm/vm/v1/params")?;
+        let denom = answer["params"]["evm_denom"].as_str();
+        Ok(denom.context("the node tells no token")?.to_owned())
+    }
+
+    /// The base fee of the newest block, in wei.
+    pub(super) fn base_fee(&self) -> anyhow::Result<u128> {
+        let answer = self.get("/cosmos/evm/vm/v1/base_fee")?;
+        answer["base_fee"].as_str().and_then(|fee| fee.parse().ok()).context("no base fee")
+    }
+
+    /// The number of transactions an account has sent; none of one that does not exist.
+    pub(super) fn sequence(&self, account: Address) -> anyhow::Result<u64> {
+        let path = format!("/cosmos/evm/vm/v1/account/{}", escape(&account.to_string()));
+        let answer = self.get(&path)?;
+        answer["nonce"].as_str().and_then(|nonce| nonce.parse().ok()).context("no sequence")
+    }
+
+    /// Gas that a transaction would use.
+    pub(super) fn simulate(&self, tx: &[u8]) -> anyhow::Result<u64> {
+        let body = json!({ "tx_bytes": BASE64.encode(tx) });
+        let answer = self.post("/cosmos/tx/v1beta1/simulate", &body)?;
+        let gas = answer["gas_info"]["gas_used"].as_str();
+        gas.and_then(|gas| gas.parse().ok()).context("the node tells no gas")
+    }
+
+    /// Sends a transaction and prints the answer. A refusal is printed too, and is an error.
+    pub(super) fn broadcast(&self, tx: &[u8], output: Output) -> anyhow::Result<()> {
+        let body = json!({ "tx_bytes": BASE64.encode(tx), "mode": "BROADCAST_MODE_SYNC" });
+        let answer = self.post("/cosmos/tx/v1beta1/txs", &body)?;
+        let response = &answer["tx_response"];
+        print(response, output)?;
+        if response["code"] != 0 {
+            let text = |name: &str| response[name].as_str().unwrap_or_default().to_owned();
+            bail!("{} ({} {})", text("raw_log"), text("codespace"), response["code"]);
+        }
+        Ok(())
+    }
+}
+
+fn read((status, body): (u16, String)) -> anyhow::Result<Value> {
+    let answer: Value = serde_json::from_str(&body)
+        .with_context(|| format!("this is not REST: the answer has status {status}"))?;
+    if status != 200 {
+        bail!("{}", answer["message"].as_str().unwrap_or("the node gives no reason"));
+    }
+    Ok(answer)
+}
+
+/// Prints JSON on a line, or YAML.
+pub(super) fn print(value: &Value, output: Output) -> anyhow::Result<()> {
+    let text = match output {
+        Output::Text => yaml::text(value),
+        Output::Json => format!("{value}\n"),
+    };
+    let mut out = std::io::stdout();
+    out.write_all(text.as_bytes())?;
+    out.flush()?;
+    Ok(())
+}

@@ -1,0 +1,152 @@
+//! A transaction of given messages: priced, signed and sent.
+
+use super::{flags::TxFlags, json, node::print};
+use crate::{
+    account::{PrivateKey, bech32},
+    cli::Output,
+    cosmos::{CosmosTx, Signatures, coin_text},
+    feemarket::LegacyDec,
+    proto::cosmos::{
+        base::v1beta1::Coin,
+        evm::crypto::v1::ethsecp256k1::PubKey,
+        tx::{
+            signing::v1beta1::SignMode,
+            v1beta1::{AuthInfo, Fee, ModeInfo, SignerInfo, Tx, TxBody, mode_info},
+        },
+    },
+};
+use alloy_primitives::U256;
+use anyhow::{Context, bail, ensure};
+use prost::{Message, Name};
+use prost_types::Any;
+use std::io::{BufRead, Write};
+
+/// The price without a flag, as parts of ten of the base fee: above what three full blocks add.
+const DEFAULT_PRICE_TENTHS: u128 = 13;
+
+/// Makes, signs and sends a transaction; `messages` gives its messages for the sender's address.
+pub(super) fn send(
+    flags: &TxFlags,
+    from: &str,
+    messages: impl FnOnce(&str) -> anyhow::Result<Vec<Any>>,
+) -> anyhow::Result<()> {
+    let node = flags.node.open()?;
+    let key = flags.keys.key(from)?;
+    let sender = bech32(&node.prefix()?, key.address());
+    let sequence = match flags.sequence {
+        Some(sequence) => sequence,
+        None => node.sequence(key.address())?,
+    };
+    let mut tx = Tx {
+        body: Some(TxBody {
+            messages: messages(&sender)?,
+            memo: flags.note.clone(),
+            timeout_height: flags.timeout_height,
+            ..TxBody::default()
+        }),
+        auth_info: Some(AuthInfo {
+            signer_infos: vec![signer(&key, sequence, mode(&flags.sign_mode))],
+            fee: Some(Fee::default()),
+        }),
+        signatures: vec![Vec::new()],
+    };
+    let gas = match flags.gas.as_str() {
+        "auto" => adjusted(node.simulate(&json::raw(&tx))?, &flags.gas_adjustment)?,
+        digits => digits.parse().context("--gas is a number or `auto`")?,
+    };
+    if flags.dry_run {
+        writeln!(std::io::stderr(), "gas estimate: {gas}")?;
+        return Ok(());
+    }
+    let amount = match (&flags.fees, &flags.gas_prices) {
+        (Some(fees), _) => coin_text(fees)?,
+        (None, Some(price)) => priced(price, gas)?,
+        (None, None) => {
+            let price = U256::from(node.base_fee()?) * U256::from(DEFAULT_PRICE_TENTHS);
+            // Above nothing, which the pool does not take.
+            let price = (price / U256::from(10)).saturating_add(U256::ONE);
+            let amount = price * U256::from(gas);
+            Coin { denom: node.denom()?, amount: amount.to_string() }
+        }
+    };
+    if let Some(auth) = &mut tx.auth_info {
+        let amount = if amount.amount == "0" { Vec::new() } else { vec![amount] };
+        auth.fee = Some(Fee { amount, gas_limit: gas, ..Fee::default() });
+    }
+    if flags.generate_only {
+        tx.signatures.clear();
+        return print(&json::tx_json(&tx)?, Output::Json);
+    }
+    if !flags.yes && !confirmed(&tx)? {
+        bail!("cancelled transaction");
+    }
+    let chain_id = chain_id(flags.chain_id, node.chain_id()?)?;
+    sign(&mut tx, &key, chain_id)?;
+    node.broadcast(&json::raw(&tx), flags.node.output)
+}
+
+/// The chain named, which must be the node's.
+fn chain_id(named: Option<u64>, found: u64) -> anyhow::Result<u64> {
+    ensure!(
+        named.is_none_or(|named| named == found),
+        "--chain-id {}: the node's chain is {found}",
+        named.unwrap_or_default()
+    );
+    Ok(found)
+}
+
+/// How a transaction is signed, by the name of a flag.
+pub(super) fn mode(name: &str) -> SignMode {
+    if name == "amino-json" { SignMode::LegacyAminoJson } else { SignMode::Direct }
+}
+
+/// What a transaction says of its signer.
+pub(super) fn signer(key: &PrivateKey, sequence: u64, mode: SignMode) -> SignerInfo {
+    let public_key = PubKey { key: key.public_key().as_bytes().to_vec() };
+    let single = mode_info::Single { mode: mode.into() };
+    SignerInfo {
+        public_key: Some(Any { type_url: PubKey::type_url(), value: public_key.encode_to_vec() }),
+        mode_info: Some(ModeInfo { sum: Some(mode_info::Sum::Single(single)) }),
+        sequence,
+    }
+}
+
+/// Signs.
+pub(super) fn sign(tx: &mut Tx, key: &PrivateKey, chain_id: u64) -> anyhow::Result<()> {
+    let read = CosmosTx::decode(&json::raw(tx), Signatures::Optional)?;
+    ensure!(
+        read.signer.address == key.address(),
+        "the key is that of {}, the messages are of {}",
+        key.address(),
+        read.signer.address
+    );
+    tx.signatures = vec![key.sign(&read.digest(chain_id))[..64].to_vec()];
+    Ok(())
+}
+
+/// A price of gas times the gas, rounded up.
+fn priced(price: &str, gas: u64) -> anyhow::Result<Coin> {
+    let digits = price.bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b'.').count();
+    let (amount, denom) = price.split_at(digits);
+    let amount: LegacyDec =
+        amount.parse().with_context(|| format!("{price:?} is no price, such as 0.1atest"))?;
+    let fee = amount.checked_mul_int(U256::from(gas))?.ceil();
+    Ok(coin_text(&format!("{fee}{denom}"))?)
+}
+
+/// Gas times a decimal factor.
+fn adjusted(gas: u64, factor: &str) -> anyhow::Result<u64> {
+    let factor: LegacyDec = factor.parse().context("--gas-adjustment")?;
+    let gas = factor.checked_mul_int(U256::from(gas))?.truncate_u64();
+    gas.context("--gas-adjustment is out of range")
+}
+
+fn confirmed(tx: &Tx) -> anyhow::Result<bool> {
+    let mut err = std::io::stderr();
+    writeln!(err, "{}", json::tx_json(tx)?)?;
+    write!(err, "confirm transaction before signing and broadcasting [y/N]: ")?;
+    err.flush()?;
+    let mut answer = String::new();
+    std::io::stdin().lock().read_line(&mut answer)?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}

@@ -1,0 +1,132 @@
+//! What is signed, and whether a signature is the signer's.
+//!
+//! The digest is Keccak-256 of the sign bytes (`eth_secp256k1`). Signatures have no recovery id, so
+//! the recover stage tries both with its batch; what it finds must be the key stated, and the
+//! account that the messages name. If it is not, the signature may be a wallet's over the EIP-712
+//! rendering of the same document, of which there are two (see [`super::eip712`]).
+
+use super::{
+    CosmosTx, Signatures, amino, eip712,
+    error::{Refusal, unauthorized},
+};
+use crate::{
+    account::PUBLIC_KEY_BYTES,
+    proto::cosmos::tx::{signing::v1beta1::SignMode as ProtoMode, v1beta1::SignDoc},
+};
+use alloy_primitives::{Address, B256, Signature, U256, keccak256};
+use prost::Message as _;
+
+/// The account number in every sign document. Accounts of this chain have no other number: a
+/// signature is bound by chain id, sequence and key, so the recover stage needs no state.
+pub const ACCOUNT_NUMBER: u64 = 0;
+
+/// Half the order of secp256k1: a signature with an `s` above it is another one's twin.
+const HALF_ORDER: U256 = U256::from_limbs([
+    0xdfe9_2f46_681b_20a0,
+    0x5d57_6e73_57a4_501d,
+    0xffff_ffff_ffff_ffff,
+    0x7fff_ffff_ffff_ffff,
+]);
+
+/// What the bytes are that were signed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SignMode {
+    /// The protobuf `SignDoc`.
+    Direct,
+    /// The sorted JSON of `StdSignDoc`.
+    AminoJson,
+}
+
+impl SignMode {
+    pub(super) fn of(number: i32, signatures: Signatures) -> Option<Self> {
+        match ProtoMode::try_from(number).ok()? {
+            ProtoMode::Direct => Some(Self::Direct),
+            ProtoMode::LegacyAminoJson => Some(Self::AminoJson),
+            ProtoMode::Unspecified if signatures == Signatures::Optional => Some(Self::Direct),
+            _ => None,
+        }
+    }
+}
+
+impl CosmosTx {
+    /// The bytes whose Keccak-256 was signed, on the chain of this EIP-155 id. Its Cosmos chain id is
+    /// the same number in decimal.
+    pub fn sign_bytes(&self, chain_id: u64) -> Vec<u8> {
+        if self.mode == SignMode::AminoJson
+            && let Some(document) = amino::document(self, chain_id)
+        {
+            return amino::bytes(&document);
+        }
+        let document = SignDoc {
+            body_bytes: self.body_bytes.clone(),
+            auth_info_bytes: self.auth_info_bytes.clone(),
+            chain_id: chain_id.to_string(),
+            account_number: ACCOUNT_NUMBER,
+        };
+        document.encode_to_vec()
+    }
+
+    /// r and s.
+    pub fn scalars(&self) -> [[u8; 32]; 2] {
+        [0, 32].map(|at| self.signature[at..at + 32].try_into().expect("32 bytes were cut"))
+    }
+
+    /// Whether this is the key that must have signed.
+    pub(crate) fn is_signed_by(&self, key: &[u8; PUBLIC_KEY_BYTES], address: Address) -> bool {
+        address == self.signer.address && self.public_key.is_none_or(|stated| stated == *key)
+    }
+
+    /// Judges the signature when no key that recovers from the sign bytes is the signer's: it may be
+    /// over a rendering that wallets show.
+    ///
+    /// # Errors
+    /// When it is not.
+    pub(crate) fn check_rendered(&self, chain_id: u64) -> Result<(), Refusal> {
+        let [r, s] = self.scalars().map(U256::from_be_bytes);
+        let signed = |digest: B256| {
+            [false, true].into_iter().any(|parity| {
+                let signature = Signature::new(r, s, parity);
+                let key = signature.recover_from_prehash(&digest).ok();
+                key.is_some_and(|key| {
+                    let point = key.to_encoded_point(true);
+                    let address = Address::from_public_key(&key);
+                    <&[u8; PUBLIC_KEY_BYTES]>::try_from(point.as_bytes())
+                        .is_ok_and(|key| self.is_signed_by(key, address))
+                })
+            })
+        };
+        if self.wallet_digests(chain_id).into_iter().any(signed) {
+            return Ok(());
+        }
+        Err(unauthorized(format!(
+            "signature verification failed; please verify account number ({ACCOUNT_NUMBER}), \
+             sequence ({}) and chain-id ({chain_id})",
+            self.sequence()
+        )))
+    }
+
+    /// What wallets sign that know EIP-712 only: the digests of the renderings, the reference's first.
+    /// None for transactions that have no such rendering.
+    pub fn wallet_digests(&self, chain_id: u64) -> Vec<B256> {
+        let Some(document) = amino::document(self, chain_id) else { return Vec::new() };
+        let newer = eip712::digest(&document, chain_id);
+        newer.into_iter().chain(eip712::legacy_digest(self, &document, chain_id)).collect()
+    }
+
+    /// What can be said of the signature without the sign bytes.
+    ///
+    /// # Errors
+    /// If it is another signature's twin, or the key stated is not the signer's.
+    pub(crate) fn check_signature_form(&self) -> Result<(), Refusal> {
+        let [_, s] = self.scalars().map(U256::from_be_bytes);
+        if s > HALF_ORDER {
+            return Err(unauthorized("signature verification failed; s is in the upper half"));
+        }
+        Ok(())
+    }
+
+    /// The digest that an `eth_secp256k1` key signs.
+    pub fn digest(&self, chain_id: u64) -> B256 {
+        keccak256(self.sign_bytes(chain_id))
+    }
+}

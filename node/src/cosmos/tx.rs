@@ -1,0 +1,266 @@
+//! A Cosmos transaction read out of its bytes.
+
+use super::{
+    GAS_PER_BYTE, GAS_PER_SIGNATURE, coin,
+    error::{
+        Refusal, invalid_public_key, invalid_request, memo_too_large, no_signatures, not_supported,
+        out_of_gas, unauthorized, unknown_option,
+    },
+    message::{Message, Party, canonical, one_signer},
+    price::FeePrice,
+    sign::SignMode,
+};
+use crate::{
+    account::PUBLIC_KEY_BYTES,
+    execution::Transaction,
+    proto::cosmos::{
+        evm::{
+            crypto::v1::ethsecp256k1::PubKey, types::v1::ExtensionOptionDynamicFeeTx,
+            vm::v1::ExtensionOptionsEthereumTx,
+        },
+        tx::v1beta1::{AuthInfo, SignerInfo, TxBody, TxRaw, mode_info::Sum},
+    },
+};
+use alloy_consensus::{SignableTransaction, TxEip1559};
+use alloy_primitives::{Bytes, Signature, TxKind, U256};
+use prost::Name;
+
+/// Longest memo, in bytes (the SDK's `max_memo_characters`).
+pub const MAX_MEMO_CHARS: usize = 256;
+/// Most messages in one transaction: each costs gas, this bounds the work before that is known.
+const MAX_MESSAGES: usize = 64;
+/// Type of keys of older chains of this family; their wallets still write it.
+const ETHERMINT_KEY: &str = "/ethermint.crypto.v1.ethsecp256k1.PubKey";
+
+/// Whether signatures must be there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signatures {
+    /// As in everything that is broadcast.
+    Required,
+    /// To be simulated: a signature may be empty, and so may the public key.
+    Optional,
+}
+
+/// A Cosmos transaction. All of it is in its one canonical encoding, and valid in itself.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CosmosTx {
+    /// `TxBody` as it was signed.
+    pub body_bytes: Vec<u8>,
+    /// `AuthInfo` as it was signed.
+    pub auth_info_bytes: Vec<u8>,
+    /// `TxBody`.
+    pub body: TxBody,
+    /// `AuthInfo`.
+    pub auth_info: AuthInfo,
+    /// The messages.
+    pub messages: Vec<Message>,
+    /// Who must have signed, and pays.
+    pub signer: Party,
+    /// The public key stated, 33 bytes; may be left out, for the signature tells it.
+    pub public_key: Option<[u8; PUBLIC_KEY_BYTES]>,
+    /// What was signed.
+    pub mode: SignMode,
+    /// r and s; zero where there is none.
+    pub signature: [u8; 64],
+    /// What it offers for gas.
+    pub price: FeePrice,
+    /// Bytes of the `TxRaw`.
+    pub size: usize,
+}
+
+impl CosmosTx {
+    /// Reads the bytes of a `TxRaw`, all of them.
+    ///
+    /// # Errors
+    /// What is wrong with it, as the SDK names it.
+    pub fn decode(bytes: &[u8], signatures: Signatures) -> Result<Self, Refusal> {
+        let raw: TxRaw = canonical(bytes)?;
+        let body: TxBody = canonical(&raw.body_bytes)?;
+        let auth_info: AuthInfo = canonical(&raw.auth_info_bytes)?;
+        if body.memo.len() > MAX_MEMO_CHARS {
+            let length = body.memo.len();
+            return Err(memo_too_large(format!(
+                "maximum number of characters is {MAX_MEMO_CHARS} but received {length} characters"
+            )));
+        }
+        if body.messages.len() > MAX_MESSAGES {
+            let count = body.messages.len();
+            return Err(invalid_request(format!("{count} messages: at most {MAX_MESSAGES}")));
+        }
+        let messages: Vec<_> = body.messages.iter().map(Message::read).collect::<Result<_, _>>()?;
+        let signer = one_signer(&messages)?;
+        let price = price(&body, &auth_info, &signer, signatures)?;
+        let [info] = auth_info.signer_infos.as_slice() else {
+            return Err(wrong_signers(auth_info.signer_infos.len()));
+        };
+        let signature = match raw.signatures.as_slice() {
+            [] if signatures == Signatures::Required => return Err(no_signatures("")),
+            [] => [0; 64],
+            [signature] => self::signature(signature, signatures)?,
+            several => return Err(wrong_signers(several.len())),
+        };
+        let tx = Self {
+            public_key: public_key(info)?,
+            mode: mode(info, signatures)?,
+            size: bytes.len(),
+            body_bytes: raw.body_bytes,
+            auth_info_bytes: raw.auth_info_bytes,
+            body,
+            auth_info,
+            messages,
+            signer,
+            signature,
+            price,
+        };
+        let overflow = || invalid_request("the amounts add up past 2^256");
+        let value = tx.value().ok_or_else(overflow)?;
+        value.checked_add(price.fee).ok_or_else(overflow)?;
+        tx.enough_gas(signatures)?;
+        Ok(tx)
+    }
+
+    /// The number that orders the signer's transactions: the account's Ethereum nonce.
+    pub fn sequence(&self) -> u64 {
+        self.auth_info.signer_infos.first().map_or(0, |info| info.sequence)
+    }
+
+    /// The gas limit.
+    pub const fn gas_limit(&self) -> u64 {
+        self.price.gas
+    }
+
+    /// Gas that it uses: for its bytes, its signature and its messages.
+    pub fn gas_used(&self) -> u64 {
+        let size = GAS_PER_BYTE.saturating_mul(self.size as u64);
+        let messages: u64 = self.messages.iter().map(Message::gas).sum();
+        size.saturating_add(GAS_PER_SIGNATURE).saturating_add(messages)
+    }
+
+    /// What leaves the signer's account beside the fee, in wei.
+    fn value(&self) -> Option<U256> {
+        self.messages.iter().try_fold(U256::ZERO, |sum, message| sum.checked_add(message.value()))
+    }
+
+    fn enough_gas(&self, signatures: Signatures) -> Result<(), Refusal> {
+        let (wanted, used) = (self.gas_limit(), self.gas_used());
+        if signatures == Signatures::Required && wanted < used {
+            return Err(out_of_gas(format!(
+                "out of gas in location: ante; gasWanted: {wanted}, gasUsed: {used}"
+            )));
+        }
+        Ok(())
+    }
+
+    /// What it looks like to the pool, the fee market and JSON-RPC: a transfer of type 2 with the
+    /// same nonce, gas limit and price, to the first recipient, of all that leaves the account.
+    pub fn face(&self) -> Transaction {
+        let cap = self.price.cap().ok().and_then(|cap| cap.truncate_u256());
+        let cap = cap.map_or(u128::MAX, |cap| cap.saturating_to());
+        let tip = self.price.tip.map_or(cap, |tip| tip.saturating_to::<u128>().min(cap));
+        let [r, s] = [0, 32].map(|at| U256::from_be_slice(&self.signature[at..at + 32]));
+        let to = self.messages.first().map(Message::recipient).unwrap_or_default();
+        let transfer = TxEip1559 {
+            nonce: self.sequence(),
+            gas_limit: self.gas_limit(),
+            max_fee_per_gas: cap,
+            max_priority_fee_per_gas: tip,
+            to: TxKind::Call(to),
+            value: self.value().unwrap_or(U256::MAX),
+            input: Bytes::new(),
+            ..TxEip1559::default()
+        };
+        transfer.into_signed(Signature::new(r, s, false)).into()
+    }
+}
+
+/// What it offers for gas; the payer is the signer.
+fn price(
+    body: &TxBody,
+    auth: &AuthInfo,
+    signer: &Party,
+    signatures: Signatures,
+) -> Result<FeePrice, Refusal> {
+    let mut tip = None;
+    if let Some(option) = body.non_critical_extension_options.first() {
+        // Nobody has a use for one here, and it could hold anything.
+        return Err(unknown_option(option.type_url.clone()));
+    }
+    for option in &body.extension_options {
+        if option.type_url == ExtensionOptionsEthereumTx::type_url() {
+            return Err(invalid_request("an Ethereum transaction travels without its envelope"));
+        }
+        if option.type_url != ExtensionOptionDynamicFeeTx::type_url() || tip.is_some() {
+            return Err(unknown_option(format!(
+                "rejecting tx with unsupported extension option: {}",
+                option.type_url
+            )));
+        }
+        let option: ExtensionOptionDynamicFeeTx = canonical(&option.value)?;
+        let price = U256::from_str_radix(&option.max_priority_price, 10).ok();
+        let price = price.filter(|_| option.max_priority_price.bytes().all(|b| b.is_ascii_digit()));
+        tip = Some(price.ok_or_else(|| {
+            let text = &option.max_priority_price;
+            invalid_request(format!("max priority price {text:?} is no amount"))
+        })?);
+    }
+    let fee = auth.fee.as_ref().ok_or_else(|| invalid_request("the transaction states no fee"))?;
+    if !fee.granter.is_empty() {
+        return Err(not_supported("fee grants are not enabled"));
+    }
+    if !fee.payer.is_empty() && Party::read(&fee.payer)? != *signer {
+        return Err(not_supported("a fee payer other than the signer"));
+    }
+    // Gas above 63 bits would not fit the interfaces' signed fields.
+    let needed = signatures == Signatures::Required;
+    if (fee.gas_limit == 0 && needed) || i64::try_from(fee.gas_limit).is_err() {
+        return Err(invalid_request(format!("invalid gas limit {}", fee.gas_limit)));
+    }
+    Ok(FeePrice { fee: coin::total(&fee.amount)?, gas: fee.gas_limit, tip })
+}
+
+fn wrong_signers(got: usize) -> Refusal {
+    unauthorized(format!("wrong number of signers; expected 1, got {got}"))
+}
+
+/// r and s of 64 bytes, or of 65 with a recovery id that says nothing new.
+fn signature(bytes: &[u8], signatures: Signatures) -> Result<[u8; 64], Refusal> {
+    match (bytes, signatures) {
+        ([], Signatures::Optional) => Ok([0; 64]),
+        (bytes, _) if matches!(bytes.len(), 64 | 65) => {
+            Ok(bytes[..64].try_into().expect("64 bytes were cut"))
+        }
+        (other, _) => Err(unauthorized(format!("a signature of {} bytes", other.len()))),
+    }
+}
+
+fn public_key(info: &SignerInfo) -> Result<Option<[u8; PUBLIC_KEY_BYTES]>, Refusal> {
+    let Some(any) = &info.public_key else { return Ok(None) };
+    if any.type_url != PubKey::type_url() && any.type_url != ETHERMINT_KEY {
+        return Err(invalid_public_key(format!(
+            "{}: keys are of type {}",
+            any.type_url,
+            PubKey::type_url()
+        )));
+    }
+    let key: PubKey = canonical(&any.value)?;
+    if key.key.is_empty() {
+        // What clients put there to simulate.
+        return Ok(None);
+    }
+    let length = key.key.len();
+    let key =
+        key.key.try_into().map_err(|_| invalid_public_key(format!("{length} bytes, want 33")))?;
+    Ok(Some(key))
+}
+
+fn mode(info: &SignerInfo, signatures: Signatures) -> Result<SignMode, Refusal> {
+    let mode = info.mode_info.as_ref().and_then(|mode| mode.sum.as_ref());
+    let Some(Sum::Single(single)) = mode else {
+        return match signatures {
+            Signatures::Optional => Ok(SignMode::Direct),
+            Signatures::Required => Err(not_supported("a sign mode of several keys, or of none")),
+        };
+    };
+    SignMode::of(single.mode, signatures)
+        .ok_or_else(|| not_supported(format!("sign mode {}", single.mode)))
+}

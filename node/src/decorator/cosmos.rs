@@ -1,0 +1,66 @@
+//! The checks of a Cosmos transaction, with what the pool and the block want to know of any.
+
+use super::{
+    Admitted, CheckContext, Mode, Reject, Sender, Standing,
+    account::{self, externally_owned},
+    steps,
+};
+use crate::{
+    cosmos::{self, ChainFacts, CosmosTx},
+    execution::RecoveredTx,
+    feemarket::LegacyDec,
+};
+use alloy_consensus::Transaction as _;
+use alloy_primitives::U256;
+
+/// Priority is counted in millions of wei per gas.
+const PRIORITY_UNIT: U256 = U256::from_limbs([1_000_000, 0, 0, 0]);
+
+impl CheckContext<'_> {
+    /// What a Cosmos transaction is checked against.
+    pub(crate) fn cosmos_facts(&self) -> ChainFacts<'_> {
+        ChainFacts {
+            prefix: self.bech32_prefix,
+            denom: &self.evm.evm_denom,
+            height: self.height,
+            base_fee: self.base_fee.unwrap_or_default(),
+            gas_limit: self.block_gas_limit,
+            min_gas_price: self.min_gas_price,
+        }
+    }
+}
+
+/// [`super::check_sender`] of a Cosmos transaction. Its signature and all that it says of itself have
+/// been looked at when it was recovered.
+pub(super) fn check_cosmos(
+    tx: &RecoveredTx,
+    cosmos: &CosmosTx,
+    context: &CheckContext<'_>,
+    sender: &Sender,
+    mode: Mode,
+) -> Result<Admitted, Reject> {
+    let base_fee = context.base_fee.unwrap_or_default();
+    let facts = context.cosmos_facts();
+    externally_owned(sender, tx.sender)?;
+    let passed = cosmos::check(cosmos, &facts, &sender.account)?;
+    let in_pool = matches!(mode, Mode::Check | Mode::Recheck);
+    let ahead = in_pool && cosmos.sequence() > sender.account.nonce && cosmos.sequence() < u64::MAX;
+    if !ahead {
+        cosmos::sequence(cosmos, &sender.account)?;
+    }
+    let gas_wanted = steps::gas_wanted(tx.tx.gas_limit(), context)?;
+    let tip = passed.price.checked_sub(LegacyDec::from(base_fee)).unwrap_or_default();
+    let tip = tip.truncate_u256().unwrap_or(U256::MAX);
+    Ok(Admitted {
+        sender: *sender,
+        standing: if ahead { Standing::Ahead } else { Standing::Next },
+        effective_price: passed
+            .price
+            .truncate_u256()
+            .map_or(u128::MAX, |price| price.saturating_to()),
+        priority: (tip / PRIORITY_UNIT).saturating_to(),
+        cost: account::cost(&tx.tx),
+        escrow: passed.fee,
+        gas_wanted,
+    })
+}

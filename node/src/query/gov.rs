@@ -1,0 +1,195 @@
+//! Proposals, votes and deposits as the module `gov` shows them.
+
+use super::{
+    QueryError, Snapshot,
+    page::Page,
+    proto::cosmos::{
+        base::query::v1beta1::{PageRequest, PageResponse},
+        gov::v1::{
+            Deposit, Proposal, ProposalStatus, QueryDepositResponse, QueryDepositsResponse,
+            QueryParamsResponse, QueryProposalResponse, QueryProposalsRequest,
+            QueryProposalsResponse, QueryTallyResultResponse, QueryVoteResponse,
+            QueryVotesResponse, Vote,
+        },
+    },
+};
+use crate::{
+    account::parse_address,
+    chain::Native,
+    gov::{Governance, tally},
+};
+
+impl Snapshot {
+    fn native(&self) -> Result<&Native, QueryError> {
+        self.spec.native().ok_or_else(|| {
+            QueryError::precondition("this chain has no governance: it follows Ethereum's rules")
+        })
+    }
+
+    /// Governance after this block.
+    fn governance(&self) -> Result<Governance, QueryError> {
+        self.native()?;
+        Ok(self.modules()?.map(|modules| modules.gov.clone()).unwrap_or_default())
+    }
+
+    /// One proposal.
+    ///
+    /// # Errors
+    /// If there is none of this id, or it is too old to be kept.
+    pub fn gov_proposal(&self, id: u64) -> Result<QueryProposalResponse, QueryError> {
+        Ok(QueryProposalResponse { proposal: Some(find(&self.governance()?, id)?.clone()) })
+    }
+
+    /// Proposals, the oldest first.
+    ///
+    /// # Errors
+    /// On an address that is none, or a page that makes no sense.
+    pub fn gov_proposals(
+        &self,
+        mut query: QueryProposalsRequest,
+    ) -> Result<QueryProposalsResponse, QueryError> {
+        let page = query.pagination.take();
+        let governance = self.governance()?;
+        let state = governance.state();
+        let named = |text: &str| match text {
+            "" => Ok(None),
+            text => Ok::<_, QueryError>(Some(self.bech32(self.address(text)?))),
+        };
+        let (voter, depositor) = (named(&query.voter)?, named(&query.depositor)?);
+        let wanted = |proposal: &&Proposal| {
+            let status = query.proposal_status();
+            (status == ProposalStatus::Unspecified || status == proposal.status())
+                && voter.as_ref().is_none_or(|voter| {
+                    state.votes.iter().any(|v| v.proposal_id == proposal.id && v.voter == *voter)
+                })
+                && depositor.as_ref().is_none_or(|depositor| {
+                    let theirs =
+                        |d: &Deposit| d.proposal_id == proposal.id && d.depositor == *depositor;
+                    state.deposits.iter().any(theirs)
+                })
+        };
+        let found = state.proposals.iter().filter(wanted);
+        let (proposals, pagination) = cut(found, page)?;
+        Ok(QueryProposalsResponse { proposals, pagination: Some(pagination) })
+    }
+
+    /// An account's vote.
+    ///
+    /// # Errors
+    /// If it has none, or the voting is over.
+    pub fn gov_vote(&self, id: u64, voter: &str) -> Result<QueryVoteResponse, QueryError> {
+        let (governance, voter) = (self.governance()?, self.bech32(self.address(voter)?));
+        find(&governance, id)?;
+        let mut votes = governance.state().votes.iter();
+        let vote = votes.find(|vote| vote.proposal_id == id && vote.voter == voter);
+        let vote = vote.cloned().ok_or_else(|| {
+            QueryError::invalid(format!("voter: {voter} not found for proposal: {id}"))
+        })?;
+        Ok(QueryVoteResponse { vote: Some(vote) })
+    }
+
+    /// The votes on a proposal.
+    ///
+    /// # Errors
+    /// If there is none of this id, or the page makes no sense.
+    pub fn gov_votes(
+        &self,
+        id: u64,
+        page: Option<PageRequest>,
+    ) -> Result<QueryVotesResponse, QueryError> {
+        let governance = self.governance()?;
+        find(&governance, id)?;
+        let votes = governance.state().votes.iter().filter(|vote| vote.proposal_id == id);
+        let (votes, pagination) = cut(votes, page)?;
+        Ok(QueryVotesResponse { votes, pagination: Some(pagination) })
+    }
+
+    /// What an account put down for a proposal.
+    ///
+    /// # Errors
+    /// If it put nothing down, or has it back.
+    pub fn gov_deposit(
+        &self,
+        id: u64,
+        depositor: &str,
+    ) -> Result<QueryDepositResponse, QueryError> {
+        let (governance, depositor) = (self.governance()?, self.bech32(self.address(depositor)?));
+        find(&governance, id)?;
+        let mut deposits = governance.state().deposits.iter();
+        let found = deposits.find(|d| d.proposal_id == id && d.depositor == depositor);
+        let deposit = found.cloned().ok_or_else(|| {
+            QueryError::invalid(format!("depositer: {depositor} not found for proposal: {id}"))
+        })?;
+        Ok(QueryDepositResponse { deposit: Some(deposit) })
+    }
+
+    /// What all put down for a proposal.
+    ///
+    /// # Errors
+    /// As [`Self::gov_votes`].
+    pub fn gov_deposits(
+        &self,
+        id: u64,
+        page: Option<PageRequest>,
+    ) -> Result<QueryDepositsResponse, QueryError> {
+        let governance = self.governance()?;
+        find(&governance, id)?;
+        let deposits = governance.state().deposits.iter().filter(|d| d.proposal_id == id);
+        let (deposits, pagination) = cut(deposits, page)?;
+        Ok(QueryDepositsResponse { deposits, pagination: Some(pagination) })
+    }
+
+    /// The votes on a proposal added up: so far, or as they were in the end.
+    ///
+    /// # Errors
+    /// If there is none of this id.
+    pub fn gov_tally(&self, id: u64) -> Result<QueryTallyResultResponse, QueryError> {
+        let governance = self.governance()?;
+        let proposal = find(&governance, id)?;
+        if proposal.status() != ProposalStatus::VotingPeriod {
+            return Ok(QueryTallyResultResponse { tally: proposal.final_tally_result.clone() });
+        }
+        let votes = governance.state().votes.iter().filter(|vote| vote.proposal_id == id);
+        let of = |vote: &Vote| parse_address(&vote.voter, &self.spec.bech32_prefix).ok();
+        let known = votes.filter_map(|vote| Some((vote, of(vote)?)));
+        let tally = tally(&self.native()?.gov, known).to_proto();
+        Ok(QueryTallyResultResponse { tally: Some(tally) })
+    }
+
+    /// Periods, deposits and thresholds, as genesis has them.
+    ///
+    /// # Errors
+    /// On a chain without governance.
+    pub fn gov_params(&self) -> Result<QueryParamsResponse, QueryError> {
+        let params = self.native()?.gov.to_proto(&self.denom());
+        Ok(QueryParamsResponse { params: Some(params) })
+    }
+}
+
+fn find(governance: &Governance, id: u64) -> Result<&Proposal, QueryError> {
+    let mut proposals = governance.state().proposals.iter();
+    let found = proposals.find(|proposal| proposal.id == id);
+    found.ok_or_else(|| QueryError::not_found(format!("proposal {id} doesn't exist")))
+}
+
+/// A page of a list. Its key is the number of items before.
+fn cut<'a, T: Clone + 'a>(
+    items: impl Iterator<Item = &'a T> + Clone,
+    page: Option<PageRequest>,
+) -> Result<(Vec<T>, PageResponse), QueryError> {
+    let page = Page::of(page)?;
+    let start = match &page.key {
+        None => page.skip,
+        Some(key) => {
+            let number = <[u8; 8]>::try_from(key.as_slice()).ok().map(u64::from_be_bytes);
+            let number = number.and_then(|number| usize::try_from(number).ok());
+            number.ok_or_else(|| QueryError::invalid("pagination: key is not one of this list"))?
+        }
+    };
+    let total = items.clone().count();
+    let chosen: Vec<_> = items.skip(start).take(page.limit).cloned().collect();
+    let end = start.saturating_add(chosen.len());
+    let more = end < total && !chosen.is_empty();
+    let next_key = if more { (end as u64).to_be_bytes().to_vec() } else { Vec::new() };
+    Ok((chosen, PageResponse { next_key, total: total as u64 }))
+}
