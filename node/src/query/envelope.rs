@@ -32,7 +32,7 @@ pub(super) fn open(bytes: Vec<u8>) -> Result<Bytes, Reject> {
     let option = ExtensionOptionsEthereumTx::type_url();
     let ethereum = |any: &Any| any.type_url == option;
     let alone = body.messages.iter().all(|any| any.type_url == MsgEthereumTx::type_url());
-    if !body.extension_options.iter().any(ethereum) && !(alone && !body.messages.is_empty()) {
+    if !body.extension_options.iter().any(ethereum) && (!alone || body.messages.is_empty()) {
         return Ok([&[TX_TYPE], bytes.as_slice()].concat().into());
     }
     let auth = AuthInfo::decode(tx.auth_info_bytes.as_slice()).map_err(malformed)?;

@@ -207,7 +207,7 @@ fn what_is_not_valid_in_itself_has_the_sdk_s_code() {
     assert_eq!(with(&|p| p.auth.signer_infos[0].mode_info = None), ("sdk", 37));
     assert_eq!(with(&|p| p.body.extension_options = vec![update.clone()]), ("sdk", 31));
     assert_eq!(message(ethereum), ("sdk", 29));
-    assert_eq!(message(update.clone()), ("gov", 13));
+    assert_eq!(message(update), ("gov", 13));
     assert_eq!(message(Any { type_url: "/x".to_owned(), value: vec![] }), ("sdk", 2));
     assert_eq!(message(vote("cosmos1x", 1)), ("sdk", 7));
     assert_eq!(message(vote(ALICE, 5)), ("gov", 7));
