@@ -42,6 +42,8 @@ async fn with_a_node() {
     config.metrics.address = free();
     let options = producing(Some(Duration::from_millis(5)));
     let node = Node::start_with(folder, home, options, config).await;
+    // The recordings show block 1 empty.
+    node.wait_for("eth_getBlockByNumber", json!(["0x1", false])).await;
     // Something to ask about: account 1 has sent one transaction, account 2 none.
     let raw = transfer(1, 0, Address::repeat_byte(0x77));
     let hash = node.call("eth_sendRawTransaction", json!([hex::encode_prefixed(&raw)])).await;
