@@ -168,9 +168,9 @@ impl Ante {
                 None => Sender::read(&state, tx.sender)?,
             };
             let taken = match decorator::check_sender(&tx, &context, &sender, Mode::Check) {
-                // It was accepted, and waits for the base fee to fall again.
-                Ok(_) | Err(Reject::FeeCapBelowBaseFee { .. }) => self.pool_one(tx, &sender, now),
-                Err(reject) => Err(reject),
+                // It was accepted, and may wait for the base fee to fall again.
+                Err(reject) if !decorator::awaits_base_fee(&tx, &context, &reject) => Err(reject),
+                _ => self.pool_one(tx, &sender, now),
             };
             if let Err(reject) = taken {
                 tracing::debug!(%reject, "not taken in again from the journal");
