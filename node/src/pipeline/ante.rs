@@ -34,7 +34,7 @@ use crate::{
     view::{Published, RecentReader, RecentState, View},
 };
 use alloy_consensus::Transaction as _;
-use alloy_primitives::{Address, Bytes, U256};
+use alloy_primitives::{Address, U256};
 use std::{
     mem,
     sync::Arc,
@@ -171,7 +171,9 @@ impl Ante {
             };
             let taken = match decorator::check_sender(&tx, &context, &sender, Mode::Check) {
                 // It was accepted, and waits for the base fee to fall again.
-                Ok(_) | Err(Reject::FeeCapBelowBaseFee { .. }) => self.pool_one(tx, &sender, now),
+                Ok(_) | Err(Reject::FeeCapBelowBaseFee { .. }) => {
+                    self.pool_one(Arc::new(tx), &sender, now)
+                }
                 Err(reject) => Err(reject),
             };
             if let Err(reject) = taken {
@@ -234,7 +236,7 @@ impl Ante {
 
     fn admit_one(
         &mut self,
-        tx: RecoveredTx,
+        tx: Arc<RecoveredTx>,
         context: &CheckContext<'_>,
         state: &impl StateRead<Error = ReadError>,
         now: Instant,
@@ -258,14 +260,11 @@ impl Ante {
     /// Puts a transaction that passed the checks into the pool.
     fn pool_one(
         &mut self,
-        tx: RecoveredTx,
+        tx: Arc<RecoveredTx>,
         sender: &Sender,
         now: Instant,
     ) -> Result<Arc<RecoveredTx>, Reject> {
         let authorities = authorities(&tx, self.spec.chain_id);
-        // The pool outlives the read buffer that `raw` is a slice of.
-        let raw = Bytes::copy_from_slice(&tx.raw);
-        let tx = Arc::new(RecoveredTx { raw, ..tx });
         self.pool.insert(Arc::clone(&tx), authorities, &sender.account, now)?;
         if self.arrivals.receiver_count() > 0 {
             // A listener may have gone in between.

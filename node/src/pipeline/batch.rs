@@ -41,7 +41,7 @@ pub struct RawTx {
 }
 
 /// A transaction with its sender or a reason, and where the answer goes.
-pub(super) type Recovered = (Result<RecoveredTx, Reject>, Reply);
+pub(super) type Recovered = (Result<Arc<RecoveredTx>, Reject>, Reply);
 
 /// From ingest to recover.
 #[derive(Debug)]

@@ -123,7 +123,7 @@ impl Seal {
             body: block.block.encode_body(),
             senders: block.txs.iter().map(|tx| tx.sender).collect(),
             receipts: block.executed.receipts,
-            changes: block.layer.changes().clone(),
+            changes: block.layer.shared_changes(),
             fees: block.fee_row,
             module: turned.map_or_else(Bytes::new, |turned| turned.record.to_bytes()),
         };
