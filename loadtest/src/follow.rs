@@ -28,6 +28,8 @@ pub(crate) struct Goal {
     pub(crate) sent: AtomicBool,
     /// Transactions the node has taken.
     pub(crate) taken: AtomicU64,
+    /// Transactions mined so far.
+    pub(crate) mined: AtomicU64,
     /// The sending has failed: there is nothing to wait for.
     pub(crate) failed: AtomicBool,
 }
@@ -53,6 +55,7 @@ pub(crate) fn follow(
             head += 1;
             let txs = node.rpc.tx_count(head)?;
             mined += txs;
+            goal.mined.store(mined, Relaxed);
             if txs > 0 {
                 last_news = at;
             }

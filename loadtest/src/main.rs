@@ -13,6 +13,7 @@ mod fill;
 mod flood;
 mod follow;
 mod fund;
+mod genesis;
 mod html;
 mod http;
 mod keys;
@@ -58,6 +59,8 @@ enum Scenario {
     Tx(tx::Args),
     /// Sign transactions into a file, for `tx --file`
     Sign(tx::SignArgs),
+    /// A genesis file with many funded accounts, for --prefunded
+    Genesis(genesis::Args),
     /// Fee history in several shapes
     Fees(fees::Args),
     /// The mix of methods that public endpoints see, or each method alone
@@ -76,6 +79,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().scenario {
         Scenario::Tx(args) => tx::run(&args).and_then(publish),
         Scenario::Sign(args) => tx::sign(&args).map(|()| ExitCode::SUCCESS),
+        Scenario::Genesis(args) => genesis::run(&args).map(|()| ExitCode::SUCCESS),
         Scenario::Fees(args) => fees::run(&args).and_then(publish),
         Scenario::Reads(args) => reads::run(&args).and_then(publish),
         Scenario::Explorer(args) => explorer::run(&args).and_then(publish),

@@ -5,7 +5,6 @@ use crate::{
     cpu::Process,
     drive::{Plan, Source, Watch, drive},
     fund::{self, Senders},
-    keys,
     options::{Common, Node, bar},
     reads,
     report::{Report, Row},
@@ -125,6 +124,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<bool> {
         recipients: 10_000,
         fee_cap: args.fee_cap,
         tip: 1.0,
+        prefunded: false,
     };
     what.check()?;
     let senders = fund::prepare(&node, what.wanted(common.seed, total))?;
@@ -348,7 +348,7 @@ fn sign(
         let mut body = vec![b'['];
         for place in 0..batch {
             let sender = turn % senders.keys.len();
-            let to = keys::recipient(1, (turn % 10_000) as u64);
+            let to = senders.recipient(1, turn as u64);
             let raw = senders.form.transfer(&senders.keys[sender], nonces[sender], to, U256::ONE);
             nonces[sender] += 1;
             turn += 1;
