@@ -14,9 +14,12 @@ mod flood;
 mod follow;
 mod fund;
 mod genesis;
+mod heads;
 mod html;
 mod http;
 mod keys;
+mod kill;
+mod node;
 mod options;
 mod plot;
 mod reads;
@@ -71,6 +74,8 @@ enum Scenario {
     Flood(flood::Args),
     /// Transfers and reads for a long time, with memory, disk and latency held to bounds
     Soak(soak::Args),
+    /// SIGKILL under full load again and again: nothing that was told may be lost
+    Kill(kill::Args),
     /// Give a chain blocks and transactions to be asked about
     Fill(fill::Args),
 }
@@ -86,6 +91,7 @@ fn main() -> ExitCode {
         Scenario::Flood(args) => flood::run(&args).and_then(publish),
         Scenario::Soak(args) => soak::run(&args)
             .map(|kept| if kept { ExitCode::SUCCESS } else { ExitCode::from(SOME_FAILED) }),
+        Scenario::Kill(args) => kill::run(&args).map(|()| ExitCode::SUCCESS),
         Scenario::Fill(args) => fill::run(&args).map(|()| ExitCode::SUCCESS),
     };
     result.unwrap_or_else(|error| {
