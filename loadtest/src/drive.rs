@@ -27,6 +27,11 @@ const LOST_MAX: u32 = 20;
 const HOLD_LOOK: Duration = Duration::from_millis(1);
 /// Most requests of an open loop sent before looking at answers again.
 const BURST: usize = 256;
+/// Requests closer than this in an open loop are sent a tick's worth together: a wake-up for each
+/// would cost more than the request.
+const GAP_MIN: Duration = Duration::from_micros(100);
+/// A tick of the poll.
+const TICK: Duration = Duration::from_millis(1);
 
 /// Where requests come from.
 pub(crate) trait Source: Send {
@@ -229,7 +234,8 @@ impl<'a> Loop<'a> {
                 SLEEP_MAX
             } else if let Some(gap) = self.gap {
                 due = self.send_due(due, gap, last_look, now)?;
-                due.saturating_duration_since(Instant::now()).min(SLEEP_MAX)
+                let wait = due.saturating_duration_since(Instant::now()).min(SLEEP_MAX);
+                if gap < GAP_MIN { wait.max(TICK) } else { wait }
             } else {
                 self.fill(now)?;
                 if self.source.is_ready() { SLEEP_MAX } else { HOLD_LOOK }
@@ -315,8 +321,11 @@ impl<'a> Loop<'a> {
             // Due since the last look, at which a connection was free: only our timer was late.
             let from = if due >= last_look { now } else { due };
             self.send(slot, from)?;
-            self.slots[slot].connection.write()?;
             due += gap;
+        }
+        // What was due together on a connection goes out in one write.
+        for slot in &mut self.slots {
+            slot.connection.write()?;
         }
         Ok(due)
     }

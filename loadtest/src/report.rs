@@ -126,7 +126,9 @@ impl Report {
     fn note_shares(&mut self) {
         let rounds = || self.rows.iter().flatten().flat_map(|row| &row.rounds);
         let percent = |cpu: f64, wall: f64| 100.0 * cpu / wall.max(1e-9);
-        let wall: f64 = rounds().map(|round| round.elapsed.as_secs_f64()).sum();
+        // A row whose client was not measured ran beside one where it was.
+        let measured = rounds().filter(|round| !round.client_cpu.is_zero());
+        let wall: f64 = measured.map(|round| round.elapsed.as_secs_f64()).sum();
         let client: f64 = rounds().map(|round| round.client_cpu.as_secs_f64()).sum();
         let known = || rounds().filter_map(|round| round.server_cpu.zip(Some(round.elapsed)));
         let server: f64 = known().map(|(cpu, _)| cpu.as_secs_f64()).sum();
