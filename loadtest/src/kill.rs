@@ -35,10 +35,12 @@ use std::{
 const GWEI: f64 = 1e9;
 /// Time between two looks whether it is time to kill.
 const LOOK: Duration = Duration::from_millis(1);
-/// Time between two looks whether the pool is empty.
+/// Time between two looks at what is mined after a restart.
 const DRAIN_LOOK: Duration = Duration::from_millis(50);
-/// Longest wait for the pool to be empty after a restart.
-const DRAIN_PATIENCE: Duration = Duration::from_secs(120);
+/// Longest time without another one mined before what is missing is lost.
+const DRAIN_PATIENCE: Duration = Duration::from_secs(20);
+/// Longest time without an answer before a life is given up.
+const STALL_PATIENCE: Duration = Duration::from_secs(60);
 /// Longest wait for an answer under load.
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// Blocks told that are looked up after a restart, beside the newest.
@@ -228,7 +230,7 @@ fn live_and_die(
     if restarted.block < newest {
         bail!("block {newest} was told, and the index ends at {}", restarted.block);
     }
-    let kept = kept(&node, &keys)?;
+    let kept = kept(&node, &keys, answered)?;
     if kept < answered {
         bail!("{answered} transactions were answered for, and {kept} are mined");
     }
@@ -295,8 +297,13 @@ fn load(
         let bar = bar("load");
         let (endpoint, plan, watch) = (&endpoint, &plan, &watch);
         let loading = scope.spawn(move || drive(endpoint, plan, vec![source], watch, &bar));
-        while watch.operations.load(Relaxed) < target && !loading.is_finished() {
+        let (mut seen, mut last_news) = (0, Instant::now());
+        while seen < target && !loading.is_finished() && last_news.elapsed() < STALL_PATIENCE {
             std::thread::park_timeout(LOOK);
+            let answers = watch.operations.load(Relaxed);
+            if answers > seen {
+                (seen, last_news) = (answers, Instant::now());
+            }
         }
         let elapsed = begun.elapsed();
         let killed = node.kill();
@@ -345,20 +352,17 @@ fn look_up(node: &Running, told: &BTreeMap<u64, String>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Mined transactions of a life's senders, once the pool is empty.
-fn kept(node: &Running, keys: &[Key]) -> anyhow::Result<u64> {
-    let begun = Instant::now();
-    loop {
-        let status = node.rpc.call("txpool_status", json!([]))?;
-        let pooled = crate::rpc::quantity(&status["pending"])?;
-        if pooled == 0 {
-            break;
-        }
-        if begun.elapsed() > DRAIN_PATIENCE {
-            bail!("{pooled} transactions are still pooled after {DRAIN_PATIENCE:.0?}");
-        }
-        std::thread::park_timeout(DRAIN_LOOK);
-    }
+/// Mined transactions of a life's senders: waits for as many as were answered for, as long as more
+/// are mined. Those of an empty pool may be on their way into a block.
+fn kept(node: &Running, keys: &[Key], answered: u64) -> anyhow::Result<u64> {
     let addresses: Vec<Address> = keys.iter().map(|key| key.address).collect();
-    Ok(node.rpc.nonces(&addresses)?.into_iter().sum())
+    let (mut kept, mut last_news) = (0, Instant::now());
+    while kept < answered && last_news.elapsed() < DRAIN_PATIENCE {
+        std::thread::park_timeout(DRAIN_LOOK);
+        let mined = node.rpc.nonces(&addresses)?.into_iter().sum();
+        if mined > kept {
+            (kept, last_news) = (mined, Instant::now());
+        }
+    }
+    Ok(kept)
 }

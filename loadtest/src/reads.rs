@@ -180,11 +180,7 @@ pub(crate) fn mix(sample: &Sample, seed: u64) -> anyhow::Result<Vec<Vec<u8>>> {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<(Report, &Common)> {
-    let common = &args.common;
-    common.check()?;
-    let nodes = common.nodes()?;
-    let parts = nodes.iter().map(|node| parts(args, node)).collect::<anyhow::Result<_>>()?;
-    Ok((rounds::run("reads", common, &nodes, parts)?, common))
+    rounds::of_each("reads", &args.common, |node| parts(args, node))
 }
 
 fn parts(args: &Args, node: &Node) -> anyhow::Result<Vec<Box<dyn Part>>> {

@@ -353,10 +353,16 @@ impl Part for Send<'_> {
         let patience = Duration::from_secs_f64(self.args.patience);
         let mut blocks = Vec::new();
         let node = &self.node;
+        let watch = Watch::default();
+        let (goal, sending) = (&goal, &watch);
         let mut round = measure(node.process, || {
             std::thread::scope(|scope| {
-                let following = scope.spawn(|| follow::follow(node, head, &goal, patience));
-                let stats = drive(&endpoint, &plan, vec![source], &Watch::default(), bar);
+                let following = scope.spawn(move || {
+                    let seen = follow::follow(node, head, goal, sending, patience);
+                    // Without news of blocks, what holds back would do so for ever.
+                    seen.inspect_err(|_| sending.abandon.store(true, Relaxed))
+                });
+                let stats = drive(&endpoint, &plan, vec![source], sending, bar);
                 goal.failed.store(stats.is_err(), Relaxed);
                 if let Ok(stats) = &stats {
                     goal.taken.store(stats.operations, Relaxed);
