@@ -20,3 +20,5 @@ mod protection;
 mod push;
 #[path = "json_rpc/signing.rs"]
 mod signing;
+#[path = "json_rpc/traces.rs"]
+mod traces;
