@@ -12,6 +12,8 @@ mod fees;
 mod history;
 #[path = "json_rpc/native.rs"]
 mod native;
+#[path = "json_rpc/own.rs"]
+mod own;
 #[path = "json_rpc/prices.rs"]
 mod prices;
 #[path = "json_rpc/protection.rs"]
