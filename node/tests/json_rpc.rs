@@ -1,6 +1,8 @@
 //! JSON-RPC as a client sees it: over sockets, on a chain of its own.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "json_rpc/audit.rs"]
+mod audit;
 #[path = "json_rpc/bad_input.rs"]
 mod bad_input;
 #[path = "json_rpc/client.rs"]
