@@ -17,6 +17,7 @@ mod html;
 mod http;
 mod keys;
 mod options;
+mod peers;
 mod plot;
 mod reads;
 mod report;
@@ -62,6 +63,8 @@ enum Scenario {
     Fees(fees::Args),
     /// The mix of methods that public endpoints see, or each method alone
     Reads(reads::Args),
+    /// The calls that other nodes were measured by, row by row
+    Peers(peers::Args),
     /// Whole pages of an explorer, each one JSON-RPC batch
     Explorer(explorer::Args),
     /// A cheap call's latency beside a flood of heavy ones
@@ -78,6 +81,7 @@ fn main() -> ExitCode {
         Scenario::Sign(args) => tx::sign(&args).map(|()| ExitCode::SUCCESS),
         Scenario::Fees(args) => fees::run(&args).and_then(publish),
         Scenario::Reads(args) => reads::run(&args).and_then(publish),
+        Scenario::Peers(args) => peers::run(&args).and_then(publish),
         Scenario::Explorer(args) => explorer::run(&args).and_then(publish),
         Scenario::Flood(args) => flood::run(&args).and_then(publish),
         Scenario::Soak(args) => soak::run(&args)
