@@ -211,6 +211,7 @@ impl AsyncWrite for Connection {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::AtomicUsize;
     use tokio::{
         io::{AsyncReadExt, AsyncWriteExt},
         net::TcpListener,
@@ -277,6 +278,33 @@ mod tests {
         let (_, taken) = tokio::join!(writing, client.read_to_end(&mut read));
         taken.unwrap();
         assert!(read == much);
+    }
+
+    /// One thread, as if the others had large answers too.
+    #[tokio::test]
+    async fn a_request_is_seen_between_the_turns_of_a_large_answer() {
+        const TURNS: usize = 4;
+        let (_reader, mut large, _) = pair().await;
+        let (asking, mut asked, _) = pair().await;
+        let written = Arc::<AtomicUsize>::default();
+        let before = Arc::clone(&written);
+        let served = tokio::spawn(async move {
+            asked.read_u8().await.unwrap();
+            before.load(Relaxed)
+        });
+        asking.writable().await.unwrap();
+        let writing = tokio::spawn(async move {
+            // Arrives now, and nobody has looked since.
+            assert_eq!(asking.try_write(b"x").unwrap(), 1);
+            let turn = vec![0; WRITE_TURN];
+            for _ in 0..TURNS {
+                large.write_all(&turn).await.unwrap();
+                written.fetch_add(1, Relaxed);
+            }
+            (asking, large)
+        });
+        assert!(served.await.unwrap() < TURNS, "the answer was written to its end first");
+        writing.abort();
     }
 
     #[tokio::test(start_paused = true)]
