@@ -223,8 +223,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<(Report, &Common)> {
 fn note_costs(report: &mut Report) {
     let [methods, noops] = report.rows.as_slice() else { return };
     let notes = methods.iter().zip(noops).filter_map(|(method, noop)| {
-        let cost = method.cpu_us()? / noop.cpu_us().filter(|cpu| *cpu > 0.0)?;
-        Some(format!("{} costs {cost:.2} of the CPU of a method that does nothing", method.part))
+        let cost = method.cost_beside(noop)?;
+        Some(format!("{}: {cost:.2} of the CPU of a method that does nothing", method.part))
     });
     let notes: Vec<_> = notes.collect();
     report.notes.extend(notes);
