@@ -59,7 +59,7 @@ fn fill(chain: &ChainDb, rows: u64) {
                 body: vec![0xc0].into(),
                 senders: Vec::new(),
                 receipts: Vec::new(),
-                changes: StateChanges::default(),
+                changes: StateChanges::default().into(),
                 fees: row(number).into(),
                 module: Default::default(),
             })
