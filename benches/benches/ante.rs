@@ -67,7 +67,12 @@ fn bench(criterion: &mut Criterion) {
     let folder = tempfile::tempdir().expect("a folder can be made");
     let home = Home::init(folder.path(), &Genesis::native_dev(0)).expect("a home can be made");
     let view = home.view().expect("genesis is there");
-    let context = CheckContext::after(&home.spec, &view.head);
+    let context = CheckContext::after(
+        &home.spec,
+        &view.head.header,
+        view.head.next_base_fee,
+        view.head.modules.as_deref(),
+    );
     let txs = transfers();
     let mut group = criterion.benchmark_group("ante");
     group.throughput(Throughput::Elements(TXS as u64));

@@ -101,7 +101,7 @@ fn make_home(accounts: &[Address], with_token: bool, gas: u64, path: &Path) {
             body: body.clone(),
             senders: Vec::new(),
             receipts: Vec::new(),
-            changes,
+            changes: changes.into(),
             fees: fees.clone(),
             module: module.clone(),
         };

@@ -21,6 +21,7 @@ mod keys;
 mod kill;
 mod node;
 mod options;
+mod peers;
 mod plot;
 mod reads;
 mod report;
@@ -68,6 +69,8 @@ enum Scenario {
     Fees(fees::Args),
     /// The mix of methods that public endpoints see, or each method alone
     Reads(reads::Args),
+    /// The calls that other nodes were measured by, row by row
+    Peers(peers::Args),
     /// Whole pages of an explorer, each one JSON-RPC batch
     Explorer(explorer::Args),
     /// A cheap call's latency beside a flood of heavy ones
@@ -87,6 +90,7 @@ fn main() -> ExitCode {
         Scenario::Genesis(args) => genesis::run(&args).map(|()| ExitCode::SUCCESS),
         Scenario::Fees(args) => fees::run(&args).and_then(publish),
         Scenario::Reads(args) => reads::run(&args).and_then(publish),
+        Scenario::Peers(args) => peers::run(&args).and_then(publish),
         Scenario::Explorer(args) => explorer::run(&args).and_then(publish),
         Scenario::Flood(args) => flood::run(&args).and_then(publish),
         Scenario::Soak(args) => soak::run(&args)

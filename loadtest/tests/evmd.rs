@@ -97,6 +97,11 @@ fn every_scenario_runs_against_a_node() {
     run("fees", &[&quick[..], &each].concat());
     run("reads", &quick);
     run("reads", &[&quick[..], &["--each", "--only", "Number"]].concat());
+    let beside = ["--each", "--only", "eth_blockNumber", "--yardstick", node.url.as_str()];
+    let read: Value = serde_json::from_str(&run("reads", &[&quick[..], &beside].concat())).unwrap();
+    assert_eq!(read["nodes"][1]["parts"][0]["part"], "noop", "{read}");
+    assert!(read["notes"].to_string().contains("does nothing"), "{read}");
+    run("peers", &[&quick[..], &["--only", "eth_getLogs,eth_estimateGas,mix"]].concat());
     run("explorer", &quick);
     run("flood", &[&quick[..], &["--heavy", "logs,fees", "--probe-rate", "200"]].concat());
     let soak = ["--minutes", "0.03", "--every", "0.5", "--tx-rate", "500", "--senders", "20"];

@@ -2,6 +2,11 @@
 //!
 //! An unknown key is an error, so that a misspelt one cannot be silently without effect.
 
+mod bounds;
+mod engine;
+
+pub use engine::Engine;
+
 use crate::{account::keyring::Backend, mempool::Limits};
 use serde::{Deserialize, Serialize};
 use std::{
@@ -174,8 +179,10 @@ pub struct Rest {
     /// Where it is served.
     pub address: SocketAddr,
     /// Most connections at once.
+    #[serde(deserialize_with = "bounds::not_zero")]
     pub max_connections: u32,
     /// Most requests answered at once; others wait.
+    #[serde(deserialize_with = "bounds::not_zero")]
     pub max_concurrent: u32,
     /// Most bytes of a request.
     pub max_request_bytes: u32,
@@ -199,8 +206,10 @@ pub struct Grpc {
     /// Where it is served.
     pub address: SocketAddr,
     /// Most connections at once.
+    #[serde(deserialize_with = "bounds::not_zero")]
     pub max_connections: u32,
     /// Most requests answered at once; others wait.
+    #[serde(deserialize_with = "bounds::not_zero")]
     pub max_concurrent: u32,
     /// Most bytes of a request.
     pub max_request_bytes: u32,
@@ -242,32 +251,6 @@ pub struct Metrics {
 impl Default for Metrics {
     fn default() -> Self {
         Self { address: local(26660) }
-    }
-}
-
-/// `[engine]`
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Engine {
-    /// Make blocks. Only chains of native rules can.
-    pub produce: bool,
-    /// Milliseconds between blocks; a full block does not wait.
-    pub block_time_ms: u64,
-    /// Make blocks without transactions too. If not, a quiet chain waits, and the first
-    /// transaction gets a block at once.
-    pub empty_blocks: bool,
-}
-
-impl Default for Engine {
-    fn default() -> Self {
-        Self { produce: true, block_time_ms: 1000, empty_blocks: true }
-    }
-}
-
-impl Engine {
-    /// Time between blocks.
-    pub const fn block_time(&self) -> Duration {
-        Duration::from_millis(self.block_time_ms)
     }
 }
 
@@ -428,11 +411,13 @@ pub enum ConfigError {
         source: std::io::Error,
     },
     /// The file is not TOML, or has a key we do not know.
-    #[error("{}: {message}", path.display())]
+    #[error("{}, line {line}: {message}", path.display())]
     Syntax {
         /// The file.
         path: PathBuf,
-        /// Line and reason.
+        /// Where in it, from 1 on.
+        line: usize,
+        /// What is wrong there.
         message: String,
     },
 }
@@ -460,8 +445,10 @@ impl Config {
             }
             Err(source) => return Err(ConfigError::Io { path, source }),
         };
-        toml::from_str(&text)
-            .map_err(|error| ConfigError::Syntax { path, message: error.to_string() })
+        toml::from_str(&text).map_err(|error| {
+            let line = bounds::line_of(&text, error.span().map_or(0, |span| span.start));
+            ConfigError::Syntax { path, line, message: error.message().replace('\n', ", ") }
+        })
     }
 
     /// Writes the settings to a home folder that has no file yet.
@@ -476,28 +463,4 @@ impl Config {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn defaults_survive_the_file() {
-        let home = tempfile::tempdir().expect("a temporary folder");
-        let config = Config::default();
-        config.write_new(home.path()).expect("written");
-        assert_eq!(Config::load(home.path()).expect("read"), config);
-    }
-
-    #[test]
-    fn pool_settings_default_to_the_pools_limits() {
-        assert_eq!(Mempool::default().limits(), Limits::default());
-    }
-
-    #[test]
-    fn an_unknown_key_is_named() {
-        let home = tempfile::tempdir().expect("a temporary folder");
-        std::fs::write(home.path().join(CONFIG_FILE), "[engine]\nblok-time-ms = 5\n")
-            .expect("written");
-        let error = Config::load(home.path()).expect_err("refused").to_string();
-        assert!(error.contains("blok-time-ms"), "{error}");
-    }
-}
+mod tests;

@@ -372,7 +372,7 @@ fn genesis_record(genesis: &Genesis) -> BlockRecord {
         body: block.encode_body(),
         senders: Vec::new(),
         receipts: Vec::new(),
-        changes: genesis.state(),
+        changes: genesis.state().into(),
         fees: alloy_rlp::encode(fee_row(&genesis.spec, &header, market, std::iter::empty())).into(),
         module: modules.map_or_else(Bytes::new, |modules| modules.record(Vec::new()).to_bytes()),
     }

@@ -8,8 +8,14 @@ mod client;
 mod common;
 #[path = "cosmos/cosmjs.rs"]
 mod cosmjs;
+#[path = "cosmos/golden.rs"]
+mod golden;
+#[path = "cosmos/gov.rs"]
+mod gov;
 #[path = "cosmos/grpc.rs"]
 mod grpc;
+#[path = "cosmos/journal.rs"]
+mod journal;
 #[path = "cosmos/rest.rs"]
 mod rest;
 #[path = "cosmos/served.rs"]

@@ -384,7 +384,7 @@ fn a_stored_market_that_could_halt_is_refused_at_start() {
                 body: blocks.body(0).unwrap().unwrap(),
                 senders: Vec::new(),
                 receipts: Vec::new(),
-                changes: StateChanges::default(),
+                changes: StateChanges::default().into(),
                 fees: blocks.fees(0).unwrap().unwrap(),
                 module: record,
             }])

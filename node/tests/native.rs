@@ -8,6 +8,8 @@ mod access;
 mod charges;
 #[path = "native/delegation.rs"]
 mod delegation;
+#[path = "native/early.rs"]
+mod early;
 #[path = "native/ledger.rs"]
 mod ledger;
 #[path = "native/random.rs"]

@@ -4,7 +4,10 @@
 
 mod common;
 
-use alloy_consensus::{Header, TxEip1559};
+use alloy_consensus::{
+    Header, Transaction as _, TxEip1559, TxEnvelope, transaction::SignerRecoverable,
+};
+use alloy_eips::{eip2718::Decodable2718, eip2935::HISTORY_STORAGE_ADDRESS};
 use alloy_primitives::{Address, B256, Bytes, TxKind, U256, hex, keccak256};
 use alloy_rlp::Decodable;
 use common::{CHAIN_ID, FEE_CAP, GENESIS_TIME, delegate, native_home, producing, sign, wait_until};
@@ -153,6 +156,51 @@ fn without_empty_blocks_a_quiet_chain_waits() {
     let blocks = blocks(&home.view().unwrap());
     let counts: Vec<_> = blocks.iter().map(|(_, txs)| txs.len()).collect();
     assert_eq!(counts, [1; 20], "a block for each, and no others");
+}
+
+/// Creates a contract that keeps the hash of the block before its own in slot 0.
+fn keep_parent_hash(from: usize, nonce: u64) -> Bytes {
+    let input = Bytes::from_static(&hex!("600143034060005500"));
+    let to = TxKind::Create;
+    sign(from, TxEip1559 { to, input, value: U256::ZERO, ..call(nonce, 100_000, GWEI) })
+}
+
+#[test]
+fn a_block_knows_its_parents_hash_though_it_is_begun_before() {
+    let folder = tempfile::tempdir().unwrap();
+    // Two creations to a block, so that blocks follow each other at once.
+    let home = home_with_gas(folder.path(), 200_000);
+    let transfers = (0..20).map(|nonce| sign(5, call(nonce, 21_000, 2 * GWEI)));
+    let creations = (0..5).flat_map(|from| (0..6).map(move |nonce| keep_parent_hash(from, nonce)));
+    let raw: Vec<_> = transfers.chain(creations).collect();
+    let pipeline = Pipeline::start(&home, producing(Some(Duration::from_millis(1)))).unwrap();
+    submit_all(&pipeline.client(), &raw);
+    let mined = || hashes(&blocks(&pipeline.published.load())).len();
+    wait_until("all is mined", || mined() == raw.len());
+    pipeline.stop();
+    pipeline.join().unwrap();
+
+    let view = home.view().unwrap();
+    let (blocks, state) = (blocks(&view), view.state.reader().unwrap());
+    let mut asked = 0;
+    for (header, txs) in &blocks {
+        let parent = U256::from_be_bytes(header.parent_hash.0);
+        let slot = U256::from(header.number - 1);
+        assert_eq!(state.storage(HISTORY_STORAGE_ADDRESS, slot).unwrap(), parent);
+        for raw in txs {
+            let tx = TxEnvelope::decode_2718_exact(raw).unwrap();
+            if !tx.is_create() {
+                continue;
+            }
+            let sender = tx.recover_signer().unwrap();
+            let kept = state.storage(sender.create(tx.nonce()), U256::ZERO).unwrap();
+            assert_eq!(kept, parent, "in block {}", header.number);
+            asked += 1;
+        }
+    }
+    let parents = blocks.iter().skip(1).map(|(header, _)| header.parent_hash);
+    assert!(blocks.iter().map(|(header, _)| header.hash_slow()).zip(parents).all(|(a, b)| a == b));
+    assert_eq!(asked, 30);
 }
 
 /// Runs code that sends its account's whole balance to [`SOMEBODY`].

@@ -40,7 +40,7 @@
 //!     body: Bytes::new(),
 //!     senders: Vec::new(),
 //!     receipts: Vec::new(),
-//!     changes,
+//!     changes: changes.into(),
 //!     fees: Bytes::new(),
 //!     module: Bytes::new(),
 //! };

@@ -29,7 +29,7 @@ fn stored(reader: &ChainReader, number: u64) -> Option<BlockRecord> {
         body: reader.body(number).unwrap()?,
         senders: reader.senders(number).unwrap()?,
         receipts: reader.receipts(number).unwrap()?,
-        changes: reader.changes(number).unwrap()?,
+        changes: reader.changes(number).unwrap()?.into(),
         fees: reader.fees(number).unwrap()?,
         module: reader.module(number).unwrap()?,
     })

@@ -155,7 +155,7 @@ fn check_chain(folder: &Path, announced: u64) {
         assert_eq!(reader.body(number).unwrap(), Some(expected.body));
         assert_eq!(reader.senders(number).unwrap(), Some(expected.senders));
         assert_eq!(reader.receipts(number).unwrap(), Some(expected.receipts));
-        assert_eq!(reader.changes(number).unwrap(), Some(expected.changes));
+        assert_eq!(reader.changes(number).unwrap().as_ref(), Some(&*expected.changes));
         assert_eq!(reader.fees(number).unwrap(), Some(expected.fees));
         assert_eq!(reader.module(number).unwrap(), Some(expected.module));
     }

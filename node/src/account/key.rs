@@ -160,6 +160,10 @@ impl PublicKey {
             want: PUBLIC_KEY_BYTES,
             got: bytes.len(),
         })?;
+        // The library knows a third form of as many bytes, which tells no parity.
+        if !matches!(bytes[0], 2 | 3) {
+            return Err(KeyError::Point);
+        }
         k256::PublicKey::from_sec1_bytes(&bytes).map_err(|_| KeyError::Point)?;
         Ok(Self(bytes))
     }
@@ -241,6 +245,9 @@ mod tests {
             "a public key has 33 bytes, got 32"
         );
         assert_eq!(PublicKey::from_bytes(&[0; 33]), Err(KeyError::Point));
+        let mut compact = PrivateKey::from_hex(KEY).unwrap().public_key().as_bytes().to_vec();
+        compact[0] = 5;
+        assert_eq!(PublicKey::from_bytes(&compact), Err(KeyError::Point));
         assert!(matches!(
             PublicKey::from_json(&JSON.replace("ethsecp", "secp")),
             Err(KeyError::Type(_))

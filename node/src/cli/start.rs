@@ -4,7 +4,7 @@ use super::{HomeArg, init::dev_genesis, keys, start_logs};
 use crate::{
     account::Signers,
     chain::{DEV_ACCOUNTS, Rules},
-    config::KeyringChoice,
+    config::{JsonRpc, KeyringChoice},
     grpc,
     home::Home,
     listen, observe,
@@ -12,13 +12,14 @@ use crate::{
     query::Queries,
     rest, rpc,
 };
-use anyhow::Context;
+use anyhow::{Context, bail};
 use std::{
     io::Write,
     net::{SocketAddr, ToSocketAddrs},
     sync::Arc,
     time::Duration,
 };
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use verify::Backend;
 
 #[derive(Debug, clap::Args)]
@@ -85,6 +86,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let mut home =
         if Home::exists(&path) { Home::open(&path)? } else { Home::init(&path, &dev_genesis())? };
     apply(args, &mut home);
+    known_namespaces(&home.config.json_rpc)?;
     let signers = signers(&home)?;
     let backend = Backend::detect()?;
     let native = home.spec.rules == Rules::Native;
@@ -100,8 +102,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let pipeline = Pipeline::start(&home, options)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let servers = runtime.block_on(serve(&home, &pipeline, backend, signers))?;
+    // Heard from before the banner on: who has read that may end the node.
+    let interrupts = runtime.block_on(async { Interrupts::listen() })?;
     banner(&home, &pipeline, block_time, backend, args.quiet)?;
-    runtime.block_on(until_over(&pipeline));
+    runtime.block_on(until_over(&pipeline, interrupts));
     tracing::info!("stopping: finishing what was accepted");
     pipeline.stop();
     let view = pipeline.published.clone();
@@ -135,6 +139,19 @@ fn apply(args: &Args, home: &mut Home) {
     for (flag, setting) in pairs {
         if let Some(flag) = flag {
             *setting = flag;
+        }
+    }
+}
+
+/// A misspelt namespace must not be silently without effect.
+fn known_namespaces(config: &JsonRpc) -> anyhow::Result<()> {
+    let known = rpc::namespaces();
+    let mut named = config.api.iter().chain(&config.ws_api);
+    match named.find(|name| !known.contains(name.as_str())) {
+        None => Ok(()),
+        Some(name) => {
+            let known = known.into_iter().collect::<Vec<_>>().join(", ");
+            bail!("JSON-RPC has no namespace {name:?}: there are {known}")
         }
     }
 }
@@ -209,21 +226,26 @@ async fn serve(
     Ok(Servers { rpc, rest, grpc, observe })
 }
 
-/// Waits for Ctrl-C, a termination signal, or the end of the pipeline.
-async fn until_over(pipeline: &Pipeline) {
-    use tokio::signal::unix::{SignalKind, signal};
+/// Ctrl-C and the termination signal.
+struct Interrupts {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Interrupts {
+    fn listen() -> std::io::Result<Self> {
+        let interrupt = signal(SignalKind::interrupt())?;
+        Ok(Self { interrupt, terminate: signal(SignalKind::terminate())? })
+    }
+}
+
+/// Waits for a signal, or the end of the pipeline.
+async fn until_over(pipeline: &Pipeline, mut interrupts: Interrupts) {
     let mut tick = tokio::time::interval(Duration::from_millis(200));
-    let mut terminate = signal(SignalKind::terminate()).ok();
     loop {
-        let terminated = async {
-            match &mut terminate {
-                Some(signal) => drop(signal.recv().await),
-                None => std::future::pending().await,
-            }
-        };
         tokio::select! {
-            _ = tokio::signal::ctrl_c() => return,
-            () = terminated => return,
+            _ = interrupts.interrupt.recv() => return,
+            _ = interrupts.terminate.recv() => return,
             _ = tick.tick() => if pipeline.is_over() { return },
         }
     }

@@ -82,20 +82,8 @@ impl CosmosTx {
     /// # Errors
     /// When it is not.
     pub(crate) fn check_rendered(&self, chain_id: u64) -> Result<(), Refusal> {
-        let [r, s] = self.scalars().map(U256::from_be_bytes);
-        let signed = |digest: B256| {
-            [false, true].into_iter().any(|parity| {
-                let signature = Signature::new(r, s, parity);
-                let key = signature.recover_from_prehash(&digest).ok();
-                key.is_some_and(|key| {
-                    let point = key.to_encoded_point(true);
-                    let address = Address::from_public_key(&key);
-                    <&[u8; PUBLIC_KEY_BYTES]>::try_from(point.as_bytes())
-                        .is_ok_and(|key| self.is_signed_by(key, address))
-                })
-            })
-        };
-        if self.wallet_digests(chain_id).into_iter().any(signed) {
+        let mut rendered = self.wallet_digests(chain_id).into_iter();
+        if rendered.any(|digest| self.key_over(digest).is_some()) {
             return Ok(());
         }
         Err(unauthorized(format!(
@@ -103,6 +91,28 @@ impl CosmosTx {
              sequence ({}) and chain-id ({chain_id})",
             self.sequence()
         )))
+    }
+
+    /// The key of a transaction whose signature has been found good: the one it states, or else the
+    /// one that its signature shows.
+    pub fn signing_key(&self, chain_id: u64) -> Option<[u8; PUBLIC_KEY_BYTES]> {
+        let recovered = || {
+            let mut digests =
+                [self.digest(chain_id)].into_iter().chain(self.wallet_digests(chain_id));
+            digests.find_map(|digest| self.key_over(digest))
+        };
+        self.public_key.or_else(recovered)
+    }
+
+    /// The signer's key, if the signature is its over this digest.
+    fn key_over(&self, digest: B256) -> Option<[u8; PUBLIC_KEY_BYTES]> {
+        let [r, s] = self.scalars().map(U256::from_be_bytes);
+        [false, true].into_iter().find_map(|parity| {
+            let key = Signature::new(r, s, parity).recover_from_prehash(&digest).ok()?;
+            let point = key.to_encoded_point(true);
+            let bytes = point.as_bytes().try_into().ok()?;
+            self.is_signed_by(&bytes, Address::from_public_key(&key)).then_some(bytes)
+        })
     }
 
     /// What wallets sign that know EIP-712 only: the digests of the renderings, the reference's first.

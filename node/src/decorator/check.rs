@@ -11,7 +11,6 @@ use crate::{
     execution::RecoveredTx,
     feemarket::{GasWanted, LegacyDec, Market, Price},
     modules::Modules,
-    view::Head,
 };
 use alloy_consensus::{Header, Transaction as _};
 use alloy_primitives::U256;
@@ -86,17 +85,23 @@ impl<'a> CheckContext<'a> {
         }
     }
 
-    /// The context of the block after the head, which is what a pooled transaction waits for.
-    pub fn after(spec: &'a ChainSpec, head: &'a Head) -> Self {
+    /// The context of the block after `parent`, which is what a pooled transaction waits for;
+    /// `base_fee` is that block's, in wei, and `modules` are as the parent left them.
+    pub fn after(
+        spec: &'a ChainSpec,
+        parent: &Header,
+        base_fee: u64,
+        modules: Option<&'a Modules>,
+    ) -> Self {
         let header = Header {
-            number: head.header.number.saturating_add(1),
-            timestamp: head.header.timestamp.saturating_add(1),
-            difficulty: head.header.difficulty,
-            gas_limit: head.header.gas_limit,
-            base_fee_per_gas: Some(head.next_base_fee),
+            number: parent.number.saturating_add(1),
+            timestamp: parent.timestamp.saturating_add(1),
+            difficulty: parent.difficulty,
+            gas_limit: parent.gas_limit,
+            base_fee_per_gas: Some(base_fee),
             ..Header::default()
         };
-        Self::of_block(spec, head.modules.as_deref(), &header)
+        Self::of_block(spec, modules, &header)
     }
 }
 

@@ -3,7 +3,7 @@
 use super::{
     Admitted, CheckContext, Mode, Reject, Sender, Standing,
     account::{self, externally_owned},
-    steps,
+    code, steps,
 };
 use crate::{
     cosmos::{self, ChainFacts, CosmosTx},
@@ -27,6 +27,23 @@ impl CheckContext<'_> {
             gas_limit: self.block_gas_limit,
             min_gas_price: self.min_gas_price,
         }
+    }
+}
+
+/// Whether nothing but the base fee of this block speaks against a transaction, so that it may wait
+/// for a lower one.
+pub(crate) fn awaits_base_fee(
+    tx: &RecoveredTx,
+    context: &CheckContext<'_>,
+    reject: &Reject,
+) -> bool {
+    match (reject, &tx.cosmos) {
+        (Reject::FeeCapBelowBaseFee { .. }, _) => true,
+        // The SDK has one code for this and for less than the chain's least price.
+        (Reject::Cosmos(refusal), Some(cosmos)) if refusal.code == code::INSUFFICIENT_FEE => {
+            cosmos.price.reaches_minimum(context.min_gas_price, &context.evm.evm_denom).is_ok()
+        }
+        _ => false,
     }
 }
 

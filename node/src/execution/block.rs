@@ -27,6 +27,7 @@ use storage::{ReceiptOutcome, StateChanges, StateRead, StoredReceipt};
 use super::{
     BlockHashes, ExecutionError, RecoveredTx, StateError, TxError,
     cosmos::session,
+    early::{PARENT_UNKNOWN, ParentUnknown, is_history_code, parent_slot},
     environment::Environment,
     machine::{Machine, MachineError},
     overlay::Overlay,
@@ -185,6 +186,39 @@ where
         let mut block = Self::new(spec, state, hashes, modules, header);
         block.begin(header)?;
         Ok(block)
+    }
+
+    /// [`Self::start`] before the parent's hash is known; the header has [`PARENT_UNKNOWN`] in its
+    /// place, and `hashes` fail when asked for it. Then [`put_parent_hash`] completes the changes.
+    ///
+    /// # Errors
+    /// [`ParentUnknown`] where the history contract is not that of EIP-2935; or as [`Self::start`].
+    ///
+    /// [`put_parent_hash`]: super::put_parent_hash
+    pub fn start_early(
+        spec: &'a ChainSpec,
+        state: &'a S,
+        hashes: &'a dyn BlockHashes,
+        modules: Option<&'a Modules>,
+        header: &Header,
+    ) -> Result<Self, ExecutionError> {
+        debug_assert_eq!(header.parent_hash, PARENT_UNKNOWN);
+        let mut block = Self::start(spec, state, hashes, modules, header)?;
+        if block.environment.fork >= Fork::Prague {
+            block.hide_parent_hash().map_err(|source| block.state_error(source))?;
+        }
+        Ok(block)
+    }
+
+    /// Nobody may see the hash that the history contract was just told.
+    fn hide_parent_hash(&mut self) -> Result<(), StateError> {
+        let overlay = self.machine.overlay_mut();
+        let Some(contract) = overlay.account(HISTORY_STORAGE_ADDRESS)? else { return Ok(()) };
+        if has_code(&contract) && !is_history_code(contract.code_hash) {
+            return Err(ParentUnknown.into());
+        }
+        overlay.hide(HISTORY_STORAGE_ADDRESS, parent_slot(self.number));
+        Ok(())
     }
 
     fn new(

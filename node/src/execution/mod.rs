@@ -7,6 +7,7 @@
 mod block;
 mod call;
 mod cosmos;
+mod early;
 mod environment;
 mod error;
 mod machine;
@@ -29,6 +30,7 @@ pub use block::{
 };
 pub use call::{Call, CallError, CallOutcome, CallResult, CallSite};
 pub use cosmos::FAILED_EVENT;
+pub use early::{PARENT_UNKNOWN, ParentUnknown, put_parent_hash};
 pub use error::{ExecutionError, SystemFailure, TxError};
 pub use overlay::{BlockHashes, StateError};
 pub use overrides::{AccountOverride, OverrideError};

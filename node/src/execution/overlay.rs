@@ -19,7 +19,7 @@ use revm::{
 };
 use storage::{Account, AccountChange, StateChanges, StateRead};
 
-use super::overrides::AccountOverride;
+use super::{early::ParentUnknown, overrides::AccountOverride};
 
 /// A read of state or block hashes failed below the executor. Not the block's fault.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -79,6 +79,8 @@ pub(super) struct Overlay<'a, S> {
     keep_empty: bool,
     /// Jump targets passed.
     jumps: u32,
+    /// A slot whose value is not known yet.
+    unknown: Option<(Address, U256)>,
 }
 
 /// Jump targets between two looks at whether the execution is given up: a look costs as much as
@@ -137,7 +139,13 @@ where
             codes: B256Map::default(),
             keep_empty,
             jumps: 0,
+            unknown: None,
         }
+    }
+
+    /// From now on whoever reads this slot is told that it depends on the parent's hash.
+    pub(super) const fn hide(&mut self, address: Address, slot: U256) {
+        self.unknown = Some((address, slot));
     }
 
     /// Whether somebody may give up what runs on this.
@@ -340,6 +348,9 @@ where
     }
 
     fn storage(&mut self, address: Address, slot: U256) -> Result<U256, StateError> {
+        if self.unknown == Some((address, slot)) {
+            return Err(ParentUnknown.into());
+        }
         let state = self.state;
         let entry = self.entry(address)?;
         if let Some(slot) = entry.slots.get(&slot) {

@@ -5,6 +5,7 @@
 //! [`crate::query`]. The metadata `x-cosmos-block-height` chooses the block of a query, and says
 //! which it was in the answer.
 
+mod gov_v1beta1;
 mod services;
 
 use crate::{
@@ -20,7 +21,7 @@ use crate::{
                 bank::v1beta1::query_server as bank,
                 base::tendermint::v1beta1::service_server as node,
                 evm::{feemarket::v1::query_server as feemarket, vm::v1::query_server as evm},
-                gov::v1::query_server as gov,
+                gov::{v1::query_server as gov, v1beta1::query_server as old_gov},
                 tx::v1beta1::service_server as tx,
             },
             feemarket::query_server as short,
@@ -43,6 +44,7 @@ pub fn routes(queries: &Queries, most_bytes: usize) -> Routes {
         .add_service(feemarket::QueryServer::new(service()).max_decoding_message_size(limit))
         .add_service(short::QueryServer::new(service()).max_decoding_message_size(limit))
         .add_service(gov::QueryServer::new(service()).max_decoding_message_size(limit))
+        .add_service(old_gov::QueryServer::new(service()).max_decoding_message_size(limit))
         .add_service(tx::ServiceServer::new(service()).max_decoding_message_size(limit))
         .add_service(node::ServiceServer::new(service()).max_decoding_message_size(limit))
 }
@@ -52,8 +54,13 @@ pub fn routes(queries: &Queries, most_bytes: usize) -> Routes {
 /// # Errors
 /// When the address cannot be listened on.
 pub async fn serve(config: &Grpc, queries: Queries) -> Result<Server, Fault> {
+    // Either version of reflection describes both, as both are among what is listed.
     let reflection = || {
         tonic_reflection::server::Builder::configure()
+            .register_encoded_file_descriptor_set(tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET)
+            .register_encoded_file_descriptor_set(
+                tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET,
+            )
             .register_encoded_file_descriptor_set(proto::DESCRIPTORS)
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
     };

@@ -25,7 +25,7 @@ use tonic::{Code, Request, Response, Status, metadata::MetadataMap};
 #[derive(Clone, Debug)]
 pub(super) struct Service(pub(super) Queries);
 
-type Answer<M> = Result<Response<M>, Status>;
+pub(super) type Answer<M> = Result<Response<M>, Status>;
 
 impl From<QueryError> for Status {
     fn from(error: QueryError) -> Self {
@@ -48,7 +48,7 @@ impl Service {
     }
 
     /// Answers a query that reads little.
-    fn answer<Q, M>(
+    pub(super) fn answer<Q, M>(
         &self,
         request: Request<Q>,
         query: impl FnOnce(&Snapshot, Q) -> Result<M, QueryError>,
@@ -59,7 +59,7 @@ impl Service {
     }
 
     /// Answers a query that reads much.
-    async fn answer_apart<Q: Send + 'static, M: Send + 'static>(
+    pub(super) async fn answer_apart<Q: Send + 'static, M: Send + 'static>(
         &self,
         request: Request<Q>,
         query: impl FnOnce(&Snapshot, Q) -> Result<M, QueryError> + Send + 'static,

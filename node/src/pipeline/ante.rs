@@ -8,15 +8,15 @@
 //!
 //! A transaction is checked once, when it comes. After a block, only accounts that the block
 //! changed are looked at again, and what they have pooled is held to nonce and balance; the base
-//! fee moves ranks inside the pool, and checks nothing. A tip comes from seal, so a block is
-//! proposed while its parent is still being committed.
+//! fee moves ranks inside the pool, and checks nothing. A tip comes as soon as it is executed, so a
+//! block is proposed while its parent is still being sealed.
 
 mod query;
 
 pub use query::{PoolQuery, SenderTxs};
 
 use super::{
-    batch::{CheckBatch, Proposal, Recovered, Reply, ReplyBatch, Submitted, Tip},
+    batch::{CheckBatch, Ground, Proposal, Recovered, Reply, ReplyBatch, Submitted, Tip},
     fault::Fault,
     journal::{Entry, Journal},
     meter::Meter,
@@ -31,10 +31,10 @@ use crate::{
     execution::RecoveredTx,
     feemarket::LegacyDec,
     mempool::{Limits, Mempool, Reject, Room, Selection},
-    view::{Head, Published, RecentReader, RecentState, View},
+    view::{Published, RecentReader, RecentState, View},
 };
 use alloy_consensus::Transaction as _;
-use alloy_primitives::{Address, Bytes, U256};
+use alloy_primitives::{Address, U256};
 use std::{
     mem,
     sync::Arc,
@@ -101,7 +101,8 @@ pub(super) struct Context {
 /// See the module.
 pub(super) struct Ante {
     spec: Arc<ChainSpec>,
-    view: View,
+    /// The newest tip told of.
+    ground: Ground,
     /// Senders met lately.
     recent: RecentState,
     published: Published,
@@ -129,10 +130,11 @@ pub(super) struct Ante {
 impl Ante {
     /// The stage at the head of the context's view.
     pub(super) fn new(context: Context, ends: Ends, meter: Arc<Meter>) -> Self {
+        let View { head, state, .. } = context.view;
         Self {
-            pool: Mempool::new(context.limits, context.view.head.next_base_fee),
+            pool: Mempool::new(context.limits, head.next_base_fee),
             spec: context.spec,
-            view: context.view,
+            ground: Ground::of_head(&head, state),
             recent: context.recent,
             published: context.published,
             engine: context.engine,
@@ -156,9 +158,9 @@ impl Ante {
     /// Takes the journal's transactions in again, without recovering their signatures.
     fn restore(&mut self) -> Result<(), Fault> {
         let saved = mem::take(&mut self.saved);
-        let (view, spec) = (self.view.clone(), Arc::clone(&self.spec));
-        let context = CheckContext::after(&spec, &view.head);
-        let state = view.state.reader()?;
+        let (spec, modules) = (Arc::clone(&self.spec), self.ground.modules.clone());
+        let context = self.ground.checks(&spec, modules.as_deref());
+        let state = self.ground.state.reader()?;
         let (count, now) = (saved.len(), Instant::now());
         for entry in saved {
             // Written by us and covered by a checksum: it decodes, or another version wrote it.
@@ -168,9 +170,9 @@ impl Ante {
                 None => Sender::read(&state, tx.sender)?,
             };
             let taken = match decorator::check_sender(&tx, &context, &sender, Mode::Check) {
-                // It was accepted, and waits for the base fee to fall again.
-                Ok(_) | Err(Reject::FeeCapBelowBaseFee { .. }) => self.pool_one(tx, &sender, now),
-                Err(reject) => Err(reject),
+                // It was accepted, and may wait for the base fee to fall again.
+                Err(reject) if !decorator::awaits_base_fee(&tx, &context, &reject) => Err(reject),
+                _ => self.pool_one(Arc::new(tx), &sender, now),
             };
             if let Err(reject) = taken {
                 tracing::debug!(%reject, "not taken in again from the journal");
@@ -185,9 +187,9 @@ impl Ante {
     /// Admits one batch, makes it last, and answers it.
     fn admit(&mut self, batch: Vec<Recovered>) -> Result<(), Fault> {
         self.meter.take(batch.len());
-        let (view, spec) = (self.view.clone(), Arc::clone(&self.spec));
-        let context = CheckContext::after(&spec, &view.head);
-        let state = view.state.reader()?;
+        let (spec, modules) = (Arc::clone(&self.spec), self.ground.modules.clone());
+        let context = self.ground.checks(&spec, modules.as_deref());
+        let state = self.ground.state.reader()?;
         let mut recent = mem::take(&mut self.recent);
         let reader = RecentReader::new(&mut recent, &state)?;
         let now = Instant::now();
@@ -232,7 +234,7 @@ impl Ante {
 
     fn admit_one(
         &mut self,
-        tx: RecoveredTx,
+        tx: Arc<RecoveredTx>,
         context: &CheckContext<'_>,
         state: &impl StateRead<Error = ReadError>,
         now: Instant,
@@ -256,14 +258,11 @@ impl Ante {
     /// Puts a transaction that passed the checks into the pool.
     fn pool_one(
         &mut self,
-        tx: RecoveredTx,
+        tx: Arc<RecoveredTx>,
         sender: &Sender,
         now: Instant,
     ) -> Result<Arc<RecoveredTx>, Reject> {
         let authorities = authorities(&tx, self.spec.chain_id);
-        // The pool outlives the read buffer that `raw` is a slice of.
-        let raw = Bytes::copy_from_slice(&tx.raw);
-        let tx = Arc::new(RecoveredTx { raw, ..tx });
         self.pool.insert(Arc::clone(&tx), authorities, &sender.account, now)?;
         if self.arrivals.receiver_count() > 0 {
             // A listener may have gone in between.
@@ -274,25 +273,25 @@ impl Ante {
 
     /// Follows the chain to a new tip.
     fn follow(&mut self, tip: Tip) -> Result<(), Fault> {
-        self.view = tip.view;
+        self.ground = tip.ground;
         self.outstanding = false;
         self.look_at_gas = 0;
         let now = Instant::now();
-        self.pool.set_base_fee(self.view.head.next_base_fee);
+        self.pool.set_base_fee(self.ground.next_base_fee);
         for (hash, reason) in tip.skipped {
             tracing::debug!(%hash, reason, "left out of the block and dropped");
             self.meter.reject("failed_in_block");
             self.pool.remove(hash, now);
         }
         // Senders whose account the block changed: nonce and balance may say something else now.
-        if let Some(layer) = self.view.state.layers().last() {
+        if let Some(layer) = self.ground.state.layers().last() {
             self.recent.apply_accounts(layer.number(), layer.changes());
             for change in &layer.changes().accounts {
                 self.pool.advance(change.address, &change.account.unwrap_or_default(), now);
             }
         }
         let durable = self.published.load().number();
-        self.journal.built(self.view.number(), tip.included, durable);
+        self.journal.built(self.ground.header.number, tip.included, durable);
         self.journal.compact_if_bloated(&self.pool, durable)
     }
 
@@ -321,24 +320,24 @@ impl Ante {
             return false;
         }
         let (demand, chosen) = self.demand();
-        let head = &self.view.head;
+        let ground = &self.ground;
         let (Some(engine), Some(out)) = (&mut self.engine, &mut self.proposals) else {
             return false;
         };
-        let Some(slot) = engine.slot(SystemTime::now(), head.header.timestamp, demand) else {
+        let Some(slot) = engine.slot(SystemTime::now(), ground.header.timestamp, demand) else {
             return false;
         };
         let pool = &mut self.pool;
-        let chosen = chosen.unwrap_or_else(|| candidates(pool, head));
-        let (parent, txs) = (head.clone(), chosen.txs);
-        out.send(Proposal { parent, timestamp: slot.timestamp, txs });
+        let chosen = chosen.unwrap_or_else(|| candidates(pool, ground));
+        let number = ground.header.number + 1;
+        out.send(Proposal { number, timestamp: slot.timestamp, txs: chosen.txs });
         self.outstanding = true;
         true
     }
 
     /// How much waits for a block; with the candidates, if that took choosing them.
     fn demand(&mut self) -> (Demand, Option<Selection>) {
-        let gas_limit = self.view.head.header.gas_limit;
+        let gas_limit = self.ground.header.gas_limit;
         let full = gas_limit.saturating_sub(TX_GAS_MIN) + 1;
         let some = if self.pool.best().is_some() { Demand::Some } else { Demand::Nothing };
         // The sum of all pending gas is quickly had, but some of it may be below the base fee.
@@ -346,7 +345,7 @@ impl Ante {
         if some == Demand::Nothing || gas < full || gas < self.look_at_gas {
             return (some, None);
         }
-        let chosen = candidates(&mut self.pool, &self.view.head);
+        let chosen = candidates(&mut self.pool, &self.ground);
         if chosen.gas >= full || chosen.bytes_full {
             return (Demand::Full, Some(chosen));
         }
@@ -372,9 +371,10 @@ impl Ante {
 }
 
 /// The best transactions for the block after this one, and some for the room they leave.
-fn candidates(pool: &mut Mempool, head: &Head) -> Selection {
-    let gas = head.header.gas_limit;
-    let share = head.market().map(|market| market.params().min_gas_multiplier);
+fn candidates(pool: &mut Mempool, ground: &Ground) -> Selection {
+    let gas = ground.header.gas_limit;
+    let modules = ground.modules.as_deref();
+    let share = modules.map(|modules| modules.market.params().min_gas_multiplier);
     let parts = share.and_then(|share| share.checked_mul_int(U256::from(1_u64 << 32)).ok());
     pool.select(Room {
         gas,

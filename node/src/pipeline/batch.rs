@@ -3,10 +3,14 @@
 use super::turn::Turned;
 use crate::{
     block::Block,
+    chain::ChainSpec,
+    decorator::CheckContext,
     execution::{Executed, RecoveredTx},
     mempool::Reject,
+    modules::Modules,
     view::{Head, Layer, StateView, View},
 };
+use alloy_consensus::Header;
 use alloy_primitives::{B256, Bytes};
 use std::sync::Arc;
 use storage::BlockRecord;
@@ -37,7 +41,7 @@ pub struct RawTx {
 }
 
 /// A transaction with its sender or a reason, and where the answer goes.
-pub(super) type Recovered = (Result<RecoveredTx, Reject>, Reply);
+pub(super) type Recovered = (Result<Arc<RecoveredTx>, Reject>, Reply);
 
 /// From ingest to recover.
 #[derive(Debug)]
@@ -84,8 +88,8 @@ pub(super) struct RecoveredBlock {
 /// From ante to execute: leave to build the next block, and what to try in it.
 #[derive(Debug)]
 pub(super) struct Proposal {
-    /// The block to build on.
-    pub parent: Head,
+    /// Its number: the one after the newest tip that ante was told of.
+    pub number: u64,
     /// Timestamp of the block, in seconds.
     pub timestamp: u64,
     /// Best transactions first.
@@ -100,7 +104,7 @@ pub(super) struct ExecutedBlock {
     /// The block was built here.
     pub built: bool,
     /// Transactions in block order.
-    pub txs: Vec<Arc<RecoveredTx>>,
+    pub txs: Arc<Vec<Arc<RecoveredTx>>>,
     /// Transactions tried and left out of a built block, with the reason.
     pub skipped: Vec<(B256, String)>,
     /// What execution gave, but for the state changes.
@@ -128,13 +132,53 @@ pub(super) struct SealedBlock {
     pub layer: Arc<Layer>,
 }
 
-/// From seal to ante: the chain has a new tip to build on.
+/// From fee to ante: the chain has a new tip to build on, which is not sealed yet.
 #[derive(Debug)]
 pub(super) struct Tip {
-    /// The view with the new block in it; not durable yet.
-    pub view: View,
+    /// What the next block is built on.
+    pub ground: Ground,
     /// Transactions of the block.
-    pub included: Vec<Arc<RecoveredTx>>,
+    pub included: Arc<Vec<Arc<RecoveredTx>>>,
     /// Transactions the block could not take.
     pub skipped: Vec<(B256, String)>,
+}
+
+/// What is known of a block as soon as it is executed, and enough to choose the next one's
+/// transactions.
+#[derive(Debug)]
+pub(super) struct Ground {
+    /// Its header; roots, bloom and hashes may be missing.
+    pub header: Arc<Header>,
+    /// Base fee of the next block, in wei.
+    pub next_base_fee: u64,
+    /// On a native chain: the modules after it.
+    pub modules: Option<Arc<Modules>>,
+    /// The state after it.
+    pub state: StateView,
+}
+
+impl Ground {
+    /// On the head of a view.
+    pub(super) fn of_head(head: &Head, state: StateView) -> Self {
+        let Head { header, next_base_fee, modules, .. } = head.clone();
+        Self { header, next_base_fee, modules, state }
+    }
+
+    /// What transactions of the next block are checked against; `modules` are its own.
+    pub(super) fn checks<'a>(
+        &self,
+        spec: &'a ChainSpec,
+        modules: Option<&'a Modules>,
+    ) -> CheckContext<'a> {
+        CheckContext::after(spec, &self.header, self.next_base_fee, modules)
+    }
+}
+
+/// From seal to execute: the hash of a block built here, with its whole header.
+#[derive(Debug)]
+pub(super) struct SealedHeader {
+    /// The hash.
+    pub hash: B256,
+    /// The header.
+    pub header: Arc<Header>,
 }

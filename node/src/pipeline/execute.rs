@@ -1,17 +1,21 @@
 //! Execute: runs blocks on the state before them.
 //!
-//! Takes given blocks with their senders, in order, and proposals to build a block.
+//! Takes given blocks with their senders, in order, proposals to build a block, and the hashes of
+//! blocks built here.
 //! Gives executed blocks.
 //! State: the tip it executes on, the hashes of the last 256 blocks, recently used accounts and
 //! slots; before Byzantium, where receipts carry state roots, a trie of its own.
 //! Bound: one block; the tables of recent state have a fixed size.
 //! When full: takes no block.
+//!
+//! A block is built while its parent is being sealed: the parent's hash is asked for at the end, or
+//! the block is put off until it is there (see [`crate::execution::ParentUnknown`]).
 
 mod roots;
 mod tip;
 
 use super::{
-    batch::{ExecutedBlock, Proposal, RecoveredBlock},
+    batch::{ExecutedBlock, Proposal, RecoveredBlock, SealedHeader},
     fault::{BlockFault, BlockReason, Fault},
     meter::Meter,
     reorder::Reorder,
@@ -28,7 +32,8 @@ use crate::{
     cosmos,
     decorator::Reject,
     execution::{
-        BlockBuilder, BlockInput, Executed, ExecutionError, RecoveredTx, TxError, execute_block,
+        BlockBuilder, BlockInput, Executed, ExecutionError, ParentUnknown, RecoveredTx, StateError,
+        TxError, execute_block, put_parent_hash,
     },
     home::HomeError,
     modules::Modules,
@@ -36,7 +41,7 @@ use crate::{
 };
 use alloy_consensus::{Header, Transaction as _};
 use alloy_eips::eip4895::Withdrawals;
-use alloy_primitives::{Address, B256, Bytes, map::HashSet};
+use alloy_primitives::{Address, B256, Bytes, keccak256, map::HashSet};
 use roots::ReceiptRoots;
 use std::{
     mem,
@@ -59,8 +64,20 @@ pub(super) struct Execute {
     reorder: Reorder<RecoveredBlock>,
     roots: ReceiptRoots,
     proposals: Inbox<Proposal>,
+    headers: Inbox<SealedHeader>,
+    /// Waits for the hash of the tip.
+    early: Option<Early>,
     out: Outbox<ExecutedBlock>,
     meter: Arc<Meter>,
+}
+
+/// A block to build on a tip that has no hash yet.
+#[derive(Debug)]
+enum Early {
+    /// Executed, but for the hash.
+    Built(Box<Built>),
+    /// A transaction asked for the hash.
+    PutOff(Proposal),
 }
 
 /// The stage's ends of rings.
@@ -68,11 +85,23 @@ pub(super) struct Execute {
 pub(super) struct Ends {
     pub(super) blocks: Inbox<RecoveredBlock>,
     pub(super) proposals: Inbox<Proposal>,
+    pub(super) headers: Inbox<SealedHeader>,
     pub(super) out: Outbox<ExecutedBlock>,
 }
 
+/// A block built on the tip, whose hash is still to be put in if it was not known.
+#[derive(Debug)]
+struct Built {
+    header: Header,
+    txs: Vec<Arc<RecoveredTx>>,
+    /// Transactions left out, with the reason.
+    skipped: Vec<(B256, String)>,
+    executed: Executed,
+    turned: Option<Turned>,
+}
+
 /// Transactions of a built block, those left out with the reason, and what execution gave.
-type Built = (Vec<Arc<RecoveredTx>>, Vec<(B256, String)>, Executed);
+type Tried = (Vec<Arc<RecoveredTx>>, Vec<(B256, String)>, Executed);
 
 impl Execute {
     /// The stage at the head of `view`.
@@ -84,7 +113,7 @@ impl Execute {
         ends: Ends,
         meter: Arc<Meter>,
     ) -> Result<Self, HomeError> {
-        let Ends { blocks, proposals, out } = ends;
+        let Ends { blocks, proposals, headers, out } = ends;
         let tip = Tip::load(view)?;
         Ok(Self {
             spec,
@@ -95,6 +124,8 @@ impl Execute {
             reorder: Reorder::new(),
             roots: ReceiptRoots::new(TRIE_CACHE_BYTES_DEFAULT),
             proposals,
+            headers,
+            early: None,
             out,
             meter,
         })
@@ -169,34 +200,77 @@ impl Execute {
         Ok(())
     }
 
-    /// Builds a block from a proposal.
-    fn build(&mut self, proposal: Proposal) -> Result<ExecutedBlock, Fault> {
-        self.tip.follow(&proposal.parent);
+    /// Tries to build a block from a proposal, with the tip's hash or before it is known.
+    ///
+    /// # Panics
+    /// If the proposal builds on another block than the tip.
+    fn build(&mut self, proposal: &Proposal) -> Result<Built, ExecutionError> {
         let mut header = self.draft(proposal.timestamp);
+        assert_eq!(proposal.number, header.number, "a proposal builds on the tip");
         let turn = self.begin(header.number);
         if let Some(turn) = &turn {
             header.base_fee_per_gas = Some(turn.modules().market.base_fee_wei());
         }
-        let fault = |error: ExecutionError| {
-            let (number, hash) = (header.number, header.parent_hash);
-            Fault::Block(BlockFault { number, hash, reason: error.into() })
-        };
-        let state = self.tip.state.reader()?;
+        let state = self.tip.state.reader().map_err(|error| ExecutionError::State {
+            number: header.number,
+            source: StateError::new(error),
+        })?;
         let modules = turn.as_ref().map(Turn::modules);
-        let recent = recent_reader(&mut self.recent, &state, &proposal.txs)?;
-        let tried = try_all(&self.spec, &recent, &self.tip, modules, &header, proposal.txs);
-        let (txs, skipped, mut executed) = tried.map_err(fault)?;
+        let recent = recent_reader(&mut self.recent, &state, &proposal.txs).map_err(|error| {
+            ExecutionError::State { number: header.number, source: StateError::new(error) }
+        })?;
+        let (txs, skipped, mut executed) =
+            try_all(&self.spec, &recent, &self.tip, modules, &header, &proposal.txs)?;
         let turned = turn.map(|turn| turn.end(&mut executed));
         if let Some(turned) = &turned {
             header.extra_data = turned.record.root().0.into();
         }
+        header.gas_used = executed.gas_used;
+        header.blob_gas_used = header.blob_gas_used.map(|_| executed.blob_gas_used);
+        Ok(Built { header, txs, skipped, executed, turned })
+    }
+
+    /// Builds a block, or as much of it as the tip lets.
+    fn propose(&mut self, proposal: Proposal) -> Result<Option<ExecutedBlock>, Fault> {
+        let built = match self.build(&proposal) {
+            Ok(built) => built,
+            Err(error) if ParentUnknown::is_reason(&error) => {
+                self.early = Some(Early::PutOff(proposal));
+                return Ok(None);
+            }
+            Err(error) => {
+                let (number, hash) = (proposal.number, self.tip.hash.unwrap_or_default());
+                return Err(BlockFault { number, hash, reason: error.into() }.into());
+            }
+        };
+        if let Some(hash) = self.tip.hash {
+            return Ok(Some(self.complete(built, hash)));
+        }
+        self.early = Some(Early::Built(Box::new(built)));
+        Ok(None)
+    }
+
+    /// Goes on with what waited for the tip's hash, once that is there.
+    fn resume(&mut self) -> Result<Option<ExecutedBlock>, Fault> {
+        let Some(hash) = self.tip.hash else { return Ok(None) };
+        match self.early.take() {
+            None => Ok(None),
+            Some(Early::Built(built)) => Ok(Some(self.complete(*built, hash))),
+            Some(Early::PutOff(proposal)) => self.propose(proposal),
+        }
+    }
+
+    /// Puts the parent's hash where it belongs.
+    fn complete(&mut self, built: Built, parent_hash: B256) -> ExecutedBlock {
+        let Built { header, txs, skipped, mut executed, turned } = built;
+        put_parent_hash(&mut executed.changes, header.number, parent_hash);
         let block = Block {
             transactions: txs.iter().map(|tx| tx.raw.clone()).collect(),
             withdrawals: Some(Withdrawals::default()),
-            header: Header { gas_used: executed.gas_used, ..header },
+            header: Header { parent_hash, ..header },
             ..Block::default()
         };
-        Ok(self.advance(block, true, txs, skipped, executed, turned))
+        self.advance(block, true, txs, skipped, executed, turned)
     }
 
     /// The header of the block to build, without what execution gives.
@@ -206,9 +280,10 @@ impl Execute {
             beneficiary: self.tip.header.beneficiary,
             gas_limit: self.tip.header.gas_limit,
             // Not random on a chain of one maker, but another in each block.
-            prev_randao: self.tip.hash,
+            prev_randao: keccak256(self.tip.header.mix_hash),
             extra_data: Bytes::new(),
-            parent_beacon_block_root: self.tip.hash,
+            // There is no beacon chain.
+            parent_beacon_block_root: B256::ZERO,
         };
         next_header(&self.spec, &self.tip.parent(), &attributes)
     }
@@ -232,14 +307,16 @@ impl Execute {
         let after = self.tip.state.with_layer(Arc::clone(&layer), flushed);
         self.tip.state = after.clone();
         self.tip.modules = turned.as_ref().map(|turned| Arc::clone(&turned.modules));
-        if !built {
+        if built {
+            self.tip.build_on(Arc::new(block.header.clone()));
+        } else {
             self.tip.extend(&block);
         }
         self.meter.give(txs.len());
         ExecutedBlock {
             block,
             built,
-            txs,
+            txs: Arc::new(txs),
             skipped,
             executed,
             after,
@@ -269,9 +346,13 @@ fn try_all(
     tip: &Tip,
     modules: Option<&Modules>,
     header: &Header,
-    candidates: Vec<Arc<RecoveredTx>>,
-) -> Result<Built, ExecutionError> {
-    let mut builder = BlockBuilder::start(spec, state, tip, modules, header)?;
+    candidates: &[Arc<RecoveredTx>],
+) -> Result<Tried, ExecutionError> {
+    let mut builder = if tip.hash.is_some() {
+        BlockBuilder::start(spec, state, tip, modules, header)?
+    } else {
+        BlockBuilder::start_early(spec, state, tip, modules, header)?
+    };
     let mut txs = Vec::with_capacity(candidates.len());
     let mut skipped = Vec::new();
     // Later nonces of a sender cannot follow a transaction that was left out; they stay pooled.
@@ -281,8 +362,8 @@ fn try_all(
         if stalled.contains(&tx.sender) {
             continue;
         }
-        match builder.push(&tx, &no_root)? {
-            Ok(_) => txs.push(tx),
+        match builder.push(tx, &no_root)? {
+            Ok(_) => txs.push(Arc::clone(tx)),
             // Its turn may come in a later block.
             Err(TxError::BlockGas { .. } | TxError::Rejected(Reject::NonceTooHigh { .. })) => {
                 stalled.insert(tx.sender);
@@ -307,13 +388,27 @@ impl Stage for Execute {
     }
 
     fn step(&mut self) -> Result<Progress, Fault> {
+        while let Some(sealed) = self.headers.take() {
+            self.tip.seal(sealed);
+        }
         if !self.out.ready() {
             return Ok(Progress::Blocked);
+        }
+        if let Some(executed) = self.resume()? {
+            self.out.send(executed);
+            return Ok(Progress::Worked);
+        }
+        if self.early.is_some() {
+            // Without seal no hash will come.
+            let over = self.headers.is_finished();
+            return Ok(if over { Progress::Finished } else { Progress::Idle });
         }
         if let Some(block) = self.blocks.take() {
             self.reorder.put(block.seq, block);
         }
-        if let Some(block) = self.reorder.take() {
+        if self.tip.hash.is_some()
+            && let Some(block) = self.reorder.take()
+        {
             self.meter.take(block.block.transactions.len());
             let executed = self.execute_given(block)?;
             self.out.send(executed);
@@ -321,14 +416,16 @@ impl Stage for Execute {
         }
         if let Some(proposal) = self.proposals.take() {
             self.meter.take(proposal.txs.len());
-            let executed = self.build(proposal)?;
-            self.out.send(executed);
+            if let Some(executed) = self.propose(proposal)? {
+                self.out.send(executed);
+            }
             return Ok(Progress::Worked);
         }
         if self.blocks.depth() > 0 {
             return Ok(Progress::Worked);
         }
-        let over = self.blocks.is_finished() && self.proposals.is_finished();
+        let over =
+            self.blocks.is_finished() && self.reorder.is_empty() && self.proposals.is_finished();
         Ok(if over { Progress::Finished } else { Progress::Idle })
     }
 }

@@ -1,13 +1,14 @@
 //! Fee: what the block means for the fee market.
 //!
 //! Takes executed blocks, in order.
-//! Gives the same with the next base fee and the fee-history row.
+//! Gives the same with the next base fee and the fee-history row; and the new tip to the mempool,
+//! while the block is still to be sealed.
 //! State: the chain's rules.
 //! Bound: one block.
 //! When full: takes no block.
 
 use super::{
-    batch::ExecutedBlock,
+    batch::{ExecutedBlock, Ground, Tip},
     fault::Fault,
     meter::Meter,
     ring::{Inbox, Outbox},
@@ -16,7 +17,7 @@ use super::{
 use crate::{
     chain::{ChainSpec, Fork, next_base_fee, next_excess_blob_gas},
     execution::Transaction,
-    feehistory::{FeeRow, Tip},
+    feehistory::{self, FeeRow},
     feemarket::Market,
 };
 use alloy_consensus::{Header, Transaction as _};
@@ -29,23 +30,30 @@ use std::sync::{
 #[derive(Debug)]
 pub(super) struct Fee {
     spec: Arc<ChainSpec>,
-    executed: Inbox<ExecutedBlock>,
-    priced: Outbox<ExecutedBlock>,
+    ends: Ends,
     /// Gas of all blocks that came through, for progress bars.
     gas: Arc<AtomicU64>,
     meter: Arc<Meter>,
+}
+
+/// The stage's ends of rings.
+#[derive(Debug)]
+pub(super) struct Ends {
+    pub(super) executed: Inbox<ExecutedBlock>,
+    pub(super) priced: Outbox<ExecutedBlock>,
+    /// Absent where there is no mempool.
+    pub(super) tips: Option<Outbox<Tip>>,
 }
 
 impl Fee {
     /// The stage for a chain of these rules.
     pub(super) fn new(
         spec: Arc<ChainSpec>,
-        executed: Inbox<ExecutedBlock>,
-        priced: Outbox<ExecutedBlock>,
+        ends: Ends,
         gas: Arc<AtomicU64>,
         meter: Arc<Meter>,
     ) -> Self {
-        Self { spec, executed, priced, gas, meter }
+        Self { spec, ends, gas, meter }
     }
 }
 
@@ -58,7 +66,7 @@ pub fn fee_row<'a>(
     txs: impl Iterator<Item = (&'a Transaction, u64)>,
 ) -> FeeRow {
     let base_fee = header.base_fee_per_gas.unwrap_or(0);
-    let tips = txs.map(|(tx, gas)| Tip {
+    let tips = txs.map(|(tx, gas)| feehistory::Tip {
         // Before London the whole price is the tip; a mined cap is never below the base fee.
         tip: tx.effective_tip_per_gas(base_fee).unwrap_or(0),
         gas,
@@ -87,6 +95,18 @@ pub fn fee_row<'a>(
     }
 }
 
+/// What the mempool has to know of a block.
+fn tip(block: &mut ExecutedBlock) -> Tip {
+    let ground = Ground {
+        header: Arc::new(block.block.header.clone()),
+        next_base_fee: block.next_base_fee,
+        modules: block.turned.as_ref().map(|turned| Arc::clone(&turned.modules)),
+        state: block.after.clone(),
+    };
+    let skipped = std::mem::take(&mut block.skipped);
+    Tip { ground, included: Arc::clone(&block.txs), skipped }
+}
+
 impl Stage for Fee {
     fn name(&self) -> &'static str {
         "fee"
@@ -97,11 +117,12 @@ impl Stage for Fee {
     }
 
     fn step(&mut self) -> Result<Progress, Fault> {
-        if !self.priced.ready() {
+        let tips_ready = self.ends.tips.as_mut().is_none_or(Outbox::ready);
+        if !self.ends.priced.ready() || !tips_ready {
             return Ok(Progress::Blocked);
         }
-        let Some(mut block) = self.executed.take() else {
-            let over = self.executed.is_finished();
+        let Some(mut block) = self.ends.executed.take() else {
+            let over = self.ends.executed.is_finished();
             return Ok(if over { Progress::Finished } else { Progress::Idle });
         };
         self.meter.take(1);
@@ -112,7 +133,10 @@ impl Stage for Fee {
         self.gas.fetch_add(row.gas_used, Ordering::Relaxed);
         block.next_base_fee = row.next_base_fee;
         block.fee_row = alloy_rlp::encode(&row).into();
-        self.priced.send(block);
+        if let Some(tips) = &mut self.ends.tips {
+            tips.send(tip(&mut block));
+        }
+        self.ends.priced.send(block);
         self.meter.give(1);
         Ok(Progress::Worked)
     }

@@ -63,7 +63,7 @@ pub(super) struct Journal {
     buffer: Vec<u8>,
     /// Blocks built that are not durable yet: their transactions have left the pool, and must come
     /// back if the process ends now.
-    building: VecDeque<(u64, Vec<Arc<RecoveredTx>>)>,
+    building: VecDeque<(u64, Arc<Vec<Arc<RecoveredTx>>>)>,
 }
 
 impl Journal {
@@ -128,7 +128,7 @@ impl Journal {
     }
 
     /// A block was built of these; blocks up to `durable` are safe.
-    pub(super) fn built(&mut self, number: u64, txs: Vec<Arc<RecoveredTx>>, durable: u64) {
+    pub(super) fn built(&mut self, number: u64, txs: Arc<Vec<Arc<RecoveredTx>>>, durable: u64) {
         if self.file.is_none() {
             return;
         }
@@ -160,7 +160,7 @@ impl Journal {
         let mut pooled: Vec<_> = pool.lanes().flat_map(|lane| lane.all()).collect();
         pooled.sort_by_key(|pooled| pooled.offer.arrival);
         let mut bytes = MAGIC.to_vec();
-        let built = self.building.iter().flat_map(|(_, txs)| txs);
+        let built = self.building.iter().flat_map(|(_, txs)| txs.iter());
         for tx in built.chain(pooled.into_iter().map(|pooled| &pooled.tx)) {
             put(&mut bytes, tx);
         }
@@ -297,8 +297,8 @@ mod tests {
         let path = folder.path().join("journal");
         written(&path, 5);
         let (mut journal, _) = Journal::open(&path, false).unwrap();
-        journal.built(7, vec![Arc::new(tx(0))], 6);
-        journal.built(8, vec![Arc::new(tx(1))], 6);
+        journal.built(7, Arc::new(vec![Arc::new(tx(0))]), 6);
+        journal.built(8, Arc::new(vec![Arc::new(tx(1))]), 6);
         journal.compact(&Mempool::default(), 7).unwrap();
         let (_, entries) = Journal::open(&path, false).unwrap();
         assert_eq!(entries, [entry(1)]);

@@ -14,9 +14,10 @@ use super::{
     stage::{Progress, Stage},
 };
 use crate::{
-    execution::{DecodeError, RecoverError, Senders},
+    execution::{DecodeError, RecoverError, RecoveredTx, Senders},
     mempool::Reject,
 };
+use alloy_primitives::Bytes;
 use std::sync::Arc;
 
 /// See the module.
@@ -59,6 +60,9 @@ impl Recover {
 }
 
 /// Decodes and recovers raw transactions, in order; those turned away before stay as they are.
+///
+/// Each gets bytes of its own: the pool outlives the read buffer that it came in. That is done here
+/// because this runs on several cores and the pool on one.
 pub(super) fn recover_txs(senders: &mut Senders, txs: Vec<RawTx>, meter: &Meter) -> Vec<Recovered> {
     meter.take(txs.len());
     let raw: Vec<_> = txs.iter().filter_map(|tx| tx.bytes.clone().ok()).collect();
@@ -66,7 +70,8 @@ pub(super) fn recover_txs(senders: &mut Senders, txs: Vec<RawTx>, meter: &Meter)
     let mut given = 0;
     let recover = |tx: RawTx| {
         let recovered = tx.bytes.and_then(|_| {
-            senders.next().expect("one result a transaction").map_err(|error| match error {
+            let recovered = senders.next().expect("one result a transaction");
+            recovered.map(owned).map_err(|error| match error {
                 RecoverError::Decode(DecodeError::Cosmos(refusal))
                 | RecoverError::Cosmos(refusal) => Reject::Cosmos(*refusal),
                 RecoverError::Decode(error) => Reject::Malformed(error.to_string()),
@@ -82,6 +87,10 @@ pub(super) fn recover_txs(senders: &mut Senders, txs: Vec<RawTx>, meter: &Meter)
     let recovered = txs.into_iter().map(recover).collect();
     meter.give(given);
     recovered
+}
+
+fn owned(tx: RecoveredTx) -> Arc<RecoveredTx> {
+    Arc::new(RecoveredTx { raw: Bytes::copy_from_slice(&tx.raw), ..tx })
 }
 
 impl Stage for Recover {
@@ -135,7 +144,7 @@ mod tests {
     use crate::pipeline::{
         batch::Reply, fault::FaultCell, reorder::Reorder, ring::ring, stage::Worker,
     };
-    use alloy_primitives::{Address, Bytes, address, bytes};
+    use alloy_primitives::{Address, address, bytes};
     use verify::{Backend, Recoverer};
 
     /// Runs raw transactions through `workers` recovery workers; gives the senders in order.

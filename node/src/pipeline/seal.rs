@@ -1,15 +1,15 @@
 //! Seal: computes the roots of a block, and holds a given header to them or completes a built one.
 //!
 //! Takes executed blocks with their fees, in order.
-//! Gives finished blocks to commit, the new tip to the mempool, and now and then a checkpoint of
-//! the trie to flush.
+//! Gives finished blocks to commit, the hash of a block built here to execute, and now and then a
+//! checkpoint of the trie to flush.
 //! State: the trie of the tip's state.
 //! Bound: one block; the trie's memory (`storage.trie-cache-bytes`) and what flush has not written
 //! of it, at most two checkpoints and what came since.
 //! When full: takes no block.
 
 use super::{
-    batch::{ExecutedBlock, SealedBlock, Tip},
+    batch::{ExecutedBlock, SealedBlock, SealedHeader},
     fault::{BlockFault, BlockReason, Fault},
     meter::Meter,
     ring::{Inbox, Outbox},
@@ -20,6 +20,7 @@ use crate::{
     execution::{Executed, ExecutionError, StateError, complete_header, validate_executed},
     view::{Head, StateTrie, View},
 };
+use alloy_consensus::Header;
 use alloy_primitives::{B256, Bytes};
 use std::{
     sync::{
@@ -53,7 +54,7 @@ pub(super) struct Seal {
 pub(super) struct Ends {
     pub(super) priced: Inbox<ExecutedBlock>,
     pub(super) sealed: Outbox<SealedBlock>,
-    pub(super) tips: Option<Outbox<Tip>>,
+    pub(super) headers: Outbox<SealedHeader>,
     pub(super) checkpoints: Outbox<TrieCheckpoint>,
     /// The block of the last checkpoint in the index.
     pub(super) written: Arc<AtomicU64>,
@@ -66,7 +67,7 @@ impl Seal {
         Self { trie, chain: view.chain.clone(), ends, changed: None, busy: now, meter }
     }
 
-    fn seal(&mut self, mut block: ExecutedBlock) -> Result<(SealedBlock, Tip), Fault> {
+    fn seal(&mut self, mut block: ExecutedBlock) -> Result<SealedBlock, Fault> {
         let number = block.block.header.number;
         let state_root = self.trie.update(block.layer.changes()).map_err(|error| {
             let source = StateError::new(error);
@@ -83,9 +84,14 @@ impl Seal {
                 reason: BlockReason::Header(error),
             })?;
         }
+        let header = Arc::new(block.block.header.clone());
+        if block.built {
+            let header = Arc::clone(&header);
+            self.ends.headers.send(SealedHeader { hash: block.block.hash, header });
+        }
         let log_keys = LogKey::of_block(&block.executed.receipts);
         block.layer.seal(block.block.hash, log_keys);
-        Ok(self.finish(block))
+        Ok(self.finish(block, header))
     }
 
     /// A checkpoint is due when much has changed; or after a while, when it costs little or nothing
@@ -107,30 +113,24 @@ impl Seal {
         }
     }
 
-    fn finish(&self, block: ExecutedBlock) -> (SealedBlock, Tip) {
-        let header = block.block.header.clone();
+    fn finish(&self, block: ExecutedBlock, header: Arc<Header>) -> SealedBlock {
         let turned = block.turned;
         let modules = turned.as_ref().map(|turned| Arc::clone(&turned.modules));
         let record = BlockRecord {
             number: header.number,
             hash: block.block.hash,
-            header: alloy_rlp::encode(&header).into(),
+            header: alloy_rlp::encode(&*header).into(),
             body: block.block.encode_body(),
             senders: block.txs.iter().map(|tx| tx.sender).collect(),
             receipts: block.executed.receipts,
-            changes: block.layer.changes().clone(),
+            changes: block.layer.shared_changes(),
             fees: block.fee_row,
             module: turned.map_or_else(Bytes::new, |turned| turned.record.to_bytes()),
         };
-        let head = Head {
-            hash: block.block.hash,
-            header: Arc::new(header),
-            next_base_fee: block.next_base_fee,
-            modules,
-        };
+        let head =
+            Head { hash: block.block.hash, header, next_base_fee: block.next_base_fee, modules };
         let view = View { head, state: block.after, chain: self.chain.clone() };
-        let tip = Tip { view: view.clone(), included: block.txs, skipped: block.skipped };
-        (SealedBlock { record, view, layer: block.layer }, tip)
+        SealedBlock { record, view, layer: block.layer }
     }
 }
 
@@ -152,8 +152,7 @@ impl Stage for Seal {
     }
 
     fn step(&mut self) -> Result<Progress, Fault> {
-        let tips_ready = self.ends.tips.as_mut().is_none_or(Outbox::ready);
-        if !self.ends.sealed.ready() || !tips_ready {
+        if !self.ends.sealed.ready() || !self.ends.headers.ready() {
             return Ok(Progress::Blocked);
         }
         self.trie.written(self.ends.written.load(Ordering::Acquire));
@@ -169,10 +168,7 @@ impl Stage for Seal {
             return Ok(if over { Progress::Finished } else { Progress::Idle });
         };
         self.meter.take(1);
-        let (sealed, tip) = self.seal(block)?;
-        if let Some(tips) = &mut self.ends.tips {
-            tips.send(tip);
-        }
+        let sealed = self.seal(block)?;
         self.ends.sealed.send(sealed);
         self.busy = Instant::now();
         if self.trie.dirty() > 0 {

@@ -4,10 +4,11 @@
 //! rpc ------------------------------------submit------v
 //!                 ingest --raw--> recover --checks--> ante --proposals--> execute --executed--> fee
 //!                   ^                |                 | ^                   ^                   |
-//!                   +----replies-----|-----------------+ +--tips--+          |                 priced
-//!                                    |                            |          |                   v
-//! source --blocks--> recover --------+---------recovered----------|----------+                 seal
-//!                                                                 +-----------------------------+
+//!                   +----replies-----|-----------------+ +---------------tips------------------+ |
+//!                                    |                                       |                priced
+//!                                    |                                       |                   v
+//! source --blocks--> recover --------+---------recovered---------------------+<----headers---- seal
+//!                                                                                                |
 //!                                                                    flush <--layers-- commit <-+ sealed
 //!                                                                      ^                        |
 //!                                                                      +------checkpoints-------+
@@ -20,7 +21,7 @@ use super::{
     commit::Commit,
     execute::{self, Execute},
     fault::{Fault, FaultCell},
-    fee::Fee,
+    fee::{self, Fee},
     flush::Flush,
     ingest::{Ingest, Sockets},
     journal::Journal,
@@ -76,6 +77,8 @@ mod depth {
     pub(super) const SEALED: usize = 64;
     /// Tips for the mempool: one a proposal.
     pub(super) const TIPS: usize = 4;
+    /// Headers of blocks built here: execution is at most one block ahead of them.
+    pub(super) const HEADERS: usize = 2;
     /// Groups of committed layers waiting for flush.
     pub(super) const LAYERS: usize = 4;
     /// Checkpoints of the trie: each may be some hundred megabytes.
@@ -264,7 +267,8 @@ impl Pipeline {
         let (executed, executed_in) = ring("executed", depth::EXECUTED, ex, ex);
         let (priced, priced_in) = ring("priced", depth::EXECUTED, ex, se);
         let (sealed, sealed_in) = ring("sealed", depth::SEALED, se, co);
-        let (tips, tips_in) = ring("tips", depth::TIPS, se, an);
+        let (tips, tips_in) = ring("tips", depth::TIPS, ex, an);
+        let (headers, headers_in) = ring("headers", depth::HEADERS, se, ex);
         let (layers, layers_in) = ring("layers", depth::LAYERS, co, fl);
         let (checkpoints, checkpoints_in) = ring("checkpoints", depth::CHECKPOINTS, se, fl);
         let gauges = vec![
@@ -280,6 +284,7 @@ impl Pipeline {
             priced_in.gauge(),
             sealed_in.gauge(),
             tips_in.gauge(),
+            headers_in.gauge(),
             layers_in.gauge(),
             checkpoints_in.gauge(),
         ];
@@ -372,18 +377,23 @@ impl Pipeline {
             &view,
             RecentState::new(home.config.storage.recent_accounts),
             Arc::clone(&flushed),
-            execute::Ends { blocks: recovered_in, proposals: proposals_in, out: executed },
+            execute::Ends {
+                blocks: recovered_in,
+                proposals: proposals_in,
+                headers: headers_in,
+                out: executed,
+            },
             meter("execute"),
         )?;
         let execute = execute.runs(stage.with_trie_cache(home.config.storage.trie_cache_bytes));
         let gas = Arc::new(AtomicU64::new(0));
-        let fee =
-            Fee::new(Arc::clone(&home.spec), executed_in, priced, Arc::clone(&gas), meter("fee"));
+        let ends = fee::Ends { executed: executed_in, priced, tips: tip_out };
+        let fee = Fee::new(Arc::clone(&home.spec), ends, Arc::clone(&gas), meter("fee"));
         workers.push(execute.runs(fee));
         let trie = StateTrie::open(&home.index, home.config.storage.trie_cache_bytes)?;
         let trie_written = Arc::new(AtomicU64::new(view.number()));
         let written = Arc::clone(&trie_written);
-        let ends = seal::Ends { priced: priced_in, sealed, tips: tip_out, checkpoints, written };
+        let ends = seal::Ends { priced: priced_in, sealed, headers, checkpoints, written };
         workers.push(seal.runs(Seal::new(&view, trie, ends, meter("seal"))));
         let (chain, meter_commit) = (home.chain.clone(), meter("commit"));
         let stage = Commit::new(chain, published.clone(), sealed_in, layers, meter_commit);

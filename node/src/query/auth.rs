@@ -126,12 +126,14 @@ impl Snapshot {
             return Err(QueryError::not_found(format!("account {text} not found: key not found")));
         }
         let account = account.unwrap_or_default();
+        let chain_id = self.spec.chain_id;
+        let public_key = origin::public_key(&self.view, chain_id, self.number, address)?;
         Ok(EthAccount {
             address,
             nonce: account.nonce,
             balance: account.balance,
             code_hash: account.code_hash,
-            public_key: origin::public_key(&self.view, self.number, address)?,
+            public_key,
             account_number: ACCOUNT_NUMBER,
         })
     }

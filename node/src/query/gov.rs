@@ -20,7 +20,7 @@ use crate::{
 };
 
 impl Snapshot {
-    fn native(&self) -> Result<&Native, QueryError> {
+    pub(super) fn native(&self) -> Result<&Native, QueryError> {
         self.spec.native().ok_or_else(|| {
             QueryError::precondition("this chain has no governance: it follows Ethereum's rules")
         })

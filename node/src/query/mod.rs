@@ -10,6 +10,7 @@ mod error;
 mod evm;
 mod feemarket;
 mod gov;
+mod gov_v1beta1;
 mod node;
 mod origin;
 mod page;

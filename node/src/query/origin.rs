@@ -31,9 +31,10 @@ fn first_block(
 }
 
 /// The public key of an account that has signed something up to block `last`: a transaction, or an
-/// authorization of EIP-7702.
+/// authorization of EIP-7702. Cosmos transactions sign the chain id without saying it.
 pub(super) fn public_key(
     view: &View,
+    chain_id: u64,
     last: u64,
     address: Address,
 ) -> Result<Option<PublicKey>, QueryError> {
@@ -44,7 +45,7 @@ pub(super) fn public_key(
     let stored = StoredBlock::read(&view.blocks()?, block)?;
     for index in 0..stored.block.transactions.len() {
         let Some(mined) = stored.tx(index)? else { break };
-        if let Some(key) = shown(&mined, address) {
+        if let Some(key) = shown(&mined, chain_id, address) {
             return Ok(Some(key));
         }
     }
@@ -53,8 +54,11 @@ pub(super) fn public_key(
 }
 
 /// The key of an address, if a transaction shows it.
-fn shown(mined: &MinedTx<'_>, address: Address) -> Option<PublicKey> {
+fn shown(mined: &MinedTx<'_>, chain_id: u64, address: Address) -> Option<PublicKey> {
     if mined.sender == address {
+        if let Some(cosmos) = &mined.cosmos {
+            return PublicKey::from_bytes(&cosmos.signing_key(chain_id)?).ok();
+        }
         let (signature, hash) = (mined.tx.signature(), mined.tx.signature_hash());
         return recovered(signature, hash);
     }

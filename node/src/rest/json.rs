@@ -156,6 +156,10 @@ impl Serialize for Item<'_> {
                 serializer.serialize_str(&decimal(value))
             }
             (Value::String(value), _) => serializer.serialize_str(value),
+            // The SDK has some decimals in fields of bytes.
+            (Value::Bytes(value), Some(Mark::Decimal)) => {
+                serializer.serialize_str(&decimal(&String::from_utf8_lossy(value)))
+            }
             (Value::Bytes(value), Some(Mark::Hex)) => {
                 serializer.serialize_str(&hex::encode_prefixed(value))
             }

@@ -87,7 +87,8 @@ fn scalar(field: &FieldDescriptor, text: &str) -> Option<Value> {
         // By name, as the reference's gateway reads them, or by number.
         Kind::Enum(kind) => {
             let named = kind.get_value_by_name(text).map(|value| value.number());
-            named.or_else(|| text.parse().ok()).map(Value::EnumNumber)
+            let numbered = || text.parse().ok().filter(|number| kind.get_value(*number).is_some());
+            named.or_else(numbered).map(Value::EnumNumber)
         }
         Kind::Uint64 => text.parse().ok().map(Value::U64),
         Kind::Int64 => text.parse().ok().map(Value::I64),
@@ -107,6 +108,7 @@ fn wanted(field: &FieldDescriptor) -> &'static str {
         Kind::Bool => "true or false",
         Kind::Uint32 | Kind::Uint64 | Kind::Int64 => "a number in range",
         Kind::Bytes => "base64",
+        Kind::Enum(_) => "one of its names or numbers",
         _ => "a single value",
     }
 }

@@ -17,7 +17,7 @@ use super::{
 use crate::view::View;
 use alloy_primitives::{Bytes, map::HashMap};
 use serde::Serialize;
-use std::{fmt, future::Future, pin::Pin, sync::Arc};
+use std::{collections::BTreeSet, fmt, future::Future, pin::Pin, sync::Arc};
 
 /// The JSON text of a result.
 pub(super) type Answer = Result<Json, Error>;
@@ -96,6 +96,11 @@ pub fn methods() -> impl Iterator<Item = &'static Method> {
         personal::METHODS,
     ];
     tables.into_iter().flatten()
+}
+
+/// The namespaces of all methods.
+pub fn namespaces() -> BTreeSet<&'static str> {
+    methods().map(Method::namespace).collect()
 }
 
 /// Finds methods by name.

@@ -36,7 +36,7 @@ mod web3;
 pub use error::{Error, Suggested};
 pub use lines::Line;
 pub use meter::{CallMeter, CallReading, LATENCY_BOUNDS_US};
-pub use method::{Method, Run, methods};
+pub use method::{Method, Run, methods, namespaces};
 pub use server::{Servers, serve};
 pub use subscribe::SUBSCRIPTIONS;
 

@@ -1,7 +1,10 @@
 //! What one block changed, kept in memory until the index environment has it.
 
-use alloy_primitives::{Address, B256, Bytes, U256, map::HashMap};
-use std::sync::OnceLock;
+use alloy_primitives::{
+    Address, B256, Bytes, U256,
+    map::{AddressMap, B256Map},
+};
+use std::sync::{Arc, OnceLock};
 use storage::{Account, AccountChange, LogKey, StateChanges};
 
 /// One block's changes, indexed for reading. Immutable but for two facts the seal stage adds once:
@@ -9,11 +12,11 @@ use storage::{Account, AccountChange, LogKey, StateChanges};
 #[derive(Debug)]
 pub struct Layer {
     number: u64,
-    changes: StateChanges,
-    by_address: HashMap<Address, u32>,
-    codes: HashMap<B256, Bytes>,
+    changes: Arc<StateChanges>,
+    by_address: AddressMap<u32>,
+    codes: B256Map<Bytes>,
     tx_hashes: Vec<B256>,
-    by_tx_hash: HashMap<B256, u32>,
+    by_tx_hash: B256Map<u32>,
     sealed: OnceLock<Sealed>,
 }
 
@@ -36,7 +39,7 @@ impl Layer {
             by_address,
             codes: changes.codes.iter().cloned().collect(),
             by_tx_hash: by_tx_hash.collect(),
-            changes,
+            changes: Arc::new(changes),
             tx_hashes,
             sealed: OnceLock::new(),
         }
@@ -67,8 +70,13 @@ impl Layer {
     }
 
     /// All state changes of the block.
-    pub const fn changes(&self) -> &StateChanges {
+    pub fn changes(&self) -> &StateChanges {
         &self.changes
+    }
+
+    /// The same, to be kept.
+    pub(crate) fn shared_changes(&self) -> Arc<StateChanges> {
+        Arc::clone(&self.changes)
     }
 
     /// Hashes of the block's transactions, in block order.

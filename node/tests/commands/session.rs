@@ -1,6 +1,9 @@
 //! Replays a recorded session. A line of a recording is one of:
 //!
-//! - `$ evmd ...`: a command; words are as a shell takes them, with quotes but no more than that;
+//! - `$ evmd ...`: a command; words are as a shell takes them, with quotes, `> FILE` at the end to keep
+//!   the standard output in a file, and `&` at the end for a node, which is asked to stop as soon as
+//!   its banner is there; but no more than that;
+//! - `~ evmd ...`: the same, repeated until it says what is recorded: what it shows takes a block;
 //! - `< text`: a line of its standard input;
 //! - `! text`: a line of its standard error;
 //! - `? number`: its exit code, where that is not 0;
@@ -13,9 +16,10 @@
 
 use std::{
     fs,
-    io::Write,
+    io::{BufRead, BufReader, Write},
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::{Child, Command, Output, Stdio},
+    time::{Duration, Instant},
 };
 
 /// Any text within a line.
@@ -23,6 +27,15 @@ const ANY: &str = "[..]";
 
 /// Any lines, at the end of what a command said.
 const ANY_LINES: &str = "[...]";
+
+/// Longest wait for what takes a block.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How often such a command is repeated.
+const AGAIN: Duration = Duration::from_millis(50);
+
+/// What the last line of a node's banner begins with.
+const BANNER_END: &str = "metrics ";
 
 /// Where commands run, and what they find there.
 pub(crate) struct Session<'a> {
@@ -37,6 +50,8 @@ pub(crate) struct Session<'a> {
 struct Step {
     before: Vec<String>,
     command: String,
+    /// It is repeated until it fits.
+    waits: bool,
     input: Vec<String>,
     said: Vec<String>,
 }
@@ -45,9 +60,9 @@ fn read(text: &str) -> (Vec<Step>, Vec<String>) {
     let (mut steps, mut before) = (Vec::<Step>::new(), Vec::new());
     for line in text.lines() {
         match (line.split_once(' '), steps.last_mut()) {
-            (Some(("$", command)), _) => {
+            (Some((mark @ ("$" | "~"), command)), _) => {
                 let (before, command) = (std::mem::take(&mut before), command.to_owned());
-                steps.push(Step { before, command, ..Step::default() });
+                steps.push(Step { before, command, waits: mark == "~", ..Step::default() });
             }
             (Some(("#", _)), _) => before.push(line.to_owned()),
             _ if line.is_empty() => before.push(String::new()),
@@ -83,7 +98,7 @@ impl Session<'_> {
         let mut written = String::new();
         let mut misfits = Vec::new();
         for step in steps {
-            let said = self.run(&step);
+            let said = self.said(&step);
             let fits = all_fit(&step.said, &said);
             if !fits {
                 let (expected, said) = (step.said.join("\n"), said.join("\n"));
@@ -93,7 +108,8 @@ impl Session<'_> {
             let input = step.input.iter().map(|line| format!("< {line}"));
             let kept = if fits { &step.said } else { &said };
             let lines = step.before.iter().cloned();
-            let lines = lines.chain([format!("$ {}", step.command)]).chain(input);
+            let mark = if step.waits { '~' } else { '$' };
+            let lines = lines.chain([format!("{mark} {}", step.command)]).chain(input);
             lines.chain(kept.iter().cloned()).for_each(|line| written += &format!("{line}\n"));
         }
         end.iter().for_each(|line| written += &format!("{line}\n"));
@@ -104,13 +120,38 @@ impl Session<'_> {
         }
     }
 
+    /// What a command says, in the end.
+    fn said(&self, step: &Step) -> Vec<String> {
+        let begun = Instant::now();
+        loop {
+            let said = self.run(step);
+            let done = if step.said.is_empty() {
+                // Nothing is recorded yet.
+                said.iter().all(|line| !line.starts_with("? "))
+            } else {
+                all_fit(&step.said, &said)
+            };
+            if done || !step.waits || begun.elapsed() > PATIENCE {
+                return said;
+            }
+            std::thread::park_timeout(AGAIN);
+        }
+    }
+
     /// Runs a command; what it said, as a recording has it.
     fn run(&self, step: &Step) -> Vec<String> {
-        let words = words(&step.command);
-        let (program, arguments) = words.split_first().unwrap();
-        assert_eq!(program, "evmd", "{}", step.command);
+        let mut words = words(&step.command);
+        assert_eq!(words.remove(0), "evmd", "{}", step.command);
+        let node = words.pop_if(|last| last == "&").is_some();
+        let file = match words.as_slice() {
+            [.., redirect, file] if redirect == ">" => Some(self.folder.join(file)),
+            _ => None,
+        };
+        if file.is_some() {
+            words.truncate(words.len() - 2);
+        }
         let mut child = Command::new(env!("CARGO_BIN_EXE_evmd"))
-            .args(arguments)
+            .args(words)
             .current_dir(self.folder)
             .env_clear()
             .envs(self.variables.iter().map(|(name, value)| (*name, value)))
@@ -122,12 +163,17 @@ impl Session<'_> {
         let input: String = step.input.iter().map(|line| format!("{line}\n")).collect();
         // A command that asks nothing may be gone before it is answered.
         drop(child.stdin.take().unwrap().write_all(input.as_bytes()));
-        let output = child.wait_with_output().unwrap();
+        let output = if node { stopped(child) } else { child.wait_with_output().unwrap() };
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-        let (out, err) = (text(output.stdout), text(output.stderr));
+        let (mut out, err) = (text(output.stdout), text(output.stderr));
+        if let Some(file) = file {
+            fs::write(file, std::mem::take(&mut out)).unwrap();
+        }
         let mut said: Vec<_> = out.lines().map(str::to_owned).collect();
-        said.extend(err.lines().map(|line| format!("! {line}").trim_end().to_owned()));
         let code = output.status.code().unwrap();
+        // A node that ends well has told its log only.
+        let err = if node && code == 0 { "" } else { &err };
+        said.extend(err.lines().map(|line| format!("! {line}").trim_end().to_owned()));
         said.extend((code != 0).then(|| format!("? {code}")));
         let folder = self.folder.to_str().unwrap();
         said.iter_mut().for_each(|line| *line = line.replace(folder, "FOLDER"));
@@ -137,8 +183,26 @@ impl Session<'_> {
     }
 }
 
+/// Waits for a node's banner, asks the node to stop, and waits for its end.
+fn stopped(mut child: Child) -> Output {
+    let mut out = Vec::new();
+    let mut lines = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    while !line.starts_with(BANNER_END) {
+        line.clear();
+        if lines.read_line(&mut line).unwrap() == 0 {
+            break;
+        }
+        out.extend_from_slice(line.as_bytes());
+    }
+    let pid = rustix::process::Pid::from_child(&child);
+    // One that could not start is gone.
+    let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+    Output { stdout: out, ..child.wait_with_output().unwrap() }
+}
+
 /// Whether lines are as recorded.
-fn all_fit(expected: &[String], said: &[String]) -> bool {
+pub(crate) fn all_fit(expected: &[String], said: &[String]) -> bool {
     let (expected, open) = match expected.split_last() {
         Some((last, before)) if last == ANY_LINES => (before, true),
         _ => (expected, false),
@@ -148,7 +212,7 @@ fn all_fit(expected: &[String], said: &[String]) -> bool {
 }
 
 /// Whether a line is as recorded.
-fn fits(expected: &str, said: &str) -> bool {
+pub(crate) fn fits(expected: &str, said: &str) -> bool {
     let mut parts = expected.split(ANY);
     let Some(mut rest) = said.strip_prefix(parts.next().unwrap_or_default()) else { return false };
     let mut parts = parts.peekable();

@@ -3,6 +3,7 @@
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its own part")]
 
 pub mod frames;
+pub mod signed;
 
 use alloy_consensus::{SignableTransaction, Signed, TxEip1559, TxEip7702, TxEnvelope};
 use alloy_eips::{eip2718::Encodable2718, eip7702::Authorization};

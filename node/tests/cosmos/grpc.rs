@@ -2,6 +2,7 @@
 
 use crate::{common::transfer, served::Served};
 use alloy_primitives::Address;
+use bytes::{Buf, BufMut};
 use node::{
     chain::DEV_ACCOUNTS,
     query::proto::cosmos::{
@@ -17,15 +18,53 @@ use std::collections::BTreeSet;
 use tonic::{
     Code, Request, Response, Status,
     client::Grpc,
+    codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder},
     transport::{Channel, Endpoint},
 };
 use tonic_prost::ProstCodec;
 use tonic_reflection::pb::{v1, v1alpha};
 
-struct Client(Grpc<Channel>);
+pub(crate) struct Client(Grpc<Channel>);
+
+/// Messages as bytes, for a caller that encodes them itself.
+struct Bytes;
+
+impl Codec for Bytes {
+    type Encode = Vec<u8>;
+    type Decode = Vec<u8>;
+    type Encoder = Self;
+    type Decoder = Self;
+
+    fn encoder(&mut self) -> Self {
+        Self
+    }
+
+    fn decoder(&mut self) -> Self {
+        Self
+    }
+}
+
+impl Encoder for Bytes {
+    type Item = Vec<u8>;
+    type Error = Status;
+
+    fn encode(&mut self, item: Vec<u8>, out: &mut EncodeBuf<'_>) -> Result<(), Status> {
+        out.put_slice(&item);
+        Ok(())
+    }
+}
+
+impl Decoder for Bytes {
+    type Item = Vec<u8>;
+    type Error = Status;
+
+    fn decode(&mut self, from: &mut DecodeBuf<'_>) -> Result<Option<Vec<u8>>, Status> {
+        Ok(Some(from.copy_to_bytes(from.remaining()).to_vec()))
+    }
+}
 
 impl Client {
-    async fn connect(served: &Served) -> Self {
+    pub(crate) async fn connect(served: &Served) -> Self {
         let endpoint = Endpoint::from_shared(format!("http://{}", served.grpc.address)).unwrap();
         Self(Grpc::new(endpoint.connect().await.unwrap()))
     }
@@ -52,6 +91,14 @@ impl Client {
         self.call(path, Request::new(request)).await.map(Response::into_inner)
     }
 
+    /// Calls a method, `service/name`, with an encoded message.
+    pub(crate) async fn bytes(&mut self, path: &str, request: Vec<u8>) -> Result<Vec<u8>, Status> {
+        self.0.ready().await.unwrap();
+        let path = format!("/{path}").parse().unwrap();
+        let answer = self.0.unary(Request::new(request), path, Bytes).await;
+        answer.map(Response::into_inner)
+    }
+
     async fn stream<Q, A>(&mut self, path: &'static str, request: Q) -> A
     where
         Q: Message + Send + Sync + 'static,
@@ -66,7 +113,7 @@ impl Client {
 }
 
 /// Names of the services that version 1 of reflection lists.
-async fn services(client: &mut Client) -> BTreeSet<String> {
+pub(crate) async fn services(client: &mut Client) -> BTreeSet<String> {
     let request = v1::ServerReflectionRequest {
         host: String::new(),
         message_request: Some(v1::server_reflection_request::MessageRequest::ListServices(
@@ -84,7 +131,7 @@ async fn services(client: &mut Client) -> BTreeSet<String> {
 }
 
 /// The definitions around a symbol, as version 1alpha of reflection gives them, file by file.
-async fn definitions(client: &mut Client, symbol: &str) -> DescriptorPool {
+pub(crate) async fn definitions(client: &mut Client, symbol: &str) -> DescriptorPool {
     use v1alpha::{
         ServerReflectionRequest, ServerReflectionResponse,
         server_reflection_request::MessageRequest, server_reflection_response::MessageResponse,
@@ -138,15 +185,9 @@ async fn a_client_finds_its_way_by_reflection() {
     let method = service.methods().find(|method| method.name() == "Account").unwrap();
     let request = json!({ "address": DEV_ACCOUNTS[0].address });
     let request = DynamicMessage::deserialize(method.input(), request).unwrap();
-    let mut frame = Vec::new();
-    request.encode(&mut frame).unwrap();
-    // Same bytes as the message of the definitions has.
-    let request =
-        node::query::proto::cosmos::evm::vm::v1::QueryAccountRequest::decode(frame.as_slice());
-    let answer: node::query::proto::cosmos::evm::vm::v1::QueryAccountResponse =
-        client.ask("/cosmos.evm.vm.v1.Query/Account", request.unwrap()).await.unwrap();
     let answer =
-        DynamicMessage::decode(method.output(), answer.encode_to_vec().as_slice()).unwrap();
+        client.bytes("cosmos.evm.vm.v1.Query/Account", request.encode_to_vec()).await.unwrap();
+    let answer = DynamicMessage::decode(method.output(), answer.as_slice()).unwrap();
     let answer: Value = serde_json::to_value(&answer).unwrap();
     assert_eq!(answer["balance"], "10000000000000000000000");
     let health: tonic_health::pb::HealthCheckResponse = client

@@ -1,9 +1,24 @@
 //! Golden answers of REST.
 
-use crate::{common::transfer, served::Served};
+use crate::{
+    common::{
+        FEE_CAP,
+        signed::{any, coins},
+        transfer,
+    },
+    served::Served,
+};
 use alloy_primitives::{Address, hex};
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
-use node::{account::bech32, chain::DEV_ACCOUNTS};
+use node::{
+    account::bech32,
+    chain::DEV_ACCOUNTS,
+    proto::cosmos::{
+        evm::vm::v1::{ExtensionOptionsEthereumTx, MsgEthereumTx},
+        tx::v1beta1::{AuthInfo, Fee, TxBody, TxRaw},
+    },
+};
+use prost::Message;
 use serde_json::{Value, json};
 
 const ALICE: &str = "cosmos17w0adeg64ky0daxwd2ugyuneellmjgnxramjtq";
@@ -229,6 +244,54 @@ async fn transactions_and_blocks() {
     let info = served.get("/cosmos/base/tendermint/v1beta1/node_info").await;
     assert_eq!(info["default_node_info"]["network"], "262144");
     assert_eq!(info["application_version"]["app_name"], "evmd");
+    served.stop().await;
+}
+
+/// An Ethereum transaction of account 0 in the SDK's envelope, whose fee is this.
+fn enveloped(raw: &[u8], fee: u64, memo: &str) -> String {
+    let message = MsgEthereumTx { from: DEV_ACCOUNTS[0].address.to_vec(), raw: raw.to_vec() };
+    let body = TxBody {
+        messages: vec![any(&message)],
+        extension_options: vec![any(&ExtensionOptionsEthereumTx {})],
+        memo: memo.to_owned(),
+        ..TxBody::default()
+    };
+    let fee = Fee { amount: coins(fee), gas_limit: 21_000, ..Fee::default() };
+    let tx = TxRaw {
+        body_bytes: body.encode_to_vec(),
+        auth_info_bytes: AuthInfo { signer_infos: Vec::new(), fee: Some(fee) }.encode_to_vec(),
+        signatures: Vec::new(),
+    };
+    let bytes = BASE64.encode(tx.encode_to_vec());
+    json!({ "tx_bytes": bytes, "mode": "BROADCAST_MODE_SYNC" }).to_string()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_ethereum_transaction_in_its_envelope_is_the_same_transaction() {
+    let served = Served::start().await;
+    let raw = transfer(0, 0, Address::repeat_byte(0x77));
+    let fee = 21_000 * u64::try_from(FEE_CAP).unwrap();
+    for (body, code) in [
+        (enveloped(&raw, fee - 1, ""), 18),
+        (enveloped(&raw, fee, "a memo"), 18),
+        (enveloped(&raw[1..], fee, ""), 2),
+    ] {
+        let (_, answer) = served.post("/cosmos/tx/v1beta1/txs", &body).await;
+        let response = &answer["tx_response"];
+        assert_eq!((&response["codespace"], &response["code"]), (&json!("sdk"), &json!(code)));
+        assert_ne!(response["raw_log"], "", "{answer}");
+    }
+    let body = enveloped(&raw, fee, "");
+    let (status, answer) = served.post("/cosmos/tx/v1beta1/txs", &body).await;
+    let response = &answer["tx_response"];
+    assert_eq!((status, &response["code"]), (200, &json!(0)), "{answer}");
+    // Its hash is Ethereum's, and JSON-RPC knows it by that.
+    let hash = hex::encode_prefixed(alloy_primitives::keccak256(&raw));
+    assert_eq!(response["txhash"], hash);
+    let receipt = served.node.wait_for("eth_getTransactionReceipt", json!([hash])).await;
+    assert_eq!((&receipt["status"], &receipt["type"]), (&json!("0x1"), &json!("0x2")));
+    let found = served.get(&format!("/cosmos/tx/v1beta1/txs/{hash}")).await;
+    assert_eq!(found["tx"]["body"]["messages"][0]["raw"], hex::encode_prefixed(&raw));
     served.stop().await;
 }
 

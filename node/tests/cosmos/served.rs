@@ -1,8 +1,10 @@
 //! A node with REST and gRPC.
 
-use crate::client::{Node, exchange};
-use node::{config::Grpc, grpc, listen};
+use crate::client::{Node, PATIENCE, exchange};
+use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
+use node::{config::Grpc, grpc, home::Home, listen, pipeline::Options};
 use serde_json::{Value, json};
+use tempfile::TempDir;
 use tokio::sync::Mutex;
 
 /// Held while a home is opened, and while a process is started: between its fork and its exec a child
@@ -22,6 +24,15 @@ impl Served {
         drop(opening);
         // As a height, 0 is the newest block: what is mined has one before it that can be named.
         node.wait_for("eth_getBlockByNumber", json!(["0x1", false])).await;
+        Self::with(node).await
+    }
+
+    /// Serves a home folder.
+    pub(crate) async fn on(folder: TempDir, home: Home, options: Options) -> Self {
+        Self::with(Node::start(folder, home, options).await).await
+    }
+
+    async fn with(node: Node) -> Self {
         let grpc = Grpc { address: "127.0.0.1:0".parse().unwrap(), ..Grpc::default() };
         let grpc = grpc::serve(&grpc, node.queries.clone()).await.unwrap();
         Self { node, grpc }
@@ -53,6 +64,24 @@ impl Served {
             body.len()
         );
         self.send(&head, body).await
+    }
+
+    /// Broadcasts a Cosmos transaction and waits for its block; gives what became of it.
+    pub(crate) async fn mined(&self, tx: &[u8]) -> Value {
+        let body = json!({ "tx_bytes": BASE64.encode(tx), "mode": "BROADCAST_MODE_SYNC" });
+        let (_, sent) = self.post("/cosmos/tx/v1beta1/txs", &body.to_string()).await;
+        let sent = &sent["tx_response"];
+        assert_eq!(sent["code"], 0, "{sent}");
+        let path = format!("/cosmos/tx/v1beta1/txs/{}", sent["txhash"].as_str().unwrap());
+        let looking = async {
+            loop {
+                let (status, mut found) = self.ask(&path).await;
+                if status == 200 {
+                    return found["tx_response"].take();
+                }
+            }
+        };
+        tokio::time::timeout(PATIENCE, looking).await.expect("a block")
     }
 
     async fn send(&self, head: &str, body: &str) -> (u16, Value) {

@@ -11,7 +11,9 @@ use alloy_primitives::{
 use node::{
     chain::{ChainSpec, DEV_ACCOUNTS, FEE_COLLECTOR, Genesis},
     execution::{
-        BlockBuilder, BlockInput, Executed, RecoveredTx, Transaction, TxError, execute_block,
+        BlockBuilder, BlockHashes, BlockInput, Executed, ExecutionError, PARENT_UNKNOWN,
+        ParentUnknown, RecoveredTx, StateError, Transaction, TxError, execute_block,
+        put_parent_hash,
     },
     modules::Modules,
 };
@@ -164,11 +166,47 @@ impl Chain {
         };
         let again = execute_block(&self.spec, &self.ledger, &hashes, &root, Some(&modules), &input);
         assert_eq!(again.unwrap(), executed, "a block given is a block built");
+        match self.early(&modules, &header, txs) {
+            Ok(early) => assert_eq!(early, executed, "nor does it matter when the hash is told"),
+            Err(error) => assert!(ParentUnknown::is_reason(&error), "{error}"),
+        }
         modules.market.end_block(executed.gas_wanted, executed.gas_used).unwrap();
         self.ledger.apply(&executed.changes);
         self.modules = modules;
         self.header = header.clone();
         Built { executed, verdicts, header }
+    }
+}
+
+impl Chain {
+    /// The block of these transactions, made before the hash of its parent is known.
+    pub(crate) fn early(
+        &self,
+        modules: &Modules,
+        header: &Header,
+        txs: &[RecoveredTx],
+    ) -> Result<Executed, ExecutionError> {
+        let unknown = Header { parent_hash: PARENT_UNKNOWN, ..header.clone() };
+        let hashes = HashesBefore(header.number - 1);
+        let root = |_: &StateChanges| Ok(B256::ZERO);
+        let mut builder =
+            BlockBuilder::start_early(&self.spec, &self.ledger, &hashes, Some(modules), &unknown)?;
+        for tx in txs {
+            // What cannot be taken is left out.
+            let _ = builder.push(tx, &root)?;
+        }
+        let mut executed = builder.finish(&[], Some(&[]))?;
+        put_parent_hash(&mut executed.changes, header.number, header.parent_hash);
+        Ok(executed)
+    }
+}
+
+/// No hashes, and the one of this block is not known yet.
+struct HashesBefore(u64);
+
+impl BlockHashes for HashesBefore {
+    fn block_hash(&self, number: u64) -> Result<Option<B256>, StateError> {
+        if number == self.0 { Err(ParentUnknown.into()) } else { Ok(None) }
     }
 }
 

@@ -10,6 +10,7 @@ mod reader;
 use std::borrow::Borrow;
 use std::ops::Bound;
 use std::path::Path;
+use std::sync::Arc;
 
 use alloy_primitives::{Address, B256, Bytes, Log};
 use heed::{PutFlags, RwTxn};
@@ -74,7 +75,7 @@ pub struct BlockRecord {
     /// Receipt of each transaction.
     pub receipts: Vec<StoredReceipt>,
     /// What the block changed in the state.
-    pub changes: StateChanges,
+    pub changes: Arc<StateChanges>,
     /// Row of the fee history; opaque here.
     pub fees: Bytes,
     /// Row of native module state; opaque here, may be empty.

@@ -36,7 +36,7 @@ pub(crate) fn block(number: u64) -> BlockRecord {
         body: Bytes::from(vec![number as u8; BODY_BYTES]),
         senders: vec![sender, Address::ZERO],
         receipts,
-        changes: changes(number),
+        changes: changes(number).into(),
         fees: Bytes::from(number.to_be_bytes().to_vec()),
         module: Bytes::new(),
     }

@@ -32,7 +32,7 @@ impl Client {
         let rest = ["http://", "tcp://"].iter().find_map(|scheme| url.strip_prefix(scheme));
         let rest = rest.unwrap_or(url);
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
-        ensure!(!authority.is_empty() && !rest.contains("://"), "{url} is no node's URL");
+        ensure!(!authority.is_empty() && !rest.contains("://"), "{url:?} is no node's URL");
         // A colon after the last bracket, or the only one, starts the port.
         let host_end = authority.rfind(']').map_or(0, |end| end + 1);
         let has_port = authority[host_end..].contains(':');

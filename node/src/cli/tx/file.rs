@@ -95,7 +95,12 @@ pub(super) fn encode(args: &Encode) -> anyhow::Result<()> {
 
 pub(super) fn decode(args: &Decode) -> anyhow::Result<()> {
     let text = args.bytes.trim();
-    let bytes = if args.hex { hex::decode(text)? } else { BASE64.decode(text)? };
+    let bytes = if args.hex {
+        hex::decode(text).context("the transaction is not hex")?
+    } else {
+        BASE64.decode(text).context("the transaction is not base64 (--hex reads hex)")?
+    };
+    ensure!(!bytes.is_empty(), "the transaction is empty");
     // Under its EIP-2718 type, as blocks have it, it is the same.
     let bytes = match bytes.as_slice() {
         [crate::cosmos::TX_TYPE, inner @ ..] if inner.first() == Some(&crate::cosmos::TX_TYPE) => {

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, Args)]
 pub(super) struct NodeFlags {
     /// Where the node serves REST
-    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:1317")]
+    #[arg(long, value_name = "URL", env = "EVMD_NODE", default_value = "http://127.0.0.1:1317")]
     pub(super) node: String,
     /// Output format
     #[arg(short, long, value_enum, default_value_t)]

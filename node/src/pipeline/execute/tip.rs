@@ -3,10 +3,11 @@
 use crate::{
     block::Block,
     chain::{Ancestor, MAX_OMMER_DEPTH, Parent},
-    execution::{BlockHashes, StateError},
+    execution::{BlockHashes, PARENT_UNKNOWN, ParentUnknown, StateError},
     home::{HomeError, stored_header},
     modules::Modules,
-    view::{Head, StateView, View},
+    pipeline::batch::SealedHeader,
+    view::{StateView, View},
 };
 use alloy_consensus::Header;
 use alloy_primitives::{B256, U256};
@@ -22,11 +23,11 @@ const HASHES: u64 = 256;
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Tip {
+    /// Without roots and bloom while its hash is not known.
     pub(super) header: Arc<Header>,
-    pub(super) hash: B256,
+    /// Of a block built here, once seal tells it.
+    pub(super) hash: Option<B256>,
     pub(super) state: StateView,
-    /// State root after the tip; of a built tip, once the next proposal tells it.
-    pub(super) state_root: B256,
     /// The modules of a native chain after the tip.
     pub(super) modules: Option<Arc<Modules>>,
     total_difficulty: U256,
@@ -55,10 +56,9 @@ impl Tip {
             }
         }
         Ok(Self {
-            hash: view.head.hash,
+            hash: Some(view.head.hash),
             state: view.state.clone(),
             modules: view.head.modules.clone(),
-            state_root: header.state_root,
             hashes: BTreeMap::from([(header.number, view.head.hash)]),
             total_difficulty,
             ancestors,
@@ -68,7 +68,8 @@ impl Tip {
     }
 
     pub(super) fn parent(&self) -> Parent<'_> {
-        Parent { header: &self.header, hash: self.hash, total_difficulty: self.total_difficulty }
+        let hash = self.hash.unwrap_or(PARENT_UNKNOWN);
+        Parent { header: &self.header, hash, total_difficulty: self.total_difficulty }
     }
 
     pub(super) fn ancestors(&self) -> Vec<Ancestor> {
@@ -85,26 +86,29 @@ impl Tip {
             self.ancestors.truncate(MAX_OMMER_DEPTH);
         }
         self.header = Arc::new(block.header.clone());
-        self.hash = block.hash;
-        self.state_root = block.header.state_root;
-        self.remember();
+        self.learn(block.hash);
     }
 
-    /// Learns the sealed header of the tip, which execution built without its roots.
+    /// Moves on to a block built here, whose hash is not known yet.
+    pub(super) fn build_on(&mut self, header: Arc<Header>) {
+        self.header = header;
+        self.hash = None;
+    }
+
+    /// Learns the sealed header of the tip.
     ///
     /// # Panics
-    /// If the proposal builds on another block than the tip.
-    pub(super) fn follow(&mut self, head: &Head) {
-        let next = self.state.next();
-        assert_eq!(head.header.number + 1, next, "a proposal builds on the tip");
-        self.header = Arc::clone(&head.header);
-        self.hash = head.hash;
-        self.state_root = head.header.state_root;
-        self.remember();
+    /// If it is another block than the tip, or the tip was sealed before.
+    pub(super) fn seal(&mut self, sealed: SealedHeader) {
+        let waited_for = self.hash.is_none() && sealed.header.number == self.header.number;
+        assert!(waited_for, "block {} is not the one being sealed", sealed.header.number);
+        self.header = sealed.header;
+        self.learn(sealed.hash);
     }
 
-    fn remember(&mut self) {
-        self.hashes.insert(self.header.number, self.hash);
+    fn learn(&mut self, hash: B256) {
+        self.hash = Some(hash);
+        self.hashes.insert(self.header.number, hash);
         let oldest = self.header.number.saturating_sub(HASHES);
         self.hashes = self.hashes.split_off(&oldest);
     }
@@ -114,6 +118,9 @@ impl BlockHashes for Tip {
     fn block_hash(&self, number: u64) -> Result<Option<B256>, StateError> {
         if let Some(hash) = self.hashes.get(&number) {
             return Ok(Some(*hash));
+        }
+        if number == self.header.number && self.hash.is_none() {
+            return Err(ParentUnknown.into());
         }
         let blocks = self.chain.reader().map_err(StateError::new)?;
         blocks.hash(number).map_err(StateError::new)

@@ -1,0 +1,30 @@
+//! Values that make no sense are refused where they are read, with the line they are in.
+
+use serde::{Deserialize, Deserializer, de::Error as _};
+
+/// Longest time between blocks, in milliseconds: a day. The shortest is one.
+const BLOCK_TIME_MS_MAX: u64 = 86_400_000;
+
+/// Milliseconds between blocks.
+pub(super) fn block_time_ms<'de, D: Deserializer<'de>>(source: D) -> Result<u64, D::Error> {
+    let ms = u64::deserialize(source)?;
+    if !(1..=BLOCK_TIME_MS_MAX).contains(&ms) {
+        let reason = format!("block-time-ms {ms}: allowed are 1 to {BLOCK_TIME_MS_MAX}");
+        return Err(D::Error::custom(reason));
+    }
+    Ok(ms)
+}
+
+/// Most of something that is served.
+pub(super) fn not_zero<'de, D: Deserializer<'de>>(source: D) -> Result<u32, D::Error> {
+    match u32::deserialize(source)? {
+        0 => Err(D::Error::custom("0 would serve nobody: 1 is the least")),
+        most => Ok(most),
+    }
+}
+
+/// The line, from 1 on, in which the byte at `offset` is.
+pub(super) fn line_of(text: &str, offset: usize) -> usize {
+    let before = text.bytes().take(offset);
+    1 + before.filter(|byte| *byte == b'\n').count()
+}

@@ -1,0 +1,42 @@
+//! Settings files, good and bad.
+
+use super::*;
+
+#[test]
+fn defaults_survive_the_file() {
+    let home = tempfile::tempdir().expect("a temporary folder");
+    let config = Config::default();
+    config.write_new(home.path()).expect("written");
+    assert_eq!(Config::load(home.path()).expect("read"), config);
+}
+
+#[test]
+fn pool_settings_default_to_the_pools_limits() {
+    assert_eq!(Mempool::default().limits(), Limits::default());
+}
+
+/// Why a file with this text is refused.
+fn refused(text: &str) -> String {
+    let home = tempfile::tempdir().expect("a temporary folder");
+    std::fs::write(home.path().join(CONFIG_FILE), text).expect("written");
+    let error = Config::load(home.path()).expect_err("refused").to_string();
+    assert_eq!(error.lines().count(), 1, "{error}");
+    error
+}
+
+#[test]
+fn an_unknown_key_is_named_with_its_line() {
+    let error = refused("[engine]\nblok-time-ms = 5\n");
+    assert!(error.contains("line 2: ") && error.contains("blok-time-ms"), "{error}");
+}
+
+#[test]
+fn a_time_between_blocks_that_is_none_is_refused() {
+    for ms in ["0", "86400001"] {
+        let error = refused(&format!("[engine]\n\nblock-time-ms = {ms}\n"));
+        let reason = format!("line 3: block-time-ms {ms}: allowed are 1 to 86400000");
+        assert!(error.ends_with(&reason), "{error}");
+    }
+    let error = refused("[rest]\nmax-concurrent = 0\n");
+    assert!(error.ends_with("line 2: 0 would serve nobody: 1 is the least"), "{error}");
+}
