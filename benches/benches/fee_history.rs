@@ -1,20 +1,27 @@
-//! `eth_feeHistory` without the wire: the answer for 1,024 blocks and five percentiles from the
-//! columns of recent blocks, and from stored rows at the tip and a year before it.
+//! `eth_feeHistory` without the wire, 1,024 blocks with five percentiles and 20 with three: from the
+//! columns of recent blocks, and from stored rows at the tip and about a year before it.
 //!
 //! A chain of `EVMD_BENCH_FEE_ROWS` blocks (default 200,000; a year of three-second blocks is 10
-//! million) with rows of 0 to 12 transactions of eight different tips and little else. Reading is
-//! from a warm page cache where the rows fit.
+//! million) with fee rows of 0 to 12 transactions of eight different tips. All else a block has is
+//! left empty, so a block takes about [`BLOCK_BYTES`] on disk, 3 GB for 10 million; the folder is
+//! removed at the end. Old questions are each about other blocks; reading is from a warm page cache
+//! where the rows fit.
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use node::feehistory::{FeeColumns, FeeEntry, FeeRow, RowReader, StoredAnswer, Tip};
+use node::feehistory::{FeeColumns, FeeEntry, FeeRow, RECENT_BLOCKS, RowReader, StoredAnswer, Tip};
 use std::hint::black_box;
 use storage::{BlockRecord, ChainDb, ChainOptions, ChainReader, StateChanges};
 
 /// Blocks of a question, and percentiles.
-const COUNT: u64 = 1024;
-const PERCENTILES: [f64; 5] = [10.0, 25.0, 50.0, 75.0, 90.0];
+const QUESTIONS: [(u64, &[f64]); 2] =
+    [(1024, &[10.0, 25.0, 50.0, 75.0, 90.0]), (20, &[10.0, 50.0, 90.0])];
+/// Old questions, asked one after another, and blocks between two of them.
+const OLD: u64 = 64;
+const OLD_STEP: u64 = 1_500;
 /// Blocks appended in one transaction.
 const GROUP: u64 = 10_000;
+/// Most bytes a block may take on disk: a bench that fills it is stopped early.
+const BLOCK_BYTES: u64 = 400;
 
 fn rows() -> u64 {
     let rows = std::env::var("EVMD_BENCH_FEE_ROWS").ok();
@@ -61,10 +68,10 @@ fn fill(chain: &ChainDb, rows: u64) {
     }
 }
 
-fn stored(reader: &ChainReader, first: u64) -> Vec<u8> {
-    let mut answer = StoredAnswer::new(COUNT as usize, &PERCENTILES);
+fn stored(reader: &ChainReader, first: u64, (count, percentiles): (u64, &[f64])) -> Vec<u8> {
+    let mut answer = StoredAnswer::new(count as usize, percentiles);
     reader
-        .each_fee_row(first..=first + COUNT - 1, |_, bytes| {
+        .each_fee_row(first..=first + count - 1, |_, bytes| {
             answer.push(&RowReader::new(bytes).expect("a row"));
             Ok::<(), storage::ReadError>(())
         })
@@ -74,25 +81,48 @@ fn stored(reader: &ChainReader, first: u64) -> Vec<u8> {
 
 fn fee_history(criterion: &mut Criterion) {
     let folder = tempfile::tempdir().expect("a folder");
-    let options = ChainOptions { map_bytes: 1 << 36 };
-    let chain = ChainDb::open(folder.path(), options).expect("opened");
     let rows = rows();
+    assert!(rows > OLD * OLD_STEP + RECENT_BLOCKS as u64, "EVMD_BENCH_FEE_ROWS is too small");
+    let options = ChainOptions { map_bytes: rows * BLOCK_BYTES };
+    let chain = ChainDb::open(folder.path(), options).expect("opened");
     fill(&chain, rows);
     let columns = FeeColumns::default();
-    for number in rows - 4096..rows {
+    for number in rows - RECENT_BLOCKS as u64..rows {
         columns.push(number, FeeEntry::new(&RowReader::new(&row(number)).expect("a row")));
     }
     let reader = chain.reader().expect("a snapshot");
-    let (tip, old) = (rows - COUNT, 1_000);
-    let held = columns.answer(tip, rows - 1, &PERCENTILES).expect("held");
-    assert_eq!(held, stored(&reader, tip), "both are the same answer");
-    let mut group = criterion.benchmark_group("fee_history_1024x5");
-    group.bench_function("columns", |bencher| {
-        bencher.iter(|| columns.answer(black_box(tip), rows - 1, &PERCENTILES));
-    });
-    group.bench_function("stored, tip", |bencher| bencher.iter(|| stored(&reader, black_box(tip))));
-    group.bench_function("stored, old", |bencher| bencher.iter(|| stored(&reader, black_box(old))));
-    group.finish();
+    for question in QUESTIONS {
+        let (count, percentiles) = question;
+        let tip = rows - count;
+        let held = columns.answer(tip, rows - 1, percentiles).expect("held");
+        assert_eq!(held, stored(&reader, tip, question), "both are the same answer");
+        let name = format!("fee_history {count}x{}", percentiles.len());
+        let mut group = criterion.benchmark_group(name);
+        group.bench_function("columns, tip", |bencher| {
+            bencher.iter(|| columns.answer(black_box(tip), rows - 1, percentiles));
+        });
+        // Nobody has asked for these before, so nothing of the answer is held.
+        let mut step = 0;
+        group.bench_function("columns, tip, new percentiles", |bencher| {
+            bencher.iter(|| {
+                step += 1;
+                let mut list = percentiles.to_vec();
+                list[0] += f64::from(step % 1_000_000) / 1e6;
+                columns.answer(black_box(tip), rows - 1, &list)
+            });
+        });
+        group.bench_function("stored, tip", |bencher| {
+            bencher.iter(|| stored(&reader, black_box(tip), question));
+        });
+        let mut at = (0..OLD).cycle();
+        group.bench_function("stored, old", |bencher| {
+            bencher.iter(|| {
+                let first = at.next().map_or(0, |at| at * OLD_STEP);
+                stored(&reader, black_box(first), question)
+            });
+        });
+        group.finish();
+    }
 }
 
 criterion_group! {

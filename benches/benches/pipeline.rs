@@ -7,13 +7,12 @@
 //! - `accounts=1000000`: funded accounts; senders and receivers are random ones of all of them
 //! - `count=1000000`: transactions
 //! - `workload=transfers`: or `erc20`, or `mixed` (one in four)
-//! - `mode=ingest`: over TCP through recover, ante, mempool and proposals; or `import`: as blocks;
-//!   or `kill`: the ingest in a child process that is killed at any moment, `kills=20` times, each
-//!   time on a fresh home, which is then opened and held to what the child announced
+//! - `mode=ingest`: over TCP through recover, ante, mempool and proposals; or `import`: as blocks
 //! - `block=10000`: plain transfers that fill a block
 //! - `window=4`: blocks' worth of transactions submitted and not mined
 //! - `recent=3670016`: the setting `storage.recent-accounts`
 //! - `seed=1`, `recover=2` (recovery threads), `folder=` (where the home is made)
+//! - `json=FILE`: the figures as JSON too, for `benches/growth` and `benches/saturation`
 //!
 //! Signing is done before, once, and kept under `target/bench-cache`. The feeder is a thread of
 //! this process; its row says what it costs.
@@ -32,10 +31,9 @@ use node::{
 use std::{
     collections::BTreeMap,
     fs::File,
-    io::{BufRead, BufWriter, Read, Write},
+    io::{BufWriter, Read, Write},
     net::TcpStream,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
@@ -51,8 +49,8 @@ const TRANSFER_GAS: u64 = 21_000;
 const PIECE: usize = 512;
 /// How often the use of threads is noted.
 const THREADS_LOOK: Duration = Duration::from_millis(50);
-/// Times a child is killed.
-const DEFAULT_KILLS: u64 = 20;
+/// Most cores of the table of recovery threads.
+const CORES_MAX: usize = 64;
 /// How often the feeder looks whether there is room in its window.
 const LOOK: Duration = Duration::from_millis(1);
 
@@ -61,15 +59,13 @@ struct Settings {
     count: u64,
     kind: Kind,
     import: bool,
-    kills: u64,
-    /// Tells each durable block on standard output: the child of `mode=kill`.
-    announce: bool,
     block: u64,
     window: u64,
     seed: u64,
     recover: usize,
     recent: Option<usize>,
     folder: Option<PathBuf>,
+    json: Option<PathBuf>,
 }
 
 impl Settings {
@@ -79,14 +75,13 @@ impl Settings {
             count: 1_000_000,
             kind: Kind::Transfers,
             import: false,
-            kills: 0,
-            announce: false,
             block: 10_000,
             window: 4,
             seed: 1,
             recover: 2,
             recent: None,
             folder: None,
+            json: None,
         };
         for argument in std::env::args().skip(1).filter(|argument| argument != "--bench") {
             let (key, value) = argument.split_once('=').expect("settings are key=value");
@@ -100,17 +95,15 @@ impl Settings {
                 "mode" => match value {
                     "ingest" => {}
                     "import" => settings.import = true,
-                    "kill" => settings.kills = settings.kills.max(DEFAULT_KILLS),
-                    "child" => settings.announce = true,
-                    _ => panic!("ingest, import or kill"),
+                    _ => panic!("ingest or import"),
                 },
-                "kills" => settings.kills = number(),
                 "block" => settings.block = number(),
                 "window" => settings.window = number(),
                 "seed" => settings.seed = number(),
                 "recover" => settings.recover = number() as usize,
                 "recent" => settings.recent = Some(number() as usize),
                 "folder" => settings.folder = Some(value.into()),
+                "json" => settings.json = Some(value.into()),
                 _ => panic!("no setting {key}"),
             }
         }
@@ -153,14 +146,6 @@ fn main() {
         None => tempfile::tempdir_in(workload::cache_folder()),
     }
     .expect("a temporary folder");
-    if settings.kills > 0 {
-        return kill(&settings, &accounts, folder.path());
-    }
-    if settings.announce {
-        let home = Home::open(&folder.path().parent().expect("given").join("home"));
-        drop(ingest(&settings, &home.expect("the parent made it"), &file));
-        return;
-    }
     let chain = settings.import.then(|| chain_file(&settings, &accounts, &file, folder.path()));
     let home = settings.home(&accounts, &folder.path().join("home"));
     drop(accounts);
@@ -177,6 +162,9 @@ fn main() {
         None => ingest(&settings, &home, &file),
     };
     run.print(&settings);
+    if let Some(path) = &settings.json {
+        std::fs::write(path, format!("{:#}\n", run.json(&settings))).expect("written");
+    }
     let begun = Instant::now();
     let path = home.path.clone();
     drop(home);
@@ -252,6 +240,31 @@ impl Run {
             println!("turned away: {rejected:?}");
         }
         assert_eq!(self.txs, settings.count, "every transaction is in a block");
+    }
+
+    fn json(&self, settings: &Settings) -> serde_json::Value {
+        let us = |seconds: f64| seconds * 1e6 / self.txs as f64;
+        let threads: BTreeMap<_, _> =
+            self.threads.iter().map(|(name, used)| (name, us(used.cpu_ns as f64 / 1e9))).collect();
+        let stages: BTreeMap<_, _> =
+            self.stages.iter().map(|stage| (stage.name, us(stage.busy_seconds))).collect();
+        let rule = node::config::Pipeline::default();
+        let workers: Vec<_> = (1..=CORES_MAX).map(|cores| rule.recover_workers_on(cores)).collect();
+        serde_json::json!({
+            "accounts": settings.accounts,
+            "workload": settings.kind.name(),
+            "import": settings.import,
+            "transactions": self.txs,
+            "blocks": self.blocks,
+            "seconds": self.seconds,
+            "txPerSecond": self.txs as f64 / self.seconds,
+            "recoverWorkers": settings.recover,
+            "recoverWorkersByCores": workers,
+            "peakResidentKib": self.peak_kib,
+            "peakAnonymousKib": self.anonymous_kib,
+            "threadCpuUs": threads,
+            "stageBusyUs": stages,
+        })
     }
 }
 
@@ -333,13 +346,12 @@ struct Durable<'a> {
     pipeline: &'a Pipeline,
     head: u64,
     txs: u64,
-    announce: bool,
 }
 
 impl<'a> Durable<'a> {
     fn new(home: &'a Home, pipeline: &'a Pipeline) -> Self {
         let head = pipeline.published.load().number();
-        Self { home, pipeline, head, txs: 0, announce: false }
+        Self { home, pipeline, head, txs: 0 }
     }
 
     fn count(&mut self) -> u64 {
@@ -351,10 +363,6 @@ impl<'a> Durable<'a> {
                 self.txs += senders.len() as u64;
             }
             self.head = head;
-            if self.announce {
-                let (hash, _) = blocks.header(head).expect("readable").expect("there");
-                println!("durable {head} {hash} {}", self.txs);
-            }
         }
         self.txs
     }
@@ -406,7 +414,7 @@ fn ingest(settings: &Settings, home: &Home, file: &Path) -> Run {
         wait(flag);
     });
     let feeder = feeder.expect("a thread");
-    let mut durable = Durable { announce: settings.announce, ..Durable::new(home, &pipeline) };
+    let mut durable = Durable::new(home, &pipeline);
     while durable.count() < count && !pipeline.is_over() {
         mined.store(durable.txs, Relaxed);
         watch.look(durable.txs);
@@ -494,76 +502,4 @@ fn import(settings: &Settings, home: &Home, chain: &Path) -> Run {
     let run = watch.end(first, home, &pipeline);
     pipeline.join().expect("imported");
     run
-}
-
-/// Kills children under full load, and opens what they leave.
-fn kill(settings: &Settings, accounts: &[Address], folder: &Path) {
-    let mut replayed = Vec::new();
-    for round in 0..settings.kills {
-        let path = folder.join("home");
-        drop(settings.home(accounts, &path));
-        // Anywhere between the first blocks and the last: each round a little later.
-        let after = settings.count * (round + 1) / (settings.kills + 1);
-        let announced = run_child(folder, after);
-        let (number, hash, txs) = announced.expect("the child announced a block");
-        let flushed = flushed_before(&path);
-        let begun = Instant::now();
-        let home = Home::open(&path).expect("opens after a kill");
-        let seconds = begun.elapsed().as_secs_f64();
-        let blocks = home.chain.reader().expect("a reader");
-        let (head, _) = blocks.head().expect("readable").expect("a head");
-        let (found, _) = blocks.header(number).expect("readable").expect("no announced block lost");
-        assert_eq!(found.to_string(), hash, "block {number} is the one announced");
-        let unflushed: u64 = (flushed + 1..=head)
-            .map(|number| blocks.senders(number).expect("readable").expect("there").len() as u64)
-            .sum();
-        println!(
-            "kill {round}: announced {number} with {txs} transactions, head {head}, \
-             {unflushed} not flushed, opened with roots checked in {seconds:.2} s"
-        );
-        replayed.push(seconds * 1e5 / unflushed.max(1) as f64);
-        drop((blocks, home));
-        std::fs::remove_dir_all(path).expect("removed");
-    }
-    replayed.sort_unstable_by(f64::total_cmp);
-    let (median, most) = (replayed[replayed.len() / 2], replayed[replayed.len() - 1]);
-    println!("per 100,000 transactions not flushed: median {median:.2} s, most {most:.2} s");
-}
-
-/// The last block the index has, before anything replays into it.
-fn flushed_before(home: &Path) -> u64 {
-    let index = storage::IndexDb::open(home.join("index"), storage::IndexOptions::default());
-    let reader = index.expect("opens").reader().expect("a reader");
-    reader.flushed().expect("readable").unwrap_or_default()
-}
-
-/// Starts a child on the home in `folder`, and kills it once `after` transactions are durable.
-fn run_child(folder: &Path, after: u64) -> Option<(u64, String, u64)> {
-    let mut arguments: Vec<_> =
-        std::env::args().skip(1).filter(|argument| !argument.starts_with("mode=")).collect();
-    arguments.retain(|argument| !argument.starts_with("kills="));
-    arguments.extend(["mode=child".to_owned(), format!("folder={}", folder.display())]);
-    let mut child = Command::new(std::env::current_exe().expect("known"))
-        .args(arguments)
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("a child");
-    let lines = std::io::BufReader::new(child.stdout.take().expect("piped")).lines();
-    let mut announced = None;
-    for line in lines.map_while(Result::ok) {
-        let mut words = line.split(' ');
-        if words.next() != Some("durable") {
-            continue;
-        }
-        let mut next = || words.next().expect("number, hash, count").to_owned();
-        let number = next().parse().expect("a number");
-        let (hash, txs) = (next(), next().parse().expect("a count"));
-        announced = Some((number, hash, txs));
-        if txs >= after {
-            // Lines it still writes are read to the end: they count as announced.
-            child.kill().expect("killed");
-        }
-    }
-    child.wait().expect("ended");
-    announced
 }

@@ -23,14 +23,26 @@ use std::{
 const SLEEP_MAX: Duration = Duration::from_millis(50);
 /// Connections lost one after another, without an answer between, before the run is given up.
 const LOST_MAX: u32 = 20;
+/// Time between two looks at a source that holds its requests back.
+const HOLD_LOOK: Duration = Duration::from_millis(1);
 /// Most requests of an open loop sent before looking at answers again.
 const BURST: usize = 256;
+/// Requests closer than this in an open loop are sent a tick's worth together: a wake-up for each
+/// would cost more than the request.
+const GAP_MIN: Duration = Duration::from_micros(100);
+/// A tick of the poll.
+const TICK: Duration = Duration::from_millis(1);
 
 /// Where requests come from.
 pub(crate) trait Source: Send {
     /// Writes the next request of a connection; gives the operations in it, `None` when that
     /// connection has sent all it has to.
     fn next(&mut self, connection: usize, out: &mut Vec<u8>) -> anyhow::Result<Option<u32>>;
+
+    /// Whether there is something to be sent now: what holds back is asked again a little later.
+    fn is_ready(&mut self) -> bool {
+        true
+    }
 
     /// Looks at a JSON answer: how many of its operations failed, and the first failure in words.
     fn check(&mut self, answer: &[u8], operations: u32) -> Option<(u32, String)> {
@@ -222,10 +234,11 @@ impl<'a> Loop<'a> {
                 SLEEP_MAX
             } else if let Some(gap) = self.gap {
                 due = self.send_due(due, gap, last_look, now)?;
-                due.saturating_duration_since(Instant::now()).min(SLEEP_MAX)
+                let wait = due.saturating_duration_since(Instant::now()).min(SLEEP_MAX);
+                if gap < GAP_MIN { wait.max(TICK) } else { wait }
             } else {
                 self.fill(now)?;
-                SLEEP_MAX
+                if self.source.is_ready() { SLEEP_MAX } else { HOLD_LOOK }
             };
             last_look = now;
             let idle = self.slots.iter().all(|slot| slot.waiting.is_empty());
@@ -283,7 +296,10 @@ impl<'a> Loop<'a> {
         if self.depth > 2 && self.slots[slot].waiting.len() > self.depth / 2 {
             return Ok(());
         }
-        while self.slots[slot].waiting.len() < self.depth && !self.slots[slot].over {
+        while self.slots[slot].waiting.len() < self.depth
+            && !self.slots[slot].over
+            && self.source.is_ready()
+        {
             self.send(slot, now)?;
         }
         self.slots[slot].connection.write()
@@ -301,12 +317,15 @@ impl<'a> Loop<'a> {
             if due > now {
                 break;
             }
-            let Some(slot) = self.free() else { break };
+            let Some(slot) = self.free().filter(|_| self.source.is_ready()) else { break };
             // Due since the last look, at which a connection was free: only our timer was late.
             let from = if due >= last_look { now } else { due };
             self.send(slot, from)?;
-            self.slots[slot].connection.write()?;
             due += gap;
+        }
+        // What was due together on a connection goes out in one write.
+        for slot in &mut self.slots {
+            slot.connection.write()?;
         }
         Ok(due)
     }

@@ -122,11 +122,7 @@ fn batch(calls: Vec<Call>) -> Vec<u8> {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<(Report, &Common)> {
-    let common = &args.common;
-    common.check()?;
-    let nodes = common.nodes()?;
-    let parts = nodes.iter().map(|node| parts(args, node)).collect::<anyhow::Result<_>>()?;
-    Ok((rounds::run("explorer", common, &nodes, parts)?, common))
+    rounds::of_each("explorer", &args.common, |node| parts(args, node))
 }
 
 fn parts(args: &Args, node: &Node) -> anyhow::Result<Vec<Box<dyn Part>>> {

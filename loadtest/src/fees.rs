@@ -78,11 +78,7 @@ impl Shape {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<(Report, &Common)> {
-    let common = &args.common;
-    common.check()?;
-    let nodes = common.nodes()?;
-    let parts = nodes.iter().map(|node| parts(args, node)).collect::<anyhow::Result<_>>()?;
-    Ok((rounds::run("fees", common, &nodes, parts)?, common))
+    rounds::of_each("fees", &args.common, |node| parts(args, node))
 }
 
 fn parts(args: &Args, node: &Node) -> anyhow::Result<Vec<Box<dyn Part>>> {

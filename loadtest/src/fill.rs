@@ -57,6 +57,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         fee_cap: FEE_CAP,
         tip: TENTH_GWEI,
         seed: args.seed,
+        recipients: 1,
+        prefunded: false,
     };
     let mut senders = fund::prepare(&node, wanted)?;
     let addresses: Vec<_> = senders.keys.iter().map(|key| key.address).collect();

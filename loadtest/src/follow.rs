@@ -1,6 +1,6 @@
 //! Follows the chain while transactions are sent: which block was seen when, and what it held.
 
-use crate::{options::Node, rpc::hex};
+use crate::{drive::Watch, options::Node, rpc::hex};
 use anyhow::bail;
 use serde_json::json;
 use std::{
@@ -28,6 +28,8 @@ pub(crate) struct Goal {
     pub(crate) sent: AtomicBool,
     /// Transactions the node has taken.
     pub(crate) taken: AtomicU64,
+    /// Transactions mined so far.
+    pub(crate) mined: AtomicU64,
     /// The sending has failed: there is nothing to wait for.
     pub(crate) failed: AtomicBool,
 }
@@ -37,6 +39,7 @@ pub(crate) fn follow(
     node: &Node,
     mut head: u64,
     goal: &Goal,
+    watch: &Watch,
     patience: Duration,
 ) -> anyhow::Result<Vec<Seen>> {
     let mut blocks: Vec<Seen> = Vec::new();
@@ -53,13 +56,17 @@ pub(crate) fn follow(
             head += 1;
             let txs = node.rpc.tx_count(head)?;
             mined += txs;
+            goal.mined.store(mined, Relaxed);
             if txs > 0 {
                 last_news = at;
             }
             blocks.push(Seen { number: head, at, txs });
         }
-        if sent && last_news.elapsed() > patience {
-            let taken = goal.taken.load(Relaxed);
+        // While sending, what was answered is what there is to mine.
+        let taken = if sent { goal.taken.load(Relaxed) } else { watch.operations.load(Relaxed) };
+        if mined >= taken {
+            last_news = Instant::now();
+        } else if last_news.elapsed() > patience {
             bail!(
                 "{} of {taken} transactions are mined, and none for {patience:.0?} (--patience)",
                 mined.min(taken)

@@ -1,6 +1,7 @@
 //! Makes senders able to send: ether from the development accounts, and a token with its balances.
 
 use crate::{
+    dice::Dice,
     keys::{self, Key, Signer},
     options::Node,
     txs::{Form, Load},
@@ -8,7 +9,10 @@ use crate::{
 use alloy_primitives::{Address, U256, hex};
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 /// Longest wait for the chain to have something.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -24,8 +28,31 @@ const KEPT_DIVISOR: u64 = 10;
 /// Accounts ready to send, and the form of what they send.
 #[derive(Clone, Debug)]
 pub(crate) struct Senders {
-    pub(crate) keys: Vec<Key>,
+    pub(crate) keys: Arc<[Key]>,
     pub(crate) form: Form,
+    pub(crate) recipients: Recipients,
+}
+
+/// Who receives.
+#[derive(Clone, Debug)]
+pub(crate) enum Recipients {
+    /// So many made-up accounts in turn.
+    MadeUp(u64),
+    /// Any of these each time.
+    AnyOf(Arc<[Key]>),
+}
+
+impl Senders {
+    /// The receiver of the transaction in this place of the load.
+    pub(crate) fn recipient(&self, seed: u64, place: u64) -> Address {
+        match &self.recipients {
+            Recipients::MadeUp(count) => keys::recipient(seed, place % count),
+            Recipients::AnyOf(keys) => {
+                let mut dice = Dice::new(seed ^ place.wrapping_mul(0xd6e8_feb8_6659_fd93));
+                keys[dice.below(keys.len() as u64) as usize].address
+            }
+        }
+    }
 }
 
 /// What the senders are to be able to do.
@@ -40,20 +67,35 @@ pub(crate) struct Wanted {
     /// In wei per gas.
     pub(crate) tip: u128,
     pub(crate) seed: u64,
+    /// Accounts that receive, where the senders do not.
+    pub(crate) recipients: u64,
+    /// The senders have ether from genesis: see [`crate::genesis`].
+    pub(crate) prefunded: bool,
 }
 
 /// Funds whoever has too little, and creates the token if it is not there.
 pub(crate) fn prepare(node: &Node, wanted: Wanted) -> anyhow::Result<Senders> {
-    let signer = Signer::new(wanted.seed);
-    let chain_id = node.rpc.chain_id()?;
-    let (fee_cap, tip) = (wanted.fee_cap, wanted.tip.min(wanted.fee_cap));
-    let form = Form { chain_id, fee_cap, tip, token: Address::ZERO, signer };
-    let mut senders = Senders { keys: keys::senders(wanted.seed, wanted.senders), form };
-    give_ether(node, &senders, wanted)?;
+    let mut senders = unprepared(wanted, node.rpc.chain_id()?);
+    if !wanted.prefunded {
+        give_ether(node, &senders, wanted)?;
+    }
     if wanted.load != Load::Transfer {
         give_tokens(node, &mut senders)?;
     }
     Ok(senders)
+}
+
+/// The accounts as they are, without asking any node.
+pub(crate) fn unprepared(wanted: Wanted, chain_id: u64) -> Senders {
+    let signer = Signer::new(wanted.seed);
+    let (fee_cap, tip) = (wanted.fee_cap, wanted.tip.min(wanted.fee_cap));
+    let form = Form { chain_id, fee_cap, tip, token: Address::ZERO, signer };
+    let keys: Arc<[Key]> = keys::senders(wanted.seed, wanted.senders).into();
+    let recipients = match wanted.prefunded {
+        true => Recipients::AnyOf(Arc::clone(&keys)),
+        false => Recipients::MadeUp(wanted.recipients),
+    };
+    Senders { keys, form, recipients }
 }
 
 fn give_ether(node: &Node, senders: &Senders, wanted: Wanted) -> anyhow::Result<()> {

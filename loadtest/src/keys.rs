@@ -6,7 +6,8 @@
 
 use crate::dice::Dice;
 use alloy_primitives::{Address, B256, Signature, U256, b256, keccak256, uint};
-use secp256k1::SecretKey;
+use secp256k1::{PublicKey, SecretKey};
+use std::ops::Range;
 
 /// Keys of the accounts that the mnemonic `test test test test test test test test test test test
 /// junk` gives: funded on development chains only.
@@ -27,6 +28,9 @@ const DEV_KEYS: [B256; 10] = [
 const ORDER: U256 = uint!(0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141_U256);
 /// Half of it: EIP-2 asks for an `s` not above.
 const HALF: U256 = uint!(0x7fffffffffffffffffffffffffffffff5d576e7357a4501ddfe92f46681b20a0_U256);
+/// Made-up accounts whose keys follow each other: the next public key is then one addition of points
+/// away, a tenth of a multiplication.
+const STRETCH: u64 = 4096;
 /// Nonces in the set. Each signature of a sender takes the next.
 const NONCES: u64 = 64;
 
@@ -39,19 +43,22 @@ pub(crate) struct Key {
 
 impl Key {
     fn new(secret: B256) -> Self {
-        let (x, y) = public_point(secret);
-        let mut public = [0; 64];
-        public[..32].copy_from_slice(&x);
-        public[32..].copy_from_slice(&y);
-        let address = Address::from_word(keccak256(public));
-        Self { secret: U256::from_be_bytes(secret.0), address }
+        Self::with_public(U256::from_be_bytes(secret.0), &public_key(secret))
     }
+
+    fn with_public(secret: U256, public: &PublicKey) -> Self {
+        let address = Address::from_word(keccak256(&public.serialize_uncompressed()[1..]));
+        Self { secret, address }
+    }
+}
+
+fn public_key(secret: B256) -> PublicKey {
+    SecretKey::from_secret_bytes(secret.0).expect("a number below the order").public_key()
 }
 
 /// Coordinates of the public key.
 fn public_point(secret: B256) -> ([u8; 32], [u8; 32]) {
-    let secret = SecretKey::from_secret_bytes(secret.0).expect("a number below the order");
-    let public = secret.public_key().serialize_uncompressed();
+    let public = public_key(secret).serialize_uncompressed();
     let half = |from: usize| public[from..from + 32].try_into().expect("32 bytes");
     (half(1), half(33))
 }
@@ -61,9 +68,56 @@ pub(crate) fn dev_keys() -> Vec<Key> {
     DEV_KEYS.iter().map(|secret| Key::new(*secret)).collect()
 }
 
-/// Made-up accounts: the same for the same seed.
+/// Made-up accounts: the same for the same seed, made on all cores.
 pub(crate) fn senders(seed: u64, count: usize) -> Vec<Key> {
-    (0..count as u64).map(|number| Key::new(made_up("sender", seed, number))).collect()
+    senders_of(seed, 0..count as u64)
+}
+
+/// Those in some of the places of [`senders`].
+pub(crate) fn senders_of(seed: u64, places: Range<u64>) -> Vec<Key> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from) as u64;
+    let share = (places.end - places.start).div_ceil(threads).next_multiple_of(STRETCH);
+    let end = places.end;
+    std::thread::scope(|scope| {
+        let parts: Vec<_> = places
+            .step_by(share.max(1) as usize)
+            .map(|from| scope.spawn(move || stretch(seed, from, (from + share).min(end))))
+            .collect();
+        let made = parts.into_iter().map(|part| part.join().expect("making keys does not panic"));
+        made.flatten().collect()
+    })
+}
+
+/// Accounts `from..to`.
+fn stretch(seed: u64, from: u64, to: u64) -> Vec<Key> {
+    let one = public_key(B256::with_last_byte(1));
+    let mut keys: Vec<Key> = Vec::with_capacity((to - from) as usize);
+    let mut last: Option<(U256, PublicKey)> = None;
+    for number in from..to {
+        let (secret, public) = match last.filter(|_| !number.is_multiple_of(STRETCH)) {
+            Some((secret, public)) => {
+                let next = public.combine(&one).expect("infinity but for a chance of 2^-243");
+                (secret.add_mod(U256::ONE, ORDER), next)
+            }
+            None => {
+                let secret = sender_secret(seed, number);
+                (secret, public_key(B256::from(secret.to_be_bytes::<32>())))
+            }
+        };
+        keys.push(Key::with_public(secret, &public));
+        last = Some((secret, public));
+    }
+    keys
+}
+
+/// One made-up account: what [`senders`] has in that place.
+pub(crate) fn sender(seed: u64, number: u64) -> Key {
+    Key::new(B256::from(sender_secret(seed, number).to_be_bytes::<32>()))
+}
+
+fn sender_secret(seed: u64, number: u64) -> U256 {
+    let first = U256::from_be_bytes(made_up("sender", seed, number / STRETCH).0);
+    first.add_mod(U256::from(number % STRETCH), ORDER)
 }
 
 /// A number below the order, and above 0 but for a chance of 2^-256.
@@ -159,6 +213,11 @@ mod tests {
     #[test]
     fn accounts_are_the_same_for_the_same_seed() {
         assert_eq!(senders(1, 3)[2].address, senders(1, 9)[2].address);
+        let many = senders(1, 2 * STRETCH as usize + 2);
+        for number in [0, 1, STRETCH - 1, STRETCH, 2 * STRETCH + 1] {
+            let (one, other) = (sender(1, number), &many[number as usize]);
+            assert_eq!((one.secret, one.address), (other.secret, other.address), "{number}");
+        }
         assert_ne!(senders(1, 1)[0].address, senders(2, 1)[0].address);
         assert_ne!(recipient(1, 1), recipient(1, 2));
         assert_eq!(

@@ -13,10 +13,15 @@ mod fill;
 mod flood;
 mod follow;
 mod fund;
+mod genesis;
+mod heads;
 mod html;
 mod http;
 mod keys;
+mod kill;
+mod node;
 mod options;
+mod peers;
 mod plot;
 mod reads;
 mod report;
@@ -58,16 +63,22 @@ enum Scenario {
     Tx(tx::Args),
     /// Sign transactions into a file, for `tx --file`
     Sign(tx::SignArgs),
+    /// A genesis file with many funded accounts, for --prefunded
+    Genesis(genesis::Args),
     /// Fee history in several shapes
     Fees(fees::Args),
     /// The mix of methods that public endpoints see, or each method alone
     Reads(reads::Args),
+    /// The calls that other nodes were measured by, row by row
+    Peers(peers::Args),
     /// Whole pages of an explorer, each one JSON-RPC batch
     Explorer(explorer::Args),
     /// A cheap call's latency beside a flood of heavy ones
     Flood(flood::Args),
     /// Transfers and reads for a long time, with memory, disk and latency held to bounds
     Soak(soak::Args),
+    /// SIGKILL under full load again and again: nothing that was told may be lost
+    Kill(kill::Args),
     /// Give a chain blocks and transactions to be asked about
     Fill(fill::Args),
 }
@@ -76,12 +87,15 @@ fn main() -> ExitCode {
     let result = match Cli::parse().scenario {
         Scenario::Tx(args) => tx::run(&args).and_then(publish),
         Scenario::Sign(args) => tx::sign(&args).map(|()| ExitCode::SUCCESS),
+        Scenario::Genesis(args) => genesis::run(&args).map(|()| ExitCode::SUCCESS),
         Scenario::Fees(args) => fees::run(&args).and_then(publish),
         Scenario::Reads(args) => reads::run(&args).and_then(publish),
+        Scenario::Peers(args) => peers::run(&args).and_then(publish),
         Scenario::Explorer(args) => explorer::run(&args).and_then(publish),
         Scenario::Flood(args) => flood::run(&args).and_then(publish),
         Scenario::Soak(args) => soak::run(&args)
             .map(|kept| if kept { ExitCode::SUCCESS } else { ExitCode::from(SOME_FAILED) }),
+        Scenario::Kill(args) => kill::run(&args).map(|()| ExitCode::SUCCESS),
         Scenario::Fill(args) => fill::run(&args).map(|()| ExitCode::SUCCESS),
     };
     result.unwrap_or_else(|error| {

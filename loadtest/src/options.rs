@@ -91,6 +91,13 @@ impl Node {
         Ok(Self { url, rpc, process, version })
     }
 
+    /// A server that is measured and not asked anything else.
+    pub(crate) fn silent(url: &str, version: &str) -> anyhow::Result<Self> {
+        let url = Url::parse(url)?;
+        let (rpc, process) = (Rpc::new(&url), Process::listening(url.address));
+        Ok(Self { url, rpc, process, version: version.to_owned() })
+    }
+
     pub(crate) fn endpoint(&self) -> Endpoint {
         Endpoint::of(&self.url)
     }

@@ -24,13 +24,20 @@ pub(crate) struct Args {
     /// Measure each method alone, beside one that does nothing
     #[arg(long)]
     each: bool,
-    /// With --each, only methods whose name holds this
-    #[arg(long, value_name = "TEXT", requires = "each")]
-    only: Option<String>,
+    /// With --each, only methods whose name holds one of these
+    #[arg(long, value_name = "TEXTS", value_delimiter = ',', requires = "each")]
+    only: Vec<String>,
+    /// With --each, load this server's method `noop` in turn with each method, and tell what a
+    /// method costs beside it (`cargo run --release -p benches --example jsonrpsee_noop`)
+    #[arg(long, value_name = "URL", requires = "each", conflicts_with = "compare")]
+    yardstick: Option<String>,
     /// The ERC-20 contract that calls ask [default: the most used of recent blocks]
     #[arg(long, value_name = "ADDRESS")]
     token: Option<String>,
 }
+
+/// Makes the parameters of one request.
+pub(crate) type Params = fn(&Sample, &mut Dice) -> anyhow::Result<Value>;
 
 /// A kind of request.
 #[derive(Clone, Copy, Debug)]
@@ -38,7 +45,7 @@ struct Kind {
     name: &'static str,
     /// Share of the mix, in percent.
     percent: u32,
-    params: fn(&Sample, &mut Dice) -> anyhow::Result<Value>,
+    params: Params,
 }
 
 /// The mix of public endpoints, as far as published; the last fourteen percent spread over what
@@ -116,13 +123,18 @@ const BESIDE: &[Kind] = &[
         percent: 0,
         params: |_, _| Ok(json!(["0x400", "latest", [10.0, 25.0, 50.0, 75.0, 90.0]])),
     },
+    Kind {
+        name: "eth_feeHistory (20, 3p)",
+        percent: 0,
+        params: |_, _| Ok(json!(["0x14", "latest", [10.0, 50.0, 90.0]])),
+    },
 ];
 
-fn block(sample: &Sample, dice: &mut Dice) -> String {
+pub(crate) fn block(sample: &Sample, dice: &mut Dice) -> String {
     hex(*dice.pick(&sample.blocks).unwrap_or(&sample.head))
 }
 
-fn call_balance_of(sample: &Sample, dice: &mut Dice) -> anyhow::Result<Value> {
+pub(crate) fn call_balance_of(sample: &Sample, dice: &mut Dice) -> anyhow::Result<Value> {
     let holder = dice.pick(&sample.holders).or(sample.accounts.first());
     let data = token::balance_of(holder.map_or("0x", String::as_str));
     Ok(json!([{ "to": sample.token()?, "data": data }, "latest"]))
@@ -135,7 +147,7 @@ fn transfer(sample: &Sample, dice: &mut Dice) -> anyhow::Result<Value> {
     Ok(json!({ "from": from, "to": to, "value": "0x0" }))
 }
 
-fn token_logs(sample: &Sample, dice: &mut Dice) -> anyhow::Result<Value> {
+pub(crate) fn token_logs(sample: &Sample, dice: &mut Dice) -> anyhow::Result<Value> {
     logs_over(sample, dice, LOG_BLOCKS)
 }
 
@@ -143,13 +155,19 @@ fn many_logs(sample: &Sample, dice: &mut Dice) -> anyhow::Result<Value> {
     logs_over(sample, dice, 100)
 }
 
-fn logs_over(sample: &Sample, dice: &mut Dice, blocks: u64) -> anyhow::Result<Value> {
-    let last = *dice.pick(&sample.blocks).unwrap_or(&sample.head);
-    let first = last.saturating_sub(blocks - 1);
+pub(crate) fn logs_over(sample: &Sample, dice: &mut Dice, blocks: u64) -> anyhow::Result<Value> {
+    let (first, last) = some_blocks(sample, dice, blocks);
     Ok(json!([{
-        "fromBlock": hex(first), "toBlock": hex(last),
+        "fromBlock": first, "toBlock": last,
         "address": sample.token()?, "topics": [token::TRANSFER],
     }]))
+}
+
+/// So many blocks in a row, or all there are: the first and the last.
+pub(crate) fn some_blocks(sample: &Sample, dice: &mut Dice, blocks: u64) -> (String, String) {
+    let last = *dice.pick(&sample.blocks).unwrap_or(&sample.head);
+    let last = last.max(blocks - 1).min(sample.head);
+    (hex(last.saturating_sub(blocks - 1)), hex(last))
 }
 
 fn holder_logs(sample: &Sample, dice: &mut Dice) -> anyhow::Result<Value> {
@@ -182,9 +200,34 @@ pub(crate) fn mix(sample: &Sample, seed: u64) -> anyhow::Result<Vec<Vec<u8>>> {
 pub(crate) fn run(args: &Args) -> anyhow::Result<(Report, &Common)> {
     let common = &args.common;
     common.check()?;
-    let nodes = common.nodes()?;
-    let parts = nodes.iter().map(|node| parts(args, node)).collect::<anyhow::Result<_>>()?;
-    Ok((rounds::run("reads", common, &nodes, parts)?, common))
+    let mut nodes = common.nodes()?;
+    let mut parts: Vec<_> =
+        nodes.iter().map(|node| parts(args, node)).collect::<anyhow::Result<_>>()?;
+    if let Some(url) = &args.yardstick {
+        let yardstick = Node::silent(url, "a method that does nothing")?;
+        let noop = || {
+            let bodies = vec![body("noop", &json!([]))];
+            Box::new(Calls::new("noop", common, &yardstick, bodies)) as Box<dyn Part>
+        };
+        parts.push(parts[0].iter().map(|_| noop()).collect());
+        nodes.push(yardstick);
+    }
+    let mut report = rounds::run("reads", common, &nodes, parts)?;
+    if args.yardstick.is_some() {
+        note_costs(&mut report);
+    }
+    Ok((report, common))
+}
+
+/// Tells what each method costs beside the one that does nothing, measured in the same rounds.
+fn note_costs(report: &mut Report) {
+    let [methods, noops] = report.rows.as_slice() else { return };
+    let notes = methods.iter().zip(noops).filter_map(|(method, noop)| {
+        let cost = method.cost_beside(noop)?;
+        Some(format!("{}: {cost:.2} of the CPU of a method that does nothing", method.part))
+    });
+    let notes: Vec<_> = notes.collect();
+    report.notes.extend(notes);
 }
 
 fn parts(args: &Args, node: &Node) -> anyhow::Result<Vec<Box<dyn Part>>> {
@@ -195,18 +238,25 @@ fn parts(args: &Args, node: &Node) -> anyhow::Result<Vec<Box<dyn Part>>> {
     if !args.each {
         return Ok(vec![part("mix", mix(&sample, common.seed)?)]);
     }
-    let wanted = |kind: &&Kind| args.only.as_ref().is_none_or(|only| kind.name.contains(only));
+    let named = |kind: &Kind| args.only.iter().any(|only| kind.name.contains(only.as_str()));
+    let wanted = |kind: &&Kind| args.only.is_empty() || named(kind);
     let kinds: Vec<_> = BESIDE.iter().chain(MIX).filter(wanted).collect();
     anyhow::ensure!(!kinds.is_empty(), "--only: no method has that in its name");
-    let mut parts = Vec::new();
-    for kind in kinds {
-        let mut dice = Dice::new(common.seed);
-        let bodies = (0..METHOD_BODIES)
-            .map(|_| Ok(body(kind.name, &(kind.params)(&sample, &mut dice)?)))
-            .collect::<anyhow::Result<_>>()?;
-        parts.push(part(kind.name, bodies));
-    }
-    Ok(parts)
+    let kinds = kinds.into_iter();
+    let parts = kinds
+        .map(|kind| Ok(part(kind.name, bodies(kind.name, kind.params, &sample, common.seed)?)));
+    parts.collect()
+}
+
+/// Different requests of one kind; what stands behind the method's name is for people.
+pub(crate) fn bodies(
+    name: &str,
+    params: Params,
+    sample: &Sample,
+    seed: u64,
+) -> anyhow::Result<Vec<Vec<u8>>> {
+    let mut dice = Dice::new(seed);
+    (0..METHOD_BODIES).map(|_| Ok(body(name, &params(sample, &mut dice)?))).collect()
 }
 
 #[cfg(test)]

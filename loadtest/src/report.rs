@@ -51,6 +51,17 @@ impl Row {
         self.median(Round::cpu_us)
     }
 
+    /// Server CPU beside that of another row: the median over the rounds, each with the other's,
+    /// because a busy machine raises both of a round.
+    pub(crate) fn cost_beside(&self, other: &Self) -> Option<f64> {
+        let rounds = self.rounds.iter().zip(&other.rounds);
+        let costs = rounds.map(|(ours, theirs)| {
+            let theirs = theirs.cpu_us().filter(|cpu| *cpu > 0.0)?;
+            Some(ours.cpu_us()? / theirs)
+        });
+        median(costs.collect::<Option<_>>()?)
+    }
+
     /// Names of further figures, with their medians.
     pub(crate) fn figures(&self) -> Vec<(&'static str, f64)> {
         let Some(first) = self.rounds.first() else { return Vec::new() };
@@ -126,7 +137,9 @@ impl Report {
     fn note_shares(&mut self) {
         let rounds = || self.rows.iter().flatten().flat_map(|row| &row.rounds);
         let percent = |cpu: f64, wall: f64| 100.0 * cpu / wall.max(1e-9);
-        let wall: f64 = rounds().map(|round| round.elapsed.as_secs_f64()).sum();
+        // A row whose client was not measured ran beside one where it was.
+        let measured = rounds().filter(|round| !round.client_cpu.is_zero());
+        let wall: f64 = measured.map(|round| round.elapsed.as_secs_f64()).sum();
         let client: f64 = rounds().map(|round| round.client_cpu.as_secs_f64()).sum();
         let known = || rounds().filter_map(|round| round.server_cpu.zip(Some(round.elapsed)));
         let server: f64 = known().map(|(cpu, _)| cpu.as_secs_f64()).sum();
@@ -344,6 +357,23 @@ mod tests {
         assert_eq!(median(vec![3.0, 1.0, 2.0]), Some(2.0));
         assert_eq!(median(vec![4.0, 1.0]), Some(2.5));
         assert_eq!(median(Vec::new()), None);
+    }
+
+    #[test]
+    fn a_cost_is_told_beside_the_same_round() {
+        let row = |cpu_us: [u64; 3]| {
+            let rounds = cpu_us.map(|us| {
+                let stats = Stats { operations: 1000, ..Stats::new() };
+                let server_cpu = Some(Duration::from_micros(us * 1000));
+                Round { server_cpu, ..Round::of(stats, Duration::ZERO) }
+            });
+            Row { rounds: rounds.into(), ..Row::new(String::new()) }
+        };
+        let cost = |ours, theirs| row(ours).cost_beside(&row(theirs));
+        let near = |cost: Option<f64>, expected: f64| (cost.unwrap() - expected).abs() < 1e-6;
+        assert!(near(cost([5, 24, 8], [10, 20, 10]), 0.8));
+        assert!(near(cost([6, 30, 12], [5, 25, 30]), 1.2), "the medians alone would say 0.48");
+        assert_eq!(cost([5, 24, 8], [10, 0, 10]), None);
     }
 
     #[test]

@@ -86,6 +86,18 @@ pub(crate) fn run<'a>(
     Ok(Report::new(scenario, common, nodes, rows, begun.elapsed()))
 }
 
+/// Measures the parts that `parts` makes of each node that was named.
+pub(crate) fn of_each<'a>(
+    scenario: &str,
+    common: &'a Common,
+    parts: impl Fn(&Node) -> anyhow::Result<Vec<Box<dyn Part + 'a>>>,
+) -> anyhow::Result<(Report, &'a Common)> {
+    common.check()?;
+    let nodes = common.nodes()?;
+    let parts = nodes.iter().map(parts).collect::<anyhow::Result<_>>()?;
+    Ok((run(scenario, common, &nodes, parts)?, common))
+}
+
 /// Which node first: in turn, so that neither always has the warmer machine.
 fn order(round: u32, nodes: usize) -> Vec<usize> {
     let mut order: Vec<_> = (0..nodes).collect();

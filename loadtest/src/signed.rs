@@ -6,8 +6,8 @@
 //! the senders; within it transactions are in nonce order, so whoever sends a lane over one
 //! connection keeps every sender's order. Chunks of the lanes follow each other in turn.
 
-use crate::{fund::Senders, keys, txs::Load};
-use alloy_primitives::{Address, U256};
+use crate::{fund::Senders, txs::Load};
+use alloy_primitives::U256;
 use anyhow::{Context, bail};
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
@@ -81,16 +81,12 @@ impl Header {
         ((self.senders - lane).div_ceil(self.lanes())) as u64
     }
 
-    /// The nonce each sender has once everything is mined.
-    pub(crate) fn last_nonces(&self) -> Vec<u64> {
-        (0..self.senders)
-            .map(|sender| {
-                let (lane, rank) = (sender % self.lanes(), (sender / self.lanes()) as u64);
-                let (txs, senders) = (self.in_lane(lane), self.lane_senders(lane));
-                let own = txs / senders + u64::from(rank < txs % senders);
-                self.first_nonces[sender] + own
-            })
-            .collect()
+    /// The nonce a sender has once everything is mined.
+    pub(crate) fn last_nonce(&self, sender: usize) -> u64 {
+        let (lane, rank) = (sender % self.lanes(), (sender / self.lanes()) as u64);
+        let (txs, senders) = (self.in_lane(lane), self.lane_senders(lane));
+        let own = txs / senders + u64::from(rank < txs % senders);
+        self.first_nonces[sender] + own
     }
 }
 
@@ -121,7 +117,6 @@ pub(crate) fn write(
     file: &mut File,
     header: &Header,
     senders: &Senders,
-    recipients: u64,
     bar: &ProgressBar,
 ) -> anyhow::Result<()> {
     let mut out = BufWriter::with_capacity(1 << 20, file);
@@ -139,7 +134,7 @@ pub(crate) fn write(
                 scope.spawn(move || {
                     for piece in own {
                         // The writer has failed, and says why.
-                        if chunks.send(sign(header, senders, recipients, piece)).is_err() {
+                        if chunks.send(sign(header, senders, piece)).is_err() {
                             return;
                         }
                     }
@@ -156,7 +151,7 @@ pub(crate) fn write(
     })
 }
 
-fn sign(header: &Header, senders: &Senders, recipients: u64, piece: Piece) -> Vec<u8> {
+fn sign(header: &Header, senders: &Senders, piece: Piece) -> Vec<u8> {
     let mut chunk = vec![0; CHUNK_HEAD as usize];
     let in_lane = header.lane_senders(piece.lane);
     for rank in piece.from..piece.to {
@@ -164,7 +159,7 @@ fn sign(header: &Header, senders: &Senders, recipients: u64, piece: Piece) -> Ve
         let nonce = header.first_nonces[sender] + rank / in_lane;
         // A number of its own for every transaction of the file.
         let place = rank * header.lanes() as u64 + piece.lane as u64;
-        let to: Address = keys::recipient(header.seed, place % recipients);
+        let to = senders.recipient(header.seed, place);
         let key = &senders.keys[sender];
         let raw = match header.load.is_token(rank) {
             true => senders.form.token_transfer(key, nonce, to, 1),
@@ -261,9 +256,14 @@ fn read_u32(input: &mut impl Read) -> std::io::Result<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{keys::Signer, txs::Form};
+    use crate::{
+        fund::Recipients,
+        keys::{self, Signer},
+        txs::Form,
+    };
     use alloy_consensus::{Transaction, TxEnvelope, transaction::SignerRecoverable};
     use alloy_eips::eip2718::Decodable2718;
+    use alloy_primitives::Address;
     use std::collections::HashMap;
 
     fn file(header: &Header) -> File {
@@ -274,9 +274,10 @@ mod tests {
             token: Address::ZERO,
             signer: Signer::new(1),
         };
-        let senders = Senders { keys: keys::senders(header.seed, header.senders), form };
+        let keys = keys::senders(header.seed, header.senders).into();
+        let senders = Senders { keys, form, recipients: Recipients::MadeUp(100) };
         let mut file = tempfile::tempfile().unwrap();
-        write(&mut file, header, &senders, 100, &ProgressBar::hidden()).unwrap();
+        write(&mut file, header, &senders, &ProgressBar::hidden()).unwrap();
         file
     }
 
@@ -306,9 +307,8 @@ mod tests {
                 }
             }
             assert_eq!(seen, count);
-            for (key, last) in keys.iter().zip(header.last_nonces()) {
-                let first = header.first_nonces
-                    [keys.iter().position(|k| k.address == key.address).unwrap()];
+            for (number, key) in keys.iter().enumerate() {
+                let (first, last) = (header.first_nonces[number], header.last_nonce(number));
                 let sent = next.get(&key.address).map_or(first, |(_, nonce)| *nonce);
                 assert_eq!(sent, last);
             }

@@ -5,19 +5,20 @@ use crate::{
     cpu::Process,
     drive::{Plan, Source, Watch, drive},
     fund::{self, Senders},
-    keys,
     options::{Common, Node, bar},
     reads,
     report::{Report, Row},
     rounds::{Replay, Round, measure},
     sample::Sample,
     stats::Stats,
-    tx::{What, append_call},
+    tx::{self, What, append_call},
+    wire::Endpoint,
 };
 use alloy_primitives::U256;
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
 use std::{
+    net::SocketAddr,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::{
@@ -32,6 +33,8 @@ use std::{
 const AHEAD: usize = 1024;
 /// Most looks printed.
 const LINES: usize = 20;
+/// Bytes of a GiB.
+const GIB: f64 = (1u64 << 30) as f64;
 /// Bytes of a sector in a file's block count.
 const SECTOR: u64 = 512;
 /// First part of the run that bounds are compared with: caches fill in it.
@@ -47,9 +50,12 @@ pub(crate) struct Args {
     /// Transfers a second
     #[arg(long, value_name = "PER_SECOND", default_value_t = 2000.0)]
     tx_rate: f64,
-    /// Transfers in a JSON-RPC batch
+    /// Transfers in a JSON-RPC batch, or signed together for the ingest
     #[arg(long, value_name = "N", default_value_t = 50)]
     batch: usize,
+    /// Send over evmd's TCP ingest instead of in batches
+    #[arg(long, value_name = "HOST:PORT")]
+    ingest: Option<SocketAddr>,
     /// Reads a second, of the public mix
     #[arg(long, value_name = "PER_SECOND", default_value_t = 500.0)]
     read_rate: f64,
@@ -68,9 +74,21 @@ pub(crate) struct Args {
     /// Most bytes the home folder may grow by for each transfer
     #[arg(long, value_name = "BYTES", default_value_t = 2000.0)]
     disk_bound: f64,
+    /// Least part of --tx-rate that must have been taken
+    #[arg(long, value_name = "PART", default_value_t = 0.95)]
+    rate_bound: f64,
+    /// Most transactions in the node's pool at the end
+    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    pool_bound: u64,
+    /// End when the home folder takes so many GiB
+    #[arg(long, value_name = "GIB", requires = "home")]
+    disk_limit: Option<f64>,
     /// Accounts that send
     #[arg(long, value_name = "N", default_value_t = 1000)]
     senders: usize,
+    /// The senders have ether from `loadtest genesis` with the same seed; they receive as well
+    #[arg(long)]
+    prefunded: bool,
     /// Most a transfer pays, in gwei per gas
     #[arg(long, value_name = "GWEI", default_value_t = 200.0)]
     fee_cap: f64,
@@ -87,9 +105,15 @@ struct Look {
     resident: u64,
     /// Bytes that the home folder takes on disk.
     disk: u64,
+    /// Bytes of the maps in use: how far each environment's file reaches.
+    chain_map: u64,
+    index_map: u64,
+    /// Transactions in the node's pool.
+    pooled: u64,
     /// Of the reads since the last look, in microseconds.
     p50_us: f64,
     p99_us: f64,
+    p999_us: f64,
     reads: u64,
 }
 
@@ -98,8 +122,9 @@ impl Look {
         json!({
             "seconds": self.seconds, "transfers": self.transfers,
             "memoryBytes": self.anonymous, "residentBytes": self.resident,
-            "diskBytes": self.disk, "reads": self.reads,
-            "readP50Us": self.p50_us, "readP99Us": self.p99_us,
+            "diskBytes": self.disk, "chainMapBytes": self.chain_map,
+            "indexMapBytes": self.index_map, "pooled": self.pooled, "reads": self.reads,
+            "readP50Us": self.p50_us, "readP99Us": self.p99_us, "readP999Us": self.p999_us,
         })
     }
 }
@@ -125,6 +150,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<bool> {
         recipients: 10_000,
         fee_cap: args.fee_cap,
         tip: 1.0,
+        prefunded: args.prefunded,
     };
     what.check()?;
     let senders = fund::prepare(&node, what.wanted(common.seed, total))?;
@@ -161,10 +187,14 @@ impl Soak<'_> {
         std::thread::scope(|scope| {
             let batches = self.total.div_ceil(self.args.batch as u64);
             let batch = self.args.batch;
-            scope.spawn(move || sign(&senders, nonces, batches, batch, &requests));
+            let form = match self.args.ingest {
+                Some(_) => tx::Form::Raw,
+                None => tx::Form::Batch(batch),
+            };
+            scope.spawn(move || sign(&senders, nonces, batches, batch, form, &requests));
             let (watch, over) = (&watch, &over);
             let transfers = scope.spawn(move || {
-                let source = Signed { requests: signed, batch };
+                let source = Signed { requests: signed, form, at: 0, bytes: Vec::new() };
                 let transfers = self.transfers(source, duration, watch);
                 over.store(true, Relaxed);
                 transfers
@@ -187,15 +217,18 @@ impl Soak<'_> {
         duration: Duration,
         watch: &Watch,
     ) -> anyhow::Result<Round> {
+        let (endpoint, rate) = match self.args.ingest {
+            Some(address) => (Endpoint::Ingest(address), self.args.tx_rate),
+            None => (self.node.endpoint(), self.args.tx_rate / self.args.batch as f64),
+        };
         let plan = Plan {
             connections: self.args.common.connections,
             duration: Some(duration),
-            rate: Some(self.args.tx_rate / self.args.batch as f64),
+            rate: Some(rate),
             ..self.args.common.plan()
         };
         let source: Box<dyn Source> = Box::new(source);
         let bar = bar("soak");
-        let endpoint = self.node.endpoint();
         let round =
             measure(Some(self.process), || drive(&endpoint, &plan, vec![source], watch, &bar));
         bar.finish_and_clear();
@@ -225,23 +258,44 @@ impl Soak<'_> {
             let hidden = indicatif::ProgressBar::hidden();
             let endpoint = self.node.endpoint();
             let stats = drive(&endpoint, &plan, vec![source], &Watch::default(), &hidden)?;
-            let us = |quantile| crate::report::quantile_us(&stats.latency, quantile);
-            looks.push(Look {
-                seconds: begun.elapsed().as_secs_f64(),
-                transfers: watch.operations.load(Relaxed),
-                anonymous: self.process.memory("RssAnon:").context("the node has gone")?,
-                resident: self.process.memory("VmRSS:").context("the node has gone")?,
-                disk: self.args.home.as_deref().map(disk_bytes).transpose()?.unwrap_or(0),
-                p50_us: us(0.5),
-                p99_us: us(0.99),
-                reads: stats.requests,
-            });
+            let look = self.one_look(begun, watch, &stats)?;
+            looks.push(look);
+            if self.args.disk_limit.is_some_and(|limit| look.disk as f64 > limit * GIB) {
+                watch.stop.store(true, Relaxed);
+                over.store(true, Relaxed);
+            }
             sum.add(&stats);
             sum.elapsed += stats.elapsed;
         }
         let elapsed = begun.elapsed();
         let round = Round::of(sum, elapsed);
         Ok((looks, round))
+    }
+
+    fn one_look(&self, begun: Instant, watch: &Watch, reads: &Stats) -> anyhow::Result<Look> {
+        let us = |quantile| crate::report::quantile_us(&reads.latency, quantile);
+        let home = self.args.home.as_deref();
+        let map = |folder: &str| {
+            let file = home.map(|home| home.join(folder).join("data.mdb"));
+            // Only evmd's home has these files.
+            file.and_then(|file| std::fs::metadata(file).ok()).map_or(0, |found| found.len())
+        };
+        let pool = self.node.rpc.call("txpool_status", json!([]));
+        let pooled = pool.ok().and_then(|pool| crate::rpc::quantity(&pool["pending"]).ok());
+        Ok(Look {
+            seconds: begun.elapsed().as_secs_f64(),
+            transfers: watch.operations.load(Relaxed),
+            anonymous: self.process.memory("RssAnon:").context("the node has gone")?,
+            resident: self.process.memory("VmRSS:").context("the node has gone")?,
+            disk: home.map(disk_bytes).transpose()?.unwrap_or(0),
+            chain_map: map("chain"),
+            index_map: map("index"),
+            pooled: pooled.unwrap_or(0),
+            p50_us: us(0.5),
+            p99_us: us(0.99),
+            p999_us: us(0.999),
+            reads: reads.requests,
+        })
     }
 
     /// The bounds that were broken, in words.
@@ -256,6 +310,19 @@ impl Soak<'_> {
             return broken;
         };
         let grown = (last.anonymous as f64 - first.anonymous as f64) / f64::from(1 << 20);
+        let rate = last.transfers as f64 / last.seconds.max(1e-3);
+        if rate < self.args.tx_rate * self.args.rate_bound {
+            broken.push(format!(
+                "{rate:.0} transfers a second were taken, bound {:.0}",
+                self.args.tx_rate * self.args.rate_bound
+            ));
+        }
+        if last.pooled > self.args.pool_bound {
+            broken.push(format!(
+                "{} transactions are left in the pool, bound {}",
+                last.pooled, self.args.pool_bound
+            ));
+        }
         if grown > self.args.memory_bound {
             broken.push(format!(
                 "memory grew by {grown:.0} MiB after the first fifth, bound {:.0}",
@@ -302,18 +369,39 @@ impl Soak<'_> {
         report.looks = looks.iter().map(Look::json).collect();
         let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
         let step = looks.len().div_ceil(LINES).max(1);
-        for look in looks.iter().skip(looks.len().saturating_sub(1) % step).step_by(step) {
+        report.notes.push(
+            " seconds   transfers  tx/s  pooled  memory MiB  with files  disk MiB  chain map  index \
+             map  read p50 us    p99  p99.9"
+                .to_owned(),
+        );
+        let skipped = looks.len().saturating_sub(1) % step;
+        let mut before = (0.0, 0);
+        for look in looks.iter().skip(skipped).step_by(step) {
+            let rate = (look.transfers - before.1) as f64 / (look.seconds - before.0).max(1e-3);
+            before = (look.seconds, look.transfers);
             report.notes.push(format!(
-                "{:>6.0} s  {:>10} transfers  memory {:>6.0} MiB (with files {:>6.0})  disk {:>7.0} \
-                 MiB  reads p50 {:>5.0} us, p99 {:>6.0} us",
+                "{:>8.0} {:>11} {rate:>5.0} {:>7} {:>11.0} {:>11.0} {:>9.0} {:>10.0} {:>10.0} \
+                 {:>12.0} {:>6.0} {:>6.0}",
                 look.seconds,
                 look.transfers,
+                look.pooled,
                 mib(look.anonymous),
                 mib(look.resident),
                 mib(look.disk),
+                mib(look.chain_map),
+                mib(look.index_map),
                 look.p50_us,
-                look.p99_us
+                look.p99_us,
+                look.p999_us,
             ));
+        }
+        if let (Some(first), Some(last)) = (looks.first(), looks.last()) {
+            let txs = last.transfers.saturating_sub(first.transfers).max(1) as f64;
+            let each = last.disk.saturating_sub(first.disk) as f64 / txs;
+            report.notes.push(format!("disk: {each:.0} bytes a transfer"));
+        }
+        if broken.is_empty() {
+            report.notes.push("all bounds kept".to_owned());
         }
         report.notes.extend(broken.iter().map(|bound| format!("BROKEN: {bound}")));
         report.publish(common)
@@ -341,23 +429,32 @@ fn sign(
     mut nonces: Vec<u64>,
     batches: u64,
     batch: usize,
+    form: tx::Form,
     requests: &mpsc::SyncSender<Vec<u8>>,
 ) {
     let mut turn = 0;
     for _ in 0..batches {
-        let mut body = vec![b'['];
+        let mut body = Vec::with_capacity(batch * 384);
         for place in 0..batch {
             let sender = turn % senders.keys.len();
-            let to = keys::recipient(1, (turn % 10_000) as u64);
+            let to = senders.recipient(1, turn as u64);
             let raw = senders.form.transfer(&senders.keys[sender], nonces[sender], to, U256::ONE);
             nonces[sender] += 1;
             turn += 1;
-            if place > 0 {
-                body.push(b',');
+            match form {
+                tx::Form::Raw => {
+                    body.extend_from_slice(&(raw.len() as u32).to_be_bytes());
+                    body.extend_from_slice(&raw);
+                }
+                tx::Form::Call | tx::Form::Batch(_) => {
+                    body.push(if place == 0 { b'[' } else { b',' });
+                    append_call(&mut body, &raw);
+                }
             }
-            append_call(&mut body, &raw);
         }
-        body.push(b']');
+        if !matches!(form, tx::Form::Raw) {
+            body.push(b']');
+        }
         // Nobody takes more: the run has ended.
         if requests.send(body).is_err() {
             return;
@@ -365,17 +462,38 @@ fn sign(
     }
 }
 
-/// Requests as they are signed. Batches of one sender may overtake each other between connections;
+/// Requests as they are signed. Those of one sender may overtake each other between connections;
 /// a node keeps the later nonce until the earlier comes.
 struct Signed {
     requests: mpsc::Receiver<Vec<u8>>,
-    batch: usize,
+    form: tx::Form,
+    /// Frames for the ingest: what is left of a batch begins at `at`.
+    bytes: Vec<u8>,
+    at: usize,
+}
+
+impl Signed {
+    fn next_frame(&mut self) -> anyhow::Result<Option<&[u8]>> {
+        if self.at == self.bytes.len() {
+            let Ok(bytes) = self.requests.recv() else { return Ok(None) };
+            (self.bytes, self.at) = (bytes, 0);
+        }
+        let (length, rest) = self.bytes[self.at..].split_first_chunk().context("a whole frame")?;
+        let length = u32::from_be_bytes(*length) as usize;
+        self.at += 4 + length;
+        Ok(Some(&rest[..length]))
+    }
 }
 
 impl Source for Signed {
     fn next(&mut self, _: usize, out: &mut Vec<u8>) -> anyhow::Result<Option<u32>> {
+        let tx::Form::Batch(count) = self.form else {
+            let Some(raw) = self.next_frame()? else { return Ok(None) };
+            out.extend_from_slice(raw);
+            return Ok(Some(1));
+        };
         let Ok(body) = self.requests.recv() else { return Ok(None) };
         out.extend_from_slice(&body);
-        Ok(Some(self.batch as u32))
+        Ok(Some(count as u32))
     }
 }

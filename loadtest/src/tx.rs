@@ -5,6 +5,7 @@ use crate::{
     drive::{Plan, Source, Watch, drive},
     follow::{self, Goal},
     fund::{self, Senders, Wanted},
+    keys,
     options::{Common, Node, bar},
     report::Report,
     rounds::{self, Part, Round, measure},
@@ -20,7 +21,7 @@ use std::{
     io::Write,
     net::SocketAddr,
     path::PathBuf,
-    sync::atomic::Ordering::Relaxed,
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
     time::{Duration, Instant},
 };
 
@@ -28,6 +29,8 @@ use std::{
 const GWEI: f64 = 1e9;
 /// Most calls of a batch: the limit of most nodes.
 const BATCH_MAX: usize = 1000;
+/// Senders whose nonces are looked at before and after: all of them, up to so many.
+const CHECKED: usize = 1000;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -47,6 +50,9 @@ pub(crate) struct Args {
     /// Send a file made by `loadtest sign` instead of signing now
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
+    /// Most transactions sent and not mined: what is beyond a node's pool is refused
+    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    ahead: u64,
     /// Longest wait for the next block with transactions, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 60.0)]
     patience: f64,
@@ -73,6 +79,9 @@ pub(crate) struct What {
     /// Tip, in gwei per gas
     #[arg(long, value_name = "GWEI", default_value_t = 1.0)]
     pub(crate) tip: f64,
+    /// The senders have ether from `loadtest genesis` with the same seed; they receive as well
+    #[arg(long)]
+    pub(crate) prefunded: bool,
 }
 
 impl What {
@@ -82,6 +91,12 @@ impl What {
         }
         if !(self.fee_cap > 0.0 && self.fee_cap < 1e12 && self.tip >= 0.0 && self.tip < 1e12) {
             bail!("--fee-cap {} and --tip {}: gwei, at most 10^12", self.fee_cap, self.tip);
+        }
+        if self.prefunded && self.load != Load::Transfer {
+            bail!(
+                "--prefunded: a genesis gives ether only; --load {} needs a token",
+                self.load.name()
+            );
         }
         Ok(())
     }
@@ -94,6 +109,8 @@ impl What {
             fee_cap: (self.fee_cap * GWEI) as u128,
             tip: (self.tip * GWEI) as u128,
             seed,
+            recipients: self.recipients,
+            prefunded: self.prefunded,
         }
     }
 }
@@ -134,9 +151,13 @@ impl Via {
 }
 
 /// Requests made of a file of signed transactions.
-pub(crate) struct Submissions {
+pub(crate) struct Submissions<'a> {
     reader: Reader,
     form: Form,
+    sent: u64,
+    /// Most transactions sent and not mined, and how many are mined.
+    ahead: u64,
+    mined: &'a AtomicU64,
 }
 
 /// How a request is made.
@@ -150,9 +171,9 @@ pub(crate) enum Form {
     Batch(usize),
 }
 
-impl Submissions {
-    pub(crate) const fn new(reader: Reader, form: Form) -> Self {
-        Self { reader, form }
+impl<'a> Submissions<'a> {
+    pub(crate) const fn new(reader: Reader, form: Form, ahead: u64, mined: &'a AtomicU64) -> Self {
+        Self { reader, form, sent: 0, ahead, mined }
     }
 }
 
@@ -167,27 +188,31 @@ pub(crate) fn append_call(out: &mut Vec<u8>, raw: &[u8]) {
     out.extend_from_slice(br#""]}"#);
 }
 
-impl Source for Submissions {
+impl Source for Submissions<'_> {
     fn next(&mut self, connection: usize, out: &mut Vec<u8>) -> anyhow::Result<Option<u32>> {
         let Some(raw) = self.reader.next(connection)? else { return Ok(None) };
+        let mut count = 1;
         match self.form {
             Form::Raw => out.extend_from_slice(raw),
             Form::Call => append_call(out, raw),
             Form::Batch(most) => {
                 out.push(b'[');
                 append_call(out, raw);
-                let mut count = 1;
-                while count < most {
+                while count < most as u32 {
                     let Some(raw) = self.reader.next(connection)? else { break };
                     out.push(b',');
                     append_call(out, raw);
                     count += 1;
                 }
                 out.push(b']');
-                return Ok(Some(count as u32));
             }
         }
-        Ok(Some(1))
+        self.sent += u64::from(count);
+        Ok(Some(count))
+    }
+
+    fn is_ready(&mut self) -> bool {
+        self.sent < self.mined.load(Relaxed).saturating_add(self.ahead)
     }
 }
 
@@ -242,8 +267,8 @@ impl Send<'_> {
             }
             (None, Some(senders)) => {
                 let mut file = tempfile::tempfile().context("a file for signed transactions")?;
-                let header = header(&self.node, what, senders, seed)?;
-                signed::write(&mut file, &header, senders, what.recipients, bar)?;
+                let header = header(what, senders, seed, nonces(&self.node, senders)?);
+                signed::write(&mut file, &header, senders, bar)?;
                 Ok(file)
             }
             (None, None) => bail!("nothing to send"),
@@ -259,34 +284,46 @@ impl Send<'_> {
     }
 }
 
-fn header(node: &Node, what: &What, senders: &Senders, seed: u64) -> anyhow::Result<Header> {
-    let addresses: Vec<_> = senders.keys.iter().map(|key| key.address).collect();
-    Ok(Header {
+const fn header(what: &What, senders: &Senders, seed: u64, first_nonces: Vec<u64>) -> Header {
+    Header {
         chain_id: senders.form.chain_id,
         load: what.load,
         count: what.count,
-        senders: senders.keys.len(),
+        senders: first_nonces.len(),
         seed,
-        first_nonces: node.rpc.nonces(&addresses)?,
-    })
+        first_nonces,
+    }
 }
 
-/// Refuses a file that this chain could not take now; gives the senders.
-fn check_file(node: &Node, header: &Header) -> anyhow::Result<Vec<Address>> {
+fn nonces(node: &Node, senders: &Senders) -> anyhow::Result<Vec<u64>> {
+    let addresses: Vec<_> = senders.keys.iter().map(|key| key.address).collect();
+    node.rpc.nonces(&addresses)
+}
+
+/// Senders to look at, spread over all, by their places.
+fn checked(header: &Header) -> Vec<usize> {
+    let count = header.senders.min(CHECKED);
+    (0..count).map(|number| number * header.senders / count).collect()
+}
+
+/// Refuses a file that this chain could not take now; gives the senders looked at.
+fn check_file(node: &Node, header: &Header, checked: &[usize]) -> anyhow::Result<Vec<Address>> {
     let chain_id = node.rpc.chain_id()?;
     if header.chain_id != chain_id {
         bail!("the file is for chain {}, this is chain {chain_id}", header.chain_id);
     }
-    let keys = crate::keys::senders(header.seed, header.senders);
-    let addresses: Vec<_> = keys.iter().map(|key| key.address).collect();
+    let address = |sender: &usize| keys::sender(header.seed, *sender as u64).address;
+    let addresses: Vec<_> = checked.iter().map(address).collect();
     let nonces = node.rpc.nonces(&addresses)?;
-    let mut pairs = addresses.iter().zip(&nonces).zip(&header.first_nonces);
-    match pairs.find(|((_, has), first)| has != first) {
-        Some(((address, has), first)) => bail!(
-            "the file begins with nonce {first} of {address}, the chain has {has}: sign it again"
-        ),
-        None => Ok(addresses),
+    for ((address, has), sender) in addresses.iter().zip(nonces).zip(checked) {
+        let first = header.first_nonces[*sender];
+        if has != first {
+            bail!(
+                "the file begins with nonce {first} of {address}, the chain has {has}: sign it again"
+            );
+        }
     }
+    Ok(addresses)
 }
 
 impl Part for Send<'_> {
@@ -304,20 +341,28 @@ impl Part for Send<'_> {
         let file = self.file(bar)?;
         let reader = Reader::open(file, self.args.common.connections)?;
         let header = reader.header.clone();
-        let senders = check_file(&self.node, &header)?;
+        let checked = checked(&header);
+        let senders = check_file(&self.node, &header, &checked)?;
         let endpoint = self.via.endpoint(&self.node, self.args.ingest);
         let plan = Plan { duration: None, ..self.args.common.plan() };
-        let source: Box<dyn Source> = Box::new(Submissions::new(reader, self.form()));
         bar.set_length(header.count);
         let head = self.node.rpc.block_number()?;
         let (goal, begun) = (Goal::default(), Instant::now());
+        let source = Submissions::new(reader, self.form(), self.args.ahead, &goal.mined);
+        let source: Box<dyn Source + '_> = Box::new(source);
         let patience = Duration::from_secs_f64(self.args.patience);
         let mut blocks = Vec::new();
         let node = &self.node;
+        let watch = Watch::default();
+        let (goal, sending) = (&goal, &watch);
         let mut round = measure(node.process, || {
             std::thread::scope(|scope| {
-                let following = scope.spawn(|| follow::follow(node, head, &goal, patience));
-                let stats = drive(&endpoint, &plan, vec![source], &Watch::default(), bar);
+                let following = scope.spawn(move || {
+                    let seen = follow::follow(node, head, goal, sending, patience);
+                    // Without news of blocks, what holds back would do so for ever.
+                    seen.inspect_err(|_| sending.abandon.store(true, Relaxed))
+                });
+                let stats = drive(&endpoint, &plan, vec![source], sending, bar);
                 goal.failed.store(stats.is_err(), Relaxed);
                 if let Ok(stats) = &stats {
                     goal.taken.store(stats.operations, Relaxed);
@@ -331,7 +376,8 @@ impl Part for Send<'_> {
         })?;
         if round.stats.errors == 0 {
             // The blocks may have held others' transactions: these are the proof.
-            fund::wait_for_nonces(node, &senders, &header.last_nonces(), patience)?;
+            let last: Vec<_> = checked.iter().map(|sender| header.last_nonce(*sender)).collect();
+            fund::wait_for_nonces(node, &senders, &last, patience)?;
         }
         let included = blocks.iter().rev().find(|block| block.txs > 0);
         let seconds = included.map_or(round.elapsed, |block| block.at - begun).as_secs_f64();
@@ -353,6 +399,12 @@ pub(crate) struct SignArgs {
     /// The node's JSON-RPC: its chain id and nonces are taken, its accounts funded
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8545")]
     url: String,
+    /// Ask no node: for a chain with this id, whose --prefunded senders all have the same nonce
+    #[arg(long, value_name = "CHAIN_ID", requires = "prefunded")]
+    offline: Option<u64>,
+    /// That nonce
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "offline")]
+    first_nonce: u64,
     /// The same seed makes the same transactions
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -363,14 +415,26 @@ pub(crate) struct SignArgs {
 
 pub(crate) fn sign(args: &SignArgs) -> anyhow::Result<()> {
     args.what.check()?;
-    let node = Node::reach(&args.url, None)?;
-    let senders = fund::prepare(&node, args.what.wanted(args.seed, args.what.count))?;
-    let header = header(&node, &args.what, &senders, args.seed)?;
+    let wanted = args.what.wanted(args.seed, args.what.count);
+    let (senders, header) = match args.offline {
+        Some(chain_id) => {
+            let senders = fund::unprepared(wanted, chain_id);
+            let first_nonces = vec![args.first_nonce; senders.keys.len()];
+            let header = header(&args.what, &senders, args.seed, first_nonces);
+            (senders, header)
+        }
+        None => {
+            let node = Node::reach(&args.url, None)?;
+            let senders = fund::prepare(&node, wanted)?;
+            let header = header(&args.what, &senders, args.seed, nonces(&node, &senders)?);
+            (senders, header)
+        }
+    };
     let mut file = File::create_new(&args.file)
         .with_context(|| format!("cannot make {}", args.file.display()))?;
     let bar = bar("sign");
     let begun = Instant::now();
-    signed::write(&mut file, &header, &senders, args.what.recipients, &bar)?;
+    signed::write(&mut file, &header, &senders, &bar)?;
     bar.finish_and_clear();
     let bytes = file.metadata()?.len();
     Ok(writeln!(

@@ -97,6 +97,11 @@ fn every_scenario_runs_against_a_node() {
     run("fees", &[&quick[..], &each].concat());
     run("reads", &quick);
     run("reads", &[&quick[..], &["--each", "--only", "Number"]].concat());
+    let beside = ["--each", "--only", "eth_blockNumber", "--yardstick", node.url.as_str()];
+    let read: Value = serde_json::from_str(&run("reads", &[&quick[..], &beside].concat())).unwrap();
+    assert_eq!(read["nodes"][1]["parts"][0]["part"], "noop", "{read}");
+    assert!(read["notes"].to_string().contains("does nothing"), "{read}");
+    run("peers", &[&quick[..], &["--only", "eth_getLogs,eth_estimateGas,mix"]].concat());
     run("explorer", &quick);
     run("flood", &[&quick[..], &["--heavy", "logs,fees", "--probe-rate", "200"]].concat());
     let soak = ["--minutes", "0.03", "--every", "0.5", "--tx-rate", "500", "--senders", "20"];
@@ -105,4 +110,59 @@ fn every_scenario_runs_against_a_node() {
     let soaked = run("soak", &[&quick[2..], &soak, &bounds, &["--fee-cap", "2000"]].concat());
     let soaked: Value = serde_json::from_str(&soaked).unwrap();
     assert!(soaked["looks"].as_array().unwrap().len() > 1, "{soaked}");
+}
+
+/// A home of a genesis made by `loadtest genesis`; gives its folder's path.
+fn funded_home(evmd: &Path, folder: &Path, arguments: &[&str]) -> String {
+    let genesis = folder.join("genesis.json");
+    let genesis = genesis.to_str().unwrap();
+    let (code, text) = loadtest(&[&["genesis"], arguments, &[genesis]].concat());
+    assert_eq!(code, Some(0), "{text}");
+    let home = folder.join("home").to_str().unwrap().to_owned();
+    let init = Command::new(evmd).args(["init", "--home", &home, "--genesis", genesis]).output();
+    assert!(init.unwrap().status.success());
+    home
+}
+
+#[test]
+fn accounts_of_the_genesis_send_without_being_funded() {
+    let Some(binary) = binary() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let home = funded_home(&binary, folder.path(), &["--accounts", "5000"]);
+    let node = start(&binary, Path::new(&home));
+    let file = folder.path().join("signed");
+    let file = file.to_str().unwrap();
+    let own = ["--prefunded", "--senders", "5000"];
+    let offline = ["sign", "--offline", "262144", "-n", "12000", file];
+    let (code, text) = loadtest(&[&offline[..], &own].concat());
+    assert_eq!(code, Some(0), "{text}");
+    let to_node = ["tx", "--url", &node.url, "--ingest", &node.ingest, "-o", "json"];
+    // Fewer ahead than a second's worth: the sending waits for blocks.
+    let sent = ["--via", "ingest", "--ahead", "3000", "--file", file];
+    let (code, text) = loadtest(&[&to_node[..], &sent].concat());
+    assert_eq!(code, Some(0), "{text}");
+    let sent: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(sent["nodes"][0]["parts"][0]["operations"], 12_000, "{sent}");
+    let again = ["--via", "batch", "-n", "1000"];
+    let (code, text) = loadtest(&[&to_node[..], &own, &again].concat());
+    assert_eq!(code, Some(0), "{text}");
+}
+
+#[test]
+fn a_node_killed_under_load_keeps_what_it_told() {
+    let Some(binary) = binary() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    // Twenty transfers a block: 128 blocks, after which the index is written, come soon.
+    let small = ["--accounts", "3000", "--block-gas", "420000"];
+    let home = funded_home(&binary, folder.path(), &small);
+    let kill = ["kill", "--home", &home, "--evmd", binary.to_str().unwrap(), "-o", "json"];
+    let when = ["--accounts", "3000", "--kills", "3", "--least", "5000", "--most", "7000"];
+    let (code, text) = loadtest(&[&kill[..], &when, &["--ahead", "2000"]].concat());
+    assert_eq!(code, Some(0), "{text}");
+    let killed: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(killed["afterAFlush"], 3, "{killed}");
+    for life in killed["kills"].as_array().unwrap() {
+        assert!(life["answered"].as_u64().unwrap() >= 5000, "{life}");
+        assert!(life["replayedTransactions"].as_u64().unwrap() > 0, "{life}");
+    }
 }

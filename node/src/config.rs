@@ -332,7 +332,11 @@ const ORDERED_CORES: usize = 3;
 impl Pipeline {
     /// The number of recovery threads to start.
     pub fn recover_workers(&self) -> usize {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        self.recover_workers_on(std::thread::available_parallelism().map_or(1, usize::from))
+    }
+
+    /// The number of them on a machine with so many cores.
+    pub fn recover_workers_on(&self, cores: usize) -> usize {
         let wanted = match self.recover_workers {
             0 => cores.saturating_sub(ORDERED_CORES).max(cores.min(2)),
             set => set,

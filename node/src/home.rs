@@ -20,6 +20,7 @@ use alloy_rlp::Decodable;
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
+    time::{Duration, Instant},
 };
 use storage::{
     BlockRecord, ChainDb, ChainOptions, ChainReader, HomeLock, IndexDb, IndexOptions, LogKey,
@@ -95,6 +96,17 @@ pub enum HomeError {
     },
 }
 
+/// What opening a home folder had to do again.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Replayed {
+    /// Blocks the index did not have all of.
+    pub blocks: u64,
+    /// Their transactions.
+    pub transactions: u64,
+    /// How long it took, state roots checked.
+    pub elapsed: Duration,
+}
+
 /// An open home folder.
 #[derive(Debug)]
 pub struct Home {
@@ -108,6 +120,8 @@ pub struct Home {
     pub chain: ChainDb,
     /// The index environment, flushed up to the head of the chain.
     pub index: IndexDb,
+    /// What the last run had not flushed.
+    pub replayed: Replayed,
     _lock: HomeLock,
 }
 
@@ -146,21 +160,24 @@ impl Home {
         let (chain, index) = open_environments(path, &config)?;
         // A process killed inside `init` leaves an environment without a first block.
         let text = chain.meta(GENESIS_KEY)?.ok_or_else(|| HomeError::Empty(path.to_owned()))?;
-        let genesis = Genesis::from_json(&String::from_utf8_lossy(&text)).map_err(|source| {
-            HomeError::Genesis { origin: "the stored genesis".to_owned(), source }
-        })?;
+        let text = String::from_utf8_lossy(&text);
+        let of_genesis =
+            |source| HomeError::Genesis { origin: "the stored genesis".to_owned(), source };
         if chain.reader()?.head()?.is_none() {
+            let genesis = Genesis::from_json(&text).map_err(of_genesis)?;
             chain.append(&[genesis_record(&genesis)])?;
         }
-        let home = Self {
+        let spec = ChainSpec::from_json(&text).map_err(of_genesis)?;
+        let mut home = Self {
             path: path.to_owned(),
             config,
-            spec: Arc::new(genesis.spec),
+            spec: Arc::new(spec),
             chain,
             index,
+            replayed: Replayed::default(),
             _lock: lock,
         };
-        home.replay()?;
+        home.replayed = home.replay()?;
         Ok(home)
     }
 
@@ -251,7 +268,8 @@ impl Home {
     }
 
     /// Writes what the index environment does not have: changes of blocks, then the trie.
-    fn replay(&self) -> Result<(), HomeError> {
+    fn replay(&self) -> Result<Replayed, HomeError> {
+        let begun = Instant::now();
         let blocks = self.chain.reader()?;
         let (head, _) = blocks.head()?.ok_or_else(|| HomeError::Empty(self.path.clone()))?;
         let first = self.index.reader()?.flushed()?.map_or(0, |flushed| flushed + 1);
@@ -266,13 +284,21 @@ impl Home {
                 layers.clear();
             }
         }
-        self.replay_trie(&blocks, head)
+        let first = first.min(self.replay_trie(&blocks, head)?);
+        let mut transactions = 0;
+        for number in first..=head {
+            transactions += blocks.senders(number)?.map_or(0, |senders| senders.len() as u64);
+        }
+        let blocks = (head + 1).saturating_sub(first);
+        Ok(Replayed { blocks, transactions, elapsed: begun.elapsed() })
     }
 
-    /// Brings the trie records to the head of the chain, checking the state root of every block.
-    fn replay_trie(&self, blocks: &ChainReader, head: u64) -> Result<(), HomeError> {
+    /// Brings the trie records to the head of the chain, checking the state root of every block;
+    /// gives the first of them.
+    fn replay_trie(&self, blocks: &ChainReader, head: u64) -> Result<u64, HomeError> {
         let mut trie = StateTrie::open(&self.index, self.config.storage.trie_cache_bytes)?;
-        for number in trie.next()..=head {
+        let first = trie.next();
+        for number in first..=head {
             let damaged = |reason: String| HomeError::Damaged { number, reason };
             let missing = || damaged("a row of it is missing".to_owned());
             let changes = blocks.changes(number)?.ok_or_else(missing)?;
@@ -288,7 +314,7 @@ impl Home {
                 trie.written(number);
             }
         }
-        Ok(())
+        Ok(first)
     }
 }
 

@@ -2,7 +2,8 @@
 //! order people ask:
 //!
 //! - [`cli`]: the commands; [`config`] and [`home`] are what they work on.
-//! - [`snapshot`]: copies of a chain, and home folders made of them.
+//! - [`snapshot`]: copies of a chain, and home folders made of them; [`audit`]: recomputes what they
+//!   hold.
 //! - [`chain`]: the rules of a chain: genesis, forks, header validity. Pure.
 //! - [`pipeline`]: the stages from bytes to durable, published blocks, and the rings between them.
 //!   [`block`] is the unit that travels.
@@ -18,6 +19,7 @@
 //!   as the messages of [`proto`].
 
 pub mod account;
+pub mod audit;
 pub mod block;
 pub mod chain;
 pub mod cli;

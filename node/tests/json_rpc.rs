@@ -1,6 +1,8 @@
 //! JSON-RPC as a client sees it: over sockets, on a chain of its own.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "json_rpc/audit.rs"]
+mod audit;
 #[path = "json_rpc/bad_input.rs"]
 mod bad_input;
 #[path = "json_rpc/client.rs"]
@@ -12,6 +14,8 @@ mod fees;
 mod history;
 #[path = "json_rpc/native.rs"]
 mod native;
+#[path = "json_rpc/own.rs"]
+mod own;
 #[path = "json_rpc/prices.rs"]
 mod prices;
 #[path = "json_rpc/protection.rs"]
@@ -20,3 +24,5 @@ mod protection;
 mod push;
 #[path = "json_rpc/signing.rs"]
 mod signing;
+#[path = "json_rpc/traces.rs"]
+mod traces;

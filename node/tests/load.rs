@@ -13,9 +13,9 @@ mod script;
 mod wallets;
 
 use alloy_primitives::{B256, U256};
-use common::{frames::Frames, native_home, producing, wait_until};
+use common::{GENESIS_TIME, frames::Frames, producing, wait_until};
 use dice::Dice;
-use node::{home::Home, pipeline::Pipeline, view::View};
+use node::{chain::Genesis, home::Home, pipeline::Pipeline, view::View};
 use script::{ACCOUNT_QUEUE, Line, MIN_TIP, Script};
 use std::{
     collections::{BTreeMap, HashMap},
@@ -39,9 +39,19 @@ const BURST: usize = 64;
 /// What each sender starts with, in tokens.
 const FUNDS: u64 = 90;
 
-/// A development chain where the wallets have funds.
+/// The development genesis with a base fee that a hundred full blocks hardly move: the caps of the
+/// script are above it until the end, however long the run.
+fn genesis() -> Genesis {
+    let text = Genesis::native_dev(GENESIS_TIME).to_json();
+    let mut file: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let params = &mut file["config"]["evmd"]["feemarket"]["params"];
+    params["base_fee_change_denominator"] = 1000.into();
+    Genesis::from_json(&file.to_string()).unwrap()
+}
+
+/// A chain where the wallets have funds.
 fn funded_home(folder: &Path, wallets: &[Wallet]) -> Home {
-    let mut home = native_home(folder);
+    let mut home = Home::init(folder, &genesis()).unwrap();
     home.config.mempool.min_tip = MIN_TIP;
     home.config.mempool.account_queue = ACCOUNT_QUEUE;
     // The model has no full pool.

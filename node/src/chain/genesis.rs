@@ -7,14 +7,13 @@ use alloy_eips::{eip1559::INITIAL_BASE_FEE, eip7685::EMPTY_REQUESTS_HASH};
 use alloy_genesis::{Genesis as GenesisFile, GenesisAccount};
 use alloy_primitives::{Address, B64, B256, KECCAK256_EMPTY, U256, keccak256};
 use alloy_trie::{TrieAccount, root::state_root_unhashed};
-use serde_json::{Map, Value};
 use storage::{Account, AccountChange, StateChanges};
 
-use super::{ChainSpec, Fork, GenesisError};
+use super::{
+    ChainSpec, Fork, GenesisError,
+    file::{self, Accounts},
+};
 use crate::modules::Modules;
-
-/// Difficulty of a proof-of-work genesis that states none.
-const DEFAULT_DIFFICULTY: u64 = 131_072;
 
 /// A checked genesis: the rules, the first header and the first state.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,15 +29,15 @@ impl Genesis {
     /// # Errors
     /// Names the field that is missing, malformed or impossible.
     pub fn from_json(text: &str) -> Result<Self, GenesisError> {
-        Self::from_file(parse(text)?)
+        Self::from_file(file::parse(text, Accounts::Kept)?)
     }
 
     /// Checks an already parsed file.
     ///
     /// # Errors
     /// Names the field that is impossible.
-    pub fn from_file(file: GenesisFile) -> Result<Self, GenesisError> {
-        let alloc = file.alloc.clone();
+    pub fn from_file(mut file: GenesisFile) -> Result<Self, GenesisError> {
+        let alloc = std::mem::take(&mut file.alloc);
         Ok(Self { spec: ChainSpec::new(file)?, alloc })
     }
 
@@ -126,72 +125,4 @@ impl Genesis {
                 .map(|(address, account)| (*address, TrieAccount::from(account.clone()))),
         )
     }
-}
-
-/// Reads the file, naming the field at fault.
-pub(super) fn parse(text: &str) -> Result<GenesisFile, GenesisError> {
-    let mut value: Value =
-        serde_json::from_str(text).map_err(|error| GenesisError::Json(error.to_string()))?;
-    let Value::Object(fields) = &mut value else {
-        return Err(GenesisError::Json("expected an object".to_owned()));
-    };
-    for required in ["config", "gasLimit"] {
-        if !fields.contains_key(required) {
-            return Err(GenesisError::field(required, "is missing"));
-        }
-    }
-    let config = fields.get("config").cloned().unwrap_or_default();
-    if !matches!(config.get("chainId"), Some(Value::Number(_) | Value::String(_))) {
-        return Err(GenesisError::field("config.chainId", "is missing"));
-    }
-    // geth ignores what it does not know in an account; the library refuses it.
-    if let Some(Value::Object(alloc)) = fields.get_mut("alloc") {
-        for account in alloc.values_mut().filter_map(Value::as_object_mut) {
-            account.retain(|key, _| ACCOUNT_FIELDS.contains(&key.as_str()));
-            if let Some(Value::Object(storage)) = account.get_mut("storage") {
-                *storage = std::mem::take(storage)
-                    .into_iter()
-                    .map(|(slot, value)| {
-                        (word(&slot), value.as_str().map_or(value.clone(), |v| word(v).into()))
-                    })
-                    .collect();
-            }
-        }
-    }
-    if !fields.contains_key("difficulty") && config.get("ethash").is_some() {
-        fields.insert("difficulty".to_owned(), DEFAULT_DIFFICULTY.into());
-    }
-    let fields = fields.clone();
-    serde_json::from_value(value).map_err(|error| culprit(&fields, &error.to_string()))
-}
-
-/// Pads a hex number to 32 bytes, as geth does; what is not hex is left for the parser to refuse.
-fn word(text: &str) -> String {
-    let digits = text.strip_prefix("0x").unwrap_or(text);
-    format!("0x{digits:0>64}")
-}
-
-const ACCOUNT_FIELDS: [&str; 5] = ["nonce", "balance", "code", "storage", "secretKey"];
-
-/// Finds the field that does not parse by reading the file one field at a time.
-fn culprit(fields: &Map<String, Value>, error: &str) -> GenesisError {
-    let fails = |key: &str, value: Value| {
-        let single = Value::Object(Map::from_iter([(key.to_owned(), value)]));
-        serde_json::from_value::<GenesisFile>(single).err().map(|error| error.to_string())
-    };
-    for (key, value) in fields {
-        let Some(reason) = fails(key, value.clone()) else { continue };
-        let inner = match value {
-            Value::Object(inner) if key == "config" || key == "alloc" => inner,
-            _ => return GenesisError::field(key, reason),
-        };
-        for (name, value) in inner {
-            let single = Value::Object(Map::from_iter([(name.clone(), value.clone())]));
-            if let Some(reason) = fails(key, single) {
-                return GenesisError::field(format!("{key}.{name}"), reason);
-            }
-        }
-        return GenesisError::field(key, reason);
-    }
-    GenesisError::Json(error.to_owned())
 }

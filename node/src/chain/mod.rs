@@ -8,6 +8,7 @@ mod body;
 mod difficulty;
 mod error;
 mod evm;
+mod file;
 mod forks;
 mod genesis;
 mod header;

@@ -7,7 +7,12 @@ use alloy_eips::{eip6110::MAINNET_DEPOSIT_CONTRACT_ADDRESS, eip7840::BlobParams}
 use alloy_genesis::{ChainConfig, Genesis as GenesisFile};
 use alloy_primitives::{Address, U256};
 
-use super::{Fork, ForkSchedule, GenesisError, genesis, native, native::Native};
+use super::{
+    Fork, ForkSchedule, GenesisError,
+    file::{self, Accounts},
+    native,
+    native::Native,
+};
 
 /// Who makes the rules beside the forks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,12 +79,13 @@ impl ChainSpec {
         })
     }
 
-    /// Reads the rules back from [`Self::to_json`], or from any genesis file.
+    /// Reads the rules back from [`Self::to_json`], or from any genesis file, whose accounts are passed
+    /// over.
     ///
     /// # Errors
     /// Names the field that is missing, malformed or impossible.
     pub fn from_json(text: &str) -> Result<Self, GenesisError> {
-        Self::new(genesis::parse(text)?)
+        Self::new(file::parse(text, Accounts::Skipped)?)
     }
 
     /// The rules as genesis JSON without accounts; [`Self::from_json`] gives them back.

@@ -5,6 +5,7 @@ mod basefee;
 mod prefixes;
 mod pubkey;
 mod raw_bytes;
+mod state_root;
 
 use crate::execution::DecodedTx;
 use alloy_primitives::{Bytes, hex};
@@ -25,6 +26,8 @@ pub(super) enum Command {
     RawBytes(raw_bytes::Args),
     /// Next base fees: one JSON object a line in, `{"next":..}` or `{"error":..}` a line out
     Basefee,
+    /// State root of the newest indexed block, recomputed from all accounts and compared
+    StateRoot(state_root::Args),
 }
 
 pub(super) fn run(command: &Command) -> anyhow::Result<()> {
@@ -35,6 +38,7 @@ pub(super) fn run(command: &Command) -> anyhow::Result<()> {
         Command::Pubkey(args) => pubkey::run(args),
         Command::RawBytes(args) => raw_bytes::run(args),
         Command::Basefee => basefee::run(),
+        Command::StateRoot(args) => state_root::run(args),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The chain's Bech32 prefix, as far as a home folder tells it.
 
 use super::HomeArg;
-use crate::chain::Genesis;
+use crate::chain::ChainSpec;
 use anyhow::Context;
 
 /// What a genesis that names no prefix means.
@@ -18,13 +18,14 @@ pub(super) fn of_home(home: &HomeArg) -> anyhow::Result<String> {
         }
         Err(error) => return Err(error).with_context(|| path.display().to_string()),
     };
-    let genesis = Genesis::from_json(&text).with_context(|| path.display().to_string())?;
-    Ok(genesis.spec.bech32_prefix)
+    let spec = ChainSpec::from_json(&text).with_context(|| path.display().to_string())?;
+    Ok(spec.bech32_prefix)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::chain::Genesis;
 
     #[test]
     fn the_default_is_the_genesis_default() {

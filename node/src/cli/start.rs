@@ -277,6 +277,16 @@ fn banner(
         |time| format!("one each {} ms, and as soon as one is full", time.as_millis()),
     );
     let ingest = pipeline.ingest_address.context("the ingest listens")?;
+    let replayed = home.replayed;
+    if replayed.blocks > 0 {
+        writeln!(
+            out,
+            "\nreplayed         {} blocks with {} transactions in {:.3} s",
+            replayed.blocks,
+            replayed.transactions,
+            replayed.elapsed.as_secs_f64()
+        )?;
+    }
     writeln!(
         out,
         "

@@ -17,9 +17,11 @@ use crate::{
     execution::{RecoveredTx, StateError, TraceError, TracedBlock, encode_receipt, logs_bloom},
 };
 use alloy_primitives::{B256, Bytes};
-use alloy_rpc_types_trace::geth::{GethDebugTracingOptions, GethTrace};
+use alloy_rpc_types_trace::geth::{
+    GethDebugBuiltInTracerType, GethDebugTracerType, GethDebugTracingOptions, GethTrace,
+};
 use serde::Serialize;
-use serde_json::value::RawValue;
+use serde_json::{Map, Value, value::RawValue};
 use storage::StateChanges;
 
 /// Most bytes of the traces of one block.
@@ -124,8 +126,29 @@ struct Options(GethDebugTracingOptions);
 
 impl Param for Options {
     fn read(json: &str, _: &ChainSpec) -> Result<Self, String> {
-        object(json).map(Self)
+        tracing_options(json).map(Self)
     }
+}
+
+/// Tracers that have settings.
+const CONFIGURED: [&str; 3] = ["callTracer", "prestateTracer", "flatCallTracer"];
+
+/// The options as geth takes them. Its `muxTracer` gives each tracer what stands beside its name, be
+/// that nothing or too much; the one here insists on settings for those that have some, and on none
+/// for the others.
+fn tracing_options(json: &str) -> Result<GethDebugTracingOptions, String> {
+    let mut options: GethDebugTracingOptions = object(json)?;
+    let mux = GethDebugTracerType::from(GethDebugBuiltInTracerType::MuxTracer);
+    let is_mux = options.tracer.as_ref() == Some(&mux);
+    let tracers = options.tracer_config.0.as_object_mut().filter(|_| is_mux);
+    for (name, config) in tracers.into_iter().flatten() {
+        if !CONFIGURED.contains(&name.as_str()) {
+            *config = Value::Null;
+        } else if config.is_null() {
+            *config = Value::Object(Map::new());
+        }
+    }
+    Ok(options)
 }
 
 #[derive(Serialize)]
@@ -263,7 +286,7 @@ impl Param for CallOptions {
         let given: Given<'_> = object(json)?;
         let overrides =
             super::eth::GivenOverrides::read(given.state_overrides, given.block_overrides, spec)?;
-        Ok(Self { options: object(json)?, overrides })
+        Ok(Self { options: tracing_options(json)?, overrides })
     }
 }
 

@@ -101,6 +101,7 @@ pub(super) fn new_pending_filter(call: &Call) -> Answer {
 
 pub(super) fn new_filter(call: &Call) -> Answer {
     let query: LogQuery = call.arguments()?.required()?;
+    query.check()?;
     let kind = Kind::Logs(Box::new(query));
     json(&call.services.filters.install(kind, call.view.number())?)
 }

@@ -39,6 +39,94 @@ async fn bodies_that_are_no_calls() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn each_member_of_a_batch_has_its_own_answer() {
+    let node = Node::native().await;
+    let call = |id: Value| json!({ "jsonrpc": "2.0", "id": id, "method": "eth_chainId" });
+    let notification = json!({ "jsonrpc": "2.0", "method": "eth_chainId" });
+    let batch = json!([
+        call(json!(7)),
+        null,
+        { "jsonrpc": "2.0", "id": "a", "method": "eth_nothing" },
+        notification,
+        { "jsonrpc": "1.0", "id": 8, "method": "eth_chainId" },
+        call(json!("last")),
+        [call(json!(9))],
+        call(Value::Null),
+    ]);
+    let answers = node.post(&batch.to_string()).await;
+    let shape = |answer: &Value| (answer["id"].clone(), answer["error"]["code"].as_i64());
+    let shapes: Vec<_> = answers.as_array().unwrap().iter().map(shape).collect();
+    let expected = [
+        (json!(7), None),
+        (Value::Null, Some(-32600)),
+        (json!("a"), Some(-32601)),
+        (json!(8), Some(-32600)),
+        (json!("last"), None),
+        (Value::Null, Some(-32600)),
+        (Value::Null, None),
+    ];
+    assert_eq!(shapes, expected, "{answers}");
+    // Who wants no answer gets none.
+    for body in [notification.to_string(), json!([notification, notification]).to_string()] {
+        let answer = node.post_as("application/json", body.as_bytes()).await;
+        assert_eq!(answer, (200, String::new()), "{body}");
+    }
+    let mut socket = node.websocket(node.rpc.ws_address).await;
+    socket.send(&json!([call(json!(1)), null, notification, call(json!(2))]).to_string()).await;
+    let answers = socket.receive().await;
+    let shapes: Vec<_> = answers.as_array().unwrap().iter().map(shape).collect();
+    assert_eq!(shapes, [(json!(1), None), (Value::Null, Some(-32600)), (json!(2), None)]);
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_says_that_it_is_json_and_is() {
+    let node = Node::native().await;
+    let body = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"eth_chainId\"}";
+    for kind in [
+        "application/json",
+        "application/json; charset=utf-8",
+        "APPLICATION/JSON",
+        "application/json-rpc",
+        "application/jsonrequest",
+    ] {
+        assert_eq!(node.post_as(kind, body).await.0, 200, "{kind}");
+    }
+    for kind in ["", "text/plain;charset=UTF-8", "application/x-www-form-urlencoded", "json"] {
+        assert_eq!(node.post_as(kind, body).await.0, 415, "{kind}");
+    }
+    let untold = format!(
+        "POST / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{}",
+        body.len(),
+        str::from_utf8(body).unwrap()
+    );
+    assert_eq!(exchange(node.rpc.address, untold.as_bytes()).await.0, 415);
+    for method in ["PUT", "DELETE", "PATCH"] {
+        let request =
+            format!("{method} / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        assert_eq!(exchange(node.rpc.address, request.as_bytes()).await.0, 405, "{method}");
+    }
+    for text in [&b"\xff\xfe{}"[..], b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\xff\"}"] {
+        let (status, answer) = node.post_as("application/json", text).await;
+        let answer: Value = serde_json::from_str(&answer).unwrap();
+        assert_eq!((status, &answer["error"]["code"]), (200, &json!(-32700)), "{answer}");
+    }
+    // The same in pieces, as a client does that does not know the length.
+    let (first, rest) = body.split_at(9);
+    let mut chunked = b"POST / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
+        Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+        .to_vec();
+    for piece in [first, rest, b""] {
+        chunked.extend_from_slice(format!("{:x}\r\n", piece.len()).as_bytes());
+        chunked.extend_from_slice(piece);
+        chunked.extend_from_slice(b"\r\n");
+    }
+    let (status, answer) = exchange(node.rpc.address, &chunked).await;
+    assert_eq!((status, answer.contains("0x40000")), (200, true), "{answer}");
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn requests_that_are_not_ours() {
     let node = Node::native().await;
     let body = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"eth_chainId\"}";

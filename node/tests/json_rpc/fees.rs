@@ -93,7 +93,7 @@ fn raw(from: usize, nonce: u64, (kind, step, length): Sent) -> Bytes {
 }
 
 /// The same chain and the same questions each time.
-fn runner(seed: u8) -> TestRunner {
+pub(crate) fn runner(seed: u8) -> TestRunner {
     let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[seed; 32]);
     TestRunner::new_with_rng(Config::default(), rng)
 }
@@ -112,7 +112,7 @@ fn percentiles() -> impl Strategy<Value = Vec<f64>> {
 }
 
 /// Sends a random chain's transactions; the last block with one.
-async fn grow(node: &Node, runner: &mut TestRunner) -> u64 {
+pub(crate) async fn grow(node: &Node, runner: &mut TestRunner) -> u64 {
     let mut nonces = [0; SENDERS];
     let mut newest = Value::Null;
     for _ in 0..ROUNDS {
@@ -129,7 +129,7 @@ async fn grow(node: &Node, runner: &mut TestRunner) -> u64 {
     number(&newest["blockNumber"])
 }
 
-fn number(value: &Value) -> u64 {
+pub(crate) fn number(value: &Value) -> u64 {
     value.as_str().unwrap().parse::<U256>().unwrap().to()
 }
 

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 /// Without input: stores 1 in slot 0 and logs 42 under topic 7. With input: reverts with
 /// four zero bytes.
-const CONTRACT: [u8; 37] = hex!(
+pub(crate) const CONTRACT: [u8; 37] = hex!(
     "601c8060093d393df3"
     "36601657602a600052600760206000a1600160005500"
     "5b60046000fd"

@@ -73,6 +73,26 @@ async fn filters_tell_what_is_new() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn filters_of_no_range_are_refused() {
+    let node = Node::native().await;
+    for (filter, text) in [
+        (json!({ "fromBlock": "0x2", "toBlock": "0x1" }), "invalid block range params"),
+        (json!({ "fromBlock": "0x1", "toBlock": "earliest" }), "invalid block range params"),
+        (json!({ "fromBlock": "pending" }), "pending logs are not supported"),
+        (json!({ "toBlock": "pending" }), "pending logs are not supported"),
+    ] {
+        let (code, message) = node.fail("eth_newFilter", json!([filter])).await;
+        assert_eq!((code, message.as_str()), (-32602, text), "{filter}");
+    }
+    // Blocks to come are what a filter is for.
+    for filter in [json!({ "fromBlock": "0xffffff" }), json!({ "fromBlock": "latest" })] {
+        let id = node.call("eth_newFilter", json!([filter])).await;
+        assert_eq!(node.call("eth_getFilterChanges", json!([id])).await, json!([]));
+    }
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn bad_subscriptions_are_refused() {
     let node = Node::native().await;
     let mut socket = node.websocket(node.rpc.ws_address).await;

@@ -32,7 +32,7 @@ pub use logs::LogKey;
 pub use reader::IndexReader;
 
 /// Format number of the `index` environment.
-pub const INDEX_FORMAT: u32 = 3;
+pub const INDEX_FORMAT: u32 = 4;
 /// Default map size, bytes: address space only, far beyond any disk meant for this.
 pub const INDEX_MAP_BYTES_DEFAULT: u64 = 1 << 40;
 /// Key in `meta`: number of the last block flushed (u64 big-endian), then its hash.
@@ -139,11 +139,13 @@ impl IndexDb {
                 table: account_history,
                 name: "account_history",
                 key_bytes: keys::ACCOUNT_AT_KEY_BYTES,
+                filtered: false,
             },
             storage_history: Runs {
                 table: storage_history,
                 name: "storage_history",
                 key_bytes: keys::SLOT_AT_KEY_BYTES,
+                filtered: false,
             },
             account_trie,
             storage_trie,
@@ -152,8 +154,9 @@ impl IndexDb {
                 table: transactions,
                 name: "transactions",
                 key_bytes: B256::len_bytes(),
+                filtered: true,
             },
-            logs: Runs { table: logs, name: "logs", key_bytes: POSTING_KEY_BYTES },
+            logs: Runs { table: logs, name: "logs", key_bytes: POSTING_KEY_BYTES, filtered: false },
         };
         Ok(Self { env, tables })
     }

@@ -187,10 +187,10 @@ impl IndexReader {
     /// Block number and index of the transaction with this hash.
     pub fn tx_location(&self, hash: B256) -> Result<Option<(u64, u32)>, ReadError> {
         let runs = self.tables.transactions;
-        let found = runs.latest(self.txn.txn(), hash.as_slice(), hash.as_slice());
+        let found = runs.exact(self.txn.txn(), hash.as_slice());
         let found = found.map_err(|error| self.run_error(runs, error))?;
-        let decode = |(key, value)| {
-            decode_location(value).map_err(|why| self.txn.corrupt(runs.name, key, why))
+        let decode = |value| {
+            decode_location(value).map_err(|why| self.txn.corrupt(runs.name, hash.as_slice(), why))
         };
         found.map(decode).transpose()
     }

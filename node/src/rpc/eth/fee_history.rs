@@ -151,18 +151,7 @@ pub(in crate::rpc) fn fee_quantiles(call: &Call) -> Answer {
     let percentiles: Vec<f64> = arguments.optional()?.unwrap_or_default();
     check_percentiles(&percentiles)?;
     let (first, last) = (first.number(&call.view), last.number(&call.view));
-    if first > last || last > call.view.number() {
-        return Err(Error::invalid_params("invalid block range params"));
-    }
-    if bucket == 0 {
-        return Err(Error::invalid_params("a bucket needs at least one block"));
-    }
-    let blocks = last - first + 1;
-    let most = QUANTILE_BLOCKS_MAX.min(bucket.saturating_mul(BUCKETS_MAX));
-    if blocks > most {
-        let message = format!("exceed maximum block range: {most}");
-        return Err(Error::limit(message, most, Some(super::suggest(first, first + most - 1))));
-    }
+    check_buckets((first, last), bucket, call.view.number())?;
     let deadline = Instant::now() + QUANTILES_TIME_MAX;
     let reader = call.view.blocks()?;
     let mut buckets = Vec::new();
@@ -178,6 +167,22 @@ pub(in crate::rpc) fn fee_quantiles(call: &Call) -> Answer {
         start = end.saturating_add(1);
     }
     json(&buckets)
+}
+
+/// Whether there are so many blocks, and they make no more buckets than an answer has.
+fn check_buckets((first, last): (u64, u64), bucket: u64, head: u64) -> Result<(), Error> {
+    if first > last || last > head {
+        return Err(Error::invalid_params("invalid block range params"));
+    }
+    if bucket == 0 {
+        return Err(Error::invalid_params("a bucket needs at least one block"));
+    }
+    let most = QUANTILE_BLOCKS_MAX.min(bucket.saturating_mul(BUCKETS_MAX));
+    if last - first >= most {
+        let message = format!("exceed maximum block range: {most}");
+        return Err(Error::limit(message, most, Some(super::suggest(first, first + most - 1))));
+    }
+    Ok(())
 }
 
 fn gather(
@@ -240,6 +245,39 @@ mod tests {
         assert_eq!(read("\"\""), Ok(0));
         for json in ["-1", "1.5", "\"0x\"", "\"+5\"", "\"ten\"", "18446744073709551616", "[]"] {
             assert!(read(json).is_err(), "{json}");
+        }
+    }
+
+    #[test]
+    fn buckets_are_bounded_in_number_and_blocks() {
+        let head = 10 * QUANTILE_BLOCKS_MAX;
+        let check = |first, last, bucket| check_buckets((first, last), bucket, head);
+        for (first, last, bucket) in [
+            (7, 6 + BUCKETS_MAX, 1),
+            (7, 6 + QUANTILE_BLOCKS_MAX, 49),
+            (0, QUANTILE_BLOCKS_MAX - 1, u64::MAX),
+            (head, head, 1),
+        ] {
+            assert!(check(first, last, bucket).is_ok(), "{first} to {last} by {bucket}");
+        }
+        for (first, last, bucket, most) in [
+            (7, 7 + BUCKETS_MAX, 1, BUCKETS_MAX),
+            (7, 7 + QUANTILE_BLOCKS_MAX, 49, QUANTILE_BLOCKS_MAX),
+            (0, head, u64::MAX, QUANTILE_BLOCKS_MAX),
+        ] {
+            let error = check(first, last, bucket).expect_err("too many");
+            assert_eq!(error.code(), -32005);
+            let last = first + most - 1;
+            let data = format!(
+                "{{\"limit\":{most},\"suggested\":{{\"fromBlock\":\"{first:#x}\",\"toBlock\":\"{last:#x}\"}}}}"
+            );
+            assert_eq!(error.data().map(|data| data.get()), Some(data.as_str()));
+            assert!(check(first, last, bucket).is_ok(), "what is suggested is answered");
+        }
+        for (first, last, bucket) in
+            [(2, 1, 1), (0, head + 1, 1), (head + 1, head + 1, 1), (0, 0, 0)]
+        {
+            assert_eq!(check(first, last, bucket).expect_err("no range").code(), -32602);
         }
     }
 

@@ -125,6 +125,21 @@ fn one_or_many<T>(
 }
 
 impl LogQuery {
+    /// Refuses what no installed filter can give: a range that ends before it begins, and logs of
+    /// blocks that are not made.
+    pub(in crate::rpc) fn check(&self) -> Result<(), Error> {
+        match self.place {
+            Place::Range(BlockTag::Pending, _) | Place::Range(_, BlockTag::Pending) => {
+                Err(no_pending_logs())
+            }
+            Place::Range(BlockTag::Number(first), BlockTag::Number(last)) if first > last => {
+                Err(no_range())
+            }
+            Place::Range(BlockTag::Number(1..), BlockTag::Earliest) => Err(no_range()),
+            Place::Range(..) | Place::Block(_) => Ok(()),
+        }
+    }
+
     /// First and last block of the query as far as it gives numbers; an installed filter that says
     /// `latest` goes on with the chain.
     pub(in crate::rpc) fn bounds(&self, view: &View) -> (u64, u64) {
@@ -324,6 +339,14 @@ pub(super) fn suggest(first: u64, last: u64) -> Suggested {
     Suggested { from_block: U64::from(first), to_block: U64::from(last) }
 }
 
+fn no_range() -> Error {
+    Error::invalid_params("invalid block range params")
+}
+
+fn no_pending_logs() -> Error {
+    Error::invalid_params("pending logs are not supported")
+}
+
 /// First and last block of the query, both in the view.
 fn range(view: &View, place: &Place) -> Result<(u64, u64), Error> {
     let (first, last) = match place {
@@ -332,12 +355,12 @@ fn range(view: &View, place: &Place) -> Result<(u64, u64), Error> {
             return number.map_or_else(|| Err(Error::server("unknown block")), |n| Ok((n, n)));
         }
         Place::Range(BlockTag::Pending, _) | Place::Range(_, BlockTag::Pending) => {
-            return Err(Error::invalid_params("pending logs are not supported"));
+            return Err(no_pending_logs());
         }
         Place::Range(first, last) => (first.number(view), last.number(view)),
     };
     if first > last {
-        return Err(Error::invalid_params("invalid block range params"));
+        return Err(no_range());
     }
     if last > view.number() {
         return Err(Error::invalid_params("block range extends beyond current head block"));

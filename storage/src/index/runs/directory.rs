@@ -10,6 +10,8 @@ use heed::{AnyTls, RoTxn, RwTxn};
 pub(super) struct Run {
     pub(super) id: u32,
     pub(super) entries: u64,
+    /// Lines of its filter; 0 if it has none.
+    pub(super) lines: u64,
 }
 
 /// A merge of the oldest runs of a level.
@@ -43,6 +45,8 @@ pub(super) struct Directory {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Source<'a> {
     pub(super) id: u32,
+    /// Lines of its filter.
+    pub(super) lines: u64,
     /// Entries up to this key do not count here.
     pub(super) after: &'a [u8],
 }
@@ -57,14 +61,14 @@ impl Directory {
     pub(super) fn sources(&self) -> impl DoubleEndedIterator<Item = Source<'_>> {
         self.levels.iter().flat_map(|level| {
             let (inputs, after, output) = match &level.merge {
-                Some(merge) => (merge.inputs, merge.done.as_slice(), Some(merge.output.id)),
+                Some(merge) => (merge.inputs, merge.done.as_slice(), Some(merge.output)),
                 None => (0, &[][..], None),
             };
             let runs = level.runs.iter().enumerate().rev().map(move |(at, run)| {
                 let after = if at < inputs { after } else { &[] };
-                Source { id: run.id, after }
+                Source { id: run.id, lines: run.lines, after }
             });
-            runs.chain(output.map(|id| Source { id, after: &[] }))
+            runs.chain(output.map(|run| Source { id: run.id, lines: run.lines, after: &[] }))
         })
     }
 
@@ -75,6 +79,7 @@ impl Directory {
         let put_run = |out: &mut Vec<u8>, run: &Run| {
             put_varint(out, run.id.into());
             put_varint(out, run.entries);
+            put_varint(out, run.lines);
         };
         for level in &self.levels {
             put_count(&mut out, level.runs.len());
@@ -123,7 +128,7 @@ fn take_level(input: &mut Input<'_>) -> Result<Level, DecodeError> {
 }
 
 fn take_run(input: &mut Input<'_>) -> Result<Run, DecodeError> {
-    Ok(Run { id: take_id(input)?, entries: input.varint()? })
+    Ok(Run { id: take_id(input)?, entries: input.varint()?, lines: input.varint()? })
 }
 
 fn take_id(input: &mut Input<'_>) -> Result<u32, DecodeError> {
@@ -157,7 +162,7 @@ mod tests {
 
     #[test]
     fn a_directory_survives_its_encoding() {
-        let run = |id| Run { id, entries: u64::from(id) * 1000 };
+        let run = |id| Run { id, entries: u64::from(id) * 1000, lines: u64::from(id) };
         let merge = Merge { inputs: 2, output: run(9), done: vec![1, 2, 3] };
         let directory = Directory {
             last_id: 300,

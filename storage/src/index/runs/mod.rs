@@ -10,9 +10,10 @@
 //! before it. Readers use that to stop at the newest entry of a key that ends in a block number.
 //!
 //! Keys in the table: id of the run (u32 big-endian), first key of the page. The directory of all
-//! runs is under the id zero. Must never hold two values that matter for one key.
+//! runs is under the id zero, and behind it are the filters. Must never hold two values that matter for one key.
 
 mod directory;
+mod filter;
 mod page;
 mod read;
 #[cfg(test)]
@@ -41,6 +42,8 @@ pub(super) struct Runs {
     pub(super) table: Table,
     pub(super) name: &'static str,
     pub(super) key_bytes: usize,
+    /// Runs have filters: keys are hashes, and looked for one by one.
+    pub(super) filtered: bool,
 }
 
 /// What can go wrong below.

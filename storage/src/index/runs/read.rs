@@ -30,6 +30,24 @@ impl Runs {
         Ok(None)
     }
 
+    /// The value of a key that at most one run has.
+    pub(in crate::index) fn exact<'t>(
+        self,
+        txn: &'t RoTxn<'_, AnyTls>,
+        key: &[u8],
+    ) -> Result<Option<&'t [u8]>, RunError> {
+        for source in self.directory(txn)?.sources() {
+            if !self.may_hold(txn, source.id, source.lines, key)? {
+                continue;
+            }
+            if let Some((_, value)) = self.at_most(txn, source, key)?.filter(|found| found.0 == key)
+            {
+                return Ok(Some(value));
+            }
+        }
+        Ok(None)
+    }
+
     /// The last entry of one run with a key up to `key`.
     fn at_most<'t>(
         self,

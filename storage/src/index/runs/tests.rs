@@ -13,7 +13,7 @@ const KEY_BYTES: usize = 8;
 
 fn open(folder: &tempfile::TempDir) -> (Environment, Runs) {
     let (env, _, [table]) = Environment::open(folder.path(), KIND, 256 << 20, ["runs"]).unwrap();
-    (env, Runs { table, name: "runs", key_bytes: KEY_BYTES })
+    (env, Runs { table, name: "runs", key_bytes: KEY_BYTES, filtered: false })
 }
 
 fn key(whose: u32, when: u32) -> [u8; KEY_BYTES] {
@@ -116,4 +116,52 @@ fn a_damaged_page_is_told() {
     let txn = env.read().unwrap();
     let error = runs.latest(txn.txn(), &key(1, 1), &key(1, 1)).unwrap_err();
     assert!(matches!(error, RunError::Corrupt(at, _) if at == page_key(1, &key(1, 1))));
+}
+
+#[test]
+fn filters_let_every_key_through_and_go_with_their_runs() {
+    const HASH_BYTES: usize = 32;
+    const FLUSHES: u64 = 150;
+    let folder = tempfile::tempdir().unwrap();
+    let (env, plain) = open(&folder);
+    let runs = Runs { key_bytes: HASH_BYTES, filtered: true, ..plain };
+    let hash = |number: u64| alloy_primitives::keccak256(number.to_be_bytes());
+    let each = |flush: u64| flush * 1000..flush * 1000 + 1 + flush % 7 * 100;
+    for flush in 0..FLUSHES {
+        let mut hashes: Vec<_> = each(flush).map(|number| (hash(number), number)).collect();
+        hashes.sort_unstable();
+        let mut pages = Pages::new(HASH_BYTES);
+        hashes.iter().for_each(|(key, number)| pages.push(key.as_slice(), &number.to_be_bytes()));
+        let mut txn = env.write().unwrap();
+        // Merges so slow that chunks are gone on with.
+        runs.add_and_merge(&mut txn, pages, 700).unwrap();
+        env.commit(txn).unwrap();
+    }
+    let txn = env.read().unwrap();
+    for number in (0..FLUSHES).flat_map(each) {
+        let found = runs.exact(txn.txn(), hash(number).as_slice()).unwrap();
+        assert_eq!(found, Some(&number.to_be_bytes()[..]), "{number}");
+    }
+    let directory = runs.directory(txn.txn()).unwrap();
+    assert!(directory.levels.len() > 1, "runs have been merged");
+    let sources: Vec<_> = directory.sources().collect();
+    let (mut looked, mut others) = (0, 0);
+    for number in (0..FLUSHES).map(|flush| flush * 1000 + 999) {
+        assert_eq!(runs.exact(txn.txn(), hash(number).as_slice()).unwrap(), None);
+        for source in &sources {
+            let key = hash(number);
+            others += 1;
+            let may = runs.may_hold(txn.txn(), source.id, source.lines, key.as_slice()).unwrap();
+            looked += u32::from(may);
+        }
+    }
+    assert!(looked < others / 20, "{looked} of {others} looks for nothing");
+    let ids: Vec<u32> = sources.iter().map(|source| source.id).collect();
+    let filters = runs.table.prefix_iter(txn.txn(), &DIRECTORY).unwrap();
+    let filters: Vec<_> = filters.map(|row| row.unwrap().0).filter(|at| at.len() > 4).collect();
+    assert!(filters.len() >= ids.len() / 2);
+    for at in filters {
+        let id = u32::from_be_bytes(at[4..8].try_into().unwrap());
+        assert!(ids.contains(&id), "a filter of run {id}, which is gone");
+    }
 }

@@ -3,6 +3,7 @@
 use heed::RwTxn;
 
 use super::directory::{Directory, Level, Merge, Run};
+use super::filter::{self, Filter};
 use super::page::{Page, Pages};
 use super::{FAN_IN, MERGE_ENTRIES_MIN, RunError, Runs, page_key};
 use crate::error::DecodeError;
@@ -51,26 +52,36 @@ impl Runs {
             return Ok(());
         }
         let mut directory = self.directory(txn)?;
-        let id = directory.next_id();
-        self.put_pages(txn, id, &mut pages)?;
+        let run = Run { id: directory.next_id(), entries, lines: self.lines(entries) };
+        self.put_pages(txn, run, &mut pages)?;
         drop(pages);
         if directory.levels.is_empty() {
             directory.levels.push(Level::default());
         }
-        directory.levels[0].runs.push(Run { id, entries });
+        directory.levels[0].runs.push(run);
         self.merge(txn, &mut directory, budget)?;
         self.put_directory(txn, &directory)
     }
 
-    fn put_pages(self, txn: &mut RwTxn<'_>, id: u32, pages: &mut Pages) -> Result<(), RunError> {
-        let corrupt = |why| RunError::Corrupt(page_key(id, &[]), why);
+    /// Lines of a filter for so many entries.
+    const fn lines(self, entries: u64) -> u64 {
+        if self.filtered { filter::lines(entries) } else { 0 }
+    }
+
+    fn put_pages(self, txn: &mut RwTxn<'_>, run: Run, pages: &mut Pages) -> Result<(), RunError> {
+        let corrupt = |why| RunError::Corrupt(page_key(run.id, &[]), why);
+        let mut filter = Filter::new(run.id, run.lines);
         for bytes in pages.finish() {
-            let (first, _) = Page::parse(bytes, self.key_bytes)
-                .and_then(|page| page.entry(0))
-                .map_err(corrupt)?;
-            self.table.put(txn, &page_key(id, first), bytes)?;
+            let page = Page::parse(bytes, self.key_bytes).map_err(corrupt)?;
+            let (first, _) = page.entry(0).map_err(corrupt)?;
+            self.table.put(txn, &page_key(run.id, first), bytes)?;
+            let filtered = if self.filtered { page.len() } else { 0 };
+            for at in 0..filtered {
+                let (key, _) = page.entry(at).map_err(corrupt)?;
+                filter.insert(self, txn, key)?;
+            }
         }
-        Ok(())
+        filter.write(self, txn)
     }
 
     /// Goes on with the merge of each level, and begins those that are due.
@@ -83,7 +94,10 @@ impl Runs {
         let mut at = 0;
         while at < directory.levels.len() {
             if directory.levels[at].merge.is_none() && directory.levels[at].runs.len() >= FAN_IN {
-                let output = Run { id: directory.next_id(), entries: 0 };
+                let entries =
+                    directory.levels[at].runs[..FAN_IN].iter().map(|run| run.entries).sum();
+                let lines = self.lines(entries);
+                let output = Run { id: directory.next_id(), entries: 0, lines };
                 let merge = Merge { inputs: FAN_IN, output, done: Vec::new() };
                 directory.levels[at].merge = Some(merge);
             }
@@ -91,7 +105,9 @@ impl Runs {
                 let level = &mut directory.levels[at];
                 match self.advance(txn, &level.runs[..merge.inputs], merge, budget)? {
                     Ok(output) => {
-                        level.runs.drain(..FAN_IN);
+                        for run in level.runs.drain(..FAN_IN) {
+                            self.remove_filter(txn, run.id, run.lines)?;
+                        }
                         if directory.levels.len() == at + 1 {
                             directory.levels.push(Level::default());
                         }
@@ -115,7 +131,7 @@ impl Runs {
     ) -> Result<Result<Run, Merge>, RunError> {
         let mut step = self.step(txn, inputs, &merge.done, budget)?;
         merge.output.entries += step.merged.count();
-        self.put_pages(txn, merge.output.id, &mut step.merged)?;
+        self.put_pages(txn, merge.output, &mut step.merged)?;
         for key in step.consumed {
             self.table.delete(txn, &key)?;
         }

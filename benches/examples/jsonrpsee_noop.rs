@@ -1,0 +1,21 @@
+//! The yardstick of `loadtest reads --each --yardstick URL`: one method that does nothing, served
+//! over HTTP by jsonrpsee as it comes, with as many threads as evmd serves its sockets with.
+//!
+//! Prints the address it serves, and ends with its process.
+
+use jsonrpsee::{RpcModule, server::Server};
+use std::io::Write;
+
+fn main() -> anyhow::Result<()> {
+    let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:18545".to_owned());
+    // As `evmd start` makes its own: a thread a core.
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let server = Server::builder().build(address).await?;
+        let mut module = RpcModule::new(());
+        module.register_method("noop", |_, _, _| true)?;
+        writeln!(std::io::stdout(), "http://{}", server.local_addr()?)?;
+        server.start(module).stopped().await;
+        Ok(())
+    })
+}

@@ -1,0 +1,120 @@
+//! `loadtest genesis`: a genesis file that gives ether to the made-up senders, so that a load over a
+//! million accounts needs no transactions before it.
+
+use crate::{keys, options::bar};
+use alloy_primitives::U256;
+use anyhow::{Context, bail};
+use serde_json::{Map, Value};
+use std::{
+    fs::File,
+    io::{BufWriter, Write},
+    path::{Path, PathBuf},
+    time::{Instant, SystemTime, UNIX_EPOCH},
+};
+
+/// evmd's development chain.
+const TEMPLATE: &str = include_str!("genesis.json");
+/// Accounts made and written at once: bounds memory.
+const PIECE: u64 = 65_536;
+/// Base fees of the load's chain move by one part in so many: blocks stay full for minutes, and an
+/// eighth a block would soon be beyond any fee cap.
+const BASE_FEE_CHANGE_DENOMINATOR: u64 = 1_000_000;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Accounts: the senders of `--senders N --prefunded` for any N up to this
+    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    accounts: u64,
+    /// Ether of each
+    #[arg(long, value_name = "ETHER", default_value_t = 1000)]
+    ether: u64,
+    /// Gas of a block
+    #[arg(long, value_name = "GAS", default_value_t = 210_000_000)]
+    block_gas: u64,
+    /// The same seed makes the same accounts
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// A geth genesis.json to add the accounts to, instead of evmd's development chain
+    #[arg(long, value_name = "FILE")]
+    template: Option<PathBuf>,
+    /// The file to write
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    if args.accounts == 0 {
+        bail!("--accounts 0: there would be nobody to send");
+    }
+    let begun = Instant::now();
+    let (rest, alloc) = settings(args)?;
+    let file = File::create_new(&args.file)
+        .with_context(|| format!("cannot make {}", args.file.display()))?;
+    let mut out = BufWriter::with_capacity(1 << 20, file);
+    write(&mut out, &rest, &alloc, args)?;
+    let bytes = out.into_inner().context("writing the genesis")?.metadata()?.len();
+    Ok(writeln!(
+        std::io::stdout(),
+        "{} accounts of {} ether, {bytes} bytes, made in {:.1} s",
+        args.accounts,
+        args.ether,
+        begun.elapsed().as_secs_f64()
+    )?)
+}
+
+/// The file's fields but for its accounts, and the accounts it has already.
+fn settings(args: &Args) -> anyhow::Result<(Map<String, Value>, Map<String, Value>)> {
+    let text = match &args.template {
+        Some(path) => read(path)?,
+        None => TEMPLATE.to_owned(),
+    };
+    let template: Value = serde_json::from_str(&text).context("the template is no JSON")?;
+    let Value::Object(mut fields) = template else { bail!("the template is no object") };
+    let alloc = match fields.remove("alloc") {
+        Some(Value::Object(alloc)) => alloc,
+        None => Map::new(),
+        Some(_) => bail!("the template's alloc is no object"),
+    };
+    fields.insert("gasLimit".to_owned(), format!("{:#x}", args.block_gas).into());
+    if let Some(section) = fields.get_mut("config").and_then(|config| config.get_mut("evmd")) {
+        section["maxGas"] = args.block_gas.to_string().into();
+        section["feemarket"]["params"]["base_fee_change_denominator"] =
+            BASE_FEE_CHANGE_DENOMINATOR.into();
+    }
+    if args.template.is_none() {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        fields.insert("timestamp".to_owned(), format!("{now:#x}").into());
+    }
+    Ok((fields, alloc))
+}
+
+fn read(path: &Path) -> anyhow::Result<String> {
+    std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+}
+
+fn write(
+    out: &mut impl Write,
+    rest: &Map<String, Value>,
+    alloc: &Map<String, Value>,
+    args: &Args,
+) -> anyhow::Result<()> {
+    let text = serde_json::to_string_pretty(rest)?;
+    let open = text.trim_end().strip_suffix('}').context("an object ends with a brace")?;
+    write!(out, "{},\n  \"alloc\": {{\n", open.trim_end())?;
+    for (address, account) in alloc {
+        writeln!(out, "    \"{address}\": {account},")?;
+    }
+    let wei = U256::from(args.ether) * U256::from(10).pow(U256::from(18));
+    let bar = bar("genesis");
+    bar.set_length(args.accounts);
+    for from in (0..args.accounts).step_by(PIECE as usize) {
+        let to = (from + PIECE).min(args.accounts);
+        for (number, key) in (from..).zip(keys::senders_of(args.seed, from..to)) {
+            let end = if number + 1 == args.accounts { "\n" } else { ",\n" };
+            write!(out, "    \"{:#x}\": {{\"balance\": \"{wei:#x}\"}}{end}", key.address)?;
+        }
+        bar.set_position(to);
+    }
+    bar.finish_and_clear();
+    Ok(out.write_all(b"  }\n}\n")?)
+}

@@ -1,0 +1,368 @@
+//! Scenario `kill`: kills a node with SIGKILL under full load, again and again, and holds what is
+//! left to what it had told.
+//!
+//! Each life of the node has senders of its own, so nothing has to be known of the lives before.
+
+use crate::{
+    drive::{Plan, Source, Watch, drive},
+    fund::{self, Recipients, Senders, Wanted},
+    heads::{Heads, Subscription},
+    keys::Key,
+    node::{Audit, Evmd, Replayed, Running},
+    options::{Output, bar},
+    signed::{self, Header, Reader},
+    tx::{Form, Submissions},
+    txs::Load,
+    wire::Endpoint,
+};
+use alloy_primitives::Address;
+use anyhow::{Context, bail};
+use indicatif::ProgressBar;
+use serde_json::{Value, json};
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    io::Write,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    },
+    time::{Duration, Instant},
+};
+
+/// Wei in a gwei.
+const GWEI: f64 = 1e9;
+/// Time between two looks whether it is time to kill.
+const LOOK: Duration = Duration::from_millis(1);
+/// Time between two looks at what is mined after a restart.
+const DRAIN_LOOK: Duration = Duration::from_millis(50);
+/// Longest time without another one mined before what is missing is lost.
+const DRAIN_PATIENCE: Duration = Duration::from_secs(20);
+/// Longest time without an answer before a life is given up.
+const STALL_PATIENCE: Duration = Duration::from_secs(60);
+/// Longest wait for an answer under load.
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// Blocks told that are looked up after a restart, beside the newest.
+const LOOKED_UP: usize = 8;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The program `evmd`; the one beside this without it
+    #[arg(long, value_name = "FILE")]
+    evmd: Option<PathBuf>,
+    /// Home folder of a chain that `loadtest genesis` has funded, and where nothing was sent
+    #[arg(long, value_name = "DIR")]
+    home: PathBuf,
+    /// Accounts of that genesis: each life's senders are a part of them, all receive
+    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    accounts: usize,
+    /// How often to kill
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    kills: usize,
+    /// Answered transactions after which the first node is killed
+    #[arg(long, value_name = "N", default_value_t = 250_000)]
+    least: u64,
+    /// The same of the last; those between are spread evenly
+    #[arg(long, value_name = "N", default_value_t = 600_000)]
+    most: u64,
+    /// Connections to the ingest
+    #[arg(long, short, value_name = "N", default_value_t = 4)]
+    connections: usize,
+    /// Most transactions sent and not mined
+    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    ahead: u64,
+    /// Most a transaction pays, in gwei per gas
+    #[arg(long, value_name = "GWEI", default_value_t = 200.0)]
+    fee_cap: f64,
+    /// The seed of the genesis
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// How to print the result
+    #[arg(long, short, value_enum, default_value_t)]
+    output: Output,
+}
+
+impl Args {
+    fn check(&self) -> anyhow::Result<()> {
+        if self.kills == 0 || self.least == 0 || self.most < self.least {
+            bail!("--kills and --least must be at least 1, and --most not below --least");
+        }
+        if self.accounts / self.kills < self.connections.max(1) {
+            bail!("{} accounts are too few for {} kills", self.accounts, self.kills);
+        }
+        Ok(())
+    }
+
+    /// Answers after which a node is killed.
+    fn target(&self, life: usize) -> u64 {
+        let steps = (self.kills - 1).max(1) as u64;
+        self.least + (self.most - self.least) * life as u64 / steps
+    }
+}
+
+/// One life of the node, and what was left of it.
+#[derive(Clone, Debug)]
+struct Life {
+    answered: u64,
+    /// Answers a second.
+    rate: f64,
+    /// The newest block told.
+    told: u64,
+    /// The home as it was killed.
+    killed: Audit,
+    /// It had flushed blocks of its own life.
+    flushed: bool,
+    /// At the restart.
+    replayed: Replayed,
+    /// From starting the process to serving.
+    restart_seconds: f64,
+}
+
+impl Life {
+    /// Seconds to serve again for 100,000 transactions that had to be replayed.
+    fn seconds_each(&self) -> f64 {
+        self.restart_seconds * 1e5 / self.replayed.transactions.max(1) as f64
+    }
+
+    fn json(&self) -> Value {
+        json!({
+            "answered": self.answered, "answeredPerSecond": self.rate, "told": self.told,
+            "head": self.killed.head, "flushed": self.killed.block,
+            "flushedInThisLife": self.flushed, "unflushedTransactions": self.killed.unflushed,
+            "replayedBlocks": self.replayed.blocks,
+            "replayedTransactions": self.replayed.transactions,
+            "replaySeconds": self.replayed.seconds,
+            "restartSeconds": self.restart_seconds,
+            "restartSecondsPer100000": self.seconds_each(),
+        })
+    }
+}
+
+/// Kills; the first thing that was lost is an error.
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    args.check()?;
+    let evmd = Evmd::find(args.evmd.as_deref(), &args.home)?;
+    let mut node = evmd.start()?;
+    let wanted = Wanted {
+        load: Load::Transfer,
+        senders: args.accounts,
+        txs_each: 1,
+        fee_cap: (args.fee_cap * GWEI) as u128,
+        tip: GWEI as u128,
+        seed: args.seed,
+        recipients: 0,
+        prefunded: true,
+    };
+    let all = fund::unprepared(wanted, node.rpc.chain_id()?);
+    let mut out = std::io::stdout();
+    let mut lives = Vec::new();
+    for number in 0..args.kills {
+        let (life, next) = live_and_die(args, &evmd, node, &all, number)
+            .with_context(|| format!("kill {}", number + 1))?;
+        node = next;
+        if args.output == Output::Text {
+            writeln!(
+                out,
+                "kill {:>2}: {} answered at {:.0}/s; told block {}, head {}, index at {}{}; \
+                 {} transactions replayed in {:.2} s, serving after {:.2} s",
+                number + 1,
+                life.answered,
+                life.rate,
+                life.told,
+                life.killed.head,
+                life.killed.block,
+                if life.flushed { "" } else { " (not flushed in this life)" },
+                life.replayed.transactions,
+                life.replayed.seconds,
+                life.restart_seconds,
+            )?;
+        }
+        lives.push(life);
+    }
+    node.kill()?;
+    publish(args, &lives)
+}
+
+fn publish(args: &Args, lives: &[Life]) -> anyhow::Result<()> {
+    let mut each: Vec<_> = lives.iter().map(Life::seconds_each).collect();
+    each.sort_unstable_by(f64::total_cmp);
+    let (median, most) = (each[each.len() / 2], each[each.len() - 1]);
+    let flushed = lives.iter().filter(|life| life.flushed).count();
+    let mut out = std::io::stdout();
+    if args.output == Output::Json {
+        let lives: Vec<_> = lives.iter().map(Life::json).collect();
+        let value = json!({
+            "kills": lives, "afterAFlush": flushed,
+            "restartSecondsPer100000": { "median": median, "most": most },
+        });
+        return Ok(writeln!(out, "{value:#}")?);
+    }
+    Ok(writeln!(
+        out,
+        "{} kills, {flushed} of them after a flush under load: no block told was lost or replaced, \
+         no transaction answered for was lost, and every state root was that of all accounts\n\
+         serving again for 100,000 transactions to replay: median {median:.2} s, most {most:.2} s",
+        lives.len()
+    )?)
+}
+
+/// One life: full load, SIGKILL, and everything that must hold then. Gives the next node.
+fn live_and_die(
+    args: &Args,
+    evmd: &Evmd,
+    mut node: Running,
+    all: &Senders,
+    number: usize,
+) -> anyhow::Result<(Life, Running)> {
+    let first_head = node.rpc.block_number()?;
+    let share = args.accounts / args.kills;
+    let keys: Arc<[Key]> = all.keys[number * share..(number + 1) * share].into();
+    let target = args.target(number);
+    let file = sign(args, &keys, all, target)?;
+    let (answered, rate, told) = load(args, &mut node, file, target)?;
+    drop(node);
+    let (&newest, _) = told.last_key_value().context("the node told of no block")?;
+    let killed = evmd.audit().context("as it was killed")?;
+    let node = evmd.start().context("after the kill")?;
+    look_up(&node, &told)?;
+    let restarted = evmd.audit().context("after the restart")?;
+    if restarted.block < newest {
+        bail!("block {newest} was told, and the index ends at {}", restarted.block);
+    }
+    let kept = kept(&node, &keys, answered)?;
+    if kept < answered {
+        bail!("{answered} transactions were answered for, and {kept} are mined");
+    }
+    let life = Life {
+        answered,
+        rate,
+        told: newest,
+        killed,
+        flushed: killed.block > first_head,
+        replayed: node.replayed,
+        restart_seconds: node.starting.as_secs_f64(),
+    };
+    Ok((life, node))
+}
+
+/// More transactions than are answered for before the kill.
+fn sign(args: &Args, keys: &Arc<[Key]>, all: &Senders, target: u64) -> anyhow::Result<File> {
+    let senders = Senders {
+        keys: Arc::clone(keys),
+        form: all.form.clone(),
+        recipients: Recipients::AnyOf(Arc::clone(&all.keys)),
+    };
+    let header = Header {
+        chain_id: all.form.chain_id,
+        load: Load::Transfer,
+        count: target + args.ahead,
+        senders: keys.len(),
+        seed: args.seed,
+        first_nonces: vec![0; keys.len()],
+    };
+    let mut file = tempfile::tempfile().context("a file for signed transactions")?;
+    signed::write(&mut file, &header, &senders, &ProgressBar::hidden())?;
+    Ok(file)
+}
+
+/// Loads the node until `target` answers, then kills it. Gives the answers, answers a second, and
+/// the blocks it had told of.
+fn load(
+    args: &Args,
+    node: &mut Running,
+    file: File,
+    target: u64,
+) -> anyhow::Result<(u64, f64, BTreeMap<u64, String>)> {
+    let (heads, over, mined) = (Heads::default(), AtomicBool::new(false), AtomicU64::new(0));
+    let watch = Watch::default();
+    let plan = Plan {
+        connections: args.connections,
+        depth: None,
+        duration: None,
+        rate: None,
+        timeout: TIMEOUT,
+    };
+    let reader = Reader::open(file, args.connections)?;
+    let source: Box<dyn Source + '_> =
+        Box::new(Submissions::new(reader, Form::Raw, args.ahead, &mined));
+    let endpoint = Endpoint::Ingest(node.ingest);
+    let subscription = Subscription::open(&node.ws)?;
+    let (rpc, first) = (node.rpc.clone(), node.rpc.block_number()?);
+    let begun = Instant::now();
+    let elapsed = std::thread::scope(|scope| {
+        let listening = scope.spawn(|| heads.listen(subscription, &over));
+        let asking = scope.spawn(|| heads.ask(&rpc, &over));
+        let counting = scope.spawn(|| count(&rpc, first, &mined, &over));
+        let bar = bar("load");
+        let (endpoint, plan, watch) = (&endpoint, &plan, &watch);
+        let loading = scope.spawn(move || drive(endpoint, plan, vec![source], watch, &bar));
+        let (mut seen, mut last_news) = (0, Instant::now());
+        while seen < target && !loading.is_finished() && last_news.elapsed() < STALL_PATIENCE {
+            std::thread::park_timeout(LOOK);
+            let answers = watch.operations.load(Relaxed);
+            if answers > seen {
+                (seen, last_news) = (answers, Instant::now());
+            }
+        }
+        let elapsed = begun.elapsed();
+        let killed = node.kill();
+        watch.abandon.store(true, Relaxed);
+        over.store(true, Relaxed);
+        let finished = |what| anyhow::anyhow!("{what} panicked");
+        // That the connections are gone is what was wanted.
+        let loaded = loading.join().map_err(|_| finished("loading"))?;
+        listening.join().map_err(|_| finished("listening"))??;
+        asking.join().map_err(|_| finished("asking"))??;
+        counting.join().map_err(|_| finished("counting"))?;
+        killed?;
+        if watch.operations.load(Relaxed) < target {
+            let why = loaded.err().map_or_else(String::new, |error| format!(": {error:#}"));
+            bail!("only {} of {target} answers{why}", watch.operations.load(Relaxed));
+        }
+        Ok(elapsed)
+    })?;
+    let answered = watch.operations.load(Relaxed);
+    Ok((answered, answered as f64 / elapsed.as_secs_f64(), heads.told()))
+}
+
+/// Counts mined transactions until the node is gone.
+fn count(rpc: &crate::rpc::Rpc, mut head: u64, mined: &AtomicU64, over: &AtomicBool) {
+    while !over.load(Relaxed) {
+        let Ok(newest) = rpc.block_number() else { return };
+        while head < newest {
+            head += 1;
+            let Ok(txs) = rpc.tx_count(head) else { return };
+            mined.fetch_add(txs, Relaxed);
+        }
+        std::thread::park_timeout(LOOK * 20);
+    }
+}
+
+/// Fails unless the restarted node has the blocks that were told of, under their hashes.
+fn look_up(node: &Running, told: &BTreeMap<u64, String>) -> anyhow::Result<()> {
+    let step = told.len().div_ceil(LOOKED_UP).max(1);
+    for (number, hash) in told.iter().rev().step_by(step) {
+        let block =
+            node.rpc.call("eth_getBlockByNumber", json!([format!("{number:#x}"), false]))?;
+        if block["hash"].as_str() != Some(hash) {
+            bail!("block {number} was told as {hash}, and is now {}", block["hash"]);
+        }
+    }
+    Ok(())
+}
+
+/// Mined transactions of a life's senders: waits for as many as were answered for, as long as more
+/// are mined. Those of an empty pool may be on their way into a block.
+fn kept(node: &Running, keys: &[Key], answered: u64) -> anyhow::Result<u64> {
+    let addresses: Vec<Address> = keys.iter().map(|key| key.address).collect();
+    let (mut kept, mut last_news) = (0, Instant::now());
+    while kept < answered && last_news.elapsed() < DRAIN_PATIENCE {
+        std::thread::park_timeout(DRAIN_LOOK);
+        let mined = node.rpc.nonces(&addresses)?.into_iter().sum();
+        if mined > kept {
+            (kept, last_news) = (mined, Instant::now());
+        }
+    }
+    Ok(kept)
+}

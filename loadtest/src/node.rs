@@ -1,0 +1,178 @@
+//! A node that this client starts and kills.
+
+use crate::{http::Url, rpc::Rpc};
+use anyhow::{Context, bail};
+use serde_json::Value;
+use std::{
+    io::{BufRead, BufReader},
+    net::{SocketAddr, TcpListener},
+    path::{Path, PathBuf},
+    process::{Child, ChildStdout, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+/// The program.
+#[derive(Clone, Debug)]
+pub(crate) struct Evmd {
+    program: PathBuf,
+    home: PathBuf,
+}
+
+/// What `evmd start` says it replayed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Replayed {
+    pub(crate) blocks: u64,
+    pub(crate) transactions: u64,
+    pub(crate) seconds: f64,
+}
+
+/// What `evmd debug state-root` found.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Audit {
+    /// The newest block that the index has.
+    pub(crate) block: u64,
+    pub(crate) head: u64,
+    /// Transactions of the blocks between.
+    pub(crate) unflushed: u64,
+}
+
+/// One that runs; dropping it kills it.
+#[derive(Debug)]
+pub(crate) struct Running {
+    process: Child,
+    /// Kept, so that the node never finds it closed.
+    _banner: BufReader<ChildStdout>,
+    pub(crate) rpc: Rpc,
+    pub(crate) ws: Url,
+    pub(crate) ingest: SocketAddr,
+    /// From starting the process to serving.
+    pub(crate) starting: Duration,
+    pub(crate) replayed: Replayed,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may be gone already.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+impl Evmd {
+    /// The program given, or the one beside this.
+    pub(crate) fn find(program: Option<&Path>, home: &Path) -> anyhow::Result<Self> {
+        let program = match program {
+            Some(program) => program.to_owned(),
+            None => std::env::current_exe()?.with_file_name("evmd"),
+        };
+        if !program.exists() {
+            bail!("{} is not there: build it, or name it with --evmd", program.display());
+        }
+        Ok(Self { program, home: home.to_owned() })
+    }
+
+    /// Starts it, and waits until it serves.
+    pub(crate) fn start(&self) -> anyhow::Result<Running> {
+        let [json_rpc, ws, rest, grpc, metrics] = free_addresses()?;
+        let begun = Instant::now();
+        let mut process = Command::new(&self.program)
+            .args(["start", "--quiet", "--ingest.address", "127.0.0.1:0"])
+            .args(["--json-rpc.address", &json_rpc, "--json-rpc.ws-address", &ws])
+            .args(["--rest.address", &rest, "--grpc.address", &grpc])
+            .args(["--metrics.address", &metrics, "--home"])
+            .arg(&self.home)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .with_context(|| format!("cannot start {}", self.program.display()))?;
+        let mut banner = BufReader::new(process.stdout.take().context("its output is piped")?);
+        let (mut ingest, mut replayed, mut line) = (None, Replayed::default(), String::new());
+        // "metrics" is the last line.
+        while !line.starts_with("metrics") {
+            line.clear();
+            if banner.read_line(&mut line)? == 0 {
+                let status = process.wait()?;
+                let program = self.program.display();
+                bail!("{program} start --home {} ended: {status}", self.home.display());
+            }
+            if let Some(at) = line.strip_prefix("transactions") {
+                ingest = at.trim().strip_prefix("tcp://").and_then(|at| at.parse().ok());
+            }
+            if let Some(text) = line.strip_prefix("replayed") {
+                replayed = Replayed::parse(text).context("what was replayed is not told")?;
+            }
+        }
+        Ok(Running {
+            process,
+            _banner: banner,
+            rpc: Rpc::new(&Url::parse(&format!("http://{json_rpc}"))?),
+            ws: Url::parse(&format!("ws://{ws}"))?,
+            ingest: ingest.context("the node does not say where it takes transactions")?,
+            starting: begun.elapsed(),
+            replayed,
+        })
+    }
+
+    /// Has the state root recomputed, of a home that may be in use; an error if it is wrong.
+    pub(crate) fn audit(&self) -> anyhow::Result<Audit> {
+        let mut command = Command::new(&self.program);
+        command.args(["debug", "state-root", "-o", "json", "--home"]).arg(&self.home);
+        let output = command.output().context("evmd debug state-root")?;
+        if !output.status.success() {
+            bail!("evmd debug state-root: {}", String::from_utf8_lossy(&output.stderr));
+        }
+        let found: Value = serde_json::from_slice(&output.stdout)?;
+        let number = |name: &str| found[name].as_u64().with_context(|| format!("no {name}"));
+        Ok(Audit {
+            block: number("block")?,
+            head: number("head")?,
+            unflushed: number("unflushedTransactions")?,
+        })
+    }
+}
+
+impl Running {
+    /// SIGKILL, and waits until it is gone.
+    pub(crate) fn kill(&mut self) -> anyhow::Result<()> {
+        self.process.kill()?;
+        self.process.wait()?;
+        Ok(())
+    }
+}
+
+impl Replayed {
+    /// Of "N blocks with N transactions in S s".
+    fn parse(text: &str) -> Option<Self> {
+        let words: Vec<_> = text.split_whitespace().collect();
+        let number = |at: usize| words.get(at)?.parse().ok();
+        Some(Self {
+            blocks: number(0)?,
+            transactions: number(3)?,
+            seconds: words.get(6)?.parse().ok()?,
+        })
+    }
+}
+
+/// Addresses that were free a moment ago, which is as much as can be known.
+fn free_addresses<const N: usize>() -> anyhow::Result<[String; N]> {
+    let listeners: Vec<_> =
+        (0..N).map(|_| TcpListener::bind("127.0.0.1:0")).collect::<Result<_, _>>()?;
+    let mut addresses = [const { String::new() }; N];
+    for (address, listener) in addresses.iter_mut().zip(&listeners) {
+        *address = listener.local_addr()?.to_string();
+    }
+    Ok(addresses)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_about_replayed_blocks_is_understood() {
+        let text = "         26 blocks with 260000 transactions in 1.250 s\n";
+        let read = Replayed::parse(text).unwrap();
+        assert_eq!((read.blocks, read.transactions, read.seconds), (26, 260_000, 1.25));
+        assert!(Replayed::parse("nothing").is_none());
+    }
+}

@@ -1,0 +1,104 @@
+//! Scenario `peers`: the wallet and explorer calls that anvil, hardhat and ganache were measured by,
+//! one row each in their order, so that `docs/benchmarks.md` can set one node beside another.
+
+use crate::{
+    dice::Dice,
+    options::{Common, Node},
+    reads::{self, Params, block, call_balance_of, logs_over, some_blocks},
+    report::Report,
+    rounds::{self, Calls, Part},
+    sample::Sample,
+    token,
+};
+use serde_json::{Value, json};
+
+/// Blocks of a wide log query.
+const WIDE_BLOCKS: u64 = 1000;
+/// Blocks of a narrow one.
+const NARROW_BLOCKS: u64 = 10;
+/// Calls of a batch.
+const BATCH: usize = 20;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    common: Common,
+    /// Only rows whose name holds one of these
+    #[arg(long, value_name = "TEXTS", value_delimiter = ',')]
+    only: Vec<String>,
+    /// The ERC-20 contract that calls ask [default: the most used of recent blocks]
+    #[arg(long, value_name = "ADDRESS")]
+    token: Option<String>,
+}
+
+/// Rows of one method each; what stands behind a method's name tells its rows apart.
+const ROWS: [(&str, Params); 18] = [
+    ("eth_blockNumber", |_, _| Ok(json!([]))),
+    ("eth_chainId", |_, _| Ok(json!([]))),
+    ("eth_gasPrice", |_, _| Ok(json!([]))),
+    ("eth_maxPriorityFeePerGas", |_, _| Ok(json!([]))),
+    ("eth_getBalance", |s, d| Ok(json!([d.pick(&s.accounts), "latest"]))),
+    ("eth_getTransactionCount", |s, d| Ok(json!([d.pick(&s.accounts), "latest"]))),
+    ("eth_getBalance (old block)", |s, d| Ok(json!([d.pick(&s.accounts), block(s, d)]))),
+    ("eth_call (balanceOf)", call_balance_of),
+    ("eth_estimateGas (ERC-20 transfer)", token_transfer),
+    ("eth_getBlockByNumber (full)", |s, d| Ok(json!([block(s, d), true]))),
+    ("eth_getBlockByNumber (latest, full)", |_, _| Ok(json!(["latest", true]))),
+    ("eth_getBlockReceipts", |s, d| Ok(json!([block(s, d)]))),
+    ("eth_getTransactionReceipt", |s, d| Ok(json!([d.pick(&s.hashes)]))),
+    ("eth_getTransactionByHash", |s, d| Ok(json!([d.pick(&s.hashes)]))),
+    ("eth_getLogs (token, 1000 blocks)", |s, d| logs_over(s, d, WIDE_BLOCKS)),
+    ("eth_getLogs (holder, 1000 blocks)", holder_logs),
+    ("eth_getLogs (token, 10 blocks)", |s, d| logs_over(s, d, NARROW_BLOCKS)),
+    ("debug_traceTransaction (callTracer)", |s, d| {
+        Ok(json!([d.pick(&s.hashes), { "tracer": "callTracer" }]))
+    }),
+];
+
+/// One holder sends another nothing, which succeeds whatever they have.
+fn token_transfer(sample: &Sample, dice: &mut Dice) -> anyhow::Result<Value> {
+    let (from, to) = (dice.pick(&sample.holders), dice.pick(&sample.holders));
+    let to = to.and_then(|to| to.parse().ok()).unwrap_or_default();
+    let data = alloy_primitives::hex::encode_prefixed(token::transfer(to, 0));
+    Ok(json!([{ "from": from, "to": sample.token()?, "data": data }]))
+}
+
+/// Transfers of the token to one holder.
+fn holder_logs(sample: &Sample, dice: &mut Dice) -> anyhow::Result<Value> {
+    let holder = dice.pick(&sample.holders).map(|holder| token::topic(holder));
+    let (first, last) = some_blocks(sample, dice, WIDE_BLOCKS);
+    Ok(json!([{
+        "fromBlock": first, "toBlock": last,
+        "address": sample.token()?, "topics": [token::TRANSFER, Value::Null, holder],
+    }]))
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<(Report, &Common)> {
+    let common = &args.common;
+    common.check()?;
+    let nodes = common.nodes()?;
+    let parts = nodes.iter().map(|node| parts(args, node)).collect::<anyhow::Result<_>>()?;
+    Ok((rounds::run("peers", common, &nodes, parts)?, common))
+}
+
+fn parts(args: &Args, node: &Node) -> anyhow::Result<Vec<Box<dyn Part>>> {
+    let common = &args.common;
+    let sample = Sample::take(&node.rpc, common.seed, args.token.as_deref())?;
+    let mut rows = Vec::new();
+    for (name, params) in ROWS {
+        rows.push((name, reads::bodies(name, params, &sample, common.seed)?));
+    }
+    let mix = reads::mix(&sample, common.seed)?;
+    let batches = mix.chunks_exact(BATCH).map(|calls| {
+        let calls: Vec<&[u8]> = calls.iter().map(Vec::as_slice).collect();
+        [b"[", calls.join(&b","[..]).as_slice(), b"]"].concat()
+    });
+    let batches = batches.collect();
+    rows.extend([("mix", mix), ("mix, batches of 20", batches)]);
+    rows.retain(|(name, _)| {
+        args.only.is_empty() || args.only.iter().any(|only| name.contains(only.as_str()))
+    });
+    anyhow::ensure!(!rows.is_empty(), "--only: no row has that in its name");
+    let part = |(name, bodies)| Box::new(Calls::new(name, common, node, bodies)) as Box<dyn Part>;
+    Ok(rows.into_iter().map(part).collect())
+}

@@ -1,0 +1,92 @@
+//! Recomputes what is stored from what it was computed of, by another way: an oracle for homes that
+//! have been through something.
+//!
+//! Reads only, beside a node that may be running, and believes no record of the trie.
+
+use crate::home::{Home, HomeError, stored_header};
+use alloy_primitives::{Address, B256, U256};
+use alloy_trie::{
+    EMPTY_ROOT_HASH, TrieAccount,
+    root::{state_root_unhashed, storage_root_unhashed},
+};
+use std::path::Path;
+use storage::{IndexReader, ReadError};
+
+/// Addresses read at once.
+const PAGE: usize = 4096;
+
+/// What was found.
+#[derive(Clone, Copy, Debug)]
+pub struct StateAudit {
+    /// The newest block that the index has.
+    pub number: u64,
+    /// Its accounts.
+    pub accounts: u64,
+    /// Root of its state, of all accounts and slots.
+    pub root: B256,
+    /// Root in its header.
+    pub expected: B256,
+    /// Newest block of the chain.
+    pub head: u64,
+    /// Transactions of the blocks that the index does not have.
+    pub unflushed: u64,
+}
+
+/// Recomputes the state root of the newest block that the index has, from scratch. Takes about 200
+/// bytes of memory an account.
+///
+/// # Errors
+/// If the folder holds no chain, or it cannot be read.
+pub fn state_root(path: &Path) -> Result<StateAudit, HomeError> {
+    let (chain, index) = Home::attach(path)?;
+    let (blocks, reader) = (chain.reader()?, index.reader()?);
+    let empty = || HomeError::Empty(path.to_owned());
+    let number = reader.flushed()?.ok_or_else(empty)?;
+    let (head, _) = blocks.head()?.ok_or_else(empty)?;
+    let (_, header) = stored_header(&blocks, number)?;
+    let accounts = accounts(&reader)?;
+    let count = accounts.len() as u64;
+    let mut unflushed = 0;
+    for number in number + 1..=head {
+        unflushed += blocks.senders(number)?.map_or(0, |senders| senders.len() as u64);
+    }
+    let (root, expected) = (state_root_unhashed(accounts), header.state_root);
+    Ok(StateAudit { number, accounts: count, root, expected, head, unflushed })
+}
+
+fn accounts(reader: &IndexReader) -> Result<Vec<(Address, TrieAccount)>, ReadError> {
+    let mut accounts = Vec::new();
+    let mut first = Some(Address::ZERO);
+    while let Some(from) = first {
+        let addresses = reader.addresses_from(from, PAGE)?;
+        for address in &addresses {
+            let Some(account) = reader.account(*address)? else { continue };
+            let storage_root = storage_root(reader, *address)?;
+            let (nonce, balance, code_hash) = (account.nonce, account.balance, account.code_hash);
+            accounts.push((*address, TrieAccount { nonce, balance, storage_root, code_hash }));
+        }
+        first = addresses.last().and_then(|last| after(*last));
+    }
+    Ok(accounts)
+}
+
+fn storage_root(reader: &IndexReader, address: Address) -> Result<B256, ReadError> {
+    if !reader.has_storage(address)? {
+        return Ok(EMPTY_ROOT_HASH);
+    }
+    let mut slots = Vec::new();
+    for slot in reader.slots_with_history(address)? {
+        let value = reader.storage(address, slot)?;
+        if !value.is_zero() {
+            slots.push((B256::from(slot), value));
+        }
+    }
+    Ok(storage_root_unhashed(slots))
+}
+
+/// The next address; none after the last there can be.
+fn after(address: Address) -> Option<Address> {
+    let next = U256::from_be_slice(address.as_slice()) + U256::ONE;
+    let bytes: [u8; 32] = next.to_be_bytes();
+    (bytes[..12] == [0; 12]).then(|| Address::from_slice(&bytes[12..]))
+}

@@ -1,0 +1,229 @@
+//! Reads a `genesis.json`, as geth understands it. Accounts are read one at a time: a file may have
+//! millions of them.
+
+use std::{collections::BTreeMap, fmt};
+
+use alloy_genesis::{Genesis as GenesisFile, GenesisAccount};
+use alloy_primitives::Address;
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde_json::{Map, Value};
+
+use super::GenesisError;
+
+/// Difficulty of a proof-of-work genesis that states none.
+const DEFAULT_DIFFICULTY: u64 = 131_072;
+/// The field of the accounts.
+const ALLOC: &str = "alloc";
+
+/// What becomes of the accounts in the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Accounts {
+    /// Read.
+    Kept,
+    /// Passed over.
+    Skipped,
+}
+
+/// Reads the file, naming the field at fault.
+pub(super) fn parse(text: &str, accounts: Accounts) -> Result<GenesisFile, GenesisError> {
+    let not_json = |error: serde_json::Error| GenesisError::Json(error.to_string());
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    let parts = FileSeed(accounts).deserialize(&mut deserializer).map_err(not_json)?;
+    deserializer.end().map_err(not_json)?;
+    let Parts { mut fields, alloc } = parts;
+    for required in ["config", "gasLimit"] {
+        if !fields.contains_key(required) {
+            return Err(GenesisError::field(required, "is missing"));
+        }
+    }
+    let config = fields.get("config").cloned().unwrap_or_default();
+    if !matches!(config.get("chainId"), Some(Value::Number(_) | Value::String(_))) {
+        return Err(GenesisError::field("config.chainId", "is missing"));
+    }
+    if !fields.contains_key("difficulty") && config.get("ethash").is_some() {
+        fields.insert("difficulty".to_owned(), DEFAULT_DIFFICULTY.into());
+    }
+    let alloc = match alloc {
+        Some(Alloc { fault: Some(fault), .. }) => return Err(fault),
+        Some(Alloc { accounts, .. }) => {
+            fields.insert(ALLOC.to_owned(), Map::new().into());
+            accounts
+        }
+        None => BTreeMap::new(),
+    };
+    let file = serde_json::from_value::<GenesisFile>(fields.clone().into());
+    let file = file.map_err(|error| culprit(&fields, &error.to_string()))?;
+    Ok(GenesisFile { alloc, ..file })
+}
+
+/// The file's fields but for the accounts.
+struct Parts {
+    fields: Map<String, Value>,
+    /// None if the file has no such field.
+    alloc: Option<Alloc>,
+}
+
+/// The accounts, up to the first that is malformed.
+#[derive(Default)]
+struct Alloc {
+    accounts: BTreeMap<Address, GenesisAccount>,
+    fault: Option<GenesisError>,
+}
+
+struct FileSeed(Accounts);
+
+impl<'de> DeserializeSeed<'de> for FileSeed {
+    type Value = Parts;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Parts, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for FileSeed {
+    type Value = Parts;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Parts, A::Error> {
+        let mut parts = Parts { fields: Map::new(), alloc: None };
+        while let Some(key) = map.next_key::<String>()? {
+            if key != ALLOC {
+                parts.fields.insert(key, map.next_value()?);
+            } else if self.0 == Accounts::Skipped {
+                map.next_value::<IgnoredAny>()?;
+                parts.alloc = Some(Alloc::default());
+            } else {
+                parts.alloc = Some(map.next_value_seed(AllocSeed)?);
+            }
+        }
+        Ok(parts)
+    }
+}
+
+struct AllocSeed;
+
+impl<'de> DeserializeSeed<'de> for AllocSeed {
+    type Value = Alloc;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Alloc, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for AllocSeed {
+    type Value = Alloc;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object of accounts by address in `alloc`")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Alloc, A::Error> {
+        let mut alloc = Alloc::default();
+        while let Some((key, value)) = map.next_entry::<String, Value>()? {
+            if alloc.fault.is_some() {
+                continue;
+            }
+            match account(&key, value) {
+                Ok((address, account)) => {
+                    alloc.accounts.insert(address, account);
+                }
+                Err(reason) => {
+                    alloc.fault = Some(GenesisError::field(format!("{ALLOC}.{key}"), reason));
+                }
+            }
+        }
+        Ok(alloc)
+    }
+}
+
+/// One entry of the accounts. geth ignores what it does not know in an account; the library refuses it.
+fn account(key: &str, mut value: Value) -> Result<(Address, GenesisAccount), String> {
+    let address = key.parse::<Address>().map_err(|error| error.to_string())?;
+    if let Value::Object(account) = &mut value {
+        account.retain(|key, _| ACCOUNT_FIELDS.contains(&key.as_str()));
+        if let Some(Value::Object(storage)) = account.get_mut("storage") {
+            *storage = std::mem::take(storage)
+                .into_iter()
+                .map(|(slot, value)| {
+                    (word(&slot), value.as_str().map_or(value.clone(), |v| word(v).into()))
+                })
+                .collect();
+        }
+    }
+    let account = serde_json::from_value(value).map_err(|error| error.to_string())?;
+    Ok((address, account))
+}
+
+/// Pads a hex number to 32 bytes, as geth does; what is not hex is left for the parser to refuse.
+fn word(text: &str) -> String {
+    let digits = text.strip_prefix("0x").unwrap_or(text);
+    format!("0x{digits:0>64}")
+}
+
+const ACCOUNT_FIELDS: [&str; 5] = ["nonce", "balance", "code", "storage", "secretKey"];
+
+/// Finds the field that does not parse by reading the file one field at a time.
+fn culprit(fields: &Map<String, Value>, error: &str) -> GenesisError {
+    let fails = |key: &str, value: Value| {
+        let single = Value::Object(Map::from_iter([(key.to_owned(), value)]));
+        serde_json::from_value::<GenesisFile>(single).err().map(|error| error.to_string())
+    };
+    for (key, value) in fields {
+        let Some(reason) = fails(key, value.clone()) else { continue };
+        let inner = match value {
+            Value::Object(inner) if key == "config" => inner,
+            _ => return GenesisError::field(key, reason),
+        };
+        for (name, value) in inner {
+            let single = Value::Object(Map::from_iter([(name.clone(), value.clone())]));
+            if let Some(reason) = fails(key, single) {
+                return GenesisError::field(format!("{key}.{name}"), reason);
+            }
+        }
+        return GenesisError::field(key, reason);
+    }
+    GenesisError::Json(error.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(alloc: &str) -> String {
+        let text =
+            format!(r#"{{"config": {{"chainId": 1}}, "gasLimit": "0x1", "alloc": {alloc}}}"#);
+        parse(&text, Accounts::Kept).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn accounts_are_read_as_geth_reads_them() {
+        let text = r#"{"alloc": {
+            "f39Fd6e51aad88F6F4ce6aB8827279cffFb92266": {"balance": "10", "comment": "mine"},
+            "0x70997970C51812dc3A010C7d01b50e0d17dc79C8":
+                {"balance": "0x1", "storage": {"0x1": "0x2", "3": "04"}}
+        }, "config": {"chainId": 7}, "gasLimit": "0x1000"}"#;
+        let file = parse(text, Accounts::Kept).unwrap();
+        let balances: Vec<_> =
+            file.alloc.values().map(|account| account.balance.to::<u64>()).collect();
+        assert_eq!(balances, [1, 10]);
+        let slots = file.alloc.values().next().unwrap().storage_slots().count();
+        assert_eq!((slots, file.config.chain_id, file.gas_limit), (2, 7, 0x1000));
+        let skipped = parse(text, Accounts::Skipped).unwrap();
+        assert_eq!(skipped, GenesisFile { alloc: BTreeMap::new(), ..file });
+    }
+
+    #[test]
+    fn the_account_at_fault_is_named() {
+        let address = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8";
+        let error = refused(&format!(r#"{{"{address}": {{"balance": "much"}}}}"#));
+        assert!(error.contains(&format!("`alloc.{address}`")), "{error}");
+        assert!(refused(r#"{"0x12": {"balance": "1"}}"#).contains("`alloc.0x12`"));
+        assert!(refused("[]").contains("`alloc`"));
+        assert!(parse("[]", Accounts::Kept).unwrap_err().to_string().contains("an object"));
+        assert!(parse("{}", Accounts::Kept).unwrap_err().to_string().contains("config"));
+        assert!(parse("{} x", Accounts::Kept).unwrap_err().to_string().contains("not JSON"));
+    }
+}

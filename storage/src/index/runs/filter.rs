@@ -1,0 +1,186 @@
+//! Filters: which keys a run may hold, in ten bits a key, so that a look-up goes only into runs that
+//! are likely to have it.
+//!
+//! A blocked Bloom filter: a key sets and tests bits of one line of 64 bytes. Its first eight bytes,
+//! taken as a fraction, say which line, so lines rise with keys: a merge, which goes in key order,
+//! fills a filter from one end to the other. Lines lie in chunks, a row each; a chunk that a merge
+//! has begun is read back and gone on with. Keys must be spread evenly, as hashes are, and have at
+//! least 16 bytes.
+
+use heed::{AnyTls, RoTxn, RwTxn};
+
+use super::{DIRECTORY, ID_BYTES, RunError, Runs};
+use crate::error::DecodeError;
+
+/// Bits of a filter for each key: about one of eighty keys that are not there is taken for one.
+const BITS_PER_KEY: u64 = 10;
+/// Bits a key sets.
+const PROBES: u32 = 6;
+/// Bytes of a line: one of a processor's cache.
+const LINE_BYTES: usize = 64;
+const LINE_BITS: u64 = LINE_BYTES as u64 * 8;
+/// Lines of a chunk: what fills sixteen pages of 4 KiB of the file, with LMDB's header.
+const CHUNK_LINES: u64 = 1023;
+
+/// A filter in the making. Keys must come in ascending order.
+pub(super) struct Filter {
+    id: u32,
+    lines: u64,
+    /// The chunk at hand and its number.
+    chunk: Option<(u32, Vec<u8>)>,
+}
+
+/// Lines of a filter for so many keys.
+pub(super) const fn lines(keys: u64) -> u64 {
+    (keys * BITS_PER_KEY).div_ceil(LINE_BITS)
+}
+
+/// Where a key's line is, and the bits of it in the line.
+struct Place {
+    chunk: u32,
+    start: usize,
+    bits: [u16; PROBES as usize],
+}
+
+impl Place {
+    fn of(key: &[u8], lines: u64) -> Self {
+        let part = |from: usize| {
+            let bytes = key[from..from + 8].try_into().expect("eight bytes");
+            u64::from_be_bytes(bytes)
+        };
+        let line = ((u128::from(part(0)) * u128::from(lines)) >> 64) as u64;
+        let mut seed = part(8);
+        let bits = std::array::from_fn(|_| {
+            let bit = (seed % LINE_BITS) as u16;
+            seed /= LINE_BITS;
+            bit
+        });
+        let chunk = u32::try_from(line / CHUNK_LINES).expect("runs have below 2^47 keys");
+        Self { chunk, start: (line % CHUNK_LINES) as usize * LINE_BYTES, bits }
+    }
+
+    fn set(&self, chunk: &mut [u8]) {
+        for bit in self.bits {
+            chunk[self.start + usize::from(bit / 8)] |= 1 << (bit % 8);
+        }
+    }
+
+    /// Whether all bits are set; `None` if the chunk is too short.
+    fn is_set(&self, chunk: &[u8]) -> Option<bool> {
+        let line = chunk.get(self.start..self.start + LINE_BYTES)?;
+        Some(self.bits.iter().all(|bit| line[usize::from(bit / 8)] & 1 << (bit % 8) != 0))
+    }
+}
+
+/// Key of a chunk's row.
+fn chunk_key(id: u32, chunk: u32) -> [u8; 3 * ID_BYTES] {
+    let mut key = [0; 3 * ID_BYTES];
+    key[..ID_BYTES].copy_from_slice(&DIRECTORY);
+    key[ID_BYTES..2 * ID_BYTES].copy_from_slice(&id.to_be_bytes());
+    key[2 * ID_BYTES..].copy_from_slice(&chunk.to_be_bytes());
+    key
+}
+
+impl Filter {
+    pub(super) const fn new(id: u32, lines: u64) -> Self {
+        Self { id, lines, chunk: None }
+    }
+
+    /// Adds a key; a filter without lines takes none.
+    pub(super) fn insert(
+        &mut self,
+        runs: Runs,
+        txn: &mut RwTxn<'_>,
+        key: &[u8],
+    ) -> Result<(), RunError> {
+        if self.lines == 0 {
+            return Ok(());
+        }
+        let place = Place::of(key, self.lines);
+        if self.chunk.as_ref().is_none_or(|(number, _)| *number != place.chunk) {
+            self.write(runs, txn)?;
+            let begun = runs.table.get(txn, &chunk_key(self.id, place.chunk))?;
+            let lines = CHUNK_LINES.min(self.lines - u64::from(place.chunk) * CHUNK_LINES);
+            let bytes = begun.map_or_else(|| vec![0; lines as usize * LINE_BYTES], <[u8]>::to_vec);
+            self.chunk = Some((place.chunk, bytes));
+        }
+        let (_, chunk) = self.chunk.as_mut().expect("just put there");
+        place.set(chunk);
+        Ok(())
+    }
+
+    /// Writes the chunk at hand.
+    pub(super) fn write(&mut self, runs: Runs, txn: &mut RwTxn<'_>) -> Result<(), RunError> {
+        if let Some((number, bytes)) = self.chunk.take() {
+            runs.table.put(txn, &chunk_key(self.id, number), &bytes)?;
+        }
+        Ok(())
+    }
+}
+
+impl Runs {
+    /// Whether a run may hold a key; true of a run without a filter.
+    pub(super) fn may_hold(
+        self,
+        txn: &RoTxn<'_, AnyTls>,
+        id: u32,
+        lines: u64,
+        key: &[u8],
+    ) -> Result<bool, RunError> {
+        if lines == 0 {
+            return Ok(true);
+        }
+        let place = Place::of(key, lines);
+        let at = chunk_key(id, place.chunk);
+        // A chunk that no key has come to is not there.
+        let Some(chunk) = self.table.get(txn, &at)? else { return Ok(false) };
+        let short = DecodeError { what: "filter of a run is cut short", at: chunk.len() };
+        place.is_set(chunk).ok_or_else(|| RunError::Corrupt(at.to_vec(), short))
+    }
+
+    /// Removes the filter of a run.
+    pub(super) fn remove_filter(
+        self,
+        txn: &mut RwTxn<'_>,
+        id: u32,
+        lines: u64,
+    ) -> Result<(), RunError> {
+        for chunk in 0..lines.div_ceil(CHUNK_LINES) {
+            let chunk = u32::try_from(chunk).expect("runs have below 2^47 keys");
+            self.table.delete(txn, &chunk_key(id, chunk))?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloy_primitives::keccak256;
+
+    #[test]
+    fn keys_are_found_and_few_others() {
+        let keys = 20_000u64;
+        let lines = lines(keys);
+        assert!(lines <= CHUNK_LINES, "one chunk");
+        let mut chunk = vec![0; lines as usize * LINE_BYTES];
+        let key = |number: u64| keccak256(number.to_be_bytes());
+        (0..keys).for_each(|number| Place::of(key(number).as_slice(), lines).set(&mut chunk));
+        let holds = |number| Place::of(key(number).as_slice(), lines).is_set(&chunk).unwrap();
+        assert!((0..keys).all(holds));
+        let wrong = (keys..2 * keys).filter(|number| holds(*number)).count();
+        assert!(wrong < keys as usize / 50, "{wrong} of {keys}");
+    }
+
+    #[test]
+    fn lines_rise_with_keys_through_every_chunk() {
+        let lines = 3 * CHUNK_LINES + 7;
+        let mut last = (0, 0);
+        for number in 0..=255u8 {
+            let place = Place::of(&[number; 16], lines);
+            assert!((place.chunk, place.start) >= last);
+            last = (place.chunk, place.start);
+        }
+        assert_eq!(last, (3, 6 * LINE_BYTES), "the last key is in the last line");
+    }
+}
