@@ -284,7 +284,8 @@ impl Home {
                 layers.clear();
             }
         }
-        let first = first.min(self.replay_trie(&blocks, head)?);
+        // The genesis block of a new chain is nothing that was done before.
+        let first = first.min(self.replay_trie(&blocks, head)?).max(1);
         let mut transactions = 0;
         for number in first..=head {
             transactions += blocks.senders(number)?.map_or(0, |senders| senders.len() as u64);
