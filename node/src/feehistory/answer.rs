@@ -26,10 +26,15 @@ pub(crate) fn put_hex(out: &mut Vec<u8>, value: u128) {
     out.extend_from_slice(&text[start - 3..]);
 }
 
+/// Ratios that both formatters write the same: all but whole ones and those with many zeros.
+const PLAIN: std::ops::Range<f64> = 1e-4..1.0;
+
 /// Appends a ratio as a JSON number.
 pub(crate) fn put_ratio(out: &mut Vec<u8>, value: f64) {
     if value == 0.0 {
         out.push(b'0');
+    } else if PLAIN.contains(&value) {
+        out.extend_from_slice(ryu::Buffer::new().format_finite(value).as_bytes());
     } else {
         write!(out, "{value}").expect("a buffer takes any text");
     }
@@ -87,7 +92,10 @@ mod tests {
 
     #[test]
     fn ratios_are_as_the_formatter_writes_them() {
-        for value in [0.0, 1.0, 0.5, 1.0 / 3.0, 1e-9] {
+        let used = (0..10_000_u64).map(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (n % 64));
+        let ratios = used.map(|used| used as f64 / 30_000_000.0);
+        for value in [0.0, 1.0, 0.5, 1.0 / 3.0, 1e-9, 1e-4, 0.999_999_999].into_iter().chain(ratios)
+        {
             let mut out = Vec::new();
             put_ratio(&mut out, value);
             assert_eq!(String::from_utf8(out).unwrap(), value.to_string());

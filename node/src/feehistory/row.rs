@@ -197,6 +197,9 @@ impl<'a> Packed<'a> {
     }
 
     fn tip(&self, index: usize) -> u128 {
+        if self.tip_bytes <= GAS_BYTES_MAX {
+            return word(self.tips, index, self.tip_bytes).into();
+        }
         let mut word = [0; TIP_BYTES_MAX];
         let start = index * self.tip_bytes;
         word[TIP_BYTES_MAX - self.tip_bytes..]
@@ -206,11 +209,7 @@ impl<'a> Packed<'a> {
 
     /// Gas used at this tip and those below.
     fn gas(&self, index: usize) -> u64 {
-        let mut word = [0; GAS_BYTES_MAX];
-        let start = index * self.gas_bytes;
-        word[GAS_BYTES_MAX - self.gas_bytes..]
-            .copy_from_slice(&self.gas[start..start + self.gas_bytes]);
-        u64::from_be_bytes(word)
+        word(self.gas, index, self.gas_bytes)
     }
 
     fn reward(&self, gas_used: u64, percentile: f64) -> u128 {
@@ -228,6 +227,19 @@ impl<'a> Packed<'a> {
         }
         self.tip(low)
     }
+}
+
+/// The big-endian number at `index` of a list of numbers of `width` bytes, at most eight.
+fn word(list: &[u8], index: usize, width: usize) -> u64 {
+    let start = index * width;
+    let unused = 8 * (GAS_BYTES_MAX - width) as u32;
+    // One load and a shift, but for the last few: a copy of `width` bytes costs ten times that.
+    if let Some(bytes) = list[start..].first_chunk() {
+        return u64::from_be_bytes(*bytes).checked_shr(unused).unwrap_or(0);
+    }
+    let mut bytes = [0; GAS_BYTES_MAX];
+    bytes[GAS_BYTES_MAX - width..].copy_from_slice(&list[start..start + width]);
+    u64::from_be_bytes(bytes)
 }
 
 /// A stored row whose tips stay as they are.
