@@ -7,9 +7,9 @@
 use crate::{signatures, token};
 use alloy_consensus::{SignableTransaction, TxEip1559, TxEnvelope};
 use alloy_eips::eip2718::Encodable2718;
-use alloy_primitives::{Address, Bytes, Signature, TxKind, U256};
+use alloy_primitives::{Address, B256, Bytes, Signature, TxKind, U256};
 use secp256k1::{
-    Message, SecretKey,
+    Message, Scalar, SecretKey,
     ecdsa::{RecoverableSignature, RecoveryId},
 };
 use std::{
@@ -73,21 +73,43 @@ pub fn cache_folder() -> PathBuf {
     folder
 }
 
-/// Addresses of the accounts with keys `signatures::key(0..count)`.
+/// Keys that follow each other, each the one before plus one: the next public key is then one
+/// addition of points away, a tenth of a multiplication.
+const STRETCH: usize = 4096;
+
+/// The private key of account `index`.
+fn account_key(index: usize) -> SecretKey {
+    let first = signatures::key((index / STRETCH) as u64);
+    let mut steps = [0; 32];
+    steps[24..].copy_from_slice(&((index % STRETCH) as u64).to_be_bytes());
+    let steps = Scalar::from_be_bytes(steps).expect("a small number");
+    first.add_tweak(&steps).expect("zero with a chance of one in 2^243")
+}
+
+/// The addresses of the accounts from `first` on, which begins a stretch.
+fn stretch(first: usize, addresses: &mut [Address]) {
+    let one = SecretKey::from_secret_bytes(B256::with_last_byte(1).0).expect("one").public_key();
+    let mut public = account_key(first).public_key();
+    for address in addresses {
+        *address = Address::from_raw_public_key(&public.serialize_uncompressed()[1..]);
+        public = public.combine(&one).expect("infinity with a chance of one in 2^243");
+    }
+}
+
+/// Addresses of the first `count` accounts.
 pub fn addresses(count: usize) -> Vec<Address> {
-    let path = cache_folder().join(format!("addresses-{count}.bin"));
+    let path = cache_folder().join(format!("accounts-{count}.bin"));
     if let Ok(bytes) = read(&path) {
         return bytes.chunks_exact(20).map(Address::from_slice).collect();
     }
     eprintln!("deriving {count} addresses, once");
     let mut found = vec![Address::ZERO; count];
-    let half = count.div_ceil(2);
+    let half = count.div_ceil(2).next_multiple_of(STRETCH);
     thread::scope(|scope| {
         for (part, chunk) in found.chunks_mut(half).enumerate() {
             scope.spawn(move || {
-                for (i, address) in (part * half..).zip(chunk) {
-                    let public = signatures::key(i as u64).public_key().serialize_uncompressed();
-                    *address = Address::from_raw_public_key(&public[1..]);
+                for (i, addresses) in chunk.chunks_mut(STRETCH).enumerate() {
+                    stretch(part * half + i * STRETCH, addresses);
                 }
             });
         }
@@ -125,8 +147,8 @@ struct Plan {
 pub fn file(accounts: &[Address], kind: Kind, seed: u64, count: u64) -> PathBuf {
     let stem = format!("{}-{}-seed{seed}", kind.name(), accounts.len());
     let (path, info) = (
-        cache_folder().join(format!("{stem}.frames")),
-        cache_folder().join(format!("{stem}.count")),
+        cache_folder().join(format!("{stem}.signed")),
+        cache_folder().join(format!("{stem}.signed-count")),
     );
     let have: u64 = std::fs::read_to_string(&info)
         .ok()
@@ -181,7 +203,7 @@ fn sign_all(plans: &[Plan], accounts: &[Address]) -> Vec<u8> {
     let mut out = Vec::with_capacity(plans.len() * 128);
     for plan in plans {
         let to = accounts[plan.to as usize];
-        let raw = sign(&signatures::key(u64::from(plan.from)), plan, to);
+        let raw = sign(&account_key(plan.from as usize), plan, to);
         out.extend(u32::try_from(raw.len()).expect("a short transaction").to_be_bytes());
         out.extend(raw);
     }

@@ -21,7 +21,7 @@ const GENESIS_TIME: u64 = 1_700_000_000;
 /// Accounts in one block of the bulk load.
 const CHUNK: usize = 1_000_000;
 /// Raised when a folder made before is no longer what would be made now.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// The genesis of the benchmarks: the development chain with `gas` a block, and a base fee that
 /// full blocks move only slowly.
