@@ -2,6 +2,8 @@
 
 use std::io::Write;
 
+/// Bytes before the digits: the quotation mark and `0x`.
+const PREFIX: usize = 3;
 const DIGITS: &[u8; 16] = b"0123456789abcdef";
 
 /// Appends a price as a JSON string.
@@ -10,20 +12,16 @@ pub(crate) fn put_hex(out: &mut Vec<u8>, value: u128) {
         write!(out, "\"{value:#x}\"").expect("a buffer takes any text");
         return;
     };
-    let mut text = *b"\"0x0000000000000000\"";
-    let mut start = text.len() - 1;
-    loop {
-        start -= 1;
-        text[start] = DIGITS[(low & 0xf) as usize];
+    let digits = (64 - (low | 1).leading_zeros() as usize).div_ceil(4);
+    let mut text = *b"\"0x\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"";
+    for digit in text[PREFIX..PREFIX + digits].iter_mut().rev() {
+        *digit = DIGITS[(low & 0xf) as usize];
         low >>= 4;
-        if low == 0 {
-            break;
-        }
     }
-    text[start - 1] = b'x';
-    text[start - 2] = b'0';
-    text[start - 3] = b'"';
-    out.extend_from_slice(&text[start - 3..]);
+    // All of it, as a copy of a known length is two moves; what is too much goes again.
+    let end = out.len() + PREFIX + digits + 1;
+    out.extend_from_slice(&text);
+    out.truncate(end);
 }
 
 /// Ratios that both formatters write the same: all but whole ones and those with many zeros.

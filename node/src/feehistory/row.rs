@@ -147,6 +147,7 @@ impl Decodable for FeeRow {
 }
 
 /// All but the tips, and those as they are stored.
+#[inline]
 fn decode_scalars<'a>(buf: &mut &'a [u8]) -> alloy_rlp::Result<(FeeRow, Packed<'a>)> {
     let mut fields = Header::decode_bytes(buf, true)?;
     let fields = &mut fields;
@@ -255,6 +256,7 @@ impl<'a> RowReader<'a> {
     ///
     /// # Errors
     /// When the bytes are no row.
+    #[inline]
     pub fn new(mut bytes: &'a [u8]) -> alloy_rlp::Result<Self> {
         let (scalars, tips) = decode_scalars(&mut bytes)?;
         Ok(Self { scalars, tips })
