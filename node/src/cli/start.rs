@@ -10,7 +10,8 @@ use crate::{
     listen, observe,
     pipeline::{Options, Pipeline},
     query::Queries,
-    rest, rpc,
+    rest,
+    rpc::{self, slice},
 };
 use anyhow::{Context, bail};
 use std::{
@@ -100,7 +101,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         backend,
     };
     let pipeline = Pipeline::start(&home, options)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .thread_name("serve")
+        .on_thread_start(slice::shorten)
+        .build()?;
     let servers = runtime.block_on(serve(&home, &pipeline, backend, signers))?;
     // Heard from before the banner on: who has read that may end the node.
     let interrupts = runtime.block_on(async { Interrupts::listen() })?;

@@ -26,6 +26,7 @@ mod personal;
 mod rates;
 mod server;
 mod services;
+pub(crate) mod slice;
 pub(crate) mod stored;
 mod subscribe;
 mod testing;

@@ -127,9 +127,11 @@ impl Connection {
     }
 }
 
-/// Has the task polled again, after those that can run and after a look at the sockets. Woken at
+/// Has the task polled again, after those that can run, and after a look at the sockets. Woken at
 /// once, tasks with much to write would keep a thread from looking for what has arrived.
 fn give_way(cx: &mut Context<'_>) {
+    // The core too: whom these bytes woke, or another thread that serves sockets, may wait for it.
+    std::thread::yield_now();
     let later = std::pin::pin!(tokio::task::yield_now());
     // Its first poll only leaves the waker; the runtime keeps that, not the future.
     let _ = later.poll(cx);
