@@ -12,7 +12,9 @@ use alloy_rlp::{Decodable, Encodable, Header};
 const WIDTHS: usize = 2;
 /// Bytes of the widest tip and of the widest gas sum.
 const TIP_BYTES_MAX: usize = 16;
-const GAS_BYTES_MAX: usize = 8;
+const GAS_BYTES_MAX: usize = WORD_BYTES;
+/// Bytes that are read at once.
+const WORD_BYTES: usize = 8;
 
 /// One block's row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -74,7 +76,7 @@ impl FeeRow {
     /// the gas used reaches `gas_used * percentile / 100`, and zero without transactions.
     pub fn rewards(&self, percentiles: &[f64]) -> Vec<u128> {
         let packed = self.pack();
-        let tips = Packed::read(&packed).expect("what was packed can be read");
+        let tips = Packed::read(&packed, 0).expect("what was packed can be read");
         percentiles.iter().map(|percentile| tips.reward(self.gas_used, *percentile)).collect()
     }
 
@@ -149,37 +151,72 @@ impl Decodable for FeeRow {
 /// All but the tips, and those as they are stored.
 #[inline]
 fn decode_scalars<'a>(buf: &mut &'a [u8]) -> alloy_rlp::Result<(FeeRow, Packed<'a>)> {
+    let whole = *buf;
     let mut fields = Header::decode_bytes(buf, true)?;
     let fields = &mut fields;
     let row = FeeRow {
-        base_fee: Decodable::decode(fields)?,
-        next_base_fee: Decodable::decode(fields)?,
-        gas_used: Decodable::decode(fields)?,
-        gas_limit: Decodable::decode(fields)?,
-        blob_gas_used: Decodable::decode(fields)?,
-        blob_gas_max: Decodable::decode(fields)?,
-        blob_base_fee: Decodable::decode(fields)?,
-        next_blob_base_fee: Decodable::decode(fields)?,
+        base_fee: scalar(fields)?,
+        next_base_fee: scalar(fields)?,
+        gas_used: scalar(fields)?,
+        gas_limit: scalar(fields)?,
+        blob_gas_used: scalar(fields)?,
+        blob_gas_max: scalar(fields)?,
+        blob_base_fee: scalar(fields)?,
+        next_blob_base_fee: scalar(fields)?,
         tips: Vec::new(),
     };
     let packed = Header::decode_bytes(fields, false)?;
-    let packed = Packed::read(packed).ok_or(alloy_rlp::Error::Custom("tips are not packed"))?;
-    Ok((row, packed))
+    let end = whole.len() - buf.len() - fields.len();
+    let packed = Packed::read(&whole[..end], end - packed.len());
+    Ok((row, packed.ok_or(alloy_rlp::Error::Custom("tips are not packed"))?))
 }
 
-/// Tips as they are stored.
+/// The next integer of a list. Nearly all are of at most eight bytes and not the last of the row:
+/// one load and a shift, where the general way takes a copy of unknown length.
+#[inline]
+fn scalar<T: Decodable + From<u64>>(fields: &mut &[u8]) -> alloy_rlp::Result<T> {
+    let Some((value, length)) = fields.first_chunk().and_then(short_scalar) else {
+        return T::decode(fields);
+    };
+    *fields = &fields[length..];
+    Ok(value.into())
+}
+
+/// The integer that begins here, and the bytes it takes. `None` when it is longer, or not as RLP has
+/// it.
+#[inline]
+fn short_scalar(bytes: &[u8; 1 + WORD_BYTES]) -> Option<(u64, usize)> {
+    let [first, word @ ..] = *bytes;
+    match first {
+        1..=0x7f => Some((first.into(), 1)),
+        0x80 => Some((0, 1)),
+        0x81..=0x88 => {
+            let length = usize::from(first - 0x80);
+            let value = u64::from_be_bytes(word) >> (8 * (WORD_BYTES - length));
+            let least = if length == 1 { 0x80 } else { 1 << (8 * (length - 1)) };
+            (value >= least).then_some((value, 1 + length))
+        }
+        _ => None,
+    }
+}
+
+/// Tips as they are stored, at the end of their row.
 #[derive(Clone, Copy, Debug)]
 struct Packed<'a> {
-    tips: &'a [u8],
-    gas: &'a [u8],
+    row: &'a [u8],
+    /// Where the tips and the gas sums begin.
+    tips: usize,
+    gas: usize,
     tip_bytes: usize,
     gas_bytes: usize,
     count: usize,
 }
 
 impl<'a> Packed<'a> {
-    fn read(bytes: &'a [u8]) -> Option<Self> {
-        let (widths, rest) = bytes.split_first_chunk::<WIDTHS>()?;
+    /// Those from `start` to the end of `row`.
+    #[inline]
+    fn read(row: &'a [u8], start: usize) -> Option<Self> {
+        let (widths, rest) = row[start..].split_first_chunk::<WIDTHS>()?;
         let [tip_bytes, gas_bytes] = widths.map(usize::from);
         if tip_bytes == 0 || tip_bytes > TIP_BYTES_MAX || gas_bytes > GAS_BYTES_MAX {
             return None;
@@ -189,8 +226,8 @@ impl<'a> Packed<'a> {
         if count * each != rest.len() {
             return None;
         }
-        let (tips, gas) = rest.split_at(count * tip_bytes);
-        Some(Self { tips, gas, tip_bytes, gas_bytes, count })
+        let tips = start + WIDTHS;
+        Some(Self { row, tips, gas: tips + count * tip_bytes, tip_bytes, gas_bytes, count })
     }
 
     const fn len(&self) -> usize {
@@ -198,49 +235,51 @@ impl<'a> Packed<'a> {
     }
 
     fn tip(&self, index: usize) -> u128 {
-        if self.tip_bytes <= GAS_BYTES_MAX {
-            return word(self.tips, index, self.tip_bytes).into();
+        let end = self.tips + (index + 1) * self.tip_bytes;
+        if self.tip_bytes <= WORD_BYTES {
+            return word(self.row, end, self.tip_bytes).into();
         }
-        let mut word = [0; TIP_BYTES_MAX];
-        let start = index * self.tip_bytes;
-        word[TIP_BYTES_MAX - self.tip_bytes..]
-            .copy_from_slice(&self.tips[start..start + self.tip_bytes]);
-        u128::from_be_bytes(word)
+        let low = word(self.row, end, WORD_BYTES);
+        let high = word(self.row, end - WORD_BYTES, self.tip_bytes - WORD_BYTES);
+        u128::from(high) << (8 * WORD_BYTES) | u128::from(low)
     }
 
     /// Gas used at this tip and those below.
+    #[inline]
     fn gas(&self, index: usize) -> u64 {
-        word(self.gas, index, self.gas_bytes)
+        word(self.row, self.gas + (index + 1) * self.gas_bytes, self.gas_bytes)
     }
 
+    /// The first tip at which the gas reaches a percentile. No step depends on how a comparison
+    /// ends, which nobody could predict.
+    #[inline]
     fn reward(&self, gas_used: u64, percentile: f64) -> u128 {
-        let Some(last) = self.count.checked_sub(1) else { return 0 };
+        if self.count == 0 {
+            return 0;
+        }
         // Truncated like geth's `uint64(float64)`.
         let threshold = (gas_used as f64 * percentile / 100.0) as u64;
-        let (mut low, mut high) = (0, last);
-        while low < high {
-            let middle = low + (high - low) / 2;
-            if self.gas(middle) >= threshold {
-                high = middle;
-            } else {
-                low = middle + 1;
-            }
+        let (mut low, mut size) = (0, self.count);
+        while size > 1 {
+            let half = size / 2;
+            low += if self.gas(low + half - 1) < threshold { half } else { 0 };
+            size -= half;
         }
         self.tip(low)
     }
 }
 
-/// The big-endian number at `index` of a list of numbers of `width` bytes, at most eight.
-fn word(list: &[u8], index: usize, width: usize) -> u64 {
-    let start = index * width;
-    let unused = 8 * (GAS_BYTES_MAX - width) as u32;
-    // One load and a shift, but for the last few: a copy of `width` bytes costs ten times that.
-    if let Some(bytes) = list[start..].first_chunk() {
-        return u64::from_be_bytes(*bytes).checked_shr(unused).unwrap_or(0);
+/// The big-endian number of `width` bytes, at most eight, that ends at `end`.
+#[inline]
+fn word(bytes: &[u8], end: usize, width: usize) -> u64 {
+    let unused = 8 * (WORD_BYTES - width) as u32;
+    // One load and a mask, but at the very beginning: a copy of `width` bytes costs ten times that.
+    if let Some(word) = bytes[..end].last_chunk() {
+        return u64::from_be_bytes(*word) & u64::MAX.checked_shr(unused).unwrap_or(0);
     }
-    let mut bytes = [0; GAS_BYTES_MAX];
-    bytes[GAS_BYTES_MAX - width..].copy_from_slice(&list[start..start + width]);
-    u64::from_be_bytes(bytes)
+    let mut word = [0; WORD_BYTES];
+    word[WORD_BYTES - width..].copy_from_slice(&bytes[end - width..end]);
+    u64::from_be_bytes(word)
 }
 
 /// A stored row whose tips stay as they are.
@@ -304,6 +343,46 @@ mod tests {
             assert_eq!(FeeRow::decode(&mut &bytes[..]).as_ref(), Ok(&row));
             for length in 0..bytes.len() {
                 assert!(RowReader::new(&bytes[..length]).is_err(), "{length} bytes");
+            }
+        }
+    }
+
+    #[test]
+    fn scalars_are_read_as_alloy_reads_them() {
+        let values = (0..64).map(|bits| 1_u64 << bits).flat_map(|value| [value - 1, value, !value]);
+        for value in values.chain([0x7f, 0x80, 0xff, u64::MAX]) {
+            let mut bytes = alloy_rlp::encode(value);
+            let length = bytes.len();
+            bytes.extend([0xaa; WORD_BYTES]);
+            let mut rest = &bytes[..];
+            assert_eq!(scalar::<u64>(&mut rest), Ok(value));
+            assert_eq!(rest.len(), bytes.len() - length, "{value:#x}");
+        }
+        for wrong in [[0x00, 1, 1], [0x81, 0x7f, 1], [0x82, 0, 1], [0x89, 1, 1], [0xb8, 1, 1]] {
+            let mut bytes = wrong.to_vec();
+            bytes.extend([0xaa; WORD_BYTES]);
+            let (mut ours, mut theirs) = (&bytes[..], &bytes[..]);
+            assert_eq!(scalar::<u64>(&mut ours), u64::decode(&mut theirs), "{wrong:x?}");
+        }
+    }
+
+    #[test]
+    fn a_reward_is_the_first_tip_that_reaches_its_percentile() {
+        for count in 0..40_u64 {
+            let tips = (0..count).map(|n| (1 + n * n % 7, u128::from(n) << (n % 4 * 30)));
+            let row = row(&tips.collect::<Vec<_>>());
+            let bytes = alloy_rlp::encode(&row);
+            let stored = RowReader::new(&bytes).unwrap();
+            for percentile in (0..=100).map(f64::from) {
+                let threshold = (row.gas_used as f64 * percentile / 100.0) as u64;
+                let mut sum = 0;
+                let mut reached = row.tips.iter().filter(|tip| {
+                    sum += tip.gas;
+                    sum >= threshold
+                });
+                let tip = reached.next().or(row.tips.last()).map_or(0, |tip| tip.tip);
+                assert_eq!(stored.reward(percentile), tip, "{count} tips at {percentile}");
+                assert_eq!(row.rewards(&[percentile]), [tip]);
             }
         }
     }
