@@ -5,6 +5,7 @@
 //!   in bulk and rebuilt from the chain when lost.
 //! - [`trie`]: the Merkle-Patricia state trie as a function from changes to a root and records.
 //! - [`HomeLock`]: one process a home folder.
+//! - [`prefetch`]: asks the processor for memory that is about to be read.
 //!
 //! A block goes through it like this:
 //!
@@ -65,6 +66,7 @@ mod error;
 mod history;
 mod home;
 mod index;
+mod prefetch;
 mod room;
 mod snapshot;
 mod state;
@@ -80,5 +82,6 @@ pub use home::HomeLock;
 pub use index::{
     FlushBlock, INDEX_FORMAT, INDEX_MAP_BYTES_DEFAULT, IndexDb, IndexOptions, IndexReader, LogKey,
 };
+pub use prefetch::prefetch;
 pub use state::{Account, AccountChange, StateChanges, StateRead};
 pub use trie::{LiveTrie, TrieCheckpoint, TrieUpdates, update_state_root};

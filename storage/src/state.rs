@@ -48,6 +48,11 @@ pub trait StateRead {
     type Error;
     /// The account at `address`, or `None` when there is none.
     fn account(&self, address: Address) -> Result<Option<Account>, Self::Error>;
+    /// The accounts at these addresses, in their order. Whoever knows several at once should ask so:
+    /// many implementations can wait for them together.
+    fn accounts(&self, addresses: &[Address]) -> Result<Vec<Option<Account>>, Self::Error> {
+        addresses.iter().map(|address| self.account(*address)).collect()
+    }
     /// The value of a storage slot; zero when never set.
     fn storage(&self, address: Address, slot: U256) -> Result<U256, Self::Error>;
     /// The code with this hash; empty for [`KECCAK256_EMPTY`].

@@ -6,6 +6,7 @@
 
 use super::path::{Key, Path};
 use super::value::Value;
+use crate::prefetch;
 
 /// Link of a child that is a record and not in memory.
 pub(super) const COLD: u32 = u32::MAX;
@@ -152,6 +153,26 @@ impl Arena {
 
     pub(super) fn branch_mut(&mut self, index: u32) -> &mut Branch {
         &mut self.branches.items[index as usize]
+    }
+
+    /// Has a branch brought into the caches, without what hangs below.
+    pub(super) fn prefetch_branch(&self, index: u32) {
+        prefetch(self.branch(index));
+    }
+
+    /// Has the links of a branch brought into the caches.
+    pub(super) fn prefetch_links(&self, index: u32) {
+        prefetch(self.links(self.branch(index)));
+    }
+
+    /// Has the references of a branch brought into the caches.
+    pub(super) fn prefetch_references(&self, index: u32) {
+        prefetch(self.references(self.branch(index)));
+    }
+
+    /// Has a leaf brought into the caches.
+    pub(super) fn prefetch_leaf(&self, leaf: u32) {
+        prefetch(&self.leaves.items[leaf as usize]);
     }
 
     pub(super) fn prefix(&self, branch: &Branch) -> &Path {

@@ -14,6 +14,9 @@ const LEVELS: usize = 64;
 /// Messages made before they are hashed: their bytes stay in the first caches.
 const CHUNK: usize = 256;
 
+/// Tasks between asking for what one needs, and doing it.
+const AHEAD: usize = 4;
+
 /// Where a reference goes: to a child of a branch, or to a root.
 #[derive(Clone, Copy, Debug)]
 enum Parent {
@@ -138,7 +141,10 @@ impl Hash {
         let tasks = std::mem::take(&mut self.leaves);
         for chunk in tasks.chunks(CHUNK) {
             self.messages.clear();
-            for task in chunk {
+            for (at, task) in chunk.iter().enumerate() {
+                if let Some(ahead) = chunk.get(at + AHEAD) {
+                    arena.prefetch_leaf(ahead.leaf);
+                }
                 let (key, value) = (arena.key(task.leaf), arena.value(task.leaf));
                 self.messages.push(|out| put_leaf(out, key, usize::from(task.depth), value));
             }
@@ -155,7 +161,13 @@ impl Hash {
         let tasks = std::mem::take(&mut self.levels[level]);
         for chunk in tasks.chunks(CHUNK) {
             self.messages.clear();
-            for task in chunk {
+            for (at, task) in chunk.iter().enumerate() {
+                if let Some(ahead) = chunk.get(at + 2 * AHEAD) {
+                    arena.prefetch_branch(ahead.branch);
+                }
+                if let Some(ahead) = chunk.get(at + AHEAD) {
+                    arena.prefetch_references(ahead.branch);
+                }
                 let branch = arena.branch(task.branch);
                 let references = arena.references(branch);
                 self.messages.push(|out| put_branch(out, branch.mask, branch.embedded, references));

@@ -34,7 +34,7 @@ use arena::{Arena, Slot};
 use evict::Hand;
 use hash::Hash;
 use locate::Locate;
-use path::{Key, Path};
+use path::{Key, Path, compare};
 use value::ValueBuffer;
 
 pub(crate) use checkpoint::Records;
@@ -94,6 +94,8 @@ pub struct LiveTrie {
     limit: usize,
     hand: Hand,
     locate: Locate,
+    /// The same for the storage trie at hand.
+    locate_slots: Locate,
     hash: Hash,
 }
 
@@ -116,6 +118,7 @@ impl LiveTrie {
             limit: usize::try_from(limit.max(TRIE_CACHE_BYTES_MIN)).unwrap_or(usize::MAX),
             hand: Hand::new(),
             locate: Locate::default(),
+            locate_slots: Locate::default(),
             hash: Hash::new(),
         }
     }
@@ -169,7 +172,8 @@ impl LiveTrie {
         let mut slot = self.accounts.slot;
         let mut any = false;
         let mut trie = change(&mut self.arena, &mut self.removed, source, None, self.now);
-        for &(key, at) in &keys.order {
+        for (rank, &(key, at)) in keys.order.iter().enumerate() {
+            self.locate.prefetch_end(trie.arena, rank);
             let at = at as usize;
             let (after, changed) = match &changes.accounts[at].account {
                 None => trie.remove(slot, 0, &key)?,
@@ -251,12 +255,13 @@ impl LiveTrie {
         }
         let mut order: Vec<(Key, U256)> =
             keys.iter().zip(words).map(|(key, (_, value))| (*key, *value)).collect();
-        order.sort_unstable_by_key(|(key, _)| *key);
+        order.sort_unstable_by(|(a, _), (b, _)| compare(a, b));
         let sorted: Vec<Key> = order.iter().map(|(key, _)| *key).collect();
         let (arena, now) = (&mut self.arena, self.now);
-        tree.slot = self.locate.run(arena, source, Some(hashed), tree.slot, &sorted, now)?;
+        tree.slot = self.locate_slots.run(arena, source, Some(hashed), tree.slot, &sorted, now)?;
         let mut trie = change(arena, &mut self.removed, source, Some(hashed), now);
-        for (key, value) in &order {
+        for (rank, (key, value)) in order.iter().enumerate() {
+            self.locate_slots.prefetch_end(trie.arena, rank);
             let (after, changed) = if value.is_zero() {
                 trie.remove(tree.slot, 0, key)?
             } else {
@@ -417,7 +422,7 @@ impl Keys {
         verify::keccak256_batch(&messages, &mut slots);
         let mut order: Vec<(Key, u32)> =
             addresses.iter().zip(0..).map(|(key, at)| (*key, at)).collect();
-        order.sort_unstable();
+        order.sort_unstable_by(|(a, _), (b, _)| compare(a, b));
         Self { addresses, slots, order }
     }
 }
