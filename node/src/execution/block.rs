@@ -22,7 +22,7 @@ use revm::{
     context::TxEnv,
     context_interface::result::{EVMError, ExecutionResult},
 };
-use storage::{ReceiptOutcome, StateChanges, StateRead, StoredReceipt};
+use storage::{ReceiptOutcome, StateChanges, StateRead, StoredReceipt, prefetch};
 
 use super::{
     BlockHashes, ExecutionError, RecoveredTx, StateError, TxError,
@@ -41,6 +41,9 @@ use crate::{
     gov::{Governance, Session},
     modules::{Modules, Update},
 };
+
+/// Transactions between asking for one's memory and executing it.
+pub const TXS_AHEAD: usize = 8;
 
 /// Wei in an ether.
 const ETHER: u128 = 1_000_000_000_000_000_000;
@@ -107,7 +110,9 @@ where
     S: StateRead<Error: Error + Send + Sync + 'static>,
 {
     let mut block = BlockBuilder::start(spec, state, hashes, modules, input.header)?;
+    block.expect(input.transactions)?;
     for (index, tx) in input.transactions.iter().map(Borrow::borrow).enumerate() {
+        prefetch_tx(input.transactions, index + TXS_AHEAD);
         block.push(tx, state_root)?.map_err(|reason| ExecutionError::Transaction {
             number: input.header.number,
             index,
@@ -135,6 +140,13 @@ where
     let mut block = BlockBuilder::new(spec, state, hashes, None, header);
     // No receipt leaves this function with its root, which would be that of a block.
     Ok(block.push(tx, &|_| Ok(B256::ZERO))?.map(|_| block.into_executed()))
+}
+
+/// Has a transaction brought into the caches, if there is one at `at`.
+pub fn prefetch_tx<T: Borrow<RecoveredTx>>(txs: &[T], at: usize) {
+    if let Some(tx) = txs.get(at) {
+        prefetch(tx.borrow());
+    }
 }
 
 /// A block being put together.
@@ -306,6 +318,23 @@ where
         let data = Bytes::copy_from_slice(data.as_slice());
         self.machine.system_call(contract, data).map_err(|error| self.fatal(error))?;
         Ok(())
+    }
+
+    /// Makes room for transactions that will probably be pushed, and reads the accounts at both ends
+    /// of all of them at once.
+    ///
+    /// # Errors
+    /// When state cannot be read.
+    pub fn expect<T: Borrow<RecoveredTx>>(&mut self, txs: &[T]) -> Result<(), ExecutionError> {
+        self.executed.receipts.reserve(txs.len());
+        self.executed.tx_gas.reserve(txs.len());
+        let mut ends = Vec::with_capacity(2 * txs.len());
+        for (at, tx) in txs.iter().map(Borrow::borrow).enumerate() {
+            prefetch_tx(txs, at + TXS_AHEAD);
+            ends.push(tx.sender);
+            ends.extend(tx.tx.to());
+        }
+        self.machine.overlay_mut().meet(&ends).map_err(|source| self.state_error(source))
     }
 
     /// Gas that no transaction has used yet.

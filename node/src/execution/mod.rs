@@ -11,6 +11,7 @@ mod early;
 mod environment;
 mod error;
 mod machine;
+mod met;
 mod native;
 mod overlay;
 mod overrides;
@@ -26,7 +27,8 @@ mod tx;
 mod validate;
 
 pub use block::{
-    BlockBuilder, BlockInput, Executed, StateRoot, execute_block, execute_transaction,
+    BlockBuilder, BlockInput, Executed, StateRoot, TXS_AHEAD, execute_block, execute_transaction,
+    prefetch_tx,
 };
 pub use call::{Call, CallError, CallOutcome, CallResult, CallSite};
 pub use cosmos::FAILED_EVENT;

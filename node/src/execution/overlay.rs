@@ -5,11 +5,11 @@
 //! cache it knows the block's fork, so that accounts left empty are kept before EIP-161 and dropped
 //! after it. Writes nothing below.
 
-use std::{collections::HashMap, error::Error, sync::Arc};
+use std::{error::Error, sync::Arc};
 
 use alloy_primitives::{
     Address, B256, Bytes, KECCAK256_EMPTY, U256, keccak256,
-    map::{AddressMap, B256Map, DefaultHashBuilder},
+    map::{AddressMap, B256Map},
 };
 use revm::{
     Database, DatabaseCommit, DatabaseRef,
@@ -19,7 +19,11 @@ use revm::{
 };
 use storage::{Account, AccountChange, StateChanges, StateRead};
 
-use super::{early::ParentUnknown, overrides::AccountOverride};
+use super::{
+    early::ParentUnknown,
+    met::{Entry, Met, Slot},
+    overrides::AccountOverride,
+};
 
 /// A read of state or block hashes failed below the executor. Not the block's fault.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -73,7 +77,7 @@ impl<F: Fn(u64) -> Option<B256>> BlockHashes for F {
 pub(super) struct Overlay<'a, S> {
     state: &'a S,
     hashes: &'a dyn BlockHashes,
-    accounts: AddressMap<Entry>,
+    accounts: Met,
     codes: B256Map<Bytecode>,
     /// Before EIP-161: touched accounts stay, even empty ones.
     keep_empty: bool,
@@ -87,46 +91,6 @@ pub(super) struct Overlay<'a, S> {
 /// some dozen instructions.
 const JUMPS_A_LOOK: u32 = 64;
 
-#[derive(Debug, Default)]
-struct Entry {
-    original: Option<Account>,
-    current: Option<Account>,
-    /// The parent's storage no longer shows through.
-    wiped: bool,
-    slots: HashMap<U256, Slot, DefaultHashBuilder>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Slot {
-    original: U256,
-    current: U256,
-}
-
-impl Entry {
-    /// The account is gone, and its storage with it.
-    fn destroy(&mut self) {
-        self.current = None;
-        self.wiped = self.original.is_some();
-        self.slots.clear();
-    }
-
-    fn changed_slots(&self) -> Vec<(U256, U256)> {
-        if self.current.is_none() {
-            return Vec::new();
-        }
-        let mut slots: Vec<_> = self
-            .slots
-            .iter()
-            .filter(|(_, slot)| {
-                if self.wiped { !slot.current.is_zero() } else { slot.current != slot.original }
-            })
-            .map(|(key, slot)| (*key, slot.current))
-            .collect();
-        slots.sort_unstable_by_key(|(key, _)| *key);
-        slots
-    }
-}
-
 impl<'a, S> Overlay<'a, S>
 where
     S: StateRead<Error: Error + Send + Sync + 'static>,
@@ -135,7 +99,7 @@ where
         Self {
             state,
             hashes,
-            accounts: AddressMap::default(),
+            accounts: Met::default(),
             codes: B256Map::default(),
             keep_empty,
             jumps: 0,
@@ -164,14 +128,19 @@ where
         self.keep_empty = keep_empty;
     }
 
-    fn entry(&mut self, address: Address) -> Result<&mut Entry, StateError> {
-        match self.accounts.entry(address) {
-            alloy_primitives::map::Entry::Occupied(entry) => Ok(entry.into_mut()),
-            alloy_primitives::map::Entry::Vacant(vacant) => {
-                let original = self.state.account(address).map_err(StateError::new)?;
-                Ok(vacant.insert(Entry { original, current: original, ..Entry::default() }))
-            }
+    /// Reads accounts that will be asked for.
+    pub(super) fn meet(&mut self, addresses: &[Address]) -> Result<(), StateError> {
+        self.accounts.reserve(addresses.len());
+        let accounts = self.state.accounts(addresses).map_err(StateError::new)?;
+        for (address, account) in addresses.iter().zip(accounts) {
+            self.accounts.entry(*address, || Ok::<_, StateError>(account))?;
         }
+        Ok(())
+    }
+
+    fn entry(&mut self, address: Address) -> Result<&mut Entry, StateError> {
+        let state = self.state;
+        self.accounts.entry(address, || state.account(address).map_err(StateError::new))
     }
 
     /// The account as the block sees it now.
@@ -192,10 +161,10 @@ where
         if entry.current.is_none() {
             return Ok(false);
         }
-        if entry.slots.values().any(|slot| !slot.current.is_zero()) {
+        if entry.slots().any(|(_, slot)| !slot.current.is_zero()) {
             return Ok(true);
         }
-        if entry.wiped || entry.original.is_none() {
+        if entry.hides_parent() {
             return Ok(false);
         }
         state.has_storage(address).map_err(StateError::new)
@@ -263,19 +232,19 @@ where
             None => return Ok(()),
             Some(StorageOverride::All(slots)) => {
                 entry.wiped = true;
-                entry.slots.clear();
+                entry.clear_slots();
                 slots
             }
             Some(StorageOverride::Some(slots)) => slots,
         };
         for (key, value) in slots {
-            let shows_through = !entry.wiped && entry.original.is_some();
-            let original = match entry.slots.get(key) {
+            let shows_through = !entry.hides_parent();
+            let original = match entry.slot(key) {
                 Some(slot) => slot.original,
                 None if shows_through => state.storage(address, *key).map_err(StateError::new)?,
                 None => U256::ZERO,
             };
-            entry.slots.insert(*key, Slot { original, current: *value });
+            entry.slots_mut().insert(*key, Slot { original, current: *value });
         }
         Ok(())
     }
@@ -283,13 +252,13 @@ where
     /// Everything that differs from the parent's state by now.
     pub(super) fn changes(&self) -> StateChanges {
         let mut changes = StateChanges::default();
-        for (address, entry) in &self.accounts {
+        for (address, original, entry) in self.accounts.ascending() {
             let slots = entry.changed_slots();
-            if entry.current == entry.original && slots.is_empty() && !entry.wiped {
+            if entry.current == original && slots.is_empty() && !entry.wiped {
                 continue;
             }
             let code_hash = entry.current.map_or(KECCAK256_EMPTY, |account| account.code_hash);
-            let old_hash = entry.original.map_or(KECCAK256_EMPTY, |account| account.code_hash);
+            let old_hash = original.map_or(KECCAK256_EMPTY, |account| account.code_hash);
             if code_hash != old_hash
                 && code_hash != KECCAK256_EMPTY
                 && let Some(code) = self.codes.get(&code_hash)
@@ -297,13 +266,12 @@ where
                 changes.codes.push((code_hash, code.original_bytes()));
             }
             changes.accounts.push(AccountChange {
-                address: *address,
+                address,
                 account: entry.current,
                 wiped: entry.wiped,
                 slots,
             });
         }
-        changes.accounts.sort_unstable_by_key(|change| change.address);
         changes.codes.sort_unstable_by_key(|(hash, _)| *hash);
         changes.codes.dedup_by_key(|(hash, _)| *hash);
         changes
@@ -353,15 +321,15 @@ where
         }
         let state = self.state;
         let entry = self.entry(address)?;
-        if let Some(slot) = entry.slots.get(&slot) {
+        if let Some(slot) = entry.slot(&slot) {
             return Ok(slot.current);
         }
-        let value = if entry.wiped || entry.original.is_none() {
+        let value = if entry.hides_parent() {
             U256::ZERO
         } else {
             state.storage(address, slot).map_err(StateError::new)?
         };
-        entry.slots.insert(slot, Slot { original: value, current: value });
+        entry.slots_mut().insert(slot, Slot { original: value, current: value });
         Ok(value)
     }
 
@@ -397,10 +365,10 @@ where
         let Some(entry) = self.accounts.get(&address) else {
             return self.state.storage(address, slot).map_err(StateError::new);
         };
-        if let Some(slot) = entry.slots.get(&slot) {
+        if let Some(slot) = entry.slot(&slot) {
             return Ok(slot.current);
         }
-        if entry.wiped || entry.original.is_none() {
+        if entry.hides_parent() {
             return Ok(U256::ZERO);
         }
         self.state.storage(address, slot).map_err(StateError::new)
@@ -441,7 +409,7 @@ impl<S> DatabaseCommit for Overlay<'_, S> {
                 }
                 let present = value.present_value;
                 entry
-                    .slots
+                    .slots_mut()
                     .entry(key)
                     .and_modify(|slot| slot.current = present)
                     // A slot of a contract created here is written without being read.

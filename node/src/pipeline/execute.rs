@@ -33,13 +33,13 @@ use crate::{
     decorator::Reject,
     execution::{
         BlockBuilder, BlockInput, Executed, ExecutionError, ParentUnknown, RecoveredTx, StateError,
-        TxError, execute_block, put_parent_hash,
+        TXS_AHEAD, TxError, execute_block, prefetch_tx, put_parent_hash,
     },
     home::HomeError,
     modules::Modules,
-    view::{Layer, RecentReader, RecentState, StateReader, View},
+    view::{Layer, RecentReader, RecentState, View},
 };
-use alloy_consensus::{Header, Transaction as _};
+use alloy_consensus::Header;
 use alloy_eips::eip4895::Withdrawals;
 use alloy_primitives::{Address, B256, Bytes, keccak256, map::HashSet};
 use roots::ReceiptRoots;
@@ -161,7 +161,7 @@ impl Execute {
             withdrawals: block.withdrawals.as_ref().map(|list| list.as_slice()),
         };
         let modules = turn.as_ref().map(Turn::modules);
-        let recent = recent_reader(&mut self.recent, &state, &txs)?;
+        let recent = RecentReader::new(&mut self.recent, &state)?;
         let executed = execute_block(&self.spec, &recent, &self.tip, &state_root, modules, &input);
         let mut executed = executed.map_err(|error| refused(error.into()))?;
         let turned = turn.map(|turn| turn.end(&mut executed));
@@ -211,14 +211,13 @@ impl Execute {
         if let Some(turn) = &turn {
             header.base_fee_per_gas = Some(turn.modules().market.base_fee_wei());
         }
-        let state = self.tip.state.reader().map_err(|error| ExecutionError::State {
-            number: header.number,
+        let unreadable = |error: ReadError| ExecutionError::State {
+            number: proposal.number,
             source: StateError::new(error),
-        })?;
+        };
+        let state = self.tip.state.reader().map_err(unreadable)?;
         let modules = turn.as_ref().map(Turn::modules);
-        let recent = recent_reader(&mut self.recent, &state, &proposal.txs).map_err(|error| {
-            ExecutionError::State { number: header.number, source: StateError::new(error) }
-        })?;
+        let recent = RecentReader::new(&mut self.recent, &state).map_err(unreadable)?;
         let (txs, skipped, mut executed) =
             try_all(&self.spec, &recent, &self.tip, modules, &header, &proposal.txs)?;
         let turned = turn.map(|turn| turn.end(&mut executed));
@@ -288,6 +287,14 @@ impl Execute {
         next_header(&self.spec, &self.tip.parent(), &attributes)
     }
 
+    /// The next given block, once it is there.
+    fn next_given(&mut self) -> Option<RecoveredBlock> {
+        if let Some(block) = self.blocks.take() {
+            self.reorder.put(block.seq, block);
+        }
+        self.reorder.take()
+    }
+
     /// Moves the tip to the executed block.
     fn advance(
         &mut self,
@@ -328,17 +335,6 @@ impl Execute {
     }
 }
 
-/// A reader of the tip's state that has the accounts at both ends of these transactions ready.
-fn recent_reader<'a>(
-    recent: &'a mut RecentState,
-    state: &'a StateReader,
-    txs: &[Arc<RecoveredTx>],
-) -> Result<RecentReader<'a>, ReadError> {
-    let reader = RecentReader::new(recent, state)?;
-    reader.prefetch(txs.iter().flat_map(|tx| [Some(tx.sender), tx.tx.to()]).flatten())?;
-    Ok(reader)
-}
-
 /// Tries transactions in order until the block has no room for another transfer.
 fn try_all(
     spec: &ChainSpec,
@@ -358,7 +354,9 @@ fn try_all(
     // Later nonces of a sender cannot follow a transaction that was left out; they stay pooled.
     let mut stalled: HashSet<Address> = HashSet::default();
     let no_root = |_: &StateChanges| Ok(B256::ZERO);
-    for tx in candidates {
+    builder.expect(candidates)?;
+    for (at, tx) in candidates.iter().enumerate() {
+        prefetch_tx(candidates, at + TXS_AHEAD);
         if stalled.contains(&tx.sender) {
             continue;
         }
@@ -403,11 +401,8 @@ impl Stage for Execute {
             let over = self.headers.is_finished();
             return Ok(if over { Progress::Finished } else { Progress::Idle });
         }
-        if let Some(block) = self.blocks.take() {
-            self.reorder.put(block.seq, block);
-        }
         if self.tip.hash.is_some()
-            && let Some(block) = self.reorder.take()
+            && let Some(block) = self.next_given()
         {
             self.meter.take(block.block.transactions.len());
             let executed = self.execute_given(block)?;
@@ -421,7 +416,7 @@ impl Stage for Execute {
             }
             return Ok(Progress::Worked);
         }
-        if self.blocks.depth() > 0 {
+        if self.tip.hash.is_some() && self.blocks.depth() > 0 {
             return Ok(Progress::Worked);
         }
         let over =

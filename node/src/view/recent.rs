@@ -24,6 +24,8 @@ use storage::{Account, ReadError, StateChanges, StateRead};
 
 use super::StateReader;
 
+/// Keys looked up together: what they need stays in the nearest cache.
+const AT_ONCE: usize = 64;
 /// Slots kept for so many accounts.
 const ACCOUNTS_A_SLOT: usize = 2;
 
@@ -60,6 +62,15 @@ impl<K: Copy + Eq + Hash, V: Copy, S: BuildHasher + Default> Recent<K, V, S> {
         let value = *self.old.get(key)?;
         self.put(*key, value, next);
         Some(value)
+    }
+
+    /// Brings what is known of these keys into the caches: one look does not depend on another here,
+    /// so the processor waits for many of them at once.
+    fn warm<'a>(&self, keys: impl Iterator<Item = &'a K>)
+    where
+        K: 'a,
+    {
+        std::hint::black_box(keys.filter(|key| self.young.contains_key(key)).count());
     }
 
     /// Puts what was read before, or changed by, `block`.
@@ -132,10 +143,18 @@ impl RecentState {
     /// Takes in what block `number`, the one after the last, did to accounts. For owners that ask
     /// for no slots.
     pub fn apply_accounts(&mut self, number: u64, changes: &StateChanges) {
-        for change in &changes.accounts {
-            let known = Known::of(change.account.as_ref());
-            self.accounts.put(change.address, known, number);
+        for some in changes.accounts.chunks(AT_ONCE) {
+            self.accounts.warm(some.iter().map(|change| &change.address));
+            for change in some {
+                let known = Known::of(change.account.as_ref());
+                self.accounts.put(change.address, known, number);
+            }
         }
+    }
+
+    /// Brings what is known of these accounts into the caches.
+    pub fn warm<'a>(&self, addresses: impl Iterator<Item = &'a Address>) {
+        self.accounts.warm(addresses);
     }
 
     /// Takes in the changes of block `number`, the one after the last.
@@ -179,24 +198,6 @@ impl<'a> RecentReader<'a> {
         Ok(Self { recent: RefCell::new(recent), state, next: state.next(), flushed })
     }
 
-    /// Reads accounts in key order before they are asked for one by one: neighbours in the index
-    /// share its pages, so this costs a fraction of looking them up in any order.
-    ///
-    /// # Errors
-    /// When the index cannot be read.
-    pub fn prefetch(&self, addresses: impl Iterator<Item = Address>) -> Result<(), ReadError> {
-        let table = &mut self.recent.borrow_mut().accounts;
-        let mut missing: Vec<Address> =
-            addresses.filter(|address| table.get(address, self.next).is_none()).collect();
-        missing.sort_unstable();
-        missing.dedup();
-        for address in missing {
-            let account = self.unknown_account(address, table.lost)?;
-            table.put(address, Known::of(account.as_ref()), self.next);
-        }
-        Ok(())
-    }
-
     /// Whether what a table does not have, which has forgotten changes up to block `lost`, is in the
     /// index as it is now. Flush may be ahead of a stage that has not heard of the newest block.
     fn index_answers(&self, lost: u64) -> bool {
@@ -230,6 +231,43 @@ impl StateRead for RecentReader<'_> {
                 Ok(account)
             }
         }
+    }
+
+    /// Those that the table does not have are read in key order: neighbours in the index share its
+    /// pages.
+    fn accounts(&self, addresses: &[Address]) -> Result<Vec<Option<Account>>, ReadError> {
+        let mut table = self.recent.borrow_mut();
+        let table = &mut table.accounts;
+        let mut found = vec![None; addresses.len()];
+        let mut missing: Vec<(Address, usize)> = Vec::new();
+        let mut elsewhere: Vec<usize> = Vec::new();
+        for (start, some) in (0..).step_by(AT_ONCE).zip(addresses.chunks(AT_ONCE)) {
+            table.warm(some.iter());
+            for (at, address) in (start..).zip(some) {
+                match table.get(address, self.next).map(Known::account) {
+                    Some(Some(account)) => found[at] = account,
+                    Some(None) => elsewhere.push(at),
+                    None => missing.push((*address, at)),
+                }
+            }
+        }
+        missing.sort_unstable();
+        let mut last: Option<(Address, Option<Account>)> = None;
+        for (address, at) in missing {
+            found[at] = match last {
+                Some((same, account)) if same == address => account,
+                _ => {
+                    let account = self.unknown_account(address, table.lost)?;
+                    table.put(address, Known::of(account.as_ref()), self.next);
+                    account
+                }
+            };
+            last = Some((address, found[at]));
+        }
+        for at in elsewhere {
+            found[at] = self.state.account(addresses[at])?;
+        }
+        Ok(found)
     }
 
     fn storage(&self, address: Address, slot: U256) -> Result<U256, ReadError> {
@@ -302,7 +340,8 @@ mod tests {
             for number in 0..60 {
                 let reader = view.reader().unwrap();
                 let table = RecentReader::new(&mut recent, &reader).unwrap();
-                table.prefetch((0..20).map(|n| address(n * number % ACCOUNTS))).unwrap();
+                let some: Vec<_> = (0..20).map(|n| address(n * number % ACCOUNTS)).collect();
+                assert_eq!(table.accounts(&some).unwrap(), reader.accounts(&some).unwrap());
                 for n in (0..ACCOUNTS).filter(|n| (n + number) % 5 != 0) {
                     let (address, slot) = (address(n), U256::from(n % 4));
                     assert_eq!(table.account(address).unwrap(), reader.account(address).unwrap());
