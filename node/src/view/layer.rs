@@ -7,16 +7,16 @@ use alloy_primitives::{
 use std::sync::{Arc, OnceLock};
 use storage::{Account, AccountChange, LogKey, StateChanges};
 
-/// One block's changes, indexed for reading. Immutable but for two facts the seal stage adds once:
-/// the block's hash and what its logs are looked up by.
+/// One block's changes, indexed for reading by the first who looks something up. Immutable but for
+/// two facts the seal stage adds once: the block's hash and what its logs are looked up by.
 #[derive(Debug)]
 pub struct Layer {
     number: u64,
     changes: Arc<StateChanges>,
-    by_address: AddressMap<u32>,
+    by_address: OnceLock<AddressMap<u32>>,
     codes: B256Map<Bytes>,
     tx_hashes: Vec<B256>,
-    by_tx_hash: B256Map<u32>,
+    by_tx_hash: OnceLock<B256Map<u32>>,
     sealed: OnceLock<Sealed>,
 }
 
@@ -28,17 +28,13 @@ struct Sealed {
 }
 
 impl Layer {
-    /// Indexes the changes of block `number` with the hashes of its transactions, in block order.
+    /// The changes of block `number` with the hashes of its transactions, in block order.
     pub fn new(number: u64, changes: StateChanges, tx_hashes: Vec<B256>) -> Self {
-        let position = |index: usize| u32::try_from(index).expect("a block has below 2^32 items");
-        let by_address = changes.accounts.iter().enumerate();
-        let by_address = by_address.map(|(i, change)| (change.address, position(i))).collect();
-        let by_tx_hash = tx_hashes.iter().enumerate().map(|(i, hash)| (*hash, position(i)));
         Self {
             number,
-            by_address,
+            by_address: OnceLock::new(),
             codes: changes.codes.iter().cloned().collect(),
-            by_tx_hash: by_tx_hash.collect(),
+            by_tx_hash: OnceLock::new(),
             changes: Arc::new(changes),
             tx_hashes,
             sealed: OnceLock::new(),
@@ -86,11 +82,15 @@ impl Layer {
 
     /// Where in the block this transaction is.
     pub fn tx_index(&self, hash: B256) -> Option<u32> {
-        self.by_tx_hash.get(&hash).copied()
+        let hashes = || (0..).zip(&self.tx_hashes).map(|(i, hash)| (*hash, i)).collect();
+        self.by_tx_hash.get_or_init(hashes).get(&hash).copied()
     }
 
     fn change(&self, address: Address) -> Option<&AccountChange> {
-        self.by_address.get(&address).map(|index| &self.changes.accounts[*index as usize])
+        let accounts = &self.changes.accounts;
+        let addresses = || (0..).zip(accounts).map(|(i, change)| (change.address, i)).collect();
+        let index = self.by_address.get_or_init(addresses).get(&address)?;
+        Some(&accounts[*index as usize])
     }
 
     /// The account after this block, if the block changed it (`Some(None)`: it was removed).
