@@ -83,9 +83,9 @@ fn changes(chosen: &[Arc<RecoveredTx>]) -> Vec<(Address, u64)> {
 /// Follows the chain after a block.
 fn follow(pool: &mut Mempool, base_fee: u64, changes: &[(Address, u64)], now: Instant) {
     pool.set_base_fee(base_fee);
-    for (sender, nonce) in changes {
-        pool.advance(*sender, &Account { nonce: *nonce, ..FRESH }, now);
-    }
+    let accounts =
+        changes.iter().map(|(sender, nonce)| (*sender, Account { nonce: *nonce, ..FRESH }));
+    pool.advance(accounts, now);
 }
 
 fn nonce(tx: &RecoveredTx) -> u64 {

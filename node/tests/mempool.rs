@@ -127,6 +127,7 @@ impl Twins {
         changed.push(self.some_sender());
         changed.sort_unstable();
         changed.dedup();
+        let mut accounts = Vec::new();
         for sender in changed {
             let mut account = self.model.senders[&sender];
             account.nonce += mined.iter().filter(|tx| tx.sender == address(sender)).count() as u64;
@@ -136,9 +137,12 @@ impl Twins {
             if self.dice.chance(3) {
                 account.nonce += self.dice.below(4);
             }
-            self.model.advance(sender, account, self.now);
-            self.pool.advance(address(sender), &self.account(sender), self.now);
+            accounts.push((sender, account));
         }
+        self.model.advance(&accounts, self.now);
+        let accounts = accounts.iter().map(|(sender, _)| (address(*sender), self.account(*sender)));
+        let accounts: Vec<_> = accounts.collect();
+        self.pool.advance(accounts.into_iter(), self.now);
     }
 
     fn step(&mut self) {

@@ -38,7 +38,12 @@ use alloy_primitives::{
 use lane::{Listed, Load};
 use order::{Best, Worst};
 use std::{mem, time::Instant};
-use storage::Account;
+use storage::{Account, prefetch};
+
+/// Lanes between asking for one's memory and changing it.
+const LANES_AHEAD: usize = 4;
+/// Transactions that have left lanes before they leave the indexes: the near caches hold them.
+const GONE_AT_ONCE: usize = 64;
 
 /// The pool.
 #[derive(Clone, Debug, Default)]
@@ -179,18 +184,34 @@ impl Mempool {
         Some(pooled)
     }
 
-    /// Tells a sender's account after a block: used nonces leave, and so do transactions it can no
-    /// longer pay for, the latest first; what was waiting for a nonce moves up.
-    pub fn advance(&mut self, sender: Address, account: &Account, now: Instant) {
-        let Some(lane) = self.by_sender.get(&sender).copied() else { return };
+    /// Tells the accounts that a block changed, each once: used nonces leave, and so do transactions
+    /// that a sender can no longer pay for, the latest first; what was waiting for a nonce moves up.
+    /// Senders are found before the first lane is changed, so that lanes are at hand by their turn.
+    pub fn advance(&mut self, accounts: impl Iterator<Item = (Address, Account)>, now: Instant) {
+        let by_sender = &self.by_sender;
+        let lane = |(sender, account)| by_sender.get(&sender).map(|lane| (*lane, account));
+        let lanes: Vec<(u32, Account)> = accounts.filter_map(lane).collect();
         let mut gone = mem::take(&mut self.gone);
-        let unpaid = self.change(lane, |lane| lane.advance(*account, now, &mut gone));
-        self.dropped.unpaid += unpaid as u64;
-        for pooled in gone.drain(..) {
-            self.forget(&pooled);
+        for (at, (lane, account)) in lanes.iter().enumerate() {
+            if let Some((ahead, _)) = lanes.get(at + 2 * LANES_AHEAD) {
+                prefetch(&self.lanes[*ahead as usize]);
+            }
+            if let Some((ahead, _)) = lanes.get(at + LANES_AHEAD) {
+                self.at(*ahead).pending().front().into_iter().for_each(|head| prefetch(&*head.tx));
+            }
+            let unpaid = self.change(*lane, |lane| lane.advance(*account, now, &mut gone));
+            self.dropped.unpaid += unpaid as u64;
+            if gone.len() >= GONE_AT_ONCE || at + 1 == lanes.len() {
+                gone.drain(..).for_each(|pooled| self.forget(&pooled));
+            }
         }
         self.gone = gone;
         self.make_room();
+    }
+
+    /// Whether a transaction or its sender is pooled, as far as the indexes tell.
+    pub fn has_met(&self, hash: B256, sender: Address) -> bool {
+        self.by_hash.contains_key(&hash) || self.by_sender.contains_key(&sender)
     }
 
     /// Drops what has waited behind a gap for too long. Looks at every lane with a gap.

@@ -2,13 +2,19 @@
 
 use super::{Mempool, Pooled, order::Rank};
 use crate::execution::RecoveredTx;
-use std::{collections::BinaryHeap, sync::Arc};
+use std::{
+    collections::{BinaryHeap, VecDeque},
+    sync::Arc,
+};
+use storage::prefetch;
 
 /// Least gas of a transaction: with less left, a block is full.
 const TX_GAS_MIN: u64 = 21_000;
 /// Most transactions looked at that do not fit: a pool full of wide ones must not cost a walk
 /// through all of it for each block.
 const MISFITS_MAX: usize = 4_096;
+/// Heads between asking for a lane's memory and choosing from it.
+const HEADS_AHEAD: usize = 8;
 /// The whole, in parts of [`Room::charged`].
 const WHOLE: u64 = 1 << 32;
 
@@ -67,17 +73,29 @@ impl Mempool {
     /// not fit.
     pub fn select(&mut self, mut room: Room) -> Selection {
         let mut reader = self.heads.read();
-        let mut heads = reader.by_ref().take_while(Rank::covers).peekable();
+        let mut heads = reader.by_ref().take_while(Rank::covers);
+        // The best heads not begun, in order; their lanes are on the way into the caches.
+        let mut near: VecDeque<Rank> = VecDeque::with_capacity(HEADS_AHEAD);
         // Lanes already begun, at their next transaction.
         let mut begun: BinaryHeap<(Rank, usize)> = BinaryHeap::new();
         let mut chosen = Selection::default();
         let mut misfits = 0;
         while room.gas.min(room.candidates_gas) >= TX_GAS_MIN && misfits < MISFITS_MAX {
-            let from_heads = match (heads.peek(), begun.peek()) {
+            while near.len() < HEADS_AHEAD
+                && let Some(head) = heads.next()
+            {
+                prefetch(&self.lanes[head.lane as usize]);
+                near.push_back(head);
+            }
+            if let Some(head) = near.get(HEADS_AHEAD / 2) {
+                self.at(head.lane).pending().front().into_iter().for_each(|tx| prefetch(&*tx.tx));
+            }
+            let from_heads = match (near.front(), begun.peek()) {
                 (Some(head), Some((next, _))) => head > next,
                 (head, _) => head.is_some(),
             };
-            let next = if from_heads { heads.next().map(|rank| (rank, 0)) } else { begun.pop() };
+            let next =
+                if from_heads { near.pop_front().map(|rank| (rank, 0)) } else { begun.pop() };
             let Some((rank, index)) = next else { break };
             let lane = self.at(rank.lane);
             let pooled = lane.pending().get(index).expect("a row is as long as it was looked at");

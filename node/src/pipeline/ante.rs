@@ -40,7 +40,7 @@ use std::{
     sync::Arc,
     time::{Duration, Instant, SystemTime},
 };
-use storage::{ReadError, StateRead};
+use storage::{ReadError, StateRead, prefetch};
 use tokio::sync::broadcast;
 
 /// Most bytes of transactions in a block this node builds: keeps a block below the 10 MiB of
@@ -190,6 +190,7 @@ impl Ante {
         let (spec, modules) = (Arc::clone(&self.spec), self.ground.modules.clone());
         let context = self.ground.checks(&spec, modules.as_deref());
         let state = self.ground.state.reader()?;
+        self.warm(&batch);
         let mut recent = mem::take(&mut self.recent);
         let reader = RecentReader::new(&mut recent, &state)?;
         let now = Instant::now();
@@ -215,6 +216,16 @@ impl Ante {
         self.meter.give(admitted);
         self.answer(answers);
         Ok(())
+    }
+
+    /// Brings what the checks of a batch will look at into the caches: one look does not depend on
+    /// another here, so the processor waits for many of them at once.
+    fn warm(&self, batch: &[Recovered]) {
+        let txs = || batch.iter().filter_map(|(tx, _)| tx.as_ref().ok());
+        txs().for_each(|tx| prefetch(&**tx));
+        let pooled = txs().filter(|tx| self.pool.has_met(tx.hash, tx.sender)).count();
+        std::hint::black_box(pooled);
+        self.recent.warm(txs().map(|tx| &tx.sender));
     }
 
     fn answer(&mut self, answers: Vec<(Submitted, Reply)>) {
@@ -286,9 +297,10 @@ impl Ante {
         // Senders whose account the block changed: nonce and balance may say something else now.
         if let Some(layer) = self.ground.state.layers().last() {
             self.recent.apply_accounts(layer.number(), layer.changes());
-            for change in &layer.changes().accounts {
-                self.pool.advance(change.address, &change.account.unwrap_or_default(), now);
-            }
+            let accounts = layer.changes().accounts.iter();
+            let accounts = accounts.map(|change| (change.address, change.account));
+            let accounts = accounts.map(|(at, account)| (at, account.unwrap_or_default()));
+            self.pool.advance(accounts, now);
         }
         let durable = self.published.load().number();
         self.journal.built(self.ground.header.number, tip.included, durable);

@@ -254,8 +254,15 @@ impl Model {
         true
     }
 
-    /// A block left a sender like this.
-    pub fn advance(&mut self, sender: u8, account: Sender, now: Instant) {
+    /// A block left these senders like this.
+    pub fn advance(&mut self, accounts: &[(u8, Sender)], now: Instant) {
+        for (sender, account) in accounts {
+            self.advance_one(*sender, account.clone(), now);
+        }
+        self.make_room(None).unwrap();
+    }
+
+    fn advance_one(&mut self, sender: u8, account: Sender, now: Instant) {
         let queued = |model: &Self| {
             let [_, queued] = model.rows(sender);
             queued.iter().filter(|(_, tx)| tx.nonce >= account.nonce).count()
@@ -276,7 +283,6 @@ impl Model {
             self.txs.retain(|(_, tx)| tx.id != last);
             self.dropped.unpaid += 1;
         }
-        self.make_room(None).unwrap();
     }
 
     /// The next block has this base fee.

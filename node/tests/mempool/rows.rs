@@ -246,7 +246,7 @@ fn pending_delegations_reserve_their_authorities() {
     // The authority is now treated as delegated, until that transaction is gone.
     assert_eq!(pool.put(7, 1, 100), Err(Reject::DelegatedInFlight));
     let used = Account { nonce: 6, ..RICH };
-    pool.pool.advance(address(1), &used, pool.now);
+    pool.pool.advance(std::iter::once((address(1), used)), pool.now);
     assert_eq!(pool.put(7, 1, 100), Ok(Standing::Pending));
 }
 
