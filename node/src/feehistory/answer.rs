@@ -4,24 +4,36 @@ use std::io::Write;
 
 /// Bytes before the digits: the quotation mark and `0x`.
 const PREFIX: usize = 3;
-const DIGITS: &[u8; 16] = b"0123456789abcdef";
+/// Most digits of a number of 64 bits.
+const HEX_MAX: usize = 16;
 
 /// Appends a price as a JSON string.
 pub(crate) fn put_hex(out: &mut Vec<u8>, value: u128) {
-    let Ok(mut low) = u64::try_from(value) else {
+    let Ok(low) = u64::try_from(value) else {
         write!(out, "\"{value:#x}\"").expect("a buffer takes any text");
         return;
     };
     let digits = (64 - (low | 1).leading_zeros() as usize).div_ceil(4);
-    let mut text = *b"\"0x\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"";
-    for digit in text[PREFIX..PREFIX + digits].iter_mut().rev() {
-        *digit = DIGITS[(low & 0xf) as usize];
-        low >>= 4;
-    }
+    let first = low << (4 * (HEX_MAX - digits));
+    let mut text = *b"\"0x................\"";
+    text[PREFIX..PREFIX + 8].copy_from_slice(&hex_digits((first >> 32) as u32));
+    text[PREFIX + 8..PREFIX + HEX_MAX].copy_from_slice(&hex_digits(first as u32));
+    text[PREFIX + digits] = b'"';
     // All of it, as a copy of a known length is two moves; what is too much goes again.
     let end = out.len() + PREFIX + digits + 1;
     out.extend_from_slice(&text);
     out.truncate(end);
+}
+
+/// The eight hexadecimal digits of a number, all at once: a byte for each.
+const fn hex_digits(value: u32) -> [u8; 8] {
+    let mut nibbles = value as u64;
+    nibbles = (nibbles | nibbles << 16) & 0x0000_ffff_0000_ffff;
+    nibbles = (nibbles | nibbles << 8) & 0x00ff_00ff_00ff_00ff;
+    nibbles = (nibbles | nibbles << 4) & 0x0f0f_0f0f_0f0f_0f0f;
+    // A one in each byte above nine, which has to skip from behind '9' to 'a'.
+    let letters = ((nibbles + 0x0606_0606_0606_0606) >> 4) & 0x0101_0101_0101_0101;
+    (nibbles + 0x3030_3030_3030_3030 + letters * 0x27).to_be_bytes()
 }
 
 /// Ratios that both formatters write the same: all but whole ones and those with many zeros.
@@ -32,7 +44,7 @@ pub(crate) fn put_ratio(out: &mut Vec<u8>, value: f64) {
     if value == 0.0 {
         out.push(b'0');
     } else if PLAIN.contains(&value) {
-        out.extend_from_slice(ryu::Buffer::new().format_finite(value).as_bytes());
+        out.extend_from_slice(zmij::Buffer::new().format_finite(value).as_bytes());
     } else {
         write!(out, "{value}").expect("a buffer takes any text");
     }
@@ -81,7 +93,8 @@ mod tests {
 
     #[test]
     fn hex_is_as_the_formatter_writes_it() {
-        for value in [0, 1, 15, 16, 0xdead_beef, u128::from(u64::MAX), u128::from(u64::MAX) + 1] {
+        let some = (0..64).map(|shift| 0xfedc_ba98_7654_3210_u128 >> shift);
+        for value in some.chain([0, 1, 15, 16, u128::from(u64::MAX), u128::from(u64::MAX) + 1]) {
             let mut out = Vec::new();
             put_hex(&mut out, value);
             assert_eq!(String::from_utf8(out).unwrap(), format!("\"{value:#x}\""));

@@ -6,7 +6,7 @@ use super::{AnswerWriter, FeeRow, RowReader, columns::put_rewards, put_hex, put_
 const REWARD_CHARS: usize = 14;
 const SCALAR_CHARS: usize = 16;
 
-/// Collects the rows of consecutive blocks.
+/// Collects the rows of consecutive blocks, in columns with a comma behind each value.
 #[derive(Clone, Debug)]
 pub struct StoredAnswer<'p> {
     percentiles: &'p [f64],
@@ -36,22 +36,22 @@ impl<'p> StoredAnswer<'p> {
     /// Adds the row of the next block.
     pub fn push(&mut self, row: &RowReader<'_>) {
         let scalars = &row.scalars;
-        if !self.base_fee.is_empty() {
-            for column in [
-                &mut self.reward,
-                &mut self.base_fee,
-                &mut self.ratio,
-                &mut self.blob_fee,
-                &mut self.blob_ratio,
-            ] {
-                column.push(b',');
-            }
-        }
         put_hex(&mut self.base_fee, scalars.base_fee.into());
+        self.base_fee.push(b',');
         put_ratio(&mut self.ratio, scalars.gas_used_ratio());
-        put_hex(&mut self.blob_fee, scalars.blob_base_fee);
-        put_ratio(&mut self.blob_ratio, scalars.blob_gas_used_ratio());
+        self.ratio.push(b',');
+        if scalars.blob_gas_max == 0 && scalars.blob_base_fee == 0 {
+            // A chain without blobs.
+            self.blob_fee.extend_from_slice(b"\"0x0\",");
+            self.blob_ratio.extend_from_slice(b"0,");
+        } else {
+            put_hex(&mut self.blob_fee, scalars.blob_base_fee);
+            self.blob_fee.push(b',');
+            put_ratio(&mut self.blob_ratio, scalars.blob_gas_used_ratio());
+            self.blob_ratio.push(b',');
+        }
         put_rewards(&mut self.reward, self.percentiles, |percentile| row.reward(percentile));
+        self.reward.push(b',');
         self.newest.next_base_fee = scalars.next_base_fee;
         self.newest.next_blob_base_fee = scalars.next_blob_base_fee;
     }
@@ -60,16 +60,21 @@ impl<'p> StoredAnswer<'p> {
     pub fn finish(self, oldest: u64) -> Vec<u8> {
         let text = |value: u128| format!("\"{value:#x}\"");
         AnswerWriter {
-            reward: &self.reward,
-            base_fee: &self.base_fee,
+            reward: without_comma(&self.reward),
+            base_fee: without_comma(&self.base_fee),
             next_base_fee: &text(self.newest.next_base_fee.into()),
-            ratio: &self.ratio,
-            blob_fee: &self.blob_fee,
+            ratio: without_comma(&self.ratio),
+            blob_fee: without_comma(&self.blob_fee),
             next_blob_fee: &text(self.newest.next_blob_base_fee),
-            blob_ratio: &self.blob_ratio,
+            blob_ratio: without_comma(&self.blob_ratio),
         }
         .write(oldest, !self.percentiles.is_empty())
     }
+}
+
+/// A column without the comma behind its last value.
+fn without_comma(column: &[u8]) -> &[u8] {
+    column.strip_suffix(b",").unwrap_or(column)
 }
 
 #[cfg(test)]
