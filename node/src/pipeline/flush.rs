@@ -22,11 +22,16 @@ use std::{
     },
     time::{Duration, Instant},
 };
-use storage::{FlushBlock, IndexDb, TrieCheckpoint, TrieUpdates};
+use storage::{FlushBlock, IndexDb, ReadError, TrieCheckpoint, TrieUpdates};
 
-/// Accounts and slots gathered before a write: large enough that sorted puts share their pages, and
-/// what changed several times is written once. A change costs about 160 bytes in its layer.
-const FLUSH_WEIGHT: usize = 400_000;
+/// Accounts and slots gathered before a write: so many that sorted puts share their pages, and what
+/// changed several times is written once. A page holds some 50 entries, and is written whole for one:
+/// with a fifth of the state gathered a change costs 400 bytes of pages, however large the state is.
+const FLUSH_STATE_PART: u64 = 5;
+/// Least gathered, and most: a change costs about 160 bytes in its layer, and a restart computes it
+/// again.
+const FLUSH_WEIGHT_MIN: usize = 400_000;
+const FLUSH_WEIGHT_MAX: usize = 2_000_000;
 /// Blocks gathered before a write: bounds how many layers a read walks.
 const FLUSH_BLOCKS: usize = 128;
 /// Longest time a layer waits for company.
@@ -45,6 +50,8 @@ pub(super) struct Flush {
     trie_written: Arc<AtomicU64>,
     gathered: Vec<Arc<Layer>>,
     weight: usize,
+    /// Weight from which a write is due.
+    weight_due: usize,
     oldest: Instant,
     meter: Arc<Meter>,
 }
@@ -68,9 +75,17 @@ impl Flush {
             trie_written,
             gathered: Vec::new(),
             weight: 0,
+            weight_due: FLUSH_WEIGHT_MIN,
             oldest: Instant::now(),
             meter,
         }
+    }
+
+    /// How much of this state to gather.
+    fn weight_due(&self) -> Result<usize, ReadError> {
+        let part = self.index.reader()?.state_entries()? / FLUSH_STATE_PART;
+        let part = usize::try_from(part).unwrap_or(FLUSH_WEIGHT_MAX);
+        Ok(part.clamp(FLUSH_WEIGHT_MIN, FLUSH_WEIGHT_MAX))
     }
 
     /// Writes the checkpoint at hand if its block is flushed; tells whether it did.
@@ -88,7 +103,7 @@ impl Flush {
     }
 
     fn is_due(&self) -> bool {
-        self.weight >= FLUSH_WEIGHT
+        self.weight >= self.weight_due
             || self.gathered.len() >= FLUSH_BLOCKS
             || self.oldest.elapsed() >= FLUSH_PATIENCE
             || self.layers.is_finished()
@@ -142,6 +157,7 @@ impl Stage for Flush {
             self.meter.take(layers.len());
             if self.gathered.is_empty() {
                 self.oldest = Instant::now();
+                self.weight_due = self.weight_due()?;
             }
             self.weight += layers.iter().map(|layer| layer.weight()).sum::<usize>();
             self.gathered.extend(layers);

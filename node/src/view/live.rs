@@ -9,11 +9,15 @@ use storage::{
     update_state_root,
 };
 
-/// Records changed since the last checkpoint from which the next one is due: some 300 MB.
+/// Records changed since the last checkpoint from which the next one is due in any case: 300 MB to
+/// 1 GB, as full as the trie is.
 pub const CHECKPOINT_RECORDS: usize = 1 << 20;
-/// Accounts and slots changed since the last checkpoint from which the next one is due: what a
-/// restart computes again, 2 to 3 seconds' work. A million transfers.
+/// Accounts and slots changed since the last checkpoint before the next one is due: what a restart
+/// computes again, 2 to 3 seconds' work. A million transfers.
 pub const CHECKPOINT_CHANGES: usize = 2_000_000;
+/// Changes for each record to be written: in a large state nearly every change is of another record,
+/// and to wait for more of them writes each record less often.
+const CHANGES_A_RECORD: usize = 4;
 
 /// See the module.
 #[derive(Debug)]
@@ -100,7 +104,9 @@ impl StateTrie {
 
     /// Whether so much has changed since the last checkpoint that the next one is due.
     pub fn is_checkpoint_due(&self) -> bool {
-        self.changed >= CHECKPOINT_CHANGES || self.live.dirty() >= CHECKPOINT_RECORDS
+        let dirty = self.live.dirty();
+        let paid = self.changed >= CHECKPOINT_CHANGES.max(CHANGES_A_RECORD * dirty);
+        paid || dirty >= CHECKPOINT_RECORDS
     }
 
     /// Records that differ from the last checkpoint's.

@@ -54,6 +54,13 @@ impl IndexReader {
         self.decoded(self.tables.accounts, "accounts", key, codec::decode_account)
     }
 
+    /// Number of accounts and storage slots as of the last block flushed. Costs nothing: the tables
+    /// count their entries.
+    pub fn state_entries(&self) -> Result<u64, ReadError> {
+        let count = |table: Table| table.len(self.txn.txn()).map_err(|error| self.txn.error(error));
+        Ok(count(self.tables.accounts)? + count(self.tables.storage)?)
+    }
+
     /// The first `most` addresses from `first` on that have an account as of the last block flushed,
     /// ascending.
     pub fn addresses_from(&self, first: Address, most: usize) -> Result<Vec<Address>, ReadError> {
