@@ -257,7 +257,7 @@ impl Model {
     /// A block left these senders like this.
     pub fn advance(&mut self, accounts: &[(u8, Sender)], now: Instant) {
         for (sender, account) in accounts {
-            self.advance_one(*sender, account.clone(), now);
+            self.advance_one(*sender, *account, now);
         }
         self.make_room(None).unwrap();
     }
