@@ -26,7 +26,8 @@ use storage::{FlushBlock, IndexDb, ReadError, TrieCheckpoint, TrieUpdates};
 
 /// Accounts and slots gathered before a write: so many that sorted puts share their pages, and what
 /// changed several times is written once. A page holds some 50 entries, and is written whole for one:
-/// with a fifth of the state gathered a change costs 400 bytes of pages, however large the state is.
+/// with a fifth of the state gathered a change costs 400 bytes of pages. Above ten million entries
+/// the bound below holds instead, and a change costs more.
 const FLUSH_STATE_PART: u64 = 5;
 /// Least gathered, and most: a change costs about 160 bytes in its layer, and a restart computes it
 /// again.
