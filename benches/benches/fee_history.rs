@@ -39,14 +39,15 @@ fn row(number: u64) -> Vec<u8> {
     let gas_used = tips.iter().map(|tip| tip.gas).sum();
     let base_fee = 1_000_000_000 + (mix >> 40);
     let next_base_fee = base_fee + 12_345;
-    alloy_rlp::encode(FeeRow {
+    let row = FeeRow {
         base_fee,
         next_base_fee,
         gas_used,
         gas_limit: 30_000_000,
         tips,
         ..FeeRow::default()
-    })
+    };
+    row.to_bytes()
 }
 
 fn fill(chain: &ChainDb, rows: u64) {
@@ -69,14 +70,14 @@ fn fill(chain: &ChainDb, rows: u64) {
 }
 
 fn stored(reader: &ChainReader, first: u64, (count, percentiles): (u64, &[f64])) -> Vec<u8> {
-    let mut answer = StoredAnswer::new(count as usize, percentiles);
+    let mut answer = StoredAnswer::new(first, first + count - 1, percentiles);
     reader
-        .each_fee_row(first..=first + count - 1, |_, bytes| {
-            answer.push(&RowReader::new(bytes).expect("a row"));
+        .each_fee_row(first..=first + count - 1, |number, bytes| {
+            answer.push(number, &RowReader::new(bytes).expect("a row")).expect("a row");
             Ok::<(), storage::ReadError>(())
         })
         .expect("read");
-    answer.finish(first)
+    answer.finish()
 }
 
 fn fee_history(criterion: &mut Criterion) {
@@ -88,7 +89,9 @@ fn fee_history(criterion: &mut Criterion) {
     fill(&chain, rows);
     let columns = FeeColumns::default();
     for number in rows - RECENT_BLOCKS as u64..rows {
-        columns.push(number, FeeEntry::new(&RowReader::new(&row(number)).expect("a row")));
+        let row = row(number);
+        let entry = FeeEntry::new(&RowReader::new(&row).expect("a row")).expect("a row");
+        columns.push(number, entry);
     }
     let reader = chain.reader().expect("a snapshot");
     for question in QUESTIONS {

@@ -250,7 +250,7 @@ impl Home {
         let missing = || damaged("a row of it is missing".to_owned());
         let (_, header) = stored_header(&blocks, number)?;
         let row = blocks.fees(number)?.ok_or_else(missing)?;
-        let row = FeeRow::decode(&mut row.as_ref()).map_err(|error| damaged(error.to_string()))?;
+        let row = FeeRow::read(&row).map_err(|error| damaged(error.to_string()))?;
         let modules = match self.spec.native() {
             Some(native) => {
                 let record = blocks.module(number)?.ok_or_else(missing)?;
@@ -374,7 +374,7 @@ fn genesis_record(genesis: &Genesis) -> BlockRecord {
         senders: Vec::new(),
         receipts: Vec::new(),
         changes: genesis.state().into(),
-        fees: alloy_rlp::encode(fee_row(&genesis.spec, &header, market, std::iter::empty())).into(),
+        fees: fee_row(&genesis.spec, &header, market, std::iter::empty()).to_bytes().into(),
         module: modules.map_or_else(Bytes::new, |modules| modules.record(Vec::new()).to_bytes()),
     }
 }

@@ -95,13 +95,13 @@ proptest! {
                 txs.iter().map(|tx| tx.effective_gas_price(Some(base_fee))).zip(gas).collect();
             let rewards = naive(&receipts, base_fee, gas_used, &percentiles);
             prop_assert_eq!(&row.rewards(&percentiles), &rewards);
-            let stored = alloy_rlp::encode(&row);
-            let decoded: FeeRow = alloy_rlp::decode_exact(&stored).unwrap();
+            let stored = row.to_bytes();
+            let decoded = FeeRow::read(&stored).unwrap();
             prop_assert_eq!(&decoded, &row);
             let reader = RowReader::new(&stored).unwrap();
             let read: Vec<_> = percentiles.iter().map(|p| reader.reward(*p)).collect();
             prop_assert_eq!(&read, &rewards);
-            columns.push(number as u64, FeeEntry::new(&reader));
+            columns.push(number as u64, FeeEntry::new(&reader).unwrap());
             expected.push(rewards);
         }
         let (a, b) = (range.0.index(blocks.len()), range.1.index(blocks.len()));

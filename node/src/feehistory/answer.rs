@@ -8,7 +8,7 @@ const PREFIX: usize = 3;
 const HEX_MAX: usize = 16;
 
 /// Appends a price as a JSON string.
-pub(crate) fn put_hex(out: &mut Vec<u8>, value: u128) {
+pub(super) fn put_hex(out: &mut Vec<u8>, value: u128) {
     let Ok(low) = u64::try_from(value) else {
         write!(out, "\"{value:#x}\"").expect("a buffer takes any text");
         return;
@@ -36,30 +36,16 @@ const fn hex_digits(value: u32) -> [u8; 8] {
     (nibbles + 0x3030_3030_3030_3030 + letters * 0x27).to_be_bytes()
 }
 
-/// Ratios that both formatters write the same: all but whole ones and those with many zeros.
-const PLAIN: std::ops::Range<f64> = 1e-4..1.0;
-
-/// Appends a ratio as a JSON number.
-pub(crate) fn put_ratio(out: &mut Vec<u8>, value: f64) {
-    if value == 0.0 {
-        out.push(b'0');
-    } else if PLAIN.contains(&value) {
-        out.extend_from_slice(zmij::Buffer::new().format_finite(value).as_bytes());
-    } else {
-        write!(out, "{value}").expect("a buffer takes any text");
-    }
-}
-
 /// The columns of an answer: JSON values with commas between them.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct AnswerWriter<'a> {
-    pub(crate) reward: &'a [u8],
-    pub(crate) base_fee: &'a [u8],
-    pub(crate) next_base_fee: &'a str,
-    pub(crate) ratio: &'a [u8],
-    pub(crate) blob_fee: &'a [u8],
-    pub(crate) next_blob_fee: &'a str,
-    pub(crate) blob_ratio: &'a [u8],
+pub(super) struct AnswerWriter<'a> {
+    pub(super) reward: &'a [u8],
+    pub(super) base_fee: &'a [u8],
+    pub(super) next_base_fee: &'a str,
+    pub(super) ratio: &'a [u8],
+    pub(super) blob_fee: &'a [u8],
+    pub(super) next_blob_fee: &'a str,
+    pub(super) blob_ratio: &'a [u8],
 }
 
 /// Bytes of the names of an answer.
@@ -67,7 +53,7 @@ const NAMES: usize = 192;
 
 impl AnswerWriter<'_> {
     /// Puts an answer together; without percentiles it has no rewards.
-    pub(crate) fn write(&self, oldest: u64, rewarded: bool) -> Vec<u8> {
+    pub(super) fn write(&self, oldest: u64, rewarded: bool) -> Vec<u8> {
         let columns = [self.reward, self.base_fee, self.ratio, self.blob_fee, self.blob_ratio];
         let length = columns.iter().map(|column| column.len()).sum::<usize>() + NAMES;
         let mut out = Vec::with_capacity(length);
@@ -98,18 +84,6 @@ mod tests {
             let mut out = Vec::new();
             put_hex(&mut out, value);
             assert_eq!(String::from_utf8(out).unwrap(), format!("\"{value:#x}\""));
-        }
-    }
-
-    #[test]
-    fn ratios_are_as_the_formatter_writes_them() {
-        let used = (0..10_000_u64).map(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (n % 64));
-        let ratios = used.map(|used| used as f64 / 30_000_000.0);
-        for value in [0.0, 1.0, 0.5, 1.0 / 3.0, 1e-9, 1e-4, 0.999_999_999].into_iter().chain(ratios)
-        {
-            let mut out = Vec::new();
-            put_ratio(&mut out, value);
-            assert_eq!(String::from_utf8(out).unwrap(), value.to_string());
         }
     }
 }

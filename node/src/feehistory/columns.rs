@@ -5,7 +5,7 @@
 //! Rewards depend on the percentiles: the columns of lists that are asked for are kept and grow with
 //! the chain, those of others are written from the tips.
 
-use super::{AnswerWriter, RowReader, put_hex};
+use super::{AnswerWriter, RowReader, Text, put_hex};
 use std::{
     collections::VecDeque,
     sync::{Mutex, PoisonError, RwLock},
@@ -43,22 +43,24 @@ pub struct FeeEntry {
 
 impl FeeEntry {
     /// Takes a stored row.
-    pub fn new(row: &RowReader<'_>) -> Self {
-        let scalars = &row.scalars;
+    ///
+    /// # Errors
+    /// When its scalars cannot be read.
+    pub fn new(row: &RowReader<'_>) -> alloy_rlp::Result<Self> {
+        let scalars = row.scalars()?;
         let (tips, gas): (Vec<u128>, Vec<u64>) = row.tips().unzip();
         let hex = |value: u128| format!("\"{value:#x}\"").into();
-        let number = |value: f64| value.to_string().into();
-        Self {
-            base_fee: hex(scalars.base_fee.into()),
+        Ok(Self {
+            base_fee: row.text(Text::BaseFee)?.into(),
             next_base_fee: hex(scalars.next_base_fee.into()),
-            gas_used_ratio: number(scalars.gas_used_ratio()),
-            blob_base_fee: hex(scalars.blob_base_fee),
+            gas_used_ratio: row.text(Text::GasUsedRatio)?.into(),
+            blob_base_fee: row.text(Text::BlobBaseFee)?.into(),
             next_blob_base_fee: hex(scalars.next_blob_base_fee),
-            blob_gas_used_ratio: number(scalars.blob_gas_used_ratio()),
-            gas_used: scalars.gas_used,
+            blob_gas_used_ratio: row.text(Text::BlobGasUsedRatio)?.into(),
+            gas_used: row.gas_used,
             tips: tips.into(),
             gas: gas.into(),
-        }
+        })
     }
 
     /// The effective tip at a percentile, as [`super::FeeRow::rewards`].
@@ -314,7 +316,7 @@ mod tests {
         let gas_used = 21_000 * tips as u64;
         let tips = (0..tips as u128).map(|tip| Tip { tip, gas: 21_000 }).collect();
         let row = FeeRow { base_fee, gas_used, gas_limit: 1 << 30, tips, ..FeeRow::default() };
-        FeeEntry::new(&RowReader::new(&alloy_rlp::encode(row)).expect("a row"))
+        FeeEntry::new(&RowReader::new(&row.to_bytes()).expect("a row")).expect("a row")
     }
 
     fn rewards(columns: &FeeColumns, first: u64, last: u64, list: &[f64]) -> serde_json::Value {

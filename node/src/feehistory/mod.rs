@@ -11,7 +11,7 @@ mod columns;
 mod row;
 mod stored;
 
-pub(crate) use answer::{AnswerWriter, put_hex, put_ratio};
+use answer::{AnswerWriter, put_hex};
 pub use columns::{FeeColumns, FeeEntry, RECENT_BLOCKS};
-pub use row::{FeeRow, RowReader, Tip};
+pub use row::{FeeRow, RowReader, Text, Tip};
 pub use stored::StoredAnswer;

@@ -1,20 +1,41 @@
 //! One block's row, in memory and as it is stored.
 //!
-//! Stored, a row is an RLP list of its scalars and one byte string with the tips: a byte with the
-//! width of a tip, a byte with the width of a gas sum, the tips ascending, then for each the gas
-//! used at it or below; all big-endian in the least width that holds the greatest, tips in one byte at least. So a percentile
-//! is a binary search over the stored bytes.
+//! Stored, a row begins with what `eth_feeHistory` says of its block as JSON text, so that an answer
+//! is put together by copying:
+//!
+//! | Bytes | What |
+//! |--:|---|
+//! | 8 | gas used |
+//! | 4 | lengths of the four texts |
+//! | 1 | length of the scalars |
+//! | 1 | width of a tip |
+//! | 1 | width of a gas sum |
+//! | 4 | number of tips |
+//! | | texts of base fee, gas used ratio, blob base fee and blob gas used ratio, a comma behind each |
+//! | | RLP list of the scalars but gas used |
+//! | | tips ascending |
+//! | | for each tip the gas used at it or below |
+//!
+//! Numbers are big-endian, tips and gas sums in the least width that holds the greatest. So a
+//! percentile is a binary search over the stored bytes.
 
-use alloy_primitives::bytes::BufMut;
-use alloy_rlp::{Decodable, Encodable, Header};
+use alloy_rlp::{Decodable, Encodable, Error, Header};
+use std::ops::Range;
 
-/// Bytes of the two widths before the tips.
-const WIDTHS: usize = 2;
+/// Texts of a row.
+const TEXTS: usize = 4;
+/// Where the lengths are, the two widths, and the number of tips.
+const LENGTHS: usize = 8;
+const TIP_WIDTH: usize = LENGTHS + TEXTS + 1;
+const GAS_WIDTH: usize = TIP_WIDTH + 1;
+const COUNT: usize = GAS_WIDTH + 1;
+/// Bytes before the texts.
+const HEAD: usize = COUNT + 4;
+/// Bytes that are read at once.
+const WORD_BYTES: usize = 8;
 /// Bytes of the widest tip and of the widest gas sum.
 const TIP_BYTES_MAX: usize = 16;
 const GAS_BYTES_MAX: usize = WORD_BYTES;
-/// Bytes that are read at once.
-const WORD_BYTES: usize = 8;
 
 /// One block's row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -72,40 +93,62 @@ impl FeeRow {
         ratio(self.blob_gas_used, self.blob_gas_max)
     }
 
-    /// The effective tip at each percentile, which must ascend. As geth: the first tip at which
-    /// the gas used reaches `gas_used * percentile / 100`, and zero without transactions.
+    /// The effective tip at each percentile. As geth: the first tip at which the gas used reaches
+    /// `gas_used * percentile / 100`, and zero without transactions.
     pub fn rewards(&self, percentiles: &[f64]) -> Vec<u128> {
-        let packed = self.pack();
-        let tips = Packed::read(&packed, 0).expect("what was packed can be read");
-        percentiles.iter().map(|percentile| tips.reward(self.gas_used, *percentile)).collect()
+        let bytes = self.to_bytes();
+        let row = RowReader::new(&bytes).expect("what was written can be read");
+        percentiles.iter().map(|percentile| row.reward(*percentile)).collect()
     }
 
-    /// The tips as they are stored.
-    fn pack(&self) -> Vec<u8> {
+    /// The row as it is stored.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let texts = [
+            format!("\"{:#x}\",", self.base_fee),
+            format!("{},", self.gas_used_ratio()),
+            format!("\"{:#x}\",", self.blob_base_fee),
+            format!("{},", self.blob_gas_used_ratio()),
+        ];
+        let scalars = self.encode_scalars();
         let gas: u64 = self.tips.iter().map(|tip| tip.gas).sum();
         let greatest = self.tips.last().map_or(0, |tip| tip.tip);
-        // At least one byte, so that the number of tips always follows from the length.
-        let tip_bytes = (TIP_BYTES_MAX - greatest.leading_zeros() as usize / 8).max(1);
+        let tip_bytes = TIP_BYTES_MAX - greatest.leading_zeros() as usize / 8;
         let gas_bytes = GAS_BYTES_MAX - gas.leading_zeros() as usize / 8;
-        let mut out = Vec::with_capacity(WIDTHS + self.tips.len() * (tip_bytes + gas_bytes));
-        out.push(tip_bytes as u8);
-        out.push(gas_bytes as u8);
+        let length = |bytes: &[u8]| u8::try_from(bytes.len()).expect("a few numbers are short");
+        let count = u32::try_from(self.tips.len()).expect("a block has fewer transactions");
+
+        let mut out = Vec::new();
+        out.extend(self.gas_used.to_be_bytes());
+        out.extend(texts.iter().map(|text| length(text.as_bytes())));
+        out.extend([length(&scalars), tip_bytes as u8, gas_bytes as u8]);
+        out.extend(count.to_be_bytes());
+        texts.iter().for_each(|text| out.extend(text.as_bytes()));
+        out.extend(scalars);
         for tip in &self.tips {
-            out.extend_from_slice(&tip.tip.to_be_bytes()[TIP_BYTES_MAX - tip_bytes..]);
+            out.extend(&tip.tip.to_be_bytes()[TIP_BYTES_MAX - tip_bytes..]);
         }
         let mut sum = 0u64;
         for tip in &self.tips {
             sum += tip.gas;
-            out.extend_from_slice(&sum.to_be_bytes()[GAS_BYTES_MAX - gas_bytes..]);
+            out.extend(&sum.to_be_bytes()[GAS_BYTES_MAX - gas_bytes..]);
         }
         out
     }
 
-    fn scalars(&self) -> [&dyn Encodable; 8] {
+    fn encode_scalars(&self) -> Vec<u8> {
+        let scalars = self.scalars();
+        let payload_length = scalars.iter().map(|field| field.length()).sum();
+        let mut out = Vec::new();
+        Header { list: true, payload_length }.encode(&mut out);
+        scalars.iter().for_each(|field| field.encode(&mut out));
+        out
+    }
+
+    /// All but gas used, which has its own place.
+    fn scalars(&self) -> [&dyn Encodable; 7] {
         [
             &self.base_fee,
             &self.next_base_fee,
-            &self.gas_used,
             &self.gas_limit,
             &self.blob_gas_used,
             &self.blob_gas_max,
@@ -113,97 +156,51 @@ impl FeeRow {
             &self.next_blob_base_fee,
         ]
     }
+
+    /// Reads a stored row.
+    ///
+    /// # Errors
+    /// When the bytes are no row.
+    pub fn read(bytes: &[u8]) -> alloy_rlp::Result<Self> {
+        let reader = RowReader::new(bytes)?;
+        let mut row = reader.scalars()?;
+        let mut before = 0;
+        for (tip, sum) in reader.tips() {
+            let gas = sum.checked_sub(before);
+            let gas = gas.ok_or(Error::Custom("gas sums of tips must rise"))?;
+            row.tips.push(Tip { tip, gas });
+            before = sum;
+        }
+        Ok(row)
+    }
 }
 
 fn ratio(used: u64, limit: u64) -> f64 {
     if limit == 0 { 0.0 } else { used as f64 / limit as f64 }
 }
 
-impl Encodable for FeeRow {
-    fn encode(&self, out: &mut dyn BufMut) {
-        let packed = self.pack();
-        let scalars = self.scalars();
-        let payload_length =
-            scalars.iter().map(|field| field.length()).sum::<usize>() + packed[..].length();
-        Header { list: true, payload_length }.encode(out);
-        for field in scalars {
-            field.encode(out);
-        }
-        packed[..].encode(out);
-    }
-}
-
-impl Decodable for FeeRow {
-    fn decode(buf: &mut &[u8]) -> alloy_rlp::Result<Self> {
-        let (mut row, packed) = decode_scalars(buf)?;
-        let mut before = 0;
-        for index in 0..packed.len() {
-            let gas = packed.gas(index);
-            let gas_at = gas.checked_sub(before);
-            let gas_at = gas_at.ok_or(alloy_rlp::Error::Custom("gas sums of tips must rise"))?;
-            row.tips.push(Tip { tip: packed.tip(index), gas: gas_at });
-            before = gas;
-        }
-        Ok(row)
-    }
-}
-
-/// All but the tips, and those as they are stored.
-#[inline]
-fn decode_scalars<'a>(buf: &mut &'a [u8]) -> alloy_rlp::Result<(FeeRow, Packed<'a>)> {
-    let whole = *buf;
-    let mut fields = Header::decode_bytes(buf, true)?;
-    let fields = &mut fields;
-    let row = FeeRow {
-        base_fee: scalar(fields)?,
-        next_base_fee: scalar(fields)?,
-        gas_used: scalar(fields)?,
-        gas_limit: scalar(fields)?,
-        blob_gas_used: scalar(fields)?,
-        blob_gas_max: scalar(fields)?,
-        blob_base_fee: scalar(fields)?,
-        next_blob_base_fee: scalar(fields)?,
-        tips: Vec::new(),
-    };
-    let packed = Header::decode_bytes(fields, false)?;
-    let end = whole.len() - buf.len() - fields.len();
-    let packed = Packed::read(&whole[..end], end - packed.len());
-    Ok((row, packed.ok_or(alloy_rlp::Error::Custom("tips are not packed"))?))
-}
-
-/// The next integer of a list. Nearly all are of at most eight bytes and not the last of the row:
-/// one load and a shift, where the general way takes a copy of unknown length.
-#[inline]
-fn scalar<T: Decodable + From<u64>>(fields: &mut &[u8]) -> alloy_rlp::Result<T> {
-    let Some((value, length)) = fields.first_chunk().and_then(short_scalar) else {
-        return T::decode(fields);
-    };
-    *fields = &fields[length..];
-    Ok(value.into())
-}
-
-/// The integer that begins here, and the bytes it takes. `None` when it is longer, or not as RLP has
-/// it.
-#[inline]
-fn short_scalar(bytes: &[u8; 1 + WORD_BYTES]) -> Option<(u64, usize)> {
-    let [first, word @ ..] = *bytes;
-    match first {
-        1..=0x7f => Some((first.into(), 1)),
-        0x80 => Some((0, 1)),
-        0x81..=0x88 => {
-            let length = usize::from(first - 0x80);
-            let value = u64::from_be_bytes(word) >> (8 * (WORD_BYTES - length));
-            let least = if length == 1 { 0x80 } else { 1 << (8 * (length - 1)) };
-            (value >= least).then_some((value, 1 + length))
-        }
-        _ => None,
-    }
-}
-
-/// Tips as they are stored, at the end of their row.
+/// What a row has as text.
 #[derive(Clone, Copy, Debug)]
-struct Packed<'a> {
+pub enum Text {
+    /// Base fee, a JSON string.
+    BaseFee,
+    /// Gas used over gas limit, a JSON number.
+    GasUsedRatio,
+    /// Blob base fee, a JSON string.
+    BlobBaseFee,
+    /// Blob gas used over the most there may be, a JSON number.
+    BlobGasUsedRatio,
+}
+
+/// Bytes copied for a text that is no longer.
+const TEXT_CHUNK: usize = 32;
+
+/// A stored row, read where it is.
+#[derive(Clone, Copy, Debug)]
+pub struct RowReader<'a> {
     row: &'a [u8],
+    /// Gas used.
+    pub gas_used: u64,
     /// Where the tips and the gas sums begin.
     tips: usize,
     gas: usize,
@@ -212,28 +209,102 @@ struct Packed<'a> {
     count: usize,
 }
 
-impl<'a> Packed<'a> {
-    /// Those from `start` to the end of `row`.
+impl<'a> RowReader<'a> {
+    /// Finds the parts of a stored row.
+    ///
+    /// # Errors
+    /// When the bytes are no row. What the scalars are is not looked at.
     #[inline]
-    fn read(row: &'a [u8], start: usize) -> Option<Self> {
-        let (widths, rest) = row[start..].split_first_chunk::<WIDTHS>()?;
-        let [tip_bytes, gas_bytes] = widths.map(usize::from);
-        if tip_bytes == 0 || tip_bytes > TIP_BYTES_MAX || gas_bytes > GAS_BYTES_MAX {
-            return None;
+    pub fn new(row: &'a [u8]) -> alloy_rlp::Result<Self> {
+        let head = row.first_chunk::<HEAD>().ok_or(Error::InputTooShort)?;
+        let gas_used = u64::from_be_bytes(*head.first_chunk().expect("the head is longer"));
+        let count = u32::from_be_bytes(*head.last_chunk().expect("the head is longer")) as usize;
+        let (tip_bytes, gas_bytes) = (head[TIP_WIDTH].into(), head[GAS_WIDTH].into());
+        let tips = start(head, TEXTS + 1);
+        let gas = tips + count * tip_bytes;
+        let fits = tip_bytes <= TIP_BYTES_MAX && gas_bytes <= GAS_BYTES_MAX;
+        if !fits || gas + count * gas_bytes != row.len() {
+            return Err(Error::Custom("the length of a fee row is not what it says"));
         }
-        let each = tip_bytes + gas_bytes;
-        let count = rest.len() / each;
-        if count * each != rest.len() {
-            return None;
-        }
-        let tips = start + WIDTHS;
-        Some(Self { row, tips, gas: tips + count * tip_bytes, tip_bytes, gas_bytes, count })
+        Ok(Self { row, gas_used, tips, gas, tip_bytes, gas_bytes, count })
     }
 
-    const fn len(&self) -> usize {
-        self.count
+    /// Where a text is, with the comma behind it.
+    #[inline]
+    fn range(&self, text: Text) -> Range<usize> {
+        start(self.row, text as usize)..start(self.row, text as usize + 1)
     }
 
+    /// What an answer says of the block, as JSON.
+    ///
+    /// # Errors
+    /// When it is no text.
+    pub fn text(&self, text: Text) -> alloy_rlp::Result<&'a str> {
+        let bytes = &self.row[self.range(text)];
+        let text = bytes.strip_suffix(b",").and_then(|bytes| str::from_utf8(bytes).ok());
+        text.ok_or(Error::Custom("a text of a fee row is none"))
+    }
+
+    /// Appends a text and the comma behind it.
+    #[inline]
+    pub(super) fn put(&self, out: &mut Vec<u8>, text: Text) {
+        let range = self.range(text);
+        let chunk = self.row[range.start..].first_chunk::<TEXT_CHUNK>();
+        match chunk.filter(|_| range.len() <= TEXT_CHUNK) {
+            // A copy of a known length is two moves; what is too much goes again.
+            Some(chunk) => {
+                let end = out.len() + range.len();
+                out.extend_from_slice(chunk);
+                out.truncate(end);
+            }
+            None => out.extend_from_slice(&self.row[range]),
+        }
+    }
+
+    /// The row without its tips.
+    ///
+    /// # Errors
+    /// When the scalars are no RLP.
+    pub fn scalars(&self) -> alloy_rlp::Result<FeeRow> {
+        let mut rlp = &self.row[start(self.row, TEXTS)..self.tips];
+        let fields = &mut Header::decode_bytes(&mut rlp, true)?;
+        Ok(FeeRow {
+            base_fee: u64::decode(fields)?,
+            next_base_fee: u64::decode(fields)?,
+            gas_used: self.gas_used,
+            gas_limit: u64::decode(fields)?,
+            blob_gas_used: u64::decode(fields)?,
+            blob_gas_max: u64::decode(fields)?,
+            blob_base_fee: u128::decode(fields)?,
+            next_blob_base_fee: u128::decode(fields)?,
+            tips: Vec::new(),
+        })
+    }
+
+    /// As [`FeeRow::rewards`] for one percentile. No step of the search depends on how a comparison
+    /// ends, which nobody could predict.
+    #[inline]
+    pub fn reward(&self, percentile: f64) -> u128 {
+        if self.count == 0 {
+            return 0;
+        }
+        // Truncated like geth's `uint64(float64)`.
+        let threshold = (self.gas_used as f64 * percentile / 100.0) as u64;
+        let (mut low, mut size) = (0, self.count);
+        while size > 1 {
+            let half = size / 2;
+            low += if self.gas(low + half - 1) < threshold { half } else { 0 };
+            size -= half;
+        }
+        self.tip(low)
+    }
+
+    /// The tips ascending, with the gas used at each or below.
+    pub fn tips(&self) -> impl Iterator<Item = (u128, u64)> + '_ {
+        (0..self.count).map(|index| (self.tip(index), self.gas(index)))
+    }
+
+    #[inline]
     fn tip(&self, index: usize) -> u128 {
         let end = self.tips + (index + 1) * self.tip_bytes;
         if self.tip_bytes <= WORD_BYTES {
@@ -249,67 +320,22 @@ impl<'a> Packed<'a> {
     fn gas(&self, index: usize) -> u64 {
         word(self.row, self.gas + (index + 1) * self.gas_bytes, self.gas_bytes)
     }
-
-    /// The first tip at which the gas reaches a percentile. No step depends on how a comparison
-    /// ends, which nobody could predict.
-    #[inline]
-    fn reward(&self, gas_used: u64, percentile: f64) -> u128 {
-        if self.count == 0 {
-            return 0;
-        }
-        // Truncated like geth's `uint64(float64)`.
-        let threshold = (gas_used as f64 * percentile / 100.0) as u64;
-        let (mut low, mut size) = (0, self.count);
-        while size > 1 {
-            let half = size / 2;
-            low += if self.gas(low + half - 1) < threshold { half } else { 0 };
-            size -= half;
-        }
-        self.tip(low)
-    }
 }
 
-/// The big-endian number of `width` bytes, at most eight, that ends at `end`.
+/// Where the text or, behind the last one, the scalars or the tips of a row begin.
 #[inline]
-fn word(bytes: &[u8], end: usize, width: usize) -> u64 {
+fn start(row: &[u8], part: usize) -> usize {
+    let lengths = &row[LENGTHS..TIP_WIDTH];
+    HEAD + lengths[..part].iter().map(|length| usize::from(*length)).sum::<usize>()
+}
+
+/// The big-endian number of `width` bytes, at most eight, that ends at `end`, which is behind the
+/// head: one load and a mask, where a copy of `width` bytes costs ten times that.
+#[inline]
+fn word(row: &[u8], end: usize, width: usize) -> u64 {
     let unused = 8 * (WORD_BYTES - width) as u32;
-    // One load and a mask, but at the very beginning: a copy of `width` bytes costs ten times that.
-    if let Some(word) = bytes[..end].last_chunk() {
-        return u64::from_be_bytes(*word) & u64::MAX.checked_shr(unused).unwrap_or(0);
-    }
-    let mut word = [0; WORD_BYTES];
-    word[WORD_BYTES - width..].copy_from_slice(&bytes[end - width..end]);
-    u64::from_be_bytes(word)
-}
-
-/// A stored row whose tips stay as they are.
-#[derive(Clone, Debug)]
-pub struct RowReader<'a> {
-    /// The row without tips.
-    pub scalars: FeeRow,
-    tips: Packed<'a>,
-}
-
-impl<'a> RowReader<'a> {
-    /// Reads a stored row.
-    ///
-    /// # Errors
-    /// When the bytes are no row.
-    #[inline]
-    pub fn new(mut bytes: &'a [u8]) -> alloy_rlp::Result<Self> {
-        let (scalars, tips) = decode_scalars(&mut bytes)?;
-        Ok(Self { scalars, tips })
-    }
-
-    /// As [`FeeRow::rewards`] for one percentile.
-    pub fn reward(&self, percentile: f64) -> u128 {
-        self.tips.reward(self.scalars.gas_used, percentile)
-    }
-
-    /// The tips ascending, with the gas used at each or below.
-    pub fn tips(&self) -> impl Iterator<Item = (u128, u64)> + '_ {
-        (0..self.tips.len()).map(|index| (self.tips.tip(index), self.tips.gas(index)))
-    }
+    let word = row[..end].last_chunk().expect("the head is longer than a word");
+    u64::from_be_bytes(*word) & u64::MAX.checked_shr(unused).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -339,30 +365,11 @@ mod tests {
         let greatest = Tip { tip: u128::MAX, gas: 21_000 };
         for tips in [vec![], vec![Tip { tip: 0, gas: 1 }], vec![Tip { tip: 7, gas: 1 }, greatest]] {
             let row = FeeRow { gas_used: 9, blob_base_fee: u128::MAX, tips, ..FeeRow::default() };
-            let bytes = alloy_rlp::encode(&row);
-            assert_eq!(FeeRow::decode(&mut &bytes[..]).as_ref(), Ok(&row));
+            let bytes = row.to_bytes();
+            assert_eq!(FeeRow::read(&bytes).as_ref(), Ok(&row));
             for length in 0..bytes.len() {
                 assert!(RowReader::new(&bytes[..length]).is_err(), "{length} bytes");
             }
-        }
-    }
-
-    #[test]
-    fn scalars_are_read_as_alloy_reads_them() {
-        let values = (0..64).map(|bits| 1_u64 << bits).flat_map(|value| [value - 1, value, !value]);
-        for value in values.chain([0x7f, 0x80, 0xff, u64::MAX]) {
-            let mut bytes = alloy_rlp::encode(value);
-            let length = bytes.len();
-            bytes.extend([0xaa; WORD_BYTES]);
-            let mut rest = &bytes[..];
-            assert_eq!(scalar::<u64>(&mut rest), Ok(value));
-            assert_eq!(rest.len(), bytes.len() - length, "{value:#x}");
-        }
-        for wrong in [[0x00, 1, 1], [0x81, 0x7f, 1], [0x82, 0, 1], [0x89, 1, 1], [0xb8, 1, 1]] {
-            let mut bytes = wrong.to_vec();
-            bytes.extend([0xaa; WORD_BYTES]);
-            let (mut ours, mut theirs) = (&bytes[..], &bytes[..]);
-            assert_eq!(scalar::<u64>(&mut ours), u64::decode(&mut theirs), "{wrong:x?}");
         }
     }
 
@@ -371,7 +378,7 @@ mod tests {
         for count in 0..40_u64 {
             let tips = (0..count).map(|n| (1 + n * n % 7, u128::from(n) << (n % 4 * 30)));
             let row = row(&tips.collect::<Vec<_>>());
-            let bytes = alloy_rlp::encode(&row);
+            let bytes = row.to_bytes();
             let stored = RowReader::new(&bytes).unwrap();
             for percentile in (0..=100).map(f64::from) {
                 let threshold = (row.gas_used as f64 * percentile / 100.0) as u64;

@@ -1,6 +1,6 @@
 //! The answer about blocks that are not held in memory, written row by row as they are read.
 
-use super::{AnswerWriter, FeeRow, RowReader, columns::put_rewards, put_hex, put_ratio};
+use super::{AnswerWriter, RowReader, Text, columns::put_rewards};
 
 /// Bytes of text of a reward, and of a price or ratio.
 const REWARD_CHARS: usize = 14;
@@ -9,66 +9,68 @@ const SCALAR_CHARS: usize = 16;
 /// Collects the rows of consecutive blocks, in columns with a comma behind each value.
 #[derive(Clone, Debug)]
 pub struct StoredAnswer<'p> {
+    first: u64,
+    last: u64,
     percentiles: &'p [f64],
     reward: Vec<u8>,
     base_fee: Vec<u8>,
     ratio: Vec<u8>,
     blob_fee: Vec<u8>,
     blob_ratio: Vec<u8>,
-    newest: FeeRow,
+    next_base_fee: u64,
+    next_blob_fee: u128,
 }
 
 impl<'p> StoredAnswer<'p> {
-    /// For about `blocks` blocks.
-    pub fn new(blocks: usize, percentiles: &'p [f64]) -> Self {
+    /// For the blocks `first` to `last`.
+    pub fn new(first: u64, last: u64, percentiles: &'p [f64]) -> Self {
+        let blocks = usize::try_from(last + 1 - first).unwrap_or(0);
         let scalars = || Vec::with_capacity(blocks * SCALAR_CHARS);
         Self {
+            first,
+            last,
             percentiles,
             reward: Vec::with_capacity(blocks * (percentiles.len() * REWARD_CHARS + 3)),
             base_fee: scalars(),
             ratio: scalars(),
             blob_fee: scalars(),
             blob_ratio: scalars(),
-            newest: FeeRow::default(),
+            next_base_fee: 0,
+            next_blob_fee: 0,
         }
     }
 
-    /// Adds the row of the next block.
-    pub fn push(&mut self, row: &RowReader<'_>) {
-        let scalars = &row.scalars;
-        put_hex(&mut self.base_fee, scalars.base_fee.into());
-        self.base_fee.push(b',');
-        put_ratio(&mut self.ratio, scalars.gas_used_ratio());
-        self.ratio.push(b',');
-        if scalars.blob_gas_max == 0 && scalars.blob_base_fee == 0 {
-            // A chain without blobs.
-            self.blob_fee.extend_from_slice(b"\"0x0\",");
-            self.blob_ratio.extend_from_slice(b"0,");
-        } else {
-            put_hex(&mut self.blob_fee, scalars.blob_base_fee);
-            self.blob_fee.push(b',');
-            put_ratio(&mut self.blob_ratio, scalars.blob_gas_used_ratio());
-            self.blob_ratio.push(b',');
-        }
+    /// Adds the row of the next block, which is `number`.
+    ///
+    /// # Errors
+    /// When it is the last and no row.
+    pub fn push(&mut self, number: u64, row: &RowReader<'_>) -> alloy_rlp::Result<()> {
+        row.put(&mut self.base_fee, Text::BaseFee);
+        row.put(&mut self.ratio, Text::GasUsedRatio);
+        row.put(&mut self.blob_fee, Text::BlobBaseFee);
+        row.put(&mut self.blob_ratio, Text::BlobGasUsedRatio);
         put_rewards(&mut self.reward, self.percentiles, |percentile| row.reward(percentile));
         self.reward.push(b',');
-        self.newest.next_base_fee = scalars.next_base_fee;
-        self.newest.next_blob_base_fee = scalars.next_blob_base_fee;
+        if number == self.last {
+            let newest = row.scalars()?;
+            self.next_base_fee = newest.next_base_fee;
+            self.next_blob_fee = newest.next_blob_base_fee;
+        }
+        Ok(())
     }
 
-    /// The answer as JSON text; `oldest` is the number of the first block pushed.
-    pub fn finish(self, oldest: u64) -> Vec<u8> {
-        let text = |value: u128| format!("\"{value:#x}\"");
+    /// The answer as JSON text.
+    pub fn finish(self) -> Vec<u8> {
         AnswerWriter {
             reward: without_comma(&self.reward),
             base_fee: without_comma(&self.base_fee),
-            next_base_fee: &text(self.newest.next_base_fee.into()),
+            next_base_fee: &format!("\"{:#x}\"", self.next_base_fee),
             ratio: without_comma(&self.ratio),
             blob_fee: without_comma(&self.blob_fee),
-            next_blob_fee: &text(self.newest.next_blob_base_fee),
+            next_blob_fee: &format!("\"{:#x}\"", self.next_blob_fee),
             blob_ratio: without_comma(&self.blob_ratio),
         }
-        .write(oldest, !self.percentiles.is_empty())
+        .write(self.first, !self.percentiles.is_empty())
     }
 }
 
@@ -79,8 +81,8 @@ fn without_comma(column: &[u8]) -> &[u8] {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::Tip, *};
-    use crate::feehistory::{FeeColumns, FeeEntry};
+    use super::*;
+    use crate::feehistory::{FeeColumns, FeeEntry, FeeRow, Tip};
 
     #[test]
     fn both_writers_write_what_serde_reads() {
@@ -95,14 +97,15 @@ mod tests {
             tips,
             ..FeeRow::default()
         };
-        let rows = [alloy_rlp::encode(row), alloy_rlp::encode(FeeRow::default())];
-        let (columns, mut stored) = (FeeColumns::default(), StoredAnswer::new(2, &[10.0, 90.0]));
-        for (number, row) in rows.iter().enumerate() {
+        let rows = [row, FeeRow::default()].map(|row| row.to_bytes());
+        let columns = FeeColumns::default();
+        let mut stored = StoredAnswer::new(5, 6, &[10.0, 90.0]);
+        for (number, row) in (5..).zip(&rows) {
             let row = RowReader::new(row).expect("a row");
-            columns.push(5 + number as u64, FeeEntry::new(&row));
-            stored.push(&row);
+            columns.push(number, FeeEntry::new(&row).expect("a row"));
+            stored.push(number, &row).expect("a row");
         }
-        let text = stored.finish(5);
+        let text = stored.finish();
         assert_eq!(columns.answer(5, 6, &[10.0, 90.0]), Some(text.clone()));
         let value: serde_json::Value = serde_json::from_slice(&text).expect("JSON");
         let expected = serde_json::json!({

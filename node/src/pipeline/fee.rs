@@ -132,7 +132,7 @@ impl Stage for Fee {
         let row = fee_row(&self.spec, &block.block.header, market, txs);
         self.gas.fetch_add(row.gas_used, Ordering::Relaxed);
         block.next_base_fee = row.next_base_fee;
-        block.fee_row = alloy_rlp::encode(&row).into();
+        block.fee_row = row.to_bytes().into();
         if let Some(tips) = &mut self.ends.tips {
             tips.send(tip(&mut block));
         }

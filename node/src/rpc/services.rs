@@ -177,7 +177,7 @@ impl Fees {
         let first = self.columns.next().map_or(first, |next| next.max(first));
         view.blocks()?.each_fee_row(first..=head, |number, bytes| {
             let row = RowReader::new(bytes).map_err(Error::internal)?;
-            self.columns.push(number, FeeEntry::new(&row));
+            self.columns.push(number, FeeEntry::new(&row).map_err(Error::internal)?);
             Ok(())
         })
     }

@@ -211,7 +211,7 @@ fn fees(view: &View, percentiles: &[f64], number: u64) -> Result<Vec<Json>, Erro
     let bytes = view.blocks()?.fees(number)?;
     let bytes = bytes.ok_or_else(|| Error::internal(format_args!("block {number} has no row")))?;
     let reader = RowReader::new(&bytes).map_err(Error::internal)?;
-    let row = FeeEntry::new(&reader);
+    let row = FeeEntry::new(&reader).map_err(Error::internal)?;
     let text = |text: &str| RawValue::from_string(text.to_owned()).map_err(Error::internal);
     let rewards = percentiles.iter().map(|percentile| U128::from(row.reward(*percentile)));
     let row = value!({

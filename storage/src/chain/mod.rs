@@ -23,7 +23,7 @@ use crate::state::StateChanges;
 pub use reader::ChainReader;
 
 /// Format number of the `chain` environment.
-pub const CHAIN_FORMAT: u32 = 2;
+pub const CHAIN_FORMAT: u32 = 3;
 /// Default map size, bytes: address space only, far beyond any disk meant for this.
 pub const CHAIN_MAP_BYTES_DEFAULT: u64 = 1 << 40;
 /// First bytes of our own keys in `meta`, so that callers' keys never meet them.

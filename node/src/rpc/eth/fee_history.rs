@@ -114,13 +114,12 @@ fn fee_history(call: &Call, rewards_max: u64) -> Result<Option<Json>, Error> {
 
 /// The answer from the rows of the chain.
 fn stored(call: &Call, first: u64, last: u64, percentiles: &[f64]) -> Result<Vec<u8>, Error> {
-    let blocks = usize::try_from(last + 1 - first).unwrap_or(0);
-    let mut answer = StoredAnswer::new(blocks, percentiles);
-    call.view.blocks()?.each_fee_row(first..=last, |_, bytes| {
-        answer.push(&RowReader::new(bytes).map_err(Error::internal)?);
-        Ok::<(), Error>(())
+    let mut answer = StoredAnswer::new(first, last, percentiles);
+    call.view.blocks()?.each_fee_row(first..=last, |number, bytes| {
+        let row = RowReader::new(bytes).map_err(Error::internal)?;
+        answer.push(number, &row).map_err(Error::internal)
     })?;
-    Ok(answer.finish(first))
+    Ok(answer.finish())
 }
 
 /// Most blocks of one `evmd_feeQuantiles`: about two weeks of Ethereum.
@@ -195,10 +194,11 @@ fn gather(
     let (mut least, mut greatest, mut used, mut limit) = (u64::MAX, 0, 0u64, 0u64);
     reader.each_fee_row(first..=last, |_, bytes| {
         let row = RowReader::new(bytes).map_err(Error::internal)?;
-        least = least.min(row.scalars.base_fee);
-        greatest = greatest.max(row.scalars.base_fee);
-        used = used.saturating_add(row.scalars.gas_used);
-        limit = limit.saturating_add(row.scalars.gas_limit);
+        let scalars = row.scalars().map_err(Error::internal)?;
+        least = least.min(scalars.base_fee);
+        greatest = greatest.max(scalars.base_fee);
+        used = used.saturating_add(scalars.gas_used);
+        limit = limit.saturating_add(scalars.gas_limit);
         let mut before = 0;
         tips.extend(row.tips().map(|(tip, gas)| {
             let at = gas.saturating_sub(before);

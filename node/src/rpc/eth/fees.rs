@@ -11,7 +11,6 @@ use crate::{
     view::View,
 };
 use alloy_primitives::U128;
-use alloy_rlp::Decodable;
 
 /// Non-empty blocks the suggested tip is taken from.
 const TIP_BLOCKS: usize = 20;
@@ -137,7 +136,7 @@ fn fee_rows(view: &View, first: u64, last: u64) -> Result<Vec<FeeRow>, Error> {
     let rows = blocks.fees_range(first..=last)?;
     rows.map(|row| {
         let (_, row) = row?;
-        FeeRow::decode(&mut row.as_ref()).map_err(Error::internal)
+        FeeRow::read(&row).map_err(Error::internal)
     })
     .collect()
 }
