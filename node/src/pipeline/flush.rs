@@ -22,7 +22,7 @@ use std::{
     },
     time::{Duration, Instant},
 };
-use storage::{FlushBlock, IndexDb, ReadError, TrieCheckpoint, TrieUpdates};
+use storage::{FlushBlock, IndexDb, TrieCheckpoint, TrieUpdates};
 
 /// Accounts and slots gathered before a write: so many that sorted puts share their pages, and what
 /// changed several times is written once. A page holds some 50 entries, and is written whole for one:
@@ -35,7 +35,8 @@ const FLUSH_WEIGHT_MIN: usize = 400_000;
 const FLUSH_WEIGHT_MAX: usize = 2_000_000;
 /// Blocks gathered before a write: bounds how many layers a read walks.
 const FLUSH_BLOCKS: usize = 128;
-/// Longest time a layer waits for company.
+/// Longest time a layer waits for company where the least is gathered; where more is, in proportion:
+/// any few changes to a large state rewrite most of its pages.
 const FLUSH_PATIENCE: Duration = Duration::from_secs(5);
 
 /// See the module.
@@ -51,8 +52,8 @@ pub(super) struct Flush {
     trie_written: Arc<AtomicU64>,
     gathered: Vec<Arc<Layer>>,
     weight: usize,
-    /// Weight from which a write is due.
-    weight_due: usize,
+    /// Weight from which a write is due, and age.
+    due: (usize, Duration),
     oldest: Instant,
     meter: Arc<Meter>,
 }
@@ -76,17 +77,10 @@ impl Flush {
             trie_written,
             gathered: Vec::new(),
             weight: 0,
-            weight_due: FLUSH_WEIGHT_MIN,
+            due: due(0),
             oldest: Instant::now(),
             meter,
         }
-    }
-
-    /// How much of this state to gather.
-    fn weight_due(&self) -> Result<usize, ReadError> {
-        let part = self.index.reader()?.state_entries()? / FLUSH_STATE_PART;
-        let part = usize::try_from(part).unwrap_or(FLUSH_WEIGHT_MAX);
-        Ok(part.clamp(FLUSH_WEIGHT_MIN, FLUSH_WEIGHT_MAX))
     }
 
     /// Writes the checkpoint at hand if its block is flushed; tells whether it did.
@@ -104,9 +98,10 @@ impl Flush {
     }
 
     fn is_due(&self) -> bool {
-        self.weight >= self.weight_due
+        let (weight, age) = self.due;
+        self.weight >= weight
             || self.gathered.len() >= FLUSH_BLOCKS
-            || self.oldest.elapsed() >= FLUSH_PATIENCE
+            || self.oldest.elapsed() >= age
             || self.layers.is_finished()
     }
 
@@ -119,6 +114,13 @@ impl Flush {
         self.weight = 0;
         Ok(())
     }
+}
+
+/// How much to gather, in weight and time, where the state has so many accounts and slots.
+fn due(state_entries: u64) -> (usize, Duration) {
+    let part = usize::try_from(state_entries / FLUSH_STATE_PART).unwrap_or(FLUSH_WEIGHT_MAX);
+    let weight = part.clamp(FLUSH_WEIGHT_MIN, FLUSH_WEIGHT_MAX);
+    (weight, FLUSH_PATIENCE.mul_f64(weight as f64 / FLUSH_WEIGHT_MIN as f64))
 }
 
 /// Writes sealed layers into the index environment, in one transaction.
@@ -158,7 +160,7 @@ impl Stage for Flush {
             self.meter.take(layers.len());
             if self.gathered.is_empty() {
                 self.oldest = Instant::now();
-                self.weight_due = self.weight_due()?;
+                self.due = due(self.index.reader()?.state_entries()?);
             }
             self.weight += layers.iter().map(|layer| layer.weight()).sum::<usize>();
             self.gathered.extend(layers);
@@ -177,5 +179,18 @@ impl Stage for Flush {
         }
         self.write()?;
         Ok(Progress::Worked)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_is_gathered_where_the_state_is_large() {
+        assert_eq!(due(0), (400_000, Duration::from_secs(5)));
+        assert_eq!(due(2_000_000), (400_000, Duration::from_secs(5)));
+        assert_eq!(due(4_000_000), (800_000, Duration::from_secs(10)));
+        assert_eq!(due(u64::MAX), (2_000_000, Duration::from_secs(25)));
     }
 }

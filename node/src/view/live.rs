@@ -9,9 +9,11 @@ use storage::{
     update_state_root,
 };
 
-/// Records changed since the last checkpoint from which the next one is due in any case: 300 MB to
-/// 1 GB, as full as the trie is.
-pub const CHECKPOINT_RECORDS: usize = 1 << 20;
+/// Records changed since the last checkpoint from which the next one is due in any case: 700 MB of
+/// records, of ten million accounts, beside the trie. As many as there are in a state of some eight
+/// million accounts, so that a checkpoint of a larger one writes most pages of the table once for
+/// millions of changes.
+pub const CHECKPOINT_RECORDS: usize = 1 << 21;
 /// Accounts and slots changed since the last checkpoint before the next one is due: what a restart
 /// computes again, 2 to 3 seconds' work. A million transfers.
 pub const CHECKPOINT_CHANGES: usize = 2_000_000;
