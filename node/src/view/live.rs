@@ -106,9 +106,7 @@ impl StateTrie {
 
     /// Whether so much has changed since the last checkpoint that the next one is due.
     pub fn is_checkpoint_due(&self) -> bool {
-        let dirty = self.live.dirty();
-        let paid = self.changed >= CHECKPOINT_CHANGES.max(CHANGES_A_RECORD * dirty);
-        paid || dirty >= CHECKPOINT_RECORDS
+        is_due(self.changed, self.live.dirty())
     }
 
     /// Records that differ from the last checkpoint's.
@@ -144,4 +142,25 @@ impl StateTrie {
 /// Accounts and slots changed.
 fn weight(changes: &StateChanges) -> usize {
     changes.accounts.iter().map(|change| 1 + change.slots.len()).sum()
+}
+
+/// Whether a checkpoint is due after so many changes, with so many records to be written.
+fn is_due(changed: usize, dirty: usize) -> bool {
+    dirty >= CHECKPOINT_RECORDS || changed >= CHECKPOINT_CHANGES.max(CHANGES_A_RECORD * dirty)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_checkpoint_waits_for_changes_to_share_records() {
+        // A million accounts: most records change again and again.
+        assert!(!is_due(1_999_999, 300_000));
+        assert!(is_due(2_000_000, 300_000));
+        // Ten million: nearly each change is of another record, up to the bound.
+        assert!(!is_due(3_500_000, 2_000_000));
+        assert!(is_due(3_500_000, CHECKPOINT_RECORDS));
+        assert!(is_due(8_000_000, 2_000_000));
+    }
 }
