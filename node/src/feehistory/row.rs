@@ -16,8 +16,8 @@
 //! | | tips ascending |
 //! | | for each tip the gas used at it or below |
 //!
-//! Numbers are big-endian, tips and gas sums in the least width that holds the greatest. So a
-//! percentile is a binary search over the stored bytes.
+//! Numbers are big-endian, tips and gas sums in the least width that holds the greatest, gas sums in
+//! one byte at least. So a percentile is a binary search over the stored bytes.
 
 use alloy_rlp::{Decodable, Encodable, Error, Header};
 use std::ops::Range;
@@ -113,7 +113,8 @@ impl FeeRow {
         let gas: u64 = self.tips.iter().map(|tip| tip.gas).sum();
         let greatest = self.tips.last().map_or(0, |tip| tip.tip);
         let tip_bytes = TIP_BYTES_MAX - greatest.leading_zeros() as usize / 8;
-        let gas_bytes = GAS_BYTES_MAX - gas.leading_zeros() as usize / 8;
+        // At least one byte, so that the length of a row bounds the number of its tips.
+        let gas_bytes = (GAS_BYTES_MAX - gas.leading_zeros() as usize / 8).max(1);
         let length = |bytes: &[u8]| u8::try_from(bytes.len()).expect("a few numbers are short");
         let count = u32::try_from(self.tips.len()).expect("a block has fewer transactions");
 
@@ -222,7 +223,7 @@ impl<'a> RowReader<'a> {
         let (tip_bytes, gas_bytes) = (head[TIP_WIDTH].into(), head[GAS_WIDTH].into());
         let tips = start(head, TEXTS + 1);
         let gas = tips + count * tip_bytes;
-        let fits = tip_bytes <= TIP_BYTES_MAX && gas_bytes <= GAS_BYTES_MAX;
+        let fits = tip_bytes <= TIP_BYTES_MAX && (1..=GAS_BYTES_MAX).contains(&gas_bytes);
         if !fits || gas + count * gas_bytes != row.len() {
             return Err(Error::Custom("the length of a fee row is not what it says"));
         }
@@ -392,6 +393,16 @@ mod tests {
                 assert_eq!(row.rewards(&[percentile]), [tip]);
             }
         }
+    }
+
+    #[test]
+    fn tips_without_gas_are_refused_when_the_length_does_not_bound_them() {
+        let free = FeeRow { tips: vec![Tip { tip: 0, gas: 0 }], ..FeeRow::default() };
+        let mut bytes = free.to_bytes();
+        assert_eq!(FeeRow::read(&bytes), Ok(free));
+        bytes.pop();
+        bytes[GAS_WIDTH] = 0;
+        assert!(RowReader::new(&bytes).is_err());
     }
 
     #[test]
