@@ -33,7 +33,8 @@ const FLUSH_STATE_PART: u64 = 5;
 /// again.
 const FLUSH_WEIGHT_MIN: usize = 400_000;
 const FLUSH_WEIGHT_MAX: usize = 2_000_000;
-/// Blocks gathered before a write: bounds how many layers a read walks.
+/// Blocks gathered before a write: bounds how many layers a read walks, beside those that come
+/// while a write is going on.
 const FLUSH_BLOCKS: usize = 128;
 /// Longest time a layer waits for company where the least is gathered; where more is, in proportion:
 /// any few changes to a large state rewrite most of its pages.
