@@ -20,6 +20,7 @@ mod receipt;
 mod requests;
 mod senders;
 mod short;
+mod sidecar;
 mod simulate;
 mod trace;
 mod transfers;
@@ -38,6 +39,7 @@ pub use overlay::{BlockHashes, StateError};
 pub use overrides::{AccountOverride, OverrideError};
 pub use receipt::{encode_receipt, logs_bloom, receipts_root};
 pub use senders::{Senders, recover_senders};
+pub use sidecar::{SIDECAR_BYTES_MAX, SidecarFault, is_blob_tx, split, take_off_blobs};
 pub use simulate::{
     BlockOverrides, SIMULATED_BLOCKS_MAX, SimulateBlock, SimulateError, SimulateOptions,
     SimulatedBlock, SimulatedCall,
