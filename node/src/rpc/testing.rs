@@ -11,11 +11,16 @@ use crate::{
     block::Block,
     chain::{Attributes, ChainSpec, Parent, next_header},
     execution::{
-        BlockBuilder, ExecutionError, RecoveredTx, StateError, complete_header, recover_senders,
+        BlockBuilder, ExecutionError, RecoveredTx, StateError, complete_header, is_blob_tx,
+        recover_senders, split,
     },
 };
 use alloy_consensus::Transaction as _;
-use alloy_eips::eip4895::{Withdrawal, Withdrawals};
+use alloy_eips::{
+    eip4844::{Blob, Bytes48},
+    eip4895::{Withdrawal, Withdrawals},
+    eip7594::BlobTransactionSidecarVariant as Sidecar,
+};
 use alloy_primitives::{Address, B256, Bloom, Bytes, U64, U256};
 use serde::{Deserialize, Serialize};
 use serde_json::json as value;
@@ -26,7 +31,8 @@ use verify::{Backend, Recoverer};
 pub(super) const METHODS: &[Method] = &[Method {
     name: "testing_buildBlockV1",
     parameters: &["parent", "attributes", "transactions = those of the pool", "extraData = 0x"],
-    help: "Builds a block and keeps nothing of it.",
+    help: "Builds a block and keeps nothing of it. Blob transactions are given with their blobs; \
+           those of the pool are left out.",
     run: Run::Waiting(|call| Box::pin(build_block(call))),
 }];
 
@@ -119,11 +125,39 @@ async fn build_block(call: Call) -> Answer {
     let number = number.ok_or_else(|| Error::server(format!("parent {parent} not found")))?;
     // Given transactions must all be valid; those of the pool are tried.
     let strict = given.is_some();
-    let txs = match given {
-        Some(Transactions(raw)) => recover(&raw)?,
-        None => from_pool(&call).await,
+    let (txs, bundle) = match given {
+        Some(Transactions(raw)) => {
+            let (raw, bundle) = take_off_blobs(raw)?;
+            (recover(&raw)?, bundle)
+        }
+        None => (from_pool(&call).await, Bundle::default()),
     };
-    build(&call, number, &wanted, extra, &txs, strict)
+    build(&call, number, &wanted, extra, &txs, strict, &bundle)
+}
+
+/// What the block's blob transactions came with, as `engine_getPayloadV3` has it; since Osaka, and in
+/// `engine_getPayloadV5`, a proof stands for each cell.
+#[derive(Default, Serialize)]
+struct Bundle {
+    commitments: Vec<Bytes48>,
+    proofs: Vec<Bytes48>,
+    blobs: Vec<Blob>,
+}
+
+/// Transactions without their blobs, and these.
+fn take_off_blobs(mut raw: Vec<Bytes>) -> Result<(Vec<Bytes>, Bundle), Error> {
+    let mut bundle = Bundle::default();
+    for raw in raw.iter_mut().filter(|raw| is_blob_tx(raw)) {
+        let (alone, sidecar) = split(raw).map_err(|fault| Error::server(fault.to_string()))?;
+        *raw = alone;
+        bundle.commitments.extend_from_slice(sidecar.commitments());
+        bundle.proofs.extend_from_slice(match &sidecar {
+            Sidecar::Eip4844(sidecar) => &sidecar.proofs,
+            Sidecar::Eip7594(sidecar) => &sidecar.cell_proofs,
+        });
+        bundle.blobs.extend(sidecar.into_blobs());
+    }
+    Ok((raw, bundle))
 }
 
 fn recover(raw: &[Bytes]) -> Result<Vec<Arc<RecoveredTx>>, Error> {
@@ -133,11 +167,13 @@ fn recover(raw: &[Bytes]) -> Result<Vec<Arc<RecoveredTx>>, Error> {
     recovered.collect::<Result<_, _>>().map_err(|error| Error::server(error.to_string()))
 }
 
-/// Executable transactions, each sender's in nonce order.
+/// Executable transactions, each sender's in nonce order; none with blobs, which the pool does not
+/// keep, nor what follows it.
 async fn from_pool(call: &Call) -> Vec<Arc<RecoveredTx>> {
     let mut senders = call.context.pool.content(None).await;
     senders.sort_by_key(|txs| txs.sender);
-    senders.into_iter().flat_map(|txs| txs.pending).collect()
+    let alone = |tx: &Arc<RecoveredTx>| tx.blob_gas() == 0;
+    senders.into_iter().flat_map(|txs| txs.pending.into_iter().take_while(alone)).collect()
 }
 
 fn build(
@@ -147,6 +183,7 @@ fn build(
     extra_data: Bytes,
     txs: &[Arc<RecoveredTx>],
     strict: bool,
+    bundle: &Bundle,
 ) -> Answer {
     let spec = &call.context.spec;
     if spec.native().is_some() {
@@ -201,7 +238,7 @@ fn build(
     json(&value!({
         "executionPayload": Payload::new(&block),
         "blockValue": value,
-        "blobsBundle": { "commitments": [], "proofs": [], "blobs": [] },
+        "blobsBundle": bundle,
         "executionRequests": executed.requests.iter().collect::<Vec<_>>(),
         "shouldOverrideBuilder": false,
     }))
