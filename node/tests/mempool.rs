@@ -14,7 +14,7 @@ mod rows;
 
 use alloy_primitives::{B256, U256};
 use dice::Dice;
-use forge::{Draft, address};
+use forge::{BLOB_GAS, Draft, address};
 use model::{Model, Sender};
 use node::mempool::{Limits, Mempool, Room, SLOT_BYTES, Standing};
 use std::{
@@ -96,6 +96,8 @@ impl Twins {
             cap: 20 + 10 * u128::from(dice.below(15)),
             gas: 21_000 * (1 + dice.below(3)),
             bytes: if dice.chance(10) { SLOT_BYTES * 2 } else { 110 },
+            blobs: if dice.chance(20) { 1 + dice.below(3) as u8 } else { 0 },
+            blob_cap: 1 + u128::from(dice.below(8)),
         }
     }
 
@@ -122,7 +124,8 @@ impl Twins {
         let base_fee = 10 * self.dice.below(16);
         self.pool.set_base_fee(base_fee);
         self.model.set_base_fee(base_fee);
-        let mined = self.pool.select(Room::exact(21_000 * self.dice.below(12), usize::MAX)).txs;
+        let room = Room::exact(21_000 * self.dice.below(12), usize::MAX);
+        let mined = self.pool.select(Room { blob_gas: 6 * BLOB_GAS, ..room }).txs;
         let mut changed: Vec<u8> = mined.iter().map(|tx| tx.sender[0]).collect();
         changed.push(self.some_sender());
         changed.sort_unstable();
@@ -163,11 +166,18 @@ impl Twins {
         assert_eq!((level.pending, level.queued), self.model.level());
         assert_eq!(self.pool.take_dropped(), std::mem::take(&mut self.model.dropped));
         let room = if whole {
-            Room::exact(u64::MAX, usize::MAX)
+            Room { blob_gas: u64::MAX, ..Room::exact(u64::MAX, usize::MAX) }
         } else {
             let gas = 21_000 * self.dice.below(8);
             let charged = [1 << 32, 1 << 31, 0][self.dice.below(3) as usize];
-            Room { gas, candidates_gas: 2 * gas, charged, bytes: SLOT_BYTES * 3 }
+            Room {
+                gas,
+                candidates_gas: 2 * gas,
+                charged,
+                bytes: SLOT_BYTES * 3,
+                blob_gas: BLOB_GAS * self.dice.below(5),
+                blob_base_fee: u128::from(self.dice.below(6)),
+            }
         };
         let chosen: Vec<_> = self.pool.select(room).txs.iter().map(|tx| tx.hash).collect();
         let expected = self.model.select(room);

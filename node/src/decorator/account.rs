@@ -1,6 +1,6 @@
 //! Checks of the sender's account.
 
-use super::{Mode, Reject, stateless::intrinsic_gas};
+use super::{CheckContext, Mode, Reject, stateless::intrinsic_gas};
 use crate::{
     execution::{RecoveredTx, Transaction},
     feemarket::{Price, fee},
@@ -49,10 +49,14 @@ pub(super) const fn externally_owned(sender: &Sender, address: Address) -> Resul
     if sender.may_send { Ok(()) } else { Err(Reject::SenderNotEoa(address)) }
 }
 
-/// The most a transaction takes from its sender, in wei: gas at the fee cap, and the value. A sum
-/// past 256 bits is above every balance all the same.
-pub(super) fn cost(tx: &Transaction) -> U256 {
-    fee(tx.gas_limit(), tx.max_fee_per_gas()).saturating_add(tx.value())
+/// The most a transaction takes from its sender, in wei: gas at the fee cap, blob gas at its cap
+/// (EIP-4844), and the value. A sum past 256 bits is above every balance all the same.
+pub fn cost(tx: &Transaction) -> U256 {
+    let gas = fee(tx.gas_limit(), tx.max_fee_per_gas());
+    let blob_gas = tx.blob_gas_used().map_or(U256::ZERO, |blob_gas| {
+        fee(blob_gas, tx.max_fee_per_blob_gas().unwrap_or_default())
+    });
+    gas.saturating_add(blob_gas).saturating_add(tx.value())
 }
 
 /// Row 8c.
@@ -68,6 +72,18 @@ pub(super) fn reaches_base_fee(price: Price, base_fee: u64) -> Result<(), Reject
         return Err(Reject::FeeCapBelowBaseFee { cap, base_fee });
     }
     Ok(())
+}
+
+/// EIP-4844: the same for the price of blob gas.
+pub(super) fn reaches_blob_base_fee(
+    tx: &Transaction,
+    context: &CheckContext<'_>,
+) -> Result<(), Reject> {
+    let base_fee = context.blobs.map_or(0, |rules| rules.base_fee);
+    match tx.max_fee_per_blob_gas() {
+        Some(cap) if cap < base_fee => Err(Reject::BlobFeeCapBelowBaseFee { cap, base_fee }),
+        _ => Ok(()),
+    }
 }
 
 /// Row 9b.

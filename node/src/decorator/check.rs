@@ -7,7 +7,7 @@ use super::{
     stateless, steps,
 };
 use crate::{
-    chain::{ChainSpec, EvmParams, Fork},
+    chain::{ChainSpec, EvmParams, Fork, next_excess_blob_gas},
     execution::RecoveredTx,
     feemarket::{GasWanted, LegacyDec, Market, Price},
     modules::Modules,
@@ -34,6 +34,30 @@ pub enum Mode {
 /// An Ethereum chain has no parameters of its own: nobody is kept from anything.
 static ETHEREUM: LazyLock<EvmParams> = LazyLock::new(EvmParams::default);
 
+/// What blob transactions are held to in one block (EIP-4844, EIP-7840).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlobRules {
+    /// Most blobs of a transaction.
+    pub per_tx: u64,
+    /// Most blob gas of the block.
+    pub block_gas: u64,
+    /// Price of blob gas, in wei.
+    pub base_fee: u128,
+}
+
+impl BlobRules {
+    /// Those of the block with this header; `None` where it takes no blobs.
+    fn of_block(spec: &ChainSpec, fork: Fork, header: &Header) -> Option<Self> {
+        let takes_blobs = fork >= Fork::Cancun && spec.native().is_none();
+        let params = spec.blob_params(header.timestamp).filter(|_| takes_blobs)?;
+        Some(Self {
+            per_tx: params.max_blobs_per_tx,
+            block_gas: params.max_blob_gas_per_block(),
+            base_fee: params.calc_blob_fee(header.excess_blob_gas.unwrap_or_default()),
+        })
+    }
+}
+
 /// What transactions are checked against: the rules and the fees of one block.
 #[derive(Clone, Debug)]
 pub struct CheckContext<'a> {
@@ -53,6 +77,8 @@ pub struct CheckContext<'a> {
     pub block_gas_limit: u64,
     /// Base fee of the block in wei; zero where there is none.
     pub base_fee: Option<u64>,
+    /// What blob transactions are held to; none are taken without.
+    pub blobs: Option<BlobRules>,
     /// The base fee moves: gas wanted counts.
     pub base_fee_enabled: bool,
     /// The chain's least price of gas, in wei.
@@ -78,6 +104,7 @@ impl<'a> CheckContext<'a> {
             evm: modules.map_or(&ETHEREUM, |modules| &modules.evm),
             block_gas_limit: header.gas_limit,
             base_fee: header.base_fee_per_gas,
+            blobs: BlobRules::of_block(spec, fork, header),
             base_fee_enabled: market.is_some_and(|market| market.counts_gas(header.number)),
             min_gas_price: market.map(Market::min_gas_price_wei).unwrap_or_default(),
             mempool_min_gas_price: LegacyDec::ZERO,
@@ -93,7 +120,7 @@ impl<'a> CheckContext<'a> {
         base_fee: u64,
         modules: Option<&'a Modules>,
     ) -> Self {
-        let header = Header {
+        let mut header = Header {
             number: parent.number.saturating_add(1),
             timestamp: parent.timestamp.saturating_add(1),
             difficulty: parent.difficulty,
@@ -101,6 +128,9 @@ impl<'a> CheckContext<'a> {
             base_fee_per_gas: Some(base_fee),
             ..Header::default()
         };
+        let blobs = spec.blob_params(header.timestamp);
+        header.excess_blob_gas =
+            blobs.map(|params| next_excess_blob_gas(&params, spec.fork_of(&header), parent));
         Self::of_block(spec, modules, &header)
     }
 }
@@ -116,7 +146,7 @@ pub struct Admitted {
     pub effective_price: u128,
     /// Its rank among others: effective tip over 10^6.
     pub priority: i64,
-    /// Most it can cost, in wei: gas limit x fee cap + value.
+    /// Most it can cost, in wei: see [`cost`](account::cost()).
     pub cost: U256,
     /// Fee taken before it runs, in wei: gas limit x effective price.
     pub escrow: U256,
@@ -175,7 +205,7 @@ struct Offer {
 fn check_offer(tx: &RecoveredTx, context: &CheckContext<'_>, mode: Mode) -> Result<Offer, Reject> {
     let envelope = &tx.tx;
     if mode != Mode::Recheck {
-        stateless::supported_type(envelope)?;
+        stateless::supported_type(envelope, context)?;
         stateless::protected(envelope, context)?;
         stateless::chain_id(envelope, context)?;
         stateless::signature(tx)?;
@@ -204,6 +234,7 @@ fn check_account(
     let cost = account::cost(envelope);
     account::covers_cost(account, cost)?;
     account::reaches_base_fee(price, base_fee)?;
+    account::reaches_blob_base_fee(envelope, context)?;
     account::owns_value(account, envelope.value(), tx.sender)?;
     let escrow = account::deduct_fee(tx, price, base_fee, account, mode)?;
     let priority = price.priority(u128::from(base_fee)).unwrap_or_default();

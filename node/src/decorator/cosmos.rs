@@ -30,7 +30,7 @@ impl CheckContext<'_> {
     }
 }
 
-/// Whether nothing but the base fee of this block speaks against a transaction, so that it may wait
+/// Whether nothing but a base fee of this block speaks against a transaction, so that it may wait
 /// for a lower one.
 pub(crate) fn awaits_base_fee(
     tx: &RecoveredTx,
@@ -38,7 +38,7 @@ pub(crate) fn awaits_base_fee(
     reject: &Reject,
 ) -> bool {
     match (reject, &tx.cosmos) {
-        (Reject::FeeCapBelowBaseFee { .. }, _) => true,
+        (Reject::FeeCapBelowBaseFee { .. } | Reject::BlobFeeCapBelowBaseFee { .. }, _) => true,
         // The SDK has one code for this and for less than the chain's least price.
         (Reject::Cosmos(refusal), Some(cosmos)) if refusal.code == code::INSUFFICIENT_FEE => {
             cosmos.price.reaches_minimum(context.min_gas_price, &context.evm.evm_denom).is_ok()

@@ -20,8 +20,8 @@ mod steps;
 #[cfg(test)]
 mod tests;
 
-pub use account::{Sender, Standing, has_code, is_delegation};
-pub use check::{Admitted, CheckContext, Mode, check, check_sender};
+pub use account::{Sender, Standing, cost, has_code, is_delegation};
+pub use check::{Admitted, BlobRules, CheckContext, Mode, check, check_sender};
 pub use code::Code;
 pub(crate) use cosmos::awaits_base_fee;
 pub use envelope::{Envelope, EnvelopeFault, MESSAGE_TYPE};

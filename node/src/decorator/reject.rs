@@ -10,7 +10,7 @@ use super::{
     code::{self, Code},
     envelope::EnvelopeFault,
 };
-use crate::cosmos::Refusal;
+use crate::{cosmos::Refusal, execution::SidecarFault};
 use alloy_primitives::{Address, U256};
 
 /// geth's JSON-RPC code for a transaction it does not take.
@@ -43,6 +43,9 @@ pub enum Reject {
     /// A rule of Cosmos transactions.
     #[error(transparent)]
     Cosmos(#[from] Refusal),
+    /// The blobs of a blob transaction are missing, or not those it names.
+    #[error(transparent)]
+    Sidecar(#[from] SidecarFault),
 
     // What the transaction says of itself.
     /// A blob transaction where blobs are not carried, or a type nobody knows.
@@ -84,6 +87,17 @@ pub enum Reject {
     /// EIP-7702: a set-code transaction must carry an authorization and a recipient.
     #[error("set code transaction must have at least one authorization and a recipient")]
     EmptySetCode,
+    /// EIP-4844: a blob transaction has at least one blob.
+    #[error("blobless blob transaction")]
+    Blobless,
+    /// More blobs than one transaction may have (EIP-7840, EIP-7594).
+    #[error("too many blobs in transaction: have {have}, permitted {permitted}")]
+    TooManyBlobs {
+        /// The transaction's blobs.
+        have: u64,
+        /// Those it may have.
+        permitted: u64,
+    },
     /// Less gas than the transaction needs before it runs.
     #[error("intrinsic gas too low: gas {gas}, minimum needed {needed}")]
     IntrinsicGas {
@@ -146,7 +160,18 @@ pub enum Reject {
         /// Base fee of the block.
         base_fee: u64,
     },
-    /// The same, found when the fee is taken.
+    /// EIP-4844: the cap does not reach the price of blob gas. Both in wei per blob gas.
+    #[error(
+        "max fee per blob gas less than block blob gas fee: \
+         blobGasFeeCap: {cap}, blobBaseFee: {base_fee}"
+    )]
+    BlobFeeCapBelowBaseFee {
+        /// `maxFeePerBlobGas`.
+        cap: u128,
+        /// Price of blob gas in the block.
+        base_fee: u128,
+    },
+    /// The same as for the base fee, found when the fee is taken.
     #[error(
         "the tx gasfeecap is lower than the tx baseFee: {cap} (gasfeecap), {base_fee} (basefee) "
     )]
@@ -367,6 +392,10 @@ impl Reject {
             Self::Cosmos(refusal) => ("cosmos", refusal.code),
             Self::Envelope(fault) => ("envelope", envelope_code(fault)),
             Self::TypeNotSupported => ("type_not_supported", code::INVALID_TYPE),
+            Self::Sidecar(_) => ("sidecar", code::INVALID_REQUEST),
+            Self::Blobless => ("blobless", code::INVALID_REQUEST),
+            Self::TooManyBlobs { .. } => ("too_many_blobs", code::INVALID_REQUEST),
+            Self::BlobFeeCapBelowBaseFee { .. } => ("blob_fee_cap_too_low", code::INSUFFICIENT_FEE),
             Self::Unprotected => ("unprotected", code::NOT_SUPPORTED),
             Self::ChainId { .. } => ("chain_id", code::INVALID_CHAIN_ID),
             Self::InvalidSender => ("invalid_sender", code::INVALID_SIGNER),

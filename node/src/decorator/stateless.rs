@@ -14,10 +14,13 @@ use revm::{
 /// Most gas of one transaction since Osaka (EIP-7825).
 const TX_GAS_MAX: u64 = 1 << 24;
 
-/// Types 0, 1, 2 and 4: the native chain carries no blobs.
-pub(super) const fn supported_type(tx: &Transaction) -> Result<(), Reject> {
-    match tx {
-        Transaction::Eip4844(_) => Err(Reject::TypeNotSupported),
+/// Types 0, 1, 2 and 4; type 3 where there are blobs, which the native chain does not carry.
+pub(super) const fn supported_type(
+    tx: &Transaction,
+    context: &CheckContext<'_>,
+) -> Result<(), Reject> {
+    match (tx, &context.blobs) {
+        (Transaction::Eip4844(_), None) => Err(Reject::TypeNotSupported),
         _ => Ok(()),
     }
 }
@@ -50,6 +53,7 @@ pub(super) fn self_check(tx: &Transaction, context: &CheckContext<'_>) -> Result
     tip_within_cap(tx)?;
     init_code_size(tx)?;
     authorizations_present(tx)?;
+    number_of_blobs(tx, context)?;
     enough_gas(tx)?;
     gas_within_cap(tx, context)
 }
@@ -77,6 +81,18 @@ fn authorizations_present(tx: &Transaction) -> Result<(), Reject> {
         Some([]) => Err(Reject::EmptySetCode),
         _ => Ok(()),
     }
+}
+
+/// EIP-4844. That they are the right ones was found when they were taken off.
+fn number_of_blobs(tx: &Transaction, context: &CheckContext<'_>) -> Result<(), Reject> {
+    let (Some(blobs), Some(rules)) = (tx.blob_count(), &context.blobs) else { return Ok(()) };
+    if blobs == 0 {
+        return Err(Reject::Blobless);
+    }
+    if blobs > rules.per_tx {
+        return Err(Reject::TooManyBlobs { have: blobs, permitted: rules.per_tx });
+    }
+    Ok(())
 }
 
 fn enough_gas(tx: &Transaction) -> Result<(), Reject> {

@@ -1,8 +1,8 @@
 //! Every row of the tables of checks, triggered, with its code and its texts.
 
 use super::{
-    CheckContext, Code, Envelope, MESSAGE_TYPE, Mode, Reject, Sender, Standing, account, check,
-    check_sender, stateless, steps,
+    BlobRules, CheckContext, Code, Envelope, MESSAGE_TYPE, Mode, Reject, Sender, Standing, account,
+    check, check_sender, stateless, steps,
 };
 use crate::{
     chain::{AccessRule, AccessType, EvmParams, Fork},
@@ -120,6 +120,7 @@ fn context(evm: &EvmParams) -> CheckContext<'_> {
         evm,
         block_gas_limit: 10_000_000,
         base_fee: Some(875_000_000),
+        blobs: None,
         base_fee_enabled: true,
         min_gas_price: LegacyDec::ZERO,
         mempool_min_gas_price: LegacyDec::ZERO,
@@ -679,4 +680,41 @@ proptest! {
             prop_assert!(!reject.log().is_empty() && !reject.to_string().is_empty());
         }
     }
+}
+
+fn blob_tx(blobs: usize, max_fee_per_blob_gas: u128) -> TxEip4844 {
+    TxEip4844 {
+        chain_id: CHAIN_ID,
+        nonce: 5,
+        gas_limit: 21_000,
+        max_fee_per_gas: 2 * GWEI,
+        max_priority_fee_per_gas: GWEI / 10,
+        blob_versioned_hashes: vec![B256::with_last_byte(1); blobs],
+        max_fee_per_blob_gas,
+        ..TxEip4844::default()
+    }
+}
+
+#[test]
+fn blobs_where_there_are_any() {
+    let evm = evm();
+    let rules = BlobRules { per_tx: 6, block_gas: 9 << 17, base_fee: 1_000 };
+    let context = CheckContext { blobs: Some(rules), ..context(&evm) };
+    let refused = |blob| run(&tx(blob), &context, &rich(), Mode::Check);
+    let admitted = refused(blob_tx(6, 1_000)).unwrap();
+    let blob_cost = U256::from(6 * (1 << 17) * 1_000_u64);
+    assert_eq!(admitted.cost, U256::from(21_000 * 2 * GWEI) + blob_cost);
+    let text = "blobless blob transaction";
+    expect(refused(blob_tx(0, 1_000)), ("sdk", 18), text, &format!("{text}: invalid request"));
+    let text = "too many blobs in transaction: have 7, permitted 6";
+    expect(refused(blob_tx(7, 1_000)), ("sdk", 18), text, &format!("{text}: invalid request"));
+    let text = "max fee per blob gas less than block blob gas fee: \
+                blobGasFeeCap: 999, blobBaseFee: 1000";
+    expect(refused(blob_tx(1, 999)), ("sdk", 13), text, &format!("{text}: insufficient fee"));
+    // An ether pays for the gas and the value, and for blobs up to what is left of it.
+    let left = ETHER - U256::from(21_000 * 2 * GWEI);
+    let cap = (left / U256::from(6 << 17)).to::<u128>();
+    refused(blob_tx(6, cap)).unwrap();
+    let poor = refused(blob_tx(6, cap + 1)).unwrap_err();
+    assert!(matches!(poor, Reject::InsufficientFunds { .. }), "{poor}");
 }

@@ -1,6 +1,10 @@
 //! What a transaction must satisfy to be pooled, beside the rules of the chain.
 
-use super::{Lane, Mempool, Pooled, Reject, room::Newcomer};
+use super::{
+    Lane, Mempool, Pooled, Reject,
+    limits::{BLOB_PRICE_BUMP, bumped},
+    room::Newcomer,
+};
 use crate::{decorator::has_code, execution::RecoveredTx};
 use alloy_primitives::{Address, U256};
 use std::{sync::Arc, time::Instant};
@@ -98,9 +102,12 @@ impl Mempool {
     }
 
     fn check_replacement(&self, new: &Pooled, old: &Pooled) -> Result<(), Reject> {
-        let raised = |new: u128, old: u128| new > old && new >= self.limits.bumped(old);
-        let both = raised(new.offer.cap, old.offer.cap) && raised(new.offer.tip, old.offer.tip);
-        if both { Ok(()) } else { Err(Reject::ReplacementUnderpriced) }
+        let percent = if old.blob_gas() > 0 { BLOB_PRICE_BUMP } else { self.limits.price_bump };
+        let raised = |new: u128, old: u128| new > old && new >= bumped(old, percent);
+        let all = raised(new.offer.cap, old.offer.cap)
+            && raised(new.offer.tip, old.offer.tip)
+            && (old.blob_gas() == 0 || raised(new.blob_cap(), old.blob_cap()));
+        if all { Ok(()) } else { Err(Reject::ReplacementUnderpriced) }
     }
 
     /// An account's share of what waits behind gaps.

@@ -1,7 +1,7 @@
 //! One sender's pooled transactions: those that can run now in a row, those behind a gap by nonce.
 
 use super::{limits::slots, order::Offer, row::Row};
-use crate::execution::RecoveredTx;
+use crate::{decorator, execution::RecoveredTx};
 use alloy_consensus::Transaction;
 use alloy_primitives::{Address, U256};
 use std::{collections::BTreeMap, sync::Arc, time::Instant};
@@ -17,7 +17,7 @@ pub struct Pooled {
     /// The least of its offer and those before it in its row: what it is worth to keep, for it
     /// cannot run before they have.
     pub(super) floor: Offer,
-    /// Most it can cost: gas limit x fee cap + value, in wei.
+    /// Most it can cost, in wei, see [`decorator::cost`].
     pub cost: U256,
     /// Accounts that its authorizations delegate (EIP-7702).
     pub authorities: Box<[Address]>,
@@ -25,18 +25,19 @@ pub struct Pooled {
     nonce: u64,
     gas: u64,
     bytes: u32,
+    blob_gas: u32,
 }
 
 impl Pooled {
     pub(super) fn new(tx: Arc<RecoveredTx>, authorities: Box<[Address]>, arrival: u64) -> Self {
         let cap = tx.tx.max_fee_per_gas();
         let tip = tx.tx.max_priority_fee_per_gas().unwrap_or(cap).min(cap);
-        let gas_cost = U256::from(tx.tx.gas_limit()).saturating_mul(U256::from(cap));
-        let cost = gas_cost.saturating_add(tx.tx.value());
+        let cost = decorator::cost(&tx.tx);
         let offer = Offer { tip, cap, arrival };
         let (nonce, gas) = (tx.tx.nonce(), tx.tx.gas_limit());
         let bytes = u32::try_from(tx.raw.len()).expect("a transaction is at most 128 KiB");
-        Self { tx, offer, floor: offer, cost, authorities, nonce, gas, bytes }
+        let blob_gas = u32::try_from(tx.blob_gas()).expect("its hashes fit in those bytes");
+        Self { tx, offer, floor: offer, cost, authorities, nonce, gas, bytes, blob_gas }
     }
 
     /// Its nonce.
@@ -47,6 +48,17 @@ impl Pooled {
     /// Its gas limit.
     pub const fn gas(&self) -> u64 {
         self.gas
+    }
+
+    /// Blob gas it uses; zero without blobs.
+    pub fn blob_gas(&self) -> u64 {
+        self.blob_gas.into()
+    }
+
+    /// The most it pays for blob gas, in wei; zero without blobs.
+    pub fn blob_cap(&self) -> u128 {
+        // Most have none, and are not looked at for it.
+        if self.blob_gas == 0 { 0 } else { self.tx.tx.max_fee_per_blob_gas().unwrap_or_default() }
     }
 
     /// Bytes of its EIP-2718 form.

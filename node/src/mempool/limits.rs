@@ -4,6 +4,9 @@ use std::time::Duration;
 
 /// Bytes of a slot, the unit in which room is counted: geth's.
 pub const SLOT_BYTES: usize = 32 * 1024;
+/// What a replacement of a blob transaction must add to its three fee fields, in percent, as geth has
+/// it: whoever shows new blobs has them checked anew, which costs a thousand times a signature.
+pub(super) const BLOB_PRICE_BUMP: u128 = 100;
 
 /// The limits of a pool. Names are geth's; a slot is [`SLOT_BYTES`] or a part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,15 +53,15 @@ impl Limits {
     pub(super) const fn churn(&self) -> usize {
         self.global_slots.saturating_add(self.global_queue) / 4
     }
+}
 
-    /// The least that replaces `old`, in wei per gas.
-    pub(super) fn bumped(&self, old: u128) -> u128 {
-        let percent = 100 + self.price_bump;
-        // In two parts, so that the product cannot overflow: floor(old * percent / 100).
-        let whole = (old / 100).saturating_mul(percent);
-        let least = whole.saturating_add(old % 100 * percent / 100);
-        least.max(old.saturating_add(1))
-    }
+/// The least that replaces `old`, both in wei per gas, raised by `percent`.
+pub(super) fn bumped(old: u128, percent: u128) -> u128 {
+    let percent = 100 + percent;
+    // In two parts, so that the product cannot overflow: floor(old * percent / 100).
+    let whole = (old / 100).saturating_mul(percent);
+    let least = whole.saturating_add(old % 100 * percent / 100);
+    least.max(old.saturating_add(1))
 }
 
 /// Slots that this many bytes take.
@@ -72,7 +75,6 @@ mod tests {
 
     #[test]
     fn least_replacement_as_the_table_has_it() {
-        let limits = Limits::default();
         let table = [
             (0, 1),
             (1, 2),
@@ -84,9 +86,10 @@ mod tests {
             (1_000_000_000, 1_100_000_000),
         ];
         for (old, least) in table {
-            assert_eq!(limits.bumped(old), least, "replacing {old}");
+            assert_eq!(bumped(old, 10), least, "replacing {old}");
         }
-        assert_eq!(limits.bumped(u128::MAX), u128::MAX, "and nothing is above that");
+        assert_eq!(bumped(7, 100), 14, "a blob transaction");
+        assert_eq!(bumped(u128::MAX, 10), u128::MAX, "and nothing is above that");
     }
 
     #[test]

@@ -30,12 +30,21 @@ pub struct Room {
     pub charged: u64,
     /// Most bytes of all candidates, summed.
     pub bytes: usize,
+    /// Blob gas of the block.
+    pub blob_gas: u64,
+    /// Price of blob gas in the block, in wei.
+    pub blob_base_fee: u128,
 }
 
 impl Room {
-    /// For transactions that are charged their whole limits.
+    /// For transactions that are charged their whole limits, and have no blobs.
     pub const fn exact(gas: u64, bytes: usize) -> Self {
-        Self { gas, candidates_gas: gas, charged: WHOLE, bytes }
+        Self { gas, candidates_gas: gas, charged: WHOLE, bytes, blob_gas: 0, blob_base_fee: 0 }
+    }
+
+    /// It has blobs that do not fit, or do not pay.
+    fn refuses_blobs(&self, tx: &Pooled) -> bool {
+        tx.blob_gas() > self.blob_gas || tx.blob_gas() > 0 && tx.blob_cap() < self.blob_base_fee
     }
 
     /// What is left at best once this one has run.
@@ -47,6 +56,7 @@ impl Room {
             gas: self.gas.saturating_sub(charge),
             candidates_gas: self.candidates_gas - tx.gas(),
             bytes: self.bytes - tx.bytes(),
+            blob_gas: self.blob_gas - tx.blob_gas(),
             ..self
         }
     }
@@ -101,7 +111,7 @@ impl Mempool {
             let pooled = lane.pending().get(index).expect("a row is as long as it was looked at");
             let wide = pooled.gas() > room.gas.min(room.candidates_gas);
             let large = pooled.bytes() > room.bytes;
-            if wide || large {
+            if wide || large || room.refuses_blobs(pooled) {
                 chosen.bytes_full |= large && !wide;
                 misfits += 1;
                 continue;

@@ -339,8 +339,8 @@ impl Ante {
         let Some(slot) = engine.slot(SystemTime::now(), ground.header.timestamp, demand) else {
             return false;
         };
-        let pool = &mut self.pool;
-        let chosen = chosen.unwrap_or_else(|| candidates(pool, ground));
+        let (pool, spec) = (&mut self.pool, &self.spec);
+        let chosen = chosen.unwrap_or_else(|| candidates(pool, ground, spec));
         let number = ground.header.number + 1;
         out.send(Proposal { number, timestamp: slot.timestamp, txs: chosen.txs });
         self.outstanding = true;
@@ -357,7 +357,7 @@ impl Ante {
         if some == Demand::Nothing || gas < full || gas < self.look_at_gas {
             return (some, None);
         }
-        let chosen = candidates(&mut self.pool, &self.ground);
+        let chosen = candidates(&mut self.pool, &self.ground, &self.spec);
         if chosen.gas >= full || chosen.bytes_full {
             return (Demand::Full, Some(chosen));
         }
@@ -383,9 +383,10 @@ impl Ante {
 }
 
 /// The best transactions for the block after this one, and some for the room they leave.
-fn candidates(pool: &mut Mempool, ground: &Ground) -> Selection {
+fn candidates(pool: &mut Mempool, ground: &Ground, spec: &ChainSpec) -> Selection {
     let gas = ground.header.gas_limit;
     let modules = ground.modules.as_deref();
+    let blobs = ground.checks(spec, modules).blobs;
     let share = modules.map(|modules| modules.market.params().min_gas_multiplier);
     let parts = share.and_then(|share| share.checked_mul_int(U256::from(1_u64 << 32)).ok());
     pool.select(Room {
@@ -393,6 +394,8 @@ fn candidates(pool: &mut Mempool, ground: &Ground) -> Selection {
         candidates_gas: gas.saturating_mul(CANDIDATE_BLOCKS),
         charged: parts.and_then(LegacyDec::truncate_u64).unwrap_or_default(),
         bytes: BLOCK_TX_BYTES_MAX,
+        blob_gas: blobs.map_or(0, |rules| rules.block_gas),
+        blob_base_fee: blobs.map_or(0, |rules| rules.base_fee),
     })
 }
 

@@ -10,6 +10,9 @@
 //! in company, and each hop between sleeping threads costs as much as a recovery: so calls gather
 //! as many as are there anyway, wait for none that is not, and go through one queue only.
 //! Transactions of different callers have no order among them; those of one call keep theirs.
+//!
+//! A blob transaction joins the line when its blobs have been taken off and checked, which takes up to
+//! 20 ms a blob: one transaction after the other, on a thread that may block.
 
 use super::{
     batch::{RawTx, Recovered, Reply, Submitted},
@@ -18,7 +21,11 @@ use super::{
     recover::recover_txs,
     ring::Outbox,
 };
-use crate::{execution::Senders, mempool::Reject};
+use crate::{
+    chain::ChainSpec,
+    execution::{SIDECAR_BYTES_MAX, Senders, is_blob_tx, take_off_blobs},
+    mempool::Reject,
+};
 use alloy_primitives::Bytes;
 use std::{
     mem,
@@ -28,7 +35,7 @@ use std::{
     },
     time::Instant,
 };
-use tokio::sync::oneshot;
+use tokio::sync::{Semaphore, oneshot};
 use verify::{Backend, Recoverer};
 
 /// Most transactions submitted and not answered: what the recovery of TCP batches may hold too.
@@ -37,6 +44,8 @@ const PENDING_MAX: usize = 16_384;
 const BATCH_TXS: usize = super::ingest::BATCH_TXS;
 /// Most times that a leader gives way to others: bounds the wait of the first.
 const GATHER_ROUNDS: usize = 16;
+/// Blob transactions checked at once: the other cores are for the pipeline.
+const BLOBS_AT_ONCE: usize = 1;
 /// Why nothing is taken at the end.
 const STOPPING: Reject = Reject::Busy("the node is stopping");
 /// Why nothing is taken when too much waits.
@@ -56,8 +65,9 @@ pub(super) struct Submissions {
     line: Mutex<Line>,
     spare: Mutex<Vec<Senders>>,
     backend: Backend,
-    /// EIP-155 id of the chain, which Cosmos transactions sign.
-    chain_id: u64,
+    spec: Arc<ChainSpec>,
+    /// Leave to check blobs.
+    blobs: Semaphore,
     out: Mutex<Option<Outbox<Vec<Recovered>>>>,
     pending: AtomicUsize,
     meter: Arc<Meter>,
@@ -85,7 +95,7 @@ impl Submissions {
     /// Gives to `out`, until [`Self::close`].
     pub(super) fn new(
         backend: Backend,
-        chain_id: u64,
+        spec: Arc<ChainSpec>,
         out: Outbox<Vec<Recovered>>,
         meter: Arc<Meter>,
     ) -> Self {
@@ -93,7 +103,8 @@ impl Submissions {
             line: Mutex::default(),
             spare: Mutex::default(),
             backend,
-            chain_id,
+            spec,
+            blobs: Semaphore::new(BLOBS_AT_ONCE),
             out: Mutex::new(Some(out)),
             pending: AtomicUsize::new(0),
             meter,
@@ -106,10 +117,11 @@ impl Submissions {
         if self.pending.fetch_add(1, Relaxed) >= PENDING_MAX {
             return Err(FULL);
         }
+        let bytes = self.alone(raw).await;
         let (reply, answer) = oneshot::channel();
         let leads = {
             let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
-            line.txs.push(RawTx { bytes: within_size(raw), reply: Reply::Rpc(reply) });
+            line.txs.push(RawTx { bytes, reply: Reply::Rpc(reply) });
             !mem::replace(&mut line.led, true)
         };
         if leads {
@@ -120,6 +132,22 @@ impl Submissions {
         let answer = answer.await.unwrap_or(Err(STOPPING));
         drop(pending);
         answer
+    }
+
+    /// The bytes of the transaction alone, without its blobs.
+    async fn alone(&self, raw: Bytes) -> Result<Bytes, Reject> {
+        if !is_blob_tx(&raw) {
+            return within(raw, TX_BYTES_MAX);
+        }
+        if self.spec.native().is_some() {
+            return Err(Reject::TypeNotSupported);
+        }
+        let wrapped = within(raw, TX_BYTES_MAX + SIDECAR_BYTES_MAX)?;
+        let turn = self.blobs.acquire().await.expect("never closed");
+        let checked = tokio::task::spawn_blocking(move || take_off_blobs(&wrapped)).await;
+        drop(turn);
+        // It is stopped only with the runtime, and does not panic.
+        within(checked.map_err(|_| STOPPING)??, TX_BYTES_MAX)
     }
 
     /// Lets others join the line, as long as they do.
@@ -162,7 +190,7 @@ impl Submissions {
     /// A workspace nobody uses: there are never more than threads that submit.
     fn workspace(&self) -> Senders {
         let spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        spare.unwrap_or_else(|| Senders::of_chain(Recoverer::new(self.backend), self.chain_id))
+        spare.unwrap_or_else(|| Senders::of_chain(Recoverer::new(self.backend), self.spec.chain_id))
     }
 
     fn give(&self, recovered: Vec<Recovered>) {
@@ -184,9 +212,9 @@ impl Submissions {
 }
 
 /// A transaction as it is, unless it is too large: like a frame, it is then not decoded either.
-fn within_size(raw: Bytes) -> Result<Bytes, Reject> {
-    if raw.len() > TX_BYTES_MAX {
-        return Err(Reject::Oversized { size: raw.len(), limit: TX_BYTES_MAX });
+fn within(raw: Bytes, limit: usize) -> Result<Bytes, Reject> {
+    if raw.len() > limit {
+        return Err(Reject::Oversized { size: raw.len(), limit });
     }
     Ok(raw)
 }
@@ -204,7 +232,10 @@ impl Drop for Gate {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pipeline::ring::{Inbox, ring};
+    use crate::{
+        chain::Genesis,
+        pipeline::ring::{Inbox, ring},
+    };
     use std::{
         future::Future,
         pin::pin,
@@ -221,7 +252,8 @@ mod tests {
     fn submissions(depth: usize) -> (Submissions, Inbox<Vec<Recovered>>) {
         let (out, inbox) = ring("submit", depth, &[], &[]);
         let meter = Arc::new(Meter::new("recover"));
-        (Submissions::new(Backend::detect().unwrap(), 1, out, meter), inbox)
+        let spec = Arc::new(Genesis::native_dev(0).spec);
+        (Submissions::new(Backend::detect().unwrap(), spec, out, meter), inbox)
     }
 
     #[tokio::test]

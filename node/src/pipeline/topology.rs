@@ -300,7 +300,7 @@ impl Pipeline {
         let recover_meter = meter("recover");
         let submissions = Arc::new(Submissions::new(
             options.backend,
-            home.spec.chain_id,
+            Arc::clone(&home.spec),
             submit,
             Arc::clone(&recover_meter),
         ));

@@ -1,4 +1,5 @@
-//! `txpool_`: what waits in the mempool.
+//! `txpool_`: what waits in the mempool. As in geth, whose blob pool is another one, blob transactions
+//! are counted and not shown.
 
 use super::{
     method::{Answer, Call, Method, Run, json},
@@ -20,19 +21,19 @@ pub(super) const METHODS: &[Method] = &[
     Method {
         name: "txpool_content",
         parameters: &[],
-        help: "All pooled transactions by sender and nonce.",
+        help: "All pooled transactions by sender and nonce, but for blob transactions.",
         run: Run::Waiting(|call| Box::pin(content(call))),
     },
     Method {
         name: "txpool_contentFrom",
         parameters: &["address"],
-        help: "The pooled transactions of one sender.",
+        help: "The pooled transactions of one sender, but for blob transactions.",
         run: Run::Waiting(|call| Box::pin(content_from(call))),
     },
     Method {
         name: "txpool_inspect",
         parameters: &[],
-        help: "All pooled transactions in a line of text each.",
+        help: "What txpool_content has, in a line of text each.",
         run: Run::Waiting(|call| Box::pin(inspect(call))),
     },
 ];
@@ -58,18 +59,19 @@ fn by_sender<T: Serialize>(senders: &[SenderTxs], shape: impl Fn(&RecoveredTx) -
     let (mut pending, mut queued) = (BySender::new(), BySender::new());
     for txs in senders {
         let sender = txs.sender.to_checksum(None);
-        if !txs.pending.is_empty() {
-            pending.insert(sender.clone(), by_nonce(&txs.pending, &shape));
-        }
-        if !txs.queued.is_empty() {
-            queued.insert(sender, by_nonce(&txs.queued, &shape));
+        for (of_all, of_one) in [(&mut pending, &txs.pending), (&mut queued, &txs.queued)] {
+            let shown = by_nonce(of_one, &shape);
+            if !shown.is_empty() {
+                of_all.insert(sender.clone(), shown);
+            }
         }
     }
     json(&Content { pending, queued })
 }
 
 fn by_nonce<T>(txs: &[Arc<RecoveredTx>], shape: impl Fn(&RecoveredTx) -> T) -> ByNonce<T> {
-    txs.iter().map(|tx| (tx.tx.nonce(), shape(tx))).collect()
+    let shown = txs.iter().filter(|tx| tx.blob_gas() == 0);
+    shown.map(|tx| (tx.tx.nonce(), shape(tx))).collect()
 }
 
 fn object(tx: &RecoveredTx) -> TransactionObject {

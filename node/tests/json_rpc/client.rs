@@ -205,12 +205,13 @@ impl Node {
     }
 
     /// Ends everything in order.
-    pub(crate) async fn stop(self) {
+    pub(crate) async fn stop(self) -> TempDir {
         self.pipeline.stop();
         self.rpc.stop().await;
         self.rest.stop().await;
         self.observe.stop().await;
         self.pipeline.join().unwrap();
+        self.folder
     }
 }
 

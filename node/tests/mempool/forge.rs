@@ -1,6 +1,6 @@
 //! Transactions that nobody signed, for a pool that does not look.
 
-use alloy_consensus::{SignableTransaction, TxEip1559, TxEip7702, TxLegacy};
+use alloy_consensus::{SignableTransaction, TxEip1559, TxEip4844, TxEip7702, TxLegacy};
 use alloy_primitives::{Address, B256, Bytes, Signature, TxKind, U256};
 use node::execution::{RecoveredTx, Transaction};
 use std::sync::Arc;
@@ -22,14 +22,30 @@ pub struct Draft {
     pub gas: u64,
     /// Bytes of the raw transaction.
     pub bytes: usize,
+    /// Blobs; a transaction with some is never a legacy one.
+    pub blobs: u8,
+    /// Cap of the price of blob gas, in wei.
+    pub blob_cap: u128,
 }
 
 /// Most bytes of a raw transaction here.
 pub const BYTES_MAX: usize = 128 * 1024;
 
 /// A plain transfer of sender 1 at fees of 100.
-pub const PLAIN: Draft =
-    Draft { id: 0, sender: 1, nonce: 0, tip: 100, cap: 100, gas: 21_000, bytes: 110 };
+pub const PLAIN: Draft = Draft {
+    id: 0,
+    sender: 1,
+    nonce: 0,
+    tip: 100,
+    cap: 100,
+    gas: 21_000,
+    bytes: 110,
+    blobs: 0,
+    blob_cap: 0,
+};
+
+/// Blob gas of a blob (EIP-4844).
+pub const BLOB_GAS: u64 = 131_072;
 
 /// The address of a sender.
 pub fn address(sender: u8) -> Address {
@@ -45,13 +61,30 @@ impl Draft {
     /// Most it costs, in wei: these transactions carry no value.
     pub fn cost(&self) -> U256 {
         U256::from(self.gas) * U256::from(self.cap)
+            + U256::from(self.blob_gas()) * U256::from(self.blob_cap)
+    }
+
+    /// Blob gas it uses.
+    pub fn blob_gas(&self) -> u64 {
+        u64::from(self.blobs) * BLOB_GAS
     }
 
     /// The transaction.
     pub fn tx(&self) -> Arc<RecoveredTx> {
         let signature = Signature::new(U256::ONE, U256::ONE, false);
         let to = TxKind::Call(Address::ZERO);
-        let tx = if self.tip > self.cap {
+        let tx = if self.blobs > 0 {
+            let body = TxEip4844 {
+                nonce: self.nonce,
+                max_fee_per_gas: self.cap,
+                max_priority_fee_per_gas: self.tip,
+                gas_limit: self.gas,
+                blob_versioned_hashes: vec![B256::ZERO; self.blobs.into()],
+                max_fee_per_blob_gas: self.blob_cap,
+                ..TxEip4844::default()
+            };
+            Transaction::Eip4844(body.into_signed(signature))
+        } else if self.tip > self.cap {
             let gas_price = self.cap;
             let (nonce, gas_limit) = (self.nonce, self.gas);
             let body = TxLegacy { nonce, gas_price, gas_limit, to, ..TxLegacy::default() };

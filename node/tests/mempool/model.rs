@@ -128,8 +128,14 @@ impl Model {
             ));
         }
         if let Some((_, old)) = old {
-            let pairs = [(draft.cap, old.cap), (draft.tip.min(draft.cap), old.tip.min(old.cap))];
-            if pairs.iter().any(|(new, old)| new <= old || *new < old * 110 / 100) {
+            let mut pairs =
+                vec![(draft.cap, old.cap), (draft.tip.min(draft.cap), old.tip.min(old.cap))];
+            let mut percent = 110;
+            if old.blobs > 0 {
+                pairs.push((if draft.blobs > 0 { draft.blob_cap } else { 0 }, old.blob_cap));
+                percent = 200;
+            }
+            if pairs.iter().any(|(new, old)| new <= old || *new < old * percent / 100) {
                 return error("replacement transaction underpriced");
             }
         } else if draft.nonce != nonce + pending.len() as u64
@@ -320,7 +326,9 @@ impl Model {
             });
             let Some((_, n)) = heads.max() else { break };
             let (_, tx) = rows[n].pop().unwrap();
-            if tx.gas > room.gas || tx.gas > room.candidates_gas || tx.bytes > room.bytes {
+            let blobs =
+                tx.blob_gas() > room.blob_gas || tx.blobs > 0 && tx.blob_cap < room.blob_base_fee;
+            if blobs || tx.gas > room.gas || tx.gas > room.candidates_gas || tx.bytes > room.bytes {
                 rows[n].clear();
                 continue;
             }
@@ -332,6 +340,7 @@ impl Model {
             room.gas = room.gas.saturating_sub(charge);
             room.candidates_gas -= tx.gas;
             room.bytes -= tx.bytes;
+            room.blob_gas -= tx.blob_gas();
             chosen.push(tx.hash());
         }
         chosen

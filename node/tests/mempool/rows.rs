@@ -2,14 +2,14 @@
 
 use super::{
     common::{CHAIN_ID, FEE_CAP, native_home, producing, sign},
-    forge::{BYTES_MAX, Draft, PLAIN, address},
+    forge::{BLOB_GAS, BYTES_MAX, Draft, PLAIN, address},
 };
-use alloy_consensus::{SignableTransaction, TxEip1559, TxEip4844, TxEnvelope};
+use alloy_consensus::{SignableTransaction, Transaction as _, TxEip1559, TxEip4844, TxEnvelope};
 use alloy_eips::eip2718::{Decodable2718, Encodable2718};
 use alloy_primitives::{Address, Bytes, Signature, TxKind, U256};
 use node::{
     execution::Transaction,
-    mempool::{Limits, Mempool, Reject, SLOT_BYTES, Standing},
+    mempool::{Limits, Mempool, Reject, Room, SLOT_BYTES, Standing},
     pipeline::Pipeline,
 };
 use std::time::{Duration, Instant};
@@ -137,6 +137,51 @@ fn replacements() {
     assert_eq!(pool.refused(Draft { tip: 0, cap: 1100, ..old }), text);
     assert_eq!(pool.refused(Draft { tip: 1, cap: 1099, ..old }), text);
     assert!(pool.insert(Draft { tip: 1, cap: 1100, ..old }).is_ok());
+}
+
+#[test]
+fn replacing_a_blob_transaction_doubles_all_three_prices() {
+    let mut pool = Pool::new(default());
+    let old = Draft { nonce: 5, tip: 10, cap: 100, blobs: 2, blob_cap: 7, ..PLAIN };
+    pool.insert(old).unwrap();
+    let text = "undefined 1: replacement transaction underpriced";
+    let twice = Draft { tip: 20, cap: 200, blob_cap: 14, ..old };
+    assert_eq!(pool.refused(Draft { tip: 19, ..twice }), text);
+    assert_eq!(pool.refused(Draft { cap: 199, ..twice }), text);
+    assert_eq!(pool.refused(Draft { blob_cap: 13, ..twice }), text);
+    assert_eq!(pool.refused(Draft { blobs: 0, ..twice }), text, "not by one without blobs");
+    assert!(pool.insert(twice).is_ok());
+    assert_eq!(pool.pool.len(), 1);
+}
+
+#[test]
+fn blobs_wait_for_room_and_for_their_price() {
+    let mut pool = Pool::new(default());
+    for (sender, blobs, blob_cap) in [(1, 3, 10), (2, 4, 20), (3, 2, 5), (4, 1, 20), (5, 0, 0)] {
+        let price = 200 - u128::from(sender);
+        let draft = Draft { sender, nonce: 5, tip: price, cap: price, blobs, blob_cap, ..PLAIN };
+        pool.insert(draft).unwrap();
+        pool.insert(Draft { nonce: 6, blobs: 0, ..draft }).unwrap();
+    }
+    let mut chosen = |blobs: u64, blob_base_fee| {
+        let room =
+            Room { blob_gas: blobs * BLOB_GAS, blob_base_fee, ..Room::exact(999_999, 9_999) };
+        let txs = pool.pool.select(room).txs;
+        txs.iter().map(|tx| (tx.sender[0], tx.tx.nonce())).collect::<Vec<_>>()
+    };
+    // Four blobs have no room behind three; what follows them in their lane waits too.
+    assert_eq!(chosen(6, 1), [1, 1, 3, 3, 4, 4, 5, 5].map(two_nonces(&mut 0)));
+    assert_eq!(chosen(6, 6), [1, 1, 4, 4, 5, 5].map(two_nonces(&mut 0)));
+    assert_eq!(chosen(6, 20), [2, 2, 4, 4, 5, 5].map(two_nonces(&mut 0)));
+    assert_eq!(chosen(0, 1), [5, 5].map(two_nonces(&mut 0)));
+}
+
+/// Gives senders that come in pairs their nonces: 5, then 6.
+fn two_nonces(calls: &mut u64) -> impl FnMut(u8) -> (u8, u64) {
+    move |sender| {
+        *calls += 1;
+        (sender, 6 - *calls % 2)
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use super::{FRAME_BYTES_MAX, TX_BYTES_MAX};
 use crate::{
+    execution::is_blob_tx,
     mempool::Reject,
     pipeline::{
         batch::{RawTx, Reply, Submitted},
@@ -127,7 +128,9 @@ impl Connection {
             return None;
         }
         self.input.advance(LENGTH_BYTES);
-        Some(Ok(self.input.split_to(length).freeze().into()))
+        let raw: Bytes = self.input.split_to(length).freeze().into();
+        // Its blobs do not fit in a frame, and without them it must not be taken.
+        Some(if is_blob_tx(&raw) { Err(Reject::TypeNotSupported) } else { Ok(raw) })
     }
 
     /// Queues the answer to the oldest unanswered frame.
