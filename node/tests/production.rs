@@ -10,7 +10,10 @@ use alloy_consensus::{
 use alloy_eips::{eip2718::Decodable2718, eip2935::HISTORY_STORAGE_ADDRESS};
 use alloy_primitives::{Address, B256, Bytes, TxKind, U256, hex, keccak256};
 use alloy_rlp::Decodable;
-use common::{CHAIN_ID, FEE_CAP, GENESIS_TIME, delegate, native_home, producing, sign, wait_until};
+use common::{
+    CHAIN_ID, FEE_CAP, GENESIS_TIME, delegate, export, import, native_home, producing, sign,
+    wait_until,
+};
 use node::{
     block::Block,
     chain::{DEV_ACCOUNTS, Genesis},
@@ -274,4 +277,62 @@ fn what_is_too_large_is_refused_by_name_however_it_comes() {
     assert_eq!(runtime.block_on(client.level()), node::mempool::Level::default());
     pipeline.stop();
     pipeline.join().unwrap();
+}
+
+/// Ethereum's rules from the merge to the fork that starts at genesis by this name.
+fn ethereum_genesis(fork: &str) -> Genesis {
+    let mut config = json!({ "chainId": CHAIN_ID, "terminalTotalDifficulty": 0 });
+    let blocks = ["homestead", "eip150", "eip155", "eip158", "byzantium", "constantinople"];
+    for fork in blocks.into_iter().chain(["petersburg", "istanbul", "berlin", "london"]) {
+        config[format!("{fork}Block")] = json!(0);
+    }
+    let times = ["shanghai", "cancun"];
+    let upto = times.iter().position(|time| *time == fork).map_or(0, |at| at + 1);
+    for fork in &times[..upto] {
+        config[format!("{fork}Time")] = json!(0);
+    }
+    let account = (DEV_ACCOUNTS[0].address.to_string(), json!({ "balance": "0xde0b6b3a7640000" }));
+    let genesis = json!({
+        "config": config, "gasLimit": "0x1c9c380", "difficulty": "0x0",
+        "baseFeePerGas": "0x3b9aca00", "alloc": Value::from_iter([account])
+    });
+    Genesis::from_json(&genesis.to_string()).unwrap()
+}
+
+/// Makes at least `more` blocks with a transfer among them if there is one; another node of the same
+/// chain takes what the first one has.
+fn make_and_import(home: &Home, genesis: &Genesis, transfer: Option<Bytes>, more: u64) {
+    let begun = home.view().unwrap().number();
+    let pipeline = Pipeline::start(home, producing(Some(Duration::from_millis(5)))).unwrap();
+    submit_all(&pipeline.client(), transfer.as_slice());
+    wait_until("blocks are made", || pipeline.published.load().number() >= begun + more);
+    pipeline.stop();
+    pipeline.join().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("chain.rlp");
+    let head = export(home, &file);
+    let other = Home::init(&folder.path().join("home"), genesis).unwrap();
+    import(&other, vec![file]).unwrap();
+    let view = other.view().unwrap();
+    assert_eq!(view.head.hash, head);
+    let arrived = view.state.reader().unwrap().account(SOMEBODY).unwrap();
+    assert_eq!(arrived.is_some(), transfer.is_some());
+}
+
+#[test]
+fn blocks_of_ethereums_rules_are_those_of_their_fork() {
+    for fork in ["paris", "shanghai", "cancun"] {
+        let folder = tempfile::tempdir().unwrap();
+        let genesis = ethereum_genesis(fork);
+        let home = Home::init(folder.path(), &genesis).unwrap();
+        make_and_import(&home, &genesis, Some(sign(0, call(0, 21_000, GWEI))), 3);
+    }
+    // A chain through every fork has the system contracts of the later ones.
+    let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/samples/every_fork");
+    let genesis = std::fs::read_to_string(samples.join("genesis.json")).unwrap();
+    let genesis = Genesis::from_json(&genesis).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::init(folder.path(), &genesis).unwrap();
+    import(&home, vec![samples.join("chain.rlp")]).unwrap();
+    make_and_import(&home, &genesis, None, 3);
 }

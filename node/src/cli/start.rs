@@ -13,6 +13,7 @@ use crate::{
     rest,
     rpc::{self, slice},
 };
+use alloy_primitives::U256;
 use anyhow::{Context, bail};
 use std::{
     io::Write,
@@ -30,7 +31,7 @@ pub(super) struct Args {
     /// Make no blocks
     #[arg(long)]
     no_produce: bool,
-    /// Time between blocks, such as 1s or 500ms
+    /// Time between blocks, such as 1s or 500ms; a chain of Ethereum rules makes none without it
     #[arg(long, value_name = "TIME", value_parser = duration)]
     block_time: Option<Duration>,
     /// JSON-RPC over HTTP (and WebSocket)
@@ -90,9 +91,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     known_namespaces(&home.config.json_rpc)?;
     let signers = signers(&home)?;
     let backend = Backend::detect()?;
-    let native = home.spec.rules == Rules::Native;
-    let block_time =
-        (home.config.engine.produce && native).then(|| home.config.engine.block_time());
+    let block_time = block_time(args, &home)?;
     let options = Options {
         transactions: Some(home.config.ingest.address),
         block_time,
@@ -118,6 +117,29 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     runtime.block_on(servers.stop());
     tracing::info!(head = view.load().number(), "stopped");
     Ok(ended?)
+}
+
+/// Time between the blocks that are made here, if any are. The blocks of a chain of Ethereum's rules
+/// come from elsewhere, unless somebody wants more.
+fn block_time(args: &Args, home: &Home) -> anyhow::Result<Option<Duration>> {
+    let engine = &home.config.engine;
+    let native = home.spec.rules == Rules::Native;
+    if !engine.produce || !native && args.block_time.is_none() {
+        return Ok(None);
+    }
+    if !native && !is_merged(home)? {
+        bail!(
+            "--block-time: the next block of this chain needs proof of work, which this node does \
+             not do; leave the option out to serve the blocks that are there"
+        );
+    }
+    Ok(Some(engine.block_time()))
+}
+
+/// The block after the head has no proof of work (EIP-3675).
+fn is_merged(home: &Home) -> anyhow::Result<bool> {
+    let head = home.view()?.head.header;
+    Ok(home.spec.merged_after(U256::ZERO) || head.number > 0 && head.difficulty.is_zero())
 }
 
 /// Flags override the settings file.

@@ -7,7 +7,7 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Engine {
-    /// Make blocks. Only chains of native rules can.
+    /// Make blocks; on a chain of Ethereum rules only with `--block-time`.
     pub produce: bool,
     /// Milliseconds between blocks, 1 to 86400000; a full block does not wait.
     #[serde(deserialize_with = "super::bounds::block_time_ms")]

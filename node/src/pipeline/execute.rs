@@ -265,7 +265,7 @@ impl Execute {
         put_parent_hash(&mut executed.changes, header.number, parent_hash);
         let block = Block {
             transactions: txs.iter().map(|tx| tx.raw.clone()).collect(),
-            withdrawals: Some(Withdrawals::default()),
+            withdrawals: header.withdrawals_root.map(|_| Withdrawals::default()),
             header: Header { parent_hash, ..header },
             ..Block::default()
         };
@@ -372,7 +372,7 @@ fn try_all(
             }
         }
     }
-    let executed = builder.finish(&[], Some(&[]))?;
+    let executed = builder.finish(&[], None)?;
     Ok((txs, skipped, executed))
 }
 

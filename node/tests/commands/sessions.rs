@@ -144,7 +144,21 @@ async fn a_chain_in_a_file() {
     put("other.rlp", &blocks[2]);
     put("misspelt/config.toml", b"[engine]\nblok-time-ms = 5\n");
     put("timeless/config.toml", b"[engine]\nblock-time-ms = 0\n");
+    put("mined.json", ethereum_genesis("").as_bytes());
+    put("merged.json", ethereum_genesis(r#", "terminalTotalDifficulty": 0"#).as_bytes());
     Session { folder: folder.path(), variables: offline(folder.path()) }.replay("chain.txt");
+}
+
+/// A chain of Ethereum's rules up to London, and `more`.
+fn ethereum_genesis(more: &str) -> String {
+    let blocks = ["homestead", "eip150", "eip155", "eip158", "byzantium", "constantinople"];
+    let later = ["petersburg", "istanbul", "berlin", "london"];
+    let blocks = blocks.iter().chain(&later).map(|fork| format!(r#""{fork}Block": 0"#));
+    let blocks = blocks.collect::<Vec<_>>().join(", ");
+    let config = format!(r#"{{ "chainId": 1337, {blocks}{more} }}"#);
+    format!(
+        r#"{{ "config": {config}, "gasLimit": "0x1c9c380", "difficulty": "0x1", "alloc": {{}} }}"#
+    )
 }
 
 /// An address that nothing listens on.
