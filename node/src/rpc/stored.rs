@@ -48,6 +48,13 @@ pub(super) fn block(blocks: &ChainReader, number: u64) -> Result<Block, Error> {
     Block::from_parts(hash, &header, &body).map_err(Error::internal)
 }
 
+/// Hashes of transactions, all at once.
+pub(super) fn tx_hashes(raw: &[&[u8]]) -> Vec<B256> {
+    let mut hashes = vec![[0; 32]; raw.len()];
+    verify::keccak256_batch(raw, &mut hashes);
+    hashes.into_iter().map(B256::from).collect()
+}
+
 impl StoredBlock {
     /// Reads a block at or below the view's head.
     pub(crate) fn read(blocks: &ChainReader, number: u64) -> Result<Self, Error> {
@@ -61,20 +68,27 @@ impl StoredBlock {
 
     /// The transaction at `index`, if the block has as many.
     pub(crate) fn tx(&self, index: usize) -> Result<Option<MinedTx<'_>>, Error> {
-        let (Some(raw), Some(sender)) =
-            (self.block.transactions.get(index), self.senders.get(index))
-        else {
-            return Ok(None);
-        };
-        let raw: &Bytes = raw;
-        let decoded = DecodedTx::decode(raw.clone()).map_err(Error::internal)?;
-        let DecodedTx { raw, tx, hash, cosmos } = decoded;
-        Ok(Some(MinedTx { block: &self.block, index, raw, tx, hash, sender: *sender, cosmos }))
+        let Some(raw) = self.block.transactions.get(index) else { return Ok(None) };
+        self.mined(index, verify::keccak256(raw).into()).map(Some)
     }
 
     /// All transactions.
     pub(super) fn txs(&self) -> impl Iterator<Item = Result<MinedTx<'_>, Error>> {
-        (0..self.block.transactions.len()).filter_map(|index| self.tx(index).transpose())
+        self.tx_hashes().into_iter().enumerate().map(|(index, hash)| self.mined(index, hash))
+    }
+
+    /// Hashes of all transactions.
+    pub(super) fn tx_hashes(&self) -> Vec<B256> {
+        let raw: Vec<&[u8]> = self.block.transactions.iter().map(AsRef::as_ref).collect();
+        tx_hashes(&raw)
+    }
+
+    /// The transaction at `index`, which is there, and has this hash.
+    fn mined(&self, index: usize, hash: B256) -> Result<MinedTx<'_>, Error> {
+        let (raw, sender) = (self.block.transactions[index].clone(), self.senders[index]);
+        let decoded = DecodedTx::decode_hashed(raw, hash).map_err(Error::internal)?;
+        let DecodedTx { raw, tx, hash, cosmos } = decoded;
+        Ok(MinedTx { block: &self.block, index, raw, tx, hash, sender, cosmos })
     }
 }
 

@@ -113,8 +113,8 @@ fn shape(call: &Call, blocks: &ChainReader, number: u64, what: &Whole) -> Answer
             Json::put(&BlockObject::new(&stored.block, objects))
         }
         Whole::Block { full: false } => {
-            let hashes = stored.block.transactions.iter().map(|raw| verify::keccak256(raw).into());
-            Json::put(&BlockObject::new(&stored.block, Transactions::Hashes(hashes.collect())))
+            let hashes = Transactions::Hashes(stored.tx_hashes());
+            Json::put(&BlockObject::new(&stored.block, hashes))
         }
         Whole::Receipts => receipts(call, blocks, &stored)?,
     };

@@ -3,7 +3,6 @@
 
 use crate::{
     account::parse_address,
-    block::Block,
     chain::ChainSpec,
     rpc::{
         block_id::BlockTag,
@@ -403,7 +402,7 @@ impl Found {
     }
 }
 
-/// Gives the logs of one block that match.
+/// Gives the logs of one block that match. Of a block without any, only receipts are read.
 fn each_log(
     blocks: &ChainReader,
     filter: &Filter,
@@ -411,31 +410,36 @@ fn each_log(
     mut take: impl FnMut(&LogObject<'_>),
 ) -> Result<(), Error> {
     let receipts = stored::receipts(blocks, number)?;
-    // Headers and bodies are read only where something matches.
-    let mut read: Option<Block> = None;
-    let mut log_index = 0;
-    for (transaction_index, receipt) in receipts.iter().enumerate() {
-        let mut tx_hash = None;
-        for log in &receipt.logs {
-            if filter.matches(log) {
-                let block = match &mut read {
-                    Some(block) => block,
-                    none => none.insert(stored::block(blocks, number)?),
-                };
-                let raw = block.transactions.get(transaction_index);
-                let raw = raw.ok_or_else(|| Error::internal("a receipt without transaction"))?;
-                let place = LogPlace {
-                    block_number: number,
-                    block_hash: block.hash,
-                    block_timestamp: block.header.timestamp,
-                    transaction_hash: *tx_hash.get_or_insert_with(|| verify::keccak256(raw).into()),
-                    transaction_index,
-                    log_index,
-                };
-                take(&LogObject::new(log, place));
+    let matches = |at: &usize| receipts[*at].logs.iter().any(|log| filter.matches(log));
+    let matching: Vec<usize> = (0..receipts.len()).filter(matches).collect();
+    if matching.is_empty() {
+        return Ok(());
+    }
+    let block = stored::block(blocks, number)?;
+    let raw: Option<Vec<&[u8]>> =
+        matching.iter().map(|at| block.transactions.get(*at).map(AsRef::as_ref)).collect();
+    let raw = raw.ok_or_else(|| Error::internal("a receipt without transaction"))?;
+    let mut transactions = matching.into_iter().zip(stored::tx_hashes(&raw)).peekable();
+    let mut first_log = 0;
+    for (at, receipt) in receipts.iter().enumerate() {
+        if let Some((transaction_index, transaction_hash)) =
+            transactions.next_if(|(matching, _)| *matching == at)
+        {
+            for (log_index, log) in (first_log..).zip(&receipt.logs) {
+                if filter.matches(log) {
+                    let place = LogPlace {
+                        block_number: number,
+                        block_hash: block.hash,
+                        block_timestamp: block.header.timestamp,
+                        transaction_hash,
+                        transaction_index,
+                        log_index,
+                    };
+                    take(&LogObject::new(log, place));
+                }
             }
-            log_index += 1;
         }
+        first_log += receipt.logs.len();
     }
     Ok(())
 }

@@ -126,10 +126,20 @@ impl<'a> Page<'a> {
 
     /// How many entries have a key up to this one.
     pub(super) fn up_to(&self, key: &[u8]) -> Result<usize, DecodeError> {
+        self.count_first(|entry| entry <= key)
+    }
+
+    /// How many entries have a key below this one.
+    pub(super) fn below(&self, key: &[u8]) -> Result<usize, DecodeError> {
+        self.count_first(|entry| entry < key)
+    }
+
+    /// How many entries come before the first whose key is not one of `these`.
+    fn count_first(&self, these: impl Fn(&[u8]) -> bool) -> Result<usize, DecodeError> {
         let (mut low, mut high) = (0, self.len());
         while low < high {
             let middle = low.midpoint(high);
-            if self.entry(middle)?.0 <= key { low = middle + 1 } else { high = middle }
+            if these(self.entry(middle)?.0) { low = middle + 1 } else { high = middle }
         }
         Ok(low)
     }

@@ -100,11 +100,11 @@ impl Runs {
             let (at, bytes) = row?;
             let corrupt = |why| RunError::Corrupt(at.to_vec(), why);
             let page = Page::parse(bytes, self.key_bytes).map_err(corrupt)?;
-            for entry in 0..page.len() {
+            let begin = page.up_to(source.after).map_err(corrupt)?;
+            let begin = begin.max(page.below(first).map_err(corrupt)?);
+            for entry in begin..page.up_to(last).map_err(corrupt)? {
                 let (key, value) = page.entry(entry).map_err(corrupt)?;
-                if key > source.after && key >= first && key <= last {
-                    take(key, value)?;
-                }
+                take(key, value)?;
             }
         }
         Ok(())
