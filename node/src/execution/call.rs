@@ -151,6 +151,26 @@ where
         self.run(call, call.gas.unwrap_or(gas_cap).min(gas_cap))
     }
 
+    /// [`Self::call`] with `little` gas instead of what it could have: gives how it ended if it would
+    /// have with all of it, as far as that can be told. What it may cost is bounded by `little`.
+    pub fn call_with_little(&self, call: &Call, gas_cap: u64, little: u64) -> Option<CallOutcome> {
+        // The caller's funds are held to price x limit, and old forks let gas decide more.
+        let free = call.max_fee_per_gas == 0;
+        if !free || self.spec.fork_of(self.header) < Fork::Byzantium {
+            return None;
+        }
+        let all = call.gas.unwrap_or(gas_cap).min(gas_cap);
+        let mut machine = self.machine(call, ()).ok()?;
+        if all > little {
+            machine.give_up_where_gas_tells();
+        }
+        let result = machine.transact(transaction(self.spec, call, all.min(little))).ok()?;
+        match outcome(result).outcome {
+            CallOutcome::Halt(_) => None,
+            ended => Some(ended),
+        }
+    }
+
     /// Finds the least gas limit, to within 1.5 %, at which the call succeeds.
     ///
     /// # Errors

@@ -8,7 +8,7 @@ use std::error::Error;
 use alloy_primitives::{Address, Bytes, U256};
 use revm::{
     Context, DatabaseCommit, Inspector, Journal, MainContext,
-    bytecode::opcode::{JUMPDEST, SSTORE},
+    bytecode::opcode::{CALL, CALLCODE, DELEGATECALL, GAS, JUMPDEST, SSTORE, STATICCALL},
     context::{
         BlockEnv, CfgEnv, ContextSetters, Evm, FrameStack, TxEnv,
         journaled_state::account::JournaledAccountTr,
@@ -27,9 +27,10 @@ use revm::{
     inspector::{InspectorEvmTr, InspectorHandler},
     interpreter::{
         Host, InitialAndFloorGas, Instruction, InstructionContext, InstructionResult,
-        instructions::host::sstore_with_gas_accounting,
+        instructions::{host::sstore_with_gas_accounting, system::gas},
         interpreter::EthInterpreter,
         interpreter_action::{FrameInit, FrameInput},
+        interpreter_types::Jumps as _,
     },
     primitives::KECCAK_EMPTY,
 };
@@ -48,6 +49,8 @@ pub(super) type MachineError = EVMError<StateError>;
 
 /// Gas of JUMPDEST, in every fork.
 const JUMPDEST_GAS: u16 = 1;
+/// Gas of GAS, in every fork.
+const GAS_GAS: u16 = 2;
 /// Gas limit of a system call (EIP-4788 and its followers).
 const SYSTEM_CALL_GAS: u64 = 30_000_000;
 
@@ -67,6 +70,8 @@ where
     inner: Inner<'a, S, I>,
     /// On a native chain; elsewhere base fees burn and the coinbase receives the tip.
     native: Option<NativeRules>,
+    /// See [`Self::give_up_where_gas_tells`].
+    frugal: bool,
 }
 
 impl<'a, S, I> Machine<'a, S, I>
@@ -96,7 +101,14 @@ where
         }
         let precompiles = NodePrecompiles::new(spec);
         let inner = Evm::new_with_inspector(context, inspector, instruction, precompiles);
-        Self { inner, native }
+        Self { inner, native, frugal: false }
+    }
+
+    /// From now on, whatever could come out differently with more gas fails: a frame that runs out of
+    /// gas, and GAS read for anything but the call that follows it.
+    pub(super) fn give_up_where_gas_tells(&mut self) {
+        self.frugal = true;
+        self.inner.instruction.insert_instruction(GAS, Instruction::new(watched_gas), GAS_GAS);
     }
 
     /// The surroundings of the block.
@@ -269,6 +281,9 @@ where
         &mut self,
         result: <Self::Frame as FrameTr>::FrameResult,
     ) -> Result<Option<<Self::Frame as FrameTr>::FrameResult>, ContextDbError<Self::Context>> {
+        if self.frugal && is_out_of_gas(result.instruction_result()) {
+            return Err(given_up());
+        }
         self.inner.frame_return_result(result)
     }
 }
@@ -336,8 +351,40 @@ where
     if context.host.journaled_state.database.passes_jump() {
         return Ok(());
     }
-    context.host.error = Err(ContextError::Custom("given up".to_owned()));
+    context.host.error = Err(given_up());
     Err(InstructionResult::FatalExternalError)
+}
+
+/// GAS, where the amount must not tell: in front of a call it is what the callee may use, and a callee
+/// that needs more runs out.
+fn watched_gas<S>(
+    context: InstructionContext<'_, MachineContext<'_, S>, EthInterpreter>,
+) -> Result<(), InstructionResult>
+where
+    S: StateRead<Error: Error + Send + Sync + 'static>,
+{
+    if matches!(context.interpreter.bytecode.opcode(), CALL | CALLCODE | DELEGATECALL | STATICCALL)
+    {
+        return gas(context);
+    }
+    context.host.error = Err(given_up());
+    Err(InstructionResult::FatalExternalError)
+}
+
+const fn is_out_of_gas(result: InstructionResult) -> bool {
+    matches!(
+        result,
+        InstructionResult::OutOfGas
+            | InstructionResult::MemoryOOG
+            | InstructionResult::MemoryLimitOOG
+            | InstructionResult::PrecompileOOG
+            | InstructionResult::InvalidOperandOOG
+            | InstructionResult::ReentrancySentryOOG
+    )
+}
+
+fn given_up() -> ContextError<StateError> {
+    ContextError::Custom("given up".to_owned())
 }
 
 /// Mainnet's transaction rules, with the least charge of native chains, and their fees sent to the

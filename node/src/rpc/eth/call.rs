@@ -14,6 +14,7 @@ use crate::{
         lines::Deadline,
         method::{Answer, Call, json, put},
         stored,
+        text::Json,
     },
     view::StateReader,
 };
@@ -21,6 +22,7 @@ use alloy_eips::eip2930::AccessList;
 use alloy_primitives::{Address, B256, U64};
 use revm::context_interface::result::{HaltReason, InvalidTransaction};
 use serde::Serialize;
+use std::time::Duration;
 use storage::ChainReader;
 
 /// Gas of a call where the settings set no cap, as geth.
@@ -43,6 +45,24 @@ impl BlockHashes for Hashes<'_> {
 
     fn is_given_up(&self) -> bool {
         self.deadline.passed()
+    }
+}
+
+/// Gas that a call may use where the socket is served: a few reads of a token.
+const GAS_AT_ONCE: u64 = 100_000;
+/// How long it may take there.
+const TIME_AT_ONCE: Duration = Duration::from_micros(500);
+
+/// What a call gives that is soon done.
+pub(super) fn call_at_once(call: &Call) -> Result<Option<Json>, Error> {
+    let deadline = call.interrupt.within(TIME_AT_ONCE);
+    let done = on_block_until(call, &deadline, |site, execution| {
+        Ok(site.call_with_little(execution, gas_cap(call), GAS_AT_ONCE))
+    })?;
+    match done {
+        Some(CallOutcome::Success(output)) => put(&output).map(Some),
+        Some(failed) => Err(failure(failed)),
+        None => Ok(None),
     }
 }
 
@@ -99,12 +119,21 @@ fn on_block<T>(
     call: &Call,
     run: impl FnOnce(&CallSite<'_, StateReader>, &Execution) -> Result<T, Error>,
 ) -> Result<T, Error> {
+    on_block_until(call, &call.call_deadline(), run)
+}
+
+fn on_block_until<T>(
+    call: &Call,
+    deadline: &Deadline,
+    run: impl FnOnce(&CallSite<'_, StateReader>, &Execution) -> Result<T, Error>,
+) -> Result<T, Error> {
     let mut arguments = call.arguments()?;
     let request: Request = arguments.required()?;
     let id: BlockId = arguments.optional()?.unwrap_or(BlockId::LATEST);
     let accounts = arguments.optional()?.unwrap_or_default();
     let block = arguments.optional()?.unwrap_or_default();
-    on_block_with(call, request, id, GivenOverrides { accounts, block }, run)
+    let overrides = GivenOverrides { accounts, block };
+    run_request(call, deadline, request, id, overrides, run)
 }
 
 /// Runs a request on the state after a block.
@@ -115,17 +144,29 @@ pub(in crate::rpc) fn on_block_with<T>(
     overrides: GivenOverrides,
     run: impl FnOnce(&CallSite<'_, StateReader>, &Execution) -> Result<T, Error>,
 ) -> Result<T, Error> {
+    run_request(call, &call.call_deadline(), request, id, overrides, run)
+}
+
+fn run_request<T>(
+    call: &Call,
+    deadline: &Deadline,
+    request: Request,
+    id: BlockId,
+    overrides: GivenOverrides,
+    run: impl FnOnce(&CallSite<'_, StateReader>, &Execution) -> Result<T, Error>,
+) -> Result<T, Error> {
     let GivenOverrides { accounts: AccountOverrides(accounts), block } = overrides;
     let execution = request.check(&call.context.spec)?;
     let blob_base_fee = block.blob_base_fee;
     let execution = Execution { overrides: accounts, blob_base_fee, ..execution };
     let number = id.require(&call.view)?;
-    run_on(call, number, &block, |site| run(site, &execution))
+    run_on(call, deadline, number, &block, |site| run(site, &execution))
 }
 
 /// Gives the site of the block `number`, its header changed by `overrides`.
 fn run_on<T>(
     call: &Call,
+    deadline: &Deadline,
     number: u64,
     overrides: &BlockOverrides,
     run: impl FnOnce(&CallSite<'_, StateReader>) -> Result<T, Error>,
@@ -134,13 +175,12 @@ fn run_on<T>(
     let (_, mut header) = stored::header(&blocks, number)?;
     overrides.apply(&mut header);
     let state = call.view.state.reader_at(number)?;
-    let deadline = call.call_deadline();
-    let hashes = Hashes { blocks: &blocks, deadline: &deadline };
+    let hashes = Hashes { blocks: &blocks, deadline };
     let spec = &call.context.spec;
     let modules = modules_after(call, number)?;
     let modules = modules.as_deref();
     let result = run(&CallSite { spec, modules, state: &state, hashes: &hashes, header: &header });
-    result.map_err(|error| in_time(call, &deadline, error))
+    result.map_err(|error| in_time(call, deadline, error))
 }
 
 /// What a failure is called: an execution that was given up failed for no other reason.

@@ -323,7 +323,7 @@ pub(super) const METHODS: &[Method] = &[
         "eth_call",
         &["transaction", BLOCK, OVERRIDES, BLOCK_OVERRIDES],
         "Runs a transaction without mining it.",
-        Run::Line(Line::Short, call::call),
+        Run::Quick { at_once: call::call_at_once, whole: call::call, line: Line::Short },
     ),
     method(
         "eth_estimateGas",
