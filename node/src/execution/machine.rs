@@ -100,7 +100,9 @@ where
             );
         }
         let precompiles = NodePrecompiles::new(spec);
-        let inner = Evm::new_with_inspector(context, inspector, instruction, precompiles);
+        // Frames are made as calls nest: most go no deeper than one or two.
+        let frame_stack = FrameStack::new();
+        let inner = Evm { ctx: context, inspector, instruction, precompiles, frame_stack };
         Self { inner, native, frugal: false }
     }
 

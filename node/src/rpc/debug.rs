@@ -233,12 +233,11 @@ fn replay(
     let header = &stored.block.header;
     let parent = header.number.checked_sub(1);
     let parent = parent.ok_or_else(|| Error::server("genesis is not traceable"))?;
-    let blocks = call.view.blocks()?;
     let state = call.view.state.reader_at(parent)?;
     // Receipts are thrown away, so their roots need not be right.
     let no_root = |_: &StateChanges| Ok::<_, StateError>(B256::ZERO);
     let deadline = call.interrupt.within(call.services.limits.trace_time);
-    let hashes = Hashes { blocks: &blocks, deadline: &deadline };
+    let hashes = Hashes { view: &call.view, deadline: &deadline };
     let spec = &call.context.spec;
     let modules = super::evmd::modules_after(call, parent)?;
     let (hash, modules) = (stored.block.hash, modules.as_deref());

@@ -210,7 +210,7 @@ fn build(
     let mut header = next_header(spec, &parent, &attributes);
     let base_fee = header.base_fee_per_gas.unwrap_or_default();
     let deadline = call.call_deadline();
-    let hashes = Hashes { blocks: &blocks, deadline: &deadline };
+    let hashes = Hashes { view: &call.view, deadline: &deadline };
     let failed = |error: ExecutionError| Error::server(error.to_string());
     let mut builder = BlockBuilder::start(spec, &state, &hashes, None, &header).map_err(failed)?;
     let (mut raw, mut value) = (Vec::new(), U256::ZERO);

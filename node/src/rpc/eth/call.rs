@@ -16,27 +16,28 @@ use crate::{
         stored,
         text::Json,
     },
-    view::StateReader,
+    view::{StateReader, View},
 };
+use alloy_consensus::Header;
 use alloy_eips::eip2930::AccessList;
 use alloy_primitives::{Address, B256, U64};
 use revm::context_interface::result::{HaltReason, InvalidTransaction};
 use serde::Serialize;
 use std::time::Duration;
-use storage::ChainReader;
 
 /// Gas of a call where the settings set no cap, as geth.
 const GAS_UNCAPPED: u64 = u64::MAX / 2;
 
 /// Hashes for the BLOCKHASH instruction, and when to give the execution up.
 pub(in crate::rpc) struct Hashes<'a> {
-    pub(in crate::rpc) blocks: &'a ChainReader,
+    pub(in crate::rpc) view: &'a View,
     pub(in crate::rpc) deadline: &'a Deadline,
 }
 
 impl BlockHashes for Hashes<'_> {
     fn block_hash(&self, number: u64) -> Result<Option<B256>, StateError> {
-        self.blocks.hash(number).map_err(StateError::new)
+        // Few ask, so each gets a reader of its own.
+        self.view.blocks().and_then(|blocks| blocks.hash(number)).map_err(StateError::new)
     }
 
     fn may_be_given_up(&self) -> bool {
@@ -171,11 +172,14 @@ fn run_on<T>(
     overrides: &BlockOverrides,
     run: impl FnOnce(&CallSite<'_, StateReader>) -> Result<T, Error>,
 ) -> Result<T, Error> {
-    let blocks = call.view.blocks()?;
-    let (_, mut header) = stored::header(&blocks, number)?;
+    let mut header = if number == call.view.number() {
+        Header::clone(&call.view.head.header)
+    } else {
+        stored::header(&call.view.blocks()?, number)?.1
+    };
     overrides.apply(&mut header);
     let state = call.view.state.reader_at(number)?;
-    let hashes = Hashes { blocks: &blocks, deadline };
+    let hashes = Hashes { view: &call.view, deadline };
     let spec = &call.context.spec;
     let modules = modules_after(call, number)?;
     let modules = modules.as_deref();

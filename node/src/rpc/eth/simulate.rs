@@ -143,7 +143,7 @@ fn run(
         updated.map(|(root, _)| root).map_err(StateError::new)
     };
     let deadline = call.call_deadline();
-    let hashes = Hashes { blocks: &chain, deadline: &deadline };
+    let hashes = Hashes { view: &call.view, deadline: &deadline };
     let spec = &call.context.spec;
     let modules = modules_after(call, number)?;
     let modules = modules.as_deref();
