@@ -4,11 +4,13 @@
 //! State: the transactions waiting to be recovered, and spare recovery workspaces.
 //! Bound: transactions submitted and not answered. When full: the caller is told so.
 //!
-//! The first call to put something into an empty line leads: it lets the runtime poll whatever else
-//! is ready, so that other connections' calls and the rest of its own batch join the line, then
-//! takes the line and recovers it where it is. A signature alone costs several times what it costs
-//! in company, and each hop between sleeping threads costs as much as a recovery: so calls gather
-//! as many as are there anyway, wait for none that is not, and go through one queue only.
+//! The first call to put something into an empty line starts a task that works it off: it lets the
+//! runtime poll whatever else is ready, so that other connections' calls and the rest of the call's
+//! own batch join the line, then takes the line and recovers it where it is; and again, until nobody
+//! has joined meanwhile. A signature alone costs several times what it costs in company, and each hop
+//! between sleeping threads costs as much as a recovery: so calls gather as many as are there anyway,
+//! wait for nothing but the recovery before them, and go through one queue only. A line of whole
+//! batches gets a task for each.
 //! Transactions of different callers have no order among them; those of one call keep theirs.
 //!
 //! A blob transaction joins the line when its blobs have been taken off and checked, which takes up to
@@ -55,8 +57,8 @@ const FULL: Reject = Reject::Busy("too many transactions are being submitted, tr
 #[derive(Debug, Default)]
 struct Line {
     txs: Vec<RawTx>,
-    /// Somebody has promised to take them.
-    led: bool,
+    /// Tasks at work on it.
+    tasks: usize,
 }
 
 /// See the module.
@@ -82,12 +84,35 @@ impl Drop for Pending<'_> {
     }
 }
 
-/// The promise to take the line: kept even if the call that made it is given up.
-struct Leader<'a>(&'a Submissions);
+/// A task at work on the line: even one that is given up leaves nobody in it.
+struct Work {
+    line: Arc<Submissions>,
+    over: bool,
+}
 
-impl Drop for Leader<'_> {
+impl Work {
+    /// Recovers what is in the line until nothing is.
+    async fn run(mut self) {
+        while !self.over {
+            self.line.gather().await;
+            self.step();
+        }
+    }
+
+    /// Recovers one batch and hands it over.
+    fn step(&mut self) {
+        match self.line.take() {
+            Some(txs) => self.line.recover(txs),
+            None => self.over = true,
+        }
+    }
+}
+
+impl Drop for Work {
     fn drop(&mut self) {
-        self.0.take_line();
+        while !self.over {
+            self.step();
+        }
     }
 }
 
@@ -112,22 +137,15 @@ impl Submissions {
     }
 
     /// Submits a raw transaction and waits for the mempool's answer.
-    pub(super) async fn submit(&self, raw: Bytes) -> Submitted {
+    pub(super) async fn submit(self: &Arc<Self>, raw: Bytes) -> Submitted {
         let pending = Pending(&self.pending);
         if self.pending.fetch_add(1, Relaxed) >= PENDING_MAX {
             return Err(FULL);
         }
         let bytes = self.alone(raw).await;
         let (reply, answer) = oneshot::channel();
-        let leads = {
-            let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
-            line.txs.push(RawTx { bytes, reply: Reply::Rpc(reply) });
-            !mem::replace(&mut line.led, true)
-        };
-        if leads {
-            let leader = Leader(self);
-            self.gather().await;
-            drop(leader);
+        if self.join(RawTx { bytes, reply: Reply::Rpc(reply) }) {
+            tokio::spawn(Work { line: Arc::clone(self), over: false }.run());
         }
         let answer = answer.await.unwrap_or(Err(STOPPING));
         drop(pending);
@@ -150,6 +168,24 @@ impl Submissions {
         within(checked.map_err(|_| STOPPING)??, TX_BYTES_MAX)
     }
 
+    /// Puts a transaction into the line; says whether that needs another task.
+    fn join(&self, tx: RawTx) -> bool {
+        let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
+        let needed = line.txs.len() >= line.tasks * BATCH_TXS;
+        line.tasks += usize::from(needed);
+        line.txs.push(tx);
+        needed
+    }
+
+    /// Recovers a batch and hands it over.
+    fn recover(&self, txs: Vec<RawTx>) {
+        let begun = Instant::now();
+        let mut senders = self.workspace();
+        self.give(recover_txs(&mut senders, txs, &self.meter));
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner).push(senders);
+        self.meter.busy(begun.elapsed());
+    }
+
     /// Lets others join the line, as long as they do.
     async fn gather(&self) {
         let mut had = 0;
@@ -163,28 +199,21 @@ impl Submissions {
         }
     }
 
+    /// Takes a batch from the line; without one, its task ends.
+    fn take(&self) -> Option<Vec<RawTx>> {
+        let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
+        if line.txs.is_empty() {
+            line.tasks -= 1;
+            return None;
+        }
+        let rest = line.txs.len().min(BATCH_TXS);
+        let rest = line.txs.split_off(rest);
+        Some(mem::replace(&mut line.txs, rest))
+    }
+
     /// Takes nothing more: lets the stages behind drain.
     pub(super) fn close(&self) {
         drop(self.out.lock().unwrap_or_else(PoisonError::into_inner).take());
-    }
-
-    /// Recovers what is in the line and hands it over.
-    fn take_line(&self) {
-        let mut txs = {
-            let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
-            line.led = false;
-            mem::take(&mut line.txs)
-        };
-        let begun = Instant::now();
-        let mut senders = self.workspace();
-        while !txs.is_empty() {
-            let rest = txs.split_off(txs.len().min(BATCH_TXS));
-            let recovered = recover_txs(&mut senders, txs, &self.meter);
-            self.give(recovered);
-            txs = rest;
-        }
-        self.meter.busy(begun.elapsed());
-        self.spare.lock().unwrap_or_else(PoisonError::into_inner).push(senders);
     }
 
     /// A workspace nobody uses: there are never more than threads that submit.
@@ -238,7 +267,6 @@ mod tests {
     };
     use std::{
         future::Future,
-        pin::pin,
         task::{Context, Poll, Waker},
     };
 
@@ -249,11 +277,11 @@ mod tests {
         "a067cbe9d8997f761aecb703304b3800ccf555c9f3dc64214b297fb1966a3b6d83"
     ));
 
-    fn submissions(depth: usize) -> (Submissions, Inbox<Vec<Recovered>>) {
+    fn submissions(depth: usize) -> (Arc<Submissions>, Inbox<Vec<Recovered>>) {
         let (out, inbox) = ring("submit", depth, &[], &[]);
         let meter = Arc::new(Meter::new("recover"));
         let spec = Arc::new(Genesis::native_dev(0).spec);
-        (Submissions::new(Backend::detect().unwrap(), spec, out, meter), inbox)
+        (Arc::new(Submissions::new(Backend::detect().unwrap(), spec, out, meter)), inbox)
     }
 
     #[tokio::test]
@@ -282,25 +310,40 @@ mod tests {
     }
 
     #[test]
-    fn a_leader_that_goes_away_leaves_nobody_behind() {
+    fn a_runtime_that_goes_away_leaves_nobody_behind() {
         let (submissions, inbox) = submissions(4);
         let mut context = Context::from_waker(Waker::noop());
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let _entered = runtime.enter();
-        let mut follower = pin!(submissions.submit(RAW));
+        let mut waiting = [RAW, RAW].map(|raw| Box::pin(submissions.submit(raw)));
         {
-            let mut leader = pin!(submissions.submit(RAW));
-            assert!(leader.as_mut().poll(&mut context).is_pending());
-            assert!(follower.as_mut().poll(&mut context).is_pending());
-            assert_eq!(inbox.depth(), 0);
+            let _entered = runtime.enter();
+            for call in &mut waiting {
+                assert!(call.as_mut().poll(&mut context).is_pending());
+            }
         }
+        assert_eq!(inbox.depth(), 0, "the task has not had its turn");
+        drop(runtime);
         let batch = inbox.take().unwrap();
         assert_eq!(batch.len(), 2);
         for (tx, reply) in batch {
             let Reply::Rpc(caller) = reply else { panic!("an RPC call") };
             drop(caller.send(tx.map(|tx| tx.hash)));
         }
-        assert!(matches!(follower.as_mut().poll(&mut context), Poll::Ready(Ok(_))));
+        for mut call in waiting {
+            assert!(matches!(call.as_mut().poll(&mut context), Poll::Ready(Ok(_))));
+        }
+        assert_eq!(submissions.line.lock().unwrap().tasks, 0);
+    }
+
+    #[test]
+    fn a_line_of_whole_batches_gets_a_task_for_each() {
+        let (submissions, _inbox) = submissions(1);
+        let tx = || RawTx { bytes: Ok(RAW), reply: Reply::Silent };
+        let needed: Vec<usize> = (0..3 * BATCH_TXS).filter(|_| submissions.join(tx())).collect();
+        assert_eq!(needed, [0, BATCH_TXS, 2 * BATCH_TXS]);
+        let batch = submissions.take().unwrap();
+        assert_eq!((batch.len(), submissions.line.lock().unwrap().tasks), (BATCH_TXS, 3));
+        assert!(!submissions.join(tx()), "three are at work on what two can do");
     }
 
     #[tokio::test]
