@@ -44,7 +44,7 @@ use verify::{Backend, Recoverer};
 const PENDING_MAX: usize = 16_384;
 /// Transactions recovered at once: the batch that recovery is most efficient at.
 const BATCH_TXS: usize = super::ingest::BATCH_TXS;
-/// Most times that a leader gives way to others: bounds the wait of the first.
+/// Most times that a task gives way to others before it takes the line: bounds the wait of the first.
 const GATHER_ROUNDS: usize = 16;
 /// Blob transactions checked at once: the other cores are for the pipeline.
 const BLOBS_AT_ONCE: usize = 1;
