@@ -48,6 +48,8 @@ const BATCH_TXS: usize = super::ingest::BATCH_TXS;
 const GATHER_ROUNDS: usize = 16;
 /// Blob transactions checked at once: the other cores are for the pipeline.
 const BLOBS_AT_ONCE: usize = 1;
+/// Blob transactions that are checked or wait for it: a hundred megabytes, and some seconds.
+const BLOBS_PENDING_MAX: usize = 64;
 /// Why nothing is taken at the end.
 const STOPPING: Reject = Reject::Busy("the node is stopping");
 /// Why nothing is taken when too much waits.
@@ -70,6 +72,7 @@ pub(super) struct Submissions {
     spec: Arc<ChainSpec>,
     /// Leave to check blobs.
     blobs: Semaphore,
+    blobs_pending: AtomicUsize,
     out: Mutex<Option<Outbox<Vec<Recovered>>>>,
     pending: AtomicUsize,
     meter: Arc<Meter>,
@@ -130,6 +133,7 @@ impl Submissions {
             backend,
             spec,
             blobs: Semaphore::new(BLOBS_AT_ONCE),
+            blobs_pending: AtomicUsize::new(0),
             out: Mutex::new(Some(out)),
             pending: AtomicUsize::new(0),
             meter,
@@ -161,6 +165,10 @@ impl Submissions {
             return Err(Reject::TypeNotSupported);
         }
         let wrapped = within(raw, TX_BYTES_MAX + SIDECAR_BYTES_MAX)?;
+        let _pending = Pending(&self.blobs_pending);
+        if self.blobs_pending.fetch_add(1, Relaxed) >= BLOBS_PENDING_MAX {
+            return Err(FULL);
+        }
         let turn = self.blobs.acquire().await.expect("never closed");
         let checked = tokio::task::spawn_blocking(move || take_off_blobs(&wrapped)).await;
         drop(turn);
@@ -263,6 +271,7 @@ mod tests {
     use super::*;
     use crate::{
         chain::Genesis,
+        execution::SidecarFault,
         pipeline::ring::{Inbox, ring},
     };
     use std::{
@@ -344,6 +353,22 @@ mod tests {
         let batch = submissions.take().unwrap();
         assert_eq!((batch.len(), submissions.line.lock().unwrap().tasks), (BATCH_TXS, 3));
         assert!(!submissions.join(tx()), "three are at work on what two can do");
+    }
+
+    #[tokio::test]
+    async fn blobs_are_looked_at_within_a_bound() {
+        let genesis = r#"{"config":{"chainId":1},"gasLimit":"0x1","difficulty":"0x1","alloc":{}}"#;
+        let spec = Arc::new(Genesis::from_json(genesis).unwrap().spec);
+        let (out, _inbox) = ring("submit", 1, &[], &[]);
+        let meter = Arc::new(Meter::new("recover"));
+        let submissions = Submissions::new(Backend::detect().unwrap(), spec, out, meter);
+        let blob = || submissions.alone(Bytes::from_static(&[3, 0xc1, 0x80]));
+        assert_eq!(blob().await, Err(Reject::Sidecar(SidecarFault::Missing)));
+        submissions.blobs_pending.store(BLOBS_PENDING_MAX, Relaxed);
+        assert_eq!(blob().await, Err(FULL));
+        assert_eq!(submissions.blobs_pending.load(Relaxed), BLOBS_PENDING_MAX);
+        let wide = Bytes::from(vec![3; TX_BYTES_MAX + SIDECAR_BYTES_MAX + 1]);
+        assert!(matches!(submissions.alone(wide).await, Err(Reject::Oversized { .. })));
     }
 
     #[tokio::test]
