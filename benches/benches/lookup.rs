@@ -6,7 +6,7 @@
 use alloy_primitives::{B256, keccak256};
 use criterion::{Criterion, criterion_group, criterion_main};
 use std::hint::black_box;
-use storage::{FlushBlock, IndexDb, IndexOptions, StateChanges, TrieUpdates};
+use storage::{FlushBlock, IndexDb, IndexOptions, StateChanges};
 
 /// Flushes: 7 runs on each of three levels, the most there can be of so many.
 const FLUSHES: u64 = 511;
@@ -22,7 +22,7 @@ fn hash(number: u64) -> B256 {
 }
 
 fn fill(index: &IndexDb, flushes: u64, hashes: u64) {
-    let (changes, trie) = (StateChanges::default(), TrieUpdates::default());
+    let changes = StateChanges::default();
     for number in 0..flushes {
         let tx_hashes: Vec<_> = (number * hashes..(number + 1) * hashes).map(hash).collect();
         let block = FlushBlock {
@@ -31,7 +31,6 @@ fn fill(index: &IndexDb, flushes: u64, hashes: u64) {
             tx_hashes: &tx_hashes,
             log_keys: &[],
             changes: &changes,
-            trie: &trie,
         };
         index.flush(&[block]).expect("flushed");
     }

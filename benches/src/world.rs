@@ -12,8 +12,7 @@ use std::{
     path::{Path, PathBuf},
 };
 use storage::{
-    Account, AccountChange, BlockRecord, FlushBlock, StateChanges, TrieUpdates,
-    trie::TRIE_CACHE_BYTES_DEFAULT,
+    Account, AccountChange, BlockRecord, FlushBlock, StateChanges, trie::TRIE_CACHE_BYTES_DEFAULT,
 };
 
 /// Timestamp of genesis, in seconds.
@@ -87,7 +86,6 @@ fn make_home(accounts: &[Address], with_token: bool, gas: u64, path: &Path) {
         chunks.extend(sorted.chunks(CHUNK).map(holding));
     }
     let mut trie = StateTrie::open(&home.index, TRIE_CACHE_BYTES_DEFAULT).expect("readable");
-    let none = TrieUpdates::default();
     for changes in chunks {
         let root = trie.update(&changes).expect("a sound trie below");
         header.parent_hash = header.hash_slow();
@@ -112,7 +110,6 @@ fn make_home(accounts: &[Address], with_token: bool, gas: u64, path: &Path) {
             tx_hashes: &[],
             log_keys: &[],
             changes: &record.changes,
-            trie: &none,
         };
         home.index.flush(&[block]).expect("flushed");
         write_trie(&home, &mut trie);

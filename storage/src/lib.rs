@@ -11,10 +11,10 @@
 //!
 //! ```
 //! use alloy_primitives::{Address, B256, Bytes, U256};
-//! use storage::trie::EMPTY_ROOT_HASH;
+//! use storage::trie::{EMPTY_ROOT_HASH, TRIE_CACHE_BYTES_DEFAULT};
 //! use storage::{
 //!     Account, AccountChange, BlockRecord, ChainDb, ChainOptions, FlushBlock, HomeLock, IndexDb,
-//!     IndexOptions, StateChanges, update_state_root,
+//!     IndexOptions, LiveTrie, StateChanges,
 //! };
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -31,7 +31,8 @@
 //!     slots: Vec::new(),
 //! };
 //! let changes = StateChanges { accounts: vec![funded], codes: Vec::new() };
-//! let (state_root, trie) = update_state_root(&index.reader()?, &changes, EMPTY_ROOT_HASH)?;
+//! let mut trie = LiveTrie::new(EMPTY_ROOT_HASH, TRIE_CACHE_BYTES_DEFAULT);
+//! let state_root = trie.update(&index.reader()?, &changes)?;
 //! assert_ne!(state_root, EMPTY_ROOT_HASH);
 //!
 //! let block = BlockRecord {
@@ -48,7 +49,8 @@
 //! chain.append(&[&block])?; // durable from here
 //!
 //! let (number, hash, changes) = (block.number, block.hash, &block.changes);
-//! index.flush(&[FlushBlock { number, hash, tx_hashes: &[], log_keys: &[], changes, trie: &trie }])?;
+//! index.flush(&[FlushBlock { number, hash, tx_hashes: &[], log_keys: &[], changes }])?;
+//! index.write_trie(&trie.checkpoint(number))?;
 //! let reader = index.reader()?;
 //! assert_eq!(reader.flushed()?, Some(0));
 //! assert_eq!(reader.account(Address::repeat_byte(1))?.unwrap().balance, U256::from(7));

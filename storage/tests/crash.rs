@@ -16,7 +16,7 @@ use blocks::{account, block, changes};
 use storage::trie::{EMPTY_ROOT_HASH, Nibbles, NodeRead, TRIE_CACHE_BYTES_MIN};
 use storage::{
     ChainDb, ChainOptions, FlushBlock, IndexDb, IndexOptions, IndexReader, LiveTrie, ReadError,
-    StateChanges, TrieUpdates, WriteError, update_state_root,
+    StateChanges, WriteError, update_state_root,
 };
 
 /// Set for a child process: the folder to write to.
@@ -87,9 +87,7 @@ fn child_flushes() {
         for (_, changes) in &batch {
             trie.update(&index.reader().unwrap(), changes).unwrap();
         }
-        let none = TrieUpdates::default();
-        let blocks: Vec<_> =
-            batch.iter().map(|(n, changes)| flush_block(*n, changes, &none)).collect();
+        let blocks: Vec<_> = batch.iter().map(|(n, changes)| flush_block(*n, changes)).collect();
         index.flush(&blocks).unwrap();
         next += FLUSH_BLOCKS;
         if next % CHECKPOINT_BLOCKS < FLUSH_BLOCKS {
@@ -100,13 +98,9 @@ fn child_flushes() {
     }
 }
 
-fn flush_block<'a>(
-    number: u64,
-    changes: &'a StateChanges,
-    trie: &'a TrieUpdates,
-) -> FlushBlock<'a> {
+fn flush_block(number: u64, changes: &StateChanges) -> FlushBlock<'_> {
     let hash = keccak256(number.to_be_bytes());
-    FlushBlock { number, hash, tx_hashes: &[], log_keys: &[], changes, trie }
+    FlushBlock { number, hash, tx_hashes: &[], log_keys: &[], changes }
 }
 
 fn root_of(reader: &impl NodeRead<Error = ReadError>) -> B256 {

@@ -22,7 +22,7 @@ use std::{
     },
     time::{Duration, Instant},
 };
-use storage::{FlushBlock, IndexDb, TrieCheckpoint, TrieUpdates};
+use storage::{FlushBlock, IndexDb, TrieCheckpoint};
 
 /// Accounts and slots gathered before a write: so many that sorted puts share their pages, and what
 /// changed several times is written once. A page holds some 50 entries, and is written whole for one:
@@ -129,7 +129,6 @@ fn due(state_entries: u64) -> (usize, Duration) {
 /// # Panics
 /// If a layer is not sealed.
 pub fn write_layers(index: &IndexDb, layers: &[Arc<Layer>]) -> Result<(), storage::WriteError> {
-    let none = TrieUpdates::default();
     let blocks: Vec<_> = layers
         .iter()
         .map(|layer| FlushBlock {
@@ -138,7 +137,6 @@ pub fn write_layers(index: &IndexDb, layers: &[Arc<Layer>]) -> Result<(), storag
             tx_hashes: layer.tx_hashes(),
             log_keys: layer.log_keys().expect("only sealed layers are committed"),
             changes: layer.changes(),
-            trie: &none,
         })
         .collect();
     index.flush(&blocks)

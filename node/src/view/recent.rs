@@ -298,7 +298,7 @@ mod tests {
     use super::*;
     use crate::view::{Layer, StateView};
     use std::sync::Arc;
-    use storage::{AccountChange, FlushBlock, IndexDb, IndexOptions, TrieUpdates};
+    use storage::{AccountChange, FlushBlock, IndexDb, IndexOptions};
 
     /// Accounts of the test: far more than a small table holds.
     const ACCOUNTS: u64 = 300;
@@ -362,7 +362,6 @@ mod tests {
     }
 
     fn flush(index: &IndexDb, view: &StateView) {
-        let trie = TrieUpdates::default();
         let done = index.reader().unwrap().flushed().unwrap();
         let layers = view.layers().iter().filter(|layer| done.is_none_or(|d| layer.number() > d));
         let blocks: Vec<_> = layers
@@ -372,7 +371,6 @@ mod tests {
                 tx_hashes: &[],
                 log_keys: &[],
                 changes: layer.changes(),
-                trie: &trie,
             })
             .collect();
         index.flush(&blocks).unwrap();

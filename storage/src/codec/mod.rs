@@ -6,6 +6,8 @@
 //! layouts are written down in `docs/storage-format.md`; change both together.
 
 mod block;
+#[cfg(test)]
+mod encode_node;
 mod node;
 mod primitive;
 mod state;
@@ -15,7 +17,9 @@ mod tests;
 pub(crate) use block::{
     decode_header, decode_receipts, decode_senders, encode_header, encode_receipts, encode_senders,
 };
-pub(crate) use node::{PLAIN_ACCOUNT_END, decode_node, encode_node, encode_path_key, record};
+#[cfg(test)]
+pub(crate) use encode_node::encode_node;
+pub(crate) use node::{PLAIN_ACCOUNT_END, decode_node, encode_path_key, record};
 pub use primitive::DecodeError;
 pub(crate) use primitive::{Input, put_count, put_counted_bytes, put_varint};
 pub(crate) use state::{

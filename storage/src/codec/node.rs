@@ -4,7 +4,7 @@ use alloy_primitives::{Bytes, hex};
 use alloy_trie::Nibbles;
 use alloy_trie::nodes::RlpNode;
 
-use super::primitive::{DecodeError, Input, put_counted_bytes};
+use super::primitive::{DecodeError, Input};
 use crate::trie::{Branch, Child, Leaf, Node};
 
 /// First bytes and tags of records.
@@ -51,11 +51,6 @@ pub(crate) fn encode_path_key(out: &mut Vec<u8>, path: &Nibbles) {
     out.push(path.len() as u8);
 }
 
-fn put_path(out: &mut Vec<u8>, path: &Nibbles) {
-    out.push(path.len() as u8);
-    out.extend_from_slice(&path.pack());
-}
-
 fn take_path(input: &mut Input<'_>) -> Result<Nibbles, DecodeError> {
     let nibbles = input.byte()?;
     if nibbles > PATH_NIBBLES_MAX {
@@ -69,57 +64,6 @@ fn take_path(input: &mut Input<'_>) -> Result<Nibbles, DecodeError> {
     let mut path = Nibbles::unpack(packed);
     path.truncate(nibbles);
     Ok(path)
-}
-
-pub(crate) fn encode_node(out: &mut Vec<u8>, node: &Node) {
-    match node {
-        Node::Leaf(leaf) => {
-            out.push(LEAF);
-            put_leaf(out, leaf);
-        }
-        Node::Branch(branch) => {
-            out.push(BRANCH);
-            put_path(out, &branch.prefix);
-            out.extend_from_slice(&branch.mask.to_be_bytes());
-            for child in &branch.children {
-                put_child(out, child);
-            }
-        }
-    }
-}
-
-fn put_child(out: &mut Vec<u8>, child: &Child) {
-    match child {
-        Child::Leaf(leaf) => put_leaf(out, leaf),
-        Child::Node(reference) => match reference.as_hash() {
-            Some(hash) => {
-                out.push(CHILD_HASH);
-                out.extend_from_slice(hash.as_slice());
-            }
-            None => {
-                out.push(CHILD_EMBEDDED);
-                put_counted_bytes(out, reference);
-            }
-        },
-    }
-}
-
-fn put_leaf(out: &mut Vec<u8>, leaf: &Leaf) {
-    let (tag, value) = match leaf.value.strip_suffix(&PLAIN_ACCOUNT_END) {
-        Some(start) => (CHILD_PLAIN_LEAF, start),
-        None => (CHILD_LEAF, leaf.value.as_ref()),
-    };
-    out.push(tag);
-    put_path(out, &leaf.suffix);
-    put_counted_bytes(out, value);
-    // A leaf short enough to be embedded is its own reference: it is made again when read.
-    match leaf.reference.as_hash() {
-        Some(hash) => {
-            out.push(HASH_REFERENCE);
-            out.extend_from_slice(hash.as_slice());
-        }
-        None => out.push(NO_REFERENCE),
-    }
 }
 
 fn take_leaf(input: &mut Input<'_>, tag: u8) -> Result<Leaf, DecodeError> {

@@ -13,7 +13,7 @@ use super::keys::{SLOT_KEY_BYTES, account_at_key, slot_at_key, slot_key};
 use super::runs::Pages;
 use super::{FlushBlock, Tables};
 use crate::codec;
-use crate::env::Environment;
+use crate::env::{Environment, delete_prefix};
 use crate::error::{DecodeError, ReadError, WriteError};
 use crate::state::AccountChange;
 
@@ -174,7 +174,7 @@ impl Writer<'_> {
         }
         rows.sort_unstable_by(|a, b| a.0.cmp(&b.0).then(a.1.cmp(&b.1)));
         self.push_history(address, &rows);
-        super::flush::delete_prefix(self.tables.storage, txn, address.as_slice())
+        delete_prefix(self.tables.storage, txn, address.as_slice())
             .map_err(|error| self.env.write_error(error))?;
         for (slot, word) in current {
             self.put_slot(txn, address, slot, word)?;

@@ -1,18 +1,14 @@
 //! Writes blocks into the tables, each table in key order, in one transaction.
 
-use std::ops::Bound;
-
 use alloy_primitives::B256;
 use heed::RwTxn;
 
-use super::keys::{decode_flushed, encode_flushed, encode_location, trie_key};
+use super::keys::{decode_flushed, encode_flushed, encode_location};
 use super::logs::{POSTING_BLOCKS_MAX, encode_posting, posting_key};
 use super::runs::Pages;
 use super::{FLUSHED_KEY, FlushBlock, LogKey, Tables, accounts};
-use crate::codec;
-use crate::env::{Environment, KeyRange, Table};
+use crate::env::Environment;
 use crate::error::{ReadError, WriteError};
-use crate::trie::{NodeChanges, TrieUpdates};
 
 pub(super) fn flush(
     env: &Environment,
@@ -24,11 +20,8 @@ pub(super) fn flush(
     check_order(env, tables, &txn, blocks)?;
     accounts::put(env, tables, &mut txn, blocks)?;
     put_lookups(env, tables, &mut txn, blocks)?;
-    let mut trie = TrieUpdates::default();
-    blocks.iter().for_each(|block| trie.extend(block.trie));
     let flushed = encode_flushed(last.number, last.hash);
     put_codes(tables, &mut txn, blocks)
-        .and_then(|()| put_trie(tables, &mut txn, &trie))
         .and_then(|()| tables.meta.put(&mut txn, FLUSHED_KEY, &flushed))
         .map_err(|error| env.write_error(error))?;
     env.commit(txn)
@@ -127,66 +120,5 @@ fn put_codes(
     for (hash, code) in blocks.iter().flat_map(|block| &block.changes.codes) {
         tables.code.get_or_put(txn, hash.as_slice(), code)?;
     }
-    Ok(())
-}
-
-fn put_trie(tables: &Tables, txn: &mut RwTxn<'_>, trie: &TrieUpdates) -> Result<(), heed::Error> {
-    put_nodes(tables.account_trie, txn, None, &trie.accounts)?;
-    let mut owners: Vec<&B256> = trie.storages.keys().collect();
-    owners.sort_unstable();
-    for owner in owners {
-        let storage = &trie.storages[owner];
-        if storage.wiped {
-            delete_prefix(tables.storage_trie, txn, owner.as_slice())?;
-        }
-        put_nodes(tables.storage_trie, txn, Some(*owner), &storage.nodes)?;
-    }
-    Ok(())
-}
-
-fn put_nodes(
-    table: Table,
-    txn: &mut RwTxn<'_>,
-    owner: Option<B256>,
-    nodes: &NodeChanges,
-) -> Result<(), heed::Error> {
-    let mut sorted: Vec<_> =
-        nodes.iter().map(|(path, node)| (trie_key(owner, path), node)).collect();
-    sorted.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
-    let mut value = Vec::new();
-    for (key, node) in sorted {
-        match node {
-            None => {
-                table.delete(txn, &key)?;
-            }
-            Some(node) => {
-                value.clear();
-                codec::encode_node(&mut value, node);
-                table.put(txn, &key, &value)?;
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Removes every key that starts with `prefix`.
-pub(super) fn delete_prefix(
-    table: Table,
-    txn: &mut RwTxn<'_>,
-    prefix: &[u8],
-) -> Result<(), heed::Error> {
-    let mut end = prefix.to_vec();
-    while end.last() == Some(&0xff) {
-        end.pop();
-    }
-    let end = match end.last_mut() {
-        Some(last) => {
-            *last += 1;
-            Bound::Excluded(end.as_slice())
-        }
-        None => Bound::Unbounded,
-    };
-    let range: KeyRange<'_> = (Bound::Included(prefix), end);
-    table.delete_range(txn, &range)?;
     Ok(())
 }

@@ -23,7 +23,6 @@ use alloy_primitives::B256;
 use crate::env::{EnvStats, Environment, Kind, Table};
 use crate::error::{OpenError, ReadError, WriteError};
 use crate::state::StateChanges;
-use crate::trie::TrieUpdates;
 
 use logs::POSTING_KEY_BYTES;
 use runs::Runs;
@@ -71,8 +70,6 @@ pub struct FlushBlock<'a> {
     pub log_keys: &'a [LogKey],
     /// What it changed in the state.
     pub changes: &'a StateChanges,
-    /// What it changed in the trie.
-    pub trie: &'a TrieUpdates,
 }
 
 /// Tables of the `index` environment.

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::history::{ACCOUNTS, Model, SLOTS, address, apply, changes_of, step};
 use crate::state::{Account, AccountChange};
-use crate::trie::{EMPTY_ROOT_HASH, update_state_root};
+use crate::trie::{EMPTY_ROOT_HASH, LiveTrie, TRIE_CACHE_BYTES_MIN};
 
 /// Enough for any history here.
 const MAP_BYTES: u64 = 64 << 20;
@@ -23,10 +23,9 @@ fn flush_block<'a>(
     number: usize,
     changes: &'a StateChanges,
     tx_hashes: &'a [Vec<B256>],
-    trie: &'a TrieUpdates,
 ) -> FlushBlock<'a> {
     let (hash, tx_hashes) = (block_hash(number), tx_hashes[number].as_slice());
-    FlushBlock { number: number as u64, hash, tx_hashes, log_keys: &[], changes, trie }
+    FlushBlock { number: number as u64, hash, tx_hashes, log_keys: &[], changes }
 }
 
 fn check_state(reader: &IndexReader, models: &[Model]) {
@@ -118,19 +117,19 @@ fn flush_both(changes: &[StateChanges], flush_blocks: usize) -> [(tempfile::Temp
         (folder, index)
     });
     let hashes: Vec<_> = (0..changes.len()).map(tx_hashes).collect();
-    let mut tries = Vec::new();
-    let mut root = EMPTY_ROOT_HASH;
+    let mut trie = LiveTrie::new(EMPTY_ROOT_HASH, TRIE_CACHE_BYTES_MIN);
     for (number, changes) in changes.iter().enumerate() {
-        let (after, trie) = update_state_root(&single.1.reader().unwrap(), changes, root).unwrap();
-        single.1.flush(&[flush_block(number, changes, &hashes, &trie)]).unwrap();
-        tries.push(trie);
-        root = after;
+        trie.update(&single.1.reader().unwrap(), changes).unwrap();
+        single.1.flush(&[flush_block(number, changes, &hashes)]).unwrap();
     }
-    let all: Vec<FlushBlock<'_>> = (0..changes.len())
-        .map(|number| flush_block(number, &changes[number], &hashes, &tries[number]))
-        .collect();
+    let all: Vec<FlushBlock<'_>> =
+        (0..changes.len()).map(|number| flush_block(number, &changes[number], &hashes)).collect();
     for batch in all.chunks(flush_blocks) {
         batched.1.flush(batch).unwrap();
+    }
+    let checkpoint = trie.checkpoint(changes.len() as u64 - 1);
+    for (_, index) in [&single, &batched] {
+        index.write_trie(&checkpoint).unwrap();
     }
     [single, batched]
 }
@@ -189,9 +188,9 @@ fn a_slot_cleared_before_a_wipe_gets_one_entry() {
 fn a_gap_or_a_repetition_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let index = open(&folder);
-    let (changes, trie) = (StateChanges::default(), TrieUpdates::default());
+    let changes = StateChanges::default();
     let hashes = vec![Vec::new(); 8];
-    let block = |number| flush_block(number, &changes, &hashes, &trie);
+    let block = |number| flush_block(number, &changes, &hashes);
     index.flush(&[]).unwrap();
     index.flush(&[block(3), block(4)]).unwrap();
     for slice in [vec![block(4)], vec![block(6)], vec![block(5), block(7)]] {
@@ -206,14 +205,13 @@ fn a_gap_or_a_repetition_is_refused() {
 fn a_full_map_refuses_and_keeps_what_was_there() {
     let folder = tempfile::tempdir().unwrap();
     let index = IndexDb::open(folder.path(), IndexOptions { map_bytes: 1 << 20 }).unwrap();
-    let trie = TrieUpdates::default();
     let mut number = 0usize;
     let error = loop {
         let code = Bytes::from(vec![number as u8; 5000]);
         let codes = vec![(keccak256(number.to_be_bytes()), code)];
         let changes = StateChanges { accounts: Vec::new(), codes };
         let hashes = vec![Vec::new(); number + 1];
-        match index.flush(&[flush_block(number, &changes, &hashes, &trie)]) {
+        match index.flush(&[flush_block(number, &changes, &hashes)]) {
             Ok(()) => number += 1,
             Err(error) => break error,
         }
@@ -282,7 +280,7 @@ fn a_damaged_value_is_told_with_its_table() {
         );
     }
     // A flush does not build on what it cannot read.
-    let (changes, trie) = (StateChanges::default(), TrieUpdates::default());
-    let error = index.flush(&[flush_block(5, &changes, &vec![Vec::new(); 6], &trie)]);
+    let changes = StateChanges::default();
+    let error = index.flush(&[flush_block(5, &changes, &vec![Vec::new(); 6])]);
     assert!(matches!(error, Err(WriteError::Read(ReadError::Corrupt { table: "meta", .. }))));
 }

@@ -3,12 +3,10 @@
 //! The records stand at a block of their own, never after the last flushed one. What the blocks
 //! since have changed is known from the `chain` environment.
 
-use std::ops::Bound;
-
 use alloy_primitives::B256;
 
 use super::{IndexDb, IndexReader, Tables};
-use crate::env::{KeyRange, Table};
+use crate::env::{Table, delete_prefix};
 use crate::error::{DecodeError, ReadError, WriteError};
 use crate::trie::{RecordRead, Records, TrieCheckpoint};
 
@@ -34,12 +32,7 @@ impl IndexDb {
         let error = |error| self.env.write_error(error);
         let Tables { meta, account_trie, storage_trie, .. } = self.tables;
         for owner in &checkpoint.wiped {
-            let mut end = *owner;
-            let keys: KeyRange<'_> = match increment(&mut end) {
-                true => (Bound::Included(owner.as_slice()), Bound::Excluded(end.as_slice())),
-                false => (Bound::Included(owner.as_slice()), Bound::Unbounded),
-            };
-            storage_trie.delete_range(&mut txn, &keys).map_err(error)?;
+            delete_prefix(storage_trie, &mut txn, owner.as_slice()).map_err(error)?;
         }
         put(account_trie, &mut txn, &checkpoint.accounts).map_err(error)?;
         put(storage_trie, &mut txn, &checkpoint.storages).map_err(error)?;
@@ -59,17 +52,6 @@ fn put(table: Table, txn: &mut heed::RwTxn<'_>, records: &Records) -> Result<(),
         }
     }
     Ok(())
-}
-
-/// The next hash; false when there is none.
-fn increment(hash: &mut B256) -> bool {
-    for byte in hash.iter_mut().rev() {
-        *byte = byte.wrapping_add(1);
-        if *byte != 0 {
-            return true;
-        }
-    }
-    false
 }
 
 impl IndexReader {

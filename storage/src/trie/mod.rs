@@ -40,7 +40,6 @@ pub use ordered::{ordered_root, ordered_root_with};
 pub use proof::{AccountProof, StorageProof, account_proof};
 pub use root::{state_root_from_scratch, storage_root_from_scratch};
 pub use state::{storage_root, update_state_root};
-pub(crate) use updates::NodeChanges;
 pub use updates::TrieUpdates;
 
 /// Nodes of one state.

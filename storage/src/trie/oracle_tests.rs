@@ -53,6 +53,7 @@ proptest! {
         let folder = tempfile::tempdir().unwrap();
         let index =
             IndexDb::open(folder.path(), IndexOptions { map_bytes: MAP_BYTES }).unwrap();
+        let mut live = LiveTrie::new(EMPTY_ROOT_HASH, TRIE_CACHE_BYTES_MIN);
         let mut model = Model::new();
         let mut root = EMPTY_ROOT_HASH;
         let mut pending: Vec<StateChanges> = Vec::new();
@@ -64,22 +65,24 @@ proptest! {
             let layers = Layers { index: &reader, above: &above };
             let (next, updates) = update_state_root(&layers, &changes, root).unwrap();
             prop_assert_eq!(next, scratch_root(&model));
+            prop_assert_eq!(live.update(&reader, &changes).unwrap(), next);
             root = next;
             pending.push(changes);
             above.push(updates);
             if above.len() == flush_every {
                 let first = number + 1 - above.len();
-                let batch: Vec<FlushBlock<'_>> = pending.iter().zip(&above).enumerate()
-                    .map(|(at, (changes, trie))| FlushBlock {
+                let batch: Vec<FlushBlock<'_>> = pending.iter().enumerate()
+                    .map(|(at, changes)| FlushBlock {
                         number: (first + at) as u64,
                         hash: keccak256((first + at).to_string()),
                         tx_hashes: &[],
                         log_keys: &[],
                         changes,
-                        trie,
                     })
                     .collect();
                 index.flush(&batch).unwrap();
+                index.write_trie(&live.checkpoint(number as u64)).unwrap();
+                live.written(number as u64);
                 pending.clear();
                 above.clear();
             }
