@@ -6,6 +6,7 @@
 
 mod block;
 mod call;
+mod codes;
 mod cosmos;
 mod early;
 mod environment;

@@ -8,7 +8,7 @@
 use std::{error::Error, sync::Arc};
 
 use alloy_primitives::{
-    Address, B256, Bytes, KECCAK256_EMPTY, U256, keccak256,
+    Address, B256, KECCAK256_EMPTY, U256, keccak256,
     map::{AddressMap, B256Map},
 };
 use revm::{
@@ -20,6 +20,7 @@ use revm::{
 use storage::{Account, AccountChange, StateChanges, StateRead};
 
 use super::{
+    codes,
     early::ParentUnknown,
     met::{Entry, Met, Slot},
     overrides::AccountOverride,
@@ -212,9 +213,7 @@ where
     ) -> Result<(), StateError> {
         let state = self.state;
         if let Some(code) = &wanted.code {
-            let bytecode = Bytecode::new_raw_checked(code.clone())
-                .unwrap_or_else(|_| Bytecode::new_legacy(code.clone()));
-            self.codes.insert(keccak256(code), bytecode);
+            self.codes.insert(keccak256(code), codes::analysed(code.clone()));
         }
         let untouched = wanted.nonce.is_none() && wanted.balance.is_none() && wanted.code.is_none();
         if untouched && storage.is_none() {
@@ -306,11 +305,7 @@ where
         if let Some(code) = self.codes.get(&code_hash) {
             return Ok(code.clone());
         }
-        let bytes: Bytes = self.state.code(code_hash).map_err(StateError::new)?;
-        // A malformed delegation cannot be stored by any valid transaction; should a genesis carry
-        // one, it is ordinary code.
-        let code = Bytecode::new_raw_checked(bytes.clone())
-            .unwrap_or_else(|_| Bytecode::new_legacy(bytes));
+        let code = codes::code(code_hash, || self.state.code(code_hash).map_err(StateError::new))?;
         self.codes.insert(code_hash, code.clone());
         Ok(code)
     }
@@ -357,8 +352,7 @@ where
         if let Some(code) = self.codes.get(&code_hash) {
             return Ok(code.clone());
         }
-        let bytes: Bytes = self.state.code(code_hash).map_err(StateError::new)?;
-        Ok(Bytecode::new_raw_checked(bytes.clone()).unwrap_or_else(|_| Bytecode::new_legacy(bytes)))
+        codes::code(code_hash, || self.state.code(code_hash).map_err(StateError::new))
     }
 
     fn storage_ref(&self, address: Address, slot: U256) -> Result<U256, StateError> {
