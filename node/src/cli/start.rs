@@ -188,7 +188,7 @@ struct Servers {
     rpc: rpc::Servers,
     rest: listen::Server,
     grpc: listen::Server,
-    observe: observe::Server,
+    observe: listen::Server,
 }
 
 impl Servers {

@@ -12,6 +12,7 @@ pub use metrics::{Kind, METRICS, Metric};
 use crate::{
     chain::ChainSpec,
     config::Config,
+    listen::{self, Bounds, Server},
     pipeline::{Fault, Monitor, PoolClient},
     rpc::CallMeter,
     view::Published,
@@ -23,13 +24,14 @@ use axum::{
     response::IntoResponse,
     routing::get,
 };
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{net::SocketAddr, sync::Arc};
 use storage::IndexDb;
-use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle};
 use verify::Backend;
 
-/// Longest wait at the end for answers in flight.
-const STOP_WAIT: Duration = Duration::from_secs(2);
+/// Most connections at once: a few scrapers and balancers, and people.
+const CONNECTIONS_MAX: u32 = 64;
+/// Most requests answered at once: each asks the mempool, and a core is enough for that.
+const CONCURRENT_MAX: u32 = 8;
 /// The text format of Prometheus.
 const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
@@ -54,47 +56,18 @@ pub struct Context {
     pub backend: Backend,
 }
 
-/// The running server.
-#[derive(Debug)]
-pub struct Server {
-    /// Where it listens.
-    pub address: SocketAddr,
-    stop: oneshot::Sender<()>,
-    task: JoinHandle<std::io::Result<()>>,
-}
-
 /// Serves on `address` until [`Server::stop`].
 ///
 /// # Errors
 /// When the address cannot be listened on.
 pub async fn serve(address: SocketAddr, context: Context) -> Result<Server, Fault> {
-    let fault = |source| Fault::Socket { what: format!("metrics on {address}"), source };
-    let listener = TcpListener::bind(address).await.map_err(fault)?;
-    let address = listener.local_addr().map_err(fault)?;
     let router = Router::new()
         .route("/metrics", get(metrics))
         .route("/health", get(health))
         .route("/status", get(status))
         .with_state(Arc::new(context));
-    let (stop, stopped) = oneshot::channel();
-    let until = async {
-        // An error means that the sender is gone: an end as well.
-        let _ = stopped.await;
-    };
-    let serving = axum::serve(listener, router).with_graceful_shutdown(until).into_future();
-    Ok(Server { address, stop, task: tokio::spawn(serving) })
-}
-
-impl Server {
-    /// Ends the server; answers in flight are finished for a while.
-    pub async fn stop(self) {
-        let Self { stop, mut task, .. } = self;
-        // An error says that the server has ended already.
-        let _ = stop.send(());
-        if tokio::time::timeout(STOP_WAIT, &mut task).await.is_err() {
-            task.abort();
-        }
-    }
+    let bounds = Bounds { address, connections: CONNECTIONS_MAX, concurrent: CONCURRENT_MAX };
+    listen::serve("metrics", bounds, router).await
 }
 
 type Shared = State<Arc<Context>>;

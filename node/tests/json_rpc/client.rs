@@ -32,7 +32,7 @@ pub(crate) struct Node {
     pub(crate) rpc: rpc::Servers,
     pub(crate) rest: listen::Server,
     pub(crate) queries: Queries,
-    pub(crate) observe: observe::Server,
+    pub(crate) observe: listen::Server,
     _home: Home,
     folder: TempDir,
 }
