@@ -5,13 +5,14 @@ use crate::view::StateView;
 use alloy_primitives::B256;
 use storage::{
     ChainReader, IndexDb, LiveTrie, ReadError, StateChanges, TrieCheckpoint,
-    trie::{EMPTY_ROOT_HASH, TrieError},
+    trie::{EMPTY_ROOT_HASH, TRIE_CACHE_BYTES_MIN, TrieError},
     update_state_root,
 };
 
 /// Records changed since the last checkpoint from which the next one is due in any case: 700 MB of
 /// records, of ten million accounts, beside the trie. So many that a checkpoint of a large state,
-/// which rewrites most pages of the table, is paid for by millions of changes.
+/// which rewrites most pages of the table, is paid for by millions of changes. Fewer where the
+/// memory of the trie is bounded below that.
 pub const CHECKPOINT_RECORDS: usize = 1 << 21;
 /// Accounts and slots changed since the last checkpoint before the next one is due: what a restart
 /// computes again, 2 to 3 seconds' work. A million transfers; in a state of some million accounts
@@ -20,6 +21,8 @@ pub const CHECKPOINT_CHANGES: usize = 2_000_000;
 /// Changes for each record to be written: in a large state nearly every change is of another record,
 /// and to wait for more of them writes each record less often.
 const CHANGES_A_RECORD: usize = 4;
+/// Bytes that a changed record takes: none of them may leave memory before its checkpoint.
+const RECORD_BYTES: u64 = 350;
 
 /// See the module.
 #[derive(Debug)]
@@ -30,6 +33,8 @@ pub struct StateTrie {
     number: Option<u64>,
     /// Accounts and slots changed since the last checkpoint.
     changed: usize,
+    /// Records changed from which a checkpoint is due in any case.
+    records_most: usize,
 }
 
 impl StateTrie {
@@ -41,7 +46,9 @@ impl StateTrie {
         let at = index.reader()?.trie_block()?;
         let root = at.map_or(EMPTY_ROOT_HASH, |(_, root)| root);
         let number = at.map(|(number, _)| number);
-        Ok(Self { live: LiveTrie::new(root, limit), index: index.clone(), number, changed: 0 })
+        let live = LiveTrie::new(root, limit);
+        let records_most = records_most(limit);
+        Ok(Self { live, index: index.clone(), number, changed: 0, records_most })
     }
 
     /// Number of the next block.
@@ -106,7 +113,7 @@ impl StateTrie {
 
     /// Whether so much has changed since the last checkpoint that the next one is due.
     pub fn is_checkpoint_due(&self) -> bool {
-        is_due(self.changed, self.live.dirty())
+        is_due(self.changed, self.live.dirty(), self.records_most)
     }
 
     /// Records that differ from the last checkpoint's.
@@ -144,9 +151,16 @@ fn weight(changes: &StateChanges) -> usize {
     changes.accounts.iter().map(|change| 1 + change.slots.len()).sum()
 }
 
-/// Whether a checkpoint is due after so many changes, with so many records to be written.
-fn is_due(changed: usize, dirty: usize) -> bool {
-    dirty >= CHECKPOINT_RECORDS || changed >= CHECKPOINT_CHANGES.max(CHANGES_A_RECORD * dirty)
+/// Records that may wait for their checkpoint where the trie has so many bytes.
+fn records_most(limit: u64) -> usize {
+    let fit = limit.max(TRIE_CACHE_BYTES_MIN) / RECORD_BYTES;
+    usize::try_from(fit).unwrap_or(usize::MAX).min(CHECKPOINT_RECORDS)
+}
+
+/// Whether a checkpoint is due after so many changes, with so many records to be written, of
+/// `records_most` that may be.
+fn is_due(changed: usize, dirty: usize, records_most: usize) -> bool {
+    dirty >= records_most || changed >= CHECKPOINT_CHANGES.max(CHANGES_A_RECORD * dirty)
 }
 
 #[cfg(test)]
@@ -155,6 +169,7 @@ mod tests {
 
     #[test]
     fn a_checkpoint_waits_for_changes_to_share_records() {
+        let is_due = |changed, dirty| is_due(changed, dirty, CHECKPOINT_RECORDS);
         // A million accounts: most records change again and again.
         assert!(!is_due(1_999_999, 300_000));
         assert!(is_due(2_000_000, 300_000));
@@ -162,5 +177,15 @@ mod tests {
         assert!(!is_due(3_500_000, 2_000_000));
         assert!(is_due(3_500_000, CHECKPOINT_RECORDS));
         assert!(is_due(8_000_000, 2_000_000));
+    }
+
+    #[test]
+    fn a_trie_with_little_memory_keeps_few_records_back() {
+        assert_eq!(records_most(2 << 30), CHECKPOINT_RECORDS);
+        let few = records_most(64 << 20);
+        assert_eq!(few, (64 << 20) / 350);
+        assert!(!is_due(few, few - 1, few) && is_due(few, few, few));
+        // No less than the least bound of the trie itself.
+        assert_eq!(records_most(0), records_most(16 << 20));
     }
 }
