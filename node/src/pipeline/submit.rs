@@ -44,6 +44,8 @@ use verify::{Backend, Recoverer};
 const PENDING_MAX: usize = 16_384;
 /// Transactions recovered at once: the batch that recovery is most efficient at.
 const BATCH_TXS: usize = super::ingest::BATCH_TXS;
+/// Transactions that take as long to recover as one: the lanes of the widest backend.
+const LANES: usize = 8;
 /// Most times that a task gives way to others before it takes the line: bounds the wait of the first.
 const GATHER_ROUNDS: usize = 16;
 /// Blob transactions checked at once: the other cores are for the pipeline.
@@ -202,6 +204,10 @@ impl Submissions {
             let has = self.line.lock().unwrap_or_else(PoisonError::into_inner).txs.len();
             if has == had || has >= BATCH_TXS {
                 return;
+            }
+            if has < LANES {
+                // As much work as eight: whoever waits for this core may have more of them.
+                std::thread::yield_now();
             }
             had = has;
         }

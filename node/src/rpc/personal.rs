@@ -7,8 +7,8 @@ use super::{
     lines::Line,
     method::{Answer, Call, Method, Run, json},
 };
-use crate::account::{PrivateKey, message_hash};
-use alloy_primitives::{Address, Bytes, Signature};
+use crate::account::{PrivateKey, Signers, message_hash};
+use alloy_primitives::{Address, B256, Bytes, Signature};
 use serde::Serialize;
 use std::time::Duration;
 use zeroize::Zeroizing;
@@ -175,9 +175,8 @@ async fn send_transaction(call: Call) -> Answer {
         let request: Request = arguments.required()?;
         (request, Zeroizing::new(arguments.required::<String>()?))
     };
-    // Opening the keyring takes some tenths of a second.
-    sign::send(&call, request, &|signers, by, hash| {
-        tokio::task::block_in_place(|| Ok(signers.sign_with(by, hash, &passphrase)?))
-    })
-    .await
+    let sign = move |signers: &Signers, by: Address, hash: &B256| {
+        Ok(signers.sign_with(by, hash, &passphrase)?)
+    };
+    sign::send(&call, request, Box::new(sign)).await
 }

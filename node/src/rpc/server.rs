@@ -3,12 +3,12 @@
 use super::{
     Context,
     dispatch::Dispatcher,
-    front::{Endpoint, Front},
+    front::{Endpoint, Front, Threads},
     meter::CallMeter,
 };
 use crate::{config::JsonRpc, pipeline::Fault};
 use jsonrpsee::server::{ServerHandle, stop_channel};
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{net::SocketAddr, sync::Arc, thread::available_parallelism, time::Duration};
 use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
 
 /// Longest wait at the end for calls in flight.
@@ -25,6 +25,8 @@ pub struct Servers {
     /// Where WebSocket alone is served.
     pub ws_address: SocketAddr,
     calls: Arc<CallMeter>,
+    /// Last to be dropped: WebSockets say good-bye on them.
+    _threads: Arc<Threads>,
 }
 
 /// Serves JSON-RPC on the configured addresses until [`Servers::stop`].
@@ -39,13 +41,17 @@ pub async fn serve(config: &JsonRpc, context: Context) -> Result<Servers, Fault>
     let (ws_stop, websockets) = stop_channel();
     let (http, address) = bind(config.address).await?;
     let (ws, ws_address) = bind(config.ws_address).await?;
+    let threads = available_parallelism().and_then(|cores| Threads::start(cores.get()));
+    let threads =
+        threads.map_err(|source| Fault::Socket { what: "JSON-RPC".to_owned(), source })?;
+    let threads = Arc::new(threads);
     let listen = |listener, api, http| {
         let endpoint = Arc::new(Endpoint::new(api, http));
-        let front = Arc::clone(&front);
-        tokio::spawn(front.listen(listener, endpoint, stopped.clone(), ws_stop.clone()))
+        let (front, threads) = (Arc::clone(&front), Arc::clone(&threads));
+        tokio::spawn(front.listen(listener, endpoint, threads, stopped.clone(), ws_stop.clone()))
     };
     let listening = [listen(http, &config.api, true), listen(ws, &config.ws_api, false)];
-    Ok(Servers { listening, stop, websockets, address, ws_address, calls })
+    Ok(Servers { listening, stop, websockets, address, ws_address, calls, _threads: threads })
 }
 
 async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), Fault> {
@@ -63,7 +69,7 @@ impl Servers {
 
     /// Takes no more calls, finishes those in flight for a while, and closes the connections.
     pub async fn stop(self) {
-        let Self { mut listening, stop, websockets, .. } = self;
+        let Self { mut listening, stop, websockets, _threads, .. } = self;
         stop.send_replace(true);
         // An error says that the WebSockets have ended already.
         let _ = websockets.stop();

@@ -26,9 +26,9 @@ use storage::StateRead;
 /// What is added to the parity of a signature of a message or of typed data.
 const MESSAGE_V: u8 = 27;
 
-/// Makes the signature of a hash by an account.
-pub(in crate::rpc) type Sign<'a> =
-    &'a (dyn Fn(&Signers, Address, &B256) -> Result<[u8; SIGNATURE_BYTES], Error> + Sync);
+/// Makes the signature of a hash by an account, where a thread may block.
+pub(in crate::rpc) type Sign =
+    Box<dyn FnOnce(&Signers, Address, &B256) -> Result<[u8; SIGNATURE_BYTES], Error> + Send>;
 
 /// By a key that is unlocked.
 pub(in crate::rpc) fn unlocked(
@@ -94,18 +94,18 @@ struct SignedObject {
 
 pub(super) async fn sign_transaction(call: Call) -> Answer {
     let request: Request = call.arguments()?.required()?;
-    let (tx, from) = make(&call, request, &unlocked).await?;
+    let (tx, from) = make(&call, request, Box::new(unlocked)).await?;
     let raw = tx.encoded_2718().into();
     json(&SignedObject { raw, tx: TransactionObject::pending(&tx, *tx.tx_hash(), from) })
 }
 
 pub(super) async fn send_transaction(call: Call) -> Answer {
     let request: Request = call.arguments()?.required()?;
-    send(&call, request, &unlocked).await
+    send(&call, request, Box::new(unlocked)).await
 }
 
 /// Fills in a transaction, signs it and submits it.
-pub(in crate::rpc) async fn send(call: &Call, request: Request, sign: Sign<'_>) -> Answer {
+pub(in crate::rpc) async fn send(call: &Call, request: Request, sign: Sign) -> Answer {
     let (tx, _) = make(call, request, sign).await?;
     json(&call.context.pool.submit(tx.encoded_2718().into()).await?)
 }
@@ -114,7 +114,7 @@ pub(in crate::rpc) async fn send(call: &Call, request: Request, sign: Sign<'_>) 
 pub(in crate::rpc) async fn make(
     call: &Call,
     request: Request,
-    sign: Sign<'_>,
+    sign: Sign,
 ) -> Result<(Transaction, Address), Error> {
     let from = request.execution.from;
     let known = signers(call)?.accounts().contains(&from);
@@ -122,9 +122,11 @@ pub(in crate::rpc) async fn make(
         return Err(crate::account::SignerError::Unknown.into());
     }
     let pooled = call.context.pool.nonce(from).await;
-    // An estimate may take long.
-    let filled = tokio::task::block_in_place(|| fill(call, request, pooled))?;
-    Ok((signed(call, filled, sign)?, from))
+    // An estimate may take long, and to open the keyring some tenths of a second.
+    let call = call.clone();
+    let make = move || signed(&call, fill(&call, request, pooled)?, sign);
+    let tx = tokio::task::spawn_blocking(make).await.map_err(Error::internal)??;
+    Ok((tx, from))
 }
 
 /// Sets what was left out: prices, nonce, gas.
@@ -176,7 +178,7 @@ fn fill(call: &Call, request: Request, pooled: Option<u64>) -> Result<Execution,
 }
 
 /// Signs a transaction whose fields are all there.
-fn signed(call: &Call, tx: Execution, sign: Sign<'_>) -> Result<Transaction, Error> {
+fn signed(call: &Call, tx: Execution, sign: Sign) -> Result<Transaction, Error> {
     let chain_id = call.context.spec.chain_id;
     let (nonce, gas_limit) = (tx.nonce.unwrap_or_default(), tx.gas.unwrap_or_default());
     let (to, value, input) = (tx.to, tx.value, tx.input);

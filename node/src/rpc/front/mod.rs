@@ -10,12 +10,15 @@ mod access;
 mod connection;
 mod http;
 mod reply;
+mod threads;
 
 pub(super) use reply::Reply;
+pub(super) use threads::Threads;
 
 use self::{
     access::{Hosts, Origins},
     connection::{Connection, Progress},
+    threads::Seat,
 };
 use super::{
     dispatch::{Dispatcher, Service},
@@ -120,6 +123,7 @@ struct Places {
 struct Place {
     front: Arc<Front>,
     address: IpAddr,
+    _seat: Seat,
 }
 
 impl Places {
@@ -190,11 +194,12 @@ impl Front {
         }
     }
 
-    /// Accepts connections until told to stop; then waits for the calls in flight.
+    /// Accepts connections for `threads` until told to stop; then waits for the calls in flight.
     pub(super) async fn listen(
         self: Arc<Self>,
         listener: TcpListener,
         endpoint: Arc<Endpoint>,
+        threads: Arc<Threads>,
         mut stop: watch::Receiver<bool>,
         ws_stop: StopHandle,
     ) {
@@ -205,16 +210,19 @@ impl Front {
                 Some(_) = connections.join_next() => continue,
                 () = told(&mut stop) => break,
             };
-            match accepted {
+            // Its thread's runtime waits for it from now on.
+            match accepted.and_then(|(stream, from)| Ok((stream.into_std()?, from))) {
                 Ok((stream, from)) => {
+                    let (runtime, seat) = threads.seat();
                     let serving = Arc::clone(&self).serve(
                         stream,
                         from,
+                        seat,
                         Arc::clone(&endpoint),
                         stop.clone(),
                         ws_stop.clone(),
                     );
-                    connections.spawn(serving);
+                    connections.spawn_on(serving, runtime);
                 }
                 Err(error) => {
                     tracing::debug!(%error, "a connection could not be accepted");
@@ -229,17 +237,22 @@ impl Front {
     /// Serves one connection to its end.
     async fn serve(
         self: Arc<Self>,
-        stream: TcpStream,
+        stream: std::net::TcpStream,
         from: SocketAddr,
+        seat: Seat,
         endpoint: Arc<Endpoint>,
         mut stop: watch::Receiver<bool>,
         ws_stop: StopHandle,
     ) {
+        let stream = match TcpStream::from_std(stream) {
+            Ok(stream) => stream,
+            Err(error) => return tracing::debug!(%error, %from, "a connection could not be taken"),
+        };
         let address = from.ip().to_canonical();
         if let Err(limit) = self.places.take(address) {
             return refuse(stream, limit).await;
         }
-        let place = Place { front: Arc::clone(&self), address };
+        let place = Place { front: Arc::clone(&self), address, _seat: seat };
         // Without it answers only come later.
         let _ = stream.set_nodelay(true);
         let rate = self.dispatcher.rates.connection();
