@@ -5,9 +5,9 @@
 //! Bound: transactions submitted and not answered. When full: the caller is told so.
 //!
 //! The first call to put something into an empty line starts a task that works it off: it lets the
-//! runtime poll whatever else is ready, so that other connections' calls and the rest of the call's
-//! own batch join the line, then takes the line and recovers it where it is; and again, until nobody
-//! has joined meanwhile. A signature alone costs several times what it costs in company, and each hop
+//! runtime poll whatever else is ready, and other threads have the core once, so that other connections'
+//! calls and the rest of the call's own batch join the line, then takes the line and recovers it where
+//! it is; and again, until nobody has joined meanwhile. A signature alone costs several times what it costs in company, and each hop
 //! between sleeping threads costs as much as a recovery: so calls gather as many as are there anyway,
 //! wait for nothing but the recovery before them, and go through one queue only. A line of whole
 //! batches gets a task for each.
