@@ -8,7 +8,7 @@ use std::io::Write;
 
 fn main() -> anyhow::Result<()> {
     let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:18545".to_owned());
-    // As `evmd start` makes its own: a thread a core.
+    // A thread for each core, as evmd has, but one runtime: that is how jsonrpsee comes.
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         let server = Server::builder().build(address).await?;

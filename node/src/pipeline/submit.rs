@@ -7,10 +7,10 @@
 //! The first call to put something into an empty line starts a task that works it off: it lets the
 //! runtime poll whatever else is ready, and other threads have the core once, so that other connections'
 //! calls and the rest of the call's own batch join the line, then takes the line and recovers it where
-//! it is; and again, until nobody has joined meanwhile. A signature alone costs several times what it costs in company, and each hop
-//! between sleeping threads costs as much as a recovery: so calls gather as many as are there anyway,
-//! wait for nothing but the recovery before them, and go through one queue only. A line of whole
-//! batches gets a task for each.
+//! it is; and again, until nobody has joined meanwhile. A signature alone costs several times what it
+//! costs in company, and each hop between sleeping threads costs as much as a recovery: so calls gather
+//! as many as are there anyway, wait for nothing but the recovery before them, and go through one queue
+//! only. A line of whole batches gets a task for each.
 //! Transactions of different callers have no order among them; those of one call keep theirs.
 //!
 //! A blob transaction joins the line when its blobs have been taken off and checked, which takes up to

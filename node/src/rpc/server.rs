@@ -25,8 +25,8 @@ pub struct Servers {
     /// Where WebSocket alone is served.
     pub ws_address: SocketAddr,
     calls: Arc<CallMeter>,
-    /// Last to be dropped: WebSockets say good-bye on them.
-    _threads: Arc<Threads>,
+    /// What the connections are served on.
+    threads: Arc<Threads>,
 }
 
 /// Serves JSON-RPC on the configured addresses until [`Servers::stop`].
@@ -51,7 +51,7 @@ pub async fn serve(config: &JsonRpc, context: Context) -> Result<Servers, Fault>
         tokio::spawn(front.listen(listener, endpoint, threads, stopped.clone(), ws_stop.clone()))
     };
     let listening = [listen(http, &config.api, true), listen(ws, &config.ws_api, false)];
-    Ok(Servers { listening, stop, websockets, address, ws_address, calls, _threads: threads })
+    Ok(Servers { listening, stop, websockets, address, ws_address, calls, threads })
 }
 
 async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), Fault> {
@@ -69,7 +69,7 @@ impl Servers {
 
     /// Takes no more calls, finishes those in flight for a while, and closes the connections.
     pub async fn stop(self) {
-        let Self { mut listening, stop, websockets, _threads, .. } = self;
+        let Self { mut listening, stop, websockets, threads, .. } = self;
         stop.send_replace(true);
         // An error says that the WebSockets have ended already.
         let _ = websockets.stop();
@@ -86,5 +86,7 @@ impl Servers {
             // Its connections end with it.
             listening.abort();
         }
+        // Not before: WebSockets, which nobody waits for, say good-bye on them.
+        drop(threads);
     }
 }
