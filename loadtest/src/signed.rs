@@ -19,7 +19,7 @@ use std::{
     sync::mpsc,
 };
 
-const MAGIC: &[u8; 8] = b"LOADTX01";
+const MAGIC: &[u8; 8] = b"LOADTX02";
 /// Shares of the senders: as many connections can send a file at most.
 pub(crate) const LANES: usize = 64;
 /// Most transactions of a chunk: what a reader holds of each lane.
@@ -70,10 +70,12 @@ impl Header {
         whole.then_some(header)
     }
 
-    /// Transactions in a lane.
+    /// Transactions in a lane: what its senders send, of whom each sends as many as any other, or
+    /// one more.
     fn in_lane(&self, lane: usize) -> u64 {
-        let lanes = self.lanes() as u64;
-        self.count / lanes + u64::from((lane as u64) < self.count % lanes)
+        let (count, senders) = (self.count, self.senders as u64);
+        let one_more = (count % senders).saturating_sub(lane as u64);
+        self.lane_senders(lane) * (count / senders) + one_more.div_ceil(self.lanes() as u64)
     }
 
     /// Senders of a lane: every [`Self::lanes`]th.
@@ -83,10 +85,8 @@ impl Header {
 
     /// The nonce a sender has once everything is mined.
     pub(crate) fn last_nonce(&self, sender: usize) -> u64 {
-        let (lane, rank) = (sender % self.lanes(), (sender / self.lanes()) as u64);
-        let (txs, senders) = (self.in_lane(lane), self.lane_senders(lane));
-        let own = txs / senders + u64::from(rank < txs % senders);
-        self.first_nonces[sender] + own
+        let (count, senders) = (self.count, self.senders as u64);
+        self.first_nonces[sender] + count / senders + u64::from((sender as u64) < count % senders)
     }
 }
 
@@ -288,7 +288,7 @@ mod tests {
 
     #[test]
     fn every_connection_gets_its_senders_in_nonce_order() {
-        for (count, senders, connections) in [(2000, 70, 8), (1, 1, 1), (700, 3, 2)] {
+        for (count, senders, connections) in [(2000, 70, 8), (1, 1, 1), (700, 3, 2), (50, 90, 4)] {
             let header = header(count, senders);
             let mut reader = Reader::open(file(&header), connections).unwrap();
             let mut next: HashMap<Address, (usize, u64)> = HashMap::new();

@@ -153,7 +153,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<bool> {
         prefunded: args.prefunded,
     };
     what.check()?;
-    let senders = fund::prepare(&node, what.wanted(common.seed, total))?;
+    let senders = fund::prepare(&node, what.wanted(common.seed, 1))?;
     let soak = Soak { args, node: &node, process, total };
     let (looks, transfers, reads) = soak.run(senders, &reads)?;
     let broken = soak.judge(&looks, &transfers, &reads);

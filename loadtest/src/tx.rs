@@ -10,6 +10,7 @@ use crate::{
     report::Report,
     rounds::{self, Part, Round, measure},
     signed::{self, Header, Reader},
+    stats::Stats,
     txs::Load,
     wire::Endpoint,
 };
@@ -101,11 +102,12 @@ impl What {
         Ok(())
     }
 
-    pub(crate) fn wanted(&self, seed: u64, txs: u64) -> Wanted {
+    /// What the senders need for so many files of this.
+    pub(crate) fn wanted(&self, seed: u64, files: u64) -> Wanted {
         Wanted {
             load: self.load,
             senders: self.senders,
-            txs_each: txs.div_ceil(self.senders as u64),
+            txs_each: files * self.count.div_ceil(self.senders as u64),
             fee_cap: (self.fee_cap * GWEI) as u128,
             tip: (self.tip * GWEI) as u128,
             seed,
@@ -238,8 +240,8 @@ fn parts<'a>(args: &'a Args, node: &Node) -> anyhow::Result<Vec<Box<dyn Part + '
     let senders = match &args.file {
         Some(_) => None,
         None => {
-            let sends = args.what.count * u64::from(args.common.rounds()) * args.via.len() as u64;
-            Some(fund::prepare(node, args.what.wanted(args.common.seed, sends))?)
+            let files = u64::from(args.common.rounds()) * args.via.len() as u64;
+            Some(fund::prepare(node, args.what.wanted(args.common.seed, files))?)
         }
     };
     let part = |via: &Via| {
@@ -370,7 +372,8 @@ impl Part for Send<'_> {
                 goal.sent.store(true, Relaxed);
                 let seen = following.join();
                 let stats = stats?;
-                blocks = seen.map_err(|_| anyhow::anyhow!("following the chain panicked"))??;
+                let seen = seen.map_err(|_| anyhow::anyhow!("following the chain panicked"))?;
+                blocks = seen.map_err(|error| with_refusals(error, &stats))?;
                 Ok(stats)
             })
         })?;
@@ -389,6 +392,14 @@ impl Part for Send<'_> {
         ];
         round.base_fees = follow::base_fees(node, &blocks, begun);
         Ok(round)
+    }
+}
+
+/// Why not all was mined: what follows a refused transaction of its sender waits for it.
+fn with_refusals(error: anyhow::Error, stats: &Stats) -> anyhow::Error {
+    match stats.error_texts.first() {
+        Some(first) => error.context(format!("{} were refused, the first: {first}", stats.errors)),
+        None => error,
     }
 }
 
@@ -415,7 +426,7 @@ pub(crate) struct SignArgs {
 
 pub(crate) fn sign(args: &SignArgs) -> anyhow::Result<()> {
     args.what.check()?;
-    let wanted = args.what.wanted(args.seed, args.what.count);
+    let wanted = args.what.wanted(args.seed, 1);
     let (senders, header) = match args.offline {
         Some(chain_id) => {
             let senders = fund::unprepared(wanted, chain_id);
