@@ -78,6 +78,8 @@ impl Servers {
                 // A panic there has been reported.
                 let _ = listening.await;
             }
+            // WebSockets outlive the tasks of their listener: they say good-bye first.
+            websockets.stopped().await;
         };
         if tokio::time::timeout(STOP_WAIT, ended).await.is_err() {
             tracing::warn!("JSON-RPC calls were still running and are abandoned");
@@ -86,7 +88,6 @@ impl Servers {
             // Its connections end with it.
             listening.abort();
         }
-        // Not before: WebSockets, which nobody waits for, say good-bye on them.
         drop(threads);
     }
 }

@@ -215,6 +215,10 @@ impl Node {
     }
 }
 
+/// Opcodes of frames (RFC 6455, section 11.8).
+const TEXT: u8 = 1;
+const CLOSE: u8 = 8;
+
 /// A WebSocket connection.
 pub(crate) struct Socket {
     stream: TcpStream,
@@ -248,19 +252,33 @@ impl Socket {
 
     async fn read(&mut self) -> Value {
         loop {
-            let mut head = [0; 2];
-            self.stream.read_exact(&mut head).await.unwrap();
-            let length = match head[1] {
-                126 => usize::from(self.stream.read_u16().await.unwrap()),
-                short => usize::from(short),
-            };
-            let mut content = vec![0; length];
-            self.stream.read_exact(&mut content).await.unwrap();
             // Pings come in between.
-            if head[0] & 0x0f == 1 {
+            if let (TEXT, content) = self.frame().await {
                 return serde_json::from_slice(&content).unwrap();
             }
         }
+    }
+
+    /// The status code the server closes with, whatever comes before.
+    pub(crate) async fn closing(&mut self) -> u16 {
+        loop {
+            if let (CLOSE, content) = self.frame().await {
+                return u16::from_be_bytes(*content.first_chunk().unwrap());
+            }
+        }
+    }
+
+    /// Opcode and content of the next frame (RFC 6455, section 5.2).
+    async fn frame(&mut self) -> (u8, Vec<u8>) {
+        let mut head = [0; 2];
+        self.stream.read_exact(&mut head).await.unwrap();
+        let length = match head[1] {
+            126 => usize::from(self.stream.read_u16().await.unwrap()),
+            short => usize::from(short),
+        };
+        let mut content = vec![0; length];
+        self.stream.read_exact(&mut content).await.unwrap();
+        (head[0] & 0x0f, content)
     }
 
     /// The whole answer to a call; what is pushed meanwhile is kept.

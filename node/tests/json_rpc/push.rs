@@ -40,6 +40,23 @@ async fn every_new_head_is_pushed_in_order() {
     node.stop().await;
 }
 
+/// Many, for a few would be told in time by chance.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_websocket_is_told_that_the_node_ends() {
+    let node = Node::native().await;
+    let mut sockets = Vec::new();
+    for turn in 0..60 {
+        let address = if turn % 2 == 0 { node.rpc.address } else { node.rpc.ws_address };
+        let mut socket = node.websocket(address).await;
+        socket.call("eth_subscribe", json!(["newHeads"])).await;
+        sockets.push(socket);
+    }
+    node.stop().await;
+    for socket in &mut sockets {
+        assert_eq!(timeout(PATIENCE, socket.closing()).await.unwrap(), 1000);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn pending_transactions_are_pushed_and_polled() {
     let node = Node::native().await;
