@@ -36,7 +36,7 @@ fn make_chain(folder: &Path, file: &Path) -> u64 {
         let to = Address::left_padding_from(&(n + 0x1000).to_be_bytes());
         runtime.block_on(client.submit(transfer(from, nonce, to))).expect("accepted");
     }
-    while runtime.block_on(client.level()).pending > 0 {
+    while runtime.block_on(client.level()).expect("it is not busy").pending > 0 {
         std::thread::park_timeout(Duration::from_millis(10));
     }
     pipeline.stop();

@@ -195,7 +195,7 @@ fn mined(home: &Home) -> HashMap<B256, u32> {
 fn pooled(home: &Home) -> HashSet<B256> {
     let pipeline = Pipeline::start(home, producing(None)).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let content = runtime.block_on(pipeline.client().content(None));
+    let content = runtime.block_on(pipeline.client().content(None)).unwrap();
     pipeline.stop();
     pipeline.join().unwrap();
     content.iter().flat_map(|txs| txs.pending.iter().chain(&txs.queued)).map(|tx| tx.hash).collect()

@@ -254,7 +254,7 @@ fn what_cannot_be_paid_any_more_is_left_out_alone() {
     wait_until("the others are mined", || sent[1..].iter().all(mined));
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     wait_until("the pool is empty", || {
-        let level = runtime.block_on(client.level());
+        let level = runtime.block_on(client.level()).unwrap();
         level.pending + level.queued == 0
     });
     assert!(!mined(&sent[0]) && balance(&pipeline, poor).is_zero());
@@ -274,7 +274,7 @@ fn what_is_too_large_is_refused_by_name_however_it_comes() {
     let reject = runtime.block_on(client.submit(raw.clone())).unwrap_err();
     let text = format!("oversized data: transaction size {}, limit 131072", raw.len());
     assert_eq!((reject.to_string(), reject.code().number), (text, 21));
-    assert_eq!(runtime.block_on(client.level()), node::mempool::Level::default());
+    assert_eq!(runtime.block_on(client.level()).unwrap(), node::mempool::Level::default());
     pipeline.stop();
     pipeline.join().unwrap();
 }

@@ -56,7 +56,8 @@ pub(super) struct Snapshot {
     next_base_fee: u64,
     /// `None` on an Ethereum chain.
     block_gas: Option<u64>,
-    pool: Level,
+    /// `None` while it is too busy to be asked.
+    pool: Option<Level>,
     environments: [(&'static str, EnvStats); 2],
     calls: Vec<CallReading>,
     backend: &'static str,
@@ -72,7 +73,7 @@ impl Snapshot {
             head_timestamp: view.head.header.timestamp,
             next_base_fee: view.head.next_base_fee,
             block_gas: view.head.market().map(crate::feemarket::Market::block_gas),
-            pool: context.pool.level().await,
+            pool: context.pool.level().await.ok(),
             environments: [("chain", view.chain.stats()), ("index", context.index.stats())],
             calls: context.calls.readings(),
             backend: context.backend.name(),
@@ -181,8 +182,10 @@ pub const METRICS: &[Metric] = &[
         "Transactions waiting in the pool: pending ones can run now, queued ones wait for a nonce.",
         &["state"],
         |now, samples| {
-            samples.add(&["pending"], now.pool.pending);
-            samples.add(&["queued"], now.pool.queued);
+            if let Some(pool) = now.pool {
+                samples.add(&["pending"], pool.pending);
+                samples.add(&["queued"], pool.queued);
+            }
         },
     ),
     metric(
@@ -398,7 +401,7 @@ mod tests {
             head_timestamp: 1000,
             next_base_fee: 875_000_000,
             block_gas: Some(21_000),
-            pool: Level { pending: 3, queued: 2 },
+            pool: Some(Level { pending: 3, queued: 2 }),
             environments: [("chain", stats()), ("index", stats())],
             calls: vec![call],
             backend: "scalar",

@@ -41,7 +41,8 @@ pub(super) struct Status {
     backend: &'static str,
     fault: bool,
     head: HeadStatus,
-    pool: PoolStatus,
+    /// `null` while it is too busy to be asked.
+    pool: Option<PoolStatus>,
     endpoints: Endpoints,
     stages: Vec<Reading>,
     rings: Vec<RingReading>,
@@ -68,7 +69,7 @@ impl Status {
     pub(super) async fn take(context: &Context) -> Self {
         let view = context.published.load();
         let header = &view.head.header;
-        let level = context.pool.level().await;
+        let level = context.pool.level().await.ok();
         Self {
             version: env!("CARGO_PKG_VERSION"),
             chain_id: context.spec.chain_id,
@@ -85,7 +86,7 @@ impl Status {
                 timestamp: header.timestamp,
                 next_base_fee: view.head.next_base_fee,
             },
-            pool: PoolStatus { pending: level.pending, queued: level.queued },
+            pool: level.map(|level| PoolStatus { pending: level.pending, queued: level.queued }),
             endpoints: context.config.endpoints(),
             stages: context.monitor.readings(),
             rings: context.monitor.rings(),

@@ -13,7 +13,7 @@
 
 mod query;
 
-pub use query::{PoolQuery, SenderTxs};
+pub use query::{Found, PoolQuery, SenderTxs};
 
 use super::{
     batch::{CheckBatch, Ground, Proposal, Recovered, Reply, ReplyBatch, Submitted, Tip},
@@ -56,8 +56,11 @@ const TX_GAS_MIN: u64 = 21_000;
 const LOOK_AGAIN_PART: u64 = 8;
 /// How often the queue is searched for what has waited too long.
 const EXPIRY_PERIOD: Duration = Duration::from_secs(60);
-/// Most tips and batches handled before looking at the clock again.
+/// Most batches handled before looking at the clock again.
 const ROUND: usize = 16;
+/// Most questions answered before that, a microsecond or two each; of those that walk the whole pool,
+/// some milliseconds, one.
+const QUERY_ROUND: usize = 256;
 
 /// The ring ends of the stage.
 #[derive(Debug)]
@@ -432,7 +435,7 @@ impl Stage for Ante {
             self.follow(tip)?;
             worked = true;
         }
-        for _ in 0..ROUND {
+        for _ in 0..QUERY_ROUND {
             let Some(query) = self.queries.take() else { break };
             query.answer(&self.pool);
             worked = true;

@@ -25,7 +25,7 @@ mod submit;
 mod topology;
 mod turn;
 
-pub use ante::{PoolQuery, SenderTxs};
+pub use ante::{Found, PoolQuery, SenderTxs};
 pub use batch::{RawTx, Reply, Submitted};
 pub use fault::{BlockFault, BlockReason, Fault};
 pub use fee::fee_row;

@@ -11,7 +11,7 @@ use std::{
     fmt,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering, fence},
     },
 };
 
@@ -33,6 +33,11 @@ impl<T> Ring<T> {
         for bell in bells {
             bell.ring();
         }
+    }
+
+    /// Drops what nobody will read; whoever waits for an answer to it learns so.
+    fn clear(&self) {
+        while self.slots.pop().is_some() {}
     }
 
     /// Wakes one idle consumer: a batch needs one pair of hands.
@@ -100,15 +105,24 @@ impl<T> Outbox<T> {
         }
     }
 
-    /// Hands over a batch, or gives it back when the ring is full.
+    /// Hands over a batch, or gives it back when the ring is full or nobody reads it any more.
     pub(super) fn offer(&self, batch: T) -> Result<(), T> {
+        if self.is_abandoned() {
+            return Err(batch);
+        }
         self.ring.slots.push(batch)?;
-        self.ring.ring_one_consumer();
+        // Either the last reader, who goes in between, sees the batch, or this sees that it went.
+        fence(Ordering::SeqCst);
+        if self.is_abandoned() {
+            self.ring.clear();
+        } else {
+            self.ring.ring_one_consumer();
+        }
         Ok(())
     }
 
     /// Nobody reads this ring any more: what is sent is lost.
-    fn is_abandoned(&self) -> bool {
+    pub(super) fn is_abandoned(&self) -> bool {
         self.ring.inboxes.load(Ordering::SeqCst) == 0
     }
 }
@@ -190,6 +204,8 @@ impl<T> Clone for Inbox<T> {
 impl<T> Drop for Inbox<T> {
     fn drop(&mut self) {
         if self.ring.inboxes.fetch_sub(1, Ordering::SeqCst) == 1 {
+            fence(Ordering::SeqCst);
+            self.ring.clear();
             Ring::<T>::ring_all(&self.ring.producers);
         }
     }
@@ -251,6 +267,16 @@ mod tests {
         for n in 0..3 {
             out.send(n);
         }
+    }
+
+    #[test]
+    fn what_nobody_will_read_is_dropped() {
+        let (out, inbox) = ring("test", 2, &[], &[]);
+        let batch = Arc::new(());
+        assert!(out.offer(Arc::clone(&batch)).is_ok());
+        drop(inbox);
+        assert_eq!(Arc::strong_count(&batch), 1, "the last reader drops what is left");
+        assert!(out.offer(batch).is_err());
     }
 
     #[test]

@@ -15,7 +15,7 @@
 //! ```
 
 use super::{
-    ante::{self, Ante, PoolQuery, SenderTxs},
+    ante::{self, Ante, Found, PoolQuery, SenderTxs},
     batch::Submitted,
     bell::Bell,
     commit::Commit,
@@ -190,31 +190,52 @@ impl PoolClient {
         self.arrivals.subscribe()
     }
 
-    /// The sender's next nonce, if it has anything pooled.
-    pub async fn nonce(&self, sender: Address) -> Option<u64> {
-        self.ask(|reply| PoolQuery::Nonce(sender, reply)).await.flatten()
+    /// The sender's next nonce after what it has pooled and the newest block built, which may not be
+    /// published yet; `None` when there is no pool.
+    ///
+    /// # Errors
+    /// When the pool is too busy to be asked; so with all that follow.
+    pub async fn nonce(&self, sender: Address) -> Result<Option<u64>, Reject> {
+        self.ask(|reply| PoolQuery::Nonce(sender, reply)).await
     }
 
     /// The pooled transaction with this hash.
-    pub async fn transaction(&self, hash: B256) -> Option<Arc<RecoveredTx>> {
-        self.ask(|reply| PoolQuery::Transaction(hash, reply)).await.flatten()
+    ///
+    /// # Errors
+    /// See [`Self::nonce`].
+    pub async fn transaction(&self, hash: B256) -> Result<Found, Reject> {
+        let found = self.ask(|reply| PoolQuery::Transaction(hash, reply)).await?;
+        Ok(found.unwrap_or(Found::NotPooled { built: 0 }))
     }
 
     /// What `sender` has pooled, or everybody has. In no order of senders.
-    pub async fn content(&self, sender: Option<Address>) -> Vec<SenderTxs> {
-        self.ask(|reply| PoolQuery::Content(sender, reply)).await.unwrap_or_default()
+    ///
+    /// # Errors
+    /// See [`Self::nonce`].
+    pub async fn content(&self, sender: Option<Address>) -> Result<Vec<SenderTxs>, Reject> {
+        Ok(self.ask(|reply| PoolQuery::Content(sender, reply)).await?.unwrap_or_default())
     }
 
     /// How full the pool is.
-    pub async fn level(&self) -> Level {
-        self.ask(PoolQuery::Level).await.unwrap_or_default()
+    ///
+    /// # Errors
+    /// See [`Self::nonce`].
+    pub async fn level(&self) -> Result<Level, Reject> {
+        Ok(self.ask(PoolQuery::Level).await?.unwrap_or_default())
     }
 
-    /// `None` when there is no pool, or it is too busy to be asked.
-    async fn ask<T>(&self, query: impl FnOnce(oneshot::Sender<T>) -> PoolQuery) -> Option<T> {
+    /// `None` when there is no pool.
+    async fn ask<T>(
+        &self,
+        query: impl FnOnce(oneshot::Sender<T>) -> PoolQuery,
+    ) -> Result<Option<T>, Reject> {
         let (reply, answer) = oneshot::channel();
-        self.queries.offer(query(reply)).ok()?;
-        answer.await.ok()
+        match self.queries.offer(query(reply)) {
+            // Its end drops the question.
+            Ok(()) => Ok(answer.await.ok()),
+            Err(_) if self.queries.is_abandoned() => Ok(None),
+            Err(_) => Err(Reject::Busy("the pool is asked too much, try again")),
+        }
     }
 }
 

@@ -130,7 +130,7 @@ async fn build_block(call: Call) -> Answer {
             let (raw, bundle) = take_off_blobs(raw)?;
             (recover(&raw)?, bundle)
         }
-        None => (from_pool(&call).await, Bundle::default()),
+        None => (from_pool(&call).await?, Bundle::default()),
     };
     build(&call, number, &wanted, extra, &txs, strict, &bundle)
 }
@@ -169,11 +169,11 @@ fn recover(raw: &[Bytes]) -> Result<Vec<Arc<RecoveredTx>>, Error> {
 
 /// Executable transactions, each sender's in nonce order; none with blobs, which the pool does not
 /// keep, nor what follows it.
-async fn from_pool(call: &Call) -> Vec<Arc<RecoveredTx>> {
-    let mut senders = call.context.pool.content(None).await;
+async fn from_pool(call: &Call) -> Result<Vec<Arc<RecoveredTx>>, Error> {
+    let mut senders = call.context.pool.content(None).await?;
     senders.sort_by_key(|txs| txs.sender);
     let alone = |tx: &Arc<RecoveredTx>| tx.blob_gas() == 0;
-    senders.into_iter().flat_map(|txs| txs.pending.into_iter().take_while(alone)).collect()
+    Ok(senders.into_iter().flat_map(|txs| txs.pending.into_iter().take_while(alone)).collect())
 }
 
 fn build(

@@ -2,6 +2,7 @@
 //! are counted and not shown.
 
 use super::{
+    error::Error,
     method::{Answer, Call, Method, Run, json},
     object::TransactionObject,
 };
@@ -38,6 +39,11 @@ pub(super) const METHODS: &[Method] = &[
     },
 ];
 
+/// Fewest bytes of a transaction in an answer: its members' names, hashes, addresses and signature.
+const OBJECT_BYTES_MIN: usize = 500;
+/// Fewest bytes of the line that tells of one.
+const LINE_BYTES_MIN: usize = 40;
+
 /// Pending and queued, whatever stands for a transaction.
 #[derive(Serialize)]
 struct Content<T> {
@@ -47,14 +53,32 @@ struct Content<T> {
 
 async fn status(call: Call) -> Answer {
     call.no_arguments()?;
-    let level = call.context.pool.level().await;
+    let level = call.context.pool.level().await?;
     json(&Content { pending: U64::from(level.pending), queued: U64::from(level.queued) })
 }
 
 type ByNonce<T> = BTreeMap<u64, T>;
 type BySender<T> = BTreeMap<String, ByNonce<T>>;
 
-/// What the senders have pooled, as text keys: checksummed address, then decimal nonce.
+/// What everybody has pooled, each transaction in a shape of at least `least` bytes. A full pool takes
+/// tenths of a second to write: on a thread that may block, unless it cannot be answered anyway.
+async fn everything<T: Serialize>(
+    call: Call,
+    least: usize,
+    shape: impl Fn(&RecoveredTx) -> T + Send + 'static,
+) -> Answer {
+    call.no_arguments()?;
+    let senders = call.context.pool.content(None).await?;
+    let count: usize = senders.iter().map(|txs| txs.pending.len() + txs.queued.len()).sum();
+    let limit = call.services.limits.bytes;
+    if count * least > limit {
+        return Err(Error::too_large("response", limit));
+    }
+    let written = tokio::task::spawn_blocking(move || by_sender(&senders, shape)).await;
+    written.map_err(Error::internal)?
+}
+
+/// As text keys: checksummed address, then decimal nonce.
 fn by_sender<T: Serialize>(senders: &[SenderTxs], shape: impl Fn(&RecoveredTx) -> T) -> Answer {
     let (mut pending, mut queued) = (BySender::new(), BySender::new());
     for txs in senders {
@@ -79,13 +103,12 @@ fn object(tx: &RecoveredTx) -> TransactionObject {
 }
 
 async fn content(call: Call) -> Answer {
-    call.no_arguments()?;
-    by_sender(&call.context.pool.content(None).await, object)
+    everything(call, OBJECT_BYTES_MIN, object).await
 }
 
 async fn content_from(call: Call) -> Answer {
     let address: Address = call.arguments()?.required()?;
-    let senders = call.context.pool.content(Some(address)).await;
+    let senders = call.context.pool.content(Some(address)).await?;
     let txs = senders.first();
     json(&Content {
         pending: by_nonce(txs.map_or(&[], |txs| &txs.pending), object),
@@ -94,10 +117,11 @@ async fn content_from(call: Call) -> Answer {
 }
 
 async fn inspect(call: Call) -> Answer {
-    call.no_arguments()?;
-    by_sender(&call.context.pool.content(None).await, |tx| {
-        let tx = &tx.tx;
-        let to = tx.to().map_or_else(|| "contract creation".to_owned(), |to| to.to_checksum(None));
-        format!("{to}: {} wei + {} gas × {} wei", tx.value(), tx.gas_limit(), tx.max_fee_per_gas())
-    })
+    everything(call, LINE_BYTES_MIN, line).await
+}
+
+fn line(tx: &RecoveredTx) -> String {
+    let tx = &tx.tx;
+    let to = tx.to().map_or_else(|| "contract creation".to_owned(), |to| to.to_checksum(None));
+    format!("{to}: {} wei + {} gas × {} wei", tx.value(), tx.gas_limit(), tx.max_fee_per_gas())
 }

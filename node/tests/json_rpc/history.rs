@@ -2,10 +2,10 @@
 
 use crate::{
     client::Node,
-    common::{CHAIN_ID, FEE_CAP, fixtures, import, native_home, producing, sign},
+    common::{CHAIN_ID, FEE_CAP, fixtures, import, native_home, producing, sign, transfer},
 };
 use alloy_consensus::TxEip1559;
-use alloy_primitives::{Address, B256, Bytes, TxKind, U256, keccak256};
+use alloy_primitives::{Address, B256, Bytes, TxKind, U64, U256, keccak256};
 use alloy_trie::{Nibbles, TrieAccount, proof::verify_proof};
 use node::{
     chain::{DEV_ACCOUNTS, Genesis},
@@ -220,6 +220,30 @@ async fn every_block_can_be_proven() {
             check_proof(&proof, root);
             let slot = node.call("eth_getStorageAt", json!([address, "0x0", tag])).await;
             assert_eq!(quantity(&slot), quantity(&proof["storageProof"][0]["value"]));
+        }
+    }
+    node.stop().await;
+}
+
+/// A block leaves the pool when it is executed, and is published when it is durable.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_transaction_is_never_out_of_sight() {
+    const ROUNDS: u64 = 100;
+    let node = Node::native().await;
+    let from = json!(DEV_ACCOUNTS[3].address);
+    for nonce in 0..ROUNDS {
+        let raw = transfer(3, nonce, Address::ZERO);
+        let hash = node.call("eth_sendRawTransaction", json!([raw])).await;
+        loop {
+            let next = node.call("eth_getTransactionCount", json!([from, "pending"])).await;
+            assert_eq!(next, json!(U64::from(nonce + 1)));
+            let tx = node.call("eth_getTransactionByHash", json!([hash])).await;
+            assert_eq!(tx["hash"], hash);
+            let bytes = node.call("eth_getRawTransactionByHash", json!([hash])).await;
+            assert_eq!(bytes, raw.to_string());
+            if !tx["blockNumber"].is_null() {
+                break;
+            }
         }
     }
     node.stop().await;

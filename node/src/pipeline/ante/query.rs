@@ -3,22 +3,36 @@
 use crate::{
     execution::RecoveredTx,
     mempool::{Lane, Level, Mempool, Pooled},
+    pipeline::batch::Ground,
 };
 use alloy_primitives::{Address, B256};
 use std::sync::Arc;
+use storage::{ReadError, StateRead};
 use tokio::sync::oneshot;
 
 /// A question with the place for its answer. An asker that has gone is ignored.
 #[derive(Debug)]
 pub enum PoolQuery {
-    /// The sender's next nonce, counting what it has pooled without a gap; `None` without any.
-    Nonce(Address, oneshot::Sender<Option<u64>>),
+    /// The sender's next nonce, counting what it has pooled without a gap.
+    Nonce(Address, oneshot::Sender<u64>),
     /// The pooled transaction with this hash.
-    Transaction(B256, oneshot::Sender<Option<Arc<RecoveredTx>>>),
+    Transaction(B256, oneshot::Sender<Found>),
     /// How full the pool is.
     Level(oneshot::Sender<Level>),
     /// What a sender has pooled, or everybody has.
     Content(Option<Address>, oneshot::Sender<Vec<SenderTxs>>),
+}
+
+/// What the pool knows of a hash.
+#[derive(Clone, Debug)]
+pub enum Found {
+    /// The transaction.
+    Pooled(Arc<RecoveredTx>),
+    /// Nothing: it may be in a block up to this one, which may not be published yet.
+    NotPooled {
+        /// Number of the newest block built.
+        built: u64,
+    },
 }
 
 /// A sender's pooled transactions, in nonce order.
@@ -44,13 +58,22 @@ impl SenderTxs {
 }
 
 impl PoolQuery {
-    pub(super) fn answer(self, pool: &Mempool) {
+    /// Answers from the pool and the newest block built. What is in that block has left the pool, and
+    /// can be seen elsewhere only when the block is durable.
+    pub(super) fn answer(self, pool: &Mempool, ground: &Ground) -> Result<(), ReadError> {
         match self {
             Self::Nonce(sender, reply) => {
-                let _ = reply.send(pool.lane(sender).map(|lane| lane.next_nonce()));
+                let next = match pool.lane(sender) {
+                    Some(lane) => lane.next_nonce(),
+                    None => ground.state.reader()?.account(sender)?.unwrap_or_default().nonce,
+                };
+                let _ = reply.send(next);
             }
             Self::Transaction(hash, reply) => {
-                let _ = reply.send(pool.get(hash).map(|pooled| Arc::clone(&pooled.tx)));
+                let _ = reply.send(match pool.get(hash) {
+                    Some(pooled) => Found::Pooled(Arc::clone(&pooled.tx)),
+                    None => Found::NotPooled { built: ground.header.number },
+                });
             }
             Self::Level(reply) => {
                 let _ = reply.send(pool.level());
@@ -63,5 +86,11 @@ impl PoolQuery {
                 let _ = reply.send(content);
             }
         }
+        Ok(())
+    }
+
+    /// It walks the whole pool.
+    pub(super) const fn is_large(&self) -> bool {
+        matches!(self, Self::Content(None, _))
     }
 }

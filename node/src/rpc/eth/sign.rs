@@ -121,7 +121,7 @@ pub(in crate::rpc) async fn make(
     if !known {
         return Err(crate::account::SignerError::Unknown.into());
     }
-    let pooled = call.context.pool.nonce(from).await;
+    let pooled = call.context.pool.nonce(from).await?;
     // An estimate may take long, and to open the keyring some tenths of a second.
     let call = call.clone();
     let make = move || signed(&call, fill(&call, request, pooled)?, sign);

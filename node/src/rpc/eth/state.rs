@@ -67,7 +67,7 @@ pub(super) async fn transaction_count(call: Call) -> Answer {
         let account = call.view.state.reader_at(number)?.account(address)?;
         (address, account.unwrap_or_default().nonce, id == BlockId::Tag(BlockTag::Pending))
     };
-    let pooled = if pending { call.context.pool.nonce(address).await } else { None };
+    let pooled = if pending { call.context.pool.nonce(address).await? } else { None };
     put(&U64::from(pooled.map_or(on_chain, |pooled| pooled.max(on_chain))))
 }
 

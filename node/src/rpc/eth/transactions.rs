@@ -3,6 +3,7 @@
 use super::blocks::receipt_of;
 use crate::{
     chain::ChainSpec,
+    pipeline::Found,
     rpc::{
         block_id::{BlockId, BlockTag},
         error::Error,
@@ -10,7 +11,7 @@ use crate::{
         object::TransactionObject,
         params::Param,
         services::Question,
-        stored::{OneTx, StoredBlock, locate},
+        stored::{OneTx, StoredBlock},
         text::Json,
     },
 };
@@ -23,12 +24,26 @@ pub(super) async fn by_hash(call: Call) -> Answer {
     if let Some(answer) = mined(&call, hash)? {
         return Ok(answer);
     }
-    if let Some(tx) = call.context.pool.transaction(hash).await {
-        return put(&TransactionObject::pooled(&tx));
+    match call.context.pool.transaction(hash).await? {
+        Found::Pooled(tx) => put(&TransactionObject::pooled(&tx)),
+        Found::NotPooled { built } => {
+            let call = later(call, built).await;
+            mined(&call, hash)?.map_or_else(|| Ok(Json::fixed("null")), Ok)
+        }
     }
-    // It may have left the pool for a block between the two looks.
-    let call = Call { view: call.context.published.load(), ..call };
-    mined(&call, hash)?.map_or_else(|| Ok(Json::fixed("null")), Ok)
+}
+
+/// The longest wait for a block that is built to be published: most take milliseconds, some wait for
+/// the disk.
+const BUILT_WAIT: Duration = Duration::from_secs(1);
+
+/// The call over the newest view, which has the block `built`: what was not pooled has left the pool for
+/// that one at the latest.
+async fn later(call: Call, built: u64) -> Call {
+    let mut heads = call.context.published.heads();
+    // In vain only if the disk is slow, or the node ends.
+    let _ = tokio::time::timeout(BUILT_WAIT, heads.wait_for(|head| *head >= built)).await;
+    Call { view: call.context.published.load(), ..call }
 }
 
 fn mined(call: &Call, hash: B256) -> Result<Option<Json>, Error> {
@@ -127,10 +142,18 @@ pub(super) async fn send_raw_sync(call: Call) -> Answer {
 /// The bytes of a transaction, mined or pooled.
 pub(super) async fn raw_by_hash(call: Call) -> Answer {
     let hash: B256 = call.arguments()?.required()?;
-    if let Some((stored, index)) = locate(&call.view, hash)? {
-        return put(&stored.block.transactions.get(index));
+    if let Some(raw) = raw_mined(&call, hash)? {
+        return put(&raw);
     }
-    put(&call.context.pool.transaction(hash).await.map(|tx| tx.raw.clone()))
+    match call.context.pool.transaction(hash).await? {
+        Found::Pooled(tx) => put(&tx.raw),
+        Found::NotPooled { built } => put(&raw_mined(&later(call, built).await, hash)?),
+    }
+}
+
+fn raw_mined(call: &Call, hash: B256) -> Result<Option<Bytes>, Error> {
+    let Some((number, index)) = call.view.tx_location(hash)? else { return Ok(None) };
+    Ok(Some(OneTx::read(&call.view.blocks()?, number, index)?.mined().raw))
 }
 
 pub(super) fn raw_by_block_hash_and_index(call: &Call) -> Answer {
