@@ -9,7 +9,7 @@ use super::{
     lines::{Interrupt, Lines},
     meter::CallMeter,
     method::{Answer, Call, Method, Run, methods},
-    rates::Rates,
+    rates::{self, Rates},
     services::Services,
     subscribe::{SUBSCRIBE, UNSUBSCRIBE},
 };
@@ -145,7 +145,8 @@ impl Dispatcher {
         let (number, answer) = match client.endpoint.index.find(asked.method) {
             None => (self.unknown, Err(Error::unknown_method(asked.method))),
             Some((number, method)) => {
-                let answer = match self.rates.admit(&client.rate, client.address, method.run) {
+                let weight = rates::weight(method.run);
+                let answer = match self.rates.admit(&client.rate, client.address, weight) {
                     Ok(()) => {
                         let call = Call {
                             method,
@@ -174,7 +175,11 @@ impl Dispatcher {
             Run::Line(line, run) => (run, line),
             Run::Quick { at_once, whole, line } => match guard(method.name, || at_once(&call)) {
                 Ok(Some(answer)) => return Ok(answer),
-                Ok(None) => (whole, line),
+                Ok(None) => {
+                    let weight = rates::further_weight(line);
+                    self.rates.admit(&call.client.rate, call.client.address, weight)?;
+                    (whole, line)
+                }
                 Err(error) => return Err(error),
             },
         };

@@ -36,12 +36,23 @@ const fn heaviest() -> NonZeroU32 {
     NonZeroU32::new(LONG_WEIGHT).expect("it is not zero")
 }
 
-/// What a call counts for.
-const fn weight(run: Run) -> NonZeroU32 {
-    let weight = match run {
-        Run::Line(Line::Long, _) => LONG_WEIGHT,
-        Run::Line(Line::Short, _) => SHORT_WEIGHT,
-        Run::Inline(_) | Run::Quick { .. } | Run::Waiting(_) => 1,
+/// What a call counts for when it comes.
+pub(super) const fn weight(run: Run) -> NonZeroU32 {
+    match run {
+        Run::Line(line, _) => line_weight(line),
+        Run::Inline(_) | Run::Quick { .. } | Run::Waiting(_) => NonZeroU32::MIN,
+    }
+}
+
+/// What it counts for more when it could not be answered at once, and goes into a line.
+pub(super) const fn further_weight(line: Line) -> NonZeroU32 {
+    NonZeroU32::new(line_weight(line).get() - 1).expect("a line weighs more than a read")
+}
+
+const fn line_weight(line: Line) -> NonZeroU32 {
+    let weight = match line {
+        Line::Long => LONG_WEIGHT,
+        Line::Short => SHORT_WEIGHT,
     };
     NonZeroU32::new(weight).expect("weights are not zero")
 }
@@ -83,7 +94,7 @@ impl Rates {
         ConnectionRate(self.connection.map(limiter))
     }
 
-    /// Counts a call.
+    /// Counts a call of this weight.
     ///
     /// # Errors
     /// When it is one too many.
@@ -91,7 +102,7 @@ impl Rates {
         &self,
         connection: &ConnectionRate,
         address: IpAddr,
-        run: Run,
+        weight: NonZeroU32,
     ) -> Result<(), Error> {
         let refused = |whose, limit, wait: governor::NotUntil<_>| {
             let wait_ms = wait.wait_time_from(DefaultClock::default().now()).as_millis();
@@ -99,11 +110,11 @@ impl Rates {
         };
         let fits = "a burst holds the heaviest call";
         if let Some((limit, limiter)) = &connection.0 {
-            let counted = limiter.check_n(weight(run)).expect(fits);
+            let counted = limiter.check_n(weight).expect(fits);
             counted.map_err(|wait| refused("connection", *limit, wait))?;
         }
         if let Some((limit, limiter)) = &self.address {
-            let counted = limiter.check_key_n(&counted(address), weight(run)).expect(fits);
+            let counted = limiter.check_key_n(&counted(address), weight).expect(fits);
             counted.map_err(|wait| refused("address", *limit, wait))?;
         }
         Ok(())
@@ -118,7 +129,7 @@ mod tests {
     fn a_burst_is_taken_and_no_more() {
         let config = JsonRpc { rate_per_ip: 40, rate_per_connection: 30, ..JsonRpc::default() };
         let rates = Rates::new(&config);
-        let cheap = Run::Inline(|_| unreachable!("it is only counted"));
+        let cheap = weight(Run::Inline(|_| unreachable!("it is only counted")));
         let (one, two) = (rates.connection(), rates.connection());
         let address = IpAddr::from([10, 0, 0, 1]);
         let taken = |rate| (0..100).filter(|_| rates.admit(rate, address, cheap).is_ok()).count();
@@ -134,10 +145,15 @@ mod tests {
     fn a_heavy_call_fits_the_least_limit() {
         let config = JsonRpc { rate_per_connection: 1, ..JsonRpc::default() };
         let rates = Rates::new(&config);
-        let heavy = Run::Line(Line::Long, |_| unreachable!("it is only counted"));
+        let heavy = weight(Run::Line(Line::Long, |_| unreachable!("it is only counted")));
         let (rate, address) = (rates.connection(), IpAddr::from([10, 0, 0, 1]));
         assert!(rates.admit(&rate, address, heavy).is_ok());
         assert!(rates.admit(&rate, address, heavy).is_err());
+        // One that was to be answered at once, and goes into the line after all, counts the same.
+        let rate = rates.connection();
+        assert!(rates.admit(&rate, address, NonZeroU32::MIN).is_ok());
+        assert!(rates.admit(&rate, address, further_weight(Line::Long)).is_ok());
+        assert!(rates.admit(&rate, address, NonZeroU32::MIN).is_err());
     }
 
     #[test]
