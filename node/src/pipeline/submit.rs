@@ -31,6 +31,7 @@ use crate::{
 use alloy_primitives::Bytes;
 use std::{
     mem,
+    ops::Deref,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering::Relaxed},
@@ -73,17 +74,25 @@ pub(super) struct Submissions {
     backend: Backend,
     spec: Arc<ChainSpec>,
     /// Leave to check blobs.
-    blobs: Semaphore,
-    blobs_pending: AtomicUsize,
+    blobs: Arc<Semaphore>,
+    blobs_pending: Arc<AtomicUsize>,
     out: Mutex<Option<Outbox<Vec<Recovered>>>>,
     pending: AtomicUsize,
     meter: Arc<Meter>,
 }
 
 /// A transaction that is pending until this is dropped.
-struct Pending<'a>(&'a AtomicUsize);
+struct Pending<C: Deref<Target = AtomicUsize>>(C);
 
-impl Drop for Pending<'_> {
+impl<C: Deref<Target = AtomicUsize>> Pending<C> {
+    /// One more, unless there are `most`.
+    fn within(most: usize, count: C) -> Result<Self, Reject> {
+        let pending = Self(count);
+        if pending.0.fetch_add(1, Relaxed) >= most { Err(FULL) } else { Ok(pending) }
+    }
+}
+
+impl<C: Deref<Target = AtomicUsize>> Drop for Pending<C> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Relaxed);
     }
@@ -134,8 +143,8 @@ impl Submissions {
             spare: Mutex::default(),
             backend,
             spec,
-            blobs: Semaphore::new(BLOBS_AT_ONCE),
-            blobs_pending: AtomicUsize::new(0),
+            blobs: Arc::new(Semaphore::new(BLOBS_AT_ONCE)),
+            blobs_pending: Arc::default(),
             out: Mutex::new(Some(out)),
             pending: AtomicUsize::new(0),
             meter,
@@ -144,10 +153,7 @@ impl Submissions {
 
     /// Submits a raw transaction and waits for the mempool's answer.
     pub(super) async fn submit(self: &Arc<Self>, raw: Bytes) -> Submitted {
-        let pending = Pending(&self.pending);
-        if self.pending.fetch_add(1, Relaxed) >= PENDING_MAX {
-            return Err(FULL);
-        }
+        let pending = Pending::within(PENDING_MAX, &self.pending)?;
         let bytes = self.alone(raw).await;
         let (reply, answer) = oneshot::channel();
         if self.join(RawTx { bytes, reply: Reply::Rpc(reply) }) {
@@ -167,13 +173,14 @@ impl Submissions {
             return Err(Reject::TypeNotSupported);
         }
         let wrapped = within(raw, TX_BYTES_MAX + SIDECAR_BYTES_MAX)?;
-        let _pending = Pending(&self.blobs_pending);
-        if self.blobs_pending.fetch_add(1, Relaxed) >= BLOBS_PENDING_MAX {
-            return Err(FULL);
-        }
-        let turn = self.blobs.acquire().await.expect("never closed");
-        let checked = tokio::task::spawn_blocking(move || take_off_blobs(&wrapped)).await;
-        drop(turn);
+        let pending = Pending::within(BLOBS_PENDING_MAX, Arc::clone(&self.blobs_pending))?;
+        let turn = Arc::clone(&self.blobs).acquire_owned().await.expect("never closed");
+        // The work goes on when its caller has gone, and so do its turn and its place.
+        let check = move || {
+            let _until_the_end = (pending, turn);
+            take_off_blobs(&wrapped)
+        };
+        let checked = tokio::task::spawn_blocking(check).await;
         // It is stopped only with the runtime, and does not panic.
         within(checked.map_err(|_| STOPPING)??, TX_BYTES_MAX)
     }
@@ -375,6 +382,30 @@ mod tests {
         assert_eq!(submissions.blobs_pending.load(Relaxed), BLOBS_PENDING_MAX);
         let wide = Bytes::from(vec![3; TX_BYTES_MAX + SIDECAR_BYTES_MAX + 1]);
         assert!(matches!(submissions.alone(wide).await, Err(Reject::Oversized { .. })));
+    }
+
+    #[test]
+    fn blobs_of_a_caller_who_has_gone_count_until_they_are_checked() {
+        let genesis = r#"{"config":{"chainId":1},"gasLimit":"0x1","difficulty":"0x1","alloc":{}}"#;
+        let (submissions, _inbox) = submissions(1);
+        let mut submissions = Arc::into_inner(submissions).unwrap();
+        submissions.spec = Arc::new(Genesis::from_json(genesis).unwrap().spec);
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.max_blocking_threads(1).build().unwrap();
+        let _entered = runtime.enter();
+        let (done, busy) = std::sync::mpsc::channel::<()>();
+        let other = tokio::task::spawn_blocking(move || busy.recv());
+        let mut call = Box::pin(submissions.alone(Bytes::from_static(&[3, 0xc1, 0x80])));
+        assert!(call.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        drop(call);
+        assert_eq!(submissions.blobs.available_permits(), 0);
+        assert_eq!(submissions.blobs_pending.load(Relaxed), 1);
+        drop(done);
+        assert!(runtime.block_on(other).unwrap().is_err());
+        drop(runtime.block_on(submissions.blobs.acquire()));
+        while submissions.blobs_pending.load(Relaxed) > 0 {
+            std::thread::yield_now();
+        }
     }
 
     #[tokio::test]
