@@ -103,6 +103,8 @@ impl Flush {
         self.weight >= weight
             || self.gathered.len() >= FLUSH_BLOCKS
             || self.oldest.elapsed() >= age
+            // Seal may stand still until a checkpoint is taken, and then no block comes any more.
+            || self.checkpoint.is_some() && self.checkpoints.depth() > 0
             || self.layers.is_finished()
     }
 
