@@ -21,14 +21,15 @@ pub enum Standing {
 
 impl Mempool {
     /// Accepts a transaction, or says why not. `account` is the sender's on chain; `authorities`
-    /// are the accounts that the transaction's valid authorizations delegate.
+    /// gives the accounts that the transaction's valid authorizations delegate. It is asked last: each
+    /// of them is a recovery, and who is refused pays for none.
     ///
     /// # Errors
     /// See [`Reject`]; the pool is then as before.
     pub fn insert(
         &mut self,
         tx: Arc<RecoveredTx>,
-        authorities: Box<[Address]>,
+        authorities: impl FnOnce() -> Box<[Address]>,
         account: &Account,
         now: Instant,
     ) -> Result<Standing, Reject> {
@@ -36,7 +37,7 @@ impl Mempool {
             return Err(Reject::AlreadyKnown);
         }
         let (hash, sender) = (tx.hash, tx.sender);
-        let new = Pooled::new(tx, authorities, self.arrivals);
+        let mut new = Pooled::new(tx, self.arrivals);
         self.check_price(&new)?;
         check_nonce(&new, account)?;
         let number = self.by_sender.get(&sender).copied();
@@ -48,6 +49,8 @@ impl Mempool {
             Some(old) => self.check_replacement(&new, old)?,
             None => self.check_share(&new, lane, account)?,
         }
+        new.authorities = authorities();
+        self.check_authorities(&new)?;
         let nonce = new.nonce();
         let number = number.unwrap_or_else(|| self.enter(sender, account, now));
         let (beat, replaced) = self.change(number, |lane| (lane.beat, lane.put(new, now)));
@@ -92,6 +95,11 @@ impl Mempool {
                 _ => {}
             }
         }
+        Ok(())
+    }
+
+    /// The other side of that: an account with more than one transaction here is not delegated.
+    fn check_authorities(&self, new: &Pooled) -> Result<(), Reject> {
         let reserved = |authority: &Address| {
             self.lane(*authority).is_some_and(|lane| lane.all().nth(1).is_some())
         };

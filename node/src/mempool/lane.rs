@@ -29,7 +29,7 @@ pub struct Pooled {
 }
 
 impl Pooled {
-    pub(super) fn new(tx: Arc<RecoveredTx>, authorities: Box<[Address]>, arrival: u64) -> Self {
+    pub(super) fn new(tx: Arc<RecoveredTx>, arrival: u64) -> Self {
         let cap = tx.tx.max_fee_per_gas();
         let tip = tx.tx.max_priority_fee_per_gas().unwrap_or(cap).min(cap);
         let cost = decorator::cost(&tx.tx);
@@ -37,6 +37,7 @@ impl Pooled {
         let (nonce, gas) = (tx.tx.nonce(), tx.tx.gas_limit());
         let bytes = u32::try_from(tx.raw.len()).expect("a transaction is at most 128 KiB");
         let blob_gas = u32::try_from(tx.blob_gas()).expect("its hashes fit in those bytes");
+        let authorities = Box::default();
         Self { tx, offer, floor: offer, cost, authorities, nonce, gas, bytes, blob_gas }
     }
 

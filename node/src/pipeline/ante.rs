@@ -276,7 +276,7 @@ impl Ante {
         sender: &Sender,
         now: Instant,
     ) -> Result<Arc<RecoveredTx>, Reject> {
-        let authorities = authorities(&tx, self.spec.chain_id);
+        let authorities = || authorities(&tx, self.spec.chain_id);
         self.pool.insert(Arc::clone(&tx), authorities, &sender.account, now)?;
         if self.arrivals.receiver_count() > 0 {
             // A listener may have gone in between.
@@ -437,8 +437,12 @@ impl Stage for Ante {
         }
         for _ in 0..QUERY_ROUND {
             let Some(query) = self.queries.take() else { break };
-            query.answer(&self.pool);
+            let large = query.is_large();
+            query.answer(&self.pool, &self.ground)?;
             worked = true;
+            if large {
+                break;
+            }
         }
         for _ in 0..ROUND {
             if !self.replies.ready() {
