@@ -38,6 +38,14 @@ struct Installed {
     polled: Instant,
 }
 
+impl Installed {
+    /// The last block seen before, as now `head` is. A poll over an older view takes nothing back.
+    fn see(&mut self, head: u64) -> u64 {
+        let newest = self.seen.max(head);
+        std::mem::replace(&mut self.seen, newest)
+    }
+}
+
 /// The filters of all clients.
 pub(super) struct Filters {
     installed: Mutex<HashMap<u128, Installed>>,
@@ -156,10 +164,10 @@ pub(super) fn changes(call: &Call) -> Answer {
         filter.polled = Instant::now();
         match &mut filter.kind {
             Kind::Pending(arrivals) => Wanted::Ready(json(&drain(arrivals))),
-            Kind::Blocks => Wanted::Blocks(std::mem::replace(&mut filter.seen, head)),
+            Kind::Blocks => Wanted::Blocks(filter.see(head)),
             Kind::Logs(query) => {
-                let seen = std::mem::replace(&mut filter.seen, head);
-                Wanted::Logs(query.clone(), seen)
+                let query = query.clone();
+                Wanted::Logs(query, filter.see(head))
             }
         }
     };
