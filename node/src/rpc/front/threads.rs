@@ -11,6 +11,7 @@ use std::{
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering::Relaxed},
+        mpsc,
     },
     thread::{self, JoinHandle},
 };
@@ -79,15 +80,21 @@ impl Drop for Threads {
 
 impl Thread {
     fn start(number: usize, mut running: watch::Receiver<()>) -> io::Result<Self> {
-        let mut own = Builder::new_current_thread();
-        let own = own.enable_all().max_blocking_threads(BLOCKING_MAX).build()?;
-        let runtime = own.handle().clone();
+        let (made, runtime) = mpsc::sync_channel(1);
+        // Made there: a runtime must not end on a thread of another, as it would without a thread.
         let serve = move || {
+            let mut own = Builder::new_current_thread();
+            let own = match own.enable_all().max_blocking_threads(BLOCKING_MAX).build() {
+                Ok(own) => own,
+                Err(error) => return made.send(Err(error)).expect("it is waited for"),
+            };
+            made.send(Ok(own.handle().clone())).expect("it is waited for");
             slice::shorten();
             // Nothing is ever told: an error says that the sender is gone.
             let _ = own.block_on(running.changed());
         };
         let ended = thread::Builder::new().name(format!("serve-{number}")).spawn(serve)?;
+        let runtime = runtime.recv().expect("it sends before it ends")?;
         Ok(Self { runtime, seats: Arc::default(), ended })
     }
 }
@@ -95,7 +102,6 @@ impl Thread {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::mpsc;
 
     #[test]
     fn connections_are_spread_and_stay() {
