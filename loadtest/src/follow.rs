@@ -85,9 +85,11 @@ pub(crate) fn base_fees(node: &Node, blocks: &[Seen], begun: Instant) -> Vec<(f6
     let Ok(history) = node.rpc.call("eth_feeHistory", params) else { return Vec::new() };
     let fees = history["baseFeePerGas"].as_array().into_iter().flatten();
     let fees = fees.filter_map(|fee| crate::rpc::quantity(fee).ok());
-    let shown = &blocks[blocks.len() - count as usize..];
+    // A node may answer for fewer blocks than asked.
+    let oldest = crate::rpc::quantity(&history["oldestBlock"]).unwrap_or(u64::MAX);
+    let shown = blocks.iter().skip_while(|block| block.number < oldest);
     let point = |(block, wei): (&Seen, u64)| {
         (block.at.saturating_duration_since(begun).as_secs_f64(), wei as f64 / 1e9)
     };
-    shown.iter().zip(fees).map(point).collect()
+    shown.zip(fees).map(point).collect()
 }

@@ -27,7 +27,7 @@ const CHUNK_TXS: u64 = 512;
 /// Bytes of a chunk's head.
 const CHUNK_HEAD: u64 = 12;
 /// Most bytes of a header, and of a chunk, that are believed.
-const HEADER_BYTES_MAX: u32 = 64 * 1024 * 1024;
+const PART_BYTES_MAX: u32 = 64 * 1024 * 1024;
 /// Chunks each signing thread may be ahead of the writer.
 const AHEAD: usize = 4;
 
@@ -202,7 +202,7 @@ impl Reader {
             bail!("no file of signed transactions (`loadtest sign` makes them)");
         }
         let length = read_u32(&mut input)?;
-        if length > HEADER_BYTES_MAX {
+        if length > PART_BYTES_MAX {
             bail!("a header of {length} bytes");
         }
         let mut text = vec![0; length as usize];
@@ -220,6 +220,9 @@ impl Reader {
             let lane = read_u32(&mut input).with_context(place)?;
             let count = read_u32(&mut input).with_context(place)?;
             let bytes = read_u32(&mut input).with_context(place)?;
+            if bytes > PART_BYTES_MAX {
+                bail!("a chunk of {bytes} bytes at byte {at}");
+            }
             left = left.checked_sub(u64::from(count)).context("more chunks than transactions")?;
             shares[lane as usize % connections].chunks.push_back((at + CHUNK_HEAD, bytes));
             at += CHUNK_HEAD + u64::from(bytes);
