@@ -1,6 +1,6 @@
 //! Opening an LMDB environment, its tables, its transactions and its figures.
 //!
-//! The only file with `unsafe`: LMDB maps a file into memory, and Rust cannot check that nobody
+//! With `unsafe`: LMDB maps a file into memory, and Rust cannot check that nobody
 //! else changes that file. What makes it sound here:
 //! - a folder is changed by one process at a time (the home lock), and LMDB's own lock file keeps
 //!   in step any other that reads it (a snapshot of a running node);
