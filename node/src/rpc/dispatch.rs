@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{config::JsonRpc, view::View};
 use alloy_primitives::Bytes;
-use futures_util::future::join_all;
+use futures_util::{FutureExt, future::join_all};
 use jsonrpsee::{
     core::{
         middleware::{Batch, BatchEntry, Notification},
@@ -24,11 +24,19 @@ use jsonrpsee::{
     server::middleware::rpc::RpcServiceT,
     types::{ErrorObjectOwned, Id, Request},
 };
-use std::{future::Future, panic::AssertUnwindSafe, sync::Arc, time::Instant};
+use std::{
+    future::Future,
+    panic::AssertUnwindSafe,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 /// Consecutive calls of this method in a batch are submitted together: each of them waits for the
 /// pool, which takes many as quickly as one.
 const TOGETHER: &str = "eth_sendRawTransaction";
+
+/// How long calls of a batch are answered before other connections of the thread have their turn.
+const BATCH_TURN: Duration = Duration::from_micros(200);
 
 /// What all connections share.
 #[derive(Debug)]
@@ -171,7 +179,10 @@ impl Dispatcher {
     async fn run(&self, method: &'static Method, call: Call) -> Answer {
         let (run, line) = match method.run {
             Run::Inline(run) => return guard(method.name, || run(&call)),
-            Run::Waiting(run) => return run(call).await,
+            Run::Waiting(run) => {
+                let running = AssertUnwindSafe(run(call)).catch_unwind();
+                return running.await.unwrap_or_else(|_| Err(panicked(method.name)));
+            }
             Run::Line(line, run) => (run, line),
             Run::Quick { at_once, whole, line } => match guard(method.name, || at_once(&call)) {
                 Ok(Some(answer)) => return Ok(answer),
@@ -199,12 +210,17 @@ impl Dispatcher {
         let mut answers: Vec<Answer> = Vec::with_capacity(calls.len());
         let mut bytes = 0;
         let mut calls = calls.into_iter().flatten().peekable();
+        let mut turn = Instant::now();
         while let Some(call) = calls.next() {
             if bytes > self.response_bytes_max {
                 answers.push(Err(Error::too_large("response", self.response_bytes_max)));
                 continue;
             }
             let answered = answers.len();
+            if turn.elapsed() > BATCH_TURN {
+                tokio::task::yield_now().await;
+                turn = Instant::now();
+            }
             match call {
                 Err(error) => answers.push(Err(error)),
                 Ok(asked) if asked.method == TOGETHER => {
@@ -247,8 +263,11 @@ fn asked_below<'a>(request: &'a Request<'_>) -> Asked<'a> {
 
 /// A panic in a method is a bug of ours; it fails that call and no other.
 fn guard<T>(name: &str, run: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
-    std::panic::catch_unwind(AssertUnwindSafe(run))
-        .unwrap_or_else(|_| Err(Error::internal(format_args!("{name} panicked"))))
+    std::panic::catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| Err(panicked(name)))
+}
+
+fn panicked(name: &str) -> Error {
+    Error::internal(format_args!("{name} panicked"))
 }
 
 /// A WebSocket's end of the dispatcher.
