@@ -195,6 +195,7 @@ impl Dispatcher {
             },
         };
         let client = Arc::clone(&call.client);
+        let _place = client.flow.line().await;
         let work = move |interrupt: &Interrupt| run(&Call { interrupt: interrupt.clone(), ..call });
         self.lines.run(line, &client, work).await
     }
@@ -209,18 +210,18 @@ impl Dispatcher {
         let view = self.context.published.load();
         let mut answers: Vec<Answer> = Vec::with_capacity(calls.len());
         let mut bytes = 0;
-        let mut calls = calls.into_iter().flatten().peekable();
         let mut turn = Instant::now();
+        let mut calls = calls.into_iter().flatten().peekable();
         while let Some(call) = calls.next() {
             if bytes > self.response_bytes_max {
                 answers.push(Err(Error::too_large("response", self.response_bytes_max)));
                 continue;
             }
-            let answered = answers.len();
             if turn.elapsed() > BATCH_TURN {
                 tokio::task::yield_now().await;
                 turn = Instant::now();
             }
+            let answered = answers.len();
             match call {
                 Err(error) => answers.push(Err(error)),
                 Ok(asked) if asked.method == TOGETHER => {
@@ -309,7 +310,11 @@ impl Dispatcher {
             Ok(BatchEntry::Notification(_)) => None,
             Err(_) => Some(Err(Error::invalid_request())),
         });
-        let mut answers = self.answer_batch(calls.collect(), client).await.into_iter();
+        let calls: Vec<_> = calls.collect();
+        let bytes = calls.iter().flatten().flatten().map(|asked| asked.params.len()).sum();
+        let _asked = client.flow.ask(calls.len(), bytes);
+        client.flow.room().await;
+        let mut answers = self.answer_batch(calls, client).await.into_iter();
         if answers.len() == 0 && !entries.is_empty() {
             return MethodResponse::notification();
         }
@@ -331,7 +336,9 @@ impl Dispatcher {
                 return too_large;
             }
         }
-        MethodResponse::from_batch(responses.finish())
+        let response = MethodResponse::from_batch(responses.finish());
+        client.flow.owe(response.as_json().get().len());
+        response
     }
 }
 
@@ -355,9 +362,13 @@ where
             if let Some(below) = below {
                 return below.call(request).await;
             }
+            let asked = asked_below(&request);
+            let _asked = client.flow.ask(1, asked.params.len());
+            client.flow.room().await;
             let view = dispatcher.context.published.load();
-            let answer = dispatcher.answer(asked_below(&request), &view, &client).await;
+            let answer = dispatcher.answer(asked, &view, &client).await;
             let response = dispatcher.below(request.id, answer);
+            client.flow.owe(response.as_json().get().len());
             response.with_extensions(request.extensions)
         }
     }

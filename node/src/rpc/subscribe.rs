@@ -194,6 +194,10 @@ async fn follow(
                     return;
                 }
             }
+            if last < view.number() {
+                // Many blocks at once, perhaps with nothing to tell: others have their turn.
+                tokio::task::yield_now().await;
+            }
         }
     }
 }

@@ -274,6 +274,7 @@ impl Socket {
         self.stream.read_exact(&mut head).await.unwrap();
         let length = match head[1] {
             126 => usize::from(self.stream.read_u16().await.unwrap()),
+            127 => usize::try_from(self.stream.read_u64().await.unwrap()).unwrap(),
             short => usize::from(short),
         };
         let mut content = vec![0; length];

@@ -57,6 +57,28 @@ async fn every_websocket_is_told_that_the_node_ends() {
     }
 }
 
+/// What is answered at once is answered in the order of the questions or not; all of it comes.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_asks_much_and_reads_little_is_answered_as_it_reads() {
+    const CALLS: usize = 600;
+    let node = Node::native().await;
+    let mut socket = node.websocket(node.rpc.ws_address).await;
+    // Code that returns 50,000 bytes, which makes 100,000 of JSON: 60 MB, and nobody reads.
+    let code =
+        json!({ "0x00000000000000000000000000000000000c0de0": { "code": "0x61c3506000f3" } });
+    let to = json!({ "to": "0x00000000000000000000000000000000000c0de0" });
+    let call =
+        json!({ "jsonrpc": "2.0", "id": 1, "method": "eth_call", "params": [to, "latest", code] });
+    for _ in 0..CALLS {
+        socket.send(&call.to_string()).await;
+    }
+    for _ in 0..CALLS {
+        let answer = timeout(PATIENCE, socket.receive()).await.unwrap();
+        assert_eq!(answer["result"].as_str().map(str::len), Some(100_002), "{answer}");
+    }
+    node.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn pending_transactions_are_pushed_and_polled() {
     let node = Node::native().await;

@@ -1,7 +1,7 @@
 //! A client's socket, closed when nobody is behind it: when no request, or for a WebSocket nothing
 //! at all, arrives for a while, and when what is sent is not taken.
 
-use super::Place;
+use super::{Place, flow::Flow};
 use std::{
     io,
     pin::Pin,
@@ -33,14 +33,30 @@ const PIECES_MAX: usize = 16;
 pub(super) struct Progress {
     /// Requests that arrived whole.
     requests: AtomicU32,
+    /// Some of them that are at work.
+    running: AtomicU32,
     /// A WebSocket now: pings tell whether somebody is there.
     upgraded: AtomicBool,
+    /// What the calls of a WebSocket say.
+    pub(super) flow: Arc<Flow>,
+}
+
+/// A request at work, until this is dropped.
+#[derive(Debug)]
+pub(super) struct Running<'a>(&'a Progress);
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.running.fetch_sub(1, Relaxed);
+    }
 }
 
 impl Progress {
     /// A request has arrived whole.
-    pub(super) fn request(&self) {
+    pub(super) fn request(&self) -> Running<'_> {
         self.requests.fetch_add(1, Relaxed);
+        self.running.fetch_add(1, Relaxed);
+        Running(self)
     }
 
     /// The connection is a WebSocket from now on.
@@ -56,6 +72,9 @@ pub(super) struct Connection {
     progress: Arc<Progress>,
     requests_seen: u32,
     idle_max: Duration,
+    /// When the client last asked for something, or took some of it.
+    alive: Instant,
+    /// Looks at that later.
     idle: Pin<Box<Sleep>>,
     slow_max: Duration,
     slow: Pin<Box<Sleep>>,
@@ -79,6 +98,7 @@ impl Connection {
             progress,
             requests_seen: 0,
             idle_max,
+            alive: Instant::now(),
             idle: Box::pin(sleep(idle_max)),
             slow_max,
             slow: Box::pin(sleep(slow_max)),
@@ -107,6 +127,11 @@ impl Connection {
         match result {
             Poll::Ready(Ok(written)) => {
                 self.turn += written;
+                if self.progress.upgraded.load(Relaxed) {
+                    self.progress.flow.written(written);
+                } else {
+                    self.alive = Instant::now();
+                }
                 self.taken = self.taken.map(|taken| taken + written);
                 if self.taken.is_some_and(|taken| taken >= TAKEN_LEAST) {
                     self.taken = None;
@@ -127,6 +152,25 @@ impl Connection {
     }
 }
 
+impl Connection {
+    /// Ready when nobody seems to be behind the socket. The timer is not set anew with every request:
+    /// it looks when the last one was.
+    fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            ready!(self.idle.as_mut().poll(cx));
+            let now = Instant::now();
+            if self.progress.running.load(Relaxed) > 0 {
+                self.alive = now;
+            }
+            let until = self.alive + self.idle_max;
+            if until <= now {
+                return Poll::Ready(());
+            }
+            self.idle.as_mut().reset(until);
+        }
+    }
+}
+
 /// Has the task polled again, after those that can run, and after a look at the sockets. Woken at
 /// once, tasks with much to write would keep a thread from looking for what has arrived.
 fn give_way(cx: &mut Context<'_>) {
@@ -143,18 +187,21 @@ impl AsyncRead for Connection {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        let upgraded = self.progress.upgraded.load(Relaxed);
+        if upgraded && self.progress.flow.is_full(cx) {
+            self.alive = Instant::now();
+            return Poll::Pending;
+        }
         let result = Pin::new(&mut self.stream).poll_read(cx, buffer);
         let requests = self.progress.requests.load(Relaxed);
-        let heard = result.is_ready() && self.progress.upgraded.load(Relaxed);
-        if heard || requests != self.requests_seen {
+        if requests != self.requests_seen || upgraded && result.is_ready() {
             self.requests_seen = requests;
-            let until = Instant::now() + self.idle_max;
-            self.idle.as_mut().reset(until);
+            self.alive = Instant::now();
         }
         if result.is_ready() {
             return result;
         }
-        ready!(self.idle.as_mut().poll(cx));
+        ready!(self.poll_idle(cx));
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 }
@@ -250,12 +297,30 @@ mod tests {
                 }
             }
         };
-        progress.request();
+        drop(progress.request());
         tokio::select! {
             () = trickle => panic!("the client does not end"),
             error = read => assert_eq!(error, io::ErrorKind::TimedOut),
         }
         assert!(began.elapsed() >= IDLE && began.elapsed() < 2 * IDLE);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_for_an_answer_or_takes_it_slowly_is_not_idle() {
+        let (mut client, mut served, progress) = pair().await;
+        let running = progress.request();
+        let mut byte = [0];
+        let waited = tokio::time::timeout(5 * IDLE, served.read(&mut byte)).await;
+        assert!(waited.is_err(), "a call may take its time");
+        drop(running);
+        for _ in 0..5 {
+            served.write_all(b"x").await.unwrap();
+            client.read_exact(&mut byte).await.unwrap();
+            let waited = tokio::time::timeout(IDLE * 3 / 4, served.read(&mut byte)).await;
+            assert!(waited.is_err(), "it takes its answer");
+        }
+        let error = served.read(&mut byte).await.expect_err("and now nothing");
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
     }
 
     #[tokio::test]

@@ -148,7 +148,7 @@ async fn post(
         // Nobody is there to be told.
         Err(ReadError::Broken) => return plain(StatusCode::BAD_REQUEST, "the body is not whole\n"),
     };
-    progress.request();
+    let _running = progress.request();
     match front.dispatcher.respond(&body.into(), client).await {
         Respond::Reply(reply) => respond(StatusCode::OK, JSON, reply.finish()),
         Respond::Nothing => respond(StatusCode::OK, JSON, ReplyBody::empty()),

@@ -8,6 +8,7 @@
 
 mod access;
 mod connection;
+mod flow;
 mod http;
 mod reply;
 mod threads;
@@ -18,6 +19,7 @@ pub(super) use threads::Threads;
 use self::{
     access::{Hosts, Origins},
     connection::{Connection, Progress},
+    flow::Flow,
     threads::Seat,
 };
 use super::{
@@ -53,7 +55,8 @@ use tokio::{
     task::JoinSet,
 };
 
-/// Messages that may wait for a slow WebSocket client before its calls are no longer read.
+/// Messages that may lie ready for a slow WebSocket client before whoever has more waits; see also
+/// [`Flow`].
 const WS_BUFFER_MESSAGES: u32 = 256;
 /// A WebSocket that answers no ping for this long is closed.
 const WS_SILENCE: Duration = Duration::from_secs(60);
@@ -84,6 +87,7 @@ pub(super) struct Client {
     pub(super) address: IpAddr,
     pub(super) rate: ConnectionRate,
     pub(super) endpoint: Arc<Endpoint>,
+    pub(super) flow: Arc<Flow>,
 }
 
 #[cfg(test)]
@@ -91,7 +95,8 @@ impl Client {
     pub(super) fn for_tests() -> Self {
         let endpoint = Arc::new(Endpoint::new(&[], true));
         let rate = ConnectionRate::default();
-        Self { id: 0, address: IpAddr::from([127, 0, 0, 1]), rate, endpoint }
+        let flow = Arc::default();
+        Self { id: 0, address: IpAddr::from([127, 0, 0, 1]), rate, endpoint, flow }
     }
 }
 
@@ -257,8 +262,9 @@ impl Front {
         let _ = stream.set_nodelay(true);
         let rate = self.dispatcher.rates.connection();
         let id = self.next_id.fetch_add(1, Relaxed);
-        let client = Arc::new(Client { id, address, rate, endpoint });
         let progress = Arc::<Progress>::default();
+        let flow = Arc::clone(&progress.flow);
+        let client = Arc::new(Client { id, address, rate, endpoint, flow });
         let times = (self.idle_max, self.slow_max);
         let io = Connection::new(stream, Arc::clone(&progress), times, Some(place));
         let service =

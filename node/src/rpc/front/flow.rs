@@ -1,0 +1,162 @@
+//! What a WebSocket's calls and its socket tell each other, so that a client who asks much and reads
+//! little is kept waiting instead of being kept in memory. jsonrpsee makes a task of every message.
+//!
+//! Bound: bytes of calls at work, beyond which nothing more is read; bytes of answers that the client
+//! has not taken, beyond which no call begins; calls in the lines. When full: waits.
+
+use futures_util::task::AtomicWaker;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
+    task::Context,
+};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+
+/// Bytes of calls at work on a connection, beyond which it is not read. One message more may be there.
+const ASKED_MAX: usize = 4 * 1024 * 1024;
+/// Counted for each call beside its parameters: its task.
+const CALL_BYTES: usize = 1024;
+/// Bytes of answers not taken, beyond which no call of the connection begins: some for the socket to be
+/// always at work.
+const OWED_MAX: usize = 8 * 1024 * 1024;
+/// Calls of a connection in the lines at once, as many large answers may come together: enough for
+/// every thread there to have another.
+const LINE_CALLS: usize = 16;
+
+/// See the module.
+#[derive(Debug)]
+pub(in crate::rpc) struct Flow {
+    asked: AtomicUsize,
+    /// The socket's task, while it reads nothing.
+    reader: AtomicWaker,
+    owed: AtomicUsize,
+    room: Notify,
+    line: Arc<Semaphore>,
+}
+
+impl Default for Flow {
+    fn default() -> Self {
+        Self {
+            asked: AtomicUsize::new(0),
+            reader: AtomicWaker::new(),
+            owed: AtomicUsize::new(0),
+            room: Notify::new(),
+            line: Arc::new(Semaphore::new(LINE_CALLS)),
+        }
+    }
+}
+
+/// A message's calls, at work until this is dropped.
+#[derive(Debug)]
+pub(in crate::rpc) struct Asked<'a> {
+    flow: &'a Flow,
+    bytes: usize,
+}
+
+impl Flow {
+    /// Counts a call, or the calls of a batch, with parameters of so many bytes.
+    pub(in crate::rpc) fn ask(&self, calls: usize, bytes: usize) -> Asked<'_> {
+        let bytes = bytes + calls * CALL_BYTES;
+        self.asked.fetch_add(bytes, SeqCst);
+        Asked { flow: self, bytes }
+    }
+
+    /// Waits until the client has taken most of what it is owed.
+    pub(in crate::rpc) async fn room(&self) {
+        if self.owed.load(SeqCst) < OWED_MAX {
+            return;
+        }
+        while self.owed.load(SeqCst) >= OWED_MAX {
+            self.room.notified().await;
+        }
+        // There may be room for the next one too; if not, it waits on.
+        self.room.notify_one();
+    }
+
+    /// Waits for a place in the lines, and for room. The place is kept until the answer is owed.
+    pub(in crate::rpc) async fn line(&self) -> OwnedSemaphorePermit {
+        let place = Arc::clone(&self.line).acquire_owned().await.expect("never closed");
+        self.room().await;
+        place
+    }
+
+    /// An answer of so many bytes is on its way to the socket.
+    pub(in crate::rpc) fn owe(&self, bytes: usize) {
+        self.owed.fetch_add(bytes, SeqCst);
+    }
+
+    /// The socket took so many bytes. What is written besides answers makes the debt look smaller than
+    /// it is, by no more than what lies between two answers.
+    pub(super) fn written(&self, bytes: usize) {
+        let less = |owed: usize| Some(owed.saturating_sub(bytes));
+        let owed = self.owed.fetch_update(SeqCst, SeqCst, less).expect("it gives a number");
+        if owed >= OWED_MAX && owed.saturating_sub(bytes) < OWED_MAX {
+            self.room.notify_one();
+        }
+    }
+
+    /// Whether so much is at work that nothing is to be read; the task is then woken when it is less.
+    pub(super) fn is_full(&self, cx: &Context<'_>) -> bool {
+        if self.asked.load(SeqCst) < ASKED_MAX {
+            return false;
+        }
+        self.reader.register(cx.waker());
+        self.asked.load(SeqCst) >= ASKED_MAX
+    }
+}
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        let before = self.flow.asked.fetch_sub(self.bytes, SeqCst);
+        if before >= ASKED_MAX && before - self.bytes < ASKED_MAX {
+            self.flow.reader.wake();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{
+        future::Future,
+        pin::pin,
+        task::{Poll, Waker},
+    };
+
+    #[test]
+    fn no_call_begins_until_what_is_owed_is_taken() {
+        let flow = Flow::default();
+        let cx = &mut Context::from_waker(Waker::noop());
+        assert!(pin!(flow.room()).poll(cx).is_ready());
+        flow.owe(OWED_MAX + 10);
+        let (mut first, mut second) = (pin!(flow.room()), pin!(flow.line()));
+        assert!(first.as_mut().poll(cx).is_pending() && second.as_mut().poll(cx).is_pending());
+        flow.written(10);
+        assert!(first.as_mut().poll(cx).is_pending(), "it is as much as there may be");
+        flow.written(1);
+        assert!(first.poll(cx).is_ready(), "one is told");
+        let Poll::Ready(place) = second.as_mut().poll(cx) else { panic!("and tells the next") };
+        flow.written(OWED_MAX);
+        let places: Vec<_> = (1..LINE_CALLS).map(|_| pin!(flow.line()).poll(cx)).collect();
+        assert!(places.iter().all(Poll::is_ready));
+        let mut further = pin!(flow.line());
+        assert!(further.as_mut().poll(cx).is_pending());
+        drop(place);
+        assert!(further.poll(cx).is_ready());
+    }
+
+    #[test]
+    fn nothing_is_read_while_much_is_at_work() {
+        let flow = Flow::default();
+        let cx = Context::from_waker(Waker::noop());
+        let large = flow.ask(1, ASKED_MAX);
+        let small = flow.ask(3, 100);
+        assert!(flow.is_full(&cx));
+        drop(large);
+        assert!(!flow.is_full(&cx));
+        drop(small);
+        assert_eq!(flow.asked.load(SeqCst), 0);
+    }
+}
