@@ -41,6 +41,8 @@ pub const TX_BYTES_MAX: usize = 128 * 1024;
 pub const FRAME_BYTES_MAX: usize = 1024 * 1024;
 /// Most TCP connections at once: each costs a read buffer of 64 KiB.
 const CONNECTIONS_MAX: usize = 1024;
+/// When there are as many, one that was not heard of for so long gives way to a newcomer.
+const SILENT_MAX: Duration = Duration::from_secs(60);
 /// How long answers are still written at the end to clients that read slowly.
 const LINGER: Duration = Duration::from_secs(1);
 
@@ -162,8 +164,14 @@ impl Ingest {
         // Ends at WouldBlock; any other error (too many files) is retried at the next event.
         while let Ok((mut stream, _)) = listener.accept() {
             if self.connections.len() >= CONNECTIONS_MAX {
-                self.meter.reject("too_many_connections");
-                continue; // Dropping the stream closes it.
+                let Some(id) = longest_silent(&self.connections, Instant::now()) else {
+                    self.meter.reject("too_many_connections");
+                    continue; // Dropping the stream closes it.
+                };
+                self.meter.reject("silent_connection");
+                if let Some(mut silent) = self.connections.remove(&id) {
+                    silent.deregister(self.sockets.poll.registry());
+                }
             }
             let id = self.next_connection;
             self.next_connection += 1;
@@ -223,6 +231,12 @@ impl Ingest {
     }
 }
 
+/// The connection that was not heard of for longest, and for too long.
+fn longest_silent(connections: &BTreeMap<u64, Connection>, now: Instant) -> Option<u64> {
+    let (id, longest) = connections.iter().min_by_key(|(_, connection)| connection.heard())?;
+    (now.saturating_duration_since(longest.heard()) > SILENT_MAX).then_some(*id)
+}
+
 impl Stage for Ingest {
     fn name(&self) -> &'static str {
         "ingest"
@@ -273,5 +287,24 @@ impl Stage for Ingest {
 
     fn sleep(&mut self, _parker: &Parker, timeout: Duration) {
         self.poll(timeout);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_was_silent_longest_gives_way_and_nobody_before_that() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let connect = || mio::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let mut connections: BTreeMap<u64, Connection> =
+            (2..5).map(|id| (id, Connection::new(connect()))).collect();
+        let now = Instant::now();
+        assert_eq!(longest_silent(&connections, now), None);
+        let later = now + SILENT_MAX + Duration::from_secs(1);
+        assert_eq!(longest_silent(&connections, later), Some(2));
+        connections.get_mut(&2).unwrap().became_ready(true, false);
+        assert_eq!(longest_silent(&connections, later), Some(3));
     }
 }

@@ -12,7 +12,10 @@ use crate::{
 use alloy_primitives::Bytes;
 use bytes::{Buf, BufMut, BytesMut};
 use mio::{Registry, net::TcpStream};
-use std::io::{ErrorKind, Read, Write};
+use std::{
+    io::{ErrorKind, Read, Write},
+    time::Instant,
+};
 
 /// Bytes asked of the socket at once.
 const READ_BYTES: usize = 64 * 1024;
@@ -39,6 +42,8 @@ pub(super) struct Connection {
     broken: bool,
     /// The batch filled up before the input was searched to its end.
     more: bool,
+    /// When the client last sent something, or took some of its replies.
+    heard: Instant,
 }
 
 impl Connection {
@@ -56,10 +61,16 @@ impl Connection {
             ended: false,
             broken: false,
             more: false,
+            heard: Instant::now(),
         }
     }
 
+    pub(super) const fn heard(&self) -> Instant {
+        self.heard
+    }
+
     pub(super) fn became_ready(&mut self, readable: bool, writable: bool) {
+        self.heard = Instant::now();
         self.readable |= readable;
         self.writable |= writable;
     }
