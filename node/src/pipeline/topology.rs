@@ -81,7 +81,7 @@ mod depth {
     pub(super) const HEADERS: usize = 2;
     /// Groups of committed layers waiting for flush, under load most of one block: what is committed
     /// in the seconds that writing to a large state takes, else the whole pipeline would wait. At
-    /// worst each is a full group of commit, 64 blocks or 16 MiB: 1.5 GB of layers.
+    /// worst each is a full group of commit, 64 blocks or 16 MiB of bodies: 1.5 GB of layers.
     pub(super) const LAYERS: usize = 32;
     /// Checkpoints of the trie: each may be some hundred megabytes.
     pub(super) const CHECKPOINTS: usize = 1;

@@ -225,8 +225,9 @@ impl Lines {
         (self.short.lock().0.count, self.long.lock().0.count)
     }
 
-    /// Runs `work` when it is its caller's turn. A caller that goes away leaves the line, and work
-    /// that has begun can ask whether it still is wanted.
+    /// Runs `work` when it is its caller's turn. What a caller that went away
+    /// has in the line is passed over at its turn, and work that has begun can ask whether it still is
+    /// wanted.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         line: Line,

@@ -166,6 +166,12 @@ pub(super) struct Fees {
 }
 
 impl Fees {
+    /// Rows the columns lack up to the head of a view.
+    pub(super) fn behind(&self, view: &View) -> u64 {
+        let next = self.columns.next().unwrap_or_default();
+        (view.number() + 1).saturating_sub(next).min(RECENT_BLOCKS as u64)
+    }
+
     /// Brings the columns up to the head of a view, unless another thread is about it.
     pub(super) fn follow(&self, view: &View) -> Result<(), Error> {
         let head = view.number();

@@ -54,8 +54,14 @@ const GAS_AT_ONCE: u64 = 100_000;
 /// How long it may take there.
 const TIME_AT_ONCE: Duration = Duration::from_micros(500);
 
+/// Bytes of its parameters: overrides are applied before its time is looked at.
+const BYTES_AT_ONCE: usize = 8 * 1024;
+
 /// What a call gives that is soon done.
 pub(super) fn call_at_once(call: &Call) -> Result<Option<Json>, Error> {
+    if call.params.len() > BYTES_AT_ONCE {
+        return Ok(None);
+    }
     let deadline = call.interrupt.within(TIME_AT_ONCE);
     let done = on_block_until(call, &deadline, |site, execution| {
         Ok(site.call_with_little(execution, gas_cap(call), GAS_AT_ONCE))

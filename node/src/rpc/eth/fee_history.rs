@@ -67,6 +67,8 @@ pub(in crate::rpc) fn check_percentiles(percentiles: &[f64]) -> Result<(), Error
 
 /// Rewards written where the socket is served; more are written in the line.
 const REWARDS_AT_ONCE: u64 = 8 * 1024;
+/// A row read from the chain takes as long as to write about so many rewards.
+const ROW_REWARDS: u64 = 64;
 
 /// The answer, if it is known or soon written.
 pub(super) fn fee_history_at_once(call: &Call) -> Result<Option<Json>, Error> {
@@ -100,7 +102,9 @@ fn fee_history(call: &Call, rewards_max: u64) -> Result<Option<Json>, Error> {
     if let Some(answer) = services.answers.get(&question) {
         return Ok(Some(answer));
     }
-    if count * (percentiles.len() as u64 + 1) > rewards_max {
+    let rewards = count * (percentiles.len() as u64 + 1);
+    // The first question after a start reads the rows of all recent blocks.
+    if rewards + services.fees.behind(&call.view) * ROW_REWARDS > rewards_max {
         return Ok(None);
     }
     services.fees.follow(&call.view)?;
