@@ -5,7 +5,7 @@
 
 use super::{
     error::Error,
-    eth::{LogQuery, find_logs},
+    eth::{LogQuery, find_first_logs, find_logs_at_once},
     method::{Answer, Call, json},
     stored,
     text::Json,
@@ -36,14 +36,6 @@ struct Installed {
     /// The last block its client knows of.
     seen: u64,
     polled: Instant,
-}
-
-impl Installed {
-    /// The last block seen before, as now `head` is. A poll over an older view takes nothing back.
-    fn see(&mut self, head: u64) -> u64 {
-        let newest = self.seen.max(head);
-        std::mem::replace(&mut self.seen, newest)
-    }
 }
 
 /// The filters of all clients.
@@ -130,64 +122,91 @@ fn not_found() -> Error {
     Error::server("filter not found")
 }
 
-/// What to answer once the filters are unlocked.
+/// What to look for once the filters are unlocked, and after which block.
 enum Wanted {
-    Ready(Answer),
+    Arrived(Vec<B256>),
     Blocks(u64),
     Logs(Box<LogQuery>, u64),
 }
 
-/// What is new since the last poll, unless that has to be looked for in many blocks.
+/// What is new since the last poll, unless that has to be looked for long.
 pub(super) fn changes_at_once(call: &Call) -> Result<Option<Json>, Error> {
-    {
-        let id = id(call)?;
-        let installed = call.services.filters.lock();
-        let filter = installed.get(&id).ok_or_else(not_found)?;
-        let blocks = call.view.number().saturating_sub(filter.seen);
-        if blocks > BLOCKS_AT_ONCE && !matches!(filter.kind, Kind::Pending(_)) {
-            return Ok(None);
+    let id = id(call)?;
+    match wanted(call, id)? {
+        Wanted::Arrived(hashes) => json(&hashes).map(Some),
+        Wanted::Blocks(seen) | Wanted::Logs(_, seen)
+            if call.view.number().saturating_sub(seen) > BLOCKS_AT_ONCE =>
+        {
+            Ok(None)
+        }
+        Wanted::Blocks(seen) => new_blocks(call, id, seen).map(Some),
+        Wanted::Logs(query, seen) => {
+            let Some((first, last)) = new_range(call, &query, seen) else {
+                return Ok(Some(Json::fixed("[]")));
+            };
+            let answer = find_logs_at_once(call, &query.filter, first, last)?;
+            if answer.is_some() {
+                see(call, id, last);
+            }
+            Ok(answer)
         }
     }
-    changes(call).map(Some)
 }
 
-/// What is new since the last poll.
+/// What is new since the last poll; of logs as many blocks as an answer may hold.
 pub(super) fn changes(call: &Call) -> Answer {
     let id = id(call)?;
-    let head = call.view.number();
-    let wanted = {
-        let lifetime = call.services.filters.lifetime;
-        let mut installed = call.services.filters.lock();
-        let filter = installed.get_mut(&id);
-        let filter = filter.filter(|filter| filter.polled.elapsed() < lifetime);
-        let filter = filter.ok_or_else(not_found)?;
-        filter.polled = Instant::now();
-        match &mut filter.kind {
-            Kind::Pending(arrivals) => Wanted::Ready(json(&drain(arrivals))),
-            Kind::Blocks => Wanted::Blocks(filter.see(head)),
-            Kind::Logs(query) => {
-                let query = query.clone();
-                Wanted::Logs(query, filter.see(head))
-            }
-        }
-    };
-    match wanted {
-        Wanted::Ready(answer) => answer,
-        Wanted::Blocks(seen) => {
-            let first = (seen + 1).max(head.saturating_sub(BLOCKS_MAX - 1));
-            let blocks = call.view.blocks()?;
-            let hashes = (first..=head).map(|number| Ok(stored::header(&blocks, number)?.0));
-            json(&hashes.collect::<Result<Vec<B256>, Error>>()?)
-        }
+    match wanted(call, id)? {
+        Wanted::Arrived(hashes) => json(&hashes),
+        Wanted::Blocks(seen) => new_blocks(call, id, seen),
         Wanted::Logs(query, seen) => {
-            let (first, last) = query.bounds(&call.view);
-            let (first, last) = (first.max(seen + 1), last.min(head));
-            if first > last {
+            let Some((first, last)) = new_range(call, &query, seen) else {
                 return Ok(Json::fixed("[]"));
-            }
-            find_logs(call, &query.filter, first, last)
+            };
+            let (answer, last) = find_first_logs(call, &query.filter, first, last)?;
+            see(call, id, last);
+            Ok(answer)
         }
     }
+}
+
+fn wanted(call: &Call, id: u128) -> Result<Wanted, Error> {
+    let lifetime = call.services.filters.lifetime;
+    let mut installed = call.services.filters.lock();
+    let filter = installed.get_mut(&id);
+    let filter = filter.filter(|filter| filter.polled.elapsed() < lifetime);
+    let filter = filter.ok_or_else(not_found)?;
+    filter.polled = Instant::now();
+    Ok(match &mut filter.kind {
+        Kind::Pending(arrivals) => Wanted::Arrived(drain(arrivals)),
+        Kind::Blocks => Wanted::Blocks(filter.seen),
+        Kind::Logs(query) => Wanted::Logs(query.clone(), filter.seen),
+    })
+}
+
+/// The client knows of the blocks up to this one now. A poll that failed has told it nothing, and one
+/// over an older view takes nothing back.
+fn see(call: &Call, id: u128, last: u64) {
+    if let Some(filter) = call.services.filters.lock().get_mut(&id) {
+        filter.seen = filter.seen.max(last);
+    }
+}
+
+fn new_blocks(call: &Call, id: u128, seen: u64) -> Answer {
+    let head = call.view.number();
+    let first = (seen + 1).max(head.saturating_sub(BLOCKS_MAX - 1));
+    let blocks = call.view.blocks()?;
+    let hashes = (first..=head).map(|number| Ok(stored::header(&blocks, number)?.0));
+    let answer = json(&hashes.collect::<Result<Vec<B256>, Error>>()?)?;
+    see(call, id, head);
+    Ok(answer)
+}
+
+/// The blocks of a log filter that are new.
+fn new_range(call: &Call, query: &LogQuery, seen: u64) -> Option<(u64, u64)> {
+    let (first, last) = query.bounds(&call.view);
+    let (first, last) = (first.max(seen + 1), last.min(call.view.number()));
+    (first <= last).then_some((first, last))
 }
 
 /// Hashes that have arrived; those lost to a slow client are left out.

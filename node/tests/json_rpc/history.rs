@@ -248,3 +248,45 @@ async fn a_transaction_is_never_out_of_sight() {
     }
     node.stop().await;
 }
+
+/// Blocks with more logs than an answer may have: alone they come whole, and who polls misses none.
+#[tokio::test(flavor = "multi_thread")]
+async fn logs_beyond_the_cap_are_not_lost() {
+    const CALLS: u64 = 5;
+    let node = Node::native_with(|config| config.json_rpc.logs_cap = 8).await;
+    // Ten times: no data, no topics.
+    let code = [[0x5f, 0x5f, 0xa0].repeat(10), vec![0x00]].concat();
+    let init = [0x60, code.len() as u8, 0x80, 0x60, 0x09, 0x3d, 0x39, 0x3d, 0xf3];
+    let creation = submit(&node, 1, 0, TxKind::Create, [&init[..], &code].concat().into()).await;
+    node.wait_for("eth_getTransactionReceipt", json!([creation])).await;
+    let to = DEV_ACCOUNTS[1].address.create(0);
+    let filter = node.call("eth_newFilter", json!([{ "address": to }])).await;
+    let mut numbers = Vec::new();
+    for nonce in 1..=CALLS {
+        let hash = submit(&node, 1, nonce, TxKind::Call(to), Bytes::new()).await;
+        let receipt = node.wait_for("eth_getTransactionReceipt", json!([hash])).await;
+        numbers.push(receipt["blockNumber"].clone());
+        let one = json!([{ "blockHash": receipt["blockHash"] }]);
+        assert_eq!(node.call("eth_getLogs", one).await.as_array().unwrap().len(), 10);
+    }
+    let (first, last) = (&numbers[0], &numbers[CALLS as usize - 1]);
+    let range = json!([{ "fromBlock": first, "toBlock": last, "address": to }]);
+    let refused = node.answer("eth_getLogs", range).await;
+    assert_eq!(refused["error"]["code"], -32005, "{refused}");
+    let fits = &refused["error"]["data"]["suggested"];
+    assert_eq!(&fits["fromBlock"], first);
+    let fits = node.call("eth_getLogs", json!([fits])).await;
+    assert_eq!(fits.as_array().unwrap().len(), 10, "the first block with any");
+    let mut polled = Vec::new();
+    while polled.len() < 10 * CALLS as usize {
+        let new = node.call("eth_getFilterChanges", json!([filter])).await;
+        assert!(!new.as_array().unwrap().is_empty(), "lost after {}", polled.len());
+        polled.extend(new.as_array().unwrap().iter().map(|log| log["blockNumber"].clone()));
+    }
+    assert_eq!(
+        polled,
+        numbers.iter().flat_map(|number| vec![number; 10]).cloned().collect::<Vec<_>>()
+    );
+    assert_eq!(node.call("eth_getFilterChanges", json!([filter])).await, json!([]));
+    node.stop().await;
+}

@@ -183,6 +183,8 @@ struct Bounds {
     time: Duration,
     /// Most blocks whose receipts are looked through.
     blocks: usize,
+    /// The logs of a block come together even if they are more than `logs`: no range is smaller.
+    whole_block: bool,
 }
 
 impl Bounds {
@@ -193,14 +195,17 @@ impl Bounds {
         let deadline = call.interrupt.within(time);
         // With room for what is around the result in a response.
         let bytes = limits.bytes - limits.bytes / 16;
-        Self { logs: limits.logs, bytes, deadline, time, blocks: usize::MAX }
+        let (logs, blocks) = (limits.logs, usize::MAX);
+        Self { logs, bytes, deadline, time, blocks, whole_block: true }
     }
 
     /// What may be spent where the socket is served.
     fn at_once(call: &Call) -> Self {
         let deadline = call.interrupt.within(TIME_AT_ONCE);
-        let (logs, bytes, blocks) = (LOGS_AT_ONCE, BYTES_AT_ONCE, CANDIDATES_AT_ONCE);
-        Self { logs, bytes, deadline, time: TIME_AT_ONCE, blocks }
+        let Self { logs, bytes, .. } = Self::whole(call);
+        let (logs, bytes) = (logs.min(LOGS_AT_ONCE), bytes.min(BYTES_AT_ONCE));
+        let blocks = CANDIDATES_AT_ONCE;
+        Self { logs, bytes, deadline, time: TIME_AT_ONCE, blocks, whole_block: false }
     }
 }
 
@@ -211,10 +216,7 @@ pub(super) fn logs_at_once(call: &Call) -> Result<Option<Json>, Error> {
     if last - first > RANGE_AT_ONCE {
         return Ok(None);
     }
-    match search(&call.view, &query.filter, first, last, &Bounds::at_once(call))? {
-        Searched::All(answer) => Ok(Some(answer)),
-        Searched::Past { .. } => Ok(None),
-    }
+    find_at_once(call, &query.filter, first, last)
 }
 
 pub(super) fn logs(call: &Call) -> Answer {
@@ -225,16 +227,40 @@ pub(super) fn logs(call: &Call) -> Answer {
 /// The logs of a query as JSON text.
 pub(in crate::rpc) fn find(call: &Call, query: &LogQuery) -> Answer {
     let (first, last) = range(&call.view, &query.place)?;
-    find_between(call, &query.filter, first, last)
-}
-
-/// The logs of the blocks `first` to `last` that match, as JSON text.
-pub(in crate::rpc) fn find_between(call: &Call, filter: &Filter, first: u64, last: u64) -> Answer {
-    match search(&call.view, filter, first, last, &Bounds::whole(call))? {
+    match search(&call.view, &query.filter, first, last, &Bounds::whole(call))? {
         Searched::All(answer) => Ok(answer),
         Searched::Past { message, limit, fits } => {
-            Err(Error::limit(message, limit, fits.map(|last| suggest(first, last))))
+            let suggested = fits.map(|(last, _)| suggest(first, last));
+            Err(Error::limit(message, limit, suggested))
         }
+    }
+}
+
+/// The logs of the blocks `first` to `last` as far as they fit, and the last block of those: what a poll
+/// takes, whose client cannot choose the range.
+pub(in crate::rpc) fn find_first(
+    call: &Call,
+    filter: &Filter,
+    first: u64,
+    last: u64,
+) -> Result<(Json, u64), Error> {
+    match search(&call.view, filter, first, last, &Bounds::whole(call))? {
+        Searched::All(answer) => Ok((answer, last)),
+        Searched::Past { fits: Some((last, answer)), .. } => Ok((answer, last)),
+        Searched::Past { message, limit, fits: None } => Err(Error::limit(message, limit, None)),
+    }
+}
+
+/// All of it, if it is soon found.
+pub(in crate::rpc) fn find_at_once(
+    call: &Call,
+    filter: &Filter,
+    first: u64,
+    last: u64,
+) -> Result<Option<Json>, Error> {
+    match search(&call.view, filter, first, last, &Bounds::at_once(call))? {
+        Searched::All(answer) => Ok(Some(answer)),
+        Searched::Past { .. } => Ok(None),
     }
 }
 
@@ -255,11 +281,11 @@ pub(in crate::rpc) fn block_logs(
 /// How a search ended.
 enum Searched {
     All(Json),
-    /// At a bound, before the block after `fits`.
+    /// At a bound, with the last block that fits and the logs up to it.
     Past {
         message: String,
         limit: u64,
-        fits: Option<u64>,
+        fits: Option<(u64, Json)>,
     },
 }
 
@@ -281,18 +307,20 @@ fn search(
             return past(found.too_slow(bounds), None);
         }
         for number in candidates {
+            let before = (found.logs, found.text.len());
             each_log(&blocks, filter, number, |log| found.add(log))?;
-            if let Some(bound) = found.past(bounds) {
-                return past(bound, number.checked_sub(1).filter(|last| *last >= first));
+            if let Some(bound) = found.past(bounds, before.0) {
+                found.text.truncate(before.1);
+                let fits = number.checked_sub(1).filter(|last| *last >= first);
+                return past(bound, fits.map(|last| (last, found.finish())));
             }
         }
         if end < last && bounds.deadline.passed() {
-            return past(found.too_slow(bounds), Some(end));
+            return past(found.too_slow(bounds), Some((end, found.finish())));
         }
         start = end.saturating_add(1);
     }
-    found.text.push(b']');
-    Ok(Searched::All(Json::from_text(found.text)))
+    Ok(Searched::All(found.finish()))
 }
 
 /// The blocks from `first` to `last` that may have matching logs, ascending.
@@ -374,10 +402,11 @@ struct Found {
 }
 
 impl Found {
-    /// Which limit is passed, if any.
-    fn past(&self, bounds: &Bounds) -> Option<(String, u64)> {
+    /// Which limit is passed, if any, after a block before which there were so many logs.
+    fn past(&self, bounds: &Bounds, before: usize) -> Option<(String, u64)> {
         let (logs, bytes) = (bounds.logs, bounds.bytes);
-        if self.logs > logs {
+        let one_block = before == 0 || self.logs == before;
+        if self.logs > logs && !(bounds.whole_block && one_block) {
             Some((format!("query returned more than {logs} results"), logs as u64))
         } else if self.text.len() > bytes {
             Some((format!("query returned more than {bytes} bytes"), bytes as u64))
@@ -386,6 +415,11 @@ impl Found {
         } else {
             None
         }
+    }
+
+    fn finish(mut self) -> Json {
+        self.text.push(b']');
+        Json::from_text(self.text)
     }
 
     fn too_slow(&self, bounds: &Bounds) -> (String, u64) {

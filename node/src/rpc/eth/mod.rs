@@ -18,7 +18,8 @@ pub(super) use call::{Hashes, call_error, gas_cap, on_block_with};
 pub(super) use fee_history::{check_percentiles, fee_quantiles};
 use logs::suggest;
 pub(super) use logs::{
-    Filter, LogQuery, block_logs, find as query_logs, find_between as find_logs,
+    Filter, LogQuery, block_logs, find as query_logs, find_at_once as find_logs_at_once,
+    find_first as find_first_logs,
 };
 pub(super) use request::{GivenOverrides, Request};
 pub(super) use revert::revert_reason;
