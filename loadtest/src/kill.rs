@@ -155,6 +155,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         prefunded: true,
     };
     let all = fund::unprepared(wanted, node.rpc.chain_id()?);
+    if node.rpc.balances(&[all.keys[0].address])?[0].is_zero() {
+        bail!(
+            "{} does not fund these senders: it has to be made with `loadtest genesis`, with at least \
+             as many accounts and the same seed",
+            args.home.display()
+        );
+    }
     let mut out = std::io::stdout();
     let mut lives = Vec::new();
     for number in 0..args.kills {

@@ -6,13 +6,13 @@ use crate::{
     rpc::{Rpc, hex, quantity},
     token,
 };
-use anyhow::{Context, bail};
+use anyhow::Context;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How far back samples are taken: what wallets and explorers look at.
 const WINDOW_BLOCKS: u64 = 1024;
-/// How much wider the search gets when nothing is found.
+/// How much wider the search gets when no transactions, or none of a token, are found.
 const WIDER: u64 = 16;
 /// Blocks looked at in a search.
 const LOOKED_AT: u64 = 512;
@@ -65,19 +65,26 @@ impl Sample {
         let head = rpc.block_number()?;
         let mut dice = Dice::new(seed);
         let mut window = WINDOW_BLOCKS;
-        let mut blocks = filled_blocks(rpc, &mut dice, head, window)?;
-        while blocks.is_empty() && window < head {
-            // A chain that has been quiet for a while.
+        let mut newest = None;
+        loop {
+            let blocks = filled_blocks(rpc, &mut dice, head, window)?;
+            if !blocks.is_empty() {
+                let mut sample = Self { head, blocks, ..Self::default() };
+                sample.read_blocks(rpc)?;
+                sample.find_token(rpc, token)?;
+                if sample.token.is_some() {
+                    return Ok(sample);
+                }
+                newest.get_or_insert(sample);
+            }
+            if window >= head {
+                return newest.with_context(|| {
+                    format!("no transactions found up to block {head}: run `loadtest fill` first")
+                });
+            }
+            // A chain that has been quiet for a while, or quiet about tokens.
             window = window.saturating_mul(WIDER);
-            blocks = filled_blocks(rpc, &mut dice, head, window)?;
         }
-        if blocks.is_empty() {
-            bail!("no transactions found up to block {head}: run `loadtest fill` first");
-        }
-        let mut sample = Self { head, blocks, ..Self::default() };
-        sample.read_blocks(rpc)?;
-        sample.find_token(rpc, token)?;
-        Ok(sample)
     }
 
     fn read_blocks(&mut self, rpc: &Rpc) -> anyhow::Result<()> {

@@ -333,10 +333,11 @@ impl Soak<'_> {
         let median = |looks: &[Look]| {
             let mut values: Vec<_> = looks.iter().map(|look| look.p99_us).collect();
             values.sort_by(f64::total_cmp);
-            values.get(values.len() / 2).copied().unwrap_or(0.0)
+            values.get(values.len() / 2).copied()
         };
-        let factor = median(late) / median(early).max(1.0);
-        if factor > self.args.latency_bound {
+        // A run of one look only has nothing to compare.
+        let factor = median(early).zip(median(late)).map(|(early, late)| late / early.max(1.0));
+        if let Some(factor) = factor.filter(|factor| *factor > self.args.latency_bound) {
             broken.push(format!(
                 "the p99 of reads grew {factor:.2}x, bound {:.2}x",
                 self.args.latency_bound
