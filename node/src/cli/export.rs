@@ -34,6 +34,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     if last > head {
         bail!("block {last} is above the head, {head}");
     }
+    if args.from > last {
+        bail!("there is no block from {} to {last}", args.from);
+    }
     let writing = || format!("cannot write {}", args.file.display());
     let mut out = BufWriter::new(File::create(&args.file).with_context(writing)?);
     for number in args.from..=last {
