@@ -37,6 +37,10 @@ pub(super) enum Command {
     },
 }
 
+/// Least cap on the fee, in base units a gas: no pool takes less, and an idle chain's base fee decays
+/// to nothing.
+const FEE_CAP_MIN: u128 = 1;
+
 pub(super) fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Raw { tx, node } => {
@@ -53,7 +57,7 @@ pub(super) fn run(command: Command) -> anyhow::Result<()> {
                 chain_id: node.chain_id()?,
                 nonce: node.sequence(key.address())?,
                 gas_limit: gas,
-                max_fee_per_gas: node.base_fee()?.saturating_mul(2),
+                max_fee_per_gas: node.base_fee()?.saturating_mul(2).max(FEE_CAP_MIN),
                 max_priority_fee_per_gas: 0,
                 to: TxKind::Call(to),
                 value: coin.amount.parse::<U256>().context("the amount")?,
