@@ -80,21 +80,38 @@ impl Snapshot {
         found.drain(..page.skip.min(found.len()));
         let next = found.get(page.limit).map(|address| address.to_vec());
         found.truncate(page.limit);
+        let total = if page.count_total { self.existing()? } else { 0 };
         let accounts = found.into_iter().map(|address| Ok(any(&self.base_account(address)?)));
         Ok(QueryAccountsResponse {
             accounts: accounts.collect::<Result<_, QueryError>>()?,
-            pagination: Some(PageResponse { next_key: next.unwrap_or_default(), total: 0 }),
+            pagination: Some(PageResponse { next_key: next.unwrap_or_default(), total }),
         })
+    }
+
+    /// Accounts that blocks have changed which are not in the index yet.
+    fn recent(&self) -> BTreeSet<Address> {
+        let layers = self.view.state.layers().iter();
+        let changes = layers.flat_map(|layer| layer.changes().accounts.iter());
+        changes.map(|change| change.address).collect()
+    }
+
+    /// How many addresses have an account.
+    fn existing(&self) -> Result<u64, QueryError> {
+        let state = self.state()?;
+        let index = self.view.state.index().reader()?;
+        let mut count = index.accounts()?;
+        for address in self.recent() {
+            let (was, is) = (index.account(address)?.is_some(), state.account(address)?.is_some());
+            count = count + u64::from(is) - u64::from(was);
+        }
+        Ok(count)
     }
 
     /// The first `most` addresses from `first` on that have an account.
     fn existing_from(&self, mut first: Address, most: usize) -> Result<Vec<Address>, QueryError> {
         let state = self.state()?;
         let index = self.view.state.index().reader()?;
-        let layers = self.view.state.layers().iter();
-        let recent: BTreeSet<_> = layers
-            .flat_map(|layer| layer.changes().accounts.iter().map(|change| change.address))
-            .collect();
+        let recent = self.recent();
         let mut existing = Vec::with_capacity(most);
         loop {
             let indexed = index.addresses_from(first, most)?;

@@ -18,6 +18,8 @@ pub(super) struct Page {
     pub(super) skip: usize,
     /// Most items to answer.
     pub(super) limit: usize,
+    /// How many there are in all is wanted too: always where no limit is given, as the SDK has it.
+    pub(super) count_total: bool,
 }
 
 impl Page {
@@ -40,7 +42,9 @@ impl Page {
             Some(limit) => limit,
             None => return invalid(format!("limit is above {MAX_PAGE_ITEMS}")),
         };
-        Ok(Self { key: (!request.key.is_empty()).then_some(request.key), skip, limit })
+        let key = (!request.key.is_empty()).then_some(request.key);
+        let count_total = key.is_none() && (request.count_total || request.limit == 0);
+        Ok(Self { key, skip, limit, count_total })
     }
 }
 

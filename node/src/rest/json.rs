@@ -85,6 +85,11 @@ impl Json<'_> {
                 continue;
             }
             let mark = self.definitions.mark(&field);
+            if mark.is_none() && matches!(&*value, Value::Bytes(bytes) if bytes.is_empty()) {
+                // As the gateway has it; so a last page's `next_key`.
+                map.serialize_entry(field.name(), &())?;
+                continue;
+            }
             let item = Item { definitions: self.definitions, field: &field, mark, value: &value };
             map.serialize_entry(field.name(), &item)?;
         }

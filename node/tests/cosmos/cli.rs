@@ -60,7 +60,7 @@ async fn queries_print_as_documented() {
     assert_eq!(
         good(&served, &format!("bank balances {ALICE}")).await,
         "balances:\n- amount: \"10000000000000000000000\"\n  denom: atest\n\
-         pagination:\n  next_key: \"\"\n  total: \"1\"\n"
+         pagination:\n  next_key: null\n  total: \"1\"\n"
     );
     assert_eq!(
         good(&served, &format!("bank balances {ALICE} --denom atest -o json")).await,
@@ -73,7 +73,7 @@ async fn queries_print_as_documented() {
     );
     let slot = format!("{{\"value\":\"0x{:064x}\"}}\n", 0);
     assert_eq!(good(&served, &format!("evm storage {ALICE_HEX} 0x0 -o json")).await, slot);
-    assert_eq!(good(&served, &format!("evm code {ALICE_HEX}")).await, "code: \"\"\n");
+    assert_eq!(good(&served, &format!("evm code {ALICE_HEX}")).await, "code: null\n");
     assert!(good(&served, "evm params").await.contains("  evm_denom: atest\n"));
     assert_eq!(good(&served, "evm base-fee --height 1").await, "base_fee: \"875000000\"\n");
     let block = good(&served, "block 1").await;

@@ -57,8 +57,19 @@ impl IndexReader {
     /// Number of accounts and storage slots as of the last block flushed. Costs nothing: the tables
     /// count their entries.
     pub fn state_entries(&self) -> Result<u64, ReadError> {
-        let count = |table: Table| table.len(self.txn.txn()).map_err(|error| self.txn.error(error));
-        Ok(count(self.tables.accounts)? + count(self.tables.storage)?)
+        Ok(self.accounts()? + self.count(self.tables.storage)?)
+    }
+
+    /// Accounts as of the last block flushed.
+    ///
+    /// # Errors
+    /// When LMDB fails.
+    pub fn accounts(&self) -> Result<u64, ReadError> {
+        self.count(self.tables.accounts)
+    }
+
+    fn count(&self, table: Table) -> Result<u64, ReadError> {
+        table.len(self.txn.txn()).map_err(|error| self.txn.error(error))
     }
 
     /// The first `most` addresses from `first` on that have an account as of the last block flushed,
