@@ -43,9 +43,12 @@ pub(super) struct Args {
     /// Let clients of JSON-RPC sign with the keys of this keyring; off by default
     #[arg(long = "json-rpc.keyring", value_name = "BACKEND", value_enum)]
     keyring: Option<KeyringChoice>,
-    /// Namespaces of JSON-RPC, separated by commas: eth,net,web3,personal
+    /// Namespaces of JSON-RPC over HTTP (and WebSocket), separated by commas: eth,net,web3,personal
     #[arg(long = "json-rpc.api", value_name = "NAMES", value_delimiter = ',')]
     api: Option<Vec<String>>,
+    /// The same for the address that serves WebSocket alone
+    #[arg(long = "json-rpc.ws-api", value_name = "NAMES", value_delimiter = ',')]
+    ws_api: Option<Vec<String>>,
     /// Cosmos queries over REST
     #[arg(long = "rest.address", value_name = "HOST:PORT", value_parser = address)]
     rest_address: Option<SocketAddr>,
@@ -162,6 +165,9 @@ fn apply(args: &Args, home: &mut Home) {
     }
     if let Some(api) = &args.api {
         config.json_rpc.api.clone_from(api);
+    }
+    if let Some(api) = &args.ws_api {
+        config.json_rpc.ws_api.clone_from(api);
     }
     for (flag, setting) in pairs {
         if let Some(flag) = flag {

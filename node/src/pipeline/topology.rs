@@ -87,8 +87,9 @@ mod depth {
     pub(super) const CHECKPOINTS: usize = 1;
 }
 
-/// Transactions the pool has taken that a listener may be behind.
-const ARRIVALS: usize = 4096;
+/// Transactions the pool has taken that a listener may be behind: as many as cosmos/evm keeps for its
+/// filters, and a burst of a third of a second.
+const ARRIVALS: usize = 32_768;
 
 /// Name of the mempool's journal in the home folder.
 const JOURNAL_FILE: &str = "mempool.journal";

@@ -65,7 +65,9 @@ impl<'a> Envelope<'a> {
     pub(super) fn read(text: &'a [u8]) -> Result<Self, (&'a str, Error)> {
         let envelope: Self =
             serde_json::from_slice(text).map_err(|error| match error.classify() {
-                Category::Data => (id_of(text), Error::invalid_request()),
+                Category::Data if serde_json::from_slice::<&RawValue>(text).is_ok() => {
+                    (id_of(text), Error::invalid_request())
+                }
                 _ => (NO_ID, Error::parse()),
             })?;
         let version = envelope.jsonrpc.as_ref().is_some_and(|version| version.0 == "2.0");

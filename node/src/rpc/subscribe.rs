@@ -45,7 +45,10 @@ pub(super) const UNSUBSCRIBE: &str = "eth_unsubscribe";
 pub const SUBSCRIPTIONS: &[(&str, &str)] = &[
     ("newHeads", "the header of each new block"),
     ("logs", "with a filter of `address` and `topics`: each new log that matches"),
-    ("newPendingTransactions", "the hash of each transaction the pool takes; whole with `true`"),
+    (
+        "newPendingTransactions",
+        "the hash of each transaction the pool takes; whole with `true`. Who is 32,768 behind misses some",
+    ),
     ("syncing", "`false`, once: what is served is complete"),
     ("newFees", "with a list of percentiles: the fee-history row of each new block"),
 ];

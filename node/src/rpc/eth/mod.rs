@@ -244,7 +244,8 @@ pub(super) const METHODS: &[Method] = &[
         "eth_getLogs",
         &["filter"],
         "Logs that match, found by an index of addresses and topics over any range of blocks. Beyond \
-         `logs-cap`, `logs-timeout-ms` or the size of a response the error suggests a range that fits.",
+         `logs-cap`, `logs-timeout-ms` or the size of a response the error suggests a range that fits; \
+         the logs of one block come whole, whatever the cap.",
         Run::Quick { at_once: logs::logs_at_once, whole: logs::logs, line: Line::Long },
     ),
     method(
