@@ -27,6 +27,7 @@ mod trace;
 mod transfers;
 mod tx;
 mod validate;
+mod words;
 
 pub use block::{
     BlockBuilder, BlockInput, Executed, StateRoot, TXS_AHEAD, execute_block, execute_transaction,
@@ -48,3 +49,4 @@ pub use simulate::{
 pub use trace::{TraceError, TracedBlock};
 pub use tx::{DecodeError, DecodedTx, RecoverError, RecoveredTx, Transaction};
 pub use validate::{complete_header, validate_executed};
+pub(crate) use words::halt_text;

@@ -29,6 +29,7 @@ use super::{
     environment::Environment,
     machine::Machine,
     overlay::Overlay,
+    words::translate,
 };
 use crate::{
     chain::{ChainSpec, Fork},
@@ -174,7 +175,7 @@ where
 {
     let block = machine.block().clone();
     let (overlay, inspector) = machine.overlay_and_inspector();
-    Ok(inspector.get_result(Some(context), env, &block, result, overlay)?)
+    Ok(translate(inspector.get_result(Some(context), env, &block, result, overlay)?))
 }
 
 fn tracer_error(error: DebugInspectorError) -> TraceError {

@@ -5,7 +5,7 @@ use super::request::{AccountOverrides, GivenOverrides, Request};
 use crate::{
     execution::{
         BlockHashes, BlockOverrides, Call as Execution, CallError, CallOutcome, CallSite,
-        StateError,
+        StateError, halt_text,
     },
     rpc::{
         block_id::BlockId,
@@ -21,7 +21,7 @@ use crate::{
 use alloy_consensus::Header;
 use alloy_eips::eip2930::AccessList;
 use alloy_primitives::{Address, B256, U64};
-use revm::context_interface::result::{HaltReason, InvalidTransaction};
+use revm::context_interface::result::InvalidTransaction;
 use serde::Serialize;
 use std::time::Duration;
 
@@ -225,26 +225,6 @@ fn failure(outcome: CallOutcome) -> Error {
         CallOutcome::Revert(data) => Error::reverted(&data),
         CallOutcome::Halt(reason) => Error::server(halt_text(&reason)),
         CallOutcome::Success(_) => Error::internal("a successful call was taken for a failure"),
-    }
-}
-
-/// geth's words for what tools match on; the interpreter's for the rest.
-pub(super) fn halt_text(reason: &HaltReason) -> String {
-    match reason {
-        HaltReason::OutOfGas(_) => "out of gas".to_owned(),
-        HaltReason::OpcodeNotFound | HaltReason::InvalidFEOpcode => "invalid opcode".to_owned(),
-        HaltReason::InvalidJump => "invalid jump destination".to_owned(),
-        HaltReason::StackUnderflow => "stack underflow".to_owned(),
-        HaltReason::StackOverflow => "stack limit reached 1024 (1023)".to_owned(),
-        HaltReason::CreateCollision => "contract address collision".to_owned(),
-        HaltReason::CreateContractSizeLimit => "max code size exceeded".to_owned(),
-        HaltReason::CreateContractStartingWithEF => {
-            "invalid code: must not begin with 0xef".to_owned()
-        }
-        HaltReason::OutOfFunds => "insufficient balance for transfer".to_owned(),
-        HaltReason::CallTooDeep => "max call depth exceeded".to_owned(),
-        HaltReason::StateChangeDuringStaticCall => "write protection".to_owned(),
-        other => format!("execution failed: {other:?}"),
     }
 }
 

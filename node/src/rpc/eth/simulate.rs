@@ -1,14 +1,14 @@
 //! `eth_simulateV1`: blocks of transactions that never were.
 
 use super::{
-    call::{Hashes, gas_cap, halt_text, in_time, invalid_text},
+    call::{Hashes, gas_cap, in_time, invalid_text},
     request::{AccountOverrides, Request},
 };
 use crate::{
     chain::ChainSpec,
     execution::{
         BlockOverrides, CallOutcome, CallSite, SimulateBlock, SimulateError, SimulateOptions,
-        SimulatedBlock, SimulatedCall, StateError,
+        SimulatedBlock, SimulatedCall, StateError, halt_text,
     },
     rpc::{
         block_id::BlockId,
