@@ -130,6 +130,7 @@ fn priced(price: &str, gas: u64) -> anyhow::Result<Coin> {
     let (amount, denom) = price.split_at(digits);
     let amount: LegacyDec =
         amount.parse().with_context(|| format!("{price:?} is no price, such as 0.1atest"))?;
+    ensure!(!denom.is_empty(), "{price:?} is no price, such as 0.1atest: it names no token");
     let fee = amount.checked_mul_int(U256::from(gas))?.ceil();
     Ok(coin_text(&format!("{fee}{denom}"))?)
 }
