@@ -31,7 +31,9 @@ fn document() -> String {
          port, `*` is any origin. Bodies have to be `application/json`.\n\n\
          A connection is closed when it sends no whole request for `idle-timeout-s`, when it does not take \
          64 KiB of its answer, or all of it, within `slow-client-s`, and a WebSocket when it answers no \
-         ping for 60 s.\n\n## Settings\n\n\
+         ping for 60 s. A call at work keeps its connection. A WebSocket is read no further while 4 MiB of \
+         its calls are at work, and begins none while 8 MiB of answers are not taken. Its ids are texts or \
+         integers from 0 to 2^64 - 1: a call with another is taken for a notification.\n\n## Settings\n\n\
          | Setting of `[json-rpc]` | Default |\n|---|---|\n",
     );
     let settings = toml::Value::try_from(settings).unwrap();

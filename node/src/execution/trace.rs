@@ -29,7 +29,7 @@ use super::{
     environment::Environment,
     machine::Machine,
     overlay::Overlay,
-    words::translate,
+    words::{Form, translate},
 };
 use crate::{
     chain::{ChainSpec, Fork},
@@ -73,6 +73,7 @@ where
     number: u64,
     hash: B256,
     index: usize,
+    form: Form,
 }
 
 impl<'a, S> TracedBlock<'a, S>
@@ -93,6 +94,7 @@ where
         modules: Option<&'a Modules>,
         options: GethDebugTracingOptions,
     ) -> Result<Self, TraceError> {
+        let form = Form::of(&options);
         let inspector = DebugInspector::new(options).map_err(tracer_error)?;
         let mut environment = Environment::new(spec, modules, header);
         environment.charge_shares(modules);
@@ -100,7 +102,7 @@ where
         let mut builder = BlockBuilder::over(spec, overlay, environment, header.number, inspector);
         builder.gov = session(spec, modules, header);
         builder.begin(header)?;
-        Ok(Self { builder, number: header.number, hash, index: 0 })
+        Ok(Self { builder, number: header.number, hash, index: 0, form })
     }
 
     /// Runs the next transaction unwatched. `state_root` as in [`super::execute_block`].
@@ -127,6 +129,7 @@ where
             self.pass(tx, state_root)?;
             return Ok(GethTrace::CallTracer(plain_call(tx)));
         }
+        let form = self.form;
         let machine = self.builder.machine_mut();
         machine.inspector_mut().fuse().map_err(tracer_error)?;
         let env = TxEnv::from_recovered_tx(&tx.tx, tx.sender);
@@ -140,7 +143,7 @@ where
             tx_index: Some(self.index),
             tx_hash: Some(tx.hash),
         };
-        let trace = finish(machine, context, &env, &result)?;
+        let trace = finish(machine, context, &env, &result, form)?;
         machine.overlay_mut().commit(result.state);
         let tx_type = alloy_consensus::Typed2718::ty(&tx.tx);
         self.builder.account(tx_type, tx.blob_gas(), result.result, state_root)?;
@@ -169,13 +172,15 @@ fn finish<S>(
     context: TransactionContext,
     env: &TxEnv,
     result: &ResultAndState,
+    form: Form,
 ) -> Result<GethTrace, TraceError>
 where
     S: StateRead<Error: Error + Send + Sync + 'static>,
 {
     let block = machine.block().clone();
     let (overlay, inspector) = machine.overlay_and_inspector();
-    Ok(translate(inspector.get_result(Some(context), env, &block, result, overlay)?))
+    let trace = inspector.get_result(Some(context), env, &block, result, overlay)?;
+    Ok(translate(trace, form))
 }
 
 fn tracer_error(error: DebugInspectorError) -> TraceError {
@@ -196,11 +201,12 @@ where
         gas_cap: u64,
         options: GethDebugTracingOptions,
     ) -> Result<GethTrace, TraceError> {
+        let form = Form::of(&options);
         let inspector = DebugInspector::new(options).map_err(tracer_error)?;
         let mut machine = self.machine(call, inspector)?;
         let env = transaction(self.spec, call, call.gas.unwrap_or(gas_cap).min(gas_cap));
         let result = machine.inspect(env.clone()).map_err(machine_error)?;
-        finish(&mut machine, TransactionContext::default(), &env, &result)
+        finish(&mut machine, TransactionContext::default(), &env, &result, form)
     }
 
     /// The accounts and slots a call touches beside those that are warm for it anyway, and how it

@@ -1,6 +1,8 @@
 //! geth's words for how executions end, where those of the interpreter and the tracers are others.
 
-use alloy_rpc_types_trace::geth::{CallFrame, GethTrace};
+use alloy_rpc_types_trace::geth::{
+    AccountState, CallFrame, GethDebugTracingOptions, GethTrace, PreStateFrame,
+};
 use revm::context_interface::result::HaltReason;
 
 /// The words for an execution that halted.
@@ -30,14 +32,41 @@ pub(crate) fn halt_text(reason: &HaltReason) -> String {
     text.to_owned()
 }
 
-/// Puts a trace's errors into them.
-pub(super) fn translate(mut trace: GethTrace) -> GethTrace {
+/// What a trace's options say about its form.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Form {
+    /// `flatCallTracer`: errors in parity's words.
+    parity_errors: bool,
+    /// `prestateTracer`: accounts that were not there too.
+    include_empty: bool,
+}
+
+impl Form {
+    pub(super) fn of(options: &GethDebugTracingOptions) -> Self {
+        let is_set = |name: &str| options.tracer_config.0[name].as_bool().unwrap_or_default();
+        let (parity_errors, include_empty) = ("convertParityErrors", "includeEmpty");
+        Self { parity_errors: is_set(parity_errors), include_empty: is_set(include_empty) }
+    }
+}
+
+/// Gives a trace geth's form.
+pub(super) fn translate(mut trace: GethTrace, form: Form) -> GethTrace {
     match &mut trace {
         GethTrace::Default(frame) => {
             let errors = frame.struct_logs.iter_mut().filter_map(|log| log.error.as_mut());
             errors.for_each(step_text);
         }
         GethTrace::CallTracer(frame) => translate_calls(frame),
+        GethTrace::FlatCallTracer(frames) if !form.parity_errors => {
+            frames.iter_mut().filter_map(|frame| frame.trace.error.as_mut()).for_each(flat_text);
+        }
+        GethTrace::PreStateTracer(frame) if !form.include_empty => {
+            let pre = match frame {
+                PreStateFrame::Default(mode) => &mut mode.0,
+                PreStateFrame::Diff(diff) => &mut diff.pre,
+            };
+            pre.retain(|_, account| !is_empty(account));
+        }
         _ => {}
     }
     trace
@@ -52,6 +81,30 @@ fn translate_calls(frame: &mut CallFrame) {
         }
     }
     frame.calls.iter_mut().for_each(translate_calls);
+}
+
+/// The account was not there.
+fn is_empty(account: &AccountState) -> bool {
+    account.balance.is_none_or(|balance| balance.is_zero())
+        && account.nonce.unwrap_or_default() == 0
+        && account.code.as_ref().is_none_or(|code| code.is_empty())
+        && account.storage.is_empty()
+}
+
+/// The flat tracer speaks as parity does.
+fn flat_text(error: &mut String) {
+    let text = match error.as_str() {
+        "Reverted" => "execution reverted",
+        "Out of gas" => "out of gas",
+        "Bad instruction" => "invalid opcode",
+        "Bad jump destination" => "invalid jump destination",
+        "Stack underflow" => "stack underflow",
+        "Out of stack" => "stack limit reached 1024 (1023)",
+        "Mutable Call In Static Context" => "write protection",
+        "Insufficient balance for transfer" => "insufficient balance for transfer",
+        _ => return,
+    };
+    text.clone_into(error);
 }
 
 /// An instruction's error is given as the debug text of an option of the interpreter's result.
@@ -75,8 +128,10 @@ fn step_text(error: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloy_rpc_types_trace::geth::{DefaultFrame, StructLog};
+    use alloy_primitives::{Address, U256};
+    use alloy_rpc_types_trace::geth::{DefaultFrame, DiffMode, GethDebugTracerConfig, StructLog};
     use revm::interpreter::InstructionResult;
+    use std::collections::BTreeMap;
 
     #[test]
     fn steps_speak_as_geth() {
@@ -84,7 +139,8 @@ mod tests {
             let error = Some(format!("{:?}", Some(result)));
             let log = StructLog { error, ..StructLog::default() };
             let frame = DefaultFrame { struct_logs: vec![log], ..DefaultFrame::default() };
-            let GethTrace::Default(frame) = translate(GethTrace::Default(frame)) else {
+            let GethTrace::Default(frame) = translate(GethTrace::Default(frame), Form::default())
+            else {
                 panic!("another trace");
             };
             frame.struct_logs[0].error.clone().unwrap()
@@ -96,12 +152,36 @@ mod tests {
     }
 
     #[test]
+    fn accounts_that_were_not_there_are_left_out_unless_asked_for() {
+        let (there, not) = (Address::with_last_byte(1), Address::with_last_byte(2));
+        let state =
+            |balance| AccountState { balance: Some(U256::from(balance)), ..Default::default() };
+        let pre = BTreeMap::from([(there, state(1)), (not, state(0))]);
+        let given = |config: serde_json::Value| {
+            let tracer_config = GethDebugTracerConfig(config);
+            let options = GethDebugTracingOptions { tracer_config, ..Default::default() };
+            let trace = GethTrace::PreStateTracer(PreStateFrame::Diff(DiffMode {
+                pre: pre.clone(),
+                post: BTreeMap::new(),
+            }));
+            match translate(trace, Form::of(&options)) {
+                GethTrace::PreStateTracer(PreStateFrame::Diff(diff)) => diff.pre.len(),
+                _ => panic!("another trace"),
+            }
+        };
+        assert_eq!(given(serde_json::json!({ "diffMode": true })), 1);
+        assert_eq!(given(serde_json::json!({ "diffMode": true, "includeEmpty": true })), 2);
+        assert_eq!(given(serde_json::Value::Null), 1);
+    }
+
+    #[test]
     fn calls_within_calls_speak_as_geth() {
         let failed =
             |error: &str| CallFrame { error: Some(error.to_owned()), ..CallFrame::default() };
         let calls = vec![failed("Out of stack")];
         let outer = CallFrame { calls, ..failed("out of gas: out of memory") };
-        let GethTrace::CallTracer(outer) = translate(GethTrace::CallTracer(outer)) else {
+        let GethTrace::CallTracer(outer) = translate(GethTrace::CallTracer(outer), Form::default())
+        else {
             panic!("another trace");
         };
         assert_eq!(outer.error.as_deref(), Some("out of gas"));

@@ -113,8 +113,12 @@ fn tracers() -> Vec<(Value, Look)> {
         (json!({ "tracer": "flatCallTracer" }), |[plain, _, reverts]| {
             assert_eq!((&plain[0]["type"], &plain[0]["subtraces"]), (&json!("call"), &json!(0)));
             assert_eq!(plain[0]["action"]["to"], json!(RECEIVER));
-            assert_eq!(reverts[0]["error"], "Reverted");
+            assert_eq!(reverts[0]["error"], "execution reverted");
         }),
+        (
+            json!({ "tracer": "flatCallTracer", "tracerConfig": { "convertParityErrors": true } }),
+            |[_, _, reverts]| assert_eq!(reverts[0]["error"], "Reverted"),
+        ),
         (
             json!({ "tracer": "muxTracer",
                     "tracerConfig": { "callTracer": null, "4byteTracer": {} } }),

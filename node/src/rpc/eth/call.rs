@@ -245,6 +245,12 @@ pub(super) fn invalid_text(reason: &InvalidTransaction, from: Address) -> String
         InvalidTransaction::GasFloorMoreThanGasLimit { gas_floor, gas_limit } => {
             format!("insufficient gas for floor data gas cost: have {gas_limit}, want {gas_floor}")
         }
+        InvalidTransaction::NonceTooLow { tx, state } => {
+            format!("nonce too low: address {from}, tx: {tx} state: {state}")
+        }
+        InvalidTransaction::NonceTooHigh { tx, state } => {
+            format!("nonce too high: address {from}, tx: {tx} state: {state}")
+        }
         InvalidTransaction::CreateInitCodeSizeLimit => "max initcode size exceeded".to_owned(),
         other => other.to_string(),
     }
