@@ -313,7 +313,7 @@ impl Dispatcher {
         let calls: Vec<_> = calls.collect();
         let bytes = calls.iter().flatten().flatten().map(|asked| asked.params.len()).sum();
         let _asked = client.flow.ask(calls.len(), bytes);
-        client.flow.room().await;
+        let _place = client.flow.batch().await;
         let mut answers = self.answer_batch(calls, client).await.into_iter();
         if answers.len() == 0 && !entries.is_empty() {
             return MethodResponse::notification();

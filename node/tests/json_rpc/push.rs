@@ -57,7 +57,7 @@ async fn every_websocket_is_told_that_the_node_ends() {
     }
 }
 
-/// What is answered at once is answered in the order of the questions or not; all of it comes.
+/// That it all comes in the end, whatever was kept waiting; how much is, the tests of `flow` say.
 #[tokio::test(flavor = "multi_thread")]
 async fn who_asks_much_and_reads_little_is_answered_as_it_reads() {
     const CALLS: usize = 600;

@@ -150,9 +150,7 @@ impl Connection {
             }
         }
     }
-}
 
-impl Connection {
     /// Ready when nobody seems to be behind the socket. The timer is not set anew with every request:
     /// it looks when the last one was.
     fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<()> {

@@ -2,7 +2,8 @@
 //! little is kept waiting instead of being kept in memory. jsonrpsee makes a task of every message.
 //!
 //! Bound: bytes of calls at work, beyond which nothing more is read; bytes of answers that the client
-//! has not taken, beyond which no call begins; calls in the lines. When full: waits.
+//! has not taken, beyond which no call begins; calls in the lines, and batches, whose answers are made
+//! before they are owed. When full: waits.
 
 use futures_util::task::AtomicWaker;
 use std::{
@@ -12,7 +13,7 @@ use std::{
     },
     task::Context,
 };
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 
 /// Bytes of calls at work on a connection, beyond which it is not read. One message more may be there.
 const ASKED_MAX: usize = 4 * 1024 * 1024;
@@ -24,6 +25,8 @@ const OWED_MAX: usize = 8 * 1024 * 1024;
 /// Calls of a connection in the lines at once, as many large answers may come together: enough for
 /// every thread there to have another.
 const LINE_CALLS: usize = 16;
+/// Batches of a connection at work at once: each gathers as many bytes as a response may have.
+const BATCHES: usize = 4;
 
 /// See the module.
 #[derive(Debug)]
@@ -34,6 +37,7 @@ pub(in crate::rpc) struct Flow {
     owed: AtomicUsize,
     room: Notify,
     line: Arc<Semaphore>,
+    batches: Semaphore,
 }
 
 impl Default for Flow {
@@ -44,6 +48,7 @@ impl Default for Flow {
             owed: AtomicUsize::new(0),
             room: Notify::new(),
             line: Arc::new(Semaphore::new(LINE_CALLS)),
+            batches: Semaphore::new(BATCHES),
         }
     }
 }
@@ -75,7 +80,14 @@ impl Flow {
         self.room.notify_one();
     }
 
-    /// Waits for a place in the lines, and for room. The place is kept until the answer is owed.
+    /// Waits until a batch may begin. Its place is kept until its answer is owed.
+    pub(in crate::rpc) async fn batch(&self) -> SemaphorePermit<'_> {
+        let place = self.batches.acquire().await.expect("never closed");
+        self.room().await;
+        place
+    }
+
+    /// Waits for a place in the lines, and for room. The place is given back with the call's answer.
     pub(in crate::rpc) async fn line(&self) -> OwnedSemaphorePermit {
         let place = Arc::clone(&self.line).acquire_owned().await.expect("never closed");
         self.room().await;
@@ -144,6 +156,21 @@ mod tests {
         let mut further = pin!(flow.line());
         assert!(further.as_mut().poll(cx).is_pending());
         drop(place);
+        assert!(further.poll(cx).is_ready());
+    }
+
+    #[test]
+    fn batches_are_few_at_once_and_wait_for_room_too() {
+        let flow = Flow::default();
+        let cx = &mut Context::from_waker(Waker::noop());
+        let mut places: Vec<_> = (0..BATCHES).map(|_| pin!(flow.batch()).poll(cx)).collect();
+        assert!(places.iter().all(Poll::is_ready));
+        let mut further = pin!(flow.batch());
+        assert!(further.as_mut().poll(cx).is_pending());
+        flow.owe(OWED_MAX);
+        places.pop();
+        assert!(further.as_mut().poll(cx).is_pending(), "what the last one gave is not taken yet");
+        flow.written(1);
         assert!(further.poll(cx).is_ready());
     }
 
