@@ -29,7 +29,7 @@ fn fill(index: &IndexDb, flushes: u64, hashes: u64) {
             number,
             hash: hash(number | 1 << 63),
             tx_hashes: &tx_hashes,
-            log_keys: &[],
+            posting_keys: &[],
             changes: &changes,
         };
         index.flush(&[block]).expect("flushed");

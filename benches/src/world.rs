@@ -108,7 +108,7 @@ fn make_home(accounts: &[Address], with_token: bool, gas: u64, path: &Path) {
             number: record.number,
             hash: record.hash,
             tx_hashes: &[],
-            log_keys: &[],
+            posting_keys: &[],
             changes: &record.changes,
         };
         home.index.flush(&[block]).expect("flushed");

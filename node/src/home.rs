@@ -6,16 +6,17 @@ use crate::{
     chain::{ChainSpec, Genesis, GenesisError, Native},
     config::{Config, ConfigError},
     cosmos,
+    execution::DecodedTx,
     feehistory::FeeRow,
     feemarket::store::Record,
     gov,
     modules::Modules,
     pipeline::{Fault, fee_row, write_layers},
-    view::{Head, Layer, StateTrie, StateView, View},
+    view::{Head, Layer, StateTrie, StateView, View, called},
 };
 use alloy_consensus::Header;
 use alloy_eips::eip4895::Withdrawals;
-use alloy_primitives::{B256, Bytes, keccak256};
+use alloy_primitives::{B256, Bytes};
 use alloy_rlp::Decodable;
 use std::{
     path::{Path, PathBuf},
@@ -23,8 +24,8 @@ use std::{
     time::{Duration, Instant},
 };
 use storage::{
-    BlockRecord, ChainDb, ChainOptions, ChainReader, HomeLock, IndexDb, IndexOptions, LogKey,
-    OpenError, ReadError, WriteError,
+    BlockRecord, ChainDb, ChainOptions, ChainReader, HomeLock, IndexDb, IndexOptions, OpenError,
+    PostingKey, ReadError, WriteError,
 };
 
 /// Key of the genesis file's text in the chain environment.
@@ -329,10 +330,13 @@ fn replay_block(blocks: &ChainReader, number: u64) -> Result<Arc<Layer>, HomeErr
     let block = Block::from_parts(hash, &alloy_rlp::encode(&header), &body)
         .map_err(|error| damaged(error.to_string()))?;
     let further = cosmos::further_hashes(&block.transactions);
-    let tx_hashes = block.transactions.iter().map(keccak256).chain(further).collect();
+    let txs = block.transactions.iter().cloned().map(DecodedTx::decode);
+    let txs = txs.collect::<Result<Vec<_>, _>>().map_err(|error| damaged(error.to_string()))?;
+    let tx_hashes = txs.iter().map(|tx| tx.hash).chain(further).collect();
     let layer = Layer::new(number, changes, tx_hashes);
     let receipts = blocks.receipts(number)?.ok_or_else(missing)?;
-    layer.seal(hash, LogKey::of_block(&receipts));
+    let called = called(txs.iter().map(|tx| &tx.tx), &receipts);
+    layer.seal(hash, PostingKey::of_block(&receipts, called));
     Ok(Arc::new(layer))
 }
 

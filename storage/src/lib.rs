@@ -49,7 +49,7 @@
 //! chain.append(&[&block])?; // durable from here
 //!
 //! let (number, hash, changes) = (block.number, block.hash, &block.changes);
-//! index.flush(&[FlushBlock { number, hash, tx_hashes: &[], log_keys: &[], changes }])?;
+//! index.flush(&[FlushBlock { number, hash, tx_hashes: &[], posting_keys: &[], changes }])?;
 //! index.write_trie(&trie.checkpoint(number))?;
 //! let reader = index.reader()?;
 //! assert_eq!(reader.flushed()?, Some(0));
@@ -82,7 +82,8 @@ pub use env::{EnvStats, READERS_MAX};
 pub use error::{DecodeError, OpenError, ReadError, WriteError};
 pub use home::HomeLock;
 pub use index::{
-    FlushBlock, INDEX_FORMAT, INDEX_MAP_BYTES_DEFAULT, IndexDb, IndexOptions, IndexReader, LogKey,
+    FlushBlock, INDEX_FORMAT, INDEX_MAP_BYTES_DEFAULT, IndexDb, IndexOptions, IndexReader,
+    PostingKey,
 };
 pub use prefetch::prefetch;
 pub use state::{Account, AccountChange, StateChanges, StateRead};

@@ -100,7 +100,7 @@ fn child_flushes() {
 
 fn flush_block(number: u64, changes: &StateChanges) -> FlushBlock<'_> {
     let hash = keccak256(number.to_be_bytes());
-    FlushBlock { number, hash, tx_hashes: &[], log_keys: &[], changes }
+    FlushBlock { number, hash, tx_hashes: &[], posting_keys: &[], changes }
 }
 
 fn root_of(reader: &impl NodeRead<Error = ReadError>) -> B256 {

@@ -137,7 +137,7 @@ pub fn write_layers(index: &IndexDb, layers: &[Arc<Layer>]) -> Result<(), storag
             number: layer.number(),
             hash: layer.hash().expect("only sealed layers are committed"),
             tx_hashes: layer.tx_hashes(),
-            log_keys: layer.log_keys().expect("only sealed layers are committed"),
+            posting_keys: layer.posting_keys().expect("only sealed layers are committed"),
             changes: layer.changes(),
         })
         .collect();

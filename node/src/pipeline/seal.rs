@@ -18,7 +18,7 @@ use super::{
 use crate::{
     block::Block,
     execution::{Executed, ExecutionError, StateError, complete_header, validate_executed},
-    view::{Head, StateTrie, View},
+    view::{Head, StateTrie, View, called},
 };
 use alloy_consensus::Header;
 use alloy_primitives::{B256, Bytes};
@@ -29,7 +29,7 @@ use std::{
     },
     time::{Duration, Instant},
 };
-use storage::{BlockRecord, ChainDb, LogKey, TrieCheckpoint};
+use storage::{BlockRecord, ChainDb, PostingKey, TrieCheckpoint};
 
 /// How long a change waits for a checkpoint when it costs little, or no block comes.
 const CHECKPOINT_PATIENCE: Duration = Duration::from_secs(1);
@@ -89,8 +89,10 @@ impl Seal {
             let header = Arc::clone(&header);
             self.ends.headers.send(SealedHeader { hash: block.block.hash, header });
         }
-        let log_keys = LogKey::of_block(&block.executed.receipts);
-        block.layer.seal(block.block.hash, log_keys);
+        let receipts = &block.executed.receipts;
+        let called = called(block.txs.iter().map(|tx| &tx.tx), receipts);
+        let posting_keys = PostingKey::of_block(receipts, called);
+        block.layer.seal(block.block.hash, posting_keys);
         Ok(self.finish(block, header))
     }
 

@@ -5,10 +5,10 @@ use alloy_primitives::{
     map::{AddressMap, B256Map},
 };
 use std::sync::{Arc, OnceLock};
-use storage::{Account, AccountChange, LogKey, StateChanges};
+use storage::{Account, AccountChange, PostingKey, StateChanges};
 
 /// One block's changes, indexed for reading by the first who looks something up. Immutable but for
-/// two facts the seal stage adds once: the block's hash and what its logs are looked up by.
+/// two facts the seal stage adds once: the block's hash and what it is looked up by.
 #[derive(Debug)]
 pub struct Layer {
     number: u64,
@@ -24,7 +24,7 @@ pub struct Layer {
 #[derive(Debug)]
 struct Sealed {
     hash: B256,
-    log_keys: Vec<LogKey>,
+    posting_keys: Vec<PostingKey>,
 }
 
 impl Layer {
@@ -41,12 +41,12 @@ impl Layer {
         }
     }
 
-    /// Adds the block's hash, and what its logs are looked up by.
+    /// Adds the block's hash, and what it is looked up by.
     ///
     /// # Panics
     /// If the block was sealed before.
-    pub fn seal(&self, hash: B256, log_keys: Vec<LogKey>) {
-        let sealed = Sealed { hash, log_keys };
+    pub fn seal(&self, hash: B256, posting_keys: Vec<PostingKey>) {
+        let sealed = Sealed { hash, posting_keys };
         assert!(self.sealed.set(sealed).is_ok(), "block {} sealed twice", self.number);
     }
 
@@ -60,9 +60,9 @@ impl Layer {
         self.sealed.get().map(|sealed| sealed.hash)
     }
 
-    /// What the block's logs are looked up by, once sealed.
-    pub fn log_keys(&self) -> Option<&[LogKey]> {
-        self.sealed.get().map(|sealed| sealed.log_keys.as_slice())
+    /// What the block is looked up by, ascending, once sealed.
+    pub fn posting_keys(&self) -> Option<&[PostingKey]> {
+        self.sealed.get().map(|sealed| sealed.posting_keys.as_slice())
     }
 
     /// All state changes of the block.

@@ -3,12 +3,14 @@
 //!
 //! Never writes, and never waits for a stage.
 
+mod appearances;
 mod layer;
 mod live;
 mod recent;
 mod state;
 mod trie;
 
+pub use appearances::{Appearances, called};
 pub use layer::Layer;
 pub use live::{CHECKPOINT_CHANGES, CHECKPOINT_RECORDS, StateTrie};
 pub use recent::{RecentReader, RecentState};

@@ -369,7 +369,7 @@ mod tests {
                 number: layer.number(),
                 hash: B256::with_last_byte(layer.number() as u8),
                 tx_hashes: &[],
-                log_keys: &[],
+                posting_keys: &[],
                 changes: layer.changes(),
             })
             .collect();

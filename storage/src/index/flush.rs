@@ -4,9 +4,9 @@ use alloy_primitives::B256;
 use heed::RwTxn;
 
 use super::keys::{decode_flushed, encode_flushed, encode_location};
-use super::logs::{POSTING_BLOCKS_MAX, encode_posting, posting_key};
+use super::postings::{POSTING_BLOCKS_MAX, encode_posting, posting_key};
 use super::runs::Pages;
-use super::{FLUSHED_KEY, FlushBlock, LogKey, Tables, accounts};
+use super::{FLUSHED_KEY, FlushBlock, PostingKey, Tables, accounts};
 use crate::env::Environment;
 use crate::error::{ReadError, WriteError};
 
@@ -62,7 +62,8 @@ fn put_lookups(
             .put(txn, block.hash.as_slice(), &block.number.to_be_bytes())
             .map_err(|error| env.write_error(error))?;
     }
-    let families = [(tables.transactions, transactions(blocks)), (tables.logs, postings(blocks))];
+    let families =
+        [(tables.transactions, transactions(blocks)), (tables.postings, postings(blocks))];
     for (runs, pages) in families {
         runs.add(txn, pages).map_err(|error| runs.write_error(env, error))?;
     }
@@ -89,14 +90,14 @@ fn transactions(blocks: &[FlushBlock<'_>]) -> Pages {
     pages
 }
 
-/// One entry a log key: all blocks that have it.
+/// One entry a posting key: all blocks that have it.
 fn postings(blocks: &[FlushBlock<'_>]) -> Pages {
-    let mut dated: Vec<(LogKey, u64)> = Vec::new();
+    let mut dated: Vec<(PostingKey, u64)> = Vec::new();
     for block in blocks {
-        dated.extend(block.log_keys.iter().map(|key| (*key, block.number)));
+        dated.extend(block.posting_keys.iter().map(|key| (*key, block.number)));
     }
     dated.sort_unstable();
-    let mut pages = Pages::new(super::logs::POSTING_KEY_BYTES);
+    let mut pages = Pages::new(super::postings::POSTING_KEY_BYTES);
     let (mut numbers, mut value) = (Vec::new(), Vec::new());
     for of_one in dated.chunk_by(|(a, _), (b, _)| a == b) {
         for posting in of_one.chunks(POSTING_BLOCKS_MAX) {

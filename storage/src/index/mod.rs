@@ -9,7 +9,7 @@
 mod accounts;
 mod flush;
 mod keys;
-mod logs;
+mod postings;
 mod reader;
 mod runs;
 #[cfg(test)]
@@ -24,14 +24,14 @@ use crate::env::{EnvStats, Environment, Kind, Table};
 use crate::error::{OpenError, ReadError, WriteError};
 use crate::state::StateChanges;
 
-use logs::POSTING_KEY_BYTES;
+use postings::POSTING_KEY_BYTES;
 use runs::Runs;
 
-pub use logs::LogKey;
+pub use postings::PostingKey;
 pub use reader::IndexReader;
 
 /// Format number of the `index` environment.
-pub const INDEX_FORMAT: u32 = 4;
+pub const INDEX_FORMAT: u32 = 5;
 /// Default map size, bytes: address space only, far beyond any disk meant for this.
 pub const INDEX_MAP_BYTES_DEFAULT: u64 = 1 << 40;
 /// Key in `meta`: number of the last block flushed (u64 big-endian), then its hash.
@@ -66,8 +66,8 @@ pub struct FlushBlock<'a> {
     pub hash: B256,
     /// Hashes of its transactions, in order.
     pub tx_hashes: &'a [B256],
-    /// What its logs are looked up by, ascending, each once ([`LogKey::of_block`]).
-    pub log_keys: &'a [LogKey],
+    /// What it is looked up by, ascending, each once ([`PostingKey::of_block`]).
+    pub posting_keys: &'a [PostingKey],
     /// What it changed in the state.
     pub changes: &'a StateChanges,
 }
@@ -85,7 +85,7 @@ struct Tables {
     storage_trie: Table,
     block_numbers: Table,
     transactions: Runs,
-    logs: Runs,
+    postings: Runs,
 }
 
 const NAMES: [&str; 10] = [
@@ -98,7 +98,7 @@ const NAMES: [&str; 10] = [
     "storage_trie",
     "block_numbers",
     "transactions",
-    "logs",
+    "postings",
 ];
 
 /// The `index` environment. Clones share it.
@@ -125,7 +125,7 @@ impl IndexDb {
             storage_trie,
             block_numbers,
             transactions,
-            logs,
+            postings,
         ] = tables;
         let tables = Tables {
             meta,
@@ -153,7 +153,12 @@ impl IndexDb {
                 key_bytes: B256::len_bytes(),
                 filtered: true,
             },
-            logs: Runs { table: logs, name: "logs", key_bytes: POSTING_KEY_BYTES, filtered: false },
+            postings: Runs {
+                table: postings,
+                name: "postings",
+                key_bytes: POSTING_KEY_BYTES,
+                filtered: false,
+            },
         };
         Ok(Self { env, tables })
     }
@@ -184,7 +189,7 @@ impl IndexDb {
             tables.storage_trie,
             tables.block_numbers,
             tables.transactions.table,
-            tables.logs.table,
+            tables.postings.table,
         ];
         for table in cleared {
             table.clear(&mut txn).map_err(|error| self.env.write_error(error))?;

@@ -9,9 +9,9 @@ use super::keys::{
     SLOT_KEY_BYTES, account_at_key, decode_flushed, decode_location, decode_number, slot_at_key,
     slot_key, trie_key,
 };
-use super::logs::{POSTING_KEY_BYTES, decode_posting, posting_key};
-use super::runs::{RunError, Runs};
-use super::{FLUSHED_KEY, LogKey, Tables};
+use super::postings::{POSTING_KEY_BYTES, decode_posting, posting_key};
+use super::runs::{Entry, RunError, Runs};
+use super::{FLUSHED_KEY, PostingKey, Tables};
 use crate::codec;
 use crate::env::Table;
 use crate::error::{DecodeError, ReadError};
@@ -142,6 +142,31 @@ impl IndexReader {
         codec::decode_word(value).map_err(|why| self.txn.corrupt(runs.name, key, why))
     }
 
+    /// The newest block up to `number` that changed an account.
+    pub fn changed_up_to(&self, address: Address, number: u64) -> Result<Option<u64>, ReadError> {
+        let runs = self.tables.account_history;
+        let found =
+            runs.latest(self.txn.txn(), address.as_slice(), &account_at_key(address, number));
+        let found = found.map_err(|error| self.run_error(runs, error))?;
+        found.map(|(key, _)| self.block_of(runs, key)).transpose()
+    }
+
+    /// The oldest block from `number` on, up to the last flushed, that changed an account.
+    pub fn changed_from(&self, address: Address, number: u64) -> Result<Option<u64>, ReadError> {
+        let runs = self.tables.account_history;
+        let (first, last) = (account_at_key(address, number), account_at_key(address, u64::MAX));
+        let found = runs.earliest(self.txn.txn(), &first, &last);
+        let found = found.map_err(|error| self.run_error(runs, error))?;
+        found.map(|(key, _)| self.block_of(runs, key)).transpose()
+    }
+
+    /// The block number at the end of a key.
+    fn block_of(&self, runs: Runs, key: &[u8]) -> Result<u64, ReadError> {
+        let why = DecodeError { what: "key without a block number", at: key.len() };
+        let number = key.last_chunk().ok_or_else(|| self.txn.corrupt(runs.name, key, why))?;
+        Ok(u64::from_be_bytes(*number))
+    }
+
     /// Every slot of an account that any block up to the last flushed has set, ascending.
     pub fn slots_with_history(&self, address: Address) -> Result<Vec<U256>, ReadError> {
         let first = slot_at_key(&slot_key(address, U256::ZERO), 0);
@@ -167,18 +192,19 @@ impl IndexReader {
         self.decoded(self.tables.block_numbers, "block_numbers", hash.as_slice(), decode_number)
     }
 
-    /// Adds to `found` the blocks of `range` up to the last flushed that may have logs with this
-    /// key, ascending; a few of them may have none.
-    pub fn log_blocks(
+    /// Adds to `found` the blocks of `range` up to the last flushed that may have what this key
+    /// says, ascending; a few of them may not.
+    pub fn blocks_with(
         &self,
-        key: LogKey,
+        key: PostingKey,
         range: RangeInclusive<u64>,
         found: &mut Vec<u64>,
     ) -> Result<(), ReadError> {
         // A posting that holds the first block may begin before it.
         let (first, last) = (posting_key(key, 0), posting_key(key, *range.end()));
-        let from = self.posting_before(key, *range.start())?.unwrap_or(first);
-        let runs = self.tables.logs;
+        let begun = self.posting_up_to(key, *range.start())?.map(|(key, _)| posting_bytes(key));
+        let from = begun.unwrap_or(first);
+        let runs = self.tables.postings;
         let each = runs.each(self.txn.txn(), &from, &last, |key, value| {
             let take = |block| {
                 if range.contains(&block) {
@@ -190,16 +216,41 @@ impl IndexReader {
         each.map_err(|error| self.run_error(runs, error))
     }
 
-    /// Key of the newest posting that begins up to `block`.
-    fn posting_before(
-        &self,
-        key: LogKey,
-        block: u64,
-    ) -> Result<Option<[u8; POSTING_KEY_BYTES]>, ReadError> {
-        let runs = self.tables.logs;
-        let found = runs.latest(self.txn.txn(), &key.0, &posting_key(key, block));
+    /// The newest block up to `number` that may have what this key says.
+    pub fn posted_up_to(&self, key: PostingKey, number: u64) -> Result<Option<u64>, ReadError> {
+        let Some(posting) = self.posting_up_to(key, number)? else { return Ok(None) };
+        let blocks = self.blocks_of(posting)?;
+        Ok(blocks.into_iter().rfind(|block| *block <= number))
+    }
+
+    /// The oldest block from `number` on, up to the last flushed, that may have what this key says.
+    pub fn posted_from(&self, key: PostingKey, number: u64) -> Result<Option<u64>, ReadError> {
+        if let Some(posting) = self.posting_up_to(key, number)? {
+            let blocks = self.blocks_of(posting)?;
+            if let Some(found) = blocks.into_iter().find(|block| *block >= number) {
+                return Ok(Some(found));
+            }
+        }
+        let runs = self.tables.postings;
+        let (first, last) = (posting_key(key, number), posting_key(key, u64::MAX));
+        let found = runs.earliest(self.txn.txn(), &first, &last);
         let found = found.map_err(|error| self.run_error(runs, error))?;
-        Ok(found.map(|(key, _)| key.try_into().expect("keys of a table have one length")))
+        found.map(|(key, _)| self.block_of(runs, key)).transpose()
+    }
+
+    /// The newest posting that begins up to `block`.
+    fn posting_up_to(&self, key: PostingKey, block: u64) -> Result<Option<Entry<'_>>, ReadError> {
+        let runs = self.tables.postings;
+        let found = runs.latest(self.txn.txn(), &key.0, &posting_key(key, block));
+        found.map_err(|error| self.run_error(runs, error))
+    }
+
+    /// The blocks of a posting, ascending.
+    fn blocks_of(&self, (key, value): Entry<'_>) -> Result<Vec<u64>, ReadError> {
+        let mut blocks = Vec::new();
+        let decoded = decode_posting(key, value, |block| blocks.push(block));
+        decoded.map_err(|why| self.txn.corrupt(self.tables.postings.name, key, why))?;
+        Ok(blocks)
     }
 
     /// Block number and index of the transaction with this hash.
@@ -246,6 +297,11 @@ impl IndexReader {
         let Some(value) = self.txn.get(table, key)? else { return Ok(None) };
         decode(value).map(Some).map_err(|why| self.txn.corrupt(name, key, why))
     }
+}
+
+/// The key of a posting, which all have one length.
+fn posting_bytes(key: &[u8]) -> [u8; POSTING_KEY_BYTES] {
+    key.try_into().expect("keys of a table have one length")
 }
 
 impl StateRead for IndexReader {

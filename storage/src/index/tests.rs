@@ -25,7 +25,7 @@ fn flush_block<'a>(
     tx_hashes: &'a [Vec<B256>],
 ) -> FlushBlock<'a> {
     let (hash, tx_hashes) = (block_hash(number), tx_hashes[number].as_slice());
-    FlushBlock { number: number as u64, hash, tx_hashes, log_keys: &[], changes }
+    FlushBlock { number: number as u64, hash, tx_hashes, posting_keys: &[], changes }
 }
 
 fn check_state(reader: &IndexReader, models: &[Model]) {

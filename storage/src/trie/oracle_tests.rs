@@ -76,7 +76,7 @@ proptest! {
                         number: (first + at) as u64,
                         hash: keccak256((first + at).to_string()),
                         tx_hashes: &[],
-                        log_keys: &[],
+                        posting_keys: &[],
                         changes,
                     })
                     .collect();

@@ -20,7 +20,7 @@ use alloy_primitives::{Address, B256, Log, U64};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::{borrow::Cow, time::Duration};
-use storage::{ChainReader, LogKey};
+use storage::{ChainReader, PostingKey};
 
 /// Blocks looked up in the index at once: keeps the candidates of a common topic in bounds.
 const WINDOW_BLOCKS: u64 = 1 << 16;
@@ -164,13 +164,14 @@ impl Filter {
     }
 
     /// What a block with a matching log is looked up by: one of each group.
-    fn groups(&self) -> Vec<Vec<LogKey>> {
-        let addresses = self.addresses.iter().map(|address| LogKey::address(*address)).collect();
+    fn groups(&self) -> Vec<Vec<PostingKey>> {
+        let addresses =
+            self.addresses.iter().map(|address| PostingKey::address(*address)).collect();
         let topics = self.topics.iter().enumerate();
         let topics = topics.map(|(position, wanted)| {
-            wanted.iter().map(|topic| LogKey::topic(position, topic)).collect()
+            wanted.iter().map(|topic| PostingKey::topic(position, topic)).collect()
         });
-        let groups: Vec<Vec<LogKey>> = topics.chain([addresses]).collect();
+        let groups: Vec<Vec<PostingKey>> = topics.chain([addresses]).collect();
         groups.into_iter().filter(|group| !group.is_empty()).collect()
     }
 }
@@ -337,13 +338,13 @@ fn candidates(view: &View, filter: &Filter, first: u64, last: u64) -> Result<Vec
         let mut blocks = Vec::new();
         if let Some(flushed) = flushed.filter(|flushed| *flushed >= first) {
             for key in group {
-                index.log_blocks(*key, first..=last.min(flushed), &mut blocks)?;
+                index.blocks_with(*key, first..=last.min(flushed), &mut blocks)?;
             }
         }
         for layer in view.state.layers() {
             let number = layer.number();
             if (first..=last).contains(&number) && flushed.is_none_or(|flushed| flushed < number) {
-                let keys = layer.log_keys().unwrap_or_default();
+                let keys = layer.posting_keys().unwrap_or_default();
                 if group.iter().any(|key| keys.binary_search(key).is_ok()) {
                     blocks.push(number);
                 }

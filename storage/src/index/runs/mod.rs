@@ -25,6 +25,7 @@ use crate::env::Table;
 use crate::error::{DecodeError, ReadError, WriteError};
 
 pub(super) use page::Pages;
+pub(super) use read::Entry;
 
 /// Runs merged into one: more means fewer levels to write an entry to, and more runs to look into.
 pub(super) const FAN_IN: usize = 8;

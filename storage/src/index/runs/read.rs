@@ -30,6 +30,21 @@ impl Runs {
         Ok(None)
     }
 
+    /// The entry with the lowest key in `first..=last`.
+    pub(in crate::index) fn earliest<'t>(
+        self,
+        txn: &'t RoTxn<'_, AnyTls>,
+        first: &[u8],
+        last: &[u8],
+    ) -> Result<Option<Entry<'t>>, RunError> {
+        let mut lowest: Option<Entry<'t>> = None;
+        for source in self.directory(txn)?.sources() {
+            let found = self.at_least(txn, source, first)?.filter(|entry| entry.0 <= last);
+            lowest = [lowest, found].into_iter().flatten().min_by_key(|entry| entry.0);
+        }
+        Ok(lowest)
+    }
+
     /// The value of a key that at most one run has.
     pub(in crate::index) fn exact<'t>(
         self,
@@ -68,6 +83,43 @@ impl Runs {
         Ok((entry.0 > source.after).then_some(entry))
     }
 
+    /// The first entry of one run with a key from `key` on.
+    fn at_least<'t>(
+        self,
+        txn: &'t RoTxn<'_, AnyTls>,
+        source: Source<'_>,
+        key: &[u8],
+    ) -> Result<Option<Entry<'t>>, RunError> {
+        let from = page_key(source.id, key);
+        let from = self.page_with(txn, source, &from)?.unwrap_or(&from);
+        let range: KeyRange<'_> = (Bound::Included(from), Bound::Unbounded);
+        for row in self.table.range(txn, &range)? {
+            let (at, bytes) = row?;
+            if !is_of(at, source.id) {
+                break;
+            }
+            let corrupt = |why| RunError::Corrupt(at.to_vec(), why);
+            let page = Page::parse(bytes, self.key_bytes).map_err(corrupt)?;
+            let begin = page.up_to(source.after).map_err(corrupt)?;
+            let begin = begin.max(page.below(key).map_err(corrupt)?);
+            if begin < page.len() {
+                return page.entry(begin).map(Some).map_err(corrupt);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Key of the page of a run that begins at or before `from`, and so may hold what follows it.
+    fn page_with<'t>(
+        self,
+        txn: &'t RoTxn<'_, AnyTls>,
+        source: Source<'_>,
+        from: &[u8],
+    ) -> Result<Option<&'t [u8]>, RunError> {
+        let before = self.table.get_lower_than_or_equal_to(txn, from)?;
+        Ok(before.map(|(at, _)| at).filter(|at| is_of(at, source.id)))
+    }
+
     /// Gives `take` every entry with a key in `first..=last`: oldest run first, each run's in order.
     pub(in crate::index) fn each(
         self,
@@ -91,9 +143,7 @@ impl Runs {
         take: &mut impl FnMut(&[u8], &[u8]) -> Result<(), RunError>,
     ) -> Result<(), RunError> {
         let from = page_key(source.id, first);
-        // The page that holds the first key may begin before it.
-        let before = self.table.get_lower_than_or_equal_to(txn, &from)?;
-        let from = before.map(|(at, _)| at).filter(|at| is_of(at, source.id)).unwrap_or(&from);
+        let from = self.page_with(txn, source, &from)?.unwrap_or(&from);
         let to = page_key(source.id, last);
         let range: KeyRange<'_> = (Bound::Included(from), Bound::Included(&to));
         for row in self.table.range(txn, &range)? {

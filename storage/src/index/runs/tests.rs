@@ -34,6 +34,10 @@ fn check(env: &Environment, runs: Runs, model: &BTreeMap<[u8; 8], Vec<u8>>, whos
     let found = runs.latest(txn.txn(), &first[..4], &last).unwrap();
     let expected = expected.map(|(key, value)| (key.as_slice(), value.as_slice()));
     assert_eq!(found, expected, "the latest of {whose} at {when}");
+    let earliest = runs.earliest(txn.txn(), &last, &key(whose, u32::MAX)).unwrap();
+    let expected = model.range(last..=key(whose, u32::MAX)).next();
+    let expected = expected.map(|(key, value)| (key.as_slice(), value.as_slice()));
+    assert_eq!(earliest, expected, "the earliest of {whose} from {when}");
     let mut all = Vec::new();
     runs.each(txn.txn(), &first, &last, |key, value| {
         all.push((key.to_vec(), value.to_vec()));

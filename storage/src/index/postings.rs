@@ -1,4 +1,4 @@
-//! Which blocks have logs of an address, or with a topic in some place.
+//! Which blocks have logs of an address, or with a topic in some place, or call an address.
 //!
 //! A posting is kept under a short key made of the address or topic, so two of them may share one:
 //! the blocks found are candidates, and their receipts decide. Postings of the blocks flushed
@@ -11,20 +11,23 @@ use crate::codec::DecodeError;
 
 /// Most blocks in one posting: what is far below the size of a page, and above what is flushed at once.
 pub(super) const POSTING_BLOCKS_MAX: usize = 256;
-/// Bytes of a posting's key: log key, first block.
-pub(super) const POSTING_KEY_BYTES: usize = LOG_KEY_BYTES + 8;
-/// Bytes of a log key: place, folded address or topic.
-pub(super) const LOG_KEY_BYTES: usize = 9;
+/// Bytes of a posting's key: what it is of, first block.
+pub(super) const POSTING_KEY_BYTES: usize = WHAT_BYTES + 8;
+/// Bytes of a [`PostingKey`]: place, folded address or topic.
+pub(super) const WHAT_BYTES: usize = 9;
 /// Place of an address; topics have their position plus one.
 const ADDRESS_PLACE: u8 = 0;
 /// Most topics of a log.
 const TOPICS_MAX: usize = 4;
+/// Place of an address that was called.
+const CALLED_PLACE: u8 = 5;
 
-/// What a block is looked up by: an address that logged, or a topic in its position.
+/// What a block is looked up by: an address that logged, a topic in its position, or an address that
+/// was called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct LogKey(pub(super) [u8; LOG_KEY_BYTES]);
+pub struct PostingKey(pub(super) [u8; WHAT_BYTES]);
 
-impl LogKey {
+impl PostingKey {
     /// Logs of this address.
     pub fn address(address: Address) -> Self {
         Self::new(ADDRESS_PLACE, &address.into_word())
@@ -39,8 +42,13 @@ impl LogKey {
         Self::new(position as u8 + 1, topic)
     }
 
+    /// A transaction to this address that may have left its account as it was.
+    pub fn called(address: Address) -> Self {
+        Self::new(CALLED_PLACE, &address.into_word())
+    }
+
     fn new(place: u8, word: &B256) -> Self {
-        let mut key = [0; LOG_KEY_BYTES];
+        let mut key = [0; WHAT_BYTES];
         key[0] = place;
         // Addresses and small numbers stand in the last bytes, short texts in the first.
         let (words, _) = word.as_chunks::<8>();
@@ -51,8 +59,11 @@ impl LogKey {
         Self(key)
     }
 
-    /// The keys of a block's logs, ascending, each once.
-    pub fn of_block(receipts: &[StoredReceipt]) -> Vec<Self> {
+    /// The keys of a block with these receipts that called these addresses, ascending, each once.
+    pub fn of_block(
+        receipts: &[StoredReceipt],
+        called: impl IntoIterator<Item = Address>,
+    ) -> Vec<Self> {
         let logs = receipts.iter().flat_map(|receipt| &receipt.logs);
         let mut keys: Vec<Self> = logs
             .flat_map(|log| {
@@ -60,6 +71,7 @@ impl LogKey {
                 let topics = topics.map(|(position, topic)| Self::topic(position, topic));
                 topics.chain([Self::address(log.address)])
             })
+            .chain(called.into_iter().map(Self::called))
             .collect();
         keys.sort_unstable();
         keys.dedup();
@@ -67,15 +79,15 @@ impl LogKey {
     }
 }
 
-/// Key in `logs`: log key, first block of the posting.
-pub(super) fn posting_key(key: LogKey, first: u64) -> [u8; POSTING_KEY_BYTES] {
+/// Key in `postings`: what it is of, first block.
+pub(super) fn posting_key(key: PostingKey, first: u64) -> [u8; POSTING_KEY_BYTES] {
     let mut out = [0; POSTING_KEY_BYTES];
-    out[..LOG_KEY_BYTES].copy_from_slice(&key.0);
-    out[LOG_KEY_BYTES..].copy_from_slice(&first.to_be_bytes());
+    out[..WHAT_BYTES].copy_from_slice(&key.0);
+    out[WHAT_BYTES..].copy_from_slice(&first.to_be_bytes());
     out
 }
 
-/// Value in `logs`: for each further block, the varint distance to the one before.
+/// Value in `postings`: for each further block, the varint distance to the one before.
 pub(super) fn encode_posting(out: &mut Vec<u8>, blocks: &[u64]) {
     for pair in blocks.windows(2) {
         crate::codec::put_varint(out, pair[1] - pair[0]);
@@ -88,7 +100,7 @@ pub(super) fn decode_posting(
     value: &[u8],
     mut take: impl FnMut(u64),
 ) -> Result<(), DecodeError> {
-    let first = key.get(LOG_KEY_BYTES..).and_then(|first| first.try_into().ok());
+    let first = key.get(WHAT_BYTES..).and_then(|first| first.try_into().ok());
     let first = first.ok_or(DecodeError { what: "posting key is not 17 bytes", at: key.len() })?;
     let mut block = u64::from_be_bytes(first);
     take(block);
@@ -108,7 +120,7 @@ mod tests {
 
     #[test]
     fn postings_survive_their_encoding() {
-        let key = LogKey::address(Address::repeat_byte(7));
+        let key = PostingKey::address(Address::repeat_byte(7));
         let blocks = [5, 6, 300, 1 << 40];
         let mut value = Vec::new();
         encode_posting(&mut value, &blocks);
@@ -123,10 +135,11 @@ mod tests {
     fn places_are_told_apart() {
         let topic = Address::repeat_byte(7).into_word();
         let keys = [
-            LogKey::address(Address::repeat_byte(7)),
-            LogKey::topic(0, &topic),
-            LogKey::topic(3, &topic),
-            LogKey::topic(3, &B256::repeat_byte(8)),
+            PostingKey::address(Address::repeat_byte(7)),
+            PostingKey::topic(0, &topic),
+            PostingKey::topic(3, &topic),
+            PostingKey::topic(3, &B256::repeat_byte(8)),
+            PostingKey::called(Address::repeat_byte(7)),
         ];
         for (at, key) in keys.iter().enumerate() {
             assert_eq!(keys.iter().position(|other| other == key), Some(at));
