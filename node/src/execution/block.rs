@@ -13,7 +13,6 @@ use alloy_eips::{
 };
 use alloy_evm::{
     FromRecoveredTx,
-    block::calc::{block_reward, ommer_reward},
     eth::dao_fork::{DAO_HARDFORK_ACCOUNTS, DAO_HARDFORK_BENEFICIARY},
 };
 use alloy_primitives::{B256, Bytes, Log, U256};
@@ -31,7 +30,9 @@ use super::{
     environment::Environment,
     machine::{Machine, MachineError},
     overlay::Overlay,
-    requests, short,
+    requests,
+    rewards::rewards,
+    short,
 };
 use crate::{
     chain::{ChainSpec, Fork, Rules},
@@ -44,9 +45,6 @@ use crate::{
 
 /// Transactions between asking for one's memory and executing it.
 pub const TXS_AHEAD: usize = 8;
-
-/// Wei in an ether.
-const ETHER: u128 = 1_000_000_000_000_000_000;
 
 /// A block as the executor takes it: decoded, its senders known, its header checked.
 #[derive(Clone, Copy, Debug)]
@@ -580,17 +578,11 @@ where
         let beneficiary = self.environment.block.beneficiary;
         let overlay = self.machine.overlay_mut();
         if fork < Fork::Paris {
-            let reward = match fork {
-                fork if fork >= Fork::Constantinople => 2 * ETHER,
-                fork if fork >= Fork::Byzantium => 3 * ETHER,
-                _ => 5 * ETHER,
-            };
-            for ommer in ommers {
-                let share = ommer_reward(reward, number, ommer.number);
-                overlay.credit(ommer.beneficiary, U256::from(share))?;
+            let rewards = rewards(fork, number, ommers);
+            for (ommer, reward) in ommers.iter().zip(rewards.ommers) {
+                overlay.credit(ommer.beneficiary, U256::from(reward))?;
             }
-            let reward = block_reward(reward, ommers.len());
-            overlay.credit(beneficiary, U256::from(reward))?;
+            overlay.credit(beneficiary, U256::from(rewards.beneficiary))?;
         }
         for withdrawal in withdrawals.unwrap_or_default() {
             overlay.credit(withdrawal.address, withdrawal.amount_wei())?;

@@ -19,6 +19,7 @@ mod overrides;
 mod precompiles;
 mod receipt;
 mod requests;
+mod rewards;
 mod senders;
 mod short;
 mod sidecar;
@@ -40,6 +41,7 @@ pub use error::{ExecutionError, SystemFailure, TxError};
 pub use overlay::{BlockHashes, StateError};
 pub use overrides::{AccountOverride, OverrideError};
 pub use receipt::{encode_receipt, logs_bloom, receipts_root};
+pub use rewards::{Rewards, rewards};
 pub use senders::{Senders, recover_senders};
 pub use sidecar::{SIDECAR_BYTES_MAX, SidecarFault, is_blob_tx, split, take_off_blobs};
 pub use simulate::{

@@ -1,0 +1,30 @@
+//! What a block of proof of work issues (yellow paper, 11.3; EIP-649, EIP-1234).
+
+use alloy_consensus::Header;
+use alloy_consensus::constants::ETH_TO_WEI as ETHER;
+use alloy_evm::block::calc::{block_reward, ommer_reward};
+
+use crate::chain::Fork;
+
+/// New ether, in wei.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rewards {
+    /// For who made the block.
+    pub beneficiary: u128,
+    /// For who made each of its ommers, in their order.
+    pub ommers: Vec<u128>,
+}
+
+/// The rewards of block `number` with these ommers: none since the merge, nor on a native chain.
+pub fn rewards(fork: Fork, number: u64, ommers: &[Header]) -> Rewards {
+    let base = match fork {
+        fork if fork >= Fork::Paris => return Rewards::default(),
+        fork if fork >= Fork::Constantinople => 2 * ETHER,
+        fork if fork >= Fork::Byzantium => 3 * ETHER,
+        _ => 5 * ETHER,
+    };
+    Rewards {
+        beneficiary: block_reward(base, ommers.len()),
+        ommers: ommers.iter().map(|ommer| ommer_reward(base, number, ommer.number)).collect(),
+    }
+}
