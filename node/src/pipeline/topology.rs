@@ -200,6 +200,18 @@ impl PoolClient {
         self.ask(|reply| PoolQuery::Nonce(sender, reply)).await
     }
 
+    /// As [`Self::nonce`], for a thread that may wait.
+    ///
+    /// # Errors
+    /// See [`Self::nonce`].
+    ///
+    /// # Panics
+    /// On a thread that runs futures.
+    pub fn wait_for_nonce(&self, sender: Address) -> Result<Option<u64>, Reject> {
+        let answer = self.put(|reply| PoolQuery::Nonce(sender, reply))?;
+        Ok(answer.and_then(|answer| answer.blocking_recv().ok()))
+    }
+
     /// The pooled transaction with this hash.
     ///
     /// # Errors
@@ -230,10 +242,21 @@ impl PoolClient {
         &self,
         query: impl FnOnce(oneshot::Sender<T>) -> PoolQuery,
     ) -> Result<Option<T>, Reject> {
+        match self.put(query)? {
+            // The end of the pipeline drops the question.
+            Some(answer) => Ok(answer.await.ok()),
+            None => Ok(None),
+        }
+    }
+
+    /// Puts a question where ante finds it; `None` once ante has ended.
+    fn put<T>(
+        &self,
+        query: impl FnOnce(oneshot::Sender<T>) -> PoolQuery,
+    ) -> Result<Option<oneshot::Receiver<T>>, Reject> {
         let (reply, answer) = oneshot::channel();
         match self.queries.offer(query(reply)) {
-            // Its end drops the question.
-            Ok(()) => Ok(answer.await.ok()),
+            Ok(()) => Ok(Some(answer)),
             Err(_) if self.queries.is_abandoned() => Ok(None),
             Err(_) => Err(Reject::Busy("the pool is asked too much, try again")),
         }

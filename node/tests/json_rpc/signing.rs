@@ -167,3 +167,32 @@ async fn accounts_are_made_locked_and_unlocked() {
     assert_eq!(node.fail("personal_importRawKey", json!(["0x12", ""])).await.0, -32602);
     node.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_filled_transaction_is_the_signed_one_without_a_signature() {
+    let node = signing().await;
+    let (alice, to) = (DEV_ACCOUNTS[0].address, Address::repeat_byte(0x77));
+    // One with a nonce of its own, so that blocks in between change nothing.
+    let fees = json!({ "maxFeePerGas": "0x174876e800", "maxPriorityFeePerGas": "0x1" });
+    for (kind, prices) in [
+        ("0x2", fees),
+        ("0x1", json!({ "gasPrice": "0x174876e800", "accessList": [] })),
+        ("0x0", json!({ "gasPrice": "0x174876e800" })),
+    ] {
+        let mut transaction = json!({ "from": alice, "to": to, "value": "0x1", "data": "0x01" });
+        transaction.as_object_mut().unwrap().extend(prices.as_object().unwrap().clone());
+        let filled = node.call("eth_fillTransaction", json!([transaction])).await;
+        let signed = node.call("eth_signTransaction", json!([transaction])).await;
+        let (mut filled_tx, mut signed_tx) = (filled["tx"].clone(), signed["tx"].clone());
+        assert_eq!((&filled_tx["type"], &filled_tx["r"]), (&json!(kind), &json!("0x0")));
+        let raw: Bytes = serde_json::from_value(filled["raw"].clone()).unwrap();
+        assert_eq!(filled_tx["hash"], json!(keccak256(&raw)));
+        assert_eq!(raw[raw.len() - 3..], [0x80; 3], "no signature at the end of {raw}");
+        for tx in [&mut filled_tx, &mut signed_tx] {
+            let of_signature = ["hash", "v", "r", "s", "yParity", "chainId"];
+            tx.as_object_mut().unwrap().retain(|key, _| !of_signature.contains(&key.as_str()));
+        }
+        assert_eq!(filled_tx, signed_tx);
+    }
+    node.stop().await;
+}

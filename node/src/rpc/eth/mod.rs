@@ -69,6 +69,12 @@ pub(super) const METHODS: &[Method] = &[
         Run::Waiting(|call| Box::pin(sign::sign_transaction(call))),
     ),
     method(
+    method(
+        "eth_fillTransaction",
+        &["transaction"],
+        "What eth_signTransaction would sign: nonce, gas and prices filled in. Needs no key.",
+        Run::Line(Line::Short, sign::fill_transaction),
+    ),
         "eth_sendTransaction",
         &["transaction"],
         "Fills in a transaction, signs it with a key of the node and submits it.",

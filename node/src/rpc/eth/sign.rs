@@ -17,11 +17,18 @@ use crate::{
         params::Param,
     },
 };
-use alloy_consensus::{SignableTransaction, TxEip1559, TxEip2930, TxEip7702, TxLegacy};
+use alloy_consensus::{
+    EthereumTypedTransaction, SignableTransaction, TxEip1559, TxEip2930, TxEip4844, TxEip7702,
+    TxLegacy,
+};
 use alloy_eips::eip2718::Encodable2718;
-use alloy_primitives::{Address, B256, Bytes, Signature, TxKind};
+use alloy_primitives::{Address, B256, Bytes, Signature, TxKind, U256, keccak256};
+use alloy_rlp::RlpEncodable;
 use serde::Serialize;
 use storage::StateRead;
+
+/// A transaction without a signature.
+type Unsigned = EthereumTypedTransaction<TxEip4844>;
 
 /// What is added to the parity of a signature of a message or of typed data.
 const MESSAGE_V: u8 = 27;
@@ -97,6 +104,51 @@ pub(super) async fn sign_transaction(call: Call) -> Answer {
     let (tx, from) = make(&call, request, Box::new(unlocked)).await?;
     let raw = tx.encoded_2718().into();
     json(&SignedObject { raw, tx: TransactionObject::pending(&tx, *tx.tx_hash(), from) })
+}
+
+/// What `eth_signTransaction` would sign, with a signature of zeros as geth has it.
+pub(super) fn fill_transaction(call: &Call) -> Answer {
+    let request: Request = call.arguments()?.required()?;
+    let from = request.execution.from;
+    let pooled = call.context.pool.wait_for_nonce(from)?;
+    let tx = unsigned(call.context.spec.chain_id, fill(call, request, pooled)?)?;
+    json(&filled(tx, from))
+}
+
+fn filled(tx: Unsigned, from: Address) -> SignedObject {
+    let none = Signature::new(U256::ZERO, U256::ZERO, false);
+    let Unsigned::Legacy(legacy) = tx else {
+        let tx = tx.into_envelope(none);
+        let raw = tx.encoded_2718().into();
+        return SignedObject { raw, tx: TransactionObject::pending(&tx, *tx.tx_hash(), from) };
+    };
+    // Without a signature there is no `v` to hold the chain id.
+    let raw = Bytes::from(alloy_rlp::encode(UnsignedLegacy::of(&legacy)));
+    let hash = keccak256(&raw);
+    let tx = TransactionObject::unsigned(&legacy.into_signed(none).into(), hash, from);
+    SignedObject { raw, tx }
+}
+
+/// The encoding of a legacy transaction that nobody signed.
+#[derive(RlpEncodable)]
+struct UnsignedLegacy<'a> {
+    nonce: u64,
+    gas_price: u128,
+    gas_limit: u64,
+    to: TxKind,
+    value: U256,
+    input: &'a Bytes,
+    v: u8,
+    r: u8,
+    s: u8,
+}
+
+impl<'a> UnsignedLegacy<'a> {
+    fn of(tx: &'a TxLegacy) -> Self {
+        let TxLegacy { nonce, gas_price, gas_limit, to, value, input, .. } = tx;
+        let (nonce, gas_price, gas_limit) = (*nonce, *gas_price, *gas_limit);
+        Self { nonce, gas_price, gas_limit, to: *to, value: *value, input, v: 0, r: 0, s: 0 }
+    }
 }
 
 pub(super) async fn send_transaction(call: Call) -> Answer {
@@ -179,57 +231,68 @@ fn fill(call: &Call, request: Request, pooled: Option<u64>) -> Result<Execution,
 
 /// Signs a transaction whose fields are all there.
 fn signed(call: &Call, tx: Execution, sign: Sign) -> Result<Transaction, Error> {
-    let chain_id = call.context.spec.chain_id;
+    let from = tx.from;
+    let tx = unsigned(call.context.spec.chain_id, tx)?;
+    let bytes = sign(signers(call)?, from, &tx.signature_hash())?;
+    let signature = Signature::from_raw_array(&bytes).map_err(Error::internal)?;
+    Ok(tx.into_envelope(signature))
+}
+
+/// The transaction of an execution whose fields are all there.
+fn unsigned(chain_id: u64, tx: Execution) -> Result<Unsigned, Error> {
     let (nonce, gas_limit) = (tx.nonce.unwrap_or_default(), tx.gas.unwrap_or_default());
     let (to, value, input) = (tx.to, tx.value, tx.input);
-    let (cap, tip) = (tx.max_fee_per_gas, tx.max_priority_fee_per_gas.unwrap_or_default());
-    let access_list = tx.access_list.clone().unwrap_or_default();
-    let by = |hash: B256| -> Result<Signature, Error> {
-        let bytes = sign(signers(call)?, tx.from, &hash)?;
-        Signature::from_raw_array(&bytes).map_err(Error::internal)
-    };
+    let max_fee_per_gas = tx.max_fee_per_gas;
+    let max_priority_fee_per_gas = tx.max_priority_fee_per_gas.unwrap_or_default();
+    let gas_price = max_fee_per_gas;
+    let listed = tx.access_list.is_some();
+    let access_list = tx.access_list.unwrap_or_default();
     if !tx.authorizations.is_empty() {
         let to = to.to().copied().ok_or_else(|| {
             Error::server("EIP-7702 transaction cannot be used to create contract")
         })?;
-        let tx = TxEip7702 {
+        let authorization_list = tx.authorizations;
+        return Ok(TxEip7702 {
             chain_id,
             nonce,
             gas_limit,
-            max_fee_per_gas: cap,
-            max_priority_fee_per_gas: tip,
+            max_fee_per_gas,
+            max_priority_fee_per_gas,
             to,
             value,
             access_list,
-            authorization_list: tx.authorizations,
+            authorization_list,
             input,
-        };
-        let signature = by(tx.signature_hash())?;
-        return Ok(tx.into_signed(signature).into());
+        }
+        .into());
     }
     if !tx.is_legacy {
-        let tx = TxEip1559 {
+        return Ok(TxEip1559 {
             chain_id,
             nonce,
             gas_limit,
-            max_fee_per_gas: cap,
-            max_priority_fee_per_gas: tip,
+            max_fee_per_gas,
+            max_priority_fee_per_gas,
             to,
             value,
             access_list,
             input,
-        };
-        let signature = by(tx.signature_hash())?;
-        return Ok(tx.into_signed(signature).into());
+        }
+        .into());
     }
-    if tx.access_list.is_some() {
-        let tx =
-            TxEip2930 { chain_id, nonce, gas_price: cap, gas_limit, to, value, access_list, input };
-        let signature = by(tx.signature_hash())?;
-        return Ok(tx.into_signed(signature).into());
+    if listed {
+        return Ok(TxEip2930 {
+            chain_id,
+            nonce,
+            gas_price,
+            gas_limit,
+            to,
+            value,
+            access_list,
+            input,
+        }
+        .into());
     }
     let chain_id = Some(chain_id);
-    let tx = TxLegacy { chain_id, nonce, gas_price: cap, gas_limit, to, value, input };
-    let signature = by(tx.signature_hash())?;
-    Ok(tx.into_signed(signature).into())
+    Ok(TxLegacy { chain_id, nonce, gas_price, gas_limit, to, value, input }.into())
 }

@@ -55,6 +55,12 @@ const V_UNPROTECTED: u64 = 27;
 const V_PROTECTED: u64 = 35;
 
 impl TransactionObject {
+    /// A transaction that is not signed yet.
+    pub(in crate::rpc) fn unsigned(tx: &Transaction, hash: B256, sender: Address) -> Self {
+        let chain_id = None;
+        Self { v: U128::ZERO, chain_id, ..Self::pending(tx, hash, sender) }
+    }
+
     /// A transaction waiting in the pool: its price is the most it pays.
     pub(in crate::rpc) fn pending(tx: &Transaction, hash: B256, sender: Address) -> Self {
         let dynamic = tx.is_dynamic_fee();
