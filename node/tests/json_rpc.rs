@@ -8,6 +8,8 @@ mod bad_input;
 #[path = "json_rpc/client.rs"]
 mod client;
 mod common;
+#[path = "json_rpc/explorer.rs"]
+mod explorer;
 #[path = "json_rpc/fees.rs"]
 mod fees;
 #[path = "json_rpc/history.rs"]

@@ -22,7 +22,7 @@ use crate::{
     },
 };
 use alloy_consensus::{SignableTransaction, TxEip1559};
-use alloy_primitives::{Bytes, Signature, TxKind, U256};
+use alloy_primitives::{Address, Bytes, Signature, TxKind, U256};
 use prost::Name;
 
 /// Longest memo, in bytes (the SDK's `max_memo_characters`).
@@ -149,6 +149,11 @@ impl CosmosTx {
             )));
         }
         Ok(())
+    }
+
+    /// Who its messages pay.
+    pub fn recipients(&self) -> impl Iterator<Item = Address> {
+        self.messages.iter().map(Message::recipient)
     }
 
     /// What it looks like to the pool, the fee market and JSON-RPC: a transfer of type 2 with the

@@ -9,26 +9,7 @@ use crate::{
     view::View,
 };
 use alloy_primitives::{Address, B256, Signature};
-use storage::{Account, ReadError, StateRead};
-
-/// The first block up to `last` after which an account is as `wanted`, which it then stays.
-fn first_block(
-    view: &View,
-    last: u64,
-    address: Address,
-    wanted: impl Fn(&Option<Account>) -> bool,
-) -> Result<Option<u64>, ReadError> {
-    let is = |number| Ok(wanted(&view.state.reader_at(number)?.account(address)?));
-    if !is(last)? {
-        return Ok(None);
-    }
-    let (mut low, mut high) = (0, last);
-    while low < high {
-        let middle = low + (high - low) / 2;
-        if is(middle)? { high = middle } else { low = middle + 1 }
-    }
-    Ok(Some(low))
-}
+use storage::{Account, StateRead};
 
 /// The public key of an account that has signed something up to block `last`: a transaction, or an
 /// authorization of EIP-7702. Cosmos transactions sign the chain id without saying it.
@@ -41,7 +22,7 @@ pub(super) fn public_key(
     let nonce = |account: &Option<Account>| account.as_ref().map_or(0, |account| account.nonce);
     let at_first = nonce(&view.state.reader_at(0)?.account(address)?);
     let signed = |account: &Option<Account>| nonce(account) > at_first;
-    let Some(block) = first_block(view, last, address, signed)? else { return Ok(None) };
+    let Some(block) = view.state.first_block(last, address, signed)? else { return Ok(None) };
     let stored = StoredBlock::read(&view.blocks()?, block)?;
     for index in 0..stored.block.transactions.len() {
         let Some(mined) = stored.tx(index)? else { break };

@@ -223,7 +223,7 @@ fn trace_block(call: &Call, number: u64, options: GethDebugTracingOptions) -> An
 }
 
 /// Runs a block again up to the end of `wanted`, giving the traces of the wanted transactions.
-fn replay(
+pub(super) fn replay(
     call: &Call,
     stored: &StoredBlock,
     options: GethDebugTracingOptions,

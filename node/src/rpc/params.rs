@@ -119,6 +119,18 @@ impl Param for u64 {
     }
 }
 
+/// A number, plain or as a quantity.
+pub(super) struct Number(pub(super) u64);
+
+impl Param for Number {
+    fn read(json: &str, spec: &ChainSpec) -> Result<Self, String> {
+        match json.parse() {
+            Ok(number) => Ok(Self(number)),
+            Err(_) => u64::read(json, spec).map(Self),
+        }
+    }
+}
+
 impl Param for B256 {
     fn read(json: &str, _: &ChainSpec) -> Result<Self, String> {
         hash(&string(json)?)

@@ -7,7 +7,7 @@ use crate::{
     execution::{DecodedTx, RecoveredTx, Transaction},
     view::View,
 };
-use alloy_consensus::{Header, Typed2718 as _};
+use alloy_consensus::{Header, Transaction as _, Typed2718 as _};
 use alloy_primitives::{Address, B256, Bytes};
 use alloy_rlp::Decodable;
 use std::sync::Arc;
@@ -148,6 +148,16 @@ pub(crate) struct MinedTx<'a> {
 }
 
 impl MinedTx<'_> {
+    /// Who it is sent to; `None` if it creates a contract.
+    pub(crate) fn to(&self) -> Option<Address> {
+        self.tx.to()
+    }
+
+    /// The contract it creates, if it does not fail.
+    pub(crate) fn created(&self) -> Option<Address> {
+        self.tx.is_create().then(|| self.sender.create(self.tx.nonce()))
+    }
+
     /// The same apart from its block.
     pub(crate) fn recovered(self) -> RecoveredTx {
         let Self { raw, tx, hash, sender, cosmos, .. } = self;

@@ -59,6 +59,26 @@ impl StateView {
         self.reader_before(number.saturating_add(1).min(self.next))
     }
 
+    /// The first block up to `last` after which an account is as `wanted`, which it then stays: some
+    /// twenty reads.
+    pub fn first_block(
+        &self,
+        last: u64,
+        address: Address,
+        wanted: impl Fn(&Option<Account>) -> bool,
+    ) -> Result<Option<u64>, ReadError> {
+        let is = |number| Ok(wanted(&self.reader_at(number)?.account(address)?));
+        if !is(last)? {
+            return Ok(None);
+        }
+        let (mut low, mut high) = (0, last);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if is(middle)? { high = middle } else { low = middle + 1 }
+        }
+        Ok(Some(low))
+    }
+
     fn reader_before(&self, next: u64) -> Result<StateReader, ReadError> {
         let index = self.index.reader()?;
         // When flush is ahead of the wanted block, the latest tables are too new: history answers.

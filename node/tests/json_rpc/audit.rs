@@ -23,9 +23,11 @@ fn fitting(name: &str) -> Value {
     match name {
         "address" => json!("0x0000000000000000000000000000000000000000"),
         "hash" | "parent" => json!(format!("0x{:064x}", 7)),
-        "block" | "newest" | "from" | "to" => json!("0x0"),
+        "block" | "newest" | "from" | "to" | "bound" => json!("0x0"),
         "full" => json!(false),
-        "index" | "slot" | "id" | "count" | "bucketBlocks" => json!("0x1"),
+        "index" | "slot" | "id" | "count" | "bucketBlocks" | "nonce" | "page" | "pageSize" => {
+            json!("0x1")
+        }
         "data" | "rlp" | "signature" => json!("0x"),
         "slots" => json!(["0x0"]),
         "slots by address" => json!({ "0x0000000000000000000000000000000000000000": [] }),

@@ -158,18 +158,17 @@ fn uncle_count(call: &Call, id: BlockId) -> Answer {
 }
 
 fn receipts(call: &Call, blocks: &ChainReader, stored: &StoredBlock) -> Answer {
-    let receipts = block_receipts_of(blocks, stored)?;
-    let mut place = first_place(call, &stored.block);
+    let receipts = receipts_of(blocks, stored)?;
+    let mut places = ReceiptPlaces::of(call, &stored.block);
     let mut objects = Vec::with_capacity(receipts.len());
     for (tx, receipt) in stored.txs().zip(&receipts) {
-        objects.push(ReceiptObject::new(&tx?, receipt, place));
-        advance(&mut place, receipt);
+        objects.push(ReceiptObject::new(&tx?, receipt, places.next(receipt)));
     }
     put(&objects)
 }
 
 /// The receipts of a stored block, one a transaction.
-fn block_receipts_of(
+pub(in crate::rpc) fn receipts_of(
     blocks: &ChainReader,
     stored: &StoredBlock,
 ) -> Result<Vec<StoredReceipt>, Error> {
@@ -182,18 +181,26 @@ fn block_receipts_of(
     }
 }
 
-/// The place of a block's first receipt.
-fn first_place(call: &Call, block: &Block) -> ReceiptPlace {
-    let header = &block.header;
-    let params = call.context.spec.blob_params(header.timestamp);
-    let blob_gas_price = params.zip(header.excess_blob_gas);
-    let blob_gas_price = blob_gas_price.map(|(params, excess)| params.calc_blob_fee(excess));
-    ReceiptPlace { blob_gas_price, ..ReceiptPlace::default() }
-}
+/// The places of a block's receipts, one after another.
+pub(in crate::rpc) struct ReceiptPlaces(ReceiptPlace);
 
-const fn advance(place: &mut ReceiptPlace, receipt: &StoredReceipt) {
-    place.gas_before = receipt.cumulative_gas_used;
-    place.logs_before += receipt.logs.len();
+impl ReceiptPlaces {
+    /// From the first receipt of a block on.
+    pub(in crate::rpc) fn of(call: &Call, block: &Block) -> Self {
+        let header = &block.header;
+        let params = call.context.spec.blob_params(header.timestamp);
+        let blob_gas_price = params.zip(header.excess_blob_gas);
+        let blob_gas_price = blob_gas_price.map(|(params, excess)| params.calc_blob_fee(excess));
+        Self(ReceiptPlace { blob_gas_price, ..ReceiptPlace::default() })
+    }
+
+    /// The place of the next receipt.
+    pub(in crate::rpc) const fn next(&mut self, receipt: &StoredReceipt) -> ReceiptPlace {
+        let place = self.0;
+        self.0.gas_before = receipt.cumulative_gas_used;
+        self.0.logs_before += receipt.logs.len();
+        place
+    }
 }
 
 /// The receipt of one transaction.
@@ -203,11 +210,11 @@ pub(super) fn receipt_of(call: &Call, blocks: &ChainReader, tx: &MinedTx<'_>) ->
     let receipt = receipts.get(tx.index);
     let receipt =
         receipt.ok_or_else(|| Error::internal(format_args!("block {number} lacks receipts")))?;
-    let mut place = first_place(call, tx.block);
+    let mut places = ReceiptPlaces::of(call, tx.block);
     for earlier in &receipts[..tx.index] {
-        advance(&mut place, earlier);
+        places.next(earlier);
     }
-    put(&ReceiptObject::new(tx, receipt, place))
+    put(&ReceiptObject::new(tx, receipt, places.next(receipt)))
 }
 
 pub(super) fn uncle_by_number(call: &Call) -> Answer {
@@ -247,7 +254,7 @@ pub(super) fn header_by_hash(call: &Call) -> Answer {
     header(call, BlockId::Hash(hash))
 }
 
-fn header(call: &Call, id: BlockId) -> Answer {
+pub(in crate::rpc) fn header(call: &Call, id: BlockId) -> Answer {
     let Some(number) = id.find(&call.view)? else { return null() };
     let (hash, header) = stored::header(&call.view.blocks()?, number)?;
     put(&HeaderObject::new(hash, &header))

@@ -14,6 +14,7 @@ mod simulate;
 mod state;
 mod transactions;
 
+pub(super) use blocks::{ReceiptPlaces, header, receipts_of};
 pub(super) use call::{Hashes, call_error, gas_cap, on_block_with};
 pub(super) use fee_history::{check_percentiles, fee_quantiles};
 use logs::suggest;
@@ -69,12 +70,12 @@ pub(super) const METHODS: &[Method] = &[
         Run::Waiting(|call| Box::pin(sign::sign_transaction(call))),
     ),
     method(
-    method(
         "eth_fillTransaction",
         &["transaction"],
         "What eth_signTransaction would sign: nonce, gas and prices filled in. Needs no key.",
         Run::Line(Line::Short, sign::fill_transaction),
     ),
+    method(
         "eth_sendTransaction",
         &["transaction"],
         "Fills in a transaction, signs it with a key of the node and submits it.",
@@ -205,6 +206,18 @@ pub(super) const METHODS: &[Method] = &[
         &["block", "index"],
         "The bytes of a mined transaction.",
         Run::Inline(transactions::raw_by_block_number_and_index),
+    ),
+    method(
+        "eth_getTransactionBySenderAndNonce",
+        &["address", "nonce"],
+        "The mined transaction of a sender with this nonce.",
+        Run::Line(Line::Short, transactions::by_sender_and_nonce),
+    ),
+    method(
+        "eth_getTransactionLogs",
+        &["hash"],
+        "The logs of a mined transaction.",
+        Run::Inline(transactions::logs),
     ),
     method("eth_pendingTransactions", &[], "None: see txpool_content.", Run::Inline(no_pending)),
     method(

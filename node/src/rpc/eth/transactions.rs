@@ -2,20 +2,22 @@
 
 use super::blocks::receipt_of;
 use crate::{
-    chain::ChainSpec,
     pipeline::Found,
     rpc::{
         block_id::{BlockId, BlockTag},
         error::Error,
         method::{Answer, Call, put},
         object::TransactionObject,
-        params::Param,
+        params::Number,
+        parties,
         services::Question,
         stored::{OneTx, StoredBlock},
         text::Json,
     },
 };
-use alloy_primitives::{B256, Bytes};
+use alloy_primitives::{Address, B256, Bytes};
+use serde::Deserialize;
+use serde_json::value::RawValue;
 use std::time::Duration;
 
 /// Mined, or waiting in the pool.
@@ -75,6 +77,16 @@ fn at_index(call: &Call, id: BlockId, index: u64) -> Answer {
     put(&tx.map(|tx| TransactionObject::mined(&tx)))
 }
 
+pub(super) fn by_sender_and_nonce(call: &Call) -> Answer {
+    let mut arguments = call.arguments()?;
+    let sender: Address = arguments.required()?;
+    let found = parties::sent(&call.view, sender, arguments.required()?)?;
+    let tx = found.map(|(block, index)| {
+        Ok::<_, Error>(block.tx(index)?.map(|tx| TransactionObject::mined(&tx)))
+    });
+    put(&tx.transpose()?.flatten())
+}
+
 /// Unknown and pending transactions have none: `null` at once.
 pub(super) fn receipt(call: &Call) -> Answer {
     let hash: B256 = call.arguments()?.required()?;
@@ -92,6 +104,21 @@ fn receipt_at(call: &Call, hash: B256) -> Result<Option<Json>, Error> {
     Ok(Some(answers.keep(question, receipt_of(call, &blocks, &tx.mined())?)))
 }
 
+/// The logs of a mined transaction, as its receipt has them.
+pub(super) fn logs(call: &Call) -> Answer {
+    let hash: B256 = call.arguments()?.required()?;
+    let Some(receipt) = receipt_at(call, hash)? else { return Ok(Json::fixed("null")) };
+    let Logs { logs } = serde_json::from_slice(receipt.bytes()).map_err(Error::internal)?;
+    Ok(Json::from_text(logs.get()))
+}
+
+/// The logs in the text of a receipt.
+#[derive(Deserialize)]
+struct Logs<'a> {
+    #[serde(borrow)]
+    logs: &'a RawValue,
+}
+
 /// Submits through the pipeline and waits for the mempool's answer.
 pub(super) async fn send_raw(call: Call) -> Answer {
     let raw: Bytes = call.arguments()?.required()?;
@@ -105,24 +132,12 @@ const SYNC_MS_DEFAULT: u64 = 2_000;
 /// EIP-7966: the transaction is submitted and not mined in time.
 const SYNC_TIMEOUT: i32 = 4;
 
-/// A time in milliseconds, as a number or a quantity.
-struct Milliseconds(u64);
-
-impl Param for Milliseconds {
-    fn read(json: &str, spec: &ChainSpec) -> Result<Self, String> {
-        match json.parse() {
-            Ok(number) => Ok(Self(number)),
-            Err(_) => u64::read(json, spec).map(Self),
-        }
-    }
-}
-
 /// Submits, and waits for the block.
 pub(super) async fn send_raw_sync(call: Call) -> Answer {
-    let (raw, Milliseconds(ms)) = {
+    let (raw, Number(ms)) = {
         let mut arguments = call.arguments()?;
         let raw: Bytes = arguments.required()?;
-        (raw, arguments.optional()?.unwrap_or(Milliseconds(SYNC_MS_DEFAULT)))
+        (raw, arguments.optional()?.unwrap_or(Number(SYNC_MS_DEFAULT)))
     };
     let mut heads = call.context.published.heads();
     let hash = call.context.pool.submit(raw).await?;

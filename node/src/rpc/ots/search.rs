@@ -1,0 +1,191 @@
+//! Transactions by who takes part in them.
+
+use super::{Block, page_size, trace::Frames};
+use crate::{
+    decorator::{has_code, is_delegation},
+    rpc::{
+        block_id::BlockTag,
+        error::Error,
+        eth::{ReceiptPlaces, receipts_of},
+        lines::Deadline,
+        method::{Answer, Call, json},
+        object::{ReceiptObject, TransactionObject},
+        params::Number,
+        parties::{Direction, Found, Search},
+        stored::StoredBlock,
+    },
+};
+use alloy_primitives::{Address, B256};
+use serde::Serialize;
+use serde_json::Value;
+use storage::StateRead;
+
+/// A page of transactions, newest first.
+#[derive(Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Page {
+    txs: Vec<TransactionObject>,
+    receipts: Vec<Value>,
+    /// Nothing is newer.
+    first_page: bool,
+    /// Nothing is older.
+    last_page: bool,
+}
+
+/// What a search is asked.
+struct Query {
+    address: Address,
+    block: Option<u64>,
+    size: usize,
+}
+
+impl Query {
+    fn read(call: &Call) -> Result<Self, Error> {
+        let mut arguments = call.arguments()?;
+        let address = arguments.required()?;
+        let Block(tag) = arguments.required()?;
+        // Zero stands for either end.
+        let block = match tag {
+            BlockTag::Number(0) => None,
+            tag => Some(tag.number(&call.view)),
+        };
+        Ok(Self { address, block, size: page_size(arguments.required()?)? })
+    }
+}
+
+pub(super) fn before(call: &Call) -> Answer {
+    let query = Query::read(call)?;
+    let head = call.view.number();
+    let newest = query.block.map_or(head, |block| block.saturating_sub(1));
+    let (mut page, last_page) = search(call, &query, newest, Direction::Older)?;
+    page.first_page = newest >= head;
+    page.last_page = last_page;
+    json(&page)
+}
+
+pub(super) fn after(call: &Call) -> Answer {
+    let query = Query::read(call)?;
+    let oldest = query.block.map_or(0, |block| block.saturating_add(1));
+    let (mut page, first_page) = search(call, &query, oldest, Direction::Newer)?;
+    page.txs.reverse();
+    page.receipts.reverse();
+    page.first_page = first_page;
+    page.last_page = query.block.is_none();
+    json(&page)
+}
+
+/// A page in the order of the search, and whether nothing comes after it.
+fn search(
+    call: &Call,
+    query: &Query,
+    from: u64,
+    direction: Direction,
+) -> Result<(Page, bool), Error> {
+    let limits = &call.services.limits;
+    let deadline = call.interrupt.within(limits.logs_time);
+    let go_on = || in_time(call, &deadline);
+    let mut search = Search::new(&call.view, query.address, from, direction)?;
+    let (mut page, mut bytes) = (Page::default(), 0);
+    while page.txs.len() < query.size {
+        let Some(found) = search.next(go_on)? else { return Ok((page, true)) };
+        add(call, &mut page, &found, direction, &mut bytes)?;
+    }
+    // A page is the last one if no block after it has any. When the time is over there may be one.
+    let more = search.next(go_on);
+    Ok((page, matches!(more, Ok(None))))
+}
+
+fn in_time(call: &Call, deadline: &Deadline) -> Result<(), Error> {
+    let time = call.services.limits.logs_time;
+    if deadline.passed() { Err(Error::timed_out("search", time)) } else { Ok(()) }
+}
+
+/// Adds the transactions of a block with their receipts, in the order of the search.
+fn add(
+    call: &Call,
+    page: &mut Page,
+    found: &Found,
+    direction: Direction,
+    bytes: &mut usize,
+) -> Result<(), Error> {
+    let Found { block: stored, indices } = found;
+    let receipts = receipts_of(&call.view.blocks()?, stored)?;
+    let mut places = ReceiptPlaces::of(call, &stored.block);
+    let places: Vec<_> = receipts.iter().map(|receipt| places.next(receipt)).collect();
+    let ordered: Box<dyn Iterator<Item = &usize>> = match direction {
+        Direction::Older => Box::new(indices.iter().rev()),
+        Direction::Newer => Box::new(indices.iter()),
+    };
+    for &index in ordered {
+        let Some(mined) = stored.tx(index)? else { break };
+        let receipt = &receipts[index];
+        let logs = receipt.logs.iter().map(|log| log.data.data.len() + OBJECT_BYTES);
+        *bytes += mined.raw.len() + logs.sum::<usize>() + OBJECT_BYTES;
+        // Hex doubles them.
+        if 2 * *bytes > call.services.limits.bytes {
+            return Err(Error::too_large("page", call.services.limits.bytes));
+        }
+        let object = ReceiptObject::new(&mined, receipt, places[index]);
+        let mut object = serde_json::to_value(object).map_err(Error::internal)?;
+        object["timestamp"] = stored.block.header.timestamp.into();
+        page.txs.push(TransactionObject::mined(&mined));
+        page.receipts.push(object);
+    }
+    Ok(())
+}
+
+/// Bytes of a transaction and its receipt, or of a log, beside their data; halved as data is.
+const OBJECT_BYTES: usize = 1024;
+
+pub(super) fn hash_by_sender_and_nonce(call: &Call) -> Answer {
+    let mut arguments = call.arguments()?;
+    let sender: Address = arguments.required()?;
+    let Number(nonce) = arguments.required()?;
+    let found = crate::rpc::parties::sent(&call.view, sender, nonce)?;
+    let hash = found.map(|(block, index)| Ok::<_, Error>(block.tx(index)?.map(|tx| tx.hash)));
+    json(&hash.transpose()?.flatten())
+}
+
+/// Who created a contract, and in which transaction.
+#[derive(Serialize)]
+struct Creation {
+    hash: B256,
+    creator: Address,
+}
+
+pub(super) fn contract_creator(call: &Call) -> Answer {
+    let address: Address = call.arguments()?.required()?;
+    let state = call.view.state.reader()?;
+    let account = state.account(address)?.filter(has_code);
+    let Some(account) = account else { return json(&()) };
+    if is_delegation(&state.code(account.code_hash)?) {
+        return json(&());
+    }
+    let since = call.view.state.first_block(call.view.number(), address, |account| {
+        account.as_ref().is_some_and(has_code)
+    })?;
+    // What genesis has nobody created.
+    let Some(number) = since.filter(|number| *number > 0) else { return json(&()) };
+    let stored = StoredBlock::read(&call.view.blocks()?, number)?;
+    json(&creation(call, &stored, address)?)
+}
+
+fn creation(
+    call: &Call,
+    stored: &StoredBlock,
+    address: Address,
+) -> Result<Option<Creation>, Error> {
+    for mined in stored.txs() {
+        let mined = mined?;
+        if mined.created() == Some(address) {
+            return Ok(Some(Creation { hash: mined.hash, creator: mined.sender }));
+        }
+    }
+    // Another contract did: its calls tell.
+    let mut found = None;
+    Frames::of_block(call, stored, |hash, frames| {
+        let created = frames.created(address);
+        found = found.take().or_else(|| created.map(|creator| Creation { hash, creator }));
+    })?;
+    Ok(found)
+}

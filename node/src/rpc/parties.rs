@@ -1,0 +1,122 @@
+//! The transactions of one address, block by block: those it sent, those sent to it, and the one
+//! that created it. Calls inside a transaction are not searched.
+
+use super::{
+    error::Error,
+    stored::{MinedTx, StoredBlock},
+};
+use crate::{
+    cosmos::CosmosTx,
+    view::{Appearances, View},
+};
+use alloy_consensus::Transaction as _;
+use alloy_primitives::Address;
+use storage::{Account, ChainReader};
+
+/// Which way a search goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    /// From newer to older blocks.
+    Older,
+    /// From older to newer blocks.
+    Newer,
+}
+
+/// A search through the blocks of a view. Holds read transactions: keep it for a call.
+#[derive(Debug)]
+pub(crate) struct Search<'v> {
+    appearances: Appearances<'v>,
+    blocks: ChainReader,
+    address: Address,
+    direction: Direction,
+    /// The next block to be looked at; `None` past the end.
+    next: Option<u64>,
+}
+
+/// A block with transactions of the address, and which: ascending, at least one.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) block: StoredBlock,
+    pub(crate) indices: Vec<usize>,
+}
+
+impl<'v> Search<'v> {
+    /// The blocks up to `number`, from there on or back to there.
+    pub(crate) fn new(
+        view: &'v View,
+        address: Address,
+        number: u64,
+        direction: Direction,
+    ) -> Result<Self, Error> {
+        let appearances = Appearances::of(view, address)?;
+        Ok(Self { appearances, blocks: view.blocks()?, address, direction, next: Some(number) })
+    }
+
+    /// The next block with a transaction of the address. `go_on` is asked before each block that is
+    /// looked through, and ends the search with its error: an account changes in many blocks that have
+    /// none, those of a block producer in all.
+    pub(crate) fn next(
+        &mut self,
+        mut go_on: impl FnMut() -> Result<(), Error>,
+    ) -> Result<Option<Found>, Error> {
+        while let Some(from) = self.next {
+            let found = match self.direction {
+                Direction::Older => self.appearances.up_to(from)?,
+                Direction::Newer => self.appearances.from(from)?,
+            };
+            let Some(number) = found else { break };
+            self.next = match self.direction {
+                Direction::Older => number.checked_sub(1),
+                Direction::Newer => number.checked_add(1),
+            };
+            go_on()?;
+            let block = StoredBlock::read(&self.blocks, number)?;
+            let indices = self.indices(&block)?;
+            if !indices.is_empty() {
+                return Ok(Some(Found { block, indices }));
+            }
+        }
+        self.next = None;
+        Ok(None)
+    }
+
+    fn indices(&self, block: &StoredBlock) -> Result<Vec<usize>, Error> {
+        let mut indices = Vec::new();
+        for mined in block.txs() {
+            let mined = mined?;
+            if is_party(&mined, self.address) {
+                indices.push(mined.index);
+            }
+        }
+        Ok(indices)
+    }
+}
+
+/// The block with the transaction of a sender that has this nonce, and its index there.
+pub(crate) fn sent(
+    view: &View,
+    sender: Address,
+    nonce: u64,
+) -> Result<Option<(StoredBlock, usize)>, Error> {
+    let spent = |account: &Option<Account>| account.is_some_and(|account| account.nonce > nonce);
+    let Some(number) = view.state.first_block(view.number(), sender, spent)? else {
+        return Ok(None);
+    };
+    let block = StoredBlock::read(&view.blocks()?, number)?;
+    for (index, by) in block.senders.iter().enumerate() {
+        if *by == sender && block.tx(index)?.is_some_and(|mined| mined.tx.nonce() == nonce) {
+            return Ok(Some((block, index)));
+        }
+    }
+    // A contract's, or one that an authorization took (EIP-7702).
+    Ok(None)
+}
+
+/// Whether a transaction is from this address, to it, or creates it.
+fn is_party(mined: &MinedTx<'_>, address: Address) -> bool {
+    let paid = |tx: &CosmosTx| tx.recipients().any(|to| to == address);
+    mined.sender == address
+        || mined.to() == Some(address)
+        || mined.created() == Some(address)
+        || mined.cosmos.as_deref().is_some_and(paid)
+}
