@@ -33,7 +33,11 @@ fn document() -> String {
          64 KiB of its answer, or all of it, within `slow-client-s`, and a WebSocket when it answers no \
          ping for 60 s. A call at work keeps its connection. A WebSocket is read no further while 4 MiB of \
          its calls are at work, and begins none while 8 MiB of answers are not taken. Its ids are texts or \
-         integers from 0 to 2^64 - 1: a call with another is taken for a notification.\n\n## Settings\n\n\
+         integers from 0 to 2^64 - 1: a call with another is taken for a notification.\n\n\
+         ## Explorers\n\n\
+         `evmd start --json-rpc.api eth,net,web3,ots,erigon` serves Otterscan, from any page of this machine by \
+         default; elsewhere its origin has to be among `cors-origins`. The transactions of an address are found \
+         by an index of all blocks. `debug` has what Blockscout traces with.\n\n## Settings\n\n\
          | Setting of `[json-rpc]` | Default |\n|---|---|\n",
     );
     let settings = toml::Value::try_from(settings).unwrap();
