@@ -6,6 +6,7 @@
 //! which it was in the answer.
 
 mod gov_v1beta1;
+mod node;
 mod services;
 
 use crate::{
@@ -19,7 +20,7 @@ use crate::{
             cosmos::{
                 auth::v1beta1::query_server as auth,
                 bank::v1beta1::query_server as bank,
-                base::tendermint::v1beta1::service_server as node,
+                base::tendermint::v1beta1::service_server as blocks,
                 evm::{feemarket::v1::query_server as feemarket, vm::v1::query_server as evm},
                 gov::{v1::query_server as gov, v1beta1::query_server as old_gov},
                 tx::v1beta1::service_server as tx,
@@ -46,7 +47,7 @@ pub fn routes(queries: &Queries, most_bytes: usize) -> Routes {
         .add_service(gov::QueryServer::new(service()).max_decoding_message_size(limit))
         .add_service(old_gov::QueryServer::new(service()).max_decoding_message_size(limit))
         .add_service(tx::ServiceServer::new(service()).max_decoding_message_size(limit))
-        .add_service(node::ServiceServer::new(service()).max_decoding_message_size(limit))
+        .add_service(blocks::ServiceServer::new(service()).max_decoding_message_size(limit))
 }
 
 /// Serves on the configured address until [`Server::stop`].

@@ -8,7 +8,6 @@ use crate::query::{
         cosmos::{
             auth::v1beta1::{self as auth, query_server::Query as AuthQuery},
             bank::v1beta1::{self as bank, query_server::Query as BankQuery},
-            base::tendermint::v1beta1::{self as node, service_server::Service as NodeService},
             evm::{
                 feemarket::v1::{self as feemarket, query_server::Query as FeemarketQuery},
                 vm::v1::{self as evm, query_server::Query as EvmQuery},
@@ -380,36 +379,5 @@ impl TxService for Service {
         request: Request<tx::BroadcastTxRequest>,
     ) -> Answer<tx::BroadcastTxResponse> {
         Ok(Response::new(self.0.broadcast_tx(request.into_inner().tx_bytes).await?))
-    }
-}
-
-#[tonic::async_trait]
-impl NodeService for Service {
-    async fn get_node_info(
-        &self,
-        request: Request<node::GetNodeInfoRequest>,
-    ) -> Answer<node::GetNodeInfoResponse> {
-        self.answer(request, |at, _| Ok(at.node_info()))
-    }
-
-    async fn get_syncing(
-        &self,
-        request: Request<node::GetSyncingRequest>,
-    ) -> Answer<node::GetSyncingResponse> {
-        self.answer(request, |at, _| Ok(at.syncing()))
-    }
-
-    async fn get_latest_block(
-        &self,
-        request: Request<node::GetLatestBlockRequest>,
-    ) -> Answer<node::GetLatestBlockResponse> {
-        self.answer_apart(request, |at, _| at.latest_block()).await
-    }
-
-    async fn get_block_by_height(
-        &self,
-        request: Request<node::GetBlockByHeightRequest>,
-    ) -> Answer<node::GetBlockByHeightResponse> {
-        self.answer_apart(request, |at, query| at.block_by_height(query.height)).await
     }
 }

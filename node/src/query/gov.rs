@@ -2,9 +2,9 @@
 
 use super::{
     QueryError, Snapshot,
-    page::Page,
+    page::cut,
     proto::cosmos::{
-        base::query::v1beta1::{PageRequest, PageResponse},
+        base::query::v1beta1::PageRequest,
         gov::v1::{
             Deposit, Proposal, ProposalStatus, QueryDepositResponse, QueryDepositsResponse,
             QueryParamsResponse, QueryProposalResponse, QueryProposalsRequest,
@@ -170,26 +170,4 @@ fn find(governance: &Governance, id: u64) -> Result<&Proposal, QueryError> {
     let mut proposals = governance.state().proposals.iter();
     let found = proposals.find(|proposal| proposal.id == id);
     found.ok_or_else(|| QueryError::not_found(format!("proposal {id} doesn't exist")))
-}
-
-/// A page of a list. Its key is the number of items before.
-fn cut<'a, T: Clone + 'a>(
-    items: impl Iterator<Item = &'a T> + Clone,
-    page: Option<PageRequest>,
-) -> Result<(Vec<T>, PageResponse), QueryError> {
-    let page = Page::of(page)?;
-    let start = match &page.key {
-        None => page.skip,
-        Some(key) => {
-            let number = <[u8; 8]>::try_from(key.as_slice()).ok().map(u64::from_be_bytes);
-            let number = number.and_then(|number| usize::try_from(number).ok());
-            number.ok_or_else(|| QueryError::invalid("pagination: key is not one of this list"))?
-        }
-    };
-    let total = items.clone().count();
-    let chosen: Vec<_> = items.skip(start).take(page.limit).cloned().collect();
-    let end = start.saturating_add(chosen.len());
-    let more = end < total && !chosen.is_empty();
-    let next_key = if more { (end as u64).to_be_bytes().to_vec() } else { Vec::new() };
-    Ok((chosen, PageResponse { next_key, total: total as u64 }))
 }

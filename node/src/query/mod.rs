@@ -15,6 +15,7 @@ mod node;
 mod origin;
 mod page;
 mod tx;
+mod validators;
 
 pub use crate::proto;
 pub use error::{Code, QueryError};

@@ -81,14 +81,18 @@ impl Snapshot {
     /// # Errors
     /// If there is none of that number.
     pub fn block_by_height(&self, height: i64) -> Result<GetBlockByHeightResponse, QueryError> {
-        let number = u64::try_from(height).ok().filter(|number| *number <= self.view.number());
-        let number = number.ok_or_else(|| {
-            let newest = self.view.number();
-            QueryError::invalid(format!("no block of height {height}: the newest is {newest}"))
-        })?;
-        let (id, block) = self.block(number)?;
+        let (id, block) = self.block(self.existing_block(height)?)?;
         let sdk_block = Some(self.sdk_block(&block));
         Ok(GetBlockByHeightResponse { block_id: Some(id), block: Some(block), sdk_block })
+    }
+
+    /// The number of a block that is there.
+    pub(super) fn existing_block(&self, height: i64) -> Result<u64, QueryError> {
+        let newest = self.view.number();
+        let number = u64::try_from(height).ok().filter(|number| *number <= newest);
+        number.ok_or_else(|| {
+            QueryError::invalid(format!("no block of height {height}: the newest is {newest}"))
+        })
     }
 
     fn block(&self, number: u64) -> Result<(BlockId, Block), QueryError> {
@@ -128,7 +132,7 @@ impl Snapshot {
                 app_hash: header.app_hash,
                 last_results_hash: header.last_results_hash,
                 evidence_hash: header.evidence_hash,
-                proposer_address: self.bech32(proposer.unwrap_or_default()),
+                proposer_address: self.consensus_address(proposer.unwrap_or_default()),
             }),
             data: block.data.clone(),
         }

@@ -1,6 +1,9 @@
 //! Pages of lists.
 
-use super::{QueryError, proto::cosmos::base::query::v1beta1::PageRequest};
+use super::{
+    QueryError,
+    proto::cosmos::base::query::v1beta1::{PageRequest, PageResponse},
+};
 
 /// Most items of one page.
 pub const MAX_PAGE_ITEMS: usize = 1000;
@@ -46,6 +49,28 @@ impl Page {
         let count_total = key.is_none() && (request.count_total || request.limit == 0);
         Ok(Self { key, skip, limit, count_total })
     }
+}
+
+/// A page of a list. Its key is the number of items before.
+pub(super) fn cut<'a, T: Clone + 'a>(
+    items: impl Iterator<Item = &'a T> + Clone,
+    page: Option<PageRequest>,
+) -> Result<(Vec<T>, PageResponse), QueryError> {
+    let page = Page::of(page)?;
+    let start = match &page.key {
+        None => page.skip,
+        Some(key) => {
+            let number = <[u8; 8]>::try_from(key.as_slice()).ok().map(u64::from_be_bytes);
+            let number = number.and_then(|number| usize::try_from(number).ok());
+            number.ok_or_else(|| QueryError::invalid("pagination: key is not one of this list"))?
+        }
+    };
+    let total = items.clone().count();
+    let chosen: Vec<_> = items.skip(start).take(page.limit).cloned().collect();
+    let end = start.saturating_add(chosen.len());
+    let more = end < total && !chosen.is_empty();
+    let next_key = if more { (end as u64).to_be_bytes().to_vec() } else { Vec::new() };
+    Ok((chosen, PageResponse { next_key, total: total as u64 }))
 }
 
 #[cfg(test)]

@@ -1,0 +1,51 @@
+//! The services of the node and its blocks.
+
+use super::services::{Answer, Service};
+use crate::query::proto::cosmos::base::tendermint::v1beta1::{
+    self as node, service_server::Service as NodeService,
+};
+use tonic::Request;
+
+#[tonic::async_trait]
+impl NodeService for Service {
+    async fn get_node_info(
+        &self,
+        request: Request<node::GetNodeInfoRequest>,
+    ) -> Answer<node::GetNodeInfoResponse> {
+        self.answer(request, |at, _| Ok(at.node_info()))
+    }
+
+    async fn get_syncing(
+        &self,
+        request: Request<node::GetSyncingRequest>,
+    ) -> Answer<node::GetSyncingResponse> {
+        self.answer(request, |at, _| Ok(at.syncing()))
+    }
+
+    async fn get_latest_block(
+        &self,
+        request: Request<node::GetLatestBlockRequest>,
+    ) -> Answer<node::GetLatestBlockResponse> {
+        self.answer_apart(request, |at, _| at.latest_block()).await
+    }
+
+    async fn get_block_by_height(
+        &self,
+        request: Request<node::GetBlockByHeightRequest>,
+    ) -> Answer<node::GetBlockByHeightResponse> {
+        self.answer_apart(request, |at, query| at.block_by_height(query.height)).await
+    }
+    async fn get_latest_validator_set(
+        &self,
+        request: Request<node::GetLatestValidatorSetRequest>,
+    ) -> Answer<node::GetLatestValidatorSetResponse> {
+        self.answer(request, |at, query| at.latest_validators(query.pagination))
+    }
+
+    async fn get_validator_set_by_height(
+        &self,
+        request: Request<node::GetValidatorSetByHeightRequest>,
+    ) -> Answer<node::GetValidatorSetByHeightResponse> {
+        self.answer(request, |at, query| at.validators_by_height(query.height, query.pagination))
+    }
+}
