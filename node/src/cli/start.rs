@@ -237,12 +237,8 @@ async fn serve(
         signers,
     };
     let rpc = rpc::serve(&config.json_rpc, context).await?;
-    let queries = Queries {
-        spec: home.spec.clone(),
-        published: pipeline.published.clone(),
-        pool: pipeline.client(),
-        json_rpc: config.json_rpc.address,
-    };
+    let queries =
+        Queries::new(home.spec.clone(), pipeline.published.clone(), pipeline.client(), config);
     let rest = rest::serve(&config.rest, queries.clone()).await?;
     let grpc = grpc::serve(&config.grpc, queries).await?;
     let context = observe::Context {

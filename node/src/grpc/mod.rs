@@ -20,7 +20,10 @@ use crate::{
             cosmos::{
                 auth::v1beta1::query_server as auth,
                 bank::v1beta1::query_server as bank,
-                base::tendermint::v1beta1::service_server as blocks,
+                base::{
+                    node::v1beta1::service_server as settings,
+                    tendermint::v1beta1::service_server as blocks,
+                },
                 evm::{feemarket::v1::query_server as feemarket, vm::v1::query_server as evm},
                 gov::{v1::query_server as gov, v1beta1::query_server as old_gov},
                 tx::v1beta1::service_server as tx,
@@ -47,6 +50,7 @@ pub fn routes(queries: &Queries, most_bytes: usize) -> Routes {
         .add_service(gov::QueryServer::new(service()).max_decoding_message_size(limit))
         .add_service(old_gov::QueryServer::new(service()).max_decoding_message_size(limit))
         .add_service(tx::ServiceServer::new(service()).max_decoding_message_size(limit))
+        .add_service(settings::ServiceServer::new(service()).max_decoding_message_size(limit))
         .add_service(blocks::ServiceServer::new(service()).max_decoding_message_size(limit))
 }
 

@@ -1,8 +1,9 @@
 //! The services of the node and its blocks.
 
 use super::services::{Answer, Service};
-use crate::query::proto::cosmos::base::tendermint::v1beta1::{
-    self as node, service_server::Service as NodeService,
+use crate::query::proto::cosmos::base::{
+    node::v1beta1::{self as settings, service_server::Service as SettingsService},
+    tendermint::v1beta1::{self as node, service_server::Service as NodeService},
 };
 use tonic::Request;
 
@@ -47,5 +48,22 @@ impl NodeService for Service {
         request: Request<node::GetValidatorSetByHeightRequest>,
     ) -> Answer<node::GetValidatorSetByHeightResponse> {
         self.answer(request, |at, query| at.validators_by_height(query.height, query.pagination))
+    }
+}
+
+#[tonic::async_trait]
+impl SettingsService for Service {
+    async fn config(
+        &self,
+        request: Request<settings::ConfigRequest>,
+    ) -> Answer<settings::ConfigResponse> {
+        self.answer(request, |at, _| Ok(at.node_config()))
+    }
+
+    async fn status(
+        &self,
+        request: Request<settings::StatusRequest>,
+    ) -> Answer<settings::StatusResponse> {
+        self.answer(request, |at, _| at.node_status())
     }
 }

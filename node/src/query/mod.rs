@@ -14,6 +14,7 @@ mod gov_v1beta1;
 mod node;
 mod origin;
 mod page;
+mod status;
 mod tx;
 mod validators;
 
@@ -24,6 +25,7 @@ pub use page::MAX_PAGE_ITEMS;
 use crate::{
     account::{bech32, parse_address},
     chain::{ChainSpec, EvmParams},
+    config::Config,
     modules::Modules,
     pipeline::PoolClient,
     view::{Published, StateReader, View},
@@ -42,11 +44,31 @@ pub struct Queries {
     pub published: Published,
     /// Submits transactions.
     pub pool: PoolClient,
-    /// Where JSON-RPC is served: told with the node's other facts.
-    pub json_rpc: SocketAddr,
+    facts: Arc<Facts>,
+}
+
+/// What is told of the node itself, by its settings.
+#[derive(Debug)]
+struct Facts {
+    /// Where JSON-RPC is served.
+    json_rpc: SocketAddr,
+    /// Least price that the pool takes, in wei per gas.
+    price_limit: u64,
 }
 
 impl Queries {
+    /// Answers of a chain, by a node of these settings.
+    pub fn new(
+        spec: Arc<ChainSpec>,
+        published: Published,
+        pool: PoolClient,
+        config: &Config,
+    ) -> Self {
+        let facts =
+            Facts { json_rpc: config.json_rpc.address, price_limit: config.mempool.price_limit };
+        Self { spec, published, pool, facts: Arc::new(facts) }
+    }
+
     /// The chain as of block `height`; 0 is the newest.
     ///
     /// # Errors
@@ -60,8 +82,8 @@ impl Queries {
             )));
         }
         let number = if height == 0 { head } else { height };
-        let spec = Arc::clone(&self.spec);
-        Ok(Snapshot { spec, view, number, json_rpc: self.json_rpc })
+        let (spec, facts) = (Arc::clone(&self.spec), Arc::clone(&self.facts));
+        Ok(Snapshot { spec, view, number, facts })
     }
 }
 
@@ -71,7 +93,7 @@ pub struct Snapshot {
     spec: Arc<ChainSpec>,
     view: Arc<View>,
     number: u64,
-    json_rpc: SocketAddr,
+    facts: Arc<Facts>,
 }
 
 impl Snapshot {

@@ -48,7 +48,7 @@ impl Snapshot {
                 moniker: "evmd".to_owned(),
                 other: Some(DefaultNodeInfoOther {
                     tx_index: "on".to_owned(),
-                    rpc_address: format!("http://{}", self.json_rpc),
+                    rpc_address: format!("http://{}", self.facts.json_rpc),
                 }),
                 ..DefaultNodeInfo::default()
             }),

@@ -94,6 +94,8 @@ pub(super) const ROUTES: &[Route] = &[
     get("/cosmos/base/tendermint/v1beta1/blocks/{height}", "cosmos.base.tendermint.v1beta1.Service/GetBlockByHeight"),
     get("/cosmos/base/tendermint/v1beta1/validatorsets/latest", "cosmos.base.tendermint.v1beta1.Service/GetLatestValidatorSet"),
     get("/cosmos/base/tendermint/v1beta1/validatorsets/{height}", "cosmos.base.tendermint.v1beta1.Service/GetValidatorSetByHeight"),
+    get("/cosmos/base/node/v1beta1/config", "cosmos.base.node.v1beta1.Service/Config"),
+    get("/cosmos/base/node/v1beta1/status", "cosmos.base.node.v1beta1.Service/Status"),
     get("/cosmos/tx/v1beta1/txs/{hash}", "cosmos.tx.v1beta1.Service/GetTx"),
     get("/cosmos/gov/v1/proposals", "cosmos.gov.v1.Query/Proposals"),
     get("/cosmos/gov/v1/proposals/{proposal_id}", "cosmos.gov.v1.Query/Proposal"),

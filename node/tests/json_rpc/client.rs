@@ -83,12 +83,8 @@ impl Node {
     ) -> Self {
         let backend = options.backend;
         let pipeline = Pipeline::start(&home, options).unwrap();
-        let queries = Queries {
-            spec: home.spec.clone(),
-            published: pipeline.published.clone(),
-            pool: pipeline.client(),
-            json_rpc: config.json_rpc.address,
-        };
+        let queries =
+            Queries::new(home.spec.clone(), pipeline.published.clone(), pipeline.client(), &config);
         let rest = rest::serve(&config.rest, queries.clone()).await.unwrap();
         let context = rpc::Context {
             spec: home.spec.clone(),
