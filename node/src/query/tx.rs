@@ -21,6 +21,7 @@ use crate::{
 };
 use alloy_consensus::{Header, Transaction as _};
 use alloy_primitives::{B256, hex};
+use sha2::{Digest, Sha256};
 use storage::{ReceiptOutcome, StoredReceipt};
 
 /// Hex digits of a hash.
@@ -35,30 +36,24 @@ impl Queries {
         if bytes.is_empty() {
             return Err(QueryError::invalid("invalid empty tx"));
         }
-        let (answer, shown) = match envelope::open(bytes) {
+        let sent = shown(Sha256::digest(&bytes).0.into());
+        let answer = match envelope::open(bytes) {
             Ok(raw) => {
-                let shown = cosmos::is_cosmos(&raw).then(|| shown(cosmos::cosmos_hash(&raw)));
-                (self.pool.submit(raw).await, shown)
+                let is_cosmos = cosmos::is_cosmos(&raw);
+                self.pool.submit(raw).await.map(|hash| (hash, is_cosmos))
             }
-            Err(reject) => (Err(reject), None),
+            Err(reject) => Err(reject),
         };
         let tx_response = match answer {
-            Ok(hash) => TxResponse {
-                txhash: shown.unwrap_or_else(|| hash.to_string()),
+            Ok((_, true)) => TxResponse { txhash: sent, ..TxResponse::default() },
+            Ok((hash, false)) => TxResponse { txhash: hash.to_string(), ..TxResponse::default() },
+            Err(reject) => TxResponse {
+                txhash: sent,
+                code: reject.code().number,
+                codespace: reject.code().space.to_owned(),
+                raw_log: reject.log(),
                 ..TxResponse::default()
             },
-            Err(reject) => {
-                let (code, raw_log) = (reject.code(), reject.log());
-                let codespace = code.space.to_owned();
-                let txhash = shown.unwrap_or_default();
-                TxResponse {
-                    txhash,
-                    code: code.number,
-                    codespace,
-                    raw_log,
-                    ..TxResponse::default()
-                }
-            }
         };
         Ok(BroadcastTxResponse { tx_response: Some(tx_response) })
     }

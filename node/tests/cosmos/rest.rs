@@ -20,6 +20,7 @@ use node::{
 };
 use prost::Message;
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 
 const ALICE: &str = "cosmos17w0adeg64ky0daxwd2ugyuneellmjgnxramjtq";
 const ALICE_HEX: &str = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";
@@ -288,6 +289,10 @@ async fn an_ethereum_transaction_in_its_envelope_is_the_same_transaction() {
         let response = &answer["tx_response"];
         assert_eq!((&response["codespace"], &response["code"]), (&json!("sdk"), &json!(code)));
         assert_ne!(response["raw_log"], "", "{answer}");
+        // What was sent has a name, as with the SDK.
+        let sent: Value = serde_json::from_str(&body).unwrap();
+        let sent = BASE64.decode(sent["tx_bytes"].as_str().unwrap()).unwrap();
+        assert_eq!(response["txhash"], hex::encode_upper(Sha256::digest(sent)));
     }
     let body = enveloped(&raw, fee, "");
     let (status, answer) = served.post("/cosmos/tx/v1beta1/txs", &body).await;
