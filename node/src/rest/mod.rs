@@ -3,7 +3,8 @@
 //!
 //! A request is made into a gRPC request by the table in [`route`], answered by the services of
 //! [`crate::grpc`], and the answer written as JSON: nothing is answered here. The header
-//! `x-cosmos-block-height` chooses the block of a query, and says which it was in the answer.
+//! `x-cosmos-block-height` chooses the block of a query, and says which it was in the answer; clients of
+//! the SDK's gateway name it [`GATEWAY_HEIGHT_HEADER`].
 
 mod error;
 mod gateway;
@@ -25,7 +26,7 @@ use axum::{
         DefaultBodyLimit, RawPathParams, RawQuery, State,
         rejection::{BytesRejection, RawPathParamsRejection},
     },
-    http::{HeaderMap, Uri},
+    http::{HeaderMap, HeaderValue, Uri},
     response::Response,
     routing::{get, post},
 };
@@ -37,6 +38,8 @@ use std::sync::Arc;
 use tower_http::cors::CorsLayer;
 use utoipa_swagger_ui::SwaggerUi;
 
+/// The name that the SDK's gateway has for [`grpc::HEIGHT_HEADER`].
+const GATEWAY_HEIGHT_HEADER: &str = "grpc-metadata-x-cosmos-block-height";
 /// Where the description of everything else is.
 const OPENAPI_PATH: &str = "/openapi.json";
 /// Where the pages made of it are.
@@ -93,9 +96,20 @@ async fn ask(
         let values: Vec<_> = path.iter().collect();
         let method = gateway.method(route.method_for(&values));
         let message = request::from_text(&method.input(), &values, query.as_deref())?;
-        gateway.call(&method, &message, headers.get(grpc::HEIGHT_HEADER)).await
+        gateway.call(&method, &message, height(&headers)?).await
     };
     answer.await.unwrap_or_else(Error::into_response)
+}
+
+/// The block that a request names, by either name.
+fn height(headers: &HeaderMap) -> Result<Option<&HeaderValue>, Error> {
+    match (headers.get(grpc::HEIGHT_HEADER), headers.get(GATEWAY_HEIGHT_HEADER)) {
+        (Some(height), Some(other)) if height != other => {
+            let both = [grpc::HEIGHT_HEADER, GATEWAY_HEIGHT_HEADER].join(" and ");
+            Err(Error::invalid(format!("{both} name different blocks: send one of them")))
+        }
+        (height, other) => Ok(height.or(other)),
+    }
 }
 
 async fn submit(

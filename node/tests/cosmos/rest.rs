@@ -234,6 +234,11 @@ async fn transactions_and_blocks() {
     let path = format!("/cosmos/auth/v1beta1/accounts/{ALICE}");
     let (_, before) = served.ask_at(&path, Some(&(height - 1).to_string())).await;
     let (_, after) = served.ask_at(&path, Some(&height.to_string())).await;
+    let gateway = format!("Grpc-Metadata-X-Cosmos-Block-Height: {}\r\n", height - 1);
+    let (_, by_gateway) = served.raw(&format!("GET {path} HTTP/1.1\r\n{gateway}"), "").await;
+    assert_eq!(serde_json::from_str::<Value>(&by_gateway).unwrap(), before);
+    let both = format!("GET {path} HTTP/1.1\r\n{gateway}x-cosmos-block-height: {height}\r\n");
+    assert_eq!(served.raw(&both, "").await.0, 400, "they contradict each other");
     assert_eq!(before["account"]["sequence"], "0");
     assert_eq!(after["account"]["sequence"], "1");
     let block = served.get(&format!("/cosmos/base/tendermint/v1beta1/blocks/{height}")).await;
