@@ -5,6 +5,7 @@
 //! [`crate::query`]. The metadata `x-cosmos-block-height` chooses the block of a query, and says
 //! which it was in the answer.
 
+mod bank;
 mod gov_v1beta1;
 mod node;
 mod services;
@@ -19,7 +20,7 @@ use crate::{
             self,
             cosmos::{
                 auth::v1beta1::query_server as auth,
-                bank::v1beta1::query_server as bank,
+                bank::v1beta1::query_server as balances,
                 base::{
                     node::v1beta1::service_server as settings,
                     tendermint::v1beta1::service_server as blocks,
@@ -43,7 +44,7 @@ pub fn routes(queries: &Queries, most_bytes: usize) -> Routes {
     let service = || Service(queries.clone());
     let limit = most_bytes;
     Routes::new(auth::QueryServer::new(service()).max_decoding_message_size(limit))
-        .add_service(bank::QueryServer::new(service()).max_decoding_message_size(limit))
+        .add_service(balances::QueryServer::new(service()).max_decoding_message_size(limit))
         .add_service(evm::QueryServer::new(service()).max_decoding_message_size(limit))
         .add_service(feemarket::QueryServer::new(service()).max_decoding_message_size(limit))
         .add_service(short::QueryServer::new(service()).max_decoding_message_size(limit))

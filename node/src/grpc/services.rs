@@ -7,7 +7,6 @@ use crate::query::{
     proto::{
         cosmos::{
             auth::v1beta1::{self as auth, query_server::Query as AuthQuery},
-            bank::v1beta1::{self as bank, query_server::Query as BankQuery},
             evm::{
                 feemarket::v1::{self as feemarket, query_server::Query as FeemarketQuery},
                 vm::v1::{self as evm, query_server::Query as EvmQuery},
@@ -143,39 +142,6 @@ impl AuthQuery for Service {
         request: Request<auth::QueryAccountInfoRequest>,
     ) -> Answer<auth::QueryAccountInfoResponse> {
         self.answer(request, |at, query| at.auth_account_info(&query.address))
-    }
-}
-
-#[tonic::async_trait]
-impl BankQuery for Service {
-    async fn balance(
-        &self,
-        request: Request<bank::QueryBalanceRequest>,
-    ) -> Answer<bank::QueryBalanceResponse> {
-        self.answer(request, |at, query| at.bank_balance(&query.address, &query.denom))
-    }
-
-    async fn all_balances(
-        &self,
-        request: Request<bank::QueryAllBalancesRequest>,
-    ) -> Answer<bank::QueryAllBalancesResponse> {
-        self.answer(request, |at, query| at.bank_balances(&query.address, query.pagination))
-    }
-
-    async fn spendable_balances(
-        &self,
-        request: Request<bank::QuerySpendableBalancesRequest>,
-    ) -> Answer<bank::QuerySpendableBalancesResponse> {
-        self.answer(request, |at, query| {
-            at.bank_spendable_balances(&query.address, query.pagination)
-        })
-    }
-
-    async fn spendable_balance_by_denom(
-        &self,
-        request: Request<bank::QuerySpendableBalanceByDenomRequest>,
-    ) -> Answer<bank::QuerySpendableBalanceByDenomResponse> {
-        self.answer(request, |at, query| at.bank_spendable_balance(&query.address, &query.denom))
     }
 }
 

@@ -13,6 +13,7 @@ use super::{
             v1beta1::Coin,
         },
     },
+    supply::named,
 };
 use alloy_primitives::U256;
 use storage::StateRead;
@@ -20,10 +21,7 @@ use storage::StateRead;
 impl Snapshot {
     fn amount(&self, address: &str, denom: &str) -> Result<Coin, QueryError> {
         let address = self.address(address)?;
-        if denom.is_empty() {
-            return Err(QueryError::invalid("invalid denom: it is empty"));
-        }
-        let amount = if denom == self.denom() {
+        let amount = if named(denom)? == self.denom() {
             self.state()?.account(address)?.unwrap_or_default().balance
         } else {
             U256::ZERO

@@ -15,6 +15,8 @@ mod node;
 mod origin;
 mod page;
 mod status;
+mod supply;
+mod token;
 mod tx;
 mod validators;
 
@@ -34,6 +36,7 @@ use alloy_consensus::Header;
 use alloy_primitives::{Address, B256};
 use alloy_rlp::Decodable;
 use std::{net::SocketAddr, sync::Arc};
+use supply::Supply;
 
 /// What queries are answered from.
 #[derive(Clone, Debug)]
@@ -54,6 +57,8 @@ struct Facts {
     json_rpc: SocketAddr,
     /// Least price that the pool takes, in wei per gas.
     price_limit: u64,
+    /// How much of the token there is.
+    supply: Supply,
 }
 
 impl Queries {
@@ -64,8 +69,11 @@ impl Queries {
         pool: PoolClient,
         config: &Config,
     ) -> Self {
-        let facts =
-            Facts { json_rpc: config.json_rpc.address, price_limit: config.mempool.price_limit };
+        let facts = Facts {
+            json_rpc: config.json_rpc.address,
+            price_limit: config.mempool.price_limit,
+            supply: Supply::default(),
+        };
         Self { spec, published, pool, facts: Arc::new(facts) }
     }
 

@@ -207,8 +207,13 @@ impl Schemas<'_> {
     }
 }
 
-/// A parameter is text whatever it holds.
+/// A parameter is text whatever it holds; one that is a list is there once for each of its items.
 fn parameter_schema(field: &FieldDescriptor, in_path: bool) -> Value {
+    let schema = item_schema(field, in_path);
+    if field.is_list() { json!({ "type": "array", "items": schema }) } else { schema }
+}
+
+fn item_schema(field: &FieldDescriptor, in_path: bool) -> Value {
     match field.kind() {
         Kind::Bool => json!({ "type": "boolean" }),
         Kind::Uint32 => json!({ "type": "integer", "minimum": 0, "maximum": u32::MAX }),

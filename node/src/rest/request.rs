@@ -67,17 +67,26 @@ fn set(message: &mut DynamicMessage, name: &str, text: &str) -> Result<(), Error
         let inner = message.get_field_mut(&field).as_message_mut().ok_or_else(unknown)?;
         return set(inner, rest, text);
     }
+    let value = || {
+        scalar(&field, text)
+            .ok_or_else(|| Error::invalid(format!("parameter {name:?} is not {}", wanted(&field))))
+    };
+    // A list is named once for each of its items.
+    if field.is_list() {
+        let value = value()?;
+        message.get_field_mut(&field).as_list_mut().ok_or_else(unknown)?.push(value);
+        return Ok(());
+    }
     if message.has_field(&field) {
         return Err(Error::invalid(format!("parameter {name:?} is there twice")));
     }
-    let value = scalar(&field, text)
-        .ok_or_else(|| Error::invalid(format!("parameter {name:?} is not {}", wanted(&field))))?;
+    let value = value()?;
     message.set_field(&field, value);
     Ok(())
 }
 
 fn scalar(field: &FieldDescriptor, text: &str) -> Option<Value> {
-    if field.is_list() || field.is_map() {
+    if field.is_map() {
         return None;
     }
     match field.kind() {
@@ -161,6 +170,16 @@ mod tests {
         let page = page.as_message().unwrap();
         assert_eq!(page.get_field_by_name("limit").unwrap().as_u64(), Some(7));
         assert_eq!(page.get_field_by_name("key").unwrap().as_bytes().unwrap().as_ref(), [1]);
+    }
+
+    #[test]
+    fn a_list_is_named_once_an_item() {
+        let pool = DescriptorPool::decode(DESCRIPTORS).unwrap();
+        let query = pool.get_message_by_name("cosmos.bank.v1beta1.QuerySendEnabledRequest");
+        let message = from_text(&query.unwrap(), &[], Some("denoms=a&denoms=b")).unwrap();
+        let denoms = message.get_field_by_name("denoms").unwrap().into_owned();
+        let denoms: Vec<_> = denoms.as_list().unwrap().iter().map(Value::as_str).collect();
+        assert_eq!(denoms, [Some("a"), Some("b")]);
     }
 
     #[test]
