@@ -14,8 +14,8 @@ use super::{
         },
     },
 };
-use crate::rpc::stored::StoredBlock;
-use alloy_primitives::B256;
+use crate::{cosmos, rpc::stored::StoredBlock};
+use alloy_primitives::{B256, Bytes};
 use prost_types::Timestamp;
 
 /// The block protocol that the shapes are of.
@@ -34,6 +34,12 @@ pub(super) fn time(timestamp: u64) -> Timestamp {
 /// A number of a block, or of gas, where the shape has a sign.
 pub(super) fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// A transaction as it is broadcast: without the type that a Cosmos one has in a block.
+fn broadcast(raw: &Bytes) -> Vec<u8> {
+    let type_bytes = usize::from(cosmos::is_cosmos(raw));
+    raw[type_bytes..].to_vec()
 }
 
 impl Snapshot {
@@ -110,7 +116,7 @@ impl Snapshot {
             proposer_address: header.beneficiary.to_vec(),
             ..Header::default()
         };
-        let txs = stored.block.transactions.iter().map(|raw| raw.to_vec()).collect();
+        let txs = stored.block.transactions.iter().map(broadcast).collect();
         Ok((block_id(hash), Block { header: Some(header), data: Some(Data { txs }) }))
     }
 
