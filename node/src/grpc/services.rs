@@ -16,6 +16,7 @@ use crate::query::{
         },
         feemarket::query_server::Query as ShortFeemarketQuery,
     },
+    tx_encode,
 };
 use tonic::{Code, Request, Response, Status, metadata::MetadataMap};
 
@@ -345,5 +346,29 @@ impl TxService for Service {
         request: Request<tx::BroadcastTxRequest>,
     ) -> Answer<tx::BroadcastTxResponse> {
         Ok(Response::new(self.0.broadcast_tx(request.into_inner().tx_bytes).await?))
+    }
+
+    async fn get_block_with_txs(
+        &self,
+        request: Request<tx::GetBlockWithTxsRequest>,
+    ) -> Answer<tx::GetBlockWithTxsResponse> {
+        let answer = |at: &Snapshot, query: tx::GetBlockWithTxsRequest| {
+            at.block_with_txs(query.height, query.pagination)
+        };
+        self.answer_apart(request, answer).await
+    }
+
+    async fn tx_decode(
+        &self,
+        request: Request<tx::TxDecodeRequest>,
+    ) -> Answer<tx::TxDecodeResponse> {
+        self.answer_apart(request, |at, query| at.tx_decode(query.tx_bytes)).await
+    }
+
+    async fn tx_encode(
+        &self,
+        request: Request<tx::TxEncodeRequest>,
+    ) -> Answer<tx::TxEncodeResponse> {
+        Ok(Response::new(tx_encode(request.into_inner().tx)?))
     }
 }

@@ -20,10 +20,15 @@ use prost_types::Any;
 /// type or with the head of an RLP list, and no type of theirs has this number.
 const BODY_TAG: u8 = 0x0a;
 
+/// Whether bytes are an SDK transaction, and not an Ethereum one.
+pub(super) fn is_sdk(bytes: &[u8]) -> bool {
+    bytes.first() == Some(&BODY_TAG)
+}
+
 /// What the pool takes of what is broadcast: the bytes themselves, those in the one message of an
 /// envelope, or a Cosmos transaction under its type.
 pub(super) fn open(bytes: Vec<u8>) -> Result<Bytes, Reject> {
-    if bytes.first() != Some(&BODY_TAG) {
+    if !is_sdk(&bytes) {
         return Ok(bytes.into());
     }
     let malformed = |error: prost::DecodeError| Reject::Malformed(error.to_string());

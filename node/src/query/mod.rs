@@ -5,6 +5,7 @@
 
 mod auth;
 mod bank;
+mod block_txs;
 mod envelope;
 mod error;
 mod evm;
@@ -18,11 +19,13 @@ mod status;
 mod supply;
 mod token;
 mod tx;
+mod tx_codec;
 mod validators;
 
 pub use crate::proto;
 pub use error::{Code, QueryError};
 pub use page::MAX_PAGE_ITEMS;
+pub use tx_codec::{tx_bytes, tx_encode};
 
 use crate::{
     account::{bech32, parse_address},

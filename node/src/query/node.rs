@@ -101,7 +101,7 @@ impl Snapshot {
         })
     }
 
-    fn block(&self, number: u64) -> Result<(BlockId, Block), QueryError> {
+    pub(super) fn block(&self, number: u64) -> Result<(BlockId, Block), QueryError> {
         let stored = StoredBlock::read(&self.view.blocks()?, number)?;
         let (hash, header) = self.header(number)?;
         let header = Header {

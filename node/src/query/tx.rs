@@ -81,26 +81,25 @@ impl Snapshot {
         }
         let mined = stored.tx(index)?.ok_or_else(not_found)?;
         let receipts = receipts(&self.view.blocks()?, stored.block.header.number)?;
-        let raw = &mined.raw;
-        let (tx, response) = match &mined.cosmos {
-            None => {
-                let tx = envelope::close(&mined.tx, raw, mined.sender, &self.denom());
-                let response = response(&mined, &receipts, &tx)?;
-                (tx, response)
-            }
-            Some(cosmos) => {
-                let tx = envelope::shown(cosmos);
-                let mut response = response(&mined, &receipts, &tx)?;
-                response.txhash = shown(cosmos::cosmos_hash(raw));
-                self.cosmos_result(&mut response, &mined)?;
-                (tx, response)
-            }
-        };
+        let tx = self.shown(&mined);
+        let mut response = response(&mined, &receipts, &tx)?;
+        if mined.cosmos.is_some() {
+            response.txhash = shown(cosmos::cosmos_hash(&mined.raw));
+            self.cosmos_result(&mut response, &mined)?;
+        }
         Ok(GetTxResponse { tx: Some(tx), tx_response: Some(response) })
     }
 }
 
 impl Snapshot {
+    /// A mined transaction as it is shown.
+    pub(super) fn shown(&self, mined: &MinedTx<'_>) -> Tx {
+        match &mined.cosmos {
+            None => envelope::close(&mined.tx, &mined.raw, mined.sender, &self.denom()),
+            Some(cosmos) => envelope::shown(cosmos),
+        }
+    }
+
     /// What became of a mined Cosmos transaction: its events, and why it had no effect.
     fn cosmos_result(
         &self,

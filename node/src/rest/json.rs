@@ -53,7 +53,7 @@ impl Definitions {
     }
 
     /// The message of a type that an `Any` names.
-    fn named(&self, type_url: &str) -> Option<MessageDescriptor> {
+    pub(super) fn named(&self, type_url: &str) -> Option<MessageDescriptor> {
         let (_, name) = type_url.rsplit_once('/')?;
         self.pool.get_message_by_name(name)
     }

@@ -12,6 +12,7 @@ pub(crate) mod json;
 mod openapi;
 mod request;
 mod route;
+pub(crate) mod unmark;
 
 use crate::{
     config::Rest,
@@ -120,7 +121,7 @@ async fn submit(
     let answer = async {
         let body = body.map_err(|error| Error::of_body(error.status(), error.body_text()))?;
         let method = gateway.method(route.method);
-        let message = request::from_json(method.input(), &body)?;
+        let message = request::from_json(&gateway.definitions, method.input(), &body)?;
         gateway.call(&method, &message, None).await
     };
     answer.await.unwrap_or_else(Error::into_response)

@@ -1,7 +1,7 @@
 //! Requests out of paths, query strings and JSON bodies. A parameter that the query does not have is
 //! an error, so that a misspelt one cannot be silently without effect.
 
-use super::error::Error;
+use super::{error::Error, json::Definitions, unmark::unmark};
 use base64::{
     Engine, alphabet,
     engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
@@ -46,16 +46,16 @@ pub(super) fn from_text(
 
 /// A request in JSON.
 pub(super) fn from_json(
+    definitions: &Definitions,
     descriptor: MessageDescriptor,
     body: &[u8],
 ) -> Result<DynamicMessage, Error> {
     let invalid = |error: serde_json::Error| Error::invalid(format!("invalid body: {error}"));
+    let mut json: serde_json::Value = serde_json::from_slice(body).map_err(invalid)?;
+    unmark(definitions, &descriptor, &mut json)
+        .map_err(|reason| Error::invalid(format!("invalid body: {reason}")))?;
     let options = DeserializeOptions::new().deny_unknown_fields(true);
-    let mut json = serde_json::Deserializer::from_slice(body);
-    let message = DynamicMessage::deserialize_with_options(descriptor, &mut json, &options);
-    let message = message.map_err(invalid)?;
-    json.end().map_err(invalid)?;
-    Ok(message)
+    DynamicMessage::deserialize_with_options(descriptor, json, &options).map_err(invalid)
 }
 
 /// Sets a field by its name; a dot leads into a field of a message.
@@ -198,8 +198,9 @@ mod tests {
         ] {
             assert!(text(query).is_err(), "{query}");
         }
+        let definitions = Definitions::read();
         for body in ["", "{", "[]", "{\"x\":1}", "{} x"] {
-            assert!(from_json(accounts(), body.as_bytes()).is_err(), "{body}");
+            assert!(from_json(&definitions, accounts(), body.as_bytes()).is_err(), "{body}");
         }
     }
 }

@@ -104,6 +104,7 @@ pub(super) const ROUTES: &[Route] = &[
     get("/cosmos/base/node/v1beta1/config", "cosmos.base.node.v1beta1.Service/Config"),
     get("/cosmos/base/node/v1beta1/status", "cosmos.base.node.v1beta1.Service/Status"),
     get("/cosmos/tx/v1beta1/txs/{hash}", "cosmos.tx.v1beta1.Service/GetTx"),
+    get("/cosmos/tx/v1beta1/txs/block/{height}", "cosmos.tx.v1beta1.Service/GetBlockWithTxs"),
     get("/cosmos/gov/v1/proposals", "cosmos.gov.v1.Query/Proposals"),
     get("/cosmos/gov/v1/proposals/{proposal_id}", "cosmos.gov.v1.Query/Proposal"),
     get("/cosmos/gov/v1/proposals/{proposal_id}/votes", "cosmos.gov.v1.Query/Votes"),
@@ -122,5 +123,7 @@ pub(super) const ROUTES: &[Route] = &[
     get("/cosmos/gov/v1beta1/proposals/{proposal_id}/tally", "cosmos.gov.v1beta1.Query/TallyResult"),
     get("/cosmos/gov/v1beta1/params/{params_type}", "cosmos.gov.v1beta1.Query/Params"),
     post("/cosmos/tx/v1beta1/simulate", "cosmos.tx.v1beta1.Service/Simulate"),
+    post("/cosmos/tx/v1beta1/decode", "cosmos.tx.v1beta1.Service/TxDecode"),
+    post("/cosmos/tx/v1beta1/encode", "cosmos.tx.v1beta1.Service/TxEncode"),
     post("/cosmos/tx/v1beta1/txs", "cosmos.tx.v1beta1.Service/BroadcastTx"),
 ];

@@ -3,7 +3,7 @@
 use crate::{
     common::{
         FEE_CAP,
-        signed::{any, coins},
+        signed::{address_of, any, coins, signed},
         transfer,
     },
     served::Served,
@@ -14,7 +14,9 @@ use node::{
     account::bech32,
     chain::DEV_ACCOUNTS,
     proto::cosmos::{
+        evm::feemarket::v1::{MsgUpdateParams, Params},
         evm::vm::v1::{ExtensionOptionsEthereumTx, MsgEthereumTx},
+        gov::v1::MsgSubmitProposal,
         tx::v1beta1::{AuthInfo, Fee, TxBody, TxRaw},
     },
 };
@@ -258,6 +260,52 @@ async fn transactions_and_blocks() {
     let info = served.get("/cosmos/base/tendermint/v1beta1/node_info").await;
     assert_eq!(info["default_node_info"]["network"], "262144");
     assert_eq!(info["application_version"]["app_name"], "evmd");
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_in_a_block_is_decoded_and_encoded_again() {
+    let served = Served::start().await;
+    let raw = hex::encode_prefixed(transfer(1, 0, Address::repeat_byte(0x77)));
+    let hash = served.node.call("eth_sendRawTransaction", json!([raw])).await;
+    let receipt = served.node.wait_for("eth_getTransactionReceipt", json!([hash])).await;
+    let height = u64::from_str_radix(&receipt["blockNumber"].as_str().unwrap()[2..], 16).unwrap();
+    let change = MsgUpdateParams {
+        authority: "cosmos10d07y265gmmuvt4z0w9aw880jnsr700j6zn9kn".to_owned(),
+        params: Some(Params {
+            base_fee_change_denominator: 16,
+            elasticity_multiplier: 2,
+            base_fee: "1500000000000000000".to_owned(),
+            min_gas_price: "0".to_owned(),
+            min_gas_multiplier: "500000000000000000".to_owned(),
+            ..Params::default()
+        }),
+    };
+    let proposal = MsgSubmitProposal {
+        messages: vec![any(&change)],
+        initial_deposit: coins(10_000_000),
+        proposer: address_of(0),
+        title: "t".to_owned(),
+        summary: "s".to_owned(),
+        ..MsgSubmitProposal::default()
+    };
+    let sent = signed(0, 0, vec![any(&proposal)]);
+    let mined = served.mined(&sent).await;
+    let post = async |path: &str, body: Value| {
+        let (status, answer) = served.post(path, &body.to_string()).await;
+        assert_eq!(status, 200, "{path}: {answer}");
+        answer
+    };
+    let mut encoded = Value::Null;
+    for height in [height.to_string(), mined["height"].as_str().unwrap().to_owned()] {
+        let block = served.get(&format!("/cosmos/tx/v1beta1/txs/block/{height}")).await;
+        let bytes = &block["block"]["data"]["txs"][0];
+        let decoded = post("/cosmos/tx/v1beta1/decode", json!({ "tx_bytes": bytes })).await;
+        assert_eq!(decoded["tx"], block["txs"][0], "{height}");
+        encoded = post("/cosmos/tx/v1beta1/encode", decoded.clone()).await;
+        assert_eq!(post("/cosmos/tx/v1beta1/decode", encoded.clone()).await, decoded, "{height}");
+    }
+    assert_eq!(encoded["tx_bytes"], BASE64.encode(&sent), "decimals and all");
     served.stop().await;
 }
 
