@@ -6,6 +6,7 @@
 //! which it was in the answer.
 
 mod bank;
+mod evm;
 mod gov_v1beta1;
 mod node;
 mod services;
@@ -25,7 +26,7 @@ use crate::{
                     node::v1beta1::service_server as settings,
                     tendermint::v1beta1::service_server as blocks,
                 },
-                evm::{feemarket::v1::query_server as feemarket, vm::v1::query_server as evm},
+                evm::{feemarket::v1::query_server as feemarket, vm::v1::query_server as vm},
                 gov::{v1::query_server as gov, v1beta1::query_server as old_gov},
                 tx::v1beta1::service_server as tx,
             },
@@ -45,7 +46,7 @@ pub fn routes(queries: &Queries, most_bytes: usize) -> Routes {
     let limit = most_bytes;
     Routes::new(auth::QueryServer::new(service()).max_decoding_message_size(limit))
         .add_service(balances::QueryServer::new(service()).max_decoding_message_size(limit))
-        .add_service(evm::QueryServer::new(service()).max_decoding_message_size(limit))
+        .add_service(vm::QueryServer::new(service()).max_decoding_message_size(limit))
         .add_service(feemarket::QueryServer::new(service()).max_decoding_message_size(limit))
         .add_service(short::QueryServer::new(service()).max_decoding_message_size(limit))
         .add_service(gov::QueryServer::new(service()).max_decoding_message_size(limit))

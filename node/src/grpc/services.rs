@@ -7,10 +7,7 @@ use crate::query::{
     proto::{
         cosmos::{
             auth::v1beta1::{self as auth, query_server::Query as AuthQuery},
-            evm::{
-                feemarket::v1::{self as feemarket, query_server::Query as FeemarketQuery},
-                vm::v1::{self as evm, query_server::Query as EvmQuery},
-            },
+            evm::feemarket::v1::{self as feemarket, query_server::Query as FeemarketQuery},
             gov::v1::{self as gov, query_server::Query as GovQuery},
             tx::v1beta1::{self as tx, service_server::Service as TxService},
         },
@@ -18,6 +15,7 @@ use crate::query::{
     },
     tx_encode,
 };
+use crate::rpc::{Caller, Interrupt};
 use tonic::{Code, Request, Response, Status, metadata::MetadataMap};
 
 /// All services.
@@ -70,6 +68,21 @@ impl Service {
         };
         let answer = tokio::task::spawn_blocking(work).await;
         answer.unwrap_or_else(|_| Err(Status::internal("internal error")))
+    }
+
+    /// Answers a query that runs code, when it is its turn; code is given up when nobody waits for it.
+    pub(super) async fn answer_call<Q: Send + 'static, M: Send + 'static>(
+        &self,
+        request: Request<Q>,
+        query: impl FnOnce(&Snapshot, Q, &Interrupt) -> Result<M, QueryError> + Send + 'static,
+    ) -> Answer<M> {
+        let turn = self.0.turn().await;
+        let (_caller, interrupt) = Caller::waiting();
+        let work = move |at: &Snapshot, asked: Q| {
+            let _turn = turn;
+            query(at, asked, &interrupt)
+        };
+        self.answer_apart(request, work).await
     }
 }
 
@@ -143,72 +156,6 @@ impl AuthQuery for Service {
         request: Request<auth::QueryAccountInfoRequest>,
     ) -> Answer<auth::QueryAccountInfoResponse> {
         self.answer(request, |at, query| at.auth_account_info(&query.address))
-    }
-}
-
-#[tonic::async_trait]
-impl EvmQuery for Service {
-    async fn account(
-        &self,
-        request: Request<evm::QueryAccountRequest>,
-    ) -> Answer<evm::QueryAccountResponse> {
-        self.answer(request, |at, query| at.evm_account(&query.address))
-    }
-
-    async fn cosmos_account(
-        &self,
-        request: Request<evm::QueryCosmosAccountRequest>,
-    ) -> Answer<evm::QueryCosmosAccountResponse> {
-        self.answer(request, |at, query| at.evm_cosmos_account(&query.address))
-    }
-
-    async fn validator_account(
-        &self,
-        request: Request<evm::QueryValidatorAccountRequest>,
-    ) -> Answer<evm::QueryValidatorAccountResponse> {
-        self.answer(request, |at, query| at.evm_validator_account(&query.cons_address))
-    }
-
-    async fn balance(
-        &self,
-        request: Request<evm::QueryBalanceRequest>,
-    ) -> Answer<evm::QueryBalanceResponse> {
-        self.answer(request, |at, query| at.evm_balance(&query.address))
-    }
-
-    async fn storage(
-        &self,
-        request: Request<evm::QueryStorageRequest>,
-    ) -> Answer<evm::QueryStorageResponse> {
-        self.answer(request, |at, query| at.evm_storage(&query.address, &query.key))
-    }
-
-    async fn code(
-        &self,
-        request: Request<evm::QueryCodeRequest>,
-    ) -> Answer<evm::QueryCodeResponse> {
-        self.answer(request, |at, query| at.evm_code(&query.address))
-    }
-
-    async fn params(
-        &self,
-        request: Request<evm::QueryParamsRequest>,
-    ) -> Answer<evm::QueryParamsResponse> {
-        self.answer(request, |at, _| at.evm_params())
-    }
-
-    async fn base_fee(
-        &self,
-        request: Request<evm::QueryBaseFeeRequest>,
-    ) -> Answer<evm::QueryBaseFeeResponse> {
-        self.answer(request, |at, _| at.evm_base_fee())
-    }
-
-    async fn config(
-        &self,
-        request: Request<evm::QueryConfigRequest>,
-    ) -> Answer<evm::QueryConfigResponse> {
-        self.answer(request, |at, _| Ok(at.evm_config()))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Why a query has no answer.
 
-use crate::rpc;
+use crate::rpc::{self, TrialError};
 use std::fmt::Display;
 use storage::ReadError;
 
@@ -9,6 +9,8 @@ use storage::ReadError;
 pub enum Code {
     /// The request makes no sense.
     InvalidArgument = 3,
+    /// The work was given up when its time was over.
+    DeadlineExceeded = 4,
     /// There is no such thing.
     NotFound = 5,
     /// The chain is not one that could answer.
@@ -44,6 +46,18 @@ impl QueryError {
     pub(super) fn internal(cause: impl Display) -> Self {
         tracing::error!(%cause, "a query failed");
         Self { code: Code::Internal, message: "internal error".to_owned() }
+    }
+}
+
+impl From<TrialError> for QueryError {
+    fn from(error: TrialError) -> Self {
+        match error {
+            TrialError::Refused(error) if error.is_internal() => error.into(),
+            TrialError::Refused(error) => Self::invalid(error.message()),
+            TrialError::TooLong(error) => {
+                Self { code: Code::DeadlineExceeded, message: error.message().to_owned() }
+            }
+        }
     }
 }
 

@@ -6,6 +6,7 @@
 mod auth;
 mod bank;
 mod block_txs;
+mod call;
 mod envelope;
 mod error;
 mod evm;
@@ -33,6 +34,7 @@ use crate::{
     config::Config,
     modules::Modules,
     pipeline::PoolClient,
+    rpc::Bounds,
     view::{Published, StateReader, View},
 };
 use alloy_consensus::Header;
@@ -40,6 +42,7 @@ use alloy_primitives::{Address, B256};
 use alloy_rlp::Decodable;
 use std::{net::SocketAddr, sync::Arc};
 use supply::Supply;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// What queries are answered from.
 #[derive(Clone, Debug)]
@@ -62,6 +65,10 @@ struct Facts {
     price_limit: u64,
     /// How much of the token there is.
     supply: Supply,
+    /// Bounds of a call.
+    calls: Bounds,
+    /// Calls that may still begin: they are half the cores' work at most, so that blocks have the rest.
+    turns: Arc<Semaphore>,
 }
 
 impl Queries {
@@ -72,12 +79,20 @@ impl Queries {
         pool: PoolClient,
         config: &Config,
     ) -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let facts = Facts {
             json_rpc: config.json_rpc.address,
             price_limit: config.mempool.price_limit,
             supply: Supply::default(),
+            calls: Bounds::of(&config.json_rpc),
+            turns: Arc::new(Semaphore::new(cores.div_ceil(2))),
         };
         Self { spec, published, pool, facts: Arc::new(facts) }
+    }
+
+    /// Waits for the turn of a call, which lasts until what is given is dropped.
+    pub(crate) async fn turn(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.facts.turns).acquire_owned().await.ok()
     }
 
     /// The chain as of block `height`; 0 is the newest.

@@ -84,6 +84,11 @@ impl Error {
         self.code
     }
 
+    /// A failure of ours.
+    pub const fn is_internal(&self) -> bool {
+        self.code == INTERNAL
+    }
+
     /// The client called too often.
     pub const fn is_rate(&self) -> bool {
         self.rate

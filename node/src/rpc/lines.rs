@@ -47,7 +47,7 @@ pub enum Line {
 /// Tells work that nobody waits for its answer any more. The default never does: what is answered
 /// at once ends before its caller can go.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Interrupt(Option<Arc<AtomicBool>>);
+pub(crate) struct Interrupt(Option<Arc<AtomicBool>>);
 
 impl Interrupt {
     /// A moment in the future, or when the caller goes away before.
@@ -71,7 +71,16 @@ impl Deadline {
 }
 
 /// Raises the flag when the caller's future is dropped.
-struct Caller(Arc<AtomicBool>);
+#[derive(Debug)]
+pub(crate) struct Caller(Arc<AtomicBool>);
+
+impl Caller {
+    /// A caller, to be held while it waits, and what tells its work that it has gone.
+    pub(crate) fn waiting() -> (Self, Interrupt) {
+        let flag = Arc::<AtomicBool>::default();
+        (Self(Arc::clone(&flag)), Interrupt(Some(flag)))
+    }
+}
 
 impl Drop for Caller {
     fn drop(&mut self) {
@@ -238,8 +247,7 @@ impl Lines {
             Line::Short => &self.short,
             Line::Long => &self.long,
         };
-        let caller = Caller(Arc::default());
-        let interrupt = Interrupt(Some(Arc::clone(&caller.0)));
+        let (caller, interrupt) = Caller::waiting();
         let (reply, answer) = oneshot::channel();
         let job = move || {
             if reply.is_closed() {

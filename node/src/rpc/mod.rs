@@ -33,15 +33,18 @@ pub(crate) mod stored;
 mod subscribe;
 mod testing;
 mod text;
+mod trial;
 mod txpool;
 mod web3;
 
 pub use error::{Error, Suggested};
 pub use lines::Line;
+pub(crate) use lines::{Caller, Interrupt};
 pub use meter::{CallMeter, CallReading, LATENCY_BOUNDS_US};
 pub use method::{Method, Run, methods, namespaces};
 pub use server::{Servers, serve};
 pub use subscribe::SUBSCRIPTIONS;
+pub(crate) use trial::{Bounds, Trial, TrialError};
 
 use crate::{
     account::Signers,

@@ -27,8 +27,9 @@ use serde_json::{Value, json};
 use std::{fs, path::PathBuf, time::Duration};
 
 /// Fields that differ from run to run: they follow from the time at which blocks were made.
-const MASKED: [&str; 8] = [
+const MASKED: [&str; 9] = [
     "hash",
+    "block_hash",
     "app_hash",
     "time",
     "timestamp",

@@ -2,17 +2,18 @@
 
 use crate::{
     common::{
-        FEE_CAP,
+        FEE_CAP, producing,
         signed::{address_of, any, coins, signed},
         transfer,
     },
-    served::Served,
+    served::{FORKING, Served},
 };
 use alloy_primitives::{Address, hex};
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use node::{
-    account::bech32,
-    chain::DEV_ACCOUNTS,
+    account::{Bech32Kind, bech32},
+    chain::{DEV_ACCOUNTS, Genesis},
+    home::Home,
     proto::cosmos::{
         evm::feemarket::v1::{MsgUpdateParams, Params},
         evm::vm::v1::{ExtensionOptionsEthereumTx, MsgEthereumTx},
@@ -306,6 +307,29 @@ async fn what_is_in_a_block_is_decoded_and_encoded_again() {
         assert_eq!(post("/cosmos/tx/v1beta1/decode", encoded.clone()).await, decoded, "{height}");
     }
     assert_eq!(encoded["tx_bytes"], BASE64.encode(&sent), "decimals and all");
+    served.stop().await;
+}
+
+/// What only a native chain has is refused by name, and the rest is answered.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_chain_of_ethereum_s_rules_has_no_supply() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = r#"{"config":{"chainId":1},"gasLimit":"0x989680","difficulty":"0x1","alloc":{},
+        "coinbase":"0x1111111111111111111111111111111111111111"}"#;
+    let opening = FORKING.lock().await;
+    let home = Home::init(folder.path(), &Genesis::from_json(text).unwrap()).unwrap();
+    let served = Served::on(folder, home, producing(None)).await;
+    drop(opening);
+    for path in ["bank/v1beta1/supply", "bank/v1beta1/supply/by_denom", "evm/vm/v1/min_gas_price"] {
+        let (status, answer) = served.ask(&format!("/cosmos/{path}")).await;
+        assert_eq!((status, &answer["code"]), (400, &json!(9)), "{answer}");
+        assert!(answer["message"].as_str().unwrap().contains("Ethereum's rules"), "{answer}");
+    }
+    let set = served.get("/cosmos/base/tendermint/v1beta1/validatorsets/latest").await;
+    let maker = Bech32Kind::Consensus.address("cosmos", Address::repeat_byte(0x11));
+    assert_eq!(set["validators"][0]["address"], maker);
+    let status = served.get("/cosmos/base/node/v1beta1/status").await;
+    assert_eq!(status["height"], "0");
     served.stop().await;
 }
 

@@ -32,7 +32,8 @@ impl Served {
         Self::with(Node::start(folder, home, options).await).await
     }
 
-    async fn with(node: Node) -> Self {
+    /// Serves the rest of a node.
+    pub(crate) async fn with(node: Node) -> Self {
         let grpc = Grpc { address: "127.0.0.1:0".parse().unwrap(), ..Grpc::default() };
         let grpc = grpc::serve(&grpc, node.queries.clone()).await.unwrap();
         Self { node, grpc }

@@ -203,10 +203,12 @@ pub(in crate::rpc) fn in_time(call: &Call, deadline: &Deadline, error: Error) ->
 }
 
 pub(in crate::rpc) fn gas_cap(call: &Call) -> u64 {
-    match call.context.gas_cap {
-        0 => GAS_UNCAPPED,
-        cap => cap,
-    }
+    gas_bound(call.context.gas_cap)
+}
+
+/// Most gas of a call by what the settings say.
+pub(in crate::rpc) const fn gas_bound(cap: u64) -> u64 {
+    if cap == 0 { GAS_UNCAPPED } else { cap }
 }
 
 pub(in crate::rpc) fn call_error(error: CallError, from: Address) -> Error {

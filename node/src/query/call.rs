@@ -1,0 +1,142 @@
+//! Calls of contracts and estimates of their gas, as the module `vm` shows them. They run as JSON-RPC's
+//! do, with its cap of gas and its time.
+
+use super::{
+    QueryError, Snapshot,
+    proto::cosmos::evm::vm::v1::{
+        EstimateGasResponse, EthCallRequest, Log as LogMessage, MsgEthereumTxResponse,
+        QueryGlobalMinGasPriceResponse,
+    },
+};
+use crate::{
+    execution::{CallError, CallOutcome, halt_text},
+    rpc::{Interrupt, Trial},
+};
+use alloy_primitives::{Address, B256, Log};
+
+/// Gas of the cheapest transaction: no cap may be lower.
+const GAS_CAP_MIN: u64 = 21_000;
+/// What the reference calls a call that reverted.
+const REVERTED: &str = "execution reverted";
+
+impl Snapshot {
+    /// What a call would give on this block's state. One that fails is an answer too.
+    ///
+    /// # Errors
+    /// If the request makes no sense, the call is not valid, or it takes too long.
+    pub(crate) fn eth_call(
+        &self,
+        request: &EthCallRequest,
+        interrupt: &Interrupt,
+    ) -> Result<MsgEthereumTxResponse, QueryError> {
+        let trial = self.trial(request, interrupt)?;
+        let result = trial.run(arguments(request)?, |site, call, cap| site.call(call, cap))?;
+        let (ret, vm_error) = ended(result.outcome);
+        let (block, _) = self.header(self.number)?;
+        let logs = (0..).zip(&result.logs).map(|(index, log)| self.call_log(block, index, log));
+        Ok(MsgEthereumTxResponse {
+            hash: B256::ZERO.to_string(),
+            logs: logs.collect(),
+            ret,
+            vm_error,
+            gas_used: result.gas_used,
+        })
+    }
+
+    /// The gas that a call needs on this block's state; why it has none, if it reverts.
+    ///
+    /// # Errors
+    /// As [`Self::eth_call`], and if the call fails for lack of gas or otherwise.
+    pub(crate) fn estimate_gas(
+        &self,
+        request: &EthCallRequest,
+        interrupt: &Interrupt,
+    ) -> Result<EstimateGasResponse, QueryError> {
+        if request.gas_cap != 0 && request.gas_cap < GAS_CAP_MIN {
+            return Err(QueryError::invalid(format!(
+                "gas cap {} cannot be lower than {GAS_CAP_MIN}; leave it out for the node's own",
+                request.gas_cap
+            )));
+        }
+        let trial = self.trial(request, interrupt)?;
+        let estimate = trial.run(arguments(request)?, |site, call, cap| {
+            match site.estimate_gas(call, cap) {
+                Err(CallError::Failed(reverted @ CallOutcome::Revert(_))) => Ok(Err(reverted)),
+                estimate => estimate.map(Ok),
+            }
+        })?;
+        Ok(match estimate {
+            Ok(gas) => EstimateGasResponse { gas, ..EstimateGasResponse::default() },
+            Err(reverted) => {
+                let (ret, vm_error) = ended(reverted);
+                EstimateGasResponse { gas: 0, ret, vm_error }
+            }
+        })
+    }
+
+    /// The least price of gas that the chain takes, in whole wei.
+    ///
+    /// # Errors
+    /// On a chain without a fee market.
+    pub fn min_gas_price(&self) -> Result<QueryGlobalMinGasPriceResponse, QueryError> {
+        let min_gas_price = self.market()?.min_gas_price_wei().truncate().to_string();
+        Ok(QueryGlobalMinGasPriceResponse { min_gas_price })
+    }
+
+    fn trial<'a>(
+        &'a self,
+        request: &EthCallRequest,
+        interrupt: &'a Interrupt,
+    ) -> Result<Trial<'a>, QueryError> {
+        let have = self.spec.chain_id;
+        if request.chain_id != 0 && u64::try_from(request.chain_id) != Ok(have) {
+            return Err(QueryError::invalid(format!(
+                "chain_id {}: this chain's is {have}; leave it out, or say that",
+                request.chain_id
+            )));
+        }
+        let proposer = match request.proposer_address.as_slice() {
+            [] => None,
+            bytes => Some(Address::try_from(bytes).map_err(|_| {
+                QueryError::invalid(format!("proposer_address: {} bytes, want 20", bytes.len()))
+            })?),
+        };
+        let mut bounds = self.facts.calls;
+        if request.gas_cap != 0 {
+            bounds.gas = bounds.gas.min(request.gas_cap);
+        }
+        let (spec, view, number) = (self.spec.as_ref(), self.view.as_ref(), self.number);
+        Ok(Trial { spec, view, number, proposer, bounds, interrupt })
+    }
+
+    fn call_log(&self, block_hash: B256, index: u64, log: &Log) -> LogMessage {
+        LogMessage {
+            address: log.address.to_checksum(None),
+            topics: log.topics().iter().map(B256::to_string).collect(),
+            data: log.data.data.to_vec(),
+            block_number: self.number,
+            tx_hash: B256::ZERO.to_string(),
+            tx_index: 0,
+            block_hash: block_hash.to_string(),
+            index,
+            removed: false,
+        }
+    }
+}
+
+/// The call that is asked for, in JSON.
+fn arguments(request: &EthCallRequest) -> Result<&str, QueryError> {
+    let text = std::str::from_utf8(&request.args).map(str::trim);
+    text.ok().filter(|text| !text.is_empty()).ok_or_else(|| {
+        QueryError::invalid("args: want the JSON of a transaction, as eth_call takes it")
+    })
+}
+
+/// What a call returned, and why it failed if it did.
+fn ended(outcome: CallOutcome) -> (Vec<u8>, String) {
+    match outcome {
+        CallOutcome::Success(output) => (output.to_vec(), String::new()),
+        CallOutcome::Revert(output) => (output.to_vec(), REVERTED.to_owned()),
+        CallOutcome::Halt(reason) => (Vec::new(), halt_text(&reason)),
+    }
+}
