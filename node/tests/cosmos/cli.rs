@@ -78,6 +78,10 @@ async fn queries_print_as_documented() {
     assert_eq!(good(&served, "evm base-fee --height 1").await, "base_fee: \"875000000\"\n");
     let block = good(&served, "block 1").await;
     assert!(block.contains("    chain_id: \"262144\"\n"), "{block}");
+    let other = good(&served, "block --height 2").await;
+    assert!(other.contains("    height: \"2\"\n"), "{other}");
+    let (code, _, err) = query(&served, "block 1 --height 2").await;
+    assert!(code == 2 && err.contains("cannot be used with '--height"), "{err}");
     served.stop().await;
 }
 

@@ -5,7 +5,7 @@ use super::rest::RestArgs;
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Number of the block; the newest without it
-    #[arg(value_name = "NUMBER")]
+    #[arg(value_name = "NUMBER", conflicts_with = "height")]
     number: Option<u64>,
     #[command(flatten)]
     rest: RestArgs,
