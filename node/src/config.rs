@@ -350,8 +350,10 @@ impl Pipeline {
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Storage {
     /// Most bytes the chain environment may grow to; costs address space only.
+    #[serde(deserialize_with = "bounds::map_bytes")]
     pub chain_map_bytes: u64,
     /// Most bytes the index environment may grow to; costs address space only.
+    #[serde(deserialize_with = "bounds::map_bytes")]
     pub index_map_bytes: u64,
     /// Most accounts of the newest state that execution keeps at hand, and the mempool's checks keep
     /// at hand again, and half as many slots; 65 and 97 bytes each, taken as they are met.

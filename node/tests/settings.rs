@@ -57,11 +57,20 @@ fn settings_are_shown_and_changed() {
         ("rest", "x"),
         ("nothing", "x"),
         ("engine.produce", "7"),
+        ("storage.chain-map-bytes", "1"),
+        ("storage.index-map-bytes", "131071"),
     ] {
         let reason = bad(&["config", "set", key, value, "--home", home]);
         assert_eq!(reason.lines().count(), 1, "{reason}");
     }
     assert_eq!(fs::read_to_string(folder.path().join("config.toml")).unwrap(), file);
+    let small = bad(&["config", "set", "storage.chain-map-bytes", "1", "--home", home]);
+    assert!(small.contains("storage.chain-map-bytes: 1 bytes") && small.contains("131072 are"));
+    // The least that is taken can be opened.
+    for name in ["chain", "index"] {
+        assert_eq!(set(&format!("storage.{name}-map-bytes"), "131072").0, 0);
+    }
+    good(&["init", "--home", home]);
     assert!(bad(&["config", "get", "rest.adress", "--home", home]).starts_with("unknown setting"));
 }
 

@@ -33,6 +33,8 @@ pub const READERS_MAX: u32 = 1024;
 const TABLES_MAX: u32 = 32;
 /// Map sizes are rounded up to this: the largest page any supported system uses.
 const MAP_ROUNDING_BYTES: u64 = 64 * 1024;
+/// Least size of a map: an empty environment with its tables takes more than one of those steps.
+pub const MAP_BYTES_MIN: u64 = 2 * MAP_ROUNDING_BYTES;
 /// Table every environment has, for its own description.
 const META: &str = "meta";
 /// Key in [`META`]: kind of environment, as text.

@@ -78,7 +78,7 @@ pub use chain::{
     BlockRecord, CHAIN_FORMAT, CHAIN_MAP_BYTES_DEFAULT, ChainDb, ChainOptions, ChainReader,
     ReceiptOutcome, StoredReceipt,
 };
-pub use env::{EnvStats, READERS_MAX};
+pub use env::{EnvStats, MAP_BYTES_MIN, READERS_MAX};
 pub use error::{DecodeError, OpenError, ReadError, WriteError};
 pub use home::HomeLock;
 pub use index::{

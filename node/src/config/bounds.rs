@@ -1,6 +1,7 @@
 //! Values that make no sense are refused where they are read, with the line they are in.
 
 use serde::{Deserialize, Deserializer, de::Error as _};
+use storage::MAP_BYTES_MIN;
 
 /// Longest time between blocks, in milliseconds: a day. The shortest is one.
 const BLOCK_TIME_MS_MAX: u64 = 86_400_000;
@@ -21,6 +22,19 @@ pub(super) fn not_zero<'de, D: Deserializer<'de>>(source: D) -> Result<u32, D::E
         0 => Err(D::Error::custom("0 would serve nobody: 1 is the least")),
         most => Ok(most),
     }
+}
+
+/// Most bytes of an environment.
+pub(super) fn map_bytes<'de, D: Deserializer<'de>>(source: D) -> Result<u64, D::Error> {
+    let bytes = u64::deserialize(source)?;
+    if bytes < MAP_BYTES_MIN {
+        let reason = format!(
+            "{bytes} bytes would not hold an empty environment: {MAP_BYTES_MIN} are the least; the \
+             default costs address space only"
+        );
+        return Err(D::Error::custom(reason));
+    }
+    Ok(bytes)
 }
 
 /// The line, from 1 on, in which the byte at `offset` is.
