@@ -358,7 +358,12 @@ fn bad_input_gets_a_reason_and_an_exit_code() {
         assert_eq!(keys.run(args, &[]).code, code, "{args:?}");
     }
     for backend in ["kwallet", "pass"] {
-        assert!(Keys::new(backend).bad(&["list"], &[]).contains("is not offered: use file, os,"));
+        assert!(Keys::new(backend).bad(&["list"], &[]).contains("is not offered: use file, "));
+    }
+    #[cfg(not(feature = "os-keyring"))]
+    for args in [&["list"][..], &["show", "alice"], &["add", "alice"]] {
+        let told = Keys::new("os").bad(args, &[]);
+        assert!(told.contains("is not available") && told.ends_with("use file, test or memory"));
     }
     assert_eq!(Keys::new("cloud").run(&["list"], &[]).code, 2);
 }

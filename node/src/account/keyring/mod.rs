@@ -17,13 +17,12 @@ mod os_secret {
     use super::KeyringError;
     use std::path::Path;
 
-    fn none() -> KeyringError {
-        let reason = "this build does not talk to it (cargo build --features os-keyring)";
-        KeyringError::OsSecret(reason.to_owned())
+    pub(super) fn check() -> Result<(), KeyringError> {
+        Err(KeyringError::NoOs)
     }
 
     pub(super) fn read(_: &Path) -> Result<zeroize::Zeroizing<String>, KeyringError> {
-        Err(none())
+        Err(KeyringError::NoOs)
     }
 
     pub(super) fn make(path: &Path) -> Result<zeroize::Zeroizing<String>, KeyringError> {
@@ -56,6 +55,9 @@ pub const MIN_PASSPHRASE_CHARS: usize = 8;
 pub const MAX_RECORDS: usize = 10_000;
 /// Bytes of the largest keyring file: that many records of some hundreds of bytes, in base64.
 const MAX_FILE_BYTES: usize = 16 << 20;
+/// The backends of this build, for people.
+const OFFERED: &str =
+    if cfg!(feature = "os-keyring") { "file, os, test or memory" } else { "file, test or memory" };
 /// Version of the file's form.
 const VERSION: u32 = 1;
 
@@ -114,8 +116,14 @@ impl fmt::Display for Backend {
 #[non_exhaustive]
 pub enum KeyringError {
     /// A backend there is not.
-    #[error("keyring backend {0:?} is not offered: use file, os, test or memory")]
+    #[error("keyring backend {0:?} is not offered: use {OFFERED}")]
     Backend(String),
+    /// The backend of the operating system, in a build without it.
+    #[error(
+        "keyring backend \"os\" is not available: this build does not talk to the operating system's \
+         secret service (cargo build --features os-keyring makes one that does); use {OFFERED}"
+    )]
+    NoOs,
     /// The file system.
     #[error("keyring {}: {source}", path.display())]
     Io {
@@ -234,6 +242,9 @@ impl Keyring {
         passphrase: Option<&str>,
     ) -> Result<Self, KeyringError> {
         let Some(path) = file_path(backend, folder) else { return Ok(Self::memory()) };
+        if backend == Backend::Os {
+            os_secret::check()?;
+        }
         let lock = match access {
             Access::Read => None,
             Access::Write => Some(take_lock(&path)?),

@@ -13,6 +13,11 @@ const SERVICE: &str = "evmd";
 /// Bytes of randomness; their hex is the secret.
 const SECRET_BYTES: usize = 32;
 
+/// This build talks to the service.
+pub(super) const fn check() -> Result<(), KeyringError> {
+    Ok(())
+}
+
 /// The secret of the keyring file `path`, which must have one.
 pub(super) fn read(path: &Path) -> Result<Zeroizing<String>, KeyringError> {
     entry(path)?.get_password().map(Zeroizing::new).map_err(|error| match error {
