@@ -12,7 +12,7 @@ use crate::{
     stats::Stats,
     token,
 };
-use anyhow::Context;
+use anyhow::{Context, bail};
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
 use std::{
@@ -50,6 +50,15 @@ enum Heavy {
 }
 
 impl Heavy {
+    const fn method(self) -> &'static str {
+        match self {
+            Self::Logs => "eth_getLogs",
+            Self::Trace => "debug_traceBlockByNumber",
+            Self::Fees => "eth_feeHistory",
+            Self::Blocks => "eth_getBlockByNumber",
+        }
+    }
+
     fn bodies(self, sample: &Sample) -> Vec<Vec<u8>> {
         let each = |request: &dyn Fn(&String) -> Vec<u8>| {
             sample.blocks.iter().map(|number| request(&hex(*number))).collect()
@@ -58,14 +67,14 @@ impl Heavy {
             Self::Logs => {
                 let all = |topics: Value| json!([{ "fromBlock": "0x0", "toBlock": "latest", "topics": topics }]);
                 let wide = [all(json!([])), all(json!([token::TRANSFER]))];
-                wide.iter().map(|params| body("eth_getLogs", params)).collect()
+                wide.iter().map(|params| body(self.method(), params)).collect()
             }
-            Self::Trace => each(&|number| body("debug_traceBlockByNumber", &json!([number, {}]))),
+            Self::Trace => each(&|number| body(self.method(), &json!([number, {}]))),
             Self::Fees => {
                 let percentiles: Vec<f64> = (1..=100).map(f64::from).collect();
-                vec![body("eth_feeHistory", &json!(["0x400", "latest", percentiles]))]
+                vec![body(self.method(), &json!(["0x400", "latest", percentiles]))]
             }
-            Self::Blocks => each(&|number| body("eth_getBlockByNumber", &json!([number, true]))),
+            Self::Blocks => each(&|number| body(self.method(), &json!([number, true]))),
         }
     }
 }
@@ -76,6 +85,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<(Report, &Common)> {
     let nodes = common.nodes()?;
     let mut parts = Vec::new();
     for node in &nodes {
+        for heavy in &args.heavy {
+            check_served(node, *heavy)?;
+        }
         let sample = Sample::take(&node.rpc, common.seed, None)?;
         let lists: Vec<_> = args.heavy.iter().map(|heavy| heavy.bodies(&sample)).collect();
         let longest = lists.iter().map(Vec::len).max().unwrap_or(0);
@@ -99,6 +111,20 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<(Report, &Common)> {
         ));
     }
     Ok((report, common))
+}
+
+/// A flood of calls that a node does not have would weigh nothing, and look like a node that bears it.
+fn check_served(node: &Node, heavy: Heavy) -> anyhow::Result<()> {
+    let method = heavy.method();
+    if node.rpc.has_method(method)? {
+        return Ok(());
+    }
+    let namespace = method.split('_').next().unwrap_or(method);
+    bail!(
+        "{} does not serve {method}: start it with the namespace {namespace} (evmd: --json-rpc.api), \
+         or choose other calls with --heavy",
+        node.url.text
+    )
 }
 
 /// The cheap call, alone or beside the flood.

@@ -10,6 +10,8 @@ use std::time::Duration;
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// Calls in one batch: below every node's limit.
 const BATCH: usize = 100;
+/// What JSON-RPC answers for a method that is not served.
+const METHOD_NOT_FOUND: i64 = -32601;
 /// Most bytes of an answer.
 const ANSWER_BYTES_MAX: u64 = 512 * 1024 * 1024;
 
@@ -37,6 +39,13 @@ impl Rpc {
             Some(error) if !error.is_null() => bail!("{}: {method}: {error}", self.url),
             _ => Ok(answer["result"].take()),
         }
+    }
+
+    /// Whether a method that needs parameters is served: asked without any, it is refused at once, in
+    /// another way where it is not.
+    pub(crate) fn has_method(&self, method: &str) -> anyhow::Result<bool> {
+        let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": [] });
+        Ok(self.post(&request)?["error"]["code"] != METHOD_NOT_FOUND)
     }
 
     /// Calls a method for each of `params`, in batches; the first error ends it.

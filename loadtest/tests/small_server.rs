@@ -171,6 +171,8 @@ fn what_cannot_be_run_is_said_at_once() {
         String::from_utf8(output.stderr).unwrap()
     };
     assert!(refused("reads", &[]).contains("loadtest fill"));
+    assert!(refused("flood", &[]).contains("does not serve eth_getLogs"));
+    assert!(refused("flood", &["--heavy", "trace"]).contains("--json-rpc.api"));
     assert!(refused("fees", &["-c", "0"]).contains("--connections 0"));
     assert!(refused("fees", &["--rate", "0"]).contains("--rate 0"));
     assert!(refused("fees", &["--pid", "4194304"]).contains("--pid"));
