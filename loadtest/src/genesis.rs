@@ -1,12 +1,11 @@
 //! `loadtest genesis`: a genesis file that gives ether to the made-up senders, so that a load over a
 //! million accounts needs no transactions before it.
 
-use crate::{keys, options::bar};
+use crate::{beside::Beside, keys, options::bar};
 use alloy_primitives::U256;
 use anyhow::{Context, bail};
 use serde_json::{Map, Value};
 use std::{
-    fs::File,
     io::{BufWriter, Write},
     path::{Path, PathBuf},
     time::{Instant, SystemTime, UNIX_EPOCH},
@@ -48,11 +47,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     }
     let begun = Instant::now();
     let (rest, alloc) = settings(args)?;
-    let file = File::create_new(&args.file)
-        .with_context(|| format!("cannot make {}", args.file.display()))?;
-    let mut out = BufWriter::with_capacity(1 << 20, file);
+    let mut whole = Beside::create(&args.file)?;
+    let mut out = BufWriter::with_capacity(1 << 20, &mut whole.file);
     write(&mut out, &rest, &alloc, args)?;
-    let bytes = out.into_inner().context("writing the genesis")?.metadata()?.len();
+    out.flush().context("writing the genesis")?;
+    drop(out);
+    let bytes = whole.finish()?;
     Ok(writeln!(
         std::io::stdout(),
         "{} accounts of {} ether, {bytes} bytes, made in {:.1} s",

@@ -4,6 +4,7 @@
 //! on two in turn; `drive` is the loop that sends and measures, over `wire`; `report` and `html`
 //! tell the result.
 
+mod beside;
 mod cpu;
 mod dice;
 mod drive;

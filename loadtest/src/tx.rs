@@ -2,6 +2,7 @@
 //! followed until they are mined.
 
 use crate::{
+    beside::Beside,
     drive::{Plan, Source, Watch, drive},
     follow::{self, Goal},
     fund::{self, Senders, Wanted},
@@ -426,6 +427,7 @@ pub(crate) struct SignArgs {
 
 pub(crate) fn sign(args: &SignArgs) -> anyhow::Result<()> {
     args.what.check()?;
+    let mut whole = Beside::create(&args.file)?;
     let wanted = args.what.wanted(args.seed, 1);
     let (senders, header) = match args.offline {
         Some(chain_id) => {
@@ -441,13 +443,11 @@ pub(crate) fn sign(args: &SignArgs) -> anyhow::Result<()> {
             (senders, header)
         }
     };
-    let mut file = File::create_new(&args.file)
-        .with_context(|| format!("cannot make {}", args.file.display()))?;
     let bar = bar("sign");
     let begun = Instant::now();
-    signed::write(&mut file, &header, &senders, &bar)?;
+    signed::write(&mut whole.file, &header, &senders, &bar)?;
     bar.finish_and_clear();
-    let bytes = file.metadata()?.len();
+    let bytes = whole.finish()?;
     Ok(writeln!(
         std::io::stdout(),
         "{} transactions, {bytes} bytes, signed in {:.1} s",

@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 use std::{
     io::{BufRead, BufReader, Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
-    process::{Command, Output},
+    process::{Command, Output, Stdio},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// Answers JSON-RPC over HTTP until the test ends, each call with what `answer` gives.
@@ -181,4 +181,37 @@ fn what_cannot_be_run_is_said_at_once() {
     let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let output = loadtest("fees", gone, &[]);
     assert!(String::from_utf8(output.stderr).unwrap().contains("no node answers"));
+}
+
+#[test]
+fn an_interrupted_file_is_not_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, part) =
+        (folder.path().join("genesis.json"), folder.path().join("genesis.json.part"));
+    let genesis = |accounts: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_loadtest"));
+        command.args(["genesis", "--accounts", accounts]).arg(&file).stdout(Stdio::null());
+        command
+    };
+    // Far more than is made until it is killed.
+    let mut child = genesis("50000000").spawn().unwrap();
+    let begun = Instant::now();
+    while !std::fs::metadata(&part).is_ok_and(|part| part.len() > 0) {
+        assert!(begun.elapsed() < Duration::from_secs(60), "nothing is written");
+        thread::yield_now();
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(part.exists() && !file.exists());
+    assert!(genesis("10").status().unwrap().success());
+    assert!(file.exists() && !part.exists());
+    let written = std::fs::read(&file).unwrap();
+    assert_eq!(genesis("11").status().unwrap().code(), Some(1), "it is there");
+    assert_eq!(std::fs::read(&file).unwrap(), written);
+    let signed = folder.path().join("signed");
+    let mut sign = Command::new(env!("CARGO_BIN_EXE_loadtest"));
+    let options = ["sign", "--offline", "1", "--prefunded", "-n", "10", "--senders", "2"];
+    assert!(sign.args(options).arg(&signed).stdout(Stdio::null()).status().unwrap().success());
+    let names = std::fs::read_dir(folder.path()).unwrap().count();
+    assert!(signed.exists() && names == 2);
 }
