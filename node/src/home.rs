@@ -1,6 +1,10 @@
 //! A home folder: settings, the two environments, and the lock that keeps a second process out.
 //! Opening one brings the index environment up to the chain, whatever happened before.
 
+mod genesis_file;
+
+pub(crate) use genesis_file::GENESIS_FILE;
+
 use crate::{
     block::Block,
     chain::{ChainSpec, Genesis, GenesisError, Native},
@@ -69,6 +73,33 @@ pub enum HomeError {
         path: PathBuf,
         /// Why.
         source: std::io::Error,
+    },
+    /// The genesis file is that of another chain.
+    #[error(
+        "{} is not of the chain in this home: its block 0 is {file}, the chain's {chain}; put the chain's \
+         own file back, or make a home of its own for this one (evmd init --genesis FILE --home DIR)",
+        path.display()
+    )]
+    OtherGenesis {
+        /// The file.
+        path: PathBuf,
+        /// The hash of its block 0.
+        file: B256,
+        /// That of the chain.
+        chain: B256,
+    },
+    /// The genesis file has the same block 0 as the chain, and other rules.
+    #[error(
+        "{} is not of the chain in this home: both have block 0 {chain}, but its `config` is another; put \
+         the chain's own file back, or make a home of its own for this one (evmd init --genesis FILE \
+         --home DIR)",
+        path.display()
+    )]
+    OtherRules {
+        /// The file.
+        path: PathBuf,
+        /// The hash of block 0.
+        chain: B256,
     },
     /// The folder holds another chain, or one already.
     #[error("{} already holds a chain; remove the folder, or choose another with --home", .0.display())]
@@ -144,7 +175,7 @@ impl Home {
         config.write_new(path)?;
         let (chain, index) = open_environments(path, &config)?;
         let text = genesis.to_json();
-        std::fs::write(path.join("genesis.json"), &text).map_err(io)?;
+        std::fs::write(path.join(GENESIS_FILE), &text).map_err(io)?;
         chain.put_meta(GENESIS_KEY, text.as_bytes())?;
         chain.append(&[genesis_record(genesis)])?;
         drop((chain, index, lock));

@@ -3,7 +3,7 @@
 //! A snapshot is a folder with the two environments, compacted, and the genesis file. Settings and
 //! keys are in none. It appears whole or not at all: it is written beside its place and renamed.
 
-use crate::home::{Home, HomeError, stored_genesis};
+use crate::home::{GENESIS_FILE, Home, HomeError, stored_genesis};
 use std::{
     fs::{self, File},
     io,
@@ -16,8 +16,6 @@ use storage::ChainDb;
 const FOLDERS: [&str; 2] = ["index", "chain"];
 /// File of an environment.
 const DATA_FILE: &str = "data.mdb";
-/// The genesis file.
-const GENESIS_FILE: &str = "genesis.json";
 
 /// Copies the chain of a home folder into the new folder `to`; gives the number of its newest block.
 ///

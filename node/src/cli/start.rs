@@ -90,6 +90,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let path = args.home.path()?;
     let mut home =
         if Home::exists(&path) { Home::open(&path)? } else { Home::init(&path, &dev_genesis())? };
+    home.check_genesis_file()?;
     apply(args, &mut home);
     known_namespaces(&home.config.json_rpc)?;
     let signers = signers(&home)?;

@@ -2,10 +2,10 @@
 
 use crate::{
     client::Node,
-    common::{exported_chain, import, native_home, producing, transfer, wait_until},
+    common::{GENESIS_TIME, exported_chain, import, native_home, producing, transfer, wait_until},
 };
 use alloy_primitives::{Address, U256, hex};
-use node::{home::Home, pipeline::Pipeline, snapshot};
+use node::{chain::Genesis, home::Home, pipeline::Pipeline, snapshot};
 use serde_json::{Value, json};
 use std::{path::Path, process::Command, time::Duration};
 use storage::StateRead;
@@ -108,4 +108,37 @@ async fn a_running_chain_is_copied_and_lives_on_elsewhere() {
     drop(home);
     let twice = snapshot::restore(&copy, &other).unwrap_err().to_string();
     assert!(twice.contains("already holds a chain"), "{twice}");
+}
+
+#[test]
+fn a_genesis_file_of_another_chain_is_noticed_at_start() {
+    let _turn = crate::TURN.blocking_lock();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("home");
+    let home = native_home(&path);
+    let hash = home.view().unwrap().head.hash;
+    let file = path.join("genesis.json");
+    let own = std::fs::read_to_string(&file).unwrap();
+    let check = |text: &str| {
+        std::fs::write(&file, text).unwrap();
+        home.check_genesis_file().map_err(|error| error.to_string())
+    };
+    assert_eq!(check(&own), Ok(()));
+    // In other words it says the same.
+    let mut json: Value = serde_json::from_str(&own).unwrap();
+    assert_eq!(check(&json.to_string()), Ok(()));
+    json["config"]["osakaTime"] = json!(7);
+    let rules = check(&json.to_string()).unwrap_err();
+    assert!(rules.contains(&format!("both have block 0 {hash}")), "{rules}");
+    assert!(check("{}").unwrap_err().contains("genesis.json: "));
+    let other = Genesis::native_dev(GENESIS_TIME + 1);
+    let refused = check(&other.to_json()).unwrap_err();
+    let hashes = format!("its block 0 is {}, the chain's {hash}", other.header().hash_slow());
+    assert!(refused.contains(&hashes) && refused.contains("evmd init --genesis"), "{refused}");
+    drop(home);
+    let (code, out, err) = evmd(&path, &["start", "--no-produce", "--quiet"]);
+    assert_eq!((code, out.as_str()), (1, ""), "{err}");
+    assert!(err.ends_with(&format!("error: {refused}\n")), "{err}");
+    std::fs::remove_file(&file).unwrap();
+    Home::open(&path).unwrap().check_genesis_file().unwrap();
 }
