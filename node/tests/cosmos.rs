@@ -20,6 +20,8 @@ mod grpc;
 mod journal;
 #[path = "cosmos/rest.rs"]
 mod rest;
+#[path = "cosmos/search.rs"]
+mod search;
 #[path = "cosmos/served.rs"]
 mod served;
 #[path = "cosmos/txs.rs"]

@@ -10,6 +10,7 @@ mod gov;
 mod node;
 pub(super) mod rest;
 mod tx;
+mod txs;
 pub(super) mod yaml;
 
 pub(super) use node::NodeArg;
@@ -35,6 +36,8 @@ enum Command {
     Evm(evm::Command),
     /// A mined transaction
     Tx(tx::Args),
+    /// Mined transactions by their events
+    Txs(txs::Args),
     /// The fee market
     #[command(subcommand)]
     Feemarket(feemarket::Command),
@@ -50,6 +53,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         Command::Block(args) => block::run(args),
         Command::Evm(command) => evm::run(command),
         Command::Tx(args) => tx::run(args),
+        Command::Txs(args) => txs::run(args),
         Command::Feemarket(command) => feemarket::run(command),
         Command::Gov(command) => gov::run(command),
     }

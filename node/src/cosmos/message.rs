@@ -219,6 +219,24 @@ impl Message {
         Ok(Self::Submit(Box::new(Submission { proposer, updates, deposit, message })))
     }
 
+    /// The type it travels under.
+    pub fn type_url(&self) -> String {
+        match self {
+            Self::Send(_) => MsgSend::type_url(),
+            Self::Submit(_) => MsgSubmitProposal::type_url(),
+            Self::Deposit(_) => MsgDeposit::type_url(),
+            Self::Vote(_) => MsgVote::type_url(),
+        }
+    }
+
+    /// The module that handles it.
+    pub const fn module(&self) -> &'static str {
+        match self {
+            Self::Send(_) => "bank",
+            Self::Submit(_) | Self::Deposit(_) | Self::Vote(_) => "gov",
+        }
+    }
+
     /// Who must have signed it.
     pub const fn signer(&self) -> &Party {
         match self {

@@ -281,6 +281,13 @@ impl TxService for Service {
         self.answer_apart(request, |at, query| at.tx(&query.hash)).await
     }
 
+    async fn get_txs_event(
+        &self,
+        request: Request<tx::GetTxsEventRequest>,
+    ) -> Answer<tx::GetTxsEventResponse> {
+        self.answer_call(request, |at, query, gone| at.txs_by_events(query, gone)).await
+    }
+
     async fn simulate(
         &self,
         request: Request<tx::SimulateRequest>,

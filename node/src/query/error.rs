@@ -34,6 +34,10 @@ impl QueryError {
         Self { code: Code::InvalidArgument, message: message.into() }
     }
 
+    pub(super) fn too_slow(message: impl Into<String>) -> Self {
+        Self { code: Code::DeadlineExceeded, message: message.into() }
+    }
+
     pub(super) fn not_found(message: impl Into<String>) -> Self {
         Self { code: Code::NotFound, message: message.into() }
     }

@@ -7,8 +7,10 @@ mod auth;
 mod bank;
 mod block_txs;
 mod call;
+mod condition;
 mod envelope;
 mod error;
+mod events;
 mod evm;
 mod feemarket;
 mod gov;
@@ -21,6 +23,7 @@ mod supply;
 mod token;
 mod tx;
 mod tx_codec;
+mod tx_search;
 mod validators;
 
 pub use crate::proto;

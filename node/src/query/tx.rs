@@ -2,27 +2,23 @@
 //! has its own hash; a Cosmos one has the SHA-256 of its bytes.
 
 use super::{
-    Queries, QueryError, Snapshot, envelope,
+    Queries, QueryError, Snapshot, envelope, events,
     node::signed,
-    proto::{
-        cosmos::{
-            base::abci::v1beta1::{GasInfo, Result as TxResult, TxResponse},
-            tx::v1beta1::{BroadcastTxResponse, GetTxResponse, SimulateResponse, Tx},
-        },
-        tendermint::abci::{Event, EventAttribute},
+    proto::cosmos::{
+        base::abci::v1beta1::{GasInfo, Result as TxResult, TxResponse},
+        tx::v1beta1::{BroadcastTxResponse, GetTxResponse, SimulateResponse, Tx},
     },
 };
 use crate::{
     cosmos::{self, CosmosTx, Refusal, Signatures},
     decorator::CheckContext,
-    execution::{BlockBuilder, FAILED_EVENT},
-    feemarket::store::{Attribute, Record, StoredEvent},
+    execution::BlockBuilder,
     rpc::stored::{MinedTx, locate, receipts},
 };
 use alloy_consensus::{Header, Transaction as _};
 use alloy_primitives::{B256, hex};
 use sha2::{Digest, Sha256};
-use storage::{ReceiptOutcome, StoredReceipt};
+use storage::StoredReceipt;
 
 /// Hex digits of a hash.
 const HASH_DIGITS: usize = 64;
@@ -65,15 +61,7 @@ impl Snapshot {
     /// # Errors
     /// If the hash is none, or no mined transaction has it.
     pub fn tx(&self, hash: &str) -> Result<GetTxResponse, QueryError> {
-        let digits = hash.strip_prefix("0x").or_else(|| hash.strip_prefix("0X")).unwrap_or(hash);
-        if digits.len() != HASH_DIGITS {
-            return Err(QueryError::invalid(format!(
-                "invalid hash: {} hex digits, want {HASH_DIGITS}",
-                digits.len()
-            )));
-        }
-        let parsed: B256 =
-            digits.parse().map_err(|_| QueryError::invalid("invalid hash: not hex"))?;
+        let parsed = parse_hash(hash)?;
         let not_found = || QueryError::not_found(format!("tx not found: {parsed}"));
         let (stored, index) = locate(&self.view, parsed)?.ok_or_else(not_found)?;
         if stored.block.header.number > self.number {
@@ -81,13 +69,23 @@ impl Snapshot {
         }
         let mined = stored.tx(index)?.ok_or_else(not_found)?;
         let receipts = receipts(&self.view.blocks()?, stored.block.header.number)?;
-        let tx = self.shown(&mined);
-        let mut response = response(&mined, &receipts, &tx)?;
-        if mined.cosmos.is_some() {
-            response.txhash = shown(cosmos::cosmos_hash(&mined.raw));
-            self.cosmos_result(&mut response, &mined)?;
-        }
+        let (tx, response) = self.mined(&mined, &receipts)?;
         Ok(GetTxResponse { tx: Some(tx), tx_response: Some(response) })
+    }
+
+    /// A mined transaction and what became of it; `receipts` are those of its block.
+    pub(super) fn mined(
+        &self,
+        mined: &MinedTx<'_>,
+        receipts: &[StoredReceipt],
+    ) -> Result<(Tx, TxResponse), QueryError> {
+        let tx = self.shown(mined);
+        let mut response = response(mined, receipts, &tx)?;
+        if let Some(cosmos) = &mined.cosmos {
+            response.txhash = shown(cosmos::cosmos_hash(&mined.raw));
+            self.add_cosmos_result(&mut response, mined, cosmos)?;
+        }
+        Ok((tx, response))
     }
 }
 
@@ -98,33 +96,6 @@ impl Snapshot {
             None => envelope::close(&mined.tx, &mined.raw, mined.sender, &self.denom()),
             Some(cosmos) => envelope::shown(cosmos),
         }
-    }
-
-    /// What became of a mined Cosmos transaction: its events, and why it had no effect.
-    fn cosmos_result(
-        &self,
-        response: &mut TxResponse,
-        mined: &MinedTx<'_>,
-    ) -> Result<(), QueryError> {
-        let number = mined.block.header.number;
-        let row = self.view.blocks()?.module(number)?.unwrap_or_default();
-        let record = Record::from_bytes(&row).map_err(QueryError::internal)?;
-        let index = mined.index.to_string();
-        let of_tx = |event: &&StoredEvent| {
-            event.attributes.first().is_some_and(|a| a.key == "txIndex" && a.value == index)
-        };
-        let events: Vec<_> = record.events.iter().filter(of_tx).collect();
-        if let Some(failed) = events.iter().find(|event| event.kind == FAILED_EVENT) {
-            let value = |key: &str| {
-                let found = failed.attributes.iter().find(|attribute| attribute.key == key);
-                found.map(|attribute| attribute.value.clone()).unwrap_or_default()
-            };
-            response.codespace = value("codespace");
-            response.code = value("code").parse().unwrap_or(1);
-            response.raw_log = value("log");
-        }
-        response.events = events.into_iter().map(abci_event).collect();
-        Ok(())
     }
 
     /// Tries a Cosmos transaction on this block's state: the gas it would use, and its events.
@@ -154,7 +125,7 @@ impl Snapshot {
         let mut builder = builder.map_err(QueryError::internal)?;
         let tried = builder.try_cosmos(&tx).map_err(QueryError::internal)?;
         let (gas_used, events) = tried.map_err(refused)?;
-        let events = events.iter().map(abci_event).collect();
+        let events = self.message_events(&tx.messages, &events.iter().collect::<Vec<_>>());
         Ok(SimulateResponse {
             gas_info: Some(GasInfo { gas_wanted: tx.gas_limit(), gas_used }),
             result: Some(TxResult { events, ..TxResult::default() }),
@@ -162,21 +133,21 @@ impl Snapshot {
     }
 }
 
+/// A hash in hex, with a prefix or without.
+pub(super) fn parse_hash(hash: &str) -> Result<B256, QueryError> {
+    let digits = hash.strip_prefix("0x").or_else(|| hash.strip_prefix("0X")).unwrap_or(hash);
+    if digits.len() != HASH_DIGITS {
+        return Err(QueryError::invalid(format!(
+            "invalid hash: {} hex digits, want {HASH_DIGITS}",
+            digits.len()
+        )));
+    }
+    digits.parse().map_err(|_| QueryError::invalid("invalid hash: not hex"))
+}
+
 /// A hash as the SDK shows one: no prefix, capital digits.
 fn shown(hash: B256) -> String {
     hex::encode_upper(hash)
-}
-
-fn abci_event(event: &StoredEvent) -> Event {
-    let attribute = |attribute: &Attribute| EventAttribute {
-        key: attribute.key.clone(),
-        value: attribute.value.clone(),
-        index: true,
-    };
-    Event {
-        r#type: event.kind.clone(),
-        attributes: event.attributes.iter().map(attribute).collect(),
-    }
 }
 
 fn response(
@@ -191,6 +162,12 @@ fn response(
     let gas_used = receipt.cumulative_gas_used.saturating_sub(before);
     let header = &mined.block.header;
     let seconds = super::node::time(header.timestamp);
+    let events = if mined.cosmos.is_some() {
+        Vec::new()
+    } else {
+        let logs_before = receipts[..mined.index].iter().map(|earlier| earlier.logs.len()).sum();
+        events::ethereum(mined, receipt, gas_used, logs_before)
+    };
     Ok(TxResponse {
         height: signed(header.number),
         txhash: mined.hash.to_string(),
@@ -198,37 +175,7 @@ fn response(
         gas_used: signed(gas_used),
         tx: Some(envelope::any(tx)),
         timestamp: seconds.to_string(),
-        events: events(mined, receipt, gas_used),
+        events,
         ..TxResponse::default()
     })
-}
-
-/// The events of a message, as of spec section 2.6.
-fn events(mined: &MinedTx<'_>, receipt: &StoredReceipt, gas_used: u64) -> Vec<Event> {
-    let event = |kind: &str, attributes: Vec<(&str, String)>| Event {
-        r#type: kind.to_owned(),
-        attributes: attributes
-            .into_iter()
-            .map(|(key, value)| EventAttribute { key: key.to_owned(), value, index: true })
-            .collect(),
-    };
-    let mut ethereum = vec![
-        ("amount", mined.tx.value().to_string()),
-        ("ethereumTxHash", mined.hash.to_string()),
-        ("txIndex", mined.index.to_string()),
-        ("txGasUsed", gas_used.to_string()),
-    ];
-    if let Some(to) = mined.tx.to() {
-        ethereum.push(("recipient", to.to_checksum(None)));
-    }
-    if receipt.outcome == ReceiptOutcome::Status(false) {
-        ethereum.push(("ethereumTxFailed", "execution reverted or out of gas".to_owned()));
-    }
-    let sender = hex::encode_prefixed(mined.sender);
-    let message = vec![
-        ("module", "evm".to_owned()),
-        ("sender", sender),
-        ("txType", receipt.tx_type.to_string()),
-    ];
-    vec![event("ethereum_tx", ethereum), event("message", message)]
 }

@@ -76,7 +76,7 @@ impl Schemas<'_> {
         };
         let output = self.message(&method.output());
         let mut operation = json!({
-            "operationId": id.trim_matches('_'),
+            "operationId": format!("{}{}", id.trim_matches('_'), route.verb.suffix()),
             "tags": [service.package_name()],
             "summary": summary,
             "responses": {

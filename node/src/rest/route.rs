@@ -11,6 +11,16 @@ pub(super) enum Verb {
     Post,
 }
 
+impl Verb {
+    /// What tells the names of operations apart that share a path.
+    pub(super) const fn suffix(&self) -> &'static str {
+        match self {
+            Self::Get => "",
+            Self::Post => "_post",
+        }
+    }
+}
+
 /// A path and the query behind it.
 #[derive(Debug)]
 pub(super) struct Route {
@@ -106,6 +116,7 @@ pub(super) const ROUTES: &[Route] = &[
     get("/cosmos/base/tendermint/v1beta1/validatorsets/{height}", "cosmos.base.tendermint.v1beta1.Service/GetValidatorSetByHeight"),
     get("/cosmos/base/node/v1beta1/config", "cosmos.base.node.v1beta1.Service/Config"),
     get("/cosmos/base/node/v1beta1/status", "cosmos.base.node.v1beta1.Service/Status"),
+    get("/cosmos/tx/v1beta1/txs", "cosmos.tx.v1beta1.Service/GetTxsEvent"),
     get("/cosmos/tx/v1beta1/txs/{hash}", "cosmos.tx.v1beta1.Service/GetTx"),
     get("/cosmos/tx/v1beta1/txs/block/{height}", "cosmos.tx.v1beta1.Service/GetBlockWithTxs"),
     get("/cosmos/gov/v1/proposals", "cosmos.gov.v1.Query/Proposals"),

@@ -51,21 +51,21 @@ pub(crate) struct Interrupt(Option<Arc<AtomicBool>>);
 
 impl Interrupt {
     /// A moment in the future, or when the caller goes away before.
-    pub(super) fn within(&self, time: Duration) -> Deadline {
+    pub(crate) fn within(&self, time: Duration) -> Deadline {
         Deadline { at: Instant::now() + time, gone: self.0.clone() }
     }
 }
 
 /// When work is to be given up.
 #[derive(Clone, Debug)]
-pub(super) struct Deadline {
+pub(crate) struct Deadline {
     at: Instant,
     gone: Option<Arc<AtomicBool>>,
 }
 
 impl Deadline {
     /// Whether it is time to give up.
-    pub(super) fn passed(&self) -> bool {
+    pub(crate) fn passed(&self) -> bool {
         self.gone.as_ref().is_some_and(|gone| gone.load(Relaxed)) || Instant::now() > self.at
     }
 }

@@ -22,6 +22,13 @@ pub(crate) enum Direction {
     Newer,
 }
 
+impl Found {
+    /// Number of the block.
+    pub(crate) const fn number(&self) -> u64 {
+        self.block.block.header.number
+    }
+}
+
 /// A search through the blocks of a view. Holds read transactions: keep it for a call.
 #[derive(Debug)]
 pub(crate) struct Search<'v> {
@@ -31,6 +38,17 @@ pub(crate) struct Search<'v> {
     direction: Direction,
     /// The next block to be looked at; `None` past the end.
     next: Option<u64>,
+}
+
+/// How a step of a search ends.
+#[derive(Debug)]
+pub(crate) enum Step {
+    /// At a block.
+    Found(Box<Found>),
+    /// At the end of the chain.
+    End,
+    /// Before it, because it was not to go on.
+    GivenUp,
 }
 
 /// A block with transactions of the address, and which: ascending, at least one.
@@ -53,12 +71,9 @@ impl<'v> Search<'v> {
     }
 
     /// The next block with a transaction of the address. `go_on` is asked before each block that is
-    /// looked through, and ends the search with its error: an account changes in many blocks that have
-    /// none, those of a block producer in all.
-    pub(crate) fn next(
-        &mut self,
-        mut go_on: impl FnMut() -> Result<(), Error>,
-    ) -> Result<Option<Found>, Error> {
+    /// looked through: an account changes in many blocks that have none, that of a block producer in
+    /// all.
+    pub(crate) fn next(&mut self, mut go_on: impl FnMut() -> bool) -> Result<Step, Error> {
         while let Some(from) = self.next {
             let found = match self.direction {
                 Direction::Older => self.appearances.up_to(from)?,
@@ -69,15 +84,17 @@ impl<'v> Search<'v> {
                 Direction::Older => number.checked_sub(1),
                 Direction::Newer => number.checked_add(1),
             };
-            go_on()?;
+            if !go_on() {
+                return Ok(Step::GivenUp);
+            }
             let block = StoredBlock::read(&self.blocks, number)?;
             let indices = self.indices(&block)?;
             if !indices.is_empty() {
-                return Ok(Some(Found { block, indices }));
+                return Ok(Step::Found(Box::new(Found { block, indices })));
             }
         }
         self.next = None;
-        Ok(None)
+        Ok(Step::End)
     }
 
     fn indices(&self, block: &StoredBlock) -> Result<Vec<usize>, Error> {

@@ -7,11 +7,10 @@ use crate::{
         block_id::BlockTag,
         error::Error,
         eth::{ReceiptPlaces, receipts_of},
-        lines::Deadline,
         method::{Answer, Call, json},
         object::{ReceiptObject, TransactionObject},
         params::Number,
-        parties::{Direction, Found, Search},
+        parties::{Direction, Found, Search, Step},
         stored::StoredBlock,
     },
 };
@@ -81,23 +80,21 @@ fn search(
     from: u64,
     direction: Direction,
 ) -> Result<(Page, bool), Error> {
-    let limits = &call.services.limits;
-    let deadline = call.interrupt.within(limits.logs_time);
-    let go_on = || in_time(call, &deadline);
+    let time = call.services.limits.logs_time;
+    let deadline = call.interrupt.within(time);
+    let go_on = || !deadline.passed();
     let mut search = Search::new(&call.view, query.address, from, direction)?;
     let (mut page, mut bytes) = (Page::default(), 0);
     while page.txs.len() < query.size {
-        let Some(found) = search.next(go_on)? else { return Ok((page, true)) };
-        add(call, &mut page, &found, direction, &mut bytes)?;
+        match search.next(go_on)? {
+            Step::Found(found) => add(call, &mut page, &found, direction, &mut bytes)?,
+            Step::End => return Ok((page, true)),
+            Step::GivenUp => return Err(Error::timed_out("search", time)),
+        }
     }
     // A page is the last one if no block after it has any. When the time is over there may be one.
-    let more = search.next(go_on);
-    Ok((page, matches!(more, Ok(None))))
-}
-
-fn in_time(call: &Call, deadline: &Deadline) -> Result<(), Error> {
-    let time = call.services.limits.logs_time;
-    if deadline.passed() { Err(Error::timed_out("search", time)) } else { Ok(()) }
+    let is_last = matches!(search.next(go_on)?, Step::End);
+    Ok((page, is_last))
 }
 
 /// Adds the transactions of a block with their receipts, in the order of the search.

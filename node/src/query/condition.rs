@@ -1,0 +1,169 @@
+//! Queries for events in the language of CometBFT: `tx.height >= 5 AND message.sender = 'cosmos1...'`.
+//!
+//! Pure: no I/O.
+
+use super::QueryError;
+
+/// Most conditions of a query.
+const CONDITIONS_MAX: usize = 16;
+/// Most bytes of a query.
+const QUERY_BYTES_MAX: usize = 4096;
+
+/// How a condition compares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Operator {
+    Equal,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+    Contains,
+    Exists,
+}
+
+/// The operators as they are written, each before those it begins with.
+const OPERATORS: [(&str, Operator); 7] = [
+    ("<=", Operator::LessOrEqual),
+    (">=", Operator::GreaterOrEqual),
+    ("=", Operator::Equal),
+    ("<", Operator::Less),
+    (">", Operator::Greater),
+    ("CONTAINS", Operator::Contains),
+    ("EXISTS", Operator::Exists),
+];
+
+/// One condition: of an event's type and attribute, `type.attribute`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Condition {
+    pub(super) key: String,
+    pub(super) operator: Operator,
+    /// Without its quotes; empty for `EXISTS`.
+    pub(super) value: String,
+}
+
+impl Condition {
+    /// Whether the value of an attribute meets it, as text or, for an order, as numbers.
+    pub(super) fn is_met_by(&self, found: &str) -> bool {
+        let ordered = |met: fn(&u128, &u128) -> bool| {
+            let both = found.parse().ok().zip(self.value.parse().ok());
+            both.is_some_and(|(found, wanted)| met(&found, &wanted))
+        };
+        match self.operator {
+            Operator::Equal => found == self.value,
+            Operator::Less => ordered(u128::lt),
+            Operator::LessOrEqual => ordered(u128::le),
+            Operator::Greater => ordered(u128::gt),
+            Operator::GreaterOrEqual => ordered(u128::ge),
+            Operator::Contains => found.contains(&self.value),
+            Operator::Exists => true,
+        }
+    }
+}
+
+/// Reads conditions, all of which have to hold.
+pub(super) fn parse(query: &str) -> Result<Vec<Condition>, QueryError> {
+    if query.len() > QUERY_BYTES_MAX {
+        let length = query.len();
+        return Err(QueryError::invalid(format!(
+            "query of {length} bytes: at most {QUERY_BYTES_MAX} are read"
+        )));
+    }
+    let (mut conditions, mut rest) = (Vec::new(), query.trim());
+    while !rest.is_empty() {
+        if conditions.len() == CONDITIONS_MAX {
+            let most = format!("query has more than {CONDITIONS_MAX} conditions");
+            return Err(QueryError::invalid(most));
+        }
+        let (condition, after) = condition(rest)?;
+        conditions.push(condition);
+        rest = match after.strip_prefix("AND ") {
+            Some(next) => next.trim_start(),
+            None if after.is_empty() => after,
+            None => return Err(malformed("AND", after)),
+        };
+    }
+    Ok(conditions)
+}
+
+fn malformed(wanted: &str, at: &str) -> QueryError {
+    let at: String = at.chars().take(40).collect();
+    QueryError::invalid(format!("query: {wanted} is expected at {at:?}"))
+}
+
+/// The condition at the beginning, and what follows it.
+fn condition(text: &str) -> Result<(Condition, &str), QueryError> {
+    let is_key = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '/');
+    let end = text.find(|c| !is_key(c)).unwrap_or(text.len());
+    let (key, rest) = text.split_at(end);
+    if !key.contains('.') {
+        return Err(malformed("type.attribute", text));
+    }
+    let rest = rest.trim_start();
+    let found = OPERATORS.iter().find(|(written, _)| rest.starts_with(written));
+    let &(written, operator) = found.ok_or_else(|| malformed("an operator", rest))?;
+    let rest = rest[written.len()..].trim_start();
+    let (value, rest) = match operator {
+        Operator::Exists => ("", rest),
+        _ => value(rest)?,
+    };
+    let condition = Condition { key: key.to_owned(), operator, value: value.to_owned() };
+    Ok((condition, rest.trim_start()))
+}
+
+/// A text in quotes, or a number.
+fn value(text: &str) -> Result<(&str, &str), QueryError> {
+    for quote in ['\'', '"'] {
+        if let Some(quoted) = text.strip_prefix(quote) {
+            return quoted.split_once(quote).ok_or_else(|| malformed("a closing quote", text));
+        }
+    }
+    let end = text.find(char::is_whitespace).unwrap_or(text.len());
+    match text.split_at(end) {
+        ("", _) => Err(malformed("a value", text)),
+        found => Ok(found),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queries_are_read() {
+        let query = "tx.height>=5 AND  message.sender = 'a AND b' AND tx.fee EXISTS AND m.x CONTAINS \"q\" \
+                     AND tx.height < 9";
+        let read = parse(query).unwrap();
+        let read: Vec<_> = read.iter().map(|c| (&*c.key, c.operator, &*c.value)).collect();
+        let expected = [
+            ("tx.height", Operator::GreaterOrEqual, "5"),
+            ("message.sender", Operator::Equal, "a AND b"),
+            ("tx.fee", Operator::Exists, ""),
+            ("m.x", Operator::Contains, "q"),
+            ("tx.height", Operator::Less, "9"),
+        ];
+        assert_eq!(read, expected);
+        assert_eq!(parse("  ").unwrap(), []);
+    }
+
+    #[test]
+    fn other_texts_are_refused() {
+        for (query, said) in [
+            ("sender='a'", "type.attribute is expected at \"sender='a'\""),
+            ("a.b ~ 1", "an operator is expected at \"~ 1\""),
+            ("a.b = 'x", "a closing quote is expected at \"'x\""),
+            ("a.b =", "a value is expected at \"\""),
+            ("a.b = 1 OR c.d = 2", "AND is expected at \"OR c.d = 2\""),
+        ] {
+            assert_eq!(parse(query).unwrap_err().message, format!("query: {said}"));
+        }
+        assert!(parse(&"a.b=1 AND ".repeat(17)).is_err() && parse(&" ".repeat(4097)).is_err());
+    }
+
+    #[test]
+    fn numbers_have_an_order() {
+        let met = |query: &str, found: &str| parse(query).unwrap()[0].is_met_by(found);
+        assert!(met("a.b < 10", "9") && !met("a.b < 10", "10") && met("a.b <= 10", "10"));
+        assert!(met("a.b > 9", "10") && met("a.b >= 10", "10") && !met("a.b > 9", "x"));
+        assert!(met("a.b CONTAINS 'bc'", "abcd") && met("a.b EXISTS", ""));
+    }
+}

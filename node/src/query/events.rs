@@ -1,0 +1,229 @@
+//! The events of mined transactions, as the SDK's modules tell them: those of an Ethereum transaction
+//! by its receipt (spec section 2.6), those of a Cosmos one by its messages and what they left in the
+//! block's record.
+
+use super::{
+    QueryError, Snapshot,
+    proto::{
+        cosmos::base::abci::v1beta1::TxResponse,
+        tendermint::abci::{Event, EventAttribute},
+    },
+};
+use crate::{
+    chain::FEE_COLLECTOR,
+    cosmos::{CosmosTx, Message},
+    execution::FAILED_EVENT,
+    feemarket::store::{Attribute, Record, StoredEvent},
+    rpc::stored::MinedTx,
+};
+use alloy_consensus::Transaction as _;
+use alloy_primitives::{Address, B256, U256, hex};
+use base64::{Engine, prelude::BASE64_STANDARD};
+use serde::Serialize;
+use storage::{ReceiptOutcome, StoredReceipt};
+
+/// The attribute by which a stored event says of which transaction it is.
+const TX_INDEX: &str = "txIndex";
+/// The event of a deposit that opens the vote, which follows the deposit's own.
+const VOTE_OPENS: &str = "voting_period_start";
+
+fn event(kind: &str, attributes: &[(&str, String)]) -> Event {
+    let attribute = |(key, value): &(&str, String)| EventAttribute {
+        key: (*key).to_owned(),
+        value: value.clone(),
+        index: true,
+    };
+    Event { r#type: kind.to_owned(), attributes: attributes.iter().map(attribute).collect() }
+}
+
+/// A stored event as it is shown.
+pub(super) fn shown(event: &StoredEvent) -> Event {
+    let attribute = |attribute: &Attribute| EventAttribute {
+        key: attribute.key.clone(),
+        value: attribute.value.clone(),
+        index: true,
+    };
+    let told = event.attributes.iter().filter(|attribute| attribute.key != TX_INDEX);
+    Event { r#type: event.kind.clone(), attributes: told.map(attribute).collect() }
+}
+
+/// A log in the value of an event.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct TxLog<'a> {
+    address: String,
+    topics: &'a [B256],
+    data: String,
+    block_number: u64,
+    transaction_hash: B256,
+    transaction_index: usize,
+    block_hash: B256,
+    log_index: usize,
+}
+
+/// The events of an Ethereum transaction; `logs_before` are those of the block's earlier ones.
+pub(super) fn ethereum(
+    mined: &MinedTx<'_>,
+    receipt: &StoredReceipt,
+    gas_used: u64,
+    logs_before: usize,
+) -> Vec<Event> {
+    let mut ethereum = vec![
+        ("amount", mined.tx.value().to_string()),
+        ("ethereumTxHash", mined.hash.to_string()),
+        (TX_INDEX, mined.index.to_string()),
+        ("txGasUsed", gas_used.to_string()),
+    ];
+    if let Some(to) = mined.to() {
+        ethereum.push(("recipient", to.to_checksum(None)));
+    }
+    if receipt.outcome == ReceiptOutcome::Status(false) {
+        ethereum.push(("ethereumTxFailed", "execution reverted or out of gas".to_owned()));
+    }
+    let logs = receipt.logs.iter().enumerate().map(|(position, log)| {
+        let log = TxLog {
+            address: log.address.to_checksum(None),
+            topics: log.topics(),
+            data: BASE64_STANDARD.encode(&log.data.data),
+            block_number: mined.block.header.number,
+            transaction_hash: mined.hash,
+            transaction_index: mined.index,
+            block_hash: mined.block.hash,
+            log_index: logs_before + position,
+        };
+        ("txLog", serde_json::to_string(&log).expect("plain structures serialise"))
+    });
+    let logs: Vec<_> = logs.collect();
+    let message = [
+        ("module", "evm".to_owned()),
+        ("sender", hex::encode_prefixed(mined.sender)),
+        ("txType", receipt.tx_type.to_string()),
+    ];
+    let mut events = vec![event("ethereum_tx", &ethereum)];
+    if !logs.is_empty() {
+        events.push(event("tx_log", &logs));
+    }
+    events.push(event("message", &message));
+    events
+}
+
+impl Snapshot {
+    /// Adds what became of a mined Cosmos transaction: its events, and why it had no effect.
+    pub(super) fn add_cosmos_result(
+        &self,
+        response: &mut TxResponse,
+        mined: &MinedTx<'_>,
+        tx: &CosmosTx,
+    ) -> Result<(), QueryError> {
+        let number = mined.block.header.number;
+        let row = self.view.blocks()?.module(number)?.unwrap_or_default();
+        let record = Record::from_bytes(&row).map_err(QueryError::internal)?;
+        let index = mined.index.to_string();
+        let of_tx = |event: &&StoredEvent| {
+            event.attributes.first().is_some_and(|a| a.key == TX_INDEX && a.value == index)
+        };
+        let stored: Vec<_> = record.events.iter().filter(of_tx).collect();
+        let base_fee = mined.block.header.base_fee_per_gas.unwrap_or_default();
+        let charge = tx.price.charge(base_fee, &self.denom()).map_err(QueryError::internal)?;
+        response.events = self.ante_events(tx, charge.fee);
+        match stored.iter().find(|event| event.kind == FAILED_EVENT) {
+            Some(failed) => {
+                let value = |key: &str| {
+                    let found = failed.attributes.iter().find(|attribute| attribute.key == key);
+                    found.map(|attribute| attribute.value.clone()).unwrap_or_default()
+                };
+                response.codespace = value("codespace");
+                response.code = value("code").parse().unwrap_or(1);
+                response.raw_log = value("log");
+            }
+            None => response.events.extend(self.message_events(&tx.messages, &stored)),
+        }
+        Ok(())
+    }
+
+    /// What the checks of a Cosmos transaction leave: its fee, who pays it, its sequence and signature.
+    fn ante_events(&self, tx: &CosmosTx, fee: U256) -> Vec<Event> {
+        let (payer, fee) = (self.bech32(tx.signer.address), self.coin(&fee.to_string()));
+        let sequence = format!("{payer}/{}", tx.sequence());
+        let signature = BASE64_STANDARD.encode(tx.signature);
+        let mut events = self.moved(&payer, &self.bech32(FEE_COLLECTOR), &fee);
+        events.extend([
+            event("tx", &[("fee", fee), ("fee_payer", payer)]),
+            event("tx", &[("acc_seq", sequence)]),
+            event("tx", &[("signature", signature)]),
+        ]);
+        events
+    }
+
+    /// What messages that took effect leave, each event with the place of its message.
+    pub(super) fn message_events(
+        &self,
+        messages: &[Message],
+        stored: &[&StoredEvent],
+    ) -> Vec<Event> {
+        let mut events = Vec::new();
+        let mut stored = stored.iter().copied().peekable();
+        for (index, message) in messages.iter().enumerate() {
+            let sender = self.bech32(message.signer().address);
+            let mut of_message = vec![event(
+                "message",
+                &[
+                    ("action", message.type_url()),
+                    ("sender", sender),
+                    ("module", message.module().to_owned()),
+                ],
+            )];
+            of_message.extend(self.told(stored.next()));
+            of_message.extend(self.told(stored.next_if(|next| opens_vote(next))));
+            let attribute = |event: &mut Event| {
+                let (key, value) = ("msg_index".to_owned(), index.to_string());
+                event.attributes.push(EventAttribute { key, value, index: true });
+            };
+            of_message.iter_mut().for_each(attribute);
+            events.append(&mut of_message);
+        }
+        events
+    }
+
+    /// The events that a stored one stands for: one of the bank for three.
+    fn told(&self, stored: Option<&StoredEvent>) -> Vec<Event> {
+        let Some(stored) = stored else { return Vec::new() };
+        let value = |key: &str| {
+            let found = stored.attributes.iter().find(|attribute| attribute.key == key);
+            found.map(|attribute| attribute.value.as_str()).unwrap_or_default()
+        };
+        if stored.kind == "transfer" {
+            return self.moved(value("sender"), value("recipient"), &self.coin(value("amount")));
+        }
+        let mut shown = shown(stored);
+        for attribute in shown.attributes.iter_mut().filter(|attribute| attribute.key == "amount") {
+            attribute.value = self.coin(&attribute.value);
+        }
+        vec![shown]
+    }
+
+    /// What the bank says of coins that move.
+    fn moved(&self, from: &str, to: &str, amount: &str) -> Vec<Event> {
+        let (from, to, amount) = (from.to_owned(), to.to_owned(), amount.to_owned());
+        vec![
+            event("coin_spent", &[("spender", from.clone()), ("amount", amount.clone())]),
+            event("coin_received", &[("receiver", to.clone()), ("amount", amount.clone())]),
+            event("transfer", &[("recipient", to), ("sender", from.clone()), ("amount", amount)]),
+            event("message", &[("sender", from)]),
+        ]
+    }
+
+    /// An amount with its token.
+    fn coin(&self, amount: &str) -> String {
+        format!("{amount}{}", self.denom())
+    }
+
+    /// An address from the text of an event or a condition, in any of its forms.
+    pub(super) fn address_in(&self, text: &str) -> Option<Address> {
+        self.address(text).ok()
+    }
+}
+
+fn opens_vote(event: &StoredEvent) -> bool {
+    event.attributes.iter().any(|attribute| attribute.key == VOTE_OPENS)
+}
