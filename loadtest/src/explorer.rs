@@ -26,6 +26,9 @@ pub(crate) struct Args {
     /// The ERC-20 contract of token pages [default: the most used of recent blocks]
     #[arg(long, value_name = "ADDRESS")]
     token: Option<String>,
+    /// Pages of what addresses sent and received, too: ots_searchTransactionsBefore
+    #[arg(long)]
+    ots: bool,
 }
 
 type Call = (&'static str, Value);
@@ -39,6 +42,11 @@ const KINDS: [(&str, Page); 6] = [
     ("token holder page", holder_page),
     ("indexer, 10 blocks", indexer),
 ];
+
+/// Asked for beside the others where it is wanted.
+const HISTORY: (&str, Page) = ("address history", history_page);
+/// Transactions on a page of Otterscan's.
+const HISTORY_LISTED: u64 = 25;
 
 fn some_block(sample: &Sample, dice: &mut Dice) -> u64 {
     *dice.pick(&sample.blocks).unwrap_or(&sample.head)
@@ -77,11 +85,23 @@ fn transaction_page(sample: &Sample, dice: &mut Dice) -> anyhow::Result<Vec<Call
 
 fn address_page(sample: &Sample, dice: &mut Dice) -> anyhow::Result<Vec<Call>> {
     let account = dice.pick(&sample.accounts);
-    Ok(vec![
+    Ok(standing(account.map_or("", String::as_str)).to_vec())
+}
+
+/// How an account stands.
+fn standing(account: &str) -> [Call; 3] {
+    [
         ("eth_getBalance", json!([account, "latest"])),
         ("eth_getTransactionCount", json!([account, "latest"])),
         ("eth_getCode", json!([account, "latest"])),
-    ])
+    ]
+}
+
+/// What Otterscan shows of an address first: its newest transactions with their receipts.
+fn history_page(sample: &Sample, dice: &mut Dice) -> anyhow::Result<Vec<Call>> {
+    let account = dice.pick(&sample.accounts);
+    let newest = ("ots_searchTransactionsBefore", json!([account, 0, HISTORY_LISTED]));
+    Ok(standing(account.map_or("", String::as_str)).into_iter().chain([newest]).collect())
 }
 
 /// What a holder has, and every transfer to it there ever was.
@@ -134,5 +154,5 @@ fn parts(args: &Args, node: &Node) -> anyhow::Result<Vec<Box<dyn Part>>> {
         let bodies = bodies.collect::<anyhow::Result<_>>()?;
         Ok(Box::new(Calls::new(name, common, node, bodies)) as Box<dyn Part>)
     };
-    KINDS.into_iter().map(part).collect()
+    KINDS.into_iter().chain(args.ots.then_some(HISTORY)).map(part).collect()
 }
