@@ -132,6 +132,11 @@ async fn transactions_are_filled_in_and_sent() {
             json!({ "from": alice, "to": to, "maxFeePerGas": "0x1", "maxPriorityFeePerGas": "0x2" }),
             "maxFeePerGas (1) < maxPriorityFeePerGas (2)",
         ),
+        (
+            json!({ "from": alice, "to": to, "authorizationList": [] }),
+            "EIP-7702 transaction with empty auth list (sender \
+             0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266)",
+        ),
     ] {
         let failed = node.fail("eth_sendTransaction", json!([request])).await;
         assert_eq!(failed, (-32000, reason.to_owned()));

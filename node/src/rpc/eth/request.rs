@@ -17,7 +17,7 @@ use alloy_eips::{
 use alloy_primitives::{Address, B256, Bytes, TxKind, U256};
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
 /// Most slots one request may override in all: more than any tool needs, few enough to be cheap.
 const SLOTS_MAX: usize = 100_000;
@@ -48,7 +48,7 @@ struct Object {
 pub(in crate::rpc) struct Request {
     pub(in crate::rpc) execution: Execution,
     chain_id: Option<u64>,
-    conflict: Option<&'static str>,
+    conflict: Option<Cow<'static, str>>,
 }
 
 impl Request {
@@ -94,18 +94,22 @@ impl Param for Request {
         let price = wei(object.gas_price.as_ref())?;
         let cap = wei(object.max_fee_per_gas.as_ref())?;
         let tip = wei(object.max_priority_fee_per_gas.as_ref())?;
+        let from = address(object.from.as_ref(), spec)?.unwrap_or_default();
         let conflict = if price.is_some() && (cap.is_some() || tip.is_some()) {
-            Some("both gasPrice and (maxFeePerGas or maxPriorityFeePerGas) specified")
+            Some("both gasPrice and (maxFeePerGas or maxPriorityFeePerGas) specified".into())
         } else if data.is_some() && input.is_some() && data != input {
             Some(
                 "both \"data\" and \"input\" are set and not equal. \
-                  Please use \"input\" to pass transaction call data",
+                  Please use \"input\" to pass transaction call data"
+                    .into(),
             )
+        } else if object.authorization_list.as_ref().is_some_and(Vec::is_empty) {
+            Some(format!("EIP-7702 transaction with empty auth list (sender {from})").into())
         } else {
             None
         };
         let execution = Execution {
-            from: address(object.from.as_ref(), spec)?.unwrap_or_default(),
+            from,
             to: address(object.to.as_ref(), spec)?.map_or(TxKind::Create, TxKind::Call),
             gas: number(object.gas.as_ref())?,
             max_fee_per_gas: price.or(cap).unwrap_or_default(),
