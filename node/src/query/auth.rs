@@ -69,7 +69,7 @@ impl Snapshot {
             let reason = "accounts are listed as of the newest block only";
             return Err(QueryError::invalid(reason));
         }
-        let page = Page::of(page)?;
+        let page = Page::of(page)?.forward()?;
         let first = match &page.key {
             Some(key) => Address::try_from(key.as_slice())
                 .map_err(|_| QueryError::invalid("pagination: key is not one of this list"))?,

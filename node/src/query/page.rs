@@ -21,6 +21,8 @@ pub(super) struct Page {
     pub(super) skip: usize,
     /// Most items to answer.
     pub(super) limit: usize,
+    /// From the end of the list on.
+    pub(super) reverse: bool,
     /// How many there are in all is wanted too: always where no limit is given, as the SDK has it.
     pub(super) count_total: bool,
 }
@@ -31,9 +33,6 @@ impl Page {
         let request = request.unwrap_or_default();
         let invalid = |reason: String| Err(QueryError::invalid(format!("pagination: {reason}")));
         let within = |value: u64, most: usize| usize::try_from(value).ok().filter(|v| *v <= most);
-        if request.reverse {
-            return invalid("reverse is not offered".to_owned());
-        }
         if !request.key.is_empty() && request.offset != 0 {
             return invalid("either offset or key is expected, got both".to_owned());
         }
@@ -47,13 +46,21 @@ impl Page {
         };
         let key = (!request.key.is_empty()).then_some(request.key);
         let count_total = key.is_none() && (request.count_total || request.limit == 0);
-        Ok(Self { key, skip, limit, count_total })
+        Ok(Self { key, skip, limit, reverse: request.reverse, count_total })
+    }
+
+    /// The same of a list that is given from its beginning only.
+    pub(super) fn forward(self) -> Result<Self, QueryError> {
+        if self.reverse {
+            return Err(QueryError::invalid("pagination: reverse is not offered"));
+        }
+        Ok(self)
     }
 }
 
 /// A page of a list. Its key is the number of items before.
 pub(super) fn cut<'a, T: Clone + 'a>(
-    items: impl Iterator<Item = &'a T> + Clone,
+    items: impl DoubleEndedIterator<Item = &'a T> + Clone,
     page: Option<PageRequest>,
 ) -> Result<(Vec<T>, PageResponse), QueryError> {
     let page = Page::of(page)?;
@@ -66,7 +73,11 @@ pub(super) fn cut<'a, T: Clone + 'a>(
         }
     };
     let total = items.clone().count();
-    let chosen: Vec<_> = items.skip(start).take(page.limit).cloned().collect();
+    let chosen: Vec<_> = if page.reverse {
+        items.rev().skip(start).take(page.limit).cloned().collect()
+    } else {
+        items.skip(start).take(page.limit).cloned().collect()
+    };
     let end = start.saturating_add(chosen.len());
     let more = end < total && !chosen.is_empty();
     let next_key = if more { (end as u64).to_be_bytes().to_vec() } else { Vec::new() };
@@ -78,11 +89,31 @@ mod tests {
     use super::*;
 
     #[test]
+    fn pages_go_on_by_key_in_both_directions() {
+        for reverse in [false, true] {
+            let (mut all, mut key) = (Vec::new(), Vec::new());
+            loop {
+                let request = PageRequest { key, limit: 2, reverse, ..PageRequest::default() };
+                let (page, next) = cut([1, 2, 3, 4, 5].iter(), Some(request)).unwrap();
+                all.extend(page);
+                assert_eq!(next.total, 5);
+                if next.next_key.is_empty() {
+                    break;
+                }
+                key = next.next_key;
+            }
+            let expected = if reverse { [5, 4, 3, 2, 1] } else { [1, 2, 3, 4, 5] };
+            assert_eq!(all, expected);
+        }
+        let reverse = PageRequest { reverse: true, ..PageRequest::default() };
+        assert!(Page::of(Some(reverse)).unwrap().forward().is_err());
+    }
+
+    #[test]
     fn pages_are_bounded() {
         let page = Page::of(None).unwrap();
         assert_eq!((page.key, page.skip, page.limit), (None, 0, DEFAULT_PAGE_ITEMS));
         for request in [
-            PageRequest { reverse: true, ..PageRequest::default() },
             PageRequest { offset: 1, key: vec![1], ..PageRequest::default() },
             PageRequest { offset: u64::MAX, ..PageRequest::default() },
             PageRequest { limit: 1001, ..PageRequest::default() },
