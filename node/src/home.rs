@@ -16,7 +16,7 @@ use crate::{
     gov,
     modules::Modules,
     pipeline::{Fault, fee_row, write_layers},
-    view::{Head, Layer, StateTrie, StateView, View, called},
+    view::{Head, Layer, StateTrie, StateView, View, called, named},
 };
 use alloy_consensus::Header;
 use alloy_eips::eip4895::Withdrawals;
@@ -366,7 +366,10 @@ fn replay_block(blocks: &ChainReader, number: u64) -> Result<Arc<Layer>, HomeErr
     let tx_hashes = txs.iter().map(|tx| tx.hash).chain(further).collect();
     let layer = Layer::new(number, changes, tx_hashes);
     let receipts = blocks.receipts(number)?.ok_or_else(missing)?;
-    let called = called(txs.iter().map(|tx| &tx.tx), &receipts);
+    let senders = blocks.senders(number)?.ok_or_else(missing)?;
+    let senders = txs.iter().zip(senders);
+    let parties = senders.flat_map(|(tx, sender)| named(&tx.tx, sender, tx.cosmos.as_deref()));
+    let called = called(parties, layer.changes());
     layer.seal(hash, PostingKey::of_block(&receipts, called));
     Ok(Arc::new(layer))
 }

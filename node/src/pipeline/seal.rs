@@ -18,7 +18,7 @@ use super::{
 use crate::{
     block::Block,
     execution::{Executed, ExecutionError, StateError, complete_header, validate_executed},
-    view::{Head, StateTrie, View, called},
+    view::{Head, StateTrie, View, called, named},
 };
 use alloy_consensus::Header;
 use alloy_primitives::{B256, Bytes};
@@ -90,7 +90,9 @@ impl Seal {
             self.ends.headers.send(SealedHeader { hash: block.block.hash, header });
         }
         let receipts = &block.executed.receipts;
-        let called = called(block.txs.iter().map(|tx| &tx.tx), receipts);
+        let parties =
+            block.txs.iter().flat_map(|tx| named(&tx.tx, tx.sender, tx.cosmos.as_deref()));
+        let called = called(parties, block.layer.changes());
         let posting_keys = PostingKey::of_block(receipts, called);
         block.layer.seal(block.block.hash, posting_keys);
         Ok(self.finish(block, header))

@@ -5,10 +5,7 @@ use super::{
     error::Error,
     stored::{MinedTx, StoredBlock},
 };
-use crate::{
-    cosmos::CosmosTx,
-    view::{Appearances, View},
-};
+use crate::view::{Appearances, View, named};
 use alloy_consensus::Transaction as _;
 use alloy_primitives::Address;
 use storage::{Account, ChainReader};
@@ -129,11 +126,8 @@ pub(crate) fn sent(
     Ok(None)
 }
 
-/// Whether a transaction is from this address, to it, or creates it.
+/// Whether a transaction is from this address, or names it.
 fn is_party(mined: &MinedTx<'_>, address: Address) -> bool {
-    let paid = |tx: &CosmosTx| tx.recipients().any(|to| to == address);
-    mined.sender == address
-        || mined.to() == Some(address)
-        || mined.created() == Some(address)
-        || mined.cosmos.as_deref().is_some_and(paid)
+    let mut named = named(&mined.tx, mined.sender, mined.cosmos.as_deref());
+    mined.sender == address || named.any(|named| named == address)
 }

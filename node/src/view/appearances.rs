@@ -1,31 +1,40 @@
 //! In which blocks an address may have sent a transaction or been sent one.
 //!
 //! The history of accounts tells nearly all of it: who sends has another nonce afterwards, who is
-//! sent value another balance. [`called`] names the rest, for the postings of the index; what it
-//! leaves out and what [`Appearances`] relies on belong together.
+//! sent value another balance. [`called`] names the rest, for the postings of the index; it and
+//! [`Appearances`] belong together.
 
-use super::View;
-use crate::execution::Transaction;
+use super::{Layer, View};
+use crate::{cosmos::CosmosTx, execution::Transaction};
 use alloy_consensus::Transaction as _;
 use alloy_primitives::Address;
-use storage::{IndexReader, PostingKey, ReadError, ReceiptOutcome, StoredReceipt};
+use std::{ops::RangeInclusive, sync::Arc};
+use storage::{IndexReader, PostingKey, ReadError, StateChanges};
 
-/// Gas of a transaction that runs no code and carries no data.
-const TRANSFER_GAS: u64 = 21_000;
+/// Whom a transaction names beside its sender: who it is sent to, the contract it creates, whom its
+/// messages pay.
+pub fn named<'a>(
+    tx: &Transaction,
+    sender: Address,
+    cosmos: Option<&'a CosmosTx>,
+) -> impl Iterator<Item = Address> + use<'a> {
+    let created = tx.is_create().then(|| sender.create(tx.nonce()));
+    let paid = cosmos.into_iter().flat_map(CosmosTx::recipients);
+    tx.to().into_iter().chain(created).chain(paid)
+}
 
-/// Where the transactions of a block went whose receiver may be as before: all but those that moved
-/// value and ran no code.
-pub fn called<'a>(
-    txs: impl Iterator<Item = &'a Transaction>,
-    receipts: &'a [StoredReceipt],
-) -> impl Iterator<Item = Address> {
-    let mut gas_before = 0;
-    txs.zip(receipts).filter_map(move |(tx, receipt)| {
-        let gas_used = receipt.cumulative_gas_used - gas_before;
-        gas_before = receipt.cumulative_gas_used;
-        let plain = gas_used == TRANSFER_GAS && receipt.outcome == ReceiptOutcome::Status(true);
-        if plain && !tx.value().is_zero() { None } else { tx.to() }
-    })
+/// Those among the addresses that the transactions of a block name whose accounts it leaves as they
+/// were, ascending. Of the senders there is none: their nonces rise.
+pub fn called(named: impl Iterator<Item = Address>, changes: &StateChanges) -> Vec<Address> {
+    let mut named: Vec<_> = named.collect();
+    named.sort_unstable();
+    named.dedup();
+    let mut changed = changes.accounts.iter().map(|change| change.address).peekable();
+    named.retain(|address| {
+        while changed.next_if(|next| next < address).is_some() {}
+        changed.peek() != Some(address)
+    });
+    named
 }
 
 /// The blocks of a view in which one address may appear: among them are all with a transaction from
@@ -49,7 +58,7 @@ impl<'v> Appearances<'v> {
     /// The newest block up to `number`.
     pub fn up_to(&self, number: u64) -> Result<Option<u64>, ReadError> {
         let number = number.min(self.view.number());
-        let layer = self.layers().rev().find(|layer| *layer <= number);
+        let layer = self.layers(0..=number).next_back();
         let changed = self.index.changed_up_to(self.address, number)?;
         let called = self.index.posted_up_to(self.called, number)?;
         Ok(layer.max(changed).max(called))
@@ -57,19 +66,44 @@ impl<'v> Appearances<'v> {
 
     /// The oldest block from `number` on.
     pub fn from(&self, number: u64) -> Result<Option<u64>, ReadError> {
-        let layer = self.layers().find(|layer| *layer >= number);
+        let layer = self.layers(number..=u64::MAX).next();
         let changed = self.index.changed_from(self.address, number)?;
         let called = self.index.posted_from(self.called, number)?;
         let found = [layer, changed, called].into_iter().flatten().min();
         Ok(found.filter(|found| *found <= self.view.number()))
     }
 
-    /// Those among the blocks in memory, ascending.
-    fn layers(&self) -> impl DoubleEndedIterator<Item = u64> {
-        let appears = |layer: &&std::sync::Arc<super::Layer>| {
+    /// Those among the blocks in memory with these numbers, ascending.
+    fn layers(&self, numbers: RangeInclusive<u64>) -> impl DoubleEndedIterator<Item = u64> {
+        let appears = move |layer: &&Arc<Layer>| {
             let keys = layer.posting_keys().unwrap_or_default();
-            layer.account(self.address).is_some() || keys.binary_search(&self.called).is_ok()
+            numbers.contains(&layer.number())
+                && (keys.binary_search(&self.called).is_ok()
+                    || layer.account(self.address).is_some())
         };
         self.view.state.layers().iter().filter(appears).map(|layer| layer.number())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use storage::AccountChange;
+
+    #[test]
+    fn called_are_those_whose_accounts_stay() {
+        let change = |byte| AccountChange {
+            address: Address::repeat_byte(byte),
+            account: None,
+            wiped: false,
+            slots: Vec::new(),
+        };
+        let changes = StateChanges { accounts: [2, 4, 6].map(change).into(), codes: Vec::new() };
+        let named = [7, 2, 1, 4, 5, 1, 6].map(Address::repeat_byte);
+        let expected = [1, 5, 7].map(Address::repeat_byte);
+        assert_eq!(called(named.into_iter(), &changes), expected);
+        assert!(called(std::iter::empty(), &changes).is_empty());
+        let nothing = StateChanges::default();
+        assert_eq!(called([Address::ZERO].into_iter(), &nothing), [Address::ZERO]);
     }
 }

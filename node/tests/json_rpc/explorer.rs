@@ -2,13 +2,19 @@
 
 use crate::{
     client::{Node, config},
-    common::{CHAIN_ID, FEE_CAP, import, native_home, producing, sign},
+    common::{
+        CHAIN_ID, FEE_CAP, import, native_home, producing, sign,
+        signed::{self, address_of},
+    },
 };
 use alloy_consensus::TxEip1559;
 use alloy_primitives::{Address, B256, Bytes, TxKind, U256, map::HashMap};
 use node::{
+    account::bech32,
     chain::{DEV_ACCOUNTS, Genesis},
+    cosmos::TX_TYPE,
     home::Home,
+    proto::cosmos::gov::v1::MsgVote,
 };
 use serde_json::{Value, json};
 use std::{path::Path, time::Duration};
@@ -149,11 +155,7 @@ async fn check_one(node: &Node, Seen { tx, receipt }: &Seen) {
     assert_eq!(node.call("eth_getTransactionLogs", json!([hash])).await, receipt["logs"]);
     let created = receipt["contractAddress"].as_str().filter(|_| receipt["status"] == "0x1");
     if let Some(contract) = created {
-        let creation = json!({ "hash": hash, "creator": tx["from"] });
-        assert_eq!(node.call("ots_getContractCreator", json!([contract])).await, creation);
-        assert_eq!(node.call("ots_hasCode", json!([contract, "latest"])).await, true);
-        let before = number(&receipt["blockNumber"]) - 1;
-        assert_eq!(node.call("ots_hasCode", json!([contract, before])).await, false);
+        check_creation(node, contract, tx, receipt).await;
     }
     let options = json!({ "tracer": "callTracer" });
     let frame = node.call("debug_traceTransaction", json!([hash, options])).await;
@@ -167,6 +169,19 @@ async fn check_one(node: &Node, Seen { tx, receipt }: &Seen) {
     let failed = receipt["status"] == "0x0";
     let output = frame.get("output").filter(|_| failed).cloned().unwrap_or(json!("0x"));
     assert_eq!(error, output, "{hash}");
+}
+
+async fn check_creation(node: &Node, contract: &str, tx: &Value, receipt: &Value) {
+    let creator = node.call("ots_getContractCreator", json!([contract])).await;
+    let has_code = node.call("eth_getCode", json!([contract, "latest"])).await != "0x";
+    assert_eq!(node.call("ots_hasCode", json!([contract, "latest"])).await, has_code);
+    if has_code {
+        assert_eq!(creator, json!({ "hash": tx["hash"], "creator": tx["from"] }));
+        let before = number(&receipt["blockNumber"]) - 1;
+        assert_eq!(node.call("ots_hasCode", json!([contract, before])).await, false);
+    } else {
+        assert!(creator.is_null(), "{contract} has destroyed itself: {creator}");
+    }
 }
 
 fn flatten(frame: &Value, depth: u64, into: &mut Vec<(String, u64)>) {
@@ -211,7 +226,33 @@ async fn busy() -> (Node, Address, Value) {
         let last = send(&node, 9, nonce, plain(DEV_ACCOUNTS[9].address)).await;
         node.wait_for("eth_getTransactionReceipt", json!([last])).await;
     }
+    // Creations of which nothing stays: one destroys itself, one fails.
+    for (nonce, init) in (1..).zip([vec![0x33, 0xff], vec![0xfe]]) {
+        let hash = send(&node, 1, nonce, TxEip1559 { input: init.into(), ..gas.clone() }).await;
+        node.wait_for("eth_getTransactionReceipt", json!([hash])).await;
+    }
     (node, factory, made)
+}
+
+/// A Cosmos transaction is found by each address its messages pay, though it fails and they stay as
+/// they were.
+async fn everybody_paid_is_found(node: &Node) {
+    let paid = [0xb1, 0xb2].map(Address::repeat_byte);
+    let vote = MsgVote { proposal_id: 99, voter: address_of(0), option: 1, ..MsgVote::default() };
+    let [first, second] = paid.map(|to| signed::send(0, &bech32("cosmos", to), 7));
+    let tx = signed::signed(0, 0, vec![first, second, signed::any(&vote)]);
+    let raw = Bytes::from([&[TX_TYPE], &tx[..]].concat());
+    let hash = node.call("eth_sendRawTransaction", json!([raw])).await;
+    let receipt = node.wait_for("eth_getTransactionReceipt", json!([hash])).await;
+    assert_eq!(receipt["status"], "0x0");
+    for address in paid {
+        let page = node.call("ots_searchTransactionsBefore", json!([address, 0, 25])).await;
+        assert_eq!(page["txs"][0]["hash"], hash, "{address}: {page}");
+    }
+    // It pays for its whole gas limit.
+    let details = node.call("ots_getBlockDetails", json!([receipt["blockNumber"]])).await;
+    let fees = number(&receipt["effectiveGasPrice"]) * signed::GAS;
+    assert_eq!(number(&details["totalFees"]), fees);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -225,6 +266,7 @@ async fn an_address_has_its_transactions() {
         { "type": 2, "from": factory, "to": child, "value": "0x0" },
     ]);
     assert_eq!(operations, expected);
+    everybody_paid_is_found(&node).await;
     let creator = node.call("ots_getContractCreator", json!([child])).await;
     assert_eq!(creator, json!({ "hash": made, "creator": factory }));
     // The same from the index, and from blocks read again.

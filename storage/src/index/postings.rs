@@ -42,7 +42,7 @@ impl PostingKey {
         Self::new(position as u8 + 1, topic)
     }
 
-    /// A transaction to this address that may have left its account as it was.
+    /// A transaction that names this address, in a block that left its account as it was.
     pub fn called(address: Address) -> Self {
         Self::new(CALLED_PLACE, &address.into_word())
     }

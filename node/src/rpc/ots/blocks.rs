@@ -72,10 +72,17 @@ fn fees(stored: &StoredBlock, receipts: &[StoredReceipt]) -> Result<U256, Error>
     let base_fee = stored.block.header.base_fee_per_gas;
     let (mut fees, mut gas_before) = (U256::ZERO, 0);
     for (mined, receipt) in stored.txs().zip(receipts) {
+        let mined = mined?;
         let gas_used = receipt.cumulative_gas_used - gas_before;
         gas_before = receipt.cumulative_gas_used;
-        let price = mined?.tx.effective_gas_price(base_fee);
-        fees = fees.saturating_add(U256::from(price).saturating_mul(U256::from(gas_used)));
+        let fee = match &mined.cosmos {
+            // It pays for its whole gas limit.
+            Some(tx) => {
+                tx.price.charge(base_fee.unwrap_or_default(), "").map_err(Error::internal)?.fee
+            }
+            None => U256::from(mined.tx.effective_gas_price(base_fee)) * U256::from(gas_used),
+        };
+        fees = fees.saturating_add(fee);
     }
     Ok(fees)
 }
