@@ -73,14 +73,16 @@ impl Query for Service {
         &self,
         request: Request<evm::EthCallRequest>,
     ) -> Answer<evm::MsgEthereumTxResponse> {
-        self.answer_call(request, |at, query, interrupt| at.eth_call(&query, interrupt)).await
+        let turn = self.0.call_turn().await?;
+        self.answer_in_turn(turn, request, |at, query, gone| at.eth_call(&query, gone)).await
     }
 
     async fn estimate_gas(
         &self,
         request: Request<evm::EthCallRequest>,
     ) -> Answer<evm::EstimateGasResponse> {
-        self.answer_call(request, |at, query, interrupt| at.estimate_gas(&query, interrupt)).await
+        let turn = self.0.call_turn().await?;
+        self.answer_in_turn(turn, request, |at, query, gone| at.estimate_gas(&query, gone)).await
     }
 
     async fn global_min_gas_price(

@@ -3,7 +3,7 @@
 
 use super::HEIGHT_HEADER;
 use crate::query::{
-    Queries, QueryError, Snapshot,
+    Queries, QueryError, Snapshot, Turn,
     proto::{
         cosmos::{
             auth::v1beta1::{self as auth, query_server::Query as AuthQuery},
@@ -70,13 +70,13 @@ impl Service {
         answer.unwrap_or_else(|_| Err(Status::internal("internal error")))
     }
 
-    /// Answers a query that runs code, when it is its turn; code is given up when nobody waits for it.
-    pub(super) async fn answer_call<Q: Send + 'static, M: Send + 'static>(
+    /// Answers a query that works long, in its turn; the work is given up when nobody waits for it.
+    pub(super) async fn answer_in_turn<Q: Send + 'static, M: Send + 'static>(
         &self,
+        turn: Turn,
         request: Request<Q>,
         query: impl FnOnce(&Snapshot, Q, &Interrupt) -> Result<M, QueryError> + Send + 'static,
     ) -> Answer<M> {
-        let turn = self.0.turn().await;
         let (_caller, interrupt) = Caller::waiting();
         let work = move |at: &Snapshot, asked: Q| {
             let _turn = turn;
@@ -285,7 +285,8 @@ impl TxService for Service {
         &self,
         request: Request<tx::GetTxsEventRequest>,
     ) -> Answer<tx::GetTxsEventResponse> {
-        self.answer_call(request, |at, query, gone| at.txs_by_events(query, gone)).await
+        let turn = self.0.search_turn().await?;
+        self.answer_in_turn(turn, request, |at, query, gone| at.txs_by_events(query, gone)).await
     }
 
     async fn simulate(

@@ -13,6 +13,8 @@ pub enum Code {
     DeadlineExceeded = 4,
     /// There is no such thing.
     NotFound = 5,
+    /// Too much is asked at once.
+    ResourceExhausted = 8,
     /// The chain is not one that could answer.
     FailedPrecondition = 9,
     /// A failure of ours; its cause is in the log.
@@ -36,6 +38,11 @@ impl QueryError {
 
     pub(super) fn too_slow(message: impl Into<String>) -> Self {
         Self { code: Code::DeadlineExceeded, message: message.into() }
+    }
+
+    pub(super) fn busy(waiting: usize) -> Self {
+        let message = format!("{waiting} queries like this wait for their turn, try again");
+        Self { code: Code::ResourceExhausted, message }
     }
 
     pub(super) fn not_found(message: impl Into<String>) -> Self {

@@ -14,18 +14,54 @@ use crate::{
     cosmos::{CosmosTx, Message},
     execution::FAILED_EVENT,
     feemarket::store::{Attribute, Record, StoredEvent},
-    rpc::stored::MinedTx,
+    rpc::stored::{MinedTx, receipts},
 };
 use alloy_consensus::Transaction as _;
-use alloy_primitives::{Address, B256, U256, hex};
+use alloy_primitives::{Address, B256, U256, hex, map::HashMap};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde::Serialize;
-use storage::{ReceiptOutcome, StoredReceipt};
+use storage::{ChainReader, ReceiptOutcome, StoredReceipt};
 
 /// The attribute by which a stored event says of which transaction it is.
 const TX_INDEX: &str = "txIndex";
 /// The event of a deposit that opens the vote, which follows the deposit's own.
 const VOTE_OPENS: &str = "voting_period_start";
+
+/// What became of the transactions of a block: read once, however many of them are shown.
+pub(super) struct Outcomes {
+    pub(super) receipts: Vec<StoredReceipt>,
+    /// Logs before each transaction's.
+    logs_before: Vec<usize>,
+    /// Stored events, by the index of their transaction as text.
+    stored: HashMap<String, Vec<StoredEvent>>,
+}
+
+impl Outcomes {
+    /// Those of a block.
+    pub(super) fn read(blocks: &ChainReader, number: u64) -> Result<Self, QueryError> {
+        let receipts = receipts(blocks, number)?;
+        let before = receipts.iter().scan(0, |before, receipt| {
+            let logs_before = *before;
+            *before += receipt.logs.len();
+            Some(logs_before)
+        });
+        let logs_before = before.collect();
+        let row = blocks.module(number)?.unwrap_or_default();
+        let record = if row.is_empty() {
+            Record::default()
+        } else {
+            Record::from_bytes(&row).map_err(QueryError::internal)?
+        };
+        let mut stored: HashMap<_, Vec<_>> = HashMap::default();
+        for event in record.events {
+            let first = event.attributes.first().filter(|first| first.key == TX_INDEX);
+            if let Some(index) = first.map(|first| first.value.clone()) {
+                stored.entry(index).or_default().push(event);
+            }
+        }
+        Ok(Self { receipts, logs_before, stored })
+    }
+}
 
 fn event(kind: &str, attributes: &[(&str, String)]) -> Event {
     let attribute = |(key, value): &(&str, String)| EventAttribute {
@@ -61,13 +97,14 @@ struct TxLog<'a> {
     log_index: usize,
 }
 
-/// The events of an Ethereum transaction; `logs_before` are those of the block's earlier ones.
+/// The events of an Ethereum transaction.
 pub(super) fn ethereum(
     mined: &MinedTx<'_>,
+    outcomes: &Outcomes,
     receipt: &StoredReceipt,
     gas_used: u64,
-    logs_before: usize,
 ) -> Vec<Event> {
+    let logs_before = outcomes.logs_before.get(mined.index).copied().unwrap_or_default();
     let mut ethereum = vec![
         ("amount", mined.tx.value().to_string()),
         ("ethereumTxHash", mined.hash.to_string()),
@@ -113,16 +150,11 @@ impl Snapshot {
         &self,
         response: &mut TxResponse,
         mined: &MinedTx<'_>,
+        outcomes: &Outcomes,
         tx: &CosmosTx,
     ) -> Result<(), QueryError> {
-        let number = mined.block.header.number;
-        let row = self.view.blocks()?.module(number)?.unwrap_or_default();
-        let record = Record::from_bytes(&row).map_err(QueryError::internal)?;
-        let index = mined.index.to_string();
-        let of_tx = |event: &&StoredEvent| {
-            event.attributes.first().is_some_and(|a| a.key == TX_INDEX && a.value == index)
-        };
-        let stored: Vec<_> = record.events.iter().filter(of_tx).collect();
+        let stored = outcomes.stored.get(&mined.index.to_string());
+        let stored = stored.map(Vec::as_slice).unwrap_or_default();
         let base_fee = mined.block.header.base_fee_per_gas.unwrap_or_default();
         let charge = tx.price.charge(base_fee, &self.denom()).map_err(QueryError::internal)?;
         response.events = self.ante_events(tx, charge.fee);
@@ -136,7 +168,7 @@ impl Snapshot {
                 response.code = value("code").parse().unwrap_or(1);
                 response.raw_log = value("log");
             }
-            None => response.events.extend(self.message_events(&tx.messages, &stored)),
+            None => response.events.extend(self.message_events(&tx.messages, stored)),
         }
         Ok(())
     }
@@ -159,10 +191,10 @@ impl Snapshot {
     pub(super) fn message_events(
         &self,
         messages: &[Message],
-        stored: &[&StoredEvent],
+        stored: &[StoredEvent],
     ) -> Vec<Event> {
         let mut events = Vec::new();
-        let mut stored = stored.iter().copied().peekable();
+        let mut stored = stored.iter().peekable();
         for (index, message) in messages.iter().enumerate() {
             let sender = self.bech32(message.signer().address);
             let mut of_message = vec![event(

@@ -21,6 +21,7 @@ mod page;
 mod status;
 mod supply;
 mod token;
+mod turns;
 mod tx;
 mod tx_codec;
 mod tx_search;
@@ -45,7 +46,8 @@ use alloy_primitives::{Address, B256};
 use alloy_rlp::Decodable;
 use std::{net::SocketAddr, sync::Arc};
 use supply::Supply;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+pub(crate) use turns::Turn;
+use turns::Turns;
 
 /// What queries are answered from.
 #[derive(Clone, Debug)]
@@ -70,8 +72,10 @@ struct Facts {
     supply: Supply,
     /// Bounds of a call.
     calls: Bounds,
-    /// Calls that may still begin: they are half the cores' work at most, so that blocks have the rest.
-    turns: Arc<Semaphore>,
+    /// Turns of calls: half the cores' work at most.
+    call_turns: Turns,
+    /// Turns of searches, likewise.
+    search_turns: Turns,
 }
 
 impl Queries {
@@ -88,14 +92,26 @@ impl Queries {
             price_limit: config.mempool.price_limit,
             supply: Supply::default(),
             calls: Bounds::of(&config.json_rpc),
-            turns: Arc::new(Semaphore::new(cores.div_ceil(2))),
+            call_turns: Turns::new(cores.div_ceil(2)),
+            search_turns: Turns::new(cores.div_ceil(2)),
         };
         Self { spec, published, pool, facts: Arc::new(facts) }
     }
 
-    /// Waits for the turn of a call, which lasts until what is given is dropped.
-    pub(crate) async fn turn(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.facts.turns).acquire_owned().await.ok()
+    /// Waits for the turn of a call.
+    ///
+    /// # Errors
+    /// When enough wait already.
+    pub(crate) async fn call_turn(&self) -> Result<Turn, QueryError> {
+        self.facts.call_turns.next().await
+    }
+
+    /// Waits for the turn of a search.
+    ///
+    /// # Errors
+    /// As [`Self::call_turn`].
+    pub(crate) async fn search_turn(&self) -> Result<Turn, QueryError> {
+        self.facts.search_turns.next().await
     }
 
     /// The chain as of block `height`; 0 is the newest.

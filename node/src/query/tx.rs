@@ -2,7 +2,8 @@
 //! has its own hash; a Cosmos one has the SHA-256 of its bytes.
 
 use super::{
-    Queries, QueryError, Snapshot, envelope, events,
+    Queries, QueryError, Snapshot, envelope,
+    events::{self, Outcomes},
     node::signed,
     proto::cosmos::{
         base::abci::v1beta1::{GasInfo, Result as TxResult, TxResponse},
@@ -13,12 +14,11 @@ use crate::{
     cosmos::{self, CosmosTx, Refusal, Signatures},
     decorator::CheckContext,
     execution::BlockBuilder,
-    rpc::stored::{MinedTx, locate, receipts},
+    rpc::stored::{MinedTx, locate},
 };
 use alloy_consensus::{Header, Transaction as _};
 use alloy_primitives::{B256, hex};
 use sha2::{Digest, Sha256};
-use storage::StoredReceipt;
 
 /// Hex digits of a hash.
 const HASH_DIGITS: usize = 64;
@@ -68,22 +68,22 @@ impl Snapshot {
             return Err(not_found());
         }
         let mined = stored.tx(index)?.ok_or_else(not_found)?;
-        let receipts = receipts(&self.view.blocks()?, stored.block.header.number)?;
-        let (tx, response) = self.mined(&mined, &receipts)?;
+        let outcomes = Outcomes::read(&self.view.blocks()?, stored.block.header.number)?;
+        let (tx, response) = self.mined(&mined, &outcomes)?;
         Ok(GetTxResponse { tx: Some(tx), tx_response: Some(response) })
     }
 
-    /// A mined transaction and what became of it; `receipts` are those of its block.
+    /// A mined transaction and what became of it.
     pub(super) fn mined(
         &self,
         mined: &MinedTx<'_>,
-        receipts: &[StoredReceipt],
+        outcomes: &Outcomes,
     ) -> Result<(Tx, TxResponse), QueryError> {
         let tx = self.shown(mined);
-        let mut response = response(mined, receipts, &tx)?;
+        let mut response = response(mined, outcomes, &tx)?;
         if let Some(cosmos) = &mined.cosmos {
             response.txhash = shown(cosmos::cosmos_hash(&mined.raw));
-            self.add_cosmos_result(&mut response, mined, cosmos)?;
+            self.add_cosmos_result(&mut response, mined, outcomes, cosmos)?;
         }
         Ok((tx, response))
     }
@@ -125,7 +125,7 @@ impl Snapshot {
         let mut builder = builder.map_err(QueryError::internal)?;
         let tried = builder.try_cosmos(&tx).map_err(QueryError::internal)?;
         let (gas_used, events) = tried.map_err(refused)?;
-        let events = self.message_events(&tx.messages, &events.iter().collect::<Vec<_>>());
+        let events = self.message_events(&tx.messages, &events);
         Ok(SimulateResponse {
             gas_info: Some(GasInfo { gas_wanted: tx.gas_limit(), gas_used }),
             result: Some(TxResult { events, ..TxResult::default() }),
@@ -150,11 +150,8 @@ fn shown(hash: B256) -> String {
     hex::encode_upper(hash)
 }
 
-fn response(
-    mined: &MinedTx<'_>,
-    receipts: &[StoredReceipt],
-    tx: &Tx,
-) -> Result<TxResponse, QueryError> {
+fn response(mined: &MinedTx<'_>, outcomes: &Outcomes, tx: &Tx) -> Result<TxResponse, QueryError> {
+    let receipts = &outcomes.receipts;
     let receipt = receipts
         .get(mined.index)
         .ok_or_else(|| QueryError::internal(format_args!("{} has no receipt", mined.hash)))?;
@@ -165,8 +162,7 @@ fn response(
     let events = if mined.cosmos.is_some() {
         Vec::new()
     } else {
-        let logs_before = receipts[..mined.index].iter().map(|earlier| earlier.logs.len()).sum();
-        events::ethereum(mined, receipt, gas_used, logs_before)
+        events::ethereum(mined, outcomes, receipt, gas_used)
     };
     Ok(TxResponse {
         height: signed(header.number),

@@ -3,16 +3,18 @@
 
 use super::{
     QueryError, Snapshot,
-    condition::{Condition, Operator, parse},
+    condition::{Condition, Operator, parse_all},
+    events::Outcomes,
     proto::cosmos::{
         base::{abci::v1beta1::TxResponse, query::v1beta1::PageResponse},
         tx::v1beta1::{GetTxsEventRequest, GetTxsEventResponse, OrderBy, Tx},
     },
 };
+use crate::chain::FEE_COLLECTOR;
 use crate::rpc::{
     Interrupt,
     parties::{Direction, Found, Search, Step},
-    stored::{StoredBlock, locate, receipts},
+    stored::{StoredBlock, locate},
 };
 use alloy_primitives::{Address, B256};
 use std::{ops::RangeInclusive, time::Duration};
@@ -48,6 +50,30 @@ struct Page {
     responses: Vec<TxResponse>,
 }
 
+impl Page {
+    /// Checks what is asked.
+    fn of(request: &GetTxsEventRequest) -> Result<Self, QueryError> {
+        let older = request.pagination.clone().unwrap_or_default();
+        if !older.key.is_empty() {
+            return Err(QueryError::invalid("pagination: this list has no keys, go on by page"));
+        }
+        let limit = if request.limit == 0 { older.limit } else { request.limit };
+        let size = if limit == 0 { PAGE_MAX } else { limit.min(PAGE_MAX) };
+        let skip = match request.page {
+            0 => older.offset,
+            page => (page - 1).saturating_mul(size),
+        };
+        let within = usize::try_from(skip).ok().filter(|skip| *skip < COUNTED_MAX);
+        let skip = within.ok_or_else(|| {
+            QueryError::invalid(format!(
+                "{skip} transactions before the page: the first {COUNTED_MAX} can be paged; narrow \
+                 tx.height"
+            ))
+        })?;
+        Ok(Self { skip, size: size as usize, found: 0, txs: Vec::new(), responses: Vec::new() })
+    }
+}
+
 impl Snapshot {
     /// A page of the mined transactions with certain events.
     ///
@@ -59,17 +85,8 @@ impl Snapshot {
         request: GetTxsEventRequest,
         interrupt: &Interrupt,
     ) -> Result<GetTxsEventResponse, QueryError> {
-        let number = request.page.max(1);
-        let size = if request.limit == 0 { PAGE_MAX } else { request.limit.min(PAGE_MAX) };
-        let skip = usize::try_from(number - 1).unwrap_or(usize::MAX).saturating_mul(size as usize);
-        if skip >= COUNTED_MAX {
-            return Err(QueryError::invalid(format!(
-                "page {number}: the first {COUNTED_MAX} transactions can be paged; narrow tx.height"
-            )));
-        }
+        let mut page = Page::of(&request)?;
         let wanted = self.wanted(request)?;
-        let mut page =
-            Page { skip, size: size as usize, found: 0, txs: Vec::new(), responses: Vec::new() };
         let deadline = interrupt.within(SEARCH_TIME);
         let whole = self.search(&wanted, &mut page, || !deadline.passed())?;
         if !whole && page.txs.len() < page.size {
@@ -78,9 +95,10 @@ impl Snapshot {
             return Err(QueryError::too_slow(message));
         }
         let total = page.found as u64;
-        let pages = total.div_ceil(size).max(1);
-        if number > pages {
-            let message = format!("page should be within [1, {pages}] range, given {number}");
+        let (size, pages) = (page.size as u64, total.div_ceil(page.size as u64).max(1));
+        if page.skip > 0 && page.skip >= page.found {
+            let given = page.skip as u64 / size + 1;
+            let message = format!("page should be within [1, {pages}] range, given {given}");
             return Err(QueryError::invalid(message));
         }
         Ok(GetTxsEventResponse {
@@ -92,20 +110,23 @@ impl Snapshot {
     }
 
     fn wanted(&self, request: GetTxsEventRequest) -> Result<Wanted, QueryError> {
+        let reverse = request.pagination.as_ref().is_some_and(|older| older.reverse);
         let direction = match request.order_by() {
             OrderBy::Desc => Direction::Older,
+            OrderBy::Unspecified if reverse => Direction::Older,
             OrderBy::Unspecified | OrderBy::Asc => Direction::Newer,
         };
         let texts = request.events.iter().chain([&request.query]);
-        let read = texts.map(|text| parse(text)).collect::<Result<Vec<_>, _>>()?;
-        let conditions: Vec<_> = read.into_iter().flatten().collect();
+        let conditions = parse_all(texts.map(String::as_str))?;
         if conditions.is_empty() {
             return Err(QueryError::invalid("query cannot be empty"));
         }
         let heights = self.heights(&conditions)?;
         let equal = || conditions.iter().filter(|c| c.operator == Operator::Equal);
         let hash = equal().find(|c| matches!(&*c.key, "tx.hash" | "ethereum_tx.ethereumTxHash"));
-        let address = equal().find_map(|c| self.address_in(&c.value));
+        // The account that takes the fees is in the events of everybody.
+        let mut addresses = equal().filter_map(|c| self.address_in(&c.value));
+        let address = addresses.find(|address| *address != FEE_COLLECTOR);
         let narrowed = conditions.iter().any(|c| c.key == "tx.height");
         let source = match (hash, address) {
             (Some(hash), _) => Source::Hash(super::tx::parse_hash(&hash.value)?),
@@ -162,7 +183,8 @@ impl Snapshot {
                 let found = locate(&self.view, hash)?;
                 let within = |block: &StoredBlock| heights.contains(&block.block.header.number);
                 if let Some((block, index)) = found.filter(|(block, _)| within(block)) {
-                    self.take(wanted, &Found { block, indices: vec![index] }, page)?;
+                    let found = Found { block, indices: vec![index] };
+                    return self.take(wanted, &found, page, go_on);
                 }
             }
             Source::Address(address) => {
@@ -170,7 +192,9 @@ impl Snapshot {
                 loop {
                     match search.next(&mut go_on)? {
                         Step::Found(found) if heights.contains(&found.number()) => {
-                            self.take(wanted, &found, page)?;
+                            if !self.take(wanted, &found, page, &mut go_on)? {
+                                return Ok(false);
+                            }
                         }
                         Step::Found(_) | Step::End => break,
                         Step::GivenUp => return Ok(false),
@@ -197,12 +221,11 @@ impl Snapshot {
             Direction::Newer => Box::new(wanted.heights.clone()),
         };
         for number in heights {
-            if !go_on() {
-                return Ok(false);
-            }
             let block = StoredBlock::read(&blocks, number)?;
             let indices = (0..block.block.transactions.len()).collect();
-            self.take(wanted, &Found { block, indices }, page)?;
+            if !go_on() || !self.take(wanted, &Found { block, indices }, page, &mut go_on)? {
+                return Ok(false);
+            }
             if page.found >= COUNTED_MAX {
                 break;
             }
@@ -210,16 +233,28 @@ impl Snapshot {
         Ok(true)
     }
 
-    /// Adds what is wanted of a block.
-    fn take(&self, wanted: &Wanted, found: &Found, page: &mut Page) -> Result<(), QueryError> {
-        let receipts = receipts(&self.view.blocks()?, found.number())?;
+    /// Adds what is wanted of a block; whether all of it was looked at, or as many as are counted.
+    fn take(
+        &self,
+        wanted: &Wanted,
+        found: &Found,
+        page: &mut Page,
+        mut go_on: impl FnMut() -> bool,
+    ) -> Result<bool, QueryError> {
+        let outcomes = Outcomes::read(&self.view.blocks()?, found.number())?;
         let mut indices = found.indices.clone();
         if wanted.direction == Direction::Older {
             indices.reverse();
         }
         for index in indices {
+            if page.found >= COUNTED_MAX {
+                break;
+            }
+            if !go_on() {
+                return Ok(false);
+            }
             let Some(mined) = found.block.tx(index)? else { break };
-            let (tx, response) = self.mined(&mined, &receipts)?;
+            let (tx, response) = self.mined(&mined, &outcomes)?;
             if !wanted.conditions.iter().all(|condition| self.is_met(condition, &response)) {
                 continue;
             }
@@ -229,15 +264,14 @@ impl Snapshot {
             }
             page.found += 1;
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Whether an event of a transaction meets a condition. Addresses are equal in all their forms.
     fn is_met(&self, condition: &Condition, response: &TxResponse) -> bool {
         match &*condition.key {
             "tx.height" => return condition.is_met_by(&response.height.to_string()),
-            // It was found by it.
-            "tx.hash" => return true,
+            "tx.hash" => return is_hash_met(condition, &response.txhash),
             _ => {}
         }
         let Some((kind, key)) = condition.key.rsplit_once('.') else { return false };
@@ -252,4 +286,14 @@ impl Snapshot {
             None => condition.is_met_by(&attribute.value),
         })
     }
+}
+
+/// Hashes are equal in either case of their digits, with a prefix and without.
+fn is_hash_met(condition: &Condition, hash: &str) -> bool {
+    let digits = |text: &str| {
+        let lower = text.to_ascii_lowercase();
+        lower.strip_prefix("0x").unwrap_or(&lower).to_owned()
+    };
+    let value = digits(&condition.value);
+    Condition { value, ..condition.clone() }.is_met_by(&digits(hash))
 }

@@ -11,7 +11,11 @@ use crate::{
 use alloy_consensus::TxEip1559;
 use alloy_primitives::{Address, Bytes, TxKind};
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
-use node::{account::bech32, chain::DEV_ACCOUNTS, proto::cosmos::gov::v1::MsgVote};
+use node::{
+    account::bech32,
+    chain::{DEV_ACCOUNTS, FEE_COLLECTOR},
+    proto::cosmos::gov::v1::MsgVote,
+};
 use serde_json::{Value, json};
 
 /// Rounds of transactions.
@@ -108,6 +112,17 @@ async fn transactions_are_found_by_their_events() {
         (format!("ethereum_tx.ethereumTxHash='{}'", ether[2]), &vec![ether[2].clone()]),
         (format!("{} AND message.module='gov'", by("message.sender", alice)), &vec![]),
         (format!("{} AND tx.height>100000000", by("message.sender", alice)), &vec![]),
+        (format!("tx.hash='{}' AND tx.hash='{:064}'", coins[2], 0), &vec![]),
+        (
+            format!("tx.height>0 AND tx.hash CONTAINS '{}'", &coins[1][..50]),
+            &vec![coins[1].clone()],
+        ),
+        // Everybody pays it, so it is no way to find anybody.
+        (format!("transfer.recipient='{FEE_COLLECTOR}' AND tx.height>0"), &coins),
+        (
+            format!("transfer.recipient='{FEE_COLLECTOR}' AND {}", by("message.sender", alice)),
+            &coins,
+        ),
     ] {
         let (found, answer) = served.find(&query, "").await;
         assert_eq!(&found, expected, "{query}");
@@ -128,6 +143,10 @@ async fn transactions_are_found_by_their_events() {
     // As older clients ask.
     let path = format!("/cosmos/tx/v1beta1/txs?events={}&events=tx.height%3E0", escape(&query));
     assert_eq!(served.get(&path).await["total"], "5");
+    let older = "&pagination.limit=2&pagination.offset=1&pagination.reverse=true";
+    let answer = served.get(&format!("{path}{older}")).await;
+    let hashes = [0, 1].map(|at| answer["tx_responses"][at]["txhash"].as_str().unwrap().to_owned());
+    assert_eq!(hashes, [coins[3].clone(), coins[2].clone()]);
     let node = format!("http://{}", served.node.rest.address);
     let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_evmd"));
     command.args(["query", "txs", "--query", &query, "--order_by", "desc", "--limit", "2"]);
@@ -142,7 +161,11 @@ async fn transactions_are_found_by_their_events() {
         ("query=message.module%3D%27bank%27", 3, "query: one condition has to name tx.height"),
         ("query=tx.height%3D1&page=2", 3, "page should be within [1, 1] range, given 2"),
         ("query=tx.height%3Dx", 3, "tx.height: \"x\" is no height"),
-        ("query=tx.height%3D1&page=101", 3, "page 101: the first 10000 transactions can be paged"),
+        (
+            "query=tx.height%3D1&page=101",
+            3,
+            "10000 transactions before the page: the first 10000 can be paged",
+        ),
     ] {
         let (status, answer) = served.ask(&format!("/cosmos/tx/v1beta1/txs?{rest}")).await;
         assert_eq!((status, &answer["code"]), (400, &json!(code)), "{answer}");
