@@ -10,11 +10,13 @@ use super::{
         tx::v1beta1::{GetTxsEventRequest, GetTxsEventResponse, OrderBy, Tx},
     },
 };
-use crate::chain::FEE_COLLECTOR;
-use crate::rpc::{
-    Interrupt,
-    parties::{Direction, Found, Search, Step},
-    stored::{StoredBlock, locate},
+use crate::{
+    chain::FEE_COLLECTOR,
+    rpc::{
+        Interrupt,
+        parties::{Direction, Found, Search, Step},
+        stored::{StoredBlock, locate},
+    },
 };
 use alloy_primitives::{Address, B256};
 use std::{ops::RangeInclusive, time::Duration};
