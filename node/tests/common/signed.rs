@@ -9,6 +9,8 @@ use node::{
         bank::v1beta1::MsgSend,
         base::v1beta1::Coin,
         evm::crypto::v1::ethsecp256k1::PubKey,
+        evm::feemarket::v1::{MsgUpdateParams, Params},
+        gov::v1::MsgSubmitProposal,
         tx::v1beta1::{AuthInfo, Fee, ModeInfo, SignerInfo, TxBody, TxRaw, mode_info},
     },
 };
@@ -42,6 +44,30 @@ pub fn send(from: usize, to: &str, amount: u64) -> Any {
         to_address: to.to_owned(),
         amount: coins(amount),
     })
+}
+
+/// A proposal of development account 0 for a fee market that moves half as fast from this base fee, an
+/// integer of 10^-18 wei.
+pub fn slower_market(base_fee: &str) -> MsgSubmitProposal {
+    let change = MsgUpdateParams {
+        authority: "cosmos10d07y265gmmuvt4z0w9aw880jnsr700j6zn9kn".to_owned(),
+        params: Some(Params {
+            base_fee_change_denominator: 16,
+            elasticity_multiplier: 2,
+            base_fee: base_fee.to_owned(),
+            min_gas_price: "0".to_owned(),
+            min_gas_multiplier: "500000000000000000".to_owned(),
+            ..Params::default()
+        }),
+    };
+    MsgSubmitProposal {
+        messages: vec![any(&change)],
+        initial_deposit: coins(10_000_000),
+        proposer: address_of(0),
+        title: "Slower".to_owned(),
+        summary: "A slower fee market".to_owned(),
+        ..MsgSubmitProposal::default()
+    }
 }
 
 /// A `TxRaw` of development account `from`, paying `price` wei for gas. Its public key is left for

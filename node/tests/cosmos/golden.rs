@@ -5,7 +5,7 @@
 use crate::{
     common::{
         GENESIS_TIME, producing,
-        signed::{address_of, any, coins, send, signed},
+        signed::{address_of, any, send, signed, slower_market},
         transfer,
     },
     grpc::{Client, definitions, services},
@@ -13,14 +13,7 @@ use crate::{
 };
 use alloy_primitives::{Address, hex};
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
-use node::{
-    chain::Genesis,
-    home::Home,
-    proto::cosmos::{
-        evm::feemarket::v1::{MsgUpdateParams, Params},
-        gov::v1::{MsgSubmitProposal, MsgVote},
-    },
-};
+use node::{chain::Genesis, home::Home, proto::cosmos::gov::v1::MsgVote};
 use prost::Message;
 use prost_reflect::{DescriptorPool, DynamicMessage, MethodDescriptor, SerializeOptions};
 use serde_json::{Value, json};
@@ -71,25 +64,7 @@ async fn scene() -> Served {
     let raw = hex::encode_prefixed(transfer(1, 0, Address::repeat_byte(0x77)));
     let hash = served.node.call("eth_sendRawTransaction", json!([raw])).await;
     served.node.wait_for("eth_getTransactionReceipt", json!([hash])).await;
-    let change = MsgUpdateParams {
-        authority: "cosmos10d07y265gmmuvt4z0w9aw880jnsr700j6zn9kn".to_owned(),
-        params: Some(Params {
-            base_fee_change_denominator: 16,
-            elasticity_multiplier: 2,
-            base_fee: "1000000000000000000000000000".to_owned(),
-            min_gas_price: "0".to_owned(),
-            min_gas_multiplier: "500000000000000000".to_owned(),
-            ..Params::default()
-        }),
-    };
-    let proposal = MsgSubmitProposal {
-        messages: vec![any(&change)],
-        initial_deposit: coins(10_000_000),
-        proposer: address_of(0),
-        title: "Slower".to_owned(),
-        summary: "A slower fee market".to_owned(),
-        ..MsgSubmitProposal::default()
-    };
+    let proposal = slower_market("1000000000000000000000000000");
     let vote =
         MsgVote { proposal_id: 1, voter: address_of(0), option: 1, metadata: "why not".to_owned() };
     let nobody = "cosmos1qqqqqqqqqqqqqqqqqqqqqqqqqqqqqq92yqleyn";

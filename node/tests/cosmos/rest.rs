@@ -3,7 +3,7 @@
 use crate::{
     common::{
         FEE_CAP, producing,
-        signed::{address_of, any, coins, signed},
+        signed::{any, coins, signed, slower_market},
         transfer,
     },
     served::{FORKING, Served},
@@ -15,9 +15,7 @@ use node::{
     chain::{DEV_ACCOUNTS, Genesis},
     home::Home,
     proto::cosmos::{
-        evm::feemarket::v1::{MsgUpdateParams, Params},
         evm::vm::v1::{ExtensionOptionsEthereumTx, MsgEthereumTx},
-        gov::v1::MsgSubmitProposal,
         tx::v1beta1::{AuthInfo, Fee, TxBody, TxRaw},
     },
 };
@@ -271,25 +269,7 @@ async fn what_is_in_a_block_is_decoded_and_encoded_again() {
     let hash = served.node.call("eth_sendRawTransaction", json!([raw])).await;
     let receipt = served.node.wait_for("eth_getTransactionReceipt", json!([hash])).await;
     let height = u64::from_str_radix(&receipt["blockNumber"].as_str().unwrap()[2..], 16).unwrap();
-    let change = MsgUpdateParams {
-        authority: "cosmos10d07y265gmmuvt4z0w9aw880jnsr700j6zn9kn".to_owned(),
-        params: Some(Params {
-            base_fee_change_denominator: 16,
-            elasticity_multiplier: 2,
-            base_fee: "1500000000000000000".to_owned(),
-            min_gas_price: "0".to_owned(),
-            min_gas_multiplier: "500000000000000000".to_owned(),
-            ..Params::default()
-        }),
-    };
-    let proposal = MsgSubmitProposal {
-        messages: vec![any(&change)],
-        initial_deposit: coins(10_000_000),
-        proposer: address_of(0),
-        title: "t".to_owned(),
-        summary: "s".to_owned(),
-        ..MsgSubmitProposal::default()
-    };
+    let proposal = slower_market("1500000000000000000");
     let sent = signed(0, 0, vec![any(&proposal)]);
     let mined = served.mined(&sent).await;
     let post = async |path: &str, body: Value| {
