@@ -49,6 +49,6 @@ pub use simulate::{
     SimulatedBlock, SimulatedCall,
 };
 pub use trace::{TraceError, TracedBlock};
-pub use tx::{DecodeError, DecodedTx, RecoverError, RecoveredTx, Transaction};
+pub use tx::{DecodeError, DecodedTx, RecoverError, RecoveredTx, Transaction, created};
 pub use validate::{complete_header, validate_executed};
 pub(crate) use words::halt_text;

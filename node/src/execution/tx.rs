@@ -32,6 +32,11 @@ const HALF_ORDER: U256 = U256::from_limbs([
 /// A decoded transaction of any Ethereum type, blob transactions without their sidecar.
 pub type Transaction = EthereumTxEnvelope<TxEip4844>;
 
+/// The address of the contract that a transaction of `sender` creates, if it does not fail.
+pub fn created(tx: &Transaction, sender: Address) -> Option<Address> {
+    tx.is_create().then(|| sender.create(tx.nonce()))
+}
+
 /// Why bytes are not a transaction.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]

@@ -65,9 +65,7 @@ impl From<TrialError> for QueryError {
         match error {
             TrialError::Refused(error) if error.is_internal() => error.into(),
             TrialError::Refused(error) => Self::invalid(error.message()),
-            TrialError::TooLong(error) => {
-                Self { code: Code::DeadlineExceeded, message: error.message().to_owned() }
-            }
+            TrialError::TooLong(error) => Self::too_slow(error.message()),
         }
     }
 }

@@ -4,7 +4,7 @@ use super::error::Error;
 use crate::{
     block::Block,
     cosmos::{self, CosmosTx},
-    execution::{DecodedTx, RecoveredTx, Transaction},
+    execution::{DecodedTx, RecoveredTx, Transaction, created},
     view::View,
 };
 use alloy_consensus::{Header, Transaction as _, Typed2718 as _};
@@ -155,7 +155,7 @@ impl MinedTx<'_> {
 
     /// The contract it creates, if it does not fail.
     pub(crate) fn created(&self) -> Option<Address> {
-        self.tx.is_create().then(|| self.sender.create(self.tx.nonce()))
+        created(&self.tx, self.sender)
     }
 
     /// The same apart from its block.

@@ -5,7 +5,10 @@
 //! [`Appearances`] belong together.
 
 use super::{Layer, View};
-use crate::{cosmos::CosmosTx, execution::Transaction};
+use crate::{
+    cosmos::CosmosTx,
+    execution::{Transaction, created},
+};
 use alloy_consensus::Transaction as _;
 use alloy_primitives::Address;
 use std::{ops::RangeInclusive, sync::Arc};
@@ -18,9 +21,8 @@ pub fn named<'a>(
     sender: Address,
     cosmos: Option<&'a CosmosTx>,
 ) -> impl Iterator<Item = Address> + use<'a> {
-    let created = tx.is_create().then(|| sender.create(tx.nonce()));
     let paid = cosmos.into_iter().flat_map(CosmosTx::recipients);
-    tx.to().into_iter().chain(created).chain(paid)
+    tx.to().into_iter().chain(created(tx, sender)).chain(paid)
 }
 
 /// Those among the addresses that the transactions of a block name whose accounts it leaves as they
