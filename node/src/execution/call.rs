@@ -5,7 +5,7 @@
 
 use std::error::Error;
 
-use alloy_consensus::Header;
+use alloy_consensus::{Header, Transaction as _};
 use alloy_eips::{eip2930::AccessList, eip7702::SignedAuthorization};
 use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, Log, TxKind, U256};
 use revm::{
@@ -15,7 +15,7 @@ use revm::{
 use storage::{Account, StateRead};
 
 use super::{
-    BlockHashes, StateError,
+    BlockHashes, RecoveredTx, StateError,
     environment::Environment,
     machine::{Machine, MachineError},
     overlay::Overlay,
@@ -68,6 +68,31 @@ pub struct Call {
     pub overrides: Vec<AccountOverride>,
     /// Price of blob gas instead of the block's, in wei.
     pub blob_base_fee: Option<u128>,
+}
+
+impl Call {
+    /// What a signed transaction calls.
+    pub fn of(tx: &RecoveredTx) -> Self {
+        let RecoveredTx { tx, sender, .. } = tx;
+        let authorizations = tx.authorization_list().unwrap_or_default().to_vec();
+        Self {
+            from: *sender,
+            to: tx.kind(),
+            gas: Some(tx.gas_limit()),
+            max_fee_per_gas: tx.max_fee_per_gas(),
+            max_priority_fee_per_gas: tx.max_priority_fee_per_gas(),
+            value: tx.value(),
+            input: tx.input().clone(),
+            access_list: tx.access_list().cloned(),
+            blob_hashes: tx.blob_versioned_hashes().unwrap_or_default().to_vec(),
+            max_fee_per_blob_gas: tx.max_fee_per_blob_gas().unwrap_or_default(),
+            authorizations,
+            nonce: Some(tx.nonce()),
+            is_legacy: !tx.is_dynamic_fee(),
+            overrides: Vec::new(),
+            blob_base_fee: None,
+        }
+    }
 }
 
 /// How a call ended.
@@ -262,9 +287,25 @@ where
         result.map(outcome).map_err(machine_error)
     }
 
+    /// The state as calls see it, before any ran.
+    pub(super) fn overlay(&self) -> Overlay<'_, S> {
+        let keep_empty = self.spec.fork_of(self.header) < Fork::SpuriousDragon;
+        Overlay::new(self.state, self.hashes, keep_empty)
+    }
+
     /// The machine on which a call runs: its checks are off, its overrides done.
     pub(super) fn machine<'m, I>(
         &'m self,
+        call: &Call,
+        inspector: I,
+    ) -> Result<Machine<'m, S, I>, CallError> {
+        self.machine_over(self.overlay(), call, inspector)
+    }
+
+    /// [`Self::machine`] on the state that other calls left.
+    pub(super) fn machine_over<'m, I>(
+        &self,
+        overlay: Overlay<'m, S>,
         call: &Call,
         inspector: I,
     ) -> Result<Machine<'m, S, I>, CallError> {
@@ -285,7 +326,6 @@ where
                 blob.blob_gasprice = price;
             }
         }
-        let overlay = Overlay::new(self.state, self.hashes, fork < Fork::SpuriousDragon);
         let mut machine = Machine::new(overlay, cfg, block, fork, native, inspector);
         let (overlay, precompiles) = machine.overlay_and_precompiles();
         overrides::apply(&call.overrides, overlay, precompiles).map_err(|error| match error {

@@ -25,6 +25,7 @@ mod short;
 mod sidecar;
 mod simulate;
 mod trace;
+mod tracer;
 mod transfers;
 mod tx;
 mod validate;
@@ -48,7 +49,9 @@ pub use simulate::{
     BlockOverrides, SIMULATED_BLOCKS_MAX, SimulateBlock, SimulateError, SimulateOptions,
     SimulatedBlock, SimulatedCall,
 };
-pub use trace::{TraceError, TracedBlock};
+pub use trace::TraceError;
+pub(crate) use trace::TracedBlock;
+pub(crate) use tracer::{GethTracer, ParityTracer, Tracer};
 pub use tx::{DecodeError, DecodedTx, RecoverError, RecoveredTx, Transaction, created};
 pub use validate::{complete_header, validate_executed};
 pub(crate) use words::halt_text;

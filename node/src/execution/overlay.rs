@@ -75,7 +75,7 @@ impl<F: Fn(u64) -> Option<B256>> BlockHashes for F {
 }
 
 /// Reads through to the parent's state, remembers every read and every write.
-pub(super) struct Overlay<'a, S> {
+pub(crate) struct Overlay<'a, S> {
     state: &'a S,
     hashes: &'a dyn BlockHashes,
     accounts: Met,

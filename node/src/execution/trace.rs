@@ -1,14 +1,14 @@
-//! Watching transactions run: traces for `debug_` and access lists for `eth_createAccessList`.
+//! Watching transactions run: traces for `debug_` and `trace_`, and access lists for
+//! `eth_createAccessList`.
 //!
-//! The tracers are those of `revm-inspectors`.
+//! The tracers are those of `revm-inspectors`; which one runs is [`Tracer`]'s to say.
 
 use std::error::Error;
 
-use alloy_consensus::{Header, Transaction as _};
+use alloy_consensus::Header;
 use alloy_eips::eip2930::AccessList;
 use alloy_evm::FromRecoveredTx;
-use alloy_primitives::{Address, B256, TxKind, U256};
-use alloy_rpc_types_trace::geth::{CallFrame, GethDebugTracingOptions, GethTrace};
+use alloy_primitives::{Address, B256, TxKind};
 use revm::{
     DatabaseCommit,
     context::TxEnv,
@@ -16,7 +16,7 @@ use revm::{
 };
 use revm_inspectors::{
     access_list::AccessListInspector,
-    tracing::{DebugInspector, DebugInspectorError, TransactionContext},
+    tracing::{DebugInspectorError, TransactionContext},
 };
 use storage::StateRead;
 
@@ -27,9 +27,9 @@ use super::{
     call::{machine_error, outcome, transaction},
     cosmos::session,
     environment::Environment,
-    machine::Machine,
+    machine::{Machine, MachineError},
     overlay::Overlay,
-    words::{Form, translate},
+    tracer::{KEPT_BYTES_MAX, Ran, Tracer, Watch},
 };
 use crate::{
     chain::{ChainSpec, Fork},
@@ -46,6 +46,12 @@ pub enum TraceError {
     /// The tracer or its settings are not known.
     #[error("{0}")]
     Tracer(String),
+    /// A tracer would keep more of one transaction than it may.
+    #[error(
+        "trace exceeds {KEPT_BYTES_MAX} bytes; a tracer of calls, or one without memory and stack, \
+         keeps less"
+    )]
+    TooLarge,
     /// A transaction does not run, which one of a real block always does.
     #[error(transparent)]
     Transaction(#[from] TxError),
@@ -63,53 +69,63 @@ impl<E: std::fmt::Display> From<DebugInspectorError<E>> for TraceError {
     }
 }
 
+impl From<StateError> for TraceError {
+    fn from(error: StateError) -> Self {
+        Self::Call(CallError::State(error))
+    }
+}
+
 /// A block being run again under a tracer.
-#[derive(Debug)]
-pub struct TracedBlock<'a, S>
+pub(crate) struct TracedBlock<'a, S, T>
 where
-    S: StateRead<Error: Error + Send + Sync + 'static>,
+    S: StateRead<Error: Error + Send + Sync + 'static> + 'static,
+    T: Tracer<S>,
 {
-    builder: BlockBuilder<'a, S, DebugInspector>,
+    builder: BlockBuilder<'a, S, Watch<T::Inspector>>,
+    tracer: T,
     number: u64,
     hash: B256,
     index: usize,
-    form: Form,
 }
 
-impl<'a, S> TracedBlock<'a, S>
+impl<'a, S, T> TracedBlock<'a, S, T>
 where
-    S: StateRead<Error: Error + Send + Sync + 'static>,
+    S: StateRead<Error: Error + Send + Sync + 'static> + 'static,
+    T: Tracer<S>,
 {
     /// Starts the block with this header and hash on its parent's state; `modules` are a
     /// native chain's at its beginning, by whose rules its transactions were charged.
     ///
     /// # Errors
     /// A tracer that is not known, or a failed read.
-    pub fn start(
+    pub(crate) fn start(
         spec: &'a ChainSpec,
         state: &'a S,
         hashes: &'a dyn BlockHashes,
         header: &Header,
         hash: B256,
         modules: Option<&'a Modules>,
-        options: GethDebugTracingOptions,
+        tracer: T,
     ) -> Result<Self, TraceError> {
-        let form = Form::of(&options);
-        let inspector = DebugInspector::new(options).map_err(tracer_error)?;
         let mut environment = Environment::new(spec, modules, header);
         environment.charge_shares(modules);
         let overlay = Overlay::new(state, hashes, environment.fork < Fork::SpuriousDragon);
-        let mut builder = BlockBuilder::over(spec, overlay, environment, header.number, inspector);
+        let watch = tracer.watch()?;
+        let mut builder = BlockBuilder::over(spec, overlay, environment, header.number, watch);
         builder.gov = session(spec, modules, header);
         builder.begin(header)?;
-        Ok(Self { builder, number: header.number, hash, index: 0, form })
+        Ok(Self { builder, tracer, number: header.number, hash, index: 0 })
     }
 
     /// Runs the next transaction unwatched. `state_root` as in [`super::execute_block`].
     ///
     /// # Errors
     /// When the transaction does not run.
-    pub fn pass(&mut self, tx: &RecoveredTx, state_root: &StateRoot<'_>) -> Result<(), TraceError> {
+    pub(crate) fn pass(
+        &mut self,
+        tx: &RecoveredTx,
+        state_root: &StateRoot<'_>,
+    ) -> Result<(), TraceError> {
         self.builder.push(tx, state_root)??;
         self.index += 1;
         Ok(())
@@ -118,32 +134,29 @@ where
     /// Runs the next transaction and gives its trace.
     ///
     /// # Errors
-    /// When the transaction does not run.
-    pub fn trace(
+    /// When the transaction does not run, or its trace is too large.
+    pub(crate) fn trace(
         &mut self,
         tx: &RecoveredTx,
         state_root: &StateRoot<'_>,
-    ) -> Result<GethTrace, TraceError> {
-        if tx.cosmos.is_some() {
+    ) -> Result<T::Trace, TraceError> {
+        if let Some(cosmos) = &tx.cosmos {
             // Nothing of it runs in the interpreter.
             self.pass(tx, state_root)?;
-            return Ok(GethTrace::CallTracer(plain_call(tx)));
+            return Ok(self.tracer.trace_cosmos(tx, cosmos.gas_used()));
         }
-        let form = self.form;
-        let machine = self.builder.machine_mut();
-        machine.inspector_mut().fuse().map_err(tracer_error)?;
-        let env = TxEnv::from_recovered_tx(&tx.tx, tx.sender);
-        let result = match machine.inspect(env.clone()) {
-            Ok(result) => result,
-            Err(EVMError::Transaction(reason)) => return Err(TxError::Invalid(reason).into()),
-            Err(error) => return Err(fatal(self.number, error).into()),
-        };
         let context = TransactionContext {
             block_hash: Some(self.hash),
             tx_index: Some(self.index),
             tx_hash: Some(tx.hash),
         };
-        let trace = finish(machine, context, &env, &result, form)?;
+        let env = TxEnv::from_recovered_tx(&tx.tx, tx.sender);
+        let number = self.number;
+        let machine = self.builder.machine_mut();
+        let (trace, result) = watch(machine, &self.tracer, context, &env, |error| match error {
+            EVMError::Transaction(reason) => TxError::Invalid(reason).into(),
+            error => fatal(number, error).into(),
+        })?;
         machine.overlay_mut().commit(result.state);
         let tx_type = alloy_consensus::Typed2718::ty(&tx.tx);
         self.builder.account(tx_type, tx.blob_gas(), result.result, state_root)?;
@@ -152,61 +165,61 @@ where
     }
 }
 
-/// A Cosmos transaction as the call it comes to.
-fn plain_call(tx: &RecoveredTx) -> CallFrame {
-    CallFrame {
-        from: tx.sender,
-        to: tx.tx.to(),
-        value: Some(tx.tx.value()),
-        gas: U256::from(tx.tx.gas_limit()),
-        gas_used: U256::from(tx.cosmos.as_ref().map_or(0, |cosmos| cosmos.gas_used())),
-        input: tx.raw.slice(1..),
-        typ: "CALL".to_owned(),
-        ..CallFrame::default()
-    }
-}
-
-/// The trace of a transaction that has run and is not committed.
-fn finish<S>(
-    machine: &mut Machine<'_, S, DebugInspector>,
+/// Runs a transaction under a tracer. What it changed is not committed; `error` says what it means that
+/// it did not run.
+fn watch<S, T>(
+    machine: &mut Machine<'_, S, Watch<T::Inspector>>,
+    tracer: &T,
     context: TransactionContext,
     env: &TxEnv,
-    result: &ResultAndState,
-    form: Form,
-) -> Result<GethTrace, TraceError>
+    error: impl FnOnce(MachineError) -> TraceError,
+) -> Result<(T::Trace, ResultAndState), TraceError>
 where
-    S: StateRead<Error: Error + Send + Sync + 'static>,
+    S: StateRead<Error: Error + Send + Sync + 'static> + 'static,
+    T: Tracer<S>,
 {
+    *machine.inspector_mut() = tracer.watch()?;
+    let result = machine.inspect(env.clone());
+    if machine.inspector_mut().0.is_exceeded() {
+        return Err(TraceError::TooLarge);
+    }
+    let result = result.map_err(error)?;
     let block = machine.block().clone();
-    let (overlay, inspector) = machine.overlay_and_inspector();
-    let trace = inspector.get_result(Some(context), env, &block, result, overlay)?;
-    Ok(translate(trace, form))
-}
-
-fn tracer_error(error: DebugInspectorError) -> TraceError {
-    TraceError::from(error)
+    let (overlay, (_, inspector)) = machine.overlay_and_inspector();
+    let ran = Ran { context, env, block: &block, result: &result };
+    let trace = tracer.trace(inspector, &ran, overlay)?;
+    Ok((trace, result))
 }
 
 impl<S> CallSite<'_, S>
 where
     S: StateRead<Error: Error + Send + Sync + 'static>,
 {
-    /// Runs a call under a tracer.
+    /// Runs calls one after another, each under its tracer and on the state that those before it left.
     ///
     /// # Errors
-    /// As [`Self::call`], or a tracer that is not known.
-    pub fn trace(
+    /// As [`Self::call`], or a tracer that is not known, or a trace that is too large.
+    pub(crate) fn trace<'t, T>(
         &self,
-        call: &Call,
+        calls: impl IntoIterator<Item = (&'t Call, &'t T)>,
         gas_cap: u64,
-        options: GethDebugTracingOptions,
-    ) -> Result<GethTrace, TraceError> {
-        let form = Form::of(&options);
-        let inspector = DebugInspector::new(options).map_err(tracer_error)?;
-        let mut machine = self.machine(call, inspector)?;
-        let env = transaction(self.spec, call, call.gas.unwrap_or(gas_cap).min(gas_cap));
-        let result = machine.inspect(env.clone()).map_err(machine_error)?;
-        finish(&mut machine, TransactionContext::default(), &env, &result, form)
+    ) -> Result<Vec<T::Trace>, TraceError>
+    where
+        S: 'static,
+        T: Tracer<S> + 't,
+    {
+        let (mut overlay, mut traces) = (self.overlay(), Vec::new());
+        for (call, tracer) in calls {
+            let mut machine = self.machine_over(overlay, call, tracer.watch()?)?;
+            let env = transaction(self.spec, call, call.gas.unwrap_or(gas_cap).min(gas_cap));
+            let context = TransactionContext::default();
+            let error = |error| machine_error(error).into();
+            let (trace, result) = watch(&mut machine, tracer, context, &env, error)?;
+            traces.push(trace);
+            overlay = machine.into_overlay();
+            overlay.commit(result.state);
+        }
+        Ok(traces)
     }
 
     /// The accounts and slots a call touches beside those that are warm for it anyway, and how it
@@ -258,11 +271,5 @@ where
         let mut warm = vec![call.from, to];
         warm.extend(machine.precompiles());
         Ok(warm)
-    }
-}
-
-impl From<StateError> for TraceError {
-    fn from(error: StateError) -> Self {
-        Self::Call(CallError::State(error))
     }
 }

@@ -4,17 +4,17 @@
 use super::{
     block_id::{BlockId, BlockTag},
     error::Error,
-    eth::{Hashes, call_error, gas_cap, on_block_with},
+    eth::{gas_cap, on_block_with},
     lines::Line,
     method::{Answer, Call, Method, Run, json},
     params::{Param, object},
+    replay::{Place, Replay, Rows, trace_error},
     stored::{self, StoredBlock, locate},
-    text::Json,
 };
 use crate::{
     block::{Block, join},
     chain::ChainSpec,
-    execution::{RecoveredTx, StateError, TraceError, TracedBlock, encode_receipt, logs_bloom},
+    execution::{GethTracer, encode_receipt, logs_bloom},
 };
 use alloy_primitives::{B256, Bytes};
 use alloy_rpc_types_trace::geth::{
@@ -22,10 +22,7 @@ use alloy_rpc_types_trace::geth::{
 };
 use serde::Serialize;
 use serde_json::{Map, Value, value::RawValue};
-use storage::StateChanges;
-
-/// Most bytes of the traces of one block.
-const BYTES_MAX: usize = 256 * 1024 * 1024;
+use std::ops::ControlFlow;
 
 pub(super) const METHODS: &[Method] = &[
     Method {
@@ -165,12 +162,7 @@ fn trace_transaction(call: &Call) -> Answer {
     let Some((stored, index)) = locate(&call.view, hash)? else {
         return Err(Error::server("transaction not found"));
     };
-    let mut traced = None;
-    replay(call, &stored, options, index..=index, |_, trace| {
-        traced = Some(json(&trace)?);
-        Ok(())
-    })?;
-    traced.ok_or_else(|| Error::internal("a transaction is not in its block"))
+    json(&Replay::new(call).transaction(&stored, index, GethTracer(options))?)
 }
 
 fn trace_block_by_number(call: &Call) -> Answer {
@@ -205,64 +197,13 @@ fn trace_block_by_rlp(call: &Call) -> Answer {
 
 fn trace_block(call: &Call, number: u64, options: GethDebugTracingOptions) -> Answer {
     let stored = StoredBlock::read(&call.view.blocks()?, number)?;
-    let count = stored.block.transactions.len();
-    let mut text = b"[".to_vec();
-    replay(call, &stored, options, 0..=count.saturating_sub(1), |tx, result| {
-        if text.len() > 1 {
-            text.push(b',');
-        }
-        text.extend_from_slice(json(&Traced { tx_hash: tx.hash, result })?.bytes());
-        if text.len() > BYTES_MAX {
-            let message = format!("traces of the block exceed {BYTES_MAX} bytes");
-            return Err(Error::limit(message, BYTES_MAX as u64, None));
-        }
-        Ok(())
+    let mut rows = Rows::default();
+    let tracer = GethTracer(options);
+    Replay::new(call).block(&stored, tracer, .., |Place { hash: tx_hash, .. }, result| {
+        rows.push(&Traced { tx_hash, result })?;
+        Ok(ControlFlow::Continue(()))
     })?;
-    text.push(b']');
-    Ok(Json::from_text(text))
-}
-
-/// Runs a block again up to the end of `wanted`, giving the traces of the wanted transactions.
-pub(super) fn replay(
-    call: &Call,
-    stored: &StoredBlock,
-    options: GethDebugTracingOptions,
-    wanted: std::ops::RangeInclusive<usize>,
-    mut take: impl FnMut(&RecoveredTx, GethTrace) -> Result<(), Error>,
-) -> Result<(), Error> {
-    let header = &stored.block.header;
-    let parent = header.number.checked_sub(1);
-    let parent = parent.ok_or_else(|| Error::server("genesis is not traceable"))?;
-    let state = call.view.state.reader_at(parent)?;
-    // Receipts are thrown away, so their roots need not be right.
-    let no_root = |_: &StateChanges| Ok::<_, StateError>(B256::ZERO);
-    let deadline = call.interrupt.within(call.services.limits.trace_time);
-    let hashes = Hashes { view: &call.view, deadline: &deadline };
-    let spec = &call.context.spec;
-    let modules = super::evmd::modules_after(call, parent)?;
-    let (hash, modules) = (stored.block.hash, modules.as_deref());
-    let block = TracedBlock::start(spec, &state, &hashes, header, hash, modules, options);
-    let mut block = block.map_err(trace_error)?;
-    let late = || Error::timed_out("tracing", call.services.limits.trace_time);
-    let failed = |error| if deadline.passed() { late() } else { trace_error(error) };
-    for tx in stored.txs() {
-        let tx = tx?;
-        let index = tx.index;
-        if index > *wanted.end() {
-            break;
-        }
-        if deadline.passed() {
-            return Err(late());
-        }
-        let tx = tx.recovered();
-        if wanted.contains(&index) {
-            let trace = block.trace(&tx, &no_root).map_err(failed)?;
-            take(&tx, trace)?;
-        } else {
-            block.pass(&tx, &no_root).map_err(failed)?;
-        }
-    }
-    Ok(())
+    Ok(rows.end())
 }
 
 /// Overrides stand among the options.
@@ -295,18 +236,9 @@ fn trace_call(call: &Call) -> Answer {
     let id: BlockId = arguments.optional()?.unwrap_or(BlockId::LATEST);
     let CallOptions { options, overrides } = arguments.optional()?.unwrap_or_default();
     let trace = on_block_with(call, request, id, overrides, |site, execution| {
-        let trace = site.trace(execution, gas_cap(call), options);
-        trace.map_err(|error| match error {
-            TraceError::Call(error) => call_error(error, execution.from),
-            error => trace_error(error),
-        })
+        let tracer = GethTracer(options);
+        let traces = site.trace([(execution, &tracer)], gas_cap(call));
+        traces.map_err(|error| trace_error(error, execution.from))
     })?;
-    json(&trace)
-}
-
-fn trace_error(error: TraceError) -> Error {
-    match error {
-        TraceError::Tracer(text) => Error::server(text),
-        error => Error::internal(error),
-    }
+    json(&trace.first())
 }

@@ -26,6 +26,7 @@ mod params;
 pub(crate) mod parties;
 mod personal;
 mod rates;
+mod replay;
 mod server;
 mod services;
 pub(crate) mod slice;

@@ -66,6 +66,37 @@ pub(super) fn object<'a, T: serde::Deserialize<'a>>(json: &'a str) -> Result<T, 
     serde_json::from_str(json).map_err(|error| error.to_string())
 }
 
+/// Most addresses, or alternatives for one topic, of a filter, as geth.
+const ALTERNATIVES_MAX: usize = 1000;
+
+/// A string or a list of strings; a list with a `null` in it matches everything, as geth has it.
+pub(super) fn one_or_many<T>(
+    raw: &RawValue,
+    read: impl Fn(&str) -> Result<T, String>,
+) -> Result<Vec<T>, String> {
+    #[derive(serde::Deserialize)]
+    struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+    let malformed = |_| "neither a string nor a list of strings".to_owned();
+    let json = raw.get();
+    let texts: Vec<Option<Text<'_>>> = if json.starts_with('[') {
+        serde_json::from_str(json).map_err(malformed)?
+    } else {
+        vec![serde_json::from_str(json).map_err(malformed)?]
+    };
+    if texts.len() > ALTERNATIVES_MAX {
+        return Err("exceed max addresses or topics per search position".to_owned());
+    }
+    let texts: Option<Vec<_>> = texts.into_iter().collect();
+    texts.unwrap_or_default().iter().map(|text| read(&text.0)).collect()
+}
+
+/// An address or a list of them.
+pub(super) fn addresses(raw: &RawValue, spec: &ChainSpec) -> Result<Vec<Address>, String> {
+    let address =
+        |text: &str| parse_address(text, &spec.bech32_prefix).map_err(|error| error.to_string());
+    one_or_many(raw, address)
+}
+
 /// Hex digits after `0x`, as geth reads a quantity.
 fn quantity_digits(text: &str) -> Result<&str, String> {
     if text.is_empty() {

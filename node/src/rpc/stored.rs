@@ -4,7 +4,7 @@ use super::error::Error;
 use crate::{
     block::Block,
     cosmos::{self, CosmosTx},
-    execution::{DecodedTx, RecoveredTx, Transaction, created},
+    execution::{DecodedTx, RecoveredTx, Transaction, created, recover_senders},
     view::View,
 };
 use alloy_consensus::{Header, Transaction as _, Typed2718 as _};
@@ -12,6 +12,7 @@ use alloy_primitives::{Address, B256, Bytes};
 use alloy_rlp::Decodable;
 use std::sync::Arc;
 use storage::{ChainReader, StoredReceipt};
+use verify::{Backend, Recoverer};
 
 /// A block of a view.
 #[derive(Debug)]
@@ -53,6 +54,13 @@ pub(super) fn tx_hashes(raw: &[&[u8]]) -> Vec<B256> {
     let mut hashes = vec![[0; 32]; raw.len()];
     verify::keccak256_batch(raw, &mut hashes);
     hashes.into_iter().map(B256::from).collect()
+}
+
+/// Transactions that are in no block, with their senders.
+pub(super) fn recover(raw: &[Bytes]) -> Result<Vec<RecoveredTx>, Error> {
+    let backend = Backend::detect().map_err(Error::internal)?;
+    let recovered = recover_senders(&mut Recoverer::new(backend), raw).into_iter();
+    recovered.collect::<Result<_, _>>().map_err(|error| Error::server(error.to_string()))
 }
 
 impl StoredBlock {

@@ -11,8 +11,7 @@ use crate::{
     block::Block,
     chain::{Attributes, ChainSpec, Parent, next_header},
     execution::{
-        BlockBuilder, ExecutionError, RecoveredTx, StateError, complete_header, is_blob_tx,
-        recover_senders, split,
+        BlockBuilder, ExecutionError, RecoveredTx, StateError, complete_header, is_blob_tx, split,
     },
 };
 use alloy_consensus::Transaction as _;
@@ -26,7 +25,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::json as value;
 use std::sync::Arc;
 use storage::StateChanges;
-use verify::{Backend, Recoverer};
 
 pub(super) const METHODS: &[Method] = &[Method {
     name: "testing_buildBlockV1",
@@ -128,7 +126,7 @@ async fn build_block(call: Call) -> Answer {
     let (txs, bundle) = match given {
         Some(Transactions(raw)) => {
             let (raw, bundle) = take_off_blobs(raw)?;
-            (recover(&raw)?, bundle)
+            (stored::recover(&raw)?.into_iter().map(Arc::new).collect(), bundle)
         }
         None => (from_pool(&call).await?, Bundle::default()),
     };
@@ -158,13 +156,6 @@ fn take_off_blobs(mut raw: Vec<Bytes>) -> Result<(Vec<Bytes>, Bundle), Error> {
         bundle.blobs.extend(sidecar.into_blobs());
     }
     Ok((raw, bundle))
-}
-
-fn recover(raw: &[Bytes]) -> Result<Vec<Arc<RecoveredTx>>, Error> {
-    let backend = Backend::detect().map_err(Error::internal)?;
-    let recovered = recover_senders(&mut Recoverer::new(backend), raw);
-    let recovered = recovered.into_iter().map(|tx| tx.map(Arc::new));
-    recovered.collect::<Result<_, _>>().map_err(|error| Error::server(error.to_string()))
 }
 
 /// Executable transactions, each sender's in nonce order; none with blobs, which the pool does not

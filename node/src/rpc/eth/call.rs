@@ -137,9 +137,7 @@ fn on_block_until<T>(
     let mut arguments = call.arguments()?;
     let request: Request = arguments.required()?;
     let id: BlockId = arguments.optional()?.unwrap_or(BlockId::LATEST);
-    let accounts = arguments.optional()?.unwrap_or_default();
-    let block = arguments.optional()?.unwrap_or_default();
-    let overrides = GivenOverrides { accounts, block };
+    let overrides = GivenOverrides::next(&mut arguments)?;
     run_request(call, deadline, request, id, overrides, run)
 }
 
@@ -168,6 +166,16 @@ fn run_request<T>(
     let execution = Execution { overrides: accounts, blob_base_fee, ..execution };
     let number = id.require(&call.view)?;
     run_on(call, deadline, number, &block, |site| run(site, &execution))
+}
+
+/// Gives the state after a block, with its surroundings.
+pub(in crate::rpc) fn on_state<T>(
+    call: &Call,
+    id: BlockId,
+    run: impl FnOnce(&CallSite<'_, StateReader>) -> Result<T, Error>,
+) -> Result<T, Error> {
+    let number = id.require(&call.view)?;
+    run_on(call, &call.call_deadline(), number, &BlockOverrides::default(), run)
 }
 
 /// Gives the site of the block `number`, its header changed by `overrides`.

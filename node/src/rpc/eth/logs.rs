@@ -2,7 +2,6 @@
 //! never in blocks. When a bound is met the error names a range that fits.
 
 use crate::{
-    account::parse_address,
     chain::ChainSpec,
     rpc::{
         block_id::BlockTag,
@@ -10,7 +9,7 @@ use crate::{
         lines::Deadline,
         method::{Answer, Call},
         object::{LogObject, LogPlace},
-        params::{Param, hash, object},
+        params::{Param, addresses, hash, object, one_or_many},
         stored,
         text::{Json, Put},
     },
@@ -19,7 +18,7 @@ use crate::{
 use alloy_primitives::{Address, B256, Log, U64};
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use std::{borrow::Cow, time::Duration};
+use std::time::Duration;
 use storage::{ChainReader, PostingKey};
 
 /// Blocks looked up in the index at once: keeps the candidates of a common topic in bounds.
@@ -33,8 +32,6 @@ const BYTES_AT_ONCE: usize = 256 * 1024;
 const TIME_AT_ONCE: Duration = Duration::from_micros(500);
 /// Most topics of a log, and so of a filter.
 const TOPICS_MAX: usize = 4;
-/// Most addresses, or alternatives for one topic, of a filter, as geth.
-const ALTERNATIVES_MAX: usize = 1000;
 
 /// What to look for, and where.
 #[derive(Clone, Debug)]
@@ -87,10 +84,7 @@ impl Param for LogQuery {
             }
             Some(raw) => Place::Block(B256::read(raw.get(), spec)?),
         };
-        let address = |text: &str| {
-            parse_address(text, &spec.bech32_prefix).map_err(|error| error.to_string())
-        };
-        let addresses = object.address.map_or(Ok(Vec::new()), |raw| one_or_many(raw, address))?;
+        let addresses = object.address.map_or(Ok(Vec::new()), |raw| addresses(raw, spec))?;
         let topics = object.topics.unwrap_or_default();
         if topics.len() > TOPICS_MAX {
             return Err("exceed max topics".to_owned());
@@ -100,27 +94,6 @@ impl Param for LogQuery {
         let topics = topics.collect::<Result<_, _>>()?;
         Ok(Self { place, filter: Filter { addresses, topics } })
     }
-}
-
-/// A string or a list of strings; a list with a `null` in it matches everything, as geth has it.
-fn one_or_many<T>(
-    raw: &RawValue,
-    read: impl Fn(&str) -> Result<T, String>,
-) -> Result<Vec<T>, String> {
-    #[derive(Deserialize)]
-    struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
-    let malformed = |_| "neither a string nor a list of strings".to_owned();
-    let json = raw.get();
-    let texts: Vec<Option<Text<'_>>> = if json.starts_with('[') {
-        serde_json::from_str(json).map_err(malformed)?
-    } else {
-        vec![serde_json::from_str(json).map_err(malformed)?]
-    };
-    if texts.len() > ALTERNATIVES_MAX {
-        return Err("exceed max addresses or topics per search position".to_owned());
-    }
-    let texts: Option<Vec<_>> = texts.into_iter().collect();
-    texts.unwrap_or_default().iter().map(|text| read(&text.0)).collect()
 }
 
 impl LogQuery {

@@ -6,7 +6,7 @@ use crate::{
     execution::{AccountOverride, BlockOverrides, Call as Execution},
     rpc::{
         error::Error,
-        params::{Param, bytes, hash, object, quantity, wide_quantity},
+        params::{Arguments, Param, bytes, hash, object, quantity, wide_quantity},
     },
 };
 use alloy_eips::{
@@ -53,7 +53,7 @@ pub(in crate::rpc) struct Request {
 
 impl Request {
     /// A request of an execution that is known to make sense.
-    pub(super) const fn of(execution: Execution) -> Self {
+    pub(in crate::rpc) const fn of(execution: Execution) -> Self {
         Self { execution, chain_id: None, conflict: None }
     }
 
@@ -230,6 +230,13 @@ pub(in crate::rpc) struct GivenOverrides {
 }
 
 impl GivenOverrides {
+    /// The next two parameters of a call.
+    pub(in crate::rpc) fn next(arguments: &mut Arguments<'_>) -> Result<Self, Error> {
+        let accounts = arguments.optional()?.unwrap_or_default();
+        let block = arguments.optional()?.unwrap_or_default();
+        Ok(Self { accounts, block })
+    }
+
     /// Reads what is there of the two.
     pub(in crate::rpc) fn read(
         accounts: Option<&RawValue>,

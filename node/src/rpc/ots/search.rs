@@ -17,6 +17,7 @@ use crate::{
 use alloy_primitives::{Address, B256};
 use serde::Serialize;
 use serde_json::Value;
+use std::ops::ControlFlow;
 use storage::StateRead;
 
 /// A page of transactions, newest first.
@@ -183,8 +184,11 @@ fn creation(
     // Another contract did: its calls tell.
     let mut found = None;
     Frames::of_block(call, stored, |hash, frames| {
-        let created = frames.created(address);
-        found = found.take().or_else(|| created.map(|creator| Creation { hash, creator }));
+        found = frames.created(address).map(|creator| Creation { hash, creator });
+        match found {
+            Some(_) => ControlFlow::Break(()),
+            None => ControlFlow::Continue(()),
+        }
     })?;
     Ok(found)
 }

@@ -1,16 +1,20 @@
 //! What happened inside a transaction, from the frames of the call tracer.
 
-use crate::rpc::{
-    debug::replay,
-    error::Error,
-    method::{Answer, Call, json},
-    stored::{StoredBlock, locate},
+use crate::{
+    execution::GethTracer,
+    rpc::{
+        error::Error,
+        method::{Answer, Call, json},
+        replay::Replay,
+        stored::{StoredBlock, locate},
+    },
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
 use alloy_rpc_types_trace::geth::{
     CallFrame, GethDebugBuiltInTracerType, GethDebugTracingOptions, GethTrace,
 };
 use serde::Serialize;
+use std::ops::ControlFlow;
 
 /// The calls of a transaction, the first one being the transaction itself.
 pub(super) struct Frames(CallFrame);
@@ -28,24 +32,18 @@ impl Frames {
     fn of_transaction(call: &Call) -> Result<Option<Self>, Error> {
         let hash: B256 = call.arguments()?.required()?;
         let Some((stored, index)) = locate(&call.view, hash)? else { return Ok(None) };
-        let mut frames = None;
-        replay(call, &stored, call_tracer(), index..=index, |_, trace| {
-            frames = Some(Self::of_trace(trace)?);
-            Ok(())
-        })?;
-        Ok(frames)
+        let trace = Replay::new(call).transaction(&stored, index, call_tracer())?;
+        Self::of_trace(trace).map(Some)
     }
 
-    /// Those of each transaction of a block.
+    /// Those of each transaction of a block, until `take` breaks off.
     pub(super) fn of_block(
         call: &Call,
         stored: &StoredBlock,
-        mut take: impl FnMut(B256, &Self),
+        mut take: impl FnMut(B256, &Self) -> ControlFlow<()>,
     ) -> Result<(), Error> {
-        let last = stored.block.transactions.len().saturating_sub(1);
-        replay(call, stored, call_tracer(), 0..=last, |tx, trace| {
-            take(tx.hash, &Self::of_trace(trace)?);
-            Ok(())
+        Replay::new(call).block(stored, call_tracer(), .., |place, trace| {
+            Ok(take(place.hash, &Self::of_trace(trace)?))
         })
     }
 
@@ -80,9 +78,10 @@ impl Frames {
     }
 }
 
-fn call_tracer() -> GethDebugTracingOptions {
+fn call_tracer() -> GethTracer {
     let tracer = GethDebugBuiltInTracerType::CallTracer.into();
-    GethDebugTracingOptions { tracer: Some(tracer), ..GethDebugTracingOptions::default() }
+    let options = GethDebugTracingOptions { tracer: Some(tracer), ..Default::default() };
+    GethTracer(options)
 }
 
 /// A call as `ots_traceTransaction` shows it.
