@@ -18,6 +18,8 @@ mod history;
 mod native;
 #[path = "json_rpc/own.rs"]
 mod own;
+#[path = "json_rpc/parity.rs"]
+mod parity;
 #[path = "json_rpc/prices.rs"]
 mod prices;
 #[path = "json_rpc/protection.rs"]

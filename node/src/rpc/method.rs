@@ -12,7 +12,7 @@ use super::{
     services::Services,
     testing,
     text::{Json, Put},
-    txpool, web3,
+    trace, txpool, web3,
 };
 use crate::view::View;
 use alloy_primitives::{Bytes, map::HashMap};
@@ -91,6 +91,7 @@ pub fn methods() -> impl Iterator<Item = &'static Method> {
         web3::METHODS,
         txpool::METHODS,
         debug::METHODS,
+        trace::METHODS,
         ots::METHODS,
         testing::METHODS,
         evmd::METHODS,

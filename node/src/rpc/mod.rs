@@ -34,6 +34,7 @@ pub(crate) mod stored;
 mod subscribe;
 mod testing;
 mod text;
+mod trace;
 mod trial;
 mod txpool;
 mod web3;

@@ -30,6 +30,8 @@ fn fitting(name: &str) -> Value {
         }
         "data" | "rlp" | "signature" => json!("0x"),
         "slots" => json!(["0x0"]),
+        "types" => json!(["trace"]),
+        "calls" | "traceAddress" => json!([]),
         "slots by address" => json!({ "0x0000000000000000000000000000000000000000": [] }),
         "passphrase" | "key" => json!("secret"),
         "payload" => json!({ "blockStateCalls": [{}] }),

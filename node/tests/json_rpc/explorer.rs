@@ -42,9 +42,9 @@ fn deploying(code: &[u8]) -> Bytes {
     [&init[..], code].concat().into()
 }
 
-async fn serve(folder: TempDir, home: Home) -> Node {
+pub(crate) async fn serve(folder: TempDir, home: Home) -> Node {
     let mut config = config();
-    config.json_rpc.api.extend(["ots", "erigon", "debug"].map(str::to_owned));
+    config.json_rpc.api.extend(["ots", "erigon", "debug", "trace"].map(str::to_owned));
     Node::start_with(folder, home, producing(Some(Duration::from_millis(5))), config).await
 }
 
@@ -193,7 +193,7 @@ fn flatten(frame: &Value, depth: u64, into: &mut Vec<(String, u64)>) {
 
 /// A chain of our own on which addresses take part in every way there is; the factory, and the hash
 /// of a transaction in which it sends ether on and creates.
-async fn busy() -> (Node, Address, Value) {
+pub(crate) async fn busy() -> (Node, Address, Value) {
     let folder = tempfile::tempdir().unwrap();
     let home = native_home(folder.path());
     let node = serve(folder, home).await;
@@ -277,14 +277,19 @@ async fn an_address_has_its_transactions() {
     node.stop().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_chain_through_every_fork() {
+/// A chain of Ethereum's rules, from proof of work on.
+pub(crate) async fn every_fork() -> Node {
     let chain = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/samples/every_fork");
     let genesis = std::fs::read_to_string(chain.join("genesis.json")).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let home = Home::init(folder.path(), &Genesis::from_json(&genesis).unwrap()).unwrap();
     import(&home, vec![chain.join("chain.rlp")]).unwrap();
-    let node = serve(folder, home).await;
+    serve(folder, home).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_chain_through_every_fork() {
+    let node = every_fork().await;
     check(&node).await;
     node.stop().await;
 }
