@@ -101,7 +101,7 @@ fn genesis_files_are_made_and_checked() {
     let valid = good(&["genesis", "validate", file]);
     assert!(
         valid.starts_with(&format!(
-            "{file} is a valid genesis: chain 262144, Native rules, 15 accounts, hash 0x"
+            "{file} is a valid genesis: chain 262144, Native rules, 18 accounts, hash 0x"
         )),
         "{valid}"
     );
@@ -109,7 +109,7 @@ fn genesis_files_are_made_and_checked() {
     let made = good(&["init", "--home", text(&home), "--genesis", file, "-o", "json"]);
     let made: serde_json::Value = serde_json::from_str(&made).unwrap();
     assert!(valid.trim_end().ends_with(made["genesisHash"].as_str().unwrap()));
-    assert!(good(&["genesis", "validate", "--home", text(&home)]).contains("15 accounts"));
+    assert!(good(&["genesis", "validate", "--home", text(&home)]).contains("18 accounts"));
     fs::write(&path, "{\"config\":{}}").unwrap();
     assert_eq!(bad(&["genesis", "validate", file]).lines().count(), 1);
     assert!(

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use alloy_eips::{eip2935, eip4788, eip7002, eip7251};
 use alloy_genesis::{ChainConfig, Genesis as GenesisFile, GenesisAccount};
-use alloy_primitives::{Address, B256, Bytes, U256, address, b256};
+use alloy_primitives::{Address, B256, U256, address, b256};
 use serde::Deserialize;
 
-use super::{EvmParams, Genesis, GenesisError};
+use super::{EvmParams, Genesis, GenesisError, preinstalls::preinstalls};
 use crate::{
     feemarket::{self, Market, Params, TokenDecimals},
     gov::{GovParams, GovSection},
@@ -232,8 +232,8 @@ fn start_market(
 
 impl Genesis {
     /// The development genesis: chain id 262144, every fork through Prague from the start, the
-    /// system contracts of EIP-2935, 4788, 7002 and 7251 in place, [`DEV_ACCOUNTS`] funded with
-    /// 10,000 ether each.
+    /// system contracts of EIP-2935, 4788, 7002 and 7251 and those that tools expect in place,
+    /// [`DEV_ACCOUNTS`] funded with 10,000 ether each.
     pub fn native_dev(timestamp: u64) -> Self {
         let mut config = ChainConfig {
             chain_id: CHAIN_ID,
@@ -276,30 +276,31 @@ impl Genesis {
             config,
             timestamp,
             gas_limit: GAS_LIMIT,
-            alloc: funded.chain(system_contracts()).collect::<BTreeMap<_, _>>(),
+            alloc: funded.chain(contracts()).collect::<BTreeMap<_, _>>(),
             ..Default::default()
         };
         Self::from_file(file).expect("the built-in genesis is valid, as its test says")
     }
 }
 
-fn system_contracts() -> impl Iterator<Item = (Address, GenesisAccount)> {
+fn contracts() -> impl Iterator<Item = (Address, GenesisAccount)> {
     // The library's EIP-7251 code carries two bytes of padding that the deployed code has not.
     let consolidation = &eip7251::CONSOLIDATION_REQUEST_PREDEPLOY_CODE;
     let consolidation = consolidation.slice(..consolidation.len() - 2);
-    let contract = |address: Address, code: Bytes| {
-        (address, GenesisAccount::default().with_nonce(Some(1)).with_code(Some(code)))
-    };
     [
-        contract(eip2935::HISTORY_STORAGE_ADDRESS, eip2935::HISTORY_STORAGE_CODE.clone()),
-        contract(eip4788::BEACON_ROOTS_ADDRESS, eip4788::BEACON_ROOTS_CODE.clone()),
-        contract(
+        (eip2935::HISTORY_STORAGE_ADDRESS, eip2935::HISTORY_STORAGE_CODE.clone()),
+        (eip4788::BEACON_ROOTS_ADDRESS, eip4788::BEACON_ROOTS_CODE.clone()),
+        (
             eip7002::WITHDRAWAL_REQUEST_PREDEPLOY_ADDRESS,
             eip7002::WITHDRAWAL_REQUEST_PREDEPLOY_CODE.clone(),
         ),
-        contract(eip7251::CONSOLIDATION_REQUEST_PREDEPLOY_ADDRESS, consolidation),
+        (eip7251::CONSOLIDATION_REQUEST_PREDEPLOY_ADDRESS, consolidation),
     ]
     .into_iter()
+    .chain(preinstalls())
+    .map(|(address, code)| {
+        (address, GenesisAccount::default().with_nonce(Some(1)).with_code(Some(code)))
+    })
 }
 
 #[cfg(test)]

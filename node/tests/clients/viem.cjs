@@ -42,6 +42,23 @@ async function main([url, ws, key, code]) {
   assert.equal(changes[0].args.value, 42n);
   assert.equal(BigInt(await client.getStorageAt({ address, slot: "0x0" })), 1n);
 
+  // By the contracts that every chain is expected to have.
+  const multicallAddress = "0xcA11bde05977b3631167028862bE2a173976CA11";
+  const counters = parseAbi([
+    "function getEthBalance(address) view returns (uint256)",
+    "function getBlockNumber() view returns (uint256)",
+  ]);
+  const contract = { address: multicallAddress, abi: counters };
+  const [balance, number] = await client.multicall({
+    multicallAddress,
+    allowFailure: false,
+    contracts: [
+      { ...contract, functionName: "getEthBalance", args: [account.address] },
+      { ...contract, functionName: "getBlockNumber" },
+    ],
+  });
+  assert(balance > 0n && number >= receipt.blockNumber);
+
   const failed = await client
     .simulateContract({ account, address, abi, functionName: "fail" })
     .then(() => null, (error) => error);

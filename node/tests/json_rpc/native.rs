@@ -5,8 +5,10 @@ use crate::{
     common::{CHAIN_ID, FEE_CAP, sign, transfer},
 };
 use alloy_consensus::TxEip1559;
-use alloy_primitives::{Address, Bytes, TxKind, U256, hex, keccak256};
-use node::chain::DEV_ACCOUNTS;
+use alloy_primitives::{Address, B256, Bytes, TxKind, U256, hex, keccak256};
+use node::{
+    chain::{CREATE2_DEPLOYER, DEV_ACCOUNTS, MULTICALL3, SAFE_FACTORY},
+};
 use serde_json::{Value, json};
 
 /// Without input: stores 1 in slot 0 and logs 42 under topic 7. With input: reverts with
@@ -139,6 +141,34 @@ async fn fee_history_is_what_the_receipts_say() {
         rewarded += usize::from(!receipts.as_array().unwrap().is_empty());
     }
     assert!(rewarded > 0, "some blocks had transactions");
+    node.stop().await;
+}
+
+/// By the contracts of the development genesis.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_tools_expect_is_there() {
+    let node = Node::native().await;
+    let salt = B256::repeat_byte(7);
+    for (nonce, deployer) in [(0, CREATE2_DEPLOYER), (1, SAFE_FACTORY)] {
+        let created = deployer.create2(salt, keccak256(CONTRACT));
+        let deployment = TxEip1559 {
+            chain_id: CHAIN_ID,
+            nonce,
+            gas_limit: 200_000,
+            max_fee_per_gas: FEE_CAP,
+            to: TxKind::Call(deployer),
+            input: [salt.as_slice(), &CONTRACT].concat().into(),
+            ..TxEip1559::default()
+        };
+        let receipt = send(&node, &sign(1, deployment)).await;
+        assert_eq!(receipt["status"], "0x1");
+        let code = node.call("eth_getCode", json!([created])).await;
+        assert_eq!(code, json!(Bytes::from(CONTRACT[9..].to_vec())));
+    }
+    // getChainId()
+    let call = json!({ "to": MULTICALL3, "data": "0x3408e470" });
+    let chain = node.call("eth_call", json!([call])).await;
+    assert_eq!(quantity(&chain), U256::from(CHAIN_ID));
     node.stop().await;
 }
 
