@@ -99,6 +99,11 @@ pub fn bech32(prefix: &str, address: Address) -> String {
     Bech32Kind::Account.address(prefix, address)
 }
 
+/// An address under any prefix, of this chain or another; `None` if that is none.
+pub fn encode_any(prefix: &str, address: Address) -> Option<String> {
+    bech32::encode::<Bech32>(Hrp::parse(prefix).ok()?, address.as_slice()).ok()
+}
+
 fn encode(prefix: &str, bytes: &[u8]) -> String {
     let hrp = Hrp::parse(prefix).expect("genesis checks the prefix");
     bech32::encode::<Bech32>(hrp, bytes).expect("an address or a key is short enough")

@@ -27,7 +27,9 @@ mod signers;
 
 pub use address::{AddressError, parse_address};
 pub use algorithm::{ALGORITHM, UnknownAlgorithm, check_algorithm};
-pub use bech32_form::{Bech32Error, Bech32Kind, KINDS, bech32, decode_any, decode_public_key};
+pub use bech32_form::{
+    Bech32Error, Bech32Kind, KINDS, bech32, decode_any, decode_public_key, encode_any,
+};
 pub use eth_account::EthAccount;
 pub use hd_path::{COIN_TYPE, HdPath, PathError};
 pub use key::{KeyError, PRIVATE_KEY_BYTES, PUBLIC_KEY_BYTES, PrivateKey, PublicKey};

@@ -3,10 +3,14 @@
 //! The JSON is that of the reference's `evm` module; what this node does not offer is refused by
 //! name rather than ignored.
 
+mod extras;
+
 use crate::proto::cosmos::evm::vm::v1 as proto;
 use alloy_primitives::Address;
 use prost::Message;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+
+pub use extras::{ExtraPrecompile, ExtraPrecompiles, ExtraPrecompilesError};
 
 /// Denomination of gas and value unless genesis says otherwise.
 const DEFAULT_DENOM: &str = "atest";
@@ -25,8 +29,8 @@ pub struct EvmParams {
     evm_channels: Vec<String>,
     /// Who may create contracts, and who may call.
     pub access_control: AccessControl,
-    #[serde(deserialize_with = "none_of_these")]
-    active_static_precompiles: Vec<String>,
+    /// Precompiled contracts beside those of the fork.
+    pub active_static_precompiles: ExtraPrecompiles,
 }
 
 impl Default for EvmParams {
@@ -37,7 +41,7 @@ impl Default for EvmParams {
             allow_unprotected_txs: false,
             evm_channels: Vec::new(),
             access_control: AccessControl::default(),
-            active_static_precompiles: Vec::new(),
+            active_static_precompiles: ExtraPrecompiles::default(),
         }
     }
 }
@@ -55,6 +59,9 @@ pub enum EvmParamsError {
     /// A number that stands for no access type.
     #[error("EVM parameters: unknown access type {0}")]
     AccessType(i32),
+    /// A list of precompiled contracts that is none.
+    #[error("EVM parameters: {0}")]
+    Precompiles(#[from] ExtraPrecompilesError),
     /// Not an address in hex.
     #[error("EVM parameters: invalid whitelist address: {0}")]
     Address(String),
@@ -84,6 +91,7 @@ impl From<&EvmParams> for proto::Params {
             evm_denom: params.evm_denom.clone(),
             allow_unprotected_txs: params.allow_unprotected_txs,
             access_control: Some(access_control),
+            active_static_precompiles: params.active_static_precompiles.to_texts(),
             ..Self::default()
         }
     }
@@ -96,7 +104,6 @@ impl TryFrom<proto::Params> for EvmParams {
         let lists = [
             ("extra_eips", params.extra_eips.is_empty()),
             ("evm_channels", params.evm_channels.is_empty()),
-            ("active_static_precompiles", params.active_static_precompiles.is_empty()),
         ];
         if let Some((name, _)) = lists.into_iter().find(|(_, is_empty)| !is_empty) {
             return Err(EvmParamsError::NotOffered(name));
@@ -107,6 +114,7 @@ impl TryFrom<proto::Params> for EvmParams {
             evm_denom: params.evm_denom,
             allow_unprotected_txs: params.allow_unprotected_txs,
             access_control: AccessControl { create: rule(create)?, call: rule(call)? },
+            active_static_precompiles: params.active_static_precompiles.try_into()?,
             ..Self::default()
         })
     }
@@ -250,7 +258,7 @@ mod tests {
     fn what_is_not_offered_is_refused() {
         for (json, reason) in [
             (r#"{"extra_eips":[3855]}"#, "must be empty"),
-            (r#"{"active_static_precompiles":["0x0100"]}"#, "must be empty"),
+            (r#"{"active_static_precompiles":["0x0100"]}"#, "invalid precompile 0x0100"),
             (r#"{"evm_denom":7}"#, "invalid type"),
             (r#"{"unknown":1}"#, "unknown field"),
             (r#"{"access_control":{"call":{"access_type":3}}}"#, "unknown access type 3"),

@@ -19,7 +19,10 @@ mod spec;
 
 pub use body::{Body, MAX_BLOCK_BYTES, validate_body};
 pub use error::{GenesisError, HeaderError, Violation};
-pub use evm::{AccessControl, AccessRule, AccessType, EvmParams, EvmParamsError};
+pub use evm::{
+    AccessControl, AccessRule, AccessType, EvmParams, EvmParamsError, ExtraPrecompile,
+    ExtraPrecompiles, ExtraPrecompilesError,
+};
 pub use forks::{Fork, ForkSchedule};
 pub use genesis::Genesis;
 pub use header::{

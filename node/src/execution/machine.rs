@@ -41,7 +41,7 @@ use super::{
     overlay::{Overlay, StateError},
     precompiles::NodePrecompiles,
 };
-use crate::chain::Fork;
+use crate::chain::{ExtraPrecompiles, Fork};
 
 pub(super) type MachineContext<'a, S> =
     Context<BlockEnv, TxEnv, CfgEnv, Overlay<'a, S>, Journal<Overlay<'a, S>>, ()>;
@@ -99,7 +99,9 @@ where
                 JUMPDEST_GAS,
             );
         }
-        let precompiles = NodePrecompiles::new(spec);
+        let none = ExtraPrecompiles::default();
+        let extra = native.as_ref().map_or(&none, |native| &native.precompiles);
+        let precompiles = NodePrecompiles::new(spec, extra);
         // Frames are made as calls nest: most go no deeper than one or two.
         let frame_stack = FrameStack::new();
         let inner = Evm { ctx: context, inspector, instruction, precompiles, frame_stack };

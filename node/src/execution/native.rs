@@ -13,7 +13,7 @@ use revm::{
 };
 
 use crate::{
-    chain::{AccessControl, ChainSpec, FEE_COLLECTOR, Rules},
+    chain::{AccessControl, ChainSpec, ExtraPrecompiles, FEE_COLLECTOR, Rules},
     feemarket::{self, LegacyDec},
     modules::Modules,
 };
@@ -26,19 +26,23 @@ pub(super) struct NativeRules {
     /// Share of the gas limit that is charged at least; `None` in calls and estimates, which tell
     /// the true need.
     pub(super) min_gas_multiplier: Option<LegacyDec>,
+    /// Contracts beside those of the fork.
+    pub(super) precompiles: ExtraPrecompiles,
     /// `None` when nobody is kept from anything.
     access: Option<Arc<AccessControl>>,
 }
 
 impl NativeRules {
     /// The rules of a chain, without a least charge; `None` on an Ethereum chain. Without modules
-    /// nobody is kept from anything.
+    /// nobody is kept from anything, and no contract is there beside those of the fork.
     pub(super) fn of(spec: &ChainSpec, modules: Option<&Modules>) -> Option<Self> {
         let access = modules.map(|modules| &modules.evm.access_control);
         let access = access.filter(|access| !access.is_open());
+        let extra = modules.map(|modules| &modules.evm.active_static_precompiles);
         (spec.rules == Rules::Native).then(|| Self {
             fee_collector: FEE_COLLECTOR,
             min_gas_multiplier: None,
+            precompiles: extra.cloned().unwrap_or_default(),
             access: access.map(|access| Arc::new(access.clone())),
         })
     }

@@ -1,14 +1,25 @@
-//! The fork's precompiled contracts, some of which a simulation may have moved away.
+//! The precompiled contracts of the fork, and those that a native chain has beside them; some of which a
+//! simulation may have moved away.
 //!
 //! Which addresses are warm does not change by a move, as in geth.
+
+mod bech32;
+
+use std::{
+    collections::HashMap,
+    sync::{LazyLock, Mutex, PoisonError},
+};
 
 use alloy_primitives::{Address, map::AddressMap};
 use revm::{
     context_interface::{Cfg, ContextTr},
     handler::{EthPrecompiles, PrecompileProvider},
     interpreter::{CallInputs, InterpreterResult},
+    precompile::{Precompile, PrecompileId, Precompiles, secp256r1::P256VERIFY},
     primitives::{AddressSet, hardfork::SpecId},
 };
+
+use crate::chain::{ExtraPrecompile, ExtraPrecompiles};
 
 /// Bytes of an address that are zero in that of any precompile.
 const ZERO_BYTES: usize = 18;
@@ -27,8 +38,13 @@ pub(super) struct NodePrecompiles {
 }
 
 impl NodePrecompiles {
-    pub(super) fn new(spec: SpecId) -> Self {
-        Self { fork: EthPrecompiles::new(spec), changed: AddressMap::default() }
+    /// Those of a fork and those that a chain has beside them.
+    pub(super) fn new(spec: SpecId, extra: &ExtraPrecompiles) -> Self {
+        let mut fork = EthPrecompiles::new(spec);
+        if !extra.is_empty() {
+            fork.precompiles = joined(&fork, extra);
+        }
+        Self { fork, changed: AddressMap::default() }
     }
 
     /// The address that the fork gave the contract at `address`; `None` where there is none.
@@ -52,6 +68,31 @@ impl NodePrecompiles {
     /// Puts the contract that the fork has at `origin` at `address`.
     pub(super) fn put(&mut self, address: Address, origin: Address) {
         self.changed.insert(address, Some(origin));
+    }
+}
+
+/// A fork's contracts with a chain's own. Each such set is made once in a process, and there are four for
+/// a fork.
+fn joined(fork: &EthPrecompiles, extra: &ExtraPrecompiles) -> &'static Precompiles {
+    type Sets = HashMap<(SpecId, ExtraPrecompiles), &'static Precompiles>;
+    static SETS: LazyLock<Mutex<Sets>> = LazyLock::new(Mutex::default);
+    let mut sets = SETS.lock().unwrap_or_else(PoisonError::into_inner);
+    sets.entry((fork.spec, extra.clone())).or_insert_with(|| {
+        let mut set = fork.precompiles.clone();
+        // What the fork has is the fork's.
+        let missing = extra.iter().filter(|extra| !fork.contains(&extra.address()));
+        set.extend(missing.map(contract));
+        Box::leak(Box::new(set))
+    })
+}
+
+fn contract(extra: ExtraPrecompile) -> Precompile {
+    match extra {
+        ExtraPrecompile::P256 => P256VERIFY,
+        ExtraPrecompile::Bech32 => {
+            let id = PrecompileId::Custom("bech32".into());
+            Precompile::new(id, extra.address(), bech32::run)
+        }
     }
 }
 

@@ -2,14 +2,17 @@
 
 use crate::{
     client::Node,
-    common::{CHAIN_ID, FEE_CAP, sign, transfer},
+    common::{CHAIN_ID, FEE_CAP, producing, sign, transfer},
 };
 use alloy_consensus::TxEip1559;
 use alloy_primitives::{Address, B256, Bytes, TxKind, U256, hex, keccak256};
 use node::{
-    chain::{CREATE2_DEPLOYER, DEV_ACCOUNTS, MULTICALL3, SAFE_FACTORY},
+    account::bech32,
+    chain::{CREATE2_DEPLOYER, DEV_ACCOUNTS, ExtraPrecompile, Genesis, MULTICALL3, SAFE_FACTORY},
+    home::Home,
 };
 use serde_json::{Value, json};
+use std::time::Duration;
 
 /// Without input: stores 1 in slot 0 and logs 42 under topic 7. With input: reverts with
 /// four zero bytes.
@@ -170,6 +173,63 @@ async fn what_tools_expect_is_there() {
     let chain = node.call("eth_call", json!([call])).await;
     assert_eq!(quantity(&chain), U256::from(CHAIN_ID));
     node.stop().await;
+}
+
+/// A digest, its signature over secp256r1, and the public key: the input of RIP-7212.
+const P256: [u8; 160] = hex!(
+    "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"
+    "072c84f6a7988b6f5ba6660610319a9b71fb13fa2216178bcb58b05a62eb17d7"
+    "e17576d12060fd070a908367d92b158e6923d934c8c2bb1dd8be1a4f6713ef5f"
+    "d802780a395a1d3080258947a2a666b79bb1665cce2a4ed59c6864fb507cdd94"
+    "8e300b8d8e8fdc3308d06e8addb39a6067349db0df3bdec3aeb6b1740d24d246"
+);
+
+/// bech32ToHex(string) of the first development account.
+fn bech32_to_hex() -> Bytes {
+    let text = bech32("cosmos", DEV_ACCOUNTS[0].address);
+    let mut input = hex!("e6df461e").to_vec();
+    input.extend(B256::with_last_byte(32));
+    input.extend(B256::with_last_byte(u8::try_from(text.len()).unwrap()));
+    input.extend(text.as_bytes());
+    input.resize(input.len().next_multiple_of(32) + 4, 0);
+    input.into()
+}
+
+/// Contracts at 0x100 and 0x400 are there where the chain's parameters list them.
+#[tokio::test(flavor = "multi_thread")]
+async fn precompiled_contracts_are_there_by_parameter() {
+    let [p256, bech32] =
+        [ExtraPrecompile::P256, ExtraPrecompile::Bech32].map(|extra| extra.address());
+    let plain = Genesis::native_dev(0).to_json();
+    let listed = format!("\"active_static_precompiles\":[\"{p256}\",\"{bech32}\"]");
+    let squeezed: Value = serde_json::from_str(&plain).unwrap();
+    let listed = squeezed.to_string().replace("\"active_static_precompiles\":[]", &listed);
+    for (genesis, has) in [(plain, false), (listed, true)] {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::init(folder.path(), &Genesis::from_json(&genesis).unwrap()).unwrap();
+        let options = producing(Some(Duration::from_millis(5)));
+        let node = Node::start(folder, home, options).await;
+        let call = async |to: Address, input: Bytes| {
+            let call = json!({ "to": to, "input": input });
+            let output = node.call("eth_call", json!([call])).await;
+            let gas = node.call("eth_estimateGas", json!([call])).await;
+            let list = node.call("eth_createAccessList", json!([call])).await;
+            assert_eq!(list["accessList"], json!([]), "it is warm, or has nothing");
+            (output, quantity(&gas) > U256::from(27_000))
+        };
+        let signed = call(p256, P256.to_vec().into()).await;
+        let account = call(bech32, bech32_to_hex()).await;
+        if has {
+            assert_eq!(signed.0, json!(B256::with_last_byte(1)));
+            assert_eq!(account, (json!(DEV_ACCOUNTS[0].address.into_word()), true));
+        } else {
+            assert_eq!((signed.0, account.0), (json!("0x"), json!("0x")));
+        }
+        let mut forged = P256;
+        forged[40] ^= 1;
+        assert_eq!(call(p256, forged.to_vec().into()).await.0, "0x");
+        node.stop().await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

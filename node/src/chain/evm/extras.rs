@@ -1,0 +1,124 @@
+//! Precompiled contracts of a native chain beside those of its fork: on where the parameters of the EVM
+//! list them (reference, 6.2).
+
+use alloy_primitives::{Address, address};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+
+/// A precompiled contract that a chain may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ExtraPrecompile {
+    /// ECDSA over secp256r1 (RIP-7212).
+    P256,
+    /// The two forms of an address.
+    Bech32,
+}
+
+/// Those this node has, ascending by address.
+const OFFERED: [(Address, ExtraPrecompile); 2] = [
+    (address!("0000000000000000000000000000000000000100"), ExtraPrecompile::P256),
+    (address!("0000000000000000000000000000000000000400"), ExtraPrecompile::Bech32),
+];
+
+impl ExtraPrecompile {
+    /// Where it is.
+    pub const fn address(self) -> Address {
+        OFFERED[self as usize].0
+    }
+}
+
+/// A list of them, as the reference wants it: ascending, each once.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct ExtraPrecompiles(Vec<ExtraPrecompile>);
+
+/// What is wrong with a list.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ExtraPrecompilesError {
+    /// No address in hex.
+    #[error("invalid precompile {0}")]
+    Address(String),
+    /// The reference may have a contract there; this node has none.
+    #[error("precompile {0} is not supported; 0x...0100 (p256) and 0x...0400 (bech32) are")]
+    NotOffered(String),
+    /// Listed twice.
+    #[error("duplicate precompile {0}")]
+    Duplicate(String),
+    /// Not ascending.
+    #[error("precompiles need to be sorted: {0:?}")]
+    Unsorted(Vec<String>),
+}
+
+impl ExtraPrecompiles {
+    /// None of them.
+    pub const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// All of them, ascending.
+    pub fn iter(&self) -> impl Iterator<Item = ExtraPrecompile> {
+        self.0.iter().copied()
+    }
+
+    /// Addresses in hex, as JSON and protobuf have them.
+    pub fn to_texts(&self) -> Vec<String> {
+        self.iter().map(|extra| extra.address().to_string()).collect()
+    }
+}
+
+impl TryFrom<Vec<String>> for ExtraPrecompiles {
+    type Error = ExtraPrecompilesError;
+
+    fn try_from(texts: Vec<String>) -> Result<Self, ExtraPrecompilesError> {
+        let mut list = Vec::with_capacity(texts.len());
+        for text in &texts {
+            let address: Address =
+                text.parse().map_err(|_| ExtraPrecompilesError::Address(text.clone()))?;
+            let offered = OFFERED.iter().find(|(at, _)| *at == address);
+            let (_, extra) =
+                offered.ok_or_else(|| ExtraPrecompilesError::NotOffered(text.clone()))?;
+            if list.contains(extra) {
+                return Err(ExtraPrecompilesError::Duplicate(text.clone()));
+            }
+            list.push(*extra);
+        }
+        if !list.is_sorted() {
+            return Err(ExtraPrecompilesError::Unsorted(texts));
+        }
+        Ok(Self(list))
+    }
+}
+
+impl Serialize for ExtraPrecompiles {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.to_texts().serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for ExtraPrecompiles {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Vec::<String>::deserialize(deserializer)?.try_into().map_err(D::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_is_ascending_and_of_what_there_is() {
+        let [p256, bech32] = OFFERED.map(|(address, _)| address.to_string());
+        let read = |texts: &[&String]| {
+            ExtraPrecompiles::try_from(texts.iter().map(ToString::to_string).collect::<Vec<_>>())
+        };
+        let both = read(&[&p256, &bech32]).unwrap();
+        assert_eq!(both.to_texts(), [p256.clone(), bech32.clone()]);
+        let places = both.iter().map(ExtraPrecompile::address);
+        assert!(places.eq(OFFERED.map(|(address, _)| address)));
+        let refused = |texts: &[&String]| read(texts).unwrap_err().to_string();
+        assert!(refused(&[&bech32, &p256]).starts_with("precompiles need to be sorted"));
+        assert!(refused(&[&p256, &p256]).starts_with("duplicate precompile 0x"));
+        let staking = Address::with_last_byte(8).to_string();
+        assert!(refused(&[&staking]).contains("is not supported"));
+        assert_eq!(refused(&[&"0x0100".to_owned()]), "invalid precompile 0x0100");
+    }
+}
