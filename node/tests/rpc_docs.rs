@@ -38,7 +38,7 @@ fn document() -> String {
          `evmd start --json-rpc.api eth,net,web3,ots,erigon` serves Otterscan, from any page of this machine by \
          default; elsewhere its origin has to be among `cors-origins`. The transactions of an address are found \
          by an index of all blocks. With `trace` besides, its state tab has what to show. Blockscout traces \
-         with `debug` or with `trace`. A tracer keeps 512 MiB of a transaction at most.\n\n## Settings\n\n\
+         with `debug` or with `trace`. A tracer keeps 256 MiB of a transaction at most.\n\n## Settings\n\n\
          | Setting of `[json-rpc]` | Default |\n|---|---|\n",
     );
     let settings = toml::Value::try_from(settings).unwrap();

@@ -17,7 +17,7 @@ use storage::{Account, StateRead};
 use super::{
     BlockHashes, RecoveredTx, StateError,
     environment::Environment,
-    machine::{Machine, MachineError},
+    machine::{GIVEN_UP, Machine, MachineError},
     overlay::Overlay,
     overrides::{self, AccountOverride, OverrideError},
 };
@@ -141,6 +141,9 @@ pub enum CallError {
     /// A read failed.
     #[error(transparent)]
     State(#[from] StateError),
+    /// Nobody waits for it, or its time is over.
+    #[error("execution was given up")]
+    GivenUp,
     /// The interpreter failed.
     #[error("interpreter: {0}")]
     Interpreter(String),
@@ -288,7 +291,7 @@ where
     }
 
     /// The state as calls see it, before any ran.
-    pub(super) fn overlay(&self) -> Overlay<'_, S> {
+    pub(crate) fn overlay(&self) -> Overlay<'_, S> {
         let keep_empty = self.spec.fork_of(self.header) < Fork::SpuriousDragon;
         Overlay::new(self.state, self.hashes, keep_empty)
     }
@@ -341,6 +344,7 @@ pub(super) fn machine_error(error: MachineError) -> CallError {
     match error {
         EVMError::Transaction(reason) => CallError::Invalid(reason),
         EVMError::Database(source) => CallError::State(source),
+        EVMError::Custom(reason) if reason == GIVEN_UP => CallError::GivenUp,
         error => CallError::Interpreter(error.to_string()),
     }
 }

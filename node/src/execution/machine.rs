@@ -47,6 +47,8 @@ pub(super) type MachineContext<'a, S> =
     Context<BlockEnv, TxEnv, CfgEnv, Overlay<'a, S>, Journal<Overlay<'a, S>>, ()>;
 pub(super) type MachineError = EVMError<StateError>;
 
+/// The interpreter's error where an execution is given up.
+pub(super) const GIVEN_UP: &str = "given up";
 /// Gas of JUMPDEST, in every fork.
 const JUMPDEST_GAS: u16 = 1;
 /// Gas of GAS, in every fork.
@@ -388,7 +390,7 @@ const fn is_out_of_gas(result: InstructionResult) -> bool {
 }
 
 fn given_up() -> ContextError<StateError> {
-    ContextError::Custom("given up".to_owned())
+    ContextError::Custom(GIVEN_UP.to_owned())
 }
 
 /// Mainnet's transaction rules, with the least charge of native chains, and their fees sent to the

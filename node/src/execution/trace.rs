@@ -180,7 +180,8 @@ where
 {
     *machine.inspector_mut() = tracer.watch()?;
     let result = machine.inspect(env.clone());
-    if machine.inspector_mut().0.is_exceeded() {
+    let (kept, inspector) = machine.inspector_mut();
+    if kept.is_exceeded() || T::is_exceeded(inspector) {
         return Err(TraceError::TooLarge);
     }
     let result = result.map_err(error)?;
@@ -195,31 +196,49 @@ impl<S> CallSite<'_, S>
 where
     S: StateRead<Error: Error + Send + Sync + 'static>,
 {
-    /// Runs calls one after another, each under its tracer and on the state that those before it left.
+    /// Runs a call under a tracer.
     ///
     /// # Errors
     /// As [`Self::call`], or a tracer that is not known, or a trace that is too large.
-    pub(crate) fn trace<'t, T>(
+    pub(crate) fn trace<T>(
         &self,
-        calls: impl IntoIterator<Item = (&'t Call, &'t T)>,
+        call: &Call,
+        tracer: &T,
         gas_cap: u64,
-    ) -> Result<Vec<T::Trace>, TraceError>
+    ) -> Result<T::Trace, TraceError>
     where
         S: 'static,
-        T: Tracer<S> + 't,
+        T: Tracer<S>,
     {
-        let (mut overlay, mut traces) = (self.overlay(), Vec::new());
-        for (call, tracer) in calls {
-            let mut machine = self.machine_over(overlay, call, tracer.watch()?)?;
-            let env = transaction(self.spec, call, call.gas.unwrap_or(gas_cap).min(gas_cap));
-            let context = TransactionContext::default();
-            let error = |error| machine_error(error).into();
-            let (trace, result) = watch(&mut machine, tracer, context, &env, error)?;
-            traces.push(trace);
-            overlay = machine.into_overlay();
-            overlay.commit(result.state);
+        self.trace_on(self.overlay(), call, tracer, gas_cap).map(|(trace, _)| trace)
+    }
+
+    /// [`Self::trace`] on the state that other calls left, with the state that this one leaves.
+    ///
+    /// # Errors
+    /// As [`Self::trace`].
+    pub(crate) fn trace_on<'m, T>(
+        &self,
+        overlay: Overlay<'m, S>,
+        call: &Call,
+        tracer: &T,
+        gas_cap: u64,
+    ) -> Result<(T::Trace, Overlay<'m, S>), TraceError>
+    where
+        S: 'static,
+        T: Tracer<S>,
+    {
+        if self.hashes.is_given_up() {
+            return Err(CallError::GivenUp.into());
         }
-        Ok(traces)
+        let mut machine = self.machine_over(overlay, call, tracer.watch()?)?;
+        let env = transaction(self.spec, call, call.gas.unwrap_or(gas_cap).min(gas_cap));
+        let error = |error| machine_error(error).into();
+        let (trace, result) =
+            watch(&mut machine, tracer, TransactionContext::default(), &env, error)?;
+        let mut overlay = machine.into_overlay();
+        overlay.commit(result.state);
+        Ok((trace, overlay))
     }
 
     /// The accounts and slots a call touches beside those that are warm for it anyway, and how it

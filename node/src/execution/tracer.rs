@@ -3,7 +3,7 @@
 
 mod kept;
 
-use std::error::Error;
+use std::{error::Error, mem};
 
 use alloy_consensus::Transaction as _;
 use alloy_primitives::{Bytes, U256, map::HashSet};
@@ -35,7 +35,7 @@ use super::{
     words::{Form, translate},
 };
 pub(super) use kept::KEPT_BYTES_MAX;
-use kept::{Kept, Steps};
+use kept::{Kept, Steps, What};
 
 /// A tracer's inspector, with what bounds it before it.
 pub(super) type Watch<I> = (Kept, I);
@@ -52,6 +52,9 @@ where
 
     /// What watches one transaction.
     fn watch(&self) -> Result<Watch<Self::Inspector>, TraceError>;
+
+    /// Whether the execution was ended because of what it keeps.
+    fn is_exceeded(inspector: &Self::Inspector) -> bool;
 
     /// What is told of one that ran on `state` and is not committed.
     fn trace(
@@ -85,8 +88,40 @@ where
     type Trace = GethTrace;
 
     fn watch(&self) -> Result<Watch<DebugInspector>, TraceError> {
-        let inspector = DebugInspector::new(self.0.clone()).map_err(TraceError::from)?;
-        Ok((Kept::new(geth_steps(&self.0)), inspector))
+        let mut inspector = DebugInspector::new(self.0.clone()).map_err(TraceError::from)?;
+        let bare = What { calls: true, inputs: false, steps: None };
+        let what = match &mut inspector {
+            DebugInspector::CallTracer(..) | DebugInspector::FlatCallTracer(_) => {
+                What { inputs: true, ..bare }
+            }
+            DebugInspector::PreStateTracer(..) => bare,
+            DebugInspector::Default(_, options) => {
+                let steps = Steps {
+                    stack: !options.disable_stack.unwrap_or_default(),
+                    // Written out with every instruction, though kept once.
+                    memory: options.is_memory_enabled(),
+                    pushes: false,
+                    most: options.limit.filter(|limit| *limit > 0).unwrap_or(u64::MAX),
+                };
+                What { steps: Some(steps), ..bare }
+            }
+            // It counts the copies of memory itself.
+            DebugInspector::Erc7562Tracer(inner, _) => {
+                *inner = mem::take(inner).with_limits(copies());
+                What { inputs: true, steps: Some(Steps::stacks()), ..bare }
+            }
+            DebugInspector::Mux(..) => What { inputs: true, steps: mux_steps(&self.0), ..bare },
+            // The others keep selectors, or nothing.
+            _ => What { calls: false, ..bare },
+        };
+        Ok((Kept::new(what), inspector))
+    }
+
+    fn is_exceeded(inspector: &DebugInspector) -> bool {
+        match inspector {
+            DebugInspector::Erc7562Tracer(inner, _) => inner.limit_exceeded(),
+            _ => false,
+        }
     }
 
     fn trace(
@@ -120,22 +155,18 @@ where
     }
 }
 
-/// What one of geth's tracers keeps of each instruction.
-fn geth_steps(options: &GethDebugTracingOptions) -> Option<Steps> {
-    let whole = Steps { stack: true, memory: true, most: u64::MAX };
+/// What the tracers inside a mux keep of each instruction: one of them does.
+fn mux_steps(options: &GethDebugTracingOptions) -> Option<Steps> {
     let erc7562 = GethDebugTracerType::from(GethDebugBuiltInTracerType::Erc7562Tracer);
-    match &options.tracer {
-        Some(tracer) if *tracer == erc7562 => Some(whole),
-        // The one it has inside that keeps instructions.
-        Some(tracer) if !tracer.as_str().is_empty() => {
-            options.tracer_config.0.get(erc7562.as_str()).map(|_| whole)
-        }
-        _ => Some(Steps {
-            stack: !options.config.disable_stack.unwrap_or_default(),
-            memory: options.config.is_memory_enabled(),
-            most: options.config.limit.filter(|limit| *limit > 0).unwrap_or(u64::MAX),
-        }),
-    }
+    let whole = Steps { memory: true, ..Steps::stacks() };
+    options.tracer_config.0.get(erc7562.as_str()).map(|_| whole)
+}
+
+/// The bound of a tracer that counts the copies it makes itself, and ends the execution.
+fn copies() -> TraceLimits {
+    TraceLimits::default()
+        .set_max_recorded_bytes(Some(KEPT_BYTES_MAX))
+        .set_behavior(TraceLimitBehavior::Halt)
 }
 
 /// Traces as `trace_` gives them: of calls, of instructions, of changes to the state.
@@ -151,13 +182,17 @@ where
 
     fn watch(&self) -> Result<Watch<TracingInspector>, TraceError> {
         let config = TracingInspectorConfig::from_parity_config(&self.0);
-        // What instructions write to memory is counted there, the instructions here.
-        let limits = TraceLimits::default()
-            .set_max_recorded_bytes(Some(KEPT_BYTES_MAX))
-            .set_behavior(TraceLimitBehavior::Halt);
-        let steps = Steps { stack: false, memory: false, most: u64::MAX };
-        let steps = config.record_steps.then_some(steps);
-        Ok((Kept::new(steps), TracingInspector::new(config).with_limits(limits)))
+        let what = What {
+            calls: true,
+            inputs: config.record_inputs,
+            // What they write to memory it counts itself.
+            steps: config.record_steps.then_some(Steps::pushes()),
+        };
+        Ok((Kept::new(what), TracingInspector::new(config).with_limits(copies())))
+    }
+
+    fn is_exceeded(inspector: &TracingInspector) -> bool {
+        inspector.limit_exceeded()
     }
 
     fn trace(
@@ -166,7 +201,7 @@ where
         ran: &Ran<'_>,
         state: &mut Overlay<'_, S>,
     ) -> Result<TraceResults, TraceError> {
-        let inspector = std::mem::take(inspector);
+        let inspector = mem::take(inspector);
         let builder = inspector.into_parity_builder();
         Ok(builder.into_trace_results_with_state(ran.result, &self.0, &*state)?)
     }

@@ -8,7 +8,7 @@ use super::{
     lines::Line,
     method::{Answer, Call, Method, Run, json},
     params::{Param, object},
-    replay::{Place, Replay, Rows, trace_error},
+    replay::{Place, Replay, Rows, text, trace_error},
     stored::{self, StoredBlock, locate},
 };
 use crate::{
@@ -162,7 +162,7 @@ fn trace_transaction(call: &Call) -> Answer {
     let Some((stored, index)) = locate(&call.view, hash)? else {
         return Err(Error::server("transaction not found"));
     };
-    json(&Replay::new(call).transaction(&stored, index, GethTracer(options))?)
+    text(call, &Replay::new(call).transaction(&stored, index, GethTracer(options))?)
 }
 
 fn trace_block_by_number(call: &Call) -> Answer {
@@ -197,7 +197,7 @@ fn trace_block_by_rlp(call: &Call) -> Answer {
 
 fn trace_block(call: &Call, number: u64, options: GethDebugTracingOptions) -> Answer {
     let stored = StoredBlock::read(&call.view.blocks()?, number)?;
-    let mut rows = Rows::default();
+    let mut rows = Rows::new(call);
     let tracer = GethTracer(options);
     Replay::new(call).block(&stored, tracer, .., |Place { hash: tx_hash, .. }, result| {
         rows.push(&Traced { tx_hash, result })?;
@@ -236,9 +236,8 @@ fn trace_call(call: &Call) -> Answer {
     let id: BlockId = arguments.optional()?.unwrap_or(BlockId::LATEST);
     let CallOptions { options, overrides } = arguments.optional()?.unwrap_or_default();
     let trace = on_block_with(call, request, id, overrides, |site, execution| {
-        let tracer = GethTracer(options);
-        let traces = site.trace([(execution, &tracer)], gas_cap(call));
-        traces.map_err(|error| trace_error(error, execution.from))
+        let trace = site.trace(execution, &GethTracer(options), gas_cap(call));
+        trace.map_err(|error| trace_error(error, execution.from))
     })?;
-    json(&trace.first())
+    text(call, &trace)
 }

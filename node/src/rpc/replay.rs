@@ -4,7 +4,7 @@ use super::{
     error::Error,
     eth::{Hashes, call_error},
     lines::Deadline,
-    method::Call,
+    method::{Answer, Call},
     stored::StoredBlock,
     text::Json,
 };
@@ -14,11 +14,11 @@ use crate::{
 };
 use alloy_primitives::{Address, B256};
 use serde::Serialize;
-use std::ops::{ControlFlow, RangeBounds};
+use std::{
+    io,
+    ops::{ControlFlow, RangeBounds},
+};
 use storage::StateChanges;
-
-/// Most bytes of the traces of one answer.
-const BYTES_MAX: usize = 256 * 1024 * 1024;
 
 /// A transaction in its block.
 #[derive(Clone, Copy, Debug)]
@@ -88,6 +88,11 @@ impl<'a> Replay<'a> {
             true => self.late(),
             false => trace_error(error, Address::ZERO),
         };
+        // Who goes through many has to know which one to leave out.
+        let named = |error, hash: B256| match error {
+            TraceError::TooLarge => Error::server(format!("transaction {hash}: {error}")),
+            error => failed(error),
+        };
         let block = TracedBlock::start(spec, &state, &hashes, header, hash, modules, tracer);
         let mut block = block.map_err(failed)?;
         for tx in stored.txs() {
@@ -99,7 +104,7 @@ impl<'a> Replay<'a> {
                 block.pass(&tx, &no_root).map_err(failed)?;
                 continue;
             }
-            let trace = block.trace(&tx, &no_root).map_err(failed)?;
+            let trace = block.trace(&tx, &no_root).map_err(|error| named(error, place.hash))?;
             if take(place, trace)?.is_break() {
                 break;
             }
@@ -118,31 +123,88 @@ pub(super) fn trace_error(error: TraceError, from: Address) -> Error {
     }
 }
 
-/// A list being written as JSON, of bounded length.
-#[derive(Debug, Default)]
-pub(super) struct Rows(Vec<u8>);
+/// A trace as JSON, of bounded length and in bounded time: the same bytes may be written out for each of
+/// a million instructions.
+pub(super) fn text(call: &Call, trace: &impl Serialize) -> Answer {
+    let mut rows = Rows::new(call);
+    rows.write(trace)?;
+    Ok(Json::from_text(rows.out))
+}
 
-impl Rows {
+/// A list of traces being written so.
+#[derive(Debug)]
+pub(super) struct Rows<'a> {
+    call: &'a Call,
+    deadline: Deadline,
+    out: Vec<u8>,
+}
+
+impl<'a> Rows<'a> {
+    /// An empty list.
+    pub(super) fn new(call: &'a Call) -> Self {
+        let deadline = call.interrupt.within(call.services.limits.trace_time);
+        Self { call, deadline, out: Vec::new() }
+    }
+
     /// Adds a row.
     ///
     /// # Errors
-    /// When the list is too long.
+    /// When the list is too long, or takes too long.
     pub(super) fn push(&mut self, row: &impl Serialize) -> Result<(), Error> {
-        self.0.push(if self.0.is_empty() { b'[' } else { b',' });
-        serde_json::to_writer(&mut self.0, row).map_err(Error::internal)?;
-        if self.0.len() > BYTES_MAX {
-            let message = format!("traces exceed {BYTES_MAX} bytes");
-            return Err(Error::limit(message, BYTES_MAX as u64, None));
+        self.out.push(if self.out.is_empty() { b'[' } else { b',' });
+        self.write(row)
+    }
+
+    fn write(&mut self, value: &impl Serialize) -> Result<(), Error> {
+        let limits = &self.call.services.limits;
+        let deadline = &self.deadline;
+        let mut writer = Writer { out: &mut self.out, most: limits.bytes, deadline, pieces: 0 };
+        match serde_json::to_writer(&mut writer, value) {
+            Ok(()) => Ok(()),
+            Err(_) if writer.out.len() >= limits.bytes => {
+                Err(Error::too_large("response", limits.bytes))
+            }
+            Err(_) if deadline.passed() => Err(Error::timed_out("tracing", limits.trace_time)),
+            Err(error) => Err(Error::internal(error)),
         }
-        Ok(())
     }
 
     /// The whole list.
     pub(super) fn end(mut self) -> Json {
-        if self.0.is_empty() {
-            self.0.push(b'[');
+        if self.out.is_empty() {
+            self.out.push(b'[');
         }
-        self.0.push(b']');
-        Json::from_text(self.0)
+        self.out.push(b']');
+        Json::from_text(self.out)
+    }
+}
+
+/// Pieces written between two looks at the clock: each is a number, a word or a run of bytes.
+const PIECES_A_LOOK: u32 = 4_096;
+
+/// Writes no more than so many bytes, and no longer than the deadline.
+struct Writer<'a> {
+    out: &'a mut Vec<u8>,
+    most: usize,
+    deadline: &'a Deadline,
+    pieces: u32,
+}
+
+impl io::Write for Writer<'_> {
+    fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
+        self.pieces = self.pieces.wrapping_add(1);
+        if self.pieces.is_multiple_of(PIECES_A_LOOK) && self.deadline.passed() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        let room = self.most.saturating_sub(self.out.len());
+        self.out.extend_from_slice(&piece[..piece.len().min(room)]);
+        if piece.len() > room {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        Ok(piece.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }

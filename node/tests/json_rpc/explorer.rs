@@ -12,6 +12,7 @@ use alloy_primitives::{Address, B256, Bytes, TxKind, U256, map::HashMap};
 use node::{
     account::bech32,
     chain::{DEV_ACCOUNTS, Genesis},
+    config::Config,
     cosmos::TX_TYPE,
     home::Home,
     proto::cosmos::gov::v1::MsgVote,
@@ -43,8 +44,18 @@ fn deploying(code: &[u8]) -> Bytes {
 }
 
 pub(crate) async fn serve(folder: TempDir, home: Home) -> Node {
+    serve_with(folder, home, |_| ()).await
+}
+
+/// The same by settings of its own.
+pub(crate) async fn serve_with(
+    folder: TempDir,
+    home: Home,
+    change: impl FnOnce(&mut Config),
+) -> Node {
     let mut config = config();
     config.json_rpc.api.extend(["ots", "erigon", "debug", "trace"].map(str::to_owned));
+    change(&mut config);
     Node::start_with(folder, home, producing(Some(Duration::from_millis(5))), config).await
 }
 

@@ -7,39 +7,30 @@ use crate::{
         block_id::BlockId,
         error::Error,
         eth::{GivenOverrides, Request, gas_cap, on_block_with, on_state},
-        method::{Answer, Call, json},
+        method::{Answer, Call},
         params::Param,
-        replay::{Rows, trace_error},
+        replay::{Rows, text, trace_error},
         stored::recover,
     },
 };
-use alloy_primitives::{Address, Bytes};
+use alloy_consensus::Transaction as _;
+use alloy_primitives::Bytes;
 use serde_json::value::RawValue;
 
 /// Most calls one after another: more than any tool sends, and each costs an environment.
 const CALLS_MAX: usize = 1_000;
 
-fn trace(
-    call: &Call,
-    request: Request,
-    tracer: &ParityTracer,
-    id: BlockId,
-    overrides: GivenOverrides,
-) -> Answer {
-    let traces = on_block_with(call, request, id, overrides, |site, execution| {
-        let traces = site.trace([(execution, tracer)], gas_cap(call));
-        traces.map_err(|error| trace_error(error, execution.from))
-    })?;
-    json(&traces.first())
-}
-
 pub(super) fn call(call: &Call) -> Answer {
     let mut arguments = call.arguments()?;
     let request = arguments.required()?;
-    let tracer = arguments.required()?;
+    let tracer: ParityTracer = arguments.required()?;
     let id = arguments.optional()?.unwrap_or(BlockId::LATEST);
     let overrides = GivenOverrides::next(&mut arguments)?;
-    trace(call, request, &tracer, id, overrides)
+    let trace = on_block_with(call, request, id, overrides, |site, execution| {
+        let trace = site.trace(execution, &tracer, gas_cap(call));
+        trace.map_err(|error| trace_error(error, execution.from))
+    })?;
+    text(call, &trace)
 }
 
 /// Calls with the traces that are wanted of each.
@@ -66,19 +57,25 @@ pub(super) fn call_many(call: &Call) -> Answer {
     let spec = &call.context.spec;
     let calls = calls.into_iter().map(|(request, tracer)| Ok((request.check(spec)?, tracer)));
     let calls = calls.collect::<Result<Vec<(Execution, _)>, Error>>()?;
-    let traces = on_state(call, id, |site| {
-        let traces = site.trace(calls.iter().map(|(call, tracer)| (call, tracer)), gas_cap(call));
-        traces.map_err(|error| trace_error(error, Address::ZERO))
+    let mut rows = Rows::new(call);
+    on_state(call, id, |site| {
+        let mut overlay = site.overlay();
+        for (execution, tracer) in &calls {
+            let (trace, after) = site
+                .trace_on(overlay, execution, tracer, gas_cap(call))
+                .map_err(|error| trace_error(error, execution.from))?;
+            rows.push(&trace)?;
+            overlay = after;
+        }
+        Ok(())
     })?;
-    let mut rows = Rows::default();
-    traces.iter().try_for_each(|trace| rows.push(trace))?;
     Ok(rows.end())
 }
 
 pub(super) fn raw_transaction(call: &Call) -> Answer {
     let mut arguments = call.arguments()?;
     let raw: Bytes = arguments.required()?;
-    let tracer = arguments.required()?;
+    let tracer: ParityTracer = arguments.required()?;
     let id = arguments.optional()?.unwrap_or(BlockId::LATEST);
     let raw = match is_blob_tx(&raw) {
         true => take_off_blobs(&raw).map_err(|fault| Error::server(fault.to_string()))?,
@@ -88,5 +85,17 @@ pub(super) fn raw_transaction(call: &Call) -> Answer {
     if tx.cosmos.is_some() {
         return Err(Error::server("a Cosmos transaction does not run in the interpreter"));
     }
-    trace(call, Request::of(Execution::of(&tx)), &tracer, id, GivenOverrides::default())
+    let (have, want) = (tx.tx.chain_id(), call.context.spec.chain_id);
+    if let Some(have) = have.filter(|have| *have != want) {
+        let message = format!("invalid chain id for signer: have {have} want {want}");
+        return Err(Error::server(message));
+    }
+    let execution = Execution::of(&tx);
+    let trace = on_state(call, id, |site| {
+        // It may have the gas of a block, where a call may not.
+        let cap = gas_cap(call).max(site.header.gas_limit);
+        let trace = site.trace(&execution, &tracer, cap);
+        trace.map_err(|error| trace_error(error, execution.from))
+    })?;
+    text(call, &trace)
 }

@@ -50,7 +50,11 @@ impl Param for Filter {
     fn read(json: &str, spec: &ChainSpec) -> Result<Self, String> {
         let object: Object<'_> = object(json)?;
         let tag = |raw: Option<&RawValue>, default| {
-            raw.map_or(Ok(default), |raw| BlockTag::read(raw.get(), spec))
+            let Some(raw) = raw else { return Ok(default) };
+            match raw.get().parse() {
+                Ok(number) => Ok(BlockTag::Number(number)),
+                Err(_) => BlockTag::read(raw.get(), spec),
+            }
         };
         let list = |raw: Option<&RawValue>| raw.map_or(Ok(Vec::new()), |raw| addresses(raw, spec));
         let number = |raw: Option<&RawValue>, default| match raw {
@@ -80,7 +84,7 @@ pub(super) fn filter(call: &Call) -> Answer {
         return Err(Error::invalid_params("invalid block range params"));
     }
     let (replay, blocks) = (Replay::new(call), call.view.blocks()?);
-    let mut rows = Rows::default();
+    let mut rows = Rows::new(call);
     for number in first..=last.min(call.view.number()) {
         if filter.count == 0 {
             break;

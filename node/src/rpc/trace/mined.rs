@@ -8,7 +8,7 @@ use crate::{
         error::Error,
         method::{Answer, Call, json},
         params::{Number, Param},
-        replay::{Place, Replay, Rows},
+        replay::{Place, Replay, Rows, text},
         stored::{StoredBlock, locate},
     },
 };
@@ -95,7 +95,7 @@ pub(super) fn block(call: &Call) -> Answer {
     let id: BlockId = call.arguments()?.required()?;
     let Some(number) = id.find(&call.view)? else { return json(&()) };
     let stored = StoredBlock::read(&call.view.blocks()?, number)?;
-    let mut rows = Rows::default();
+    let mut rows = Rows::new(call);
     let _ended = traces_of(call, &Replay::new(call), &stored, |trace| {
         rows.push(&trace)?;
         Ok(ControlFlow::Continue(()))
@@ -119,7 +119,7 @@ fn of_transaction(
 pub(super) fn transaction(call: &Call) -> Answer {
     let hash: B256 = call.arguments()?.required()?;
     let Some(traces) = of_transaction(call, hash)? else { return json(&()) };
-    let mut rows = Rows::default();
+    let mut rows = Rows::new(call);
     traces.iter().try_for_each(|trace| rows.push(trace))?;
     Ok(rows.end())
 }
@@ -154,7 +154,7 @@ pub(super) fn replay_transaction(call: &Call) -> Answer {
     let Some((stored, index)) = locate(&call.view, hash)? else {
         return Err(Error::server("transaction not found"));
     };
-    json(&Replay::new(call).transaction(&stored, index, tracer)?)
+    text(call, &Replay::new(call).transaction(&stored, index, tracer)?)
 }
 
 pub(super) fn replay_block(call: &Call) -> Answer {
@@ -163,7 +163,7 @@ pub(super) fn replay_block(call: &Call) -> Answer {
     let tracer: ParityTracer = arguments.required()?;
     let Some(number) = id.find(&call.view)? else { return json(&()) };
     let stored = StoredBlock::read(&call.view.blocks()?, number)?;
-    let mut rows = Rows::default();
+    let mut rows = Rows::new(call);
     if !stored.block.transactions.is_empty() {
         Replay::new(call).block(&stored, tracer, .., |place, full_trace| {
             let transaction_hash = place.hash;

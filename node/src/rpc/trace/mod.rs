@@ -77,7 +77,8 @@ pub(super) const METHODS: &[Method] = &[
     Method {
         name: "trace_rawTransaction",
         parameters: &["data", TYPES, BLOCK],
-        help: "What a signed transaction would do on the state after a block. Its nonce is not checked.",
+        help: "What a signed transaction would do on the state after a block. Its nonce is taken for its \
+               sender's next.",
         run: Run::Line(Line::Long, calls::raw_transaction),
     },
 ];
