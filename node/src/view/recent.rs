@@ -165,8 +165,12 @@ impl RecentState {
                 // Slots are not listed by account; and this is rare since Cancun.
                 self.slots.clear(number);
             }
-            for (slot, value) in &change.slots {
-                self.slots.put((change.address, *slot), *value, number);
+            for some in change.slots.chunks(AT_ONCE) {
+                let keys: Vec<_> = some.iter().map(|(slot, _)| (change.address, *slot)).collect();
+                self.slots.warm(keys.iter());
+                for (key, (_, value)) in keys.into_iter().zip(some) {
+                    self.slots.put(key, *value, number);
+                }
             }
         }
     }
