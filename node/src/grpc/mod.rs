@@ -6,6 +6,7 @@
 //! which it was in the answer.
 
 mod bank;
+mod direct;
 mod evm;
 mod gov_v1beta1;
 mod node;
@@ -34,13 +35,14 @@ use crate::{
         },
     },
 };
+pub(crate) use direct::Direct;
 use services::Service;
 use tonic::service::Routes;
 
 /// Metadata, and HTTP header, that names the block of a query.
 pub const HEIGHT_HEADER: &str = "x-cosmos-block-height";
 
-/// The services, without a socket: REST calls them as well.
+/// The services, without a socket: REST and CometBFT's RPC call them as well.
 pub fn routes(queries: &Queries, most_bytes: usize) -> Routes {
     let service = || Service(queries.clone());
     let limit = most_bytes;

@@ -1,31 +1,25 @@
 //! Calls the gRPC services without a socket: a request message in, JSON out.
 
 use super::{error::Error, json::Definitions};
-use crate::grpc::HEIGHT_HEADER;
+use crate::grpc::{Direct, HEIGHT_HEADER};
 use axum::{
-    http::{HeaderMap, HeaderValue, Request, header},
+    http::{HeaderValue, header},
     response::{IntoResponse, Response},
 };
-use bytes::{BufMut, Bytes, BytesMut};
-use http_body_util::{BodyExt, Full};
 use prost::Message;
 use prost_reflect::{DynamicMessage, MethodDescriptor};
-use tonic::{Code, Status, service::Routes};
-use tower::ServiceExt;
-
-/// Bytes before each message of gRPC: whether it is compressed, and its length.
-const PREFIX_BYTES: usize = 5;
+use tonic::service::Routes;
 
 /// The services and the definitions of what they take and give.
 #[derive(Debug)]
 pub(super) struct Gateway {
-    routes: Routes,
+    services: Direct,
     pub(super) definitions: Definitions,
 }
 
 impl Gateway {
     pub(super) fn new(routes: Routes) -> Self {
-        Self { routes: routes.prepare(), definitions: Definitions::read() }
+        Self { services: Direct::new(routes), definitions: Definitions::read() }
     }
 
     /// The method of a route.
@@ -48,52 +42,16 @@ impl Gateway {
         height: Option<&HeaderValue>,
     ) -> Result<Response, Error> {
         let path = format!("/{}/{}", method.parent_service().full_name(), method.name());
-        let mut request = Request::post(path)
-            .header(header::CONTENT_TYPE, "application/grpc")
-            .header(header::TE, "trailers")
-            .body(Full::new(framed(message)))
-            .map_err(Error::internal)?;
-        if let Some(height) = height {
-            request.headers_mut().insert(HEIGHT_HEADER, height.clone());
-        }
-        let answer = self.routes.clone().oneshot(request).await.map_err(Error::internal)?;
-        let (head, body) = answer.into_parts();
-        check(&head.headers)?;
-        let body = body.collect().await.map_err(Error::internal)?;
-        if let Some(trailers) = body.trailers() {
-            check(trailers)?;
-        }
-        let mut bytes = body.to_bytes();
-        if bytes.len() < PREFIX_BYTES {
-            return Err(Error::internal("a service answered without a message"));
-        }
-        let message = bytes.split_off(PREFIX_BYTES);
-        let message = DynamicMessage::decode(method.output(), message).map_err(Error::internal)?;
+        let answer = self.services.call(&path, &message.encode_to_vec(), height).await;
+        let told = answer.map_err(|status| Error::of_service(status.code(), status.message()))?;
+        let message =
+            DynamicMessage::decode(method.output(), told.message).map_err(Error::internal)?;
         let json = serde_json::to_vec(&self.definitions.json(&message)).map_err(Error::internal)?;
         let mut response = ([(header::CONTENT_TYPE, "application/json")], json).into_response();
-        if let Some(height) = head.headers.get(HEIGHT_HEADER) {
-            response.headers_mut().insert(HEIGHT_HEADER, height.clone());
+        if let Some(height) = told.height {
+            response.headers_mut().insert(HEIGHT_HEADER, height);
         }
         Ok(response)
-    }
-}
-
-fn framed(message: &DynamicMessage) -> Bytes {
-    let length = message.encoded_len();
-    let mut bytes = BytesMut::with_capacity(PREFIX_BYTES + length);
-    bytes.put_u8(0);
-    bytes.put_u32(u32::try_from(length).expect("requests are bounded far below 4 GiB"));
-    message.encode(&mut bytes).expect("there is room");
-    bytes.freeze()
-}
-
-/// The status of a service, if it is there and not good.
-fn check(headers: &HeaderMap) -> Result<(), Error> {
-    match Status::from_header_map(headers) {
-        Some(status) if status.code() != Code::Ok => {
-            Err(Error::of_service(status.code(), status.message()))
-        }
-        _ => Ok(()),
     }
 }
 
