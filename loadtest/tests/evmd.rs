@@ -37,7 +37,7 @@ fn start(binary: &Path, home: &Path) -> Node {
     let mut command = Command::new(binary);
     command.args(["start", "--quiet", "--block-time", "20ms", "--home"]).arg(home);
     command.args(["--json-rpc.address", &json_rpc, "--ingest.address", &ingest]);
-    for address in ["json-rpc.ws", "rest", "grpc", "metrics"] {
+    for address in ["json-rpc.ws", "rest", "grpc", "comet", "metrics"] {
         let flag = match address {
             "json-rpc.ws" => "--json-rpc.ws-address".to_owned(),
             other => format!("--{other}.address"),

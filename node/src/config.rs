@@ -3,8 +3,10 @@
 //! An unknown key is an error, so that a misspelt one cannot be silently without effect.
 
 mod bounds;
+mod cosmos;
 mod engine;
 
+pub use cosmos::{Comet, Grpc, Rest};
 pub use engine::Engine;
 
 use crate::{account::keyring::Backend, mempool::Limits};
@@ -29,6 +31,8 @@ pub struct Config {
     pub rest: Rest,
     /// Cosmos queries over gRPC.
     pub grpc: Grpc,
+    /// CometBFT's RPC.
+    pub comet: Comet,
     /// Raw transactions over TCP.
     pub ingest: Ingest,
     /// Metrics, health and status.
@@ -161,67 +165,6 @@ impl Default for JsonRpc {
             answer_cache_bytes: 128 * 1024 * 1024,
             feehistory_cap: 1024,
             keyring: KeyringChoice::Off,
-        }
-    }
-}
-
-/// Connections to REST and to gRPC, each: browsers and tools keep a few open.
-const MAX_CONNECTIONS: u32 = 1000;
-/// Cosmos queries answered at once: they are short, and share the cores with the pipeline.
-const MAX_CONCURRENT: u32 = 64;
-/// Bytes of a Cosmos request: a transaction of the largest size in base64, and room.
-const MAX_REQUEST_BYTES: u32 = 1024 * 1024;
-
-/// `[rest]`
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Rest {
-    /// Where it is served.
-    pub address: SocketAddr,
-    /// Most connections at once.
-    #[serde(deserialize_with = "bounds::not_zero")]
-    pub max_connections: u32,
-    /// Most requests answered at once; others wait.
-    #[serde(deserialize_with = "bounds::not_zero")]
-    pub max_concurrent: u32,
-    /// Most bytes of a request.
-    pub max_request_bytes: u32,
-}
-
-impl Default for Rest {
-    fn default() -> Self {
-        Self {
-            address: local(1317),
-            max_connections: MAX_CONNECTIONS,
-            max_concurrent: MAX_CONCURRENT,
-            max_request_bytes: MAX_REQUEST_BYTES,
-        }
-    }
-}
-
-/// `[grpc]`
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Grpc {
-    /// Where it is served.
-    pub address: SocketAddr,
-    /// Most connections at once.
-    #[serde(deserialize_with = "bounds::not_zero")]
-    pub max_connections: u32,
-    /// Most requests answered at once; others wait.
-    #[serde(deserialize_with = "bounds::not_zero")]
-    pub max_concurrent: u32,
-    /// Most bytes of a request.
-    pub max_request_bytes: u32,
-}
-
-impl Default for Grpc {
-    fn default() -> Self {
-        Self {
-            address: local(9090),
-            max_connections: MAX_CONNECTIONS,
-            max_concurrent: MAX_CONCURRENT,
-            max_request_bytes: MAX_REQUEST_BYTES,
         }
     }
 }
@@ -394,6 +337,8 @@ pub struct Endpoints {
     pub rest: SocketAddr,
     /// Cosmos queries over gRPC.
     pub grpc: SocketAddr,
+    /// CometBFT's RPC.
+    pub comet: SocketAddr,
     /// Raw transactions over TCP.
     pub ingest: SocketAddr,
     /// Metrics, health and status.
@@ -432,6 +377,7 @@ impl Config {
             json_rpc_ws: self.json_rpc.ws_address,
             rest: self.rest.address,
             grpc: self.grpc.address,
+            comet: self.comet.address,
             ingest: self.ingest.address,
             metrics: self.metrics.address,
         }

@@ -16,13 +16,14 @@
 //! - [`feehistory`]: the row of fee facts stored with each block.
 //! - [`view`]: what readers see: an immutable snapshot, replaced per block.
 //! - [`query`]: the answers of the Cosmos interfaces; [`grpc`] and [`rest`] serve them,
-//!   as the messages of [`proto`].
+//!   as the messages of [`proto`]; [`comet`] serves them as CometBFT's RPC does.
 
 pub mod account;
 pub mod audit;
 pub mod block;
 pub mod chain;
 pub mod cli;
+pub mod comet;
 pub mod config;
 pub mod consensus;
 pub mod cosmos;

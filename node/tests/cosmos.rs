@@ -7,6 +7,10 @@ mod call;
 mod cli;
 #[path = "json_rpc/client.rs"]
 mod client;
+#[path = "cosmos/comet.rs"]
+mod comet;
+#[path = "cosmos/comet_txs.rs"]
+mod comet_txs;
 mod common;
 #[path = "cosmos/cosmjs.rs"]
 mod cosmjs;

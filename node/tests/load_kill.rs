@@ -69,6 +69,7 @@ impl Node {
             .args(["--json-rpc.address", &json_rpc.to_string()])
             .args(["--json-rpc.ws-address", &ws.to_string()])
             .args(["--metrics.address", &metrics.to_string()])
+            .args(["--comet.address", "127.0.0.1:0"])
             .arg("--home")
             .arg(home)
             .stdout(Stdio::piped())

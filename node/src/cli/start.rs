@@ -4,6 +4,7 @@ use super::{HomeArg, init::dev_genesis, keys, start_logs};
 use crate::{
     account::Signers,
     chain::{DEV_ACCOUNTS, Rules},
+    comet,
     config::{JsonRpc, KeyringChoice},
     grpc,
     home::Home,
@@ -55,6 +56,9 @@ pub(super) struct Args {
     /// Cosmos queries over gRPC
     #[arg(long = "grpc.address", value_name = "HOST:PORT", value_parser = address)]
     grpc_address: Option<SocketAddr>,
+    /// CometBFT's RPC, which Cosmos clients speak
+    #[arg(long = "comet.address", value_name = "HOST:PORT", value_parser = address)]
+    comet_address: Option<SocketAddr>,
     /// Raw transactions over TCP
     #[arg(long = "ingest.address", value_name = "HOST:PORT", value_parser = address)]
     ingest_address: Option<SocketAddr>,
@@ -158,6 +162,7 @@ fn apply(args: &Args, home: &mut Home) {
         (args.ws_address, &mut config.json_rpc.ws_address),
         (args.rest_address, &mut config.rest.address),
         (args.grpc_address, &mut config.grpc.address),
+        (args.comet_address, &mut config.comet.address),
         (args.ingest_address, &mut config.ingest.address),
         (args.metrics_address, &mut config.metrics.address),
     ];
@@ -195,6 +200,7 @@ struct Servers {
     rpc: rpc::Servers,
     rest: listen::Server,
     grpc: listen::Server,
+    comet: listen::Server,
     observe: listen::Server,
 }
 
@@ -203,6 +209,7 @@ impl Servers {
         self.rpc.stop().await;
         self.rest.stop().await;
         self.grpc.stop().await;
+        self.comet.stop().await;
         self.observe.stop().await;
     }
 }
@@ -241,7 +248,8 @@ async fn serve(
     let queries =
         Queries::new(home.spec.clone(), pipeline.published.clone(), pipeline.client(), config);
     let rest = rest::serve(&config.rest, queries.clone()).await?;
-    let grpc = grpc::serve(&config.grpc, queries).await?;
+    let grpc = grpc::serve(&config.grpc, queries.clone()).await?;
+    let comet = comet::serve(&config.comet, queries).await?;
     let context = observe::Context {
         spec: home.spec.clone(),
         published: pipeline.published.clone(),
@@ -253,7 +261,7 @@ async fn serve(
         backend,
     };
     let observe = observe::serve(config.metrics.address, context).await?;
-    Ok(Servers { rpc, rest, grpc, observe })
+    Ok(Servers { rpc, rest, grpc, comet, observe })
 }
 
 /// Ctrl-C and the termination signal.
@@ -328,6 +336,7 @@ recovery         {backend}, {} threads
 JSON-RPC         http://{} ws://{}
 REST             http://{} /swagger
 gRPC             {}
+CometBFT RPC     http://{}
 transactions     tcp://{ingest}
 metrics          http://{}/metrics /health /status",
         home.spec.chain_id,
@@ -339,6 +348,7 @@ metrics          http://{}/metrics /health /status",
         config.json_rpc.ws_address,
         config.rest.address,
         config.grpc.address,
+        config.comet.address,
         config.metrics.address,
     )?;
     out.flush()?;

@@ -286,7 +286,9 @@ impl TxService for Service {
         request: Request<tx::GetTxsEventRequest>,
     ) -> Answer<tx::GetTxsEventResponse> {
         let turn = self.0.search_turn().await?;
-        self.answer_in_turn(turn, request, |at, query, gone| at.txs_by_events(query, gone)).await
+        let answer =
+            |at: &Snapshot, query, gone: &Interrupt| at.txs_by_events(query, gone).map(Into::into);
+        self.answer_in_turn(turn, request, answer).await
     }
 
     async fn simulate(

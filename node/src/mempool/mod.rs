@@ -87,6 +87,8 @@ pub struct Level {
     pub pending: usize,
     /// Transactions behind a nonce gap.
     pub queued: usize,
+    /// Raw bytes of all of them.
+    pub bytes: u64,
 }
 
 /// How many accepted transactions left otherwise than into a block.
@@ -158,7 +160,7 @@ impl Mempool {
 
     /// Counts pending and queued transactions.
     pub const fn level(&self) -> Level {
-        Level { pending: self.load.pending, queued: self.load.queued }
+        Level { pending: self.load.pending, queued: self.load.queued, bytes: self.bytes }
     }
 
     /// What has left since this was last asked.

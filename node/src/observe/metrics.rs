@@ -401,7 +401,7 @@ mod tests {
             head_timestamp: 1000,
             next_base_fee: 875_000_000,
             block_gas: Some(21_000),
-            pool: Some(Level { pending: 3, queued: 2 }),
+            pool: Some(Level { pending: 3, queued: 2, bytes: 500 }),
             environments: [("chain", stats()), ("index", stats())],
             calls: vec![call],
             backend: "scalar",

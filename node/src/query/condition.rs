@@ -58,6 +58,16 @@ impl Condition {
             Operator::Exists => true,
         }
     }
+
+    /// The same of a hash: equal in either case of its digits, with a prefix and without.
+    pub(super) fn is_met_by_hash(&self, found: &str) -> bool {
+        let digits = |text: &str| {
+            let lower = text.to_ascii_lowercase();
+            lower.strip_prefix("0x").unwrap_or(&lower).to_owned()
+        };
+        let value = digits(&self.value);
+        Self { value, ..self.clone() }.is_met_by(&digits(found))
+    }
 }
 
 /// Reads the conditions of all texts, which all have to hold.

@@ -34,6 +34,8 @@ pub(super) struct Outcomes {
     logs_before: Vec<usize>,
     /// Stored events, by the index of their transaction as text.
     stored: HashMap<String, Vec<StoredEvent>>,
+    /// Stored events of no transaction: those of the block's end.
+    of_block: Vec<StoredEvent>,
 }
 
 impl Outcomes {
@@ -52,14 +54,20 @@ impl Outcomes {
         } else {
             Record::from_bytes(&row).map_err(QueryError::internal)?
         };
-        let mut stored: HashMap<_, Vec<_>> = HashMap::default();
+        let (mut stored, mut of_block) = (HashMap::<_, Vec<_>>::default(), Vec::new());
         for event in record.events {
             let first = event.attributes.first().filter(|first| first.key == TX_INDEX);
-            if let Some(index) = first.map(|first| first.value.clone()) {
-                stored.entry(index).or_default().push(event);
+            match first.map(|first| first.value.clone()) {
+                Some(index) => stored.entry(index).or_default().push(event),
+                None => of_block.push(event),
             }
         }
-        Ok(Self { receipts, logs_before, stored })
+        Ok(Self { receipts, logs_before, stored, of_block })
+    }
+
+    /// What the end of the block left.
+    pub(super) fn block_events(&self) -> Vec<Event> {
+        self.of_block.iter().map(shown).collect()
     }
 }
 

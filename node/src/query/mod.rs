@@ -7,6 +7,7 @@ mod auth;
 mod bank;
 mod block_txs;
 mod call;
+mod carried;
 mod condition;
 mod envelope;
 mod error;
@@ -48,6 +49,8 @@ use std::{net::SocketAddr, sync::Arc};
 use supply::Supply;
 pub(crate) use turns::Turn;
 use turns::Turns;
+pub(crate) use tx::ShownTx;
+pub(crate) use validators::ALL_POWER;
 
 /// What queries are answered from.
 #[derive(Clone, Debug)]

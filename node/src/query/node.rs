@@ -37,7 +37,7 @@ pub(super) fn signed(number: u64) -> i64 {
 }
 
 /// A transaction as it is broadcast: without the type that a Cosmos one has in a block.
-fn broadcast(raw: &Bytes) -> Vec<u8> {
+pub(super) fn broadcast(raw: &Bytes) -> Vec<u8> {
     let type_bytes = usize::from(cosmos::is_cosmos(raw));
     raw[type_bytes..].to_vec()
 }
@@ -103,6 +103,16 @@ impl Snapshot {
 
     pub(super) fn block(&self, number: u64) -> Result<(BlockId, Block), QueryError> {
         let stored = StoredBlock::read(&self.view.blocks()?, number)?;
+        let (id, header) = self.block_header(number)?;
+        let txs = stored.block.transactions.iter().map(broadcast).collect();
+        Ok((id, Block { header: Some(header), data: Some(Data { txs }) }))
+    }
+
+    /// The header of a block at or below this snapshot's.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub(crate) fn block_header(&self, number: u64) -> Result<(BlockId, Header), QueryError> {
         let (hash, header) = self.header(number)?;
         let header = Header {
             version: Some(Consensus { block: BLOCK_PROTOCOL, app: 0 }),
@@ -116,8 +126,15 @@ impl Snapshot {
             proposer_address: header.beneficiary.to_vec(),
             ..Header::default()
         };
-        let txs = stored.block.transactions.iter().map(broadcast).collect();
-        Ok((block_id(hash), Block { header: Some(header), data: Some(Data { txs }) }))
+        Ok((block_id(hash), header))
+    }
+
+    /// Most gas of a block at or below this snapshot's.
+    ///
+    /// # Errors
+    /// If its header cannot be read.
+    pub(crate) fn gas_limit(&self, number: u64) -> Result<u64, QueryError> {
+        Ok(self.header(number)?.1.gas_limit)
     }
 
     fn sdk_block(&self, block: &Block) -> SdkBlock {

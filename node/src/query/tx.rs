@@ -2,7 +2,9 @@
 //! has its own hash; a Cosmos one has the SHA-256 of its bytes.
 
 use super::{
-    Queries, QueryError, Snapshot, envelope,
+    Queries, QueryError, Snapshot,
+    carried::carried,
+    envelope,
     events::{self, Outcomes},
     node::signed,
     proto::cosmos::{
@@ -17,11 +19,29 @@ use crate::{
     rpc::stored::{MinedTx, locate},
 };
 use alloy_consensus::{Header, Transaction as _};
-use alloy_primitives::{B256, hex};
+use alloy_primitives::{B256, Bytes, hex};
 use sha2::{Digest, Sha256};
 
 /// Hex digits of a hash.
 const HASH_DIGITS: usize = 64;
+
+/// A mined transaction and what became of it.
+#[derive(Clone, Debug)]
+pub(crate) struct ShownTx {
+    /// Its place in the block.
+    pub(crate) index: usize,
+    /// As it is in the block.
+    raw: Bytes,
+    pub(crate) tx: Tx,
+    pub(crate) response: TxResponse,
+}
+
+impl ShownTx {
+    /// Its bytes as a chain of CometBFT carries it.
+    pub(crate) fn carried(&self) -> Vec<u8> {
+        carried(&self.raw, || self.tx.clone())
+    }
+}
 
 impl Queries {
     /// Submits a transaction and waits for the pool's answer: a refusal is an answer too.
@@ -61,6 +81,15 @@ impl Snapshot {
     /// # Errors
     /// If the hash is none, or no mined transaction has it.
     pub fn tx(&self, hash: &str) -> Result<GetTxResponse, QueryError> {
+        let ShownTx { tx, response, .. } = self.shown_tx(hash)?;
+        Ok(GetTxResponse { tx: Some(tx), tx_response: Some(response) })
+    }
+
+    /// The same with its place and bytes.
+    ///
+    /// # Errors
+    /// As [`Self::tx`].
+    pub(crate) fn shown_tx(&self, hash: &str) -> Result<ShownTx, QueryError> {
         let parsed = parse_hash(hash)?;
         let not_found = || QueryError::not_found(format!("tx not found: {parsed}"));
         let (stored, index) = locate(&self.view, parsed)?.ok_or_else(not_found)?;
@@ -69,8 +98,7 @@ impl Snapshot {
         }
         let mined = stored.tx(index)?.ok_or_else(not_found)?;
         let outcomes = Outcomes::read(&self.view.blocks()?, stored.block.header.number)?;
-        let (tx, response) = self.mined(&mined, &outcomes)?;
-        Ok(GetTxResponse { tx: Some(tx), tx_response: Some(response) })
+        self.mined(&mined, &outcomes)
     }
 
     /// A mined transaction and what became of it.
@@ -78,14 +106,14 @@ impl Snapshot {
         &self,
         mined: &MinedTx<'_>,
         outcomes: &Outcomes,
-    ) -> Result<(Tx, TxResponse), QueryError> {
+    ) -> Result<ShownTx, QueryError> {
         let tx = self.shown(mined);
         let mut response = response(mined, outcomes, &tx)?;
         if let Some(cosmos) = &mined.cosmos {
             response.txhash = shown(cosmos::cosmos_hash(&mined.raw));
             self.add_cosmos_result(&mut response, mined, outcomes, cosmos)?;
         }
-        Ok((tx, response))
+        Ok(ShownTx { index: mined.index, raw: mined.raw.clone(), tx, response })
     }
 }
 

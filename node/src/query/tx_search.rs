@@ -2,12 +2,12 @@
 //! of which a query has to name; their events decide.
 
 use super::{
-    QueryError, Snapshot,
+    QueryError, ShownTx, Snapshot,
     condition::{Condition, Operator, parse_all},
     events::Outcomes,
     proto::cosmos::{
         base::{abci::v1beta1::TxResponse, query::v1beta1::PageResponse},
-        tx::v1beta1::{GetTxsEventRequest, GetTxsEventResponse, OrderBy, Tx},
+        tx::v1beta1::{GetTxsEventRequest, GetTxsEventResponse, OrderBy},
     },
 };
 use crate::{
@@ -48,8 +48,24 @@ struct Page {
     skip: usize,
     size: usize,
     found: usize,
-    txs: Vec<Tx>,
-    responses: Vec<TxResponse>,
+    txs: Vec<ShownTx>,
+}
+
+/// A page of what was found, and how much was found in all.
+#[derive(Debug)]
+pub(crate) struct FoundTxs {
+    pub(crate) txs: Vec<ShownTx>,
+    pub(crate) total: u64,
+}
+
+impl From<FoundTxs> for GetTxsEventResponse {
+    fn from(found: FoundTxs) -> Self {
+        let total = found.total;
+        let (txs, tx_responses) =
+            found.txs.into_iter().map(|shown| (shown.tx, shown.response)).unzip();
+        let pagination = Some(PageResponse { next_key: Vec::new(), total });
+        Self { txs, tx_responses, pagination, total }
+    }
 }
 
 impl Page {
@@ -72,7 +88,7 @@ impl Page {
                  tx.height"
             ))
         })?;
-        Ok(Self { skip, size: size as usize, found: 0, txs: Vec::new(), responses: Vec::new() })
+        Ok(Self { skip, size: size as usize, found: 0, txs: Vec::new() })
     }
 }
 
@@ -86,7 +102,7 @@ impl Snapshot {
         &self,
         request: GetTxsEventRequest,
         interrupt: &Interrupt,
-    ) -> Result<GetTxsEventResponse, QueryError> {
+    ) -> Result<FoundTxs, QueryError> {
         let mut page = Page::of(&request)?;
         let wanted = self.wanted(request)?;
         let deadline = interrupt.within(SEARCH_TIME);
@@ -103,12 +119,7 @@ impl Snapshot {
             let message = format!("page should be within [1, {pages}] range, given {given}");
             return Err(QueryError::invalid(message));
         }
-        Ok(GetTxsEventResponse {
-            txs: page.txs,
-            tx_responses: page.responses,
-            pagination: Some(PageResponse { next_key: Vec::new(), total }),
-            total,
-        })
+        Ok(FoundTxs { txs: page.txs, total })
     }
 
     fn wanted(&self, request: GetTxsEventRequest) -> Result<Wanted, QueryError> {
@@ -256,13 +267,12 @@ impl Snapshot {
                 return Ok(false);
             }
             let Some(mined) = found.block.tx(index)? else { break };
-            let (tx, response) = self.mined(&mined, &outcomes)?;
-            if !wanted.conditions.iter().all(|condition| self.is_met(condition, &response)) {
+            let shown = self.mined(&mined, &outcomes)?;
+            if !wanted.conditions.iter().all(|c| self.is_met(c, &shown.response)) {
                 continue;
             }
             if page.found >= page.skip && page.txs.len() < page.size {
-                page.txs.push(tx);
-                page.responses.push(response);
+                page.txs.push(shown);
             }
             page.found += 1;
         }
@@ -273,7 +283,7 @@ impl Snapshot {
     fn is_met(&self, condition: &Condition, response: &TxResponse) -> bool {
         match &*condition.key {
             "tx.height" => return condition.is_met_by(&response.height.to_string()),
-            "tx.hash" => return is_hash_met(condition, &response.txhash),
+            "tx.hash" => return condition.is_met_by_hash(&response.txhash),
             _ => {}
         }
         let Some((kind, key)) = condition.key.rsplit_once('.') else { return false };
@@ -288,14 +298,4 @@ impl Snapshot {
             None => condition.is_met_by(&attribute.value),
         })
     }
-}
-
-/// Hashes are equal in either case of their digits, with a prefix and without.
-fn is_hash_met(condition: &Condition, hash: &str) -> bool {
-    let digits = |text: &str| {
-        let lower = text.to_ascii_lowercase();
-        lower.strip_prefix("0x").unwrap_or(&lower).to_owned()
-    };
-    let value = digits(&condition.value);
-    Condition { value, ..condition.clone() }.is_met_by(&digits(hash))
 }

@@ -17,7 +17,7 @@ use crate::account::Bech32Kind;
 use alloy_primitives::Address;
 
 /// The power of one that has no other beside it.
-const ALL_POWER: i64 = 1;
+pub(crate) const ALL_POWER: i64 = 1;
 
 impl Snapshot {
     /// The maker of this snapshot's block.

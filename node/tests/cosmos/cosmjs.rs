@@ -4,34 +4,69 @@
 use crate::{client::PATIENCE, served::Served};
 use node::chain::DEV_ACCOUNTS;
 use serde_json::{Value, json};
-use std::{path::Path, process::Stdio};
+use std::{net::SocketAddr, path::Path, process::Stdio};
 use tokio::process::Command;
 
-const MODULES: &str = "require('@cosmjs/proto-signing'); require('cosmjs-types/helpers')";
+/// The account that sends.
+const SENDER: usize = 3;
+/// Who receives.
+const RECEIVER: &str = "cosmos1qqqqqqqqqqqqqqqqqqqqqqqqqqqqqq92yqleyn";
 
-#[tokio::test(flavor = "multi_thread")]
-async fn cosmjs_sends_and_nonces_agree() {
+/// Whether node has what this loads; says so if not.
+async fn is_there(modules: &str) -> bool {
     let mut probing = Command::new("node");
-    probing.args(["-e", MODULES]).stdout(Stdio::null()).stderr(Stdio::null());
-    if !probing.status().await.is_ok_and(|status| status.success()) {
-        println!("cosmjs is passed over: `node -e \"{MODULES}\"` fails");
-        return;
+    probing.args(["-e", modules]).stdout(Stdio::null()).stderr(Stdio::null());
+    let found = probing.status().await.is_ok_and(|status| status.success());
+    if !found {
+        println!("cosmjs is passed over: `node -e \"{modules}\"` fails");
     }
-    let served = Served::start().await;
-    let account = &DEV_ACCOUNTS[3];
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cosmos/cosmjs.cjs");
+    found
+}
+
+/// Runs a script against an address; the first line it prints.
+async fn run(script: &str, address: SocketAddr) -> Value {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cosmos").join(script);
     let child = Command::new("node")
         .arg(script)
-        .arg(format!("http://{}", served.node.rest.address))
-        .arg(account.private_key.to_string())
-        .arg("cosmos1qqqqqqqqqqqqqqqqqqqqqqqqqqqqqq92yqleyn")
+        .arg(format!("http://{address}"))
+        .arg(DEV_ACCOUNTS[SENDER].private_key.to_string())
+        .arg(RECEIVER)
         .kill_on_drop(true)
         .output();
     let output = tokio::time::timeout(PATIENCE, child).await.expect("an end").unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     let complained = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}\n{complained}");
-    let told: Value = serde_json::from_str(said.lines().next().unwrap()).unwrap();
+    serde_json::from_str(said.lines().next().unwrap()).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cosmjs_speaks_to_comet() {
+    const MODULES: &str = "require('@cosmjs/stargate'); require('cosmjs-types/helpers')";
+    if !is_there(MODULES).await {
+        return;
+    }
+    let served = Served::start().await;
+    let told = run("comet.cjs", served.comet.address).await;
+    for hash in told["hashes"].as_array().unwrap() {
+        let found = served.get(&format!("/cosmos/tx/v1beta1/txs/{}", hash.as_str().unwrap())).await;
+        assert_eq!(
+            (&found["tx_response"]["txhash"], &found["tx_response"]["code"]),
+            (hash, &json!(0))
+        );
+    }
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cosmjs_sends_and_nonces_agree() {
+    const MODULES: &str = "require('@cosmjs/proto-signing'); require('cosmjs-types/helpers')";
+    if !is_there(MODULES).await {
+        return;
+    }
+    let served = Served::start().await;
+    let account = &DEV_ACCOUNTS[SENDER];
+    let told = run("cosmjs.cjs", served.node.rest.address).await;
     let nonce =
         served.node.call("eth_getTransactionCount", json!([account.address, "latest"])).await;
     assert_eq!((told["sequence"].as_str(), nonce.as_str()), (Some("2"), Some("0x2")));

@@ -1,8 +1,15 @@
-//! A node with REST and gRPC.
+//! A node with REST, gRPC and CometBFT's RPC.
 
 use crate::client::{Node, PATIENCE, exchange};
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
-use node::{config::Grpc, grpc, home::Home, listen, pipeline::Options};
+use node::{
+    comet,
+    config::{Comet, Grpc},
+    grpc,
+    home::Home,
+    listen,
+    pipeline::Options,
+};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::Mutex;
@@ -15,6 +22,7 @@ pub(crate) static FORKING: Mutex<()> = Mutex::const_new(());
 pub(crate) struct Served {
     pub(crate) node: Node,
     pub(crate) grpc: listen::Server,
+    pub(crate) comet: listen::Server,
 }
 
 impl Served {
@@ -36,7 +44,13 @@ impl Served {
     pub(crate) async fn with(node: Node) -> Self {
         let grpc = Grpc { address: "127.0.0.1:0".parse().unwrap(), ..Grpc::default() };
         let grpc = grpc::serve(&grpc, node.queries.clone()).await.unwrap();
-        Self { node, grpc }
+        let comet = Comet {
+            address: "127.0.0.1:0".parse().unwrap(),
+            max_request_bytes: 100_000,
+            ..Comet::default()
+        };
+        let comet = comet::serve(&comet, node.queries.clone()).await.unwrap();
+        Self { node, grpc, comet }
     }
 
     /// Status and JSON of a path.
@@ -99,6 +113,7 @@ impl Served {
 
     pub(crate) async fn stop(self) {
         self.grpc.stop().await;
+        self.comet.stop().await;
         self.node.stop().await;
     }
 }

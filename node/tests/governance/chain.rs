@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(90);
 /// A home folder and the node on it.
 pub(crate) struct Chain {
     pub(crate) folder: tempfile::TempDir,
-    pub(crate) ports: [u16; 6],
+    pub(crate) ports: [u16; 7],
     node: Option<Child>,
 }
 
@@ -91,13 +91,14 @@ impl Chain {
     }
 
     pub(crate) fn start_with(&mut self, flags: &[&str]) {
-        let [rpc, ws, rest, grpc, ingest, metrics] =
+        let [rpc, ws, rest, grpc, ingest, metrics, comet] =
             self.ports.map(|port| format!("127.0.0.1:{port}"));
         let mut command = evmd();
         command.arg("start").arg("--home").arg(self.home());
         command.args(flags).arg("--quiet");
         command.args(["--json-rpc.address", &rpc, "--json-rpc.ws-address", &ws]);
         command.args(["--rest.address", &rest, "--grpc.address", &grpc]);
+        command.args(["--comet.address", &comet]);
         command.args(["--ingest.address", &ingest, "--metrics.address", &metrics]);
         self.node = Some(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
         wait_for("an answer", || self.query("block").0);

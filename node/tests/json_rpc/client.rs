@@ -47,6 +47,7 @@ pub(crate) fn config() -> Config {
     config.json_rpc.max_batch = 100;
     config.rest.address = free;
     config.rest.max_request_bytes = 100_000;
+    config.comet.address = free;
     config.metrics.address = free;
     config
 }

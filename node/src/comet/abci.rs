@@ -1,0 +1,85 @@
+//! Queries of the modules: `/package.Service/Method` with an encoded request, answered by the services of
+//! gRPC. A failure is an answer with the SDK's code, as its `BaseApp` makes one of a status of gRPC.
+
+use super::{Answer, Node, arguments::Arguments, shape};
+use axum::http::{HeaderValue, uri::PathAndQuery};
+use bytes::Bytes;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use tonic::{Code, Status};
+
+/// An error that the SDK has registered in its codespace: number and text.
+type Registered = (u32, &'static str);
+
+const UNAUTHORIZED: Registered = (4, "unauthorized");
+const UNKNOWN_REQUEST: Registered = (6, "unknown request");
+const INVALID_REQUEST: Registered = (18, "invalid request");
+const KEY_NOT_FOUND: Registered = (22, "key not found");
+const INVALID_HEIGHT: Registered = (26, "invalid height");
+
+/// Answers a query of the block that `height` names, of the newest if it is 0. Proofs are not given.
+pub(super) async fn query(node: Arc<Node>, given: Arguments) -> Answer {
+    given.flag("prove")?;
+    let path = given.text("path")?.unwrap_or_default();
+    let data = given.hex("data")?.unwrap_or_default();
+    let asked = given.number("height")?.unwrap_or_default();
+    let at = match u64::try_from(asked).map(|height| node.queries.at(height)) {
+        Ok(Ok(at)) => at,
+        Ok(Err(error)) => return Ok(failure(&error.message, INVALID_HEIGHT, asked)),
+        Err(_) => return Ok(failure("cannot query with height < 0", INVALID_HEIGHT, asked)),
+    };
+    let is_path = path.starts_with('/') && path.parse::<PathAndQuery>().is_ok();
+    if !is_path {
+        return Ok(failure("unknown query path", UNKNOWN_REQUEST, asked));
+    }
+    let height = (asked != 0).then(|| HeaderValue::from(asked));
+    let answer = node.services.call(&path, &data, height.as_ref()).await;
+    Ok(match answer {
+        Ok(told) => {
+            let height = told.height.as_ref().and_then(|height| height.to_str().ok());
+            let height = height.map_or_else(|| shape::long(at.number()), str::to_owned);
+            success(&told.message, &height)
+        }
+        Err(status) => refusal(&status, asked),
+    })
+}
+
+fn success(message: &Bytes, height: &str) -> Value {
+    response((0, ""), "", shape::base64(message), height)
+}
+
+/// A status as the SDK wraps it (`gRPCErrorToSDKError`).
+fn refusal(status: &Status, height: i64) -> Value {
+    let (code, message) = (status.code(), status.message());
+    if code == Code::Unimplemented {
+        return failure("unknown query path", UNKNOWN_REQUEST, height);
+    }
+    let registered = match code {
+        Code::NotFound => KEY_NOT_FOUND,
+        Code::InvalidArgument | Code::FailedPrecondition => INVALID_REQUEST,
+        Code::Unauthenticated => UNAUTHORIZED,
+        _ => UNKNOWN_REQUEST,
+    };
+    failure(&format!("rpc error: code = {code:?} desc = {message}"), registered, height)
+}
+
+/// An error with its text behind what it is about.
+fn failure(about: &str, (code, text): Registered, height: i64) -> Value {
+    let log = format!("{about}: {text}");
+    response((code, "sdk"), &log, Value::Null, &shape::long(height))
+}
+
+fn response((code, codespace): (u32, &str), log: &str, value: Value, height: &str) -> Value {
+    let response = json!({
+        "code": code,
+        "log": log,
+        "info": "",
+        "index": "0",
+        "key": null,
+        "value": value,
+        "proofOps": null,
+        "height": height,
+        "codespace": codespace,
+    });
+    json!({ "response": response })
+}

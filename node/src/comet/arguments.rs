@@ -1,0 +1,194 @@
+//! The parameters of a call. In JSON numbers may be strings, and bytes are base64 or, where CometBFT has it
+//! so, hex; in a URI texts are in quotes, and bytes are a text or hex with `0x`.
+
+use super::error::Error;
+use alloy_primitives::hex;
+use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// Most characters of a wrong value that an error repeats.
+const SHOWN_CHARS: usize = 40;
+
+/// A value as it came.
+#[derive(Clone, Debug)]
+enum Given {
+    Json(Value),
+    Uri(String),
+}
+
+/// The parameters that were given, by name.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Arguments(BTreeMap<&'static str, Given>);
+
+/// The method's own name of a parameter.
+fn known(name: &str, names: &'static [&'static str]) -> Result<&'static str, Error> {
+    let found = names.iter().find(|known| **known == name);
+    found.copied().ok_or_else(|| Error::Unknown { name: name.to_owned(), known: names })
+}
+
+impl Arguments {
+    /// The member `params` of a call of a method whose parameters have these names; in a list they have
+    /// their order.
+    ///
+    /// # Errors
+    /// If there is one that the method does not have.
+    pub(super) fn of_json(params: Value, names: &'static [&'static str]) -> Result<Self, Error> {
+        let named: Vec<_> = match params {
+            Value::Null => Vec::new(),
+            Value::Object(members) => {
+                let named =
+                    members.into_iter().map(|(name, value)| Ok((known(&name, names)?, value)));
+                named.collect::<Result<_, Error>>()?
+            }
+            Value::Array(values) if values.len() > names.len() => {
+                return Err(Error::TooMany { given: values.len(), known: names });
+            }
+            Value::Array(values) => names.iter().copied().zip(values).collect(),
+            _ => return Err(Error::Request("params are neither an object nor a list".to_owned())),
+        };
+        let given = named.into_iter().filter(|(_, value)| !value.is_null());
+        Ok(Self(given.map(|(name, value)| (name, Given::Json(value))).collect()))
+    }
+
+    /// The query of a URI; an empty value is none.
+    ///
+    /// # Errors
+    /// As [`Self::of_json`].
+    pub(super) fn of_uri(
+        pairs: Vec<(String, String)>,
+        names: &'static [&'static str],
+    ) -> Result<Self, Error> {
+        let given = pairs.into_iter().filter(|(_, text)| !text.is_empty());
+        let named = given.map(|(name, text)| Ok((known(&name, names)?, Given::Uri(text))));
+        named.collect::<Result<_, Error>>().map(Self)
+    }
+
+    /// A number.
+    pub(super) fn number(&self, name: &'static str) -> Result<Option<i64>, Error> {
+        self.read(name, "a 64-bit number", |given| match given {
+            Given::Json(Value::Number(number)) => number.as_i64(),
+            Given::Json(Value::String(text)) => text.parse().ok(),
+            Given::Json(_) => None,
+            Given::Uri(text) => unquoted(text).unwrap_or_else(|| text.clone()).parse().ok(),
+        })
+    }
+
+    /// A text.
+    pub(super) fn text(&self, name: &'static str) -> Result<Option<String>, Error> {
+        self.read(name, "a text (in a URI: in double quotes)", |given| match given {
+            Given::Json(value) => value.as_str().map(str::to_owned),
+            Given::Uri(text) => unquoted(text),
+        })
+    }
+
+    /// Yes or no.
+    pub(super) fn flag(&self, name: &'static str) -> Result<Option<bool>, Error> {
+        self.read(name, "true or false", |given| match given {
+            Given::Json(value) => value.as_bool(),
+            Given::Uri(text) => text.parse().ok(),
+        })
+    }
+
+    /// Bytes that are base64 in JSON.
+    pub(super) fn bytes(&self, name: &'static str) -> Result<Option<Vec<u8>>, Error> {
+        self.read(name, "base64 (in a URI: hex with 0x)", |given| match given {
+            Given::Json(value) => BASE64.decode(value.as_str()?).ok(),
+            Given::Uri(text) => bytes_of(text),
+        })
+    }
+
+    /// Bytes that are hex in JSON.
+    pub(super) fn hex(&self, name: &'static str) -> Result<Option<Vec<u8>>, Error> {
+        self.read(name, "hex (in a URI: with 0x)", |given| match given {
+            Given::Json(value) => hex::decode(value.as_str()?).ok(),
+            Given::Uri(text) => bytes_of(text),
+        })
+    }
+
+    fn read<T>(
+        &self,
+        name: &'static str,
+        wanted: &'static str,
+        read: impl FnOnce(&Given) -> Option<T>,
+    ) -> Result<Option<T>, Error> {
+        let Some(given) = self.0.get(name) else { return Ok(None) };
+        let value = read(given).ok_or_else(|| {
+            let text = match given {
+                Given::Json(value) => value.to_string(),
+                Given::Uri(text) => text.clone(),
+            };
+            let found = text.chars().take(SHOWN_CHARS).collect();
+            Error::Parameter { name, found, wanted }
+        })?;
+        Ok(Some(value))
+    }
+}
+
+/// What is in quotes, as JSON writes it.
+fn unquoted(text: &str) -> Option<String> {
+    serde_json::from_str(text).ok()
+}
+
+/// The bytes that a URI names.
+fn bytes_of(text: &str) -> Option<Vec<u8>> {
+    match text.strip_prefix("0x") {
+        Some(digits) => hex::decode(digits).ok(),
+        None => unquoted(text).map(String::into_bytes),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    const NAMES: &[&str] = &["height", "tx"];
+
+    fn json(params: Value) -> Arguments {
+        Arguments::of_json(params, NAMES).unwrap()
+    }
+
+    fn uri(name: &str, text: &str) -> Arguments {
+        Arguments::of_uri(vec![(name.to_owned(), text.to_owned())], NAMES).unwrap()
+    }
+
+    #[test]
+    fn the_same_values_in_all_their_forms() {
+        for given in [
+            json(json!({ "height": "5" })),
+            json(json!({ "height": 5, "tx": null })),
+            json(json!(["5"])),
+            uri("height", "5"),
+            uri("height", "\"5\""),
+        ] {
+            assert_eq!(given.number("height"), Ok(Some(5)));
+            assert_eq!(given.bytes("tx"), Ok(None));
+        }
+        for given in
+            [json(json!({ "tx": "AQI=" })), uri("tx", "0x0102"), uri("tx", "\"\\u0001\\u0002\"")]
+        {
+            assert_eq!(given.bytes("tx"), Ok(Some(vec![1, 2])));
+        }
+        assert_eq!(json(json!({ "tx": "0102" })).hex("tx"), Ok(Some(vec![1, 2])));
+        assert_eq!(uri("tx", "\"a\\\"b\"").text("tx"), Ok(Some("a\"b".to_owned())));
+        assert_eq!(uri("tx", "true").flag("tx"), Ok(Some(true)));
+        assert_eq!(uri("height", "").number("height"), Ok(None));
+    }
+
+    #[test]
+    fn wrong_values_are_named() {
+        let said = uri("tx", &"x".repeat(100)).text("tx").unwrap_err().to_string();
+        let cut = "x".repeat(SHOWN_CHARS);
+        assert_eq!(said, format!("parameter tx: {cut} is not a text (in a URI: in double quotes)"));
+        for wrong in [json!("x"), json!(1.5), json!({}), json!("99999999999999999999")] {
+            assert!(json(json!({ "height": wrong })).number("height").is_err());
+        }
+        assert!(json(json!({ "tx": "!" })).bytes("tx").is_err());
+        assert!(uri("tx", "0x0").bytes("tx").is_err());
+        let unknown = Arguments::of_json(json!({ "heigth": 5 }), NAMES).unwrap_err().to_string();
+        assert_eq!(unknown, r#"the method has no parameter "heigth": it takes ["height", "tx"]"#);
+        assert!(Arguments::of_json(json!([1, 2, 3]), NAMES).is_err());
+        assert!(Arguments::of_json(json!("x"), NAMES).is_err());
+    }
+}

@@ -1,0 +1,121 @@
+//! Blocks, their headers, and who made them.
+
+use super::{Answer, Node, arguments::Arguments, error::Error, shape, txs};
+use crate::query::{Snapshot, proto::tendermint::types::Header};
+use alloy_primitives::B256;
+use serde_json::json;
+
+/// Most blocks of one list (CometBFT).
+const LIST_MAX: u64 = 20;
+
+/// The block that `height` names; the newest if nothing does.
+pub(super) fn height(at: &Snapshot, given: &Arguments) -> Result<u64, Error> {
+    let newest = at.number();
+    let Some(height) = given.number("height")? else { return Ok(newest) };
+    let number = u64::try_from(height).ok().filter(|number| *number > 0);
+    let number = number.ok_or(Error::HeightTooLow(height))?;
+    if number > newest { Err(Error::HeightTooHigh { height, newest }) } else { Ok(number) }
+}
+
+/// The block that `hash` names.
+fn by_hash(at: &Snapshot, hash: Option<Vec<u8>>) -> Result<u64, Error> {
+    let hash = hash.ok_or(Error::Missing("hash"))?;
+    let found = match B256::try_from(hash.as_slice()) {
+        Ok(hash) => at.number_of(hash)?,
+        Err(_) => None,
+    };
+    found.ok_or_else(|| Error::NoBlock(shape::hex(&hash)))
+}
+
+fn shown(at: &Snapshot, number: u64) -> Answer {
+    let (id, block) = at.carried_block(number)?;
+    Ok(shape::block(&id, &block))
+}
+
+fn shown_header(at: &Snapshot, number: u64) -> Answer {
+    Ok(json!({ "header": shape::header(&at.block_header(number)?.1) }))
+}
+
+pub(super) fn block(node: &Node, given: &Arguments) -> Answer {
+    let at = node.newest()?;
+    shown(&at, height(&at, given)?)
+}
+
+pub(super) fn block_by_hash(node: &Node, given: &Arguments) -> Answer {
+    let at = node.newest()?;
+    shown(&at, by_hash(&at, given.bytes("hash")?)?)
+}
+
+pub(super) fn header(node: &Node, given: &Arguments) -> Answer {
+    let at = node.newest()?;
+    shown_header(&at, height(&at, given)?)
+}
+
+pub(super) fn header_by_hash(node: &Node, given: &Arguments) -> Answer {
+    let at = node.newest()?;
+    shown_header(&at, by_hash(&at, given.hex("hash")?)?)
+}
+
+/// Blocks of a range of heights, newest first; without one the newest.
+pub(super) fn blockchain(node: &Node, given: &Arguments) -> Answer {
+    let at = node.newest()?;
+    let bound = |name| match given.number(name)?.unwrap_or_default() {
+        negative if negative < 0 => Err(Error::HeightTooLow(negative)),
+        height => Ok(height.unsigned_abs()),
+    };
+    let (min, max) = (bound("minHeight")?.max(1), bound("maxHeight")?);
+    let max = if max == 0 { at.number() } else { max.min(at.number()) };
+    let min = min.max(max.saturating_sub(LIST_MAX - 1));
+    if min > max {
+        return Err(Error::HeightRange { min, max });
+    }
+    let metas = (min..=max).rev().map(|number| {
+        let (id, block) = at.carried_block(number)?;
+        Ok(shape::block_meta(&id, &block))
+    });
+    let metas = metas.collect::<Result<Vec<_>, Error>>()?;
+    Ok(json!({ "last_height": shape::long(at.number()), "block_metas": metas }))
+}
+
+/// A header with its commit, which is without signatures: blocks are final when they are there.
+pub(super) fn commit(node: &Node, given: &Arguments) -> Answer {
+    let at = node.newest()?;
+    let (id, header) = at.block_header(height(&at, given)?)?;
+    let commit = shape::commit(header.height, &id);
+    let signed = json!({ "header": shape::header(&header), "commit": commit });
+    Ok(json!({ "signed_header": signed, "canonical": true }))
+}
+
+/// What became of a block's transactions, and what its end left.
+pub(super) fn block_results(node: &Node, given: &Arguments) -> Answer {
+    let at = node.newest()?;
+    let number = height(&at, given)?;
+    let results = at.block_results(number)?;
+    let txs: Vec<_> = results.txs.iter().map(shape::tx_result).collect();
+    let (_, Header { app_hash, .. }) = at.block_header(number)?;
+    Ok(json!({
+        "height": shape::long(number),
+        "txs_results": txs,
+        "finalize_block_events": shape::events(&results.events),
+        "validator_updates": null,
+        "consensus_param_updates": null,
+        "app_hash": shape::base64(&app_hash),
+    }))
+}
+
+/// The one validator of a block: its proposer.
+pub(super) fn validators(node: &Node, given: &Arguments) -> Answer {
+    let at = node.newest()?;
+    let number = height(&at, given)?;
+    let page = txs::page(given)?;
+    if page.number > 1 {
+        return Err(Error::Page { pages: 1, given: page.number.cast_signed() });
+    }
+    let (_, header) = at.block_header(number)?;
+    Ok(json!({
+        "block_height": shape::long(number),
+        "validators": [shape::validator(&header)],
+        "count": "1",
+        "total": "1",
+    }))
+}

@@ -1,0 +1,127 @@
+//! The node, and what holds for the chain as a whole.
+
+use super::{Answer, Node, arguments::Arguments, blocks, error::Error, shape};
+use crate::query::{QueryError, Snapshot};
+use serde_json::{Value, json};
+
+/// The version of CometBFT whose shapes these are; clients choose theirs by it.
+const SHAPES_OF: &str = "0.38.18";
+/// CometBFT's peer protocol of that version.
+const P2P_PROTOCOL: &str = "8";
+/// The id of a node is made of a key for peers, which this one has not.
+const NO_ID: &str = "0000000000000000000000000000000000000000";
+/// Where peers are listened to: nowhere. No client reads a status without an address.
+const NO_LISTENER: &str = "tcp://0.0.0.0:0";
+/// Most bytes of a genesis file in an answer, in JSON: CometBFT's bound of a chunk. Accounts are not among
+/// them.
+const GENESIS_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// No bound on the bytes of a block but its gas.
+const UNBOUNDED: &str = "-1";
+
+pub(super) fn health() -> Value {
+    json!({})
+}
+
+/// The node, its newest block, and who made it.
+pub(super) fn status(node: &Node, _: &Arguments) -> Answer {
+    let at = node.newest()?;
+    let told = at.node_info().default_node_info.unwrap_or_default();
+    let protocol = told.protocol_version.unwrap_or_default();
+    let first = at.number().min(1);
+    let (first_id, first_header) = at.block_header(first)?;
+    let (id, header) = at.block_header(at.number())?;
+    let other = told.other.unwrap_or_default();
+    Ok(json!({
+        "node_info": {
+            "protocol_version": {
+                "p2p": P2P_PROTOCOL,
+                "block": shape::long(protocol.block),
+                "app": shape::long(protocol.app),
+            },
+            "id": NO_ID,
+            "listen_addr": NO_LISTENER,
+            "network": told.network,
+            "version": SHAPES_OF,
+            "channels": "",
+            "moniker": told.moniker,
+            "other": {
+                "tx_index": other.tx_index,
+                "rpc_address": format!("tcp://{}", node.address),
+            },
+        },
+        "sync_info": {
+            "latest_block_hash": shape::hex(&id.hash),
+            "latest_app_hash": shape::hex(&header.app_hash),
+            "latest_block_height": shape::long(header.height),
+            "latest_block_time": header.time.unwrap_or_default().to_string(),
+            "earliest_block_hash": shape::hex(&first_id.hash),
+            "earliest_app_hash": shape::hex(&first_header.app_hash),
+            "earliest_block_height": shape::long(first),
+            "earliest_block_time": first_header.time.unwrap_or_default().to_string(),
+            "catching_up": at.syncing().syncing,
+        },
+        "validator_info": shape::validator(&header),
+    }))
+}
+
+/// The application and its newest block.
+pub(super) fn abci_info(node: &Node) -> Answer {
+    let at = node.newest()?;
+    let version = at.node_info().application_version.unwrap_or_default();
+    let (_, header) = at.block_header(at.number())?;
+    let response = json!({
+        "data": version.name,
+        "version": version.version,
+        "app_version": "0",
+        "last_block_height": shape::long(at.number()),
+        "last_block_app_hash": shape::base64(&header.app_hash),
+    });
+    Ok(json!({ "response": response }))
+}
+
+/// No peers: blocks come from nobody else.
+pub(super) fn net_info() -> Value {
+    json!({ "listening": false, "listeners": [], "n_peers": "0", "peers": [] })
+}
+
+/// The bounds of a block: its gas. There is no evidence of anything, nor are there votes.
+pub(super) fn consensus_params(node: &Node, given: &Arguments) -> Answer {
+    let at = node.newest()?;
+    let number = blocks::height(&at, given)?;
+    let params = params_of(&at, number)?;
+    Ok(json!({ "block_height": shape::long(number), "consensus_params": params }))
+}
+
+fn params_of(at: &Snapshot, number: u64) -> Result<Value, QueryError> {
+    Ok(json!({
+        "block": { "max_bytes": UNBOUNDED, "max_gas": shape::long(at.gas_limit(number)?) },
+        "evidence": { "max_age_num_blocks": "0", "max_age_duration": "0", "max_bytes": "0" },
+        "validator": { "pub_key_types": ["ed25519"] },
+        "version": { "app": "0" },
+        "abci": { "vote_extensions_enable_height": "0" },
+    }))
+}
+
+/// Genesis: block 0, and the chain's rules as its genesis file has them, without accounts.
+pub(super) fn genesis(node: &Node, _: &Arguments) -> Answer {
+    let at = node.newest()?;
+    let rules = node.queries.spec.to_json();
+    if rules.len() > GENESIS_BYTES_MAX {
+        return Err(Error::GenesisTooLarge { bytes: rules.len(), most: GENESIS_BYTES_MAX });
+    }
+    let rules: Value = serde_json::from_str(&rules).map_err(|cause| {
+        tracing::error!(%cause, "the stored genesis is no JSON");
+        Error::Internal
+    })?;
+    let (_, header) = at.block_header(0)?;
+    let genesis = json!({
+        "genesis_time": header.time.unwrap_or_default().to_string(),
+        "chain_id": header.chain_id,
+        "initial_height": "1",
+        "consensus_params": params_of(&at, 0)?,
+        "validators": [],
+        "app_hash": shape::hex(&header.app_hash),
+        "app_state": { "evmd": rules },
+    });
+    Ok(json!({ "genesis": genesis }))
+}

@@ -1,0 +1,131 @@
+//! CometBFT's RPC in the shapes of its version 0.38: JSON-RPC in a POST at `/`, and each method as a URI.
+//! Cosmos client libraries speak nothing else.
+//!
+//! No CometBFT is behind it. The table in [`method`] names the methods; [`crate::query`] answers, and the
+//! services of [`crate::grpc`] where a client queries a module: here answers only get their shape. Blocks
+//! are final at once and nobody signs them, so commits have no signatures, and there are no peers. 64-bit
+//! numbers are strings, hashes upper-case hex, bytes base64.
+
+mod abci;
+mod arguments;
+mod blocks;
+mod broadcast;
+mod error;
+mod info;
+mod method;
+mod rpc;
+mod shape;
+mod txs;
+
+use crate::{
+    config::Comet,
+    grpc::{self, Direct},
+    listen::{self, Bounds, Server},
+    pipeline::Fault,
+    query::{Queries, QueryError, Snapshot},
+};
+use axum::{
+    Router,
+    extract::{
+        DefaultBodyLimit, Path, Query, State,
+        rejection::{BytesRejection, QueryRejection},
+    },
+    response::Response,
+    routing::get,
+};
+use broadcast::COMMITS_MAX;
+use bytes::Bytes;
+use error::Error;
+use serde_json::Value;
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+use tokio::sync::Semaphore;
+use tower_http::cors::CorsLayer;
+
+/// Longest that a request, a batch as a whole, is worked at: half as long again as the longest that one
+/// method waits, which is [`broadcast`]'s for a block.
+const REQUEST_TIME: Duration = Duration::from_secs(15);
+
+type Answer = Result<Value, Error>;
+
+/// What methods are answered from.
+#[derive(Debug)]
+struct Node {
+    queries: Queries,
+    services: Direct,
+    /// Where this is served.
+    address: SocketAddr,
+    /// Places of those who wait for a block.
+    commits: Semaphore,
+}
+
+impl Node {
+    /// The chain as of its newest block.
+    fn newest(&self) -> Result<Snapshot, QueryError> {
+        self.queries.at(0)
+    }
+}
+
+/// Serves on the configured address until [`Server::stop`].
+///
+/// # Errors
+/// When the address cannot be listened on.
+pub async fn serve(config: &Comet, queries: Queries) -> Result<Server, Fault> {
+    let bounds = Bounds {
+        address: config.address,
+        connections: config.max_connections,
+        concurrent: config.max_concurrent,
+    };
+    listen::serve("CometBFT RPC", bounds, router(config, queries)).await
+}
+
+fn router(config: &Comet, queries: Queries) -> Router {
+    let most_bytes = config.max_request_bytes as usize;
+    let node = Node {
+        services: Direct::new(grpc::routes(&queries, most_bytes)),
+        queries,
+        address: config.address,
+        commits: Semaphore::new(COMMITS_MAX),
+    };
+    Router::new()
+        .route("/", get(|| async { rpc::list() }).post(post))
+        .route("/{method}", get(uri))
+        .with_state(Arc::new(node))
+        .layer(DefaultBodyLimit::max(most_bytes))
+        // Pages of wallets and explorers are served from elsewhere; nothing here answers to cookies.
+        .layer(CorsLayer::permissive())
+}
+
+async fn post(State(node): State<Arc<Node>>, body: Result<Bytes, BytesRejection>) -> Response {
+    match body {
+        Ok(body) if body.is_empty() => rpc::list(),
+        Ok(body) => in_time(rpc::answer_body(node, &body)).await,
+        Err(error) => rpc::refused(error.status(), &Error::Request(error.body_text())),
+    }
+}
+
+async fn uri(
+    State(node): State<Arc<Node>>,
+    Path(method): Path<String>,
+    pairs: Result<Query<Vec<(String, String)>>, QueryRejection>,
+) -> Response {
+    match pairs {
+        Ok(Query(pairs)) => in_time(rpc::answer_uri(node, &method, pairs)).await,
+        Err(error) => rpc::refused(error.status(), &Error::Request(error.body_text())),
+    }
+}
+
+/// Gives an answer up after [`REQUEST_TIME`].
+async fn in_time(answer: impl Future<Output = Response>) -> Response {
+    let answer = tokio::time::timeout(REQUEST_TIME, answer).await;
+    answer.unwrap_or_else(|_| rpc::failed(&Error::TooLong(REQUEST_TIME.as_secs())))
+}
+
+/// Does what reads blocks apart from the threads that serve sockets.
+async fn apart<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Error> + Send + 'static,
+) -> Result<T, Error> {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|cause| {
+        tracing::error!(%cause, "a CometBFT request failed");
+        Err(Error::Internal)
+    })
+}

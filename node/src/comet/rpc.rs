@@ -1,0 +1,106 @@
+//! JSON-RPC 2.0 around the methods: calls, batches, and URIs, whose answers have the id -1.
+
+use super::{
+    Node,
+    arguments::Arguments,
+    error::Error,
+    method::{METHODS, Method},
+};
+use axum::{
+    Json,
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
+use serde_json::{Value, json};
+use std::{fmt::Write, sync::Arc};
+
+/// Most calls of a batch: as many as cosmjs puts in one.
+const BATCH_MAX: usize = 20;
+/// The id of an answer to what named none, or to a URI.
+const NO_ID: i64 = -1;
+
+/// Answers a call or a batch; failures of methods are answers too.
+pub(super) async fn answer_body(node: Arc<Node>, body: &[u8]) -> Response {
+    let calls = match serde_json::from_slice(body) {
+        Ok(Value::Array(calls)) => calls,
+        Ok(call) => {
+            let answer = answer_call(node, call).await;
+            return answer
+                .map_or_else(|| ().into_response(), |answer| Json(answer).into_response());
+        }
+        Err(error) => return failed(&Error::Parse(error.to_string())),
+    };
+    if calls.len() > BATCH_MAX {
+        return failed(&Error::Batch { calls: calls.len(), most: BATCH_MAX });
+    }
+    let mut answers = Vec::new();
+    for call in calls {
+        answers.extend(answer_call(Arc::clone(&node), call).await);
+    }
+    Json(answers).into_response()
+}
+
+/// Answers a call; one without an id is a notification, which nothing answers.
+async fn answer_call(node: Arc<Node>, mut call: Value) -> Option<Value> {
+    let id = match call.get_mut("id").map(Value::take) {
+        None | Some(Value::Null) if call.is_object() => return None,
+        Some(id) if id.is_string() || id.is_number() => id,
+        _ => {
+            let reason = "a call is an object whose id is a string or a number";
+            return Some(reply(json!(NO_ID), Err(Error::Request(reason.to_owned()))));
+        }
+    };
+    let answer = async {
+        let name = call["method"].as_str();
+        let name = name.ok_or_else(|| Error::Request("method is no text".to_owned()))?;
+        let method = Method::find(name)?;
+        let params = call.get("params").cloned().unwrap_or_default();
+        method.answer(node, Arguments::of_json(params, method.parameters)?).await
+    };
+    let answer = answer.await;
+    Some(reply(id, answer))
+}
+
+/// Answers a URI, a failure with the status 500 as CometBFT has it.
+pub(super) async fn answer_uri(
+    node: Arc<Node>,
+    name: &str,
+    pairs: Vec<(String, String)>,
+) -> Response {
+    let method = match Method::find(name) {
+        Ok(method) => method,
+        Err(error) => return refused(StatusCode::NOT_FOUND, &error),
+    };
+    let answer = async { method.answer(node, Arguments::of_uri(pairs, method.parameters)?).await };
+    match answer.await {
+        Ok(result) => Json(reply(json!(NO_ID), Ok(result))).into_response(),
+        Err(error) => failed(&error),
+    }
+}
+
+/// A request that is not answered for a reason of ours or of its content.
+pub(super) fn failed(error: &Error) -> Response {
+    refused(StatusCode::INTERNAL_SERVER_ERROR, error)
+}
+
+/// A request that is not answered.
+pub(super) fn refused(status: StatusCode, error: &Error) -> Response {
+    (status, Json(reply(json!(NO_ID), Err(error.clone())))).into_response()
+}
+
+fn reply(id: Value, answer: Result<Value, Error>) -> Value {
+    match answer {
+        Ok(result) => json!({ "jsonrpc": "2.0", "id": id, "result": result }),
+        Err(error) => json!({ "jsonrpc": "2.0", "id": id, "error": error.told() }),
+    }
+}
+
+/// The methods and their parameters, a line each.
+pub(super) fn list() -> Response {
+    let mut out = String::new();
+    for method in METHODS {
+        let parameters = method.parameters.join(", ");
+        writeln!(out, "{}({parameters})", method.name).expect("a text takes all");
+    }
+    out.into_response()
+}

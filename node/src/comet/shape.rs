@@ -1,0 +1,147 @@
+//! The shapes of CometBFT's JSON: blocks and what became of transactions.
+
+use crate::query::{
+    ALL_POWER, ShownTx,
+    proto::{
+        cosmos::base::abci::v1beta1::TxResponse,
+        tendermint::{
+            abci::Event,
+            types::{Block, BlockId, Header},
+        },
+    },
+};
+use alloy_primitives::hex;
+use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
+use prost::Message;
+use serde_json::{Value, json};
+
+/// Stands where a validator's key is wanted, without which clients read no answer: no block is signed. It is
+/// a point of the curve, in the group of prime order as parsers may ask, whose secret nobody has.
+const NO_KEY: [u8; 32] = [6; 32];
+
+/// Bytes as CometBFT writes hashes and addresses.
+pub(super) fn hex(bytes: &[u8]) -> String {
+    hex::encode_upper(bytes)
+}
+
+/// Bytes as it writes all others; none are `null`.
+pub(super) fn base64(bytes: &[u8]) -> Value {
+    if bytes.is_empty() { Value::Null } else { Value::String(BASE64.encode(bytes)) }
+}
+
+/// A number of 64 bits.
+pub(super) fn long(number: impl ToString) -> String {
+    number.to_string()
+}
+
+/// A hash as CometBFT writes one: without the prefix that an Ethereum one has.
+pub(super) fn hash(text: &str) -> String {
+    text.strip_prefix("0x").unwrap_or(text).to_ascii_uppercase()
+}
+
+pub(super) fn block_id(id: &BlockId) -> Value {
+    let parts = id.part_set_header.clone().unwrap_or_default();
+    json!({
+        "hash": hex(&id.hash),
+        "parts": { "total": parts.total, "hash": hex(&parts.hash) },
+    })
+}
+
+pub(super) fn header(header: &Header) -> Value {
+    let version = header.version.unwrap_or_default();
+    let last = header.last_block_id.clone().unwrap_or_default();
+    json!({
+        "version": { "block": long(version.block), "app": long(version.app) },
+        "chain_id": header.chain_id,
+        "height": long(header.height),
+        "time": header.time.unwrap_or_default().to_string(),
+        "last_block_id": block_id(&last),
+        "last_commit_hash": hex(&header.last_commit_hash),
+        "data_hash": hex(&header.data_hash),
+        "validators_hash": hex(&header.validators_hash),
+        "next_validators_hash": hex(&header.next_validators_hash),
+        "consensus_hash": hex(&header.consensus_hash),
+        "app_hash": hex(&header.app_hash),
+        "last_results_hash": hex(&header.last_results_hash),
+        "evidence_hash": hex(&header.evidence_hash),
+        "proposer_address": hex(&header.proposer_address),
+    })
+}
+
+/// The commit of a block: its height and hash. Nobody signs.
+pub(super) fn commit(height: i64, id: &BlockId) -> Value {
+    json!({ "height": long(height), "round": 0, "block_id": block_id(id), "signatures": [] })
+}
+
+/// A block with its hash.
+pub(super) fn block(id: &BlockId, block: &Block) -> Value {
+    let of_block = block.header.clone().unwrap_or_default();
+    let last = of_block.last_block_id.clone().unwrap_or_default();
+    let txs: Vec<_> = block.data.iter().flat_map(|data| &data.txs).map(|tx| base64(tx)).collect();
+    json!({
+        "block_id": block_id(id),
+        "block": {
+            "header": header(&of_block),
+            "data": { "txs": txs },
+            "evidence": { "evidence": [] },
+            "last_commit": commit(of_block.height.saturating_sub(1).max(0), &last),
+        },
+    })
+}
+
+/// What a list of blocks tells of one. Its size is that of its encoding in protobuf.
+pub(super) fn block_meta(id: &BlockId, block: &Block) -> Value {
+    let txs = block.data.as_ref().map_or(0, |data| data.txs.len());
+    json!({
+        "block_id": block_id(id),
+        "block_size": long(block.encoded_len()),
+        "header": header(&block.header.clone().unwrap_or_default()),
+        "num_txs": long(txs),
+    })
+}
+
+/// The proposer of a header as its one validator.
+pub(super) fn validator(header: &Header) -> Value {
+    json!({
+        "address": hex(&header.proposer_address),
+        "pub_key": { "type": "tendermint/PubKeyEd25519", "value": base64(&NO_KEY) },
+        "voting_power": long(ALL_POWER),
+        "proposer_priority": long(0),
+    })
+}
+
+pub(super) fn events(events: &[Event]) -> Value {
+    let shown = events.iter().map(|event| {
+        let attributes = event.attributes.iter();
+        let attributes: Vec<_> = attributes
+            .map(|a| json!({ "key": a.key, "value": a.value, "index": a.index }))
+            .collect();
+        json!({ "type": event.r#type, "attributes": attributes })
+    });
+    shown.collect()
+}
+
+/// What became of a transaction, or of its check.
+pub(super) fn tx_result(response: &TxResponse) -> Value {
+    json!({
+        "code": response.code,
+        "data": hex::decode(&response.data).map_or(Value::Null, |data| base64(&data)),
+        "log": response.raw_log,
+        "info": response.info,
+        "gas_wanted": long(response.gas_wanted),
+        "gas_used": long(response.gas_used),
+        "events": events(&response.events),
+        "codespace": response.codespace,
+    })
+}
+
+/// A mined transaction.
+pub(super) fn tx(shown: &ShownTx) -> Value {
+    json!({
+        "hash": hash(&shown.response.txhash),
+        "height": long(shown.response.height),
+        "index": shown.index,
+        "tx_result": tx_result(&shown.response),
+        "tx": base64(&shown.carried()),
+    })
+}

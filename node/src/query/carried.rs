@@ -1,0 +1,78 @@
+//! Blocks as a chain of CometBFT has them: all transactions in the SDK's encoding, Ethereum ones in their
+//! envelope; and what became of them.
+
+use super::{
+    QueryError, Snapshot, envelope,
+    events::Outcomes,
+    node::broadcast,
+    proto::{
+        cosmos::{base::abci::v1beta1::TxResponse, tx::v1beta1::Tx},
+        tendermint::{
+            abci::Event,
+            types::{Block, BlockId, Data},
+        },
+    },
+    tx_codec::tx_bytes,
+};
+use crate::{cosmos, execution::RecoveredTx, rpc::stored::StoredBlock};
+use alloy_primitives::{B256, Bytes};
+
+/// What became of a block.
+#[derive(Debug)]
+pub(crate) struct BlockResults {
+    /// Of each transaction, in order.
+    pub(crate) txs: Vec<TxResponse>,
+    /// Of the block's end: the fee market's, and those of proposals that ended.
+    pub(crate) events: Vec<Event>,
+}
+
+/// The bytes of a transaction in the SDK's encoding; `shown` is asked for that of an Ethereum one.
+pub(super) fn carried(raw: &Bytes, shown: impl FnOnce() -> Tx) -> Vec<u8> {
+    if cosmos::is_cosmos(raw) { broadcast(raw) } else { tx_bytes(shown()) }
+}
+
+impl Snapshot {
+    /// A block at or below this snapshot's, each transaction in the SDK's encoding.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub(crate) fn carried_block(&self, number: u64) -> Result<(BlockId, Block), QueryError> {
+        let stored = StoredBlock::read(&self.view.blocks()?, number)?;
+        let (id, header) = self.block_header(number)?;
+        let mined = (0..stored.block.transactions.len()).filter_map(|i| stored.tx(i).transpose());
+        let bytes = mined.map(|mined| {
+            let mined = mined?;
+            Ok(carried(&mined.raw, || self.shown(&mined)))
+        });
+        let txs = bytes.collect::<Result<_, QueryError>>()?;
+        Ok((id, Block { header: Some(header), data: Some(Data { txs }) }))
+    }
+
+    /// A pooled transaction in the SDK's encoding.
+    pub(crate) fn carried_tx(&self, tx: &RecoveredTx) -> Vec<u8> {
+        carried(&tx.raw, || envelope::close(&tx.tx, &tx.raw, tx.sender, &self.denom()))
+    }
+
+    /// What became of a block at or below this snapshot's.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub(crate) fn block_results(&self, number: u64) -> Result<BlockResults, QueryError> {
+        let blocks = self.view.blocks()?;
+        let stored = StoredBlock::read(&blocks, number)?;
+        let outcomes = Outcomes::read(&blocks, number)?;
+        let mined = (0..stored.block.transactions.len()).filter_map(|i| stored.tx(i).transpose());
+        let txs = mined.map(|mined| Ok(self.mined(&mined?, &outcomes)?.response));
+        let txs = txs.collect::<Result<_, QueryError>>()?;
+        Ok(BlockResults { txs, events: outcomes.block_events() })
+    }
+
+    /// The number of the block with this hash, at or below this snapshot's.
+    ///
+    /// # Errors
+    /// If the index cannot be read.
+    pub(crate) fn number_of(&self, hash: B256) -> Result<Option<u64>, QueryError> {
+        let number = self.view.block_number(hash)?;
+        Ok(number.filter(|number| *number <= self.number))
+    }
+}
