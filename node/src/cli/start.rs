@@ -5,11 +5,11 @@ use crate::{
     account::Signers,
     chain::{DEV_ACCOUNTS, Rules},
     comet,
-    config::{JsonRpc, KeyringChoice},
+    config::{Comet, JsonRpc, KeyringChoice},
     grpc,
     home::Home,
     listen, observe,
-    pipeline::{Options, Pipeline},
+    pipeline::{Fault, Options, Pipeline},
     query::Queries,
     rest,
     rpc::{self, slice},
@@ -17,7 +17,7 @@ use crate::{
 use alloy_primitives::U256;
 use anyhow::{Context, bail};
 use std::{
-    io::Write,
+    io::{ErrorKind, Write},
     net::{SocketAddr, ToSocketAddrs},
     sync::Arc,
     time::Duration,
@@ -116,7 +116,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let servers = runtime.block_on(serve(&home, &pipeline, backend, signers))?;
     // Heard from before the banner on: who has read that may end the node.
     let interrupts = runtime.block_on(async { Interrupts::listen() })?;
-    banner(&home, &pipeline, block_time, backend, args.quiet)?;
+    banner(&home, &pipeline, &servers, block_time, backend, args.quiet)?;
     runtime.block_on(until_over(&pipeline, interrupts));
     tracing::info!("stopping: finishing what was accepted");
     pipeline.stop();
@@ -200,7 +200,8 @@ struct Servers {
     rpc: rpc::Servers,
     rest: listen::Server,
     grpc: listen::Server,
-    comet: listen::Server,
+    /// `None` where its default address is taken.
+    comet: Option<listen::Server>,
     observe: listen::Server,
 }
 
@@ -209,7 +210,9 @@ impl Servers {
         self.rpc.stop().await;
         self.rest.stop().await;
         self.grpc.stop().await;
-        self.comet.stop().await;
+        if let Some(comet) = self.comet {
+            comet.stop().await;
+        }
         self.observe.stop().await;
     }
 }
@@ -249,7 +252,7 @@ async fn serve(
         Queries::new(home.spec.clone(), pipeline.published.clone(), pipeline.client(), config);
     let rest = rest::serve(&config.rest, queries.clone()).await?;
     let grpc = grpc::serve(&config.grpc, queries.clone()).await?;
-    let comet = comet::serve(&config.comet, queries).await?;
+    let comet = serve_comet(&config.comet, queries).await?;
     let context = observe::Context {
         spec: home.spec.clone(),
         published: pipeline.published.clone(),
@@ -262,6 +265,21 @@ async fn serve(
     };
     let observe = observe::serve(config.metrics.address, context).await?;
     Ok(Servers { rpc, rest, grpc, comet, observe })
+}
+
+/// Serves CometBFT's RPC. Where nobody has named an address and a chain of CometBFT's has the default one,
+/// the node does without.
+async fn serve_comet(config: &Comet, queries: Queries) -> anyhow::Result<Option<listen::Server>> {
+    match comet::serve(config, queries).await {
+        Err(Fault::Socket { what, source })
+            if source.kind() == ErrorKind::AddrInUse
+                && config.address == Comet::default().address =>
+        {
+            tracing::warn!("{what} is not served: {source}; --comet.address names another");
+            Ok(None)
+        }
+        served => Ok(Some(served?)),
+    }
 }
 
 /// Ctrl-C and the termination signal.
@@ -292,6 +310,7 @@ async fn until_over(pipeline: &Pipeline, mut interrupts: Interrupts) {
 fn banner(
     home: &Home,
     pipeline: &Pipeline,
+    servers: &Servers,
     block_time: Option<Duration>,
     backend: Backend,
     quiet: bool,
@@ -315,6 +334,10 @@ fn banner(
         |time| format!("one each {} ms, and as soon as one is full", time.as_millis()),
     );
     let ingest = pipeline.ingest_address.context("the ingest listens")?;
+    let comet = match servers.comet {
+        Some(_) => format!("http://{}", config.comet.address),
+        None => format!("not served: {} is taken (--comet.address)", config.comet.address),
+    };
     let replayed = home.replayed;
     if replayed.blocks > 0 {
         writeln!(
@@ -336,7 +359,7 @@ recovery         {backend}, {} threads
 JSON-RPC         http://{} ws://{}
 REST             http://{} /swagger
 gRPC             {}
-CometBFT RPC     http://{}
+CometBFT RPC     {comet}
 transactions     tcp://{ingest}
 metrics          http://{}/metrics /health /status",
         home.spec.chain_id,
@@ -348,7 +371,6 @@ metrics          http://{}/metrics /health /status",
         config.json_rpc.ws_address,
         config.rest.address,
         config.grpc.address,
-        config.comet.address,
         config.metrics.address,
     )?;
     out.flush()?;

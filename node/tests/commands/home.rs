@@ -7,7 +7,13 @@ use crate::{
 use alloy_primitives::{Address, U256, hex};
 use node::{chain::Genesis, home::Home, pipeline::Pipeline, snapshot};
 use serde_json::{Value, json};
-use std::{path::Path, process::Command, time::Duration};
+use std::{
+    io::{BufRead, BufReader},
+    net::TcpListener,
+    path::Path,
+    process::{Command, Stdio},
+    time::Duration,
+};
 use storage::StateRead;
 
 /// Exit code, standard output and error.
@@ -141,4 +147,37 @@ fn a_genesis_file_of_another_chain_is_noticed_at_start() {
     assert!(err.ends_with(&format!("error: {refused}\n")), "{err}");
     std::fs::remove_file(&file).unwrap();
     Home::open(&path).unwrap().check_genesis_file().unwrap();
+}
+
+/// A chain of CometBFT's on the same machine has the address that ours has by default.
+#[test]
+fn a_taken_address_is_done_without_only_where_nobody_named_it() {
+    let _turn = crate::TURN.blocking_lock();
+    let folder = tempfile::tempdir().unwrap();
+    // Whoever has it else has it just as well.
+    let _default = TcpListener::bind("127.0.0.1:26657");
+    let free = "127.0.0.1:0";
+    let mut args = vec!["start", "--quiet", "--json-rpc.address", free, "--rest.address", free];
+    args.extend(["--json-rpc.ws-address", free, "--grpc.address", free]);
+    args.extend(["--ingest.address", free, "--metrics.address", free]);
+    let mut node = Command::new(env!("CARGO_BIN_EXE_evmd"))
+        .args(&args)
+        .arg("--home")
+        .arg(folder.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(node.stdout.take().unwrap()).lines();
+    let line = lines.map(Result::unwrap).find(|line| line.starts_with("CometBFT RPC"));
+    node.kill().unwrap();
+    node.wait().unwrap();
+    let told = line.expect("the banner names it");
+    assert!(told.ends_with("not served: 127.0.0.1:26657 is taken (--comet.address)"), "{told}");
+    let taker = TcpListener::bind(free).unwrap();
+    let taken = taker.local_addr().unwrap().to_string();
+    let named = [&args[..], &["--comet.address", &taken]].concat();
+    let (code, out, err) = evmd(folder.path(), &named);
+    assert_eq!((code, out.as_str()), (1, ""), "{err}");
+    assert!(err.contains(&format!("error: CometBFT RPC on {taken}: ")), "{err}");
 }
