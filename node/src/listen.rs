@@ -1,9 +1,22 @@
 //! HTTP servers with bounds: so many connections at once, each closed when nothing has moved on it
 //! for a while, and so many requests answered at once. One client cannot take all places for ever by
-//! opening them and saying nothing.
+//! opening them and saying nothing, nor by saying the half of a request.
+
+mod quotes;
 
 use crate::pipeline::Fault;
-use axum::{Router, serve::Listener};
+use axum::{
+    Router,
+    body::Body,
+    extract::Request,
+    http::StatusCode,
+    middleware::{Next, from_fn},
+    response::{IntoResponse, Response},
+    serve::Listener,
+};
+use bytes::BytesMut;
+use http_body_util::BodyExt;
+use quotes::Escape;
 use std::{
     io,
     net::SocketAddr,
@@ -24,6 +37,9 @@ use tower::limit::GlobalConcurrencyLimitLayer;
 /// A connection on which nothing moves for this long is closed. Clients open another.
 const IDLE_MAX: Duration = Duration::from_secs(120);
 
+/// Longest that the body of a request is waited for (CometBFT's `read_timeout`).
+const BODY_WAIT: Duration = Duration::from_secs(10);
+
 /// Longest wait at the end for answers in flight.
 const STOP_WAIT: Duration = Duration::from_secs(2);
 
@@ -36,6 +52,9 @@ pub(crate) struct Bounds {
     pub(crate) connections: u32,
     /// Most requests answered at once; others wait in their connections.
     pub(crate) concurrent: u32,
+    /// Most bytes of a body. A request has its body before it takes one of the places; `None` where bodies
+    /// are streams.
+    pub(crate) body: Option<usize>,
 }
 
 /// A running server.
@@ -54,6 +73,10 @@ pub(crate) async fn serve(what: &str, bounds: Bounds, router: Router) -> Result<
     let listener = BoundedListener::bind(bounds.address, connections).await.map_err(fault)?;
     let address = listener.local_addr().map_err(fault)?;
     let router = router.layer(GlobalConcurrencyLimitLayer::new(bounds.concurrent as usize));
+    let router = match bounds.body {
+        Some(most) => router.layer(from_fn(move |request, next| with_body(request, next, most))),
+        None => router,
+    };
     let (stop, stopped) = oneshot::channel();
     let until = async {
         // An error means that the sender is gone: an end as well.
@@ -61,6 +84,27 @@ pub(crate) async fn serve(what: &str, bounds: Bounds, router: Router) -> Result<
     };
     let serving = axum::serve(listener, router).with_graceful_shutdown(until).into_future();
     Ok(Server { address, stop, task: tokio::spawn(serving) })
+}
+
+/// Reads a request's body before anything else is done for it: up to one byte more than it may have, which
+/// whoever answers it refuses in its own words.
+async fn with_body(request: Request, next: Next, most: usize) -> Response {
+    let (head, mut body) = request.into_parts();
+    let mut bytes = BytesMut::new();
+    let read = async {
+        while let Some(Ok(frame)) = body.frame().await {
+            let Ok(data) = frame.into_data() else { continue };
+            bytes.extend_from_slice(&data[..data.len().min(most + 1 - bytes.len())]);
+            if bytes.len() > most {
+                break;
+            }
+        }
+    };
+    if tokio::time::timeout(BODY_WAIT, read).await.is_err() {
+        let message = format!("the request was not whole after {} s\n", BODY_WAIT.as_secs());
+        return (StatusCode::REQUEST_TIMEOUT, message).into_response();
+    }
+    next.run(Request::from_parts(head, Body::from(bytes.freeze()))).await
 }
 
 impl Server {
@@ -100,7 +144,9 @@ impl Listener for BoundedListener {
         let (stream, address) = Listener::accept(&mut self.listener).await;
         // Without it answers only come later.
         let _ = stream.set_nodelay(true);
-        (Connection { stream, idle: Box::pin(sleep(IDLE_MAX)), _place: place }, address)
+        let idle = Box::pin(sleep(IDLE_MAX));
+        let connection = Connection { stream, idle, escape: Escape::default(), _place: place };
+        (connection, address)
     }
 
     fn local_addr(&self) -> io::Result<SocketAddr> {
@@ -113,6 +159,7 @@ impl Listener for BoundedListener {
 struct Connection {
     stream: TcpStream,
     idle: Pin<Box<Sleep>>,
+    escape: Escape,
     _place: OwnedSemaphorePermit,
 }
 
@@ -138,7 +185,12 @@ impl AsyncRead for Connection {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if self.escape.give(buffer) {
+            return Poll::Ready(Ok(()));
+        }
+        let before = buffer.filled().len();
         let result = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        self.escape.take(buffer, before);
         self.watch(cx, result)
     }
 }
@@ -165,6 +217,10 @@ impl AsyncWrite for Connection {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use axum::{
+        extract::{DefaultBodyLimit, RawQuery, rejection::StringRejection},
+        routing::post,
+    };
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     #[tokio::test]
@@ -178,6 +234,66 @@ mod tests {
         assert_eq!(listener.places.available_permits(), 0);
         drop(served);
         assert_eq!(listener.places.available_permits(), 1);
+    }
+
+    async fn served() -> Server {
+        let bounds = Bounds {
+            address: "127.0.0.1:0".parse().unwrap(),
+            connections: 100,
+            concurrent: 2,
+            body: Some(8),
+        };
+        let told =
+            |body: Result<String, StringRejection>| async { body.map_err(|error| error.status()) };
+        let asked = |RawQuery(query): RawQuery| async { query.unwrap_or_default() };
+        let router = Router::new().route("/", post(told).get(asked));
+        serve("test", bounds, router.layer(DefaultBodyLimit::max(8))).await.unwrap()
+    }
+
+    /// What comes until the server closes.
+    async fn answer(stream: &mut TcpStream, request: &str) -> String {
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).await.unwrap();
+        text
+    }
+
+    fn posted(body: &str) -> String {
+        let length = body.len();
+        format!(
+            "POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
+        )
+    }
+
+    #[tokio::test]
+    async fn halves_of_requests_take_no_places() {
+        let server = served().await;
+        let mut halves = Vec::new();
+        for _ in 0..10 {
+            let mut stream = TcpStream::connect(server.address).await.unwrap();
+            let whole = posted("12345678");
+            stream.write_all(&whole.as_bytes()[..whole.len() - 4]).await.unwrap();
+            halves.push(stream);
+        }
+        let mut stream = TcpStream::connect(server.address).await.unwrap();
+        let text = answer(&mut stream, &posted("whole")).await;
+        assert!(text.starts_with("HTTP/1.1 200") && text.ends_with("whole"), "{text}");
+        let mut stream = TcpStream::connect(server.address).await.unwrap();
+        let text = answer(&mut stream, &posted("123456789")).await;
+        assert!(text.starts_with("HTTP/1.1 413"), "{text}");
+        let text = answer(&mut halves[9], "5678").await;
+        assert!(text.ends_with("12345678"), "{text}");
+        server.stop().await;
+    }
+
+    #[tokio::test]
+    async fn plain_quotes_in_a_uri_are_taken() {
+        let server = served().await;
+        let mut stream = TcpStream::connect(server.address).await.unwrap();
+        let asked = "GET /?query=\"tx.height=1\" HTTP/1.1\r\nHost: x\r\nX-Tag: \"x\"\r\nConnection: close\r\n\r\n";
+        let text = answer(&mut stream, asked).await;
+        assert!(text.ends_with("query=%22tx.height=1%22"), "{text}");
+        server.stop().await;
     }
 
     #[tokio::test(start_paused = true)]

@@ -85,6 +85,7 @@ pub async fn serve(config: &Grpc, queries: Queries) -> Result<Server, Fault> {
         address: config.address,
         connections: config.max_connections,
         concurrent: config.max_concurrent,
+        body: None,
     };
     serve_router("gRPC", bounds, routes.into_axum_router()).await
 }

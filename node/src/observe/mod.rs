@@ -66,7 +66,9 @@ pub async fn serve(address: SocketAddr, context: Context) -> Result<Server, Faul
         .route("/health", get(health))
         .route("/status", get(status))
         .with_state(Arc::new(context));
-    let bounds = Bounds { address, connections: CONNECTIONS_MAX, concurrent: CONCURRENT_MAX };
+    let (connections, concurrent) = (CONNECTIONS_MAX, CONCURRENT_MAX);
+    // Nothing there has a body.
+    let bounds = Bounds { address, connections, concurrent, body: Some(0) };
     listen::serve("metrics", bounds, router).await
 }
 

@@ -55,6 +55,7 @@ pub async fn serve(config: &Rest, queries: Queries) -> Result<Server, Fault> {
         address: config.address,
         connections: config.max_connections,
         concurrent: config.max_concurrent,
+        body: Some(config.max_request_bytes as usize),
     };
     listen::serve("REST", bounds, router(config, queries)).await
 }
