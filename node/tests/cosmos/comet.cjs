@@ -1,6 +1,6 @@
 // cosmjs's StargateClient against a node's RPC of CometBFT: a MsgSend signed by an eth_secp256k1 key.
 // Arguments: RPC URL, private key in hex, receiver.
-const { StargateClient } = require("@cosmjs/stargate");
+const { SigningStargateClient, StargateClient } = require("@cosmjs/stargate");
 const { Comet38Client, HttpBatchClient } = require("@cosmjs/tendermint-rpc");
 const { DirectEthSecp256k1Wallet, Registry, encodePubkey, makeAuthInfoBytes, makeSignDoc } =
   require("@cosmjs/proto-signing");
@@ -50,6 +50,12 @@ async function signedSend(client, wallet, memo) {
   const before = BigInt((await client.getBalance(address, DENOM)).amount);
   const fresh = await client.getAccount(address);
   check(fresh.address === address && fresh.sequence === 0, fresh);
+
+  // Its simulation names a key of another type, whatever the wallet's is.
+  const signing = await SigningStargateClient.connectWithSigner(rpc, wallet);
+  const send = { fromAddress: address, toAddress: to, amount: [{ denom: DENOM, amount: "7" }] };
+  const message = { typeUrl: "/cosmos.bank.v1beta1.MsgSend", value: send };
+  check((await signing.simulate(address, [message], "")) > 21_000, "gas of a simulation");
 
   const raw = await signedSend(client, wallet, "from cosmjs");
   const hash = toHex(sha256(raw)).toUpperCase();

@@ -14,8 +14,12 @@ use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use node::{
     account::bech32,
     chain::{DEV_ACCOUNTS, FEE_COLLECTOR},
-    proto::cosmos::gov::v1::MsgVote,
+    proto::cosmos::{
+        gov::v1::MsgVote,
+        tx::v1beta1::{AuthInfo, TxRaw},
+    },
 };
+use prost::Message;
 use serde_json::{Value, json};
 
 /// Rounds of transactions.
@@ -218,4 +222,22 @@ async fn a_cosmos_transaction_has_the_events_of_the_sdk() {
     let (_, tried) = served.post("/cosmos/tx/v1beta1/simulate", &body.to_string()).await;
     let kinds: Vec<_> = told(&tried["result"]).iter().map(|(kind, _)| *kind).collect();
     assert_eq!(kinds, of_message, "{tried}");
+    // So it does of a signer whose key is of another kind there, as cosmjs has it; nobody signs so.
+    let foreign = of_another_key(&signed(0, 2, vec![send_coins()]));
+    let body = json!({ "tx_bytes": BASE64.encode(&foreign) });
+    let (_, again) = served.post("/cosmos/tx/v1beta1/simulate", &body.to_string()).await;
+    assert_eq!(again["result"], tried["result"], "{again}");
+    let body = json!({ "tx_bytes": BASE64.encode(&foreign), "mode": "BROADCAST_MODE_SYNC" });
+    let (_, refused) = served.post("/cosmos/tx/v1beta1/txs", &body.to_string()).await;
+    assert_eq!(refused["tx_response"]["code"], 8, "{refused}");
+}
+
+/// A transaction whose signer says to have a key of the SDK's usual kind.
+fn of_another_key(raw: &[u8]) -> Vec<u8> {
+    let mut raw = TxRaw::decode(raw).unwrap();
+    let mut auth = AuthInfo::decode(raw.auth_info_bytes.as_slice()).unwrap();
+    let key = auth.signer_infos[0].public_key.as_mut().unwrap();
+    key.type_url = "/cosmos.crypto.secp256k1.PubKey".to_owned();
+    raw.auth_info_bytes = auth.encode_to_vec();
+    raw.encode_to_vec()
 }
