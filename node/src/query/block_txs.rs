@@ -18,7 +18,7 @@ impl Snapshot {
         page: Option<PageRequest>,
     ) -> Result<GetBlockWithTxsResponse, QueryError> {
         let number = self.existing_block(height)?;
-        let (id, block) = self.block(number)?;
+        let (id, block) = self.carried_block(number)?;
         let stored = StoredBlock::read(&self.view.blocks()?, number)?;
         let all: Vec<_> = (0..stored.block.transactions.len()).collect();
         let (chosen, pagination) = cut(all.iter(), page)?;

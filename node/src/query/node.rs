@@ -9,12 +9,12 @@ use super::{
         },
         tendermint::{
             p2p::{DefaultNodeInfo, DefaultNodeInfoOther, ProtocolVersion},
-            types::{Block, BlockId, Data, Header, PartSetHeader},
+            types::{Block, BlockId, Header, PartSetHeader},
             version::Consensus,
         },
     },
 };
-use crate::{cosmos, rpc::stored::StoredBlock};
+use crate::cosmos;
 use alloy_primitives::{B256, Bytes};
 use prost_types::Timestamp;
 
@@ -77,7 +77,7 @@ impl Snapshot {
     /// # Errors
     /// If it cannot be read.
     pub fn latest_block(&self) -> Result<GetLatestBlockResponse, QueryError> {
-        let (id, block) = self.block(self.number)?;
+        let (id, block) = self.carried_block(self.number)?;
         let sdk_block = Some(self.sdk_block(&block));
         Ok(GetLatestBlockResponse { block_id: Some(id), block: Some(block), sdk_block })
     }
@@ -87,7 +87,7 @@ impl Snapshot {
     /// # Errors
     /// If there is none of that number.
     pub fn block_by_height(&self, height: i64) -> Result<GetBlockByHeightResponse, QueryError> {
-        let (id, block) = self.block(self.existing_block(height)?)?;
+        let (id, block) = self.carried_block(self.existing_block(height)?)?;
         let sdk_block = Some(self.sdk_block(&block));
         Ok(GetBlockByHeightResponse { block_id: Some(id), block: Some(block), sdk_block })
     }
@@ -99,13 +99,6 @@ impl Snapshot {
         number.ok_or_else(|| {
             QueryError::invalid(format!("no block of height {height}: the newest is {newest}"))
         })
-    }
-
-    pub(super) fn block(&self, number: u64) -> Result<(BlockId, Block), QueryError> {
-        let stored = StoredBlock::read(&self.view.blocks()?, number)?;
-        let (id, header) = self.block_header(number)?;
-        let txs = stored.block.transactions.iter().map(broadcast).collect();
-        Ok((id, Block { header: Some(header), data: Some(Data { txs }) }))
     }
 
     /// The header of a block at or below this snapshot's.

@@ -245,7 +245,12 @@ async fn transactions_and_blocks() {
     let block = served.get(&format!("/cosmos/base/tendermint/v1beta1/blocks/{height}")).await;
     assert_eq!(block["block"]["header"]["height"], height.to_string());
     assert_eq!(block["block"]["header"]["chain_id"], "262144");
-    assert_eq!(block["block"]["data"]["txs"], json!([BASE64.encode(&raw)]));
+    // A TxRaw around the transaction, as everything in a block of the SDK's is.
+    let carried = BASE64.decode(block["block"]["data"]["txs"][0].as_str().unwrap()).unwrap();
+    let decoded = json!({ "tx_bytes": BASE64.encode(&carried) }).to_string();
+    let (_, decoded) = served.post("/cosmos/tx/v1beta1/decode", &decoded).await;
+    let message = &decoded["tx"]["body"]["messages"][0];
+    assert_eq!(message["raw"], json!(format!("0x{}", hex::encode(&raw))), "{decoded}");
     let block_hash = hex::decode(receipt["blockHash"].as_str().unwrap()).unwrap();
     assert_eq!(block["block_id"]["hash"], BASE64.encode(block_hash));
     let time = block["sdk_block"]["header"]["time"].as_str().unwrap();
