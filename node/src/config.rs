@@ -55,7 +55,7 @@ pub struct JsonRpc {
     pub address: SocketAddr,
     /// Where WebSocket alone is served.
     pub ws_address: SocketAddr,
-    /// Namespaces served at `address`. `debug` and `testing` are off unless named.
+    /// Namespaces served at `address`. `debug`, `trace` and `testing` are off unless named.
     pub api: Vec<String>,
     /// Namespaces served at `ws-address`.
     pub ws_api: Vec<String>,

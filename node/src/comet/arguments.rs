@@ -92,18 +92,24 @@ impl Arguments {
 
     /// Bytes that are base64 in JSON.
     pub(super) fn bytes(&self, name: &'static str) -> Result<Option<Vec<u8>>, Error> {
-        self.read(name, "base64 (in a URI: hex with 0x)", |given| match given {
-            Given::Json(value) => BASE64.decode(value.as_str()?).ok(),
-            Given::Uri(text) => bytes_of(text),
+        self.read(name, "base64 (in a URI: hex with 0x, or a text in double quotes)", |given| {
+            match given {
+                Given::Json(value) => BASE64.decode(value.as_str()?).ok(),
+                Given::Uri(text) => bytes_of(text),
+            }
         })
     }
 
     /// Bytes that are hex in JSON.
     pub(super) fn hex(&self, name: &'static str) -> Result<Option<Vec<u8>>, Error> {
-        self.read(name, "hex (in a URI: with 0x)", |given| match given {
-            Given::Json(value) => hex::decode(value.as_str()?).ok(),
-            Given::Uri(text) => bytes_of(text),
-        })
+        self.read(
+            name,
+            "hex (in a URI: with 0x, or a text in double quotes)",
+            |given| match given {
+                Given::Json(value) => hex::decode(value.as_str()?).ok(),
+                Given::Uri(text) => bytes_of(text),
+            },
+        )
     }
 
     fn read<T>(
@@ -132,7 +138,7 @@ fn unquoted(text: &str) -> Option<String> {
 
 /// The bytes that a URI names.
 fn bytes_of(text: &str) -> Option<Vec<u8>> {
-    match text.strip_prefix("0x") {
+    match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
         Some(digits) => hex::decode(digits).ok(),
         None => unquoted(text).map(String::into_bytes),
     }

@@ -66,7 +66,7 @@ pub(super) fn blockchain(node: &Node, given: &Arguments) -> Answer {
     let (min, max) = (bound("minHeight")?.max(1), bound("maxHeight")?);
     let max = if max == 0 { at.number() } else { max.min(at.number()) };
     let min = min.max(max.saturating_sub(LIST_MAX - 1));
-    if min > max {
+    if min > max && at.number() > 0 {
         return Err(Error::HeightRange { min, max });
     }
     let metas = (min..=max).rev().map(|number| {

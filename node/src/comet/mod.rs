@@ -38,7 +38,7 @@ use bytes::Bytes;
 use error::Error;
 use serde_json::Value;
 use std::{net::SocketAddr, sync::Arc, time::Duration};
-use tokio::sync::Semaphore;
+use tokio::{sync::Semaphore, time::Instant};
 use tower_http::cors::CorsLayer;
 
 /// Longest that a request, a batch as a whole, is worked at: half as long again as the longest that one
@@ -74,6 +74,7 @@ pub async fn serve(config: &Comet, queries: Queries) -> Result<Server, Fault> {
         address: config.address,
         connections: config.max_connections,
         concurrent: config.max_concurrent,
+        body: Some(config.max_request_bytes as usize),
     };
     listen::serve("CometBFT RPC", bounds, router(config, queries)).await
 }
@@ -98,7 +99,7 @@ fn router(config: &Comet, queries: Queries) -> Router {
 async fn post(State(node): State<Arc<Node>>, body: Result<Bytes, BytesRejection>) -> Response {
     match body {
         Ok(body) if body.is_empty() => rpc::list(),
-        Ok(body) => in_time(rpc::answer_body(node, &body)).await,
+        Ok(body) => rpc::answer_body(node, &body, Instant::now() + REQUEST_TIME).await,
         Err(error) => rpc::refused(error.status(), &Error::Request(error.body_text())),
     }
 }
@@ -109,15 +110,11 @@ async fn uri(
     pairs: Result<Query<Vec<(String, String)>>, QueryRejection>,
 ) -> Response {
     match pairs {
-        Ok(Query(pairs)) => in_time(rpc::answer_uri(node, &method, pairs)).await,
+        Ok(Query(pairs)) => {
+            rpc::answer_uri(node, &method, pairs, Instant::now() + REQUEST_TIME).await
+        }
         Err(error) => rpc::refused(error.status(), &Error::Request(error.body_text())),
     }
-}
-
-/// Gives an answer up after [`REQUEST_TIME`].
-async fn in_time(answer: impl Future<Output = Response>) -> Response {
-    let answer = tokio::time::timeout(REQUEST_TIME, answer).await;
-    answer.unwrap_or_else(|_| rpc::failed(&Error::TooLong(REQUEST_TIME.as_secs())))
 }
 
 /// Does what reads blocks apart from the threads that serve sockets.

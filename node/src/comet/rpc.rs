@@ -1,7 +1,7 @@
 //! JSON-RPC 2.0 around the methods: calls, batches, and URIs, whose answers have the id -1.
 
 use super::{
-    Node,
+    Node, REQUEST_TIME,
     arguments::Arguments,
     error::Error,
     method::{METHODS, Method},
@@ -13,18 +13,20 @@ use axum::{
 };
 use serde_json::{Value, json};
 use std::{fmt::Write, sync::Arc};
+use tokio::time::Instant;
 
 /// Most calls of a batch: as many as cosmjs puts in one.
 const BATCH_MAX: usize = 20;
 /// The id of an answer to what named none, or to a URI.
 const NO_ID: i64 = -1;
 
-/// Answers a call or a batch; failures of methods are answers too.
-pub(super) async fn answer_body(node: Arc<Node>, body: &[u8]) -> Response {
+/// Answers a call or a batch; failures of methods are answers too. What is not answered until `end` is told
+/// so, under its own id.
+pub(super) async fn answer_body(node: Arc<Node>, body: &[u8], end: Instant) -> Response {
     let calls = match serde_json::from_slice(body) {
         Ok(Value::Array(calls)) => calls,
         Ok(call) => {
-            let answer = answer_call(node, call).await;
+            let answer = answer_call(node, call, end).await;
             return answer
                 .map_or_else(|| ().into_response(), |answer| Json(answer).into_response());
         }
@@ -35,13 +37,13 @@ pub(super) async fn answer_body(node: Arc<Node>, body: &[u8]) -> Response {
     }
     let mut answers = Vec::new();
     for call in calls {
-        answers.extend(answer_call(Arc::clone(&node), call).await);
+        answers.extend(answer_call(Arc::clone(&node), call, end).await);
     }
     Json(answers).into_response()
 }
 
 /// Answers a call; one without an id is a notification, which nothing answers.
-async fn answer_call(node: Arc<Node>, mut call: Value) -> Option<Value> {
+async fn answer_call(node: Arc<Node>, mut call: Value, end: Instant) -> Option<Value> {
     let id = match call.get_mut("id").map(Value::take) {
         None | Some(Value::Null) if call.is_object() => return None,
         Some(id) if id.is_string() || id.is_number() => id,
@@ -57,8 +59,8 @@ async fn answer_call(node: Arc<Node>, mut call: Value) -> Option<Value> {
         let params = call.get("params").cloned().unwrap_or_default();
         method.answer(node, Arguments::of_json(params, method.parameters)?).await
     };
-    let answer = answer.await;
-    Some(reply(id, answer))
+    let answer = tokio::time::timeout_at(end, answer).await;
+    Some(reply(id, answer.unwrap_or(Err(Error::TooLong(REQUEST_TIME.as_secs())))))
 }
 
 /// Answers a URI, a failure with the status 500 as CometBFT has it.
@@ -66,13 +68,15 @@ pub(super) async fn answer_uri(
     node: Arc<Node>,
     name: &str,
     pairs: Vec<(String, String)>,
+    end: Instant,
 ) -> Response {
     let method = match Method::find(name) {
         Ok(method) => method,
         Err(error) => return refused(StatusCode::NOT_FOUND, &error),
     };
     let answer = async { method.answer(node, Arguments::of_uri(pairs, method.parameters)?).await };
-    match answer.await {
+    let answer = tokio::time::timeout_at(end, answer).await;
+    match answer.unwrap_or(Err(Error::TooLong(REQUEST_TIME.as_secs()))) {
         Ok(result) => Json(reply(json!(NO_ID), Ok(result))).into_response(),
         Err(error) => failed(&error),
     }

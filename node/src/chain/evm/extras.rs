@@ -44,7 +44,7 @@ pub enum ExtraPrecompilesError {
     #[error("duplicate precompile {0}")]
     Duplicate(String),
     /// Not ascending.
-    #[error("precompiles need to be sorted: {0:?}")]
+    #[error("precompiles need to be sorted: [{}]", .0.join(" "))]
     Unsorted(Vec<String>),
 }
 
@@ -115,7 +115,8 @@ mod tests {
         let places = both.iter().map(ExtraPrecompile::address);
         assert!(places.eq(OFFERED.map(|(address, _)| address)));
         let refused = |texts: &[&String]| read(texts).unwrap_err().to_string();
-        assert!(refused(&[&bech32, &p256]).starts_with("precompiles need to be sorted"));
+        let unsorted = format!("precompiles need to be sorted: [{bech32} {p256}]");
+        assert_eq!(refused(&[&bech32, &p256]), unsorted);
         assert!(refused(&[&p256, &p256]).starts_with("duplicate precompile 0x"));
         let staking = Address::with_last_byte(8).to_string();
         assert!(refused(&[&staking]).contains("is not supported"));
