@@ -53,7 +53,7 @@ pub(in crate::rpc) struct Request {
 
 impl Request {
     /// A request of an execution that is known to make sense.
-    pub(in crate::rpc) const fn of(execution: Execution) -> Self {
+    pub(super) const fn of(execution: Execution) -> Self {
         Self { execution, chain_id: None, conflict: None }
     }
 
