@@ -12,7 +12,12 @@ mod transfers;
 pub use transfers::{transfer, transfers};
 
 use criterion::Criterion;
+use node::heap::Heap;
 use std::time::Duration;
+
+/// As in the binary that is measured.
+#[global_allocator]
+static HEAP: Heap = Heap;
 
 /// Settings under which a benchmark of many rows stays within minutes.
 pub fn quick() -> Criterion {

@@ -1,7 +1,8 @@
 //! The library of `evmd`: an EVM chain node built as an indexer. In the order data flows, then the
 //! order people ask:
 //!
-//! - [`cli`]: the commands; [`config`] and [`home`] are what they work on.
+//! - [`cli`]: the commands; [`config`] and [`home`] are what they work on; [`heap`] is the memory they
+//!   work in.
 //! - [`snapshot`]: copies of a chain, and home folders made of them; [`audit`]: recomputes what they
 //!   hold.
 //! - [`chain`]: the rules of a chain: genesis, forks, header validity. Pure.
@@ -33,6 +34,7 @@ pub mod feehistory;
 pub mod feemarket;
 pub mod gov;
 pub mod grpc;
+pub mod heap;
 pub mod home;
 pub mod listen;
 pub mod mempool;

@@ -1,0 +1,94 @@
+//! The allocator of the programs: the system's, asking for huge pages where an allocation is large.
+//!
+//! Tables of accounts and nodes of the trie are hundreds of megabytes, read at random. With pages of
+//! 4 KiB most reads miss the processor's table of pages too, and then walk through memory; a virtual
+//! machine's walk takes another at each of its steps. Linux gives huge pages to those who ask, where
+//! `/sys/kernel/mm/transparent_hugepage/enabled` is `madvise`, as it mostly is.
+#![allow(unsafe_code)]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+
+/// Least bytes of an allocation that asks: two huge pages of x86-64, so that one whole is in it
+/// wherever it begins.
+const LARGE: usize = 4 << 20;
+
+/// See the module. A binary makes it its `#[global_allocator]`.
+#[derive(Clone, Copy, Debug)]
+pub struct Heap;
+
+// SAFETY: all is `System`'s doing; the advice changes neither contents nor bounds of what it gave.
+unsafe impl GlobalAlloc for Heap {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller keeps to the contract, which is the same.
+        with_huge_pages(unsafe { System.alloc(layout) }, layout.size())
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: as for `alloc`.
+        with_huge_pages(unsafe { System.alloc_zeroed(layout) }, layout.size())
+    }
+
+    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
+        // SAFETY: what this gave, `System` gave.
+        unsafe { System.dealloc(place, layout) }
+    }
+
+    unsafe fn realloc(&self, place: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        // SAFETY: as for `dealloc`.
+        with_huge_pages(unsafe { System.realloc(place, layout, size) }, size)
+    }
+}
+
+/// Asks for huge pages for a new allocation, if it is large.
+#[inline]
+fn with_huge_pages(place: *mut u8, bytes: usize) -> *mut u8 {
+    if bytes >= LARGE && !place.is_null() {
+        ask(place, bytes);
+    }
+    place
+}
+
+#[cold]
+fn ask(place: *mut u8, bytes: usize) {
+    #[cfg(target_os = "linux")]
+    {
+        // A multiple of any page size of `madvise`; what is before it is less than a huge page.
+        let start = place.addr().next_multiple_of(LARGE / 2);
+        let length = place.addr() + bytes - start;
+        // SAFETY: the range is part of a live allocation. It is advice: what is refused leaves all
+        // as it was, and the pages of this process that share the last page are kept as they are.
+        unsafe { libc::madvise(place.with_addr(start).cast(), length, libc::MADV_HUGEPAGE) };
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = (place, bytes);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Contents outlive growth and shrinking over the bound, from and to nothing large.
+    #[test]
+    fn what_was_written_is_kept() {
+        let bytes = |size| Layout::from_size_align(size, 64).unwrap();
+        let sizes = [100, LARGE - 1, LARGE, 3 * LARGE + 5, LARGE + 1, 64];
+        let mut layout = bytes(sizes[0]);
+        // SAFETY: each place is used with its own layout, within its size, and freed once.
+        unsafe {
+            let mut place = Heap.alloc(layout);
+            let mut filled = 0;
+            for size in sizes {
+                place = Heap.realloc(place, layout, size);
+                layout = bytes(size);
+                let kept = std::slice::from_raw_parts_mut(place, size);
+                assert!((0..filled.min(size)).all(|at| kept[at] == at as u8));
+                (0..size).for_each(|at| kept[at] = at as u8);
+                filled = size;
+            }
+            Heap.dealloc(place, layout);
+            let zeroed = Heap.alloc_zeroed(bytes(LARGE));
+            assert!(std::slice::from_raw_parts(zeroed, LARGE).iter().all(|byte| *byte == 0));
+            Heap.dealloc(zeroed, bytes(LARGE));
+        }
+    }
+}
