@@ -91,4 +91,29 @@ mod tests {
             Heap.dealloc(zeroed, bytes(LARGE));
         }
     }
+
+    /// The kernel has been asked: the mapping has the flag `hg`, where the kernel knows huge pages.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn large_allocations_ask() {
+        if !std::path::Path::new("/sys/kernel/mm/transparent_hugepage").exists() {
+            return;
+        }
+        let large = Layout::from_size_align(4 * LARGE, 64).unwrap();
+        // SAFETY: freed once, with its own layout.
+        let place = unsafe { Heap.alloc(large) };
+        let inside = place.addr() + 2 * LARGE;
+        let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+        let range = |line: &str| {
+            let (start, end) = line.split_once(' ')?.0.split_once('-')?;
+            let number = |hex| usize::from_str_radix(hex, 16).ok();
+            Some(number(start)?..number(end)?)
+        };
+        let ours = |line: &&str| range(line).is_some_and(|range| range.contains(&inside));
+        let mut lines = maps.lines().skip_while(|line| !ours(line));
+        let flags = lines.find(|line| line.starts_with("VmFlags")).unwrap();
+        assert!(flags.split(' ').any(|flag| flag == "hg"), "{flags}");
+        // SAFETY: as above.
+        unsafe { Heap.dealloc(place, large) };
+    }
 }
