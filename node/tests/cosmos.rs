@@ -9,6 +9,8 @@ mod cli;
 mod client;
 #[path = "cosmos/comet.rs"]
 mod comet;
+#[path = "cosmos/comet_socket.rs"]
+mod comet_socket;
 #[path = "cosmos/comet_txs.rs"]
 mod comet_txs;
 mod common;

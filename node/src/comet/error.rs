@@ -18,11 +18,18 @@ pub(super) enum Error {
     /// No such method.
     #[error("no method {0:?}: GET / lists those there are")]
     Method(String),
-    /// Changes are not told over this interface.
-    #[error(
-        "subscriptions are not served: poll status and tx_search, or eth_subscribe over JSON-RPC"
-    )]
-    Subscription,
+    /// What happens is told over a WebSocket only.
+    #[error("subscriptions are served over a WebSocket at /websocket")]
+    NoSocket,
+    /// The same query again on one connection.
+    #[error("already subscribed")]
+    Subscribed,
+    /// Nothing to end.
+    #[error("subscription not found")]
+    NotSubscribed,
+    /// More queries than one connection may have.
+    #[error("{0} subscriptions on this connection already: end one, or open another connection")]
+    Subscriptions(usize),
     /// A parameter is not what it has to be.
     #[error("parameter {name}: {found} is not {wanted}")]
     Parameter { name: &'static str, found: String, wanted: &'static str },

@@ -56,6 +56,14 @@ const fn waits(
     Method { name, parameters, run: Run::Waiting(run) }
 }
 
+/// A method that [`super::socket`] answers where there is one.
+const fn socket_only(name: &'static str, parameters: &'static [&'static str]) -> Method {
+    waits(name, parameters, |_, _| Box::pin(async { Err(Error::NoSocket) }))
+}
+
+/// The parameter of a subscription.
+pub(super) const QUERY: &[&str] = &["query"];
+
 /// Every method there is.
 pub(super) const METHODS: &[Method] = &[
     waits("abci_info", &[], |node, _| Box::pin(async move { info::abci_info(&node) })),
@@ -79,11 +87,13 @@ pub(super) const METHODS: &[Method] = &[
     waits("net_info", &[], |_, _| Box::pin(async { Ok(info::net_info()) })),
     waits("num_unconfirmed_txs", &[], |node, _| Box::pin(txs::num_unconfirmed(node))),
     reads("status", &[], info::status),
-    waits("subscribe", &["query"], |_, _| Box::pin(async { Err(Error::Subscription) })),
+    socket_only("subscribe", QUERY),
     reads("tx", &["hash", "prove"], txs::tx),
     waits("tx_search", &["query", "prove", "page", "per_page", "order_by"], |node, given| {
         Box::pin(txs::search(node, given))
     }),
     waits("unconfirmed_txs", &["limit"], |node, given| Box::pin(txs::unconfirmed(node, given))),
+    socket_only("unsubscribe", QUERY),
+    socket_only("unsubscribe_all", &[]),
     reads("validators", &["height", "page", "per_page"], blocks::validators),
 ];

@@ -1,5 +1,5 @@
-//! CometBFT's RPC in the shapes of its version 0.38: JSON-RPC in a POST at `/`, and each method as a URI.
-//! Cosmos client libraries speak nothing else.
+//! CometBFT's RPC in the shapes of its version 0.38: JSON-RPC in a POST at `/` and over a WebSocket at
+//! `/websocket`, and each method as a URI. Cosmos client libraries speak nothing else.
 //!
 //! No CometBFT is behind it. The table in [`method`] names the methods; [`crate::query`] answers, and the
 //! services of [`crate::grpc`] where a client queries a module: here answers only get their shape. Blocks
@@ -15,6 +15,8 @@ mod info;
 mod method;
 mod rpc;
 mod shape;
+mod socket;
+mod told;
 mod txs;
 
 use crate::{
@@ -31,12 +33,13 @@ use axum::{
         rejection::{BytesRejection, QueryRejection},
     },
     response::Response,
-    routing::get,
+    routing::{any, get},
 };
 use broadcast::COMMITS_MAX;
 use bytes::Bytes;
 use error::Error;
 use serde_json::Value;
+use socket::LOOKS_MAX;
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 use tokio::{sync::Semaphore, time::Instant};
 use tower_http::cors::CorsLayer;
@@ -56,6 +59,12 @@ struct Node {
     address: SocketAddr,
     /// Places of those who wait for a block.
     commits: Semaphore,
+    /// Most bytes of a message over a WebSocket.
+    message_bytes: usize,
+    /// Places of calls over WebSockets, as many as requests have.
+    calls: Semaphore,
+    /// Turns of those who look what of a block their queries match.
+    looks: Semaphore,
 }
 
 impl Node {
@@ -86,9 +95,13 @@ fn router(config: &Comet, queries: Queries) -> Router {
         queries,
         address: config.address,
         commits: Semaphore::new(COMMITS_MAX),
+        message_bytes: most_bytes,
+        calls: Semaphore::new(config.max_concurrent as usize),
+        looks: Semaphore::new(LOOKS_MAX),
     };
     Router::new()
         .route("/", get(|| async { rpc::list() }).post(post))
+        .route("/websocket", any(socket::open))
         .route("/{method}", get(uri))
         .with_state(Arc::new(node))
         .layer(DefaultBodyLimit::max(most_bytes))

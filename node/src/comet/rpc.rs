@@ -18,7 +18,7 @@ use tokio::time::Instant;
 /// Most calls of a batch: as many as cosmjs puts in one.
 const BATCH_MAX: usize = 20;
 /// The id of an answer to what named none, or to a URI.
-const NO_ID: i64 = -1;
+pub(super) const NO_ID: i64 = -1;
 
 /// Answers a call or a batch; failures of methods are answers too. What is not answered until `end` is told
 /// so, under its own id.
@@ -43,24 +43,55 @@ pub(super) async fn answer_body(node: Arc<Node>, body: &[u8], end: Instant) -> R
 }
 
 /// Answers a call; one without an id is a notification, which nothing answers.
-async fn answer_call(node: Arc<Node>, mut call: Value, end: Instant) -> Option<Value> {
-    let id = match call.get_mut("id").map(Value::take) {
-        None | Some(Value::Null) if call.is_object() => return None,
-        Some(id) if id.is_string() || id.is_number() => id,
-        _ => {
-            let reason = "a call is an object whose id is a string or a number";
-            return Some(reply(json!(NO_ID), Err(Error::Request(reason.to_owned()))));
-        }
-    };
-    let answer = async {
-        let name = call["method"].as_str();
-        let name = name.ok_or_else(|| Error::Request("method is no text".to_owned()))?;
-        let method = Method::find(name)?;
-        let params = call.get("params").cloned().unwrap_or_default();
-        method.answer(node, Arguments::of_json(params, method.parameters)?).await
-    };
-    let answer = tokio::time::timeout_at(end, answer).await;
-    Some(reply(id, answer.unwrap_or(Err(Error::TooLong(REQUEST_TIME.as_secs())))))
+async fn answer_call(node: Arc<Node>, call: Value, end: Instant) -> Option<Value> {
+    match Call::read(call)? {
+        Ok(call) => Some(call.answer(node, end).await),
+        Err(refused) => Some(refused),
+    }
+}
+
+/// A call that is to be answered.
+pub(super) struct Call {
+    pub(super) id: Value,
+    method: Value,
+    params: Value,
+}
+
+impl Call {
+    /// Takes a call apart. One without an id is none; what is no call is refused.
+    pub(super) fn read(mut call: Value) -> Option<Result<Self, Value>> {
+        let id = match call.get_mut("id").map(Value::take) {
+            None | Some(Value::Null) if call.is_object() => return None,
+            Some(id) if id.is_string() || id.is_number() => id,
+            _ => {
+                let reason = "a call is an object whose id is a string or a number";
+                return Some(Err(reply(json!(NO_ID), Err(Error::Request(reason.to_owned())))));
+            }
+        };
+        let mut member = |name| call.get_mut(name).map(Value::take).unwrap_or_default();
+        Some(Ok(Self { id, method: member("method"), params: member("params") }))
+    }
+
+    /// The name of the method.
+    pub(super) fn method(&self) -> Result<&str, Error> {
+        let name = self.method.as_str();
+        name.ok_or_else(|| Error::Request("method is no text".to_owned()))
+    }
+
+    /// The parameters, which have these names.
+    pub(super) fn arguments(&mut self, names: &'static [&'static str]) -> Result<Arguments, Error> {
+        Arguments::of_json(self.params.take(), names)
+    }
+
+    /// Answers by a method of the table, until `end`.
+    pub(super) async fn answer(mut self, node: Arc<Node>, end: Instant) -> Value {
+        let answer = async {
+            let method = Method::find(self.method()?)?;
+            method.answer(node, self.arguments(method.parameters)?).await
+        };
+        let answer = tokio::time::timeout_at(end, answer).await;
+        reply(self.id, answer.unwrap_or(Err(Error::TooLong(REQUEST_TIME.as_secs()))))
+    }
 }
 
 /// Answers a URI, a failure with the status 500 as CometBFT has it.
@@ -92,7 +123,8 @@ pub(super) fn refused(status: StatusCode, error: &Error) -> Response {
     (status, Json(reply(json!(NO_ID), Err(error.clone())))).into_response()
 }
 
-fn reply(id: Value, answer: Result<Value, Error>) -> Value {
+/// An answer as it is sent.
+pub(super) fn reply(id: Value, answer: Result<Value, Error>) -> Value {
     match answer {
         Ok(result) => json!({ "jsonrpc": "2.0", "id": id, "result": result }),
         Err(error) => json!({ "jsonrpc": "2.0", "id": id, "error": error.told() }),

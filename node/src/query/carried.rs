@@ -3,7 +3,7 @@
 
 use super::{
     QueryError, Snapshot, envelope,
-    events::Outcomes,
+    events::{self, Outcomes},
     node::broadcast,
     proto::{
         cosmos::{base::abci::v1beta1::TxResponse, tx::v1beta1::Tx},
@@ -65,6 +65,22 @@ impl Snapshot {
         let txs = mined.map(|mined| Ok(self.mined(&mined?, &outcomes)?.response));
         let txs = txs.collect::<Result<_, QueryError>>()?;
         Ok(BlockResults { txs, events: outcomes.block_events() })
+    }
+
+    /// What the end of a block at or below this snapshot's left.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub(crate) fn end_events(&self, number: u64) -> Result<Vec<Event>, QueryError> {
+        events::end_events(&self.view.blocks()?, number)
+    }
+
+    /// How many transactions a block at or below this snapshot's has.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub(crate) fn txs_of(&self, number: u64) -> Result<usize, QueryError> {
+        Ok(self.view.blocks()?.senders(number)?.map_or(0, |senders| senders.len()))
     }
 
     /// The number of the block with this hash, at or below this snapshot's.

@@ -38,6 +38,27 @@ pub(super) struct Outcomes {
     of_block: Vec<StoredEvent>,
 }
 
+/// All events in the record of a block.
+fn stored_events(blocks: &ChainReader, number: u64) -> Result<Vec<StoredEvent>, QueryError> {
+    let row = blocks.module(number)?.unwrap_or_default();
+    if row.is_empty() {
+        return Ok(Vec::new());
+    }
+    Ok(Record::from_bytes(&row).map_err(QueryError::internal)?.events)
+}
+
+/// What the end of a block left.
+pub(super) fn end_events(blocks: &ChainReader, number: u64) -> Result<Vec<Event>, QueryError> {
+    let stored = stored_events(blocks, number)?;
+    Ok(stored.iter().filter(|event| tx_index(event).is_none()).map(shown).collect())
+}
+
+/// Of which transaction a stored event is.
+fn tx_index(event: &StoredEvent) -> Option<&str> {
+    let first = event.attributes.first().filter(|first| first.key == TX_INDEX)?;
+    Some(&first.value)
+}
+
 impl Outcomes {
     /// Those of a block.
     pub(super) fn read(blocks: &ChainReader, number: u64) -> Result<Self, QueryError> {
@@ -48,16 +69,9 @@ impl Outcomes {
             Some(logs_before)
         });
         let logs_before = before.collect();
-        let row = blocks.module(number)?.unwrap_or_default();
-        let record = if row.is_empty() {
-            Record::default()
-        } else {
-            Record::from_bytes(&row).map_err(QueryError::internal)?
-        };
         let (mut stored, mut of_block) = (HashMap::<_, Vec<_>>::default(), Vec::new());
-        for event in record.events {
-            let first = event.attributes.first().filter(|first| first.key == TX_INDEX);
-            match first.map(|first| first.value.clone()) {
+        for event in stored_events(blocks, number)? {
+            match tx_index(&event).map(str::to_owned) {
                 Some(index) => stored.entry(index).or_default().push(event),
                 None => of_block.push(event),
             }

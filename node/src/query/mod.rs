@@ -14,6 +14,7 @@ mod error;
 mod events;
 mod evm;
 mod feemarket;
+mod follow;
 mod gov;
 mod gov_v1beta1;
 mod node;
@@ -30,6 +31,7 @@ mod validators;
 
 pub use crate::proto;
 pub use error::{Code, QueryError};
+pub(crate) use follow::{Attributes, OfBlock, Watch};
 pub use page::MAX_PAGE_ITEMS;
 pub use tx_codec::{tx_bytes, tx_encode};
 

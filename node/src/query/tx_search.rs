@@ -5,8 +5,9 @@ use super::{
     QueryError, ShownTx, Snapshot,
     condition::{Condition, Operator, parse_all},
     events::Outcomes,
+    follow::Happening,
     proto::cosmos::{
-        base::{abci::v1beta1::TxResponse, query::v1beta1::PageResponse},
+        base::query::v1beta1::PageResponse,
         tx::v1beta1::{GetTxsEventRequest, GetTxsEventResponse, OrderBy},
     },
 };
@@ -268,7 +269,7 @@ impl Snapshot {
             }
             let Some(mined) = found.block.tx(index)? else { break };
             let shown = self.mined(&mined, &outcomes)?;
-            if !wanted.conditions.iter().all(|c| self.is_met(c, &shown.response)) {
+            if !wanted.conditions.iter().all(|c| self.is_met(c, &Happening::tx(&shown.response))) {
                 continue;
             }
             if page.found >= page.skip && page.txs.len() < page.size {
@@ -277,25 +278,5 @@ impl Snapshot {
             page.found += 1;
         }
         Ok(true)
-    }
-
-    /// Whether an event of a transaction meets a condition. Addresses are equal in all their forms.
-    fn is_met(&self, condition: &Condition, response: &TxResponse) -> bool {
-        match &*condition.key {
-            "tx.height" => return condition.is_met_by(&response.height.to_string()),
-            "tx.hash" => return condition.is_met_by_hash(&response.txhash),
-            _ => {}
-        }
-        let Some((kind, key)) = condition.key.rsplit_once('.') else { return false };
-        let address = match condition.operator {
-            Operator::Equal => self.address_in(&condition.value),
-            _ => None,
-        };
-        let events = response.events.iter().filter(|event| event.r#type == kind);
-        let mut attributes = events.flat_map(|event| &event.attributes).filter(|a| a.key == key);
-        attributes.any(|attribute| match address {
-            Some(_) => self.address_in(&attribute.value) == address,
-            None => condition.is_met_by(&attribute.value),
-        })
     }
 }

@@ -18,6 +18,10 @@ function check(holds, found) {
   if (!holds) throw new Error(JSON.stringify(found, (_, v) => (typeof v === "bigint" ? `${v}` : v)));
 }
 
+function firstOf(stream) {
+  return new Promise((next, error) => stream.addListener({ next, error, complete: error }));
+}
+
 async function signedSend(client, wallet, memo) {
   const [{ address, pubkey }] = await wallet.getAccounts();
   const { accountNumber, sequence } = await client.getSequence(address);
@@ -86,8 +90,18 @@ async function signedSend(client, wallet, memo) {
   const again = await client.broadcastTx(raw, 60_000, POLL_MS).catch((error) => error);
   check(again.codespace === "sdk" && again.code === 32, again);
   const next = await signedSend(client, wallet, "and waited for");
+  const socket = await Comet38Client.connect(rpc.replace("http", "ws"));
+  const toldTx = firstOf(socket.subscribeTx(`transfer.recipient='${to}'`));
+  const toldBlock = firstOf(socket.subscribeNewBlock());
+  // Calls are answered in order, so both subscriptions are there.
+  check((await socket.health()) === null, "health over the socket");
   const committed = await comet.broadcastTxCommit({ tx: next });
   check(committed.height > sent.height && committed.txResult.code === 0, committed);
+  const told = await toldTx;
+  check(told.height === committed.height && toHex(told.tx) === toHex(next), told);
+  const { header } = await toldBlock;
+  check(header.height > sent.height && header.height <= committed.height, header);
+  socket.disconnect();
   const one = await comet.tx({ hash: committed.hash });
   check(one.height === committed.height && toHex(one.tx) === toHex(next), one);
 

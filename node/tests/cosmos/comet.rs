@@ -186,7 +186,8 @@ async fn wrong_calls_are_refused() {
     let served = Served::start().await;
     for (method, params, code, said) in [
         ("nothing", json!({}), -32601, "no method \"nothing\""),
-        ("subscribe", json!({ "query": "tm.event='NewBlock'" }), -32603, "subscriptions are not"),
+        ("subscribe", json!({ "query": "tm.event='NewBlock'" }), -32603, "over a WebSocket"),
+        ("unsubscribe", json!(["tm.event='NewBlock'"]), -32603, "over a WebSocket"),
         ("block", json!({ "height": "x" }), -32602, "parameter height: \"x\" is not a 64-bit"),
         ("block", json!({ "heigth": 1 }), -32602, "no parameter \"heigth\""),
         ("block", json!([1, 2]), -32602, "2 parameters"),
@@ -212,7 +213,6 @@ async fn wrong_calls_are_refused() {
     }
     for (path, status, code) in [
         ("/nothing", 404, -32601),
-        ("/websocket", 404, -32601),
         ("/block?height=x", 500, -32602),
         ("/block?height=999999999", 500, -32603),
         ("/tx_search?query=tx.height=1", 500, -32602),
