@@ -94,7 +94,7 @@ fn check_time_and_extra(
     parent: &Header,
     header: &Header,
 ) -> Result<(), Violation> {
-    let least = parent.timestamp.saturating_add(1);
+    let least = parent.timestamp.saturating_add(spec.rules.timestamp_step());
     Violation::range("timestamp", least, u64::MAX, header.timestamp)?;
     let bytes = header.extra_data.len() as u64;
     Violation::range("extraData", 0, MAX_EXTRA_DATA_BYTES as u64, bytes)?;

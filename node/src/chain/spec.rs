@@ -23,6 +23,17 @@ pub enum Rules {
     Ethereum,
 }
 
+impl Rules {
+    /// The least seconds from a block to the next: Ethereum's timestamps rise (Yellow Paper, section
+    /// 4.4.4); those of a native chain are seconds of a finer clock, as in cosmos/evm, and may repeat.
+    pub const fn timestamp_step(self) -> u64 {
+        match self {
+            Self::Native => 0,
+            Self::Ethereum => 1,
+        }
+    }
+}
+
 /// The rules of one chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChainSpec {

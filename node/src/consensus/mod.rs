@@ -9,16 +9,17 @@ use std::time::{Duration, SystemTime};
 /// Leave to make one block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot {
-    /// The block's timestamp, in seconds since 1970; above the parent's.
+    /// The block's timestamp, in seconds since 1970; at least what the chain's rules ask for
+    /// after the parent's.
     pub timestamp: u64,
 }
 
 /// The work waiting for a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Demand {
-    /// No transaction that a block could take now.
+    /// No pending transaction.
     Nothing,
-    /// Some.
+    /// Some, that a block could take now or at a lower base fee.
     Some,
     /// Enough to fill a block.
     Full,

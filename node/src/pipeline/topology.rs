@@ -387,7 +387,9 @@ impl Pipeline {
         if takes_transactions {
             let engine = options.block_time.map(|block_time| {
                 let empty_blocks = home.config.engine.empty_blocks;
-                Box::new(Solo::new(block_time, empty_blocks, SystemTime::now())) as Box<dyn Engine>
+                let rules = home.spec.rules;
+                let solo = Solo::new(block_time, empty_blocks, rules, SystemTime::now());
+                Box::new(solo) as Box<dyn Engine>
             });
             let ends = ante::Ends {
                 checks: checks_in,

@@ -16,7 +16,7 @@ use tonic::{Request, client::Grpc, transport::Endpoint};
 use tonic_prost::ProstCodec;
 
 /// Seconds to vote on the test chain.
-const VOTING_SECONDS: u64 = 15;
+const VOTING_SECONDS: u64 = 4;
 /// The account of governance.
 pub(crate) const GOV: &str = "cosmos10d07y265gmmuvt4z0w9aw880jnsr700j6zn9kn";
 /// Longest wait for anything.
