@@ -370,7 +370,7 @@ impl Ante {
 
     /// Everything submitted has been admitted or answered.
     fn is_drained(&self) -> bool {
-        self.checks.is_finished() && self.submissions.is_finished() && self.reorder.is_empty()
+        self.checks.is_finished() && self.submissions.is_finished() && !self.reorder.has_next()
     }
 
     /// Ends: waits for the block in flight, then leaves the pool in its journal.

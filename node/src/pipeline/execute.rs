@@ -420,7 +420,7 @@ impl Stage for Execute {
             return Ok(Progress::Worked);
         }
         let over =
-            self.blocks.is_finished() && self.reorder.is_empty() && self.proposals.is_finished();
+            self.blocks.is_finished() && !self.reorder.has_next() && self.proposals.is_finished();
         Ok(if over { Progress::Finished } else { Progress::Idle })
     }
 }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-/// Holds early batches until their turn comes. Holds at most what is in flight upstream: the
-/// rings' depths plus one batch a worker.
+/// Holds early batches until their turn comes: what other workers finish while one is at its batch. A bound
+/// here would leave no way in for the batch that is waited for.
 #[derive(Debug)]
 pub(super) struct Reorder<T> {
     next: u64,
@@ -32,9 +32,10 @@ impl<T> Reorder<T> {
         Some(batch)
     }
 
-    /// Nothing waits.
-    pub(super) fn is_empty(&self) -> bool {
-        self.early.is_empty()
+    /// Whether there is something to take. Once nothing more comes, what is still held follows a gap that a
+    /// worker has left by failing.
+    pub(super) fn has_next(&self) -> bool {
+        self.early.contains_key(&self.next)
     }
 }
 
@@ -56,9 +57,10 @@ mod tests {
         }
         let taken: Vec<_> = std::iter::from_fn(|| reorder.take()).collect();
         assert_eq!(taken, [0, 1, 2]);
-        assert!(!reorder.is_empty());
+        assert!(!reorder.has_next(), "3 is missing");
         reorder.put(3, 3);
+        assert!(reorder.has_next());
         assert_eq!((reorder.take(), reorder.take(), reorder.take()), (Some(3), Some(4), None));
-        assert!(reorder.is_empty());
+        assert!(!reorder.has_next());
     }
 }
