@@ -307,11 +307,11 @@ impl Ante {
         }
         let durable = self.published.load().number();
         self.journal.built(self.ground.header.number, tip.included, durable);
-        self.journal.compact_if_bloated(&self.pool, durable)
+        Ok(())
     }
 
-    /// Drops what has waited too long, and counts what has left the pool.
-    fn keep_house(&mut self, now: Instant) {
+    /// Drops what has waited too long, counts what has left the pool, and keeps the journal to its bound.
+    fn keep_house(&mut self, now: Instant) -> Result<(), Fault> {
         if now >= self.expiry_due {
             self.expiry_due = now + EXPIRY_PERIOD;
             self.pool.expire(now);
@@ -326,6 +326,10 @@ impl Ante {
         for (reason, count) in reasons {
             self.meter.reject_many(reason, count);
         }
+        if self.journal.is_bloated(&self.pool) {
+            self.journal.compact(&self.pool, self.published.load().number())?;
+        }
+        Ok(())
     }
 
     /// Proposes the next block if the engine gives leave.
@@ -461,7 +465,7 @@ impl Stage for Ante {
             self.admit(batch)?;
             worked = true;
         }
-        self.keep_house(Instant::now());
+        self.keep_house(Instant::now())?;
         if self.is_drained() {
             return if self.replies.ready() { self.finish() } else { Ok(Progress::Blocked) };
         }

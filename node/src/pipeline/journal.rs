@@ -143,13 +143,10 @@ impl Journal {
         }
     }
 
-    /// Rewrites the file if most of it is no longer needed.
-    pub(super) fn compact_if_bloated(&mut self, pool: &Mempool, durable: u64) -> Result<(), Fault> {
+    /// Whether most of the file is no longer needed.
+    pub(super) fn is_bloated(&self, pool: &Mempool) -> bool {
         let alive = pool.bytes() + (pool.len() * HEAD_BYTES) as u64;
-        if self.file.is_none() || self.bytes <= 2 * alive + SLACK_BYTES {
-            return Ok(());
-        }
-        self.compact(pool, durable)
+        self.file.is_some() && self.bytes > 2 * alive + SLACK_BYTES
     }
 
     /// Rewrites the file with what the pool and unsafe blocks hold, in order of arrival.
@@ -176,6 +173,11 @@ impl Journal {
             file.write_all(bytes)?;
             file.sync_data()?;
             fs::rename(&beside, &self.path)?;
+            if self.sync {
+                // The name too: what is synced from here on is in the new file.
+                let folder = self.path.parent().expect("a file is in a folder");
+                File::open(folder)?.sync_all()?;
+            }
             io::Result::Ok(file)
         })();
         let file = replaced.map_err(|source| Fault::Journal { path: self.path.clone(), source })?;
