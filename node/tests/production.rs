@@ -22,7 +22,10 @@ use node::{
     view::View,
 };
 use serde_json::{Value, json};
-use std::{path::Path, time::Duration};
+use std::{
+    path::Path,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 use storage::StateRead;
 
 const SOMEBODY: Address = Address::repeat_byte(0x77);
@@ -101,7 +104,9 @@ fn mine(home: &Home, raw: &[Bytes], block_time: Duration) -> Vec<Mined> {
     sent.sort_unstable();
     assert_eq!(mined, sent, "each once");
     let times: Vec<_> = blocks.iter().map(|(header, _)| header.timestamp).collect();
-    assert!(times.windows(2).all(|pair| pair[0] < pair[1]), "timestamps rise: {times:?}");
+    assert!(times.is_sorted(), "{times:?}");
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    assert!(times.iter().all(|time| *time <= now), "ahead of the clock at {now}: {times:?}");
     blocks
 }
 
@@ -159,6 +164,29 @@ fn without_empty_blocks_a_quiet_chain_waits() {
     let blocks = blocks(&home.view().unwrap());
     let counts: Vec<_> = blocks.iter().map(|(_, txs)| txs.len()).collect();
     assert_eq!(counts, [1; 20], "a block for each, and no others");
+}
+
+#[test]
+fn without_empty_blocks_the_base_fee_falls_for_what_waits() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut file: Value =
+        serde_json::from_str(&Genesis::native_dev(GENESIS_TIME).to_json()).unwrap();
+    file["config"]["evmd"]["maxGas"] = json!(100_000);
+    file["config"]["evmd"]["feemarket"]["params"]["min_gas_multiplier"] = json!("1.0");
+    let genesis = Genesis::from_json(&file.to_string()).unwrap();
+    let mut home = Home::init(folder.path(), &genesis).unwrap();
+    home.config.engine.empty_blocks = false;
+    let pipeline = Pipeline::start(&home, producing(Some(Duration::from_millis(2)))).unwrap();
+    // Enough now, and behind a gap until a full block has raised the base fee from 875,000,000.
+    let cheap = TxEip1559 { max_fee_per_gas: 900_000_000, ..call(1, 21_000, 1) };
+    submit_all(&pipeline.client(), &[sign(0, cheap)]);
+    submit_all(&pipeline.client(), &[sign(0, call(0, 90_000, GWEI))]);
+    wait_until("both are mined", || balance(&pipeline, SOMEBODY) == U256::from(2));
+    pipeline.stop();
+    pipeline.join().unwrap();
+    let blocks = blocks(&home.view().unwrap());
+    let counts: Vec<_> = blocks.iter().map(|(_, txs)| txs.len()).collect();
+    assert_eq!(counts, [1, 0, 1], "one without transactions, for the base fee to fall");
 }
 
 /// Creates a contract that keeps the hash of the block before its own in slot 0.

@@ -358,10 +358,11 @@ impl Ante {
     fn demand(&mut self) -> (Demand, Option<Selection>) {
         let gas_limit = self.ground.header.gas_limit;
         let full = gas_limit.saturating_sub(TX_GAS_MIN) + 1;
-        let some = if self.pool.best().is_some() { Demand::Some } else { Demand::Nothing };
-        // The sum of all pending gas is quickly had, but some of it may be below the base fee.
+        // The sum of all pending gas is quickly had, but some of it may be below the base fee. That is
+        // demand too: the base fee falls by blocks only.
         let gas = self.pool.pending_gas();
-        if some == Demand::Nothing || gas < full || gas < self.look_at_gas {
+        let some = if gas > 0 { Demand::Some } else { Demand::Nothing };
+        if gas < full || gas < self.look_at_gas {
             return (some, None);
         }
         let chosen = candidates(&mut self.pool, &self.ground, &self.spec);
