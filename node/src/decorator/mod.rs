@@ -24,5 +24,5 @@ pub use account::{Sender, Standing, cost, has_code, is_delegation};
 pub use check::{Admitted, BlobRules, CheckContext, Mode, check, check_sender};
 pub use code::Code;
 pub(crate) use cosmos::awaits_base_fee;
-pub use envelope::{Envelope, EnvelopeFault, MESSAGE_TYPE};
+pub use envelope::EnvelopeFault;
 pub use reject::Reject;

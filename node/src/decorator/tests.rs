@@ -1,8 +1,8 @@
 //! Every row of the tables of checks, triggered, with its code and its texts.
 
 use super::{
-    BlobRules, CheckContext, Code, Envelope, MESSAGE_TYPE, Mode, Reject, Sender, Standing, account,
-    check, check_sender, stateless, steps,
+    BlobRules, CheckContext, Code, Mode, Reject, Sender, Standing, account, check, check_sender,
+    stateless, steps,
 };
 use crate::{
     chain::{AccessRule, AccessType, EvmParams, Fork},
@@ -501,92 +501,6 @@ fn the_order_decides_which_reason_is_told() {
     assert_eq!(label(bad.clone(), false, &open, &rich()), "block_gas_limit");
     let good = TxEip1559 { gas_limit: 21_000, ..bad };
     run(&tx(good), &open, &rich(), Mode::Deliver).unwrap();
-}
-
-/// An envelope that says nothing wrong of [`dynamic`].
-fn envelope() -> Envelope<'static> {
-    Envelope {
-        messages: &[MESSAGE_TYPE],
-        raw: &[2],
-        from: SENDER.as_slice(),
-        options: (1, 0),
-        fee: Some((U256::from(42_000_000_000_000_u64), 21_000)),
-        ..Envelope::default()
-    }
-}
-
-#[test]
-fn rows_0_1_and_3_the_envelope() {
-    envelope().check().unwrap();
-    let body = "for eth tx body Memo TimeoutHeight NonCriticalExtensionOptions should be empty: \
-                invalid request";
-    let options = "for eth tx length of ExtensionOptions should be 1: invalid request";
-    let infos = "for eth tx AuthInfo SignerInfos should be empty: invalid request";
-    let payer = "for eth tx AuthInfo Fee payer and granter should be empty: invalid request";
-    let signatures = "for eth tx Signatures should be empty: invalid request";
-    let other = "invalid message type /bank, expected /cosmos.evm.vm.v1.MsgEthereumTx: \
-                 unknown request";
-    let good = envelope();
-    for (envelope, code, log) in [
-        (Envelope { raw: &[], ..good }, 18, "raw transaction is required: invalid request"),
-        (Envelope { from: &[1; 19], ..good }, 18, "sender address is missing: invalid request"),
-        (Envelope { memo: "hi", ..good }, 18, body),
-        (Envelope { timeout_height: 1, ..good }, 18, body),
-        (Envelope { options: (1, 1), ..good }, 18, body),
-        (Envelope { options: (0, 0), ..good }, 18, options),
-        (Envelope { options: (2, 0), ..good }, 18, options),
-        (Envelope { signer_infos: 1, ..good }, 18, infos),
-        (Envelope { payers: ("cosmos1", ""), ..good }, 18, payer),
-        (Envelope { payers: ("", "cosmos1"), ..good }, 18, payer),
-        (Envelope { signatures: 1, ..good }, 18, signatures),
-        (
-            Envelope { fee: None, ..good },
-            29,
-            "invalid transaction type: the envelope states no fee: invalid type",
-        ),
-        (Envelope { messages: &[], ..good }, 18, "expected 1 message, got 0: invalid request"),
-        (
-            Envelope { messages: &[MESSAGE_TYPE, MESSAGE_TYPE], ..good },
-            18,
-            "expected 1 message, got 2: invalid request",
-        ),
-        (Envelope { messages: &["/bank"], ..good }, 6, other),
-    ] {
-        let verdict = envelope.check().map_err(Reject::from);
-        let rpc = verdict.as_ref().unwrap_err().to_string();
-        expect(verdict, ("sdk", code), &rpc, log);
-    }
-}
-
-#[test]
-fn rows_7c_and_15_the_envelope_agrees() {
-    let sent = tx(dynamic());
-    let good = envelope();
-    good.agrees(&sent).unwrap();
-    let cost = U256::from(42_000_000_000_000_u64);
-    for (envelope, code, log) in [
-        (
-            Envelope { from: &[1; 20], ..good },
-            24,
-            "signature verification failed: sender 0xaAaAaAaaAaAaAaaAaAAAAAAAAaaaAaAaAaaAaaAa, \
-             expected 0x0101010101010101010101010101010101010101: \
-             tx intended signer does not match the given signer",
-        ),
-        (
-            Envelope { fee: Some((U256::from(1), 21_000)), ..good },
-            18,
-            "invalid AuthInfo Fee Amount (1 != 42000000000000): invalid request",
-        ),
-        (
-            Envelope { fee: Some((cost, 21_001)), ..good },
-            18,
-            "invalid AuthInfo Fee GasLimit (21001 != 21000): invalid request",
-        ),
-    ] {
-        let verdict = envelope.agrees(&sent).map_err(Reject::from);
-        let rpc = verdict.as_ref().unwrap_err().to_string();
-        expect(verdict, ("sdk", code), &rpc, log);
-    }
 }
 
 #[test]

@@ -146,6 +146,12 @@ pub struct Snapshot {
     facts: Arc<Facts>,
 }
 
+/// The denomination of gas and value, which never changes; the default on an Ethereum chain.
+fn denom(spec: &ChainSpec) -> String {
+    let evm = spec.native().map(|native| &native.evm);
+    evm.map_or_else(|| EvmParams::default().evm_denom, |evm| evm.evm_denom.clone())
+}
+
 impl Snapshot {
     /// The block it is of.
     pub const fn number(&self) -> u64 {
@@ -167,10 +173,8 @@ impl Snapshot {
         self.view.modules_after(native, self.number).map(Some).map_err(QueryError::internal)
     }
 
-    /// The denomination of gas and value, which never changes; the default on an Ethereum chain.
     fn denom(&self) -> String {
-        let evm = self.spec.native().map(|native| &native.evm);
-        evm.map_or_else(|| EvmParams::default().evm_denom, |evm| evm.evm_denom.clone())
+        denom(&self.spec)
     }
 
     fn bech32(&self, address: Address) -> String {

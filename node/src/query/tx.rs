@@ -53,7 +53,7 @@ impl Queries {
             return Err(QueryError::invalid("invalid empty tx"));
         }
         let sent = shown(Sha256::digest(&bytes).0.into());
-        let answer = match envelope::open(bytes) {
+        let answer = match envelope::open(bytes, &super::denom(&self.spec)) {
             Ok(raw) => {
                 let is_cosmos = cosmos::is_cosmos(&raw);
                 self.pool.submit(raw).await.map(|hash| (hash, is_cosmos))
