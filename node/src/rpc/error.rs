@@ -30,7 +30,8 @@ const LIMIT_EXCEEDED: i32 = -32005;
 const REVERTED: i32 = 3;
 
 /// A failed call.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{message}")]
 pub struct Error {
     code: i32,
     message: Cow<'static, str>,

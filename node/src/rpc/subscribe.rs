@@ -1,8 +1,9 @@
 //! `eth_subscribe`: pushes what happens to WebSocket clients.
 //!
 //! A subscriber follows the published views and reads each block itself, so it misses none and
-//! holds nothing up. One that does not take its messages in time is dropped, never buffered
-//! without bound.
+//! holds nothing up, however far behind it is. While its client takes nothing it waits, with few messages
+//! in the connection's queue; a client that takes nothing for too long loses its connection
+//! (`slow-client-s`), and no subscription ends on an open one unless the client is told.
 
 use super::{
     dispatch::Dispatcher,
@@ -23,7 +24,7 @@ use crate::{
 use alloy_primitives::U128;
 use jsonrpsee::{
     PendingSubscriptionSink, RpcModule, SubscriptionMessage, SubscriptionSink,
-    core::{RegisterMethodError, traits::IdProvider},
+    core::{RegisterMethodError, SubscriptionError, traits::IdProvider},
     types::{ErrorObjectOwned, Params, SubscriptionId},
 };
 use serde_json::{json as value, value::RawValue};
@@ -33,9 +34,11 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    time::Duration,
 };
-use tokio::sync::broadcast::{self, error::RecvError};
+use tokio::sync::{
+    broadcast::{self, error::RecvError},
+    watch,
+};
 
 /// Names a subscription is opened and closed by.
 pub(super) const SUBSCRIBE: &str = "eth_subscribe";
@@ -52,11 +55,6 @@ pub const SUBSCRIPTIONS: &[(&str, &str)] = &[
     ("syncing", "`false`, once: what is served is complete"),
     ("newFees", "with a list of percentiles: the fee-history row of each new block"),
 ];
-
-/// A client that takes no message for this long is dropped.
-const SEND_WAIT: Duration = Duration::from_secs(10);
-/// Blocks a subscriber may be behind, as after a burst of imports, before it is dropped.
-const BEHIND_MAX: u64 = 10_000;
 
 /// Subscription ids as geth has them: 16 bytes in hex that nobody can guess.
 #[derive(Debug, Default)]
@@ -130,7 +128,7 @@ pub(super) fn module(
     dispatcher: Arc<Dispatcher>,
 ) -> Result<RpcModule<Arc<Dispatcher>>, RegisterMethodError> {
     let mut module = RpcModule::new(dispatcher);
-    module.register_subscription::<(), _, _>(
+    module.register_subscription::<Result<(), SubscriptionError>, _, _>(
         SUBSCRIBE,
         "eth_subscription",
         UNSUBSCRIBE,
@@ -139,65 +137,94 @@ pub(super) fn module(
     Ok(module)
 }
 
-async fn open(params: &Params<'_>, pending: PendingSubscriptionSink, dispatcher: &Dispatcher) {
+/// Serves a subscription to its end. What fails in between is the last thing that the client is told of
+/// it, as an error.
+async fn open(
+    params: &Params<'_>,
+    pending: PendingSubscriptionSink,
+    dispatcher: &Dispatcher,
+) -> Result<(), SubscriptionError> {
     let kind = match Kind::read(params, &dispatcher.context.spec) {
         Ok(kind) => kind,
-        Err(error) => return pending.reject(ErrorObjectOwned::from(error)).await,
+        Err(error) => {
+            pending.reject(ErrorObjectOwned::from(error)).await;
+            return Ok(());
+        }
     };
     // Subscribed before the client knows of it, so that nothing falls in between.
     let mut heads = dispatcher.context.published.heads();
     let arrivals = dispatcher.context.pool.arrivals();
     let last = *heads.borrow_and_update();
-    let Ok(sink) = pending.accept().await else { return };
+    let Ok(sink) = pending.accept().await else { return Ok(()) };
+    match serve(kind, &sink, dispatcher, heads, arrivals, last).await {
+        Ok(()) | Err(End::Gone) => Ok(()),
+        Err(End::Failed(error)) => Err(SubscriptionError::from(error.to_string())),
+    }
+}
+
+async fn serve(
+    kind: Kind,
+    sink: &SubscriptionSink,
+    dispatcher: &Dispatcher,
+    heads: watch::Receiver<u64>,
+    arrivals: broadcast::Receiver<Arc<RecoveredTx>>,
+    last: u64,
+) -> Result<(), End> {
     match kind {
-        Kind::Syncing => drop(send(&sink, put(&false)).await),
-        Kind::Pending { full } => push_pending(&sink, arrivals, full).await,
-        Kind::Heads => follow(&sink, dispatcher, heads, last, head).await,
+        Kind::Syncing => {
+            send(sink, put(&false)).await?;
+            // Nothing more will come, and it is the client that ends it.
+            sink.closed().await;
+            Ok(())
+        }
+        Kind::Pending { full } => push_pending(sink, arrivals, full).await,
+        Kind::Heads => follow(sink, dispatcher, heads, last, head).await,
         Kind::Logs(filter) => {
-            follow(&sink, dispatcher, heads, last, |view, n| logs(view, &filter, n)).await;
+            follow(sink, dispatcher, heads, last, |view, n| logs(view, &filter, n)).await
         }
         Kind::Fees(percentiles) => {
-            follow(&sink, dispatcher, heads, last, |view, n| fees(view, &percentiles, n)).await;
+            follow(sink, dispatcher, heads, last, |view, n| fees(view, &percentiles, n)).await
         }
     }
 }
 
-/// A client that has gone, or is too slow.
-struct Gone;
+/// Why a subscription ends.
+enum End {
+    /// The client has gone, or wants no more.
+    Gone,
+    /// What it asks for cannot be told.
+    Failed(Error),
+}
 
-async fn send(sink: &SubscriptionSink, message: Answer) -> Result<(), Gone> {
-    let raw = message.and_then(|message| message.to_raw()).map_err(|_| Gone)?;
-    let message = SubscriptionMessage::from(raw);
-    sink.send_timeout(message, SEND_WAIT).await.map_err(|_| Gone)
+/// Sends a message once there is room for it.
+async fn send(sink: &SubscriptionSink, message: Answer) -> Result<(), End> {
+    let raw = message.and_then(|message| message.to_raw()).map_err(End::Failed)?;
+    sink.send(SubscriptionMessage::from(raw)).await.map_err(|_| End::Gone)
 }
 
 /// Sends what `messages` gives for each new block, until the client or the node ends.
 async fn follow(
     sink: &SubscriptionSink,
     dispatcher: &Dispatcher,
-    mut heads: tokio::sync::watch::Receiver<u64>,
+    mut heads: watch::Receiver<u64>,
     mut last: u64,
     messages: impl Fn(&View, u64) -> Result<Vec<Json>, Error>,
-) {
+) -> Result<(), End> {
     loop {
         tokio::select! {
-            () = sink.closed() => return,
-            changed = heads.changed() => if changed.is_err() { return },
+            () = sink.closed() => return Err(End::Gone),
+            changed = heads.changed() => changed.map_err(|_| End::Gone)?,
         }
         heads.borrow_and_update();
-        let view = dispatcher.context.published.load();
-        if view.number().saturating_sub(last) > BEHIND_MAX {
-            return;
-        }
-        while last < view.number() {
+        let newest = dispatcher.context.published.load().number();
+        while last < newest {
             last += 1;
-            let Ok(messages) = messages(&view, last) else { return };
-            for message in messages {
-                if send(sink, Ok(message)).await.is_err() {
-                    return;
-                }
+            // Not kept while the client is waited for: a view holds on to what it was made from.
+            let told = messages(&dispatcher.context.published.load(), last).map_err(End::Failed)?;
+            for message in told {
+                send(sink, Ok(message)).await?;
             }
-            if last < view.number() {
+            if last < newest {
                 // Many blocks at once, perhaps with nothing to tell: others have their turn.
                 tokio::task::yield_now().await;
             }
@@ -237,21 +264,19 @@ async fn push_pending(
     sink: &SubscriptionSink,
     mut arrivals: broadcast::Receiver<Arc<RecoveredTx>>,
     full: bool,
-) {
+) -> Result<(), End> {
     loop {
         let tx = tokio::select! {
-            () = sink.closed() => return,
+            () = sink.closed() => return Err(End::Gone),
             tx = arrivals.recv() => tx,
         };
         let tx = match tx {
             Ok(tx) => tx,
             // The client could not keep up with the pool: it goes on with the newest.
             Err(RecvError::Lagged(_)) => continue,
-            Err(RecvError::Closed) => return,
+            Err(RecvError::Closed) => return Err(End::Gone),
         };
         let message = if full { put(&TransactionObject::pooled(&tx)) } else { put(&tx.hash) };
-        if send(sink, message).await.is_err() {
-            return;
-        }
+        send(sink, message).await?;
     }
 }

@@ -40,6 +40,18 @@ async fn every_new_head_is_pushed_in_order() {
     node.stop().await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_is_not_syncing_says_so_until_the_client_has_enough() {
+    let node = Node::native().await;
+    let mut socket = node.websocket(node.rpc.address).await;
+    let id = socket.call("eth_subscribe", json!(["syncing"])).await;
+    let pushed = timeout(PATIENCE, socket.receive()).await.unwrap();
+    assert_eq!(pushed["params"], json!({ "subscription": id, "result": false }));
+    assert_eq!(socket.call("eth_unsubscribe", json!([id])).await, json!(true));
+    assert_eq!(socket.call("eth_unsubscribe", json!([id])).await, json!(false));
+    node.stop().await;
+}
+
 /// Many, for a few would be told in time by chance.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_websocket_is_told_that_the_node_ends() {
