@@ -38,6 +38,12 @@ struct Installed {
     polled: Instant,
 }
 
+impl Installed {
+    fn is_alive(&self, lifetime: Duration) -> bool {
+        self.polled.elapsed() < lifetime
+    }
+}
+
 /// The filters of all clients.
 pub(super) struct Filters {
     installed: Mutex<HashMap<u128, Installed>>,
@@ -69,7 +75,7 @@ impl Filters {
 
     fn install(&self, kind: Kind, seen: u64) -> Result<U128, Error> {
         let mut installed = self.lock();
-        installed.retain(|_, filter| filter.polled.elapsed() < self.lifetime);
+        installed.retain(|_, filter| filter.is_alive(self.lifetime));
         if installed.len() >= self.cap {
             let message = format!("too many filters: at most {} at once", self.cap);
             return Err(Error::limit(message, self.cap as u64, None));
@@ -108,7 +114,9 @@ pub(super) fn new_filter(call: &Call) -> Answer {
 
 pub(super) fn uninstall_filter(call: &Call) -> Answer {
     let id = id(call)?;
-    json(&call.services.filters.lock().remove(&id).is_some())
+    let filters = &call.services.filters;
+    let removed = filters.lock().remove(&id);
+    json(&removed.is_some_and(|filter| filter.is_alive(filters.lifetime)))
 }
 
 fn id(call: &Call) -> Result<u128, Error> {
@@ -173,15 +181,25 @@ pub(super) fn changes(call: &Call) -> Answer {
 fn wanted(call: &Call, id: u128) -> Result<Wanted, Error> {
     let lifetime = call.services.filters.lifetime;
     let mut installed = call.services.filters.lock();
-    let filter = installed.get_mut(&id);
-    let filter = filter.filter(|filter| filter.polled.elapsed() < lifetime);
-    let filter = filter.ok_or_else(not_found)?;
-    filter.polled = Instant::now();
+    let filter = alive(&mut installed, id, lifetime)?;
     Ok(match &mut filter.kind {
         Kind::Pending(arrivals) => Wanted::Arrived(drain(arrivals)),
         Kind::Blocks => Wanted::Blocks(filter.seen),
         Kind::Logs(query) => Wanted::Logs(query.clone(), filter.seen),
     })
+}
+
+/// A filter that was polled within its lifetime, which begins anew. One that was not may still be there,
+/// until room is made for another.
+fn alive(
+    installed: &mut HashMap<u128, Installed>,
+    id: u128,
+    lifetime: Duration,
+) -> Result<&mut Installed, Error> {
+    let filter = installed.get_mut(&id).filter(|filter| filter.is_alive(lifetime));
+    let filter = filter.ok_or_else(not_found)?;
+    filter.polled = Instant::now();
+    Ok(filter)
 }
 
 /// The client knows of the blocks up to this one now. A poll that failed has told it nothing, and one
@@ -225,13 +243,30 @@ fn drain(arrivals: &mut Receiver<Arc<RecoveredTx>>) -> Vec<B256> {
 pub(super) fn filter_logs(call: &Call) -> Answer {
     let id = id(call)?;
     let query = {
+        let lifetime = call.services.filters.lifetime;
         let mut installed = call.services.filters.lock();
-        let filter = installed.get_mut(&id).ok_or_else(not_found)?;
-        filter.polled = Instant::now();
+        let filter = alive(&mut installed, id, lifetime)?;
         match &filter.kind {
             Kind::Logs(query) => query.clone(),
             _ => return Err(not_found()),
         }
     };
     super::eth::query_logs(call, &query)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_forgotten_filter_does_not_come_back() {
+        let filter = Installed { kind: Kind::Blocks, seen: 0, polled: Instant::now() };
+        let mut installed = HashMap::from_iter([(1, filter)]);
+        assert!(alive(&mut installed, 1, Duration::MAX).is_ok());
+        assert!(alive(&mut installed, 2, Duration::MAX).is_err(), "never installed");
+        // Its lifetime is over whenever this is asked, and asking again does not renew it.
+        for _ in 0..2 {
+            assert!(alive(&mut installed, 1, Duration::ZERO).is_err());
+        }
+    }
 }
