@@ -71,32 +71,40 @@ pub struct JsonRpc {
     /// Most filters installed at once, by all clients.
     pub filter_cap: usize,
     /// Seconds after which a filter that is not polled is forgotten.
+    #[serde(deserialize_with = "bounds::wait_s")]
     pub filter_lifetime_s: u64,
     /// Most subscriptions of a connection.
     pub max_subscriptions: u32,
     /// Most connections at once, of both addresses together.
+    #[serde(deserialize_with = "bounds::not_zero")]
     pub max_connections: u32,
     /// Most connections of one client's address. 0 is as many as there may be at all.
     pub max_connections_per_ip: u32,
     /// Seconds until a connection that sends no whole request is closed.
+    #[serde(deserialize_with = "bounds::wait_s")]
     pub idle_timeout_s: u64,
     /// Seconds in which a client must take 64 KiB of what it is sent, or all of it.
+    #[serde(deserialize_with = "bounds::wait_s")]
     pub slow_client_s: u64,
     /// Most bytes of a request body.
     pub max_request_bytes: u32,
     /// Most bytes of a response body.
     pub max_response_bytes: u32,
     /// Most calls in one batch.
+    #[serde(deserialize_with = "bounds::not_zero")]
     pub max_batch: u32,
     /// Most gas of an `eth_call` or `eth_estimateGas`.
     pub gas_cap: u64,
     /// Milliseconds after which an `eth_call`, estimate or simulation is aborted.
+    #[serde(deserialize_with = "bounds::wait_ms")]
     pub call_timeout_ms: u64,
     /// Milliseconds after which tracing is aborted.
+    #[serde(deserialize_with = "bounds::wait_ms")]
     pub trace_timeout_ms: u64,
     /// Most logs of one answer.
     pub logs_cap: usize,
     /// Milliseconds after which a search for logs ends with what was searched.
+    #[serde(deserialize_with = "bounds::wait_ms")]
     pub logs_timeout_ms: u64,
     /// Bytes of memory for answers about blocks that are asked for again.
     pub answer_cache_bytes: u64,

@@ -16,6 +16,26 @@ pub(super) fn block_time_ms<'de, D: Deserializer<'de>>(source: D) -> Result<u64,
     Ok(ms)
 }
 
+/// Longest of the node's waits: a day, in seconds.
+const WAIT_S_MAX: u64 = 86_400;
+
+/// Seconds to wait for something.
+pub(super) fn wait_s<'de, D: Deserializer<'de>>(source: D) -> Result<u64, D::Error> {
+    wait(u64::deserialize(source)?, WAIT_S_MAX)
+}
+
+/// Milliseconds to wait for something.
+pub(super) fn wait_ms<'de, D: Deserializer<'de>>(source: D) -> Result<u64, D::Error> {
+    wait(u64::deserialize(source)?, WAIT_S_MAX * 1000)
+}
+
+fn wait<E: serde::de::Error>(time: u64, most: u64) -> Result<u64, E> {
+    if (1..=most).contains(&time) {
+        return Ok(time);
+    }
+    Err(E::custom(format!("{time}: allowed are 1 to {most}")))
+}
+
 /// Most of something that is served.
 pub(super) fn not_zero<'de, D: Deserializer<'de>>(source: D) -> Result<u32, D::Error> {
     match u32::deserialize(source)? {

@@ -194,8 +194,8 @@ impl Front {
             ws_config,
             methods: methods.into(),
             request_bytes_max: config.max_request_bytes as usize,
-            idle_max: Duration::from_secs(config.idle_timeout_s.max(1)),
-            slow_max: Duration::from_secs(config.slow_client_s.max(1)),
+            idle_max: Duration::from_secs(config.idle_timeout_s),
+            slow_max: Duration::from_secs(config.slow_client_s),
         }
     }
 
