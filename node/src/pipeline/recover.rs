@@ -74,6 +74,7 @@ pub(super) fn recover_txs(senders: &mut Senders, txs: Vec<RawTx>, meter: &Meter)
             recovered.map(owned).map_err(|error| match error {
                 RecoverError::Decode(DecodeError::Cosmos(refusal))
                 | RecoverError::Cosmos(refusal) => Reject::Cosmos(*refusal),
+                RecoverError::Decode(DecodeError::UnknownType(_)) => Reject::TypeNotSupported,
                 RecoverError::Decode(error) => Reject::Malformed(error.to_string()),
                 RecoverError::Signature(_) => Reject::InvalidSender,
             })

@@ -222,8 +222,14 @@ impl Param for CallOptions {
             state_overrides: Option<&'a RawValue>,
             #[serde(borrow, default)]
             block_overrides: Option<&'a RawValue>,
+            #[serde(borrow, default)]
+            tx_index: Option<&'a RawValue>,
         }
         let given: Given<'_> = object(json)?;
+        if given.tx_index.is_some_and(|index| index.get() != "null") {
+            let reason = "txIndex is not served: a call is traced on the state after its block";
+            return Err(reason.to_owned());
+        }
         let overrides =
             super::eth::GivenOverrides::read(given.state_overrides, given.block_overrides, spec)?;
         Ok(Self { options: tracing_options(json)?, overrides })

@@ -175,6 +175,10 @@ async fn parameters_that_do_not_fit() {
         assert_eq!(code, -32602, "{method} {params}: {message}");
         assert!(message.starts_with(&text), "{method} {params}: {message}");
     }
+    let blobs = json!({ "blobVersionedHashes": [alloy_primitives::B256::ZERO] });
+    let no_blobs = json!({ "to": zero, "blobVersionedHashes": [] });
+    let delegating = json!({ "authorizationList": [] });
+    let create = "EIP-7702 transaction cannot be used to create contract (sender 0x0000";
     for (method, params, text) in [
         ("eth_getBalance", json!([zero, "0xffffff"]), "header not found"),
         ("eth_call", json!([{"to": zero}, "0xffffff"]), "header not found"),
@@ -183,6 +187,10 @@ async fn parameters_that_do_not_fit() {
         ("eth_sendRawTransaction", json!(["0x"]), ""),
         ("eth_sendRawTransaction", json!(["0x02c0"]), ""),
         ("eth_sendRawTransaction", json!(["0xffff"]), ""),
+        ("eth_sendRawTransaction", json!(["0x05c0"]), "transaction type not supported"),
+        ("eth_call", json!([blobs]), "blob transaction of type create"),
+        ("eth_call", json!([no_blobs]), "blob transaction missing blob hashes"),
+        ("eth_estimateGas", json!([delegating]), create),
     ] {
         let (code, message) = node.fail(method, params.clone()).await;
         assert_eq!(code, -32000, "{method} {params}: {message}");

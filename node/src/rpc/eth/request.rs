@@ -103,6 +103,13 @@ impl Param for Request {
                   Please use \"input\" to pass transaction call data"
                     .into(),
             )
+        } else if object.to.is_none() && object.blob_versioned_hashes.is_some() {
+            Some("blob transaction of type create".into())
+        } else if object.blob_versioned_hashes.as_ref().is_some_and(Vec::is_empty) {
+            Some("blob transaction missing blob hashes".into())
+        } else if object.to.is_none() && object.authorization_list.is_some() {
+            let reason = "EIP-7702 transaction cannot be used to create contract";
+            Some(format!("{reason} (sender {from})").into())
         } else if object.authorization_list.as_ref().is_some_and(Vec::is_empty) {
             Some(format!("EIP-7702 transaction with empty auth list (sender {from})").into())
         } else {
