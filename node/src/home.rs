@@ -165,7 +165,7 @@ impl Home {
 
     /// Makes a home folder with the chain that starts at `genesis`.
     pub fn init(path: &Path, genesis: &Genesis) -> Result<Self, HomeError> {
-        if Self::exists(path) {
+        if Self::exists(path) && !is_unfinished(path) {
             return Err(HomeError::Exists(path.to_owned()));
         }
         let io = |source| HomeError::Io { path: path.to_owned(), source };
@@ -190,7 +190,8 @@ impl Home {
         let lock = HomeLock::acquire(path)?;
         let config = Config::load(path)?;
         let (chain, index) = open_environments(path, &config)?;
-        // A process killed inside `init` leaves an environment without a first block.
+        // A process killed inside `init` leaves an environment without a first block, or without anything,
+        // which another `init` finishes.
         let text = chain.meta(GENESIS_KEY)?.ok_or_else(|| HomeError::Empty(path.to_owned()))?;
         let text = String::from_utf8_lossy(&text);
         let of_genesis =
@@ -422,8 +423,36 @@ pub(crate) fn stored_genesis(chain: &ChainDb) -> Result<Option<Bytes>, HomeError
     Ok(chain.meta(GENESIS_KEY)?)
 }
 
+/// Whether a folder has the environments of a chain and no genesis, as an `init` leaves them that was
+/// killed before it wrote one.
+fn is_unfinished(path: &Path) -> bool {
+    let genesis = || {
+        let _lock = HomeLock::acquire(path)?;
+        let (chain, _) = open_environments(path, &Config::load(path)?)?;
+        Ok::<_, HomeError>(chain.meta(GENESIS_KEY)?)
+    };
+    genesis().is_ok_and(|text| text.is_none())
+}
+
 fn open_environments(path: &Path, config: &Config) -> Result<(ChainDb, IndexDb), OpenError> {
     let chain = ChainOptions { map_bytes: config.storage.chain_map_bytes };
     let index = IndexOptions { map_bytes: config.storage.index_map_bytes };
     Ok((ChainDb::open(path.join("chain"), chain)?, IndexDb::open(path.join(INDEX_FOLDER), index)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_init_that_was_killed_is_finished_by_another() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let genesis = Genesis::native_dev(1_700_000_000);
+        drop(open_environments(folder.path(), &Config::default()).expect("two environments"));
+        assert!(matches!(Home::open(folder.path()), Err(HomeError::Empty(_))));
+        let home = Home::init(folder.path(), &genesis).expect("a chain");
+        drop(home);
+        assert!(matches!(Home::init(folder.path(), &genesis), Err(HomeError::Exists(_))));
+        Home::open(folder.path()).expect("the same chain");
+    }
 }
