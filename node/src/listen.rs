@@ -92,17 +92,27 @@ async fn with_body(request: Request, next: Next, most: usize) -> Response {
     let (head, mut body) = request.into_parts();
     let mut bytes = BytesMut::new();
     let read = async {
-        while let Some(Ok(frame)) = body.frame().await {
-            let Ok(data) = frame.into_data() else { continue };
+        while let Some(frame) = body.frame().await {
+            let Ok(data) = frame?.into_data() else { continue };
             bytes.extend_from_slice(&data[..data.len().min(most + 1 - bytes.len())]);
             if bytes.len() > most {
                 break;
             }
         }
+        Ok::<_, axum::Error>(())
     };
-    if tokio::time::timeout(BODY_WAIT, read).await.is_err() {
-        let message = format!("the request was not whole after {} s\n", BODY_WAIT.as_secs());
-        return (StatusCode::REQUEST_TIMEOUT, message).into_response();
+    let refused = match tokio::time::timeout(BODY_WAIT, read).await {
+        Ok(Ok(())) => None,
+        Ok(Err(error)) => {
+            Some((StatusCode::BAD_REQUEST, format!("the request's body is broken: {error}\n")))
+        }
+        Err(_) => Some((
+            StatusCode::REQUEST_TIMEOUT,
+            format!("the request was not whole after {} s\n", BODY_WAIT.as_secs()),
+        )),
+    };
+    if let Some(refused) = refused {
+        return refused.into_response();
     }
     next.run(Request::from_parts(head, Body::from(bytes.freeze()))).await
 }

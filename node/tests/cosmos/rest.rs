@@ -230,6 +230,11 @@ async fn transactions_and_blocks() {
     );
     let (_, junk) = served.post("/cosmos/tx/v1beta1/txs", "{\"tx_bytes\":\"AQ==\"}").await;
     assert_eq!(junk["tx_response"]["code"], 2, "{junk}");
+    // Half a body is none, however whole it looks.
+    let head = "POST /cosmos/tx/v1beta1/txs HTTP/1.1\r\nTransfer-Encoding: chunked\r\n";
+    let (status, broken) =
+        served.raw(head, &format!("{:x}\r\n{body}\r\nno size\r\n", body.to_string().len())).await;
+    assert!(status == 400 && broken.contains("body is broken"), "{status} {broken}");
 
     // The state before and after, by the block's number.
     let path = format!("/cosmos/auth/v1beta1/accounts/{ALICE}");
