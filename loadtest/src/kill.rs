@@ -88,6 +88,9 @@ impl Args {
         if self.kills == 0 || self.least == 0 || self.most < self.least {
             bail!("--kills and --least must be at least 1, and --most not below --least");
         }
+        if self.ahead == 0 {
+            bail!("--ahead 0: nothing could be sent");
+        }
         if self.accounts / self.kills < self.connections.max(1) {
             bail!("{} accounts are too few for {} kills", self.accounts, self.kills);
         }
@@ -120,9 +123,10 @@ struct Life {
 }
 
 impl Life {
-    /// Seconds to serve again for 100,000 transactions that had to be replayed.
-    fn seconds_each(&self) -> f64 {
-        self.restart_seconds * 1e5 / self.replayed.transactions.max(1) as f64
+    /// Seconds to serve again for 100,000 transactions that had to be replayed, if there were any.
+    fn seconds_each(&self) -> Option<f64> {
+        let replayed = Some(self.replayed.transactions).filter(|replayed| *replayed > 0)?;
+        Some(self.restart_seconds * 1e5 / replayed as f64)
     }
 
     fn json(&self) -> Value {
@@ -192,9 +196,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 fn publish(args: &Args, lives: &[Life]) -> anyhow::Result<()> {
-    let mut each: Vec<_> = lives.iter().map(Life::seconds_each).collect();
+    let mut each: Vec<_> = lives.iter().filter_map(Life::seconds_each).collect();
     each.sort_unstable_by(f64::total_cmp);
-    let (median, most) = (each[each.len() / 2], each[each.len() - 1]);
+    let (median, most) = (each.get(each.len() / 2), each.last());
     let flushed = lives.iter().filter(|life| life.flushed).count();
     let mut out = std::io::stdout();
     if args.output == Output::Json {
@@ -205,12 +209,20 @@ fn publish(args: &Args, lives: &[Life]) -> anyhow::Result<()> {
         });
         return Ok(writeln!(out, "{value:#}")?);
     }
-    Ok(writeln!(
+    writeln!(
         out,
         "{} kills, {flushed} of them after a flush under load: no block told was lost or replaced, \
-         no transaction answered for was lost, and every state root was that of all accounts\n\
-         serving again for 100,000 transactions to replay: median {median:.2} s, most {most:.2} s",
+         no transaction answered for was lost, and every state root was that of all accounts",
         lives.len()
+    )?;
+    let (Some(median), Some(most)) = (median, most) else {
+        return Ok(writeln!(out, "no transaction had to be replayed: all were flushed (--least)")?);
+    };
+    Ok(writeln!(
+        out,
+        "serving again for 100,000 transactions to replay: median {median:.2} s, most {most:.2} s, \
+         of {} restarts with any",
+        each.len()
     )?)
 }
 

@@ -3,7 +3,7 @@
 use crate::{cpu::Process, drive::Plan, http::Url, rpc::Rpc, wire::Endpoint};
 use anyhow::{Context, bail};
 use indicatif::{ProgressBar, ProgressStyle};
-use std::{io::IsTerminal, path::PathBuf, time::Duration};
+use std::{fs::File, io::IsTerminal, path::PathBuf, time::Duration};
 
 /// Most connections: a process has about a thousand files unless told otherwise.
 const CONNECTIONS_MAX: usize = 1000;
@@ -19,7 +19,7 @@ pub(crate) enum Output {
 
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Common {
-    /// The node's JSON-RPC, http:// or ws://
+    /// The node's JSON-RPC: http://, or ws:// of an address that answers HTTP too
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8545")]
     pub(crate) url: String,
     /// Another node to load alternately in the same run; ratios are printed
@@ -82,7 +82,14 @@ impl Node {
     pub(crate) fn reach(url: &str, pid: Option<u32>) -> anyhow::Result<Self> {
         let url = Url::parse(url)?;
         let rpc = Rpc::new(&url);
-        rpc.chain_id()?;
+        let reached = rpc.chain_id();
+        if url.is_ws {
+            // evmd's and geth's ports of WebSockets alone do not.
+            reached
+                .context("a ws:// address has to answer HTTP, too, for what is asked beforehand")?;
+        } else {
+            reached?;
+        }
         let process = match pid {
             Some(pid) => Some(Process::of(pid)?),
             None => Process::listening(url.address),
@@ -122,6 +129,11 @@ impl Common {
         positive("--timeout", self.timeout)?;
         if !(0.0..=3600.0).contains(&self.warmup) {
             bail!("--warmup {}: 0 to 3600 seconds are possible", self.warmup);
+        }
+        if let Some(path) = &self.html {
+            // Before hours of measuring, not after.
+            let file = File::options().append(true).create(true).open(path);
+            file.with_context(|| format!("--html {}", path.display()))?;
         }
         self.rate.map_or(Ok(()), |rate| positive("--rate", rate))
     }

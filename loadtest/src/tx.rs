@@ -226,6 +226,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<(Report, &Common)> {
     if !(1..=BATCH_MAX).contains(&args.batch) {
         bail!("--batch {}: 1 to {BATCH_MAX} are possible", args.batch);
     }
+    if args.ahead == 0 {
+        bail!("--ahead 0: nothing could be sent");
+    }
     if args.common.threads > 1 {
         bail!("--threads {}: transactions are sent by one thread", args.common.threads);
     }

@@ -58,6 +58,18 @@ fn loadtest(arguments: &[&str]) -> (Option<i32>, String) {
 }
 
 #[test]
+fn settings_that_make_no_sense_are_refused_before_anything_is_loaded() {
+    for (arguments, said) in [
+        (&["tx", "--ahead", "0"][..], "--ahead 0: nothing could be sent"),
+        (&["reads", "--html", "/no/such/folder/page.html"], "--html /no/such/folder/page.html"),
+        (&["kill", "--home", "x", "--ahead", "0"], "--ahead 0"),
+    ] {
+        let (code, text) = loadtest(arguments);
+        assert!(code == Some(1) && text.contains(said), "{arguments:?}: {text}");
+    }
+}
+
+#[test]
 fn every_scenario_runs_against_a_node() {
     let Some(binary) = binary() else {
         eprintln!("skipped: no evmd beside loadtest, and EVMD_BIN is not set");
