@@ -11,7 +11,7 @@ use alloy_consensus::{
     EthereumTxEnvelope, SignableTransaction, Transaction as _, TxEip4844, TxLegacy, Typed2718 as _,
     transaction::RlpEcdsaDecodableTx,
 };
-use alloy_eips::eip2718::{Decodable2718, Eip2718Error};
+use alloy_eips::eip2718::Decodable2718;
 use alloy_primitives::{Address, B256, Bytes, Signature, U256};
 use std::sync::Arc;
 use verify::{Job, Key, Outcome, Reason};
@@ -244,14 +244,17 @@ impl RecoveredTx {
 /// The first byte of an RLP list, and so of a legacy transaction, is at least this (EIP-2718).
 const LIST_START: u8 = 0xc0;
 
+/// The greatest transaction type (EIP-2718); 1 to 4 are those of EIP-2930, 1559, 4844 and 7702.
+const TYPE_MAX: u8 = 0x7f;
+
 fn decode(rest: &mut &[u8]) -> Result<Transaction, DecodeError> {
     if rest.first().is_some_and(|first| *first >= LIST_START) {
         let tx = TxLegacy::rlp_decode_signed(rest).map_err(DecodeError::Rlp)?;
         return Ok(Transaction::Legacy(tx));
     }
-    Transaction::decode_2718(rest).map_err(|error| match error {
-        Eip2718Error::UnexpectedType(kind) => DecodeError::UnknownType(kind),
-        Eip2718Error::RlpError(error) => DecodeError::Rlp(error),
-        _ => DecodeError::Rlp(alloy_rlp::Error::Custom("not an EIP-2718 transaction")),
-    })
+    // The decoder takes a type that nobody knows for malformed RLP.
+    if let Some(kind @ (0 | 5..=TYPE_MAX)) = rest.first() {
+        return Err(DecodeError::UnknownType(*kind));
+    }
+    Transaction::decode_2718(rest).map_err(|error| DecodeError::Rlp(error.into()))
 }

@@ -151,6 +151,9 @@ impl Dispatcher {
     async fn answer(&self, asked: Asked<'_>, view: &Arc<View>, client: &Arc<Client>) -> Answer {
         let started = Instant::now();
         let (number, answer) = match client.endpoint.index.find(asked.method) {
+            None if [SUBSCRIBE, UNSUBSCRIBE].contains(&asked.method) => {
+                (self.unknown, Err(Error::no_notifications()))
+            }
             None => (self.unknown, Err(Error::unknown_method(asked.method))),
             Some((number, method)) => {
                 let weight = rates::weight(method.run);

@@ -115,6 +115,11 @@ impl Error {
         Self::owned(METHOD_NOT_FOUND, format!("the method {name} does not exist/is not available"))
     }
 
+    /// A subscription where nothing can be pushed, or in a batch.
+    pub const fn no_notifications() -> Self {
+        Self::fixed(METHOD_NOT_FOUND, "notifications not supported")
+    }
+
     /// `params` is neither a list nor absent.
     pub const fn params_not_a_list() -> Self {
         Self::fixed(INVALID_PARAMS, "non-array args")

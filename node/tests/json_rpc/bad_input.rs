@@ -136,7 +136,10 @@ async fn requests_that_are_not_ours() {
         Origin: http://localhost:3000\r\nAccess-Control-Request-Method: POST\r\n\r\n";
     assert_eq!(exchange(node.rpc.address, preflight).await.0, 200);
     let get = b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-    assert_eq!(exchange(node.rpc.address, get).await.0, 405);
+    assert_eq!(exchange(node.rpc.address, get).await, (200, String::new()), "a health check");
+    let query =
+        b"GET /?method=eth_chainId HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    assert_eq!(exchange(node.rpc.address, query).await.0, 405);
     assert_eq!(exchange(node.rpc.address, b"\x16\x03\x01 not HTTP at all\r\n\r\n").await.0, 400);
     assert!(exchange(node.rpc.ws_address, get).await.0 >= 400, "no plain HTTP there");
     let lying = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: minus one\r\n\r\n";
@@ -188,6 +191,8 @@ async fn parameters_that_do_not_fit() {
         ("eth_sendRawTransaction", json!(["0x02c0"]), ""),
         ("eth_sendRawTransaction", json!(["0xffff"]), ""),
         ("eth_sendRawTransaction", json!(["0x05c0"]), "transaction type not supported"),
+        ("eth_sendRawTransaction", json!(["0x00c0"]), "transaction type not supported"),
+        ("eth_sendRawTransaction", json!(["0x80"]), "transaction is not valid RLP"),
         ("eth_call", json!([blobs]), "blob transaction of type create"),
         ("eth_call", json!([no_blobs]), "blob transaction missing blob hashes"),
         ("eth_estimateGas", json!([delegating]), create),
@@ -195,6 +200,10 @@ async fn parameters_that_do_not_fit() {
         let (code, message) = node.fail(method, params.clone()).await;
         assert_eq!(code, -32000, "{method} {params}: {message}");
         assert!(message.starts_with(text), "{method} {params}: {message}");
+    }
+    for method in ["eth_subscribe", "eth_unsubscribe"] {
+        let (code, message) = node.fail(method, json!(["newHeads"])).await;
+        assert_eq!((code, message.as_str()), (-32601, "notifications not supported"), "{method}");
     }
     let (code, message) = node.fail("eth_mineBitcoin", json!([])).await;
     assert_eq!(code, -32601);

@@ -56,6 +56,8 @@ pub(super) async fn serve(
         Method::OPTIONS => preflight(headers),
         _ if !client.endpoint.http => plain(StatusCode::FORBIDDEN, "WebSocket only\n"),
         Method::POST => post(front, client, progress, request).await,
+        // Health checks of load balancers ask so; geth answers them.
+        Method::GET | Method::HEAD if request.uri().query().is_none() => plain(StatusCode::OK, ""),
         _ => plain(StatusCode::METHOD_NOT_ALLOWED, "JSON-RPC calls are posted\n"),
     };
     if let Some(origin) = allowed {
