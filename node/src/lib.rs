@@ -17,7 +17,8 @@
 //! - [`feehistory`]: the row of fee facts stored with each block.
 //! - [`view`]: what readers see: an immutable snapshot, replaced per block.
 //! - [`query`]: the answers of the Cosmos interfaces; [`grpc`] and [`rest`] serve them,
-//!   as the messages of [`proto`]; [`comet`] serves them as CometBFT's RPC does.
+//!   as the messages of [`proto`]; [`comet`] serves them as CometBFT's RPC does, all three by [`listen`].
+//! - [`rpc`]: Ethereum's JSON-RPC; [`observe`]: metrics, health and status.
 
 pub mod account;
 pub mod audit;

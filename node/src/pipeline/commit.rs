@@ -9,11 +9,12 @@
 use super::{
     batch::SealedBlock,
     fault::Fault,
+    flush::Layers,
     meter::Meter,
     ring::{Inbox, Outbox},
     stage::{Progress, Stage},
 };
-use crate::view::{Layer, Published};
+use crate::view::Published;
 use std::sync::Arc;
 use storage::ChainDb;
 
@@ -28,7 +29,7 @@ pub(super) struct Commit {
     chain: ChainDb,
     published: Published,
     sealed: Inbox<SealedBlock>,
-    layers: Outbox<Vec<Arc<Layer>>>,
+    layers: Outbox<Layers>,
     meter: Arc<Meter>,
 }
 
@@ -38,7 +39,7 @@ impl Commit {
         chain: ChainDb,
         published: Published,
         sealed: Inbox<SealedBlock>,
-        layers: Outbox<Vec<Arc<Layer>>>,
+        layers: Outbox<Layers>,
         meter: Arc<Meter>,
     ) -> Self {
         Self { chain, published, sealed, layers, meter }

@@ -40,11 +40,14 @@ const FLUSH_BLOCKS: usize = 128;
 /// any few changes to a large state rewrite most of its pages.
 const FLUSH_PATIENCE: Duration = Duration::from_secs(5);
 
+/// The layers of a group of committed blocks.
+pub(super) type Layers = Vec<Arc<Layer>>;
+
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Flush {
     index: IndexDb,
-    layers: Inbox<Vec<Arc<Layer>>>,
+    layers: Inbox<Layers>,
     flushed: Arc<AtomicU64>,
     checkpoints: Inbox<TrieCheckpoint>,
     /// A checkpoint of a block that may not be flushed yet, or not even be durable.
@@ -63,7 +66,7 @@ impl Flush {
     /// The stage; `flushed` and `trie_written` tell the others how far it is.
     pub(super) fn new(
         index: IndexDb,
-        layers: Inbox<Vec<Arc<Layer>>>,
+        layers: Inbox<Layers>,
         flushed: Arc<AtomicU64>,
         checkpoints: Inbox<TrieCheckpoint>,
         trie_written: Arc<AtomicU64>,

@@ -31,16 +31,19 @@ pub(super) struct Recover {
     meter: Arc<Meter>,
 }
 
+/// The stage's ends of rings, shared by its workers.
+#[derive(Clone, Debug)]
+pub(super) struct Ends {
+    pub(super) raw: Inbox<RawBatch>,
+    pub(super) blocks: Inbox<GivenBlock>,
+    pub(super) checks: Outbox<CheckBatch>,
+    pub(super) recovered: Outbox<RecoveredBlock>,
+}
+
 impl Recover {
     /// One of the workers.
-    pub(super) fn new(
-        senders: Senders,
-        raw: Inbox<RawBatch>,
-        blocks: Inbox<GivenBlock>,
-        checks: Outbox<CheckBatch>,
-        recovered: Outbox<RecoveredBlock>,
-        meter: Arc<Meter>,
-    ) -> Self {
+    pub(super) fn new(senders: Senders, ends: Ends, meter: Arc<Meter>) -> Self {
+        let Ends { raw, blocks, checks, recovered } = ends;
         Self { raw, blocks, checks: Some(checks), recovered: Some(recovered), senders, meter }
     }
 
@@ -157,21 +160,16 @@ mod tests {
         let (checks, checks_in) = ring("checks", raw.len() / 256 + 1, &bells, &[]);
         let (recovered, _recovered_in) = ring("recovered", 1, &bells, &[]);
         drop(blocks);
+        let ends = Ends { raw: raw_in, blocks: blocks_in, checks, recovered };
         let meter = Arc::new(Meter::new("recover"));
         let faults = FaultCell::new(Arc::default());
         let mut threads = Vec::new();
         for worker in workers {
-            let stage = Recover::new(
-                Senders::new(Recoverer::new(Backend::detect().unwrap())),
-                raw_in.clone(),
-                blocks_in.clone(),
-                checks.clone(),
-                recovered.clone(),
-                Arc::clone(&meter),
-            );
+            let senders = Senders::new(Recoverer::new(Backend::detect().unwrap()));
+            let stage = Recover::new(senders, ends.clone(), Arc::clone(&meter));
             threads.push(worker.runs(stage).spawn(faults.clone()).unwrap());
         }
-        drop((raw_in, blocks_in, checks, recovered));
+        drop(ends);
         for (seq, raw) in (0..).zip(raw.chunks(256)) {
             let tx = |bytes: &Bytes| RawTx { bytes: Ok(bytes.clone()), reply: Reply::Silent };
             while !out.ready() {

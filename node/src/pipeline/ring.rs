@@ -50,6 +50,28 @@ impl<T> Ring<T> {
     }
 }
 
+/// Every ring of a pipeline, as far as metrics see them.
+#[derive(Debug, Default)]
+pub(super) struct Rings {
+    /// In the order they were added.
+    pub(super) gauges: Vec<Gauge>,
+}
+
+impl Rings {
+    /// Makes a ring; see [`ring`].
+    pub(super) fn add<T: Send + 'static>(
+        &mut self,
+        name: &'static str,
+        depth: usize,
+        producers: &[Bell],
+        consumers: &[Bell],
+    ) -> (Outbox<T>, Inbox<T>) {
+        let (out, inbox) = ring(name, depth, producers, consumers);
+        self.gauges.push(inbox.gauge());
+        (out, inbox)
+    }
+}
+
 /// Makes a ring of `depth` batches. `producers` and `consumers` are the bells of the workers at
 /// either end; a producer without a bell must use [`Outbox::offer`].
 pub(super) fn ring<T>(

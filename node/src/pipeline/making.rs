@@ -1,0 +1,222 @@
+//! Makes the stages and gives them to their workers. A stage that is not wanted is not made: dropping
+//! its ends of rings ends the stages that only it feeds.
+
+use super::{
+    ante::{self, Ante},
+    batch::{
+        ExecutedBlock, GivenBlock, RawBatch, Recovered, ReplyBatch, SealedBlock, SealedHeader,
+    },
+    commit::Commit,
+    execute::{self, Execute},
+    fee::{self, Fee},
+    flush::{Flush, Layers},
+    ingest::{Ingest, Sockets},
+    journal::Journal,
+    meter::Meter,
+    recover::{self, Recover},
+    ring::{Inbox, Outbox},
+    seal::{self, Seal},
+    source::{Source, SourceProgress},
+    stage::Worker,
+    submit::{Gate, Submissions},
+    topology::Options,
+};
+use crate::{
+    consensus::{Engine, Solo},
+    execution::Senders,
+    home::{Home, HomeError},
+    view::{Published, RecentState, StateTrie, View},
+};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64},
+    },
+    time::SystemTime,
+};
+use storage::TrieCheckpoint;
+use verify::Recoverer;
+
+/// Name of the mempool's journal in the home folder.
+const JOURNAL_FILE: &str = "mempool.journal";
+
+/// What all stages start from, and those made so far.
+pub(super) struct Making<'a> {
+    home: &'a Home,
+    pub(super) options: Options,
+    /// The head.
+    view: View,
+    pub(super) published: Published,
+    pub(super) stop: Arc<AtomicBool>,
+    /// Blocks whose layers, and whose trie, the index has.
+    flushed: Arc<AtomicU64>,
+    trie_written: Arc<AtomicU64>,
+    recovered: Arc<Meter>,
+    pub(super) meters: Vec<Arc<Meter>>,
+    pub(super) workers: Vec<Worker>,
+}
+
+impl<'a> Making<'a> {
+    pub(super) fn new(home: &'a Home, options: Options) -> Result<Self, HomeError> {
+        let view = home.view()?;
+        let number = || Arc::new(AtomicU64::new(view.number()));
+        Ok(Self {
+            home,
+            options,
+            published: Published::new(view.clone()),
+            stop: Arc::default(),
+            flushed: number(),
+            trie_written: number(),
+            recovered: Arc::new(Meter::new("recover")),
+            meters: Vec::new(),
+            workers: Vec::new(),
+            view,
+        })
+    }
+
+    fn meter(&mut self, name: &'static str) -> Arc<Meter> {
+        let meter = Arc::new(Meter::new(name));
+        self.meters.push(Arc::clone(&meter));
+        meter
+    }
+
+    /// RPC calls' own recovery, counted with that of the stage.
+    pub(super) fn submissions(&self, out: Outbox<Vec<Recovered>>) -> Arc<Submissions> {
+        let (spec, meter) = (Arc::clone(&self.home.spec), Arc::clone(&self.recovered));
+        Arc::new(Submissions::new(self.options.backend, spec, out, meter))
+    }
+
+    pub(super) fn ingest(
+        &mut self,
+        worker: Worker,
+        sockets: Sockets,
+        gate: Gate,
+        replies: Inbox<ReplyBatch>,
+        raw: Outbox<RawBatch>,
+    ) {
+        if self.options.transactions.is_none() {
+            return;
+        }
+        let (stop, meter) = (Arc::clone(&self.stop), self.meter("ingest"));
+        self.workers.push(worker.runs(Ingest::new(sockets, gate, replies, raw, stop, meter)));
+    }
+
+    /// Reads block files, if there are any; returns how far it is.
+    pub(super) fn source(
+        &mut self,
+        worker: Worker,
+        blocks: Outbox<GivenBlock>,
+    ) -> Arc<SourceProgress> {
+        let progress = Arc::new(SourceProgress::default());
+        if self.options.files.is_empty() {
+            return progress;
+        }
+        let (stop, meter) = (Arc::clone(&self.stop), self.meter("source"));
+        let (files, published) = (self.options.files.clone(), self.published.clone());
+        let stage = Source::new(files, published, blocks, Arc::clone(&progress), stop, meter);
+        self.workers.push(worker.runs(stage));
+        progress
+    }
+
+    /// One stage on each worker, all with the same ends.
+    pub(super) fn recover(&mut self, workers: Vec<Worker>, ends: recover::Ends) {
+        self.meters.push(Arc::clone(&self.recovered));
+        for worker in workers {
+            let recoverer = Recoverer::new(self.options.backend);
+            let senders = Senders::of_chain(recoverer, self.home.spec.chain_id);
+            let stage = Recover::new(senders, ends.clone(), Arc::clone(&self.recovered));
+            self.workers.push(worker.runs(stage));
+        }
+    }
+
+    pub(super) fn ante(&mut self, worker: Worker, ends: ante::Ends) -> Result<(), HomeError> {
+        if self.options.transactions.is_none() {
+            return Ok(());
+        }
+        let (home, settings) = (self.home, &self.home.config.mempool);
+        let (journal, saved) = if settings.journal {
+            Journal::open(&home.path.join(JOURNAL_FILE), settings.journal_sync)?
+        } else {
+            (Journal::none(), Vec::new())
+        };
+        let context = ante::Context {
+            spec: Arc::clone(&home.spec),
+            view: self.view.clone(),
+            published: self.published.clone(),
+            limits: settings.limits(),
+            engine: self.engine(),
+            journal,
+            saved,
+            recent: RecentState::new(home.config.storage.recent_accounts),
+        };
+        let stage = Ante::new(context, ends, self.meter("ante"));
+        self.workers.push(worker.runs(stage));
+        Ok(())
+    }
+
+    /// Who gives leave to make blocks, if any are to be made.
+    fn engine(&self) -> Option<Box<dyn Engine>> {
+        let (empty, rules) = (self.home.config.engine.empty_blocks, self.home.spec.rules);
+        let solo = Solo::new(self.options.block_time?, empty, rules, SystemTime::now());
+        Some(Box::new(solo))
+    }
+
+    /// Execution, and the fee market's update on the same worker; returns the gas of all blocks executed.
+    pub(super) fn execute(
+        &mut self,
+        worker: Worker,
+        ends: execute::Ends,
+        fee: fee::Ends,
+    ) -> Result<Arc<AtomicU64>, HomeError> {
+        let meter = self.meter("execute");
+        let (spec, settings) = (&self.home.spec, &self.home.config.storage);
+        let (recent, flushed) = (RecentState::new(settings.recent_accounts), &self.flushed);
+        let stage =
+            Execute::new(Arc::clone(spec), &self.view, recent, Arc::clone(flushed), ends, meter)?;
+        let worker = worker.runs(stage.with_trie_cache(settings.trie_cache_bytes));
+        let gas = Arc::new(AtomicU64::new(0));
+        let stage = Fee::new(Arc::clone(spec), fee, Arc::clone(&gas), self.meter("fee"));
+        self.workers.push(worker.runs(stage));
+        Ok(gas)
+    }
+
+    pub(super) fn seal(
+        &mut self,
+        worker: Worker,
+        priced: Inbox<ExecutedBlock>,
+        sealed: Outbox<SealedBlock>,
+        headers: Outbox<SealedHeader>,
+        checkpoints: Outbox<TrieCheckpoint>,
+    ) -> Result<(), HomeError> {
+        let trie = StateTrie::open(&self.home.index, self.home.config.storage.trie_cache_bytes)?;
+        let written = Arc::clone(&self.trie_written);
+        let ends = seal::Ends { priced, sealed, headers, checkpoints, written };
+        let meter = self.meter("seal");
+        let stage = Seal::new(&self.view, trie, ends, meter);
+        self.workers.push(worker.runs(stage));
+        Ok(())
+    }
+
+    pub(super) fn commit(
+        &mut self,
+        worker: Worker,
+        sealed: Inbox<SealedBlock>,
+        layers: Outbox<Layers>,
+    ) {
+        let (chain, published) = (self.home.chain.clone(), self.published.clone());
+        let stage = Commit::new(chain, published, sealed, layers, self.meter("commit"));
+        self.workers.push(worker.runs(stage));
+    }
+
+    pub(super) fn flush(
+        &mut self,
+        worker: Worker,
+        layers: Inbox<Layers>,
+        checkpoints: Inbox<TrieCheckpoint>,
+    ) {
+        let (flushed, written) = (Arc::clone(&self.flushed), Arc::clone(&self.trie_written));
+        let (index, meter) = (self.home.index.clone(), self.meter("flush"));
+        let stage = Flush::new(index, layers, flushed, checkpoints, written, meter);
+        self.workers.push(worker.runs(stage));
+    }
+}
