@@ -16,7 +16,10 @@ use super::{
         evm::crypto::v1::ethsecp256k1::PubKey,
     },
 };
-use crate::account::{EthAccount, module_address};
+use crate::{
+    account::{EthAccount, module_address},
+    cosmos::ACCOUNT_NUMBER,
+};
 use alloy_primitives::Address;
 use prost_types::Any;
 use std::collections::BTreeSet;
@@ -29,9 +32,6 @@ const MODULES: [(&str, &[&str]); 4] = [
     ("feemarket", &[]),
     ("gov", &["burner"]),
 ];
-
-/// Accounts are told apart by their address; nothing numbers them. Clients sign this number along.
-pub(super) const ACCOUNT_NUMBER: u64 = 0;
 
 impl Snapshot {
     /// An account, of the chain itself or not.

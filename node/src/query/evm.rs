@@ -2,14 +2,13 @@
 
 use super::{
     QueryError, Snapshot,
-    auth::ACCOUNT_NUMBER,
     proto::cosmos::evm::vm::v1::{
         ChainConfig, QueryAccountResponse, QueryBalanceResponse, QueryBaseFeeResponse,
         QueryCodeResponse, QueryConfigResponse, QueryCosmosAccountResponse, QueryParamsResponse,
         QueryStorageResponse, QueryValidatorAccountResponse,
     },
 };
-use crate::chain::EvmParams;
+use crate::{chain::EvmParams, cosmos::ACCOUNT_NUMBER};
 use alloy_primitives::{B256, U256};
 use storage::{Account, StateRead};
 

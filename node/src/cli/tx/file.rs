@@ -1,7 +1,7 @@
 //! `evmd tx broadcast|sign|encode|decode`: transactions in files.
 
 use super::{
-    flags::{KeyFlags, NodeFlags},
+    flags::{BroadcastFlags, KeyFlags, NodeFlags, account_number},
     json,
     node::print,
     send::{mode, sign as sign_tx, signer},
@@ -25,6 +25,8 @@ pub(super) struct Broadcast {
     file: PathBuf,
     #[command(flatten)]
     node: NodeFlags,
+    #[command(flatten)]
+    broadcast: BroadcastFlags,
 }
 
 #[derive(Debug, clap::Args)]
@@ -40,6 +42,12 @@ pub(super) struct Sign {
     /// Sequence; asked of the node without it
     #[arg(long, short, value_name = "NUMBER")]
     sequence: Option<u64>,
+    /// Account number; every account of this chain has 0
+    #[arg(long, short, value_name = "NUMBER", value_parser = account_number)]
+    account_number: Option<u64>,
+    /// Ask no node
+    #[arg(long, requires_all = ["chain_id", "sequence"])]
+    offline: bool,
     /// What is signed
     #[arg(long, value_name = "MODE", default_value = "direct", value_parser = ["direct", "amino-json"])]
     sign_mode: String,
@@ -67,7 +75,7 @@ pub(super) struct Decode {
 pub(super) fn broadcast(args: &Broadcast) -> anyhow::Result<()> {
     let tx = read(&args.file)?;
     ensure!(!tx.signatures.is_empty(), "the transaction is not signed: see `evmd tx sign`");
-    args.node.open()?.broadcast(&json::raw(&tx), args.node.output)
+    args.node.open()?.broadcast(&json::raw(&tx), args.broadcast.mode, args.node.output)
 }
 
 pub(super) fn sign(args: &Sign) -> anyhow::Result<()> {

@@ -1,8 +1,12 @@
 //! The flags that commands share which send a transaction; named as the SDK's.
 
 use super::node::Node;
-use crate::{account::PrivateKey, cli::Output, cli::keys};
-use clap::Args;
+use crate::{
+    account::PrivateKey,
+    cli::{HomeArg, Output, keys, prefix},
+    cosmos::ACCOUNT_NUMBER,
+};
+use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
 /// Where a node is, and how its answers are printed.
@@ -20,6 +24,24 @@ impl NodeFlags {
     pub(super) fn open(&self) -> anyhow::Result<Node> {
         Node::new(&self.node)
     }
+}
+
+/// How a transaction is sent.
+#[derive(Clone, Copy, Debug, Args)]
+pub(super) struct BroadcastFlags {
+    /// What the answer waits for; this node's for its checks, whatever is named
+    #[arg(short = 'b', long = "broadcast-mode", value_name = "MODE", value_enum, default_value_t)]
+    pub(super) mode: BroadcastMode,
+}
+
+/// What the answer to a transaction waits for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(super) enum BroadcastMode {
+    /// The node's checks
+    #[default]
+    Sync,
+    /// Nothing
+    Async,
 }
 
 /// Where keys are.
@@ -46,6 +68,11 @@ impl KeyFlags {
     pub(super) fn key(&self, name: &str) -> anyhow::Result<PrivateKey> {
         let (home, folder) = (self.home.clone(), self.keyring_dir.clone());
         keys::signing_key(home, folder, self.keyring_backend.clone(), name)
+    }
+
+    /// The prefix of addresses, as far as the home folder tells it.
+    pub(super) fn prefix(&self) -> anyhow::Result<String> {
+        prefix::of_home(&HomeArg { home: self.home.clone() })
     }
 }
 
@@ -80,6 +107,9 @@ pub(super) struct TxFlags {
     /// Sequence; asked of the node without it
     #[arg(long, short, value_name = "NUMBER")]
     pub(super) sequence: Option<u64>,
+    /// Account number; every account of this chain has 0
+    #[arg(long, short, value_name = "NUMBER", value_parser = account_number)]
+    pub(super) account_number: Option<u64>,
     /// What is signed
     #[arg(long, value_name = "MODE", default_value = "direct", value_parser = ["direct", "amino-json"])]
     pub(super) sign_mode: String,
@@ -89,7 +119,22 @@ pub(super) struct TxFlags {
     /// Print the gas it would use and stop
     #[arg(long)]
     pub(super) dry_run: bool,
+    /// Ask no node, and print the signed transaction
+    #[arg(long, requires_all = ["chain_id", "sequence"])]
+    pub(super) offline: bool,
+    #[command(flatten)]
+    pub(super) broadcast: BroadcastFlags,
     /// Do not ask before sending
     #[arg(long, short)]
     pub(super) yes: bool,
+}
+
+/// Reads an account number, of which there is one.
+pub(super) fn account_number(text: &str) -> Result<u64, String> {
+    let number = text.parse().map_err(|error| format!("{error}"))?;
+    if number == ACCOUNT_NUMBER {
+        Ok(number)
+    } else {
+        Err(format!("every account of this chain has number {ACCOUNT_NUMBER}"))
+    }
 }

@@ -154,7 +154,7 @@ fn read_option(text: &str) -> anyhow::Result<VoteOption> {
         "yes" => VoteOption::Yes,
         "no" => VoteOption::No,
         "abstain" => VoteOption::Abstain,
-        "no_with_veto" | "nowithveto" => VoteOption::NoWithVeto,
+        "no_with_veto" | "no-with-veto" | "nowithveto" => VoteOption::NoWithVeto,
         _ => bail!("{text:?} is no vote: yes, no, no_with_veto or abstain"),
     })
 }

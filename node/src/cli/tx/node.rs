@@ -1,5 +1,6 @@
 //! What commands ask a node over REST.
 
+use super::flags::BroadcastMode;
 use crate::cli::{
     Output,
     query::{client::Client, rest::escape, yaml},
@@ -58,6 +59,14 @@ impl Node {
         answer["base_fee"].as_str().and_then(|fee| fee.parse().ok()).context("no base fee")
     }
 
+    /// The least whole price that every pool takes, in wei: above the chain's `min_gas_price`, which is told
+    /// without its fraction, and above nothing.
+    pub(super) fn least_price(&self) -> anyhow::Result<u128> {
+        let answer = self.get("/cosmos/evm/vm/v1/min_gas_price")?;
+        let price = answer["min_gas_price"].as_str().and_then(|price| price.parse::<u128>().ok());
+        Ok(price.context("no least price")?.saturating_add(1))
+    }
+
     /// The number of transactions an account has sent; none of one that does not exist.
     pub(super) fn sequence(&self, account: Address) -> anyhow::Result<u64> {
         let path = format!("/cosmos/evm/vm/v1/account/{}", escape(&account.to_string()));
@@ -74,8 +83,17 @@ impl Node {
     }
 
     /// Sends a transaction and prints the answer. A refusal is printed too, and is an error.
-    pub(super) fn broadcast(&self, tx: &[u8], output: Output) -> anyhow::Result<()> {
-        let body = json!({ "tx_bytes": BASE64.encode(tx), "mode": "BROADCAST_MODE_SYNC" });
+    pub(super) fn broadcast(
+        &self,
+        tx: &[u8],
+        mode: BroadcastMode,
+        output: Output,
+    ) -> anyhow::Result<()> {
+        let mode = match mode {
+            BroadcastMode::Sync => "BROADCAST_MODE_SYNC",
+            BroadcastMode::Async => "BROADCAST_MODE_ASYNC",
+        };
+        let body = json!({ "tx_bytes": BASE64.encode(tx), "mode": mode });
         let answer = self.post("/cosmos/tx/v1beta1/txs", &body)?;
         let response = &answer["tx_response"];
         print(response, output)?;

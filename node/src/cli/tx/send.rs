@@ -1,6 +1,10 @@
 //! A transaction of given messages: priced, signed and sent.
 
-use super::{flags::TxFlags, json, node::print};
+use super::{
+    flags::TxFlags,
+    json,
+    node::{Node, print},
+};
 use crate::{
     account::{PrivateKey, bech32},
     cli::Output,
@@ -30,12 +34,13 @@ pub(super) fn send(
     from: &str,
     messages: impl FnOnce(&str) -> anyhow::Result<Vec<Any>>,
 ) -> anyhow::Result<()> {
-    let node = flags.node.open()?;
+    let node = if flags.offline { None } else { Some(flags.node.open()?) };
     let key = flags.keys.key(from)?;
-    let sender = bech32(&node.prefix()?, key.address());
+    let prefix = node.as_ref().map_or_else(|| flags.keys.prefix(), Node::prefix)?;
+    let sender = bech32(&prefix, key.address());
     let sequence = match flags.sequence {
         Some(sequence) => sequence,
-        None => node.sequence(key.address())?,
+        None => asked(node.as_ref(), "--sequence")?.sequence(key.address())?,
     };
     let mut tx = Tx {
         body: Some(TxBody {
@@ -51,7 +56,10 @@ pub(super) fn send(
         signatures: vec![Vec::new()],
     };
     let gas = match flags.gas.as_str() {
-        "auto" => adjusted(node.simulate(&json::raw(&tx))?, &flags.gas_adjustment)?,
+        "auto" => {
+            let used = asked(node.as_ref(), "--gas, a number")?.simulate(&json::raw(&tx))?;
+            adjusted(used, &flags.gas_adjustment)?
+        }
         digits => digits.parse().context("--gas is a number or `auto`")?,
     };
     if flags.dry_run {
@@ -62,9 +70,9 @@ pub(super) fn send(
         (Some(fees), _) => coin_text(fees)?,
         (None, Some(price)) => priced(price, gas)?,
         (None, None) => {
+            let node = asked(node.as_ref(), "--fees or --gas-prices")?;
             let price = U256::from(node.base_fee()?) * U256::from(DEFAULT_PRICE_TENTHS);
-            // Above nothing, which the pool does not take.
-            let price = (price / U256::from(10)).saturating_add(U256::ONE);
+            let price = (price / U256::from(10)).max(U256::from(node.least_price()?));
             let amount = price * U256::from(gas);
             Coin { denom: node.denom()?, amount: amount.to_string() }
         }
@@ -77,12 +85,21 @@ pub(super) fn send(
         tx.signatures.clear();
         return print(&json::tx_json(&tx)?, Output::Json);
     }
+    let Some(node) = node else {
+        sign(&mut tx, &key, flags.chain_id.context("--offline needs --chain-id")?)?;
+        return print(&json::tx_json(&tx)?, Output::Json);
+    };
     if !flags.yes && !confirmed(&tx)? {
         bail!("cancelled transaction");
     }
     let chain_id = chain_id(flags.chain_id, node.chain_id()?)?;
     sign(&mut tx, &key, chain_id)?;
-    node.broadcast(&json::raw(&tx), flags.node.output)
+    node.broadcast(&json::raw(&tx), flags.broadcast.mode, flags.node.output)
+}
+
+/// The node, which tells what a flag would.
+fn asked<'a>(node: Option<&'a Node>, flag: &str) -> anyhow::Result<&'a Node> {
+    node.with_context(|| format!("--offline asks no node: give {flag}"))
 }
 
 /// The chain named, which must be the node's.
