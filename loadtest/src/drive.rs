@@ -7,6 +7,7 @@
 //! charged to the node.
 
 use crate::{
+    interrupt,
     stats::Stats,
     wire::{Answer, Connection, Endpoint},
 };
@@ -126,6 +127,9 @@ pub(crate) fn drive(
             .collect();
         while !threads.iter().all(|thread| thread.is_finished()) {
             show(bar, plan, begun, watch);
+            if interrupt::asked() {
+                watch.stop.store(true, Relaxed);
+            }
             std::thread::park_timeout(SLEEP_MAX);
         }
         threads
@@ -390,22 +394,24 @@ impl<'a> Loop<'a> {
             self.watch.operations.fetch_add(answered, Relaxed);
         }
         if self.slots[number].connection.is_closed() {
-            return self.open_again(number);
+            return self.open_again(number, "the node closed the connection".to_owned());
         }
         Ok(())
     }
 
-    /// A closed connection is opened again; what was under way on it has failed.
-    fn open_again(&mut self, number: usize) -> anyhow::Result<()> {
+    /// A lost connection is opened again; what was under way on it has failed for this reason.
+    fn open_again(&mut self, number: usize, reason: String) -> anyhow::Result<()> {
         let slot = &mut self.slots[number];
         let lost: u64 = slot.waiting.drain(..).map(|(_, operations)| u64::from(operations)).sum();
         if lost > 0 {
-            self.stats.failed(lost, || "the node closed the connection".to_owned());
+            self.stats.failed(lost, || reason);
             self.lost += 1;
         }
         if self.lost > LOST_MAX {
             let address = self.endpoint.address();
-            bail!("{address} has closed {LOST_MAX} connections without answering");
+            bail!(
+                "{LOST_MAX} connections to {address} were lost one after another without an answer"
+            );
         }
         let mut connection =
             Connection::open(self.endpoint).context("opening a connection again")?;
@@ -414,14 +420,14 @@ impl<'a> Loop<'a> {
         Ok(())
     }
 
-    /// A request without an answer for too long ends the run: its connection would skew the rest.
-    fn watch_deadlines(&self, now: Instant) -> anyhow::Result<()> {
-        for slot in &self.slots {
-            let Some((due, _)) = slot.waiting.front() else { continue };
-            let waited = now.saturating_duration_since(*due);
+    /// A request without an answer for too long has failed, and whatever waits behind it.
+    fn watch_deadlines(&mut self, now: Instant) -> anyhow::Result<()> {
+        let longest = self.plan.timeout;
+        for number in 0..self.slots.len() {
+            let Some((due, _)) = self.slots[number].waiting.front() else { continue };
             // In an open loop a request may have waited for a connection first.
-            if waited > self.plan.timeout && self.gap.is_none() {
-                bail!("no answer from {} in {waited:.1?} (--timeout)", self.endpoint.address());
+            if now.saturating_duration_since(*due) > longest && self.gap.is_none() {
+                self.open_again(number, format!("no answer in {longest:.1?} (--timeout)"))?;
             }
         }
         Ok(())

@@ -5,7 +5,7 @@ use crate::{
     drive::{Plan, Source, Watch, drive},
     options::{Common, Node},
     reads::body,
-    report::Report,
+    report::{Report, Row},
     rounds::{self, Part, Replay, Round, measure},
     rpc::hex,
     sample::Sample,
@@ -103,11 +103,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<(Report, &Common)> {
     }
     let mut report = rounds::run("flood", common, &nodes, parts)?;
     for (number, rows) in report.rows.iter().enumerate() {
-        let p99 = |row: usize| rows[row].sum().latency.value_at_quantile(0.99) as f64;
+        // An interrupted run may have no more than the first.
+        let [alone, beside] = rows.as_slice() else { continue };
+        let p99 = |row: &Row| row.sum().latency.value_at_quantile(0.99) as f64;
         report.notes.push(format!(
             "node {}: p99 of eth_blockNumber grows {:.2}x beside the flood",
             crate::report::letter(number),
-            p99(1) / p99(0).max(1.0)
+            p99(beside) / p99(alone).max(1.0)
         ));
     }
     Ok((report, common))

@@ -18,6 +18,7 @@ mod genesis;
 mod heads;
 mod html;
 mod http;
+mod interrupt;
 mod keys;
 mod kill;
 mod node;
@@ -50,7 +51,8 @@ const SOME_FAILED: u8 = 2;
 ///
 /// Latencies are from the moment a request was due to its whole answer. Server CPU is user and
 /// system time of the node's process divided by the operations. Exit codes: 0 done, 1 could not
-/// run, 2 done, but some operations failed or a bound was broken.
+/// run, 2 done, but some operations failed or a bound was broken, 130 interrupted (Ctrl-C): what was
+/// measured until then is told.
 #[derive(Debug, Parser)]
 #[command(name = "loadtest", version, arg_required_else_help = true, max_term_width = 100)]
 struct Cli {
@@ -108,6 +110,9 @@ fn main() -> ExitCode {
 
 fn publish((report, common): (Report, &Common)) -> anyhow::Result<ExitCode> {
     report.publish(common)?;
+    if interrupt::asked() {
+        return Ok(ExitCode::from(interrupt::EXIT_CODE));
+    }
     let bad = report.errors() > 0;
     Ok(if bad { ExitCode::from(SOME_FAILED) } else { ExitCode::SUCCESS })
 }

@@ -1,7 +1,7 @@
 //! The result of a run: medians of rounds, as a table, as JSON, or as a page (`html`).
 
 use crate::{
-    html,
+    html, interrupt,
     options::{Common, Node, Output},
     rounds::Round,
     stats::Stats,
@@ -131,6 +131,9 @@ impl Report {
             looks: Vec::new(),
         };
         report.note_shares();
+        if interrupt::asked() {
+            report.notes.push("interrupted: this is what was measured until then".to_owned());
+        }
         report
     }
 

@@ -3,11 +3,13 @@
 use crate::{
     cpu::Process,
     drive::{Plan, Source, Watch, drive},
+    interrupt,
     options::{Common, Node, bar},
     report::{Report, Row},
     stats::Stats,
     wire::Endpoint,
 };
+use anyhow::ensure;
 use indicatif::ProgressBar;
 use std::{
     sync::Arc,
@@ -71,19 +73,40 @@ pub(crate) fn run<'a>(
         .iter()
         .map(|parts| parts.iter().map(|part| Row::new(part.name())).collect())
         .collect();
+    interrupt::listen()?;
     let begun = Instant::now();
-    for round in 0..common.rounds() {
+    'rounds: for round in 0..common.rounds() {
         for part in 0..parts[0].len() {
             for node in order(round, nodes.len()) {
                 let measured = &mut parts[node][part];
                 let bar = bar(&format!("{} [{}]", measured.name(), nodes[node].url.host));
                 let result = measured.run(&bar);
                 bar.finish_and_clear();
-                rows[node][part].rounds.push(result?);
+                let result = result?;
+                if !interrupt::asked() || result.stats.requests > 0 {
+                    rows[node][part].rounds.push(result);
+                }
+                if interrupt::asked() {
+                    break 'rounds;
+                }
             }
         }
     }
+    if interrupt::asked() {
+        keep_measured(&mut rows)?;
+    }
     Ok(Report::new(scenario, common, nodes, rows, begun.elapsed()))
+}
+
+/// After an interruption: keeps the parts that every node was measured in.
+fn keep_measured(rows: &mut [Vec<Row>]) -> anyhow::Result<()> {
+    let measured = |part: &usize| rows.iter().all(|rows| !rows[*part].rounds.is_empty());
+    let whole = (0..rows[0].len()).take_while(measured).count();
+    ensure!(whole > 0, "interrupted before anything was measured");
+    for rows in rows {
+        rows.truncate(whole);
+    }
+    Ok(())
 }
 
 /// Measures the parts that `parts` makes of each node that was named.

@@ -6,7 +6,7 @@ use crate::{
     drive::{Plan, Source, Watch, drive},
     follow::{self, Goal},
     fund::{self, Senders, Wanted},
-    keys,
+    interrupt, keys,
     options::{Common, Node, bar},
     report::Report,
     rounds::{self, Part, Round, measure},
@@ -381,7 +381,7 @@ impl Part for Send<'_> {
                 Ok(stats)
             })
         })?;
-        if round.stats.errors == 0 {
+        if round.stats.errors == 0 && !interrupt::asked() {
             // The blocks may have held others' transactions: these are the proof.
             let last: Vec<_> = checked.iter().map(|sender| header.last_nonce(*sender)).collect();
             fund::wait_for_nonces(node, &senders, &last, patience)?;

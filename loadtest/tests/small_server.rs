@@ -7,6 +7,10 @@ use std::{
     io::{BufRead, BufReader, Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
     process::{Command, Output, Stdio},
+    sync::{
+        Condvar, Mutex,
+        atomic::{AtomicU32, Ordering::Relaxed},
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -56,7 +60,9 @@ fn converse(mut stream: TcpStream, answer: fn(&Value) -> Value) -> Option<()> {
         };
         let text = answer.to_string();
         let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n";
-        write!(stream, "{head}Content-Length: {}\r\n\r\n{text}", text.len()).ok()?;
+        // In one write, which no delayed acknowledgement holds back.
+        let answer = format!("{head}Content-Length: {}\r\n\r\n{text}", text.len());
+        stream.write_all(answer.as_bytes()).ok()?;
     }
 }
 
@@ -82,6 +88,28 @@ fn failing(call: &Value) -> Value {
 fn slow(call: &Value) -> Value {
     if call["method"] == "eth_feeHistory" {
         thread::park_timeout(Duration::from_millis(100));
+    }
+    quiet_chain(call)
+}
+
+/// One answer never comes.
+fn once_silent(call: &Value) -> Value {
+    static SPOKEN: AtomicU32 = AtomicU32::new(0);
+    if call["method"] == "eth_feeHistory" && SPOKEN.fetch_add(1, Relaxed) == 10 {
+        loop {
+            thread::park();
+        }
+    }
+    quiet_chain(call)
+}
+
+/// Questions about fees so far.
+static IN_SWING: (Mutex<u32>, Condvar) = (Mutex::new(0), Condvar::new());
+
+fn in_full_swing(call: &Value) -> Value {
+    if call["method"] == "eth_feeHistory" {
+        *IN_SWING.0.lock().unwrap() += 1;
+        IN_SWING.1.notify_all();
     }
     quiet_chain(call)
 }
@@ -126,6 +154,42 @@ fn failures_are_told_and_end_with_two() {
     assert_eq!(output.status.code(), Some(2));
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.contains("not today"), "{text}");
+}
+
+#[test]
+fn an_answer_that_never_comes_is_a_failure_and_not_the_end() {
+    let address = serve(once_silent);
+    let one = ["--timeout", "0.1", "--connections", "1", "--shape", "1:"];
+    let output = loadtest("fees", address, &[&QUICK[..], &one].concat());
+    assert_eq!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stderr));
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let part = &json["nodes"][0]["parts"][0];
+    assert!(part["operations"].as_u64().unwrap() > 10, "it went on: {part}");
+    let errors = part["errors"].as_u64().unwrap();
+    assert!((1..10).contains(&errors), "what waited on that connection: {part}");
+    assert!(json.to_string().contains("no answer in 100.0ms (--timeout)"), "{json}");
+}
+
+#[test]
+fn ctrl_c_tells_what_was_measured() {
+    let address = serve(in_full_swing);
+    let program = Command::new(env!("CARGO_BIN_EXE_loadtest"))
+        .args(["fees", "--url", &format!("http://{address}"), "-d", "600", "--warmup", "0"])
+        .args(["-o", "json", "--shape", "1:", "--shape", "2:"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (asked, more) = &IN_SWING;
+    drop(more.wait_while(asked.lock().unwrap(), |asked| *asked < 200).unwrap());
+    let pid = program.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    let output = program.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130));
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let parts = json["nodes"][0]["parts"].as_array().unwrap();
+    assert_eq!(parts.len(), 1, "the other was not begun");
+    assert!(parts[0]["operations"].as_u64().unwrap() >= 200, "{}", parts[0]);
+    assert!(json.to_string().contains("interrupted"), "{json}");
 }
 
 #[test]
