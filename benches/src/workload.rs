@@ -7,7 +7,7 @@
 use crate::{signatures, token};
 use alloy_consensus::{SignableTransaction, TxEip1559, TxEnvelope};
 use alloy_eips::eip2718::Encodable2718;
-use alloy_primitives::{Address, B256, Bytes, Signature, TxKind, U256};
+use alloy_primitives::{Address, B256, Signature, TxKind, U256};
 use secp256k1::{
     Message, Scalar, SecretKey,
     ecdsa::{RecoverableSignature, RecoveryId},
@@ -264,11 +264,5 @@ impl Frames {
             self.0.read_exact(&mut out[start..]).expect("a whole frame");
         }
         count
-    }
-
-    /// The next transaction.
-    pub fn next_tx(&mut self) -> Option<Bytes> {
-        let mut frame = Vec::new();
-        (self.read(1, &mut frame) == 1).then(|| Bytes::from(frame.split_off(4)))
     }
 }

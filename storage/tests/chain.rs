@@ -104,9 +104,8 @@ fn ranges_give_what_exists_in_order() {
     let reader = chain.reader().unwrap();
     let fees: Vec<_> = reader.fees_range(0..=5).unwrap().map(Result::unwrap).collect();
     assert_eq!(fees, (3..=5).map(|n| (n, block(n).fees)).collect::<Vec<_>>());
-    let headers: Vec<_> = reader.headers_range(8..=u64::MAX).unwrap().map(Result::unwrap).collect();
-    let expected = (8..=9).map(|n| (n, block(n).hash, block(n).header));
-    assert_eq!(headers, expected.collect::<Vec<_>>());
+    let fees: Vec<_> = reader.fees_range(8..=u64::MAX).unwrap().map(Result::unwrap).collect();
+    assert_eq!(fees, (8..=9).map(|n| (n, block(n).fees)).collect::<Vec<_>>());
     assert_eq!(reader.fees_range(RangeInclusive::new(5, 4)).unwrap().count(), 0);
 }
 

@@ -300,7 +300,6 @@ mod tests {
         let errors = [
             ("headers", reader.head().unwrap_err()),
             ("headers", reader.header(7).unwrap_err()),
-            ("headers", reader.headers_range(0..=9).unwrap().next().unwrap().unwrap_err()),
             ("senders", reader.senders(7).unwrap_err()),
             ("receipts", reader.receipts(7).unwrap_err()),
             ("changes", reader.changes(7).unwrap_err()),

@@ -127,20 +127,6 @@ impl ChainReader {
         Ok(())
     }
 
-    /// Number, hash and header RLP of the blocks in `range` that exist, ascending.
-    pub fn headers_range(
-        &self,
-        range: RangeInclusive<u64>,
-    ) -> Result<impl Iterator<Item = Result<(u64, B256, Bytes), ReadError>> + '_, ReadError> {
-        let rows = self.range(self.tables.headers, range)?;
-        Ok(rows.map(|row| {
-            let (number, value) = row?;
-            let (hash, header) = codec::decode_header(Bytes::copy_from_slice(value))
-                .map_err(|why| self.txn.corrupt("headers", &number.to_be_bytes(), why))?;
-            Ok((number, hash, header))
-        }))
-    }
-
     fn range(
         &self,
         table: Table,
