@@ -271,7 +271,8 @@ impl Mempool {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Pipeline {
-    /// Threads that recover senders; 0 leaves three cores to the other stages and uses the rest.
+    /// Threads that recover senders; 0 leaves three cores to the other stages and uses the rest, but two
+    /// where there are two.
     pub recover_workers: usize,
 }
 
