@@ -139,7 +139,6 @@ impl Environment {
     ) -> Result<(Self, Table, [Table; N]), OpenError> {
         let io = |source| OpenError::Io { path: path.to_owned(), source };
         fs::create_dir_all(path).map_err(io)?;
-        let is_new = !path.join(DATA_FILE).exists();
         let map_bytes = map_bytes.next_multiple_of(MAP_ROUNDING_BYTES);
         let refused = |error| OpenError::from_heed(path, map_bytes, kind.map_setting, error);
         let map_size = usize::try_from(map_bytes)
@@ -153,9 +152,8 @@ impl Environment {
             Refusal::Lmdb(error) => refused(error),
             Refusal::Open(error) => error,
         })?;
-        if is_new {
-            sync_folders(path).map_err(io)?;
-        }
+        // Each time: whoever made the file may have been killed before this.
+        sync_folders(path).map_err(io)?;
         // LMDB maps at least what the file already uses.
         let map_bytes = map_bytes.max(env.info().map_size as u64);
         let readers = Arc::default();
@@ -171,9 +169,11 @@ impl Environment {
         ReadTxn::begin(self.env.clone(), Arc::clone(&self.path), &self.readers)
     }
 
-    /// The write transaction; waits for the one there may be.
+    /// The write transaction; waits for the one there may be. Readers of processes that were killed are
+    /// forgotten first: no page that was freed after them would ever be used again.
     pub(crate) fn write(&self) -> Result<RwTxn<'_>, WriteError> {
-        self.env.write_txn().map_err(|error| self.write_error(error))
+        let begun = self.env.clear_stale_readers().and_then(|_| self.env.write_txn());
+        begun.map_err(|error| self.write_error(error))
     }
 
     /// Commits and returns when everything is on disk.

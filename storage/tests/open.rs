@@ -12,6 +12,8 @@ use storage::{ChainDb, ChainOptions, HomeLock, IndexDb, IndexOptions, OpenError}
 
 /// Set for a child process: the home folder to lock.
 const CHILD_HOME: &str = "STORAGE_TEST_HOME";
+/// Set for a child process that reads the environment there instead.
+const CHILD_READS: &str = "STORAGE_TEST_READS";
 /// Small enough to map in any test.
 const MAP_BYTES: usize = 1 << 20;
 
@@ -50,10 +52,17 @@ fn a_path_that_is_a_file_is_refused() {
     assert!(matches!(HomeLock::acquire(&path).unwrap_err(), OpenError::Io { .. }));
 }
 
-/// Not a test by itself: the other process of the test below.
+/// Not a test by itself: the other process of the tests below.
 #[test]
 fn child_holds_the_home() {
     let Some(home) = std::env::var_os(CHILD_HOME) else { return };
+    if std::env::var_os(CHILD_READS).is_some() {
+        let chain = open_chain(Path::new(&home)).unwrap();
+        let _reader = chain.reader().unwrap();
+        println!("reading");
+        std::io::stdin().read_line(&mut String::new()).unwrap();
+        return;
+    }
     match HomeLock::acquire(home) {
         Ok(_lock) => {
             println!("locked");
@@ -100,4 +109,26 @@ fn a_killed_process_leaves_no_lock() {
     child.kill().unwrap();
     child.wait().unwrap();
     HomeLock::acquire(folder.path()).unwrap();
+}
+
+#[test]
+fn a_killed_reader_keeps_no_pages() {
+    use std::io::BufRead;
+    let folder = tempfile::tempdir().unwrap();
+    let chain = open_chain(folder.path()).unwrap();
+    chain.put_meta("text", b"first").unwrap();
+    let mut child = child(folder.path()).env(CHILD_READS, "").spawn().unwrap();
+    let out = std::io::BufReader::new(child.stdout.take().unwrap());
+    assert!(out.lines().any(|line| line.unwrap().contains("reading")));
+    let text = vec![0x5a; MAP_BYTES / 16];
+    let grown = |times: u32| {
+        let before = chain.stats().used_bytes;
+        (0..times).for_each(|_| chain.put_meta("text", &text).unwrap());
+        chain.stats().used_bytes - before
+    };
+    assert!(grown(4) > 3 * text.len() as u64, "what a reader may still see is kept");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    grown(2);
+    assert_eq!(grown(20), 0, "and used again once it has gone");
 }
