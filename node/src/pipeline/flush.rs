@@ -111,6 +111,18 @@ impl Flush {
             || self.layers.is_finished()
     }
 
+    /// With no layer at hand. Once no more will come, what is left after a fault are checkpoints of blocks
+    /// that never became durable: they are dropped, for seal waits until they are taken.
+    fn rest(&mut self) -> Progress {
+        if !self.layers.is_finished() {
+            return Progress::Idle;
+        }
+        if self.checkpoint.take().is_some() {
+            return Progress::Worked;
+        }
+        if self.checkpoints.is_finished() { Progress::Finished } else { Progress::Idle }
+    }
+
     fn write(&mut self) -> Result<(), Fault> {
         write_layers(&self.index, &self.gathered)?;
         let newest = self.gathered.last().expect("only called with layers gathered");
@@ -174,9 +186,7 @@ impl Stage for Flush {
             return Ok(Progress::Worked);
         }
         if self.gathered.is_empty() {
-            // What is left then is a checkpoint of a block that never became durable, after a fault.
-            let over = self.layers.is_finished() && self.checkpoints.is_finished();
-            return Ok(if over { Progress::Finished } else { Progress::Idle });
+            return Ok(self.rest());
         }
         if !self.is_due() {
             return Ok(Progress::Idle);
@@ -189,6 +199,9 @@ impl Stage for Flush {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pipeline::ring::ring;
+    use alloy_consensus::constants::EMPTY_ROOT_HASH;
+    use storage::{IndexOptions, trie::LiveTrie};
 
     #[test]
     fn more_is_gathered_where_the_state_is_large() {
@@ -196,5 +209,33 @@ mod tests {
         assert_eq!(due(2_000_000), (400_000, Duration::from_secs(5)));
         assert_eq!(due(4_000_000), (800_000, Duration::from_secs(10)));
         assert_eq!(due(u64::MAX), (2_000_000, Duration::from_secs(25)));
+    }
+    #[test]
+    fn checkpoints_of_blocks_that_never_became_durable_are_dropped() {
+        let folder = tempfile::tempdir().unwrap();
+        let index = IndexDb::open(folder.path(), IndexOptions { map_bytes: 1 << 20 }).unwrap();
+        let (layers, layers_in) = ring("layers", 1, &[], &[]);
+        let (mut checkpoints, checkpoints_in) = ring("checkpoints", 1, &[], &[]);
+        let meter = Arc::new(Meter::new("flush"));
+        let [flushed, written] = [0, 0].map(|number| Arc::new(AtomicU64::new(number)));
+        let mut flush = Flush::new(index, layers_in, flushed, checkpoints_in, written, meter);
+        // Commit has failed, and seal still empties what is before it.
+        drop(layers);
+        let mut trie = LiveTrie::new(EMPTY_ROOT_HASH, u64::MAX);
+        for number in 5..=7 {
+            checkpoints.send(trie.checkpoint(number));
+            let mut steps = 0;
+            while !checkpoints.ready() {
+                assert_eq!(flush.step().unwrap(), Progress::Worked);
+                steps += 1;
+                assert!(steps < 10, "seal would wait for ever");
+            }
+        }
+        drop(checkpoints);
+        let mut progress = Progress::Worked;
+        while progress == Progress::Worked {
+            progress = flush.step().unwrap();
+        }
+        assert_eq!(progress, Progress::Finished);
     }
 }
