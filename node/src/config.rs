@@ -9,7 +9,7 @@ mod engine;
 pub use cosmos::{Comet, Grpc, Rest};
 pub use engine::Engine;
 
-use crate::{account::keyring::Backend, mempool::Limits};
+use crate::{account::keyring::Backend, mempool::Limits, whole_file};
 use serde::{Deserialize, Serialize};
 use std::{
     net::SocketAddr,
@@ -415,7 +415,7 @@ impl Config {
             return Ok(());
         }
         let text = toml::to_string_pretty(self).expect("settings are plain values");
-        std::fs::write(&path, text).map_err(|source| ConfigError::Io { path, source })
+        whole_file::write(&path, text.as_bytes()).map_err(|source| ConfigError::Io { path, source })
     }
 }
 

@@ -17,6 +17,7 @@ use crate::{
     modules::Modules,
     pipeline::{Fault, fee_row, write_layers},
     view::{Head, Layer, StateTrie, StateView, View, called, named},
+    whole_file,
 };
 use alloy_consensus::Header;
 use alloy_eips::eip4895::Withdrawals;
@@ -35,7 +36,11 @@ use storage::{
 /// Key of the genesis file's text in the chain environment.
 const GENESIS_KEY: &str = "genesis";
 /// Folder of the index environment in the home folder.
-const INDEX_FOLDER: &str = "index";
+pub(crate) const INDEX_FOLDER: &str = "index";
+/// Folder of the chain environment in the home folder.
+pub(crate) const CHAIN_FOLDER: &str = "chain";
+/// File of the mempool's journal in the home folder.
+pub(crate) const JOURNAL_FILE: &str = "mempool.journal";
 /// Layers replayed into the index environment in one transaction.
 const REPLAY_BLOCKS: usize = 128;
 
@@ -101,6 +106,20 @@ pub enum HomeError {
         /// The hash of block 0.
         chain: B256,
     },
+    /// The index was made of other blocks.
+    #[error(
+        "the index was made of another chain: it knows block {number} as {index}{}; build it again with \
+         `evmd reindex`",
+        chain.map_or_else(String::new, |hash| format!(", the chain as {hash}"))
+    )]
+    OtherIndex {
+        /// The newest block of the index.
+        number: u64,
+        /// Its hash there.
+        index: B256,
+        /// That in the chain, which may not reach so far.
+        chain: Option<B256>,
+    },
     /// The folder holds another chain, or one already.
     #[error("{} already holds a chain; remove the folder, or choose another with --home", .0.display())]
     Exists(PathBuf),
@@ -160,25 +179,27 @@ pub struct Home {
 impl Home {
     /// Says whether the folder holds a chain.
     pub fn exists(path: &Path) -> bool {
-        path.join("chain").join("data.mdb").exists()
+        path.join(CHAIN_FOLDER).join("data.mdb").exists()
     }
 
-    /// Makes a home folder with the chain that starts at `genesis`.
+    /// Makes a home folder with the chain that starts at `genesis`. Goes on with one that was killed
+    /// before the chain had its genesis; an index without a chain is of another, and removed.
     pub fn init(path: &Path, genesis: &Genesis) -> Result<Self, HomeError> {
-        if Self::exists(path) && !is_unfinished(path) {
-            return Err(HomeError::Exists(path.to_owned()));
-        }
         let io = |source| HomeError::Io { path: path.to_owned(), source };
         std::fs::create_dir_all(path).map_err(io)?;
         let lock = HomeLock::acquire(path)?;
         let config = Config::load(path)?;
+        let chain = open_chain(path, &config)?;
+        if chain.meta(GENESIS_KEY)?.is_some() {
+            return Err(HomeError::Exists(path.to_owned()));
+        }
         config.write_new(path)?;
-        let (chain, index) = open_environments(path, &config)?;
+        remove_index(path)?;
         let text = genesis.to_json();
-        std::fs::write(path.join(GENESIS_FILE), &text).map_err(io)?;
+        whole_file::write(&path.join(GENESIS_FILE), text.as_bytes()).map_err(io)?;
         chain.put_meta(GENESIS_KEY, text.as_bytes())?;
         chain.append(&[genesis_record(genesis)])?;
-        drop((chain, index, lock));
+        drop((chain, lock));
         Self::open(path)
     }
 
@@ -200,6 +221,7 @@ impl Home {
             let genesis = Genesis::from_json(&text).map_err(of_genesis)?;
             chain.append(&[genesis_record(&genesis)])?;
         }
+        check_index(&chain, &index)?;
         let spec = ChainSpec::from_json(&text).map_err(of_genesis)?;
         let mut home = Self {
             path: path.to_owned(),
@@ -223,19 +245,15 @@ impl Home {
             return Err(HomeError::Empty(path.to_owned()));
         }
         let lock = HomeLock::acquire(path)?;
-        let index = path.join(INDEX_FOLDER);
-        match std::fs::remove_dir_all(&index) {
-            Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
-                return Err(HomeError::Io { path: index, source });
-            }
-            _ => drop(lock),
-        }
+        remove_index(path)?;
+        drop(lock);
         Self::open(path)
     }
 
     /// Removes the blocks above `keep` from the chain of a home folder, and opens it; gives how many
     /// there were. The index is emptied first and built again, so that it never knows of a block
-    /// that is not there, wherever this is interrupted.
+    /// that is not there, wherever this is interrupted. The mempool is emptied, too: its journal may
+    /// hold transactions of the blocks removed, which would be mined again.
     ///
     /// # Errors
     /// If `keep` is not below the head, and as [`Self::open`].
@@ -252,6 +270,8 @@ impl Home {
         if index.reader()?.flushed()?.is_some_and(|flushed| flushed > keep) {
             index.wipe()?;
         }
+        let journal = path.join(JOURNAL_FILE);
+        removed(std::fs::remove_file(&journal), &journal)?;
         let removed = chain.truncate_after(keep)?;
         drop((chain, index, lock));
         Ok((Self::open(path)?, removed))
@@ -423,21 +443,43 @@ pub(crate) fn stored_genesis(chain: &ChainDb) -> Result<Option<Bytes>, HomeError
     Ok(chain.meta(GENESIS_KEY)?)
 }
 
-/// Whether a folder has the environments of a chain and no genesis, as an `init` leaves them that was
-/// killed before it wrote one.
-fn is_unfinished(path: &Path) -> bool {
-    let genesis = || {
-        let _lock = HomeLock::acquire(path)?;
-        let (chain, _) = open_environments(path, &Config::load(path)?)?;
-        Ok::<_, HomeError>(chain.meta(GENESIS_KEY)?)
-    };
-    genesis().is_ok_and(|text| text.is_none())
+/// Holds an index to the chain beside it: the newest block it knows is the chain's.
+pub(crate) fn check_index(chain: &ChainDb, index: &IndexDb) -> Result<(), HomeError> {
+    let Some((number, hash)) = index.reader()?.flushed_block()? else { return Ok(()) };
+    let stored = chain.reader()?.hash(number)?;
+    if stored == Some(hash) {
+        return Ok(());
+    }
+    Err(HomeError::OtherIndex { number, index: hash, chain: stored })
 }
 
-fn open_environments(path: &Path, config: &Config) -> Result<(ChainDb, IndexDb), OpenError> {
-    let chain = ChainOptions { map_bytes: config.storage.chain_map_bytes };
-    let index = IndexOptions { map_bytes: config.storage.index_map_bytes };
-    Ok((ChainDb::open(path.join("chain"), chain)?, IndexDb::open(path.join(INDEX_FOLDER), index)?))
+fn remove_index(home: &Path) -> Result<(), HomeError> {
+    let index = home.join(INDEX_FOLDER);
+    removed(std::fs::remove_dir_all(&index), &index)
+}
+
+/// What was not there is removed, too.
+fn removed(result: std::io::Result<()>, path: &Path) -> Result<(), HomeError> {
+    match result {
+        Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+            Err(HomeError::Io { path: path.to_owned(), source })
+        }
+        _ => Ok(()),
+    }
+}
+
+fn open_chain(path: &Path, config: &Config) -> Result<ChainDb, OpenError> {
+    let options = ChainOptions { map_bytes: config.storage.chain_map_bytes };
+    ChainDb::open(path.join(CHAIN_FOLDER), options)
+}
+
+/// Opens both environments of a folder that has them.
+pub(crate) fn open_environments(
+    path: &Path,
+    config: &Config,
+) -> Result<(ChainDb, IndexDb), OpenError> {
+    let options = IndexOptions { map_bytes: config.storage.index_map_bytes };
+    Ok((open_chain(path, config)?, IndexDb::open(path.join(INDEX_FOLDER), options)?))
 }
 
 #[cfg(test)]
@@ -454,5 +496,30 @@ mod tests {
         drop(home);
         assert!(matches!(Home::init(folder.path(), &genesis), Err(HomeError::Exists(_))));
         Home::open(folder.path()).expect("the same chain");
+    }
+    #[test]
+    fn an_index_of_another_chain_is_neither_used_nor_kept() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let [ours, theirs] = ["ours", "theirs"].map(|name| folder.path().join(name));
+        let genesis = |time| Genesis::native_dev(time);
+        drop(Home::init(&ours, &genesis(1_700_000_000)).expect("a chain"));
+        drop(Home::init(&theirs, &genesis(1_700_000_001)).expect("another"));
+        let index = |home: &Path| home.join(INDEX_FOLDER);
+        std::fs::remove_dir_all(index(&ours)).expect("was there");
+        std::fs::rename(index(&theirs), index(&ours)).expect("same file system");
+        let error = Home::open(&ours).expect_err("of another chain");
+        assert!(
+            matches!(error, HomeError::OtherIndex { number: 0, chain: Some(_), .. }),
+            "{error}"
+        );
+        assert!(error.to_string().contains("evmd reindex"), "{error}");
+        drop(Home::reindex(&ours).expect("the index is built again"));
+
+        // As a restore leaves it that was killed: there is no chain yet.
+        std::fs::remove_dir_all(theirs.join(CHAIN_FOLDER)).expect("was there");
+        std::fs::rename(index(&ours), index(&theirs)).expect("same file system");
+        let home = Home::init(&theirs, &genesis(1_700_000_002)).expect("a third chain");
+        assert_eq!(home.index.reader().expect("a reader").flushed().expect("flushed"), Some(0));
+        check_index(&home.chain, &home.index).expect("its own index");
     }
 }

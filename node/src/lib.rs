@@ -48,3 +48,4 @@ pub mod rest;
 pub mod rpc;
 pub mod snapshot;
 pub mod view;
+mod whole_file;

@@ -3,19 +3,28 @@
 //! A snapshot is a folder with the two environments, compacted, and the genesis file. Settings and
 //! keys are in none. It appears whole or not at all: it is written beside its place and renamed.
 
-use crate::home::{GENESIS_FILE, Home, HomeError, stored_genesis};
+use crate::{
+    config::Config,
+    home::{
+        CHAIN_FOLDER, GENESIS_FILE, Home, HomeError, INDEX_FOLDER, check_index, open_environments,
+        stored_genesis,
+    },
+    whole_file,
+};
 use std::{
+    ffi::OsString,
     fs::{self, File},
     io,
     path::{Path, PathBuf},
 };
-use storage::ChainDb;
+use storage::HomeLock;
 
 /// The environments' folders, in the order they are copied: the index first, so that it knows of no
 /// block that the copied chain lacks. Restoring ends with the chain, without which there is no home.
-const FOLDERS: [&str; 2] = ["index", "chain"];
-/// File of an environment.
+const FOLDERS: [&str; 2] = [INDEX_FOLDER, CHAIN_FOLDER];
+/// Files of an environment: its data, and the readers it has while it is open.
 const DATA_FILE: &str = "data.mdb";
+const READERS_FILE: &str = "lock.mdb";
 
 /// Copies the chain of a home folder into the new folder `to`; gives the number of its newest block.
 ///
@@ -35,9 +44,8 @@ pub fn create(home: &Path, to: &Path) -> Result<u64, HomeError> {
     index.copy(beside.join(FOLDERS[0]))?;
     chain.copy(beside.join(FOLDERS[1]))?;
     let genesis = stored_genesis(&chain)?.ok_or_else(|| HomeError::Empty(home.to_owned()))?;
-    fs::write(beside.join(GENESIS_FILE), genesis).map_err(&io)?;
-    let number = head(&beside)?;
-    sync(&beside.join(GENESIS_FILE)).and_then(|()| sync(&beside)).map_err(&io)?;
+    let number = head(&beside, &Config::load(home)?)?;
+    whole_file::write(&beside.join(GENESIS_FILE), &genesis).map_err(&io)?;
     fs::rename(&beside, to).map_err(at(to))?;
     sync(parent(to)).map_err(at(to))?;
     Ok(number)
@@ -46,8 +54,11 @@ pub fn create(home: &Path, to: &Path) -> Result<u64, HomeError> {
 /// Makes a home folder of a snapshot and opens it, which checks it.
 ///
 /// # Errors
-/// If the home folder has a chain already, the snapshot is none, and from storage.
+/// If the home folder has a chain already, or is in use, the snapshot is none, and from storage.
 pub fn restore(from: &Path, home: &Path) -> Result<Home, HomeError> {
+    fs::create_dir_all(home).map_err(at(home))?;
+    // Nobody makes a chain there meanwhile.
+    let lock = HomeLock::acquire(home)?;
     if Home::exists(home) {
         return Err(HomeError::Exists(home.to_owned()));
     }
@@ -59,7 +70,10 @@ pub fn restore(from: &Path, home: &Path) -> Result<Home, HomeError> {
         copy_file(&from, &to).map_err(at(&to))?;
     }
     let genesis = home.join(GENESIS_FILE);
-    fs::copy(from.join(GENESIS_FILE), &genesis).map_err(at(&genesis))?;
+    let text = fs::read(from.join(GENESIS_FILE)).map_err(at(from))?;
+    whole_file::write(&genesis, &text).map_err(at(&genesis))?;
+    sync(parent(home)).map_err(at(home))?;
+    drop(lock);
     Home::open(home)
 }
 
@@ -73,16 +87,25 @@ fn copy_file(from: &Path, folder: &Path) -> io::Result<()> {
     sync(folder)
 }
 
-/// The newest block of a copy that was just made.
-fn head(copy: &Path) -> Result<u64, HomeError> {
-    let chain = ChainDb::open(copy.join(FOLDERS[1]), storage::ChainOptions::default())?;
+/// The newest block of a copy that was just made. While it was made, the chain may have been rolled
+/// back behind what the index had.
+fn head(copy: &Path, config: &Config) -> Result<u64, HomeError> {
+    let (chain, index) = open_environments(copy, config)?;
+    check_index(&chain, &index)?;
     let head = chain.reader()?.head()?;
+    drop((chain, index));
+    for folder in FOLDERS {
+        let readers = copy.join(folder).join(READERS_FILE);
+        fs::remove_file(&readers).map_err(at(&readers))?;
+    }
     head.map(|(number, _)| number).ok_or_else(|| HomeError::Empty(copy.to_owned()))
 }
 
+/// Where a snapshot is written before it is named: under a name that nobody else would give.
 fn beside(path: &Path) -> PathBuf {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(".new");
+    let mut name = OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(".evmd-unfinished");
     path.with_file_name(name)
 }
 

@@ -1,16 +1,15 @@
 //! Files that hold secrets: written readable by their owner only, and whole or not at all; read
 //! into memory that is zeroed.
 
+use crate::whole_file::{self, UNFINISHED};
 use std::{
-    fs::{self, File, OpenOptions},
-    io::{self, Read, Write},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    fs::{self, File},
+    io::{self, Read},
+    os::unix::fs::DirBuilderExt,
     path::Path,
 };
 use zeroize::Zeroizing;
 
-/// End of the name of a file that is being written.
-const UNFINISHED: &str = ".new";
 /// Owner reads and writes, nobody else does anything.
 const FILE_MODE: u32 = 0o600;
 /// The same for folders.
@@ -22,19 +21,7 @@ const FOLDER_MODE: u32 = 0o700;
 /// # Errors
 /// From the file system. Nothing is left beside the file when it fails.
 pub fn write_secret(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let folder = folder.unwrap_or_else(|| Path::new("."));
-    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
-    let mut beside = name.to_owned();
-    beside.push(format!(".{}{UNFINISHED}", std::process::id()));
-    let beside = folder.join(beside);
-    let written = write_new(&beside, bytes).and_then(|()| fs::rename(&beside, path));
-    if written.is_err() {
-        // The first error is the one to tell.
-        drop(fs::remove_file(&beside));
-        return written;
-    }
-    File::open(folder)?.sync_all()
+    whole_file::write_with_mode(path, bytes, FILE_MODE)
 }
 
 /// Reads a file of at most `most` bytes.
@@ -68,17 +55,6 @@ pub(super) fn remove_unfinished(folder: &Path) -> io::Result<()> {
 /// Makes a folder for secrets, and the folders it is in.
 pub(super) fn make_folder(path: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(path)
-}
-
-fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    // A file left by a killed process with our number is in the way, and of no use.
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(path)?;
-    file.write_all(bytes)?;
-    file.sync_all()
 }
 
 #[cfg(test)]

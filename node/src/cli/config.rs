@@ -1,7 +1,10 @@
 //! `evmd config`: the settings of a home folder.
 
 use super::{HomeArg, Output};
-use crate::config::{CONFIG_FILE, Config};
+use crate::{
+    config::{CONFIG_FILE, Config},
+    whole_file,
+};
 use anyhow::{Context, anyhow, ensure};
 use std::io::Write;
 use toml::{Table, Value};
@@ -98,7 +101,5 @@ fn set(home: &HomeArg, key: &str, value: &str) -> anyhow::Result<()> {
         .map_err(|error| anyhow!("{value:?} is no value for {key}: {}", error.message()))?;
     let writing = || format!("cannot write {}", path.display());
     std::fs::create_dir_all(&folder).with_context(writing)?;
-    let beside = path.with_extension("toml.new");
-    std::fs::write(&beside, text).with_context(writing)?;
-    std::fs::rename(&beside, &path).with_context(writing)
+    whole_file::write(&path, text.as_bytes()).with_context(writing)
 }

@@ -4,8 +4,8 @@ use super::{HomeArg, Output, start_logs};
 use crate::home::{Home, HomeError};
 use std::io::Write;
 
-/// Removes the newest blocks, of a node that is stopped. Their transactions are gone; the index is
-/// built again from the blocks that stay.
+/// Removes the newest blocks, of a node that is stopped. Their transactions are gone, and so are those of
+/// the mempool; the index is built again from the blocks that stay.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]

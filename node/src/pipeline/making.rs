@@ -24,7 +24,7 @@ use super::{
 use crate::{
     consensus::{Engine, Solo},
     execution::Senders,
-    home::{Home, HomeError},
+    home::{Home, HomeError, JOURNAL_FILE},
     view::{Published, RecentState, StateTrie, View},
 };
 use std::{
@@ -36,9 +36,6 @@ use std::{
 };
 use storage::TrieCheckpoint;
 use verify::Recoverer;
-
-/// Name of the mempool's journal in the home folder.
-const JOURNAL_FILE: &str = "mempool.journal";
 
 /// What all stages start from, and those made so far.
 pub(super) struct Making<'a> {

@@ -14,7 +14,23 @@ use std::{
     process::{Command, Stdio},
     time::Duration,
 };
-use storage::StateRead;
+use storage::{HomeLock, StateRead};
+
+/// All files in a folder, ascending.
+fn files_in(folder: &Path) -> Vec<String> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        if path.is_dir() {
+            files.extend(files_in(&path).into_iter().map(|file| format!("{name}/{file}")));
+        } else {
+            files.push(name.to_owned());
+        }
+    }
+    files.sort();
+    files
+}
 
 /// Exit code, standard output and error.
 fn evmd(home: &Path, args: &[&str]) -> (i32, String, String) {
@@ -39,8 +55,11 @@ fn rolled_back_blocks_are_gone_and_can_be_imported_again() {
     assert_eq!((code, out.as_str()), (1, ""), "{err}");
     assert!(err.starts_with("error: "), "{err}");
     drop(home);
+    let journal = path.join("mempool.journal");
+    std::fs::write(&journal, "").unwrap();
     let (code, out, err) = evmd(&path, &["rollback"]);
     let at = |number: u64| format!("Rolled back to block {number} ");
+    assert!(!journal.exists(), "what it held would be mined again");
     assert!(code == 0 && out.starts_with(&at(head - 1)), "{err}");
     assert!(out.ends_with(": 1 blocks removed\n"), "{out}");
     let (code, out, err) = evmd(&path, &["rollback", "--height", "10", "-o", "json"]);
@@ -92,10 +111,16 @@ async fn a_running_chain_is_copied_and_lives_on_elsewhere() {
     let again = evmd(node.home(), &["snapshot", "create", copy.to_str().unwrap()]);
     assert_eq!(again.0, 1);
     assert!(again.2.ends_with("is there already; choose another folder\n"), "{}", again.2);
+    let files = ["chain/data.mdb", "genesis.json", "index/data.mdb"];
+    assert_eq!(files_in(folder.path()), files.map(|file| format!("copy/{file}")));
     node.stop().await;
     let none = evmd(&folder.path().join("none"), &["snapshot", "create", "x"]);
     assert!(none.0 == 1 && none.2.contains("holds no chain"), "{}", none.2);
 
+    let lock = HomeLock::acquire(&other).unwrap();
+    let refused = snapshot::restore(&copy, &other).unwrap_err().to_string();
+    assert!(refused.contains("in use by process"), "{refused}");
+    drop(lock);
     let (code, out, err) =
         evmd(&other, &["snapshot", "restore", copy.to_str().unwrap(), "-o", "json"]);
     assert_eq!(code, 0, "{err}");

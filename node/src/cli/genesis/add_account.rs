@@ -5,6 +5,7 @@ use crate::{
     account::parse_address,
     chain::Genesis,
     cli::{Output, init::dev_genesis},
+    whole_file,
 };
 use alloy_primitives::U256;
 use anyhow::{Context, bail, ensure};
@@ -41,9 +42,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let text = format!("{file:#}\n");
     Genesis::from_json(&text).context("the changed genesis")?;
     let writing = || format!("cannot write {}", args.file.display());
-    let beside = args.file.with_extension("json.new");
-    std::fs::write(&beside, &text).with_context(writing)?;
-    std::fs::rename(&beside, &args.file).with_context(writing)?;
+    whole_file::write(&args.file, text.as_bytes()).with_context(writing)?;
     let (address, mut out) = (address.to_checksum(None), std::io::stdout());
     match args.output {
         Output::Text => writeln!(out, "{address} has {amount} in {}", args.file.display())?,
