@@ -2,8 +2,8 @@
 //! little is kept waiting instead of being kept in memory. jsonrpsee makes a task of every message.
 //!
 //! Bound: bytes of calls at work, beyond which nothing more is read; bytes of answers that the client
-//! has not taken, beyond which no call begins; calls in the lines, and batches, whose answers are made
-//! before they are owed. When full: waits.
+//! has not taken, beyond which no call begins, fewer where all clients together take little; calls in the
+//! lines, and batches, whose answers are made before they are owed. When full: waits.
 
 use futures_util::task::AtomicWaker;
 use std::{
@@ -22,11 +22,24 @@ const CALL_BYTES: usize = 1024;
 /// Bytes of answers not taken, beyond which no call of the connection begins: some for the socket to be
 /// always at work.
 const OWED_MAX: usize = 8 * 1024 * 1024;
+/// The same where all connections together are owed [`OWED_ALL`]: an answer or two of the usual size.
+const OWED_LEAST: usize = 64 * 1024;
+/// Bytes owed to all connections from which on each is allowed the least: as much as 32 of them may
+/// have that do not read.
+const OWED_ALL: usize = 32 * OWED_MAX;
 /// Calls of a connection in the lines at once, as many large answers may come together: enough for
 /// every thread there to have another.
 const LINE_CALLS: usize = 16;
 /// Batches of a connection at work at once: each gathers as many bytes as a response may have.
 const BATCHES: usize = 4;
+
+/// Bytes owed to all connections of this process.
+static ALL: AtomicUsize = AtomicUsize::new(0);
+
+/// How much a connection may be owed where all are owed so much.
+const fn limit(all: usize) -> usize {
+    if all < OWED_ALL { OWED_MAX } else { OWED_LEAST }
+}
 
 /// See the module.
 #[derive(Debug)]
@@ -70,14 +83,18 @@ impl Flow {
 
     /// Waits until the client has taken most of what it is owed.
     pub(in crate::rpc) async fn room(&self) {
-        if self.owed.load(SeqCst) < OWED_MAX {
+        if self.has_room() {
             return;
         }
-        while self.owed.load(SeqCst) >= OWED_MAX {
+        while !self.has_room() {
             self.room.notified().await;
         }
         // There may be room for the next one too; if not, it waits on.
         self.room.notify_one();
+    }
+
+    fn has_room(&self) -> bool {
+        self.owed.load(SeqCst) < limit(ALL.load(SeqCst))
     }
 
     /// Waits until a batch may begin. Its place is kept until its answer is owed.
@@ -97,14 +114,18 @@ impl Flow {
     /// An answer of so many bytes is on its way to the socket.
     pub(in crate::rpc) fn owe(&self, bytes: usize) {
         self.owed.fetch_add(bytes, SeqCst);
+        ALL.fetch_add(bytes, SeqCst);
     }
 
     /// The socket took so many bytes. What is written besides answers makes the debt look smaller than
-    /// it is, by no more than what lies between two answers.
+    /// it is, by no more than what lies between two answers. A call that waits for the least to be owed
+    /// is not told when others are owed less: its own client has to read first.
     pub(super) fn written(&self, bytes: usize) {
         let less = |owed: usize| Some(owed.saturating_sub(bytes));
         let owed = self.owed.fetch_update(SeqCst, SeqCst, less).expect("it gives a number");
-        if owed >= OWED_MAX && owed.saturating_sub(bytes) < OWED_MAX {
+        let left = owed.saturating_sub(bytes);
+        ALL.fetch_sub(owed - left, SeqCst);
+        if [OWED_MAX, OWED_LEAST].iter().any(|limit| (left..owed).contains(&(limit - 1))) {
             self.room.notify_one();
         }
     }
@@ -116,6 +137,12 @@ impl Flow {
         }
         self.reader.register(cx.waker());
         self.asked.load(SeqCst) >= ASKED_MAX
+    }
+}
+
+impl Drop for Flow {
+    fn drop(&mut self) {
+        ALL.fetch_sub(*self.owed.get_mut(), SeqCst);
     }
 }
 
@@ -157,6 +184,23 @@ mod tests {
         assert!(further.as_mut().poll(cx).is_pending());
         drop(place);
         assert!(further.poll(cx).is_ready());
+    }
+
+    #[test]
+    fn less_is_owed_to_each_where_much_is_owed_to_all() {
+        assert_eq!((limit(OWED_ALL - 1), limit(OWED_ALL)), (OWED_MAX, OWED_LEAST));
+        let flow = Flow::default();
+        let cx = &mut Context::from_waker(Waker::noop());
+        flow.owe(OWED_MAX);
+        let mut waiting = pin!(flow.room.notified());
+        flow.written(OWED_MAX - OWED_LEAST - 1);
+        assert!(waiting.as_mut().poll(cx).is_ready(), "below the one limit");
+        let mut waiting = pin!(flow.room.notified());
+        assert!(waiting.as_mut().poll(cx).is_pending());
+        flow.written(1);
+        assert!(waiting.as_mut().poll(cx).is_pending(), "the other has not been reached");
+        flow.written(1);
+        assert!(waiting.poll(cx).is_ready(), "below the other");
     }
 
     #[test]
