@@ -3,6 +3,7 @@
 use super::{HomeArg, Output};
 use crate::{chain::Genesis, home::Home};
 use anyhow::Context;
+use clap::value_parser;
 use std::{
     io::Write,
     path::PathBuf,
@@ -19,6 +20,9 @@ pub(super) struct Args {
     /// A geth genesis.json (Ethereum rules); without it, the native development genesis
     #[arg(long, value_name = "FILE")]
     genesis: Option<PathBuf>,
+    /// Chain id of the development genesis: EIP-155's, which is the Cosmos one too
+    #[arg(long, value_name = "ID", conflicts_with = "genesis", value_parser = value_parser!(u64).range(1..))]
+    chain_id: Option<u64>,
     /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
@@ -31,7 +35,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
                 .with_context(|| format!("cannot read {}", file.display()))?;
             Genesis::from_json(&text).with_context(|| file.display().to_string())?
         }
-        None => dev_genesis(),
+        None => match args.chain_id {
+            Some(id) => with_chain_id(&dev_genesis(), id).context("--chain-id")?,
+            None => dev_genesis(),
+        },
     };
     let path = args.home.path()?;
     let home = Home::init(&path, &genesis)?;
@@ -59,6 +66,13 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+/// The same genesis for a chain with this id.
+fn with_chain_id(genesis: &Genesis, id: u64) -> anyhow::Result<Genesis> {
+    let mut file: serde_json::Value = serde_json::from_str(&genesis.to_json())?;
+    file["config"]["chainId"] = id.into();
+    Ok(Genesis::from_json(&file.to_string())?)
 }
 
 /// The native development genesis, dated now.

@@ -14,13 +14,34 @@ pub(super) enum Command {
         #[command(flatten)]
         rest: RestArgs,
     },
+    /// Balance of an account in one token
+    Balance {
+        /// Address in any form
+        address: String,
+        /// Name of the token
+        denom: String,
+        #[command(flatten)]
+        rest: RestArgs,
+    },
+    /// All that genesis gave out
+    #[command(visible_alias = "total")]
+    TotalSupply {
+        #[command(flatten)]
+        rest: RestArgs,
+    },
 }
 
 pub(super) fn run(command: &Command) -> anyhow::Result<()> {
-    let Command::Balances { address, denom, rest } = command;
-    let path = format!("/cosmos/bank/v1beta1/balances/{}", escape(address));
-    match denom {
-        Some(denom) => rest.show(&format!("{path}/by_denom?denom={}", escape(denom))),
-        None => rest.show(&path),
+    match command {
+        Command::Balances { address, denom: None, rest } => rest.show(&balances(address)),
+        Command::Balances { address, denom: Some(denom), rest }
+        | Command::Balance { address, denom, rest } => {
+            rest.show(&format!("{}/by_denom?denom={}", balances(address), escape(denom)))
+        }
+        Command::TotalSupply { rest } => rest.show("/cosmos/bank/v1beta1/supply"),
     }
+}
+
+fn balances(address: &str) -> String {
+    format!("/cosmos/bank/v1beta1/balances/{}", escape(address))
 }
