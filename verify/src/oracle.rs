@@ -127,10 +127,15 @@ pub(crate) fn batches(edges: &[BigUint], random: usize) -> Vec<[[u64; 8]; 4]> {
         .collect()
 }
 
-/// Runs a generic test over the model and over every instruction set this processor has.
+/// Runs a generic test over the models and over every instruction set this processor has.
 macro_rules! over_every_lanes {
     ($test:ident) => {{
         $test::<crate::lanes::model::Model>();
+        $test::<crate::lanes::model::SignedModel>();
+        #[cfg(target_arch = "x86_64")]
+        if crate::Backend::Avx2.is_available() {
+            $test::<crate::lanes::fma::Fma>();
+        }
         #[cfg(target_arch = "x86_64")]
         if crate::Backend::Ifma.is_available() {
             $test::<crate::lanes::ifma::Ifma>();

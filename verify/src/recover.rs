@@ -1,7 +1,7 @@
 //! The batch interface: jobs in, outcomes out, whatever the backend.
 
 #[cfg(target_arch = "x86_64")]
-use crate::lanes::ifma::Ifma;
+use crate::lanes::{fma::Fma, ifma::Ifma};
 use crate::{Backend, engine::Engine, scalar};
 
 /// One signature to recover. All numbers big-endian.
@@ -55,6 +55,8 @@ enum Work {
     /// libsecp256k1, one by one.
     Single,
     #[cfg(target_arch = "x86_64")]
+    Avx2(Box<Engine<Fma>>),
+    #[cfg(target_arch = "x86_64")]
     Ifma(Box<Engine<Ifma>>),
 }
 
@@ -69,9 +71,9 @@ impl Recoverer {
         let engine = match backend {
             Backend::Scalar => Work::Single,
             #[cfg(target_arch = "x86_64")]
-            Backend::Avx2 => Work::Single,
+            Backend::Avx2 => Work::Avx2(Box::new(Engine::new())),
             #[cfg(target_arch = "x86_64")]
-            Backend::Ifma => Work::Ifma(Box::new(Engine::ifma())),
+            Backend::Ifma => Work::Ifma(Box::new(Engine::new())),
         };
         Self { backend, engine }
     }
@@ -93,6 +95,8 @@ impl Recoverer {
                     *outcome = scalar::recover(job);
                 }
             }
+            #[cfg(target_arch = "x86_64")]
+            Work::Avx2(engine) => engine.recover_batch(jobs, outcomes),
             #[cfg(target_arch = "x86_64")]
             Work::Ifma(engine) => engine.recover_batch(jobs, outcomes),
         }

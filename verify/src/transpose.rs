@@ -61,3 +61,22 @@ pub(crate) unsafe fn transpose_short(rows: [&[u64; 4]; 8]) -> [__m512i; 4] {
         ]
     }
 }
+
+/// Word `w` of row `l` becomes word `l` of row `w`.
+///
+/// # Safety
+/// The processor must have AVX2.
+#[inline(always)]
+pub(crate) unsafe fn transpose_four(r: [__m256i; 4]) -> [__m256i; 4] {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let (a, b) = (_mm256_unpacklo_epi64(r[0], r[1]), _mm256_unpackhi_epi64(r[0], r[1]));
+        let (c, d) = (_mm256_unpacklo_epi64(r[2], r[3]), _mm256_unpackhi_epi64(r[2], r[3]));
+        [
+            _mm256_permute2x128_si256::<0x20>(a, c),
+            _mm256_permute2x128_si256::<0x20>(b, d),
+            _mm256_permute2x128_si256::<0x31>(a, c),
+            _mm256_permute2x128_si256::<0x31>(b, d),
+        ]
+    }
+}

@@ -7,13 +7,15 @@
 
 use super::{stages, workspace::Workspace};
 #[cfg(target_arch = "x86_64")]
-use crate::lanes::ifma::Ifma;
+use crate::lanes::{fma::Fma, ifma::Ifma};
 use crate::{Backend, lanes::Lanes};
 
 /// The stages over one instruction set.
 pub(super) trait Kernels: Lanes {
     /// The backend whose hashing goes with it.
     const BACKEND: Backend;
+    /// Fewer signatures than this are quicker one by one: a vector costs the same however full.
+    const BATCH_MIN: usize;
     fn decompress(ws: &mut Workspace<Self>);
     fn scalars(ws: &mut Workspace<Self>);
     fn tables(ws: &mut Workspace<Self>);
@@ -24,17 +26,15 @@ pub(super) trait Kernels: Lanes {
 }
 
 #[cfg(target_arch = "x86_64")]
-macro_rules! ifma_stage {
-    ($($stage:ident)*) => {$(
+macro_rules! stages {
+    ($lanes:ty, $features:literal: $($stage:ident)*) => {$(
         fn $stage(ws: &mut Workspace<Self>) {
-            #[target_feature(
-                enable = "avx512f,avx512ifma,avx512dq,avx512bw,avx512vl,avx512vbmi2,bmi2"
-            )]
-            fn run(ws: &mut Workspace<Ifma>) {
+            #[target_feature(enable = $features)]
+            fn run(ws: &mut Workspace<$lanes>) {
                 stages::$stage(ws);
             }
-            // SAFETY: an engine of `Ifma` is only made where `Backend::Ifma` is available, which
-            // means exactly these features.
+            // SAFETY: an engine over these lanes is only made where their backend is available,
+            // which means exactly these features.
             unsafe { run(ws) }
         }
     )*};
@@ -43,7 +43,18 @@ macro_rules! ifma_stage {
 #[cfg(target_arch = "x86_64")]
 impl Kernels for Ifma {
     const BACKEND: Backend = Backend::Ifma;
-    ifma_stage!(decompress scalars tables pairs base ladder finish);
+    const BATCH_MIN: usize = 2;
+    stages!(
+        Ifma, "avx512f,avx512ifma,avx512dq,avx512bw,avx512vl,avx512vbmi2,bmi2":
+        decompress scalars tables pairs base ladder finish
+    );
+}
+
+#[cfg(target_arch = "x86_64")]
+impl Kernels for Fma {
+    const BACKEND: Backend = Backend::Avx2;
+    const BATCH_MIN: usize = 5;
+    stages!(Fma, "avx2,fma,bmi2": decompress scalars tables pairs base ladder finish);
 }
 
 #[cfg(test)]
@@ -56,7 +67,8 @@ macro_rules! model_stage {
 }
 
 #[cfg(test)]
-impl Kernels for crate::lanes::model::Model {
+impl<const SIGNED: bool> Kernels for crate::lanes::model::Checked<SIGNED> {
     const BACKEND: Backend = Backend::Scalar;
+    const BATCH_MIN: usize = 2;
     model_stage!(decompress scalars tables pairs base ladder finish);
 }

@@ -22,8 +22,6 @@ use base::BaseTable;
 use kernels::Kernels;
 use workspace::{BLOCK, CHUNK, Workspace};
 
-/// Fewer signatures than this are quicker one by one: a vector costs the same however full.
-const BATCH_MIN: usize = 2;
 /// p - n: with bit 1 of the recovery id, r must be below this for r + n to be an x.
 const P_MINUS_N: [u64; 4] = [0x402d_a172_2fc9_baee, 0x4551_2319_50b7_5fc4, 1, 0];
 
@@ -38,21 +36,18 @@ pub(crate) struct Engine<V> {
     hashes: Vec<[u8; 32]>,
 }
 
-#[cfg(target_arch = "x86_64")]
-impl Engine<crate::lanes::ifma::Ifma> {
-    /// The engine on AVX-512 IFMA.
+#[allow(private_bounds)]
+impl<V: Kernels> Engine<V> {
+    /// The engine over these lanes.
     ///
     /// # Panics
-    /// If the processor lacks it: no kernel could be called.
-    pub(crate) fn ifma() -> Self {
-        let backend = crate::Backend::Ifma;
+    /// If the processor lacks their instructions: no kernel could be called.
+    pub(crate) fn new() -> Self {
+        let backend = V::BACKEND;
         assert!(backend.is_available(), "the {backend} backend needs {}", backend.needs());
         Self::over(BaseTable::shared())
     }
-}
 
-#[allow(private_bounds)]
-impl<V: Kernels> Engine<V> {
     fn over(base: std::sync::Arc<BaseTable>) -> Self {
         Self {
             workspace: Box::new(Workspace::new(base)),
@@ -72,12 +67,12 @@ impl<V: Kernels> Engine<V> {
 
     fn recover_chunk(&mut self, jobs: &[Job], outcomes: &mut [Outcome]) {
         self.admit(jobs, outcomes);
-        if self.racing.len() < BATCH_MIN {
+        if self.racing.len() < V::BATCH_MIN {
             return self.one_by_one(jobs, outcomes);
         }
         V::decompress(&mut self.workspace);
         self.pack(jobs, outcomes);
-        if self.racing.len() < BATCH_MIN {
+        if self.racing.len() < V::BATCH_MIN {
             return self.one_by_one(jobs, outcomes);
         }
         let ws = &mut *self.workspace;

@@ -5,10 +5,26 @@
 
 use super::{C, Factor, Fe, Linear, MASK48, Multiplicand, R, carry, masked};
 use crate::lanes::{Lanes, five};
-use core::ops::Range;
 
-/// The columns of a product that take seven or nine terms.
-const MIDDLE: Range<usize> = 3..7;
+/// What the columns of a product start with where lower halves are signed: zero modulo p, and in
+/// each column enough for all its lower halves, that of the first fold included. Every 2^52 is
+/// taken from the next column again, but for column 4: 2^260 is R, which is taken from column 0,
+/// so that columns 5 to 9 remain the exact quotient and never sum up to less than zero.
+const BIAS: [u64; 10] = {
+    const UNITS: [u64; 10] = [2, 2, 3, 3, 4, 2, 2, 2, 1, 0];
+    let mut bias = [0u64; 10];
+    let mut i = 0;
+    while i < 10 {
+        let borrowed = match i {
+            0 => UNITS[4] * R,
+            5 => 0,
+            _ => UNITS[i - 1],
+        };
+        bias[i] = (UNITS[i] << 52).wrapping_sub(borrowed);
+        i += 1;
+    }
+    bias
+};
 
 /// The columns of a sum of products, weight 2^(52 i), before any reduction.
 #[derive(Clone, Copy, Debug)]
@@ -28,54 +44,27 @@ impl<V: Lanes> Columns<V> {
         Self([V::splat(0); 10]).plus_product(a, b)
     }
 
-    /// Adds the product of `a` and `b`. The upper halves that belong to the middle columns, which
-    /// have the most terms, are summed apart: a chain of nine multiply-adds would take longer than
-    /// the processor needs for the whole product.
+    /// Adds the product of `a` and `b`.
     #[inline(always)]
     pub(crate) fn plus_product(self, a: &impl Multiplicand<V>, b: &impl Multiplicand<V>) -> Self {
-        let (a, b, mut c) = (a.limbs(), b.limbs(), self.0);
-        let mut upper = [V::splat(0); MIDDLE.end - MIDDLE.start];
-        for i in 0..5 {
-            for j in 0..5 {
-                c[i + j] = c[i + j].madd_lo(a[i], b[j]);
-                let k = i + j + 1;
-                let column =
-                    if MIDDLE.contains(&k) { &mut upper[k - MIDDLE.start] } else { &mut c[k] };
-                *column = column.madd_hi(a[i], b[j]);
-            }
-        }
-        for (column, upper) in c[MIDDLE].iter_mut().zip(upper) {
-            *column = column.add(upper);
-        }
-        Self(c)
+        Self(V::plus_product(self.biased().0, a.limbs(), b.limbs()))
     }
 
-    /// The square of `a`: the ten mixed products once, doubled by column, then the diagonal.
+    /// The square of `a`.
     #[inline(always)]
     pub(crate) fn square(a: &impl Multiplicand<V>) -> Self {
-        let a = a.limbs();
-        let mut c = [V::splat(0); 10];
-        for i in 0..5 {
-            for j in i + 1..5 {
-                c[i + j] = c[i + j].madd_lo(a[i], a[j]);
-                c[i + j + 1] = c[i + j + 1].madd_hi(a[i], a[j]);
-            }
-        }
-        for column in &mut c[1..9] {
-            *column = column.add(*column);
-        }
-        Self(c).plus_diagonal(a)
+        Self(V::square(a.limbs())).biased()
     }
 
-    /// Adds the ten terms `a_i a_i`.
+    /// Makes the columns ready for signed lower halves, where there are any.
     #[inline(always)]
-    fn plus_diagonal(self, a: &[V; 5]) -> Self {
-        let mut c = self.0;
-        for i in 0..5 {
-            c[2 * i] = c[2 * i].madd_lo(a[i], a[i]);
-            c[2 * i + 1] = c[2 * i + 1].madd_hi(a[i], a[i]);
+    fn biased(mut self) -> Self {
+        if V::SIGNED {
+            for (column, bias) in self.0.iter_mut().zip(BIAS) {
+                *column = column.add(V::splat(bias));
+            }
         }
-        Self(c)
+        self
     }
 
     /// Adds a sum.
@@ -97,11 +86,10 @@ impl<V: Lanes> Columns<V> {
             c[i + 1] = c[i + 1].add(c[i].shr::<52>());
         }
         for i in 5..9 {
-            c[i - 5] = c[i - 5].madd_lo(c[i], r);
-            c[i - 4] = c[i - 4].madd_hi(c[i], r);
+            (c[i - 5], c[i - 4]) = V::plus_halves(c[i - 5], c[i - 4], c[i], r);
         }
-        c[4] = c[4].madd_lo(c[9], r);
-        let top = V::splat(0).madd_hi(c[9], r);
+        let top;
+        (c[4], top) = V::plus_halves(c[4], V::splat(0), c[9], r);
         Folded { columns: [c[0], c[1], c[2], c[3], c[4]], top }
     }
 }
@@ -135,8 +123,7 @@ impl<V: Lanes> Folded<V> {
         let mut c = self.columns;
         let top = self.top.shl::<4>().add(c[4].shr::<48>());
         c[4] = c[4].and(V::splat(MASK48));
-        c[0] = c[0].madd_lo(top, V::splat(C));
-        c[1] = c[1].madd_hi(top, V::splat(C));
+        (c[0], c[1]) = V::plus_halves(c[0], c[1], top, V::splat(C));
         Factor(carry(c))
     }
 

@@ -5,6 +5,7 @@
 #![allow(unsafe_code)]
 
 use super::sponge::{self, Block, RATE_BYTES, RATE_WORDS, Words};
+use crate::transpose::transpose_four;
 use core::arch::x86_64::*;
 
 /// Hashes `count` messages, four at a time.
@@ -103,26 +104,11 @@ fn words(rows: [&[u8; RATE_BYTES]; 4]) -> [Ymm; RATE_WORDS] {
         let r = rows.map(|row| unsafe {
             _mm256_loadu_si256(row.as_ptr().add(32 * quarter).cast::<__m256i>())
         });
-        *words = transpose(r);
+        // SAFETY: AVX2 is there, see the module's proof.
+        *words = unsafe { transpose_four(r) }.map(Ymm);
     }
     let last = rows.map(|row| i64::from_le_bytes(*row.last_chunk().expect("136 bytes")));
     // SAFETY: AVX2 is there, see the module's proof.
     words[16] = Ymm(unsafe { _mm256_set_epi64x(last[3], last[2], last[1], last[0]) });
     words
-}
-
-/// Word `w` of row `l` becomes word `l` of row `w`.
-#[inline(always)]
-fn transpose(r: [__m256i; 4]) -> [Ymm; 4] {
-    // SAFETY: AVX2 is there, see the module's proof.
-    unsafe {
-        let (a, b) = (_mm256_unpacklo_epi64(r[0], r[1]), _mm256_unpackhi_epi64(r[0], r[1]));
-        let (c, d) = (_mm256_unpacklo_epi64(r[2], r[3]), _mm256_unpackhi_epi64(r[2], r[3]));
-        [
-            Ymm(_mm256_permute2x128_si256::<0x20>(a, c)),
-            Ymm(_mm256_permute2x128_si256::<0x20>(b, d)),
-            Ymm(_mm256_permute2x128_si256::<0x31>(a, c)),
-            Ymm(_mm256_permute2x128_si256::<0x31>(b, d)),
-        ]
-    }
 }

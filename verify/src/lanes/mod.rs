@@ -1,9 +1,13 @@
 //! The vector vocabulary of batch recovery: eight 64-bit words worked on alike.
 //!
-//! One algorithm is written over [`Lanes`]; `ifma.rs` runs it on AVX-512 IFMA, `model.rs` runs it
-//! in checked integer arithmetic, which proves in tests that no column or limb overflows. Nothing
-//! here knows about fields or curves.
+//! One algorithm is written over [`Lanes`]; `ifma.rs` runs it on AVX-512 IFMA, `fma.rs` on AVX2
+//! with the multiplier of doubles, `model.rs` runs it in checked integer arithmetic, which proves
+//! in tests that no column or limb overflows. Nothing here knows about fields or curves.
 
+use core::ops::Range;
+
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod fma;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod ifma;
 #[cfg(test)]
@@ -11,6 +15,11 @@ pub(crate) mod model;
 
 /// Elements per vector.
 pub(crate) const LANES: usize = 8;
+
+const MASK52: u64 = (1 << 52) - 1;
+
+/// The columns of a product that take seven or nine terms.
+const MIDDLE: Range<usize> = 3..7;
 
 /// A bit per lane.
 pub(crate) type Mask = u8;
@@ -32,6 +41,10 @@ pub(crate) fn three<T>(f: impl Fn(usize) -> T) -> [T; 3] {
 /// difference may be negative for a moment (two's complement) if a carry lifts it again before
 /// anything but an addition looks at it.
 pub(crate) trait Lanes: Copy + core::fmt::Debug + 'static {
+    /// Whether the lower halves of [`Lanes::plus_halves`], [`Lanes::plus_product`] and
+    /// [`Lanes::square`] are signed: from -2^51 to 2^51, the upper ones rounded to match. Whoever
+    /// sums them then sees to it that no column is negative when it is carried.
+    const SIGNED: bool = false;
     /// The same word in every lane.
     fn splat(word: u64) -> Self;
     /// From words in lane order.
@@ -46,6 +59,53 @@ pub(crate) trait Lanes: Copy + core::fmt::Debug + 'static {
     fn madd_lo(self, a: Self, b: Self) -> Self;
     /// `self` + bits 52..104 of the product of the low 52 bits of `a` and `b`.
     fn madd_hi(self, a: Self, b: Self) -> Self;
+    /// `low` + the lower half and `high` + the upper half of the product of the low 52 bits of `a`
+    /// and `b`, divided as is cheapest: see [`Lanes::SIGNED`].
+    #[inline(always)]
+    fn plus_halves(low: Self, high: Self, a: Self, b: Self) -> (Self, Self) {
+        (low.madd_lo(a, b), high.madd_hi(a, b))
+    }
+    /// Adds the product of `a` and `b`, five limbs each, to ten columns: the lower half of
+    /// `a[i] b[j]` to column `i + j`, the upper half to the next. The upper halves that belong to
+    /// the middle columns, which have the most terms, are summed apart: a chain of nine
+    /// multiply-adds would take longer than the processor needs for the whole product.
+    #[inline(always)]
+    fn plus_product(mut columns: [Self; 10], a: &[Self; 5], b: &[Self; 5]) -> [Self; 10] {
+        let c = &mut columns;
+        let mut upper = [Self::splat(0); MIDDLE.end - MIDDLE.start];
+        for (i, a) in a.iter().enumerate() {
+            for (j, b) in b.iter().enumerate() {
+                let k = i + j + 1;
+                let above = if MIDDLE.contains(&k) { upper[k - MIDDLE.start] } else { c[k] };
+                let (low, above) = Self::plus_halves(c[k - 1], above, *a, *b);
+                c[k - 1] = low;
+                *(if MIDDLE.contains(&k) { &mut upper[k - MIDDLE.start] } else { &mut c[k] }) =
+                    above;
+            }
+        }
+        for (column, upper) in c[MIDDLE].iter_mut().zip(upper) {
+            *column = column.add(upper);
+        }
+        columns
+    }
+    /// The columns of the square of `a`: the ten mixed products once, doubled by column, then the
+    /// diagonal.
+    #[inline(always)]
+    fn square(a: &[Self; 5]) -> [Self; 10] {
+        let mut c = [Self::splat(0); 10];
+        for i in 0..5 {
+            for j in i + 1..5 {
+                (c[i + j], c[i + j + 1]) = Self::plus_halves(c[i + j], c[i + j + 1], a[i], a[j]);
+            }
+        }
+        for column in &mut c[1..9] {
+            *column = column.add(*column);
+        }
+        for i in 0..5 {
+            (c[2 * i], c[2 * i + 1]) = Self::plus_halves(c[2 * i], c[2 * i + 1], a[i], a[i]);
+        }
+        c
+    }
     /// Sum.
     fn add(self, other: Self) -> Self;
     /// Difference.

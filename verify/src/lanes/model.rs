@@ -1,17 +1,21 @@
 //! The vector vocabulary in checked integer arithmetic: the oracle of the SIMD code and the proof
 //! of its ranges. Slow; for tests only.
 
-use super::{LANES, Lanes, Mask};
-
-const MASK52: u64 = (1 << 52) - 1;
+use super::{LANES, Lanes, MASK52, Mask};
 
 /// Eight words, never inlined: the stages over it would take minutes to compile. Any overflow of a
-/// signed 64-bit word panics, and so does the carry of a negative limb.
+/// signed 64-bit word panics, and so does the carry of a negative limb. `SIGNED` says how products
+/// are divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(align(64))]
-pub(crate) struct Model([u64; LANES]);
+pub(crate) struct Checked<const SIGNED: bool>([u64; LANES]);
 
-impl Model {
+/// The model of IFMA.
+pub(crate) type Model = Checked<false>;
+/// The model of products by doubles: signed lower halves.
+pub(crate) type SignedModel = Checked<true>;
+
+impl<const SIGNED: bool> Checked<SIGNED> {
     #[inline(never)]
     fn zip(self, other: Self, f: impl Fn(u64, u64) -> u64) -> Self {
         Self(core::array::from_fn(|l| f(self.0[l], other.0[l])))
@@ -31,7 +35,21 @@ fn plus(a: u64, b: u64) -> u64 {
     sum.expect("the ranges keep every sum inside a word").cast_unsigned()
 }
 
-impl Lanes for Model {
+/// The product divided at bit 52 with the upper half rounded to the nearest, the even one of two.
+fn rounded(a: u64, b: u64) -> (u64, u64) {
+    let product = product(a, b);
+    let (high, low) = ((product >> 52) as u64, (product as u64) & MASK52);
+    let half = 1 << 51;
+    if low > half || low == half && high & 1 == 1 {
+        (low.wrapping_sub(1 << 52), high + 1)
+    } else {
+        (low, high)
+    }
+}
+
+impl<const SIGNED: bool> Lanes for Checked<SIGNED> {
+    const SIGNED: bool = SIGNED;
+
     #[inline(never)]
     fn splat(word: u64) -> Self {
         Self([word; LANES])
@@ -70,6 +88,15 @@ impl Lanes for Model {
     }
 
     #[inline(never)]
+    fn plus_halves(low: Self, high: Self, a: Self, b: Self) -> (Self, Self) {
+        if SIGNED {
+            (low.add(a.zip(b, |a, b| rounded(a, b).0)), high.add(a.zip(b, |a, b| rounded(a, b).1)))
+        } else {
+            (low.madd_lo(a, b), high.madd_hi(a, b))
+        }
+    }
+
+    #[inline(never)]
     fn add(self, other: Self) -> Self {
         self.zip(other, plus)
     }
@@ -99,8 +126,8 @@ impl Lanes for Model {
 
     #[inline(never)]
     fn shr<const BITS: u32>(self) -> Self {
-        if BITS == 52 {
-            // A carry: the one shift whose operand is a sum and must not be negative.
+        if BITS == 52 || BITS == 48 {
+            // A carry: the shifts whose operand is a sum and must not be negative.
             assert!(self.0.iter().all(|word| word >> 63 == 0), "carry of a negative limb");
         }
         self.shr_by(BITS)

@@ -1,0 +1,452 @@
+//! The vector vocabulary on AVX2 with fused multiply-adds.
+//!
+//! There is no 52-bit multiplier, but the one of doubles has 53 bits. With a and b exact doubles
+//! below 2^52, h = fma(a, b, 2^104) is 2^104 + hi 2^52, rounded to the nearest, and then
+//! l = fma(a, b, 2^104 - h) is what the rounding took away, exactly: a b = hi 2^52 + l with
+//! l in -2^51..=2^51. Both are read from the bits of the doubles, whose last place is worth one
+//! (l after an addition of 1.5 2^52). The rounding is the default one: no code here may change it.
+//!
+//! `unsafe` here rests on the proof of `ifma.rs`, with `Backend::Avx2` in the place of
+//! `Backend::Ifma`: nothing makes an `Fma` where AVX2, FMA and BMI2 are not there.
+#![allow(unsafe_code)]
+
+use super::{LANES, Lanes, MASK52, Mask};
+use core::arch::x86_64::*;
+
+/// 2^52 and its bits: below it, a double's last bits are an integer.
+const EXPONENT: u64 = 0x433 << 52;
+const TWO_52: f64 = f64::from_bits(EXPONENT);
+/// 1.5 2^52: makes an integer between -2^51 and 2^51 readable.
+const MIDDLE: f64 = f64::from_bits(MIDDLE_BITS);
+const MIDDLE_BITS: u64 = 0x4338 << 48;
+/// 2^104: makes a double's last place 2^52.
+const TWO_104: f64 = f64::from_bits(TWO_104_BITS);
+const TWO_104_BITS: u64 = 0x467 << 52;
+
+/// Eight words in two 256-bit registers.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
+pub(crate) struct Fma([Half; 2]);
+
+/// Four words.
+#[derive(Clone, Copy, Debug)]
+#[repr(transparent)]
+struct Half(__m256i);
+
+impl Half {
+    #[inline(always)]
+    fn splat(word: u64) -> Self {
+        // SAFETY: AVX2 is there, see the module's proof.
+        Self(unsafe { _mm256_set1_epi64x(word.cast_signed()) })
+    }
+
+    #[inline(always)]
+    fn add(self, other: Self) -> Self {
+        // SAFETY: as in `splat`.
+        Self(unsafe { _mm256_add_epi64(self.0, other.0) })
+    }
+
+    #[inline(always)]
+    fn sub(self, other: Self) -> Self {
+        // SAFETY: as in `splat`.
+        Self(unsafe { _mm256_sub_epi64(self.0, other.0) })
+    }
+
+    #[inline(always)]
+    fn and(self, other: Self) -> Self {
+        // SAFETY: as in `splat`.
+        Self(unsafe { _mm256_and_si256(self.0, other.0) })
+    }
+
+    #[inline(always)]
+    fn or(self, other: Self) -> Self {
+        // SAFETY: as in `splat`.
+        Self(unsafe { _mm256_or_si256(self.0, other.0) })
+    }
+
+    #[inline(always)]
+    fn xor(self, other: Self) -> Self {
+        // SAFETY: as in `splat`.
+        Self(unsafe { _mm256_xor_si256(self.0, other.0) })
+    }
+
+    /// By a constant, this is the instruction with an immediate.
+    #[inline(always)]
+    fn shl(self, bits: u32) -> Self {
+        // SAFETY: as in `splat`.
+        Self(unsafe { _mm256_sll_epi64(self.0, _mm_cvtsi32_si128(bits.cast_signed())) })
+    }
+
+    /// As [`Half::shl`].
+    #[inline(always)]
+    fn shr(self, bits: u32) -> Self {
+        // SAFETY: as in `splat`.
+        Self(unsafe { _mm256_srl_epi64(self.0, _mm_cvtsi32_si128(bits.cast_signed())) })
+    }
+
+    /// The low 52 bits as a double.
+    #[inline(always)]
+    fn double(self) -> Double {
+        let bits = self.and(Self::splat(MASK52)).or(Self::splat(EXPONENT));
+        // SAFETY: as in `splat`.
+        Double(unsafe { _mm256_sub_pd(_mm256_castsi256_pd(bits.0), _mm256_set1_pd(TWO_52)) })
+    }
+
+    /// Lane `l` of row `l`.
+    #[inline(always)]
+    fn gather(rows: [&Self; 4]) -> Self {
+        // SAFETY: as in `splat`.
+        Self(unsafe {
+            let low = _mm256_blend_epi32::<0b0000_1100>(rows[0].0, rows[1].0);
+            let high = _mm256_blend_epi32::<0b1100_0000>(rows[2].0, rows[3].0);
+            _mm256_blend_epi32::<0b1111_0000>(low, high)
+        })
+    }
+
+    /// Lane `l` of the result is lane `l ^ DISTANCE`, for a distance of 1 or 2.
+    #[inline(always)]
+    fn swap<const DISTANCE: usize>(self) -> Self {
+        // SAFETY: as in `splat`.
+        Self(unsafe {
+            match DISTANCE {
+                1 => _mm256_permute4x64_epi64::<0b10_11_00_01>(self.0),
+                _ => _mm256_permute4x64_epi64::<0b01_00_11_10>(self.0),
+            }
+        })
+    }
+
+    /// All bits in the lanes of the low half of `mask`.
+    #[inline(always)]
+    fn from_mask(mask: Mask) -> Self {
+        // SAFETY: as in `splat`.
+        Self(unsafe {
+            let lane = _mm256_set_epi64x(8, 4, 2, 1);
+            let mask = _mm256_set1_epi64x(i64::from(mask));
+            _mm256_cmpeq_epi64(_mm256_and_si256(mask, lane), lane)
+        })
+    }
+
+    /// The lanes whose highest bit is set.
+    #[inline(always)]
+    fn to_mask(self) -> Mask {
+        // SAFETY: as in `splat`.
+        (unsafe { _mm256_movemask_pd(_mm256_castsi256_pd(self.0)) }) as Mask
+    }
+
+    #[inline(always)]
+    fn select(mask: Self, yes: Self, no: Self) -> Self {
+        // SAFETY: as in `splat`.
+        Self(unsafe { _mm256_blendv_epi8(no.0, yes.0, mask.0) })
+    }
+
+    #[inline(always)]
+    fn zero_mask(self) -> Mask {
+        // SAFETY: as in `splat`.
+        Self(unsafe { _mm256_cmpeq_epi64(self.0, _mm256_setzero_si256()) }).to_mask()
+    }
+
+    #[inline(always)]
+    fn less_mask(self, other: Self) -> Mask {
+        // The comparison is a signed one.
+        let sign = Self::splat(1 << 63);
+        let (a, b) = (self.xor(sign), other.xor(sign));
+        // SAFETY: as in `splat`.
+        Self(unsafe { _mm256_cmpgt_epi64(b.0, a.0) }).to_mask()
+    }
+}
+
+/// Four doubles that are integers below 2^52.
+#[derive(Clone, Copy)]
+struct Double(__m256d);
+
+/// The halves of a product, with the exponents of the doubles they were read from still in place:
+/// `MIDDLE_BITS` and `TWO_104_BITS` too much.
+struct Halves {
+    low: Half,
+    high: Half,
+}
+
+impl Double {
+    #[inline(always)]
+    fn times(self, other: Self) -> Halves {
+        // SAFETY: AVX2 and FMA are there, see the module's proof.
+        unsafe {
+            let base = _mm256_set1_pd(TWO_104);
+            let high = _mm256_fmadd_pd(self.0, other.0, base);
+            let low = _mm256_fmadd_pd(self.0, other.0, _mm256_sub_pd(base, high));
+            let low = _mm256_add_pd(low, _mm256_set1_pd(MIDDLE));
+            Halves { low: Half(_mm256_castpd_si256(low)), high: Half(_mm256_castpd_si256(high)) }
+        }
+    }
+}
+
+/// What the exponents in a sum of `low` lower and `high` upper halves add up to, negated.
+const fn exponents(low: u64, high: u64) -> u64 {
+    low.wrapping_mul(MIDDLE_BITS).wrapping_add(high.wrapping_mul(TWO_104_BITS)).wrapping_neg()
+}
+
+/// Column by column: only two are in the making at a time, and the limbs fill most registers.
+#[inline(always)]
+fn plus_product(mut c: [Half; 10], a: [Double; 5], b: [Double; 5]) -> [Half; 10] {
+    let mut upper = Half::splat(0);
+    for k in 0..10 {
+        // Terms of this column: as many lower halves, and upper ones of the column before.
+        let terms = |k: usize| if k < 5 { k as u64 + 1 } else { 9 - k as u64 };
+        let before = if k == 0 { 0 } else { terms(k - 1) };
+        let mut sum = c[k].add(Half::splat(exponents(terms(k), before)));
+        if k > 0 {
+            sum = sum.add(upper);
+        }
+        upper = Half::splat(0);
+        for i in 0..5 {
+            if i <= k && k - i < 5 {
+                let halves = a[i].times(b[k - i]);
+                sum = sum.add(halves.low);
+                upper = upper.add(halves.high);
+            }
+        }
+        c[k] = sum;
+    }
+    c
+}
+
+/// As [`plus_product`], the mixed products doubled by column.
+#[inline(always)]
+fn square(a: [Double; 5]) -> [Half; 10] {
+    let zero = Half::splat(0);
+    let mut c = [zero; 10];
+    let (mut upper, mut upper_diagonal) = (zero, zero);
+    for k in 0..10 {
+        let mut sum = upper;
+        let mut diagonal = upper_diagonal;
+        let mut exponent = 0u64;
+        (upper, upper_diagonal) = (zero, zero);
+        for i in 0..5 {
+            // The upper halves of the column before.
+            if k > i && k - 1 - i < 5 {
+                exponent = exponent.wrapping_add(exponents(0, 1));
+            }
+            if i <= k && k - i < 5 {
+                exponent = exponent.wrapping_add(exponents(1, 0));
+                if i < k - i {
+                    let halves = a[i].times(a[k - i]);
+                    sum = sum.add(halves.low);
+                    upper = upper.add(halves.high);
+                } else if i == k - i {
+                    let halves = a[i].times(a[i]);
+                    diagonal = diagonal.add(halves.low);
+                    upper_diagonal = halves.high;
+                }
+            }
+        }
+        c[k] = sum.add(sum).add(diagonal).add(Half::splat(exponent));
+    }
+    c
+}
+
+/// Half `h` of the columns.
+#[inline(always)]
+fn half(columns: &[Fma; 10], h: usize) -> [Half; 10] {
+    let mut half = [Half::splat(0); 10];
+    for (half, column) in half.iter_mut().zip(columns) {
+        *half = column.0[h];
+    }
+    half
+}
+
+/// The columns from their halves.
+#[inline(always)]
+fn joined(low: &[Half; 10], high: &[Half; 10]) -> [Fma; 10] {
+    let mut columns = [Fma::splat(0); 10];
+    for (column, (low, high)) in columns.iter_mut().zip(low.iter().zip(high)) {
+        *column = Fma([*low, *high]);
+    }
+    columns
+}
+
+/// Half `h` of five limbs.
+#[inline(always)]
+fn doubles(a: &[Fma; 5], h: usize) -> [Double; 5] {
+    [
+        a[0].0[h].double(),
+        a[1].0[h].double(),
+        a[2].0[h].double(),
+        a[3].0[h].double(),
+        a[4].0[h].double(),
+    ]
+}
+
+impl Fma {
+    /// The lower and upper half of `a b`, the lower one signed.
+    #[inline(always)]
+    fn halves(a: Self, b: Self) -> (Self, Self) {
+        let x = a.0[0].double().times(b.0[0].double());
+        let y = a.0[1].double().times(b.0[1].double());
+        let (low, high) = (Self([x.low, y.low]), Self([x.high, y.high]));
+        (low.sub(Self::splat(MIDDLE_BITS)), high.sub(Self::splat(TWO_104_BITS)))
+    }
+}
+
+/// Both halves of the results of an expression in which `h` stands for the half.
+macro_rules! both {
+    ($h:ident => $value:expr) => {
+        Fma([
+            {
+                let $h = 0;
+                $value
+            },
+            {
+                let $h = 1;
+                $value
+            },
+        ])
+    };
+}
+
+impl Lanes for Fma {
+    const SIGNED: bool = true;
+
+    #[inline(always)]
+    fn splat(word: u64) -> Self {
+        Self([Half::splat(word); 2])
+    }
+
+    #[inline(always)]
+    fn from_words(words: [u64; LANES]) -> Self {
+        // SAFETY: both are 64 bytes without invalid values.
+        unsafe { core::mem::transmute::<[u64; LANES], Self>(words) }
+    }
+
+    #[inline(always)]
+    fn to_words(self) -> [u64; LANES] {
+        // SAFETY: both are 64 bytes without invalid values.
+        unsafe { core::mem::transmute::<Self, [u64; LANES]>(self) }
+    }
+
+    #[inline(always)]
+    fn gather(r: [&Self; LANES]) -> Self {
+        Self([
+            Half::gather([&r[0].0[0], &r[1].0[0], &r[2].0[0], &r[3].0[0]]),
+            Half::gather([&r[4].0[1], &r[5].0[1], &r[6].0[1], &r[7].0[1]]),
+        ])
+    }
+
+    #[inline(always)]
+    fn transpose(rows: [&[u64; 4]; LANES]) -> [Self; 4] {
+        // SAFETY: a row is 32 readable bytes; for the rest as in `Half::splat`.
+        let row = |i: usize| unsafe { _mm256_loadu_si256(rows[i].as_ptr().cast()) };
+        // SAFETY: as in `Half::splat`.
+        let four = |i| unsafe {
+            crate::transpose::transpose_four([row(i), row(i + 1), row(i + 2), row(i + 3)])
+        };
+        let (low, high) = (four(0), four(4));
+        let word = |w: usize| Self([Half(low[w]), Half(high[w])]);
+        [word(0), word(1), word(2), word(3)]
+    }
+
+    #[inline(always)]
+    fn madd_lo(self, a: Self, b: Self) -> Self {
+        self.add(Self::halves(a, b).0.and(Self::splat(MASK52)))
+    }
+
+    #[inline(always)]
+    fn madd_hi(self, a: Self, b: Self) -> Self {
+        // Rounded up where the lower half is negative.
+        let (low, high) = Self::halves(a, b);
+        self.add(high).sub(low.shr::<63>())
+    }
+
+    #[inline(always)]
+    fn plus_halves(low: Self, high: Self, a: Self, b: Self) -> (Self, Self) {
+        let (l, h) = Self::halves(a, b);
+        (low.add(l), high.add(h))
+    }
+
+    #[inline(always)]
+    fn plus_product(columns: [Self; 10], a: &[Self; 5], b: &[Self; 5]) -> [Self; 10] {
+        // One half after the other: the limbs of both would not fit the registers.
+        let low = plus_product(half(&columns, 0), doubles(a, 0), doubles(b, 0));
+        let high = plus_product(half(&columns, 1), doubles(a, 1), doubles(b, 1));
+        joined(&low, &high)
+    }
+
+    #[inline(always)]
+    fn square(a: &[Self; 5]) -> [Self; 10] {
+        joined(&square(doubles(a, 0)), &square(doubles(a, 1)))
+    }
+
+    #[inline(always)]
+    fn add(self, other: Self) -> Self {
+        both!(h => self.0[h].add(other.0[h]))
+    }
+
+    #[inline(always)]
+    fn sub(self, other: Self) -> Self {
+        both!(h => self.0[h].sub(other.0[h]))
+    }
+
+    #[inline(always)]
+    fn and(self, other: Self) -> Self {
+        both!(h => self.0[h].and(other.0[h]))
+    }
+
+    #[inline(always)]
+    fn or(self, other: Self) -> Self {
+        both!(h => self.0[h].or(other.0[h]))
+    }
+
+    #[inline(always)]
+    fn xor(self, other: Self) -> Self {
+        both!(h => self.0[h].xor(other.0[h]))
+    }
+
+    #[inline(always)]
+    fn shr<const BITS: u32>(self) -> Self {
+        self.shr_by(BITS)
+    }
+
+    #[inline(always)]
+    fn shl<const BITS: u32>(self) -> Self {
+        both!(h => self.0[h].shl(BITS))
+    }
+
+    #[inline(always)]
+    fn funnel<const BITS: i32>(high: Self, low: Self) -> Self {
+        let bits = BITS.cast_unsigned();
+        both!(h => low.0[h].shr(bits).or(high.0[h].shl(64 - bits)))
+    }
+
+    #[inline(always)]
+    fn shr_by(self, bits: u32) -> Self {
+        both!(h => self.0[h].shr(bits))
+    }
+
+    #[inline(always)]
+    fn select(mask: Mask, yes: Self, no: Self) -> Self {
+        both!(h => Half::select(Half::from_mask(mask >> (4 * h)), yes.0[h], no.0[h]))
+    }
+
+    #[inline(always)]
+    fn sub_where(self, mask: Mask, a: Self, b: Self) -> Self {
+        Self::select(mask, a.sub(b), self)
+    }
+
+    #[inline(always)]
+    fn zero_mask(self) -> Mask {
+        self.0[0].zero_mask() | self.0[1].zero_mask() << 4
+    }
+
+    #[inline(always)]
+    fn less_mask(self, other: Self) -> Mask {
+        self.0[0].less_mask(other.0[0]) | self.0[1].less_mask(other.0[1]) << 4
+    }
+
+    #[inline(always)]
+    fn swap<const DISTANCE: usize>(self) -> Self {
+        let [low, high] = self.0;
+        if DISTANCE == 4 {
+            return Self([high, low]);
+        }
+        Self([low.swap::<DISTANCE>(), high.swap::<DISTANCE>()])
+    }
+}
