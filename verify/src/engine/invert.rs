@@ -7,9 +7,11 @@
 use crate::{
     field::{Factor, Fe, limbs52, mul},
     inverse::{FIELD, ORDER, invert_var},
-    lanes::{Lanes, Mask, five},
+    lanes::{Lanes, Mask, Part, five},
     order::Scalar,
 };
+
+use core::marker::PhantomData;
 
 /// Independent running products, so that each product's latency hides behind three others.
 const CHAINS: usize = 4;
@@ -152,6 +154,14 @@ impl<E: Copy> Inverter<E> {
     where
         E: Element<V>,
     {
+        V::apart(Inversion { stack: self, zeros, lanes: PhantomData });
+    }
+
+    #[inline(always)]
+    fn invert_here<V: Lanes>(&mut self, zeros: &mut [Mask])
+    where
+        E: Element<V>,
+    {
         let mut halves = self.halves();
         let mut all = halves[0].times(&halves[1]);
         if all.zero_mask() != 0 {
@@ -190,6 +200,22 @@ impl<E: Copy> Inverter<E> {
             slot.before = *chain;
             *chain = chain.times(&slot.element);
         }
+    }
+}
+
+/// [`Inverter::invert`]
+struct Inversion<'a, V, E> {
+    stack: &'a mut Inverter<E>,
+    zeros: &'a mut [Mask],
+    lanes: PhantomData<V>,
+}
+
+impl<V: Lanes, E: Element<V>> Part for Inversion<'_, V, E> {
+    type Result = ();
+
+    #[inline(always)]
+    fn run(self) {
+        self.stack.invert_here::<V>(self.zeros);
     }
 }
 

@@ -7,7 +7,8 @@
 
 use crate::{
     field::{Columns, Factor, Fe, LOCKSTEP, Linear, mul, mul_fe, square},
-    lanes::{Lanes, Mask},
+    lanes::{Lanes, Mask, Part},
+    order::WINDOWS,
 };
 
 /// A point that is not at infinity.
@@ -62,6 +63,11 @@ impl<V: Lanes> Accumulators<V> {
     /// P becomes -2 P in the first `n` groups: 2 M + 4 S and one fused pair.
     #[inline(always)]
     pub(super) fn double(&mut self, n: usize) {
+        V::apart(Doubling { sum: self, n });
+    }
+
+    #[inline(always)]
+    fn double_here(&mut self, n: usize) {
         let n = n.min(LOCKSTEP);
         let [t, m, _] = &mut self.scratch;
         let [s, _] = &mut self.masked;
@@ -87,13 +93,16 @@ impl<V: Lanes> Accumulators<V> {
         }
     }
 
-    /// P becomes -(P + Q) in the first `n` groups, Q being `q(k)` as x and twice y. Z becomes zero
-    /// exactly when P is Q, -Q or infinity.
+    /// P becomes -(P + Q) in the first `n` groups, Q being `points[k][window]` as x and twice y. Z
+    /// becomes zero exactly when P is Q, -Q or infinity.
     #[inline(always)]
-    pub(super) fn add<'a>(&mut self, n: usize, q: impl Fn(usize) -> &'a Affine<V>)
-    where
-        V: 'a,
-    {
+    pub(super) fn add(&mut self, n: usize, points: &[[Affine<V>; WINDOWS]], window: usize) {
+        V::apart(Addition { sum: self, n, points, window });
+    }
+
+    #[inline(always)]
+    fn add_here(&mut self, n: usize, points: &[[Affine<V>; WINDOWS]], window: usize) {
+        let q = |k: usize| &points[k][window];
         let n = n.min(LOCKSTEP);
         let [zz, h, r] = &mut self.scratch;
         let [j, v] = &mut self.masked;
@@ -145,6 +154,38 @@ impl<V: Lanes> Accumulators<V> {
         let minus_w = Linear::multiple_of_p::<16>().minus(&self.w[k].masked());
         let r = Columns::product(&q.y, &zzz).plus(&minus_w).fold().fe();
         h.zero_mask() & !r.zero_mask() & !self.z[k].masked().zero_mask()
+    }
+}
+
+/// [`Accumulators::double`]
+struct Doubling<'a, V> {
+    sum: &'a mut Accumulators<V>,
+    n: usize,
+}
+
+impl<V: Lanes> Part for Doubling<'_, V> {
+    type Result = ();
+
+    #[inline(always)]
+    fn run(self) {
+        self.sum.double_here(self.n);
+    }
+}
+
+/// [`Accumulators::add`]
+struct Addition<'a, V> {
+    sum: &'a mut Accumulators<V>,
+    n: usize,
+    points: &'a [[Affine<V>; WINDOWS]],
+    window: usize,
+}
+
+impl<V: Lanes> Part for Addition<'_, V> {
+    type Result = ();
+
+    #[inline(always)]
+    fn run(self) {
+        self.sum.add_here(self.n, self.points, self.window);
     }
 }
 
@@ -273,7 +314,7 @@ mod tests {
         let p = affine::<V>(a);
         let run = q.x.sub(&p.x);
         let vertical = run.zero_mask();
-        sum.add(1, |_| &doubled);
+        sum.add(1, &[[doubled; WINDOWS]], 0);
         for l in 0..8 {
             let equal = at(l) == i;
             let negative = at(l) + i + 2 == count + 1;

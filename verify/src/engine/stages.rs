@@ -421,13 +421,13 @@ fn climb<V: Lanes>(
 ) {
     let mut sum = Accumulators::start(start);
     for window in (1..WINDOWS).rev() {
-        sum.add(n, |k| &windows[k][window]);
+        sum.add(n, windows, window);
         for _ in 0..5 {
             sum.double(n);
         }
     }
     let before_last = sum.clone();
-    sum.add(n, |k| &windows[k][0]);
+    sum.add(n, windows, 0);
     for (k, (group, exchange)) in groups.iter_mut().zip(exchanges).enumerate() {
         let lost = sum.z[k].masked().zero_mask();
         exchange.infinite = 0;

@@ -3,7 +3,7 @@
 #![allow(clippy::needless_range_loop)]
 
 use super::{Factor, Fe, mul, square};
-use crate::lanes::Lanes;
+use crate::lanes::{Lanes, Part};
 
 /// Groups worked on in lockstep: enough independent chains to hide the multiplier's latency.
 pub(crate) const LOCKSTEP: usize = 4;
@@ -40,12 +40,28 @@ pub(crate) fn square_root<V: Lanes>(roots: &mut [Fe<V>; LOCKSTEP], n: usize) {
 /// `base^(2^squarings) * factor`
 #[inline(always)]
 fn step<V: Lanes>(base: &Set<V>, squarings: usize, factor: &Set<V>, n: usize) -> Set<V> {
-    let mut power = *base;
-    square_times(&mut power, squarings, n);
-    for k in 0..n.min(LOCKSTEP) {
-        power[k] = mul(&power[k], &factor[k]);
+    V::apart(Step { base, squarings, factor, n })
+}
+
+struct Step<'a, V> {
+    base: &'a Set<V>,
+    squarings: usize,
+    factor: &'a Set<V>,
+    n: usize,
+}
+
+impl<V: Lanes> Part for Step<'_, V> {
+    type Result = Set<V>;
+
+    #[inline(always)]
+    fn run(self) -> Set<V> {
+        let mut power = *self.base;
+        square_times(&mut power, self.squarings, self.n);
+        for k in 0..self.n.min(LOCKSTEP) {
+            power[k] = mul(&power[k], &self.factor[k]);
+        }
+        power
     }
-    power
 }
 
 #[inline(always)]

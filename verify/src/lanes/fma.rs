@@ -10,7 +10,7 @@
 //! `Backend::Ifma`: nothing makes an `Fma` where AVX2, FMA and BMI2 are not there.
 #![allow(unsafe_code)]
 
-use super::{LANES, Lanes, MASK52, Mask};
+use super::{LANES, Lanes, MASK52, Mask, Part};
 use core::arch::x86_64::*;
 
 /// 2^52 and its bits: below it, a double's last bits are an integer.
@@ -287,6 +287,13 @@ impl Fma {
     }
 }
 
+/// A part of a stage, with the stage's features.
+#[target_feature(enable = "avx2,fma,bmi2")]
+#[inline(never)]
+fn run<P: Part>(part: P) -> P::Result {
+    part.run()
+}
+
 /// Both halves of the results of an expression in which `h` stands for the half.
 macro_rules! both {
     ($h:ident => $value:expr) => {
@@ -373,6 +380,12 @@ impl Lanes for Fma {
     #[inline(always)]
     fn square(a: &[Self; 5]) -> [Self; 10] {
         joined(&square(doubles(a, 0)), &square(doubles(a, 1)))
+    }
+
+    #[inline(always)]
+    fn apart<P: Part>(part: P) -> P::Result {
+        // SAFETY: AVX2, FMA and BMI2 are there, see the module's proof.
+        unsafe { run(part) }
     }
 
     #[inline(always)]

@@ -37,6 +37,13 @@ pub(crate) fn three<T>(f: impl Fn(usize) -> T) -> [T; 3] {
     [f(0), f(1), f(2)]
 }
 
+/// A part of a stage that occurs in it more than once: see [`Lanes::apart`].
+pub(crate) trait Part {
+    type Result;
+    /// Does it. Implementations are `#[inline(always)]`.
+    fn run(self) -> Self::Result;
+}
+
 /// Eight 64-bit words. Additions never overflow when the callers keep their stated ranges; a
 /// difference may be negative for a moment (two's complement) if a carry lifts it again before
 /// anything but an addition looks at it.
@@ -105,6 +112,12 @@ pub(crate) trait Lanes: Copy + core::fmt::Debug + 'static {
             (c[2 * i], c[2 * i + 1]) = Self::plus_halves(c[2 * i], c[2 * i + 1], a[i], a[i]);
         }
         c
+    }
+    /// Runs a part of a stage: here in its place, or as a function of its own where the code of a
+    /// product is so long that its many copies would take minutes to compile.
+    #[inline(always)]
+    fn apart<P: Part>(part: P) -> P::Result {
+        part.run()
     }
     /// Sum.
     fn add(self, other: Self) -> Self;

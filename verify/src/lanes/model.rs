@@ -1,7 +1,7 @@
 //! The vector vocabulary in checked integer arithmetic: the oracle of the SIMD code and the proof
 //! of its ranges. Slow; for tests only.
 
-use super::{LANES, Lanes, MASK52, Mask};
+use super::{LANES, Lanes, MASK52, Mask, Part};
 
 /// Eight words, never inlined: the stages over it would take minutes to compile. Any overflow of a
 /// signed 64-bit word panics, and so does the carry of a negative limb. `SIGNED` says how products
@@ -94,6 +94,11 @@ impl<const SIGNED: bool> Lanes for Checked<SIGNED> {
         } else {
             (low.madd_lo(a, b), high.madd_hi(a, b))
         }
+    }
+
+    #[inline(never)]
+    fn apart<P: Part>(part: P) -> P::Result {
+        part.run()
     }
 
     #[inline(never)]
