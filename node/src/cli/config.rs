@@ -93,6 +93,10 @@ fn set(home: &HomeArg, key: &str, value: &str) -> anyhow::Result<()> {
     // A setting keeps its kind.
     let new = match old {
         Value::String(_) => Value::String(value.to_owned()),
+        Value::Array(_) if !value.starts_with('[') => {
+            let items = value.split(',').map(str::trim).filter(|item| !item.is_empty());
+            Value::Array(items.map(|item| Value::String(item.to_owned())).collect())
+        }
         _ => value.parse().map_err(|_| anyhow!("{value:?} is no value for {key}"))?,
     };
     section.insert(name.to_owned(), new);

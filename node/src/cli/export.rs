@@ -3,15 +3,18 @@
 use super::{HomeArg, Output};
 use crate::{block, home::Home};
 use anyhow::{Context, bail};
+use flate2::{Compression, write::GzEncoder};
 use std::{
     fs::File,
     io::{BufWriter, Write},
+    ops::RangeInclusive,
     path::PathBuf,
 };
+use storage::ChainReader;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// File to write
+    /// File to write, gzipped if its name ends in .gz; - writes to standard output
     file: PathBuf,
     #[command(flatten)]
     home: HomeArg,
@@ -37,15 +40,19 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     if args.from > last {
         bail!("there is no block from {} to {last}", args.from);
     }
-    let writing = || format!("cannot write {}", args.file.display());
-    let mut out = BufWriter::new(File::create(&args.file).with_context(writing)?);
-    for number in args.from..=last {
-        let (_, header) = blocks.header(number)?.context("a header is missing")?;
-        let body = blocks.body(number)?.context("a body is missing")?;
-        out.write_all(&block::join(&header, &body)).with_context(writing)?;
+    let numbers = args.from..=last;
+    if args.file.as_os_str() == "-" {
+        return write(&blocks, numbers, std::io::stdout().lock()).map(drop);
     }
-    let file = out.into_inner().map_err(std::io::IntoInnerError::into_error);
-    file.with_context(writing)?.sync_all().with_context(writing)?;
+    let writing = || format!("cannot write {}", args.file.display());
+    let file = File::create(&args.file).with_context(writing)?;
+    let file = if args.file.extension().is_some_and(|extension| extension == "gz") {
+        let packed = write(&blocks, numbers, GzEncoder::new(file, Compression::default()));
+        packed.with_context(writing)?.finish().with_context(writing)?
+    } else {
+        write(&blocks, numbers, file).with_context(writing)?
+    };
+    file.sync_all().with_context(writing)?;
     let count = (last + 1).saturating_sub(args.from);
     let mut out = std::io::stdout();
     match args.output {
@@ -55,4 +62,15 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Writes blocks one after another, and gives back where to.
+fn write<W: Write>(blocks: &ChainReader, numbers: RangeInclusive<u64>, to: W) -> anyhow::Result<W> {
+    let mut out = BufWriter::new(to);
+    for number in numbers {
+        let (_, header) = blocks.header(number)?.context("a header is missing")?;
+        let body = blocks.body(number)?.context("a body is missing")?;
+        out.write_all(&block::join(&header, &body))?;
+    }
+    Ok(out.into_inner().map_err(std::io::IntoInnerError::into_error)?)
 }

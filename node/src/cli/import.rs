@@ -19,7 +19,8 @@ use verify::Backend;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Files of RLP blocks, one after another, as geth exports them
+    /// Files of RLP blocks, one after another, as geth exports them; gzipped if the name ends in .gz,
+    /// - reads standard input
     #[arg(required = true)]
     files: Vec<PathBuf>,
     #[command(flatten)]

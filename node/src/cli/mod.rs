@@ -33,6 +33,10 @@ use std::{
 #[derive(Debug, Parser)]
 #[command(name = "evmd", version, propagate_version = true, arg_required_else_help = true)]
 struct Cli {
+    /// The home folder before the command's name, where the SDK's scripts put it. Commands that have
+    /// one show it as theirs.
+    #[arg(long, value_name = "DIR", global = true, hide = true)]
+    home: Option<PathBuf>,
     #[command(subcommand)]
     command: Command,
 }

@@ -1,4 +1,5 @@
-//! Source: blocks from files, as geth exports them: RLP blocks one after another.
+//! Source: blocks from files, as geth exports them: RLP blocks one after another, compressed where
+//! the name ends in `.gz`.
 //!
 //! Takes files, in the order given.
 //! Gives decoded blocks, in order, those the chain has already left out.
@@ -15,11 +16,12 @@ use super::{
 };
 use crate::{block::Block, view::Published};
 use bytes::BytesMut;
+use flate2::read::MultiGzDecoder;
 use std::{
     collections::VecDeque,
     fs::File,
     io::Read,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -42,12 +44,33 @@ pub struct SourceProgress {
     pub known: AtomicU64,
 }
 
+/// Opens a file; `-` is standard input.
+fn open(path: &Path) -> std::io::Result<Box<dyn Read + Send>> {
+    if path.as_os_str() == "-" {
+        return Ok(Box::new(std::io::stdin()));
+    }
+    Ok(Box::new(File::open(path)?))
+}
+
+/// A file whose bytes are counted as they are read.
+struct Counted {
+    file: Box<dyn Read + Send>,
+    progress: Arc<SourceProgress>,
+}
+
+impl Read for Counted {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let read = self.file.read(buffer)?;
+        self.progress.bytes_read.fetch_add(read as u64, Ordering::Relaxed);
+        Ok(read)
+    }
+}
+
 /// See the module.
-#[derive(Debug)]
 pub(super) struct Source {
     files: VecDeque<PathBuf>,
-    open: Option<(PathBuf, File)>,
-    /// Offset of `buffer` in the open file.
+    open: Option<(PathBuf, Box<dyn Read + Send>)>,
+    /// Offset of `buffer` in what the open file holds, decompressed.
     offset: u64,
     buffer: BytesMut,
     seq: u64,
@@ -93,11 +116,15 @@ impl Source {
     /// Opens the next file; false when there is none.
     fn open_next(&mut self) -> Result<bool, Fault> {
         let Some(path) = self.files.pop_front() else { return Ok(false) };
-        let file = File::open(&path).map_err(|error| Fault::BlockFile {
+        let file = open(&path).map_err(|error| Fault::BlockFile {
             file: path.display().to_string(),
             reason: error.to_string(),
         })?;
-        self.open = Some((path, file));
+        let file = Counted { file, progress: self.progress.clone() };
+        let compressed = path.extension().is_some_and(|extension| extension == "gz");
+        let bytes: Box<dyn Read + Send> =
+            if compressed { Box::new(MultiGzDecoder::new(file)) } else { Box::new(file) };
+        self.open = Some((path, bytes));
         self.offset = 0;
         Ok(true)
     }
@@ -109,7 +136,6 @@ impl Source {
                 let bytes = self.buffer.split_to(length).freeze().into();
                 let block = Block::decode(&bytes).map_err(|error| self.fault(error))?;
                 self.offset += length as u64;
-                self.progress.bytes_read.fetch_add(length as u64, Ordering::Relaxed);
                 return Ok(Some(block));
             }
             if !self.fill()? {

@@ -80,6 +80,22 @@ fn rolled_back_blocks_are_gone_and_can_be_imported_again() {
     let to = kept.to_str().unwrap();
     assert_eq!(evmd(&path, &["export", to]).0, 0);
     assert!(std::fs::read(&file).unwrap().starts_with(&std::fs::read(&kept).unwrap()));
+    // The same on standard output, and compressed; both are read again, as known blocks.
+    let mut command = Command::new(env!("CARGO_BIN_EXE_evmd"));
+    let output = command.arg("--home").arg(&path).args(["export", "-"]).output().unwrap();
+    assert_eq!(output.stdout, std::fs::read(&kept).unwrap());
+    let packed = folder.path().join("kept.rlp.gz");
+    assert_eq!(evmd(&path, &["export", packed.to_str().unwrap()]).0, 0);
+    assert!(std::fs::metadata(&packed).unwrap().len() < std::fs::metadata(&kept).unwrap().len());
+    let (code, out, err) = evmd(&path, &["import", packed.to_str().unwrap(), "-o", "json"]);
+    assert_eq!(code, 0, "{err}");
+    let said: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((&said["imported"], &said["known"]), (&json!(0), &json!(10)));
+    let bytes = std::fs::read(&packed).unwrap();
+    std::fs::write(&packed, &bytes[..bytes.len() / 2]).unwrap();
+    let (code, _, err) = evmd(&path, &["import", packed.to_str().unwrap()]);
+    assert!(code == 1 && err.contains("kept.rlp.gz: at byte "), "{err}");
+
     std::fs::write(&kept, &std::fs::read(&file).unwrap()[std::fs::read(&kept).unwrap().len()..])
         .unwrap();
     let home = Home::open(&path).unwrap();

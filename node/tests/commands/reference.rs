@@ -33,8 +33,9 @@ fn describe(command: &Command, name: &str, out: &mut String) {
 }
 
 fn table(command: &Command, out: &mut String) {
-    let hidden = |arg: &&Arg| !["help", "version"].contains(&arg.get_id().as_str());
-    let args: Vec<_> = command.get_arguments().filter(hidden).collect();
+    let shown =
+        |arg: &&Arg| !arg.is_hide_set() && !["help", "version"].contains(&arg.get_id().as_str());
+    let args: Vec<_> = command.get_arguments().filter(shown).collect();
     if args.is_empty() {
         return;
     }

@@ -7,6 +7,9 @@ pub(super) struct Args {
     /// Number of the block; the newest without it
     #[arg(value_name = "NUMBER", conflicts_with = "height")]
     number: Option<u64>,
+    /// What NUMBER is: as the SDK's commands name it
+    #[arg(long = "type", value_name = "TYPE", hide = true, value_parser = ["height"])]
+    kind: Option<String>,
     #[command(flatten)]
     rest: RestArgs,
 }

@@ -6,7 +6,7 @@ use crate::{
     cosmos::coin_text,
     proto::cosmos::bank::v1beta1::MsgSend,
 };
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use prost::{Message, Name};
 use prost_types::Any;
 
@@ -20,13 +20,19 @@ pub(super) enum Command {
         to: String,
         /// How much, such as 10atest
         amount: String,
+        /// The same as FROM, for scripts that name the sender twice
+        #[arg(long = "from", value_name = "KEY", hide = true)]
+        again: Option<String>,
         #[command(flatten)]
         flags: Box<TxFlags>,
     },
 }
 
 pub(super) fn run(command: Command) -> anyhow::Result<()> {
-    let Command::Send { from, to, amount, flags } = command;
+    let Command::Send { from, to, amount, again, flags } = command;
+    if let Some(again) = again {
+        ensure!(again == from, "--from {again}: the sender is {from}");
+    }
     send(&flags, &from, |sender| {
         let prefix = sender.rsplit_once('1').map_or("", |(prefix, _)| prefix);
         let to = parse_address(&to, prefix).with_context(|| to.clone())?;

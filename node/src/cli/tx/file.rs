@@ -90,7 +90,7 @@ pub(super) fn sign(args: &Sign) -> anyhow::Result<()> {
         None => args.node.open()?.chain_id()?,
     };
     let auth = tx.auth_info.get_or_insert_default();
-    auth.signer_infos = vec![signer(&key, sequence, mode(&args.sign_mode))];
+    auth.signer_infos = vec![signer(Some(&key), sequence, mode(&args.sign_mode))];
     sign_tx(&mut tx, &key, chain_id)?;
     print(&json::tx_json(&tx)?, Output::Json)
 }

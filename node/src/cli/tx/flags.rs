@@ -113,7 +113,7 @@ pub(super) struct TxFlags {
     /// What is signed
     #[arg(long, value_name = "MODE", default_value = "direct", value_parser = ["direct", "amino-json"])]
     pub(super) sign_mode: String,
-    /// Print the unsigned transaction and stop
+    /// Print the unsigned transaction and stop; the sender may be an address without a key here
     #[arg(long)]
     pub(super) generate_only: bool,
     /// Print the gas it would use and stop

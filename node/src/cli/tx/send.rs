@@ -6,7 +6,7 @@ use super::{
     node::{Node, print},
 };
 use crate::{
-    account::{PrivateKey, bech32},
+    account::{PrivateKey, bech32, parse_address},
     cli::Output,
     cosmos::{CosmosTx, Signatures, coin_text},
     feemarket::LegacyDec,
@@ -35,12 +35,16 @@ pub(super) fn send(
     messages: impl FnOnce(&str) -> anyhow::Result<Vec<Any>>,
 ) -> anyhow::Result<()> {
     let node = if flags.offline { None } else { Some(flags.node.open()?) };
-    let key = flags.keys.key(from)?;
     let prefix = node.as_ref().map_or_else(|| flags.keys.prefix(), Node::prefix)?;
-    let sender = bech32(&prefix, key.address());
+    let unsigned = flags.generate_only || flags.dry_run;
+    let (key, address) = match parse_address(from, &prefix) {
+        Ok(address) if unsigned => (None, address),
+        _ => flags.keys.key(from).map(|key| (Some(key.clone()), key.address()))?,
+    };
+    let sender = bech32(&prefix, address);
     let sequence = match flags.sequence {
         Some(sequence) => sequence,
-        None => asked(node.as_ref(), "--sequence")?.sequence(key.address())?,
+        None => asked(node.as_ref(), "--sequence")?.sequence(address)?,
     };
     let mut tx = Tx {
         body: Some(TxBody {
@@ -50,7 +54,7 @@ pub(super) fn send(
             ..TxBody::default()
         }),
         auth_info: Some(AuthInfo {
-            signer_infos: vec![signer(&key, sequence, mode(&flags.sign_mode))],
+            signer_infos: vec![signer(key.as_ref(), sequence, mode(&flags.sign_mode))],
             fee: Some(Fee::default()),
         }),
         signatures: vec![Vec::new()],
@@ -85,6 +89,7 @@ pub(super) fn send(
         tx.signatures.clear();
         return print(&json::tx_json(&tx)?, Output::Json);
     }
+    let key = key.expect("all that is signed has a key");
     let Some(node) = node else {
         sign(&mut tx, &key, flags.chain_id.context("--offline needs --chain-id")?)?;
         return print(&json::tx_json(&tx)?, Output::Json);
@@ -103,7 +108,7 @@ fn asked<'a>(node: Option<&'a Node>, flag: &str) -> anyhow::Result<&'a Node> {
 }
 
 /// The chain named, which must be the node's.
-fn chain_id(named: Option<u64>, found: u64) -> anyhow::Result<u64> {
+pub(super) fn chain_id(named: Option<u64>, found: u64) -> anyhow::Result<u64> {
     ensure!(
         named.is_none_or(|named| named == found),
         "--chain-id {}: the node's chain is {found}",
@@ -117,12 +122,13 @@ pub(super) fn mode(name: &str) -> SignMode {
     if name == "amino-json" { SignMode::LegacyAminoJson } else { SignMode::Direct }
 }
 
-/// What a transaction says of its signer.
-pub(super) fn signer(key: &PrivateKey, sequence: u64, mode: SignMode) -> SignerInfo {
-    let public_key = PubKey { key: key.public_key().as_bytes().to_vec() };
+/// What a transaction says of its signer, whose key may be elsewhere.
+pub(super) fn signer(key: Option<&PrivateKey>, sequence: u64, mode: SignMode) -> SignerInfo {
+    let public_key = key.map(|key| PubKey { key: key.public_key().as_bytes().to_vec() });
     let single = mode_info::Single { mode: mode.into() };
     SignerInfo {
-        public_key: Some(Any { type_url: PubKey::type_url(), value: public_key.encode_to_vec() }),
+        public_key: public_key
+            .map(|key| Any { type_url: PubKey::type_url(), value: key.encode_to_vec() }),
         mode_info: Some(ModeInfo { sum: Some(mode_info::Sum::Single(single)) }),
         sequence,
     }
@@ -142,7 +148,7 @@ pub(super) fn sign(tx: &mut Tx, key: &PrivateKey, chain_id: u64) -> anyhow::Resu
 }
 
 /// A price of gas times the gas, rounded up.
-fn priced(price: &str, gas: u64) -> anyhow::Result<Coin> {
+pub(super) fn priced(price: &str, gas: u64) -> anyhow::Result<Coin> {
     let digits = price.bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b'.').count();
     let (amount, denom) = price.split_at(digits);
     let amount: LegacyDec =
