@@ -5,7 +5,7 @@ use super::{
     Context,
     envelope::{Body, Envelope, NO_ID},
     error::Error,
-    front::{Client, Reply},
+    front::{Client, Reply, Untaken},
     lines::{Interrupt, Lines},
     meter::CallMeter,
     method::{Answer, Call, Method, Run, methods},
@@ -50,6 +50,8 @@ pub(super) struct Dispatcher {
     unknown: usize,
     response_bytes_max: usize,
     batch_max: usize,
+    /// Answers over HTTP.
+    pub(super) untaken: Untaken,
 }
 
 /// The answer to a body.
@@ -81,6 +83,7 @@ impl Dispatcher {
             meter: Arc::new(CallMeter::new(names)),
             response_bytes_max: config.max_response_bytes as usize,
             batch_max: config.max_batch as usize,
+            untaken: Untaken::default(),
         }
     }
 
@@ -197,6 +200,9 @@ impl Dispatcher {
                 Err(error) => return Err(error),
             },
         };
+        if let Some(limit) = self.untaken.full() {
+            return Err(Error::untaken(limit));
+        }
         let client = Arc::clone(&call.client);
         let _place = client.flow.line().await;
         let work = move |interrupt: &Interrupt| run(&Call { interrupt: interrupt.clone(), ..call });
@@ -213,6 +219,7 @@ impl Dispatcher {
         let view = self.context.published.load();
         let mut answers: Vec<Answer> = Vec::with_capacity(calls.len());
         let mut bytes = 0;
+        let mut held = self.untaken.hold(0);
         let mut turn = Instant::now();
         let mut calls = calls.into_iter().flatten().peekable();
         while let Some(call) = calls.next() {
@@ -240,10 +247,12 @@ impl Dispatcher {
                 }
                 Ok(asked) => answers.push(self.answer(asked, &view, client).await),
             }
-            bytes += answers[answered..]
+            let more = answers[answered..]
                 .iter()
                 .map(|answer| answer.as_ref().map_or(0, |result| result.bytes().len()))
                 .sum::<usize>();
+            bytes += more;
+            held.add(more);
         }
         answers
     }

@@ -177,6 +177,14 @@ impl Error {
         Self::limit(message, limit as u64, None)
     }
 
+    /// Clients leave too much of their answers on the server.
+    pub fn untaken(limit: usize) -> Self {
+        let message = format!(
+            "too many answers on their way: {limit} bytes that clients have not taken, try again"
+        );
+        Self::limit(message, limit as u64, None)
+    }
+
     /// A client calls more often than it may.
     pub fn rate(whose: &str, limit: u32, retry_after_ms: u64) -> Self {
         let message = format!("rate limit exceeded: at most {limit} calls a second by one {whose}");

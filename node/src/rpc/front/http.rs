@@ -1,6 +1,6 @@
 //! One HTTP request: is it for us, from whom, and what does it ask.
 
-use super::{Client, Front, connection::Progress, reply::ReplyBody};
+use super::{Client, Front, Untaken, connection::Progress, reply::ReplyBody};
 use crate::rpc::{dispatch::Respond, error::Error};
 use http_body_util::BodyExt;
 use hyper::{
@@ -83,7 +83,7 @@ fn plain(status: StatusCode, text: &'static str) -> Response<ReplyBody> {
 fn failure(status: StatusCode, error: Error) -> Response<ReplyBody> {
     let mut reply = super::Reply::default();
     reply.answer("null", Err(error));
-    respond(status, JSON, reply.finish())
+    respond(status, JSON, reply.finish(&Untaken::default()))
 }
 
 fn preflight(asked: &HeaderMap) -> Response<ReplyBody> {
@@ -152,7 +152,9 @@ async fn post(
     };
     let _running = progress.request();
     match front.dispatcher.respond(&body.into(), client).await {
-        Respond::Reply(reply) => respond(StatusCode::OK, JSON, reply.finish()),
+        Respond::Reply(reply) => {
+            respond(StatusCode::OK, JSON, reply.finish(&front.dispatcher.untaken))
+        }
         Respond::Nothing => respond(StatusCode::OK, JSON, ReplyBody::empty()),
         Respond::TooMany(error) => {
             let mut response = failure(StatusCode::TOO_MANY_REQUESTS, error);

@@ -3,8 +3,9 @@
 //! whose calls come back to the same dispatcher (`docs/adr/0008`).
 //!
 //! Takes: connections. Gives: calls to the dispatcher, answers to clients. State: who is connected.
-//! Bound: connections in all and of an address; a connection that sends no request, or does not
-//! take its answer, is closed. When full: says so and closes.
+//! Bound: connections in all and of an address; bytes of answers that are not taken; a connection that
+//! sends no request, or does not take its answer, is closed. When full: says so, and closes if it is the
+//! connections.
 
 mod access;
 mod connection;
@@ -12,9 +13,11 @@ mod flow;
 mod http;
 mod reply;
 mod threads;
+mod untaken;
 
 pub(super) use reply::Reply;
 pub(super) use threads::Threads;
+pub(super) use untaken::Untaken;
 
 use self::{
     access::{Hosts, Origins},

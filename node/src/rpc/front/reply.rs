@@ -1,5 +1,6 @@
 //! A response's body: pieces of JSON, the large ones shared with whoever keeps them.
 
+use super::Untaken;
 use crate::rpc::{error::Error, text::Json};
 use alloy_primitives::Bytes;
 use hyper::body::{Body, Bytes as Piece, Frame, SizeHint};
@@ -73,11 +74,12 @@ impl Reply {
         }
     }
 
-    /// The body.
-    pub(super) fn finish(mut self) -> ReplyBody {
+    /// The body; its large pieces count as untaken until they are written.
+    pub(super) fn finish(mut self, untaken: &Untaken) -> ReplyBody {
         self.close();
         let left = self.closed_bytes as u64;
-        ReplyBody::Pieces { pieces: self.pieces.into_iter(), left }
+        let pieces: Vec<_> = self.pieces.into_iter().map(|piece| untaken.counted(piece)).collect();
+        ReplyBody::Pieces { pieces: pieces.into_iter(), left }
     }
 }
 
@@ -150,7 +152,9 @@ mod tests {
         reply.answer("1", Ok(Json::fixed("true")));
         reply.answer("\"x\"", Ok(large.clone()));
         let length = reply.len();
-        let ReplyBody::Pieces { pieces, left } = reply.finish() else { panic!("ours") };
+        let ReplyBody::Pieces { pieces, left } = reply.finish(&Untaken::default()) else {
+            panic!("ours")
+        };
         assert_eq!(left as usize, length);
         let pieces: Vec<_> = pieces.collect();
         assert_eq!(pieces.len(), 3);
