@@ -227,6 +227,7 @@ impl<'a> Loop<'a> {
         self.end = self.plan.duration.map(|duration| begun + duration);
         let mut due = begun;
         let mut last_look = begun;
+        let mut sent_all = None;
         for slot in 0..self.slots.len() {
             // What a handshake left in the buffer, and the first requests.
             self.take_answers(slot, begun)?;
@@ -234,6 +235,9 @@ impl<'a> Loop<'a> {
         loop {
             let now = Instant::now();
             let sending = self.end.is_none_or(|end| now < end) && !self.watch.stop.load(Relaxed);
+            if !sending {
+                sent_all.get_or_insert(now);
+            }
             let wait = if !sending {
                 SLEEP_MAX
             } else if let Some(gap) = self.gap {
@@ -261,7 +265,7 @@ impl<'a> Loop<'a> {
                     self.take_answers(slot, begun)?;
                 }
             }
-            self.watch_deadlines(now)?;
+            self.watch_deadlines(now, sent_all)?;
         }
         self.stats.elapsed = begun.elapsed();
         Ok(self.stats)
@@ -421,12 +425,17 @@ impl<'a> Loop<'a> {
     }
 
     /// A request without an answer for too long has failed, and whatever waits behind it.
-    fn watch_deadlines(&mut self, now: Instant) -> anyhow::Result<()> {
-        let longest = self.plan.timeout;
+    /// `sent_all` is when the last was sent: an open loop waits so long at most from then on.
+    fn watch_deadlines(&mut self, now: Instant, sent_all: Option<Instant>) -> anyhow::Result<()> {
+        let (longest, before) = (self.plan.timeout, self.lost);
         for number in 0..self.slots.len() {
             let Some((due, _)) = self.slots[number].waiting.front() else { continue };
             // In an open loop a request may have waited for a connection first.
-            if now.saturating_duration_since(*due) > longest && self.gap.is_none() {
+            let since =
+                if self.gap.is_none() { Some(*due) } else { sent_all.map(|at| at.max(*due)) };
+            if since.is_some_and(|since| now.saturating_duration_since(since) > longest) {
+                // All that a pause takes at once are one loss.
+                self.lost = before;
                 self.open_again(number, format!("no answer in {longest:.1?} (--timeout)"))?;
             }
         }

@@ -51,8 +51,8 @@ const SOME_FAILED: u8 = 2;
 ///
 /// Latencies are from the moment a request was due to its whole answer. Server CPU is user and
 /// system time of the node's process divided by the operations. Exit codes: 0 done, 1 could not
-/// run, 2 done, but some operations failed or a bound was broken, 130 interrupted (Ctrl-C): what was
-/// measured until then is told.
+/// run, 2 done, but some operations failed or a bound was broken, 130 interrupted (Ctrl-C): what
+/// was measured until then is told, but by `soak`, `kill` and `fill`.
 #[derive(Debug, Parser)]
 #[command(name = "loadtest", version, arg_required_else_help = true, max_term_width = 100)]
 struct Cli {

@@ -42,7 +42,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     }
     let numbers = args.from..=last;
     if args.file.as_os_str() == "-" {
-        return write(&blocks, numbers, std::io::stdout().lock()).map(drop);
+        return Ok(write(&blocks, numbers, std::io::stdout().lock())?.flush()?);
     }
     let writing = || format!("cannot write {}", args.file.display());
     let file = File::create(&args.file).with_context(writing)?;

@@ -17,10 +17,12 @@ use super::{
 use crate::{block::Block, view::Published};
 use bytes::BytesMut;
 use flate2::read::MultiGzDecoder;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::{
     collections::VecDeque,
     fs::File,
     io::Read,
+    os::fd::AsFd,
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -33,6 +35,9 @@ const BLOCK_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// Bytes read from a file at once.
 const READ_BYTES: usize = 1024 * 1024;
 
+/// Between two looks whether the pipeline has been stopped while standard input says nothing.
+const INPUT_WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+
 /// How far the reading is, for progress bars.
 #[derive(Debug, Default)]
 pub struct SourceProgress {
@@ -44,12 +49,30 @@ pub struct SourceProgress {
     pub known: AtomicU64,
 }
 
-/// Opens a file; `-` is standard input.
-fn open(path: &Path) -> std::io::Result<Box<dyn Read + Send>> {
+/// Opens a file; `-` is standard input, which ends with `stop` too.
+fn open(path: &Path, stop: &Arc<AtomicBool>) -> std::io::Result<Box<dyn Read + Send>> {
     if path.as_os_str() == "-" {
-        return Ok(Box::new(std::io::stdin()));
+        let file = std::io::stdin().as_fd().try_clone_to_owned()?.into();
+        return Ok(Box::new(StandardInput { file, stop: Arc::clone(stop) }));
     }
     Ok(Box::new(File::open(path)?))
+}
+
+/// Whoever writes to it may never write again, so it is read only when something is there.
+struct StandardInput {
+    file: File,
+    stop: Arc<AtomicBool>,
+}
+
+impl Read for StandardInput {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        while !self.stop.load(Ordering::Relaxed) {
+            if poll(&mut [PollFd::new(&self.file, PollFlags::IN)], Some(&INPUT_WAIT))? > 0 {
+                return self.file.read(buffer);
+            }
+        }
+        Ok(0)
+    }
 }
 
 /// A file whose bytes are counted as they are read.
@@ -116,7 +139,7 @@ impl Source {
     /// Opens the next file; false when there is none.
     fn open_next(&mut self) -> Result<bool, Fault> {
         let Some(path) = self.files.pop_front() else { return Ok(false) };
-        let file = open(&path).map_err(|error| Fault::BlockFile {
+        let file = open(&path, &self.stop).map_err(|error| Fault::BlockFile {
             file: path.display().to_string(),
             reason: error.to_string(),
         })?;

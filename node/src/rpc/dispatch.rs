@@ -103,7 +103,11 @@ impl Dispatcher {
                 let answer = self.answer(asked(body, &call), &view, client).await;
                 match answer {
                     Err(error) if error.is_rate() => return Respond::TooMany(error),
-                    answer => reply.answer(id, self.bounded(answer)),
+                    answer => {
+                        let bytes = answer.as_ref().map_or(0, |result| result.bytes().len());
+                        let answer = self.bounded(answer);
+                        reply.answer(id, self.untaken.room(bytes).and(answer));
+                    }
                 }
             }
             Ok(Body::Batch(members)) if members.len() > self.batch_max => {
@@ -117,7 +121,7 @@ impl Dispatcher {
                     Ok(_) => None,
                     Err((_, error)) => Some(Err(error.clone())),
                 });
-                let answers = self.answer_batch(calls.collect(), client).await;
+                let answers = self.answer_batch(calls.collect(), client, Some(&self.untaken)).await;
                 let ids = members.iter().filter_map(|member| match member {
                     Ok(call) => call.id(),
                     Err((id, _)) => Some(*id),
@@ -200,9 +204,6 @@ impl Dispatcher {
                 Err(error) => return Err(error),
             },
         };
-        if let Some(limit) = self.untaken.full() {
-            return Err(Error::untaken(limit));
-        }
         let client = Arc::clone(&call.client);
         let _place = client.flow.line().await;
         let work = move |interrupt: &Interrupt| run(&Call { interrupt: interrupt.clone(), ..call });
@@ -210,21 +211,27 @@ impl Dispatcher {
     }
 
     /// Answers the calls of a batch, all over the same view; notifications are `None` and have no
-    /// answer. Once the results are larger than a response may be, the rest is not run.
+    /// answer. Once the results are larger than a response may be, or than there is room for, the rest is
+    /// not run.
     async fn answer_batch(
         &self,
         calls: Vec<Option<Result<Asked<'_>, Error>>>,
         client: &Arc<Client>,
+        untaken: Option<&Untaken>,
     ) -> Vec<Answer> {
         let view = self.context.published.load();
         let mut answers: Vec<Answer> = Vec::with_capacity(calls.len());
         let mut bytes = 0;
-        let mut held = self.untaken.hold(0);
+        let mut held = untaken.map(|untaken| untaken.hold(0));
         let mut turn = Instant::now();
         let mut calls = calls.into_iter().flatten().peekable();
         while let Some(call) = calls.next() {
             if bytes > self.response_bytes_max {
                 answers.push(Err(Error::too_large("response", self.response_bytes_max)));
+                continue;
+            }
+            if let Some(Err(error)) = untaken.map(|untaken| untaken.room(bytes)) {
+                answers.push(Err(error));
                 continue;
             }
             if turn.elapsed() > BATCH_TURN {
@@ -252,7 +259,7 @@ impl Dispatcher {
                 .map(|answer| answer.as_ref().map_or(0, |result| result.bytes().len()))
                 .sum::<usize>();
             bytes += more;
-            held.add(more);
+            held.iter_mut().for_each(|held| held.add(more));
         }
         answers
     }
@@ -326,7 +333,7 @@ impl Dispatcher {
         let bytes = calls.iter().flatten().flatten().map(|asked| asked.params.len()).sum();
         let _asked = client.flow.ask(calls.len(), bytes);
         let _place = client.flow.batch().await;
-        let mut answers = self.answer_batch(calls, client).await.into_iter();
+        let mut answers = self.answer_batch(calls, client, None).await.into_iter();
         if answers.len() == 0 && !entries.is_empty() {
             return MethodResponse::notification();
         }

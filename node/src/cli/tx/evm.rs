@@ -39,7 +39,8 @@ pub(super) struct Send {
     /// Gas limit
     #[arg(long, value_name = "GAS", default_value_t = TRANSFER_GAS)]
     gas: u64,
-    /// Most a gas costs, such as 1000000000atest; without it, twice the base fee
+    /// Most a gas costs, such as 1000000000atest; without it, twice the base fee, or
+    /// the least that the chain takes
     #[arg(long, value_name = "PRICE")]
     gas_prices: Option<String>,
     /// Nonce; asked of the node without it

@@ -14,6 +14,9 @@ use std::io::Write;
 /// Port of REST where the URL names none.
 const DEFAULT_PORT: u16 = 1317;
 
+/// What a chain of Ethereum's rules answers to questions about its fee market: a failed precondition.
+const NO_FEE_MARKET: u16 = 400;
+
 /// A node.
 pub(super) struct Node {
     client: Client,
@@ -62,7 +65,11 @@ impl Node {
     /// The least whole price that every pool takes, in wei: above the chain's `min_gas_price`, which is told
     /// without its fraction, and above nothing.
     pub(super) fn least_price(&self) -> anyhow::Result<u128> {
-        let answer = self.get("/cosmos/evm/vm/v1/min_gas_price")?;
+        let (status, body) = self.client.get("/cosmos/evm/vm/v1/min_gas_price", "")?;
+        if status == NO_FEE_MARKET {
+            return Ok(1);
+        }
+        let answer = read((status, body))?;
         let price = answer["min_gas_price"].as_str().and_then(|price| price.parse::<u128>().ok());
         Ok(price.context("no least price")?.saturating_add(1))
     }

@@ -1,6 +1,6 @@
 //! A response's body: pieces of JSON, the large ones shared with whoever keeps them.
 
-use super::Untaken;
+use super::untaken::{self, Untaken};
 use crate::rpc::{error::Error, text::Json};
 use alloy_primitives::Bytes;
 use hyper::body::{Body, Bytes as Piece, Frame, SizeHint};
@@ -74,11 +74,14 @@ impl Reply {
         }
     }
 
-    /// The body; its large pieces count as untaken until they are written.
+    /// The body; a large one counts as untaken until it is written.
     pub(super) fn finish(mut self, untaken: &Untaken) -> ReplyBody {
         self.close();
         let left = self.closed_bytes as u64;
-        let pieces: Vec<_> = self.pieces.into_iter().map(|piece| untaken.counted(piece)).collect();
+        let mut pieces = self.pieces;
+        if untaken::is_large(self.closed_bytes) {
+            pieces = pieces.into_iter().map(|piece| untaken.counted(piece)).collect();
+        }
         ReplyBody::Pieces { pieces: pieces.into_iter(), left }
     }
 }
@@ -162,5 +165,20 @@ mod tests {
         let start = "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":true}\
                      {\"jsonrpc\":\"2.0\",\"id\":\"x\",\"result\":";
         assert_eq!(pieces[0], start);
+    }
+
+    /// A batch of answers none of which is large.
+    #[test]
+    fn the_whole_answer_decides_whether_it_counts() {
+        let middling = Json::from_text(vec![b'7'; SHARED_LEAST]);
+        let untaken = Untaken::default();
+        for (results, counts) in [(2, false), (5, true)] {
+            let mut reply = Reply::default();
+            (0..results).for_each(|_| reply.answer("1", Ok(middling.clone())));
+            let body = reply.finish(&untaken);
+            assert_eq!(untaken.is_empty(), !counts, "{results}");
+            drop(body);
+            assert!(untaken.is_empty());
+        }
     }
 }
