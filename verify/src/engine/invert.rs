@@ -10,7 +10,6 @@ use crate::{
     lanes::{Lanes, Mask, Part, five},
     order::Scalar,
 };
-
 use core::marker::PhantomData;
 
 /// Independent running products, so that each product's latency hides behind three others.
