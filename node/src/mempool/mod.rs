@@ -42,7 +42,9 @@ use storage::{Account, prefetch};
 
 /// Lanes between asking for one's memory and changing it.
 const LANES_AHEAD: usize = 4;
-/// Transactions that have left lanes before they leave the indexes: the near caches hold them.
+/// Senders looked up before their lanes are changed: the near caches hold what was found.
+const SENDERS_AT_ONCE: usize = 256;
+/// Transactions that have left lanes before they leave the indexes: as above.
 const GONE_AT_ONCE: usize = 64;
 
 /// The pool.
@@ -188,11 +190,27 @@ impl Mempool {
 
     /// Tells the accounts that a block changed, each once: used nonces leave, and so do transactions
     /// that a sender can no longer pay for, the latest first; what was waiting for a nonce moves up.
-    /// Senders are found before the first lane is changed, so that lanes are at hand by their turn.
-    pub fn advance(&mut self, accounts: impl Iterator<Item = (Address, Account)>, now: Instant) {
-        let by_sender = &self.by_sender;
-        let lane = |(sender, account)| by_sender.get(&sender).map(|lane| (*lane, account));
-        let lanes: Vec<(u32, Account)> = accounts.filter_map(lane).collect();
+    pub fn advance(
+        &mut self,
+        mut accounts: impl Iterator<Item = (Address, Account)>,
+        now: Instant,
+    ) {
+        let mut lanes: Vec<(u32, Account)> = Vec::with_capacity(SENDERS_AT_ONCE);
+        loop {
+            let by_sender = &self.by_sender;
+            let lane = |(sender, account)| by_sender.get(&sender).map(|lane| (*lane, account));
+            lanes.extend(accounts.by_ref().filter_map(lane).take(SENDERS_AT_ONCE));
+            if lanes.is_empty() {
+                break;
+            }
+            self.advance_lanes(&lanes, now);
+            lanes.clear();
+        }
+        self.make_room();
+    }
+
+    /// The same of some lanes, which are at hand by their turn.
+    fn advance_lanes(&mut self, lanes: &[(u32, Account)], now: Instant) {
         let mut gone = mem::take(&mut self.gone);
         for (at, (lane, account)) in lanes.iter().enumerate() {
             if let Some((ahead, _)) = lanes.get(at + 2 * LANES_AHEAD) {
@@ -204,16 +222,20 @@ impl Mempool {
             let unpaid = self.change(*lane, |lane| lane.advance(*account, now, &mut gone));
             self.dropped.unpaid += unpaid as u64;
             if gone.len() >= GONE_AT_ONCE || at + 1 == lanes.len() {
-                gone.drain(..).for_each(|pooled| self.forget(&pooled));
+                self.forget_all(&mut gone);
             }
         }
         self.gone = gone;
-        self.make_room();
     }
 
-    /// Whether a transaction or its sender is pooled, as far as the indexes tell.
-    pub fn has_met(&self, hash: B256, sender: Address) -> bool {
-        self.by_hash.contains_key(&hash) || self.by_sender.contains_key(&sender)
+    /// Brings what [`Self::insert`] will look at into the caches, by hash and sender.
+    pub fn warm(&self, txs: impl Iterator<Item = (B256, Address)>) {
+        let known = |(hash, sender): &(B256, Address)| {
+            self.by_hash.contains_key(hash) || self.by_sender.contains_key(sender)
+        };
+        let new = txs.filter(|tx| !known(tx)).count();
+        let lanes = self.free.iter().rev().take(new);
+        lanes.for_each(|lane| prefetch(&self.lanes[*lane as usize]));
     }
 
     /// Drops what has waited behind a gap for too long. Looks at every lane with a gap.
@@ -274,6 +296,15 @@ impl Mempool {
                 }
             }
         }
+    }
+
+    /// The same for several. One look into the index does not depend on another here, so the processor
+    /// waits for many of them at once; dropping a transaction would make it wait for each.
+    fn forget_all(&mut self, gone: &mut Vec<Pooled>) {
+        let found = gone.iter().filter(|pooled| self.by_hash.contains_key(&pooled.tx.hash)).count();
+        std::hint::black_box(found);
+        gone.iter().for_each(|pooled| self.forget(pooled));
+        gone.clear();
     }
 
     /// Changes a lane, and brings orders and sums up to what it has become; an empty one is given up.

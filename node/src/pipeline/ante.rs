@@ -197,6 +197,8 @@ impl Ante {
         let mut recent = mem::take(&mut self.recent);
         let reader = RecentReader::new(&mut recent, &state)?;
         let now = Instant::now();
+        // Asked once for all: the answer is behind a lock.
+        let heard = self.arrivals.receiver_count() > 0;
         let mut admitted = 0;
         let mut answers = Vec::with_capacity(batch.len());
         for (tx, reply) in batch {
@@ -207,6 +209,10 @@ impl Ante {
             match &submitted {
                 Ok(tx) => {
                     self.journal.push(tx);
+                    if heard {
+                        // A listener may have gone in between.
+                        let _ = self.arrivals.send(Arc::clone(tx));
+                    }
                     admitted += 1;
                 }
                 Err(reject) => self.meter.reject(reject.label()),
@@ -226,8 +232,7 @@ impl Ante {
     fn warm(&self, batch: &[Recovered]) {
         let txs = || batch.iter().filter_map(|(tx, _)| tx.as_ref().ok());
         txs().for_each(|tx| prefetch(&**tx));
-        let pooled = txs().filter(|tx| self.pool.has_met(tx.hash, tx.sender)).count();
-        std::hint::black_box(pooled);
+        self.pool.warm(txs().map(|tx| (tx.hash, tx.sender)));
         self.recent.warm(txs().map(|tx| &tx.sender));
     }
 
@@ -278,10 +283,6 @@ impl Ante {
     ) -> Result<Arc<RecoveredTx>, Reject> {
         let authorities = || authorities(&tx, self.spec.chain_id);
         self.pool.insert(Arc::clone(&tx), authorities, &sender.account, now)?;
-        if self.arrivals.receiver_count() > 0 {
-            // A listener may have gone in between.
-            let _ = self.arrivals.send(Arc::clone(&tx));
-        }
         Ok(tx)
     }
 
