@@ -175,6 +175,23 @@ impl Arena {
         prefetch(&self.leaves.items[leaf as usize]);
     }
 
+    /// Has the leaves right below a branch brought into the caches.
+    pub(super) fn prefetch_leaves(&self, branch: &Branch) {
+        for nibble in nibbles(branch.leaves) {
+            self.prefetch_leaf(self.links(branch)[position(branch.mask, nibble)]);
+        }
+    }
+
+    /// Has those of the given children that are branches brought into the caches, and their links.
+    pub(super) fn prefetch_branches(&self, branch: &Branch, some: u16) {
+        let below = || {
+            let links = self.links(branch);
+            nibbles(some & !branch.leaves).map(|nibble| links[position(branch.mask, nibble)])
+        };
+        below().for_each(|link| self.prefetch_branch(link));
+        below().for_each(|link| self.prefetch_links(link));
+    }
+
     pub(super) fn prefix(&self, branch: &Branch) -> &Path {
         &self.prefixes.items[branch.prefix as usize]
     }

@@ -1,5 +1,7 @@
 //! What has changed since the last checkpoint, as records to be written in bulk.
 
+use std::sync::Arc;
+
 use alloy_primitives::B256;
 
 use super::arena::{Arena, Slot, nibbles, position};
@@ -16,8 +18,8 @@ pub struct TrieCheckpoint {
     pub state_root: B256,
     /// Hashed addresses whose earlier storage records are gone, ascending.
     pub(crate) wiped: Vec<B256>,
-    pub(crate) accounts: Records,
-    pub(crate) storages: Records,
+    pub(crate) accounts: Arc<Records>,
+    pub(crate) storages: Arc<Records>,
 }
 
 impl TrieCheckpoint {
@@ -58,6 +60,15 @@ pub(crate) struct Records {
 }
 
 impl Records {
+    /// No records, in the memory of earlier ones unless somebody still reads those.
+    pub(super) fn reuse(kept: &mut Arc<Self>) -> Self {
+        let Some(kept) = Arc::get_mut(kept) else { return Self::default() };
+        let mut records = std::mem::take(kept);
+        records.bytes.clear();
+        records.entries.clear();
+        records
+    }
+
     /// Key, and value or `None` when the record is gone, ascending by key, each key once.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
         self.entries.iter().map(|entry| (self.key(entry), self.value(entry)))
@@ -113,6 +124,7 @@ impl Records {
     fn walk(&mut self, arena: &mut Arena, owner: Option<B256>, path: Path, index: u32) {
         let dirty = std::mem::take(&mut arena.branch_mut(index).dirty);
         let branch = *arena.branch(index);
+        arena.prefetch_leaves(&branch);
         let base = path.join(arena.prefix(&branch));
         self.put(owner, &path, |out| put_branch_record(out, arena, &branch, base.len()));
         for nibble in nibbles(dirty & branch.mask & !branch.leaves) {

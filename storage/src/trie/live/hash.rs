@@ -126,6 +126,7 @@ impl Hash {
         let branch = *branch;
         let base = depth + arena.prefix_len(&branch);
         self.levels[base].push(BranchTask { branch: index, parent });
+        arena.prefetch_branches(&branch, stale);
         for nibble in nibbles(stale) {
             let link = arena.links(&branch)[position(branch.mask, nibble)];
             let parent = Parent::Branch { index, nibble };

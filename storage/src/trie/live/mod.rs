@@ -23,11 +23,13 @@ mod tests;
 mod value;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use alloy_primitives::map::B256Map;
 use alloy_primitives::{B256, U256};
 
 use super::{EMPTY_ROOT_HASH, TrieError};
+use crate::prefetch;
 use crate::state::{AccountChange, StateChanges};
 use apply::{Change, load_if_any, shared_prefix};
 use arena::{Arena, Slot};
@@ -48,6 +50,9 @@ pub const TRIE_CACHE_BYTES_DEFAULT: u64 = 2 << 30;
 pub const TRIE_CACHE_BYTES_MIN: u64 = 16 << 20;
 /// Bytes of an entry in the map of storage tries.
 const TREE_BYTES: usize = 96;
+
+/// Accounts between asking for one's change and putting it into the trie.
+const CHANGES_AHEAD: usize = 8;
 
 /// Records of one state, as they are stored.
 pub trait RecordRead {
@@ -97,6 +102,9 @@ pub struct LiveTrie {
     /// The same for the storage trie at hand.
     locate_slots: Locate,
     hash: Hash,
+    /// The records last handed over, whose memory serves again once they are written.
+    account_records: Arc<Records>,
+    storage_records: Arc<Records>,
 }
 
 impl LiveTrie {
@@ -120,6 +128,8 @@ impl LiveTrie {
             locate: Locate::default(),
             locate_slots: Locate::default(),
             hash: Hash::new(),
+            account_records: Arc::default(),
+            storage_records: Arc::default(),
         }
     }
 
@@ -174,6 +184,9 @@ impl LiveTrie {
         let mut trie = change(&mut self.arena, &mut self.removed, source, None, self.now);
         for (rank, &(key, at)) in keys.order.iter().enumerate() {
             self.locate.prefetch_end(trie.arena, rank);
+            if let Some((_, ahead)) = keys.order.get(rank + CHANGES_AHEAD) {
+                prefetch(&changes.accounts[*ahead as usize]);
+            }
             let at = at as usize;
             let (after, changed) = match &changes.accounts[at].account {
                 None => trie.remove(slot, 0, &key)?,
@@ -322,14 +335,9 @@ impl LiveTrie {
     /// Hands over what has changed since the last checkpoint; `number` is the newest block.
     pub fn checkpoint(&mut self, number: u64) -> TrieCheckpoint {
         let epoch = self.epoch;
-        let mut checkpoint = TrieCheckpoint {
-            number,
-            state_root: self.state_root,
-            wiped: Vec::new(),
-            accounts: Records::default(),
-            storages: Records::default(),
-        };
-        let TrieCheckpoint { wiped, accounts, storages, .. } = &mut checkpoint;
+        let mut wiped = Vec::new();
+        let mut accounts = Records::reuse(&mut self.account_records);
+        let mut storages = Records::reuse(&mut self.storage_records);
         if self.accounts.epoch == epoch {
             accounts.collect(&mut self.arena, None, self.accounts.slot);
         }
@@ -342,16 +350,24 @@ impl LiveTrie {
             }
         }
         for (owner, path) in self.removed.drain(..) {
-            let records = if owner.is_some() { &mut *storages } else { &mut *accounts };
+            let records = if owner.is_some() { &mut storages } else { &mut accounts };
             records.remove(owner, &path);
         }
         wiped.sort_unstable();
         accounts.finish();
         storages.finish();
+        self.account_records = Arc::new(accounts);
+        self.storage_records = Arc::new(storages);
         self.handed_over.push_back((number, epoch));
         self.epoch += 1;
         self.dirty = 0;
-        checkpoint
+        TrieCheckpoint {
+            number,
+            state_root: self.state_root,
+            wiped,
+            accounts: Arc::clone(&self.account_records),
+            storages: Arc::clone(&self.storage_records),
+        }
     }
 
     /// Leaves this checkpoint to another trie of the same blocks: what it writes counts here too.
