@@ -144,11 +144,19 @@ impl<'a> Making<'a> {
             engine: self.engine(),
             journal,
             saved,
-            recent: RecentState::new(home.config.storage.recent_accounts),
+            recent: self.recent()?,
         };
         let stage = Ante::new(context, ends, self.meter("ante"));
         self.workers.push(worker.runs(stage));
         Ok(())
+    }
+
+    /// Tables of recently used accounts with nothing in them, and room for what there is.
+    fn recent(&self) -> Result<RecentState, HomeError> {
+        let mut recent = RecentState::new(self.home.config.storage.recent_accounts);
+        let accounts = self.home.index.reader()?.accounts()?;
+        recent.reserve(usize::try_from(accounts).unwrap_or(usize::MAX));
+        Ok(recent)
     }
 
     /// Who gives leave to make blocks, if any are to be made.
@@ -167,7 +175,7 @@ impl<'a> Making<'a> {
     ) -> Result<Arc<AtomicU64>, HomeError> {
         let meter = self.meter("execute");
         let (spec, settings) = (&self.home.spec, &self.home.config.storage);
-        let (recent, flushed) = (RecentState::new(settings.recent_accounts), &self.flushed);
+        let (recent, flushed) = (self.recent()?, &self.flushed);
         let stage =
             Execute::new(Arc::clone(spec), &self.view, recent, Arc::clone(flushed), ends, meter)?;
         let worker = worker.runs(stage.with_trie_cache(settings.trie_cache_bytes));

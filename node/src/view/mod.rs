@@ -8,6 +8,7 @@ mod layer;
 mod live;
 mod recent;
 mod state;
+mod table;
 mod trie;
 
 pub use appearances::{Appearances, called, named};

@@ -11,28 +11,29 @@
 
 use alloy_primitives::{
     Address, B256, Bytes, KECCAK256_EMPTY, U256,
-    map::{DefaultHashBuilder, FbBuildHasher},
+    map::{AddressMap, DefaultHashBuilder, FbBuildHasher},
 };
 use std::{
     cell::RefCell,
-    collections::HashMap,
     fmt,
     hash::{BuildHasher, Hash},
     mem,
 };
 use storage::{Account, ReadError, StateChanges, StateRead};
 
-use super::StateReader;
+use super::{StateReader, table::Table};
 
 /// Keys looked up together: what they need stays in the nearest cache.
 const AT_ONCE: usize = 64;
 /// Slots kept for so many accounts.
 const ACCOUNTS_A_SLOT: usize = 2;
+/// Most accounts kept beside the table, some 8 MB of them: contracts that blocks call again and again.
+const OUTSIZE_MAX: usize = 1 << 16;
 
 /// A table of `K` to `V` that forgets.
 struct Recent<K, V, S> {
-    young: HashMap<K, V, S>,
-    old: HashMap<K, V, S>,
+    young: Table<K, V, S>,
+    old: Table<K, V, S>,
     /// Most entries of each map.
     most: usize,
     /// Block up to which `old` may hold changes.
@@ -51,7 +52,7 @@ impl<K, V, S> fmt::Debug for Recent<K, V, S> {
 impl<K: Copy + Eq + Hash, V: Copy, S: BuildHasher + Default> Recent<K, V, S> {
     fn new(entries: usize) -> Self {
         let most = (entries / 2).max(1);
-        Self { young: HashMap::default(), old: HashMap::default(), most, sealed: 0, lost: 0 }
+        Self { young: Table::new(), old: Table::new(), most, sealed: 0, lost: 0 }
     }
 
     /// What is known of `key`, before block `next`.
@@ -64,13 +65,12 @@ impl<K: Copy + Eq + Hash, V: Copy, S: BuildHasher + Default> Recent<K, V, S> {
         Some(value)
     }
 
-    /// Brings what is known of these keys into the caches: one look does not depend on another here,
-    /// so the processor waits for many of them at once.
+    /// Has what is known of these keys brought into the caches.
     fn warm<'a>(&self, keys: impl Iterator<Item = &'a K>)
     where
         K: 'a,
     {
-        std::hint::black_box(keys.filter(|key| self.young.contains_key(key)).count());
+        keys.for_each(|key| self.young.prefetch(key));
     }
 
     /// Puts what was read before, or changed by, `block`.
@@ -93,7 +93,7 @@ impl<K: Copy + Eq + Hash, V: Copy, S: BuildHasher + Default> Recent<K, V, S> {
 }
 
 /// What is known of an account. Accounts with code, or with more wei than 128 bits count, are few:
-/// the table only says that they are looked up elsewhere.
+/// the table only says that they are elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Known {
     Absent,
@@ -129,15 +129,40 @@ impl Known {
 #[derive(Debug)]
 pub struct RecentState {
     accounts: Recent<Address, Known, FbBuildHasher<20>>,
+    /// Some of those that the table says are elsewhere, as the newest state has them.
+    outsize: AddressMap<Account>,
     slots: Recent<(Address, U256), U256, DefaultHashBuilder>,
 }
 
 impl RecentState {
-    /// Empty tables for at most `accounts` accounts and half as many slots. They take 65 to 130
-    /// bytes an account and 97 to 194 a slot, as these are met; least where half of `accounts` is
-    /// seven eighths of a power of two.
+    /// Empty tables for at most `accounts` accounts and half as many slots. They take 85 to 171
+    /// bytes an account and 171 to 341 a slot, as these are met; least where half of `accounts` is
+    /// three quarters of a power of two.
     pub fn new(accounts: usize) -> Self {
-        Self { accounts: Recent::new(accounts), slots: Recent::new(accounts / ACCOUNTS_A_SLOT) }
+        let slots = Recent::new(accounts / ACCOUNTS_A_SLOT);
+        Self { accounts: Recent::new(accounts), outsize: AddressMap::default(), slots }
+    }
+
+    /// Makes room for so many accounts, as far as the table is to hold them: growing later would
+    /// take tenths of a second, all at once.
+    pub fn reserve(&mut self, accounts: usize) {
+        self.accounts.young.reserve(accounts.min(self.accounts.most));
+    }
+
+    /// Puts an account as it was read before, or changed by, `block`.
+    fn put_account(&mut self, address: Address, account: Option<&Account>, block: u64) {
+        let known = Known::of(account);
+        if known == Known::Elsewhere {
+            self.put_outsize(address, account);
+        }
+        self.accounts.put(address, known, block);
+    }
+
+    fn put_outsize(&mut self, address: Address, account: Option<&Account>) {
+        if self.outsize.len() >= OUTSIZE_MAX {
+            self.outsize.clear();
+        }
+        self.outsize.extend(account.map(|account| (address, *account)));
     }
 
     /// Takes in what block `number`, the one after the last, did to accounts. For owners that ask
@@ -146,8 +171,7 @@ impl RecentState {
         for some in changes.accounts.chunks(AT_ONCE) {
             self.accounts.warm(some.iter().map(|change| &change.address));
             for change in some {
-                let known = Known::of(change.account.as_ref());
-                self.accounts.put(change.address, known, number);
+                self.put_account(change.address, change.account.as_ref(), number);
             }
         }
     }
@@ -208,6 +232,20 @@ impl<'a> RecentReader<'a> {
         !self.state.is_historic() && self.flushed.is_some_and(|flushed| lost <= flushed)
     }
 
+    /// An account that the table says is elsewhere.
+    fn outsize_account(
+        &self,
+        recent: &mut RecentState,
+        address: Address,
+    ) -> Result<Option<Account>, ReadError> {
+        if let Some(account) = recent.outsize.get(&address) {
+            return Ok(Some(*account));
+        }
+        let account = self.state.account(address)?;
+        recent.put_outsize(address, account.as_ref());
+        Ok(account)
+    }
+
     /// An account that is not in the table, which has forgotten changes up to block `lost`.
     fn unknown_account(&self, address: Address, lost: u64) -> Result<Option<Account>, ReadError> {
         if self.index_answers(lost) {
@@ -223,15 +261,15 @@ impl StateRead for RecentReader<'_> {
     type Error = ReadError;
 
     fn account(&self, address: Address) -> Result<Option<Account>, ReadError> {
-        let table = &mut self.recent.borrow_mut().accounts;
-        match table.get(&address, self.next) {
+        let recent = &mut **self.recent.borrow_mut();
+        match recent.accounts.get(&address, self.next) {
             Some(known) => match known.account() {
                 Some(account) => Ok(account),
-                None => self.state.account(address),
+                None => self.outsize_account(recent, address),
             },
             None => {
-                let account = self.unknown_account(address, table.lost)?;
-                table.put(address, Known::of(account.as_ref()), self.next);
+                let account = self.unknown_account(address, recent.accounts.lost)?;
+                recent.put_account(address, account.as_ref(), self.next);
                 Ok(account)
             }
         }
@@ -240,15 +278,14 @@ impl StateRead for RecentReader<'_> {
     /// Those that the table does not have are read in key order: neighbours in the index share its
     /// pages.
     fn accounts(&self, addresses: &[Address]) -> Result<Vec<Option<Account>>, ReadError> {
-        let mut table = self.recent.borrow_mut();
-        let table = &mut table.accounts;
+        let recent = &mut **self.recent.borrow_mut();
         let mut found = vec![None; addresses.len()];
         let mut missing: Vec<(Address, usize)> = Vec::new();
         let mut elsewhere: Vec<usize> = Vec::new();
         for (start, some) in (0..).step_by(AT_ONCE).zip(addresses.chunks(AT_ONCE)) {
-            table.warm(some.iter());
+            recent.accounts.warm(some.iter());
             for (at, address) in (start..).zip(some) {
-                match table.get(address, self.next).map(Known::account) {
+                match recent.accounts.get(address, self.next).map(Known::account) {
                     Some(Some(account)) => found[at] = account,
                     Some(None) => elsewhere.push(at),
                     None => missing.push((*address, at)),
@@ -261,15 +298,15 @@ impl StateRead for RecentReader<'_> {
             found[at] = match last {
                 Some((same, account)) if same == address => account,
                 _ => {
-                    let account = self.unknown_account(address, table.lost)?;
-                    table.put(address, Known::of(account.as_ref()), self.next);
+                    let account = self.unknown_account(address, recent.accounts.lost)?;
+                    recent.put_account(address, account.as_ref(), self.next);
                     account
                 }
             };
             last = Some((address, found[at]));
         }
         for at in elsewhere {
-            found[at] = self.state.account(addresses[at])?;
+            found[at] = self.outsize_account(recent, addresses[at])?;
         }
         Ok(found)
     }

@@ -1,0 +1,206 @@
+//! A map of plain keys to plain values in an array of cache lines, made for asking for many keys at
+//! once: where a key would be depends on the key alone, so its line can be asked for long before it is
+//! looked at. A map with a table of tags beside its entries needs one miss after another.
+//!
+//! Open addressing, one line after the other; nothing is removed but all at once. The hasher must be
+//! seeded at random, for keys come from outside.
+#![allow(unsafe_code)]
+
+use std::{
+    hash::{BuildHasher, Hash},
+    mem::MaybeUninit,
+};
+use storage::prefetch;
+
+/// Least lines of a table that has any.
+const LINES_MIN: usize = 16;
+
+/// An entry, or none. All zeros is none.
+#[repr(align(64))]
+struct Line<K, V> {
+    full: bool,
+    entry: MaybeUninit<(K, V)>,
+}
+
+/// See the module.
+pub(super) struct Table<K, V, S> {
+    /// None, or a power of two of them.
+    lines: Box<[Line<K, V>]>,
+    len: usize,
+    hasher: S,
+}
+
+impl<K, V, S> Table<K, V, S> {
+    /// Entries.
+    pub(super) const fn len(&self) -> usize {
+        self.len
+    }
+}
+
+impl<K: Copy + Eq + Hash, V: Copy, S: BuildHasher + Default> Table<K, V, S> {
+    /// An empty table, which has taken no memory.
+    pub(super) fn new() -> Self {
+        Self { lines: Box::default(), len: 0, hasher: S::default() }
+    }
+
+    /// Most entries of so many lines: three quarters. Above that, ways to a key become long.
+    const fn room(lines: usize) -> usize {
+        lines / 4 * 3
+    }
+
+    /// Makes room for so many entries in all. Memory that no entry is in is only reserved.
+    pub(super) fn reserve(&mut self, entries: usize) {
+        if entries <= Self::room(self.lines.len()) {
+            return;
+        }
+        let lines = (entries.div_ceil(3) * 4).next_power_of_two().max(LINES_MIN);
+        let old = std::mem::replace(&mut self.lines, empty(lines));
+        self.len = 0;
+        for line in old.iter().filter(|line| line.full) {
+            let (key, value) = entry(line);
+            self.put(*key, *value);
+        }
+    }
+
+    /// Has the place of a key brought into the caches.
+    pub(super) fn prefetch(&self, key: &K) {
+        if let Some(line) = self.lines.get(self.first(key)) {
+            prefetch(line);
+        }
+    }
+
+    /// The value of a key.
+    pub(super) fn get(&self, key: &K) -> Option<&V> {
+        let line = self.lines.get(self.find(key)).filter(|line| line.full)?;
+        Some(&entry(line).1)
+    }
+
+    /// Sets the value of a key.
+    pub(super) fn insert(&mut self, key: K, value: V) {
+        self.reserve(self.len + 1);
+        self.put(key, value);
+    }
+
+    /// The same where there is room.
+    fn put(&mut self, key: K, value: V) {
+        let at = self.find(&key);
+        let line = &mut self.lines[at];
+        self.len += usize::from(!line.full);
+        *line = Line { full: true, entry: MaybeUninit::new((key, value)) };
+    }
+
+    /// Removes all entries. What held them is given back, and as much is reserved anew.
+    pub(super) fn clear(&mut self) {
+        if self.len > 0 {
+            let lines = self.lines.len();
+            // One after the other, so that both are never there at once.
+            self.lines = Box::default();
+            self.lines = empty(lines);
+            self.len = 0;
+        }
+    }
+
+    fn mask(&self) -> usize {
+        self.lines.len().wrapping_sub(1)
+    }
+
+    /// Where the way to a key begins.
+    fn first(&self, key: &K) -> usize {
+        self.hasher.hash_one(key) as usize & self.mask()
+    }
+
+    /// The line of a key, or the free one where it would be; beyond the end of a table without lines.
+    fn find(&self, key: &K) -> usize {
+        let mut at = self.first(key);
+        while let Some(line) = self.lines.get(at)
+            && line.full
+            && entry(line).0 != *key
+        {
+            at = (at + 1) & self.mask();
+        }
+        at
+    }
+}
+
+/// Lines without entries. A large array's memory is taken page by page as entries come.
+fn empty<K: Copy, V: Copy>(lines: usize) -> Box<[Line<K, V>]> {
+    // SAFETY: all zeros is a line: `full` is false then, and `entry` may be anything.
+    unsafe { Box::new_zeroed_slice(lines).assume_init() }
+}
+
+/// The entry of a line that is full.
+fn entry<K: Copy, V: Copy>(line: &Line<K, V>) -> &(K, V) {
+    debug_assert!(line.full, "a line without an entry is not read");
+    // SAFETY: only `Table::put` makes a line full, together with its entry. All callers have seen it
+    // to be full.
+    unsafe { line.entry.assume_init_ref() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloy_primitives::{Address, map::FbBuildHasher};
+    use proptest::prelude::*;
+    use std::{collections::HashMap, hash::BuildHasherDefault};
+
+    /// Puts all keys on a few ways.
+    #[derive(Default)]
+    struct Crowded(u64);
+
+    impl std::hash::Hasher for Crowded {
+        fn finish(&self) -> u64 {
+            self.0 % 3
+        }
+
+        fn write(&mut self, bytes: &[u8]) {
+            self.0 = bytes.iter().map(|byte| u64::from(*byte)).sum();
+        }
+    }
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Put(u8, u64),
+        Reserve(usize),
+        Clear,
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let step = prop_oneof![
+            40 => (any::<u8>(), any::<u64>()).prop_map(|(key, value)| Step::Put(key, value)),
+            2 => (0..300_usize).prop_map(Step::Reserve),
+            1 => Just(Step::Clear),
+        ];
+        prop::collection::vec(step, 0..400)
+    }
+
+    fn equals_a_map<S: BuildHasher + Default>(steps: Vec<Step>) {
+        let mut table = Table::<Address, u64, S>::new();
+        let mut model = HashMap::new();
+        for step in steps {
+            match step {
+                Step::Put(key, value) => {
+                    table.insert(Address::repeat_byte(key), value);
+                    model.insert(Address::repeat_byte(key), value);
+                }
+                Step::Reserve(entries) => table.reserve(entries),
+                Step::Clear => {
+                    table.clear();
+                    model.clear();
+                }
+            }
+            assert_eq!(table.len(), model.len());
+        }
+        for key in (0..=u8::MAX).map(Address::repeat_byte) {
+            table.prefetch(&key);
+            assert_eq!(table.get(&key), model.get(&key));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_table_is_a_map(steps in steps()) {
+            equals_a_map::<FbBuildHasher<20>>(steps.clone());
+            equals_a_map::<BuildHasherDefault<Crowded>>(steps);
+        }
+    }
+}
