@@ -7,7 +7,10 @@ use alloy_primitives::{
     Address, U256,
     map::{AddressMap, DefaultHashBuilder},
 };
-use storage::Account;
+use storage::{Account, prefetch};
+
+/// Accounts between asking for one's memory and reading it.
+const ACCOUNTS_AHEAD: usize = 8;
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -136,7 +139,12 @@ impl Met {
         let mut order: Vec<(Address, u32)> =
             self.before.iter().zip(0..).map(|((address, _), place)| (*address, place)).collect();
         order.sort_unstable_by_key(|(address, _)| split(address));
-        order.into_iter().map(|(address, place)| {
+        (0..order.len()).map(move |at| {
+            if let Some((_, ahead)) = order.get(at + ACCOUNTS_AHEAD) {
+                prefetch(&self.before[*ahead as usize]);
+                prefetch(&self.entries[*ahead as usize]);
+            }
+            let (address, place) = order[at];
             (address, self.before[place as usize].1, &self.entries[place as usize])
         })
     }

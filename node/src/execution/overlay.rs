@@ -251,6 +251,7 @@ where
     /// Everything that differs from the parent's state by now.
     pub(super) fn changes(&self) -> StateChanges {
         let mut changes = StateChanges::default();
+        changes.accounts.reserve(self.accounts.len());
         for (address, original, entry) in self.accounts.ascending() {
             let slots = entry.changed_slots();
             if entry.current == original && slots.is_empty() && !entry.wiped {
