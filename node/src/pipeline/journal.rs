@@ -30,9 +30,9 @@ use std::{
 const MAGIC: &[u8; 8] = b"evmdtxs\x01";
 /// Bytes of a record before its transaction.
 const HEAD_BYTES: usize = 4 + 4 + Address::len_bytes();
-/// Bytes of dead records that are not worth a rewrite: some 200,000 transfers, which a restart
-/// passes over in a fraction of a second.
-const SLACK_BYTES: u64 = 32 * 1024 * 1024;
+/// Bytes of dead records that are not worth a rewrite: some 400,000 transfers, which a restart
+/// passes over in half a second.
+const SLACK_BYTES: u64 = 64 * 1024 * 1024;
 
 /// A transaction as the journal has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
