@@ -48,7 +48,7 @@ pub fn state_root(path: &Path) -> Result<StateAudit, HomeError> {
     let count = accounts.len() as u64;
     let mut unflushed = 0;
     for number in number + 1..=head {
-        unflushed += blocks.senders(number)?.map_or(0, |senders| senders.len() as u64);
+        unflushed += blocks.tx_count(number)? as u64;
     }
     let (root, expected) = (state_root_unhashed(accounts), header.state_root);
     Ok(StateAudit { number, accounts: count, root, expected, head, unflushed })

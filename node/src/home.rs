@@ -341,7 +341,7 @@ impl Home {
         let first = first.min(self.replay_trie(&blocks, head)?).max(1);
         let mut transactions = 0;
         for number in first..=head {
-            transactions += blocks.senders(number)?.map_or(0, |senders| senders.len() as u64);
+            transactions += blocks.tx_count(number)? as u64;
         }
         let blocks = (head + 1).saturating_sub(first);
         Ok(Replayed { blocks, transactions, elapsed: begun.elapsed() })

@@ -80,7 +80,7 @@ impl Snapshot {
     /// # Errors
     /// If it cannot be read.
     pub(crate) fn txs_of(&self, number: u64) -> Result<usize, QueryError> {
-        Ok(self.view.blocks()?.senders(number)?.map_or(0, |senders| senders.len()))
+        Ok(self.view.blocks()?.tx_count(number)?)
     }
 
     /// The number of the block with this hash, at or below this snapshot's.

@@ -70,6 +70,11 @@ impl ChainReader {
         self.length(self.tables.receipts, number)
     }
 
+    /// How many transactions a block has; 0 for a block that is not there.
+    pub fn tx_count(&self, number: u64) -> Result<usize, ReadError> {
+        Ok(self.length(self.tables.senders, number)? / Address::len_bytes())
+    }
+
     /// Sender of each transaction of a block.
     pub fn senders(&self, number: u64) -> Result<Option<Vec<Address>>, ReadError> {
         self.decoded(self.tables.senders, "senders", number, |bytes| codec::decode_senders(&bytes))
