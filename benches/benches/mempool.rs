@@ -64,7 +64,7 @@ fn insert(
 ) {
     for tx in txs {
         let account = accounts.get(&tx.sender).copied().unwrap_or(FRESH);
-        let standing = pool.insert(tx, Box::default, &account, now);
+        let standing = pool.insert(tx, |_| Box::default(), &account, now);
         black_box(standing.expect("there is room"));
     }
 }

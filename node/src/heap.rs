@@ -11,6 +11,8 @@ use std::alloc::{GlobalAlloc, Layout, System};
 /// Least bytes of an allocation that asks: two huge pages of x86-64, so that one whole is in it
 /// wherever it begins.
 const LARGE: usize = 4 << 20;
+/// Alignment that `malloc` gives anyway, in bytes; above that, `System` gets zeros and growth by writing.
+const MALLOC_ALIGN: usize = 16;
 
 /// See the module. A binary makes it its `#[global_allocator]`.
 #[derive(Clone, Copy, Debug)]
@@ -24,8 +26,19 @@ unsafe impl GlobalAlloc for Heap {
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: as for `alloc`.
-        with_huge_pages(unsafe { System.alloc_zeroed(layout) }, layout.size())
+        if layout.size() < LARGE || layout.align() <= MALLOC_ALIGN {
+            // SAFETY: as for `alloc`.
+            return with_huge_pages(unsafe { System.alloc_zeroed(layout) }, layout.size());
+        }
+        // `System` would write the zeros here too, but before anybody has asked for huge pages.
+        // SAFETY: as for `alloc`; what was allocated has that many bytes.
+        unsafe {
+            let place = self.alloc(layout);
+            if !place.is_null() {
+                place.write_bytes(0, layout.size());
+            }
+            place
+        }
     }
 
     unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
@@ -34,8 +47,21 @@ unsafe impl GlobalAlloc for Heap {
     }
 
     unsafe fn realloc(&self, place: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // SAFETY: as for `dealloc`.
-        with_huge_pages(unsafe { System.realloc(place, layout, size) }, size)
+        if size < LARGE || size <= layout.size() {
+            // SAFETY: as for `dealloc`.
+            return unsafe { System.realloc(place, layout, size) };
+        }
+        // `System` would move what is there before anybody has asked, in pages as they are.
+        // SAFETY: the caller vouches that this size and alignment make a layout, that `place` has
+        // the bytes of the old one, and that nobody uses it again once this has succeeded.
+        unsafe {
+            let grown = self.alloc(Layout::from_size_align_unchecked(size, layout.align()));
+            if !grown.is_null() {
+                grown.copy_from_nonoverlapping(place, layout.size());
+                self.dealloc(place, layout);
+            }
+            grown
+        }
     }
 }
 
@@ -86,9 +112,13 @@ mod tests {
                 filled = size;
             }
             Heap.dealloc(place, layout);
-            let zeroed = Heap.alloc_zeroed(bytes(LARGE));
-            assert!(std::slice::from_raw_parts(zeroed, LARGE).iter().all(|byte| *byte == 0));
-            Heap.dealloc(zeroed, bytes(LARGE));
+            for align in [MALLOC_ALIGN, 64, 4096] {
+                let layout = Layout::from_size_align(LARGE, align).unwrap();
+                let zeroed = Heap.alloc_zeroed(layout);
+                assert_eq!(zeroed.addr() % align, 0);
+                assert!(std::slice::from_raw_parts(zeroed, LARGE).iter().all(|byte| *byte == 0));
+                Heap.dealloc(zeroed, layout);
+            }
         }
     }
 

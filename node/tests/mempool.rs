@@ -104,7 +104,7 @@ impl Twins {
     fn insert(&mut self) {
         let draft = self.draft();
         let account = self.account(draft.sender);
-        let theirs = self.pool.insert(draft.tx(), Box::default, &account, self.now);
+        let theirs = self.pool.insert(draft.tx(), |_| Box::default(), &account, self.now);
         let theirs = theirs.map(|standing| standing == Standing::Pending);
         if let Err(reject) = &theirs {
             *self.reasons.entry(reject.label().to_owned()).or_default() += 1;

@@ -29,7 +29,7 @@ impl Mempool {
     pub fn insert(
         &mut self,
         tx: Arc<RecoveredTx>,
-        authorities: impl FnOnce() -> Box<[Address]>,
+        authorities: impl FnOnce(&RecoveredTx) -> Box<[Address]>,
         account: &Account,
         now: Instant,
     ) -> Result<Standing, Reject> {
@@ -49,7 +49,7 @@ impl Mempool {
             Some(old) => self.check_replacement(&new, old)?,
             None => self.check_share(&new, lane, account)?,
         }
-        new.authorities = authorities();
+        new.authorities = authorities(&new.tx);
         self.check_authorities(&new)?;
         let nonce = new.nonce();
         let number = number.unwrap_or_else(|| self.enter(sender, account, now));

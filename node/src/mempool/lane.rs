@@ -166,6 +166,21 @@ impl Lane {
         }
     }
 
+    /// Makes an empty lane that of another sender. Its memory stays where it is: only what changes is
+    /// written.
+    pub(super) fn give_to(&mut self, sender: Address, account: Account, now: Instant) {
+        debug_assert!(self.is_empty() && self.load == Load::default(), "an empty lane is given");
+        self.sender = sender;
+        self.account = account;
+        self.cost = U256::ZERO;
+        self.beat = now;
+    }
+
+    /// Gives back what an empty lane holds for more than one transaction.
+    pub(super) fn shrink(&mut self) {
+        self.pending.shrink();
+    }
+
     /// Whose.
     pub const fn sender(&self) -> Address {
         self.sender

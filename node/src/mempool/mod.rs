@@ -54,7 +54,7 @@ pub struct Mempool {
     /// Wei per gas that the next block burns or collects before any tip.
     base_fee: u128,
     /// Lanes by number; empty ones are free.
-    lanes: Vec<Option<Lane>>,
+    lanes: Vec<Lane>,
     free: Vec<u32>,
     by_sender: AddressMap<u32>,
     by_hash: B256Map<(u32, u64)>,
@@ -121,11 +121,11 @@ impl Mempool {
 
     /// All lanes, in no order.
     pub fn lanes(&self) -> impl Iterator<Item = &Lane> {
-        self.lanes.iter().flatten()
+        self.lanes.iter().filter(|lane| !lane.is_empty())
     }
 
     fn at(&self, lane: u32) -> &Lane {
-        self.lanes[lane as usize].as_ref().expect("an indexed lane is there")
+        &self.lanes[lane as usize]
     }
 
     /// The pooled transaction with this hash.
@@ -259,14 +259,13 @@ impl Mempool {
             Entry::Occupied(lane) => return *lane.get(),
             Entry::Vacant(entry) => entry,
         };
-        let new = Lane::new(sender, *account, now);
         let lane = match self.free.pop() {
             Some(lane) => {
-                self.lanes[lane as usize] = Some(new);
+                self.lanes[lane as usize].give_to(sender, *account, now);
                 lane
             }
             None => {
-                self.lanes.push(Some(new));
+                self.lanes.push(Lane::new(sender, *account, now));
                 u32::try_from(self.lanes.len() - 1).expect("fewer lanes than slots")
             }
         };
@@ -276,8 +275,7 @@ impl Mempool {
     /// Enters a transaction that is in its lane into the indexes.
     fn remember(&mut self, hash: B256, lane: u32, nonce: u64) {
         self.by_hash.insert(hash, (lane, nonce));
-        let pooled = self.lanes[lane as usize].as_ref().and_then(|lane| lane.get(nonce));
-        let pooled = pooled.expect("it was just put there");
+        let pooled = self.lanes[lane as usize].get(nonce).expect("it was just put there");
         self.bytes += pooled.bytes() as u64;
         for authority in &pooled.authorities {
             *self.authorities.entry(*authority).or_default() += 1;
@@ -310,14 +308,14 @@ impl Mempool {
     /// Changes a lane, and brings orders and sums up to what it has become; an empty one is given up.
     fn change<R>(&mut self, number: u32, change: impl FnOnce(&mut Lane) -> R) -> R {
         let account_slots = self.limits.account_slots;
-        let lane = self.lanes[number as usize].as_mut().expect("an indexed lane is there");
+        let lane = &mut self.lanes[number as usize];
         let old = lane.listing(account_slots);
         let result = change(lane);
         let new = lane.listing(account_slots);
         let empty = lane.is_empty().then(|| lane.sender());
         self.relist(number, &old, &new);
         if let Some(sender) = empty {
-            self.lanes[number as usize] = None;
+            self.lanes[number as usize].shrink();
             self.by_sender.remove(&sender);
             self.free.push(number);
         }

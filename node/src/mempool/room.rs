@@ -45,8 +45,7 @@ impl Mempool {
             return;
         }
         for (number, lane) in (0u32..).zip(&self.lanes) {
-            let tail = lane.as_ref().and_then(|lane| lane.listing(self.limits.account_slots).tail);
-            if let Some((offer, spare)) = tail {
+            if let Some((offer, spare)) = lane.listing(self.limits.account_slots).tail {
                 let order = if spare { &mut self.spare_tails } else { &mut self.tails };
                 order.insert(&offer, number);
             }

@@ -78,6 +78,13 @@ impl Row {
         self.rest.pop_back().or_else(|| self.first.take())
     }
 
+    /// Gives memory for more than the first back, when none of it is in use.
+    pub(super) fn shrink(&mut self) {
+        if self.rest.is_empty() && self.rest.capacity() > 0 {
+            self.rest = VecDeque::new();
+        }
+    }
+
     /// Takes those from a position on out.
     pub(super) fn split_off(&mut self, from: usize) -> VecDeque<Pooled> {
         match from.checked_sub(1) {

@@ -203,21 +203,14 @@ impl Ante {
         let mut answers = Vec::with_capacity(batch.len());
         for (tx, reply) in batch {
             let submitted = match tx {
-                Ok(tx) => self.admit_one(tx, &context, &reader, now)?,
+                Ok(tx) => self.admit_one(tx, &context, &reader, heard, now)?,
                 Err(reject) => Err(reject),
             };
             match &submitted {
-                Ok(tx) => {
-                    self.journal.push(tx);
-                    if heard {
-                        // A listener may have gone in between.
-                        let _ = self.arrivals.send(Arc::clone(tx));
-                    }
-                    admitted += 1;
-                }
+                Ok(_) => admitted += 1,
                 Err(reject) => self.meter.reject(reject.label()),
             }
-            answers.push((submitted.map(|tx| tx.hash), reply));
+            answers.push((submitted, reply));
         }
         self.recent = recent;
         // What is answered for must outlive the process.
@@ -256,8 +249,9 @@ impl Ante {
         tx: Arc<RecoveredTx>,
         context: &CheckContext<'_>,
         state: &impl StateRead<Error = ReadError>,
+        heard: bool,
         now: Instant,
-    ) -> Result<Result<Arc<RecoveredTx>, Reject>, ReadError> {
+    ) -> Result<Submitted, ReadError> {
         if self.pool.get(tx.hash).is_some() {
             return Ok(Err(Reject::AlreadyKnown));
         }
@@ -265,7 +259,31 @@ impl Ante {
             Some(sender) => decorator::check_sender(&tx, context, &sender, Mode::Check),
             None => decorator::check(&tx, context, state, Mode::Check)?,
         };
-        Ok(checked.and_then(|admitted| self.pool_one(tx, &admitted.sender, now)))
+        Ok(checked.and_then(|admitted| self.accept(tx, &admitted.sender, heard, now)))
+    }
+
+    /// Puts a transaction that passed the checks into the pool and the journal, and tells those who
+    /// listen. It is handed on and not shared: each count of its owners would wait for all that was
+    /// written before.
+    fn accept(
+        &mut self,
+        tx: Arc<RecoveredTx>,
+        sender: &Sender,
+        heard: bool,
+        now: Instant,
+    ) -> Submitted {
+        let hash = tx.hash;
+        let heard = heard.then(|| Arc::clone(&tx));
+        let before = self.journal.push(&tx);
+        if let Err(reject) = self.pool_one(tx, sender, now) {
+            self.journal.retract(before);
+            return Err(reject);
+        }
+        if let Some(tx) = heard {
+            // A listener may have gone in between.
+            let _ = self.arrivals.send(tx);
+        }
+        Ok(hash)
     }
 
     /// A sender whose lane knows its account as of the tip. Code is not kept there.
@@ -280,10 +298,10 @@ impl Ante {
         tx: Arc<RecoveredTx>,
         sender: &Sender,
         now: Instant,
-    ) -> Result<Arc<RecoveredTx>, Reject> {
-        let authorities = || authorities(&tx, self.spec.chain_id);
-        self.pool.insert(Arc::clone(&tx), authorities, &sender.account, now)?;
-        Ok(tx)
+    ) -> Result<(), Reject> {
+        let authorities = |tx: &RecoveredTx| authorities(tx, self.spec.chain_id);
+        self.pool.insert(tx, authorities, &sender.account, now)?;
+        Ok(())
     }
 
     /// Follows the chain to a new tip.

@@ -108,11 +108,18 @@ impl Journal {
         }
     }
 
-    /// Adds an accepted transaction to what [`Self::write`] writes.
-    pub(super) fn push(&mut self, tx: &RecoveredTx) {
+    /// Adds a transaction to what [`Self::write`] writes; gives where, for [`Self::retract`].
+    pub(super) fn push(&mut self, tx: &RecoveredTx) -> usize {
+        let before = self.buffer.len();
         if self.file.is_some() {
             put(&mut self.buffer, tx);
         }
+        before
+    }
+
+    /// Takes back the last one added, which was not accepted after all.
+    pub(super) fn retract(&mut self, before: usize) {
+        self.buffer.truncate(before);
     }
 
     /// Writes what was added. Only then may its submitters be told.
@@ -266,6 +273,19 @@ mod tests {
         assert_eq!(entries.len(), 4);
         let again = entries[3].clone().recovered().unwrap();
         assert_eq!((again.hash, again.sender), (tx(3).hash, tx(3).sender));
+    }
+
+    #[test]
+    fn what_was_taken_back_is_not_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("journal");
+        let (mut journal, _) = Journal::open(&path, false).unwrap();
+        journal.push(&tx(0));
+        let before = journal.push(&tx(1));
+        journal.retract(before);
+        journal.push(&tx(2));
+        journal.write().unwrap();
+        assert_eq!(Journal::open(&path, false).unwrap().1, [entry(0), entry(2)]);
     }
 
     #[test]

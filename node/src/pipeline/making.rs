@@ -151,11 +151,11 @@ impl<'a> Making<'a> {
         Ok(())
     }
 
-    /// Tables of recently used accounts with nothing in them, and room for what there is.
+    /// Tables of recently used accounts with nothing in them, which will hold what there is.
     fn recent(&self) -> Result<RecentState, HomeError> {
         let mut recent = RecentState::new(self.home.config.storage.recent_accounts);
         let accounts = self.home.index.reader()?.accounts()?;
-        recent.reserve(usize::try_from(accounts).unwrap_or(usize::MAX));
+        recent.expect(usize::try_from(accounts).unwrap_or(usize::MAX));
         Ok(recent)
     }
 

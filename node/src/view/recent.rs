@@ -143,10 +143,11 @@ impl RecentState {
         Self { accounts: Recent::new(accounts), outsize: AddressMap::default(), slots }
     }
 
-    /// Makes room for so many accounts, as far as the table is to hold them: growing later would
-    /// take tenths of a second, all at once.
-    pub fn reserve(&mut self, accounts: usize) {
-        self.accounts.young.reserve(accounts.min(self.accounts.most));
+    /// Has room made for so many accounts with the first, as far as the table is to hold them: growing
+    /// later would take tenths of a second, all at once.
+    pub const fn expect(&mut self, accounts: usize) {
+        let most = self.accounts.most;
+        self.accounts.young.expect(if accounts < most { accounts } else { most });
     }
 
     /// Puts an account as it was read before, or changed by, `block`.

@@ -27,6 +27,8 @@ pub(super) struct Table<K, V, S> {
     /// None, or a power of two of them.
     lines: Box<[Line<K, V>]>,
     len: usize,
+    /// Entries there will be at least, if any.
+    expected: usize,
     hasher: S,
 }
 
@@ -40,7 +42,7 @@ impl<K, V, S> Table<K, V, S> {
 impl<K: Copy + Eq + Hash, V: Copy, S: BuildHasher + Default> Table<K, V, S> {
     /// An empty table, which has taken no memory.
     pub(super) fn new() -> Self {
-        Self { lines: Box::default(), len: 0, hasher: S::default() }
+        Self { lines: Box::default(), len: 0, expected: 0, hasher: S::default() }
     }
 
     /// Most entries of so many lines: three quarters. Above that, ways to a key become long.
@@ -48,11 +50,13 @@ impl<K: Copy + Eq + Hash, V: Copy, S: BuildHasher + Default> Table<K, V, S> {
         lines / 4 * 3
     }
 
-    /// Makes room for so many entries in all. Memory that no entry is in is only reserved.
-    pub(super) fn reserve(&mut self, entries: usize) {
-        if entries <= Self::room(self.lines.len()) {
-            return;
-        }
+    /// Has room made for so many entries as soon as there is one.
+    pub(super) const fn expect(&mut self, entries: usize) {
+        self.expected = entries;
+    }
+
+    /// Makes room for so many entries in all.
+    fn grow(&mut self, entries: usize) {
         let lines = (entries.div_ceil(3) * 4).next_power_of_two().max(LINES_MIN);
         let old = std::mem::replace(&mut self.lines, empty(lines));
         self.len = 0;
@@ -77,7 +81,9 @@ impl<K: Copy + Eq + Hash, V: Copy, S: BuildHasher + Default> Table<K, V, S> {
 
     /// Sets the value of a key.
     pub(super) fn insert(&mut self, key: K, value: V) {
-        self.reserve(self.len + 1);
+        if self.len >= Self::room(self.lines.len()) {
+            self.grow(self.expected.max(self.len + 1));
+        }
         self.put(key, value);
     }
 
@@ -89,15 +95,10 @@ impl<K: Copy + Eq + Hash, V: Copy, S: BuildHasher + Default> Table<K, V, S> {
         *line = Line { full: true, entry: MaybeUninit::new((key, value)) };
     }
 
-    /// Removes all entries. What held them is given back, and as much is reserved anew.
+    /// Removes all entries, and keeps their room.
     pub(super) fn clear(&mut self) {
-        if self.len > 0 {
-            let lines = self.lines.len();
-            // One after the other, so that both are never there at once.
-            self.lines = Box::default();
-            self.lines = empty(lines);
-            self.len = 0;
-        }
+        self.lines.iter_mut().for_each(|line| line.full = false);
+        self.len = 0;
     }
 
     fn mask(&self) -> usize {
@@ -122,7 +123,7 @@ impl<K: Copy + Eq + Hash, V: Copy, S: BuildHasher + Default> Table<K, V, S> {
     }
 }
 
-/// Lines without entries. A large array's memory is taken page by page as entries come.
+/// Lines without entries.
 fn empty<K: Copy, V: Copy>(lines: usize) -> Box<[Line<K, V>]> {
     // SAFETY: all zeros is a line: `full` is false then, and `entry` may be anything.
     unsafe { Box::new_zeroed_slice(lines).assume_init() }
@@ -160,14 +161,14 @@ mod tests {
     #[derive(Clone, Debug)]
     enum Step {
         Put(u8, u64),
-        Reserve(usize),
+        Expect(usize),
         Clear,
     }
 
     fn steps() -> impl Strategy<Value = Vec<Step>> {
         let step = prop_oneof![
             40 => (any::<u8>(), any::<u64>()).prop_map(|(key, value)| Step::Put(key, value)),
-            2 => (0..300_usize).prop_map(Step::Reserve),
+            2 => (0..300_usize).prop_map(Step::Expect),
             1 => Just(Step::Clear),
         ];
         prop::collection::vec(step, 0..400)
@@ -182,7 +183,7 @@ mod tests {
                     table.insert(Address::repeat_byte(key), value);
                     model.insert(Address::repeat_byte(key), value);
                 }
-                Step::Reserve(entries) => table.reserve(entries),
+                Step::Expect(entries) => table.expect(entries),
                 Step::Clear => {
                     table.clear();
                     model.clear();

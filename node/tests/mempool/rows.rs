@@ -34,7 +34,7 @@ impl Pool {
     fn insert(&mut self, draft: Draft) -> Result<Standing, Reject> {
         self.ids += 1;
         let tx = Draft { id: self.ids, ..draft }.tx();
-        self.pool.insert(tx, Box::default, &self.account, self.now)
+        self.pool.insert(tx, |_| Box::default(), &self.account, self.now)
     }
 
     /// Puts in a transaction of this sender, `ahead` of its account, at this price.
@@ -279,7 +279,7 @@ fn pending_delegations_reserve_their_authorities() {
     let set_code = |pool: &mut Pool, sender, authority: Address| {
         pool.ids += 1;
         let draft = Draft { id: pool.ids, sender, nonce: 5, ..PLAIN };
-        pool.pool.insert(draft.set_code(), || Box::new([authority]), &RICH, pool.now)
+        pool.pool.insert(draft.set_code(), |_| Box::new([authority]), &RICH, pool.now)
     };
     // One of its own may be there; two may not.
     pool.put(7, 0, 100).unwrap();

@@ -15,7 +15,7 @@ const LEVELS: usize = 64;
 const CHUNK: usize = 256;
 
 /// Tasks between asking for what one needs, and doing it.
-const AHEAD: usize = 4;
+const AHEAD: usize = 8;
 
 /// Where a reference goes: to a child of a branch, or to a root.
 #[derive(Clone, Copy, Debug)]

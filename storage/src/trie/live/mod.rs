@@ -25,7 +25,7 @@ mod value;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use alloy_primitives::map::B256Map;
+use alloy_primitives::map::{B256Map, HashMap};
 use alloy_primitives::{B256, U256};
 
 use super::{EMPTY_ROOT_HASH, TrieError};
@@ -177,7 +177,7 @@ impl LiveTrie {
         source: &S,
         changes: &StateChanges,
         keys: &Keys,
-        roots: &[Option<B256>],
+        roots: &HashMap<usize, B256>,
     ) -> Result<(), TrieError<S::Error>> {
         let mut slot = self.accounts.slot;
         let mut any = false;
@@ -193,7 +193,7 @@ impl LiveTrie {
                 Some(account) => trie.put(slot, 0, &key, &mut |old| {
                     // Storage nobody wrote to stays what it was.
                     let kept = || old.map_or(Some(EMPTY_ROOT_HASH), |old| old.storage_root());
-                    let root = roots.get(at).copied().flatten().or_else(kept);
+                    let root = roots.get(&at).copied().or_else(kept);
                     ValueBuffer::account(account, root.unwrap_or(EMPTY_ROOT_HASH))
                 }),
             };
@@ -210,17 +210,16 @@ impl LiveTrie {
         Ok(())
     }
 
-    /// Storage roots after the block, by rank of the account; `None` where nothing was written.
+    /// Storage roots after the block, by rank of the account, where something was written.
     fn update_storages<S: RecordRead>(
         &mut self,
         source: &S,
         changes: &StateChanges,
         keys: &Keys,
-    ) -> Result<Vec<Option<B256>>, TrieError<S::Error>> {
+    ) -> Result<HashMap<usize, B256>, TrieError<S::Error>> {
         if keys.slots.is_empty() && !changes.accounts.iter().any(is_cleared) {
-            return Ok(Vec::new());
+            return Ok(HashMap::default());
         }
-        let mut roots = vec![None; changes.accounts.len()];
         let mut changed: Vec<usize> = Vec::new();
         let mut slots: Vec<Slot> = Vec::new();
         let mut words = keys.slots.as_slice();
@@ -238,9 +237,7 @@ impl LiveTrie {
             }
         }
         let hashed = self.hash.run(&mut self.arena, &slots, self.epoch);
-        for (at, root) in changed.into_iter().zip(hashed) {
-            roots[at] = Some(*root);
-        }
+        let roots = changed.into_iter().zip(hashed.iter().copied()).collect();
         self.dirty += self.hash.newly_dirty;
         Ok(roots)
     }
