@@ -10,7 +10,7 @@ use alloy_primitives::{Address, U256};
 use heed::RwTxn;
 
 use super::keys::{SLOT_KEY_BYTES, account_at_key, slot_at_key, slot_key};
-use super::runs::Pages;
+use super::runs::{NewRun, Runs};
 use super::{FlushBlock, Tables};
 use crate::codec;
 use crate::env::{Environment, delete_prefix};
@@ -25,6 +25,9 @@ struct Place {
     at: u32,
 }
 
+/// Runs of history have no filters, for which their entries would have to be known beforehand.
+const UNFILTERED: u64 = 0;
+
 /// A change and the block it is of.
 type Dated<'a> = (u64, &'a AccountChange);
 /// A slot, the block that set it, the value.
@@ -37,14 +40,11 @@ pub(super) fn put(
     txn: &mut RwTxn<'_>,
     blocks: &[FlushBlock<'_>],
 ) -> Result<(), WriteError> {
-    let mut writer = Writer {
-        env,
-        tables,
-        accounts: Pages::new(tables.account_history.key_bytes),
-        slots: Pages::new(tables.storage_history.key_bytes),
-        value: Vec::new(),
-    };
     let places = sorted_places(blocks);
+    let begin =
+        |runs: Runs| runs.begin(txn, UNFILTERED).map_err(|error| runs.write_error(env, error));
+    let (accounts, slots) = (begin(tables.account_history)?, begin(tables.storage_history)?);
+    let mut writer = Writer { env, tables, accounts, slots, value: Vec::new() };
     let change = |place: &Place| &blocks[place.block as usize].changes.accounts[place.at as usize];
     let mut dated: Vec<Dated<'_>> = Vec::new();
     for of_one in
@@ -57,8 +57,8 @@ pub(super) fn put(
         writer.put_account(txn, &dated)?;
     }
     let Writer { accounts, slots, .. } = writer;
-    for (runs, pages) in [(tables.account_history, accounts), (tables.storage_history, slots)] {
-        runs.add(txn, pages).map_err(|error| runs.write_error(env, error))?;
+    for (runs, run) in [(tables.account_history, accounts), (tables.storage_history, slots)] {
+        run.finish(txn).map_err(|error| runs.write_error(env, error))?;
     }
     Ok(())
 }
@@ -84,8 +84,8 @@ fn sorted_places(blocks: &[FlushBlock<'_>]) -> Vec<Place> {
 struct Writer<'a> {
     env: &'a Environment,
     tables: &'a Tables,
-    accounts: Pages,
-    slots: Pages,
+    accounts: NewRun,
+    slots: NewRun,
     value: Vec<u8>,
 }
 
@@ -98,7 +98,8 @@ impl Writer<'_> {
         for (number, change) in dated {
             self.value.clear();
             codec::encode_account_entry(&mut self.value, change.account.as_ref());
-            self.accounts.push(&account_at_key(address, *number), &self.value);
+            let pushed = self.accounts.push(txn, &account_at_key(address, *number), &self.value);
+            pushed.map_err(|error| self.tables.account_history.write_error(self.env, error))?;
         }
         // What was encoded last is the value that stays.
         let table = self.tables.accounts;
@@ -129,7 +130,7 @@ impl Writer<'_> {
         });
         let mut rows: Vec<SlotRow> = rows.collect();
         rows.sort_unstable_by(|a, b| a.0.cmp(&b.0).then(a.1.cmp(&b.1)));
-        self.push_history(address, &rows);
+        self.push_history(txn, address, &rows)?;
         for of_one in rows.chunk_by(|a, b| a.0 == b.0) {
             let (slot, _, word) = of_one[of_one.len() - 1];
             self.put_slot(txn, address, slot, word)?;
@@ -173,7 +174,7 @@ impl Writer<'_> {
             rows.extend(history.into_iter().map(|(slot, value)| (slot, *number, value)));
         }
         rows.sort_unstable_by(|a, b| a.0.cmp(&b.0).then(a.1.cmp(&b.1)));
-        self.push_history(address, &rows);
+        self.push_history(txn, address, &rows)?;
         delete_prefix(self.tables.storage, txn, address.as_slice())
             .map_err(|error| self.env.write_error(error))?;
         for (slot, word) in current {
@@ -182,13 +183,20 @@ impl Writer<'_> {
         Ok(())
     }
 
-    fn push_history(&mut self, address: Address, rows: &[SlotRow]) {
+    fn push_history(
+        &mut self,
+        txn: &mut RwTxn<'_>,
+        address: Address,
+        rows: &[SlotRow],
+    ) -> Result<(), WriteError> {
         for (slot, number, word) in rows {
             let key: [u8; SLOT_KEY_BYTES] = slot_key(address, *slot);
             self.value.clear();
             codec::encode_word(&mut self.value, *word);
-            self.slots.push(&slot_at_key(&key, *number), &self.value);
+            let pushed = self.slots.push(txn, &slot_at_key(&key, *number), &self.value);
+            pushed.map_err(|error| self.tables.storage_history.write_error(self.env, error))?;
         }
+        Ok(())
     }
 
     fn put_slot(

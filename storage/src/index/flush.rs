@@ -1,11 +1,10 @@
 //! Writes blocks into the tables, each table in key order, in one transaction.
 
-use alloy_primitives::B256;
 use heed::RwTxn;
 
 use super::keys::{decode_flushed, encode_flushed, encode_location};
 use super::postings::{POSTING_BLOCKS_MAX, encode_posting, posting_key};
-use super::runs::Pages;
+use super::runs::{RunError, Runs};
 use super::{FLUSHED_KEY, FlushBlock, PostingKey, Tables, accounts};
 use crate::env::Environment;
 use crate::error::{ReadError, WriteError};
@@ -62,16 +61,18 @@ fn put_lookups(
             .put(txn, block.hash.as_slice(), &block.number.to_be_bytes())
             .map_err(|error| env.write_error(error))?;
     }
-    let families =
-        [(tables.transactions, transactions(blocks)), (tables.postings, postings(blocks))];
-    for (runs, pages) in families {
-        runs.add(txn, pages).map_err(|error| runs.write_error(env, error))?;
-    }
-    Ok(())
+    put_transactions(tables.transactions, txn, blocks)
+        .map_err(|error| tables.transactions.write_error(env, error))?;
+    put_postings(tables.postings, txn, blocks)
+        .map_err(|error| tables.postings.write_error(env, error))
 }
 
 /// Hash and place of each transaction.
-fn transactions(blocks: &[FlushBlock<'_>]) -> Pages {
+fn put_transactions(
+    runs: Runs,
+    txn: &mut RwTxn<'_>,
+    blocks: &[FlushBlock<'_>],
+) -> Result<(), RunError> {
     let count = blocks.iter().map(|block| block.tx_hashes.len()).sum();
     let mut places: Vec<(u64, u32, u32)> = Vec::with_capacity(count);
     for (block, flushed) in (0..).zip(blocks) {
@@ -82,22 +83,26 @@ fn transactions(blocks: &[FlushBlock<'_>]) -> Pages {
     }
     let hash = |place: &(u64, u32, u32)| &blocks[place.1 as usize].tx_hashes[place.2 as usize];
     places.sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| hash(a).cmp(hash(b))));
-    let mut pages = Pages::new(B256::len_bytes());
+    let mut run = runs.begin(txn, count as u64)?;
     for place in &places {
         let location = encode_location(blocks[place.1 as usize].number, place.2);
-        pages.push(hash(place).as_slice(), &location);
+        run.push(txn, hash(place).as_slice(), &location)?;
     }
-    pages
+    run.finish(txn)
 }
 
 /// One entry a posting key: all blocks that have it.
-fn postings(blocks: &[FlushBlock<'_>]) -> Pages {
+fn put_postings(
+    runs: Runs,
+    txn: &mut RwTxn<'_>,
+    blocks: &[FlushBlock<'_>],
+) -> Result<(), RunError> {
     let mut dated: Vec<(PostingKey, u64)> = Vec::new();
     for block in blocks {
         dated.extend(block.posting_keys.iter().map(|key| (*key, block.number)));
     }
     dated.sort_unstable();
-    let mut pages = Pages::new(super::postings::POSTING_KEY_BYTES);
+    let mut run = runs.begin(txn, dated.len() as u64)?;
     let (mut numbers, mut value) = (Vec::new(), Vec::new());
     for of_one in dated.chunk_by(|(a, _), (b, _)| a == b) {
         for posting in of_one.chunks(POSTING_BLOCKS_MAX) {
@@ -106,10 +111,10 @@ fn postings(blocks: &[FlushBlock<'_>]) -> Pages {
             numbers.extend(posting.iter().map(|(_, block)| *block));
             value.clear();
             encode_posting(&mut value, &numbers);
-            pages.push(&posting_key(key, first), &value);
+            run.push(txn, &posting_key(key, first), &value)?;
         }
     }
-    pages
+    run.finish(txn)
 }
 
 /// The same code under the same hash: written once, however often it is deployed.

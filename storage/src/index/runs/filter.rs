@@ -109,8 +109,13 @@ impl Filter {
         Ok(())
     }
 
+    /// Ends the filter, or a part of it that is gone on with.
+    pub(super) fn finish(mut self, runs: Runs, txn: &mut RwTxn<'_>) -> Result<(), RunError> {
+        self.write(runs, txn)
+    }
+
     /// Writes the chunk at hand.
-    pub(super) fn write(&mut self, runs: Runs, txn: &mut RwTxn<'_>) -> Result<(), RunError> {
+    fn write(&mut self, runs: Runs, txn: &mut RwTxn<'_>) -> Result<(), RunError> {
         if let Some((number, bytes)) = self.chunk.take() {
             runs.table.put(txn, &chunk_key(self.id, number), &bytes)?;
         }

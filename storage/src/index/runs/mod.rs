@@ -24,14 +24,18 @@ use crate::env::Environment;
 use crate::env::Table;
 use crate::error::{DecodeError, ReadError, WriteError};
 
-pub(super) use page::Pages;
 pub(super) use read::Entry;
+pub(super) use write::NewRun;
 
 /// Runs merged into one: more means fewer levels to write an entry to, and more runs to look into.
 pub(super) const FAN_IN: usize = 8;
 /// Entries a merge goes on at least in each flush: about ten milliseconds, so that small flushes
 /// after large ones do not leave long merges, and with them many runs, behind.
 const MERGE_ENTRIES_MIN: usize = 65_536;
+/// Entries that one step of a merge takes, and bytes of a run made before they are written: some 3 and 1
+/// MB, which stay in the caches and in memory that serves again.
+const STEP_ENTRIES: usize = 65_536;
+const PIECE_BYTES: usize = 1 << 20;
 /// Bytes of a run's id in a key.
 const ID_BYTES: usize = 4;
 /// Id under which the directory is.

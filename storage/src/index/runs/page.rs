@@ -10,30 +10,28 @@ const PAGE_BYTES: usize = 4096 - 16;
 /// Bytes of the count, and of each end.
 const NUMBER_BYTES: usize = 2;
 
-/// A run's pages in the making, or made.
+/// A run's pages in the making: some made and not written yet, and one being filled.
 #[derive(Debug)]
-pub(in crate::index) struct Pages {
+pub(super) struct Pages {
     key_bytes: usize,
-    /// All finished pages, one after another.
+    /// Pages made, one after another.
     bytes: Vec<u8>,
     /// Where each ends.
     page_ends: Vec<usize>,
     /// The page being filled.
     entries: Vec<u8>,
     ends: Vec<u16>,
-    count: u64,
 }
 
 impl Pages {
     /// None yet.
-    pub(in crate::index) const fn new(key_bytes: usize) -> Self {
+    pub(super) const fn new(key_bytes: usize) -> Self {
         Self {
             key_bytes,
             bytes: Vec::new(),
             page_ends: Vec::new(),
             entries: Vec::new(),
             ends: Vec::new(),
-            count: 0,
         }
     }
 
@@ -41,21 +39,21 @@ impl Pages {
     ///
     /// # Panics
     /// If the key has another length, or the entry has 64 KiB.
-    pub(in crate::index) fn push(&mut self, key: &[u8], value: &[u8]) {
+    pub(super) fn push(&mut self, key: &[u8], value: &[u8]) {
         assert_eq!(key.len(), self.key_bytes, "keys of a table have one length");
         let needed = self.entries.len() + key.len() + value.len();
         let numbers = (self.ends.len() + 2) * NUMBER_BYTES;
         if needed + numbers > PAGE_BYTES && !self.ends.is_empty() {
-            self.finish_page();
+            self.end_page();
         }
         self.entries.extend_from_slice(key);
         self.entries.extend_from_slice(value);
         let end = u16::try_from(self.entries.len()).expect("entries are short");
         self.ends.push(end);
-        self.count += 1;
     }
 
-    fn finish_page(&mut self) {
+    /// Ends the page being filled, if there is anything in it.
+    pub(super) fn end_page(&mut self) {
         if self.ends.is_empty() {
             return;
         }
@@ -67,16 +65,21 @@ impl Pages {
         self.page_ends.push(self.bytes.len());
     }
 
-    /// Entries so far.
-    pub(super) const fn count(&self) -> u64 {
-        self.count
-    }
-
-    /// Ends the last page, and gives all.
-    pub(super) fn finish(&mut self) -> impl Iterator<Item = &[u8]> {
-        self.finish_page();
+    /// Pages made.
+    pub(super) fn made(&self) -> impl Iterator<Item = &[u8]> {
         let starts = std::iter::once(&0).chain(&self.page_ends);
         starts.zip(&self.page_ends).map(|(start, end)| &self.bytes[*start..*end])
+    }
+
+    /// Bytes of the pages made.
+    pub(super) const fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Forgets the pages made, and keeps their memory.
+    pub(super) fn clear_made(&mut self) {
+        self.bytes.clear();
+        self.page_ends.clear();
     }
 }
 

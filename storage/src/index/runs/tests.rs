@@ -60,14 +60,14 @@ proptest! {
         let (env, runs) = open(&folder);
         let mut model = BTreeMap::new();
         for (when, (count, stride)) in (1..).zip(&flushes) {
-            let mut pages = Pages::new(KEY_BYTES);
+            let mut txn = env.write().unwrap();
+            let mut run = runs.begin(&txn, 0).unwrap();
             for whose in (0..*count).map(|n| n * stride % 997).collect::<std::collections::BTreeSet<_>>() {
-                pages.push(&key(whose, when), &value(whose, when));
+                run.push(&mut txn, &key(whose, when), &value(whose, when)).unwrap();
                 model.insert(key(whose, when), value(whose, when));
             }
-            let mut txn = env.write().unwrap();
             // Merges so slow that several levels are in the middle of one.
-            runs.add_and_merge(&mut txn, pages, budget).unwrap();
+            run.finish_and_merge(&mut txn, budget).unwrap();
             env.commit(txn).unwrap();
             for whose in [0, 1, *stride, 500, 996] {
                 for at in [0, when / 2, when, when + 1] {
@@ -87,10 +87,10 @@ fn many_flushes_leave_few_runs_and_no_page_of_a_merged_one() {
     let folder = tempfile::tempdir().unwrap();
     let (env, runs) = open(&folder);
     for when in 0..500 {
-        let mut pages = Pages::new(KEY_BYTES);
-        (0..300).for_each(|whose| pages.push(&key(whose, when), &[]));
         let mut txn = env.write().unwrap();
-        runs.add(&mut txn, pages).unwrap();
+        let mut run = runs.begin(&txn, 0).unwrap();
+        (0..300).for_each(|whose| run.push(&mut txn, &key(whose, when), &[]).unwrap());
+        run.finish(&mut txn).unwrap();
         env.commit(txn).unwrap();
     }
     let txn = env.read().unwrap();
@@ -111,10 +111,10 @@ fn many_flushes_leave_few_runs_and_no_page_of_a_merged_one() {
 fn a_damaged_page_is_told() {
     let folder = tempfile::tempdir().unwrap();
     let (env, runs) = open(&folder);
-    let mut pages = Pages::new(KEY_BYTES);
-    pages.push(&key(1, 1), b"value");
     let mut txn = env.write().unwrap();
-    runs.add(&mut txn, pages).unwrap();
+    let mut run = runs.begin(&txn, 0).unwrap();
+    run.push(&mut txn, &key(1, 1), b"value").unwrap();
+    run.finish(&mut txn).unwrap();
     runs.table.put(&mut txn, &page_key(1, &key(1, 1)), &[0, 9, 1]).unwrap();
     env.commit(txn).unwrap();
     let txn = env.read().unwrap();
@@ -134,11 +134,13 @@ fn filters_let_every_key_through_and_go_with_their_runs() {
     for flush in 0..FLUSHES {
         let mut hashes: Vec<_> = each(flush).map(|number| (hash(number), number)).collect();
         hashes.sort_unstable();
-        let mut pages = Pages::new(HASH_BYTES);
-        hashes.iter().for_each(|(key, number)| pages.push(key.as_slice(), &number.to_be_bytes()));
         let mut txn = env.write().unwrap();
+        let mut run = runs.begin(&txn, hashes.len() as u64).unwrap();
+        for (key, number) in &hashes {
+            run.push(&mut txn, key.as_slice(), &number.to_be_bytes()).unwrap();
+        }
         // Merges so slow that chunks are gone on with.
-        runs.add_and_merge(&mut txn, pages, 700).unwrap();
+        run.finish_and_merge(&mut txn, 700).unwrap();
         env.commit(txn).unwrap();
     }
     let txn = env.read().unwrap();

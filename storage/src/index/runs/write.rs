@@ -5,7 +5,7 @@ use heed::RwTxn;
 use super::directory::{Directory, Level, Merge, Run};
 use super::filter::{self, Filter};
 use super::page::{Page, Pages};
-use super::{FAN_IN, MERGE_ENTRIES_MIN, RunError, Runs, page_key};
+use super::{FAN_IN, MERGE_ENTRIES_MIN, PIECE_BYTES, RunError, Runs, STEP_ENTRIES, page_key};
 use crate::error::DecodeError;
 
 /// Key and value.
@@ -24,6 +24,7 @@ struct Piece<'t> {
 /// What a step of a merge found out, before it writes anything.
 struct Step {
     merged: Pages,
+    entries: u64,
     /// Pages of the inputs that hold nothing that counts any more.
     consumed: Vec<Vec<u8>>,
     /// Last key merged.
@@ -32,35 +33,81 @@ struct Step {
     is_over: bool,
 }
 
-impl Runs {
-    /// Adds a run, newer than all, and goes on with the merges by about as much.
-    pub(in crate::index) fn add(self, txn: &mut RwTxn<'_>, pages: Pages) -> Result<(), RunError> {
-        // A level's merge must end before as much again has come down from the level above.
-        let budget = usize::try_from(pages.count()).map_or(usize::MAX, |entries| entries * 2);
-        self.add_and_merge(txn, pages, budget.max(MERGE_ENTRIES_MIN))
+/// A run being added, newer than all. Its pages are written as they come, so that no more than a
+/// piece of it is in memory.
+pub(in crate::index) struct NewRun {
+    runs: Runs,
+    directory: Directory,
+    run: Run,
+    pages: Pages,
+    filter: Filter,
+}
+
+impl NewRun {
+    /// Adds an entry, whose key is not below the last one's.
+    ///
+    /// # Panics
+    /// If the key has another length, or the entry has 64 KiB.
+    pub(in crate::index) fn push(
+        &mut self,
+        txn: &mut RwTxn<'_>,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<(), RunError> {
+        self.pages.push(key, value);
+        self.run.entries += 1;
+        if self.pages.bytes() >= PIECE_BYTES {
+            self.write(txn)?;
+        }
+        Ok(())
     }
 
-    /// Adds a run, and goes on with each merge by about `budget` entries.
-    pub(super) fn add_and_merge(
-        self,
+    fn write(&mut self, txn: &mut RwTxn<'_>) -> Result<(), RunError> {
+        self.runs.put_pages(txn, self.run.id, &self.pages, &mut self.filter)?;
+        self.pages.clear_made();
+        Ok(())
+    }
+
+    /// Ends the run, and goes on with the merges by about as much.
+    pub(in crate::index) fn finish(self, txn: &mut RwTxn<'_>) -> Result<(), RunError> {
+        // A level's merge must end before as much again has come down from the level above.
+        let budget = usize::try_from(self.run.entries).map_or(usize::MAX, |entries| entries * 2);
+        self.finish_and_merge(txn, budget.max(MERGE_ENTRIES_MIN))
+    }
+
+    /// Ends the run, and goes on with each merge by about `budget` entries.
+    pub(super) fn finish_and_merge(
+        mut self,
         txn: &mut RwTxn<'_>,
-        mut pages: Pages,
         budget: usize,
     ) -> Result<(), RunError> {
-        let entries = pages.count();
-        if entries == 0 {
+        if self.run.entries == 0 {
             return Ok(());
         }
-        let mut directory = self.directory(txn)?;
-        let run = Run { id: directory.next_id(), entries, lines: self.lines(entries) };
-        self.put_pages(txn, run, &mut pages)?;
-        drop(pages);
+        self.pages.end_page();
+        self.write(txn)?;
+        let Self { runs, mut directory, run, filter, .. } = self;
+        filter.finish(runs, txn)?;
         if directory.levels.is_empty() {
             directory.levels.push(Level::default());
         }
         directory.levels[0].runs.push(run);
-        self.merge(txn, &mut directory, budget)?;
-        self.put_directory(txn, &directory)
+        runs.merge(txn, &mut directory, budget)?;
+        runs.put_directory(txn, &directory)
+    }
+}
+
+impl Runs {
+    /// Begins a run of at most so many entries. One without entries leaves no trace.
+    pub(in crate::index) fn begin(
+        self,
+        txn: &RwTxn<'_>,
+        entries_most: u64,
+    ) -> Result<NewRun, RunError> {
+        let mut directory = self.directory(txn)?;
+        let run = Run { id: directory.next_id(), entries: 0, lines: self.lines(entries_most) };
+        let filter = Filter::new(run.id, run.lines);
+        Ok(NewRun { runs: self, directory, run, pages: Pages::new(self.key_bytes), filter })
     }
 
     /// Lines of a filter for so many entries.
@@ -68,20 +115,26 @@ impl Runs {
         if self.filtered { filter::lines(entries) } else { 0 }
     }
 
-    fn put_pages(self, txn: &mut RwTxn<'_>, run: Run, pages: &mut Pages) -> Result<(), RunError> {
-        let corrupt = |why| RunError::Corrupt(page_key(run.id, &[]), why);
-        let mut filter = Filter::new(run.id, run.lines);
-        for bytes in pages.finish() {
+    /// Writes the pages made of a run.
+    fn put_pages(
+        self,
+        txn: &mut RwTxn<'_>,
+        id: u32,
+        pages: &Pages,
+        filter: &mut Filter,
+    ) -> Result<(), RunError> {
+        let corrupt = |why| RunError::Corrupt(page_key(id, &[]), why);
+        for bytes in pages.made() {
             let page = Page::parse(bytes, self.key_bytes).map_err(corrupt)?;
             let (first, _) = page.entry(0).map_err(corrupt)?;
-            self.table.put(txn, &page_key(run.id, first), bytes)?;
+            self.table.put(txn, &page_key(id, first), bytes)?;
             let filtered = if self.filtered { page.len() } else { 0 };
             for at in 0..filtered {
                 let (key, _) = page.entry(at).map_err(corrupt)?;
                 filter.insert(self, txn, key)?;
             }
         }
-        filter.write(self, txn)
+        Ok(())
     }
 
     /// Goes on with the merge of each level, and begins those that are due.
@@ -129,14 +182,24 @@ impl Runs {
         mut merge: Merge,
         budget: usize,
     ) -> Result<Result<Run, Merge>, RunError> {
-        let mut step = self.step(txn, inputs, &merge.done, budget)?;
-        merge.output.entries += step.merged.count();
-        self.put_pages(txn, merge.output, &mut step.merged)?;
-        for key in step.consumed {
-            self.table.delete(txn, &key)?;
-        }
-        merge.done = step.done;
-        Ok(if step.is_over { Ok(merge.output) } else { Err(merge) })
+        let mut filter = Filter::new(merge.output.id, merge.output.lines);
+        let mut left = budget as u64;
+        let is_over = loop {
+            let entries = STEP_ENTRIES.min(left as usize);
+            let step = self.step(txn, inputs, &merge.done, entries)?;
+            self.put_pages(txn, merge.output.id, &step.merged, &mut filter)?;
+            for key in step.consumed {
+                self.table.delete(txn, &key)?;
+            }
+            merge.output.entries += step.entries;
+            merge.done = step.done;
+            left = left.saturating_sub(step.entries);
+            if step.is_over || left == 0 {
+                break step.is_over;
+            }
+        };
+        filter.finish(self, txn)?;
+        Ok(if is_over { Ok(merge.output) } else { Err(merge) })
     }
 
     fn step(
@@ -159,6 +222,7 @@ impl Runs {
             bound = Some(bound.map_or(last, |bound| bound.min(last)));
         }
         let mut merged = Pages::new(self.key_bytes);
+        let mut entries = 0;
         let mut last = done;
         let mut heads = Vec::with_capacity(pieces.len());
         for piece in &mut pieces {
@@ -174,8 +238,10 @@ impl Runs {
             let next = pieces[at].take().map_err(corrupt)?;
             let (key, value) = std::mem::replace(&mut heads[at], next).expect("the least is there");
             merged.push(key, value);
+            entries += 1;
             last = key;
         }
+        merged.end_page();
         let done = last.to_vec();
         let is_over = heads.iter().all(Option::is_none) && bound.is_none();
         let mut consumed = Vec::new();
@@ -184,7 +250,7 @@ impl Runs {
                 consumed.push(at.to_vec());
             }
         }
-        Ok(Step { merged, consumed, done, is_over })
+        Ok(Step { merged, entries, consumed, done, is_over })
     }
 
     /// The first pages of a run, for about this many entries after `done`.
