@@ -124,12 +124,19 @@ impl Records {
     fn walk(&mut self, arena: &mut Arena, owner: Option<B256>, path: Path, index: u32) {
         let dirty = std::mem::take(&mut arena.branch_mut(index).dirty);
         let branch = *arena.branch(index);
-        arena.prefetch_leaves(&branch);
         let base = path.join(arena.prefix(&branch));
         self.put(owner, &path, |out| put_branch_record(out, arena, &branch, base.len()));
-        for nibble in nibbles(dirty & branch.mask & !branch.leaves) {
-            let child = arena.links(&branch)[position(branch.mask, nibble)];
-            self.walk(arena, owner, base.with(nibble), child);
+        let below = dirty & branch.mask & !branch.leaves;
+        arena.prefetch_branches(&branch, below);
+        let child = |arena: &Arena, at| arena.links(&branch)[position(branch.mask, at)];
+        let mut rest = nibbles(below).peekable();
+        while let Some(nibble) = rest.next() {
+            if let Some(next) = rest.peek() {
+                let next = child(arena, *next);
+                arena.prefetch_references(next);
+                arena.prefetch_leaves(arena.branch(next));
+            }
+            self.walk(arena, owner, base.with(nibble), child(arena, nibble));
         }
     }
 }

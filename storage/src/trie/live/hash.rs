@@ -6,6 +6,7 @@ use std::ops::Range;
 use alloy_primitives::B256;
 
 use super::arena::{Arena, Slot, nibbles, position};
+use super::path::{Key, nibble};
 use super::rlp::{put_branch, put_extension, put_leaf};
 use crate::trie::EMPTY_ROOT_HASH;
 
@@ -78,8 +79,8 @@ pub(super) struct Hash {
     extensions: Messages,
     extended: Vec<usize>,
     roots: Vec<B256>,
-    /// Branches met that were as their records until now.
-    pub(super) newly_dirty: usize,
+    /// Branches met that were as their records until then.
+    newly_dirty: usize,
 }
 
 impl Hash {
@@ -97,7 +98,6 @@ impl Hash {
 
     /// Root hashes of tries that have changed. Their branches belong to checkpoint `epoch` then.
     pub(super) fn run(&mut self, arena: &mut Arena, roots: &[Slot], epoch: u32) -> &[B256] {
-        self.newly_dirty = 0;
         self.roots.clear();
         self.roots.resize(roots.len(), EMPTY_ROOT_HASH);
         for (at, root) in roots.iter().enumerate() {
@@ -109,11 +109,45 @@ impl Hash {
                 Slot::Cold => unreachable!("a trie that changed is in memory"),
             }
         }
+        self.hash_marked(arena);
+        &self.roots
+    }
+
+    /// Hashes what is out of date on the way to these keys, two branches below the root and further
+    /// down. Nothing there may change any more in this update.
+    pub(super) fn ahead(&mut self, arena: &mut Arena, root: Slot, keys: &[Key], epoch: u32) {
+        for of_one in keys.chunk_by(|a, b| a[0] == b[0]) {
+            let [first, second] = [0, 1].map(|at| nibble(&of_one[0], at));
+            // Where paths are skipped near the root, there is little below it.
+            if let Some(root) = plain_branch(arena, root)
+                && let Some(above) = plain_branch(arena, arena.child(root, first))
+                && let Slot::Branch(below) = arena.child(above, second)
+            {
+                let bit = 1 << second;
+                let branch = arena.branch_mut(above);
+                if branch.stale & bit == 0 {
+                    continue;
+                }
+                branch.stale &= !bit;
+                branch.dirty |= bit;
+                let parent = Parent::Branch { index: above, nibble: second };
+                self.walk(arena, below, 2, parent, epoch);
+            }
+        }
+        self.hash_marked(arena);
+    }
+
+    /// Branches that were as their records, until what was hashed since this was last asked.
+    pub(super) const fn take_newly_dirty(&mut self) -> usize {
+        std::mem::replace(&mut self.newly_dirty, 0)
+    }
+
+    /// Hashes what was noted.
+    fn hash_marked(&mut self, arena: &mut Arena) {
         self.hash_leaves(arena);
         for level in (0..LEVELS).rev() {
             self.hash_level(arena, level);
         }
-        &self.roots
     }
 
     /// Notes what there is to hash below a branch, and takes the marks away.
@@ -202,6 +236,12 @@ impl Hash {
         }
         self.extensions.hash();
     }
+}
+
+/// The branch at a place, if there is one and no path is skipped before it.
+fn plain_branch(arena: &Arena, slot: Slot) -> Option<u32> {
+    let Slot::Branch(index) = slot else { return None };
+    (arena.prefix_len(arena.branch(index)) == 0).then_some(index)
 }
 
 /// Hands a reference to the parent. A root is known by its hash, however short it is.

@@ -2,8 +2,7 @@
 //!
 //! All keys go down together, one level a pass: the steps of a pass do not depend on each other,
 //! so the processor waits for many cache lines at once where a walk key by key would wait for one
-//! after the other. Where each key ended is remembered: by the time a block with many keys is
-//! changed they are in no near cache again, and are asked for in time.
+//! after the other.
 
 use alloy_primitives::B256;
 
@@ -13,7 +12,7 @@ use super::arena::{Arena, Slot};
 use super::path::{Key, Path, nibble};
 use crate::trie::TrieError;
 
-/// Keys between asking for what the end of one key takes, and changing it.
+/// Keys between asking for what the next step of one takes, and taking it.
 const AHEAD: usize = 8;
 
 /// One key on its way down.
@@ -30,8 +29,6 @@ pub(super) struct Locate {
     cursors: Vec<Cursor>,
     next: Vec<Cursor>,
     cold: Vec<Cursor>,
-    /// The last branch on the way to each key, and the leaf below, if there is one.
-    ends: Vec<(u32, Option<u32>)>,
 }
 
 impl Locate {
@@ -53,9 +50,7 @@ impl Locate {
             Slot::Cold => load(arena, source, owner, &Path::ROOT, used)?,
             root => root,
         };
-        self.ends.clear();
         let Slot::Branch(branch) = root else { return Ok(root) };
-        self.ends.resize(keys.len(), (branch, None));
         self.cursors.clear();
         self.cursors.extend((0..keys.len() as u32).map(|key| Cursor { branch, key, depth: 0 }));
         while !self.cursors.is_empty() {
@@ -64,18 +59,6 @@ impl Locate {
             std::mem::swap(&mut self.cursors, &mut self.next);
         }
         Ok(root)
-    }
-
-    /// Asks for what a change of key `at`, in the order they were given in, and of some after it
-    /// will need. Changes in between can only move things; that costs no more than a wait.
-    pub(super) fn prefetch_end(&self, arena: &Arena, at: usize) {
-        if let Some(&(branch, leaf)) = self.ends.get(at + 2 * AHEAD) {
-            arena.prefetch_branch(branch);
-            leaf.into_iter().for_each(|leaf| arena.prefetch_leaf(leaf));
-        }
-        if let Some((branch, _)) = self.ends.get(at + AHEAD) {
-            arena.prefetch_links(*branch);
-        }
     }
 
     /// Takes every key one branch down.
@@ -97,13 +80,10 @@ impl Locate {
             }
             match arena.child(cursor.branch, nibble(key, depth + length)) {
                 Slot::Empty => {}
-                Slot::Leaf(leaf) => {
-                    self.ends[cursor.key as usize] = (cursor.branch, Some(leaf));
-                }
+                Slot::Leaf(leaf) => arena.prefetch_leaf(leaf),
                 Slot::Cold => self.cold.push(cursor),
                 Slot::Branch(branch) => {
                     arena.prefetch_branch(branch);
-                    self.ends[cursor.key as usize] = (branch, None);
                     let depth = (depth + length + 1) as u32;
                     self.next.push(Cursor { branch, depth, ..cursor });
                 }
@@ -133,7 +113,6 @@ impl Locate {
                 slot => unreachable!("a cold child became {slot:?}"),
             };
             arena.set_child(cursor.branch, at, Slot::Branch(branch));
-            self.ends[cursor.key as usize] = (branch, None);
             self.next.push(Cursor { branch, depth: (base + 1) as u32, ..cursor });
         }
         Ok(())

@@ -1,8 +1,9 @@
 //! The trie of the newest state, in memory: what computes the state root of each block.
 //!
 //! All tries are in one [arena](arena::Arena), loaded record by record as blocks touch them. A
-//! block is four passes: hash its keys, bring the way to them into memory, change the entries, hash
-//! what is marked level by level. Nothing is written meanwhile: a [`TrieCheckpoint`] hands over
+//! block's keys are hashed and put in order. Then, [a group of neighbours](group) at a time, the way to
+//! them is brought into memory, their entries are changed, and what is marked is hashed level by
+//! level. Nothing is written meanwhile: a [`TrieCheckpoint`] hands over
 //! what has changed since the one before, and what is in the index again may be
 //! [given back](evict) when the cache is above its bound.
 //!
@@ -12,6 +13,7 @@ mod apply;
 mod arena;
 mod checkpoint;
 mod evict;
+mod group;
 mod hash;
 mod locate;
 mod nodes;
@@ -34,10 +36,11 @@ use crate::state::{AccountChange, StateChanges};
 use apply::{Change, load_if_any, shared_prefix};
 use arena::{Arena, Slot};
 use evict::Hand;
+use group::NewValues;
 use hash::Hash;
 use locate::Locate;
-use path::{Key, Path, compare};
-use value::ValueBuffer;
+use path::{Key, Path};
+use value::{Value, ValueBuffer};
 
 pub(crate) use checkpoint::Records;
 pub use checkpoint::TrieCheckpoint;
@@ -99,8 +102,6 @@ pub struct LiveTrie {
     limit: usize,
     hand: Hand,
     locate: Locate,
-    /// The same for the storage trie at hand.
-    locate_slots: Locate,
     hash: Hash,
     /// The records last handed over, whose memory serves again once they are written.
     account_records: Arc<Records>,
@@ -126,7 +127,6 @@ impl LiveTrie {
             limit: usize::try_from(limit.max(TRIE_CACHE_BYTES_MIN)).unwrap_or(usize::MAX),
             hand: Hand::new(),
             locate: Locate::default(),
-            locate_slots: Locate::default(),
             hash: Hash::new(),
             account_records: Arc::default(),
             storage_records: Arc::default(),
@@ -162,10 +162,6 @@ impl LiveTrie {
     ) -> Result<B256, TrieError<S::Error>> {
         self.now += 1;
         let keys = Keys::hash(changes);
-        let sorted: Vec<Key> = keys.order.iter().map(|(key, _)| *key).collect();
-        let slot = self.accounts.slot;
-        self.accounts.slot =
-            self.locate.run(&mut self.arena, source, None, slot, &sorted, self.now)?;
         let roots = self.update_storages(source, changes, &keys)?;
         self.update_accounts(source, changes, &keys, &roots)?;
         self.evict();
@@ -179,33 +175,15 @@ impl LiveTrie {
         keys: &Keys,
         roots: &HashMap<usize, B256>,
     ) -> Result<(), TrieError<S::Error>> {
-        let mut slot = self.accounts.slot;
-        let mut any = false;
-        let mut trie = change(&mut self.arena, &mut self.removed, source, None, self.now);
-        for (rank, &(key, at)) in keys.order.iter().enumerate() {
-            self.locate.prefetch_end(trie.arena, rank);
-            if let Some((_, ahead)) = keys.order.get(rank + CHANGES_AHEAD) {
-                prefetch(&changes.accounts[*ahead as usize]);
-            }
-            let at = at as usize;
-            let (after, changed) = match &changes.accounts[at].account {
-                None => trie.remove(slot, 0, &key)?,
-                Some(account) => trie.put(slot, 0, &key, &mut |old| {
-                    // Storage nobody wrote to stays what it was.
-                    let kept = || old.map_or(Some(EMPTY_ROOT_HASH), |old| old.storage_root());
-                    let root = roots.get(&at).copied().or_else(kept);
-                    ValueBuffer::account(account, root.unwrap_or(EMPTY_ROOT_HASH))
-                }),
-            };
-            slot = after;
-            any |= changed;
-        }
+        let mut accounts = NewAccounts { changes, order: &keys.order, roots };
+        let slot = self.accounts.slot;
+        let (slot, any) = self.change_entries(source, None, slot, &keys.sorted, &mut accounts)?;
         self.accounts.slot = slot;
         self.accounts.used = self.now;
         if any {
             self.accounts.epoch = self.epoch;
             self.state_root = self.hash.run(&mut self.arena, &[slot], self.epoch)[0];
-            self.dirty += self.hash.newly_dirty;
+            self.dirty += self.hash.take_newly_dirty();
         }
         Ok(())
     }
@@ -220,6 +198,7 @@ impl LiveTrie {
         if keys.slots.is_empty() && !changes.accounts.iter().any(is_cleared) {
             return Ok(HashMap::default());
         }
+        self.locate_owners(source, changes, keys)?;
         let mut changed: Vec<usize> = Vec::new();
         let mut slots: Vec<Slot> = Vec::new();
         let mut words = keys.slots.as_slice();
@@ -238,8 +217,27 @@ impl LiveTrie {
         }
         let hashed = self.hash.run(&mut self.arena, &slots, self.epoch);
         let roots = changed.into_iter().zip(hashed.iter().copied()).collect();
-        self.dirty += self.hash.newly_dirty;
+        self.dirty += self.hash.take_newly_dirty();
         Ok(roots)
+    }
+
+    /// Brings the leaves of accounts whose storage changes into memory.
+    fn locate_owners<S: RecordRead>(
+        &mut self,
+        source: &S,
+        changes: &StateChanges,
+        keys: &Keys,
+    ) -> Result<(), TrieError<S::Error>> {
+        let touched = |at: u32| {
+            let change = &changes.accounts[at as usize];
+            is_cleared(change) || !change.slots.is_empty()
+        };
+        let owners = keys.sorted.iter().zip(&keys.order).filter(|(_, at)| touched(**at));
+        let owners: Vec<Key> = owners.map(|(key, _)| *key).collect();
+        let slot = self.accounts.slot;
+        self.accounts.slot =
+            self.locate.run(&mut self.arena, source, None, slot, &owners, self.now)?;
+        Ok(())
     }
 
     /// Changes one storage trie; tells what is at its root when it has changed.
@@ -263,23 +261,13 @@ impl LiveTrie {
             tree.wiped = true;
             any = true;
         }
-        let mut order: Vec<(Key, U256)> =
-            keys.iter().zip(words).map(|(key, (_, value))| (*key, *value)).collect();
-        order.sort_unstable_by(|(a, _), (b, _)| compare(a, b));
-        let sorted: Vec<Key> = order.iter().map(|(key, _)| *key).collect();
-        let (arena, now) = (&mut self.arena, self.now);
-        tree.slot = self.locate_slots.run(arena, source, Some(hashed), tree.slot, &sorted, now)?;
-        let mut trie = change(arena, &mut self.removed, source, Some(hashed), now);
-        for (rank, (key, value)) in order.iter().enumerate() {
-            self.locate_slots.prefetch_end(trie.arena, rank);
-            let (after, changed) = if value.is_zero() {
-                trie.remove(tree.slot, 0, key)?
-            } else {
-                trie.put(tree.slot, 0, key, &mut |_| ValueBuffer::word(*value))
-            };
-            tree.slot = after;
-            any |= changed;
-        }
+        let order = ascending(keys);
+        let sorted: Vec<Key> = order.iter().map(|at| keys[*at as usize]).collect();
+        let mut words = NewWords { words, order: &order };
+        let (slot, changed) =
+            self.change_entries(source, Some(hashed), tree.slot, &sorted, &mut words)?;
+        tree.slot = slot;
+        any |= changed;
         tree.used = self.now;
         if any {
             tree.epoch = self.epoch;
@@ -391,14 +379,53 @@ impl LiveTrie {
     }
 }
 
-fn change<'a, S>(
-    arena: &'a mut Arena,
-    removed: &'a mut Vec<(Option<B256>, Path)>,
-    source: &'a S,
-    owner: Option<B256>,
-    used: u32,
-) -> Change<'a, S> {
-    Change { arena, source, owner, used, removed }
+/// Accounts after a block.
+struct NewAccounts<'a> {
+    changes: &'a StateChanges,
+    order: &'a [u32],
+    /// Storage roots that have changed, by rank of the account in the changes.
+    roots: &'a HashMap<usize, B256>,
+}
+
+impl NewValues for NewAccounts<'_> {
+    fn is_gone(&self, rank: usize) -> bool {
+        if let Some(ahead) = self.order.get(rank + CHANGES_AHEAD) {
+            prefetch(&self.changes.accounts[*ahead as usize]);
+        }
+        self.changes.accounts[self.order[rank] as usize].account.is_none()
+    }
+
+    fn value(&mut self, rank: usize, old: Option<Value<'_>>) -> ValueBuffer {
+        let at = self.order[rank] as usize;
+        let account = self.changes.accounts[at].account.as_ref();
+        // Storage nobody wrote to stays what it was.
+        let kept = || old.map_or(Some(EMPTY_ROOT_HASH), |old| old.storage_root());
+        let root = self.roots.get(&at).copied().or_else(kept);
+        let account = account.expect("an account that is gone has no value");
+        ValueBuffer::account(account, root.unwrap_or(EMPTY_ROOT_HASH))
+    }
+}
+
+/// Words of a storage after a block.
+struct NewWords<'a> {
+    words: &'a [(U256, U256)],
+    order: &'a [u32],
+}
+
+impl NewWords<'_> {
+    fn word(&self, rank: usize) -> U256 {
+        self.words[self.order[rank] as usize].1
+    }
+}
+
+impl NewValues for NewWords<'_> {
+    fn is_gone(&self, rank: usize) -> bool {
+        self.word(rank).is_zero()
+    }
+
+    fn value(&mut self, rank: usize, _: Option<Value<'_>>) -> ValueBuffer {
+        ValueBuffer::word(self.word(rank))
+    }
 }
 
 /// Earlier storage of the account is gone.
@@ -416,8 +443,10 @@ struct Keys {
     addresses: Vec<Key>,
     /// Of the slots that count, account by account.
     slots: Vec<Key>,
-    /// Addresses ascending, with the rank of their account in the changes.
-    order: Vec<(Key, u32)>,
+    /// Addresses ascending.
+    sorted: Vec<Key>,
+    /// The rank in the changes of each of these.
+    order: Vec<u32>,
 }
 
 impl Keys {
@@ -433,9 +462,24 @@ impl Keys {
         let messages: Vec<&[u8]> = words.iter().map(<[u8; 32]>::as_slice).collect();
         let mut slots = vec![[0; 32]; messages.len()];
         verify::keccak256_batch(&messages, &mut slots);
-        let mut order: Vec<(Key, u32)> =
-            addresses.iter().zip(0..).map(|(key, at)| (*key, at)).collect();
-        order.sort_unstable_by(|(a, _), (b, _)| compare(a, b));
-        Self { addresses, slots, order }
+        let order = ascending(&addresses);
+        let sorted = order.iter().map(|at| addresses[*at as usize]).collect();
+        Self { addresses, slots, sorted, order }
     }
+}
+
+/// Ranks of keys, in the order of the keys.
+fn ascending(keys: &[Key]) -> Vec<u32> {
+    let key = |at: u32| &keys[at as usize];
+    let mut order: Vec<(u64, u32)> =
+        (0..keys.len() as u32).map(|at| (first(key(at)), at)).collect();
+    // Hashes nearly always differ in their first word.
+    order.sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| key(a.1).cmp(key(b.1))));
+    order.into_iter().map(|(_, at)| at).collect()
+}
+
+/// The first word of a key.
+fn first(key: &Key) -> u64 {
+    let (word, _) = key.split_first_chunk().expect("32 bytes begin with 8");
+    u64::from_be_bytes(*word)
 }

@@ -1,7 +1,5 @@
 //! Hashed keys and the paths that lead down to them, two nibbles a byte.
 
-use std::cmp::Ordering;
-
 use alloy_primitives::B256;
 
 use crate::trie::Nibbles;
@@ -16,12 +14,6 @@ pub(super) const KEY_NIBBLES: usize = 64;
 pub(super) fn nibble(key: &Key, at: usize) -> u8 {
     let byte = key[at / 2];
     if at.is_multiple_of(2) { byte >> 4 } else { byte & 0x0f }
-}
-
-/// The order of keys. Hashes nearly always differ in their first word.
-pub(super) fn compare(a: &Key, b: &Key) -> Ordering {
-    let first = |key: &Key| key.first_chunk().map(|word| u64::from_be_bytes(*word));
-    first(a).cmp(&first(b)).then_with(|| a.cmp(b))
 }
 
 /// Leading nibbles two keys share.

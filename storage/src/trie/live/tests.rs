@@ -183,22 +183,26 @@ fn any_value() -> impl Strategy<Value = Option<Vec<u8>>> {
     ]
 }
 
-/// Applies changes to the account trie, whatever their values mean.
+/// Values whatever they mean.
+struct Raw<'a>(Vec<&'a Option<Vec<u8>>>);
+
+impl NewValues for Raw<'_> {
+    fn is_gone(&self, rank: usize) -> bool {
+        self.0[rank].is_none()
+    }
+
+    fn value(&mut self, rank: usize, _: Option<Value<'_>>) -> ValueBuffer {
+        ValueBuffer::raw(self.0[rank].as_ref().unwrap())
+    }
+}
+
+/// Applies changes to the account trie.
 fn update_live(live: &mut LiveTrie, store: &Store, changes: &BTreeMap<Key, Option<Vec<u8>>>) {
     live.now += 1;
     let keys: Vec<Key> = changes.keys().copied().collect();
     let slot = live.accounts.slot;
-    let mut slot = live.locate.run(&mut live.arena, store, None, slot, &keys, live.now).unwrap();
-    let mut any = false;
-    let mut trie = change(&mut live.arena, &mut live.removed, store, None, live.now);
-    for (key, value) in changes {
-        let (after, changed) = match value {
-            None => trie.remove(slot, 0, key).unwrap(),
-            Some(value) => trie.put(slot, 0, key, &mut |_| ValueBuffer::raw(value)),
-        };
-        slot = after;
-        any |= changed;
-    }
+    let mut values = Raw(changes.values().collect());
+    let (slot, any) = live.change_entries(store, None, slot, &keys, &mut values).unwrap();
     live.accounts.slot = slot;
     if any {
         live.accounts.epoch = live.epoch;
