@@ -70,6 +70,7 @@ mod home;
 mod index;
 mod prefetch;
 mod room;
+mod rows;
 mod snapshot;
 mod state;
 pub mod trie;

@@ -15,6 +15,7 @@ use super::{FlushBlock, Tables};
 use crate::codec;
 use crate::env::{Environment, delete_prefix};
 use crate::error::{DecodeError, ReadError, WriteError};
+use crate::rows::Rows;
 use crate::state::AccountChange;
 
 /// Where a change is: the first bytes of its address, its block, its place in the block.
@@ -27,6 +28,9 @@ struct Place {
 
 /// Runs of history have no filters, for which their entries would have to be known beforehand.
 const UNFILTERED: u64 = 0;
+
+/// Bytes of accounts gathered before they are written to the flat table: what stays in a second cache.
+const LATEST_BYTES: usize = 1 << 20;
 
 /// A change and the block it is of.
 type Dated<'a> = (u64, &'a AccountChange);
@@ -44,7 +48,15 @@ pub(super) fn put(
     let begin =
         |runs: Runs| runs.begin(txn, UNFILTERED).map_err(|error| runs.write_error(env, error));
     let (accounts, slots) = (begin(tables.account_history)?, begin(tables.storage_history)?);
-    let mut writer = Writer { env, tables, accounts, slots, value: Vec::new() };
+    let mut writer = Writer {
+        env,
+        tables,
+        latest: Rows::default(),
+        most: places.len(),
+        accounts,
+        slots,
+        value: Vec::new(),
+    };
     let change = |place: &Place| &blocks[place.block as usize].changes.accounts[place.at as usize];
     let mut dated: Vec<Dated<'_>> = Vec::new();
     for of_one in
@@ -56,6 +68,7 @@ pub(super) fn put(
         );
         writer.put_account(txn, &dated)?;
     }
+    writer.write_latest(txn)?;
     let Writer { accounts, slots, .. } = writer;
     for (runs, run) in [(tables.account_history, accounts), (tables.storage_history, slots)] {
         run.finish(txn).map_err(|error| runs.write_error(env, error))?;
@@ -84,6 +97,10 @@ fn sorted_places(blocks: &[FlushBlock<'_>]) -> Vec<Place> {
 struct Writer<'a> {
     env: &'a Environment,
     tables: &'a Tables,
+    /// Accounts as they stay, not written yet.
+    latest: Rows,
+    /// Accounts written in all, at most.
+    most: usize,
     accounts: NewRun,
     slots: NewRun,
     value: Vec<u8>,
@@ -92,7 +109,6 @@ struct Writer<'a> {
 impl Writer<'_> {
     /// All changes of one account, oldest first.
     fn put_account(&mut self, txn: &mut RwTxn<'_>, dated: &[Dated<'_>]) -> Result<(), WriteError> {
-        let error = |error| self.env.write_error(error);
         let (_, last) = dated.last().expect("an account is here because of a change");
         let address = last.address;
         for (number, change) in dated {
@@ -102,11 +118,14 @@ impl Writer<'_> {
             pushed.map_err(|error| self.tables.account_history.write_error(self.env, error))?;
         }
         // What was encoded last is the value that stays.
-        let table = self.tables.accounts;
+        let key = |out: &mut Vec<u8>| out.extend_from_slice(address.as_slice());
         if last.account.is_some() {
-            table.put(txn, address.as_slice(), &self.value).map_err(error)?;
+            self.latest.put(key, |out| out.extend_from_slice(&self.value));
         } else {
-            table.delete(txn, address.as_slice()).map_err(error)?;
+            self.latest.remove(key);
+        }
+        if self.latest.bytes() >= LATEST_BYTES {
+            self.write_latest(txn)?;
         }
         let clears = |change: &AccountChange| change.wiped || change.account.is_none();
         if dated.iter().any(|(_, change)| clears(change)) {
@@ -116,6 +135,12 @@ impl Writer<'_> {
         } else {
             Ok(())
         }
+    }
+
+    fn write_latest(&mut self, txn: &mut RwTxn<'_>) -> Result<(), WriteError> {
+        let written = self.latest.write(self.tables.accounts, txn, self.most);
+        self.latest.clear();
+        written.map_err(|error| self.env.write_error(error))
     }
 
     /// Storage that was only written to.

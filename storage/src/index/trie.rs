@@ -6,9 +6,9 @@
 use alloy_primitives::B256;
 
 use super::{IndexDb, IndexReader, Tables};
-use crate::env::{Table, delete_prefix};
+use crate::env::delete_prefix;
 use crate::error::{DecodeError, ReadError, WriteError};
-use crate::trie::{RecordRead, Records, TrieCheckpoint};
+use crate::trie::{RecordRead, TrieCheckpoint};
 
 /// Key in `meta`: number of the block whose state the trie records are of (u64 big-endian), then
 /// its state root.
@@ -34,24 +34,18 @@ impl IndexDb {
         for owner in &checkpoint.wiped {
             delete_prefix(storage_trie, &mut txn, owner.as_slice()).map_err(error)?;
         }
-        put(account_trie, &mut txn, &checkpoint.accounts).map_err(error)?;
-        put(storage_trie, &mut txn, &checkpoint.storages).map_err(error)?;
+        for (table, records) in
+            [(account_trie, &checkpoint.accounts), (storage_trie, &checkpoint.storages)]
+        {
+            let rows = records.rows();
+            rows.write(table, &mut txn, rows.len()).map_err(error)?;
+        }
         let mut value = [0; 40];
         value[..8].copy_from_slice(&checkpoint.number.to_be_bytes());
         value[8..].copy_from_slice(checkpoint.state_root.as_slice());
         meta.put(&mut txn, TRIE_KEY, &value).map_err(error)?;
         self.env.commit(txn)
     }
-}
-
-fn put(table: Table, txn: &mut heed::RwTxn<'_>, records: &Records) -> Result<(), heed::Error> {
-    for (key, record) in records.iter() {
-        match record {
-            Some(record) => table.put(txn, key, record)?,
-            None => drop(table.delete(txn, key)?),
-        }
-    }
-    Ok(())
 }
 
 impl IndexReader {

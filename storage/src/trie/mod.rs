@@ -31,7 +31,6 @@ use std::sync::Arc;
 use alloy_primitives::B256;
 
 pub use alloy_trie::{EMPTY_ROOT_HASH, Nibbles};
-pub(crate) use live::Records;
 pub use live::{
     LiveNodes, LiveTrie, RecordRead, TRIE_CACHE_BYTES_DEFAULT, TRIE_CACHE_BYTES_MIN, TrieCheckpoint,
 };

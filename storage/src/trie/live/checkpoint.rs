@@ -7,6 +7,7 @@ use alloy_primitives::B256;
 use super::arena::{Arena, Slot, nibbles, position};
 use super::path::Path;
 use super::record::{put_branch_record, put_root_leaf_record};
+use crate::rows::Rows;
 
 /// Records of all tries that differ from the last checkpoint, in the order of their keys: what
 /// makes the records of that checkpoint those of a later block.
@@ -25,7 +26,7 @@ pub struct TrieCheckpoint {
 impl TrieCheckpoint {
     /// Records written and removed.
     pub fn len(&self) -> usize {
-        self.accounts.entries.len() + self.storages.entries.len()
+        self.accounts.rows.len() + self.storages.rows.len()
     }
 
     /// Whether no record differs.
@@ -35,28 +36,14 @@ impl TrieCheckpoint {
 
     /// Bytes held.
     pub fn bytes(&self) -> usize {
-        let entries = size_of::<Entry>() * self.len();
-        self.accounts.bytes.len() + self.storages.bytes.len() + entries
+        self.accounts.rows.bytes() + self.storages.rows.bytes()
     }
 }
-
-/// Where a record is in the bytes: key, then value.
-#[derive(Clone, Copy, Debug)]
-struct Entry {
-    start: usize,
-    key: u32,
-    /// [`GONE`] for a record that is removed.
-    value: u32,
-}
-
-/// Length of the value of a record that is removed.
-const GONE: u32 = u32::MAX;
 
 /// Records of one table.
 #[derive(Debug, Default)]
 pub(crate) struct Records {
-    bytes: Vec<u8>,
-    entries: Vec<Entry>,
+    rows: Rows,
 }
 
 impl Records {
@@ -64,48 +51,26 @@ impl Records {
     pub(super) fn reuse(kept: &mut Arc<Self>) -> Self {
         let Some(kept) = Arc::get_mut(kept) else { return Self::default() };
         let mut records = std::mem::take(kept);
-        records.bytes.clear();
-        records.entries.clear();
+        records.rows.clear();
         records
     }
 
-    /// Key, and value or `None` when the record is gone, ascending by key, each key once.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
-        self.entries.iter().map(|entry| (self.key(entry), self.value(entry)))
-    }
-
-    fn key(&self, entry: &Entry) -> &[u8] {
-        &self.bytes[entry.start..entry.start + entry.key as usize]
-    }
-
-    fn value(&self, entry: &Entry) -> Option<&[u8]> {
-        let start = entry.start + entry.key as usize;
-        (entry.value != GONE).then(|| &self.bytes[start..start + entry.value as usize])
+    /// Ascending by key, each key once.
+    pub(crate) const fn rows(&self) -> &Rows {
+        &self.rows
     }
 
     fn put(&mut self, owner: Option<B256>, path: &Path, encode: impl FnOnce(&mut Vec<u8>)) {
-        let start = self.bytes.len();
-        path.put_record_key(owner, &mut self.bytes);
-        let key = self.bytes.len() - start;
-        encode(&mut self.bytes);
-        let value = (self.bytes.len() - start - key) as u32;
-        self.entries.push(Entry { start, key: key as u32, value });
+        self.rows.put(|out| path.put_record_key(owner, out), encode);
     }
 
     pub(super) fn remove(&mut self, owner: Option<B256>, path: &Path) {
-        let start = self.bytes.len();
-        path.put_record_key(owner, &mut self.bytes);
-        let key = (self.bytes.len() - start) as u32;
-        self.entries.push(Entry { start, key, value: GONE });
+        self.rows.remove(|out| path.put_record_key(owner, out));
     }
 
     /// Sorts by key; a record that is written is not removed.
     pub(super) fn finish(&mut self) {
-        let mut entries = std::mem::take(&mut self.entries);
-        let order = |entry: &Entry| (self.key(entry), entry.value == GONE);
-        entries.sort_unstable_by(|a, b| order(a).cmp(&order(b)));
-        entries.dedup_by(|later, first| self.key(later) == self.key(first));
-        self.entries = entries;
+        self.rows.sort();
     }
 
     /// Adds what is marked in one trie, and takes the marks away.

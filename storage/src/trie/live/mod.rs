@@ -42,7 +42,7 @@ use locate::Locate;
 use path::{Key, Path};
 use value::{Value, ValueBuffer};
 
-pub(crate) use checkpoint::Records;
+use checkpoint::Records;
 pub use checkpoint::TrieCheckpoint;
 pub use nodes::LiveNodes;
 pub(super) use rlp::put_branch;

@@ -28,7 +28,7 @@ impl Store {
         self.wipe(&checkpoint.wiped);
         for (storage, records) in [(false, &checkpoint.accounts), (true, &checkpoint.storages)] {
             let mut last: Option<&[u8]> = None;
-            for (key, record) in records.iter() {
+            for (key, record) in records.rows().iter() {
                 assert!(last < Some(key), "ascending, each once");
                 last = Some(key);
                 match record {

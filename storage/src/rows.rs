@@ -1,0 +1,215 @@
+//! Rows for one table, ascending by key, and writing them to it in bulk.
+//!
+//! Where the rows are a good part of what the table has, it is walked beside them, and what they replace
+//! is written over where it is: the next row of a table is a tenth of the way of a search from its root.
+#![allow(unsafe_code)]
+
+use heed::RwTxn;
+
+use crate::env::{KeyRange, Table};
+use std::ops::Bound;
+
+/// Rows of a table for each one written, up to which it is walked.
+const WALKED_MOST: u64 = 8;
+
+/// Where a row is in the bytes: key, then value.
+#[derive(Clone, Copy, Debug)]
+struct Row {
+    start: usize,
+    key: u32,
+    /// [`GONE`] for a row that is removed.
+    value: u32,
+}
+
+/// Length of the value of a row that is removed.
+const GONE: u32 = u32::MAX;
+
+/// Rows to be written and removed.
+#[derive(Debug, Default)]
+pub(crate) struct Rows {
+    bytes: Vec<u8>,
+    rows: Vec<Row>,
+}
+
+impl Rows {
+    /// How many there are.
+    pub(crate) const fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Bytes held.
+    pub(crate) const fn bytes(&self) -> usize {
+        self.bytes.len() + size_of::<Row>() * self.rows.len()
+    }
+
+    /// Forgets all, and keeps the memory.
+    pub(crate) fn clear(&mut self) {
+        self.bytes.clear();
+        self.rows.clear();
+    }
+
+    /// Adds a row, whose key and value are appended.
+    pub(crate) fn put(&mut self, key: impl FnOnce(&mut Vec<u8>), value: impl FnOnce(&mut Vec<u8>)) {
+        let start = self.bytes.len();
+        key(&mut self.bytes);
+        let key = self.bytes.len() - start;
+        value(&mut self.bytes);
+        let value = (self.bytes.len() - start - key) as u32;
+        self.rows.push(Row { start, key: key as u32, value });
+    }
+
+    /// Adds that the row of a key is removed.
+    pub(crate) fn remove(&mut self, key: impl FnOnce(&mut Vec<u8>)) {
+        let start = self.bytes.len();
+        key(&mut self.bytes);
+        let key = (self.bytes.len() - start) as u32;
+        self.rows.push(Row { start, key, value: GONE });
+    }
+
+    /// Sorts by key; a row that is written is not removed.
+    pub(crate) fn sort(&mut self) {
+        let mut rows = std::mem::take(&mut self.rows);
+        let order = |row: &Row| (self.key(row), row.value == GONE);
+        rows.sort_unstable_by(|a, b| order(a).cmp(&order(b)));
+        rows.dedup_by(|later, first| self.key(later) == self.key(first));
+        self.rows = rows;
+    }
+
+    /// Key, and value or `None` when the row is removed.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
+        self.rows.iter().map(|row| (self.key(row), self.value(row)))
+    }
+
+    fn key(&self, row: &Row) -> &[u8] {
+        &self.bytes[row.start..row.start + row.key as usize]
+    }
+
+    fn value(&self, row: &Row) -> Option<&[u8]> {
+        let start = row.start + row.key as usize;
+        (row.value != GONE).then(|| &self.bytes[start..start + row.value as usize])
+    }
+
+    /// Writes the rows, which ascend by key; `all` are those of which they are a part, written one part
+    /// after the other.
+    pub(crate) fn write(
+        &self,
+        table: Table,
+        txn: &mut RwTxn<'_>,
+        all: usize,
+    ) -> Result<(), heed::Error> {
+        if table.len(txn)? > WALKED_MOST.saturating_mul(all as u64) {
+            return write_each(table, txn, self.iter());
+        }
+        let others = self.write_over(table, txn)?;
+        write_each(table, txn, others.into_iter())
+    }
+
+    /// Writes over the rows that the table has. Gives the others, and those that are removed.
+    #[expect(clippy::type_complexity, reason = "rows as the iterator gives them")]
+    fn write_over(
+        &self,
+        table: Table,
+        txn: &mut RwTxn<'_>,
+    ) -> Result<Vec<(&[u8], Option<&[u8]>)>, heed::Error> {
+        let mut others = Vec::new();
+        let Some(first) = self.rows.first() else { return Ok(others) };
+        let range: KeyRange<'_> = (Bound::Included(self.key(first)), Bound::Unbounded);
+        let mut walk = table.range_mut(txn, &range)?;
+        let mut here = walk.next().transpose()?;
+        for (key, value) in self.iter() {
+            while here.is_some_and(|(at, _)| at < key) {
+                here = walk.next().transpose()?;
+            }
+            match value.filter(|_| here.is_some_and(|(at, _)| at == key)) {
+                None => others.push((key, value)),
+                Some(value) => {
+                    // SAFETY: key and value are of `self`, nothing of the table. What `here` borrows
+                    // from it is not looked at again: it is set anew right after.
+                    unsafe { walk.put_current(key, value)? };
+                    here = walk.next().transpose()?;
+                }
+            }
+        }
+        Ok(others)
+    }
+}
+
+fn write_each<'r>(
+    table: Table,
+    txn: &mut RwTxn<'_>,
+    rows: impl Iterator<Item = (&'r [u8], Option<&'r [u8]>)>,
+) -> Result<(), heed::Error> {
+    for (key, value) in rows {
+        match value {
+            Some(value) => table.put(txn, key, value)?,
+            None => drop(table.delete(txn, key)?),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::env::{Environment, Kind};
+
+    const KIND: Kind = Kind { name: "rows", map_setting: "none", format: 1, remedy: "none" };
+
+    /// Up to 1,500 bytes a value, so that pages split and merge.
+    fn rows() -> impl Strategy<Value = BTreeMap<u16, Option<(u8, usize)>>> {
+        let value = prop_oneof![
+            1 => Just(None),
+            6 => (any::<u8>(), prop_oneof![0..90usize, 0..1500usize]).prop_map(Some),
+        ];
+        let few = prop::collection::btree_map(0..1000u16, value.clone(), 0..20);
+        prop_oneof![few, prop::collection::btree_map(0..1000u16, value, 0..700)]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(40) })]
+
+        #[test]
+        fn a_table_is_a_map(writes in prop::collection::vec(rows(), 1..12), pieces in 1..400usize) {
+            let folder = tempfile::tempdir().unwrap();
+            let (env, _, [table]) =
+                Environment::open(folder.path(), KIND, 64 << 20, ["rows"]).unwrap();
+            let mut model = BTreeMap::new();
+            for write in &writes {
+                let mut txn = env.write().unwrap();
+                let all: Vec<_> = write.iter().collect();
+                let mut rows = Rows::default();
+                for piece in all.chunks(pieces) {
+                    rows.clear();
+                    for (key, value) in piece {
+                        let put_key = |out: &mut Vec<u8>| out.extend(key.to_be_bytes());
+                        match value {
+                            Some((byte, count)) => {
+                                rows.put(put_key, |out| out.resize(out.len() + count, *byte));
+                                model.insert(**key, vec![*byte; *count]);
+                            }
+                            None => {
+                                rows.remove(put_key);
+                                model.remove(key);
+                            }
+                        }
+                    }
+                    rows.write(table, &mut txn, all.len()).unwrap();
+                }
+                env.commit(txn).unwrap();
+                let txn = env.read().unwrap();
+                let found: Vec<_> = table
+                    .iter(txn.txn())
+                    .unwrap()
+                    .map(|row| row.map(|(key, value)| (key.to_vec(), value.to_vec())).unwrap())
+                    .collect();
+                let expected: Vec<_> =
+                    model.iter().map(|(key, value)| (key.to_be_bytes().to_vec(), value.clone())).collect();
+                prop_assert_eq!(found, expected);
+            }
+        }
+    }
+}
