@@ -46,6 +46,7 @@ pub mod proto;
 pub mod query;
 pub mod rest;
 pub mod rpc;
+mod slice;
 pub mod snapshot;
 pub mod view;
 mod whole_file;

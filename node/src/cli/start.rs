@@ -11,8 +11,7 @@ use crate::{
     listen, observe,
     pipeline::{Fault, Options, Pipeline},
     query::Queries,
-    rest,
-    rpc::{self, slice},
+    rest, rpc, slice,
 };
 use alloy_primitives::U256;
 use anyhow::{Context, bail};
@@ -111,7 +110,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .thread_name("serve")
-        .on_thread_start(slice::shorten)
+        .on_thread_start(|| slice::ask(slice::SOCKETS))
         .build()?;
     let servers = runtime.block_on(serve(&home, &pipeline, backend, signers))?;
     // Heard from before the banner on: who has read that may end the node.

@@ -6,6 +6,7 @@ use super::{
     fault::{Fault, FaultCell},
     meter::Meter,
 };
+use crate::slice;
 use crossbeam::sync::Parker;
 use std::{
     fmt,
@@ -94,6 +95,7 @@ impl Worker {
     }
 
     fn run(mut self, faults: &FaultCell) {
+        slice::ask(slice::STAGES);
         while !self.stages.is_empty() {
             if self.round(faults) {
                 continue;

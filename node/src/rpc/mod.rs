@@ -29,7 +29,6 @@ mod rates;
 mod replay;
 mod server;
 mod services;
-pub(crate) mod slice;
 pub(crate) mod stored;
 mod subscribe;
 mod testing;

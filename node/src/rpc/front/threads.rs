@@ -5,7 +5,7 @@
 //! Takes: connections. Gives: where to serve them. State: how many each thread has.
 //! Bound: that of connections. When full: the connection is not taken.
 
-use crate::rpc::slice;
+use crate::slice;
 use std::{
     io, mem,
     sync::{
@@ -89,7 +89,7 @@ impl Thread {
                 Err(error) => return made.send(Err(error)).expect("it is waited for"),
             };
             made.send(Ok(own.handle().clone())).expect("it is waited for");
-            slice::shorten();
+            slice::ask(slice::SOCKETS);
             // Nothing is ever told: an error says that the sender is gone.
             let _ = own.block_on(running.changed());
         };
