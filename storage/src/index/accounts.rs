@@ -29,7 +29,7 @@ struct Place {
 /// Runs of history have no filters, for which their entries would have to be known beforehand.
 const UNFILTERED: u64 = 0;
 
-/// Bytes of accounts gathered before they are written to the flat table: what stays in a second cache.
+/// Bytes of accounts or slots gathered before they are written to their flat table: what stays in a second cache.
 const LATEST_BYTES: usize = 1 << 20;
 
 /// A change and the block it is of.
@@ -48,11 +48,14 @@ pub(super) fn put(
     let begin =
         |runs: Runs| runs.begin(txn, UNFILTERED).map_err(|error| runs.write_error(env, error));
     let (accounts, slots) = (begin(tables.account_history)?, begin(tables.storage_history)?);
+    let changes = || blocks.iter().flat_map(|block| &block.changes.accounts);
     let mut writer = Writer {
         env,
         tables,
         latest: Rows::default(),
+        latest_slots: Rows::default(),
         most: places.len(),
+        most_slots: changes().map(|change| change.slots.len()).sum(),
         accounts,
         slots,
         value: Vec::new(),
@@ -69,6 +72,7 @@ pub(super) fn put(
         writer.put_account(txn, &dated)?;
     }
     writer.write_latest(txn)?;
+    writer.write_latest_slots(txn)?;
     let Writer { accounts, slots, .. } = writer;
     for (runs, run) in [(tables.account_history, accounts), (tables.storage_history, slots)] {
         run.finish(txn).map_err(|error| runs.write_error(env, error))?;
@@ -87,10 +91,8 @@ fn sorted_places(blocks: &[FlushBlock<'_>]) -> Vec<Place> {
     }
     let address =
         |place: &Place| blocks[place.block as usize].changes.accounts[place.at as usize].address;
-    places.sort_unstable_by(|a, b| {
-        let tie = || address(a).cmp(&address(b)).then(a.block.cmp(&b.block));
-        a.prefix.cmp(&b.prefix).then_with(tie)
-    });
+    // Stable, so that the blocks of an account stay in order; and what a block has is sorted already.
+    places.sort_by(|a, b| a.prefix.cmp(&b.prefix).then_with(|| address(a).cmp(&address(b))));
     places
 }
 
@@ -99,8 +101,11 @@ struct Writer<'a> {
     tables: &'a Tables,
     /// Accounts as they stay, not written yet.
     latest: Rows,
-    /// Accounts written in all, at most.
+    /// The same of slots.
+    latest_slots: Rows,
+    /// Accounts and slots written in all, at most.
     most: usize,
+    most_slots: usize,
     accounts: NewRun,
     slots: NewRun,
     value: Vec<u8>,
@@ -154,7 +159,8 @@ impl Writer<'_> {
             change.slots.iter().map(|(slot, value)| (*slot, *number, *value))
         });
         let mut rows: Vec<SlotRow> = rows.collect();
-        rows.sort_unstable_by(|a, b| a.0.cmp(&b.0).then(a.1.cmp(&b.1)));
+        // Stable, so that the blocks of a slot stay in order; and what a block has is sorted already.
+        rows.sort_by_key(|(slot, ..)| *slot);
         self.push_history(txn, address, &rows)?;
         for of_one in rows.chunk_by(|a, b| a.0 == b.0) {
             let (slot, _, word) = of_one[of_one.len() - 1];
@@ -224,6 +230,7 @@ impl Writer<'_> {
         Ok(())
     }
 
+    /// Slots of an account come in their order.
     fn put_slot(
         &mut self,
         txn: &mut RwTxn<'_>,
@@ -231,16 +238,22 @@ impl Writer<'_> {
         slot: U256,
         word: U256,
     ) -> Result<(), WriteError> {
-        let key: [u8; SLOT_KEY_BYTES] = slot_key(address, slot);
-        let table = self.tables.storage;
-        let done = if word.is_zero() {
-            table.delete(txn, &key).map(|_| ())
+        let key = |out: &mut Vec<u8>| out.extend_from_slice(&slot_key(address, slot));
+        if word.is_zero() {
+            self.latest_slots.remove(key);
         } else {
-            self.value.clear();
-            codec::encode_word(&mut self.value, word);
-            table.put(txn, &key, &self.value)
-        };
-        done.map_err(|error| self.env.write_error(error))
+            self.latest_slots.put(key, |out| codec::encode_word(out, word));
+        }
+        if self.latest_slots.bytes() >= LATEST_BYTES {
+            self.write_latest_slots(txn)?;
+        }
+        Ok(())
+    }
+
+    fn write_latest_slots(&mut self, txn: &mut RwTxn<'_>) -> Result<(), WriteError> {
+        let written = self.latest_slots.write(self.tables.storage, txn, self.most_slots);
+        self.latest_slots.clear();
+        written.map_err(|error| self.env.write_error(error))
     }
 
     /// Slots of an account in the `storage` table.

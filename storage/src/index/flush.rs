@@ -101,7 +101,8 @@ fn put_postings(
     for block in blocks {
         dated.extend(block.posting_keys.iter().map(|key| (*key, block.number)));
     }
-    dated.sort_unstable();
+    // Stable, for what a block has is sorted already.
+    dated.sort();
     let mut run = runs.begin(txn, dated.len() as u64)?;
     let (mut numbers, mut value) = (Vec::new(), Vec::new());
     for of_one in dated.chunk_by(|(a, _), (b, _)| a == b) {
