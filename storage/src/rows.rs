@@ -48,6 +48,12 @@ impl Rows {
         self.rows.clear();
     }
 
+    /// Makes room for so many more rows of so many bytes each.
+    pub(crate) fn reserve(&mut self, rows: usize, bytes: usize) {
+        self.rows.reserve(rows);
+        self.bytes.reserve(rows * bytes);
+    }
+
     /// Adds a row, whose key and value are appended.
     pub(crate) fn put(&mut self, key: impl FnOnce(&mut Vec<u8>), value: impl FnOnce(&mut Vec<u8>)) {
         let start = self.bytes.len();

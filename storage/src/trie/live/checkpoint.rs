@@ -40,6 +40,10 @@ impl TrieCheckpoint {
     }
 }
 
+/// Bytes of a record with its key, as branches of large tries have them in the mean: room for as many is
+/// made at once, for a buffer that grows would be copied while no block can be sealed.
+const RECORD_BYTES: usize = 300;
+
 /// Records of one table.
 #[derive(Debug, Default)]
 pub(crate) struct Records {
@@ -47,12 +51,13 @@ pub(crate) struct Records {
 }
 
 impl Records {
-    /// No records, in the memory of earlier ones unless somebody still reads those.
-    pub(super) fn reuse(kept: &mut Arc<Self>) -> Self {
-        let Some(kept) = Arc::get_mut(kept) else { return Self::default() };
-        let mut records = std::mem::take(kept);
-        records.rows.clear();
-        records
+    /// No records, with room for so many, in the memory of earlier ones unless somebody still reads
+    /// those.
+    pub(super) fn reuse(kept: &mut Arc<Self>, records: usize) -> Self {
+        let mut rows = Arc::get_mut(kept).map(std::mem::take).unwrap_or_default().rows;
+        rows.clear();
+        rows.reserve(records, RECORD_BYTES);
+        Self { rows }
     }
 
     /// Ascending by key, each key once.

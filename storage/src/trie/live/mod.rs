@@ -321,8 +321,9 @@ impl LiveTrie {
     pub fn checkpoint(&mut self, number: u64) -> TrieCheckpoint {
         let epoch = self.epoch;
         let mut wiped = Vec::new();
-        let mut accounts = Records::reuse(&mut self.account_records);
-        let mut storages = Records::reuse(&mut self.storage_records);
+        let dirty = self.dirty();
+        let mut accounts = Records::reuse(&mut self.account_records, dirty);
+        let mut storages = Records::reuse(&mut self.storage_records, dirty);
         if self.accounts.epoch == epoch {
             accounts.collect(&mut self.arena, None, self.accounts.slot);
         }
