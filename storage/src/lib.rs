@@ -87,5 +87,5 @@ pub use index::{
     PostingKey,
 };
 pub use prefetch::prefetch;
-pub use state::{Account, AccountChange, StateChanges, StateRead};
+pub use state::{Account, AccountChange, StateChanges, StateRead, address_order};
 pub use trie::{LiveTrie, TrieCheckpoint, TrieUpdates, update_state_root};

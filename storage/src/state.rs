@@ -20,6 +20,14 @@ impl Default for Account {
     }
 }
 
+/// An address in two parts that sort as it does; the first nearly always decides, and is one number.
+pub fn address_order(address: &Address) -> (u64, [u8; 12]) {
+    let (mut first, mut rest) = ([0; 8], [0; 12]);
+    first.copy_from_slice(&address[..8]);
+    rest.copy_from_slice(&address[8..]);
+    (u64::from_be_bytes(first), rest)
+}
+
 /// What one block did to one account. Values are those after the block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccountChange {

@@ -7,7 +7,7 @@ use alloy_primitives::{
     Address, U256,
     map::{AddressMap, DefaultHashBuilder},
 };
-use storage::{Account, prefetch};
+use storage::{Account, address_order, prefetch};
 
 /// Accounts between asking for one's memory and reading it.
 const ACCOUNTS_AHEAD: usize = 8;
@@ -138,7 +138,7 @@ impl Met {
     pub(super) fn ascending(&self) -> impl Iterator<Item = (Address, Option<Account>, &Entry)> {
         let mut order: Vec<(Address, u32)> =
             self.before.iter().zip(0..).map(|((address, _), place)| (*address, place)).collect();
-        order.sort_unstable_by_key(|(address, _)| split(address));
+        order.sort_unstable_by_key(|(address, _)| address_order(address));
         (0..order.len()).map(move |at| {
             if let Some((_, ahead)) = order.get(at + ACCOUNTS_AHEAD) {
                 prefetch(&self.before[*ahead as usize]);
@@ -148,12 +148,4 @@ impl Met {
             (address, self.before[place as usize].1, &self.entries[place as usize])
         })
     }
-}
-
-/// An address in two parts that sort as it does; the first nearly always decides.
-fn split(address: &Address) -> (u64, [u8; 12]) {
-    let (mut first, mut rest) = ([0; 8], [0; 12]);
-    first.copy_from_slice(&address[..8]);
-    rest.copy_from_slice(&address[8..]);
-    (u64::from_be_bytes(first), rest)
 }

@@ -19,6 +19,7 @@ mod admit;
 mod lane;
 mod limits;
 mod order;
+mod presence;
 mod room;
 mod row;
 mod select;
@@ -37,6 +38,7 @@ use alloy_primitives::{
 };
 use lane::{Listed, Load};
 use order::{Best, Worst};
+use presence::Presence;
 use std::{mem, time::Instant};
 use storage::{Account, prefetch};
 
@@ -57,6 +59,8 @@ pub struct Mempool {
     lanes: Vec<Lane>,
     free: Vec<u32>,
     by_sender: AddressMap<u32>,
+    /// Of the keys of `by_sender`.
+    presence: Presence,
     by_hash: B256Map<(u32, u64)>,
     /// Set-code transactions pooled that delegate an account, by account (EIP-7702).
     authorities: AddressMap<u32>,
@@ -197,9 +201,10 @@ impl Mempool {
     ) {
         let mut lanes: Vec<(u32, Account)> = Vec::with_capacity(SENDERS_AT_ONCE);
         loop {
-            let by_sender = &self.by_sender;
+            let (presence, by_sender) = (&self.presence, &self.by_sender);
+            let some = accounts.by_ref().filter(|(sender, _)| presence.may_have(sender));
             let lane = |(sender, account)| by_sender.get(&sender).map(|lane| (*lane, account));
-            lanes.extend(accounts.by_ref().filter_map(lane).take(SENDERS_AT_ONCE));
+            lanes.extend(some.filter_map(lane).take(SENDERS_AT_ONCE));
             if lanes.is_empty() {
                 break;
             }
@@ -269,6 +274,7 @@ impl Mempool {
                 u32::try_from(self.lanes.len() - 1).expect("fewer lanes than slots")
             }
         };
+        self.presence.add(&sender);
         *entry.insert(lane)
     }
 
@@ -317,6 +323,7 @@ impl Mempool {
         if let Some(sender) = empty {
             self.lanes[number as usize].shrink();
             self.by_sender.remove(&sender);
+            self.presence.remove(&sender);
             self.free.push(number);
         }
         result

@@ -12,7 +12,7 @@ use crate::{
 use alloy_consensus::Transaction as _;
 use alloy_primitives::Address;
 use std::{ops::RangeInclusive, sync::Arc};
-use storage::{IndexReader, PostingKey, ReadError, StateChanges};
+use storage::{IndexReader, PostingKey, ReadError, StateChanges, address_order};
 
 /// Whom a transaction names beside its sender: who it is sent to, the contract it creates, whom its
 /// messages pay.
@@ -29,12 +29,16 @@ pub fn named<'a>(
 /// were, ascending. Of the senders there is none: their nonces rise.
 pub fn called(named: impl Iterator<Item = Address>, changes: &StateChanges) -> Vec<Address> {
     let mut named: Vec<_> = named.collect();
-    named.sort_unstable();
+    named.sort_unstable_by_key(address_order);
     named.dedup();
-    let mut changed = changes.accounts.iter().map(|change| change.address).peekable();
+    let mut changed = changes.accounts.iter().map(|change| address_order(&change.address));
+    let mut next = changed.next();
     named.retain(|address| {
-        while changed.next_if(|next| next < address).is_some() {}
-        changed.peek() != Some(address)
+        let address = Some(address_order(address));
+        while next.is_some() && next < address {
+            next = changed.next();
+        }
+        next != address
     });
     named
 }

@@ -19,6 +19,8 @@ const GROUP: usize = if cfg!(test) { 4 } else { 512 };
 
 /// New values of entries, by rank of the key.
 pub(super) trait NewValues {
+    /// Has what entries some ranks later need brought into the caches.
+    fn prefetch_after(&self, _rank: usize) {}
     /// The entry is removed.
     fn is_gone(&self, rank: usize) -> bool;
     /// The value of an entry that is not, given what it was.
@@ -46,6 +48,7 @@ impl LiveTrie {
             let (arena, removed) = (&mut self.arena, &mut self.removed);
             let mut trie = Change { arena, source, owner, used: self.now, removed };
             for (rank, key) in group.zip(some) {
+                values.prefetch_after(rank);
                 let (after, changed) = if values.is_gone(rank) {
                     trie.remove(slot, 0, key)?
                 } else {

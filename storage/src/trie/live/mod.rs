@@ -389,10 +389,13 @@ struct NewAccounts<'a> {
 }
 
 impl NewValues for NewAccounts<'_> {
-    fn is_gone(&self, rank: usize) -> bool {
+    fn prefetch_after(&self, rank: usize) {
         if let Some(ahead) = self.order.get(rank + CHANGES_AHEAD) {
             prefetch(&self.changes.accounts[*ahead as usize]);
         }
+    }
+
+    fn is_gone(&self, rank: usize) -> bool {
         self.changes.accounts[self.order[rank] as usize].account.is_none()
     }
 
