@@ -29,8 +29,9 @@ struct Place {
 /// Runs of history have no filters, for which their entries would have to be known beforehand.
 const UNFILTERED: u64 = 0;
 
-/// Bytes of accounts or slots gathered before they are written to their flat table: what stays in a second cache.
-const LATEST_BYTES: usize = 1 << 20;
+/// Bytes of accounts or slots gathered before they are written to their flat table: what stays in a
+/// second cache. The tests have few of them.
+const LATEST_BYTES: usize = if cfg!(test) { 1 << 8 } else { 1 << 20 };
 
 /// A change and the block it is of.
 type Dated<'a> = (u64, &'a AccountChange);

@@ -33,9 +33,9 @@ pub(super) const FAN_IN: usize = 8;
 /// after large ones do not leave long merges, and with them many runs, behind.
 const MERGE_ENTRIES_MIN: usize = 65_536;
 /// Entries that one step of a merge takes, and bytes of a run made before they are written: some 3 and 1
-/// MB, which stay in the caches and in memory that serves again.
-const STEP_ENTRIES: usize = 65_536;
-const PIECE_BYTES: usize = 1 << 20;
+/// MB, which stay in the caches and in memory that serves again. The tests have small runs.
+const STEP_ENTRIES: usize = if cfg!(test) { 300 } else { 65_536 };
+const PIECE_BYTES: usize = if cfg!(test) { 1 << 12 } else { 1 << 20 };
 /// Bytes of a run's id in a key.
 const ID_BYTES: usize = 4;
 /// Id under which the directory is.
