@@ -15,6 +15,8 @@ const WALKED_MOST: u64 = 8;
 /// Where a row is in the bytes: key, then value.
 #[derive(Clone, Copy, Debug)]
 struct Row {
+    /// The first word of the key, filled up with zeros: most keys differ there.
+    first: u64,
     start: usize,
     key: u32,
     /// [`GONE`] for a row that is removed.
@@ -48,10 +50,16 @@ impl Rows {
         self.rows.clear();
     }
 
-    /// Makes room for so many more rows of so many bytes each.
-    pub(crate) fn reserve(&mut self, rows: usize, bytes: usize) {
-        self.rows.reserve(rows);
-        self.bytes.reserve(rows * bytes);
+    /// Forgets all, and has room for so many rows of so many bytes each. Memory that is too small is given
+    /// up: to grow it would copy what it held.
+    pub(crate) fn make_room(&mut self, rows: usize, bytes: usize) {
+        self.clear();
+        if self.rows.capacity() < rows {
+            self.rows = Vec::with_capacity(rows);
+        }
+        if self.bytes.capacity() < rows * bytes {
+            self.bytes = Vec::with_capacity(rows * bytes);
+        }
     }
 
     /// Adds a row, whose key and value are appended.
@@ -61,23 +69,28 @@ impl Rows {
         let key = self.bytes.len() - start;
         value(&mut self.bytes);
         let value = (self.bytes.len() - start - key) as u32;
-        self.rows.push(Row { start, key: key as u32, value });
+        self.push(start, key, value);
     }
 
     /// Adds that the row of a key is removed.
     pub(crate) fn remove(&mut self, key: impl FnOnce(&mut Vec<u8>)) {
         let start = self.bytes.len();
         key(&mut self.bytes);
-        let key = (self.bytes.len() - start) as u32;
-        self.rows.push(Row { start, key, value: GONE });
+        self.push(start, self.bytes.len() - start, GONE);
+    }
+
+    fn push(&mut self, start: usize, key: usize, value: u32) {
+        let first = first_word(&self.bytes[start..start + key]);
+        self.rows.push(Row { first, start, key: key as u32, value });
     }
 
     /// Sorts by key; a row that is written is not removed.
     pub(crate) fn sort(&mut self) {
         let mut rows = std::mem::take(&mut self.rows);
-        let order = |row: &Row| (self.key(row), row.value == GONE);
-        rows.sort_unstable_by(|a, b| order(a).cmp(&order(b)));
-        rows.dedup_by(|later, first| self.key(later) == self.key(first));
+        let rest = |row: &Row| (self.key(row), row.value == GONE);
+        rows.sort_unstable_by(|a, b| a.first.cmp(&b.first).then_with(|| rest(a).cmp(&rest(b))));
+        let same = |a: &Row, b: &Row| a.first == b.first && self.key(a) == self.key(b);
+        rows.dedup_by(|later, first| same(later, first));
         self.rows = rows;
     }
 
@@ -138,6 +151,14 @@ impl Rows {
         }
         Ok(others)
     }
+}
+
+/// The first word of a key, filled up with zeros: keys ascend by it, and where it is equal by themselves.
+pub(crate) fn first_word(key: &[u8]) -> u64 {
+    let mut word = [0; 8];
+    let length = key.len().min(word.len());
+    word[..length].copy_from_slice(&key[..length]);
+    u64::from_be_bytes(word)
 }
 
 fn write_each<'r>(

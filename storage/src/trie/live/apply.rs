@@ -29,33 +29,35 @@ pub(super) struct Change<'a, S> {
 
 impl<S: RecordRead> Change<'_, S> {
     /// Sets the entry of `key` below `slot`, `depth` nibbles down. `value` is given what the entry
-    /// was. Tells what hangs there now, and whether anything changed. What is on the way to the key
-    /// must be in memory.
+    /// was. Tells what hangs there now. What is on the way to the key must be in memory.
+    ///
+    /// An entry that is set to what it was counts as changed: a block's changes have next to none of
+    /// those, and looking would wait for the value that was made a moment ago.
     pub(super) fn put(
         &mut self,
         slot: Slot,
         depth: usize,
         key: &Key,
         value: &mut impl FnMut(Option<Value<'_>>) -> super::value::ValueBuffer,
-    ) -> (Slot, bool) {
+    ) -> Slot {
         match slot {
             Slot::Empty => {
                 let leaf = self.arena.new_leaf(key, value(None).value());
-                (Slot::Leaf(leaf), true)
+                Slot::Leaf(leaf)
             }
             Slot::Cold => unreachable!("the way to a key is loaded before it is changed"),
             Slot::Leaf(leaf) => {
                 let other = *self.arena.key(leaf);
                 if other == *key {
                     let new = value(Some(self.arena.value(leaf)));
-                    let changed = self.arena.set_value(leaf, new.value());
-                    return (slot, changed);
+                    self.arena.set_value(leaf, new.value());
+                    return slot;
                 }
                 let fork = common(&other, key);
                 let new = self.arena.new_leaf(key, value(None).value());
                 let prefix = Path::of(key, fork).slice(depth, fork);
                 let children = [(nibble(&other, fork), slot), (nibble(key, fork), Slot::Leaf(new))];
-                (self.new_branch(prefix, children), true)
+                self.new_branch(prefix, children)
             }
             Slot::Branch(index) => self.put_below(index, depth, key, value),
         }
@@ -67,7 +69,7 @@ impl<S: RecordRead> Change<'_, S> {
         depth: usize,
         key: &Key,
         value: &mut impl FnMut(Option<Value<'_>>) -> super::value::ValueBuffer,
-    ) -> (Slot, bool) {
+    ) -> Slot {
         let length = self.arena.prefix_len(self.arena.branch(index));
         let shared = self.shared_prefix(index, depth, key);
         if shared < length {
@@ -79,19 +81,17 @@ impl<S: RecordRead> Change<'_, S> {
                 (prefix.nibble(shared), Slot::Branch(index)),
                 (nibble(key, depth + shared), Slot::Leaf(leaf)),
             ];
-            return (self.new_branch(prefix.slice(0, shared), children), true);
+            return self.new_branch(prefix.slice(0, shared), children);
         }
         let base = depth + length;
         let at = nibble(key, base);
         let child = self.arena.child(index, at);
-        let (after, changed) = self.put(child, base + 1, key, value);
-        if changed {
-            if after != child {
-                self.arena.set_child(index, at, after);
-            }
-            self.arena.branch_mut(index).stale |= 1 << at;
+        let after = self.put(child, base + 1, key, value);
+        if after != child {
+            self.arena.set_child(index, at, after);
         }
-        (Slot::Branch(index), changed)
+        self.arena.branch_mut(index).stale |= 1 << at;
+        Slot::Branch(index)
     }
 
     fn new_branch(&mut self, prefix: Path, children: [(u8, Slot); 2]) -> Slot {
@@ -108,7 +108,7 @@ impl<S: RecordRead> Change<'_, S> {
         shared_prefix(self.arena, index, depth, key)
     }
 
-    /// Removes the entry of `key`; answers as [`Self::put`] does.
+    /// Removes the entry of `key`; tells what hangs there now, and whether there was one.
     ///
     /// # Errors
     /// When the sibling that a branch collapses onto cannot be read.

@@ -24,8 +24,10 @@ pub(super) enum Slot {
     Branch(u32),
 }
 
-/// A branch with the path that leads to it. Bit `n` of a mask is that of the child for nibble `n`.
+/// A branch with the path that leads to it, in one cache line. Bit `n` of a mask is that of the child for
+/// nibble `n`.
 #[derive(Clone, Copy, Debug, Default)]
+#[repr(align(32))]
 pub(super) struct Branch {
     /// Children there are.
     pub(super) mask: u16,
@@ -313,8 +315,11 @@ impl Arena {
         branch.embedded = if embedded { branch.embedded | bit } else { branch.embedded & !bit };
         let branch = *branch;
         let (class, start) = self.at(&branch);
-        let at = start + position(branch.mask, nibble);
-        self.chunks[class].references[at][..reference.len()].copy_from_slice(reference);
+        let place = &mut self.chunks[class].references[start + position(branch.mask, nibble)];
+        match reference.try_into() {
+            Ok(hash) => *place = hash,
+            Err(_) => place[..reference.len()].copy_from_slice(reference),
+        }
     }
 
     fn remove_child(&mut self, index: u32, nibble: u8) {
@@ -394,14 +399,10 @@ impl Arena {
         Value { head, plain: tag & PLAIN != 0 }
     }
 
-    /// Changes the value of a leaf; tells whether it is another one.
-    pub(super) fn set_value(&mut self, leaf: u32, value: Value<'_>) -> bool {
-        if self.value(leaf) == value {
-            return false;
-        }
+    /// Changes the value of a leaf.
+    pub(super) fn set_value(&mut self, leaf: u32, value: Value<'_>) {
         self.drop_value(leaf);
         self.put_value(leaf, value);
-        true
     }
 
     fn put_value(&mut self, leaf: u32, value: Value<'_>) {

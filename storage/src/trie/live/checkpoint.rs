@@ -55,8 +55,7 @@ impl Records {
     /// those.
     pub(super) fn reuse(kept: &mut Arc<Self>, records: usize) -> Self {
         let mut rows = Arc::get_mut(kept).map(std::mem::take).unwrap_or_default().rows;
-        rows.clear();
-        rows.reserve(records, RECORD_BYTES);
+        rows.make_room(records, RECORD_BYTES);
         Self { rows }
     }
 

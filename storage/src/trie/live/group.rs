@@ -52,7 +52,7 @@ impl LiveTrie {
                 let (after, changed) = if values.is_gone(rank) {
                     trie.remove(slot, 0, key)?
                 } else {
-                    trie.put(slot, 0, key, &mut |old| values.value(rank, old))
+                    (trie.put(slot, 0, key, &mut |old| values.value(rank, old)), true)
                 };
                 slot = after;
                 any |= changed;

@@ -60,6 +60,9 @@ pub(super) fn put_leaf(out: &mut Vec<u8>, key: &Key, depth: usize, value: Value<
     }
 }
 
+/// Most bytes of a branch: list header, 16 hashes with theirs, and no value.
+const BRANCH_BYTES_MAX: usize = 3 + 16 * 33 + 1;
+
 /// Appends the RLP of a branch node with these children.
 pub(in crate::trie) fn put_branch(
     out: &mut Vec<u8>,
@@ -75,6 +78,7 @@ pub(in crate::trie) fn put_branch(
             }
         }
     }
+    out.reserve(BRANCH_BYTES_MAX);
     put_list_header(out, payload);
     let mut references = references.iter();
     for nibble in 0..16 {
@@ -84,9 +88,8 @@ pub(in crate::trie) fn put_branch(
         }
         let reference = references.next().expect("one reference a child");
         if embedded & (1 << nibble) == 0 {
-            let mut item = [0xa0; 33];
-            item[1..].copy_from_slice(reference);
-            out.extend_from_slice(&item);
+            out.push(0xa0);
+            out.extend_from_slice(reference);
         } else {
             out.extend_from_slice(&reference[..reference_len(reference, true)]);
         }

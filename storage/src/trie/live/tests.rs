@@ -377,12 +377,16 @@ fn the_cache_keeps_to_its_bound() {
 }
 
 #[test]
-fn what_changes_nothing_writes_nothing() {
+fn what_is_not_there_is_removed_without_a_trace() {
     let mut harness = Harness::new();
-    let all = accounts(100);
+    let mut all = accounts(100);
+    let mut others = all.clone();
+    others.accounts.retain(|change| change.address[19] % 3 == 0);
+    all.accounts.retain(|change| change.address[19] % 3 != 0);
+    others.accounts.iter_mut().for_each(|change| change.account = None);
     let root = harness.live.update(&harness.store, &all).unwrap();
     harness.happen(Event::Reopen);
-    assert_eq!(harness.live.update(&harness.store, &all).unwrap(), root);
+    assert_eq!(harness.live.update(&harness.store, &others).unwrap(), root);
     assert_eq!(harness.live.dirty(), 0);
     assert!(harness.live.checkpoint(9).is_empty());
 }
