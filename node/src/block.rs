@@ -117,9 +117,12 @@ impl Block {
 
     /// The RLP of what follows the header in a block: transactions, ommers, withdrawals.
     pub fn encode_body(&self) -> Bytes {
-        let mut out = Vec::new();
         let payload_length = self.transactions.iter().map(tx_length).sum();
-        RlpHeader { list: true, payload_length }.encode(&mut out);
+        let head = RlpHeader { list: true, payload_length };
+        let withdrawals = self.withdrawals.as_ref().map_or(0, |list| list.0.length());
+        let bytes = head.length_with_payload() + self.ommers.length() + withdrawals;
+        let mut out = Vec::with_capacity(bytes);
+        head.encode(&mut out);
         for raw in &self.transactions {
             encode_tx(raw, &mut out);
         }

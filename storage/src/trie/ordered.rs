@@ -5,15 +5,19 @@
 //! and then the branches, level by level.
 
 use alloy_primitives::B256;
+use alloy_rlp::{BufMut, Header};
 
 use super::EMPTY_ROOT_HASH;
 use super::live::put_branch;
+use crate::prefetch;
 
 /// Leaves encoded before they are hashed.
 const CHUNK: usize = 128;
 /// Room before an item for what its leaf puts there: list header (at most 9 bytes), path (at most
 /// 7) and string header (at most 9).
 const LEAF_HEAD: usize = 25;
+/// Items between asking for one's memory and encoding it.
+const ITEMS_AHEAD: usize = 8;
 /// Nibbles of the longest key.
 const LEVELS: usize = 16;
 /// No branch: a leaf or a branch that is the root.
@@ -22,7 +26,12 @@ const ROOT: u32 = u32::MAX;
 /// Root of the trie of a block's list (transactions, receipts, withdrawals): `items[i]` under the
 /// RLP of `i`.
 pub fn ordered_root(items: &[impl AsRef<[u8]>]) -> B256 {
-    ordered_root_with(items.len(), |index, out| out.extend_from_slice(items[index].as_ref()))
+    ordered_root_with(items.len(), |index, out| {
+        if let Some(ahead) = items.get(index + ITEMS_AHEAD) {
+            prefetch(ahead.as_ref());
+        }
+        out.extend_from_slice(items[index].as_ref());
+    })
 }
 
 /// [`ordered_root`] of `count` items, each appended by `encode` when it is needed: once, in no
@@ -146,9 +155,9 @@ impl Shape {
                 let start = bytes.len() + LEAF_HEAD;
                 bytes.resize(start, 0);
                 encode(leaf.entry.item as usize, &mut bytes);
-                let head = leaf_head(leaf, &bytes[start..]);
-                bytes[start - head.len()..start].copy_from_slice(&head);
-                spans.push(start - head.len()..bytes.len());
+                let (head, length) = leaf_head(leaf, &bytes[start..]);
+                bytes[start - length..start].copy_from_slice(&head[..length]);
+                spans.push(start - length..bytes.len());
             }
             verify::keccak256_spans(&bytes, &spans, &mut hashes[..chunk.len()]);
             for ((leaf, span), hash) in chunk.iter().zip(&spans).zip(&hashes) {
@@ -206,18 +215,23 @@ impl Shape {
     }
 }
 
-/// What the RLP of a leaf has before the item itself.
-fn leaf_head(leaf: &Leaf, item: &[u8]) -> Vec<u8> {
-    let mut inner = Vec::with_capacity(LEAF_HEAD);
-    put_path(&mut inner, 0x20, leaf.entry.key, leaf.depth, u32::from(leaf.entry.nibbles));
+/// What the RLP of a leaf has before the item itself, and how long it is.
+fn leaf_head(leaf: &Leaf, item: &[u8]) -> ([u8; LEAF_HEAD], usize) {
+    let (from, to) = (leaf.depth, u32::from(leaf.entry.nibbles));
     // A single byte below 128 is its own RLP.
-    if !matches!(item, [byte] if *byte < 0x80) {
-        alloy_rlp::Header { list: false, payload_length: item.len() }.encode(&mut inner);
+    let string = (!matches!(item, [byte] if *byte < 0x80))
+        .then_some(Header { list: false, payload_length: item.len() });
+    let string_length = string.as_ref().map_or(0, Header::length);
+    let payload_length = path_length(from, to) + string_length + item.len();
+    let mut head = [0; LEAF_HEAD];
+    let mut room = head.as_mut_slice();
+    Header { list: true, payload_length }.encode(&mut room);
+    put_path(&mut room, 0x20, leaf.entry.key, from, to);
+    if let Some(string) = string {
+        string.encode(&mut room);
     }
-    let mut head = Vec::with_capacity(LEAF_HEAD);
-    alloy_rlp::Header { list: true, payload_length: inner.len() + item.len() }.encode(&mut head);
-    head.extend_from_slice(&inner);
-    head
+    let length = LEAF_HEAD - room.len();
+    (head, length)
 }
 
 /// The RLP of the extension node before a branch.
@@ -231,25 +245,31 @@ fn extension(branch: &Branch, rlp: &[u8], hash: &[u8; 32]) -> Vec<u8> {
         inner.extend_from_slice(hash);
     }
     let mut out = Vec::new();
-    alloy_rlp::Header { list: true, payload_length: inner.len() }.encode(&mut out);
+    Header { list: true, payload_length: inner.len() }.encode(&mut out);
     out.extend_from_slice(&inner);
     out
 }
 
 /// The nibbles `from..to` of `key` in the compact form, as an RLP string (yellow paper, appendix C).
-fn put_path(out: &mut Vec<u8>, kind: u8, key: u64, from: u32, to: u32) {
+fn put_path(out: &mut impl BufMut, kind: u8, key: u64, from: u32, to: u32) {
     let nibble = |at: u32| (key >> (60 - 4 * at)) as u8 & 0x0f;
     let odd = (to - from) % 2;
     let first = if odd == 1 { kind | 0x10 | nibble(from) } else { kind };
     let rest = (to - from) / 2;
     if rest > 0 {
-        out.push(0x81 + rest as u8);
+        out.put_u8(0x81 + rest as u8);
     }
-    out.push(first);
+    out.put_u8(first);
     for at in 0..rest {
         let at = from + odd + 2 * at;
-        out.push(nibble(at) << 4 | nibble(at + 1));
+        out.put_u8(nibble(at) << 4 | nibble(at + 1));
     }
+}
+
+/// Bytes that [`put_path`] writes.
+const fn path_length(from: u32, to: u32) -> usize {
+    let rest = (to - from) as usize / 2;
+    if rest > 0 { 2 + rest } else { 1 }
 }
 
 #[cfg(test)]
