@@ -61,16 +61,19 @@ pub(super) fn put(
         slots,
         value: Vec::new(),
     };
-    let change = |place: &Place| &blocks[place.block as usize].changes.accounts[place.at as usize];
+    let change = |place: &Place| {
+        let block = &blocks[place.block as usize];
+        (block.number, &block.changes.accounts[place.at as usize])
+    };
     let mut dated: Vec<Dated<'_>> = Vec::new();
-    for of_one in
-        places.chunk_by(|a, b| a.prefix == b.prefix && change(a).address == change(b).address)
-    {
+    for alike in places.chunk_by(|a, b| a.prefix == b.prefix) {
         dated.clear();
-        dated.extend(
-            of_one.iter().map(|place| (blocks[place.block as usize].number, change(place))),
-        );
-        writer.put_account(txn, &dated)?;
+        dated.extend(alike.iter().map(change));
+        // Stable, so that the blocks of an account stay in order. Nearly always it is one account.
+        dated.sort_by_key(|(_, change)| change.address);
+        for of_one in dated.chunk_by(|(_, a), (_, b)| a.address == b.address) {
+            writer.put_account(txn, of_one)?;
+        }
     }
     writer.write_latest(txn)?;
     writer.write_latest_slots(txn)?;
@@ -81,7 +84,7 @@ pub(super) fn put(
     Ok(())
 }
 
-/// Every change, by address and then block.
+/// Every change, by the first bytes of its address and then block.
 fn sorted_places(blocks: &[FlushBlock<'_>]) -> Vec<Place> {
     let mut places = Vec::with_capacity(blocks.iter().map(|b| b.changes.accounts.len()).sum());
     for (block, flushed) in (0..).zip(blocks) {
@@ -90,10 +93,8 @@ fn sorted_places(blocks: &[FlushBlock<'_>]) -> Vec<Place> {
             places.push(Place { prefix: u64::from_be_bytes(*prefix), block, at });
         }
     }
-    let address =
-        |place: &Place| blocks[place.block as usize].changes.accounts[place.at as usize].address;
     // Stable, so that the blocks of an account stay in order; and what a block has is sorted already.
-    places.sort_by(|a, b| a.prefix.cmp(&b.prefix).then_with(|| address(a).cmp(&address(b))));
+    places.sort_by_key(|place| place.prefix);
     places
 }
 

@@ -8,6 +8,10 @@ use super::runs::{RunError, Runs};
 use super::{FLUSHED_KEY, FlushBlock, PostingKey, Tables, accounts};
 use crate::env::Environment;
 use crate::error::{ReadError, WriteError};
+use crate::prefetch;
+
+/// Hashes between asking for the memory of one and writing it.
+const HASHES_AHEAD: usize = 16;
 
 pub(super) fn flush(
     env: &Environment,
@@ -84,7 +88,8 @@ fn put_transactions(
     let hash = |place: &(u64, u32, u32)| &blocks[place.1 as usize].tx_hashes[place.2 as usize];
     places.sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| hash(a).cmp(hash(b))));
     let mut run = runs.begin(txn, count as u64)?;
-    for place in &places {
+    for (at, place) in places.iter().enumerate() {
+        places.get(at + HASHES_AHEAD).into_iter().for_each(|ahead| prefetch(hash(ahead)));
         let location = encode_location(blocks[place.1 as usize].number, place.2);
         run.push(txn, hash(place).as_slice(), &location)?;
     }

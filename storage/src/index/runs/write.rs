@@ -7,6 +7,7 @@ use super::filter::{self, Filter};
 use super::page::{Page, Pages};
 use super::{FAN_IN, MERGE_ENTRIES_MIN, PIECE_BYTES, RunError, Runs, STEP_ENTRIES, page_key};
 use crate::error::DecodeError;
+use crate::rows::first_word;
 
 /// Key and value.
 type Entry<'t> = (&'t [u8], &'t [u8]);
@@ -226,17 +227,20 @@ impl Runs {
         let mut last = done;
         let mut heads = Vec::with_capacity(pieces.len());
         for piece in &mut pieces {
-            heads.push(piece.take().map_err(corrupt)?);
+            heads.push(piece.take().map_err(corrupt)?.map(with_word));
         }
         loop {
-            let least =
-                heads.iter().enumerate().filter_map(|(at, head)| Some((head.as_ref()?.0, at)));
-            let Some((key, at)) = least.min() else { break };
+            let least = heads.iter().zip(0..).filter_map(|(head, at)| {
+                let (word, (key, _)) = (*head)?;
+                Some((word, key, at))
+            });
+            let Some((_, key, at)) = least.min() else { break };
             if bound.is_some_and(|bound| key > bound) {
                 break;
             }
-            let next = pieces[at].take().map_err(corrupt)?;
-            let (key, value) = std::mem::replace(&mut heads[at], next).expect("the least is there");
+            let next = pieces[at].take().map_err(corrupt)?.map(with_word);
+            let (_, (key, value)) =
+                std::mem::replace(&mut heads[at], next).expect("the least is there");
             merged.push(key, value);
             entries += 1;
             last = key;
@@ -281,6 +285,11 @@ impl Runs {
         }
         Ok(piece)
     }
+}
+
+/// An entry with the first word of its key, in which most keys differ.
+fn with_word(entry: Entry<'_>) -> (u64, Entry<'_>) {
+    (first_word(entry.0), entry)
 }
 
 impl<'t> Piece<'t> {
