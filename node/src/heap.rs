@@ -1,4 +1,5 @@
-//! The allocator of the programs: the system's, asking for huge pages where an allocation is large.
+//! The allocator of the programs: the system's, asking for huge pages where an allocation is large, and
+//! beginning it with a cache line.
 //!
 //! Tables of accounts and nodes of the trie are hundreds of megabytes, read at random. With pages of
 //! 4 KiB most reads miss the processor's table of pages too, and then walk through memory; a virtual
@@ -8,27 +9,29 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 
-/// Least bytes of an allocation that asks: two huge pages of x86-64, so that one whole is in it
+/// Least bytes of a large allocation, which asks: two huge pages of x86-64, so that one whole is in it
 /// wherever it begins.
 const LARGE: usize = 4 << 20;
-/// Alignment that `malloc` gives anyway, in bytes; above that, `System` gets zeros and growth by writing.
-const MALLOC_ALIGN: usize = 16;
+/// Bytes of a cache line, where large allocations begin: what is made of parts of a line, or of whole
+/// ones, then needs no more lines than these.
+const LINE: usize = 64;
 
 /// See the module. A binary makes it its `#[global_allocator]`.
 #[derive(Clone, Copy, Debug)]
 pub struct Heap;
 
-// SAFETY: all is `System`'s doing; the advice changes neither contents nor bounds of what it gave.
+// SAFETY: all is `System`'s doing, which is always given the layout of `lined`, so the same for an
+// allocation and its end; the advice changes neither contents nor bounds of what it gave.
 unsafe impl GlobalAlloc for Heap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller keeps to the contract, which is the same.
-        with_huge_pages(unsafe { System.alloc(layout) }, layout.size())
+        // SAFETY: the caller keeps to the contract, which is the same; a larger alignment is one.
+        with_huge_pages(unsafe { System.alloc(lined(layout)) }, layout.size())
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        if layout.size() < LARGE || layout.align() <= MALLOC_ALIGN {
+        if layout.size() < LARGE {
             // SAFETY: as for `alloc`.
-            return with_huge_pages(unsafe { System.alloc_zeroed(layout) }, layout.size());
+            return unsafe { System.alloc_zeroed(layout) };
         }
         // `System` would write the zeros here too, but before anybody has asked for huge pages.
         // SAFETY: as for `alloc`; what was allocated has that many bytes.
@@ -43,11 +46,11 @@ unsafe impl GlobalAlloc for Heap {
 
     unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
         // SAFETY: what this gave, `System` gave.
-        unsafe { System.dealloc(place, layout) }
+        unsafe { System.dealloc(place, lined(layout)) }
     }
 
     unsafe fn realloc(&self, place: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        if size < LARGE || size <= layout.size() {
+        if layout.size().max(size) < LARGE {
             // SAFETY: as for `dealloc`.
             return unsafe { System.realloc(place, layout, size) };
         }
@@ -55,14 +58,24 @@ unsafe impl GlobalAlloc for Heap {
         // SAFETY: the caller vouches that this size and alignment make a layout, that `place` has
         // the bytes of the old one, and that nobody uses it again once this has succeeded.
         unsafe {
-            let grown = self.alloc(Layout::from_size_align_unchecked(size, layout.align()));
-            if !grown.is_null() {
-                grown.copy_from_nonoverlapping(place, layout.size());
+            let moved = self.alloc(Layout::from_size_align_unchecked(size, layout.align()));
+            if !moved.is_null() {
+                moved.copy_from_nonoverlapping(place, layout.size().min(size));
                 self.dealloc(place, layout);
             }
-            grown
+            moved
         }
     }
+}
+
+/// The layout with which `System` is asked.
+#[inline]
+fn lined(layout: Layout) -> Layout {
+    if layout.size() < LARGE {
+        return layout;
+    }
+    // Only near the end of all addresses there is none.
+    layout.align_to(LINE).unwrap_or(layout)
 }
 
 /// Asks for huge pages for a new allocation, if it is large.
@@ -112,10 +125,10 @@ mod tests {
                 filled = size;
             }
             Heap.dealloc(place, layout);
-            for align in [MALLOC_ALIGN, 64, 4096] {
+            for align in [16, 64, 4096] {
                 let layout = Layout::from_size_align(LARGE, align).unwrap();
                 let zeroed = Heap.alloc_zeroed(layout);
-                assert_eq!(zeroed.addr() % align, 0);
+                assert_eq!(zeroed.addr() % align.max(LINE), 0);
                 assert!(std::slice::from_raw_parts(zeroed, LARGE).iter().all(|byte| *byte == 0));
                 Heap.dealloc(zeroed, layout);
             }
