@@ -48,5 +48,6 @@ pub mod rest;
 pub mod rpc;
 mod slice;
 pub mod snapshot;
+mod table;
 pub mod view;
 mod whole_file;

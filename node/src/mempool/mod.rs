@@ -19,7 +19,6 @@ mod admit;
 mod lane;
 mod limits;
 mod order;
-mod presence;
 mod room;
 mod row;
 mod select;
@@ -32,18 +31,20 @@ pub use order::{Offer, Worth};
 pub use row::Row;
 pub use select::{Room, Selection};
 
+use crate::table::Table;
 use alloy_primitives::{
     Address, B256,
-    map::{AddressMap, B256Map, Entry},
+    map::{AddressMap, B256Map, Entry, FbBuildHasher},
 };
 use lane::{Listed, Load};
 use order::{Best, Worst};
-use presence::Presence;
 use std::{mem, time::Instant};
 use storage::{Account, prefetch};
 
 /// Lanes between asking for one's memory and changing it.
 const LANES_AHEAD: usize = 4;
+/// Accounts between asking for the place of one in the index and looking there.
+const ACCOUNTS_AHEAD: usize = 16;
 /// Senders looked up before their lanes are changed: the near caches hold what was found.
 const SENDERS_AT_ONCE: usize = 256;
 /// Transactions that have left lanes before they leave the indexes: as above.
@@ -58,9 +59,7 @@ pub struct Mempool {
     /// Lanes by number; empty ones are free.
     lanes: Vec<Lane>,
     free: Vec<u32>,
-    by_sender: AddressMap<u32>,
-    /// Of the keys of `by_sender`.
-    presence: Presence,
+    by_sender: Table<Address, u32, FbBuildHasher<20>>,
     by_hash: B256Map<(u32, u64)>,
     /// Set-code transactions pooled that delegate an account, by account (EIP-7702).
     authorities: AddressMap<u32>,
@@ -84,6 +83,9 @@ pub struct Mempool {
     dropped: Dropped,
     /// What leaves a lane, on its way out; empty between calls.
     gone: Vec<Pooled>,
+    /// First transactions that a block took, with their lanes, on their way out of the order; empty
+    /// between calls.
+    departed: Vec<(Offer, u32)>,
 }
 
 /// How full the pool is.
@@ -113,7 +115,8 @@ pub struct Dropped {
 impl Mempool {
     /// An empty pool for a next block of this base fee.
     pub fn new(limits: Limits, base_fee: u64) -> Self {
-        let mut pool = Self { limits, ..Self::default() };
+        let by_sender = Table::sparse();
+        let mut pool = Self { limits, by_sender, ..Self::default() };
         pool.set_base_fee(base_fee);
         pool
     }
@@ -196,21 +199,29 @@ impl Mempool {
     /// that a sender can no longer pay for, the latest first; what was waiting for a nonce moves up.
     pub fn advance(
         &mut self,
-        mut accounts: impl Iterator<Item = (Address, Account)>,
+        mut accounts: impl Iterator<Item = (Address, Account)> + Clone,
         now: Instant,
     ) {
         let mut lanes: Vec<(u32, Account)> = Vec::with_capacity(SENDERS_AT_ONCE);
+        let mut ahead = accounts.clone().skip(ACCOUNTS_AHEAD);
+        let mut near = accounts.clone().skip(ACCOUNTS_AHEAD / 2);
         loop {
-            let (presence, by_sender) = (&self.presence, &self.by_sender);
-            let some = accounts.by_ref().filter(|(sender, _)| presence.may_have(sender));
-            let lane = |(sender, account)| by_sender.get(&sender).map(|lane| (*lane, account));
-            lanes.extend(some.filter_map(lane).take(SENDERS_AT_ONCE));
+            let by_sender = &self.by_sender;
+            let lane = |(sender, account)| {
+                ahead.next().into_iter().for_each(|(sender, _)| by_sender.prefetch(&sender));
+                near.next().into_iter().for_each(|(sender, _)| by_sender.prefetch_next(&sender));
+                let lane = *by_sender.get(&sender)?;
+                by_sender.prefetch_removal(&sender);
+                Some((lane, account))
+            };
+            lanes.extend(accounts.by_ref().filter_map(lane).take(SENDERS_AT_ONCE));
             if lanes.is_empty() {
                 break;
             }
             self.advance_lanes(&lanes, now);
             lanes.clear();
         }
+        self.heads.remove_all(&mut self.departed);
         self.make_room();
     }
 
@@ -224,7 +235,10 @@ impl Mempool {
             if let Some((ahead, _)) = lanes.get(at + LANES_AHEAD) {
                 self.at(*ahead).pending().front().into_iter().for_each(|head| prefetch(&*head.tx));
             }
-            let unpaid = self.change(*lane, |lane| lane.advance(*account, now, &mut gone));
+            let advance = |lane: &mut Lane| lane.advance(*account, now, &mut gone);
+            let unpaid = self.change_with(*lane, advance, |pool, offer, lane| {
+                pool.departed.push((offer, lane));
+            });
             self.dropped.unpaid += unpaid as u64;
             if gone.len() >= GONE_AT_ONCE || at + 1 == lanes.len() {
                 self.forget_all(&mut gone);
@@ -234,13 +248,16 @@ impl Mempool {
     }
 
     /// Brings what [`Self::insert`] will look at into the caches, by hash and sender.
-    pub fn warm(&self, txs: impl Iterator<Item = (B256, Address)>) {
-        let known = |(hash, sender): &(B256, Address)| {
-            self.by_hash.contains_key(hash) || self.by_sender.contains_key(sender)
-        };
-        let new = txs.filter(|tx| !known(tx)).count();
-        let lanes = self.free.iter().rev().take(new);
-        lanes.for_each(|lane| prefetch(&self.lanes[*lane as usize]));
+    pub fn warm(&self, txs: impl Iterator<Item = (B256, Address)> + Clone) {
+        let known = txs.clone().filter(|(hash, _)| self.by_hash.contains_key(hash)).count();
+        std::hint::black_box(known);
+        txs.clone().for_each(|(_, sender)| self.by_sender.prefetch(&sender));
+        txs.clone().for_each(|(_, sender)| self.by_sender.prefetch_next(&sender));
+        let mut free = self.free.iter().rev();
+        for (_, sender) in txs {
+            let lane = self.by_sender.get(&sender).or_else(|| free.next());
+            lane.into_iter().for_each(|lane| prefetch(self.at(*lane)));
+        }
     }
 
     /// Drops what has waited behind a gap for too long. Looks at every lane with a gap.
@@ -260,10 +277,9 @@ impl Mempool {
 
     /// The number of a sender's lane, which is made if need be.
     fn enter(&mut self, sender: Address, account: &Account, now: Instant) -> u32 {
-        let entry = match self.by_sender.entry(sender) {
-            Entry::Occupied(lane) => return *lane.get(),
-            Entry::Vacant(entry) => entry,
-        };
+        if let Some(lane) = self.by_sender.get(&sender) {
+            return *lane;
+        }
         let lane = match self.free.pop() {
             Some(lane) => {
                 self.lanes[lane as usize].give_to(sender, *account, now);
@@ -274,8 +290,8 @@ impl Mempool {
                 u32::try_from(self.lanes.len() - 1).expect("fewer lanes than slots")
             }
         };
-        self.presence.add(&sender);
-        *entry.insert(lane)
+        self.by_sender.insert(sender, lane);
+        lane
     }
 
     /// Enters a transaction that is in its lane into the indexes.
@@ -313,31 +329,39 @@ impl Mempool {
 
     /// Changes a lane, and brings orders and sums up to what it has become; an empty one is given up.
     fn change<R>(&mut self, number: u32, change: impl FnOnce(&mut Lane) -> R) -> R {
+        self.change_with(number, change, |pool, offer, lane| pool.heads.remove(&offer, lane))
+    }
+
+    /// The same, where `depart` takes what was the lane's head out of the order.
+    fn change_with<R>(
+        &mut self,
+        number: u32,
+        change: impl FnOnce(&mut Lane) -> R,
+        depart: impl FnOnce(&mut Self, Offer, u32),
+    ) -> R {
         let account_slots = self.limits.account_slots;
         let lane = &mut self.lanes[number as usize];
         let old = lane.listing(account_slots);
         let result = change(lane);
         let new = lane.listing(account_slots);
         let empty = lane.is_empty().then(|| lane.sender());
+        if let Some(offer) = old.head.filter(|_| old.head != new.head) {
+            depart(self, offer, number);
+        }
         self.relist(number, &old, &new);
         if let Some(sender) = empty {
             self.lanes[number as usize].shrink();
             self.by_sender.remove(&sender);
-            self.presence.remove(&sender);
             self.free.push(number);
         }
         result
     }
 
+    /// All but the head that was.
     fn relist(&mut self, number: u32, old: &Listed, new: &Listed) {
         self.load.replace(&old.load, &new.load);
-        if old.head != new.head {
-            if let Some(offer) = &old.head {
-                self.heads.remove(offer, number);
-            }
-            if let Some(offer) = &new.head {
-                self.heads.insert(offer, number);
-            }
+        if let Some(offer) = new.head.as_ref().filter(|_| old.head != new.head) {
+            self.heads.insert(offer, number);
         }
         if old.tail != new.tail && self.pressed {
             if let Some((offer, spare)) = &old.tail {

@@ -15,6 +15,7 @@
 //! `fee cap - tip cap`; the worst O(log n).
 
 use std::{
+    cmp::Reverse,
     collections::{BTreeSet, BinaryHeap, btree_set},
     iter::{Peekable, Rev},
 };
@@ -160,6 +161,21 @@ impl Best {
             (true, _) => {}
             (false, true) => _ = self.by_cap.remove(&by_cap),
             (false, false) => _ = self.by_tip.remove(&by_tip),
+        }
+    }
+
+    /// Takes the offers of several lanes out, and empties the list. What a block took was the best: in
+    /// order, it is at the end of a set, where nothing has to be searched.
+    pub(super) fn remove_all(&mut self, some: &mut Vec<(Offer, u32)>) {
+        some.sort_unstable_by_key(|(offer, lane)| Reverse(Place::by_tip(offer, *lane)));
+        for (offer, lane) in some.drain(..) {
+            if self.by_tip.last() == Some(&Place::by_tip(&offer, lane)) {
+                self.by_tip.pop_last();
+            } else if self.by_cap.last() == Some(&Place::by_cap(&offer, lane)) {
+                self.by_cap.pop_last();
+            } else {
+                self.remove(&offer, lane);
+            }
         }
     }
 
@@ -340,6 +356,15 @@ mod tests {
             let mut removed = removed.into_iter();
             for (base_fee, count) in base_fees {
                 best.set_base_fee(base_fee);
+                // As a block does: some of the best, and any other one.
+                model.sort_by_key(|(offer, lane)| Reverse(Rank::of(offer, *lane, base_fee)));
+                let mut taken: Vec<_> = model.drain(..(count / 7).min(model.len())).collect();
+                if let Some(index) = removed.next().filter(|_| !model.is_empty()) {
+                    taken.push(model.remove(index.index(model.len())));
+                }
+                taken.iter().for_each(|(offer, lane)| worst.remove(offer, *lane));
+                best.remove_all(&mut taken);
+                prop_assert!(taken.is_empty());
                 if let Some(index) = removed.next().filter(|_| !model.is_empty()) {
                     let (offer, lane) = model.remove(index.index(model.len()));
                     best.remove(&offer, lane);

@@ -8,7 +8,6 @@ mod layer;
 mod live;
 mod recent;
 mod state;
-mod table;
 mod trie;
 
 pub use appearances::{Appearances, called, named};

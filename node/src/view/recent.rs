@@ -21,9 +21,12 @@ use std::{
 };
 use storage::{Account, ReadError, StateChanges, StateRead};
 
-use super::{StateReader, table::Table};
+use super::StateReader;
+use crate::table::Table;
 
-/// Keys looked up together: what they need stays in the nearest cache.
+/// Keys between asking for the place of one and looking there; half way its next place is asked for.
+const AHEAD: usize = 24;
+/// Slots looked up together: what they need stays in the nearest cache.
 const AT_ONCE: usize = 64;
 /// Slots kept for so many accounts.
 const ACCOUNTS_A_SLOT: usize = 2;
@@ -31,7 +34,7 @@ const ACCOUNTS_A_SLOT: usize = 2;
 const OUTSIZE_MAX: usize = 1 << 16;
 
 /// A table of `K` to `V` that forgets.
-struct Recent<K, V, S> {
+struct Recent<K: Copy, V: Copy, S> {
     young: Table<K, V, S>,
     old: Table<K, V, S>,
     /// Most entries of each map.
@@ -42,7 +45,7 @@ struct Recent<K, V, S> {
     lost: u64,
 }
 
-impl<K, V, S> fmt::Debug for Recent<K, V, S> {
+impl<K: Copy, V: Copy, S> fmt::Debug for Recent<K, V, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (young, old) = (self.young.len(), self.old.len());
         f.debug_struct("Recent").field("young", &young).field("old", &old).finish_non_exhaustive()
@@ -52,7 +55,7 @@ impl<K, V, S> fmt::Debug for Recent<K, V, S> {
 impl<K: Copy + Eq + Hash, V: Copy, S: BuildHasher + Default> Recent<K, V, S> {
     fn new(entries: usize) -> Self {
         let most = (entries / 2).max(1);
-        Self { young: Table::new(), old: Table::new(), most, sealed: 0, lost: 0 }
+        Self { young: Table::default(), old: Table::default(), most, sealed: 0, lost: 0 }
     }
 
     /// What is known of `key`, before block `next`.
@@ -66,11 +69,22 @@ impl<K: Copy + Eq + Hash, V: Copy, S: BuildHasher + Default> Recent<K, V, S> {
     }
 
     /// Has what is known of these keys brought into the caches.
-    fn warm<'a>(&self, keys: impl Iterator<Item = &'a K>)
+    fn warm<'a>(&self, keys: impl Iterator<Item = &'a K> + Clone)
     where
         K: 'a,
     {
-        keys.for_each(|key| self.young.prefetch(key));
+        keys.clone().for_each(|key| self.young.prefetch(key));
+        keys.for_each(|key| self.young.prefetch_next(key));
+    }
+
+    /// The same for somebody who goes through keys and is at `at`; `key` gives one, if there is one.
+    #[inline]
+    fn warm_ahead<'a>(&self, at: usize, key: impl Fn(usize) -> Option<&'a K>)
+    where
+        K: 'a,
+    {
+        key(at + AHEAD).into_iter().for_each(|key| self.young.prefetch(key));
+        key(at + AHEAD / 2).into_iter().for_each(|key| self.young.prefetch_next(key));
     }
 
     /// Puts what was read before, or changed by, `block`.
@@ -169,16 +183,15 @@ impl RecentState {
     /// Takes in what block `number`, the one after the last, did to accounts. For owners that ask
     /// for no slots.
     pub fn apply_accounts(&mut self, number: u64, changes: &StateChanges) {
-        for some in changes.accounts.chunks(AT_ONCE) {
-            self.accounts.warm(some.iter().map(|change| &change.address));
-            for change in some {
-                self.put_account(change.address, change.account.as_ref(), number);
-            }
+        for (at, change) in changes.accounts.iter().enumerate() {
+            let address = |at: usize| changes.accounts.get(at).map(|change| &change.address);
+            self.accounts.warm_ahead(at, address);
+            self.put_account(change.address, change.account.as_ref(), number);
         }
     }
 
     /// Brings what is known of these accounts into the caches.
-    pub fn warm<'a>(&self, addresses: impl Iterator<Item = &'a Address>) {
+    pub fn warm<'a>(&self, addresses: impl Iterator<Item = &'a Address> + Clone) {
         self.accounts.warm(addresses);
     }
 
@@ -283,14 +296,12 @@ impl StateRead for RecentReader<'_> {
         let mut found = vec![None; addresses.len()];
         let mut missing: Vec<(Address, usize)> = Vec::new();
         let mut elsewhere: Vec<usize> = Vec::new();
-        for (start, some) in (0..).step_by(AT_ONCE).zip(addresses.chunks(AT_ONCE)) {
-            recent.accounts.warm(some.iter());
-            for (at, address) in (start..).zip(some) {
-                match recent.accounts.get(address, self.next).map(Known::account) {
-                    Some(Some(account)) => found[at] = account,
-                    Some(None) => elsewhere.push(at),
-                    None => missing.push((*address, at)),
-                }
+        for (at, address) in addresses.iter().enumerate() {
+            recent.accounts.warm_ahead(at, |at| addresses.get(at));
+            match recent.accounts.get(address, self.next).map(Known::account) {
+                Some(Some(account)) => found[at] = account,
+                Some(None) => elsewhere.push(at),
+                None => missing.push((*address, at)),
             }
         }
         missing.sort_unstable();
