@@ -10,13 +10,13 @@ use crate::{
     chain::{ChainSpec, Genesis, GenesisError, Native},
     config::{Config, ConfigError},
     cosmos,
-    execution::DecodedTx,
+    execution::{DecodedTx, named},
     feehistory::FeeRow,
     feemarket::store::Record,
     gov,
     modules::Modules,
     pipeline::{Fault, fee_row, write_layers},
-    view::{Head, Layer, StateTrie, StateView, View, called, named},
+    view::{Head, Layer, StateTrie, StateView, View, called},
     whole_file,
 };
 use alloy_consensus::Header;

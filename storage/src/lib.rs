@@ -69,6 +69,7 @@ mod history;
 mod home;
 mod index;
 mod prefetch;
+mod ranks;
 mod room;
 mod rows;
 mod snapshot;
@@ -87,5 +88,6 @@ pub use index::{
     PostingKey,
 };
 pub use prefetch::prefetch;
+pub use ranks::AddressRanks;
 pub use state::{Account, AccountChange, StateChanges, StateRead, address_order};
 pub use trie::{LiveTrie, TrieCheckpoint, TrieUpdates, update_state_root};

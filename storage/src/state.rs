@@ -21,6 +21,7 @@ impl Default for Account {
 }
 
 /// An address in two parts that sort as it does; the first nearly always decides, and is one number.
+#[inline]
 pub fn address_order(address: &Address) -> (u64, [u8; 12]) {
     let (mut first, mut rest) = ([0; 8], [0; 12]);
     first.copy_from_slice(&address[..8]);

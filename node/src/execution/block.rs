@@ -15,7 +15,7 @@ use alloy_evm::{
     FromRecoveredTx,
     eth::dao_fork::{DAO_HARDFORK_ACCOUNTS, DAO_HARDFORK_BENEFICIARY},
 };
-use alloy_primitives::{B256, Bytes, Log, U256};
+use alloy_primitives::{Address, B256, Bytes, Log, U256};
 use revm::{
     Database,
     context::TxEnv,
@@ -33,6 +33,7 @@ use super::{
     requests,
     rewards::rewards,
     short,
+    tx::named,
 };
 use crate::{
     chain::{ChainSpec, Fork, Rules},
@@ -44,7 +45,7 @@ use crate::{
 };
 
 /// Transactions between asking for one's memory and executing it.
-pub const TXS_AHEAD: usize = 8;
+const TXS_AHEAD: usize = 8;
 
 /// A block as the executor takes it: decoded, its senders known, its header checked.
 #[derive(Clone, Copy, Debug)]
@@ -66,6 +67,10 @@ pub struct Executed {
     pub receipts: Vec<StoredReceipt>,
     /// Gas used by each transaction.
     pub tx_gas: Vec<u64>,
+    /// Sender of each transaction.
+    pub senders: Vec<Address>,
+    /// Whom the transactions name, see [`named`].
+    pub named: Vec<Address>,
     /// Gas used by all transactions.
     pub gas_used: u64,
     /// Gas limits of all transactions, as far as the fee market counts them.
@@ -110,7 +115,7 @@ where
     let mut block = BlockBuilder::start(spec, state, hashes, modules, input.header)?;
     block.expect(input.transactions)?;
     for (index, tx) in input.transactions.iter().map(Borrow::borrow).enumerate() {
-        prefetch_tx(input.transactions, index + TXS_AHEAD);
+        block.approach(input.transactions, index);
         block.push(tx, state_root)?.map_err(|reason| ExecutionError::Transaction {
             number: input.header.number,
             index,
@@ -140,8 +145,13 @@ where
     Ok(block.push(tx, &|_| Ok(B256::ZERO))?.map(|_| block.into_executed()))
 }
 
+/// Sender and recipient; where there is none, the sender twice.
+fn ends_of(tx: &RecoveredTx) -> [Address; 2] {
+    [tx.sender, tx.tx.to().unwrap_or(tx.sender)]
+}
+
 /// Has a transaction brought into the caches, if there is one at `at`.
-pub fn prefetch_tx<T: Borrow<RecoveredTx>>(txs: &[T], at: usize) {
+fn prefetch_tx<T: Borrow<RecoveredTx>>(txs: &[T], at: usize) {
     if let Some(tx) = txs.get(at) {
         prefetch(tx.borrow());
     }
@@ -162,6 +172,8 @@ where
     /// On a native chain: governance in this block.
     pub(super) gov: Option<Session<'a>>,
     pub(super) executed: Executed,
+    /// Places of the accounts at both ends of the transactions expected.
+    ends: Vec<[u32; 2]>,
     /// Nothing goes the short way.
     interpret_all: bool,
 }
@@ -275,6 +287,7 @@ where
             checks: None,
             gov: None,
             executed: Executed::default(),
+            ends: Vec::new(),
             interpret_all: false,
         }
     }
@@ -305,11 +318,7 @@ where
     }
 
     /// A system call whose failure, or lack of a contract, means nothing (EIP-4788, EIP-2935).
-    fn silent_call(
-        &mut self,
-        contract: alloy_primitives::Address,
-        data: B256,
-    ) -> Result<(), ExecutionError> {
+    fn silent_call(&mut self, contract: Address, data: B256) -> Result<(), ExecutionError> {
         if self.number == 0 {
             return Ok(());
         }
@@ -326,13 +335,31 @@ where
     pub fn expect<T: Borrow<RecoveredTx>>(&mut self, txs: &[T]) -> Result<(), ExecutionError> {
         self.executed.receipts.reserve(txs.len());
         self.executed.tx_gas.reserve(txs.len());
+        self.executed.senders.reserve(txs.len());
+        self.executed.named.reserve(txs.len());
         let mut ends = Vec::with_capacity(2 * txs.len());
         for (at, tx) in txs.iter().map(Borrow::borrow).enumerate() {
             prefetch_tx(txs, at + TXS_AHEAD);
-            ends.push(tx.sender);
-            ends.extend(tx.tx.to());
+            ends.extend(ends_of(tx));
         }
-        self.machine.overlay_mut().meet(&ends).map_err(|source| self.state_error(source))
+        let places =
+            self.machine.overlay_mut().expect(&ends).map_err(|source| self.state_error(source))?;
+        self.ends = places.as_chunks().0.to_vec();
+        Ok(())
+    }
+
+    /// Of the transactions expected, the one at `at` will be pushed next: what it needs is made ready,
+    /// and those after it are brought into the caches.
+    pub fn approach<T: Borrow<RecoveredTx>>(&mut self, txs: &[T], at: usize) {
+        let met = self.machine.overlay_mut().met();
+        if let Some(ends) = self.ends.get(at + TXS_AHEAD) {
+            prefetch_tx(txs, at + TXS_AHEAD);
+            ends.iter().for_each(|place| met.prefetch(*place));
+        }
+        if let Some([sender, to]) = self.ends.get(at) {
+            let [from, receiver] = ends_of(txs[at].borrow());
+            met.bring_near([(from, *sender), (receiver, *to)]);
+        }
     }
 
     /// Gas that no transaction has used yet.
@@ -370,7 +397,7 @@ where
             Err(reject) => return Ok(Err(reject.into())),
         };
         if let Some(cosmos) = &tx.cosmos {
-            return self.push_cosmos(cosmos, admitted, state_root);
+            return self.push_cosmos(tx, cosmos, admitted, state_root);
         }
         let gas = match self.transfer(tx).map_err(|source| self.state_error(source))? {
             Some(gas) => {
@@ -384,7 +411,14 @@ where
             },
         };
         self.count_wanted(admitted);
+        self.name(tx);
         Ok(Ok(gas))
+    }
+
+    /// Remembers whom a transaction names, which is in the near caches now and not later.
+    fn name(&mut self, tx: &RecoveredTx) {
+        self.executed.senders.push(tx.sender);
+        self.executed.named.extend(named(&tx.tx, tx.sender, tx.cosmos.as_deref()));
     }
 
     /// Tries the messages of a Cosmos transaction whose signature, fee and sequence do not matter;
@@ -404,6 +438,7 @@ where
     /// [`Self::push`] of a Cosmos transaction that was admitted.
     fn push_cosmos(
         &mut self,
+        tx: &RecoveredTx,
         cosmos: &CosmosTx,
         admitted: Option<Admitted>,
         state_root: &StateRoot<'_>,
@@ -416,6 +451,7 @@ where
         let gas = cosmos.gas_used();
         let done = Done { gas, success: succeeded, logs: Vec::new() };
         self.record(TX_TYPE, 0, done, state_root)?;
+        self.name(tx);
         Ok(Ok(gas))
     }
 

@@ -1,21 +1,33 @@
-//! The accounts that a block has met, in the order it met them. What a transaction looks at is kept
-//! apart from what is looked at once a block, so that the near caches hold more accounts.
+//! The accounts that a block has met. What a transaction looks at is kept apart from what is looked at
+//! once a block, so that the near caches hold more accounts.
+//!
+//! Those that the block's transactions name are met all at once and put in order of address, in which
+//! they are wanted at the block's end. The others are few, and in the order in which they were met.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, ops::Range};
 
 use alloy_primitives::{
     Address, U256,
     map::{AddressMap, DefaultHashBuilder},
 };
-use storage::{Account, address_order, prefetch};
+use storage::{Account, AddressRanks, address_order, prefetch};
 
-/// Accounts between asking for one's memory and reading it.
-const ACCOUNTS_AHEAD: usize = 8;
+/// Accounts found without a search: the ends of a transaction, and one more it asks for, such as who is
+/// paid for it.
+const NEAR: usize = 3;
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Met {
-    places: AddressMap<u32>,
+    /// Places of those that nobody expected.
+    others: AddressMap<u32>,
+    /// Places of those expected, ascending by address.
+    expected: Range<usize>,
+    /// Where these are.
+    ranks: AddressRanks,
+    /// Accounts with their places that are looked for here first, for a transaction asks for its few
+    /// again and again. The last is the one that was searched for last.
+    near: [Option<(Address, u32)>; NEAR],
     entries: Vec<Entry>,
     /// Address and account before the block, by place.
     before: Vec<(Address, Option<Account>)>,
@@ -91,61 +103,151 @@ impl Entry {
 }
 
 impl Met {
-    /// Makes room for so many more accounts.
-    pub(super) fn reserve(&mut self, accounts: usize) {
-        self.places.reserve(accounts);
-        self.entries.reserve(accounts);
-        self.before.reserve(accounts);
-    }
-
     /// How many there are.
     pub(super) const fn len(&self) -> usize {
         self.entries.len()
     }
 
     pub(super) fn get(&self, address: &Address) -> Option<&Entry> {
-        self.places.get(address).map(|place| &self.entries[*place as usize])
+        self.find(address).map(|place| &self.entries[place as usize])
     }
 
     pub(super) fn get_mut(&mut self, address: &Address) -> Option<&mut Entry> {
-        self.places.get(address).map(|place| &mut self.entries[*place as usize])
+        self.find(address).map(|place| &mut self.entries[place as usize])
+    }
+
+    fn find(&self, address: &Address) -> Option<u32> {
+        self.find_near(address).or_else(|| self.search(address))
+    }
+
+    #[inline]
+    fn find_near(&self, address: &Address) -> Option<u32> {
+        self.near.iter().flatten().find(|(there, _)| there == address).map(|(_, place)| *place)
+    }
+
+    fn search(&self, address: &Address) -> Option<u32> {
+        if let Some(place) = self.others.get(address) {
+            return Some(*place);
+        }
+        let mut places = self.ranks.of_word(address).map(|rank| self.expected.start + rank);
+        places.find(|place| self.before[*place].0 == *address).map(place_number)
+    }
+
+    /// The accounts at these places, which have these addresses, will be asked for now.
+    #[inline]
+    pub(super) fn bring_near(&mut self, accounts: [(Address, u32); NEAR - 1]) {
+        self.near[..NEAR - 1].copy_from_slice(&accounts.map(Some));
+    }
+
+    /// Has the account at a place brought into the caches.
+    #[inline]
+    pub(super) fn prefetch(&self, place: u32) {
+        prefetch(&self.entries[place as usize]);
     }
 
     /// The entry of an account, which `read` gives as it was before the block when it is met first.
     ///
     /// # Errors
     /// Those of `read`; the account is not met then.
+    #[inline]
     pub(super) fn entry<E>(
         &mut self,
         address: Address,
         read: impl FnOnce() -> Result<Option<Account>, E>,
     ) -> Result<&mut Entry, E> {
-        let place = match self.places.entry(address) {
-            alloy_primitives::map::Entry::Occupied(place) => *place.get(),
-            alloy_primitives::map::Entry::Vacant(vacant) => {
-                let before = read()?;
-                let existed = before.is_some();
-                self.before.push((address, before));
-                self.entries.push(Entry { current: before, existed, wiped: false, slots: None });
-                let last = self.entries.len() - 1;
-                *vacant.insert(u32::try_from(last).expect("a block meets below 2^32 accounts"))
+        let place = match self.find_near(&address) {
+            Some(place) => place,
+            None => {
+                let place = match self.search(&address) {
+                    Some(place) => place,
+                    None => self.meet(address, read()?),
+                };
+                self.near[NEAR - 1] = Some((address, place));
+                place
             }
         };
         Ok(&mut self.entries[place as usize])
     }
 
+    /// An account that nobody expected.
+    fn meet(&mut self, address: Address, account: Option<Account>) -> u32 {
+        let place = place_number(self.entries.len());
+        self.others.insert(address, place);
+        self.push(address, account);
+        place
+    }
+
+    fn push(&mut self, address: Address, before: Option<Account>) {
+        self.before.push((address, before));
+        let existed = before.is_some();
+        self.entries.push(Entry { current: before, existed, wiped: false, slots: None });
+    }
+
+    /// Meets those of these accounts that were not met; `read` gives several, in the order of their
+    /// addresses. Tells the places of all.
+    ///
+    /// # Errors
+    /// Those of `read`; no account is met then.
+    pub(super) fn expect<E>(
+        &mut self,
+        addresses: &[Address],
+        read: impl FnOnce(&[Address]) -> Result<Vec<Option<Account>>, E>,
+    ) -> Result<Vec<u32>, E> {
+        let mut places = vec![0; addresses.len()];
+        let mut order: Vec<(u64, u32)> =
+            addresses.iter().zip(0..).map(|(address, at)| (address_order(address).0, at)).collect();
+        let address = |at: u32| &addresses[at as usize];
+        order.sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| address(a.1).cmp(address(b.1))));
+        let start = self.entries.len();
+        let mut new: Vec<Address> = Vec::with_capacity(addresses.len());
+        for (_, at) in order {
+            let address = *address(at);
+            places[at as usize] = if new.last() == Some(&address) {
+                place_number(start + new.len() - 1)
+            } else if let Some(place) = self.find(&address) {
+                place
+            } else {
+                new.push(address);
+                place_number(start + new.len() - 1)
+            };
+        }
+        let accounts = read(&new)?;
+        self.entries.reserve(new.len());
+        self.before.reserve(new.len());
+        if self.expected.is_empty() {
+            self.expected = start..start + new.len();
+            self.ranks = AddressRanks::of(new.iter());
+            new.iter().zip(accounts).for_each(|(address, account)| self.push(*address, account));
+        } else {
+            for (address, account) in new.iter().zip(accounts) {
+                self.meet(*address, account);
+            }
+        }
+        Ok(places)
+    }
+
     /// All accounts by address, ascending: before the block, and now.
     pub(super) fn ascending(&self) -> impl Iterator<Item = (Address, Option<Account>, &Entry)> {
-        let mut order: Vec<(Address, u32)> =
-            self.before.iter().zip(0..).map(|((address, _), place)| (*address, place)).collect();
-        order.sort_unstable_by_key(|(address, _)| address_order(address));
-        (0..order.len()).map(move |at| {
-            if let Some((_, ahead)) = order.get(at + ACCOUNTS_AHEAD) {
-                prefetch(&self.before[*ahead as usize]);
-                prefetch(&self.entries[*ahead as usize]);
-            }
-            let (address, place) = order[at];
-            (address, self.before[place as usize].1, &self.entries[place as usize])
+        let mut others: Vec<(Address, u32)> =
+            self.others.iter().map(|(address, place)| (*address, *place)).collect();
+        others.sort_unstable_by_key(|(address, _)| address_order(address));
+        let mut others = others.into_iter().peekable();
+        let mut expected = self.expected.clone().peekable();
+        std::iter::from_fn(move || {
+            let next = expected.peek().map(|place| address_order(&self.before[*place].0));
+            let is_other = |(address, _): &(Address, u32)| {
+                next.is_none_or(|next| address_order(address) < next)
+            };
+            let place = match others.next_if(is_other) {
+                Some((_, place)) => place as usize,
+                None => expected.next()?,
+            };
+            let (address, before) = self.before[place];
+            Some((address, before, &self.entries[place]))
         })
     }
+}
+
+fn place_number(place: usize) -> u32 {
+    u32::try_from(place).expect("a block meets below 2^32 accounts")
 }

@@ -32,8 +32,7 @@ mod validate;
 mod words;
 
 pub use block::{
-    BlockBuilder, BlockInput, Executed, StateRoot, TXS_AHEAD, execute_block, execute_transaction,
-    prefetch_tx,
+    BlockBuilder, BlockInput, Executed, StateRoot, execute_block, execute_transaction,
 };
 pub use call::{Call, CallError, CallOutcome, CallResult, CallSite};
 pub use cosmos::FAILED_EVENT;
@@ -52,6 +51,6 @@ pub use simulate::{
 pub use trace::TraceError;
 pub(crate) use trace::TracedBlock;
 pub(crate) use tracer::{GethTracer, ParityTracer, Tracer};
-pub use tx::{DecodeError, DecodedTx, RecoverError, RecoveredTx, Transaction, created};
+pub use tx::{DecodeError, DecodedTx, RecoverError, RecoveredTx, Transaction, created, named};
 pub use validate::{complete_header, validate_executed};
 pub(crate) use words::halt_text;

@@ -129,14 +129,15 @@ where
         self.keep_empty = keep_empty;
     }
 
-    /// Reads accounts that will be asked for.
-    pub(super) fn meet(&mut self, addresses: &[Address]) -> Result<(), StateError> {
-        self.accounts.reserve(addresses.len());
-        let accounts = self.state.accounts(addresses).map_err(StateError::new)?;
-        for (address, account) in addresses.iter().zip(accounts) {
-            self.accounts.entry(*address, || Ok::<_, StateError>(account))?;
-        }
-        Ok(())
+    /// Reads accounts that will be asked for, and tells their places.
+    pub(super) fn expect(&mut self, addresses: &[Address]) -> Result<Vec<u32>, StateError> {
+        let state = self.state;
+        self.accounts.expect(addresses, |new| state.accounts(new).map_err(StateError::new))
+    }
+
+    /// The accounts met, by place, for asking for them early.
+    pub(super) const fn met(&mut self) -> &mut Met {
+        &mut self.accounts
     }
 
     fn entry(&mut self, address: Address) -> Result<&mut Entry, StateError> {

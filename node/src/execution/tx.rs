@@ -37,6 +37,17 @@ pub fn created(tx: &Transaction, sender: Address) -> Option<Address> {
     tx.is_create().then(|| sender.create(tx.nonce()))
 }
 
+/// Whom a transaction names beside its sender: who it is sent to, the contract it creates, whom its
+/// messages pay.
+pub fn named<'a>(
+    tx: &Transaction,
+    sender: Address,
+    cosmos: Option<&'a CosmosTx>,
+) -> impl Iterator<Item = Address> + use<'a> {
+    let paid = cosmos.into_iter().flat_map(CosmosTx::recipients);
+    tx.to().into_iter().chain(created(tx, sender)).chain(paid)
+}
+
 /// Why bytes are not a transaction.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]

@@ -33,7 +33,7 @@ use crate::{
     decorator::Reject,
     execution::{
         BlockBuilder, BlockInput, Executed, ExecutionError, ParentUnknown, RecoveredTx, StateError,
-        TXS_AHEAD, TxError, execute_block, prefetch_tx, put_parent_hash,
+        TxError, execute_block, put_parent_hash,
     },
     home::HomeError,
     modules::Modules,
@@ -356,10 +356,10 @@ fn try_all(
     let no_root = |_: &StateChanges| Ok(B256::ZERO);
     builder.expect(candidates)?;
     for (at, tx) in candidates.iter().enumerate() {
-        prefetch_tx(candidates, at + TXS_AHEAD);
-        if stalled.contains(&tx.sender) {
+        if !stalled.is_empty() && stalled.contains(&tx.sender) {
             continue;
         }
+        builder.approach(candidates, at);
         match builder.push(tx, &no_root)? {
             Ok(_) => txs.push(Arc::clone(tx)),
             // Its turn may come in a later block.

@@ -18,7 +18,7 @@ use super::{
 use crate::{
     block::Block,
     execution::{Executed, ExecutionError, StateError, complete_header, validate_executed},
-    view::{Head, StateTrie, View, called, named},
+    view::{Head, StateTrie, View, called},
 };
 use alloy_consensus::Header;
 use alloy_primitives::{B256, Bytes};
@@ -90,9 +90,8 @@ impl Seal {
             self.ends.headers.send(SealedHeader { hash: block.block.hash, header });
         }
         let receipts = &block.executed.receipts;
-        let parties =
-            block.txs.iter().flat_map(|tx| named(&tx.tx, tx.sender, tx.cosmos.as_deref()));
-        let called = called(parties, block.layer.changes());
+        let called =
+            called(std::mem::take(&mut block.executed.named).into_iter(), block.layer.changes());
         let posting_keys = PostingKey::of_block(receipts, called);
         block.layer.seal(block.block.hash, posting_keys);
         Ok(self.finish(block, header))
@@ -125,7 +124,7 @@ impl Seal {
             hash: block.block.hash,
             header: alloy_rlp::encode(&*header).into(),
             body: block.block.encode_body(),
-            senders: block.txs.iter().map(|tx| tx.sender).collect(),
+            senders: block.executed.senders,
             receipts: block.executed.receipts,
             changes: block.layer.shared_changes(),
             fees: block.fee_row,

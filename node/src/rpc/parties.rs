@@ -5,7 +5,8 @@ use super::{
     error::Error,
     stored::{MinedTx, StoredBlock},
 };
-use crate::view::{Appearances, View, named};
+use crate::execution::named;
+use crate::view::{Appearances, View};
 use alloy_consensus::Transaction as _;
 use alloy_primitives::Address;
 use storage::{Account, ChainReader};

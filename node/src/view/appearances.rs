@@ -5,42 +5,21 @@
 //! [`Appearances`] belong together.
 
 use super::{Layer, View};
-use crate::{
-    cosmos::CosmosTx,
-    execution::{Transaction, created},
-};
-use alloy_consensus::Transaction as _;
 use alloy_primitives::Address;
 use std::{ops::RangeInclusive, sync::Arc};
-use storage::{IndexReader, PostingKey, ReadError, StateChanges, address_order};
-
-/// Whom a transaction names beside its sender: who it is sent to, the contract it creates, whom its
-/// messages pay.
-pub fn named<'a>(
-    tx: &Transaction,
-    sender: Address,
-    cosmos: Option<&'a CosmosTx>,
-) -> impl Iterator<Item = Address> + use<'a> {
-    let paid = cosmos.into_iter().flat_map(CosmosTx::recipients);
-    tx.to().into_iter().chain(created(tx, sender)).chain(paid)
-}
+use storage::{AddressRanks, IndexReader, PostingKey, ReadError, StateChanges};
 
 /// Those among the addresses that the transactions of a block name whose accounts it leaves as they
 /// were, ascending. Of the senders there is none: their nonces rise.
 pub fn called(named: impl Iterator<Item = Address>, changes: &StateChanges) -> Vec<Address> {
-    let mut named: Vec<_> = named.collect();
-    named.sort_unstable_by_key(address_order);
-    named.dedup();
-    let mut changed = changes.accounts.iter().map(|change| address_order(&change.address));
-    let mut next = changed.next();
-    named.retain(|address| {
-        let address = Some(address_order(address));
-        while next.is_some() && next < address {
-            next = changed.next();
-        }
-        next != address
-    });
-    named
+    let changed = &changes.accounts;
+    let ranks = AddressRanks::of(changed.iter().map(|change| &change.address));
+    let is_changed =
+        |address: &Address| ranks.of_word(address).any(|rank| changed[rank].address == *address);
+    let mut called: Vec<_> = named.filter(|address| !is_changed(address)).collect();
+    called.sort_unstable();
+    called.dedup();
+    called
 }
 
 /// The blocks of a view in which one address may appear: among them are all with a transaction from

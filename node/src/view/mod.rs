@@ -10,7 +10,7 @@ mod recent;
 mod state;
 mod trie;
 
-pub use appearances::{Appearances, called, named};
+pub use appearances::{Appearances, called};
 pub use layer::Layer;
 pub use live::{CHECKPOINT_CHANGES, CHECKPOINT_RECORDS, StateTrie};
 pub use recent::{RecentReader, RecentState};

@@ -1,0 +1,96 @@
+//! Finds addresses in a long ascending list of them, each in the time of a look or two.
+
+use std::ops::Range;
+
+use alloy_primitives::Address;
+
+use crate::state::address_order;
+
+/// Where the addresses of an ascending list are: by their first words, and by the first bits of those,
+/// for most addresses are parts of hashes and spread evenly. Takes 12 bytes an address.
+#[derive(Debug, Default)]
+pub struct AddressRanks {
+    words: Vec<u64>,
+    /// First bits of a word that are looked up.
+    bits: u32,
+    /// For each value of these bits, how many words come before it; and how many there are.
+    starts: Vec<u32>,
+}
+
+impl AddressRanks {
+    /// Of an ascending list.
+    pub fn of<'a>(addresses: impl Iterator<Item = &'a Address>) -> Self {
+        let words: Vec<u64> = addresses.map(|address| address_order(address).0).collect();
+        let bits = words.len().checked_ilog2().unwrap_or(0);
+        let mut starts = vec![0; (1 << bits) + 1];
+        for word in &words {
+            starts[first_bits(*word, bits) + 1] += 1;
+        }
+        for at in 1..starts.len() {
+            starts[at] += starts[at - 1];
+        }
+        Self { words, bits, starts }
+    }
+
+    /// Ranks that an address may have: of those with the same first word, next to always one or none.
+    #[inline]
+    pub fn of_word(&self, address: &Address) -> Range<usize> {
+        let word = address_order(address).0;
+        let at = first_bits(word, self.bits);
+        let start = self.starts.get(at).map_or(0, |start| *start as usize);
+        let end = self.starts.get(at + 1).map_or(0, |end| *end as usize);
+        let words = &self.words[start..end];
+        let first = words.partition_point(|other| *other < word);
+        let same = words[first..].partition_point(|other| *other == word);
+        start + first..start + first + same
+    }
+}
+
+/// The first `bits` bits, of which there are below 64.
+const fn first_bits(word: u64, bits: u32) -> usize {
+    (word >> 1 >> (63 - bits)) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn address() -> impl Strategy<Value = Address> {
+        let spread = any::<[u8; 20]>().prop_map(Address::from);
+        // Precompiles, and those that somebody made to have the same first word.
+        let small = any::<u8>().prop_map(Address::with_last_byte);
+        let alike = any::<u8>().prop_map(|last| {
+            let mut address = Address::repeat_byte(0x77);
+            address[19] = last;
+            address
+        });
+        prop_oneof![6 => spread, 1 => small, 1 => alike, 1 => Just(Address::repeat_byte(0xff))]
+    }
+
+    proptest! {
+        #[test]
+        fn every_address_is_where_it_is_said_to_be(
+            mut list in prop::collection::vec(address(), 0..400),
+            others in prop::collection::vec(address(), 0..50),
+        ) {
+            list.sort_unstable();
+            list.dedup();
+            let ranks = AddressRanks::of(list.iter());
+            for (rank, address) in list.iter().enumerate() {
+                prop_assert!(ranks.of_word(address).contains(&rank));
+            }
+            for other in list.iter().chain(&others) {
+                let word = address_order(other).0;
+                let same = list.iter().filter(|address| address_order(address).0 == word);
+                prop_assert_eq!(ranks.of_word(other).len(), same.count());
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_is_in_no_list() {
+        assert!(AddressRanks::default().of_word(&Address::ZERO).is_empty());
+        assert!(AddressRanks::of([].iter()).of_word(&Address::ZERO).is_empty());
+    }
+}
