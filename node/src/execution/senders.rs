@@ -6,7 +6,7 @@
 
 use super::tx::{DecodeError, DecodedTx, RecoverError, RecoveredTx};
 use alloy_primitives::Bytes;
-use std::ops::Range;
+use std::{ops::Range, sync::Arc};
 use verify::{Job, Outcome, Reason, Recoverer, keccak256_batch, keccak256_spans};
 
 /// A recoverer with the scratch space to feed it.
@@ -34,8 +34,9 @@ impl Senders {
     pub fn recover(
         &mut self,
         raw: &[Bytes],
-    ) -> impl ExactSizeIterator<Item = Result<RecoveredTx, RecoverError>> {
-        self.scratch.recover(&mut self.recoverer, raw, self.chain_id)
+    ) -> impl ExactSizeIterator<Item = Result<Arc<RecoveredTx>, RecoverError>> {
+        // Shared here, where it is made: it has 400 bytes, and would only be moved by each caller.
+        self.scratch.recover(&mut self.recoverer, raw, self.chain_id, Arc::new)
     }
 }
 
@@ -44,7 +45,7 @@ pub fn recover_senders(
     recoverer: &mut Recoverer,
     raw: &[Bytes],
 ) -> Vec<Result<RecoveredTx, RecoverError>> {
-    Scratch::default().recover(recoverer, raw, 0).collect()
+    Scratch::default().recover(recoverer, raw, 0, |tx| tx).collect()
 }
 
 #[derive(Debug, Default)]
@@ -58,12 +59,13 @@ struct Scratch {
 }
 
 impl Scratch {
-    fn recover(
+    fn recover<T>(
         &mut self,
         recoverer: &mut Recoverer,
         raw: &[Bytes],
         chain_id: u64,
-    ) -> impl ExactSizeIterator<Item = Result<RecoveredTx, RecoverError>> + use<'_> {
+        give: fn(RecoveredTx) -> T,
+    ) -> impl ExactSizeIterator<Item = Result<T, RecoverError>> + use<'_, T> {
         let decoded = self.decode(raw);
         self.hash_payloads(&decoded, chain_id);
         self.jobs.clear();
@@ -79,10 +81,10 @@ impl Scratch {
             let decoded = decoded?;
             let first = outcomes.next().expect("one outcome a decoded transaction");
             if decoded.cosmos.is_none() {
-                return decoded.finish(first);
+                return decoded.finish(first).map(give);
             }
             let second = outcomes.next().expect("two of a Cosmos transaction");
-            decoded.finish_cosmos([first, second], chain_id)
+            decoded.finish_cosmos([first, second], chain_id).map(give)
         })
     }
 

@@ -203,7 +203,10 @@ impl Ante {
         let mut answers = Vec::with_capacity(batch.len());
         for (tx, reply) in batch {
             let submitted = match tx {
-                Ok(tx) => self.admit_one(tx, &context, &reader, heard, now)?,
+                Ok(tx) => {
+                    let hash = tx.hash;
+                    self.admit_one(tx, &context, &reader, heard, now)?.map(|()| hash)
+                }
                 Err(reject) => Err(reject),
             };
             match &submitted {
@@ -251,15 +254,23 @@ impl Ante {
         state: &impl StateRead<Error = ReadError>,
         heard: bool,
         now: Instant,
-    ) -> Result<Submitted, ReadError> {
+    ) -> Result<Result<(), Box<Reject>>, ReadError> {
         if self.pool.get(tx.hash).is_some() {
-            return Ok(Err(Reject::AlreadyKnown));
+            return Ok(Err(Reject::AlreadyKnown.into()));
         }
-        let checked = match self.known_sender(tx.sender) {
-            Some(sender) => decorator::check_sender(&tx, context, &sender, Mode::Check),
-            None => decorator::check(&tx, context, state, Mode::Check)?,
-        };
-        Ok(checked.and_then(|admitted| self.accept(tx, &admitted.sender, heard, now)))
+        if let Some(sender) = self.known_sender(tx.sender) {
+            let checked = decorator::check_sender(&tx, context, &sender, Mode::Check);
+            return Ok(match checked {
+                Ok(_) => self.accept(tx, &sender, heard, now),
+                Err(reject) => Err(reject.into()),
+            });
+        }
+        // What was admitted stays where it is: to move it would wait until it is written.
+        Ok(match decorator::check(&tx, context, state, Mode::Check) {
+            Ok(Ok(ref admitted)) => self.accept(tx, &admitted.sender, heard, now),
+            Ok(Err(reject)) => Err(reject.into()),
+            Err(error) => return Err(error),
+        })
     }
 
     /// Puts a transaction that passed the checks into the pool and the journal, and tells those who
@@ -271,19 +282,18 @@ impl Ante {
         sender: &Sender,
         heard: bool,
         now: Instant,
-    ) -> Submitted {
-        let hash = tx.hash;
+    ) -> Result<(), Box<Reject>> {
         let heard = heard.then(|| Arc::clone(&tx));
         let before = self.journal.push(&tx);
         if let Err(reject) = self.pool_one(tx, sender, now) {
             self.journal.retract(before);
-            return Err(reject);
+            return Err(reject.into());
         }
         if let Some(tx) = heard {
             // A listener may have gone in between.
             let _ = self.arrivals.send(tx);
         }
-        Ok(hash)
+        Ok(())
     }
 
     /// A sender whose lane knows its account as of the tip. Code is not kept there.

@@ -16,8 +16,9 @@ use std::sync::Arc;
 use storage::BlockRecord;
 use tokio::sync::oneshot;
 
-/// What became of a submitted transaction: its hash once the mempool has it, or why not.
-pub type Submitted = Result<B256, Reject>;
+/// What became of a submitted transaction: its hash once the mempool has it, or why not. Few are turned
+/// away, and all are handed from thread to thread: the reason, which may be long, is elsewhere.
+pub type Submitted = Result<B256, Box<Reject>>;
 
 /// Where the answer to a submission goes.
 #[derive(Debug)]
@@ -35,13 +36,13 @@ pub enum Reply {
 #[derive(Debug)]
 pub struct RawTx {
     /// The EIP-2718 bytes, or the reason.
-    pub bytes: Result<Bytes, Reject>,
+    pub bytes: Result<Bytes, Box<Reject>>,
     /// Where the answer goes.
     pub reply: Reply,
 }
 
 /// A transaction with its sender or a reason, and where the answer goes.
-pub(super) type Recovered = (Result<Arc<RecoveredTx>, Reject>, Reply);
+pub(super) type Recovered = (Result<Arc<RecoveredTx>, Box<Reject>>, Reply);
 
 /// From ingest to recover.
 #[derive(Debug)]

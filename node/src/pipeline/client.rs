@@ -34,7 +34,7 @@ impl PoolClient {
     /// Submits a raw transaction and waits for the mempool's answer.
     pub async fn submit(&self, raw: Bytes) -> Submitted {
         if self.stop.load(Ordering::Relaxed) {
-            return Err(Reject::Busy("the node is stopping"));
+            return Err(Reject::Busy("the node is stopping").into());
         }
         self.submissions.submit(raw).await
     }

@@ -14,7 +14,7 @@ use super::{
     stage::{Progress, Stage},
 };
 use crate::{
-    execution::{DecodeError, RecoverError, RecoveredTx, Senders},
+    execution::{DecodeError, RecoverError, Senders},
     mempool::Reject,
 };
 use alloy_primitives::Bytes;
@@ -54,9 +54,8 @@ impl Recover {
     fn recover_block(&mut self, GivenBlock { seq, block }: GivenBlock) -> RecoveredBlock {
         self.meter.take(block.transactions.len());
         let senders = self.senders.recover(&block.transactions).enumerate();
-        let txs = senders
-            .map(|(index, tx)| tx.map(Arc::new).map_err(|reason| (index, reason.to_string())))
-            .collect();
+        let txs =
+            senders.map(|(index, tx)| tx.map_err(|reason| (index, reason.to_string()))).collect();
         self.meter.give(block.transactions.len());
         RecoveredBlock { seq, block, txs }
     }
@@ -68,18 +67,21 @@ impl Recover {
 /// because this runs on several cores and the pool on one.
 pub(super) fn recover_txs(senders: &mut Senders, txs: Vec<RawTx>, meter: &Meter) -> Vec<Recovered> {
     meter.take(txs.len());
-    let raw: Vec<_> = txs.iter().filter_map(|tx| tx.bytes.clone().ok()).collect();
+    let bytes = txs.iter().filter_map(|tx| tx.bytes.as_ref().ok());
+    let raw: Vec<_> = bytes.map(|bytes| Bytes::copy_from_slice(bytes)).collect();
     let mut senders = senders.recover(&raw);
     let mut given = 0;
     let recover = |tx: RawTx| {
         let recovered = tx.bytes.and_then(|_| {
             let recovered = senders.next().expect("one result a transaction");
-            recovered.map(owned).map_err(|error| match error {
-                RecoverError::Decode(DecodeError::Cosmos(refusal))
-                | RecoverError::Cosmos(refusal) => Reject::Cosmos(*refusal),
-                RecoverError::Decode(DecodeError::UnknownType(_)) => Reject::TypeNotSupported,
-                RecoverError::Decode(error) => Reject::Malformed(error.to_string()),
-                RecoverError::Signature(_) => Reject::InvalidSender,
+            recovered.map_err(|error| {
+                Box::new(match error {
+                    RecoverError::Decode(DecodeError::Cosmos(refusal))
+                    | RecoverError::Cosmos(refusal) => Reject::Cosmos(*refusal),
+                    RecoverError::Decode(DecodeError::UnknownType(_)) => Reject::TypeNotSupported,
+                    RecoverError::Decode(error) => Reject::Malformed(error.to_string()),
+                    RecoverError::Signature(_) => Reject::InvalidSender,
+                })
             })
         });
         match &recovered {
@@ -91,10 +93,6 @@ pub(super) fn recover_txs(senders: &mut Senders, txs: Vec<RawTx>, meter: &Meter)
     let recovered = txs.into_iter().map(recover).collect();
     meter.give(given);
     recovered
-}
-
-fn owned(tx: RecoveredTx) -> Arc<RecoveredTx> {
-    Arc::new(RecoveredTx { raw: Bytes::copy_from_slice(&tx.raw), ..tx })
 }
 
 impl Stage for Recover {
@@ -189,7 +187,8 @@ mod tests {
             reorder.put(batch.seq, batch);
         }
         let batches = std::iter::from_fn(|| reorder.take());
-        batches.flat_map(|b| b.txs).map(|(tx, _)| tx.map(|tx| tx.sender)).collect()
+        let senders = batches.flat_map(|b| b.txs).map(|(tx, _)| tx.map(|tx| tx.sender));
+        senders.map(|sender| sender.map_err(|reject| *reject)).collect()
     }
 
     #[test]

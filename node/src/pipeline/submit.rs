@@ -154,12 +154,12 @@ impl Submissions {
     /// Submits a raw transaction and waits for the mempool's answer.
     pub(super) async fn submit(self: &Arc<Self>, raw: Bytes) -> Submitted {
         let pending = Pending::within(PENDING_MAX, &self.pending)?;
-        let bytes = self.alone(raw).await;
+        let bytes = self.alone(raw).await.map_err(Box::new);
         let (reply, answer) = oneshot::channel();
         if self.join(RawTx { bytes, reply: Reply::Rpc(reply) }) {
             tokio::spawn(Work { line: Arc::clone(self), over: false }.run());
         }
-        let answer = answer.await.unwrap_or(Err(STOPPING));
+        let answer = answer.await.unwrap_or_else(|_| Err(STOPPING.into()));
         drop(pending);
         answer
     }
@@ -255,7 +255,7 @@ impl Submissions {
         for (_, reply) in refused {
             if let Reply::Rpc(caller) = reply {
                 // The caller may have given up waiting.
-                drop(caller.send(Err(why.clone())));
+                drop(caller.send(Err(why.clone().into())));
             }
         }
     }
@@ -327,7 +327,7 @@ mod tests {
         let (a, b, c, good) = tokio::join!(a, b, c, answering);
         assert_eq!(good, [true, false, true]);
         assert!(a.is_ok() && a == c);
-        assert!(matches!(b, Err(Reject::Malformed(_))));
+        assert!(matches!(b.map_err(|reject| *reject), Err(Reject::Malformed(_))));
         assert_eq!(submissions.pending.load(Relaxed), 0);
     }
 
@@ -412,10 +412,10 @@ mod tests {
     async fn nothing_is_taken_after_the_end_or_beyond_the_bound() {
         let (submissions, inbox) = submissions(1);
         submissions.pending.store(PENDING_MAX, Relaxed);
-        assert_eq!(submissions.submit(RAW).await, Err(FULL));
+        assert_eq!(submissions.submit(RAW).await, Err(FULL.into()));
         submissions.pending.store(0, Relaxed);
         submissions.close();
-        assert_eq!(submissions.submit(RAW).await, Err(STOPPING));
+        assert_eq!(submissions.submit(RAW).await, Err(STOPPING.into()));
         assert!(inbox.is_finished());
     }
 }

@@ -58,7 +58,7 @@ impl Queries {
                 let is_cosmos = cosmos::is_cosmos(&raw);
                 self.pool.submit(raw).await.map(|hash| (hash, is_cosmos))
             }
-            Err(reject) => Err(reject),
+            Err(reject) => Err(reject.into()),
         };
         let tx_response = match answer {
             Ok((_, true)) => TxResponse { txhash: sent, ..TxResponse::default() },

@@ -257,6 +257,12 @@ impl From<Reject> for Error {
     }
 }
 
+impl From<Box<Reject>> for Error {
+    fn from(reject: Box<Reject>) -> Self {
+        (*reject).into()
+    }
+}
+
 impl From<Error> for ErrorObjectOwned {
     fn from(error: Error) -> Self {
         Self::owned(error.code, error.message, error.data)

@@ -5,7 +5,7 @@ use node::{
     account::PrivateKey,
     chain::DEV_ACCOUNTS,
     cosmos::{CosmosTx, Signatures, TX_TYPE, cosmos_hash, further_hashes, position},
-    execution::{RecoverError, Senders},
+    execution::{RecoverError, RecoveredTx, Senders},
     proto::cosmos::{
         bank::v1beta1::MsgSend,
         base::v1beta1::Coin,
@@ -18,6 +18,7 @@ use node::{
 use proptest::prelude::*;
 use prost::{Message, Name};
 use prost_types::Any;
+use std::sync::Arc;
 use verify::{Backend, Recoverer};
 
 const CHAIN_ID: u64 = 262_144;
@@ -89,7 +90,7 @@ impl Parts {
     }
 }
 
-fn recover(raw: &Bytes, chain_id: u64) -> Result<node::execution::RecoveredTx, RecoverError> {
+fn recover(raw: &Bytes, chain_id: u64) -> Result<Arc<RecoveredTx>, RecoverError> {
     let mut senders = Senders::of_chain(Recoverer::new(Backend::detect().unwrap()), chain_id);
     senders.recover(std::slice::from_ref(raw)).next().unwrap()
 }

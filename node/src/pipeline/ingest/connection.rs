@@ -115,7 +115,7 @@ impl Connection {
     }
 
     /// Cuts the next frame off the input, without copying it.
-    fn cut(&mut self, meter: &Meter) -> Option<Result<Bytes, Reject>> {
+    fn cut(&mut self, meter: &Meter) -> Option<Result<Bytes, Box<Reject>>> {
         let skipped = self.skip.min(self.input.len());
         self.input.advance(skipped);
         self.skip -= skipped;
@@ -128,12 +128,12 @@ impl Connection {
             meter.reject("oversized_frame");
             self.ended = true;
             self.input.clear();
-            return Some(Err(Reject::Oversized { size: length, limit: FRAME_BYTES_MAX }));
+            return Some(Err(Reject::Oversized { size: length, limit: FRAME_BYTES_MAX }.into()));
         }
         if length > TX_BYTES_MAX {
             self.input.advance(LENGTH_BYTES);
             self.skip = length;
-            return Some(Err(Reject::Oversized { size: length, limit: TX_BYTES_MAX }));
+            return Some(Err(Reject::Oversized { size: length, limit: TX_BYTES_MAX }.into()));
         }
         if self.input.len() < LENGTH_BYTES + length {
             return None;
@@ -141,7 +141,7 @@ impl Connection {
         self.input.advance(LENGTH_BYTES);
         let raw: Bytes = self.input.split_to(length).freeze().into();
         // Its blobs do not fit in a frame, and without them it must not be taken.
-        Some(if is_blob_tx(&raw) { Err(Reject::TypeNotSupported) } else { Ok(raw) })
+        Some(if is_blob_tx(&raw) { Err(Reject::TypeNotSupported.into()) } else { Ok(raw) })
     }
 
     /// Queues the answer to the oldest unanswered frame.
