@@ -30,15 +30,17 @@ use storage::{FlushBlock, IndexDb, TrieCheckpoint};
 /// the bound below holds instead, and a change costs more.
 const FLUSH_STATE_PART: u64 = 5;
 /// Least gathered, and most: a change costs about 160 bytes in its layer, and a restart computes it
-/// again.
-const FLUSH_WEIGHT_MIN: usize = 400_000;
+/// again. A million are half a million transfers, most of whose accounts are written once for several
+/// changes.
+const FLUSH_WEIGHT_MIN: usize = 1_000_000;
 const FLUSH_WEIGHT_MAX: usize = 2_000_000;
 /// Blocks gathered before a write: bounds how many layers a read walks, beside those that come
 /// while a write is going on.
 const FLUSH_BLOCKS: usize = 128;
-/// Longest time a layer waits for company where the least is gathered; where more is, in proportion:
-/// any few changes to a large state rewrite most of its pages.
-const FLUSH_PATIENCE: Duration = Duration::from_secs(5);
+/// Longest time a layer waits for company where the least is gathered, and where the most is: any few
+/// changes to a large state rewrite most of its pages.
+const FLUSH_PATIENCE_MIN: Duration = Duration::from_secs(5);
+const FLUSH_PATIENCE_MAX: Duration = Duration::from_secs(25);
 
 /// The layers of a group of committed blocks.
 pub(super) type Layers = Vec<Arc<Layer>>;
@@ -138,7 +140,8 @@ impl Flush {
 fn due(state_entries: u64) -> (usize, Duration) {
     let part = usize::try_from(state_entries / FLUSH_STATE_PART).unwrap_or(FLUSH_WEIGHT_MAX);
     let weight = part.clamp(FLUSH_WEIGHT_MIN, FLUSH_WEIGHT_MAX);
-    (weight, FLUSH_PATIENCE.mul_f64(weight as f64 / FLUSH_WEIGHT_MIN as f64))
+    let above = (weight - FLUSH_WEIGHT_MIN) as f64 / (FLUSH_WEIGHT_MAX - FLUSH_WEIGHT_MIN) as f64;
+    (weight, FLUSH_PATIENCE_MIN + (FLUSH_PATIENCE_MAX - FLUSH_PATIENCE_MIN).mul_f64(above))
 }
 
 /// Writes sealed layers into the index environment, in one transaction.
@@ -205,9 +208,9 @@ mod tests {
 
     #[test]
     fn more_is_gathered_where_the_state_is_large() {
-        assert_eq!(due(0), (400_000, Duration::from_secs(5)));
-        assert_eq!(due(2_000_000), (400_000, Duration::from_secs(5)));
-        assert_eq!(due(4_000_000), (800_000, Duration::from_secs(10)));
+        assert_eq!(due(0), (1_000_000, Duration::from_secs(5)));
+        assert_eq!(due(5_000_000), (1_000_000, Duration::from_secs(5)));
+        assert_eq!(due(7_500_000), (1_500_000, Duration::from_secs(15)));
         assert_eq!(due(u64::MAX), (2_000_000, Duration::from_secs(25)));
     }
     #[test]
