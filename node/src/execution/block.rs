@@ -356,6 +356,9 @@ where
             prefetch_tx(txs, at + TXS_AHEAD);
             ends.iter().for_each(|place| met.prefetch(*place));
         }
+        if let Some(tx) = txs.get(at + TXS_AHEAD / 2) {
+            prefetch(tx.borrow().tx.input().as_ref());
+        }
         if let Some([sender, to]) = self.ends.get(at) {
             let [from, receiver] = ends_of(txs[at].borrow());
             met.bring_near([(from, *sender), (receiver, *to)]);

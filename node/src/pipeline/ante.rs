@@ -230,6 +230,7 @@ impl Ante {
         txs().for_each(|tx| prefetch(&**tx));
         self.pool.warm(txs().map(|tx| (tx.hash, tx.sender)));
         self.recent.warm(txs().map(|tx| &tx.sender));
+        txs().for_each(|tx| prefetch(tx.tx.input().as_ref()));
     }
 
     fn answer(&mut self, answers: Vec<(Submitted, Reply)>) {

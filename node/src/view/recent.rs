@@ -26,10 +26,6 @@ use crate::table::Table;
 
 /// Keys between asking for the place of one and looking there; half way its next place is asked for.
 const AHEAD: usize = 24;
-/// Slots looked up together: what they need stays in the nearest cache.
-const AT_ONCE: usize = 64;
-/// Slots kept for so many accounts.
-const ACCOUNTS_A_SLOT: usize = 2;
 /// Most accounts kept beside the table, some 8 MB of them: contracts that blocks call again and again.
 const OUTSIZE_MAX: usize = 1 << 16;
 
@@ -79,12 +75,9 @@ impl<K: Copy + Eq + Hash, V: Copy, S: BuildHasher + Default> Recent<K, V, S> {
 
     /// The same for somebody who goes through keys and is at `at`; `key` gives one, if there is one.
     #[inline]
-    fn warm_ahead<'a>(&self, at: usize, key: impl Fn(usize) -> Option<&'a K>)
-    where
-        K: 'a,
-    {
-        key(at + AHEAD).into_iter().for_each(|key| self.young.prefetch(key));
-        key(at + AHEAD / 2).into_iter().for_each(|key| self.young.prefetch_next(key));
+    fn warm_ahead(&self, at: usize, key: impl Fn(usize) -> Option<K>) {
+        key(at + AHEAD).iter().for_each(|key| self.young.prefetch(key));
+        key(at + AHEAD / 2).iter().for_each(|key| self.young.prefetch_next(key));
     }
 
     /// Puts what was read before, or changed by, `block`.
@@ -149,12 +142,12 @@ pub struct RecentState {
 }
 
 impl RecentState {
-    /// Empty tables for at most `accounts` accounts and half as many slots. They take 85 to 171
+    /// Empty tables for at most `accounts` accounts and as many slots. They take 85 to 171
     /// bytes an account and 171 to 341 a slot, as these are met; least where half of `accounts` is
     /// three quarters of a power of two.
     pub fn new(accounts: usize) -> Self {
-        let slots = Recent::new(accounts / ACCOUNTS_A_SLOT);
-        Self { accounts: Recent::new(accounts), outsize: AddressMap::default(), slots }
+        let (accounts, slots) = (Recent::new(accounts), Recent::new(accounts));
+        Self { accounts, outsize: AddressMap::default(), slots }
     }
 
     /// Has room made for so many accounts with the first, as far as the table is to hold them: growing
@@ -184,7 +177,7 @@ impl RecentState {
     /// for no slots.
     pub fn apply_accounts(&mut self, number: u64, changes: &StateChanges) {
         for (at, change) in changes.accounts.iter().enumerate() {
-            let address = |at: usize| changes.accounts.get(at).map(|change| &change.address);
+            let address = |at: usize| changes.accounts.get(at).map(|change| change.address);
             self.accounts.warm_ahead(at, address);
             self.put_account(change.address, change.account.as_ref(), number);
         }
@@ -203,12 +196,10 @@ impl RecentState {
                 // Slots are not listed by account; and this is rare since Cancun.
                 self.slots.clear(number);
             }
-            for some in change.slots.chunks(AT_ONCE) {
-                let keys: Vec<_> = some.iter().map(|(slot, _)| (change.address, *slot)).collect();
-                self.slots.warm(keys.iter());
-                for (key, (_, value)) in keys.into_iter().zip(some) {
-                    self.slots.put(key, *value, number);
-                }
+            let key = |at: usize| Some((change.address, change.slots.get(at)?.0));
+            for (at, (slot, value)) in change.slots.iter().enumerate() {
+                self.slots.warm_ahead(at, key);
+                self.slots.put((change.address, *slot), *value, number);
             }
         }
     }
@@ -297,7 +288,7 @@ impl StateRead for RecentReader<'_> {
         let mut missing: Vec<(Address, usize)> = Vec::new();
         let mut elsewhere: Vec<usize> = Vec::new();
         for (at, address) in addresses.iter().enumerate() {
-            recent.accounts.warm_ahead(at, |at| addresses.get(at));
+            recent.accounts.warm_ahead(at, |at| addresses.get(at).copied());
             match recent.accounts.get(address, self.next).map(Known::account) {
                 Some(Some(account)) => found[at] = account,
                 Some(None) => elsewhere.push(at),

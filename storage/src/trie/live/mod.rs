@@ -54,7 +54,7 @@ pub const TRIE_CACHE_BYTES_MIN: u64 = 16 << 20;
 /// Bytes of an entry in the map of storage tries.
 const TREE_BYTES: usize = 96;
 
-/// Accounts between asking for one's change and putting it into the trie.
+/// Accounts or slots between asking for one's change and putting it into the trie.
 const CHANGES_AHEAD: usize = 8;
 
 /// Records of one state, as they are stored.
@@ -423,6 +423,12 @@ impl NewWords<'_> {
 }
 
 impl NewValues for NewWords<'_> {
+    fn prefetch_after(&self, rank: usize) {
+        if let Some(ahead) = self.order.get(rank + CHANGES_AHEAD) {
+            prefetch(&self.words[*ahead as usize]);
+        }
+    }
+
     fn is_gone(&self, rank: usize) -> bool {
         self.word(rank).is_zero()
     }
