@@ -10,6 +10,8 @@ mod charges;
 mod delegation;
 #[path = "native/early.rs"]
 mod early;
+#[path = "native/foresight.rs"]
+mod foresight;
 #[path = "native/ledger.rs"]
 mod ledger;
 #[path = "native/random.rs"]

@@ -88,6 +88,6 @@ pub use index::{
     PostingKey,
 };
 pub use prefetch::prefetch;
-pub use ranks::AddressRanks;
+pub use ranks::Ranks;
 pub use state::{Account, AccountChange, StateChanges, StateRead, address_order};
 pub use trie::{LiveTrie, TrieCheckpoint, TrieUpdates, update_state_root};

@@ -1,15 +1,11 @@
-//! Finds addresses in a long ascending list of them, each in the time of a look or two.
+//! Finds keys in a long ascending list of them, each in the time of a look or two.
 
 use std::ops::Range;
 
-use alloy_primitives::Address;
-
-use crate::state::address_order;
-
-/// Where the addresses of an ascending list are: by their first words, and by the first bits of those,
-/// for most addresses are parts of hashes and spread evenly. Takes 12 bytes an address.
+/// Where the keys of an ascending list are: by their first words, and by the first bits of those, for
+/// most keys are hashes or parts of them and spread evenly. Takes 12 bytes a key.
 #[derive(Debug, Default)]
-pub struct AddressRanks {
+pub struct Ranks {
     words: Vec<u64>,
     /// First bits of a word that are looked up.
     bits: u32,
@@ -17,10 +13,10 @@ pub struct AddressRanks {
     starts: Vec<u32>,
 }
 
-impl AddressRanks {
-    /// Of an ascending list.
-    pub fn of<'a>(addresses: impl Iterator<Item = &'a Address>) -> Self {
-        let words: Vec<u64> = addresses.map(|address| address_order(address).0).collect();
+impl Ranks {
+    /// Of the first words of an ascending list, such as [`crate::address_order`] gives.
+    pub fn of(words: impl Iterator<Item = u64>) -> Self {
+        let words: Vec<u64> = words.collect();
         let bits = words.len().checked_ilog2().unwrap_or(0);
         let mut starts = vec![0; (1 << bits) + 1];
         for word in &words {
@@ -32,10 +28,9 @@ impl AddressRanks {
         Self { words, bits, starts }
     }
 
-    /// Ranks that an address may have: of those with the same first word, next to always one or none.
+    /// Ranks that a key with this first word may have, next to always one or none.
     #[inline]
-    pub fn of_word(&self, address: &Address) -> Range<usize> {
-        let word = address_order(address).0;
+    pub fn of_word(&self, word: u64) -> Range<usize> {
         let at = first_bits(word, self.bits);
         let start = self.starts.get(at).map_or(0, |start| *start as usize);
         let end = self.starts.get(at + 1).map_or(0, |end| *end as usize);
@@ -54,6 +49,8 @@ const fn first_bits(word: u64, bits: u32) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::address_order;
+    use alloy_primitives::Address;
     use proptest::prelude::*;
 
     fn address() -> impl Strategy<Value = Address> {
@@ -76,21 +73,21 @@ mod tests {
         ) {
             list.sort_unstable();
             list.dedup();
-            let ranks = AddressRanks::of(list.iter());
+            let ranks = Ranks::of(list.iter().map(|address| address_order(address).0));
             for (rank, address) in list.iter().enumerate() {
-                prop_assert!(ranks.of_word(address).contains(&rank));
+                prop_assert!(ranks.of_word(address_order(address).0).contains(&rank));
             }
             for other in list.iter().chain(&others) {
                 let word = address_order(other).0;
                 let same = list.iter().filter(|address| address_order(address).0 == word);
-                prop_assert_eq!(ranks.of_word(other).len(), same.count());
+                prop_assert_eq!(ranks.of_word(word).len(), same.count());
             }
         }
     }
 
     #[test]
     fn nothing_is_in_no_list() {
-        assert!(AddressRanks::default().of_word(&Address::ZERO).is_empty());
-        assert!(AddressRanks::of([].iter()).of_word(&Address::ZERO).is_empty());
+        assert!(Ranks::default().of_word(0).is_empty());
+        assert!(Ranks::of([].into_iter()).of_word(0).is_empty());
     }
 }

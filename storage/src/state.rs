@@ -64,6 +64,10 @@ pub trait StateRead {
     }
     /// The value of a storage slot; zero when never set.
     fn storage(&self, address: Address, slot: U256) -> Result<U256, Self::Error>;
+    /// The values of these slots of an account, in their order, as [`Self::accounts`] for accounts.
+    fn slots(&self, address: Address, slots: &[U256]) -> Result<Vec<U256>, Self::Error> {
+        slots.iter().map(|slot| self.storage(address, *slot)).collect()
+    }
     /// The code with this hash; empty for [`KECCAK256_EMPTY`].
     fn code(&self, code_hash: B256) -> Result<Bytes, Self::Error>;
     /// Whether any storage slot of `address` is not zero. Asked only for accounts without code and

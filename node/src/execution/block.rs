@@ -28,6 +28,7 @@ use super::{
     cosmos::session,
     early::{PARENT_UNKNOWN, ParentUnknown, is_history_code, parent_slot},
     environment::Environment,
+    foresight::{Foresight, Words},
     machine::{Machine, MachineError},
     overlay::Overlay,
     requests,
@@ -150,6 +151,11 @@ fn ends_of(tx: &RecoveredTx) -> [Address; 2] {
     [tx.sender, tx.tx.to().unwrap_or(tx.sender)]
 }
 
+/// What a transaction's call brings along.
+fn words(tx: &RecoveredTx) -> Words<'_> {
+    Words { sender: tx.sender, input: tx.tx.input() }
+}
+
 /// Has a transaction brought into the caches, if there is one at `at`.
 fn prefetch_tx<T: Borrow<RecoveredTx>>(txs: &[T], at: usize) {
     if let Some(tx) = txs.get(at) {
@@ -174,6 +180,8 @@ where
     pub(super) executed: Executed,
     /// Places of the accounts at both ends of the transactions expected.
     ends: Vec<[u32; 2]>,
+    /// Slots they will ask for.
+    foresight: Foresight,
     /// Nothing goes the short way.
     interpret_all: bool,
 }
@@ -288,6 +296,7 @@ where
             gov: None,
             executed: Executed::default(),
             ends: Vec::new(),
+            foresight: Foresight::default(),
             interpret_all: false,
         }
     }
@@ -327,8 +336,8 @@ where
         Ok(())
     }
 
-    /// Makes room for transactions that will probably be pushed, and reads the accounts at both ends
-    /// of all of them at once.
+    /// Makes room for transactions that will probably be pushed, and reads at once the accounts at both
+    /// ends of all of them, and the slots that calls of contracts are known to ask for.
     ///
     /// # Errors
     /// When state cannot be read.
@@ -338,23 +347,54 @@ where
         self.executed.senders.reserve(txs.len());
         self.executed.named.reserve(txs.len());
         let mut ends = Vec::with_capacity(2 * txs.len());
+        let mut calls = Vec::new();
         for (at, tx) in txs.iter().map(Borrow::borrow).enumerate() {
             prefetch_tx(txs, at + TXS_AHEAD);
             ends.extend(ends_of(tx));
+            if tx.tx.to().is_some() && !tx.tx.input().is_empty() {
+                prefetch(tx.tx.input().as_ref());
+                calls.push(at as u32);
+            }
         }
         let places =
             self.machine.overlay_mut().expect(&ends).map_err(|source| self.state_error(source))?;
         self.ends = places.as_chunks().0.to_vec();
+        self.foresee(txs, &calls).map_err(|source| self.state_error(source))
+    }
+
+    /// Reads the slots that these transactions, which call something, will ask for.
+    fn foresee<T: Borrow<RecoveredTx>>(
+        &mut self,
+        txs: &[T],
+        calls: &[u32],
+    ) -> Result<(), StateError> {
+        let call = |at: u32| {
+            let tx: &RecoveredTx = txs[at as usize].borrow();
+            let [_, place] = self.ends[at as usize];
+            (place, tx.tx.to().unwrap_or_default(), words(tx))
+        };
+        for foreseen in self.foresight.of(calls, call) {
+            self.machine.know_hashes();
+            let (address, place) = foreseen.contract;
+            let overlay = self.machine.overlay_mut();
+            let places = overlay.expect_slots(address, place, &foreseen.slots)?;
+            self.foresight.found(txs.len(), &foreseen, &places);
+        }
         Ok(())
     }
 
     /// Of the transactions expected, the one at `at` will be pushed next: what it needs is made ready,
     /// and those after it are brought into the caches.
     pub fn approach<T: Borrow<RecoveredTx>>(&mut self, txs: &[T], at: usize) {
-        let met = self.machine.overlay_mut().met();
+        let overlay = self.machine.overlay_mut();
+        let met = overlay.met();
         if let Some(ends) = self.ends.get(at + TXS_AHEAD) {
             prefetch_tx(txs, at + TXS_AHEAD);
             ends.iter().for_each(|place| met.prefetch(*place));
+            let slots = self.foresight.places(at + TXS_AHEAD);
+            if let Some(met) = met.at(ends[1]).slots_met().filter(|_| !slots.is_empty()) {
+                slots.iter().for_each(|place| met.prefetch(*place));
+            }
         }
         if let Some(tx) = txs.get(at + TXS_AHEAD / 2) {
             prefetch(tx.borrow().tx.input().as_ref());
@@ -362,6 +402,7 @@ where
         if let Some([sender, to]) = self.ends.get(at) {
             let [from, receiver] = ends_of(txs[at].borrow());
             met.bring_near([(from, *sender), (receiver, *to)]);
+            overlay.bring_slots_near(*to, &self.foresight, at, words(txs[at].borrow()));
         }
     }
 
@@ -408,7 +449,10 @@ where
                 self.record(tx.tx.ty(), 0, done, state_root)?
             }
             None => match self.machine.transact(TxEnv::from_recovered_tx(&tx.tx, tx.sender)) {
-                Ok(result) => self.account(tx.tx.ty(), tx.blob_gas(), result, state_root)?,
+                Ok(result) => {
+                    self.learn(tx);
+                    self.account(tx.tx.ty(), tx.blob_gas(), result, state_root)?
+                }
                 Err(EVMError::Transaction(reason)) => return Ok(Err(TxError::Invalid(reason))),
                 Err(error) => return Err(self.fatal(error)),
             },
@@ -416,6 +460,14 @@ where
         self.count_wanted(admitted);
         self.name(tx);
         Ok(Ok(gas))
+    }
+
+    /// Learns which slots calls like this one ask for, if it asked for some that nobody expected.
+    fn learn(&mut self, tx: &RecoveredTx) {
+        let asked = self.machine.overlay().asked();
+        if let Some(contract) = tx.tx.to().filter(|_| !asked.is_empty()) {
+            self.foresight.learn(contract, words(tx), asked);
+        }
     }
 
     /// Remembers whom a transaction names, which is in the near caches now and not later.

@@ -8,7 +8,9 @@ use std::error::Error;
 use alloy_primitives::{Address, Bytes, U256};
 use revm::{
     Context, DatabaseCommit, Inspector, Journal, MainContext,
-    bytecode::opcode::{CALL, CALLCODE, DELEGATECALL, GAS, JUMPDEST, SSTORE, STATICCALL},
+    bytecode::opcode::{
+        CALL, CALLCODE, DELEGATECALL, GAS, JUMPDEST, KECCAK256, SSTORE, STATICCALL,
+    },
     context::{
         BlockEnv, CfgEnv, ContextSetters, Evm, FrameStack, TxEnv,
         journaled_state::account::JournaledAccountTr,
@@ -27,7 +29,10 @@ use revm::{
     inspector::{InspectorEvmTr, InspectorHandler},
     interpreter::{
         Host, InitialAndFloorGas, Instruction, InstructionContext, InstructionResult,
-        instructions::{host::sstore_with_gas_accounting, system::gas},
+        instructions::{
+            host::sstore_with_gas_accounting,
+            system::{gas, keccak256},
+        },
         interpreter::EthInterpreter,
         interpreter_action::{FrameInit, FrameInput},
         interpreter_types::Jumps as _,
@@ -37,6 +42,7 @@ use revm::{
 use storage::StateRead;
 
 use super::{
+    foresight::Pair,
     native::NativeRules,
     overlay::{Overlay, StateError},
     precompiles::NodePrecompiles,
@@ -53,6 +59,8 @@ pub(super) const GIVEN_UP: &str = "given up";
 const JUMPDEST_GAS: u16 = 1;
 /// Gas of GAS, in every fork.
 const GAS_GAS: u16 = 2;
+/// Gas of KECCAK256 before its words, in every fork.
+const KECCAK256_GAS: u16 = 30;
 /// Gas limit of a system call (EIP-4788 and its followers).
 const SYSTEM_CALL_GAS: u64 = 30_000_000;
 
@@ -115,6 +123,12 @@ where
     pub(super) fn give_up_where_gas_tells(&mut self) {
         self.frugal = true;
         self.inner.instruction.insert_instruction(GAS, Instruction::new(watched_gas), GAS_GAS);
+    }
+
+    /// From now on, no Keccak-256 is worked out that the overlay knows.
+    pub(super) fn know_hashes(&mut self) {
+        let instruction = Instruction::new(foreseen_keccak256);
+        self.inner.instruction.insert_instruction(KECCAK256, instruction, KECCAK256_GAS);
     }
 
     /// The surroundings of the block.
@@ -375,6 +389,31 @@ where
     }
     context.host.error = Err(given_up());
     Err(InstructionResult::FatalExternalError)
+}
+
+/// KECCAK256, where the hash of two words that are in memory may be known already.
+fn foreseen_keccak256<S>(
+    context: InstructionContext<'_, MachineContext<'_, S>, EthInterpreter>,
+) -> Result<(), InstructionResult>
+where
+    S: StateRead<Error: Error + Send + Sync + 'static>,
+{
+    let interpreter = &mut *context.interpreter;
+    let known = || {
+        let (from, length) = (interpreter.stack.peek(0).ok()?, interpreter.stack.peek(1).ok()?);
+        let (from, length) = (usize::try_from(from).ok()?, usize::try_from(length).ok()?);
+        let is_there = length == size_of::<Pair>()
+            && from.checked_add(length).is_some_and(|end| end <= interpreter.memory.len());
+        let bytes = is_there.then(|| interpreter.memory.slice_len(from, length))?;
+        context.host.journaled_state.database.known_hash(&bytes)
+    };
+    let Some(hash) = known() else { return keccak256(context) };
+    let gas = context.host.gas_params().keccak256_cost(size_of::<Pair>());
+    if !interpreter.gas.record_regular_cost(gas) {
+        return Err(InstructionResult::OutOfGas);
+    }
+    interpreter.stack.pop()?;
+    interpreter.stack.set(0, hash)
 }
 
 const fn is_out_of_gas(result: InstructionResult) -> bool {

@@ -4,13 +4,12 @@
 //! Those that the block's transactions name are met all at once and put in order of address, in which
 //! they are wanted at the block's end. The others are few, and in the order in which they were met.
 
-use std::{collections::HashMap, ops::Range};
+use std::ops::Range;
 
-use alloy_primitives::{
-    Address, U256,
-    map::{AddressMap, DefaultHashBuilder},
-};
-use storage::{Account, AddressRanks, address_order, prefetch};
+use alloy_primitives::{Address, U256, map::AddressMap};
+use storage::{Account, Ranks, address_order, prefetch};
+
+use super::slots::{Slot, Slots};
 
 /// Accounts found without a search: the ends of a transaction, and one more it asks for, such as who is
 /// paid for it.
@@ -24,7 +23,7 @@ pub(super) struct Met {
     /// Places of those expected, ascending by address.
     expected: Range<usize>,
     /// Where these are.
-    ranks: AddressRanks,
+    ranks: Ranks,
     /// Accounts with their places that are looked for here first, for a transaction asks for its few
     /// again and again. The last is the one that was searched for last.
     near: [Option<(Address, u32)>; NEAR],
@@ -43,15 +42,6 @@ pub(super) struct Entry {
     pub(super) wiped: bool,
     /// Slots read or written; most accounts have none.
     slots: Option<Box<Slots>>,
-}
-
-type Slots = HashMap<U256, Slot, DefaultHashBuilder>;
-
-/// A storage slot before the block and now.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Slot {
-    pub(super) original: U256,
-    pub(super) current: U256,
 }
 
 impl Entry {
@@ -77,6 +67,12 @@ impl Entry {
         self.slots.get_or_insert_default()
     }
 
+    /// The same, if any was read or written.
+    #[inline]
+    pub(super) fn slots_met(&mut self) -> Option<&mut Slots> {
+        self.slots.as_deref_mut()
+    }
+
     /// Drops what is known of slots.
     pub(super) fn clear_slots(&mut self) {
         self.slots = None;
@@ -89,16 +85,12 @@ impl Entry {
 
     /// Slots that differ from the parent's, ascending.
     pub(super) fn changed_slots(&self) -> Vec<(U256, U256)> {
-        if self.current.is_none() || self.slots.is_none() {
+        let Some(slots) = self.slots.as_ref().filter(|_| self.current.is_some()) else {
             return Vec::new();
-        }
-        let changed = |slot: &Slot| {
-            if self.wiped { !slot.current.is_zero() } else { slot.current != slot.original }
         };
-        let slots = self.slots().filter(|(_, slot)| changed(slot));
-        let mut slots: Vec<_> = slots.map(|(key, slot)| (*key, slot.current)).collect();
-        slots.sort_unstable_by_key(|(key, _)| *key);
-        slots
+        slots.changed(|slot| {
+            if self.wiped { !slot.current.is_zero() } else { slot.current != slot.original }
+        })
     }
 }
 
@@ -129,7 +121,8 @@ impl Met {
         if let Some(place) = self.others.get(address) {
             return Some(*place);
         }
-        let mut places = self.ranks.of_word(address).map(|rank| self.expected.start + rank);
+        let mut places =
+            self.ranks.of_word(address_order(address).0).map(|rank| self.expected.start + rank);
         places.find(|place| self.before[*place].0 == *address).map(place_number)
     }
 
@@ -137,6 +130,11 @@ impl Met {
     #[inline]
     pub(super) fn bring_near(&mut self, accounts: [(Address, u32); NEAR - 1]) {
         self.near[..NEAR - 1].copy_from_slice(&accounts.map(Some));
+    }
+
+    /// The account at a place, as the block sees it now.
+    pub(super) fn at(&mut self, place: u32) -> &mut Entry {
+        &mut self.entries[place as usize]
     }
 
     /// Has the account at a place brought into the caches.
@@ -216,7 +214,7 @@ impl Met {
         self.before.reserve(new.len());
         if self.expected.is_empty() {
             self.expected = start..start + new.len();
-            self.ranks = AddressRanks::of(new.iter());
+            self.ranks = Ranks::of(new.iter().map(|address| address_order(address).0));
             new.iter().zip(accounts).for_each(|(address, account)| self.push(*address, account));
         } else {
             for (address, account) in new.iter().zip(accounts) {

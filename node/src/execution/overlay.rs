@@ -22,8 +22,10 @@ use storage::{Account, AccountChange, StateChanges, StateRead};
 use super::{
     codes,
     early::ParentUnknown,
-    met::{Entry, Met, Slot},
+    foresight::{Foresight, Pair, Words},
+    met::{Entry, Met},
     overrides::AccountOverride,
+    slots::NOWHERE,
 };
 
 /// A read of state or block hashes failed below the executor. Not the block's fault.
@@ -86,11 +88,17 @@ pub(crate) struct Overlay<'a, S> {
     jumps: u32,
     /// A slot whose value is not known yet.
     unknown: Option<(Address, U256)>,
+    /// The first slots read that nobody expected, since the last transaction came near.
+    asked: Vec<(Address, U256)>,
+    /// Pairs of words whose Keccak-256 is known, for the transaction under way.
+    known: Vec<(Pair, U256)>,
 }
 
 /// Jump targets between two looks at whether the execution is given up: a look costs as much as
 /// some dozen instructions.
 const JUMPS_A_LOOK: u32 = 64;
+/// Most slots remembered that nobody expected: more than a simple call asks for.
+const ASKED_MAX: usize = 8;
 
 impl<'a, S> Overlay<'a, S>
 where
@@ -105,6 +113,8 @@ where
             keep_empty,
             jumps: 0,
             unknown: None,
+            asked: Vec::with_capacity(ASKED_MAX),
+            known: Vec::new(),
         }
     }
 
@@ -133,6 +143,55 @@ where
     pub(super) fn expect(&mut self, addresses: &[Address]) -> Result<Vec<u32>, StateError> {
         let state = self.state;
         self.accounts.expect(addresses, |new| state.accounts(new).map_err(StateError::new))
+    }
+
+    /// Reads slots of the account at a place that will be asked for, and tells their places;
+    /// [`NOWHERE`] for all where they cannot be known.
+    ///
+    /// [`NOWHERE`]: super::slots::NOWHERE
+    pub(super) fn expect_slots(
+        &mut self,
+        address: Address,
+        place: u32,
+        keys: &[U256],
+    ) -> Result<Vec<u32>, StateError> {
+        let (state, unknown) = (self.state, self.unknown);
+        let entry = self.accounts.at(place);
+        if entry.hides_parent() || unknown.is_some_and(|(hidden, _)| hidden == address) {
+            return Ok(vec![NOWHERE; keys.len()]);
+        }
+        let read = |new: &[U256]| state.slots(address, new).map_err(StateError::new);
+        entry.slots_mut().expect(keys, read)
+    }
+
+    /// Has the slots that the transaction at `at` will ask for in the contract at a place found at once,
+    /// and their hashes known; forgets what others asked for.
+    pub(super) fn bring_slots_near(
+        &mut self,
+        contract: u32,
+        foresight: &Foresight,
+        at: usize,
+        call: Words<'_>,
+    ) {
+        self.asked.clear();
+        self.known.clear();
+        let places = foresight.places(at);
+        let entry = self.accounts.at(contract);
+        let Some(slots) = entry.slots_met().filter(|_| !places.is_empty()) else { return };
+        slots.bring_near(places);
+        let pairs = foresight.pairs(at, call);
+        self.known.extend(pairs.filter_map(|(place, pair)| Some((pair, slots.key_at(place)?))));
+    }
+
+    /// Keccak-256 of these bytes, if it is known.
+    #[inline]
+    pub(super) fn known_hash(&self, bytes: &[u8]) -> Option<U256> {
+        self.known.iter().find(|(known, _)| known == bytes).map(|(_, hash)| *hash)
+    }
+
+    /// Slots read that nobody expected, since the last transaction came near.
+    pub(super) fn asked(&self) -> &[(Address, U256)] {
+        &self.asked
     }
 
     /// The accounts met, by place, for asking for them early.
@@ -244,7 +303,7 @@ where
                 None if shows_through => state.storage(address, *key).map_err(StateError::new)?,
                 None => U256::ZERO,
             };
-            entry.slots_mut().insert(*key, Slot { original, current: *value });
+            entry.slots_mut().set(*key, *value, original);
         }
         Ok(())
     }
@@ -326,7 +385,10 @@ where
         } else {
             state.storage(address, slot).map_err(StateError::new)?
         };
-        entry.slots_mut().insert(slot, Slot { original: value, current: value });
+        entry.slots_mut().set(slot, value, value);
+        if self.asked.len() < ASKED_MAX {
+            self.asked.push((address, slot));
+        }
         Ok(value)
     }
 
@@ -403,13 +465,8 @@ impl<S> DatabaseCommit for Overlay<'_, S> {
                 if !value.is_changed() {
                     continue;
                 }
-                let present = value.present_value;
-                entry
-                    .slots_mut()
-                    .entry(key)
-                    .and_modify(|slot| slot.current = present)
-                    // A slot of a contract created here is written without being read.
-                    .or_insert(Slot { original: U256::ZERO, current: present });
+                // A slot of a contract created here is written without being read.
+                entry.slots_mut().set(key, value.present_value, U256::ZERO);
             }
             if let Some(code) = info.code
                 && info.code_hash != KECCAK256_EMPTY

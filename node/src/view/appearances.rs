@@ -7,15 +7,17 @@
 use super::{Layer, View};
 use alloy_primitives::Address;
 use std::{ops::RangeInclusive, sync::Arc};
-use storage::{AddressRanks, IndexReader, PostingKey, ReadError, StateChanges};
+use storage::{IndexReader, PostingKey, Ranks, ReadError, StateChanges, address_order};
 
 /// Those among the addresses that the transactions of a block name whose accounts it leaves as they
 /// were, ascending. Of the senders there is none: their nonces rise.
 pub fn called(named: impl Iterator<Item = Address>, changes: &StateChanges) -> Vec<Address> {
     let changed = &changes.accounts;
-    let ranks = AddressRanks::of(changed.iter().map(|change| &change.address));
-    let is_changed =
-        |address: &Address| ranks.of_word(address).any(|rank| changed[rank].address == *address);
+    let word = |address: &Address| address_order(address).0;
+    let ranks = Ranks::of(changed.iter().map(|change| word(&change.address)));
+    let is_changed = |address: &Address| {
+        ranks.of_word(word(address)).any(|rank| changed[rank].address == *address)
+    };
     let mut called: Vec<_> = named.filter(|address| !is_changed(address)).collect();
     called.sort_unstable();
     called.dedup();

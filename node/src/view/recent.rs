@@ -138,8 +138,10 @@ pub struct RecentState {
     accounts: Recent<Address, Known, FbBuildHasher<20>>,
     /// Some of those that the table says are elsewhere, as the newest state has them.
     outsize: AddressMap<Account>,
-    slots: Recent<(Address, U256), U256, DefaultHashBuilder>,
+    slots: RecentSlots,
 }
+
+type RecentSlots = Recent<(Address, U256), U256, DefaultHashBuilder>;
 
 impl RecentState {
     /// Empty tables for at most `accounts` accounts and as many slots. They take 85 to 171
@@ -260,6 +262,22 @@ impl<'a> RecentReader<'a> {
             self.state.account(address)
         }
     }
+
+    /// A slot that is not in the table, which takes it in.
+    fn unknown_slot(
+        &self,
+        table: &mut RecentSlots,
+        address: Address,
+        slot: U256,
+    ) -> Result<U256, ReadError> {
+        let value = if self.index_answers(table.lost) {
+            self.state.index().storage(address, slot)?
+        } else {
+            self.state.storage(address, slot)?
+        };
+        table.put((address, slot), value, self.next);
+        Ok(value)
+    }
 }
 
 impl StateRead for RecentReader<'_> {
@@ -319,13 +337,25 @@ impl StateRead for RecentReader<'_> {
         if let Some(value) = table.get(&(address, slot), self.next) {
             return Ok(value);
         }
-        let value = if self.index_answers(table.lost) {
-            self.state.index().storage(address, slot)?
-        } else {
-            self.state.storage(address, slot)?
-        };
-        table.put((address, slot), value, self.next);
-        Ok(value)
+        self.unknown_slot(table, address, slot)
+    }
+
+    /// Those that the table does not have are read in the order asked for: best ascending.
+    fn slots(&self, address: Address, slots: &[U256]) -> Result<Vec<U256>, ReadError> {
+        let table = &mut self.recent.borrow_mut().slots;
+        let mut found = vec![U256::ZERO; slots.len()];
+        let mut missing = Vec::new();
+        for (at, slot) in slots.iter().enumerate() {
+            table.warm_ahead(at, |at| Some((address, *slots.get(at)?)));
+            match table.get(&(address, *slot), self.next) {
+                Some(value) => found[at] = value,
+                None => missing.push(at),
+            }
+        }
+        for at in missing {
+            found[at] = self.unknown_slot(table, address, slots[at])?;
+        }
+        Ok(found)
     }
 
     fn code(&self, code_hash: B256) -> Result<Bytes, ReadError> {
@@ -391,6 +421,9 @@ mod tests {
                     assert_eq!(table.account(address).unwrap(), reader.account(address).unwrap());
                     let word = reader.storage(address, slot).unwrap();
                     assert_eq!(table.storage(address, slot).unwrap(), word, "{n} at {number}");
+                    let slots = [0, 1, 2, 3, number].map(U256::from);
+                    let words = reader.slots(address, &slots).unwrap();
+                    assert_eq!(table.slots(address, &slots).unwrap(), words, "{n} at {number}");
                 }
                 drop(reader);
                 let layer = Arc::new(Layer::new(number, changes(number), Vec::new()));
