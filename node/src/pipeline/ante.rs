@@ -6,13 +6,18 @@
 //! Bound: the mempool's limits; one proposal in flight.
 //! When full: the cheapest leave the pool, or the newcomer is turned away; answers wait for credit.
 //!
+//! Callers of the RPC do the stage's work with what they bring themselves while nobody is at it, see
+//! [`Desk`].
+//!
 //! A transaction is checked once, when it comes. After a block, only accounts that the block
 //! changed are looked at again, and what they have pooled is held to nonce and balance; the base
 //! fee moves ranks inside the pool, and checks nothing. A tip comes as soon as it is executed, so a
 //! block is proposed while its parent is still being sealed.
 
+mod desk;
 mod query;
 
+pub(super) use desk::{AtDesk, Desk};
 pub use query::{Found, PoolQuery, SenderTxs};
 
 use super::{
@@ -22,7 +27,7 @@ use super::{
     meter::Meter,
     reorder::Reorder,
     ring::{Inbox, Outbox},
-    stage::{Progress, Stage},
+    stage::Progress,
 };
 use crate::{
     chain::ChainSpec,
@@ -127,6 +132,8 @@ pub(super) struct Ante {
     arrivals: broadcast::Sender<Arc<RecoveredTx>>,
     replies: Outbox<ReplyBatch>,
     proposals: Option<Outbox<Proposal>>,
+    /// What went wrong while a caller did the stage's work.
+    fault: Option<Fault>,
     meter: Arc<Meter>,
 }
 
@@ -154,6 +161,7 @@ impl Ante {
             arrivals: ends.arrivals,
             replies: ends.replies,
             proposals: Some(ends.proposals),
+            fault: None,
             meter,
         }
     }
@@ -386,8 +394,7 @@ impl Ante {
 
     /// How much waits for a block; with the candidates, if that took choosing them.
     fn demand(&mut self) -> (Demand, Option<Selection>) {
-        let gas_limit = self.ground.header.gas_limit;
-        let full = gas_limit.saturating_sub(TX_GAS_MIN) + 1;
+        let (gas_limit, full) = (self.ground.header.gas_limit, self.full_gas());
         // The sum of all pending gas is quickly had, but some of it may be below the base fee. That is
         // demand too: the base fee falls by blocks only.
         let gas = self.pool.pending_gas();
@@ -445,15 +452,8 @@ fn authorities(tx: &RecoveredTx, chain_id: u64) -> Box<[Address]> {
     ours.filter_map(|auth| auth.recover_authority().ok()).collect()
 }
 
-impl Stage for Ante {
-    fn name(&self) -> &'static str {
-        "ante"
-    }
-
-    fn meter(&self) -> &Arc<Meter> {
-        &self.meter
-    }
-
+impl Ante {
+    /// See [`super::stage::Stage::patience`].
     fn patience(&self) -> Duration {
         match &self.engine {
             Some(engine) if !self.outstanding => engine.patience(SystemTime::now()),
@@ -461,7 +461,11 @@ impl Stage for Ante {
         }
     }
 
+    /// See [`super::stage::Stage::step`].
     fn step(&mut self) -> Result<Progress, Fault> {
+        if let Some(fault) = self.fault.take() {
+            return Err(fault);
+        }
         let mut worked = !self.saved.is_empty();
         if worked {
             self.restore()?;
@@ -469,15 +473,6 @@ impl Stage for Ante {
         while let Some(tip) = self.tips.take() {
             self.follow(tip)?;
             worked = true;
-        }
-        for _ in 0..QUERY_ROUND {
-            let Some(query) = self.queries.take() else { break };
-            let large = query.is_large();
-            query.answer(&self.pool, &self.ground)?;
-            worked = true;
-            if large {
-                break;
-            }
         }
         for _ in 0..ROUND {
             if !self.replies.ready() {
@@ -491,17 +486,69 @@ impl Stage for Ante {
             self.admit(batch.txs)?;
             worked = true;
         }
-        for _ in 0..ROUND {
-            let Some(batch) = self.submissions.take() else { break };
-            self.admit(batch)?;
-            worked = true;
-        }
+        worked |= self.serve_callers()?;
         self.keep_house(Instant::now())?;
         if self.is_drained() {
             return if self.replies.ready() { self.finish() } else { Ok(Progress::Blocked) };
         }
         worked |= self.propose();
         Ok(if worked { Progress::Worked } else { Progress::Idle })
+    }
+
+    /// Admits what callers have submitted and answers what they have asked; says whether there was
+    /// anything.
+    fn serve_callers(&mut self) -> Result<bool, Fault> {
+        let mut worked = false;
+        for _ in 0..QUERY_ROUND {
+            let Some(query) = self.queries.take() else { break };
+            let large = query.is_large();
+            query.answer(&self.pool, &self.ground)?;
+            worked = true;
+            if large {
+                break;
+            }
+        }
+        for _ in 0..ROUND {
+            let Some(batch) = self.submissions.take() else { break };
+            self.admit(batch)?;
+            worked = true;
+        }
+        Ok(worked)
+    }
+
+    /// The part of a step that callers wait for, by one of them; says whether it was all there is to do
+    /// now, or the worker must see to the rest.
+    fn attend(&mut self) -> bool {
+        if self.fault.is_some() || !self.saved.is_empty() {
+            return false;
+        }
+        let (begun, gas) = (Instant::now(), self.pool.pending_gas());
+        let served = self.serve_callers();
+        self.meter.busy(begun.elapsed());
+        match served {
+            Ok(_) => !self.may_propose_after(gas) && !self.has_callers(),
+            Err(fault) => {
+                self.fault = Some(fault);
+                false
+            }
+        }
+    }
+
+    /// Whether a block may be wanted now that was not while so much gas was pending. When time alone
+    /// makes the difference, the worker wakes by itself.
+    fn may_propose_after(&self, before: u64) -> bool {
+        let gas = self.pool.pending_gas();
+        let is_demand = before == 0 && gas > 0 || gas >= self.full_gas().max(self.look_at_gas);
+        is_demand && self.engine.is_some() && !self.outstanding
+    }
+
+    fn has_callers(&self) -> bool {
+        self.queries.depth() > 0 || self.submissions.depth() > 0
+    }
+
+    /// Pending gas that fills a block, if all of it can pay.
+    fn full_gas(&self) -> u64 {
+        self.ground.header.gas_limit.saturating_sub(TX_GAS_MIN) + 1
     }
 }
 

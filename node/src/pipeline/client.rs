@@ -2,7 +2,7 @@
 //! `ante`, and waits for the answer.
 
 use super::{
-    ante::{Found, PoolQuery, SenderTxs},
+    ante::{Desk, Found, PoolQuery, SenderTxs},
     batch::Submitted,
     ring::Outbox,
     submit::Submissions,
@@ -26,6 +26,7 @@ use tokio::sync::{broadcast, oneshot};
 pub struct PoolClient {
     pub(super) submissions: Arc<Submissions>,
     pub(super) queries: Outbox<PoolQuery>,
+    pub(super) desk: Desk,
     pub(super) arrivals: broadcast::Sender<Arc<RecoveredTx>>,
     pub(super) stop: Arc<AtomicBool>,
 }
@@ -102,14 +103,17 @@ impl PoolClient {
         }
     }
 
-    /// Puts a question where ante finds it; `None` once ante has ended.
+    /// Puts a question where ante finds it, who may be the asker himself; `None` once ante has ended.
     fn put<T>(
         &self,
         query: impl FnOnce(oneshot::Sender<T>) -> PoolQuery,
     ) -> Result<Option<oneshot::Receiver<T>>, Reject> {
         let (reply, answer) = oneshot::channel();
         match self.queries.offer(query(reply)) {
-            Ok(()) => Ok(Some(answer)),
+            Ok(()) => {
+                self.desk.attend();
+                Ok(Some(answer))
+            }
             Err(_) if self.queries.is_abandoned() => Ok(None),
             Err(_) => Err(Reject::Busy("the pool is asked too much, try again")),
         }

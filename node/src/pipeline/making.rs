@@ -2,7 +2,7 @@
 //! its ends of rings ends the stages that only it feeds.
 
 use super::{
-    ante::{self, Ante},
+    ante::{self, Ante, AtDesk, Desk},
     batch::{
         ExecutedBlock, GivenBlock, RawBatch, Recovered, ReplyBatch, SealedBlock, SealedHeader,
     },
@@ -78,9 +78,9 @@ impl<'a> Making<'a> {
     }
 
     /// RPC calls' own recovery, counted with that of the stage.
-    pub(super) fn submissions(&self, out: Outbox<Vec<Recovered>>) -> Arc<Submissions> {
+    pub(super) fn submissions(&self, out: Outbox<Vec<Recovered>>, desk: Desk) -> Arc<Submissions> {
         let (spec, meter) = (Arc::clone(&self.home.spec), Arc::clone(&self.recovered));
-        Arc::new(Submissions::new(self.options.backend, spec, out, meter))
+        Arc::new(Submissions::new(self.options.backend, spec, out, desk, meter))
     }
 
     pub(super) fn ingest(
@@ -126,7 +126,12 @@ impl<'a> Making<'a> {
         }
     }
 
-    pub(super) fn ante(&mut self, worker: Worker, ends: ante::Ends) -> Result<(), HomeError> {
+    pub(super) fn ante(
+        &mut self,
+        worker: Worker,
+        desk: Desk,
+        ends: ante::Ends,
+    ) -> Result<(), HomeError> {
         if self.options.transactions.is_none() {
             return Ok(());
         }
@@ -146,7 +151,7 @@ impl<'a> Making<'a> {
             saved,
             recent: self.recent()?,
         };
-        let stage = Ante::new(context, ends, self.meter("ante"));
+        let stage = AtDesk::new(desk, Ante::new(context, ends, self.meter("ante")));
         self.workers.push(worker.runs(stage));
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! Submit: single transactions from RPC calls, recovered together without a change of thread.
 //!
-//! Takes one raw transaction a call. Gives batches of recovered ones straight to ante.
+//! Takes one raw transaction a call. Gives batches of recovered ones straight to ante, and does ante's
+//! work with them if nobody is at it.
 //! State: the transactions waiting to be recovered, and spare recovery workspaces.
 //! Bound: transactions submitted and not answered. When full: the caller is told so.
 //!
@@ -17,6 +18,7 @@
 //! 20 ms a blob: one transaction after the other, on a thread that may block.
 
 use super::{
+    ante::Desk,
     batch::{RawTx, Recovered, Reply, Submitted},
     ingest::TX_BYTES_MAX,
     meter::Meter,
@@ -49,6 +51,9 @@ const BATCH_TXS: usize = super::ingest::BATCH_TXS;
 const LANES: usize = 8;
 /// Most times that a task gives way to others before it takes the line: bounds the wait of the first.
 const GATHER_ROUNDS: usize = 16;
+/// How often it gives way in vain before it takes the line: who sends call after call is quicker when his
+/// calls are answered together.
+const IN_VAIN_MAX: usize = 1;
 /// Blob transactions checked at once: the other cores are for the pipeline.
 const BLOBS_AT_ONCE: usize = 1;
 /// Blob transactions that are checked or wait for it: a hundred megabytes, and some seconds.
@@ -77,6 +82,7 @@ pub(super) struct Submissions {
     blobs: Arc<Semaphore>,
     blobs_pending: Arc<AtomicUsize>,
     out: Mutex<Option<Outbox<Vec<Recovered>>>>,
+    desk: Desk,
     pending: AtomicUsize,
     meter: Arc<Meter>,
 }
@@ -131,11 +137,12 @@ impl Drop for Work {
 }
 
 impl Submissions {
-    /// Gives to `out`, until [`Self::close`].
+    /// Gives to `out`, which leads to `desk`, until [`Self::close`].
     pub(super) fn new(
         backend: Backend,
         spec: Arc<ChainSpec>,
         out: Outbox<Vec<Recovered>>,
+        desk: Desk,
         meter: Arc<Meter>,
     ) -> Self {
         Self {
@@ -146,6 +153,7 @@ impl Submissions {
             blobs: Arc::new(Semaphore::new(BLOBS_AT_ONCE)),
             blobs_pending: Arc::default(),
             out: Mutex::new(Some(out)),
+            desk,
             pending: AtomicUsize::new(0),
             meter,
         }
@@ -205,11 +213,13 @@ impl Submissions {
 
     /// Lets others join the line, as long as they do.
     async fn gather(&self) {
-        let mut had = 0;
+        let (mut had, mut in_vain) = (0, 0);
         for _ in 0..GATHER_ROUNDS {
             tokio::task::yield_now().await;
             let has = self.line.lock().unwrap_or_else(PoisonError::into_inner).txs.len();
-            if has == had || has >= BATCH_TXS {
+            in_vain = if has == had { in_vain + 1 } else { 0 };
+            let is_enough = has >= LANES && in_vain > 0;
+            if is_enough || in_vain > IN_VAIN_MAX || has >= BATCH_TXS {
                 return;
             }
             if has < LANES {
@@ -220,14 +230,16 @@ impl Submissions {
         }
     }
 
-    /// Takes a batch from the line; without one, its task ends.
+    /// Takes a batch from the line; without one, its task ends. What would leave lanes empty waits for more,
+    /// unless it is all there is.
     fn take(&self) -> Option<Vec<RawTx>> {
         let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
         if line.txs.is_empty() {
             line.tasks -= 1;
             return None;
         }
-        let rest = line.txs.len().min(BATCH_TXS);
+        let count = line.txs.len().min(BATCH_TXS);
+        let rest = if count < LANES { count } else { count / LANES * LANES };
         let rest = line.txs.split_off(rest);
         Some(mem::replace(&mut line.txs, rest))
     }
@@ -235,6 +247,7 @@ impl Submissions {
     /// Takes nothing more: lets the stages behind drain.
     pub(super) fn close(&self) {
         drop(self.out.lock().unwrap_or_else(PoisonError::into_inner).take());
+        self.desk.wake();
     }
 
     /// A workspace nobody uses: there are never more than threads that submit.
@@ -244,19 +257,23 @@ impl Submissions {
     }
 
     fn give(&self, recovered: Vec<Recovered>) {
-        let out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
-        let (refused, why) = match &*out {
-            None => (recovered, STOPPING),
-            Some(out) => match out.offer(recovered) {
-                Ok(()) => return,
-                Err(recovered) => (recovered, FULL),
-            },
+        let (refused, why) = match self.offer(recovered) {
+            Ok(()) => return self.desk.attend(),
+            Err(refused) => refused,
         };
         for (_, reply) in refused {
             if let Reply::Rpc(caller) = reply {
                 // The caller may have given up waiting.
                 drop(caller.send(Err(why.clone().into())));
             }
+        }
+    }
+
+    /// Puts a batch into the ring, or gives it back with the reason.
+    fn offer(&self, recovered: Vec<Recovered>) -> Result<(), (Vec<Recovered>, Reject)> {
+        match &*self.out.lock().unwrap_or_else(PoisonError::into_inner) {
+            None => Err((recovered, STOPPING)),
+            Some(out) => out.offer(recovered).map_err(|recovered| (recovered, FULL)),
         }
     }
 }
@@ -285,7 +302,10 @@ mod tests {
     use crate::{
         chain::Genesis,
         execution::SidecarFault,
-        pipeline::ring::{Inbox, ring},
+        pipeline::{
+            bell::Bell,
+            ring::{Inbox, ring},
+        },
     };
     use std::{
         future::Future,
@@ -299,11 +319,16 @@ mod tests {
         "a067cbe9d8997f761aecb703304b3800ccf555c9f3dc64214b297fb1966a3b6d83"
     ));
 
+    /// A desk without a stage.
+    fn nobody() -> Desk {
+        Desk::new(Bell::thread().0)
+    }
+
     fn submissions(depth: usize) -> (Arc<Submissions>, Inbox<Vec<Recovered>>) {
         let (out, inbox) = ring("submit", depth, &[], &[]);
         let meter = Arc::new(Meter::new("recover"));
         let spec = Arc::new(Genesis::native_dev(0).spec);
-        (Arc::new(Submissions::new(Backend::detect().unwrap(), spec, out, meter)), inbox)
+        (Arc::new(Submissions::new(Backend::detect().unwrap(), spec, out, nobody(), meter)), inbox)
     }
 
     #[tokio::test]
@@ -374,7 +399,7 @@ mod tests {
         let spec = Arc::new(Genesis::from_json(genesis).unwrap().spec);
         let (out, _inbox) = ring("submit", 1, &[], &[]);
         let meter = Arc::new(Meter::new("recover"));
-        let submissions = Submissions::new(Backend::detect().unwrap(), spec, out, meter);
+        let submissions = Submissions::new(Backend::detect().unwrap(), spec, out, nobody(), meter);
         let blob = || submissions.alone(Bytes::from_static(&[3, 0xc1, 0x80]));
         assert_eq!(blob().await, Err(Reject::Sidecar(SidecarFault::Missing)));
         submissions.blobs_pending.store(BLOBS_PENDING_MAX, Relaxed);

@@ -140,11 +140,12 @@ impl Pipeline {
         let (se, co, fl) = (&[seal.bell()], &[commit.bell()], &[flush.bell()]);
         let (so, re) = (&[source.bell()], recover_bells.as_slice());
         let mut rings = Rings::default();
-        let (submit, submit_in) = rings.add("submit", depth::SUBMIT, &[], an);
+        // Callers see to the two rings without consumers' bells at the desk.
+        let (submit, submit_in) = rings.add("submit", depth::SUBMIT, &[], &[]);
         let (raw, raw_in) = rings.add("raw", depth::RAW, ig, re);
         let (checks, checks_in) = rings.add("checks", depth::CHECKS, re, an);
         let (replies, replies_in) = rings.add("replies", depth::REPLIES, an, ig);
-        let (queries, queries_in) = rings.add("queries", depth::QUERIES, &[], an);
+        let (queries, queries_in) = rings.add("queries", depth::QUERIES, &[], &[]);
         let (blocks, blocks_in) = rings.add("blocks", depth::BLOCKS, so, re);
         let (recovered, recovered_in) = rings.add("recovered", depth::BLOCKS, re, ex);
         let (proposals, proposals_in) = rings.add("proposals", depth::PROPOSALS, an, ex);
@@ -158,11 +159,13 @@ impl Pipeline {
 
         // The stages, in pipeline order.
         let mut making = Making::new(home, options)?;
-        let submissions = making.submissions(submit);
+        let desk = ante::Desk::new(ante.bell());
+        let submissions = making.submissions(submit, desk.clone());
         let arrivals = broadcast::Sender::new(ARRIVALS);
         let client = PoolClient {
             submissions: Arc::clone(&submissions),
             queries,
+            desk: desk.clone(),
             arrivals: arrivals.clone(),
             stop: Arc::clone(&making.stop),
         };
@@ -173,6 +176,7 @@ impl Pipeline {
         making.recover(recover, ends);
         making.ante(
             ante,
+            desk,
             ante::Ends {
                 checks: checks_in,
                 submissions: submit_in,

@@ -112,7 +112,8 @@ type Seed = (usize, Address, u64, u64, bool);
 fn calls(seeds: &[Seed]) -> Vec<RecoveredTx> {
     let mut nonces = [0; 3];
     let tx = |(sender, to, first, second, third): &Seed| {
-        let words = [*first, *second, u64::from(*third)].map(|word| U256::from(word).to_be_bytes::<32>());
+        let words =
+            [*first, *second, u64::from(*third)].map(|word| U256::from(word).to_be_bytes::<32>());
         let words = words.concat();
         let input = [&[1, 2, 3, 4][..], &words[..if *third { 96 } else { 64 }]].concat().into();
         nonces[*sender] += 1;
