@@ -7,7 +7,7 @@ use std::error::Error;
 
 use alloy_primitives::{Address, Bytes, U256};
 use revm::{
-    Context, DatabaseCommit, Inspector, Journal, MainContext,
+    Context, Inspector, Journal, MainContext,
     bytecode::opcode::{
         CALL, CALLCODE, DELEGATECALL, GAS, JUMPDEST, KECCAK256, SSTORE, STATICCALL,
     },
@@ -61,6 +61,8 @@ const JUMPDEST_GAS: u16 = 1;
 const GAS_GAS: u16 = 2;
 /// Gas of KECCAK256 before its words, in every fork.
 const KECCAK256_GAS: u16 = 30;
+/// Accounts that a transaction may touch and leave their room to the next, which walks all of it.
+const ACCOUNTS_KEPT: usize = 64;
 /// Gas limit of a system call (EIP-4788 and its followers).
 const SYSTEM_CALL_GAS: u64 = 30_000_000;
 
@@ -192,9 +194,12 @@ where
         &mut self,
         result: Result<ExecutionResult, MachineError>,
     ) -> Result<ExecutionResult, MachineError> {
-        let state = self.inner.ctx.journaled_state.finalize();
+        let mut state = self.inner.ctx.journaled_state.finalize();
         let result = result?;
-        self.overlay_mut().commit(state);
+        self.overlay_mut().commit_all(state.drain());
+        if state.capacity() <= ACCOUNTS_KEPT {
+            self.inner.ctx.journaled_state.inner.state = state;
+        }
         Ok(result)
     }
 

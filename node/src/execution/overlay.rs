@@ -439,6 +439,13 @@ where
 
 impl<S> DatabaseCommit for Overlay<'_, S> {
     fn commit(&mut self, changes: AddressMap<Touched>) {
+        self.commit_all(changes.into_iter());
+    }
+}
+
+impl<S> Overlay<'_, S> {
+    /// Takes in what a transaction did to the accounts that it touched.
+    pub(super) fn commit_all(&mut self, changes: impl Iterator<Item = (Address, Touched)>) {
         for (address, touched) in changes {
             if !touched.is_touched() {
                 continue;

@@ -4,6 +4,9 @@ use alloy_primitives::{B256, Bloom, Log};
 use alloy_rlp::{BufMut, Encodable, Header as RlpHeader};
 use storage::{ReceiptOutcome, StoredReceipt, trie::ordered_root_with};
 
+/// Most words of a log that go into blooms: its address and topics.
+const WORDS_MAX: usize = 5;
+
 /// The bloom filter over the address and topics of `logs`.
 pub fn logs_bloom<'a>(logs: impl IntoIterator<Item = &'a Log>) -> Bloom {
     let mut bloom = Bloom::ZERO;
@@ -53,22 +56,35 @@ fn blooms(receipts: &[StoredReceipt]) -> Vec<Bloom> {
     if logs().next().is_none() {
         return Vec::new();
     }
-    let topics = |log: &Log| log.data.topics().len();
-    let mut items: Vec<&[u8]> = Vec::with_capacity(logs().map(|log| 1 + topics(log)).sum());
+    // Logs of one contract begin alike: what stands where it stood in the log before is hashed once.
+    let (mut items, mut places) = (Vec::new(), Vec::new());
+    let mut last = [(&[][..], 0); WORDS_MAX];
     for log in logs() {
-        items.push(log.address.as_slice());
-        items.extend(log.data.topics().iter().map(B256::as_slice));
+        for (word, last) in words(log).zip(&mut last) {
+            if last.0 != word {
+                *last = (word, items.len());
+                items.push(word);
+            }
+            places.push(last.1);
+        }
     }
     let mut hashes = vec![[0; 32]; items.len()];
     verify::keccak256_batch(&items, &mut hashes);
-    let mut hashes = hashes.iter();
+    let mut places = places.iter();
     let bloom = |receipt: &StoredReceipt| {
-        let items = receipt.logs.iter().map(|log| 1 + topics(log)).sum();
+        let count = receipt.logs.iter().map(|log| words(log).count()).sum();
         let mut bloom = Bloom::ZERO;
-        hashes.by_ref().take(items).for_each(|hash| bloom.m3_2048_hashed(hash.into()));
+        let hashes = places.by_ref().take(count).map(|place| hashes[*place]);
+        hashes.for_each(|hash| bloom.m3_2048_hashed((&hash).into()));
         bloom
     };
     receipts.iter().map(bloom).collect()
+}
+
+/// What of a log goes into blooms.
+fn words(log: &Log) -> impl Iterator<Item = &[u8]> {
+    let topics = log.data.topics().iter().map(B256::as_slice);
+    std::iter::once(log.address.as_slice()).chain(topics)
 }
 
 #[cfg(test)]
