@@ -39,7 +39,7 @@ const ARGUMENTS: u8 = 4;
 const CALLS_AT_ONCE: usize = 64;
 
 /// A function of a contract.
-pub(super) type Function = (Address, Selector);
+type Function = (Address, Selector);
 
 /// What a call brings along.
 #[derive(Clone, Copy, Debug)]
@@ -66,7 +66,7 @@ struct Way {
 
 /// The ways that calls of a function have taken.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Lesson {
+struct Lesson {
     ways: Vec<Way>,
     fruitless: u8,
 }
@@ -75,7 +75,7 @@ static LESSONS: LazyLock<Cache<Function, Arc<Lesson>>> = LazyLock::new(|| Cache:
 
 impl Words<'_> {
     /// The function called, if the calldata begins with one.
-    pub(super) fn selector(&self) -> Option<Selector> {
+    fn selector(&self) -> Option<Selector> {
         self.input.first_chunk().map(Selector::from)
     }
 
@@ -138,7 +138,7 @@ fn word_of(mapping: u8) -> B256 {
 
 impl Lesson {
     /// Slots that a call will ask for.
-    pub(super) const fn len(&self) -> usize {
+    const fn len(&self) -> usize {
         self.ways.len()
     }
 
@@ -148,7 +148,7 @@ impl Lesson {
     }
 
     /// Adds the slots that these calls will ask for: as many for each as there are ways.
-    pub(super) fn slots(&self, calls: &[Words<'_>], slots: &mut Vec<U256>) {
+    fn slots(&self, calls: &[Words<'_>], slots: &mut Vec<U256>) {
         let mut pairs = Pairs::default();
         for calls in calls.chunks(CALLS_AT_ONCE) {
             let ways =

@@ -206,9 +206,11 @@ impl Submissions {
     fn recover(&self, txs: Vec<RawTx>) {
         let begun = Instant::now();
         let mut senders = self.workspace();
-        self.give(recover_txs(&mut senders, txs, &self.meter));
+        let recovered = recover_txs(&mut senders, txs, &self.meter);
         self.spare.lock().unwrap_or_else(PoisonError::into_inner).push(senders);
+        // What follows may be ante's work, which ante counts.
         self.meter.busy(begun.elapsed());
+        self.give(recovered);
     }
 
     /// Lets others join the line, as long as they do.
@@ -391,6 +393,16 @@ mod tests {
         let batch = submissions.take().unwrap();
         assert_eq!((batch.len(), submissions.line.lock().unwrap().tasks), (BATCH_TXS, 3));
         assert!(!submissions.join(tx()), "three are at work on what two can do");
+    }
+
+    #[test]
+    fn lanes_are_left_empty_only_at_the_end_of_a_line() {
+        let (submissions, _inbox) = submissions(1);
+        for _ in 0..LANES + 3 {
+            submissions.join(RawTx { bytes: Ok(RAW), reply: Reply::Silent });
+        }
+        let taken = [(); 3].map(|()| submissions.take().map(|txs| txs.len()));
+        assert_eq!(taken, [Some(LANES), Some(3), None]);
     }
 
     #[tokio::test]
