@@ -75,6 +75,8 @@ pub struct JsonRpc {
     pub filter_lifetime_s: u64,
     /// Most subscriptions of a connection.
     pub max_subscriptions: u32,
+    /// Threads that serve sockets; 0 is one for every two cores.
+    pub threads: usize,
     /// Most connections at once, of both addresses together.
     #[serde(deserialize_with = "bounds::not_zero")]
     pub max_connections: u32,
@@ -113,6 +115,27 @@ pub struct JsonRpc {
     /// Keyring of the home folder whose keys sign for clients: `off`, `file`, `os` or `test`. The
     /// namespace `personal` is served only if `api` names it too.
     pub keyring: KeyringChoice,
+}
+
+/// Most threads that serve sockets: far more than keep a network card at work.
+const SERVE_THREADS_MAX: usize = 64;
+/// Cores for each of them: what calls ask for is done on the others, and so is the pipeline's work.
+const CORES_A_SERVE_THREAD: usize = 2;
+
+impl JsonRpc {
+    /// The number of threads to start that serve sockets.
+    pub fn threads(&self) -> usize {
+        self.threads_on(std::thread::available_parallelism().map_or(1, usize::from))
+    }
+
+    /// The number of them on a machine with so many cores.
+    pub fn threads_on(&self, cores: usize) -> usize {
+        let wanted = match self.threads {
+            0 => cores / CORES_A_SERVE_THREAD,
+            set => set,
+        };
+        wanted.clamp(1, SERVE_THREADS_MAX)
+    }
 }
 
 /// Which keyring signs for clients.
@@ -158,6 +181,7 @@ impl Default for JsonRpc {
             filter_cap: 10_000,
             filter_lifetime_s: 300,
             max_subscriptions: 256,
+            threads: 0,
             max_connections: 1000,
             max_connections_per_ip: 0,
             idle_timeout_s: 120,

@@ -15,6 +15,13 @@ fn pool_settings_default_to_the_pools_limits() {
     assert_eq!(Mempool::default().limits(), Limits::default());
 }
 
+#[test]
+fn sockets_get_a_thread_for_every_two_cores() {
+    let threads = |set, cores| JsonRpc { threads: set, ..JsonRpc::default() }.threads_on(cores);
+    assert_eq!([1, 2, 3, 8, 1000].map(|cores| threads(0, cores)), [1, 1, 1, 4, 64]);
+    assert_eq!([threads(3, 2), threads(65, 2)], [3, 64]);
+}
+
 /// Why a file with this text is refused.
 fn refused(text: &str) -> String {
     let home = tempfile::tempdir().expect("a temporary folder");

@@ -2,7 +2,8 @@
 //!
 //! Takes one raw transaction a call. Gives batches of recovered ones straight to ante, and does ante's
 //! work with them if nobody is at it.
-//! State: the transactions waiting to be recovered, and spare recovery workspaces.
+//! State: the transactions waiting to be recovered, those recovered before their turn, and spare recovery
+//! workspaces.
 //! Bound: transactions submitted and not answered. When full: the caller is told so.
 //!
 //! The first call to put something into an empty line starts a task that works it off: it lets the
@@ -11,8 +12,9 @@
 //! it is; and again, until nobody has joined meanwhile. A signature alone costs several times what it
 //! costs in company, and each hop between sleeping threads costs as much as a recovery: so calls gather
 //! as many as are there anyway, wait for nothing but the recovery before them, and go through one queue
-//! only. A line of whole batches gets a task for each.
-//! Transactions of different callers have no order among them; those of one call keep theirs.
+//! only. A line of whole batches gets a task for each, and what would hold up a thread that serves sockets
+//! is recovered on one that may block.
+//! Ante gets them in the order in which they joined the line, whoever recovered them.
 //!
 //! A blob transaction joins the line when its blobs have been taken off and checked, which takes up to
 //! 20 ms a blob: one transaction after the other, on a thread that may block.
@@ -23,6 +25,7 @@ use super::{
     ingest::TX_BYTES_MAX,
     meter::Meter,
     recover::recover_txs,
+    reorder::Reorder,
     ring::Outbox,
 };
 use crate::{
@@ -35,7 +38,7 @@ use std::{
     mem,
     ops::Deref,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering::Relaxed},
     },
     time::Instant,
@@ -49,6 +52,9 @@ const PENDING_MAX: usize = 16_384;
 const BATCH_TXS: usize = super::ingest::BATCH_TXS;
 /// Transactions that take as long to recover as one: the lanes of the widest backend.
 const LANES: usize = 8;
+/// Transactions from which on they are recovered on a thread that may block: 0.3 ms of work, beside which a
+/// change of thread is little.
+const AWAY_LEAST: usize = 64;
 /// Most times that a task gives way to others before it takes the line: bounds the wait of the first.
 const GATHER_ROUNDS: usize = 16;
 /// How often it gives way in vain before it takes the line: who sends call after call is quicker when his
@@ -69,6 +75,16 @@ struct Line {
     txs: Vec<RawTx>,
     /// Tasks at work on it.
     tasks: usize,
+    /// Batches taken from it.
+    taken: u64,
+}
+
+/// Where batches leave for ante.
+#[derive(Debug)]
+struct Exit {
+    /// `None` at the end.
+    out: Option<Outbox<Vec<Recovered>>>,
+    order: Reorder<Vec<Recovered>>,
 }
 
 /// See the module.
@@ -81,7 +97,7 @@ pub(super) struct Submissions {
     /// Leave to check blobs.
     blobs: Arc<Semaphore>,
     blobs_pending: Arc<AtomicUsize>,
-    out: Mutex<Option<Outbox<Vec<Recovered>>>>,
+    exit: Mutex<Exit>,
     desk: Desk,
     pending: AtomicUsize,
     meter: Arc<Meter>,
@@ -104,6 +120,28 @@ impl<C: Deref<Target = AtomicUsize>> Drop for Pending<C> {
     }
 }
 
+/// A batch taken from the line. Dropped, it takes its turn: without its transactions, if they were not
+/// recovered, for the callers behind it must not wait for ever.
+struct Batch {
+    line: Arc<Submissions>,
+    seq: u64,
+    txs: Vec<RawTx>,
+    recovered: Vec<Recovered>,
+}
+
+impl Batch {
+    /// Recovers the batch and hands it over.
+    fn run(mut self) {
+        self.recovered = self.line.recover(mem::take(&mut self.txs));
+    }
+}
+
+impl Drop for Batch {
+    fn drop(&mut self) {
+        self.line.give(self.seq, mem::take(&mut self.recovered));
+    }
+}
+
 /// A task at work on the line: even one that is given up leaves nobody in it.
 struct Work {
     line: Arc<Submissions>,
@@ -115,23 +153,29 @@ impl Work {
     async fn run(mut self) {
         while !self.over {
             self.line.gather().await;
-            self.step();
+            match self.take() {
+                Some(batch) if batch.txs.len() >= AWAY_LEAST => {
+                    // It fails with the runtime, or has panicked: its callers hear that nobody answers.
+                    let _ = tokio::task::spawn_blocking(|| batch.run()).await;
+                }
+                Some(batch) => batch.run(),
+                None => {}
+            }
         }
     }
 
-    /// Recovers one batch and hands it over.
-    fn step(&mut self) {
-        match self.line.take() {
-            Some(txs) => self.line.recover(txs),
-            None => self.over = true,
-        }
+    /// Takes a batch; without one, the task is over.
+    fn take(&mut self) -> Option<Batch> {
+        let batch = self.line.take();
+        self.over = batch.is_none();
+        batch
     }
 }
 
 impl Drop for Work {
     fn drop(&mut self) {
         while !self.over {
-            self.step();
+            self.take().into_iter().for_each(Batch::run);
         }
     }
 }
@@ -152,7 +196,7 @@ impl Submissions {
             spec,
             blobs: Arc::new(Semaphore::new(BLOBS_AT_ONCE)),
             blobs_pending: Arc::default(),
-            out: Mutex::new(Some(out)),
+            exit: Mutex::new(Exit { out: Some(out), order: Reorder::new() }),
             desk,
             pending: AtomicUsize::new(0),
             meter,
@@ -202,15 +246,13 @@ impl Submissions {
         needed
     }
 
-    /// Recovers a batch and hands it over.
-    fn recover(&self, txs: Vec<RawTx>) {
+    fn recover(&self, txs: Vec<RawTx>) -> Vec<Recovered> {
         let begun = Instant::now();
         let mut senders = self.workspace();
         let recovered = recover_txs(&mut senders, txs, &self.meter);
         self.spare.lock().unwrap_or_else(PoisonError::into_inner).push(senders);
-        // What follows may be ante's work, which ante counts.
         self.meter.busy(begun.elapsed());
-        self.give(recovered);
+        recovered
     }
 
     /// Lets others join the line, as long as they do.
@@ -234,7 +276,7 @@ impl Submissions {
 
     /// Takes a batch from the line; without one, its task ends. What would leave lanes empty waits for more,
     /// unless it is all there is.
-    fn take(&self) -> Option<Vec<RawTx>> {
+    fn take(self: &Arc<Self>) -> Option<Batch> {
         let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
         if line.txs.is_empty() {
             line.tasks -= 1;
@@ -243,12 +285,15 @@ impl Submissions {
         let count = line.txs.len().min(BATCH_TXS);
         let rest = if count < LANES { count } else { count / LANES * LANES };
         let rest = line.txs.split_off(rest);
-        Some(mem::replace(&mut line.txs, rest))
+        let txs = mem::replace(&mut line.txs, rest);
+        let seq = line.taken;
+        line.taken += 1;
+        Some(Batch { line: Arc::clone(self), seq, txs, recovered: Vec::new() })
     }
 
     /// Takes nothing more: lets the stages behind drain.
     pub(super) fn close(&self) {
-        drop(self.out.lock().unwrap_or_else(PoisonError::into_inner).take());
+        drop(self.exit().out.take());
         self.desk.wake();
     }
 
@@ -258,22 +303,37 @@ impl Submissions {
         spare.unwrap_or_else(|| Senders::of_chain(Recoverer::new(self.backend), self.spec.chain_id))
     }
 
-    fn give(&self, recovered: Vec<Recovered>) {
-        let (refused, why) = match self.offer(recovered) {
-            Ok(()) => return self.desk.attend(),
-            Err(refused) => refused,
-        };
-        for (_, reply) in refused {
-            if let Reply::Rpc(caller) = reply {
-                // The caller may have given up waiting.
-                drop(caller.send(Err(why.clone().into())));
+    fn exit(&self) -> MutexGuard<'_, Exit> {
+        self.exit.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives a batch to ante, and what waited behind it, when its turn has come.
+    fn give(&self, seq: u64, recovered: Vec<Recovered>) {
+        let mut refused = Vec::new();
+        {
+            let mut exit = self.exit();
+            exit.order.put(seq, recovered);
+            while let Some(batch) = exit.order.take() {
+                refused.extend(exit.offer(batch).err());
+            }
+        }
+        self.desk.attend();
+        for (refused, why) in refused {
+            for (_, reply) in refused {
+                if let Reply::Rpc(caller) = reply {
+                    // The caller may have given up waiting.
+                    drop(caller.send(Err(why.clone().into())));
+                }
             }
         }
     }
+}
 
+impl Exit {
     /// Puts a batch into the ring, or gives it back with the reason.
     fn offer(&self, recovered: Vec<Recovered>) -> Result<(), (Vec<Recovered>, Reject)> {
-        match &*self.out.lock().unwrap_or_else(PoisonError::into_inner) {
+        match &self.out {
+            Some(_) if recovered.is_empty() => Ok(()),
             None => Err((recovered, STOPPING)),
             Some(out) => out.offer(recovered).map_err(|recovered| (recovered, FULL)),
         }
@@ -391,7 +451,7 @@ mod tests {
         let needed: Vec<usize> = (0..3 * BATCH_TXS).filter(|_| submissions.join(tx())).collect();
         assert_eq!(needed, [0, BATCH_TXS, 2 * BATCH_TXS]);
         let batch = submissions.take().unwrap();
-        assert_eq!((batch.len(), submissions.line.lock().unwrap().tasks), (BATCH_TXS, 3));
+        assert_eq!((batch.txs.len(), submissions.line.lock().unwrap().tasks), (BATCH_TXS, 3));
         assert!(!submissions.join(tx()), "three are at work on what two can do");
     }
 
@@ -401,8 +461,54 @@ mod tests {
         for _ in 0..LANES + 3 {
             submissions.join(RawTx { bytes: Ok(RAW), reply: Reply::Silent });
         }
-        let taken = [(); 3].map(|()| submissions.take().map(|txs| txs.len()));
+        let taken = [(); 3].map(|()| submissions.take().map(|batch| batch.txs.len()));
         assert_eq!(taken, [Some(LANES), Some(3), None]);
+    }
+
+    #[test]
+    fn ante_gets_batches_in_the_order_in_which_they_were_taken() {
+        let (submissions, inbox) = submissions(4);
+        let mut answers = Vec::new();
+        let mut batches = [RAW, Bytes::new(), RAW].map(|raw| {
+            let (reply, answer) = oneshot::channel();
+            submissions.join(RawTx { bytes: Ok(raw), reply: Reply::Rpc(reply) });
+            answers.push(answer);
+            submissions.take()
+        });
+        batches[1].take().unwrap().run();
+        batches[2].take().unwrap().run();
+        assert_eq!(inbox.depth(), 0, "the first is not there");
+        // Nobody recovers it any more.
+        drop(batches[0].take());
+        assert!(
+            answers[0].try_recv().is_err_and(|error| error == oneshot::error::TryRecvError::Closed)
+        );
+        let given = [(); 2].map(|()| inbox.take().unwrap()[0].0.is_ok());
+        assert_eq!((given, inbox.depth()), ([false, true], 0));
+    }
+
+    #[test]
+    fn what_takes_long_is_recovered_where_no_socket_is_served() {
+        let (submissions, inbox) = submissions(1);
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.max_blocking_threads(1).build().unwrap();
+        let (done, busy) = std::sync::mpsc::channel::<()>();
+        let other = runtime.spawn_blocking(move || busy.recv());
+        for _ in 0..AWAY_LEAST {
+            submissions.join(RawTx { bytes: Ok(RAW), reply: Reply::Silent });
+        }
+        let line = Arc::clone(&submissions);
+        let work = runtime.spawn(Work { line, over: false }.run());
+        runtime.block_on(async {
+            while submissions.line.lock().unwrap().taken == 0 {
+                tokio::task::yield_now().await;
+            }
+        });
+        assert_eq!(inbox.depth(), 0, "the thread for it is busy");
+        drop(done);
+        assert!(runtime.block_on(other).unwrap().is_err());
+        runtime.block_on(work).unwrap();
+        assert_eq!(inbox.take().unwrap().len(), AWAY_LEAST);
     }
 
     #[tokio::test]

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{config::JsonRpc, pipeline::Fault};
 use jsonrpsee::server::{ServerHandle, stop_channel};
-use std::{net::SocketAddr, sync::Arc, thread::available_parallelism, time::Duration};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
 
 /// Longest wait at the end for calls in flight.
@@ -41,7 +41,7 @@ pub async fn serve(config: &JsonRpc, context: Context) -> Result<Servers, Fault>
     let (ws_stop, websockets) = stop_channel();
     let (http, address) = bind(config.address).await?;
     let (ws, ws_address) = bind(config.ws_address).await?;
-    let threads = available_parallelism().and_then(|cores| Threads::start(cores.get()));
+    let threads = Threads::start(config.threads());
     let threads =
         threads.map_err(|source| Fault::Socket { what: "JSON-RPC".to_owned(), source })?;
     let threads = Arc::new(threads);

@@ -278,6 +278,8 @@ impl Front {
             .with_upgrades();
         let mut connection = std::pin::pin!(connection);
         let ended = tokio::select! {
+            // Without it, each poll draws lots.
+            biased;
             ended = &mut connection => ended,
             () = told(&mut stop) => {
                 connection.as_mut().graceful_shutdown();

@@ -1,4 +1,4 @@
-//! The threads that serve JSON-RPC sockets, one for each core. Each has a runtime of its own, and a
+//! The threads that serve JSON-RPC sockets, one for every two cores. Each has a runtime of its own, and a
 //! connection stays where it was put (`docs/adr/0015`): a request takes microseconds, and to have
 //! another thread help costs more than that.
 //!
@@ -20,7 +20,8 @@ use tokio::{
     sync::watch,
 };
 
-/// Threads beside each of these for work that may block: signing with the node's keys, checking blobs.
+/// Threads beside each of these for work that may block: recovering many senders at once, signing with the
+/// node's keys, checking blobs.
 const BLOCKING_MAX: usize = 2;
 
 /// See the module. Dropped, it ends the threads and whatever they still serve.
