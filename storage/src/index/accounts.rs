@@ -10,7 +10,7 @@ use alloy_primitives::{Address, U256};
 use heed::RwTxn;
 
 use super::keys::{SLOT_KEY_BYTES, account_at_key, slot_at_key, slot_key};
-use super::runs::{NewRun, Runs};
+use super::runs::{Added, NewRun, Runs};
 use super::{FlushBlock, Tables};
 use crate::codec;
 use crate::env::{Environment, delete_prefix};
@@ -44,7 +44,7 @@ pub(super) fn put(
     tables: &Tables,
     txn: &mut RwTxn<'_>,
     blocks: &[FlushBlock<'_>],
-) -> Result<(), WriteError> {
+) -> Result<[Added; 2], WriteError> {
     let places = sorted_places(blocks);
     let begin =
         |runs: Runs| runs.begin(txn, UNFILTERED).map_err(|error| runs.write_error(env, error));
@@ -78,10 +78,12 @@ pub(super) fn put(
     writer.write_latest(txn)?;
     writer.write_latest_slots(txn)?;
     let Writer { accounts, slots, .. } = writer;
-    for (runs, run) in [(tables.account_history, accounts), (tables.storage_history, slots)] {
-        run.finish(txn).map_err(|error| runs.write_error(env, error))?;
-    }
-    Ok(())
+    let finish = |runs: Runs, run: NewRun, txn: &mut RwTxn<'_>| {
+        run.finish(txn).map_err(|error| runs.write_error(env, error))
+    };
+    let accounts = finish(tables.account_history, accounts, txn)?;
+    let slots = finish(tables.storage_history, slots, txn)?;
+    Ok([accounts, slots])
 }
 
 /// Every change, by the first bytes of its address and then block.

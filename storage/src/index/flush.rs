@@ -1,10 +1,10 @@
-//! Writes blocks into the tables, each table in key order, in one transaction.
+//! Writes blocks into the tables, each table in key order, in one transaction; merges of runs go on in others.
 
 use heed::RwTxn;
 
 use super::keys::{decode_flushed, encode_flushed, encode_location};
 use super::postings::{POSTING_BLOCKS_MAX, encode_posting, posting_key};
-use super::runs::{RunError, Runs};
+use super::runs::{Added, RunError, Runs};
 use super::{FLUSHED_KEY, FlushBlock, PostingKey, Tables, accounts};
 use crate::env::Environment;
 use crate::error::{ReadError, WriteError};
@@ -21,13 +21,14 @@ pub(super) fn flush(
     let Some(last) = blocks.last() else { return Ok(()) };
     let mut txn = env.write()?;
     check_order(env, tables, &txn, blocks)?;
-    accounts::put(env, tables, &mut txn, blocks)?;
-    put_lookups(env, tables, &mut txn, blocks)?;
+    let histories = accounts::put(env, tables, &mut txn, blocks)?;
+    let lookups = put_lookups(env, tables, &mut txn, blocks)?;
     let flushed = encode_flushed(last.number, last.hash);
     put_codes(tables, &mut txn, blocks)
         .and_then(|()| tables.meta.put(&mut txn, FLUSHED_KEY, &flushed))
         .map_err(|error| env.write_error(error))?;
-    env.commit(txn)
+    env.commit(txn)?;
+    histories.into_iter().chain(lookups).try_for_each(|added| added.merge(env))
 }
 
 fn check_order(
@@ -58,17 +59,18 @@ fn put_lookups(
     tables: &Tables,
     txn: &mut RwTxn<'_>,
     blocks: &[FlushBlock<'_>],
-) -> Result<(), WriteError> {
+) -> Result<[Added; 2], WriteError> {
     for block in blocks {
         tables
             .block_numbers
             .put(txn, block.hash.as_slice(), &block.number.to_be_bytes())
             .map_err(|error| env.write_error(error))?;
     }
-    put_transactions(tables.transactions, txn, blocks)
+    let transactions = put_transactions(tables.transactions, txn, blocks)
         .map_err(|error| tables.transactions.write_error(env, error))?;
-    put_postings(tables.postings, txn, blocks)
-        .map_err(|error| tables.postings.write_error(env, error))
+    let postings = put_postings(tables.postings, txn, blocks)
+        .map_err(|error| tables.postings.write_error(env, error))?;
+    Ok([transactions, postings])
 }
 
 /// Hash and place of each transaction.
@@ -76,7 +78,7 @@ fn put_transactions(
     runs: Runs,
     txn: &mut RwTxn<'_>,
     blocks: &[FlushBlock<'_>],
-) -> Result<(), RunError> {
+) -> Result<Added, RunError> {
     let count = blocks.iter().map(|block| block.tx_hashes.len()).sum();
     let mut places: Vec<(u64, u32, u32)> = Vec::with_capacity(count);
     for (block, flushed) in (0..).zip(blocks) {
@@ -101,7 +103,7 @@ fn put_postings(
     runs: Runs,
     txn: &mut RwTxn<'_>,
     blocks: &[FlushBlock<'_>],
-) -> Result<(), RunError> {
+) -> Result<Added, RunError> {
     let mut dated: Vec<(PostingKey, u64)> = Vec::new();
     for block in blocks {
         dated.extend(block.posting_keys.iter().map(|key| (*key, block.number)));

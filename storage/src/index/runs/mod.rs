@@ -2,7 +2,7 @@
 //!
 //! A random put into a B-tree of millions costs microseconds, an appended one a tenth. So each
 //! flush writes its entries as one sorted *run* of packed pages, and runs of a level are merged
-//! into one run of the next level, [`FAN_IN`] at a time. A merge goes on a bounded piece a flush:
+//! into one run of the next level, [`FAN_IN`] at a time. A merge goes on a bounded piece after each flush:
 //! keys up to `done` are in its output already, and gone from its inputs. An entry is so written
 //! once a level, of which there are log8 of the number of flushes.
 //!
@@ -25,7 +25,7 @@ use crate::env::Table;
 use crate::error::{DecodeError, ReadError, WriteError};
 
 pub(super) use read::Entry;
-pub(super) use write::NewRun;
+pub(super) use write::{Added, NewRun};
 
 /// Runs merged into one: more means fewer levels to write an entry to, and more runs to look into.
 pub(super) const FAN_IN: usize = 8;

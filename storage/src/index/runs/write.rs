@@ -1,4 +1,4 @@
-//! Adds runs, and merges them a piece at a time.
+//! Adds runs, and merges them a piece at a time, each in a transaction of its own.
 
 use heed::RwTxn;
 
@@ -6,7 +6,8 @@ use super::directory::{Directory, Level, Merge, Run};
 use super::filter::{self, Filter};
 use super::page::{Page, Pages};
 use super::{FAN_IN, MERGE_ENTRIES_MIN, PIECE_BYTES, RunError, Runs, STEP_ENTRIES, page_key};
-use crate::error::DecodeError;
+use crate::env::Environment;
+use crate::error::{DecodeError, WriteError};
 use crate::rows::first_word;
 
 /// Key and value.
@@ -69,21 +70,11 @@ impl NewRun {
         Ok(())
     }
 
-    /// Ends the run, and goes on with the merges by about as much.
-    pub(in crate::index) fn finish(self, txn: &mut RwTxn<'_>) -> Result<(), RunError> {
-        // A level's merge must end before as much again has come down from the level above.
-        let budget = usize::try_from(self.run.entries).map_or(usize::MAX, |entries| entries * 2);
-        self.finish_and_merge(txn, budget.max(MERGE_ENTRIES_MIN))
-    }
-
-    /// Ends the run, and goes on with each merge by about `budget` entries.
-    pub(super) fn finish_and_merge(
-        mut self,
-        txn: &mut RwTxn<'_>,
-        budget: usize,
-    ) -> Result<(), RunError> {
+    /// Ends the run. Merges are to be gone on with, see [`Added::merge`].
+    pub(in crate::index) fn finish(mut self, txn: &mut RwTxn<'_>) -> Result<Added, RunError> {
+        let added = Added { runs: self.runs, entries: self.run.entries };
         if self.run.entries == 0 {
-            return Ok(());
+            return Ok(added);
         }
         self.pages.end_page();
         self.write(txn)?;
@@ -93,8 +84,38 @@ impl NewRun {
             directory.levels.push(Level::default());
         }
         directory.levels[0].runs.push(run);
-        runs.merge(txn, &mut directory, budget)?;
-        runs.put_directory(txn, &directory)
+        runs.put_directory(txn, &directory)?;
+        Ok(added)
+    }
+}
+
+/// A run of so many entries has been added.
+#[must_use]
+pub(in crate::index) struct Added {
+    runs: Runs,
+    entries: u64,
+}
+
+impl Added {
+    /// Goes on with each merge by about as much as was added, once that is committed. Each has a
+    /// transaction of its own: LMDB holds in memory what a transaction changes, and keeps the memory, so one for
+    /// all would take more of it with each level that there comes to be.
+    pub(in crate::index) fn merge(self, env: &Environment) -> Result<(), WriteError> {
+        if self.entries == 0 {
+            return Ok(());
+        }
+        // A level's merge must end before as much again has come down from the level above.
+        let budget = usize::try_from(self.entries).map_or(usize::MAX, |entries| entries * 2);
+        let mut from = 0;
+        loop {
+            let mut txn = env.write()?;
+            let merged = self.runs.merge(&mut txn, from, budget.max(MERGE_ENTRIES_MIN));
+            match merged.map_err(|error| self.runs.write_error(env, error))? {
+                Some(level) => from = level + 1,
+                None => return Ok(()),
+            }
+            env.commit(txn)?;
+        }
     }
 }
 
@@ -138,41 +159,44 @@ impl Runs {
         Ok(())
     }
 
-    /// Goes on with the merge of each level, and begins those that are due.
-    fn merge(
+    /// Goes on with the merge of the first level from `from` on that has one or is due to, by about `budget`
+    /// entries. Gives the level; none if there is none.
+    pub(super) fn merge(
         self,
         txn: &mut RwTxn<'_>,
-        directory: &mut Directory,
+        from: usize,
         budget: usize,
-    ) -> Result<(), RunError> {
-        let mut at = 0;
-        while at < directory.levels.len() {
-            if directory.levels[at].merge.is_none() && directory.levels[at].runs.len() >= FAN_IN {
-                let entries =
-                    directory.levels[at].runs[..FAN_IN].iter().map(|run| run.entries).sum();
-                let lines = self.lines(entries);
-                let output = Run { id: directory.next_id(), entries: 0, lines };
-                let merge = Merge { inputs: FAN_IN, output, done: Vec::new() };
-                directory.levels[at].merge = Some(merge);
-            }
-            if let Some(merge) = directory.levels[at].merge.take() {
-                let level = &mut directory.levels[at];
-                match self.advance(txn, &level.runs[..merge.inputs], merge, budget)? {
-                    Ok(output) => {
-                        for run in level.runs.drain(..FAN_IN) {
-                            self.remove_filter(txn, run.id, run.lines)?;
-                        }
-                        if directory.levels.len() == at + 1 {
-                            directory.levels.push(Level::default());
-                        }
-                        directory.levels[at + 1].runs.push(output);
-                    }
-                    Err(unfinished) => level.merge = Some(unfinished),
+    ) -> Result<Option<usize>, RunError> {
+        let mut directory = self.directory(txn)?;
+        let levels = &directory.levels;
+        let is_due = |at: &usize| levels[*at].merge.is_some() || levels[*at].runs.len() >= FAN_IN;
+        let Some(at) = (from..levels.len()).find(is_due) else { return Ok(None) };
+        let merge = match directory.levels[at].merge.take() {
+            Some(merge) => merge,
+            None => self.begin_merge(&mut directory, at),
+        };
+        let level = &mut directory.levels[at];
+        match self.advance(txn, &level.runs[..merge.inputs], merge, budget)? {
+            Ok(output) => {
+                for run in level.runs.drain(..FAN_IN) {
+                    self.remove_filter(txn, run.id, run.lines)?;
                 }
+                if directory.levels.len() == at + 1 {
+                    directory.levels.push(Level::default());
+                }
+                directory.levels[at + 1].runs.push(output);
             }
-            at += 1;
+            Err(unfinished) => level.merge = Some(unfinished),
         }
-        Ok(())
+        self.put_directory(txn, &directory)?;
+        Ok(Some(at))
+    }
+
+    fn begin_merge(self, directory: &mut Directory, at: usize) -> Merge {
+        let inputs = &directory.levels[at].runs[..FAN_IN];
+        let lines = self.lines(inputs.iter().map(|run| run.entries).sum());
+        let output = Run { id: directory.next_id(), entries: 0, lines };
+        Merge { inputs: FAN_IN, output, done: Vec::new() }
     }
 
     /// Merges up to about `budget` entries; gives the output if that was all of them.
