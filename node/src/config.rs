@@ -75,7 +75,7 @@ pub struct JsonRpc {
     pub filter_lifetime_s: u64,
     /// Most subscriptions of a connection.
     pub max_subscriptions: u32,
-    /// Threads that serve sockets; 0 is one for every two cores.
+    /// Threads that serve sockets; 0 is one for each core.
     pub threads: usize,
     /// Most connections at once, of both addresses together.
     #[serde(deserialize_with = "bounds::not_zero")]
@@ -119,8 +119,6 @@ pub struct JsonRpc {
 
 /// Most threads that serve sockets: far more than keep a network card at work.
 const SERVE_THREADS_MAX: usize = 64;
-/// Cores for each of them: what calls ask for is done on the others, and so is the pipeline's work.
-const CORES_A_SERVE_THREAD: usize = 2;
 
 impl JsonRpc {
     /// The number of threads to start that serve sockets.
@@ -131,7 +129,7 @@ impl JsonRpc {
     /// The number of them on a machine with so many cores.
     pub fn threads_on(&self, cores: usize) -> usize {
         let wanted = match self.threads {
-            0 => cores / CORES_A_SERVE_THREAD,
+            0 => cores,
             set => set,
         };
         wanted.clamp(1, SERVE_THREADS_MAX)

@@ -16,10 +16,10 @@ fn pool_settings_default_to_the_pools_limits() {
 }
 
 #[test]
-fn sockets_get_a_thread_for_every_two_cores() {
+fn sockets_get_a_thread_for_each_core() {
     let threads = |set, cores| JsonRpc { threads: set, ..JsonRpc::default() }.threads_on(cores);
-    assert_eq!([1, 2, 3, 8, 1000].map(|cores| threads(0, cores)), [1, 1, 1, 4, 64]);
-    assert_eq!([threads(3, 2), threads(65, 2)], [3, 64]);
+    assert_eq!([1, 2, 8, 1000].map(|cores| threads(0, cores)), [1, 2, 8, 64]);
+    assert_eq!([threads(1, 2), threads(3, 2), threads(65, 2)], [1, 3, 64]);
 }
 
 /// Why a file with this text is refused.

@@ -1,4 +1,4 @@
-//! The threads that serve JSON-RPC sockets, one for every two cores. Each has a runtime of its own, and a
+//! The threads that serve JSON-RPC sockets, one for each core unless set otherwise. Each has a runtime of its own, and a
 //! connection stays where it was put (`docs/adr/0015`): a request takes microseconds, and to have
 //! another thread help costs more than that.
 //!
