@@ -1,7 +1,8 @@
 //! A client's socket, closed when nobody is behind it: when no request, or for a WebSocket nothing
 //! at all, arrives for a while, and when what is sent is not taken.
 
-use super::{Place, flow::Flow};
+use super::{Place, flow::Flow, threads::Room, untaken::is_large};
+use hyper::body::Bytes;
 use std::{
     io,
     pin::Pin,
@@ -28,13 +29,23 @@ const WRITE_TURN: usize = 64 * 1024;
 /// Pieces of an answer given to the kernel at once: a head, a body and a few more.
 const PIECES_MAX: usize = 16;
 
-/// What the one who reads requests tells the socket.
+/// Small answers after a large one until a connection counts as one with small answers again: to move it
+/// costs as much as some of them.
+const SMALL_LEAST: u32 = 64;
+
+/// What the one who reads requests tells the socket, and the socket him.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     /// Requests that arrived whole.
     requests: AtomicU32,
     /// Some of them that are at work.
     running: AtomicU32,
+    /// Requests whose heads have arrived, and that are not answered.
+    open: AtomicU32,
+    /// Something has been written that may not be all.
+    writing: AtomicBool,
+    /// Small answers to go until the connection has a seat among those with small ones.
+    bulk: AtomicU32,
     /// A WebSocket now: pings tell whether somebody is there.
     upgraded: AtomicBool,
     /// What the calls of a WebSocket say.
@@ -51,12 +62,48 @@ impl Drop for Running<'_> {
     }
 }
 
+/// A request that is being read or answered, until this is dropped.
+#[derive(Debug)]
+pub(super) struct Open<'a>(&'a Progress);
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        self.0.open.fetch_sub(1, Relaxed);
+    }
+}
+
 impl Progress {
     /// A request has arrived whole.
     pub(super) fn request(&self) -> Running<'_> {
         self.requests.fetch_add(1, Relaxed);
         self.running.fetch_add(1, Relaxed);
         Running(self)
+    }
+
+    /// The head of a request has arrived.
+    pub(super) fn open(&self) -> Open<'_> {
+        self.open.fetch_add(1, Relaxed);
+        Open(self)
+    }
+
+    /// An answer of so many bytes will be written.
+    pub(super) fn answer(&self, bytes: usize) {
+        let left = match self.bulk.load(Relaxed) {
+            _ if is_large(bytes) => SMALL_LEAST,
+            left => left.saturating_sub(1),
+        };
+        self.bulk.store(left, Relaxed);
+    }
+
+    /// The threads that suit what was answered.
+    pub(super) fn room(&self) -> Room {
+        if self.bulk.load(Relaxed) == 0 { Room::Quick } else { Room::Bulk }
+    }
+
+    /// Whether all requests are answered, and the answers written. Whoever serves the connection asks
+    /// when he has nothing to do: an answer whose parts have to be waited for would not be seen here.
+    pub(super) fn is_between_requests(&self) -> bool {
+        self.open.load(Relaxed) == 0 && !self.writing.load(Relaxed) && !self.upgraded.load(Relaxed)
     }
 
     /// The connection is a WebSocket from now on.
@@ -69,6 +116,8 @@ impl Progress {
 #[derive(Debug)]
 pub(super) struct Connection {
     stream: TcpStream,
+    /// What was read by whom the connection was moved from.
+    read: Bytes,
     progress: Arc<Progress>,
     requests_seen: u32,
     idle_max: Duration,
@@ -83,18 +132,20 @@ pub(super) struct Connection {
     /// Bytes written in this turn.
     turn: usize,
     /// Kept as long as the socket, which a WebSocket takes with it.
-    _place: Option<Place>,
+    place: Option<Place>,
 }
 
 impl Connection {
     pub(super) fn new(
         stream: TcpStream,
+        read: Bytes,
         progress: Arc<Progress>,
         (idle_max, slow_max): (Duration, Duration),
         place: Option<Place>,
     ) -> Self {
         Self {
             stream,
+            read,
             progress,
             requests_seen: 0,
             idle_max,
@@ -104,12 +155,21 @@ impl Connection {
             slow: Box::pin(sleep(slow_max)),
             taken: None,
             turn: 0,
-            _place: place,
+            place,
         }
+    }
+
+    /// The socket and its place, for another thread.
+    ///
+    /// # Errors
+    /// When this thread's runtime cannot let go of it.
+    pub(super) fn into_parts(self) -> io::Result<(std::net::TcpStream, Option<Place>)> {
+        Ok((self.stream.into_std()?, self.place))
     }
 
     /// What is left of this turn; when nothing is, the task goes to the end of the line.
     fn turn_left(&mut self, cx: &mut Context<'_>) -> Option<usize> {
+        self.progress.writing.store(true, Relaxed);
         if self.turn >= WRITE_TURN {
             self.turn = 0;
             give_way(cx);
@@ -185,6 +245,11 @@ impl AsyncRead for Connection {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if !self.read.is_empty() {
+            let count = self.read.len().min(buffer.remaining());
+            buffer.put_slice(&self.read.split_to(count));
+            return Poll::Ready(Ok(()));
+        }
         let upgraded = self.progress.upgraded.load(Relaxed);
         if upgraded && self.progress.flow.is_full(cx) {
             self.alive = Instant::now();
@@ -247,6 +312,7 @@ impl AsyncWrite for Connection {
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.taken = None;
         self.turn = 0;
+        self.progress.writing.store(false, Relaxed);
         Pin::new(&mut self.stream).poll_flush(cx)
     }
 
@@ -272,8 +338,53 @@ mod tests {
         let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (served, _) = listener.accept().await.unwrap();
         let progress = Arc::<Progress>::default();
-        let served = Connection::new(served, Arc::clone(&progress), (IDLE, SLOW), None);
+        let times = (IDLE, SLOW);
+        let served = Connection::new(served, Bytes::new(), Arc::clone(&progress), times, None);
         (client, served, progress)
+    }
+
+    #[test]
+    fn a_large_answer_asks_for_another_seat_and_many_small_ones_for_the_old_one() {
+        let progress = Progress::default();
+        let rooms = |answers: u32, bytes| {
+            let rooms = (0..answers).map(|_| {
+                progress.answer(bytes);
+                progress.room()
+            });
+            rooms.collect::<Vec<_>>()
+        };
+        assert_eq!(rooms(3, WRITE_TURN - 1), [Room::Quick; 3]);
+        assert_eq!(rooms(1, WRITE_TURN), [Room::Bulk]);
+        assert!(rooms(SMALL_LEAST - 1, 10).iter().all(|room| *room == Room::Bulk));
+        assert_eq!(rooms(1, 10), [Room::Quick]);
+    }
+
+    #[tokio::test]
+    async fn a_connection_is_between_requests_when_all_is_written() {
+        let (_client, mut served, progress) = pair().await;
+        assert!(progress.is_between_requests());
+        let open = progress.open();
+        assert!(!progress.is_between_requests());
+        drop(open);
+        served.write_all(b"half").await.unwrap();
+        assert!(!progress.is_between_requests());
+        served.flush().await.unwrap();
+        assert!(progress.is_between_requests());
+        progress.upgrade();
+        assert!(!progress.is_between_requests());
+    }
+
+    #[tokio::test]
+    async fn what_was_read_already_comes_first() {
+        let (mut client, served, progress) = pair().await;
+        client.write_all(b"rest").await.unwrap();
+        let (stream, _) = served.into_parts().unwrap();
+        let stream = TcpStream::from_std(stream).unwrap();
+        let start = Bytes::from_static(b"start, ");
+        let mut served = Connection::new(stream, start, progress, (IDLE, SLOW), None);
+        let mut read = [0; 11];
+        served.read_exact(&mut read).await.unwrap();
+        assert_eq!(&read, b"start, rest");
     }
 
     #[tokio::test(start_paused = true)]

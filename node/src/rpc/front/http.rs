@@ -31,6 +31,7 @@ pub(super) async fn serve(
     ws_stop: &StopHandle,
     request: Request<Incoming>,
 ) -> Result<Response<ReplyBody>, Infallible> {
+    let _open = progress.open();
     let headers = request.headers();
     let host = request.uri().authority().map(|authority| authority.as_str());
     let host = host.or_else(|| headers.get(HOST).map(|host| host.to_str().unwrap_or("?")));
@@ -153,6 +154,7 @@ async fn post(
     let _running = progress.request();
     match front.dispatcher.respond(&body.into(), client).await {
         Respond::Reply(reply) => {
+            progress.answer(reply.len());
             respond(StatusCode::OK, JSON, reply.finish(&front.dispatcher.untaken))
         }
         Respond::Nothing => respond(StatusCode::OK, JSON, ReplyBody::empty()),

@@ -23,7 +23,7 @@ use self::{
     access::{Hosts, Origins},
     connection::{Connection, Progress},
     flow::Flow,
-    threads::Seat,
+    threads::{Room, Seat},
 };
 use super::{
     dispatch::{Dispatcher, Service},
@@ -33,7 +33,7 @@ use super::{
 };
 use crate::config::JsonRpc;
 use alloy_primitives::map::HashMap;
-use hyper::{server::conn::http1, service::service_fn};
+use hyper::{body::Bytes, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
 use jsonrpsee::{
     Methods,
@@ -43,12 +43,15 @@ use jsonrpsee::{
     },
 };
 use std::{
+    future::poll_fn,
     io,
     net::{IpAddr, SocketAddr},
+    pin::Pin,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
+    task::Poll,
     time::Duration,
 };
 use tokio::{
@@ -131,7 +134,31 @@ struct Places {
 struct Place {
     front: Arc<Front>,
     address: IpAddr,
-    _seat: Seat,
+    seat: Seat,
+}
+
+/// A connection that nobody serves yet, or that is to be served by another thread.
+#[derive(Debug)]
+struct Socket {
+    stream: std::net::TcpStream,
+    /// What was read from it and is not answered.
+    read: Bytes,
+    client: Arc<Client>,
+    progress: Arc<Progress>,
+    place: Place,
+}
+
+impl Socket {
+    /// Where it is to be served.
+    fn room(&self) -> Room {
+        room(&self.client.endpoint, &self.progress)
+    }
+}
+
+/// Where a connection is to be served. WebSockets of an address of their own are with those that are sent
+/// much: the subscriptions of thousands.
+fn room(endpoint: &Endpoint, progress: &Progress) -> Room {
+    if endpoint.http { progress.room() } else { Room::Bulk }
 }
 
 impl Places {
@@ -208,28 +235,37 @@ impl Front {
         listener: TcpListener,
         endpoint: Arc<Endpoint>,
         threads: Arc<Threads>,
-        mut stop: watch::Receiver<bool>,
+        stop: watch::Receiver<bool>,
         ws_stop: StopHandle,
     ) {
-        let mut connections = JoinSet::new();
+        let mut connections = JoinSet::<Option<Socket>>::new();
+        let mut stopped = stop.clone();
         loop {
             let accepted = tokio::select! {
                 accepted = listener.accept() => accepted,
-                Some(_) = connections.join_next() => continue,
-                () = told(&mut stop) => break,
+                Some(ended) = connections.join_next() => {
+                    // A panic there has been reported.
+                    if let Ok(Some(mut socket)) = ended {
+                        let (runtime, seat) = threads.seat(socket.room());
+                        socket.place.seat = seat;
+                        let serving =
+                            Arc::clone(&self).serve(socket, stop.clone(), ws_stop.clone());
+                        connections.spawn_on(serving, runtime);
+                    }
+                    continue;
+                }
+                () = told(&mut stopped) => break,
             };
             // Its thread's runtime waits for it from now on.
             match accepted.and_then(|(stream, from)| Ok((stream.into_std()?, from))) {
                 Ok((stream, from)) => {
-                    let (runtime, seat) = threads.seat();
-                    let serving = Arc::clone(&self).serve(
-                        stream,
-                        from,
-                        seat,
-                        Arc::clone(&endpoint),
-                        stop.clone(),
-                        ws_stop.clone(),
-                    );
+                    let (runtime, seat) = threads.seat(room(&endpoint, &Progress::default()));
+                    let (front, endpoint) = (Arc::clone(&self), Arc::clone(&endpoint));
+                    let (stop, ws_stop) = (stop.clone(), ws_stop.clone());
+                    let serving = async move {
+                        let socket = front.admit(stream, from, seat, endpoint).await?;
+                        front.serve(socket, stop, ws_stop).await
+                    };
                     connections.spawn_on(serving, runtime);
                 }
                 Err(error) => {
@@ -241,26 +277,23 @@ impl Front {
         drop(listener);
         while connections.join_next().await.is_some() {}
     }
-
-    /// Serves one connection to its end.
-    async fn serve(
-        self: Arc<Self>,
+    /// Gives a new connection its place, or tells the client that there is none.
+    async fn admit(
+        self: &Arc<Self>,
         stream: std::net::TcpStream,
         from: SocketAddr,
         seat: Seat,
         endpoint: Arc<Endpoint>,
-        mut stop: watch::Receiver<bool>,
-        ws_stop: StopHandle,
-    ) {
-        let stream = match TcpStream::from_std(stream) {
-            Ok(stream) => stream,
-            Err(error) => return tracing::debug!(%error, %from, "a connection could not be taken"),
-        };
+    ) -> Option<Socket> {
         let address = from.ip().to_canonical();
         if let Err(limit) = self.places.take(address) {
-            return refuse(stream, limit).await;
+            match TcpStream::from_std(stream) {
+                Ok(stream) => refuse(stream, limit).await,
+                Err(error) => tracing::debug!(%error, %from, "a connection was not refused"),
+            }
+            return None;
         }
-        let place = Place { front: Arc::clone(&self), address, _seat: seat };
+        let place = Place { front: Arc::clone(self), address, seat };
         // Without it answers only come later.
         let _ = stream.set_nodelay(true);
         let rate = self.dispatcher.rates.connection();
@@ -268,27 +301,58 @@ impl Front {
         let progress = Arc::<Progress>::default();
         let flow = Arc::clone(&progress.flow);
         let client = Arc::new(Client { id, address, rate, endpoint, flow });
+        Some(Socket { stream, read: Bytes::new(), client, progress, place })
+    }
+
+    /// Serves one connection to its end, or until it belongs elsewhere: then gives it back.
+    async fn serve(
+        self: Arc<Self>,
+        socket: Socket,
+        mut stop: watch::Receiver<bool>,
+        ws_stop: StopHandle,
+    ) -> Option<Socket> {
+        let Socket { stream, read, client, progress, place } = socket;
+        let address = client.address;
+        let lost = |error| tracing::debug!(%error, %address, "a connection was lost to its thread");
+        let stream = TcpStream::from_std(stream).map_err(lost).ok()?;
+        let seated = place.seat.room();
         let times = (self.idle_max, self.slow_max);
-        let io = Connection::new(stream, Arc::clone(&progress), times, Some(place));
+        let io = Connection::new(stream, read, Arc::clone(&progress), times, Some(place));
         let service =
             service_fn(|request| http::serve(&self, &client, &progress, &ws_stop, request));
-        let connection = http1::Builder::new()
+        let mut connection = http1::Builder::new()
             .half_close(false)
             .serve_connection(TokioIo::new(io), service)
             .with_upgrades();
-        let mut connection = std::pin::pin!(connection);
+        let to_move = || {
+            let elsewhere =
+                seated.is_some_and(|seated| seated != room(&client.endpoint, &progress));
+            elsewhere && progress.is_between_requests()
+        };
+        let ended_or_to_move = poll_fn(|cx| match Pin::new(&mut connection).poll(cx) {
+            Poll::Pending if to_move() => Poll::Ready(None),
+            polled => polled.map(Some),
+        });
         let ended = tokio::select! {
             // Without it, each poll draws lots.
             biased;
-            ended = &mut connection => ended,
+            ended = ended_or_to_move => ended,
             () = told(&mut stop) => {
-                connection.as_mut().graceful_shutdown();
-                connection.await
+                Pin::new(&mut connection).graceful_shutdown();
+                Some((&mut connection).await)
             }
         };
-        if let Err(error) = ended {
-            tracing::debug!(%error, %from, "a connection ended early");
+        match ended {
+            None => {
+                let parts = connection.into_parts().expect("it is no WebSocket");
+                let (stream, place) = parts.io.into_inner().into_parts().map_err(lost).ok()?;
+                let place = place.expect("it was given one");
+                return Some(Socket { stream, read: parts.read_buf, client, progress, place });
+            }
+            Some(Err(error)) => tracing::debug!(%error, %address, "a connection ended early"),
+            Some(Ok(())) => {}
         }
+        None
     }
 
     /// jsonrpsee's service for one WebSocket.

@@ -1,6 +1,7 @@
 //! The threads that serve JSON-RPC sockets, one for each core unless set otherwise. Each has a runtime of its own, and a
 //! connection stays where it was put (`docs/adr/0015`): a request takes microseconds, and to have
-//! another thread help costs more than that.
+//! another thread help costs more than that. Half of the threads are for connections with large answers,
+//! so that nobody else waits while those are copied.
 //!
 //! Takes: connections. Gives: where to serve them. State: how many each thread has.
 //! Bound: that of connections. When full: the connection is not taken.
@@ -24,10 +25,21 @@ use tokio::{
 /// node's keys, checking blobs.
 const BLOCKING_MAX: usize = 2;
 
+/// The threads that a connection belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Room {
+    /// Those for requests with small answers.
+    Quick,
+    /// Those for large answers, and for WebSockets.
+    Bulk,
+}
+
 /// See the module. Dropped, it ends the threads and whatever they still serve.
 #[derive(Debug)]
 pub(in crate::rpc) struct Threads {
-    threads: Vec<Thread>,
+    quick: Vec<Thread>,
+    /// None where there is one thread in all.
+    bulk: Vec<Thread>,
     /// Dropped, it tells the threads to end.
     running: watch::Sender<()>,
 }
@@ -41,38 +53,60 @@ struct Thread {
 
 /// A connection's seat on a thread, given up when dropped.
 #[derive(Debug)]
-pub(super) struct Seat(Arc<AtomicUsize>);
+pub(super) struct Seat {
+    taken: Arc<AtomicUsize>,
+    room: Option<Room>,
+}
+
+impl Seat {
+    /// Where it is; `None` where one thread is for all.
+    pub(super) const fn room(&self) -> Option<Room> {
+        self.room
+    }
+}
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Relaxed);
+        self.taken.fetch_sub(1, Relaxed);
     }
 }
 
 impl Threads {
-    /// Starts `count` of them.
+    /// Starts `count` of them; of an odd number, more are for small answers.
     ///
     /// # Errors
     /// When the system gives no thread, or nothing to wait for sockets with.
     pub(in crate::rpc) fn start(count: usize) -> io::Result<Self> {
         let running = watch::Sender::new(());
-        let threads = (0..count.max(1)).map(|number| Thread::start(number, running.subscribe()));
-        Ok(Self { threads: threads.collect::<io::Result<_>>()?, running })
+        let start = |room, count| {
+            let threads = 0..count;
+            let threads = threads
+                .map(|number| Thread::start(format!("{room}-{number}"), running.subscribe()));
+            threads.collect::<io::Result<_>>()
+        };
+        let bulk = count / 2;
+        let (quick, bulk) = (start("serve", count.max(1) - bulk)?, start("bulk", bulk)?);
+        Ok(Self { quick, bulk, running })
     }
 
-    /// A seat on the thread that has the fewest connections, and its runtime.
-    pub(super) fn seat(&self) -> (&Handle, Seat) {
-        let fewest = self.threads.iter().min_by_key(|thread| thread.seats.load(Relaxed));
+    /// A seat on the room's thread that has the fewest connections, and its runtime.
+    pub(super) fn seat(&self, room: Room) -> (&Handle, Seat) {
+        let (threads, room) = match room {
+            _ if self.bulk.is_empty() => (&self.quick, None),
+            Room::Quick => (&self.quick, Some(room)),
+            Room::Bulk => (&self.bulk, Some(room)),
+        };
+        let fewest = threads.iter().min_by_key(|thread| thread.seats.load(Relaxed));
         let Thread { runtime, seats, .. } = fewest.expect("there is one");
         seats.fetch_add(1, Relaxed);
-        (runtime, Seat(Arc::clone(seats)))
+        (runtime, Seat { taken: Arc::clone(seats), room })
     }
 }
 
 impl Drop for Threads {
     fn drop(&mut self) {
         drop(mem::replace(&mut self.running, watch::Sender::new(())));
-        for thread in self.threads.drain(..) {
+        for thread in self.quick.drain(..).chain(self.bulk.drain(..)) {
             // A panic there has been reported.
             let _ = thread.ended.join();
         }
@@ -80,7 +114,7 @@ impl Drop for Threads {
 }
 
 impl Thread {
-    fn start(number: usize, mut running: watch::Receiver<()>) -> io::Result<Self> {
+    fn start(name: String, mut running: watch::Receiver<()>) -> io::Result<Self> {
         let (made, runtime) = mpsc::sync_channel(1);
         // Made there: a runtime must not end on a thread of another, as it would without a thread.
         let serve = move || {
@@ -94,7 +128,7 @@ impl Thread {
             // Nothing is ever told: an error says that the sender is gone.
             let _ = own.block_on(running.changed());
         };
-        let ended = thread::Builder::new().name(format!("serve-{number}")).spawn(serve)?;
+        let ended = thread::Builder::new().name(name).spawn(serve)?;
         let runtime = runtime.recv().expect("it sends before it ends")?;
         Ok(Self { runtime, seats: Arc::default(), ended })
     }
@@ -106,10 +140,11 @@ mod tests {
 
     #[test]
     fn connections_are_spread_and_stay() {
-        let threads = Threads::start(3).unwrap();
+        let threads = Threads::start(5).unwrap();
         let (tell, told) = mpsc::channel();
-        let sit = || {
-            let (runtime, seat) = threads.seat();
+        let sit_in = |room| {
+            let (runtime, seat) = threads.seat(room);
+            assert_eq!(seat.room(), Some(room));
             let tell = tell.clone();
             runtime.spawn(async move {
                 for _ in 0..3 {
@@ -121,6 +156,7 @@ mod tests {
             assert!(names.windows(2).all(|two| two[0] == two[1]), "{names:?}");
             (names[0].clone().unwrap(), seat)
         };
+        let sit = || sit_in(Room::Quick);
         let mut first: Vec<_> = (0..3).map(|_| sit()).collect();
         first.sort_by(|a, b| a.0.cmp(&b.0));
         let names: Vec<_> = first.iter().map(|(name, _)| name.as_str()).collect();
@@ -128,13 +164,23 @@ mod tests {
         // The next one gets the seat that is given up.
         drop(first.remove(1));
         assert_eq!(sit().0, "serve-1");
+        let bulk = [(); 2].map(|()| sit_in(Room::Bulk));
+        assert_eq!(bulk.map(|(name, _)| name), ["bulk-0", "bulk-1"]);
+    }
+
+    #[test]
+    fn one_thread_is_for_all() {
+        let threads = Threads::start(1).unwrap();
+        let seats = [Room::Quick, Room::Bulk].map(|room| threads.seat(room).1);
+        assert!(seats.iter().all(|seat| seat.room().is_none()));
+        assert_eq!(threads.quick[0].seats.load(Relaxed), 2);
     }
 
     #[test]
     fn what_is_served_ends_with_the_threads() {
         let threads = Threads::start(1).unwrap();
         let (tell, told) = mpsc::channel::<()>();
-        threads.seat().0.spawn(async move {
+        threads.seat(Room::Quick).0.spawn(async move {
             std::future::pending::<()>().await;
             drop(tell);
         });
