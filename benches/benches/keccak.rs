@@ -1,6 +1,6 @@
 //! Keccak-256 of many messages: every backend on the same bytes.
 //!
-//! `cargo bench -p benches --bench keccak`. The scalar backend is the `keccak-asm` crate.
+//! `cargo bench --profile release --workspace --bench keccak`. The scalar backend is the `keccak-asm` crate.
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use std::hint::black_box;

@@ -1,7 +1,7 @@
 //! The whole pipeline end to end: signed transactions over the TCP ingest, or a file of blocks, in;
 //! durable blocks out.
 //!
-//! `cargo bench -p benches --bench pipeline -- accounts=1000000 count=2000000`, where each setting
+//! `cargo bench --profile release --workspace --bench pipeline -- accounts=1000000 count=2000000`, where each setting
 //! may be left out:
 //!
 //! - `accounts=1000000`: funded accounts; senders and receivers are random ones of all of them

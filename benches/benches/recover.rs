@@ -1,6 +1,6 @@
 //! Public-key recovery: every backend, libsecp256k1 called directly, and k256, on the same jobs.
 //!
-//! `cargo bench -p benches --bench recover`. Throughput is per core; one thread.
+//! `cargo bench --profile release --workspace --bench recover`. Throughput is per core; one thread.
 
 use benches::signatures::{self, compact, libsecp256k1};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};

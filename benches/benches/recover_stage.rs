@@ -1,6 +1,6 @@
 //! Raw transactions to senders: what the recover stage does to each batch, on one thread.
 //!
-//! `cargo bench -p benches --bench recover_stage`. Decoding, both hashes of a transaction, and the
+//! `cargo bench --profile release --workspace --bench recover_stage`. Decoding, both hashes of a transaction, and the
 //! signature. Every backend, and the crates one would otherwise put together: alloy and
 //! libsecp256k1, a transaction at a time.
 

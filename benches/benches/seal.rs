@@ -1,6 +1,6 @@
 //! Roots of a block: of the state after it, of its transactions and of its receipts.
 //!
-//! `cargo bench -p benches --bench seal`. State roots are those of blocks of transfers between
+//! `cargo bench --profile release --workspace --bench seal`. State roots are those of blocks of transfers between
 //! random accounts, two changed accounts each, on the trie in memory; one element is one changed
 //! account.
 

@@ -75,7 +75,8 @@ pub struct JsonRpc {
     pub filter_lifetime_s: u64,
     /// Most subscriptions of a connection.
     pub max_subscriptions: u32,
-    /// Threads that serve sockets; 0 is one for each core.
+    /// Threads that serve sockets; 0 is one for each core. Half of them, rounded down, are for connections
+    /// with large answers.
     pub threads: usize,
     /// Most connections at once, of both addresses together.
     #[serde(deserialize_with = "bounds::not_zero")]

@@ -59,7 +59,7 @@ pub fn is_armor(text: &str) -> bool {
     text.trim_start().starts_with("-----BEGIN")
 }
 
-/// Makes the armoured text of a key, with a line break at its end.
+/// Makes the armored text of a key, with a line break at its end.
 ///
 /// # Errors
 /// Without randomness.
@@ -87,7 +87,7 @@ pub fn encrypt(key: &PrivateKey, passphrase: &str) -> Result<String, ArmorError>
     Ok(text)
 }
 
-/// Opens armoured text.
+/// Opens armored text.
 ///
 /// # Errors
 /// Says what is wrong with the text; a wrong passphrase and an altered key are one error.

@@ -17,7 +17,8 @@ pub(super) struct Args {
     moniker: String,
     #[command(flatten)]
     home: HomeArg,
-    /// A geth genesis.json (Ethereum rules); without it, the native development genesis
+    /// A genesis.json: geth's (Ethereum rules), or one with a section `config.evmd` (native rules);
+    /// without it, the native development genesis
     #[arg(long, value_name = "FILE")]
     genesis: Option<PathBuf>,
     /// Chain id of the development genesis: EIP-155's, which is the Cosmos one too

@@ -47,11 +47,11 @@ enum Command {
     Init(init::Args),
     /// Run the node; makes a development chain if the home folder is empty
     Start(start::Args),
-    /// Append blocks from RLP files, as geth exports them
+    /// Append blocks from RLP files, as geth exports them; the node must be stopped
     Import(import::Args),
-    /// Write blocks to an RLP file, as geth exports them
+    /// Write blocks to an RLP file, as geth exports them; the node must be stopped
     Export(export::Args),
-    /// Build the index again from the chain, all of it
+    /// Build the index again from the chain, all of it; the node must be stopped
     Reindex(reindex::Args),
     /// Show a running node's head, endpoints and pipeline
     Status(status::Args),
@@ -73,7 +73,8 @@ enum Command {
     /// Look into data without a node
     #[command(subcommand)]
     Debug(debug::Command),
-    /// Remove the newest blocks
+    /// Remove the newest blocks of a stopped node; their transactions, and those of the mempool,
+    /// are gone
     Rollback(rollback::Args),
     /// Copy a chain, of a running node too, and make a home folder of a copy
     #[command(subcommand)]

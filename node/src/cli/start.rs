@@ -3,7 +3,7 @@
 use super::{HomeArg, init::dev_genesis, keys, start_logs};
 use crate::{
     account::Signers,
-    chain::{DEV_ACCOUNTS, Rules},
+    chain::{DEV_ACCOUNTS, DevAccount, Rules},
     comet,
     config::{Comet, JsonRpc, KeyringChoice},
     grpc,
@@ -12,6 +12,7 @@ use crate::{
     pipeline::{Fault, Options, Pipeline},
     query::Queries,
     rest, rpc, slice,
+    view::View,
 };
 use alloy_primitives::U256;
 use anyhow::{Context, bail};
@@ -21,6 +22,7 @@ use std::{
     sync::Arc,
     time::Duration,
 };
+use storage::StateRead;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use verify::Backend;
 
@@ -43,7 +45,8 @@ pub(super) struct Args {
     /// Let clients of JSON-RPC sign with the keys of this keyring; off by default
     #[arg(long = "json-rpc.keyring", value_name = "BACKEND", value_enum)]
     keyring: Option<KeyringChoice>,
-    /// Namespaces of JSON-RPC over HTTP (and WebSocket), separated by commas: eth,net,web3,personal
+    /// Namespaces of JSON-RPC over HTTP (and WebSocket there), separated by commas, instead of the
+    /// default eth,net,web3,rpc,txpool,evmd
     #[arg(long = "json-rpc.api", value_name = "NAMES", value_delimiter = ',')]
     api: Option<Vec<String>>,
     /// The same for the address that serves WebSocket alone
@@ -306,6 +309,24 @@ async fn until_over(pipeline: &Pipeline, mut interrupts: Interrupts) {
     }
 }
 
+/// Shows the well-known accounts that the chain has, with their keys.
+fn development_accounts(out: &mut impl Write, view: &View, prefix: &str) -> anyhow::Result<()> {
+    let state = view.state.reader()?;
+    let mut title =
+        Some("\nDevelopment accounts. Their keys are public: never use them elsewhere.");
+    for (n, DevAccount { address, private_key }) in DEV_ACCOUNTS.iter().enumerate() {
+        if state.account(*address)?.is_none_or(|account| account.balance.is_zero()) {
+            continue;
+        }
+        if let Some(title) = title.take() {
+            writeln!(out, "{title}")?;
+        }
+        let bech32 = crate::account::bech32(prefix, *address);
+        writeln!(out, "({n}) {address} {bech32}\n    key {private_key}")?;
+    }
+    Ok(())
+}
+
 fn banner(
     home: &Home,
     pipeline: &Pipeline,
@@ -319,14 +340,7 @@ fn banner(
     let mut out = std::io::stdout();
     writeln!(out, "evmd {}", env!("CARGO_PKG_VERSION"))?;
     if home.spec.rules == Rules::Native && !quiet {
-        writeln!(
-            out,
-            "\nDevelopment accounts, 10000 each. The keys are public: never use them elsewhere."
-        )?;
-        for (n, account) in DEV_ACCOUNTS.iter().enumerate() {
-            let bech32 = crate::account::bech32(&home.spec.bech32_prefix, account.address);
-            writeln!(out, "({n}) {} {bech32}\n    key {}", account.address, account.private_key)?;
-        }
+        development_accounts(&mut out, &view, &home.spec.bech32_prefix)?;
     }
     let blocks = block_time.map_or_else(
         || "none are made here".to_owned(),

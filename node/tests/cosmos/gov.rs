@@ -138,7 +138,7 @@ impl Chain {
         self.purse.held(Some(module_address("gov")))
     }
 
-    fn burnt(&self) -> U256 {
+    fn burned(&self) -> U256 {
         self.purse.held(None)
     }
 }
@@ -204,9 +204,9 @@ fn votes_are_weighed_as_the_sdk_weighs_them() {
         let (ended, _) = chain.block(START + VOTING, Vec::new());
         assert_eq!(chain.status(1), *status, "{votes:?}");
         assert_eq!(ended.events.len(), 1);
-        let burnt = if *burns { DEPOSIT } else { 0 };
-        assert_eq!((chain.kept(), chain.burnt()), (U256::ZERO, U256::from(burnt)), "{votes:?}");
-        assert_eq!(chain.purse.of(5), U256::from(RICHES - burnt));
+        let burned = if *burns { DEPOSIT } else { 0 };
+        assert_eq!((chain.kept(), chain.burned()), (U256::ZERO, U256::from(burned)), "{votes:?}");
+        assert_eq!(chain.purse.of(5), U256::from(RICHES - burned));
         let state = chain.gov().state();
         assert!(state.votes.is_empty() && state.deposits.is_empty());
         // It is over: nothing is added to it, and nothing happens again.
@@ -224,17 +224,17 @@ fn a_missed_quorum_burns_where_genesis_says_so() {
     chain.block(START, vec![(5, submission(DEPOSIT, false)), vote(1, Yes)]);
     chain.block(START + VOTING, Vec::new());
     assert_eq!(chain.status(1), ProposalStatus::Rejected);
-    assert_eq!(chain.burnt(), U256::from(DEPOSIT));
+    assert_eq!(chain.burned(), U256::from(DEPOSIT));
     // And a veto does not.
     let mut chain = Chain::new(&json!({ "burn_vote_veto": false }));
     chain.block(START, vec![(5, submission(DEPOSIT, false)), vote(0, NoWithVeto)]);
     chain.block(START + VOTING, Vec::new());
     assert_eq!(chain.status(1), ProposalStatus::Rejected);
-    assert_eq!((chain.kept(), chain.burnt()), (U256::ZERO, U256::ZERO));
+    assert_eq!((chain.kept(), chain.burned()), (U256::ZERO, U256::ZERO));
 }
 
 #[test]
-fn a_deposit_that_does_not_suffice_in_time_is_given_back_or_burnt() {
+fn a_deposit_that_does_not_suffice_in_time_is_given_back_or_burned() {
     for burns in [false, true] {
         let mut chain = Chain::new(&json!({ "burn_proposal_deposit_prevote": burns }));
         let small = DEPOSIT - 2;
@@ -247,8 +247,8 @@ fn a_deposit_that_does_not_suffice_in_time_is_given_back_or_burnt() {
         let (ended, _) = chain.block(START + GATHERING, Vec::new());
         assert_eq!(ended.events[0].kind, "inactive_proposal");
         assert_eq!(chain.proposal(1), None, "it is forgotten, as in the SDK");
-        let burnt = if burns { small + 1 } else { 0 };
-        assert_eq!((chain.kept(), chain.burnt()), (U256::ZERO, U256::from(burnt)));
+        let burned = if burns { small + 1 } else { 0 };
+        assert_eq!((chain.kept(), chain.burned()), (U256::ZERO, U256::from(burned)));
         let back = if burns { RICHES - 1 } else { RICHES };
         assert_eq!(chain.purse.of(6), U256::from(back));
         // Its id is not used again.

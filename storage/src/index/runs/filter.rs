@@ -1,4 +1,4 @@
-//! Filters: which keys a run may hold, in ten bits a key, so that a look-up goes only into runs that
+//! Filters: which keys a run may hold, in ten bits a key, so that a lookup goes only into runs that
 //! are likely to have it.
 //!
 //! A blocked Bloom filter: a key sets and tests bits of one line of 64 bytes. Its first eight bytes,
