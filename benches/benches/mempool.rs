@@ -18,7 +18,7 @@ use node::{
 use std::{
     collections::BTreeMap,
     hint::black_box,
-    sync::Arc,
+    sync::{Arc, OnceLock},
     time::{Duration, Instant},
 };
 use storage::Account;
@@ -53,7 +53,15 @@ fn transfer(n: u64, senders: u64) -> Arc<RecoveredTx> {
     let raw = Bytes::from_static(&[0; 110]);
     let hash: B256 = keccak256(n.to_be_bytes());
     let sender = Address::from_word(keccak256((n % senders).to_be_bytes()));
-    Arc::new(RecoveredTx { raw, tx, hash, sender, high_s: false, cosmos: None })
+    Arc::new(RecoveredTx {
+        raw,
+        tx,
+        hash,
+        sender,
+        high_s: false,
+        authorities: OnceLock::new(),
+        cosmos: None,
+    })
 }
 
 fn insert(

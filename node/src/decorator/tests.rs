@@ -13,7 +13,7 @@ use alloy_consensus::{SignableTransaction, TxEip1559, TxEip4844, TxEip7702, TxLe
 use alloy_eips::eip7702::{Authorization, SignedAuthorization};
 use alloy_primitives::{Address, B256, Bytes, Signature, TxKind, U256, keccak256};
 use proptest::prelude::*;
-use std::convert::Infallible;
+use std::{convert::Infallible, sync::OnceLock};
 use storage::{Account, StateRead};
 
 const SENDER: Address = Address::repeat_byte(0xaa);
@@ -64,6 +64,7 @@ where
         hash: B256::ZERO,
         sender: SENDER,
         high_s: false,
+        authorities: OnceLock::new(),
         cosmos: None,
     }
 }
@@ -505,8 +506,8 @@ fn the_order_decides_which_reason_is_told() {
 
 #[test]
 fn what_is_not_a_transaction_or_not_served() {
-    let malformed = Reject::Malformed("transaction is empty".to_owned());
-    assert_eq!(malformed.log(), "transaction is empty: tx parse error");
+    let malformed = Reject::Malformed("typed transaction too short".to_owned());
+    assert_eq!(malformed.log(), "typed transaction too short: tx parse error");
     assert_eq!(malformed.code().number, 2);
     let oversized = Reject::Oversized { size: 2, limit: 1 };
     assert_eq!(oversized.to_string(), "oversized data: transaction size 2, limit 1");

@@ -76,6 +76,17 @@ impl BlockOverrides {
         header.mix_hash = self.prev_randao.unwrap_or(header.mix_hash);
         header.base_fee_per_gas = self.base_fee.or(header.base_fee_per_gas);
     }
+
+    /// The name of a field that is given and that only a block of its own can have.
+    pub const fn beyond_header(&self) -> Option<&'static str> {
+        if self.beacon_root.is_some() {
+            Some("beaconRoot")
+        } else if self.withdrawals.is_some() {
+            Some("withdrawals")
+        } else {
+            None
+        }
+    }
 }
 
 /// A block to simulate.

@@ -11,9 +11,9 @@ use alloy_consensus::{
     EthereumTxEnvelope, SignableTransaction, Transaction as _, TxEip4844, TxLegacy, Typed2718 as _,
     transaction::RlpEcdsaDecodableTx,
 };
-use alloy_eips::eip2718::Decodable2718;
+use alloy_eips::{eip2718::Decodable2718, eip7702::SignedAuthorization};
 use alloy_primitives::{Address, B256, Bytes, Signature, U256};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use verify::{Job, Key, Outcome, Reason};
 
 use crate::{
@@ -52,14 +52,14 @@ pub fn named<'a>(
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DecodeError {
-    /// No bytes at all.
-    #[error("transaction is empty")]
-    Empty,
+    /// No bytes at all, or a type with nothing after it.
+    #[error("typed transaction too short")]
+    Short,
     /// A first byte that no known type has.
     #[error("transaction type {0:#04x} is unknown")]
     UnknownType(u8),
     /// The RLP is malformed or not canonical.
-    #[error("transaction is not valid RLP: {0}")]
+    #[error("rlp: {0}")]
     Rlp(alloy_rlp::Error),
     /// Bytes follow the transaction.
     #[error("{0} bytes follow the transaction")]
@@ -118,6 +118,9 @@ pub struct RecoveredTx {
     pub sender: Address,
     /// The signature's `s` is in the upper half: invalid since Homestead (EIP-2).
     pub high_s: bool,
+    /// Accounts that its authorizations delegate (EIP-7702), once somebody has recovered them: see
+    /// [`Self::authorities`].
+    pub authorities: OnceLock<Box<[Address]>>,
     /// The Cosmos transaction, if it is one.
     pub cosmos: Option<Arc<CosmosTx>>,
 }
@@ -138,8 +141,8 @@ impl DecodedTx {
     /// # Errors
     /// See [`DecodeError`].
     pub fn decode_hashed(raw: Bytes, hash: B256) -> Result<Self, DecodeError> {
-        if raw.is_empty() {
-            return Err(DecodeError::Empty);
+        if raw.is_empty() || (raw.len() == 1 && raw[0] <= TYPE_MAX) {
+            return Err(DecodeError::Short);
         }
         if cosmos::is_cosmos(&raw) {
             return Self::decode_cosmos(raw, hash);
@@ -203,7 +206,8 @@ impl DecodedTx {
         let key = outcome.as_ref().map_err(|reason| RecoverError::Signature(*reason))?;
         let high_s = self.signature().s() > HALF_ORDER;
         let Self { raw, tx, hash, cosmos } = self;
-        Ok(RecoveredTx { raw, tx, hash, sender: Address::from(key.address), high_s, cosmos })
+        let (sender, authorities) = (Address::from(key.address), OnceLock::new());
+        Ok(RecoveredTx { raw, tx, hash, sender, high_s, authorities, cosmos })
     }
 
     /// [`Self::finish`] for a Cosmos transaction: either key may be the signer's.
@@ -224,7 +228,8 @@ impl DecodedTx {
             cosmos.check_rendered(chain_id).map_err(wrong)?;
         }
         let sender = cosmos.signer.address;
-        Ok(RecoveredTx { raw, tx, hash, sender, high_s: false, cosmos: Some(cosmos) })
+        let (authorities, cosmos) = (OnceLock::new(), Some(cosmos));
+        Ok(RecoveredTx { raw, tx, hash, sender, high_s: false, authorities, cosmos })
     }
 
     fn signature(&self) -> &Signature {
@@ -246,10 +251,38 @@ impl RecoveredTx {
         if self.cosmos.is_some() { cosmos::TX_TYPE } else { self.tx.ty() }
     }
 
+    /// Accounts that its authorizations delegate, as far as they can be valid on this chain (EIP-7702): those
+    /// for another one delegate nothing. What [`super::Senders::recover_authorities`] has not recovered is
+    /// recovered now, one by one.
+    pub fn authorities(&self, chain_id: u64) -> &[Address] {
+        self.authorities.get_or_init(|| {
+            let ours = authorizations(&self.tx, chain_id);
+            ours.filter_map(|auth| auth.recover_authority().ok()).collect()
+        })
+    }
+
     /// Blob gas this transaction uses; zero without blobs.
     pub fn blob_gas(&self) -> u64 {
         self.tx.blob_gas_used().unwrap_or_default()
     }
+}
+
+/// The authorizations of a transaction that are for this chain, or for any.
+fn authorizations(tx: &Transaction, chain_id: u64) -> impl Iterator<Item = &SignedAuthorization> {
+    let list = tx.authorization_list().unwrap_or_default().iter();
+    list.filter(move |auth| auth.chain_id.is_zero() || auth.chain_id == chain_id)
+}
+
+/// What `verify` needs to find who signed each authorization that can be valid (EIP-7702: a parity of 0 or 1
+/// and a low `s`).
+pub(super) fn authority_jobs(tx: &Transaction, chain_id: u64) -> impl Iterator<Item = Job> {
+    let valid = |auth: &&SignedAuthorization| auth.y_parity() <= 1 && auth.s() <= HALF_ORDER;
+    authorizations(tx, chain_id).filter(valid).map(|auth| Job {
+        digest: auth.signature_hash().0,
+        r: auth.r().to_be_bytes(),
+        s: auth.s().to_be_bytes(),
+        recovery_id: auth.y_parity(),
+    })
 }
 
 /// The first byte of an RLP list, and so of a legacy transaction, is at least this (EIP-2718).

@@ -21,8 +21,8 @@ pub enum Standing {
 
 impl Mempool {
     /// Accepts a transaction, or says why not. `account` is the sender's on chain; `authorities`
-    /// gives the accounts that the transaction's valid authorizations delegate. It is asked last: each
-    /// of them is a recovery, and who is refused pays for none.
+    /// gives the accounts that the transaction's valid authorizations delegate. It is asked last, for
+    /// where nobody has recovered them before, each of them is a recovery.
     ///
     /// # Errors
     /// See [`Reject`]; the pool is then as before.

@@ -23,7 +23,7 @@ use std::{
     fs::{self, File},
     io::{self, Write},
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 
 /// First bytes of the file; the last one is the version.
@@ -47,7 +47,15 @@ impl Entry {
     /// Decodes it. Its signature had a low `s`, or it would not have been accepted.
     pub(super) fn recovered(self) -> Result<RecoveredTx, DecodeError> {
         let DecodedTx { raw, tx, hash, cosmos } = DecodedTx::decode(self.raw)?;
-        Ok(RecoveredTx { raw, tx, hash, sender: self.sender, high_s: false, cosmos })
+        Ok(RecoveredTx {
+            raw,
+            tx,
+            hash,
+            sender: self.sender,
+            high_s: false,
+            authorities: OnceLock::new(),
+            cosmos,
+        })
     }
 }
 
@@ -120,6 +128,11 @@ impl Journal {
     /// Takes back the last one added, which was not accepted after all.
     pub(super) fn retract(&mut self, before: usize) {
         self.buffer.truncate(before);
+    }
+
+    /// Whether what is written is synced, too.
+    pub(super) const fn syncs(&self) -> bool {
+        self.sync
     }
 
     /// Writes what was added. Only then may its submitters be told.
@@ -245,7 +258,15 @@ mod tests {
         let tx = Transaction::Legacy(body.into_signed(signature));
         let raw = Bytes::from(tx.encoded_2718());
         let sender = Address::with_last_byte(nonce as u8);
-        RecoveredTx { hash: keccak256(&raw), raw, tx, sender, high_s: false, cosmos: None }
+        RecoveredTx {
+            hash: keccak256(&raw),
+            raw,
+            tx,
+            sender,
+            high_s: false,
+            authorities: OnceLock::new(),
+            cosmos: None,
+        }
     }
 
     fn entry(nonce: u64) -> Entry {

@@ -69,11 +69,11 @@ pub(super) fn recover_txs(senders: &mut Senders, txs: Vec<RawTx>, meter: &Meter)
     meter.take(txs.len());
     let bytes = txs.iter().filter_map(|tx| tx.bytes.as_ref().ok());
     let raw: Vec<_> = bytes.map(|bytes| Bytes::copy_from_slice(bytes)).collect();
-    let mut senders = senders.recover(&raw);
+    let mut found = senders.recover(&raw);
     let mut given = 0;
     let recover = |tx: RawTx| {
         let recovered = tx.bytes.and_then(|_| {
-            let recovered = senders.next().expect("one result a transaction");
+            let recovered = found.next().expect("one result a transaction");
             recovered.map_err(|error| {
                 Box::new(match error {
                     RecoverError::Decode(DecodeError::Cosmos(refusal))
@@ -90,7 +90,13 @@ pub(super) fn recover_txs(senders: &mut Senders, txs: Vec<RawTx>, meter: &Meter)
         }
         (recovered, tx.reply)
     };
-    let recovered = txs.into_iter().map(recover).collect();
+    let recovered: Vec<_> = txs.into_iter().map(recover).collect();
+    drop(found);
+    // Here, and not by ante, of which there is one.
+    recovered
+        .iter()
+        .filter_map(|(tx, _)| tx.as_ref().ok())
+        .for_each(|tx| senders.recover_authorities(tx));
     meter.give(given);
     recovered
 }

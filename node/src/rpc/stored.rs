@@ -10,7 +10,7 @@ use crate::{
 use alloy_consensus::{Header, Transaction as _, Typed2718 as _};
 use alloy_primitives::{Address, B256, Bytes};
 use alloy_rlp::Decodable;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use storage::{ChainReader, StoredReceipt};
 use verify::{Backend, Recoverer};
 
@@ -169,7 +169,7 @@ impl MinedTx<'_> {
     /// The same apart from its block.
     pub(crate) fn recovered(self) -> RecoveredTx {
         let Self { raw, tx, hash, sender, cosmos, .. } = self;
-        RecoveredTx { raw, tx, hash, sender, high_s: false, cosmos }
+        RecoveredTx { raw, tx, hash, sender, high_s: false, authorities: OnceLock::new(), cosmos }
     }
 
     /// Its EIP-2718 type.

@@ -3,7 +3,7 @@
 use alloy_consensus::{SignableTransaction, TxEip1559, TxEip4844, TxEip7702, TxLegacy};
 use alloy_primitives::{Address, B256, Bytes, Signature, TxKind, U256};
 use node::execution::{RecoveredTx, Transaction};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// What of a transaction matters to the pool.
 #[derive(Clone, Copy, Debug)]
@@ -120,6 +120,14 @@ impl Draft {
         static BYTES: [u8; BYTES_MAX] = [0; BYTES_MAX];
         let raw = Bytes::from_static(&BYTES[..self.bytes]);
         let (hash, sender) = (self.hash(), address(self.sender));
-        Arc::new(RecoveredTx { raw, tx, hash, sender, high_s: false, cosmos: None })
+        Arc::new(RecoveredTx {
+            raw,
+            tx,
+            hash,
+            sender,
+            high_s: false,
+            authorities: OnceLock::new(),
+            cosmos: None,
+        })
     }
 }

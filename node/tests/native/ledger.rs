@@ -18,7 +18,7 @@ use node::{
     modules::Modules,
 };
 use secp256k1::{Message, SecretKey, ecdsa::RecoverableSignature};
-use std::{collections::BTreeMap, convert::Infallible};
+use std::{collections::BTreeMap, convert::Infallible, sync::OnceLock};
 use storage::{Account, ReceiptOutcome, StateChanges, StateRead};
 
 pub(crate) const GWEI: u128 = 1_000_000_000;
@@ -231,6 +231,7 @@ where
         hash: keccak256(place),
         sender,
         high_s: false,
+        authorities: OnceLock::new(),
         cosmos: None,
     }
 }

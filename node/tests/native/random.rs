@@ -13,6 +13,7 @@ use node::{
 };
 use proptest::prelude::*;
 use serde_json::json;
+use std::sync::OnceLock;
 
 /// Contracts there are.
 const CONTRACTS: [(u8, &[u8]); 4] = [(0xc0, REVERT), (0xc1, STORE), (0xc2, CLEAR), (0xc3, INVALID)];
@@ -213,6 +214,7 @@ proptest! {
                 hash,
                 sender: good.sender,
                 high_s: false,
+                authorities: OnceLock::new(),
                 cosmos,
             }]);
         prop_assert_eq!(chain.ledger.supply(), before.ledger.supply());
