@@ -129,6 +129,8 @@ pub(super) struct Ante {
     reorder: Reorder<CheckBatch>,
     tips: Inbox<Tip>,
     queries: Inbox<PoolQuery>,
+    /// One that a caller found and left to the worker.
+    deferred: Option<PoolQuery>,
     arrivals: broadcast::Sender<Arc<RecoveredTx>>,
     replies: Outbox<ReplyBatch>,
     proposals: Option<Outbox<Proposal>>,
@@ -158,6 +160,7 @@ impl Ante {
             reorder: Reorder::new(),
             tips: ends.tips,
             queries: ends.queries,
+            deferred: None,
             arrivals: ends.arrivals,
             replies: ends.replies,
             proposals: Some(ends.proposals),
@@ -247,7 +250,7 @@ impl Ante {
             match reply {
                 Reply::Tcp(connection) => replies.push((connection, submitted)),
                 // The caller may have given up waiting.
-                Reply::Rpc(caller) => drop(caller.send(submitted)),
+                Reply::Rpc(caller) => caller.tell(submitted),
                 Reply::Silent => {}
             }
         }
@@ -318,7 +321,7 @@ impl Ante {
         sender: &Sender,
         now: Instant,
     ) -> Result<(), Reject> {
-        let authorities = |tx: &RecoveredTx| authorities(tx, self.spec.chain_id);
+        let authorities = |tx: &RecoveredTx| tx.authorities(self.spec.chain_id).into();
         self.pool.insert(tx, authorities, &sender.account, now)?;
         Ok(())
     }
@@ -444,14 +447,6 @@ fn candidates(pool: &mut Mempool, ground: &Ground, spec: &ChainSpec) -> Selectio
     })
 }
 
-/// Accounts that the transaction's authorizations delegate, as far as they can be valid here
-/// (EIP-7702): those for another chain delegate nothing.
-fn authorities(tx: &RecoveredTx, chain_id: u64) -> Box<[Address]> {
-    let list = tx.tx.authorization_list().unwrap_or_default().iter();
-    let ours = list.filter(|auth| auth.chain_id.is_zero() || auth.chain_id == chain_id);
-    ours.filter_map(|auth| auth.recover_authority().ok()).collect()
-}
-
 impl Ante {
     /// See [`super::stage::Stage::patience`].
     fn patience(&self) -> Duration {
@@ -486,6 +481,10 @@ impl Ante {
             self.admit(batch.txs)?;
             worked = true;
         }
+        if let Some(query) = self.deferred.take() {
+            query.answer(&self.pool, &self.ground)?;
+            worked = true;
+        }
         worked |= self.serve_callers()?;
         self.keep_house(Instant::now())?;
         if self.is_drained() {
@@ -501,12 +500,13 @@ impl Ante {
         let mut worked = false;
         for _ in 0..QUERY_ROUND {
             let Some(query) = self.queries.take() else { break };
-            let large = query.is_large();
-            query.answer(&self.pool, &self.ground)?;
             worked = true;
-            if large {
+            if query.is_large() {
+                // For the worker's next step: a caller has sockets to serve, and submissions come first.
+                self.deferred = Some(query);
                 break;
             }
+            query.answer(&self.pool, &self.ground)?;
         }
         for _ in 0..ROUND {
             let Some(batch) = self.submissions.take() else { break };
@@ -519,6 +519,10 @@ impl Ante {
     /// The part of a step that callers wait for, by one of them; says whether it was all there is to do
     /// now, or the worker must see to the rest.
     fn attend(&mut self) -> bool {
+        // Neither is for a thread that serves sockets: answering for the whole pool, waiting for the disk.
+        if self.deferred.is_some() || self.journal.syncs() {
+            return false;
+        }
         if self.fault.is_some() || !self.saved.is_empty() {
             return false;
         }
@@ -543,7 +547,7 @@ impl Ante {
     }
 
     fn has_callers(&self) -> bool {
-        self.queries.depth() > 0 || self.submissions.depth() > 0
+        self.deferred.is_some() || self.queries.depth() > 0 || self.submissions.depth() > 0
     }
 
     /// Pending gas that fills a block, if all of it can pay.

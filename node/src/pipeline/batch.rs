@@ -1,6 +1,6 @@
 //! What stages hand to each other.
 
-use super::turn::Turned;
+use super::{submit::Caller, turn::Turned};
 use crate::{
     block::Block,
     chain::ChainSpec,
@@ -14,7 +14,6 @@ use alloy_consensus::Header;
 use alloy_primitives::{B256, Bytes};
 use std::sync::Arc;
 use storage::BlockRecord;
-use tokio::sync::oneshot;
 
 /// What became of a submitted transaction: its hash once the mempool has it, or why not. Few are turned
 /// away, and all are handed from thread to thread: the reason, which may be long, is elsewhere.
@@ -26,7 +25,7 @@ pub enum Reply {
     /// To a connection of the TCP ingest.
     Tcp(u64),
     /// To a waiting RPC call.
-    Rpc(oneshot::Sender<Submitted>),
+    Rpc(Caller),
     /// Nowhere: nobody waits for it.
     Silent,
 }

@@ -91,7 +91,13 @@ impl Worker {
     /// Starts the thread. The first fault of any stage goes to `faults`.
     pub(super) fn spawn(self, faults: FaultCell) -> std::io::Result<JoinHandle<()>> {
         let thread = std::thread::Builder::new().name(self.name.clone());
-        thread.spawn(move || self.run(&faults))
+        thread.spawn(move || {
+            // A step that panics is caught in its round; this is what is beside the steps.
+            let ended = catch_unwind(AssertUnwindSafe(|| self.run(&faults)));
+            if let Err(panic) = ended {
+                faults.put(Fault::panicked("worker", &*panic));
+            }
+        })
     }
 
     fn run(mut self, faults: &FaultCell) {

@@ -36,7 +36,6 @@ use crate::{
 use alloy_primitives::Bytes;
 use std::{
     mem,
-    ops::Deref,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering::Relaxed},
@@ -55,6 +54,8 @@ const LANES: usize = 8;
 /// Transactions from which on they are recovered on a thread that may block: 0.3 ms of work, beside which a
 /// change of thread is little.
 const AWAY_LEAST: usize = 64;
+/// Bytes of transactions from which on the same holds, for hashing and copying.
+const AWAY_BYTES_LEAST: usize = 256 * 1024;
 /// Most times that a task gives way to others before it takes the line: bounds the wait of the first.
 const GATHER_ROUNDS: usize = 16;
 /// How often it gives way in vain before it takes the line: who sends call after call is quicker when his
@@ -99,24 +100,42 @@ pub(super) struct Submissions {
     blobs_pending: Arc<AtomicUsize>,
     exit: Mutex<Exit>,
     desk: Desk,
-    pending: AtomicUsize,
+    pending: Arc<AtomicUsize>,
     meter: Arc<Meter>,
 }
 
 /// A transaction that is pending until this is dropped.
-struct Pending<C: Deref<Target = AtomicUsize>>(C);
+#[derive(Debug)]
+struct Pending(Arc<AtomicUsize>);
 
-impl<C: Deref<Target = AtomicUsize>> Pending<C> {
+impl Pending {
     /// One more, unless there are `most`.
-    fn within(most: usize, count: C) -> Result<Self, Reject> {
-        let pending = Self(count);
+    fn within(most: usize, count: &Arc<AtomicUsize>) -> Result<Self, Reject> {
+        let pending = Self(Arc::clone(count));
         if pending.0.fetch_add(1, Relaxed) >= most { Err(FULL) } else { Ok(pending) }
     }
 }
 
-impl<C: Deref<Target = AtomicUsize>> Drop for Pending<C> {
+impl Drop for Pending {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Relaxed);
+    }
+}
+
+/// Who waits for the answer to a submission. His transaction is pending until this is dropped, even when
+/// he has given up waiting.
+#[derive(Debug)]
+pub struct Caller {
+    answer: oneshot::Sender<Submitted>,
+    pending: Pending,
+}
+
+impl Caller {
+    /// Tells him, if he still waits.
+    pub(super) fn tell(self, submitted: Submitted) {
+        let Self { answer, pending } = self;
+        drop(pending);
+        let _ = answer.send(submitted);
     }
 }
 
@@ -130,6 +149,13 @@ struct Batch {
 }
 
 impl Batch {
+    /// Whether it would hold up a thread that serves sockets.
+    fn is_long(&self) -> bool {
+        let bytes =
+            self.txs.iter().filter_map(|tx| tx.bytes.as_ref().ok()).map(|bytes| bytes.len());
+        self.txs.len() >= AWAY_LEAST || bytes.sum::<usize>() >= AWAY_BYTES_LEAST
+    }
+
     /// Recovers the batch and hands it over.
     fn run(mut self) {
         self.recovered = self.line.recover(mem::take(&mut self.txs));
@@ -154,7 +180,7 @@ impl Work {
         while !self.over {
             self.line.gather().await;
             match self.take() {
-                Some(batch) if batch.txs.len() >= AWAY_LEAST => {
+                Some(batch) if batch.is_long() => {
                     // It fails with the runtime, or has panicked: its callers hear that nobody answers.
                     let _ = tokio::task::spawn_blocking(|| batch.run()).await;
                 }
@@ -198,7 +224,7 @@ impl Submissions {
             blobs_pending: Arc::default(),
             exit: Mutex::new(Exit { out: Some(out), order: Reorder::new() }),
             desk,
-            pending: AtomicUsize::new(0),
+            pending: Arc::default(),
             meter,
         }
     }
@@ -207,13 +233,12 @@ impl Submissions {
     pub(super) async fn submit(self: &Arc<Self>, raw: Bytes) -> Submitted {
         let pending = Pending::within(PENDING_MAX, &self.pending)?;
         let bytes = self.alone(raw).await.map_err(Box::new);
-        let (reply, answer) = oneshot::channel();
-        if self.join(RawTx { bytes, reply: Reply::Rpc(reply) }) {
+        let (answer, answered) = oneshot::channel();
+        let reply = Reply::Rpc(Caller { answer, pending });
+        if self.join(RawTx { bytes, reply }) {
             tokio::spawn(Work { line: Arc::clone(self), over: false }.run());
         }
-        let answer = answer.await.unwrap_or_else(|_| Err(STOPPING.into()));
-        drop(pending);
-        answer
+        answered.await.unwrap_or_else(|_| Err(STOPPING.into()))
     }
 
     /// The bytes of the transaction alone, without its blobs.
@@ -225,7 +250,7 @@ impl Submissions {
             return Err(Reject::TypeNotSupported);
         }
         let wrapped = within(raw, TX_BYTES_MAX + SIDECAR_BYTES_MAX)?;
-        let pending = Pending::within(BLOBS_PENDING_MAX, Arc::clone(&self.blobs_pending))?;
+        let pending = Pending::within(BLOBS_PENDING_MAX, &self.blobs_pending)?;
         let turn = Arc::clone(&self.blobs).acquire_owned().await.expect("never closed");
         // The work goes on when its caller has gone, and so do its turn and its place.
         let check = move || {
@@ -321,8 +346,7 @@ impl Submissions {
         for (refused, why) in refused {
             for (_, reply) in refused {
                 if let Reply::Rpc(caller) = reply {
-                    // The caller may have given up waiting.
-                    drop(caller.send(Err(why.clone().into())));
+                    caller.tell(Err(why.clone().into()));
                 }
             }
         }
@@ -335,7 +359,9 @@ impl Exit {
         match &self.out {
             Some(_) if recovered.is_empty() => Ok(()),
             None => Err((recovered, STOPPING)),
-            Some(out) => out.offer(recovered).map_err(|recovered| (recovered, FULL)),
+            Some(out) => out
+                .offer(recovered)
+                .map_err(|recovered| (recovered, if out.is_abandoned() { STOPPING } else { FULL })),
         }
     }
 }
@@ -407,7 +433,7 @@ mod tests {
             let good: Vec<_> = batch.iter().map(|(tx, _)| tx.is_ok()).collect();
             for (tx, reply) in batch {
                 let Reply::Rpc(caller) = reply else { panic!("an RPC call") };
-                caller.send(tx.map(|tx| tx.hash)).unwrap();
+                caller.tell(tx.map(|tx| tx.hash));
             }
             good
         };
@@ -436,12 +462,26 @@ mod tests {
         assert_eq!(batch.len(), 2);
         for (tx, reply) in batch {
             let Reply::Rpc(caller) = reply else { panic!("an RPC call") };
-            drop(caller.send(tx.map(|tx| tx.hash)));
+            caller.tell(tx.map(|tx| tx.hash));
         }
         for mut call in waiting {
             assert!(matches!(call.as_mut().poll(&mut context), Poll::Ready(Ok(_))));
         }
         assert_eq!(submissions.line.lock().unwrap().tasks, 0);
+    }
+
+    #[tokio::test]
+    async fn who_has_given_up_waiting_counts_until_his_transaction_is_gone() {
+        let (submissions, inbox) = submissions(4);
+        let mut call = Box::pin(submissions.submit(RAW));
+        assert!(call.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        drop(call);
+        while inbox.depth() == 0 {
+            assert_eq!(submissions.pending.load(Relaxed), 1);
+            tokio::task::yield_now().await;
+        }
+        drop(inbox.take());
+        assert_eq!(submissions.pending.load(Relaxed), 0);
     }
 
     #[test]
@@ -470,9 +510,11 @@ mod tests {
         let (submissions, inbox) = submissions(4);
         let mut answers = Vec::new();
         let mut batches = [RAW, Bytes::new(), RAW].map(|raw| {
-            let (reply, answer) = oneshot::channel();
-            submissions.join(RawTx { bytes: Ok(raw), reply: Reply::Rpc(reply) });
-            answers.push(answer);
+            let (answer, answered) = oneshot::channel();
+            let pending = Pending::within(1, &Arc::default()).unwrap();
+            let reply = Reply::Rpc(Caller { answer, pending });
+            submissions.join(RawTx { bytes: Ok(raw), reply });
+            answers.push(answered);
             submissions.take()
         });
         batches[1].take().unwrap().run();

@@ -14,6 +14,7 @@ use std::{
     sync::{Arc, Mutex},
     time::Duration,
 };
+use tokio::sync::Semaphore;
 
 /// See the module.
 #[derive(Debug)]
@@ -27,7 +28,13 @@ pub(super) struct Services {
     pub(super) answers: Answers,
     /// Filters that clients poll.
     pub(super) filters: Filters,
+    /// Leave to write down all that is pooled.
+    pub(super) pool_text: Arc<Semaphore>,
 }
+
+/// Answers with all that is pooled in the making at once. Each holds a list of the whole pool, tens of
+/// megabytes, and a thread that may block for tenths of a second.
+const POOL_TEXTS: usize = 1;
 
 /// Limits of single calls.
 #[derive(Clone, Copy, Debug)]
@@ -65,6 +72,7 @@ impl Services {
             prices: ArcSwapOption::empty(),
             answers: Answers::new(config.answer_cache_bytes),
             filters: Filters::new(config),
+            pool_text: Arc::new(Semaphore::new(POOL_TEXTS)),
         }
     }
 

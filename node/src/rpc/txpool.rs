@@ -68,13 +68,19 @@ async fn everything<T: Serialize>(
     shape: impl Fn(&RecoveredTx) -> T + Send + 'static,
 ) -> Answer {
     call.no_arguments()?;
+    let turn = Arc::clone(&call.services.pool_text).acquire_owned().await.expect("never closed");
     let senders = call.context.pool.content(None).await?;
     let count: usize = senders.iter().map(|txs| txs.pending.len() + txs.queued.len()).sum();
     let limit = call.services.limits.bytes;
     if count * least > limit {
         return Err(Error::too_large("response", limit));
     }
-    let written = tokio::task::spawn_blocking(move || by_sender(&senders, shape)).await;
+    let write = move || {
+        // It goes on when its caller has gone.
+        let _until_the_end = turn;
+        by_sender(&senders, shape)
+    };
+    let written = tokio::task::spawn_blocking(write).await;
     written.map_err(Error::internal)?
 }
 

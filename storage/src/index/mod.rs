@@ -167,7 +167,8 @@ impl IndexDb {
     /// flushed may have any number, each later one must follow its predecessor.
     ///
     /// # Errors
-    /// A gap or repetition, a full map or disk. Nothing of the slice is then kept.
+    /// A gap or repetition, a full map or disk. Nothing of the slice is then kept, unless it was a merge of
+    /// runs that failed, which comes after.
     pub fn flush(&self, blocks: &[FlushBlock<'_>]) -> Result<(), WriteError> {
         flush::flush(&self.env, &self.tables, blocks)
     }
