@@ -26,6 +26,8 @@ mod prices;
 mod protection;
 #[path = "json_rpc/push.rs"]
 mod push;
+#[path = "json_rpc/seats.rs"]
+mod seats;
 #[path = "json_rpc/signing.rs"]
 mod signing;
 #[path = "json_rpc/traces.rs"]

@@ -11,7 +11,10 @@ fn document() -> String {
          Made from the program's tables by `EVMD_WRITE_DOCS=1 cargo test -p node --test rpc_docs`; a \
          test holds it to them.\n\n\
          Errors have geth's codes, and its texts where tools match on them. An error about a limit has \
-         code -32005 and `data: {limit, suggested}`; for a range of blocks `suggested` is one that fits.\n\
+         `data: {limit, suggested}`; for a range of blocks `suggested` is one that fits. Its code is -32005, \
+         but -32600 for a batch with too many calls, -32003 for an answer that is too large, -32000 for work \
+         whose time is over, and -38026 for too many slots of eth_getStorageValues or calls of \
+         eth_simulateV1.\n\
          A call, or a whole batch, sees one block. Where a block is asked for, a tag, a number, a hash or \
          an EIP-1898 object is taken; `safe` and `finalized` are the newest block, because blocks are \
          final. Addresses are taken in hex and in Bech32.\n\n\
@@ -35,7 +38,7 @@ fn document() -> String {
          its calls are at work, and begins none while 8 MiB of answers are not taken. Its ids are texts or \
          integers from 0 to 2^64 - 1: a call with another is taken for a notification.\n\n\
          ## Explorers\n\n\
-         `evmd start --json-rpc.api eth,net,web3,ots,erigon` serves Otterscan, from any page of this machine by \
+         `evmd start --json-rpc.api eth,net,web3,rpc,txpool,evmd,ots,erigon` serves Otterscan, from any page of this machine by \
          default; elsewhere its origin has to be among `cors-origins`. The transactions of an address are found \
          by an index of all blocks. With `trace` besides, its state tab has what to show. Blockscout traces \
          with `debug` or with `trace`. A tracer keeps 256 MiB of a transaction at most.\n\n## Settings\n\n\

@@ -4,7 +4,7 @@
 use super::{
     block_id::{BlockId, BlockTag},
     error::Error,
-    eth::{gas_cap, on_block_with},
+    eth::{gas_cap, on_block_with, raw_by_hash},
     lines::Line,
     method::{Answer, Call, Method, Run, json},
     params::{Param, object},
@@ -46,8 +46,20 @@ pub(super) const METHODS: &[Method] = &[
     Method {
         name: "debug_getRawTransaction",
         parameters: &["hash"],
-        help: "The bytes of a mined transaction.",
-        run: Run::Inline(raw_transaction),
+        help: "The bytes of a transaction, mined or waiting in the pool.",
+        run: Run::Waiting(|call| Box::pin(raw_by_hash(call))),
+    },
+    Method {
+        name: "debug_getHeaderRlp",
+        parameters: &["block"],
+        help: "As debug_getRawHeader, by tag or number; the number may be a plain one.",
+        run: Run::Inline(header_rlp),
+    },
+    Method {
+        name: "debug_getBlockRlp",
+        parameters: &["block"],
+        help: "As debug_getRawBlock, by tag or number; the number may be a plain one.",
+        run: Run::Inline(block_rlp),
     },
     Method {
         name: "debug_traceTransaction",
@@ -87,14 +99,45 @@ fn required_block(call: &Call) -> Result<u64, Error> {
     id.require(&call.view)
 }
 
+/// A block by tag or number; cosmos/evm has its number plain.
+struct PlainTag(BlockTag);
+
+impl Param for PlainTag {
+    fn read(json: &str, spec: &ChainSpec) -> Result<Self, String> {
+        match json.parse() {
+            Ok(number) => Ok(Self(BlockTag::Number(number))),
+            Err(_) => BlockTag::read(json, spec).map(Self),
+        }
+    }
+}
+
+fn tagged_block(call: &Call) -> Result<u64, Error> {
+    let PlainTag(tag) = call.arguments()?.required()?;
+    BlockId::Tag(tag).require(&call.view)
+}
+
+fn header_rlp(call: &Call) -> Answer {
+    raw_header_at(call, tagged_block(call)?)
+}
+
+fn block_rlp(call: &Call) -> Answer {
+    raw_block_at(call, tagged_block(call)?)
+}
+
 fn raw_header(call: &Call) -> Answer {
-    let number = required_block(call)?;
+    raw_header_at(call, required_block(call)?)
+}
+
+fn raw_header_at(call: &Call, number: u64) -> Answer {
     let header = call.view.blocks()?.header(number)?;
     json(&header.map(|(_, rlp)| rlp))
 }
 
 fn raw_block(call: &Call) -> Answer {
-    let number = required_block(call)?;
+    raw_block_at(call, required_block(call)?)
+}
+
+fn raw_block_at(call: &Call, number: u64) -> Answer {
     let blocks = call.view.blocks()?;
     let (header, body) = (blocks.header(number)?, blocks.body(number)?);
     json(&header.zip(body).map(|((_, header), body)| Bytes::from(join(&header, &body))))
@@ -109,12 +152,6 @@ fn raw_receipts(call: &Call) -> Answer {
         Bytes::from(out)
     });
     json(&encoded.collect::<Vec<_>>())
-}
-
-fn raw_transaction(call: &Call) -> Answer {
-    let hash: B256 = call.arguments()?.required()?;
-    let Some((stored, index)) = locate(&call.view, hash)? else { return json(&()) };
-    json(&stored.block.transactions.get(index))
 }
 
 /// How to trace. A field of another type than it should be, or a tracer nobody has, is refused.

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{config::JsonRpc, view::View};
 use alloy_primitives::Bytes;
-use futures_util::{FutureExt, future::join_all};
+use futures_util::{FutureExt, future::maybe_done};
 use jsonrpsee::{
     core::{
         middleware::{Batch, BatchEntry, Notification},
@@ -25,9 +25,10 @@ use jsonrpsee::{
     types::{ErrorObjectOwned, Id, Request},
 };
 use std::{
-    future::Future,
+    future::{Future, poll_fn},
     panic::AssertUnwindSafe,
     sync::Arc,
+    task::Poll,
     time::{Duration, Instant},
 };
 
@@ -111,7 +112,14 @@ impl Dispatcher {
                 }
             }
             Ok(Body::Batch(members)) if members.len() > self.batch_max => {
-                reply.answer(NO_ID, Err(Error::batch_too_large(self.batch_max)));
+                // One answer for all, to the first call that wants any, as geth.
+                let id = members
+                    .iter()
+                    .find_map(|raw| Envelope::read(raw.get().as_bytes()).ok()?.id())
+                    .unwrap_or(NO_ID);
+                reply.text("[");
+                reply.answer(id, Err(Error::batch_too_large(self.batch_max)));
+                reply.text("]");
             }
             Ok(Body::Batch(members)) => {
                 let members: Vec<_> =
@@ -250,7 +258,7 @@ impl Dispatcher {
                         together.push(next);
                     }
                     let sent = together.into_iter().map(|asked| self.answer(asked, &view, client));
-                    answers.extend(join_all(sent).await);
+                    answers.extend(all(sent).await);
                 }
                 Ok(asked) => answers.push(self.answer(asked, &view, client).await),
             }
@@ -263,6 +271,18 @@ impl Dispatcher {
         }
         answers
     }
+}
+
+/// Waits for all of them, begun in their order. Those of a batch are answered together, so one poll after
+/// another of whatever is left is less than to find out which it was.
+async fn all<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Output> {
+    let mut all: Vec<_> = futures.map(|future| Box::pin(maybe_done(future))).collect();
+    poll_fn(|cx| {
+        let left = all.iter_mut().map(|one| one.as_mut().poll(cx)).filter(Poll::is_pending).count();
+        if left > 0 { Poll::Pending } else { Poll::Ready(()) }
+    })
+    .await;
+    all.iter_mut().map(|one| one.as_mut().take_output().expect("it is done")).collect()
 }
 
 /// A call of an HTTP body. Its parameters stay where they are.
@@ -284,6 +304,16 @@ fn asked_below<'a>(request: &'a Request<'_>) -> Asked<'a> {
 /// A panic in a method is a bug of ours; it fails that call and no other.
 fn guard<T>(name: &str, run: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     std::panic::catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| Err(panicked(name)))
+}
+
+/// The result is `false`: how jsonrpsee answers who ends a subscription that is not there.
+fn is_false(response: &MethodResponse) -> bool {
+    #[derive(serde::Deserialize)]
+    struct Answered {
+        result: Option<bool>,
+    }
+    let answered = serde_json::from_str::<Answered>(response.as_json().get());
+    answered.is_ok_and(|answered| answered.result == Some(false))
 }
 
 fn panicked(name: &str) -> Error {
@@ -321,8 +351,17 @@ impl Dispatcher {
     async fn batch_below(&self, batch: Batch<'_>, client: &Arc<Client>) -> MethodResponse {
         let entries: Vec<_> = batch.into_iter().collect();
         if entries.len() > self.batch_max {
+            let id = entries.iter().find_map(|entry| match entry {
+                Ok(BatchEntry::Call(request)) => Some(request.id.clone()),
+                _ => None,
+            });
             let error = ErrorObjectOwned::from(Error::batch_too_large(self.batch_max));
-            return MethodResponse::error(Id::Null, error);
+            let refusal = MethodResponse::error(id.unwrap_or(Id::Null), error);
+            let mut responses = BatchResponseBuilder::new_with_limit(usize::MAX);
+            return match responses.append(refusal) {
+                Ok(()) => MethodResponse::from_batch(responses.finish()),
+                Err(too_large) => too_large,
+            };
         }
         let calls = entries.iter().map(|entry| match entry {
             Ok(BatchEntry::Call(request)) => Some(Ok(asked_below(request))),
@@ -379,7 +418,16 @@ where
         let below = subscription.then(|| self.below.clone());
         async move {
             if let Some(below) = below {
-                return below.call(request).await;
+                let id = (request.method == UNSUBSCRIBE).then(|| request.id.clone());
+                let response = below.call(request).await;
+                return match id {
+                    Some(id) if is_false(&response) => {
+                        let error = ErrorObjectOwned::from(Error::no_subscription());
+                        let extensions = response.extensions().clone();
+                        MethodResponse::error(id, error).with_extensions(extensions)
+                    }
+                    _ => response,
+                };
             }
             let asked = asked_below(&request);
             let _asked = client.flow.ask(1, asked.params.len());

@@ -24,6 +24,10 @@ const INVALID_PARAMS: i32 = -32602;
 const INTERNAL: i32 = -32603;
 /// geth's code for everything without one of its own.
 const SERVER: i32 = -32000;
+/// geth: the answer has too many bytes.
+const RESPONSE_TOO_LARGE: i32 = -32003;
+/// geth: more slots or calls in one request than are taken.
+const CLIENT_LIMIT_EXCEEDED: i32 = -38026;
 /// EIP-1474: a limit of this server.
 const LIMIT_EXCEEDED: i32 = -32005;
 /// geth: the call reverted, and says with what.
@@ -115,6 +119,16 @@ impl Error {
         Self::owned(METHOD_NOT_FOUND, format!("the method {name} does not exist/is not available"))
     }
 
+    /// Nothing of this name can be subscribed to.
+    pub fn unknown_subscription(name: &str) -> Self {
+        Self::owned(METHOD_NOT_FOUND, format!("no {name:?} subscription in eth namespace"))
+    }
+
+    /// There is no such subscription to end.
+    pub const fn no_subscription() -> Self {
+        Self::fixed(SERVER, "subscription not found")
+    }
+
     /// A subscription where nothing can be pushed, or in a batch.
     pub const fn no_notifications() -> Self {
         Self::fixed(METHOD_NOT_FOUND, "notifications not supported")
@@ -170,6 +184,16 @@ impl Error {
         Self::owned(LIMIT_EXCEEDED, message).with_data(&Limit { limit, suggested })
     }
 
+    /// As [`Self::limit`], under another code.
+    fn limit_coded(code: i32, message: String, limit: u64) -> Self {
+        Self::owned(code, message).with_data(&Limit { limit, suggested: None })
+    }
+
+    /// More slots or calls in one request than are taken.
+    pub fn client_limit(message: String, limit: u64) -> Self {
+        Self::limit_coded(CLIENT_LIMIT_EXCEEDED, message, limit)
+    }
+
     /// As many heavy calls wait as may.
     pub fn busy(limit: usize) -> Self {
         let message =
@@ -192,20 +216,23 @@ impl Error {
         Self { rate: true, ..Self::owned(LIMIT_EXCEEDED, message).with_data(&data) }
     }
 
-    /// A request or a response has too many bytes.
+    /// A request has too many bytes, or what is answered.
     pub fn too_large(what: &str, limit: usize) -> Self {
-        Self::limit(format!("{what} too large: at most {limit} bytes"), limit as u64, None)
+        let code = if what == "request" { LIMIT_EXCEEDED } else { RESPONSE_TOO_LARGE };
+        let message = format!("{what} too large: at most {limit} bytes");
+        Self::limit_coded(code, message, limit as u64)
     }
 
     /// A batch has too many calls.
     pub fn batch_too_large(limit: usize) -> Self {
-        Self::limit(format!("batch too large: at most {limit} calls"), limit as u64, None)
+        let message = format!("batch too large: at most {limit} calls");
+        Self::limit_coded(INVALID_REQUEST, message, limit as u64)
     }
 
     /// Work was given up when its time was over.
     pub fn timed_out(what: &str, limit: std::time::Duration) -> Self {
         let ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
-        Self::limit(format!("{what} aborted (timeout = {limit:?})"), ms, None)
+        Self::limit_coded(SERVER, format!("{what} aborted (timeout = {limit:?})"), ms)
     }
 
     /// The body is no JSON.

@@ -7,6 +7,7 @@ use super::{
     error::Error,
     eth::{LogQuery, find_first_logs, find_logs_at_once},
     method::{Answer, Call, json},
+    object::TransactionObject,
     stored,
     text::Json,
 };
@@ -27,7 +28,11 @@ const BLOCKS_MAX: u64 = 10_000;
 /// What a filter is about.
 enum Kind {
     Blocks,
-    Pending(Receiver<Arc<RecoveredTx>>),
+    Pending {
+        arrivals: Receiver<Arc<RecoveredTx>>,
+        /// Whole transactions are told, not their hashes.
+        full: bool,
+    },
     Logs(Box<LogQuery>),
 }
 
@@ -100,8 +105,8 @@ pub(super) fn new_block_filter(call: &Call) -> Answer {
 }
 
 pub(super) fn new_pending_filter(call: &Call) -> Answer {
-    let _full: Option<bool> = call.arguments()?.optional()?;
-    let kind = Kind::Pending(call.context.pool.arrivals());
+    let full = call.arguments()?.optional()?.unwrap_or(false);
+    let kind = Kind::Pending { arrivals: call.context.pool.arrivals(), full };
     json(&call.services.filters.install(kind, call.view.number())?)
 }
 
@@ -133,6 +138,8 @@ fn not_found() -> Error {
 /// What to look for once the filters are unlocked, and after which block.
 enum Wanted {
     Arrived(Vec<B256>),
+    /// Whole transactions that have arrived: not taken from the filter yet.
+    Whole,
     Blocks(u64),
     Logs(Box<LogQuery>, u64),
 }
@@ -142,6 +149,7 @@ pub(super) fn changes_at_once(call: &Call) -> Result<Option<Json>, Error> {
     let id = id(call)?;
     match wanted(call, id)? {
         Wanted::Arrived(hashes) => json(&hashes).map(Some),
+        Wanted::Whole => Ok(None),
         Wanted::Blocks(seen) | Wanted::Logs(_, seen)
             if call.view.number().saturating_sub(seen) > BLOCKS_AT_ONCE =>
         {
@@ -166,6 +174,7 @@ pub(super) fn changes(call: &Call) -> Answer {
     let id = id(call)?;
     match wanted(call, id)? {
         Wanted::Arrived(hashes) => json(&hashes),
+        Wanted::Whole => arrived_whole(call, id),
         Wanted::Blocks(seen) => new_blocks(call, id, seen),
         Wanted::Logs(query, seen) => {
             let Some((first, last)) = new_range(call, &query, seen) else {
@@ -183,7 +192,8 @@ fn wanted(call: &Call, id: u128) -> Result<Wanted, Error> {
     let mut installed = call.services.filters.lock();
     let filter = alive(&mut installed, id, lifetime)?;
     Ok(match &mut filter.kind {
-        Kind::Pending(arrivals) => Wanted::Arrived(drain(arrivals)),
+        Kind::Pending { full: true, .. } => Wanted::Whole,
+        Kind::Pending { arrivals, .. } => Wanted::Arrived(drain(arrivals)),
         Kind::Blocks => Wanted::Blocks(filter.seen),
         Kind::Logs(query) => Wanted::Logs(query.clone(), filter.seen),
     })
@@ -227,16 +237,43 @@ fn new_range(call: &Call, query: &LogQuery, seen: u64) -> Option<(u64, u64)> {
     (first <= last).then_some((first, last))
 }
 
-/// Hashes that have arrived; those lost to a slow client are left out.
-fn drain(arrivals: &mut Receiver<Arc<RecoveredTx>>) -> Vec<B256> {
-    let mut hashes = Vec::new();
+/// The next transaction that has arrived; those lost to a slow client are left out.
+fn next_arrival(arrivals: &mut Receiver<Arc<RecoveredTx>>) -> Option<Arc<RecoveredTx>> {
     loop {
         match arrivals.try_recv() {
-            Ok(tx) => hashes.push(tx.hash),
+            Ok(tx) => return Some(tx),
             Err(TryRecvError::Lagged(_)) => {}
-            Err(TryRecvError::Empty | TryRecvError::Closed) => return hashes,
+            Err(TryRecvError::Empty | TryRecvError::Closed) => return None,
         }
     }
+}
+
+/// Hashes of all that has arrived.
+fn drain(arrivals: &mut Receiver<Arc<RecoveredTx>>) -> Vec<B256> {
+    std::iter::from_fn(|| next_arrival(arrivals)).map(|tx| tx.hash).collect()
+}
+
+/// Most characters of JSON that come of a byte of a transaction, and besides.
+const CHARS_A_BYTE: usize = 4;
+const CHARS_BESIDES: usize = 1_500;
+
+/// Transactions that have arrived, as many as an answer may hold; the next poll tells the others.
+fn arrived_whole(call: &Call, id: u128) -> Answer {
+    let mut txs = Vec::new();
+    if let Some(filter) = call.services.filters.lock().get_mut(&id)
+        && let Kind::Pending { arrivals, .. } = &mut filter.kind
+    {
+        let mut chars = 0;
+        while let Some(tx) = next_arrival(arrivals) {
+            chars += CHARS_A_BYTE * tx.raw.len() + CHARS_BESIDES;
+            txs.push(tx);
+            // Room is left, for the next one may be large.
+            if 2 * chars > call.services.limits.bytes {
+                break;
+            }
+        }
+    }
+    json(&txs.iter().map(|tx| TransactionObject::pooled(tx)).collect::<Vec<_>>())
 }
 
 /// All logs of a log filter.

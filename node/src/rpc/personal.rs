@@ -75,7 +75,7 @@ pub(super) const METHODS: &[Method] = &[
 
 fn list_accounts(call: &Call) -> Answer {
     call.no_arguments()?;
-    json(&sign::signers(call)?.accounts())
+    json(&call.context.signers.as_deref().map(Signers::accounts).unwrap_or_default())
 }
 
 /// An account in the shape of geth's wallets.
@@ -94,7 +94,8 @@ struct WalletAccount {
 
 fn list_wallets(call: &Call) -> Answer {
     call.no_arguments()?;
-    let wallets = sign::signers(call)?.states().into_iter().map(|(address, is_open)| {
+    let states = call.context.signers.as_deref().map(Signers::states).unwrap_or_default();
+    let wallets = states.into_iter().map(|(address, is_open)| {
         let url = format!("keyring://{address:#x}");
         let status = if is_open { "Unlocked" } else { "Locked" };
         Wallet { url: url.clone(), status, accounts: [WalletAccount { address, url }] }

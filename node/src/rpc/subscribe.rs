@@ -102,7 +102,7 @@ impl Kind {
             }
             other => {
                 let shown: String = other.chars().take(64).collect();
-                Err(Error::invalid_params(format!("no {shown:?} subscription in eth namespace")))
+                Err(Error::unknown_subscription(&shown))
             }
         }
     }

@@ -34,7 +34,8 @@ async fn bodies_that_are_no_calls() {
     }
     let batch = vec![json!({"jsonrpc":"2.0","id":1,"method":"eth_chainId"}); 101];
     let answer = node.post(&Value::from(batch).to_string()).await;
-    assert!(code(&answer).is_some(), "a batch over the limit: {answer}");
+    let refused = (answer.as_array().map(Vec::len), code(&answer[0]), &answer[0]["id"]);
+    assert_eq!(refused, (Some(1), Some(-32600), &json!(1)), "a batch over the limit: {answer}");
     node.stop().await;
 }
 
@@ -182,25 +183,44 @@ async fn parameters_that_do_not_fit() {
     let no_blobs = json!({ "to": zero, "blobVersionedHashes": [] });
     let delegating = json!({ "authorizationList": [] });
     let create = "EIP-7702 transaction cannot be used to create contract (sender 0x0000";
+    let beacon = json!({ "beaconRoot": alloy_primitives::B256::ZERO });
+    let unsupported = "block override \"beaconRoot\" is not supported for this RPC method";
     for (method, params, text) in [
         ("eth_getBalance", json!([zero, "0xffffff"]), "header not found"),
         ("eth_call", json!([{"to": zero}, "0xffffff"]), "header not found"),
         ("eth_feeHistory", json!([1, "0xffffff", []]), "request beyond head block"),
         ("eth_feeHistory", json!([1, "latest", [50, 20]]), "invalid reward percentile: #0"),
-        ("eth_sendRawTransaction", json!(["0x"]), ""),
-        ("eth_sendRawTransaction", json!(["0x02c0"]), ""),
-        ("eth_sendRawTransaction", json!(["0xffff"]), ""),
+        ("eth_sendRawTransaction", json!(["0x"]), "typed transaction too short"),
+        ("eth_sendRawTransaction", json!(["0x02"]), "typed transaction too short"),
+        ("eth_sendRawTransaction", json!(["0x02c0"]), "rlp: "),
+        ("eth_sendRawTransaction", json!(["0xffff"]), "rlp: "),
         ("eth_sendRawTransaction", json!(["0x05c0"]), "transaction type not supported"),
         ("eth_sendRawTransaction", json!(["0x00c0"]), "transaction type not supported"),
-        ("eth_sendRawTransaction", json!(["0x80"]), "transaction is not valid RLP"),
+        ("eth_sendRawTransaction", json!(["0x80"]), "rlp: "),
         ("eth_call", json!([blobs]), "blob transaction of type create"),
         ("eth_call", json!([no_blobs]), "blob transaction missing blob hashes"),
         ("eth_estimateGas", json!([delegating]), create),
+        ("eth_call", json!([{ "to": zero }, "latest", {}, beacon]), unsupported),
+        ("eth_estimateGas", json!([{ "to": zero }, "latest", {}, beacon]), unsupported),
     ] {
         let (code, message) = node.fail(method, params.clone()).await;
         assert_eq!(code, -32000, "{method} {params}: {message}");
         assert!(message.starts_with(text), "{method} {params}: {message}");
     }
+    // Empty texts are nothing and zero; of data and input that differ it is input that counts.
+    let empty = json!({ "to": zero, "data": "", "value": "", "gasPrice": "" });
+    assert_eq!(node.call("eth_call", json!([empty])).await, "0x");
+    let differing = json!({ "to": zero, "data": "0x01", "input": "0x02" });
+    assert_eq!(node.call("eth_call", json!([differing])).await, "0x");
+    let (code, message) = node.fail("eth_fillTransaction", json!([differing])).await;
+    let both = "both \"data\" and \"input\" are set and not equal";
+    assert!(code == -32000 && message.starts_with(both), "{code} {message}");
+    let simulated = json!([{ "blockStateCalls": [{}], "validation": null }]);
+    assert!(node.call("eth_simulateV1", simulated).await.is_array());
+    let slots = vec![alloy_primitives::B256::ZERO; 1025];
+    let (code, message) = node.fail("eth_getStorageValues", json!([{ zero: slots }])).await;
+    assert_eq!((code, message.as_str()), (-38026, "too many slots (max 1024)"));
+    assert_eq!(node.call("eth_protocolVersion", json!([])).await, "0x41");
     for method in ["eth_subscribe", "eth_unsubscribe"] {
         let (code, message) = node.fail(method, json!(["newHeads"])).await;
         assert_eq!((code, message.as_str()), (-32601, "notifications not supported"), "{method}");

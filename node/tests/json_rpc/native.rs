@@ -270,12 +270,20 @@ async fn a_contract_is_deployed_called_and_heard() {
     assert_eq!(answer["error"]["code"], 3);
     assert_eq!(answer["error"]["data"], "0x00000000");
     assert_eq!(answer["error"]["message"], "execution reverted");
+    // Reverts with Error("x").
+    let to = "0x00000000000000000000000000000000000c0de0";
+    let code = "0x6308c379a060e01b5f5260206004526001602452607860f81b60445260645ffd";
+    let call = json!([{ "to": to }, "latest", { to: { "code": code } }]);
+    let told = (3, "execution reverted: x".to_owned());
+    assert_eq!(node.fail("eth_call", call.clone()).await, told);
+    let list = node.call("eth_createAccessList", call).await;
+    assert_eq!(list["error"], "execution reverted");
     node.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_waits_in_the_pool_is_shown() {
-    let node = Node::native().await;
+    let node = Node::native_with(|config| config.json_rpc.api.push("debug".to_owned())).await;
     let sender = DEV_ACCOUNTS[2].address;
     let gapped = transfer(2, 1, Address::ZERO);
     let hash = node.call("eth_sendRawTransaction", json!([gapped])).await;
@@ -285,6 +293,7 @@ async fn what_waits_in_the_pool_is_shown() {
         (&hash, &Value::Null, &json!(sender))
     );
     assert_eq!(tx["gasPrice"], tx["maxFeePerGas"]);
+    assert_eq!(node.call("debug_getRawTransaction", json!([hash])).await, json!(gapped));
     assert_eq!(node.call("eth_getTransactionReceipt", json!([hash])).await, Value::Null);
     assert_eq!(node.call("eth_getTransactionCount", json!([sender, "pending"])).await, "0x0");
     send(&node, &transfer(2, 0, Address::ZERO)).await;

@@ -445,7 +445,7 @@ async fn what_a_trace_says_is_bounded() {
     ] {
         let (code, message) = node.fail(method, params).await;
         let wanted = "response too large: at most 1000000 bytes";
-        assert_eq!((code, message.as_str()), (-32005, wanted), "{method}");
+        assert_eq!((code, message.as_str()), (-32003, wanted), "{method}");
     }
     node.stop().await;
 }

@@ -48,7 +48,11 @@ async fn a_node_that_is_not_syncing_says_so_until_the_client_has_enough() {
     let pushed = timeout(PATIENCE, socket.receive()).await.unwrap();
     assert_eq!(pushed["params"], json!({ "subscription": id, "result": false }));
     assert_eq!(socket.call("eth_unsubscribe", json!([id])).await, json!(true));
-    assert_eq!(socket.call("eth_unsubscribe", json!([id])).await, json!(false));
+    for gone in [id, json!("0x1"), json!([])] {
+        let error = socket.answer("eth_unsubscribe", json!([gone])).await["error"].clone();
+        let told = json!({ "code": -32000, "message": "subscription not found" });
+        assert_eq!(error, told, "{gone}");
+    }
     node.stop().await;
 }
 
@@ -97,11 +101,16 @@ async fn pending_transactions_are_pushed_and_polled() {
     let mut socket = node.websocket(node.rpc.address).await;
     socket.call("eth_subscribe", json!(["newPendingTransactions"])).await;
     let filter = node.call("eth_newPendingTransactionFilter", json!([])).await;
+    let whole = node.call("eth_newPendingTransactionFilter", json!([true])).await;
     let hash = node.call("eth_sendRawTransaction", json!([transfer(4, 0, Address::ZERO)])).await;
     let pushed = timeout(PATIENCE, socket.receive()).await.unwrap();
     assert_eq!(pushed["params"]["result"], hash);
     assert_eq!(node.call("eth_getFilterChanges", json!([filter])).await, json!([hash]));
     assert_eq!(node.call("eth_getFilterChanges", json!([filter])).await, json!([]));
+    let told = node.call("eth_getFilterChanges", json!([whole])).await;
+    assert_eq!(told.as_array().map(Vec::len), Some(1), "{told}");
+    assert_eq!((&told[0]["hash"], &told[0]["blockHash"]), (&hash, &Value::Null));
+    assert_eq!(node.call("eth_getFilterChanges", json!([whole])).await, json!([]));
     node.stop().await;
 }
 
@@ -147,10 +156,13 @@ async fn filters_of_no_range_are_refused() {
 async fn bad_subscriptions_are_refused() {
     let node = Node::native().await;
     let mut socket = node.websocket(node.rpc.ws_address).await;
-    for params in [json!([]), json!(["oldHeads"]), json!([7]), json!(["logs", []]), json!({})] {
+    for params in [json!([]), json!([7]), json!(["logs", []]), json!({})] {
         let answer: Value = socket.answer("eth_subscribe", params.clone()).await;
         assert_eq!(answer["error"]["code"], -32602, "{params}: {answer}");
     }
+    let answer = socket.answer("eth_subscribe", json!(["oldHeads"])).await;
+    let told = "no \"oldHeads\" subscription in eth namespace";
+    assert_eq!(answer["error"], json!({ "code": -32601, "message": told }));
     let answer = socket.answer("eth_subscribe", json!(["newFees", [50, 20]])).await;
     assert_eq!(answer["error"]["code"], -32000, "{answer}");
     let over_http = node.answer("eth_subscribe", json!(["newHeads"])).await;

@@ -55,6 +55,11 @@ async fn nothing_signs_unless_enabled() {
     }
     assert_eq!(node.fail("personal_listAccounts", json!([])).await.0, -32601);
     node.stop().await;
+    let node = Node::native_with(|config| config.json_rpc.api.push("personal".to_owned())).await;
+    for method in ["personal_listAccounts", "personal_listWallets"] {
+        assert_eq!(node.call(method, json!([])).await, json!([]), "{method}");
+    }
+    node.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -138,6 +138,9 @@ async fn a_blocks_traces_are_those_of_its_transactions() {
     let (node, receipts) = traced().await;
     let (number, hash) = (&receipts[0]["blockNumber"], &receipts[0]["blockHash"]);
     let rlp = node.call("debug_getRawBlock", json!([number])).await;
+    assert_eq!(node.call("debug_getBlockRlp", json!([number])).await, rlp);
+    let header = node.call("debug_getRawHeader", json!(["0x1"])).await;
+    assert_eq!(node.call("debug_getHeaderRlp", json!([1])).await, header);
     let block = node.call("eth_getBlockByHash", json!([hash, false])).await;
     for (options, look) in tracers() {
         let traces = node.call("debug_traceBlockByNumber", json!([number, options])).await;

@@ -160,7 +160,7 @@ impl Writer<'_> {
             7 => return self.again(),
             _ => {
                 let raw = Bytes::from_static(b"\x02\xc0");
-                self.script.lines.push(Line { raw, refused: Some("transaction is not valid RLP") });
+                self.script.lines.push(Line { raw, refused: Some("rlp: ") });
                 return;
             }
         };

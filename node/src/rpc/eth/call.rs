@@ -116,7 +116,9 @@ pub(super) fn create_access_list(call: &Call) -> Answer {
     })?;
     let error = match result.outcome {
         CallOutcome::Success(_) => None,
-        failed => Some(failure(failed).message().to_owned()),
+        // Without its reason, as geth.
+        CallOutcome::Revert(_) => Some("execution reverted".to_owned()),
+        CallOutcome::Halt(reason) => Some(halt_text(&reason)),
     };
     json(&AccessListObject { access_list, gas_used: U64::from(result.gas_used), error })
 }
@@ -161,6 +163,10 @@ fn run_request<T>(
     run: impl FnOnce(&CallSite<'_, StateReader>, &Execution) -> Result<T, Error>,
 ) -> Result<T, Error> {
     let GivenOverrides { accounts: AccountOverrides(accounts), block } = overrides;
+    if let Some(field) = block.beyond_header() {
+        let message = format!("block override {field:?} is not supported for this RPC method");
+        return Err(Error::server(message));
+    }
     let execution = request.check(&call.context.spec)?;
     let blob_base_fee = block.blob_base_fee;
     let execution = Execution { overrides: accounts, blob_base_fee, ..execution };

@@ -24,6 +24,7 @@ pub(super) use logs::{
 };
 pub(super) use request::{GivenOverrides, Request};
 pub(super) use revert::revert_reason;
+pub(super) use transactions::raw_by_hash;
 
 use super::{
     filters,
@@ -38,6 +39,12 @@ const BLOCK_OVERRIDES: &str = "blockOverrides = {}";
 
 pub(super) const METHODS: &[Method] = &[
     method("eth_chainId", &[], "The chain id of EIP-155.", Run::Inline(chain_id)),
+    method(
+        "eth_protocolVersion",
+        &[],
+        "0x41, as cosmos/evm answers.",
+        Run::Inline(protocol_version),
+    ),
     method("eth_syncing", &[], "False: what is served is complete.", Run::Inline(syncing)),
     method(
         "eth_accounts",
@@ -270,8 +277,9 @@ pub(super) const METHODS: &[Method] = &[
     method(
         "eth_getProof",
         &["address", "slots", BLOCK],
-        "Merkle-Patricia proof of an account and of slots (EIP-1186), at any block since which not \
-         more than 200,000 accounts and slots have changed.",
+        "Merkle-Patricia proof of an account and of slots (EIP-1186), at any block between \
+         which and the last checkpoint of the trie at most 200,000 accounts and slots have changed; \
+         under full load that can leave out the newest.",
         Run::Line(Line::Long, proof::get_proof),
     ),
     method(
@@ -319,7 +327,7 @@ pub(super) const METHODS: &[Method] = &[
     method(
         "eth_newPendingTransactionFilter",
         &["full = false"],
-        "Installs a filter of transactions the pool takes; it gives their hashes.",
+        "Installs a filter of transactions the pool takes: their hashes; whole with true.",
         Run::Inline(filters::new_pending_filter),
     ),
     method(
@@ -401,6 +409,11 @@ const fn method(
 fn chain_id(call: &Call) -> Answer {
     call.no_arguments()?;
     put(&U64::from(call.context.spec.chain_id))
+}
+
+fn protocol_version(call: &Call) -> Answer {
+    call.no_arguments()?;
+    json("0x41")
 }
 
 fn syncing(call: &Call) -> Answer {

@@ -66,7 +66,9 @@ pub(super) fn get_proof(call: &Call) -> Answer {
     let address: Address = arguments.required()?;
     let Keys(keys) = arguments.required()?;
     let id: BlockId = arguments.optional()?.unwrap_or(BlockId::LATEST);
-    check_slots(keys.len())?;
+    if keys.len() > SLOTS_MAX {
+        return Err(Error::limit(too_many_slots(), SLOTS_MAX as u64, None));
+    }
     let number = id.require(&call.view)?;
     let (_, header) = stored::header(&call.view.blocks()?, number)?;
     let trie = call.view.trie_at(number)?;
@@ -98,12 +100,8 @@ pub(super) fn get_proof(call: &Call) -> Answer {
     })
 }
 
-fn check_slots(count: usize) -> Result<(), Error> {
-    if count > SLOTS_MAX {
-        let message = format!("too many slots (max {SLOTS_MAX})");
-        return Err(Error::limit(message, SLOTS_MAX as u64, None));
-    }
-    Ok(())
+fn too_many_slots() -> String {
+    format!("too many slots (max {SLOTS_MAX})")
 }
 
 /// Slots by account.
@@ -127,11 +125,13 @@ pub(super) fn get_storage_values(call: &Call) -> Answer {
     let mut arguments = call.arguments()?;
     let Wanted(wanted) = arguments.required()?;
     let id: BlockId = arguments.optional()?.unwrap_or(BlockId::LATEST);
-    let count = wanted.values().map(Vec::len).sum();
+    let count: usize = wanted.values().map(Vec::len).sum();
     if count == 0 {
         return Err(Error::invalid_params("empty request"));
     }
-    check_slots(count)?;
+    if count > SLOTS_MAX {
+        return Err(Error::client_limit(too_many_slots(), SLOTS_MAX as u64));
+    }
     let state = call.view.state.reader_at(id.require(&call.view)?)?;
     let mut found: BTreeMap<Address, Vec<B256>> = BTreeMap::new();
     for (address, slots) in wanted {

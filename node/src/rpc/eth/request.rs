@@ -49,12 +49,14 @@ pub(in crate::rpc) struct Request {
     pub(in crate::rpc) execution: Execution,
     chain_id: Option<u64>,
     conflict: Option<Cow<'static, str>>,
+    /// `data` and `input` are both there and differ: `input` counts where nothing is signed.
+    inputs_differ: bool,
 }
 
 impl Request {
     /// A request of an execution that is known to make sense.
     pub(super) const fn of(execution: Execution) -> Self {
-        Self { execution, chain_id: None, conflict: None }
+        Self { execution, chain_id: None, conflict: None, inputs_differ: false }
     }
 
     /// The execution, if its fields make sense together on this chain.
@@ -69,16 +71,43 @@ impl Request {
         }
         Ok(self.execution)
     }
+
+    /// As [`Self::check`], for what is to be signed: then `data` and `input` must not differ.
+    pub(super) fn check_to_sign(self, spec: &ChainSpec) -> Result<Execution, Error> {
+        let differ = self.inputs_differ;
+        let execution = self.check(spec)?;
+        if differ {
+            return Err(Error::server(
+                "both \"data\" and \"input\" are set and not equal. \
+                 Please use \"input\" to pass transaction call data",
+            ));
+        }
+        Ok(execution)
+    }
+}
+
+// An empty text in an object is nothing, or zero, as geth has it.
+
+fn data(text: &str) -> Result<Vec<u8>, String> {
+    if text.is_empty() { Ok(Vec::new()) } else { bytes(text) }
+}
+
+fn wide(text: &str) -> Result<U256, String> {
+    if text.is_empty() { Ok(U256::ZERO) } else { wide_quantity(text) }
+}
+
+fn narrow(text: &str) -> Result<u64, String> {
+    if text.is_empty() { Ok(0) } else { quantity(text) }
 }
 
 fn wei(text: Option<&String>) -> Result<Option<u128>, String> {
-    let wide = text.map(|text| wide_quantity(text)).transpose()?;
-    let narrow = |wide: U256| u128::try_from(wide).map_err(|_| "price above 128 bits");
-    Ok(wide.map(narrow).transpose()?)
+    let price = text.map(|text| wide(text)).transpose()?;
+    let fitting = |price: U256| u128::try_from(price).map_err(|_| "price above 128 bits");
+    Ok(price.map(fitting).transpose()?)
 }
 
 fn number(text: Option<&String>) -> Result<Option<u64>, String> {
-    text.map(|text| quantity(text)).transpose()
+    text.map(|text| narrow(text)).transpose()
 }
 
 fn address(text: Option<&String>, spec: &ChainSpec) -> Result<Option<Address>, String> {
@@ -89,20 +118,15 @@ fn address(text: Option<&String>, spec: &ChainSpec) -> Result<Option<Address>, S
 impl Param for Request {
     fn read(json: &str, spec: &ChainSpec) -> Result<Self, String> {
         let object: Object = object(json)?;
-        let data = |text: &Option<String>| text.as_deref().map(bytes).transpose();
-        let (data, input) = (data(&object.data)?, data(&object.input)?);
+        let given = |text: &Option<String>| text.as_deref().map(data).transpose();
+        let (data, input) = (given(&object.data)?, given(&object.input)?);
+        let inputs_differ = data.is_some() && input.is_some() && data != input;
         let price = wei(object.gas_price.as_ref())?;
         let cap = wei(object.max_fee_per_gas.as_ref())?;
         let tip = wei(object.max_priority_fee_per_gas.as_ref())?;
         let from = address(object.from.as_ref(), spec)?.unwrap_or_default();
         let conflict = if price.is_some() && (cap.is_some() || tip.is_some()) {
             Some("both gasPrice and (maxFeePerGas or maxPriorityFeePerGas) specified".into())
-        } else if data.is_some() && input.is_some() && data != input {
-            Some(
-                "both \"data\" and \"input\" are set and not equal. \
-                  Please use \"input\" to pass transaction call data"
-                    .into(),
-            )
         } else if object.to.is_none() && object.blob_versioned_hashes.is_some() {
             Some("blob transaction of type create".into())
         } else if object.blob_versioned_hashes.as_ref().is_some_and(Vec::is_empty) {
@@ -121,7 +145,7 @@ impl Param for Request {
             gas: number(object.gas.as_ref())?,
             max_fee_per_gas: price.or(cap).unwrap_or_default(),
             max_priority_fee_per_gas: tip.or_else(|| cap.map(|_| 0)),
-            value: object.value.as_deref().map(wide_quantity).transpose()?.unwrap_or_default(),
+            value: object.value.as_deref().map(wide).transpose()?.unwrap_or_default(),
             input: Bytes::from(input.or(data).unwrap_or_default()),
             access_list: object.access_list,
             blob_hashes: object.blob_versioned_hashes.unwrap_or_default(),
@@ -132,7 +156,8 @@ impl Param for Request {
             overrides: Vec::new(),
             blob_base_fee: None,
         };
-        Ok(Self { execution, chain_id: number(object.chain_id.as_ref())?, conflict })
+        let chain_id = number(object.chain_id.as_ref())?;
+        Ok(Self { execution, chain_id, conflict, inputs_differ })
     }
 }
 
@@ -164,9 +189,9 @@ impl Param for AccountOverrides {
             };
             overrides.push(AccountOverride {
                 address: account,
-                balance: object.balance.as_deref().map(wide_quantity).transpose()?,
+                balance: object.balance.as_deref().map(wide).transpose()?,
                 nonce: number(object.nonce.as_ref())?,
-                code: object.code.as_deref().map(bytes).transpose()?.map(Bytes::from),
+                code: object.code.as_deref().map(data).transpose()?.map(Bytes::from),
                 state: slots(&object.state)?,
                 state_diff: slots(&object.state_diff)?,
                 move_precompile_to: address(object.move_precompile_to_address.as_ref(), spec)?,
@@ -216,7 +241,7 @@ impl Param for BlockOverrides {
         let object: BlockObject = object(json)?;
         Ok(Self {
             number: number(object.number.as_ref())?,
-            difficulty: object.difficulty.as_deref().map(wide_quantity).transpose()?,
+            difficulty: object.difficulty.as_deref().map(wide).transpose()?,
             time: number(object.time.as_ref())?,
             gas_limit: number(object.gas_limit.as_ref())?,
             fee_recipient: address(object.fee_recipient.as_ref(), spec)?,
@@ -277,6 +302,14 @@ mod tests {
         assert_eq!(request.execution.input.as_ref(), [0x12, 0x34]);
         assert_eq!(request.execution.max_priority_fee_per_gas, Some(0));
         assert!(request.conflict.is_none() && !request.execution.is_legacy);
+        let differing = "{\"data\":\"0x12\",\"input\":\"\",\"value\":\"\",\"gas\":\"\"}";
+        let request: Request = read(differing).expect("empty texts are taken");
+        assert!(request.inputs_differ && request.conflict.is_none());
+        assert!(request.execution.input.is_empty(), "input counts");
+        assert_eq!((request.execution.value, request.execution.gas), (U256::ZERO, Some(0)));
+        let spec = &Genesis::native_dev(0).spec;
+        assert!(request.check_to_sign(spec).is_err(), "who signs is told");
+        assert!(read::<Request>(differing).expect("read").check(spec).is_ok());
         let both = "{\"gasPrice\":\"0x1\",\"maxFeePerGas\":\"0x2\"}";
         assert!(read::<Request>(both).expect("well-formed").conflict.is_some());
         let bad = ["[]", "{\"gas\":1}", "{\"data\":\"0x1\"}", "{\"to\":\"0x1\"}", "\"0x\""];

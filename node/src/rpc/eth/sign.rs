@@ -183,7 +183,7 @@ pub(in crate::rpc) async fn make(
 
 /// Sets what was left out: prices, nonce, gas.
 fn fill(call: &Call, request: Request, pooled: Option<u64>) -> Result<Execution, Error> {
-    let mut tx = request.check(&call.context.spec)?;
+    let mut tx = request.check_to_sign(&call.context.spec)?;
     if !tx.blob_hashes.is_empty() {
         return Err(Error::server("transaction type not supported"));
     }

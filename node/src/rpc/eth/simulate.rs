@@ -54,12 +54,9 @@ struct Requested {
 struct Object<'a> {
     #[serde(borrow)]
     block_state_calls: Vec<BlockObjectGiven<'a>>,
-    #[serde(default)]
-    trace_transfers: bool,
-    #[serde(default)]
-    validation: bool,
-    #[serde(default)]
-    return_full_transactions: bool,
+    trace_transfers: Option<bool>,
+    validation: Option<bool>,
+    return_full_transactions: Option<bool>,
 }
 
 #[derive(serde::Deserialize)]
@@ -89,11 +86,11 @@ impl Param for Payload {
             });
         }
         let options = SimulateOptions {
-            trace_transfers: given.trace_transfers,
-            validation: given.validation,
+            trace_transfers: given.trace_transfers.unwrap_or_default(),
+            validation: given.validation.unwrap_or_default(),
             gas_cap: 0,
         };
-        Ok(Self { blocks, options, full: given.return_full_transactions })
+        Ok(Self { blocks, options, full: given.return_full_transactions.unwrap_or_default() })
     }
 }
 
@@ -109,7 +106,7 @@ pub(super) fn simulate(call: &Call) -> Answer {
     }
     let calls: usize = payload.blocks.iter().map(|block| block.calls.len()).sum();
     if calls > CALLS_MAX {
-        return Err(Error::limit(format!("more than {CALLS_MAX} calls"), CALLS_MAX as u64, None));
+        return Err(Error::client_limit(format!("more than {CALLS_MAX} calls"), CALLS_MAX as u64));
     }
     let number = id.require(&call.view)?;
     let spec = &call.context.spec;

@@ -155,7 +155,7 @@ pub(super) async fn send_raw_sync(call: Call) -> Answer {
 }
 
 /// The bytes of a transaction, mined or pooled.
-pub(super) async fn raw_by_hash(call: Call) -> Answer {
+pub(in crate::rpc) async fn raw_by_hash(call: Call) -> Answer {
     let hash: B256 = call.arguments()?.required()?;
     if let Some(raw) = raw_mined(&call, hash)? {
         return put(&raw);

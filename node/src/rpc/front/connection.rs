@@ -22,9 +22,9 @@ use tokio::{
 /// Bytes a slow client must take within the time it is given.
 const TAKEN_LEAST: usize = 64 * 1024;
 
-/// Bytes written before other connections have their turn: some ten microseconds of copying. A socket
+/// Bytes written before other connections have their turn: some twenty microseconds of copying. A socket
 /// that takes megabytes at once would hold up the thread that many are served by.
-const WRITE_TURN: usize = 64 * 1024;
+const WRITE_TURN: usize = 128 * 1024;
 
 /// Pieces of an answer given to the kernel at once: a head, a body and a few more.
 const PIECES_MAX: usize = 16;
@@ -333,6 +333,9 @@ mod tests {
     const IDLE: Duration = Duration::from_secs(100);
     const SLOW: Duration = Duration::from_secs(10);
 
+    /// Bytes of the least answer that is large.
+    const LARGE: usize = 64 * 1024;
+
     async fn pair() -> (TcpStream, Connection, Arc<Progress>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
@@ -353,8 +356,8 @@ mod tests {
             });
             rooms.collect::<Vec<_>>()
         };
-        assert_eq!(rooms(3, WRITE_TURN - 1), [Room::Quick; 3]);
-        assert_eq!(rooms(1, WRITE_TURN), [Room::Bulk]);
+        assert_eq!(rooms(3, LARGE - 1), [Room::Quick; 3]);
+        assert_eq!(rooms(1, LARGE), [Room::Bulk]);
         assert!(rooms(SMALL_LEAST - 1, 10).iter().all(|room| *room == Room::Bulk));
         assert_eq!(rooms(1, 10), [Room::Quick]);
     }
