@@ -216,11 +216,15 @@ impl Error {
         Self { rate: true, ..Self::owned(LIMIT_EXCEEDED, message).with_data(&data) }
     }
 
-    /// A request has too many bytes, or what is answered.
+    /// A request has too many bytes.
+    pub fn request_too_large(limit: usize) -> Self {
+        Self::limit(format!("request too large: at most {limit} bytes"), limit as u64, None)
+    }
+
+    /// An answer, or a part of one that `what` names, has too many bytes.
     pub fn too_large(what: &str, limit: usize) -> Self {
-        let code = if what == "request" { LIMIT_EXCEEDED } else { RESPONSE_TOO_LARGE };
         let message = format!("{what} too large: at most {limit} bytes");
-        Self::limit_coded(code, message, limit as u64)
+        Self::limit_coded(RESPONSE_TOO_LARGE, message, limit as u64)
     }
 
     /// A batch has too many calls.

@@ -145,7 +145,7 @@ async fn post(
     let body = match read(request.into_body(), limit).await {
         Ok(body) => body,
         Err(ReadError::TooLarge) => {
-            let error = Error::too_large("request", limit);
+            let error = Error::request_too_large(limit);
             return failure(StatusCode::PAYLOAD_TOO_LARGE, error);
         }
         // Nobody is there to be told.

@@ -277,6 +277,7 @@ impl Front {
         drop(listener);
         while connections.join_next().await.is_some() {}
     }
+
     /// Gives a new connection its place, or tells the client that there is none.
     async fn admit(
         self: &Arc<Self>,
