@@ -9,6 +9,9 @@ use alloy_primitives::Bytes;
 use std::{ops::Range, sync::Arc};
 use verify::{Job, Outcome, Reason, Recoverer, keccak256_batch, keccak256_spans};
 
+/// Authorizations of several transactions recovered together: the batch that recovery is most efficient at.
+const AUTHORITIES_AT_ONCE: usize = 256;
+
 /// A recoverer with the scratch space to feed it.
 #[derive(Debug)]
 pub struct Senders {
@@ -39,21 +42,36 @@ impl Senders {
         self.scratch.recover(&mut self.recoverer, raw, self.chain_id, Arc::new)
     }
 
-    /// Leaves in a transaction whom its authorizations delegate (EIP-7702): at the bytes of a transaction of
-    /// 128 KiB, more than a thousand accounts.
-    pub fn recover_authorities(&mut self, tx: &RecoveredTx) {
-        let Scratch { jobs, outcomes, .. } = &mut self.scratch;
-        jobs.clear();
-        jobs.extend(authority_jobs(&tx.tx, self.chain_id));
-        if jobs.is_empty() {
-            return;
+    /// Leaves in each transaction whom its authorizations delegate (EIP-7702): in 128 KiB of one may be
+    /// thousands, in most is one.
+    pub fn recover_authorities<'a>(&mut self, txs: impl Iterator<Item = &'a RecoveredTx>) {
+        self.scratch.jobs.clear();
+        let mut gathered = Vec::new();
+        for tx in txs {
+            let jobs = &mut self.scratch.jobs;
+            let first = jobs.len();
+            jobs.extend(authority_jobs(&tx.tx, self.chain_id));
+            if jobs.len() > first {
+                gathered.push((tx, first..jobs.len()));
+            }
+            if jobs.len() >= AUTHORITIES_AT_ONCE {
+                self.recover_gathered(&mut gathered);
+            }
         }
+        self.recover_gathered(&mut gathered);
+    }
+
+    fn recover_gathered(&mut self, gathered: &mut Vec<(&RecoveredTx, Range<usize>)>) {
+        let Scratch { jobs, outcomes, .. } = &mut self.scratch;
         outcomes.clear();
         outcomes.resize(jobs.len(), Err(Reason::NoPublicKey));
         self.recoverer.recover_batch(jobs, outcomes);
-        let found = outcomes.iter().flatten().map(|key| key.address.into()).collect();
-        // Somebody may have recovered them before.
-        let _ = tx.authorities.set(found);
+        jobs.clear();
+        for (tx, range) in gathered.drain(..) {
+            let found = outcomes[range].iter().flatten().map(|key| key.address.into()).collect();
+            // Somebody may have recovered them before.
+            let _ = tx.authorities.set(found);
+        }
     }
 }
 
@@ -173,15 +191,24 @@ mod tests {
             SignedAuthorization::new_unchecked(good.inner().clone(), 0, U256::ZERO, good.s());
         let mut list = vec![good, malleable, parity, nobody, authorization(2, CHAIN + 1)];
         list.extend((3..20).map(|key| authorization(key, u64::from(key % 2) * CHAIN)));
-        let tx = TxEip7702 { chain_id: CHAIN, authorization_list: list, ..TxEip7702::default() };
-        let signature = sign(7, tx.signature_hash().0);
-        let raw = Transaction::from(tx.into_signed(signature)).encoded_2718();
+        let raw = |list: &[SignedAuthorization]| {
+            let authorization_list = list.to_vec();
+            let tx = TxEip7702 { chain_id: CHAIN, authorization_list, ..TxEip7702::default() };
+            let signature = sign(7, tx.signature_hash().0);
+            Transaction::from(tx.into_signed(signature)).encoded_2718().into()
+        };
+        // Some alone, some with more than are recovered together; none in the second.
+        let long: Vec<_> = list.iter().cycle().take(AUTHORITIES_AT_ONCE + 50).cloned().collect();
+        let raw = [&list[..], &[], &list[..1], &long, &list[1..5], &list[4..]].map(raw);
         let mut senders = Senders::of_chain(Recoverer::new(Backend::detect().unwrap()), CHAIN);
-        let mut recover = || senders.recover(&[raw.clone().into()]).next().unwrap().unwrap();
+        let mut recover = || senders.recover(&raw).map(Result::unwrap).collect::<Vec<_>>();
         let (batch, alone) = (recover(), recover());
-        senders.recover_authorities(&batch);
-        let expected = alone.authorities(CHAIN);
-        assert_eq!(expected.len(), 18);
-        assert_eq!(batch.authorities.get().map(|found| &**found), Some(expected));
+        senders.recover_authorities(batch.iter().map(|tx| &**tx));
+        assert_eq!(alone[0].authorities(CHAIN).len(), 18);
+        for (index, (batch, alone)) in batch.iter().zip(&alone).enumerate() {
+            let found = batch.authorities.get().map(|found| &**found);
+            assert_eq!(found.unwrap_or_default(), alone.authorities(CHAIN), "{index}");
+            assert_eq!(found.is_some(), index != 1);
+        }
     }
 }

@@ -93,10 +93,8 @@ pub(super) fn recover_txs(senders: &mut Senders, txs: Vec<RawTx>, meter: &Meter)
     let recovered: Vec<_> = txs.into_iter().map(recover).collect();
     drop(found);
     // Here, and not by ante, of which there is one.
-    recovered
-        .iter()
-        .filter_map(|(tx, _)| tx.as_ref().ok())
-        .for_each(|tx| senders.recover_authorities(tx));
+    let good = recovered.iter().filter_map(|(tx, _)| tx.as_ref().ok());
+    senders.recover_authorities(good.map(|tx| &**tx));
     meter.give(given);
     recovered
 }

@@ -33,6 +33,7 @@ use crate::{
     execution::{SIDECAR_BYTES_MAX, Senders, is_blob_tx, take_off_blobs},
     mempool::Reject,
 };
+use alloy_eips::eip2718::EIP7702_TX_TYPE_ID;
 use alloy_primitives::Bytes;
 use std::{
     mem,
@@ -54,6 +55,8 @@ const LANES: usize = 8;
 /// Transactions from which on they are recovered on a thread that may block: 0.3 ms of work, beside which a
 /// change of thread is little.
 const AWAY_LEAST: usize = 64;
+/// Bytes an authorization has at least (EIP-7702): each is a signature to recover.
+const AUTHORIZATION_BYTES_LEAST: usize = 27;
 /// Bytes of transactions from which on the same holds, for hashing and copying.
 const AWAY_BYTES_LEAST: usize = 256 * 1024;
 /// Most times that a task gives way to others before it takes the line: bounds the wait of the first.
@@ -151,9 +154,15 @@ struct Batch {
 impl Batch {
     /// Whether it would hold up a thread that serves sockets.
     fn is_long(&self) -> bool {
-        let bytes =
-            self.txs.iter().filter_map(|tx| tx.bytes.as_ref().ok()).map(|bytes| bytes.len());
-        self.txs.len() >= AWAY_LEAST || bytes.sum::<usize>() >= AWAY_BYTES_LEAST
+        let (mut signatures, mut bytes) = (0, 0);
+        for raw in self.txs.iter().filter_map(|tx| tx.bytes.as_ref().ok()) {
+            bytes += raw.len();
+            signatures += 1;
+            if raw.first() == Some(&EIP7702_TX_TYPE_ID) {
+                signatures += raw.len() / AUTHORIZATION_BYTES_LEAST;
+            }
+        }
+        signatures >= AWAY_LEAST || bytes >= AWAY_BYTES_LEAST
     }
 
     /// Recovers the batch and hands it over.
@@ -551,6 +560,20 @@ mod tests {
         assert!(runtime.block_on(other).unwrap().is_err());
         runtime.block_on(work).unwrap();
         assert_eq!(inbox.take().unwrap().len(), AWAY_LEAST);
+    }
+
+    /// Its authorizations are what takes long, and whoever sent it need not have signed it.
+    #[test]
+    fn a_transaction_of_many_authorizations_is_long() {
+        let (submissions, _inbox) = submissions(1);
+        let is_long = |raw: Vec<u8>| {
+            submissions.join(RawTx { bytes: Ok(raw.into()), reply: Reply::Silent });
+            submissions.take().unwrap().is_long()
+        };
+        let bytes = AWAY_LEAST * AUTHORIZATION_BYTES_LEAST;
+        assert!(is_long(vec![EIP7702_TX_TYPE_ID; bytes]));
+        assert!(!is_long(vec![EIP7702_TX_TYPE_ID; 300]));
+        assert!(!is_long(vec![2; bytes]));
     }
 
     #[tokio::test]

@@ -78,6 +78,8 @@ impl PoolQuery {
             Self::Level(reply) => {
                 let _ = reply.send(pool.level());
             }
+            // To walk the whole pool for nobody is too much work to be asked for.
+            Self::Content(None, reply) if reply.is_closed() => {}
             Self::Content(sender, reply) => {
                 let content = match sender {
                     Some(sender) => pool.lane(sender).map(SenderTxs::of).into_iter().collect(),
