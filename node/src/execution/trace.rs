@@ -18,7 +18,7 @@ use revm_inspectors::{
     access_list::AccessListInspector,
     tracing::{DebugInspectorError, TransactionContext},
 };
-use storage::StateRead;
+use storage::{StateChanges, StateRead};
 
 use super::{
     BlockBuilder, BlockHashes, Call, CallError, CallResult, CallSite, ExecutionError, RecoveredTx,
@@ -29,7 +29,7 @@ use super::{
     environment::Environment,
     machine::{Machine, MachineError},
     overlay::Overlay,
-    tracer::{KEPT_BYTES_MAX, Ran, Tracer, Watch},
+    tracer::{GethTracer, KEPT_BYTES_MAX, Ran, Standing, Tracer, Watch},
 };
 use crate::{
     chain::{ChainSpec, Fork},
@@ -86,6 +86,8 @@ where
     number: u64,
     hash: B256,
     index: usize,
+    /// Logs of the transactions so far.
+    logs: u64,
 }
 
 impl<'a, S, T> TracedBlock<'a, S, T>
@@ -114,7 +116,7 @@ where
         let mut builder = BlockBuilder::over(spec, overlay, environment, header.number, watch);
         builder.gov = session(spec, modules, header);
         builder.begin(header)?;
-        Ok(Self { builder, tracer, number: header.number, hash, index: 0 })
+        Ok(Self { builder, tracer, number: header.number, hash, index: 0, logs: 0 })
     }
 
     /// Runs the next transaction unwatched. `state_root` as in [`super::execute_block`].
@@ -127,8 +129,20 @@ where
         state_root: &StateRoot<'_>,
     ) -> Result<(), TraceError> {
         self.builder.push(tx, state_root)??;
-        self.index += 1;
+        self.count();
         Ok(())
+    }
+
+    /// Counts a transaction that is done.
+    fn count(&mut self) {
+        let receipt = self.builder.executed.receipts.last();
+        self.logs += receipt.map_or(0, |receipt| receipt.logs.len() as u64);
+        self.index += 1;
+    }
+
+    /// The state that the transactions so far leave.
+    pub(crate) fn into_overlay(self) -> Overlay<'a, S> {
+        self.builder.machine.into_overlay()
     }
 
     /// Runs the next transaction and gives its trace.
@@ -150,17 +164,18 @@ where
             tx_index: Some(self.index),
             tx_hash: Some(tx.hash),
         };
+        let standing = Standing { context, logs_before: self.logs };
         let env = TxEnv::from_recovered_tx(&tx.tx, tx.sender);
         let number = self.number;
         let machine = self.builder.machine_mut();
-        let (trace, result) = watch(machine, &self.tracer, context, &env, |error| match error {
+        let (trace, result) = watch(machine, &self.tracer, standing, &env, |error| match error {
             EVMError::Transaction(reason) => TxError::Invalid(reason).into(),
             error => fatal(number, error).into(),
         })?;
         machine.overlay_mut().commit(result.state);
         let tx_type = alloy_consensus::Typed2718::ty(&tx.tx);
         self.builder.account(tx_type, tx.blob_gas(), result.result, state_root)?;
-        self.index += 1;
+        self.count();
         Ok(trace)
     }
 }
@@ -170,7 +185,7 @@ where
 fn watch<S, T>(
     machine: &mut Machine<'_, S, Watch<T::Inspector>>,
     tracer: &T,
-    context: TransactionContext,
+    standing: Standing,
     env: &TxEnv,
     error: impl FnOnce(MachineError) -> TraceError,
 ) -> Result<(T::Trace, ResultAndState), TraceError>
@@ -187,15 +202,44 @@ where
     let result = result.map_err(error)?;
     let block = machine.block().clone();
     let (overlay, (_, inspector)) = machine.overlay_and_inspector();
-    let ran = Ran { context, env, block: &block, result: &result };
+    let ran = Ran { standing, env, block: &block, result: &result };
     let trace = tracer.trace(inspector, &ran, overlay)?;
     Ok((trace, result))
 }
 
-impl<S> CallSite<'_, S>
+impl<'a, S> CallSite<'a, S>
 where
     S: StateRead<Error: Error + Send + Sync + 'static>,
 {
+    /// The state inside the next block, the one with this header and hash, that its first transactions
+    /// leave.
+    ///
+    /// # Errors
+    /// When one of them does not run, a read fails, or nobody waits any longer.
+    pub(crate) fn overlay_after(
+        &self,
+        header: &Header,
+        hash: B256,
+        txs: &[RecoveredTx],
+    ) -> Result<Overlay<'a, S>, TraceError>
+    where
+        S: 'static,
+    {
+        let Self { spec, modules, state, hashes, .. } = *self;
+        let tracer = GethTracer::default();
+        let mut block = TracedBlock::start(spec, state, hashes, header, hash, modules, tracer)?;
+        // Receipts are thrown away, so their roots need not be right.
+        let no_root = |_: &StateChanges| Ok::<_, StateError>(B256::ZERO);
+        for tx in txs {
+            let passed = block.pass(tx, &no_root);
+            if hashes.is_given_up() {
+                return Err(CallError::GivenUp.into());
+            }
+            passed?;
+        }
+        Ok(block.into_overlay())
+    }
+
     /// Runs a call under a tracer.
     ///
     /// # Errors
@@ -234,8 +278,7 @@ where
         let mut machine = self.machine_over(overlay, call, tracer.watch()?)?;
         let env = transaction(self.spec, call, call.gas.unwrap_or(gas_cap).min(gas_cap));
         let error = |error| machine_error(error).into();
-        let (trace, result) =
-            watch(&mut machine, tracer, TransactionContext::default(), &env, error)?;
+        let (trace, result) = watch(&mut machine, tracer, Standing::default(), &env, error)?;
         let mut overlay = machine.into_overlay();
         overlay.commit(result.state);
         Ok((trace, overlay))
@@ -252,6 +295,8 @@ where
         gas_cap: u64,
     ) -> Result<(AccessList, CallResult), CallError> {
         let mut call = call.clone();
+        // Empty, not absent: where there are no lists yet, the first run says so.
+        call.access_list.get_or_insert_default();
         let gas = call.gas.unwrap_or(gas_cap).min(gas_cap);
         let excluded = self.warm(&call)?;
         let mut runs = 0;

@@ -2,6 +2,8 @@
 //! bound on what they keep.
 
 mod kept;
+mod logs;
+mod prestate;
 
 use std::{error::Error, mem};
 
@@ -13,26 +15,28 @@ use alloy_rpc_types_trace::{
         GethTrace,
     },
     parity::{
-        Action, CallAction, CallOutput, CallType, TraceOutput, TraceResults, TraceType,
-        TransactionTrace,
+        Action, CallAction, CallOutput, CallType, LocalizedTransactionTrace, TraceOutput,
+        TraceResults, TraceType, TransactionTrace,
     },
 };
 use revm::{
     Inspector,
     context::{BlockEnv, TxEnv},
     context_interface::result::ResultAndState,
+    interpreter::InstructionResult,
 };
 use revm_inspectors::tracing::{
     DebugInspector, TraceLimitBehavior, TraceLimits, TracingInspector, TracingInspectorConfig,
-    TransactionContext,
+    TransactionContext, types::CallTraceNode,
 };
+use serde_json::Value;
 use storage::StateRead;
 
 use super::{
-    RecoveredTx, TraceError,
+    RecoveredTx, StateError, TraceError,
     machine::MachineContext,
     overlay::Overlay,
-    words::{Form, translate},
+    words::{INVALID, translate},
 };
 pub(super) use kept::KEPT_BYTES_MAX;
 use kept::{Kept, Steps, What};
@@ -68,9 +72,17 @@ where
     fn trace_cosmos(&self, tx: &RecoveredTx, gas_used: u64) -> Self::Trace;
 }
 
+/// Where a transaction stands in its block; a call stands nowhere.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Standing {
+    pub(super) context: TransactionContext,
+    /// Logs of the transactions before it.
+    pub(super) logs_before: u64,
+}
+
 /// A transaction that ran.
 pub(crate) struct Ran<'a> {
-    pub(super) context: TransactionContext,
+    pub(super) standing: Standing,
     pub(super) env: &'a TxEnv,
     pub(super) block: &'a BlockEnv,
     pub(super) result: &'a ResultAndState,
@@ -88,7 +100,9 @@ where
     type Trace = GethTrace;
 
     fn watch(&self) -> Result<Watch<DebugInspector>, TraceError> {
-        let mut inspector = DebugInspector::new(self.0.clone()).map_err(TraceError::from)?;
+        check(&self.0)?;
+        let options = with_whole_tree(self.0.clone());
+        let mut inspector = DebugInspector::new(options).map_err(TraceError::from)?;
         let bare = What { calls: true, inputs: false, steps: None };
         let what = match &mut inspector {
             DebugInspector::CallTracer(..) | DebugInspector::FlatCallTracer(_) => {
@@ -130,15 +144,16 @@ where
         ran: &Ran<'_>,
         state: &mut Overlay<'_, S>,
     ) -> Result<GethTrace, TraceError> {
-        let trace = inspector.get_result(Some(ran.context), ran.env, ran.block, ran.result, state);
-        let mut trace = translate(trace?, Form::of(&self.0));
-        if let GethTrace::FlatCallTracer(frames) = &mut trace
-            && let Some(first) = frames.first_mut()
+        let context = Some(ran.standing.context);
+        let mut trace = inspector.get_result(context, ran.env, ran.block, ran.result, state)?;
+        let config = &self.0.tracer_config.0;
+        if let (GethTrace::FlatCallTracer(frames), DebugInspector::FlatCallTracer(inner)) =
+            (&mut trace, &*inspector)
+            && !is_set(config, PARITY_ERRORS)
         {
-            // Like its limit, the whole transaction's.
-            first.set_gas_used(ran.result.result.tx_gas_used());
+            name_invalid(frames, inner.traces().nodes());
         }
-        Ok(trace)
+        Ok(formed(trace, config, ran, state)?)
     }
 
     fn trace_cosmos(&self, tx: &RecoveredTx, gas_used: u64) -> GethTrace {
@@ -155,11 +170,108 @@ where
     }
 }
 
+/// A setting of `callTracer`.
+const ONLY_TOP_CALL: &str = "onlyTopCall";
+/// A setting of `callTracer`.
+const WITH_LOG: &str = "withLog";
+/// A setting of `flatCallTracer`.
+const PARITY_ERRORS: &str = "convertParityErrors";
+
+/// Whether a setting of a tracer is there and true.
+fn is_set(config: &Value, name: &str) -> bool {
+    config[name].as_bool().unwrap_or_default()
+}
+
+/// The settings of a tracer, where it is the one wanted, or one of those in the mux that is.
+fn settings(options: &GethDebugTracingOptions, of: GethDebugBuiltInTracerType) -> Option<&Value> {
+    let mux = GethDebugTracerType::from(GethDebugBuiltInTracerType::MuxTracer);
+    let (of, config) = (GethDebugTracerType::from(of), &options.tracer_config.0);
+    match options.tracer.as_ref()? {
+        tracer if *tracer == of => Some(config),
+        tracer if *tracer == mux => config.get(of.as_str()),
+        _ => None,
+    }
+}
+
+/// Refuses settings that contradict each other, which the inspector does not know of.
+fn check(options: &GethDebugTracingOptions) -> Result<(), TraceError> {
+    let prestate = settings(options, GethDebugBuiltInTracerType::PreStateTracer);
+    if prestate.is_some_and(|config| is_set(config, "diffMode") && is_set(config, "includeEmpty")) {
+        return Err(TraceError::Tracer("cannot use diffMode with includeEmpty".to_owned()));
+    }
+    Ok(())
+}
+
+/// Has the call tracer make all frames where logs are wanted: those of calls that are not shown count.
+fn with_whole_tree(mut options: GethDebugTracingOptions) -> GethDebugTracingOptions {
+    let calls = GethDebugTracerType::from(GethDebugBuiltInTracerType::CallTracer);
+    let is_alone = options.tracer.as_ref() == Some(&calls);
+    let config = &mut options.tracer_config.0;
+    let config = if is_alone { Some(config) } else { config.get_mut(calls.as_str()) };
+    let config = config.filter(|config| is_set(config, WITH_LOG) && is_set(config, ONLY_TOP_CALL));
+    if let Some(only) = config.and_then(|config| config.get_mut(ONLY_TOP_CALL)) {
+        *only = Value::Bool(false);
+    }
+    options
+}
+
+/// A trace in geth's form, by the settings of its tracer.
+fn formed<S>(
+    trace: GethTrace,
+    config: &Value,
+    ran: &Ran<'_>,
+    state: &Overlay<'_, S>,
+) -> Result<GethTrace, StateError>
+where
+    S: StateRead<Error: Error + Send + Sync + 'static>,
+{
+    Ok(match trace {
+        GethTrace::CallTracer(mut frame) => {
+            if is_set(config, WITH_LOG) {
+                logs::number(&mut frame, ran.standing.logs_before);
+            }
+            if is_set(config, ONLY_TOP_CALL) {
+                logs::leave_top(&mut frame);
+            }
+            translate(frame.into(), false)
+        }
+        GethTrace::FlatCallTracer(mut frames) => {
+            if let Some(first) = frames.first_mut() {
+                // Like its limit, the whole transaction's.
+                first.set_gas_used(ran.result.result.tx_gas_used());
+            }
+            translate(frames.into(), is_set(config, PARITY_ERRORS))
+        }
+        GethTrace::PreStateTracer(frame) => {
+            // The inspector's type has no place for the hash of code.
+            GethTrace::JS(prestate::show(frame, config, &ran.result.state, state)?)
+        }
+        GethTrace::MuxTracer(mut mux) => {
+            for (tracer, trace) in &mut mux.0 {
+                *trace = formed(mem::take(trace), &config[tracer.as_str()], ran, state)?;
+            }
+            GethTrace::MuxTracer(mux)
+        }
+        trace => translate(trace, false),
+    })
+}
+
+/// Gives the instruction that is there to be invalid its name: parity has one word for it and for what
+/// is no instruction at all. `nodes` are those that `frames` were made of.
+fn name_invalid(frames: &mut [LocalizedTransactionTrace], nodes: &[CallTraceNode]) {
+    let failed = nodes.iter().filter(|node| !node.is_precompile() && node.trace.is_error());
+    let errors = frames.iter_mut().filter_map(|frame| frame.trace.error.as_mut());
+    for (node, error) in failed.zip(errors) {
+        if node.status() == Some(InstructionResult::InvalidFEOpcode) {
+            INVALID.clone_into(error);
+        }
+    }
+}
+
 /// What the tracers inside a mux keep of each instruction: one of them does.
 fn mux_steps(options: &GethDebugTracingOptions) -> Option<Steps> {
-    let erc7562 = GethDebugTracerType::from(GethDebugBuiltInTracerType::Erc7562Tracer);
     let whole = Steps { memory: true, ..Steps::stacks() };
-    options.tracer_config.0.get(erc7562.as_str()).map(|_| whole)
+    settings(options, GethDebugBuiltInTracerType::Erc7562Tracer).map(|_| whole)
 }
 
 /// The bound of a tracer that counts the copies it makes itself, and ends the execution.

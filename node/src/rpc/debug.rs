@@ -4,17 +4,17 @@
 use super::{
     block_id::{BlockId, BlockTag},
     error::Error,
-    eth::{gas_cap, on_block_with, raw_by_hash},
+    eth::{GivenOverrides, Request, gas_cap, on_block_with, raw_by_hash},
     lines::Line,
     method::{Answer, Call, Method, Run, json},
     params::{Param, object},
     replay::{Place, Replay, Rows, text, trace_error},
-    stored::{self, StoredBlock, locate},
+    stored::{self, MinedTx, StoredBlock, locate},
 };
 use crate::{
     block::{Block, join},
     chain::ChainSpec,
-    execution::{GethTracer, encode_receipt, logs_bloom},
+    execution::{BlockOverrides, CallSite, GethTracer, encode_receipt, logs_bloom},
 };
 use alloy_primitives::{B256, Bytes};
 use alloy_rpc_types_trace::geth::{
@@ -62,6 +62,12 @@ pub(super) const METHODS: &[Method] = &[
         run: Run::Inline(block_rlp),
     },
     Method {
+        name: "debug_getBadBlocks",
+        parameters: &[],
+        help: "An empty list: no block that was refused is kept.",
+        run: Run::Inline(bad_blocks),
+    },
+    Method {
         name: "debug_traceTransaction",
         parameters: &["hash", "options = {}"],
         help: "A mined transaction run again under a tracer: struct logs, callTracer, \
@@ -89,7 +95,8 @@ pub(super) const METHODS: &[Method] = &[
     Method {
         name: "debug_traceCall",
         parameters: &["transaction", "block = latest", "options = {}"],
-        help: "A call under a tracer; the options may hold stateOverrides and blockOverrides.",
+        help: "A call under a tracer; the options may hold stateOverrides, blockOverrides and \
+               txIndex: then it runs before the transaction at that place in the block.",
         run: Run::Line(Line::Long, trace_call),
     },
 ];
@@ -154,6 +161,11 @@ fn raw_receipts(call: &Call) -> Answer {
     json(&encoded.collect::<Vec<_>>())
 }
 
+fn bad_blocks(call: &Call) -> Answer {
+    call.no_arguments()?;
+    json(&[(); 0])
+}
+
 /// How to trace. A field of another type than it should be, or a tracer nobody has, is refused.
 #[derive(Default)]
 struct Options(GethDebugTracingOptions);
@@ -202,23 +214,28 @@ fn trace_transaction(call: &Call) -> Answer {
     text(call, &Replay::new(call).transaction(&stored, index, GethTracer(options))?)
 }
 
+/// The number of the block that is meant; geth's words where it is not there.
+fn block_number(call: &Call, id: BlockId) -> Result<u64, Error> {
+    id.find(&call.view)?.ok_or_else(|| {
+        Error::server(match id {
+            BlockId::Tag(tag) => format!("block #{} not found", tag.number(&call.view)),
+            BlockId::Hash(hash) => format!("block {hash} not found"),
+        })
+    })
+}
+
 fn trace_block_by_number(call: &Call) -> Answer {
     let mut arguments = call.arguments()?;
     let tag: BlockTag = arguments.required()?;
     let Options(options) = arguments.optional()?.unwrap_or_default();
-    let number = BlockId::Tag(tag).find(&call.view)?;
-    let shown = tag.number(&call.view);
-    let number = number.ok_or_else(|| Error::server(format!("block #{shown} not found")))?;
-    trace_block(call, number, options)
+    trace_block(call, block_number(call, BlockId::Tag(tag))?, options)
 }
 
 fn trace_block_by_hash(call: &Call) -> Answer {
     let mut arguments = call.arguments()?;
     let hash: B256 = arguments.required()?;
     let Options(options) = arguments.optional()?.unwrap_or_default();
-    let number = call.view.block_number(hash)?;
-    let number = number.ok_or_else(|| Error::server(format!("block {hash} not found")))?;
-    trace_block(call, number, options)
+    trace_block(call, block_number(call, BlockId::Hash(hash))?, options)
 }
 
 fn trace_block_by_rlp(call: &Call) -> Answer {
@@ -227,9 +244,7 @@ fn trace_block_by_rlp(call: &Call) -> Answer {
     let Options(options) = arguments.optional()?.unwrap_or_default();
     let block =
         Block::decode(&rlp).map_err(|error| Error::invalid_argument(0, &error.to_string()))?;
-    let number = call.view.block_number(block.hash)?;
-    let number = number.ok_or_else(|| Error::server(format!("block {} not found", block.hash)))?;
-    trace_block(call, number, options)
+    trace_block(call, block_number(call, BlockId::Hash(block.hash))?, options)
 }
 
 fn trace_block(call: &Call, number: u64, options: GethDebugTracingOptions) -> Answer {
@@ -243,11 +258,20 @@ fn trace_block(call: &Call, number: u64, options: GethDebugTracingOptions) -> An
     Ok(rows.end())
 }
 
-/// Overrides stand among the options.
+/// How to trace a call.
 #[derive(Default)]
 struct CallOptions {
     options: GethDebugTracingOptions,
-    overrides: super::eth::GivenOverrides,
+    /// They stand among the options.
+    overrides: GivenOverrides,
+    inside: Option<Inside>,
+}
+
+/// Inside its block, before the transaction at an index.
+struct Inside {
+    index: u64,
+    /// How its block differs.
+    block: BlockOverrides,
 }
 
 impl Param for CallOptions {
@@ -262,25 +286,71 @@ impl Param for CallOptions {
             #[serde(borrow, default)]
             tx_index: Option<&'a RawValue>,
         }
-        let given: Given<'_> = object(json)?;
-        if given.tx_index.is_some_and(|index| index.get() != "null") {
-            let reason = "txIndex is not served: a call is traced on the state after its block";
-            return Err(reason.to_owned());
-        }
-        let overrides =
-            super::eth::GivenOverrides::read(given.state_overrides, given.block_overrides, spec)?;
-        Ok(Self { options: tracing_options(json)?, overrides })
+        let Given { state_overrides, block_overrides, tx_index } = object(json)?;
+        let overrides = GivenOverrides::read(state_overrides, block_overrides, spec)?;
+        let inside = match tx_index.map(RawValue::get).filter(|index| *index != "null") {
+            Some(index) => {
+                let block = block_overrides.map(|raw| BlockOverrides::read(raw.get(), spec));
+                let block = block.transpose()?.unwrap_or_default();
+                Some(Inside { index: u64::read(index, spec)?, block })
+            }
+            None => None,
+        };
+        Ok(Self { options: tracing_options(json)?, overrides, inside })
     }
 }
 
 fn trace_call(call: &Call) -> Answer {
     let mut arguments = call.arguments()?;
-    let request: super::eth::Request = arguments.required()?;
+    let request: Request = arguments.required()?;
     let id: BlockId = arguments.optional()?.unwrap_or(BlockId::LATEST);
-    let CallOptions { options, overrides } = arguments.optional()?.unwrap_or_default();
+    let CallOptions { options, overrides, inside } = arguments.optional()?.unwrap_or_default();
+    if id == BlockId::Tag(BlockTag::Pending) {
+        return Err(Error::server("tracing on top of pending is not supported"));
+    }
+    let number = block_number(call, id)?;
+    let tracer = GethTracer(options);
+    if let Some(inside) = inside {
+        let trace = trace_inside(call, request, number, &inside, overrides, &tracer)?;
+        return text(call, &trace);
+    }
+    let id = BlockId::Tag(BlockTag::Number(number));
     let trace = on_block_with(call, request, id, overrides, |site, execution| {
-        let trace = site.trace(execution, &GethTracer(options), gas_cap(call));
+        let trace = site.trace(execution, &tracer, gas_cap(call));
         trace.map_err(|error| trace_error(error, execution.from))
     })?;
     text(call, &trace)
+}
+
+/// The trace of a call inside a block. The state there is made anew, from that of the block before.
+fn trace_inside(
+    call: &Call,
+    request: Request,
+    number: u64,
+    inside: &Inside,
+    overrides: GivenOverrides,
+    tracer: &GethTracer,
+) -> Result<GethTrace, Error> {
+    let parent = number.checked_sub(1).ok_or_else(|| Error::server("no transaction in genesis"))?;
+    let stored = StoredBlock::read(&call.view.blocks()?, number)?;
+    let (header, hash, index) = (&stored.block.header, stored.block.hash, inside.index);
+    // A block without transactions has a beginning too.
+    if index >= stored.block.transactions.len().max(1) as u64 {
+        let message = format!("transaction index {index} out of range for block {hash}");
+        return Err(Error::server(message));
+    }
+    let before = stored.txs().take(index as usize).map(|tx| tx.map(MinedTx::recovered));
+    let before = before.collect::<Result<Vec<_>, Error>>()?;
+    let mut seen = header.clone();
+    inside.block.apply(&mut seen);
+    let parent = BlockId::Tag(BlockTag::Number(parent));
+    on_block_with(call, request, parent, overrides, |site, execution| {
+        let failed = |error| trace_error(error, execution.from);
+        let overlay = site.overlay_after(header, hash, &before).map_err(failed)?;
+        let CallSite { spec, modules, state, hashes, .. } = *site;
+        let site = CallSite { spec, modules, state, hashes, header: &seen };
+        let (trace, _) =
+            site.trace_on(overlay, execution, tracer, gas_cap(call)).map_err(failed)?;
+        Ok(trace)
+    })
 }

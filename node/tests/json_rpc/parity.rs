@@ -411,9 +411,6 @@ async fn what_a_trace_keeps_is_bounded() {
         let (code, message) = node.fail("trace_call", traced).await;
         assert!(code == -32000 && message.starts_with(TOO_LARGE), "{kind}: {message}");
     }
-    let options = json!({ "tracer": "callTracer", "txIndex": "0x1" });
-    let (code, message) = node.fail("debug_traceCall", json!([call, "latest", options])).await;
-    assert!(code == -32602 && message.contains("txIndex is not served"), "{code} {message}");
     // What keeps little may run to its end.
     let gas = json!({ "to": RECEIVER, "gas": "0x30d40" });
     let short = json!([gas, "latest", { "limit": 3, "stateOverrides": with(&WIDE) }]);

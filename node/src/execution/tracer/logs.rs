@@ -1,0 +1,92 @@
+//! Logs in the frames of geth's `callTracer`: those that took effect, under their numbers in the block.
+//!
+//! The inspector numbers the logs of a transaction as they come, those of calls that fail later too.
+
+use alloy_rpc_types_trace::geth::{CallFrame, CallLogFrame};
+
+/// Leaves out the logs of calls that came to nothing, and numbers the others from `first` on.
+pub(super) fn number(root: &mut CallFrame, first: u64) {
+    drop_undone(root, false);
+    let mut logs = Vec::new();
+    gather(root, &mut logs);
+    logs.sort_unstable_by_key(|log| log.index);
+    for (log, index) in logs.into_iter().zip(first..) {
+        log.index = Some(index);
+    }
+}
+
+/// What failed undoes the calls it made.
+fn drop_undone(frame: &mut CallFrame, is_undone: bool) {
+    let is_undone = is_undone || frame.error.is_some();
+    if is_undone {
+        frame.logs.clear();
+    }
+    for call in &mut frame.calls {
+        drop_undone(call, is_undone);
+    }
+}
+
+fn gather<'a>(frame: &'a mut CallFrame, logs: &mut Vec<&'a mut CallLogFrame>) {
+    logs.extend(&mut frame.logs);
+    for call in &mut frame.calls {
+        gather(call, logs);
+    }
+}
+
+/// Leaves the outermost call without those it made: none of them is before its logs then.
+pub(super) fn leave_top(root: &mut CallFrame) {
+    root.calls.clear();
+    for log in &mut root.logs {
+        log.position = Some(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(logs: &[(u64, u64)], error: Option<&str>, calls: Vec<CallFrame>) -> CallFrame {
+        let log = |(index, position): &(u64, u64)| CallLogFrame {
+            index: Some(*index),
+            position: Some(*position),
+            ..CallLogFrame::default()
+        };
+        CallFrame {
+            logs: logs.iter().map(log).collect(),
+            error: error.map(str::to_owned),
+            calls,
+            ..CallFrame::default()
+        }
+    }
+
+    fn places(frame: &CallFrame) -> Vec<(u64, u64)> {
+        frame.logs.iter().map(|log| (log.index.unwrap(), log.position.unwrap())).collect()
+    }
+
+    /// A log, a call with one, a call that fails after one and after a call with one, and a log.
+    fn root(error: Option<&str>) -> CallFrame {
+        let lost = frame(&[(3, 0)], None, Vec::new());
+        let failed = frame(&[(2, 0)], Some("execution reverted"), vec![lost]);
+        frame(&[(0, 0), (4, 2)], error, vec![frame(&[(1, 0)], None, Vec::new()), failed])
+    }
+
+    #[test]
+    fn logs_that_took_effect_are_numbered_on() {
+        let mut root = root(None);
+        number(&mut root, 7);
+        assert_eq!(places(&root), [(7, 0), (9, 2)]);
+        assert_eq!(places(&root.calls[0]), [(8, 0)]);
+        let failed = &root.calls[1];
+        assert!(failed.logs.is_empty() && failed.calls[0].logs.is_empty());
+        leave_top(&mut root);
+        assert!(root.calls.is_empty());
+        assert_eq!(places(&root), [(7, 0), (9, 0)]);
+    }
+
+    #[test]
+    fn a_transaction_that_failed_has_no_logs() {
+        let mut root = root(Some("out of gas"));
+        number(&mut root, 7);
+        assert!(root.logs.is_empty() && root.calls.iter().all(|call| call.logs.is_empty()));
+    }
+}

@@ -1,0 +1,234 @@
+//! What geth's `prestateTracer` shows and the inspector does not: the hashes of code, and on demand the
+//! accounts that are not there before.
+
+use std::collections::BTreeMap;
+
+use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U256};
+use alloy_rpc_types_trace::geth::{AccountState, DiffMode, PreStateFrame, PreStateMode};
+use revm::{
+    DatabaseRef,
+    state::{Account as Touched, EvmState},
+};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::is_set;
+
+/// An account as it is shown.
+#[derive(Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Account {
+    #[serde(flatten)]
+    state: AccountState,
+    /// Before, where there is code; after, where it is another, be it none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    code_hash: Option<B256>,
+}
+
+impl Account {
+    /// Whether it was not there, told by what is shown of it before.
+    fn is_empty(&self) -> bool {
+        self.state.balance.unwrap_or_default().is_zero()
+            && self.state.nonce.unwrap_or_default() == 0
+            && self.code_hash.is_none()
+    }
+}
+
+type Accounts = BTreeMap<Address, Account>;
+
+/// What is shown of a transaction.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Shown {
+    /// What it found.
+    Before(Accounts),
+    /// What it found and what it made of it, where that is another.
+    Changed { post: Accounts, pre: Accounts },
+}
+
+/// What the inspector tells of a transaction that ran on `before` and left `touched`, as geth shows it
+/// by these settings.
+///
+/// # Errors
+/// When `before` cannot be read.
+pub(super) fn show<D: DatabaseRef>(
+    frame: PreStateFrame,
+    config: &Value,
+    touched: &EvmState,
+    before: &D,
+) -> Result<Value, D::Error> {
+    let shown = match frame {
+        PreStateFrame::Default(PreStateMode(mut accounts)) => {
+            if is_set(config, "includeEmpty") {
+                add_empty(&mut accounts, touched, !is_set(config, "disableStorage"));
+            }
+            Shown::Before(with_hashes(accounts, before)?)
+        }
+        PreStateFrame::Diff(DiffMode { post, pre }) => {
+            let mut pre = with_hashes(pre, before)?;
+            pre.retain(|_, account| !account.is_empty());
+            let post = with_new_hashes(post, !is_set(config, "disableCode"), touched, before)?;
+            Shown::Changed { post, pre }
+        }
+    };
+    Ok(serde_json::to_value(shown).expect("plain structures serialise"))
+}
+
+/// Adds the accounts touched that the inspector left out, because they were empty.
+fn add_empty(accounts: &mut BTreeMap<Address, AccountState>, touched: &EvmState, storage: bool) {
+    for (address, account) in touched {
+        accounts.entry(*address).or_insert_with(|| AccountState {
+            balance: Some(U256::ZERO),
+            storage: if storage { slots_before(account) } else { BTreeMap::new() },
+            ..AccountState::default()
+        });
+    }
+}
+
+fn slots_before(account: &Touched) -> BTreeMap<B256, B256> {
+    let slots = account.storage.iter();
+    slots.map(|(key, slot)| (B256::from(*key), B256::from(slot.original_value))).collect()
+}
+
+/// The hash of an account's code, that of nothing where there is none.
+fn code_hash<D: DatabaseRef>(state: &D, address: Address) -> Result<B256, D::Error> {
+    Ok(state.basic_ref(address)?.map_or(KECCAK256_EMPTY, |account| account.code_hash))
+}
+
+fn with_hashes<D: DatabaseRef>(
+    accounts: BTreeMap<Address, AccountState>,
+    before: &D,
+) -> Result<Accounts, D::Error> {
+    let with_hash = |(address, state)| {
+        let code_hash = Some(code_hash(before, address)?).filter(|hash| *hash != KECCAK256_EMPTY);
+        Ok::<_, D::Error>((address, Account { state, code_hash }))
+    };
+    accounts.into_iter().map(with_hash).collect()
+}
+
+/// Accounts after a transaction, with the hash of code that is another than before. Code that is gone is
+/// shown as no bytes.
+fn with_new_hashes<D: DatabaseRef>(
+    accounts: BTreeMap<Address, AccountState>,
+    code: bool,
+    touched: &EvmState,
+    before: &D,
+) -> Result<Accounts, D::Error> {
+    let bare = |(address, state)| (address, Account { state, code_hash: None });
+    let mut accounts: Accounts = accounts.into_iter().map(bare).collect();
+    for (address, account) in touched {
+        let hash = account.info.code_hash;
+        if account.is_selfdestructed() || hash == code_hash(before, *address)? {
+            continue;
+        }
+        let shown = accounts.entry(*address).or_default();
+        shown.code_hash = Some(hash);
+        if code && hash == KECCAK256_EMPTY {
+            shown.state.code = Some(Bytes::new());
+        }
+    }
+    Ok(accounts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use revm::{
+        bytecode::Bytecode,
+        database::InMemoryDB,
+        state::{AccountInfo, EvmStorageSlot, TransactionId},
+    };
+    use serde_json::json;
+
+    const HERE: Address = Address::with_last_byte(1);
+    const THERE: Address = Address::with_last_byte(2);
+    const NOWHERE: Address = Address::with_last_byte(3);
+
+    fn with_code(code: &'static [u8]) -> AccountInfo {
+        let code = Bytecode::new_raw(Bytes::from_static(code));
+        AccountInfo::from_bytecode(code)
+    }
+
+    /// A state where there is a contract, and somebody with a wei.
+    fn state() -> (InMemoryDB, B256) {
+        let contract = with_code(&[0x60, 0]);
+        let hash = contract.code_hash;
+        let mut state = InMemoryDB::default();
+        state.insert_account_info(HERE, contract);
+        state.insert_account_info(THERE, AccountInfo::from_balance(U256::from(1)));
+        (state, hash)
+    }
+
+    fn balance(wei: u64) -> AccountState {
+        AccountState { balance: Some(U256::from(wei)), ..AccountState::default() }
+    }
+
+    fn changed(account: AccountInfo) -> Touched {
+        Touched::from(account).with_touched_mark()
+    }
+
+    #[test]
+    fn code_is_told_by_its_hash_and_who_was_not_there_only_on_demand() {
+        let (state, hash) = state();
+        let told = BTreeMap::from([(HERE, balance(0)), (THERE, balance(1))]);
+        let slot = EvmStorageSlot::new_changed(U256::ZERO, U256::from(9), TransactionId::ZERO);
+        let created = changed(with_code(&[0])).with_storage([(U256::from(5), slot)].into_iter());
+        let touched = EvmState::from_iter([
+            (HERE, changed(AccountInfo::default())),
+            (THERE, changed(AccountInfo::default())),
+            (NOWHERE, created),
+        ]);
+        let show = |config: Value| {
+            let frame = PreStateFrame::Default(PreStateMode(told.clone()));
+            show(frame, &config, &touched, &state).unwrap()
+        };
+        let (here, there) = (json!({ "balance": "0x0", "codeHash": hash }), balance(1));
+        let keys = [HERE, THERE, NOWHERE].map(|address| format!("{address:?}").to_lowercase());
+        let shown = show(json!({ "disableCode": true }));
+        assert_eq!(shown, json!({ &keys[0]: here, &keys[1]: there }));
+        let shown = show(json!({ "includeEmpty": true }));
+        let slots = json!({ B256::with_last_byte(5).to_string(): B256::ZERO });
+        let nowhere = json!({ "balance": "0x0", "storage": slots });
+        assert_eq!(shown, json!({ &keys[0]: here, &keys[1]: there, &keys[2]: nowhere }));
+        let shown = show(json!({ "includeEmpty": true, "disableStorage": true }));
+        assert_eq!(shown[&keys[2]], json!({ "balance": "0x0" }));
+    }
+
+    #[test]
+    fn a_diff_tells_the_hash_of_code_that_became_another() {
+        let (state, hash) = state();
+        let diff = |config: Value, touched: EvmState| {
+            let told = DiffMode {
+                pre: BTreeMap::from([
+                    (HERE, balance(0)),
+                    (THERE, balance(1)),
+                    (NOWHERE, balance(0)),
+                ]),
+                post: BTreeMap::from([(THERE, balance(2))]),
+            };
+            show(PreStateFrame::Diff(told), &config, &touched, &state).unwrap()
+        };
+        let keys = [HERE, THERE, NOWHERE].map(|address| format!("{address:?}").to_lowercase());
+        let created = with_code(&[0]);
+        let new_hash = created.code_hash;
+        let touched = EvmState::from_iter([
+            // It gave up its code, as by EIP-7702.
+            (HERE, changed(AccountInfo { nonce: 2, ..AccountInfo::default() })),
+            (THERE, changed(AccountInfo::from_balance(U256::from(2)))),
+            (NOWHERE, changed(created.clone())),
+        ]);
+        let shown = diff(json!({ "diffMode": true }), touched.clone());
+        let here = json!({ "balance": "0x0", "codeHash": hash });
+        assert_eq!(shown["pre"], json!({ &keys[0]: here, &keys[1]: balance(1) }));
+        let gone = json!({ "code": "0x", "codeHash": KECCAK256_EMPTY });
+        let made = json!({ "codeHash": new_hash });
+        let post = json!({ &keys[0]: gone, &keys[1]: balance(2), &keys[2]: made });
+        assert_eq!(shown["post"], post);
+        let shown = diff(json!({ "diffMode": true, "disableCode": true }), touched);
+        assert_eq!(shown["post"][&keys[0]], json!({ "codeHash": KECCAK256_EMPTY }));
+        // Of what destroyed itself nothing is shown.
+        let destroyed = changed(created).with_selfdestruct_mark();
+        let shown = diff(json!({ "diffMode": true }), EvmState::from_iter([(NOWHERE, destroyed)]));
+        assert_eq!(shown["post"], json!({ &keys[1]: balance(2) }));
+    }
+}
