@@ -5,6 +5,8 @@
 mod audit;
 #[path = "json_rpc/bad_input.rs"]
 mod bad_input;
+#[path = "json_rpc/calls.rs"]
+mod calls;
 #[path = "json_rpc/client.rs"]
 mod client;
 mod common;

@@ -56,8 +56,8 @@ pub struct Call {
     pub access_list: Option<AccessList>,
     /// EIP-4844 blob hashes.
     pub blob_hashes: Vec<B256>,
-    /// EIP-4844 fee cap in wei.
-    pub max_fee_per_blob_gas: u128,
+    /// EIP-4844 fee cap in wei. Before Cancun a call that names one is refused, blobs or not.
+    pub max_fee_per_blob_gas: Option<u128>,
     /// EIP-7702 authorizations.
     pub authorizations: Vec<SignedAuthorization>,
     /// The caller's nonce, where it matters: in simulated blocks.
@@ -85,7 +85,7 @@ impl Call {
             input: tx.input().clone(),
             access_list: tx.access_list().cloned(),
             blob_hashes: tx.blob_versioned_hashes().unwrap_or_default().to_vec(),
-            max_fee_per_blob_gas: tx.max_fee_per_blob_gas().unwrap_or_default(),
+            max_fee_per_blob_gas: tx.max_fee_per_blob_gas(),
             authorizations,
             nonce: Some(tx.nonce()),
             is_legacy: !tx.is_dynamic_fee(),
@@ -209,7 +209,7 @@ where
         if call.input.is_empty()
             && let TxKind::Call(to) = call.to
             && self.account(call, to)?.code_hash == KECCAK256_EMPTY
-            && self.succeeds(call, TRANSFER_GAS)?
+            && self.is_transfer(call)?
         {
             return Ok(TRANSFER_GAS);
         }
@@ -261,7 +261,7 @@ where
         }
         if call.max_fee_per_gas > 0 {
             let balance = self.account(call, call.from)?.balance;
-            if call.value > U256::ZERO && call.value >= balance {
+            if call.value >= balance {
                 return Err(CallError::InsufficientFunds);
             }
             let allowance = (balance - call.value) / U256::from(call.max_fee_per_gas);
@@ -274,6 +274,15 @@ where
     fn account(&self, call: &Call, address: Address) -> Result<Account, CallError> {
         let mut machine = self.machine(call, ())?;
         Ok(machine.overlay_mut().account(address)?.unwrap_or_default())
+    }
+
+    /// Whether the gas of a transfer is enough. If the call is not even valid with that, for what it
+    /// costs or otherwise, a run with the gas it may have says so.
+    fn is_transfer(&self, call: &Call) -> Result<bool, CallError> {
+        match self.succeeds(call, TRANSFER_GAS) {
+            Err(CallError::Invalid(_)) => Ok(false),
+            result => result,
+        }
     }
 
     fn succeeds(&self, call: &Call, gas: u64) -> Result<bool, CallError> {
@@ -314,6 +323,9 @@ where
     ) -> Result<Machine<'m, S, I>, CallError> {
         let Environment { fork, mut cfg, mut block, native, .. } =
             Environment::new(self.spec, self.modules, self.header);
+        if call.max_fee_per_blob_gas.is_some() && fork < Fork::Cancun {
+            return Err(CallError::Invalid(InvalidTransaction::Eip4844NotSupported));
+        }
         cfg.disable_nonce_check = true;
         cfg.disable_eip3607 = true;
         cfg.disable_block_gas_limit = true;
@@ -323,7 +335,7 @@ where
             block.basefee = 0;
         }
         if let Some(blob) = &mut block.blob_excess_gas_and_price {
-            if !call.blob_hashes.is_empty() && call.max_fee_per_blob_gas == 0 {
+            if !call.blob_hashes.is_empty() && call.max_fee_per_blob_gas.unwrap_or_default() == 0 {
                 blob.blob_gasprice = 0;
             } else if let Some(price) = call.blob_base_fee {
                 blob.blob_gasprice = price;
@@ -389,7 +401,7 @@ pub(super) fn transaction(spec: &ChainSpec, call: &Call, gas_limit: u64) -> TxEn
         access_list: call.access_list.clone().unwrap_or_default(),
         gas_priority_fee: call.max_priority_fee_per_gas,
         blob_hashes: call.blob_hashes.clone(),
-        max_fee_per_blob_gas: call.max_fee_per_blob_gas,
+        max_fee_per_blob_gas: call.max_fee_per_blob_gas.unwrap_or_default(),
         authorization_list: call.authorizations.iter().cloned().map(Either::Left).collect(),
     }
 }

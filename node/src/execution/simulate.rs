@@ -509,7 +509,7 @@ fn unsigned(spec: &ChainSpec, call: &Call, gas_limit: u64) -> (Transaction, Byte
             value,
             access_list,
             blob_versioned_hashes: call.blob_hashes.clone(),
-            max_fee_per_blob_gas: call.max_fee_per_blob_gas,
+            max_fee_per_blob_gas: call.max_fee_per_blob_gas.unwrap_or_default(),
             input,
         }
         .into_signed(signature)

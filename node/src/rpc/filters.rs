@@ -8,6 +8,7 @@ use super::{
     eth::{LogQuery, find_first_logs, find_logs_at_once},
     method::{Answer, Call, json},
     object::TransactionObject,
+    params::wide_quantity,
     stored,
     text::Json,
 };
@@ -111,24 +112,26 @@ pub(super) fn new_pending_filter(call: &Call) -> Answer {
 }
 
 pub(super) fn new_filter(call: &Call) -> Answer {
-    let query: LogQuery = call.arguments()?.required()?;
+    let query: LogQuery = call.arguments()?.nullable()?;
     query.check()?;
     let kind = Kind::Logs(Box::new(query));
     json(&call.services.filters.install(kind, call.view.number())?)
 }
 
 pub(super) fn uninstall_filter(call: &Call) -> Answer {
-    let id = id(call)?;
     let filters = &call.services.filters;
-    let removed = filters.lock().remove(&id);
+    let removed = given_id(call)?.and_then(|id| filters.lock().remove(&id));
     json(&removed.is_some_and(|filter| filter.is_alive(filters.lifetime)))
 }
 
-fn id(call: &Call) -> Result<u128, Error> {
+/// The id that is given; `None` for a text that cannot be one of ours, which geth takes as well.
+fn given_id(call: &Call) -> Result<Option<u128>, Error> {
     let text: String = call.arguments()?.required()?;
-    let id = super::params::wide_quantity(&text);
-    let id = id.map_err(|reason| Error::invalid_argument(0, &reason))?;
-    u128::try_from(id).map_err(|_| not_found())
+    Ok(wide_quantity(&text).ok().and_then(|id| u128::try_from(id).ok()))
+}
+
+fn id(call: &Call) -> Result<u128, Error> {
+    given_id(call)?.ok_or_else(not_found)
 }
 
 fn not_found() -> Error {

@@ -47,6 +47,14 @@ impl<'a> Arguments<'a> {
         let index = self.taken;
         self.optional()?.ok_or_else(|| Error::missing_argument(index))
     }
+
+    /// The next parameter, which must be there, but may be `null`: its zero value, where geth has one.
+    pub(super) fn nullable<T: Param + Default>(&mut self) -> Result<T, Error> {
+        match self.values.len() {
+            0 => Err(Error::missing_argument(self.taken)),
+            _ => Ok(self.optional()?.unwrap_or_default()),
+        }
+    }
 }
 
 /// The string in a JSON text.
@@ -229,6 +237,10 @@ mod tests {
         assert_eq!(arguments.optional::<u64>().expect("null"), None);
         let error = arguments.required::<u64>().expect_err("absent");
         assert!(format!("{error:?}").contains("missing value for required argument 2"));
+        let mut arguments = Arguments::new(b"[null]", 2, &genesis.spec).expect("a list");
+        assert!(!arguments.nullable::<bool>().expect("null"));
+        let error = arguments.nullable::<bool>().expect_err("absent");
+        assert!(format!("{error:?}").contains("missing value for required argument 1"));
         assert!(Arguments::new(list, 1, &genesis.spec).is_err(), "too many");
         assert!(Arguments::new(b"{}", 1, &genesis.spec).is_err(), "not a list");
     }

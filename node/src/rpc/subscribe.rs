@@ -8,10 +8,10 @@
 use super::{
     dispatch::Dispatcher,
     error::Error,
-    eth::{Filter, LogQuery, block_logs},
+    eth::{Filter, LogQuery, block_logs, wanted_receipts},
     method::{Answer, put},
     object::{HeaderObject, TransactionObject},
-    params::{Arguments, Param, object},
+    params::{Arguments, Param, hash, object},
     stored,
     text::Json,
 };
@@ -21,7 +21,7 @@ use crate::{
     feehistory::{FeeEntry, RowReader},
     view::View,
 };
-use alloy_primitives::U128;
+use alloy_primitives::{B256, U128, map::HashSet};
 use jsonrpsee::{
     PendingSubscriptionSink, RpcModule, SubscriptionMessage, SubscriptionSink,
     core::{RegisterMethodError, SubscriptionError, traits::IdProvider},
@@ -52,6 +52,11 @@ pub const SUBSCRIPTIONS: &[(&str, &str)] = &[
         "newPendingTransactions",
         "the hash of each transaction the pool takes; whole with `true`. Who is 32,768 behind misses some",
     ),
+    (
+        "transactionReceipts",
+        "the receipts of each new block that has any, as eth_getBlockReceipts; with an object of \
+         `transactionHashes`, at most 200, theirs alone",
+    ),
     ("syncing", "`false`, once: what is served is complete"),
     ("newFees", "with a list of percentiles: the fee-history row of each new block"),
 ];
@@ -75,7 +80,11 @@ impl IdProvider for Ids {
 enum Kind {
     Heads,
     Logs(Filter),
-    Pending { full: bool },
+    Pending {
+        full: bool,
+    },
+    /// Those of these transactions, or of all where none is named.
+    Receipts(HashSet<B256>),
     Syncing,
     Fees(Vec<f64>),
 }
@@ -93,6 +102,13 @@ impl Kind {
             }
             "newPendingTransactions" => {
                 Ok(Self::Pending { full: arguments.optional()?.unwrap_or(false) })
+            }
+            "transactionReceipts" => {
+                let ReceiptFilter(hashes) = arguments.optional()?.unwrap_or_default();
+                if hashes.len() > HASHES_MAX {
+                    return Err(Error::server(TOO_MANY_HASHES));
+                }
+                Ok(Self::Receipts(hashes.into_iter().collect()))
             }
             "syncing" => Ok(Self::Syncing),
             "newFees" => {
@@ -117,6 +133,28 @@ impl Param for LogFilter {
         // Not an object: said so before the fields are looked at.
         object::<serde_json::Map<String, serde_json::Value>>(json)?;
         LogQuery::read(json, spec).map(|query| Self(query.filter))
+    }
+}
+
+/// Most transactions that a subscription to receipts may name, and what is said of more, as geth.
+const HASHES_MAX: usize = 200;
+const TOO_MANY_HASHES: &str =
+    "exceed max number of transaction hashes allowed per transactionReceipts subscription";
+
+/// Transactions whose receipts are wanted; none for those of all.
+#[derive(Default)]
+struct ReceiptFilter(Vec<B256>);
+
+impl Param for ReceiptFilter {
+    fn read(json: &str, _: &ChainSpec) -> Result<Self, String> {
+        #[derive(serde::Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Object {
+            transaction_hashes: Option<Vec<String>>,
+        }
+        let Object { transaction_hashes } = object(json)?;
+        let hashes = transaction_hashes.unwrap_or_default();
+        hashes.iter().map(|text| hash(text)).collect::<Result<_, _>>().map(Self)
     }
 }
 
@@ -182,6 +220,10 @@ async fn serve(
         Kind::Logs(filter) => {
             follow(sink, dispatcher, heads, last, |view, n| logs(view, &filter, n)).await
         }
+        Kind::Receipts(hashes) => {
+            let spec = &dispatcher.context.spec;
+            follow(sink, dispatcher, heads, last, |view, n| receipts(view, spec, &hashes, n)).await
+        }
         Kind::Fees(percentiles) => {
             follow(sink, dispatcher, heads, last, |view, n| fees(view, &percentiles, n)).await
         }
@@ -239,6 +281,17 @@ fn head(view: &View, number: u64) -> Result<Vec<Json>, Error> {
 
 fn logs(view: &View, filter: &Filter, number: u64) -> Result<Vec<Json>, Error> {
     block_logs(view, filter, number)
+}
+
+fn receipts(
+    view: &View,
+    spec: &ChainSpec,
+    hashes: &HashSet<B256>,
+    number: u64,
+) -> Result<Vec<Json>, Error> {
+    let is_wanted = |hash: &B256| hashes.is_empty() || hashes.contains(hash);
+    let receipts = wanted_receipts(view, spec, number, is_wanted)?;
+    Ok(receipts.into_iter().collect())
 }
 
 fn fees(view: &View, percentiles: &[f64], number: u64) -> Result<Vec<Json>, Error> {

@@ -231,6 +231,27 @@ async fn parameters_that_do_not_fit() {
     node.stop().await;
 }
 
+/// A flag, a list and a filter have a zero value, as geth decodes them.
+#[tokio::test(flavor = "multi_thread")]
+async fn null_is_the_zero_value_of_what_has_one() {
+    let node = Node::native().await;
+    let zero = "0x0000000000000000000000000000000000000000";
+    let hash = node.call("eth_getBlockByNumber", json!(["0x0", false])).await["hash"].clone();
+    for (method, null, plain) in [
+        ("eth_getBlockByNumber", json!(["0x0", null]), json!(["0x0", false])),
+        ("eth_getBlockByHash", json!([hash, null]), json!([hash, false])),
+        ("eth_getProof", json!([zero, null, "0x0"]), json!([zero, [], "0x0"])),
+        ("eth_getLogs", json!([null]), json!([{}])),
+    ] {
+        let answer = node.call(method, null).await;
+        assert_eq!(answer, node.call(method, plain).await, "{method}");
+        assert!(!answer.is_null(), "{method}");
+    }
+    let filter = node.call("eth_newFilter", json!([null])).await;
+    assert_eq!(node.call("eth_getFilterChanges", json!([filter])).await, json!([]));
+    node.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn idle_and_half_open_connections_do_not_hold_the_end_up() {
     let node = Node::native().await;

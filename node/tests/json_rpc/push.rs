@@ -4,9 +4,10 @@ use crate::{
     client::{Node, PATIENCE},
     common::transfer,
 };
-use alloy_primitives::Address;
+use alloy_primitives::{Address, B256, keccak256};
 use node::chain::DEV_ACCOUNTS;
 use serde_json::{Value, json};
+use std::collections::HashMap;
 use tokio::time::timeout;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -114,6 +115,49 @@ async fn pending_transactions_are_pushed_and_polled() {
     node.stop().await;
 }
 
+/// How they fall into blocks is as it happens.
+#[tokio::test(flavor = "multi_thread")]
+async fn receipts_are_pushed_by_the_block() {
+    const TRANSFERS: u64 = 40;
+    let node = Node::native().await;
+    let mut socket = node.websocket(node.rpc.ws_address).await;
+    let raw: Vec<_> = (0..TRANSFERS).map(|nonce| transfer(4, nonce, Address::ZERO)).collect();
+    let hashes: Vec<_> = raw.iter().map(|raw| json!(keccak256(raw))).collect();
+    let odd: Vec<_> = hashes.iter().skip(1).step_by(2).cloned().collect();
+    let mut subscribe = async |filter: Value| {
+        socket.call("eth_subscribe", json!(["transactionReceipts", filter])).await
+    };
+    let all = subscribe(Value::Null).await;
+    let of_odd = subscribe(json!({ "transactionHashes": odd })).await;
+    let all_again = subscribe(json!({ "transactionHashes": [] })).await;
+    subscribe(json!({ "transactionHashes": [B256::ZERO] })).await;
+    for raw in &raw {
+        node.call("eth_sendRawTransaction", json!([raw])).await;
+    }
+    let mut told: HashMap<Value, Vec<Value>> = HashMap::new();
+    let wanted = [(&all, &hashes), (&of_odd, &odd), (&all_again, &hashes)];
+    while wanted.iter().any(|(id, hashes)| told.get(*id).map_or(0, Vec::len) < hashes.len()) {
+        let pushed = timeout(PATIENCE, socket.receive()).await.unwrap();
+        let (id, result) = (&pushed["params"]["subscription"], &pushed["params"]["result"]);
+        let receipts = result.as_array().unwrap();
+        assert!(!receipts.is_empty(), "a block with nothing to tell");
+        let number = &receipts[0]["blockNumber"];
+        let of_block = node.call("eth_getBlockReceipts", json!([number])).await;
+        let mut of_block = of_block.as_array().unwrap().clone();
+        if *id == of_odd {
+            of_block.retain(|receipt| odd.contains(&receipt["transactionHash"]));
+        }
+        assert_eq!(*receipts, of_block, "the receipts of a block come together");
+        told.entry(id.clone()).or_default().extend(of_block);
+    }
+    assert_eq!(told.len(), wanted.len(), "who waits for another hears nothing");
+    for (id, hashes) in wanted {
+        let heard = told[id].iter().map(|receipt| receipt["transactionHash"].clone());
+        assert_eq!(heard.collect::<Vec<_>>(), *hashes);
+    }
+    node.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn filters_tell_what_is_new() {
     let node = Node::native().await;
@@ -129,6 +173,25 @@ async fn filters_tell_what_is_new() {
     let logs = node.call("eth_newFilter", json!([{ "fromBlock": "earliest" }])).await;
     assert_eq!(node.call("eth_getFilterLogs", json!([logs])).await, json!([]));
     assert_eq!(node.call("eth_getFilterChanges", json!([logs])).await, json!([]));
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_filter_may_have_any_name_and_is_not_there() {
+    let node = Node::native().await;
+    let wide = format!("0x1{:032x}", 0);
+    for id in ["", "mine", "7", "0x", "0x07", "0x7", &wide] {
+        assert_eq!(node.call("eth_uninstallFilter", json!([id])).await, json!(false), "{id}");
+        for method in ["eth_getFilterChanges", "eth_getFilterLogs"] {
+            let told = (-32000, "filter not found".to_owned());
+            assert_eq!(node.fail(method, json!([id])).await, told, "{method} {id}");
+        }
+    }
+    for method in ["eth_uninstallFilter", "eth_getFilterChanges", "eth_getFilterLogs"] {
+        for id in [json!(7), json!({}), json!(["0x7"])] {
+            assert_eq!(node.fail(method, json!([id])).await.0, -32602, "{method} {id}");
+        }
+    }
     node.stop().await;
 }
 
@@ -156,10 +219,24 @@ async fn filters_of_no_range_are_refused() {
 async fn bad_subscriptions_are_refused() {
     let node = Node::native().await;
     let mut socket = node.websocket(node.rpc.ws_address).await;
-    for params in [json!([]), json!([7]), json!(["logs", []]), json!({})] {
+    for params in [
+        json!([]),
+        json!([7]),
+        json!(["logs", []]),
+        json!(["transactionReceipts", []]),
+        json!(["transactionReceipts", { "transactionHashes": "0x" }]),
+        json!(["transactionReceipts", { "transactionHashes": ["0x12"] }]),
+        json!({}),
+    ] {
         let answer: Value = socket.answer("eth_subscribe", params.clone()).await;
         assert_eq!(answer["error"]["code"], -32602, "{params}: {answer}");
     }
+    let hashes = |count: usize| json!({ "transactionHashes": vec![B256::ZERO; count] });
+    socket.call("eth_subscribe", json!(["transactionReceipts", hashes(200)])).await;
+    let answer = socket.answer("eth_subscribe", json!(["transactionReceipts", hashes(201)])).await;
+    let told =
+        "exceed max number of transaction hashes allowed per transactionReceipts subscription";
+    assert_eq!(answer["error"], json!({ "code": -32000, "message": told }));
     let answer = socket.answer("eth_subscribe", json!(["oldHeads"])).await;
     let told = "no \"oldHeads\" subscription in eth namespace";
     assert_eq!(answer["error"], json!({ "code": -32601, "message": told }));

@@ -2,6 +2,7 @@
 
 use crate::{
     block::{Block, join},
+    chain::ChainSpec,
     rpc::{
         block_id::{BlockId, BlockTag},
         error::Error,
@@ -13,6 +14,7 @@ use crate::{
         stored::{self, MinedTx, StoredBlock},
         text::Json,
     },
+    view::View,
 };
 use alloy_primitives::{B256, U64};
 use storage::{ChainReader, StoredReceipt};
@@ -44,13 +46,13 @@ impl Whole {
 fn read_by_number(call: &Call) -> Result<(BlockId, Whole), Error> {
     let mut arguments = call.arguments()?;
     let tag: BlockTag = arguments.required()?;
-    Ok((BlockId::Tag(tag), Whole::Block { full: arguments.required()? }))
+    Ok((BlockId::Tag(tag), Whole::Block { full: arguments.nullable()? }))
 }
 
 fn read_by_hash(call: &Call) -> Result<(BlockId, Whole), Error> {
     let mut arguments = call.arguments()?;
     let hash: B256 = arguments.required()?;
-    Ok((BlockId::Hash(hash), Whole::Block { full: arguments.required()? }))
+    Ok((BlockId::Hash(hash), Whole::Block { full: arguments.nullable()? }))
 }
 
 fn read_receipts(call: &Call) -> Result<(BlockId, Whole), Error> {
@@ -159,12 +161,40 @@ fn uncle_count(call: &Call, id: BlockId) -> Answer {
 
 fn receipts(call: &Call, blocks: &ChainReader, stored: &StoredBlock) -> Answer {
     let receipts = receipts_of(blocks, stored)?;
-    let mut places = ReceiptPlaces::of(call, &stored.block);
-    let mut objects = Vec::with_capacity(receipts.len());
-    for (tx, receipt) in stored.txs().zip(&receipts) {
-        objects.push(ReceiptObject::new(&tx?, receipt, places.next(receipt)));
+    put(&receipt_objects(&call.context.spec, stored, &receipts, |_| true)?)
+}
+
+/// The receipts of one block as `eth_getBlockReceipts` has them, of the transactions that are wanted;
+/// nothing if there are none.
+pub(in crate::rpc) fn wanted_receipts(
+    view: &View,
+    spec: &ChainSpec,
+    number: u64,
+    is_wanted: impl Fn(&B256) -> bool,
+) -> Result<Option<Json>, Error> {
+    let blocks = view.blocks()?;
+    let stored = StoredBlock::read(&blocks, number)?;
+    let receipts = receipts_of(&blocks, &stored)?;
+    let objects = receipt_objects(spec, &stored, &receipts, is_wanted)?;
+    Ok((!objects.is_empty()).then(|| Json::put(&objects)))
+}
+
+/// Shapes the receipts of the transactions of a block that are wanted.
+fn receipt_objects<'a>(
+    spec: &ChainSpec,
+    stored: &StoredBlock,
+    receipts: &'a [StoredReceipt],
+    is_wanted: impl Fn(&B256) -> bool,
+) -> Result<Vec<ReceiptObject<'a>>, Error> {
+    let mut places = ReceiptPlaces::new(spec, &stored.block);
+    let mut objects = Vec::new();
+    for (tx, receipt) in stored.txs().zip(receipts) {
+        let (tx, place) = (tx?, places.next(receipt));
+        if is_wanted(&tx.hash) {
+            objects.push(ReceiptObject::new(&tx, receipt, place));
+        }
     }
-    put(&objects)
+    Ok(objects)
 }
 
 /// The receipts of a stored block, one a transaction.
@@ -187,8 +217,12 @@ pub(in crate::rpc) struct ReceiptPlaces(ReceiptPlace);
 impl ReceiptPlaces {
     /// From the first receipt of a block on.
     pub(in crate::rpc) fn of(call: &Call, block: &Block) -> Self {
+        Self::new(&call.context.spec, block)
+    }
+
+    fn new(spec: &ChainSpec, block: &Block) -> Self {
         let header = &block.header;
-        let params = call.context.spec.blob_params(header.timestamp);
+        let params = spec.blob_params(header.timestamp);
         let blob_gas_price = params.zip(header.excess_blob_gas);
         let blob_gas_price = blob_gas_price.map(|(params, excess)| params.calc_blob_fee(excess));
         Self(ReceiptPlace { blob_gas_price, ..ReceiptPlace::default() })

@@ -237,7 +237,6 @@ pub(in crate::rpc) fn call_error(error: CallError, from: Address) -> Error {
 /// How a call that ran has failed.
 fn failure(outcome: CallOutcome) -> Error {
     match outcome {
-        CallOutcome::Revert(data) if data.is_empty() => Error::server("execution reverted"),
         CallOutcome::Revert(data) => Error::reverted(&data),
         CallOutcome::Halt(reason) => Error::server(halt_text(&reason)),
         CallOutcome::Success(_) => Error::internal("a successful call was taken for a failure"),
@@ -268,6 +267,14 @@ pub(super) fn invalid_text(reason: &InvalidTransaction, from: Address) -> String
             format!("nonce too high: address {from}, tx: {tx} state: {state}")
         }
         InvalidTransaction::CreateInitCodeSizeLimit => "max initcode size exceeded".to_owned(),
+        InvalidTransaction::Eip2930NotSupported => unsupported("access list", from),
+        InvalidTransaction::Eip4844NotSupported => unsupported("blob", from),
+        InvalidTransaction::Eip7702NotSupported => unsupported("setcode", from),
         other => other.to_string(),
     }
+}
+
+/// A kind of transaction that the fork of the block does not have.
+fn unsupported(kind: &str, from: Address) -> String {
+    format!("transaction type not supported: {kind} tx (sender {from})")
 }

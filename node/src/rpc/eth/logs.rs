@@ -96,6 +96,14 @@ impl Param for LogQuery {
     }
 }
 
+impl Default for LogQuery {
+    /// All logs of the newest block.
+    fn default() -> Self {
+        let place = Place::Range(BlockTag::Latest, BlockTag::Latest);
+        Self { place, filter: Filter::default() }
+    }
+}
+
 impl LogQuery {
     /// Refuses what no installed filter can give: a range that ends before it begins, and logs of
     /// blocks that are not made.
@@ -185,7 +193,7 @@ impl Bounds {
 
 /// The logs of a query, if they are soon found.
 pub(super) fn logs_at_once(call: &Call) -> Result<Option<Json>, Error> {
-    let query: LogQuery = call.arguments()?.required()?;
+    let query: LogQuery = call.arguments()?.nullable()?;
     let (first, last) = range(&call.view, &query.place)?;
     if last - first > RANGE_AT_ONCE {
         return Ok(None);
@@ -194,7 +202,7 @@ pub(super) fn logs_at_once(call: &Call) -> Result<Option<Json>, Error> {
 }
 
 pub(super) fn logs(call: &Call) -> Answer {
-    let query: LogQuery = call.arguments()?.required()?;
+    let query: LogQuery = call.arguments()?.nullable()?;
     find(call, &query)
 }
 

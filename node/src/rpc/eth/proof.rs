@@ -28,6 +28,7 @@ struct Key {
     whole: bool,
 }
 
+#[derive(Default)]
 struct Keys(Vec<Key>);
 
 impl Param for Keys {
@@ -64,7 +65,7 @@ struct SlotObject {
 pub(super) fn get_proof(call: &Call) -> Answer {
     let mut arguments = call.arguments()?;
     let address: Address = arguments.required()?;
-    let Keys(keys) = arguments.required()?;
+    let Keys(keys) = arguments.nullable()?;
     let id: BlockId = arguments.optional()?.unwrap_or(BlockId::LATEST);
     if keys.len() > SLOTS_MAX {
         return Err(Error::limit(too_many_slots(), SLOTS_MAX as u64, None));

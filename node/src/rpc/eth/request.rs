@@ -149,7 +149,7 @@ impl Param for Request {
             input: Bytes::from(input.or(data).unwrap_or_default()),
             access_list: object.access_list,
             blob_hashes: object.blob_versioned_hashes.unwrap_or_default(),
-            max_fee_per_blob_gas: wei(object.max_fee_per_blob_gas.as_ref())?.unwrap_or_default(),
+            max_fee_per_blob_gas: wei(object.max_fee_per_blob_gas.as_ref())?,
             authorizations: object.authorization_list.unwrap_or_default(),
             nonce: number(object.nonce.as_ref())?,
             is_legacy: price.is_some(),
