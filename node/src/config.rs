@@ -331,15 +331,16 @@ pub struct Storage {
     #[serde(deserialize_with = "bounds::map_bytes")]
     pub index_map_bytes: u64,
     /// Most accounts of the newest state that execution keeps at hand, and the mempool's checks keep
-    /// at hand again, and as many slots; 85 and 171 bytes each, taken as they are met.
+    /// at hand again, and a quarter as many slots; 85 and 171 bytes each, taken as they are met.
     pub recent_accounts: usize,
     /// Most bytes of the state trie kept in memory, apart from what is not in the index yet.
     pub trie_cache_bytes: u64,
 }
 
-/// Two maps of 2^21 places, three quarters full: 270 MB once that many are in use, the same again for
-/// the mempool's checks, and 540 MB for slots.
-const RECENT_ACCOUNTS: usize = (1 << 22) / 4 * 3;
+/// Two maps of 2^23 places, three quarters full: 1.07 GB once that many are in use, the same again for
+/// the mempool's checks, and 540 MB for slots. With a quarter, a transfer between ten million accounts cost a
+/// seventh more: what is not there is searched for in the index, by both.
+const RECENT_ACCOUNTS: usize = (1 << 24) / 4 * 3;
 
 impl Default for Storage {
     fn default() -> Self {

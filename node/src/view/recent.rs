@@ -29,6 +29,9 @@ const AHEAD: usize = 24;
 /// Most accounts kept beside the table, some 8 MB of them: contracts that blocks call again and again.
 const OUTSIZE_MAX: usize = 1 << 16;
 
+/// Accounts kept for each slot that is.
+const SLOTS_SHARE: usize = 4;
+
 /// A table of `K` to `V` that forgets.
 struct Recent<K: Copy, V: Copy, S> {
     young: Table<K, V, S>,
@@ -161,11 +164,12 @@ impl Hash for SlotKey {
 }
 
 impl RecentState {
-    /// Empty tables for at most `accounts` accounts and as many slots. They take 85 to 171
+    /// Empty tables for at most `accounts` accounts and a quarter as many slots, of which fewer are used
+    /// again. They take 85 to 171
     /// bytes an account and 171 to 341 a slot, as these are met; least where half of `accounts` is
     /// three quarters of a power of two.
     pub fn new(accounts: usize) -> Self {
-        let (accounts, slots) = (Recent::new(accounts), Recent::new(accounts));
+        let (accounts, slots) = (Recent::new(accounts), Recent::new(accounts / SLOTS_SHARE));
         Self { accounts, outsize: AddressMap::default(), slots }
     }
 
