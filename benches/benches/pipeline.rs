@@ -10,7 +10,7 @@
 //! - `mode=ingest`: over TCP through recover, ante, mempool and proposals; or `import`: as blocks
 //! - `block=10000`: plain transfers that fill a block
 //! - `window=4`: blocks' worth of transactions submitted and not mined
-//! - `recent=3145728`: the setting `storage.recent-accounts`
+//! - `recent=12582912`: the setting `storage.recent-accounts`
 //! - `seed=1`, `recover=2` (recovery threads), `folder=` (where the home is made)
 //! - `json=FILE`: the figures as JSON too, for `benches/growth` and `benches/saturation`
 //!
@@ -259,6 +259,7 @@ impl Run {
             "blocks": self.blocks,
             "seconds": self.seconds,
             "txPerSecond": self.txs as f64 / self.seconds,
+            "durableBySecond": self.series.windows(2).map(|pair| pair[1] - pair[0]).collect::<Vec<_>>(),
             "recoverWorkers": settings.recover,
             "recoverWorkersByCores": workers,
             "peakResidentKib": self.peak_kib,

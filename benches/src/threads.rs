@@ -11,9 +11,11 @@ pub struct Use {
     pub waiting_ns: u64,
 }
 
-/// Use by thread name; threads of one name are summed.
+/// Use by thread name; threads of one name are summed. The first thread, which the system names by the
+/// program, is `main`.
 pub fn snapshot() -> BTreeMap<String, Use> {
     let mut threads: BTreeMap<String, Use> = BTreeMap::new();
+    let first = std::process::id().to_string();
     let Ok(tasks) = fs::read_dir("/proc/self/task") else { return threads };
     for task in tasks.flatten() {
         let read = |name| fs::read_to_string(task.path().join(name));
@@ -21,7 +23,8 @@ pub fn snapshot() -> BTreeMap<String, Use> {
         let (Ok(name), Ok(stat)) = (read("comm"), read("schedstat")) else { continue };
         let mut fields = stat.split_whitespace().filter_map(|field| field.parse().ok());
         let (cpu, waiting) = (fields.next().unwrap_or(0), fields.next().unwrap_or(0));
-        let sum = threads.entry(name.trim().to_owned()).or_default();
+        let name = if *task.file_name() == *first { "main" } else { name.trim() };
+        let sum = threads.entry(name.to_owned()).or_default();
         sum.cpu_ns += cpu;
         sum.waiting_ns += waiting;
     }
