@@ -16,6 +16,7 @@ use crate::{
 };
 use alloy_primitives::U256;
 use anyhow::{Context, bail};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::{
     io::{ErrorKind, Write},
     net::{SocketAddr, ToSocketAddrs},
@@ -93,6 +94,7 @@ fn duration(text: &str) -> Result<Duration, String> {
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     start_logs("info");
+    allow_open_files();
     let path = args.home.path()?;
     let mut home =
         if Home::exists(&path) { Home::open(&path)? } else { Home::init(&path, &dev_genesis())? };
@@ -127,6 +129,16 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     runtime.block_on(servers.stop());
     tracing::info!(head = view.load().number(), "stopped");
     Ok(ended?)
+}
+
+/// Lets the process have as many files open as the system allows it, as Go's programs do: connections are
+/// files, and the usual limit of 1,024 is less than there may be of them.
+fn allow_open_files() {
+    let most = getrlimit(Resource::Nofile).maximum;
+    let limit = Rlimit { current: most, maximum: most };
+    if let Err(error) = setrlimit(Resource::Nofile, limit) {
+        tracing::warn!(%error, "the limit of open files stays as it is (ulimit -n)");
+    }
 }
 
 /// Time between the blocks that are made here, if any are. The blocks of a chain of Ethereum's rules
@@ -261,6 +273,7 @@ async fn serve(
         pool: pipeline.client(),
         monitor: pipeline.monitor(),
         calls: rpc.calls(),
+        seats: rpc.seats(),
         index: home.index.clone(),
         config: config.clone(),
         backend,

@@ -23,7 +23,8 @@ pub enum Kind {
 }
 
 impl Kind {
-    const fn name(self) -> &'static str {
+    /// Its name in the text format of Prometheus.
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Counter => "counter",
             Self::Gauge => "gauge",
@@ -60,6 +61,8 @@ pub(super) struct Snapshot {
     pool: Option<Level>,
     environments: [(&'static str, EnvStats); 2],
     calls: Vec<CallReading>,
+    /// Connections of JSON-RPC by thread.
+    connections: Vec<(String, usize)>,
     backend: &'static str,
 }
 
@@ -76,6 +79,11 @@ impl Snapshot {
             pool: context.pool.level().await.ok(),
             environments: [("chain", view.chain.stats()), ("index", context.index.stats())],
             calls: context.calls.readings(),
+            connections: context
+                .seats
+                .taken()
+                .map(|(name, taken)| (name.to_owned(), taken))
+                .collect(),
             backend: context.backend.name(),
         }
     }
@@ -309,6 +317,15 @@ pub const METRICS: &[Metric] = &[
         },
     ),
     metric(
+        "rpc_connections",
+        Kind::Gauge,
+        "JSON-RPC connections on each thread that serves them: `serve` those with small answers, `bulk` others.",
+        &["thread"],
+        |now, samples| {
+            now.connections.iter().for_each(|(name, taken)| samples.add(&[name.as_str()], taken));
+        },
+    ),
+    metric(
         "rpc_errors_total",
         Kind::Counter,
         "JSON-RPC calls answered with an error.",
@@ -404,6 +421,7 @@ mod tests {
             pool: Some(Level { pending: 3, queued: 2, bytes: 500 }),
             environments: [("chain", stats()), ("index", stats())],
             calls: vec![call],
+            connections: vec![("serve-0".to_owned(), 2)],
             backend: "scalar",
         }
     }
@@ -428,6 +446,7 @@ mod tests {
             "head_number 7",
             "pool_transactions{state=\"queued\"} 2",
             "stage_rejected_total{stage=\"ante\",reason=\"already_known\"} 1",
+            "rpc_connections{thread=\"serve-0\"} 2",
             "rpc_errors_total{method=\"eth_chainId\",code=\"-32602\"} 1",
             "rpc_call_seconds_bucket{method=\"eth_chainId\",le=\"0.000025\"} 3",
             "rpc_call_seconds_bucket{method=\"eth_chainId\",le=\"+Inf\"} 4",

@@ -14,7 +14,7 @@ use crate::{
     config::Config,
     listen::{self, Bounds, Server},
     pipeline::{Fault, Monitor, PoolClient},
-    rpc::CallMeter,
+    rpc::{CallMeter, Seats},
     view::Published,
 };
 use axum::{
@@ -48,6 +48,8 @@ pub struct Context {
     pub monitor: Monitor,
     /// The counters of RPC calls.
     pub calls: Arc<CallMeter>,
+    /// The connections of JSON-RPC, by thread.
+    pub seats: Seats,
     /// The index environment.
     pub index: IndexDb,
     /// The settings in force.

@@ -62,8 +62,8 @@ pub(super) enum Respond {
     Reply(Reply),
     /// Nothing: notifications only.
     Nothing,
-    /// The only call was one too many.
-    TooMany(Error),
+    /// JSON: the only call was one too many.
+    TooMany(Reply),
 }
 
 /// A call as a server took it apart.
@@ -103,7 +103,10 @@ impl Dispatcher {
                 let view = self.context.published.load();
                 let answer = self.answer(asked(body, &call), &view, client).await;
                 match answer {
-                    Err(error) if error.is_rate() => return Respond::TooMany(error),
+                    Err(error) if error.is_rate() => {
+                        reply.answer(id, Err(error));
+                        return Respond::TooMany(reply);
+                    }
                     answer => {
                         let bytes = answer.as_ref().map_or(0, |result| result.bytes().len());
                         let answer = self.bounded(answer);
@@ -112,9 +115,11 @@ impl Dispatcher {
                 }
             }
             Ok(Body::Batch(members)) if members.len() > self.batch_max => {
-                // One answer for all, to the first call that wants any, as geth.
+                // One answer for all, to the first call that wants any, as geth. No more are looked at than
+                // a batch may have.
                 let id = members
                     .iter()
+                    .take(self.batch_max)
                     .find_map(|raw| Envelope::read(raw.get().as_bytes()).ok()?.id())
                     .unwrap_or(NO_ID);
                 reply.text("[");
@@ -348,21 +353,26 @@ impl Dispatcher {
         }
     }
 
-    async fn batch_below(&self, batch: Batch<'_>, client: &Arc<Client>) -> MethodResponse {
-        let entries: Vec<_> = batch.into_iter().collect();
-        if entries.len() > self.batch_max {
-            let id = entries.iter().find_map(|entry| match entry {
-                Ok(BatchEntry::Call(request)) => Some(request.id.clone()),
-                _ => None,
-            });
-            let error = ErrorObjectOwned::from(Error::batch_too_large(self.batch_max));
-            let refusal = MethodResponse::error(id.unwrap_or(Id::Null), error);
-            let mut responses = BatchResponseBuilder::new_with_limit(usize::MAX);
-            return match responses.append(refusal) {
-                Ok(()) => MethodResponse::from_batch(responses.finish()),
-                Err(too_large) => too_large,
-            };
+    /// One answer for all calls of a batch that has too many.
+    fn refuse_batch(&self, batch: &Batch<'_>) -> MethodResponse {
+        let id = batch.iter().find_map(|entry| match entry {
+            Ok(BatchEntry::Call(request)) => Some(request.id.clone()),
+            _ => None,
+        });
+        let error = ErrorObjectOwned::from(Error::batch_too_large(self.batch_max));
+        let refusal = MethodResponse::error(id.unwrap_or(Id::Null), error);
+        let mut responses = BatchResponseBuilder::new_with_limit(usize::MAX);
+        match responses.append(refusal) {
+            Ok(()) => MethodResponse::from_batch(responses.finish()),
+            Err(too_large) => too_large,
         }
+    }
+
+    async fn batch_below(&self, batch: Batch<'_>, client: &Arc<Client>) -> MethodResponse {
+        if batch.len() > self.batch_max {
+            return self.refuse_batch(&batch);
+        }
+        let entries: Vec<_> = batch.into_iter().collect();
         let calls = entries.iter().map(|entry| match entry {
             Ok(BatchEntry::Call(request)) => Some(Ok(asked_below(request))),
             Ok(BatchEntry::Notification(_)) => None,

@@ -39,6 +39,7 @@ mod txpool;
 mod web3;
 
 pub use error::{Error, Suggested};
+pub use front::Seats;
 pub use lines::Line;
 pub(crate) use lines::{Caller, Interrupt};
 pub use meter::{CallMeter, CallReading, LATENCY_BOUNDS_US};

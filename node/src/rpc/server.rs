@@ -3,7 +3,7 @@
 use super::{
     Context,
     dispatch::Dispatcher,
-    front::{Endpoint, Front, Threads},
+    front::{Endpoint, Front, Seats, Threads},
     meter::CallMeter,
 };
 use crate::{config::JsonRpc, pipeline::Fault};
@@ -65,6 +65,11 @@ impl Servers {
     /// The counters of calls.
     pub fn calls(&self) -> Arc<CallMeter> {
         Arc::clone(&self.calls)
+    }
+
+    /// How many connections each thread serves.
+    pub fn seats(&self) -> Seats {
+        self.threads.seats()
     }
 
     /// Takes no more calls, finishes those in flight for a while, and closes the connections.

@@ -108,6 +108,7 @@ impl Node {
             pool: pipeline.client(),
             monitor: pipeline.monitor(),
             calls: rpc.calls(),
+            seats: rpc.seats(),
             index: home.index.clone(),
             config: config.clone(),
             backend,

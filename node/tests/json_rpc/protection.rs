@@ -100,6 +100,7 @@ async fn who_calls_too_often_is_told_how_often_is_allowed() {
     let mut answer = String::new();
     timeout(PATIENCE, stream.read_to_string(&mut answer)).await.unwrap().unwrap();
     assert!(answer.contains("HTTP/1.1 429") && answer.contains("retry-after: 1"), "{answer}");
+    assert!(answer.contains("\"id\":1,\"error\":") && !answer.contains("\"id\":null"), "{answer}");
     assert_eq!(node.call("eth_chainId", json!([])).await, "0x40000", "another connection");
     node.stop().await;
 }

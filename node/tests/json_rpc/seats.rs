@@ -45,6 +45,13 @@ async fn answer(stream: &mut TcpStream) -> Value {
     serde_json::from_slice(&body).unwrap()
 }
 
+/// Waits until the connection is on this thread, of the two there are.
+async fn sits(node: &Node, thread: &str) {
+    let one = format!("rpc_connections{{thread=\"{thread}\"}} 1\n");
+    let seated = async { while !node.get("/metrics").await.1.contains(&one) {} };
+    timeout(PATIENCE, seated).await.unwrap_or_else(|_| panic!("it never came to {thread}"));
+}
+
 /// With each request comes the beginning of the next one, which is read on the thread that is left.
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_begun_before_a_move_are_answered_after_it() {
@@ -72,42 +79,48 @@ async fn requests_begun_before_a_move_are_answered_after_it() {
                     answered.as_array().unwrap().iter().map(|one| &one["id"]).collect();
                 assert!(ids.iter().copied().eq(calls.iter().map(|one| &one["id"])), "{ids:?}");
                 assert!(answered.to_string().len() > 64 * 1024);
+                sits(&node, "bulk-0").await;
             }
             None => assert_eq!(
                 (&answered["id"], &answered["result"]),
                 (&asked["id"], &json!("0x40000"))
             ),
         }
+        if asked["id"] == json!(SMALL - 1) {
+            sits(&node, "serve-0").await;
+        }
     }
     node.stop().await;
 }
 
-/// Nothing is waited for in between: the moves are wherever the server has nothing to do.
+/// Nothing is waited for in between: the moves are wherever the server has nothing to do. Most of it was read
+/// before the first.
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_in_a_row_are_answered_in_their_order() {
     let node = node().await;
     let block = |id| call(id, "eth_getBlockByNumber", json!(["0x0", false]));
-    let stream = TcpStream::connect(node.rpc.address).await.unwrap();
-    let (mut from, mut to) = stream.into_split();
-    let writing = tokio::spawn(async move {
-        for id in 0..3 * SMALL {
-            let body = match id % SMALL {
-                0 => Value::from_iter((0..CALLS).map(block)),
-                _ => call(id, "eth_chainId", json!([])),
-            };
-            to.write_all(&request(&body)).await.unwrap();
-        }
-        to
+    let mut stream = TcpStream::connect(node.rpc.address).await.unwrap();
+    // After much at once, more is read at once.
+    let mut long = call(1, "eth_chainId", json!([]));
+    long["long"] = json!(" ".repeat(900_000));
+    stream.write_all(&request(&long)).await.unwrap();
+    assert_eq!(timeout(PATIENCE, answer(&mut stream)).await.unwrap()["result"], json!("0x40000"));
+    let requests = (0..3 * SMALL).flat_map(|id| match id % SMALL {
+        0 => request(&Value::from_iter((0..CALLS).map(block))),
+        _ => request(&call(id, "eth_chainId", json!([]))),
     });
+    let (mut from, mut to) = stream.into_split();
+    let requests: Vec<_> = requests.collect();
+    let writing = tokio::spawn(async move { to.write_all(&requests).await.map(|()| to) });
     let mut text = Vec::new();
     let last = format!("\"id\":{},", 3 * SMALL - 1);
     let read = async {
         while !text.windows(last.len()).rev().take(4096).any(|part| part == last.as_bytes()) {
-            from.read_buf(&mut text).await.unwrap();
+            assert!(from.read_buf(&mut text).await.unwrap() > 0, "it was closed");
         }
     };
     timeout(PATIENCE, read).await.unwrap();
-    drop(writing.await.unwrap());
+    drop(writing.await.unwrap().unwrap());
     let text = String::from_utf8(text).unwrap();
     assert!(text.len() > 3 * 64 * 1024, "{}", text.len());
     let mut small: Vec<_> = text.split(",\"result\":\"0x40000\"").collect();
@@ -115,5 +128,36 @@ async fn requests_in_a_row_are_answered_in_their_order() {
     let ids = small.iter().map(|before| before.rsplit(':').next().unwrap().parse::<u64>().unwrap());
     assert!(ids.eq((0..3 * SMALL).filter(|id| id % SMALL > 0)));
     assert_eq!(text.matches("HTTP/1.1 200").count() as u64, 3 * SMALL);
+    node.stop().await;
+}
+
+/// A request that is refused by its head is not forgotten in the middle of its body: the rest of that is not
+/// the next request.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_rest_of_a_refused_body_is_not_taken_for_a_request() {
+    let node = node().await;
+    let block = |id| call(id, "eth_getBlockByNumber", json!(["0x0", false]));
+    let large = request(&Value::from_iter((0..CALLS).map(block)));
+    let smuggled = request(&call(666, "eth_chainId", json!([])));
+    let refused = format!(
+        "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\nContent-Length: {}\r\n\r\n1",
+        1 + smuggled.len()
+    );
+    let mut stream = TcpStream::connect(node.rpc.address).await.unwrap();
+    stream.write_all(&[&large, refused.as_bytes()].concat()).await.unwrap();
+    let mut text = Vec::new();
+    let read = async {
+        let is_refused =
+            |text: &[u8]| text.windows(12).rev().take(4096).any(|part| part == b"HTTP/1.1 415");
+        while !is_refused(&text) {
+            assert!(stream.read_buf(&mut text).await.unwrap() > 0, "it was closed");
+        }
+        // It may have been closed already.
+        let _ = stream.write_all(&smuggled).await;
+        let _ = stream.shutdown().await;
+        let _ = stream.read_to_end(&mut text).await;
+    };
+    timeout(PATIENCE, read).await.unwrap();
+    assert!(!String::from_utf8_lossy(&text).contains("666"));
     node.stop().await;
 }

@@ -42,6 +42,8 @@ pub(super) struct Progress {
     running: AtomicU32,
     /// Requests whose heads have arrived, and that are not answered.
     open: AtomicU32,
+    /// The last request has a body that has not been read to its end.
+    unread: AtomicBool,
     /// Something has been written that may not be all.
     writing: AtomicBool,
     /// Small answers to go until the connection has a seat among those with small ones.
@@ -80,10 +82,16 @@ impl Progress {
         Running(self)
     }
 
-    /// The head of a request has arrived.
-    pub(super) fn open(&self) -> Open<'_> {
+    /// The head of a request has arrived, and its body too if it has none.
+    pub(super) fn open(&self, whole: bool) -> Open<'_> {
         self.open.fetch_add(1, Relaxed);
+        self.unread.store(!whole, Relaxed);
         Open(self)
+    }
+
+    /// The body of the last request has been read to its end.
+    pub(super) fn body_read(&self) {
+        self.unread.store(false, Relaxed);
     }
 
     /// An answer of so many bytes will be written.
@@ -100,10 +108,11 @@ impl Progress {
         if self.bulk.load(Relaxed) == 0 { Room::Quick } else { Room::Bulk }
     }
 
-    /// Whether all requests are answered, and the answers written. Whoever serves the connection asks
-    /// when he has nothing to do: an answer whose parts have to be waited for would not be seen here.
+    /// Whether all requests are read and answered, and the answers written. Whoever serves the connection
+    /// asks when he has nothing to do: an answer whose parts have to be waited for would not be seen here.
     pub(super) fn is_between_requests(&self) -> bool {
-        self.open.load(Relaxed) == 0 && !self.writing.load(Relaxed) && !self.upgraded.load(Relaxed)
+        let busy = [&self.unread, &self.writing, &self.upgraded];
+        self.open.load(Relaxed) == 0 && !busy.iter().any(|busy| busy.load(Relaxed))
     }
 
     /// The connection is a WebSocket from now on.
@@ -129,6 +138,8 @@ pub(super) struct Connection {
     slow: Pin<Box<Sleep>>,
     /// Bytes taken since the client was found slow; `None` while it is not.
     taken: Option<usize>,
+    /// Bytes of a WebSocket read meanwhile: the calls in them are kept until their answers can be written.
+    asked: usize,
     /// Bytes written in this turn.
     turn: usize,
     /// Kept as long as the socket, which a WebSocket takes with it.
@@ -154,17 +165,27 @@ impl Connection {
             slow_max,
             slow: Box::pin(sleep(slow_max)),
             taken: None,
+            asked: 0,
             turn: 0,
             place,
         }
     }
 
-    /// The socket and its place, for another thread.
+    /// The socket, what was read from it before it came here and nobody has taken, and its place, for
+    /// another thread.
     ///
     /// # Errors
     /// When this thread's runtime cannot let go of it.
-    pub(super) fn into_parts(self) -> io::Result<(std::net::TcpStream, Option<Place>)> {
-        Ok((self.stream.into_std()?, self.place))
+    pub(super) fn into_parts(self) -> io::Result<(std::net::TcpStream, Bytes, Option<Place>)> {
+        Ok((self.stream.into_std()?, self.read, self.place))
+    }
+
+    /// The client is not, or no longer, slow.
+    fn not_slow(&mut self) {
+        self.asked = 0;
+        if self.taken.take().is_some() {
+            self.progress.flow.wake_reader();
+        }
     }
 
     /// What is left of this turn; when nothing is, the task goes to the end of the line.
@@ -194,7 +215,7 @@ impl Connection {
                 }
                 self.taken = self.taken.map(|taken| taken + written);
                 if self.taken.is_some_and(|taken| taken >= TAKEN_LEAST) {
-                    self.taken = None;
+                    self.not_slow();
                 }
                 Poll::Ready(Ok(written))
             }
@@ -251,11 +272,15 @@ impl AsyncRead for Connection {
             return Poll::Ready(Ok(()));
         }
         let upgraded = self.progress.upgraded.load(Relaxed);
-        if upgraded && self.progress.flow.is_full(cx) {
+        if upgraded && self.progress.flow.is_full(cx, self.asked) {
             self.alive = Instant::now();
             return Poll::Pending;
         }
+        let before = buffer.filled().len();
         let result = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        if upgraded && self.taken.is_some() {
+            self.asked += buffer.filled().len() - before;
+        }
         let requests = self.progress.requests.load(Relaxed);
         if requests != self.requests_seen || upgraded && result.is_ready() {
             self.requests_seen = requests;
@@ -310,7 +335,7 @@ impl AsyncWrite for Connection {
 
     /// Called once everything is written: the client has taken it.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.taken = None;
+        self.not_slow();
         self.turn = 0;
         self.progress.writing.store(false, Relaxed);
         Pin::new(&mut self.stream).poll_flush(cx)
@@ -324,7 +349,12 @@ impl AsyncWrite for Connection {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::AtomicUsize;
+    use crate::rpc::front::flow::ASKED_MAX;
+    use std::{
+        future::poll_fn,
+        sync::atomic::AtomicUsize,
+        task::{Wake, Waker},
+    };
     use tokio::{
         io::{AsyncReadExt, AsyncWriteExt},
         net::TcpListener,
@@ -366,9 +396,14 @@ mod tests {
     async fn a_connection_is_between_requests_when_all_is_written() {
         let (_client, mut served, progress) = pair().await;
         assert!(progress.is_between_requests());
-        let open = progress.open();
+        let open = progress.open(false);
         assert!(!progress.is_between_requests());
         drop(open);
+        assert!(!progress.is_between_requests(), "it was answered before its body was read");
+        progress.body_read();
+        assert!(progress.is_between_requests());
+        drop(progress.open(true));
+        assert!(progress.is_between_requests(), "it has no body");
         served.write_all(b"half").await.unwrap();
         assert!(!progress.is_between_requests());
         served.flush().await.unwrap();
@@ -381,13 +416,21 @@ mod tests {
     async fn what_was_read_already_comes_first() {
         let (mut client, served, progress) = pair().await;
         client.write_all(b"rest").await.unwrap();
-        let (stream, _) = served.into_parts().unwrap();
+        let (stream, read, _) = served.into_parts().unwrap();
+        assert!(read.is_empty());
         let stream = TcpStream::from_std(stream).unwrap();
         let start = Bytes::from_static(b"start, ");
-        let mut served = Connection::new(stream, start, progress, (IDLE, SLOW), None);
-        let mut read = [0; 11];
+        let times = (IDLE, SLOW);
+        let mut served = Connection::new(stream, start, Arc::clone(&progress), times, None);
+        let mut part = [0; 2];
+        served.read_exact(&mut part).await.unwrap();
+        // Moved again before all of it was taken.
+        let (stream, read, _) = served.into_parts().unwrap();
+        let stream = TcpStream::from_std(stream).unwrap();
+        let mut served = Connection::new(stream, read, progress, times, None);
+        let mut read = [0; 9];
         served.read_exact(&mut read).await.unwrap();
-        assert_eq!(&read, b"start, rest");
+        assert_eq!((&part, &read), (b"st", b"art, rest"));
     }
 
     #[tokio::test(start_paused = true)]
@@ -433,6 +476,51 @@ mod tests {
         }
         let error = served.read(&mut byte).await.expect_err("and now nothing");
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+    }
+
+    /// Whether its task was woken.
+    #[derive(Default)]
+    struct Woken(AtomicBool);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.store(true, Relaxed);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_websocket_that_takes_no_answer_is_not_read_without_end() {
+        let (client, mut served, progress) = pair().await;
+        progress.upgrade();
+        let answers = vec![1; WRITE_TURN];
+        let until_nothing_is_taken = poll_fn(|cx| {
+            while served.taken.is_none() {
+                let _ = Pin::new(&mut served).poll_write(cx, &answers);
+            }
+            Poll::Ready(())
+        });
+        tokio::task::unconstrained(until_nothing_is_taken).await;
+        let (mut from, mut to) = client.into_split();
+        let asking = tokio::spawn(async move { to.write_all(&vec![2; 2 * ASKED_MAX]).await });
+        let mut calls = vec![0; WRITE_TURN];
+        while served.asked < ASKED_MAX {
+            assert!(served.read(&mut calls).await.unwrap() > 0);
+        }
+        served.stream.readable().await.unwrap();
+        let woken = Arc::<Woken>::default();
+        let waker = Waker::from(Arc::clone(&woken));
+        let cx = &mut Context::from_waker(&waker);
+        let polled = Pin::new(&mut served).poll_read(cx, &mut ReadBuf::new(&mut calls));
+        assert!(polled.is_pending(), "there is something to read");
+        let taking =
+            tokio::spawn(async move { tokio::io::copy(&mut from, &mut tokio::io::sink()).await });
+        while served.taken.is_some() {
+            served.write_all(&answers).await.unwrap();
+        }
+        assert!(woken.0.load(Relaxed));
+        assert!(served.read(&mut calls).await.unwrap() > 0);
+        asking.abort();
+        taking.abort();
     }
 
     #[tokio::test]

@@ -1,7 +1,7 @@
 //! What a WebSocket's calls and its socket tell each other, so that a client who asks much and reads
 //! little is kept waiting instead of being kept in memory. jsonrpsee makes a task of every message.
 //!
-//! Bound: bytes of calls at work, beyond which nothing more is read; bytes of answers that the client
+//! Bound: bytes of calls at work, and of those read while answers are not taken, beyond which nothing more is read; bytes of answers that the client
 //! has not taken, beyond which no call begins, fewer where all clients together take little; calls in the
 //! lines, and batches, whose answers are made before they are owed. When full: waits.
 
@@ -16,7 +16,9 @@ use std::{
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 
 /// Bytes of calls at work on a connection, beyond which it is not read. One message more may be there.
-const ASKED_MAX: usize = 4 * 1024 * 1024;
+/// The same for messages read while answers are not taken: jsonrpsee keeps each until its answer is on its
+/// way.
+pub(super) const ASKED_MAX: usize = 4 * 1024 * 1024;
 /// Counted for each call beside its parameters: its task.
 const CALL_BYTES: usize = 1024;
 /// Bytes of answers not taken, beyond which no call of the connection begins: some for the socket to be
@@ -130,13 +132,20 @@ impl Flow {
         }
     }
 
-    /// Whether so much is at work that nothing is to be read; the task is then woken when it is less.
-    pub(super) fn is_full(&self, cx: &Context<'_>) -> bool {
-        if self.asked.load(SeqCst) < ASKED_MAX {
+    /// Whether so much is at work, or was read from a client who takes nothing, that nothing is to be read;
+    /// the task is then woken when it is less, or by [`Self::wake_reader`].
+    pub(super) fn is_full(&self, cx: &Context<'_>, untaken: usize) -> bool {
+        let is_full = || untaken.max(self.asked.load(SeqCst)) >= ASKED_MAX;
+        if !is_full() {
             return false;
         }
         self.reader.register(cx.waker());
-        self.asked.load(SeqCst) >= ASKED_MAX
+        is_full()
+    }
+
+    /// The client takes what it is owed again.
+    pub(super) fn wake_reader(&self) {
+        self.reader.wake();
     }
 }
 
@@ -224,9 +233,9 @@ mod tests {
         let cx = Context::from_waker(Waker::noop());
         let large = flow.ask(1, ASKED_MAX);
         let small = flow.ask(3, 100);
-        assert!(flow.is_full(&cx));
+        assert!(flow.is_full(&cx, 0));
         drop(large);
-        assert!(!flow.is_full(&cx));
+        assert!(!flow.is_full(&cx, ASKED_MAX - 1) && flow.is_full(&cx, ASKED_MAX));
         drop(small);
         assert_eq!(flow.asked.load(SeqCst), 0);
     }

@@ -1,6 +1,10 @@
 //! One HTTP request: is it for us, from whom, and what does it ask.
 
-use super::{Client, Front, Untaken, connection::Progress, reply::ReplyBody};
+use super::{
+    Client, Front, Reply, Untaken,
+    connection::{Open, Progress},
+    reply::ReplyBody,
+};
 use crate::rpc::{dispatch::Respond, error::Error};
 use http_body_util::BodyExt;
 use hyper::{
@@ -23,15 +27,15 @@ const PREFLIGHT_AGE: HeaderValue = HeaderValue::from_static("600");
 const PRIVATE_ASKED: HeaderName = HeaderName::from_static("access-control-request-private-network");
 const PRIVATE_ALLOWED: HeaderName = HeaderName::from_static("access-control-allow-private-network");
 
-/// Answers a request. What a client does wrong is an answer too.
+/// Answers a request, which is open from when its head arrived. What a client does wrong is an answer too.
 pub(super) async fn serve(
     front: &Front,
     client: &Arc<Client>,
     progress: &Progress,
+    _open: Open<'_>,
     ws_stop: &StopHandle,
     request: Request<Incoming>,
 ) -> Result<Response<ReplyBody>, Infallible> {
-    let _open = progress.open();
     let headers = request.headers();
     let host = request.uri().authority().map(|authority| authority.as_str());
     let host = host.or_else(|| headers.get(HOST).map(|host| host.to_str().unwrap_or("?")));
@@ -80,10 +84,8 @@ fn plain(status: StatusCode, text: &'static str) -> Response<ReplyBody> {
     respond(status, HeaderValue::from_static("text/plain"), body)
 }
 
-/// An error that concerns no call in particular.
-fn failure(status: StatusCode, error: Error) -> Response<ReplyBody> {
-    let mut reply = super::Reply::default();
-    reply.answer("null", Err(error));
+/// An answer whose bytes nobody counts: it is small.
+fn small(status: StatusCode, reply: Reply) -> Response<ReplyBody> {
     respond(status, JSON, reply.finish(&Untaken::default()))
 }
 
@@ -145,12 +147,14 @@ async fn post(
     let body = match read(request.into_body(), limit).await {
         Ok(body) => body,
         Err(ReadError::TooLarge) => {
-            let error = Error::request_too_large(limit);
-            return failure(StatusCode::PAYLOAD_TOO_LARGE, error);
+            let mut reply = Reply::default();
+            reply.answer("null", Err(Error::request_too_large(limit)));
+            return small(StatusCode::PAYLOAD_TOO_LARGE, reply);
         }
         // Nobody is there to be told.
         Err(ReadError::Broken) => return plain(StatusCode::BAD_REQUEST, "the body is not whole\n"),
     };
+    progress.body_read();
     let _running = progress.request();
     match front.dispatcher.respond(&body.into(), client).await {
         Respond::Reply(reply) => {
@@ -158,8 +162,8 @@ async fn post(
             respond(StatusCode::OK, JSON, reply.finish(&front.dispatcher.untaken))
         }
         Respond::Nothing => respond(StatusCode::OK, JSON, ReplyBody::empty()),
-        Respond::TooMany(error) => {
-            let mut response = failure(StatusCode::TOO_MANY_REQUESTS, error);
+        Respond::TooMany(reply) => {
+            let mut response = small(StatusCode::TOO_MANY_REQUESTS, reply);
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
             response
         }

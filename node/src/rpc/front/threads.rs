@@ -51,6 +51,17 @@ struct Thread {
     ended: JoinHandle<()>,
 }
 
+/// How many connections each thread serves.
+#[derive(Clone, Debug)]
+pub struct Seats(Vec<(String, Arc<AtomicUsize>)>);
+
+impl Seats {
+    /// Threads by name, with their connections now.
+    pub fn taken(&self) -> impl Iterator<Item = (&str, usize)> {
+        self.0.iter().map(|(name, seats)| (name.as_str(), seats.load(Relaxed)))
+    }
+}
+
 /// A connection's seat on a thread, given up when dropped.
 #[derive(Debug)]
 pub(super) struct Seat {
@@ -87,6 +98,15 @@ impl Threads {
         let bulk = count / 2;
         let (quick, bulk) = (start("serve", count.max(1) - bulk)?, start("bulk", bulk)?);
         Ok(Self { quick, bulk, running })
+    }
+
+    /// Reads how many connections each thread serves.
+    pub(in crate::rpc) fn seats(&self) -> Seats {
+        let named = |thread: &Thread| {
+            let name = thread.ended.thread().name().expect("it was given one");
+            (name.to_owned(), Arc::clone(&thread.seats))
+        };
+        Seats(self.quick.iter().chain(&self.bulk).map(named).collect())
     }
 
     /// A seat on the room's thread that has the fewest connections, and its runtime.
@@ -165,6 +185,14 @@ mod tests {
         drop(first.remove(1));
         assert_eq!(sit().0, "serve-1");
         let bulk = [(); 2].map(|()| sit_in(Room::Bulk));
+        let seats = threads.seats();
+        assert!(seats.taken().eq([
+            ("serve-0", 1),
+            ("serve-1", 0),
+            ("serve-2", 1),
+            ("bulk-0", 1),
+            ("bulk-1", 1)
+        ]));
         assert_eq!(bulk.map(|(name, _)| name), ["bulk-0", "bulk-1"]);
     }
 
