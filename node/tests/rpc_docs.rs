@@ -12,7 +12,7 @@ fn document() -> String {
          test holds it to them.\n\n\
          Errors have geth's codes, and its texts where tools match on them. An error about a limit has \
          `data: {limit, suggested}`; for a range of blocks `suggested` is one that fits. Its code is -32005, \
-         but -32600 for a batch with too many calls, -32003 for an answer that is too large, -32000 for work \
+         but -32600 for a batch with too many calls (over a WebSocket -32010 where it has 16 times too many), -32003 for an answer that is too large, -32000 for work \
          whose time is over, and -38026 for too many slots of eth_getStorageValues or calls of \
          eth_simulateV1.\n\
          A call, or a whole batch, sees one block. Where a block is asked for, a tag, a number, a hash or \
@@ -35,7 +35,8 @@ fn document() -> String {
          A connection is closed when it sends no whole request for `idle-timeout-s`, when it does not take \
          64 KiB of its answer, or all of it, within `slow-client-s`, and a WebSocket when it answers no \
          ping for 60 s. A call at work keeps its connection. A WebSocket is read no further while 4 MiB of \
-         its calls are at work, and begins none while 8 MiB of answers are not taken. Its ids are texts or \
+         its calls are at work, or were read since it last took an answer, and begins none while 8 MiB of \
+         answers are not taken. Its ids are texts or \
          integers from 0 to 2^64 - 1: a call with another is taken for a notification.\n\n\
          ## Explorers\n\n\
          `evmd start --json-rpc.api eth,net,web3,rpc,txpool,evmd,ots,erigon` serves Otterscan, from any page of this machine by \
