@@ -41,14 +41,21 @@ pub fn create(home: &Path, to: &Path) -> Result<u64, HomeError> {
         // Left by an attempt that was interrupted.
         fs::remove_dir_all(&beside).map_err(&io)?;
     }
-    index.copy(beside.join(FOLDERS[0]))?;
-    chain.copy(beside.join(FOLDERS[1]))?;
-    let genesis = stored_genesis(&chain)?.ok_or_else(|| HomeError::Empty(home.to_owned()))?;
-    let number = head(&beside, &Config::load(home)?)?;
-    whole_file::write(&beside.join(GENESIS_FILE), &genesis).map_err(&io)?;
-    fs::rename(&beside, to).map_err(at(to))?;
-    sync(parent(to)).map_err(at(to))?;
-    Ok(number)
+    let made = (|| -> Result<u64, HomeError> {
+        index.copy(beside.join(FOLDERS[0]))?;
+        chain.copy(beside.join(FOLDERS[1]))?;
+        let genesis = stored_genesis(&chain)?.ok_or_else(|| HomeError::Empty(home.to_owned()))?;
+        let number = head(&beside, &Config::load(home)?)?;
+        whole_file::write(&beside.join(GENESIS_FILE), &genesis).map_err(&io)?;
+        fs::rename(&beside, to).map_err(at(to))?;
+        sync(parent(to)).map_err(at(to))?;
+        Ok(number)
+    })();
+    if made.is_err() {
+        // Its room may be what a running node is short of. It is gone, or the error says more than another.
+        let _ = fs::remove_dir_all(&beside);
+    }
+    made
 }
 
 /// Makes a home folder of a snapshot and opens it, which checks it.

@@ -169,8 +169,10 @@ impl<K: Copy + Eq + Hash, V: Copy, S: BuildHasher + Default> Table<K, V, S> {
 
     /// Removes all entries, and keeps their room.
     pub(crate) fn clear(&mut self) {
-        self.lines.iter_mut().for_each(|line| line.full = false);
-        self.len = 0;
+        if self.len > 0 {
+            self.lines.iter_mut().for_each(|line| line.full = false);
+            self.len = 0;
+        }
     }
 
     #[inline]

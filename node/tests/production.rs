@@ -127,6 +127,39 @@ fn a_block_keeps_to_its_gas_and_a_wide_transaction_stalls_nobody() {
     assert_eq!(counts[4..].iter().sum::<usize>(), 8);
 }
 
+/// Whoever was paid in a block that a kill took away has still sent what he was answered for.
+#[test]
+fn what_rests_on_a_lost_block_is_not_lost_with_it() {
+    const POOR: usize = 9;
+    let mut genesis: Value =
+        serde_json::from_str(&Genesis::native_dev(GENESIS_TIME).to_json()).unwrap();
+    let poor = DEV_ACCOUNTS[POOR].address;
+    let alloc = genesis["alloc"].as_object_mut().unwrap();
+    let funded = alloc.len();
+    alloc.retain(|address, _| address.parse::<Address>().unwrap() != poor);
+    assert_eq!(alloc.len(), funded - 1);
+    let genesis = Genesis::from_json(&genesis.to_string()).unwrap();
+    let [before, after] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let home = Home::init(before.path(), &genesis).unwrap();
+    let every = Duration::from_millis(5);
+    let pipeline = Pipeline::start(&home, producing(Some(every))).unwrap();
+    let value = U256::from(10_u64.pow(18));
+    let gift = TxEip1559 { to: TxKind::Call(poor), value, ..call(0, 21_000, GWEI) };
+    submit_all(&pipeline.client(), &[sign(0, gift)]);
+    wait_until("the gift has arrived", || balance(&pipeline, poor) == value);
+    submit_all(&pipeline.client(), &[sign(POOR, call(0, 21_000, GWEI))]);
+    let journal = std::fs::read(before.path().join("mempool.journal")).unwrap();
+    pipeline.stop();
+    pipeline.join().unwrap();
+    // The same, without the blocks.
+    let home = Home::init(after.path(), &genesis).unwrap();
+    std::fs::write(after.path().join("mempool.journal"), journal).unwrap();
+    let pipeline = Pipeline::start(&home, producing(Some(every))).unwrap();
+    wait_until("both are mined", || balance(&pipeline, SOMEBODY) == U256::ONE);
+    pipeline.stop();
+    pipeline.join().unwrap();
+}
+
 #[test]
 fn a_block_keeps_to_its_bytes() {
     let folder = tempfile::tempdir().unwrap();

@@ -61,6 +61,9 @@ const TX_GAS_MIN: u64 = 21_000;
 const LOOK_AGAIN_PART: u64 = 8;
 /// How often the queue is searched for what has waited too long.
 const EXPIRY_PERIOD: Duration = Duration::from_secs(60);
+/// Blocks after a start in which transactions of before it are tried again: more than can be executed and
+/// not durable, which are those in the rings between.
+const LATE_BLOCKS: u64 = 128;
 /// Most batches handled before looking at the clock again.
 const ROUND: usize = 16;
 /// Most questions answered before that, a microsecond or two each; of those that walk the whole pool,
@@ -124,6 +127,8 @@ pub(super) struct Ante {
     journal: Journal,
     /// Transactions of the journal, until the first step takes them in.
     saved: Vec<Entry>,
+    /// Block up to which those that could not be taken in are tried again.
+    late_until: u64,
     checks: Inbox<CheckBatch>,
     submissions: Inbox<Vec<Recovered>>,
     reorder: Reorder<CheckBatch>,
@@ -155,6 +160,7 @@ impl Ante {
             expiry_due: Instant::now() + EXPIRY_PERIOD,
             journal: context.journal,
             saved: context.saved,
+            late_until: 0,
             checks: ends.checks,
             submissions: ends.submissions,
             reorder: Reorder::new(),
@@ -172,13 +178,27 @@ impl Ante {
     /// Takes the journal's transactions in again, without recovering their signatures.
     fn restore(&mut self) -> Result<(), Fault> {
         let saved = mem::take(&mut self.saved);
+        let count = saved.len();
+        // Written by us and covered by a checksum: it decodes, or another version wrote it.
+        let txs = saved.into_iter().filter_map(|entry| entry.recovered().ok()).map(Arc::new);
+        self.late_until = self.ground.header.number + LATE_BLOCKS;
+        self.take_in(txs.collect())?;
+        if count > 0 {
+            tracing::info!(saved = count, pooled = self.pool.len(), "read the mempool's journal");
+        }
+        Ok(())
+    }
+
+    /// Pools transactions that were accepted before the start. Some were on a state whose blocks a kill
+    /// took away: what these gave their senders, or the room they made in the pool, is not there until
+    /// such blocks are made again. They are late, and tried again with each block.
+    fn take_in(&mut self, txs: Vec<Arc<RecoveredTx>>) -> Result<(), Fault> {
         let (spec, modules) = (Arc::clone(&self.spec), self.ground.modules.clone());
         let context = self.ground.checks(&spec, modules.as_deref());
         let state = self.ground.state.reader()?;
-        let (count, now) = (saved.len(), Instant::now());
-        for entry in saved {
-            // Written by us and covered by a checksum: it decodes, or another version wrote it.
-            let Ok(tx) = entry.recovered() else { continue };
+        let now = Instant::now();
+        let mut late = Vec::new();
+        for tx in txs {
             let sender = match self.known_sender(tx.sender) {
                 Some(sender) => sender,
                 None => Sender::read(&state, tx.sender)?,
@@ -186,15 +206,15 @@ impl Ante {
             let taken = match decorator::check_sender(&tx, &context, &sender, Mode::Check) {
                 // It was accepted, and may wait for the base fee to fall again.
                 Err(reject) if !decorator::awaits_base_fee(&tx, &context, &reject) => Err(reject),
-                _ => self.pool_one(Arc::new(tx), &sender, now),
+                _ => self.pool_one(Arc::clone(&tx), &sender, now),
             };
-            if let Err(reject) = taken {
-                tracing::debug!(%reject, "not taken in again from the journal");
+            match taken {
+                Ok(()) | Err(Reject::NonceTooLow { .. } | Reject::AlreadyKnown) => {}
+                Err(_) if self.ground.header.number < self.late_until => late.push(tx),
+                Err(reject) => tracing::debug!(%reject, "not taken in again from the journal"),
             }
         }
-        if count > 0 {
-            tracing::info!(saved = count, pooled = self.pool.len(), "read the mempool's journal");
-        }
+        self.journal.keep_late(late);
         Ok(())
     }
 
@@ -348,7 +368,10 @@ impl Ante {
         }
         let durable = self.published.load().number();
         self.journal.built(self.ground.header.number, tip.included, durable);
-        Ok(())
+        match self.journal.take_late() {
+            late if late.is_empty() => Ok(()),
+            late => self.take_in(late),
+        }
     }
 
     /// Drops what has waited too long, counts what has left the pool, and keeps the journal to its bound.

@@ -150,9 +150,8 @@ impl Execute {
             given.txs.map_err(|(index, text)| refused(BlockReason::Transaction { index, text }))?;
         let state = self.tip.state.reader()?;
         let carries_roots = self.carries_roots(&block.header);
-        self.roots
-            .follow(carries_roots, &self.tip)
-            .map_err(|source| refused(ExecutionError::State { number, source }.into()))?;
+        let unreadable = |source| refused(ExecutionError::State { number, source }.into());
+        self.roots.follow(carries_roots, &self.tip).map_err(unreadable)?;
         let state_root = |changes: &StateChanges| self.roots.root_after(changes);
         let input = BlockInput {
             header: &block.header,
@@ -168,7 +167,11 @@ impl Execute {
         if let Some(turned) = &turned {
             turned.check(&block.header).map_err(broken)?;
         }
-        Ok(self.advance(given.block, false, txs, Vec::new(), executed, turned))
+        let executed = self.advance(given.block, false, txs, Vec::new(), executed, turned);
+        // Now and not with the next block: the index may be ahead of the trie by then, and have moved the
+        // records that it has not loaded.
+        self.roots.follow(carries_roots, &self.tip).map_err(unreadable)?;
+        Ok(executed)
     }
 
     /// Begins the modules' turn of block `number`, on a native chain.

@@ -22,6 +22,7 @@ use std::{
     collections::VecDeque,
     fs::{self, File},
     io::{self, Write},
+    mem,
     path::{Path, PathBuf},
     sync::{Arc, OnceLock},
 };
@@ -73,6 +74,10 @@ pub(super) struct Journal {
     /// Blocks built that are not durable yet: their transactions have left the pool, and must come
     /// back if the process ends now.
     building: VecDeque<(u64, Arc<Vec<Arc<RecoveredTx>>>)>,
+    /// Transactions of before the start that the pool has not taken in again yet.
+    late: Vec<Arc<RecoveredTx>>,
+    /// Bytes of the records of these and of `building`.
+    unpooled: u64,
 }
 
 impl Journal {
@@ -113,6 +118,8 @@ impl Journal {
             bytes: 0,
             buffer: Vec::new(),
             building: VecDeque::new(),
+            late: Vec::new(),
+            unpooled: 0,
         }
     }
 
@@ -153,23 +160,36 @@ impl Journal {
         if self.file.is_none() {
             return;
         }
+        self.unpooled += record_bytes(&txs);
         self.building.push_back((number, txs));
         self.forget_durable(durable);
     }
 
     fn forget_durable(&mut self, durable: u64) {
-        while self.building.front().is_some_and(|(number, _)| *number <= durable) {
-            self.building.pop_front();
+        while let Some((_, txs)) = self.building.pop_front_if(|(number, _)| *number <= durable) {
+            self.unpooled -= record_bytes(&txs);
         }
+    }
+
+    /// Keeps these beside the pool, until they are taken.
+    pub(super) fn keep_late(&mut self, txs: Vec<Arc<RecoveredTx>>) {
+        self.unpooled += record_bytes(&txs);
+        self.late.extend(txs);
+    }
+
+    /// Takes those kept beside the pool.
+    pub(super) fn take_late(&mut self) -> Vec<Arc<RecoveredTx>> {
+        self.unpooled -= record_bytes(&self.late);
+        mem::take(&mut self.late)
     }
 
     /// Whether most of the file is no longer needed.
     pub(super) fn is_bloated(&self, pool: &Mempool) -> bool {
-        let alive = pool.bytes() + (pool.len() * HEAD_BYTES) as u64;
+        let alive = pool.bytes() + (pool.len() * HEAD_BYTES) as u64 + self.unpooled;
         self.file.is_some() && self.bytes > 2 * alive + SLACK_BYTES
     }
 
-    /// Rewrites the file with what the pool and unsafe blocks hold, in order of arrival.
+    /// Rewrites the file with what the pool and unsafe blocks hold, in order of arrival, and what is late.
     pub(super) fn compact(&mut self, pool: &Mempool, durable: u64) -> Result<(), Fault> {
         if self.file.is_none() {
             return Ok(());
@@ -179,7 +199,8 @@ impl Journal {
         pooled.sort_by_key(|pooled| pooled.offer.arrival);
         let mut bytes = MAGIC.to_vec();
         let built = self.building.iter().flat_map(|(_, txs)| txs.iter());
-        for tx in built.chain(pooled.into_iter().map(|pooled| &pooled.tx)) {
+        let pooled = pooled.into_iter().map(|pooled| &pooled.tx);
+        for tx in built.chain(pooled).chain(&self.late) {
             put(&mut bytes, tx);
         }
         self.replace(&bytes)
@@ -205,6 +226,11 @@ impl Journal {
         self.bytes = bytes.len() as u64;
         Ok(())
     }
+}
+
+/// Bytes of the records of these.
+fn record_bytes(txs: &[Arc<RecoveredTx>]) -> u64 {
+    txs.iter().map(|tx| (HEAD_BYTES + tx.raw.len()) as u64).sum()
 }
 
 /// Appends a record.
@@ -346,6 +372,14 @@ mod tests {
         journal.compact(&Mempool::default(), 7).unwrap();
         let (_, entries) = Journal::open(&path, false).unwrap();
         assert_eq!(entries, [entry(1)]);
+        journal.keep_late(vec![Arc::new(tx(2))]);
+        let bytes = (HEAD_BYTES + tx(1).raw.len()) as u64;
+        assert_eq!(journal.unpooled, 2 * bytes, "not pooled, and not dead either");
+        journal.compact(&Mempool::default(), 7).unwrap();
+        assert_eq!(Journal::open(&path, false).unwrap().1, [entry(1), entry(2)]);
+        assert_eq!(journal.take_late().len(), 1);
+        journal.compact(&Mempool::default(), 7).unwrap();
+        assert_eq!(journal.unpooled, bytes);
         journal.push(&tx(4));
         journal.write().unwrap();
         assert_eq!(Journal::open(&path, false).unwrap().1, [entry(1), entry(4)]);

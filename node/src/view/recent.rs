@@ -214,11 +214,11 @@ impl RecentState {
     /// Takes in the changes of block `number`, the one after the last.
     pub fn apply(&mut self, number: u64, changes: &StateChanges) {
         self.apply_accounts(number, changes);
+        if changes.accounts.iter().any(|change| change.wiped || change.account.is_none()) {
+            // Slots are not listed by account; and this is rare since Cancun.
+            self.slots.clear(number);
+        }
         for change in &changes.accounts {
-            if change.wiped || change.account.is_none() {
-                // Slots are not listed by account; and this is rare since Cancun.
-                self.slots.clear(number);
-            }
             let key = |at: usize| Some(SlotKey(change.address, change.slots.get(at)?.0));
             for (at, (slot, value)) in change.slots.iter().enumerate() {
                 self.slots.warm_ahead(at, key);

@@ -162,11 +162,68 @@ impl StateRead for StateReader {
     }
 
     fn has_storage(&self, address: Address) -> Result<bool, ReadError> {
+        if let Some(known) = self.layers().find_map(|layer| layer.has_storage(address)) {
+            return Ok(known);
+        }
+        if self.historic && self.index.account(address)?.is_some_and(|now| !is_bare(&now)) {
+            // It has got its code or nonce since. Where a contract was made over it, it had no storage
+            // (EIP-7610), and who signs transactions has none.
+            return Ok(false);
+        }
         // Nothing can write to the storage of an account without code and nonce, so that of the
         // latest tables is the same at every block since it was made.
-        match self.layers().find_map(|layer| layer.has_storage(address)) {
-            Some(known) => Ok(known),
-            None => self.index.has_storage(address),
+        self.index.has_storage(address)
+    }
+}
+
+/// It has neither code nor nonce, so a contract may be made over it.
+fn is_bare(account: &Account) -> bool {
+    account.nonce == 0 && account.code_hash == KECCAK256_EMPTY
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use storage::{AccountChange, FlushBlock, IndexOptions, StateChanges};
+
+    #[test]
+    fn an_account_had_no_storage_before_a_contract_was_made_over_it() {
+        let [paid, old] = [1, 2].map(Address::with_last_byte);
+        let change = |address, code_hash, slots: &[(u64, u64)]| AccountChange {
+            address,
+            account: Some(Account { nonce: 0, balance: U256::ONE, code_hash }),
+            wiped: false,
+            slots: slots
+                .iter()
+                .map(|(slot, word)| (U256::from(*slot), U256::from(*word)))
+                .collect(),
+        };
+        let code = B256::repeat_byte(7);
+        let blocks = [
+            // From before such storage could no longer be made.
+            vec![change(old, KECCAK256_EMPTY, &[(1, 1)])],
+            vec![change(paid, KECCAK256_EMPTY, &[])],
+            vec![change(paid, code, &[(5, 9)])],
+        ];
+        let folder = tempfile::tempdir().unwrap();
+        let index = IndexDb::open(folder.path(), IndexOptions { map_bytes: 1 << 24 }).unwrap();
+        for (number, accounts) in (0..).zip(blocks) {
+            let changes = StateChanges { accounts, codes: Vec::new() };
+            let block = FlushBlock {
+                number,
+                hash: B256::with_last_byte(number as u8),
+                tx_hashes: &[],
+                posting_keys: &[],
+                changes: &changes,
+            };
+            index.flush(&[block]).unwrap();
         }
+        let view = StateView::before(3, index);
+        let has_storage = |number, address| {
+            let reader = view.reader_at(number).unwrap();
+            reader.has_storage(address).unwrap()
+        };
+        assert_eq!([0, 1, 2].map(|number| has_storage(number, paid)), [false, false, true]);
+        assert_eq!([0, 1, 2].map(|number| has_storage(number, old)), [true; 3]);
     }
 }
