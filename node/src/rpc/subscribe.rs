@@ -29,6 +29,7 @@ use jsonrpsee::{
 };
 use serde_json::{json as value, value::RawValue};
 use std::{
+    future::{Future, ready},
     hash::{BuildHasher, RandomState},
     sync::{
         Arc,
@@ -216,16 +217,19 @@ async fn serve(
             Ok(())
         }
         Kind::Pending { full } => push_pending(sink, arrivals, full).await,
-        Kind::Heads => follow(sink, dispatcher, heads, last, head).await,
+        Kind::Heads => follow(sink, dispatcher, heads, last, |view, n| ready(head(&view, n))).await,
         Kind::Logs(filter) => {
-            follow(sink, dispatcher, heads, last, |view, n| logs(view, &filter, n)).await
+            let logs = |view: Arc<View>, n| ready(block_logs(&view, &filter, n));
+            follow(sink, dispatcher, heads, last, logs).await
         }
         Kind::Receipts(hashes) => {
-            let spec = &dispatcher.context.spec;
-            follow(sink, dispatcher, heads, last, |view, n| receipts(view, spec, &hashes, n)).await
+            let (spec, hashes) = (Arc::clone(&dispatcher.context.spec), Arc::new(hashes));
+            let receipts = |view, n| receipts_away(view, Arc::clone(&spec), Arc::clone(&hashes), n);
+            follow(sink, dispatcher, heads, last, receipts).await
         }
         Kind::Fees(percentiles) => {
-            follow(sink, dispatcher, heads, last, |view, n| fees(view, &percentiles, n)).await
+            let fees = |view: Arc<View>, n| ready(fees(&view, &percentiles, n));
+            follow(sink, dispatcher, heads, last, fees).await
         }
     }
 }
@@ -245,13 +249,16 @@ async fn send(sink: &SubscriptionSink, message: Answer) -> Result<(), End> {
 }
 
 /// Sends what `messages` gives for each new block, until the client or the node ends.
-async fn follow(
+async fn follow<M>(
     sink: &SubscriptionSink,
     dispatcher: &Dispatcher,
     mut heads: watch::Receiver<u64>,
     mut last: u64,
-    messages: impl Fn(&View, u64) -> Result<Vec<Json>, Error>,
-) -> Result<(), End> {
+    messages: impl Fn(Arc<View>, u64) -> M,
+) -> Result<(), End>
+where
+    M: Future<Output = Result<Vec<Json>, Error>>,
+{
     loop {
         tokio::select! {
             () = sink.closed() => return Err(End::Gone),
@@ -262,8 +269,8 @@ async fn follow(
         while last < newest {
             last += 1;
             // Not kept while the client is waited for: a view holds on to what it was made from.
-            let told = messages(&dispatcher.context.published.load(), last).map_err(End::Failed)?;
-            for message in told {
+            let told = messages(dispatcher.context.published.load(), last).await;
+            for message in told.map_err(End::Failed)? {
                 send(sink, Ok(message)).await?;
             }
             if last < newest {
@@ -279,18 +286,19 @@ fn head(view: &View, number: u64) -> Result<Vec<Json>, Error> {
     Ok(vec![Json::put(&HeaderObject::new(hash, &header))])
 }
 
-fn logs(view: &View, filter: &Filter, number: u64) -> Result<Vec<Json>, Error> {
-    block_logs(view, filter, number)
-}
-
-fn receipts(
-    view: &View,
-    spec: &ChainSpec,
-    hashes: &HashSet<B256>,
+/// On a thread that may block: a block of thousands of transactions is taken apart for it.
+async fn receipts_away(
+    view: Arc<View>,
+    spec: Arc<ChainSpec>,
+    hashes: Arc<HashSet<B256>>,
     number: u64,
 ) -> Result<Vec<Json>, Error> {
-    let is_wanted = |hash: &B256| hashes.is_empty() || hashes.contains(hash);
-    let receipts = wanted_receipts(view, spec, number, is_wanted)?;
+    let receipts = tokio::task::spawn_blocking(move || {
+        let is_wanted = |hash: &B256| hashes.is_empty() || hashes.contains(hash);
+        wanted_receipts(&view, &spec, number, is_wanted)
+    });
+    // It is stopped only with the runtime.
+    let receipts = receipts.await.map_err(Error::internal)??;
     Ok(receipts.into_iter().collect())
 }
 
