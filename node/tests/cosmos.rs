@@ -1,6 +1,8 @@
 //! REST, gRPC and `evmd query` as clients see them: over sockets, on a development chain.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "cosmos/answers.rs"]
+mod answers;
 #[path = "cosmos/call.rs"]
 mod call;
 #[path = "cosmos/cli.rs"]

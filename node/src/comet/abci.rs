@@ -63,9 +63,11 @@ fn refusal(status: &Status, height: i64) -> Value {
     failure(&format!("rpc error: code = {code:?} desc = {message}"), registered, height)
 }
 
-/// An error with its text behind what it is about.
+/// An error with its text behind what it is about, unless that ends with it already: what is told over
+/// REST does where the SDK's gateway has it.
 fn failure(about: &str, (code, text): Registered, height: i64) -> Value {
-    let log = format!("{about}: {text}");
+    let suffix = format!(": {text}");
+    let log = format!("{}{suffix}", about.strip_suffix(&suffix).unwrap_or(about));
     response((code, "sdk"), &log, Value::Null, &shape::long(height))
 }
 

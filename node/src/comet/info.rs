@@ -4,10 +4,6 @@ use super::{Answer, Node, arguments::Arguments, blocks, error::Error, shape};
 use crate::query::{QueryError, Snapshot};
 use serde_json::{Value, json};
 
-/// The version of CometBFT whose shapes these are; clients choose theirs by it.
-const SHAPES_OF: &str = "0.38.18";
-/// CometBFT's peer protocol of that version.
-const P2P_PROTOCOL: &str = "8";
 /// The id of a node is made of a key for peers, which this one has not.
 const NO_ID: &str = "0000000000000000000000000000000000000000";
 /// Where peers are listened to: nowhere. No client reads a status without an address.
@@ -15,8 +11,6 @@ const NO_LISTENER: &str = "tcp://0.0.0.0:0";
 /// Most bytes of a genesis file in an answer, in JSON: CometBFT's bound of a chunk. Accounts are not among
 /// them.
 const GENESIS_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// No bound on the bytes of a block but its gas.
-const UNBOUNDED: &str = "-1";
 
 pub(super) fn health() -> Value {
     json!({})
@@ -34,14 +28,14 @@ pub(super) fn status(node: &Node, _: &Arguments) -> Answer {
     Ok(json!({
         "node_info": {
             "protocol_version": {
-                "p2p": P2P_PROTOCOL,
+                "p2p": shape::long(protocol.p2p),
                 "block": shape::long(protocol.block),
                 "app": shape::long(protocol.app),
             },
             "id": NO_ID,
             "listen_addr": NO_LISTENER,
             "network": told.network,
-            "version": SHAPES_OF,
+            "version": told.version,
             "channels": "",
             "moniker": told.moniker,
             "other": {
@@ -93,10 +87,16 @@ pub(super) fn consensus_params(node: &Node, given: &Arguments) -> Answer {
 }
 
 fn params_of(at: &Snapshot, number: u64) -> Result<Value, QueryError> {
+    let params = at.consensus_params_of(number)?;
+    let (block, validator) =
+        (params.block.unwrap_or_default(), params.validator.unwrap_or_default());
     Ok(json!({
-        "block": { "max_bytes": UNBOUNDED, "max_gas": shape::long(at.gas_limit(number)?) },
+        "block": {
+            "max_bytes": shape::long(block.max_bytes),
+            "max_gas": shape::long(block.max_gas),
+        },
         "evidence": { "max_age_num_blocks": "0", "max_age_duration": "0", "max_bytes": "0" },
-        "validator": { "pub_key_types": ["ed25519"] },
+        "validator": { "pub_key_types": validator.pub_key_types },
         "version": { "app": "0" },
         "abci": { "vote_extensions_enable_height": "0" },
     }))

@@ -75,16 +75,15 @@ pub(super) fn commit(height: i64, id: &BlockId) -> Value {
 
 /// A block with its hash.
 pub(super) fn block(id: &BlockId, block: &Block) -> Value {
-    let of_block = block.header.clone().unwrap_or_default();
-    let last = of_block.last_block_id.clone().unwrap_or_default();
+    let last = block.last_commit.clone().unwrap_or_default();
     let txs: Vec<_> = block.data.iter().flat_map(|data| &data.txs).map(|tx| base64(tx)).collect();
     json!({
         "block_id": block_id(id),
         "block": {
-            "header": header(&of_block),
+            "header": header(&block.header.clone().unwrap_or_default()),
             "data": { "txs": txs },
             "evidence": { "evidence": [] },
-            "last_commit": commit(of_block.height.saturating_sub(1).max(0), &last),
+            "last_commit": commit(last.height, &last.block_id.unwrap_or_default()),
         },
     })
 }

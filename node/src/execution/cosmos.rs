@@ -20,6 +20,8 @@ use storage::{Account, StateRead};
 /// Accounts being changed, over those of the block; nothing is changed before [`Self::write`].
 struct Ledger<'o, 'a, S> {
     overlay: &'o mut Overlay<'a, S>,
+    /// The token.
+    denom: &'a str,
     accounts: BTreeMap<Address, Account>,
 }
 
@@ -27,8 +29,8 @@ impl<'o, 'a, S> Ledger<'o, 'a, S>
 where
     S: StateRead<Error: Error + Send + Sync + 'static>,
 {
-    const fn new(overlay: &'o mut Overlay<'a, S>) -> Self {
-        Self { overlay, accounts: BTreeMap::new() }
+    const fn new(overlay: &'o mut Overlay<'a, S>, denom: &'a str) -> Self {
+        Self { overlay, denom, accounts: BTreeMap::new() }
     }
 
     fn account(&mut self, address: Address) -> Result<&mut Account, StateError> {
@@ -63,8 +65,8 @@ where
     ) -> Result<Result<(), Refusal>, StateError> {
         let giver = self.account(from)?;
         let Some(rest) = giver.balance.checked_sub(amount) else {
-            let balance = giver.balance;
-            let text = format!("spendable balance {balance} is smaller than {amount}");
+            let (held, denom) = (giver.balance, self.denom);
+            let text = format!("spendable balance {held}{denom} is smaller than {amount}{denom}");
             return Ok(Err(insufficient_funds(text)));
         };
         giver.balance = rest;
@@ -97,12 +99,13 @@ where
         tx: &CosmosTx,
     ) -> Result<Result<bool, TxError>, StateError> {
         let Some(session) = &self.gov else { return Ok(Err(Reject::TypeNotSupported.into())) };
-        let charge = match tx.price.charge(self.environment.block.basefee, session.denom()) {
+        let denom = session.denom();
+        let charge = match tx.price.charge(self.environment.block.basefee, denom) {
             Ok(charge) => charge,
             Err(refusal) => return Ok(Err(Reject::Cosmos(refusal).into())),
         };
         let signer = tx.signer.address;
-        let mut ledger = Ledger::new(self.machine.overlay_mut());
+        let mut ledger = Ledger::new(self.machine.overlay_mut(), denom);
         if let Err(refusal) = ledger.transfer(signer, Some(FEE_COLLECTOR), charge.fee)? {
             return Ok(Err(Reject::Cosmos(refusal).into()));
         }
@@ -129,12 +132,12 @@ where
         let Some(mut session) = self.gov.clone() else {
             return Ok(Err(unsupported("this chain has no governance")));
         };
-        let mut ledger = Ledger::new(self.machine.overlay_mut());
+        let mut ledger = Ledger::new(self.machine.overlay_mut(), session.denom());
         let mut events = Vec::new();
-        for message in messages {
+        for (index, message) in messages.iter().enumerate() {
             match run(message, &mut session, &mut ledger)? {
                 Ok(event) => events.extend(event),
-                Err(refusal) => return Ok(Err(refusal)),
+                Err(refusal) => return Ok(Err(of_message(index, refusal))),
             }
         }
         ledger.write()?;
@@ -145,7 +148,7 @@ where
     /// What governance does at the end of the block.
     pub(super) fn end_governance(&mut self) -> Result<(), StateError> {
         let Some(session) = self.gov.take() else { return Ok(()) };
-        let mut ledger = Ledger::new(self.machine.overlay_mut());
+        let mut ledger = Ledger::new(self.machine.overlay_mut(), session.denom());
         let ended = session.end(&mut ledger)?;
         ledger.write()?;
         self.executed.events.extend(ended.events);
@@ -176,7 +179,7 @@ fn run<B: Bank>(
         }
         Message::Submit(submission) => session.submit(bank, submission)?.map(|id| {
             vec![event(
-                "submit_proposal",
+                SUBMIT_EVENT,
                 &[
                     ("proposal_id", id.to_string()),
                     ("proposal_proposer", submission.proposer.to_string()),
@@ -218,6 +221,18 @@ fn event(kind: &str, attributes: &[(&str, String)]) -> StoredEvent {
     StoredEvent { kind: kind.to_owned(), attributes: attributes.iter().map(attribute).collect() }
 }
 
+/// The refusal of the message at `index`, as the SDK wraps it.
+fn of_message(index: usize, refusal: Refusal) -> Refusal {
+    let place = format!("failed to execute message; message index: {index}");
+    let detail = match refusal.detail.as_str() {
+        "" => place,
+        detail => format!("{place}: {detail}"),
+    };
+    Refusal { detail, ..refusal }
+}
+
+/// Kind of the event that a new proposal leaves.
+pub const SUBMIT_EVENT: &str = "submit_proposal";
 /// Kind of the event that says why a transaction had no effect.
 pub const FAILED_EVENT: &str = "tx_failed";
 

@@ -37,7 +37,7 @@ pub use block::{
     BlockBuilder, BlockInput, Executed, StateRoot, execute_block, execute_transaction,
 };
 pub use call::{Call, CallError, CallOutcome, CallResult, CallSite};
-pub use cosmos::FAILED_EVENT;
+pub use cosmos::{FAILED_EVENT, SUBMIT_EVENT};
 pub use early::{PARENT_UNKNOWN, ParentUnknown, put_parent_hash};
 pub use error::{ExecutionError, SystemFailure, TxError};
 pub use overlay::{BlockHashes, StateError};

@@ -228,6 +228,7 @@ impl GovParams {
         let period = |seconds: u64| {
             Some(Duration { seconds: i64::try_from(seconds).unwrap_or(i64::MAX), nanos: 0 })
         };
+        let none = LegacyDec::ZERO.to_string();
         Params {
             min_deposit: coin(self.min_deposit),
             max_deposit_period: period(self.max_deposit_period),
@@ -235,12 +236,16 @@ impl GovParams {
             quorum: self.quorum.to_string(),
             threshold: self.threshold.to_string(),
             veto_threshold: self.veto_threshold.to_string(),
+            min_initial_deposit_ratio: none.clone(),
+            proposal_cancel_ratio: none.clone(),
+            proposal_cancel_dest: String::new(),
             expedited_voting_period: period(self.expedited_voting_period),
             expedited_threshold: self.expedited_threshold.to_string(),
             expedited_min_deposit: coin(self.expedited_min_deposit),
             burn_vote_quorum: self.burn_vote_quorum,
             burn_proposal_deposit_prevote: self.burn_proposal_deposit_prevote,
             burn_vote_veto: self.burn_vote_veto,
+            min_deposit_ratio: none,
         }
     }
 }

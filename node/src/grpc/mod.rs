@@ -27,6 +27,7 @@ use crate::{
                     node::v1beta1::service_server as settings,
                     tendermint::v1beta1::service_server as blocks,
                 },
+                consensus::v1::query_server as consensus,
                 evm::{feemarket::v1::query_server as feemarket, vm::v1::query_server as vm},
                 gov::{v1::query_server as gov, v1beta1::query_server as old_gov},
                 tx::v1beta1::service_server as tx,
@@ -56,6 +57,7 @@ pub fn routes(queries: &Queries, most_bytes: usize) -> Routes {
         .add_service(tx::ServiceServer::new(service()).max_decoding_message_size(limit))
         .add_service(settings::ServiceServer::new(service()).max_decoding_message_size(limit))
         .add_service(blocks::ServiceServer::new(service()).max_decoding_message_size(limit))
+        .add_service(consensus::QueryServer::new(service()).max_decoding_message_size(limit))
 }
 
 /// Serves on the configured address until [`Server::stop`].

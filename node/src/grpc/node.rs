@@ -1,9 +1,12 @@
-//! The services of the node and its blocks.
+//! The services of the node, its blocks and their bounds.
 
 use super::services::{Answer, Service};
-use crate::query::proto::cosmos::base::{
-    node::v1beta1::{self as settings, service_server::Service as SettingsService},
-    tendermint::v1beta1::{self as node, service_server::Service as NodeService},
+use crate::query::proto::cosmos::{
+    base::{
+        node::v1beta1::{self as settings, service_server::Service as SettingsService},
+        tendermint::v1beta1::{self as node, service_server::Service as NodeService},
+    },
+    consensus::v1::{self as consensus, query_server::Query as ConsensusQuery},
 };
 use tonic::Request;
 
@@ -65,5 +68,15 @@ impl SettingsService for Service {
         request: Request<settings::StatusRequest>,
     ) -> Answer<settings::StatusResponse> {
         self.answer(request, |at, _| at.node_status())
+    }
+}
+
+#[tonic::async_trait]
+impl ConsensusQuery for Service {
+    async fn params(
+        &self,
+        request: Request<consensus::QueryParamsRequest>,
+    ) -> Answer<consensus::QueryParamsResponse> {
+        self.answer(request, |at, _| at.consensus_params())
     }
 }

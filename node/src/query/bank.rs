@@ -38,7 +38,7 @@ impl Snapshot {
         let page = Page::of(page)?;
         let coin = self.amount(address, &self.denom())?;
         let mut coins = if coin.amount == "0" { Vec::new() } else { vec![coin] };
-        let total = coins.len() as u64;
+        let total = if page.count_total { coins.len() as u64 } else { 0 };
         if page.key.is_some() || page.skip > 0 {
             coins.clear();
         }

@@ -2,7 +2,7 @@
 
 use super::{
     QueryError, Snapshot,
-    page::cut,
+    page::cut_counted,
     proto::cosmos::{base::query::v1beta1::PageRequest, tx::v1beta1::GetBlockWithTxsResponse},
 };
 use crate::rpc::stored::StoredBlock;
@@ -21,7 +21,7 @@ impl Snapshot {
         let (id, block) = self.carried_block(number)?;
         let stored = StoredBlock::read(&self.view.blocks()?, number)?;
         let all: Vec<_> = (0..stored.block.transactions.len()).collect();
-        let (chosen, pagination) = cut(all.iter(), page)?;
+        let (chosen, pagination) = cut_counted(all.iter(), page)?;
         let mined = chosen.into_iter().filter_map(|index| stored.tx(index).transpose());
         let txs = mined.map(|mined| Ok(self.shown(&mined?)));
         Ok(GetBlockWithTxsResponse {

@@ -9,7 +9,7 @@ use super::{
         cosmos::{base::abci::v1beta1::TxResponse, tx::v1beta1::Tx},
         tendermint::{
             abci::Event,
-            types::{Block, BlockId, Data},
+            types::{Block, BlockId, Commit, Data, EvidenceList, Header},
         },
     },
     tx_codec::tx_bytes,
@@ -31,6 +31,12 @@ pub(super) fn carried(raw: &Bytes, shown: impl FnOnce() -> Tx) -> Vec<u8> {
     if cosmos::is_cosmos(raw) { broadcast(raw) } else { tx_bytes(shown()) }
 }
 
+/// The commit of the block before one: its height and hash. Nobody signs.
+fn last_commit(header: &Header) -> Commit {
+    let (height, block_id) = (header.height.saturating_sub(1).max(0), header.last_block_id.clone());
+    Commit { height, block_id, ..Commit::default() }
+}
+
 impl Snapshot {
     /// A block at or below this snapshot's, each transaction in the SDK's encoding.
     ///
@@ -45,7 +51,9 @@ impl Snapshot {
             Ok(carried(&mined.raw, || self.shown(&mined)))
         });
         let txs = bytes.collect::<Result<_, QueryError>>()?;
-        Ok((id, Block { header: Some(header), data: Some(Data { txs }) }))
+        let last_commit = Some(last_commit(&header));
+        let (evidence, data) = (Some(EvidenceList::default()), Some(Data { txs }));
+        Ok((id, Block { header: Some(header), data, evidence, last_commit }))
     }
 
     /// A pooled transaction in the SDK's encoding.

@@ -7,6 +7,8 @@ use storage::ReadError;
 /// The kinds of failure, with gRPC's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
+    /// A transaction that was tried failed: so the SDK tells it.
+    Unknown = 2,
     /// The request makes no sense.
     InvalidArgument = 3,
     /// The work was given up when its time was over.
@@ -32,6 +34,10 @@ pub struct QueryError {
 }
 
 impl QueryError {
+    pub(super) fn unknown(message: impl Into<String>) -> Self {
+        Self { code: Code::Unknown, message: message.into() }
+    }
+
     pub(super) fn invalid(message: impl Into<String>) -> Self {
         Self { code: Code::InvalidArgument, message: message.into() }
     }

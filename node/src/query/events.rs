@@ -4,6 +4,7 @@
 
 use super::{
     QueryError, Snapshot,
+    msg_responses::{data, responses},
     proto::{
         cosmos::base::abci::v1beta1::TxResponse,
         tendermint::abci::{Event, EventAttribute},
@@ -167,7 +168,8 @@ pub(super) fn ethereum(
 }
 
 impl Snapshot {
-    /// Adds what became of a mined Cosmos transaction: its events, and why it had no effect.
+    /// Adds what became of a mined Cosmos transaction: its events, and what its messages are answered
+    /// or why it had no effect.
     pub(super) fn add_cosmos_result(
         &self,
         response: &mut TxResponse,
@@ -190,7 +192,10 @@ impl Snapshot {
                 response.code = value("code").parse().unwrap_or(1);
                 response.raw_log = value("log");
             }
-            None => response.events.extend(self.message_events(&tx.messages, stored)),
+            None => {
+                response.data = hex::encode_upper(data(responses(&tx.messages, stored)));
+                response.events.extend(self.message_events(&tx.messages, stored));
+            }
         }
         Ok(())
     }

@@ -6,10 +6,10 @@ use super::{
     proto::cosmos::{
         base::query::v1beta1::PageRequest,
         gov::v1::{
-            Deposit, Proposal, ProposalStatus, QueryDepositResponse, QueryDepositsResponse,
-            QueryParamsResponse, QueryProposalResponse, QueryProposalsRequest,
-            QueryProposalsResponse, QueryTallyResultResponse, QueryVoteResponse,
-            QueryVotesResponse, Vote,
+            Deposit, DepositParams, Params, Proposal, ProposalStatus, QueryDepositResponse,
+            QueryDepositsResponse, QueryParamsResponse, QueryProposalResponse,
+            QueryProposalsRequest, QueryProposalsResponse, QueryTallyResultResponse,
+            QueryVoteResponse, QueryVotesResponse, TallyParams, Vote, VotingParams,
         },
     },
 };
@@ -156,13 +156,43 @@ impl Snapshot {
         Ok(QueryTallyResultResponse { tally: Some(tally) })
     }
 
-    /// Periods, deposits and thresholds, as genesis has them.
+    /// Periods, deposits and thresholds, as genesis has them; those of one kind once more, unless it is
+    /// empty.
     ///
     /// # Errors
-    /// On a chain without governance.
-    pub fn gov_params(&self) -> Result<QueryParamsResponse, QueryError> {
-        let params = self.native()?.gov.to_proto(&self.denom());
-        Ok(QueryParamsResponse { params: Some(params) })
+    /// On another kind, and on a chain without governance.
+    pub fn gov_params(&self, kind: &str) -> Result<QueryParamsResponse, QueryError> {
+        let params = self.gov_rules()?;
+        let mut answer = QueryParamsResponse::default();
+        match kind {
+            "" => {}
+            "voting" => {
+                answer.voting_params = Some(VotingParams { voting_period: params.voting_period });
+            }
+            "deposit" => {
+                answer.deposit_params = Some(DepositParams {
+                    min_deposit: params.min_deposit.clone(),
+                    max_deposit_period: params.max_deposit_period,
+                });
+            }
+            "tallying" => {
+                answer.tally_params = Some(TallyParams {
+                    quorum: params.quorum.clone(),
+                    threshold: params.threshold.clone(),
+                    veto_threshold: params.veto_threshold.clone(),
+                });
+            }
+            other => {
+                return Err(QueryError::invalid(format!("{other} is not a valid parameter type")));
+            }
+        }
+        answer.params = Some(params);
+        Ok(answer)
+    }
+
+    /// All of them.
+    pub(super) fn gov_rules(&self) -> Result<Params, QueryError> {
+        Ok(self.native()?.gov.to_proto(&self.denom()))
     }
 }
 

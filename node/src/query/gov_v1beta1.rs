@@ -107,7 +107,7 @@ impl Snapshot {
     /// # Errors
     /// On another kind, and on a chain without governance.
     pub fn old_gov_params(&self, kind: &str) -> Result<QueryParamsResponse, QueryError> {
-        let all = self.gov_params()?.params.unwrap_or_default();
+        let all = self.gov_rules()?;
         let gov = &self.native()?.gov;
         let bytes = |share: LegacyDec| share.to_scaled().into_bytes();
         let mut answer = none_asked_for();

@@ -18,8 +18,14 @@ use crate::cosmos;
 use alloy_primitives::{B256, Bytes};
 use prost_types::Timestamp;
 
-/// The block protocol that the shapes are of.
+/// The version of CometBFT whose shapes are served; clients choose theirs by it.
+const COMET_SHAPES_OF: &str = "0.38.18";
+/// The version of the SDK whose shapes are served; clients choose theirs by it.
+const SDK_SHAPES_OF: &str = "v0.53.4";
+/// CometBFT's protocol of blocks, in that version.
 const BLOCK_PROTOCOL: u64 = 11;
+/// CometBFT's protocol of peers, in that version.
+const P2P_PROTOCOL: u64 = 8;
 
 fn block_id(hash: B256) -> BlockId {
     let part_set_header = Some(PartSetHeader { total: 1, hash: hash.to_vec() });
@@ -45,12 +51,12 @@ pub(super) fn broadcast(raw: &Bytes) -> Vec<u8> {
 impl Snapshot {
     /// What this node is.
     pub fn node_info(&self) -> GetNodeInfoResponse {
-        let version = env!("CARGO_PKG_VERSION").to_owned();
+        let (p2p, block) = (P2P_PROTOCOL, BLOCK_PROTOCOL);
         GetNodeInfoResponse {
             default_node_info: Some(DefaultNodeInfo {
-                protocol_version: Some(ProtocolVersion { p2p: 0, block: BLOCK_PROTOCOL, app: 0 }),
+                protocol_version: Some(ProtocolVersion { p2p, block, app: 0 }),
                 network: self.spec.chain_id.to_string(),
-                version: version.clone(),
+                version: COMET_SHAPES_OF.to_owned(),
                 moniker: "evmd".to_owned(),
                 other: Some(DefaultNodeInfoOther {
                     tx_index: "on".to_owned(),
@@ -61,8 +67,9 @@ impl Snapshot {
             application_version: Some(VersionInfo {
                 name: "evmd".to_owned(),
                 app_name: "evmd".to_owned(),
-                version,
-                git_commit: String::new(),
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+                cosmos_sdk_version: SDK_SHAPES_OF.to_owned(),
+                ..VersionInfo::default()
             }),
         }
     }
@@ -122,14 +129,6 @@ impl Snapshot {
         Ok((block_id(hash), header))
     }
 
-    /// Most gas of a block at or below this snapshot's.
-    ///
-    /// # Errors
-    /// If its header cannot be read.
-    pub(crate) fn gas_limit(&self, number: u64) -> Result<u64, QueryError> {
-        Ok(self.header(number)?.1.gas_limit)
-    }
-
     fn sdk_block(&self, block: &Block) -> SdkBlock {
         let header = block.header.clone().unwrap_or_default();
         let proposer = header.proposer_address.as_slice().try_into();
@@ -151,6 +150,8 @@ impl Snapshot {
                 proposer_address: self.consensus_address(proposer.unwrap_or_default()),
             }),
             data: block.data.clone(),
+            evidence: block.evidence.clone(),
+            last_commit: block.last_commit.clone(),
         }
     }
 }

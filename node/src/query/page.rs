@@ -5,7 +5,7 @@ use super::{
     proto::cosmos::base::query::v1beta1::{PageRequest, PageResponse},
 };
 
-/// Most items of one page.
+/// Most items of one page, whatever it asks for: its key says that there are more.
 pub const MAX_PAGE_ITEMS: usize = 1000;
 /// Items of a page that names no number.
 const DEFAULT_PAGE_ITEMS: usize = 100;
@@ -39,10 +39,9 @@ impl Page {
         let Some(skip) = within(request.offset, MAX_OFFSET) else {
             return invalid(format!("offset is above {MAX_OFFSET}: go on by key"));
         };
-        let limit = match within(request.limit, MAX_PAGE_ITEMS) {
-            Some(0) => DEFAULT_PAGE_ITEMS,
-            Some(limit) => limit,
-            None => return invalid(format!("limit is above {MAX_PAGE_ITEMS}")),
+        let limit = match request.limit {
+            0 => DEFAULT_PAGE_ITEMS,
+            limit => within(limit, MAX_PAGE_ITEMS).unwrap_or(MAX_PAGE_ITEMS),
         };
         let key = (!request.key.is_empty()).then_some(request.key);
         let count_total = key.is_none() && (request.count_total || request.limit == 0);
@@ -72,16 +71,27 @@ pub(super) fn cut<'a, T: Clone + 'a>(
             number.ok_or_else(|| QueryError::invalid("pagination: key is not one of this list"))?
         }
     };
-    let total = items.clone().count();
+    let all = items.clone().count();
     let chosen: Vec<_> = if page.reverse {
         items.rev().skip(start).take(page.limit).cloned().collect()
     } else {
         items.skip(start).take(page.limit).cloned().collect()
     };
     let end = start.saturating_add(chosen.len());
-    let more = end < total && !chosen.is_empty();
+    let more = end < all && !chosen.is_empty();
     let next_key = if more { (end as u64).to_be_bytes().to_vec() } else { Vec::new() };
-    Ok((chosen, PageResponse { next_key, total: total as u64 }))
+    let total = if page.count_total { all as u64 } else { 0 };
+    Ok((chosen, PageResponse { next_key, total }))
+}
+
+/// The same of a list that the SDK takes from CometBFT: its items are always counted.
+pub(super) fn cut_counted<'a, T: Clone + 'a>(
+    items: impl DoubleEndedIterator<Item = &'a T> + Clone,
+    page: Option<PageRequest>,
+) -> Result<(Vec<T>, PageResponse), QueryError> {
+    let total = items.clone().count() as u64;
+    let (chosen, page) = cut(items, page)?;
+    Ok((chosen, PageResponse { total, ..page }))
 }
 
 #[cfg(test)]
@@ -96,7 +106,7 @@ mod tests {
                 let request = PageRequest { key, limit: 2, reverse, ..PageRequest::default() };
                 let (page, next) = cut([1, 2, 3, 4, 5].iter(), Some(request)).unwrap();
                 all.extend(page);
-                assert_eq!(next.total, 5);
+                assert_eq!(next.total, 0);
                 if next.next_key.is_empty() {
                     break;
                 }
@@ -110,13 +120,37 @@ mod tests {
     }
 
     #[test]
+    fn items_are_counted_where_that_is_asked_for() {
+        let key = 1_u64.to_be_bytes().to_vec();
+        for (request, total) in [
+            (PageRequest::default(), 3),
+            (PageRequest { count_total: true, limit: 1, ..PageRequest::default() }, 3),
+            (PageRequest { limit: 1, ..PageRequest::default() }, 0),
+            (PageRequest { count_total: true, key: key.clone(), ..PageRequest::default() }, 0),
+            (PageRequest { key, ..PageRequest::default() }, 0),
+        ] {
+            let (_, page) = cut([1, 2, 3].iter(), Some(request.clone())).unwrap();
+            assert_eq!(page.total, total, "{request:?}");
+            let (_, page) = cut_counted([1, 2, 3].iter(), Some(request)).unwrap();
+            assert_eq!(page.total, 3);
+        }
+    }
+
+    #[test]
     fn pages_are_bounded() {
         let page = Page::of(None).unwrap();
         assert_eq!((page.key, page.skip, page.limit), (None, 0, DEFAULT_PAGE_ITEMS));
+        for limit in [1000, 1001, u64::MAX] {
+            let request = PageRequest { limit, ..PageRequest::default() };
+            assert_eq!(Page::of(Some(request)).unwrap().limit, MAX_PAGE_ITEMS);
+        }
+        let items: Vec<_> = (0..=MAX_PAGE_ITEMS).collect();
+        let request = PageRequest { limit: 5000, ..PageRequest::default() };
+        let (page, next) = cut(items.iter(), Some(request)).unwrap();
+        assert_eq!((page.len(), next.next_key.is_empty()), (MAX_PAGE_ITEMS, false));
         for request in [
             PageRequest { offset: 1, key: vec![1], ..PageRequest::default() },
             PageRequest { offset: u64::MAX, ..PageRequest::default() },
-            PageRequest { limit: 1001, ..PageRequest::default() },
         ] {
             assert_eq!(
                 Page::of(Some(request)).unwrap_err().code,

@@ -6,6 +6,7 @@ use super::{
     carried::carried,
     envelope,
     events::{self, Outcomes},
+    msg_responses::{self, responses},
     node::signed,
     proto::cosmos::{
         base::abci::v1beta1::{GasInfo, Result as TxResult, TxResponse},
@@ -16,11 +17,13 @@ use crate::{
     cosmos::{self, CosmosTx, Refusal, Signatures},
     decorator::CheckContext,
     execution::BlockBuilder,
+    feemarket::store::StoredEvent,
     rpc::stored::{MinedTx, locate},
 };
 use alloy_consensus::{Header, Transaction as _};
 use alloy_primitives::{B256, Bytes, hex};
 use sha2::{Digest, Sha256};
+use storage::StateRead;
 
 /// Hex digits of a hash.
 const HASH_DIGITS: usize = 64;
@@ -126,16 +129,18 @@ impl Snapshot {
         }
     }
 
-    /// Tries a Cosmos transaction on this block's state: the gas it would use, and its events.
+    /// Tries a Cosmos transaction on this block's state: the gas it would use, its events, and what its
+    /// messages are answered.
     ///
     /// # Errors
-    /// If it is none, or would have no effect.
+    /// If it is none, its sequence is not the account's next, or it would have no effect.
     pub fn simulate(&self, bytes: &[u8]) -> Result<SimulateResponse, QueryError> {
-        let refused = |refusal: Refusal| QueryError::invalid(refusal.to_string());
         if bytes.is_empty() {
             return Err(QueryError::invalid("empty txBytes is not allowed"));
         }
-        let tx = CosmosTx::decode(bytes, Signatures::Optional).map_err(refused)?;
+        let tx = CosmosTx::decode(bytes, Signatures::Optional);
+        let tx = tx.map_err(|refusal| failed_trial(&refusal, 0))?;
+        let refused = |refusal: Refusal| failed_trial(&refusal, tx.gas_used());
         let modules = self
             .modules()?
             .ok_or_else(|| QueryError::precondition("this chain has no Cosmos transactions"))?;
@@ -149,16 +154,34 @@ impl Snapshot {
         let no_hash = |_: u64| None;
         let context = CheckContext::of_block(&self.spec, Some(&modules), &header);
         cosmos::check_names(&tx, &context.cosmos_facts()).map_err(refused)?;
+        let account = state.account(tx.signer.address)?.unwrap_or_default();
+        cosmos::sequence(&tx, &account).map_err(refused)?;
         let builder = BlockBuilder::start(&self.spec, &state, &no_hash, Some(&modules), &header);
         let mut builder = builder.map_err(QueryError::internal)?;
         let tried = builder.try_cosmos(&tx).map_err(QueryError::internal)?;
-        let (gas_used, events) = tried.map_err(refused)?;
-        let events = self.message_events(&tx.messages, &events);
+        let (gas_used, stored) = tried.map_err(refused)?;
         Ok(SimulateResponse {
             gas_info: Some(GasInfo { gas_wanted: tx.gas_limit(), gas_used }),
-            result: Some(TxResult { events, ..TxResult::default() }),
+            result: Some(self.trial_result(&tx, &stored)),
         })
     }
+
+    /// What a transaction that was tried did, by the events that it left.
+    #[expect(deprecated, reason = "the SDK fills both forms of the answers")]
+    fn trial_result(&self, tx: &CosmosTx, stored: &[StoredEvent]) -> TxResult {
+        let msg_responses = responses(&tx.messages, stored);
+        TxResult {
+            data: msg_responses::data(msg_responses.clone()),
+            log: String::new(),
+            events: self.message_events(&tx.messages, stored),
+            msg_responses,
+        }
+    }
+}
+
+/// A trial that failed, as the SDK tells it.
+fn failed_trial(refusal: &Refusal, gas_used: u64) -> QueryError {
+    QueryError::unknown(format!("{refusal} with gas used: '{gas_used}'"))
 }
 
 /// A hash in hex, with a prefix or without.

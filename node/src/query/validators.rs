@@ -5,7 +5,7 @@
 use super::{
     QueryError, Snapshot,
     node::signed,
-    page::cut,
+    page::cut_counted,
     proto::cosmos::base::{
         query::v1beta1::{PageRequest, PageResponse},
         tendermint::v1beta1::{
@@ -59,7 +59,7 @@ impl Snapshot {
             voting_power: ALL_POWER,
             ..Validator::default()
         };
-        cut([&validator].into_iter(), page)
+        cut_counted([&validator].into_iter(), page)
     }
 
     /// A proposer as Cosmos tools name it.

@@ -33,15 +33,9 @@ impl Error {
         Self::new(status, Code::InvalidArgument, message)
     }
 
-    /// Nothing is served there.
-    pub(super) fn no_path(path: &str) -> Self {
-        Self::new(StatusCode::NOT_FOUND, Code::NotFound, format!("nothing is served at {path}"))
-    }
-
-    /// Served, but not so.
-    pub(super) fn wrong_verb() -> Self {
-        let reason = "the path does not take this HTTP method";
-        Self::new(StatusCode::METHOD_NOT_ALLOWED, Code::Unimplemented, reason)
+    /// Nothing is served there, or not by this HTTP method: the reference's gateway says the same of both.
+    pub(super) fn not_served() -> Self {
+        Self::new(StatusCode::NOT_IMPLEMENTED, Code::Unimplemented, "Not Implemented")
     }
 
     /// What a service answered, in the words of the reference.

@@ -27,7 +27,7 @@ use axum::{
         DefaultBodyLimit, RawPathParams, RawQuery, State,
         rejection::{BytesRejection, RawPathParamsRejection},
     },
-    http::{HeaderMap, HeaderValue, Uri},
+    http::{HeaderMap, HeaderValue},
     response::Response,
     routing::{get, post},
 };
@@ -77,8 +77,8 @@ fn router(config: &Rest, queries: Queries) -> Router {
     let description = openapi::describe(&gateway);
     let pages = SwaggerUi::new(SWAGGER_PATH).external_url_unchecked(OPENAPI_PATH, description);
     router
-        .fallback(|uri: Uri| async move { Error::no_path(uri.path()).into_response() })
-        .method_not_allowed_fallback(|| async { Error::wrong_verb().into_response() })
+        .fallback(|| async { Error::not_served().into_response() })
+        .method_not_allowed_fallback(|| async { Error::not_served().into_response() })
         .with_state(gateway)
         .merge(pages)
         .layer(DefaultBodyLimit::max(most_bytes))

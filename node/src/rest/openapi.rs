@@ -199,6 +199,9 @@ impl Schemas<'_> {
                 json!({ "type": "string", "enum": names })
             }
             (Kind::Bool, _) => json!({ "type": "boolean" }),
+            (Kind::Int32, _) => {
+                json!({ "type": "integer", "minimum": i32::MIN, "maximum": i32::MAX })
+            }
             (Kind::Uint32, _) => json!({ "type": "integer", "minimum": 0, "maximum": u32::MAX }),
             (Kind::Uint64, _) => json!({ "type": "string", "pattern": "^[0-9]+$" }),
             (Kind::Int64, _) => json!({ "type": "string", "pattern": "^-?[0-9]+$" }),

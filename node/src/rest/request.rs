@@ -36,7 +36,12 @@ pub(super) fn from_text(
     for pair in query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         let (name, value) = (unescape(name)?, unescape(value)?);
-        if path.iter().any(|(taken, _)| *taken == name) {
+        if is_overlooked(descriptor, &name) {
+            continue;
+        }
+        let field = named(descriptor, &name);
+        let is_it = |taken: &str| field.as_ref().is_some_and(|field| field.name() == taken);
+        if path.iter().any(|(taken, _)| is_it(taken)) {
             return Err(Error::invalid(format!("parameter {name:?} is in the path already")));
         }
         set(&mut message, &name, &value)?;
@@ -58,11 +63,21 @@ pub(super) fn from_json(
     DynamicMessage::deserialize_with_options(descriptor, json, &options).map_err(invalid)
 }
 
+/// Ping.pub names the status of proposals where it asks for votes, too.
+fn is_overlooked(descriptor: &MessageDescriptor, name: &str) -> bool {
+    descriptor.name() == "QueryVotesRequest" && name == "proposal_status"
+}
+
+/// A field by its name in the definitions or by that in JSON: the reference's gateway takes either.
+fn named(descriptor: &MessageDescriptor, name: &str) -> Option<FieldDescriptor> {
+    descriptor.get_field_by_name(name).or_else(|| descriptor.get_field_by_json_name(name))
+}
+
 /// Sets a field by its name; a dot leads into a field of a message.
 fn set(message: &mut DynamicMessage, name: &str, text: &str) -> Result<(), Error> {
     let (head, rest) = name.split_once('.').map_or((name, None), |(head, rest)| (head, Some(rest)));
     let unknown = || Error::invalid(format!("unknown parameter {name:?}"));
-    let field = message.descriptor().get_field_by_name(head).ok_or_else(unknown)?;
+    let field = named(&message.descriptor(), head).ok_or_else(unknown)?;
     if let Some(rest) = rest {
         let inner = message.get_field_mut(&field).as_message_mut().ok_or_else(unknown)?;
         return set(inner, rest, text);
@@ -91,7 +106,7 @@ fn scalar(field: &FieldDescriptor, text: &str) -> Option<Value> {
     }
     match field.kind() {
         Kind::String => Some(Value::String(text.to_owned())),
-        Kind::Bool => text.parse().ok().map(Value::Bool),
+        Kind::Bool => boolean(text).map(Value::Bool),
         Kind::Uint32 => text.parse().ok().map(Value::U32),
         // By name, as the reference's gateway reads them, or by number.
         Kind::Enum(kind) => {
@@ -107,6 +122,15 @@ fn scalar(field: &FieldDescriptor, text: &str) -> Option<Value> {
             let bytes = BASE64.decode(&text).or_else(|_| BASE64_URL.decode(&text));
             bytes.ok().map(|bytes| Value::Bytes(bytes.into()))
         }
+        _ => None,
+    }
+}
+
+/// A truth value by any of the words that Go reads as one.
+fn boolean(text: &str) -> Option<bool> {
+    match text {
+        "1" | "t" | "T" | "TRUE" | "true" | "True" => Some(true),
+        "0" | "f" | "F" | "FALSE" | "false" | "False" => Some(false),
         _ => None,
     }
 }
@@ -173,6 +197,26 @@ mod tests {
     }
 
     #[test]
+    fn names_of_json_and_words_of_go_are_taken() {
+        for (word, meant) in [("1", true), ("T", true), ("True", true), ("f", false), ("0", false)]
+        {
+            for name in ["count_total", "countTotal"] {
+                let message = text(&format!("pagination.{name}={word}")).unwrap();
+                let page = message.get_field_by_name("pagination").unwrap().into_owned();
+                let total = page.as_message().unwrap().get_field_by_name("count_total").unwrap();
+                assert_eq!(total.as_bool(), Some(meant), "{name}={word}");
+            }
+        }
+        let pool = DescriptorPool::decode(DESCRIPTORS).unwrap();
+        let votes = pool.get_message_by_name("cosmos.gov.v1.QueryVotesRequest").unwrap();
+        let ask = |query| from_text(&votes, &[("proposal_id", "0")], Some(query));
+        assert!(ask("proposal_status=2").is_ok());
+        for query in ["proposal_id=1", "proposalId=1", "proposalStatus=2", "status=2"] {
+            assert!(ask(query).is_err(), "{query}");
+        }
+    }
+
+    #[test]
     fn a_list_is_named_once_an_item() {
         let pool = DescriptorPool::decode(DESCRIPTORS).unwrap();
         let query = pool.get_message_by_name("cosmos.bank.v1beta1.QuerySendEnabledRequest");
@@ -195,6 +239,9 @@ mod tests {
             "pagination.key=%zz",
             "pagination.key=%ff",
             "pagination.reverse=2",
+            "pagination.reverse=tRUE",
+            "pagination.reverse=",
+            "pagination.counttotal=true",
         ] {
             assert!(text(query).is_err(), "{query}");
         }

@@ -116,6 +116,7 @@ pub(super) const ROUTES: &[Route] = &[
     get("/cosmos/base/tendermint/v1beta1/validatorsets/{height}", "cosmos.base.tendermint.v1beta1.Service/GetValidatorSetByHeight"),
     get("/cosmos/base/node/v1beta1/config", "cosmos.base.node.v1beta1.Service/Config"),
     get("/cosmos/base/node/v1beta1/status", "cosmos.base.node.v1beta1.Service/Status"),
+    get("/cosmos/consensus/v1/params", "cosmos.consensus.v1.Query/Params"),
     get("/cosmos/tx/v1beta1/txs", "cosmos.tx.v1beta1.Service/GetTxsEvent"),
     get("/cosmos/tx/v1beta1/txs/{hash}", "cosmos.tx.v1beta1.Service/GetTx"),
     get("/cosmos/tx/v1beta1/txs/block/{height}", "cosmos.tx.v1beta1.Service/GetBlockWithTxs"),

@@ -101,6 +101,7 @@ async fn blocks_are_those_of_rest() {
     assert_eq!(header["version"], json!({ "block": "11", "app": "0" }));
     assert_eq!(block["block"]["data"]["txs"], json!([BASE64.encode(&raw)]));
     assert_eq!(block["block"]["last_commit"]["block_id"], header["last_block_id"]);
+    assert_eq!(block["block"]["last_commit"]["height"], rest["block"]["last_commit"]["height"]);
     assert_eq!(block["block"]["last_commit"]["signatures"], json!([]));
     // The same by other ways.
     let bytes = hex::decode(hash.as_str().unwrap()).unwrap();
@@ -134,6 +135,11 @@ async fn blocks_are_those_of_rest() {
     let eth = served.node.call("eth_getBlockByNumber", json!([number, false])).await;
     let gas = params["consensus_params"]["block"]["max_gas"].as_str().unwrap().parse::<u64>();
     assert_eq!(format!("0x{:x}", gas.unwrap()), eth["gasLimit"].as_str().unwrap());
+    // A span is in seconds there.
+    let mut same = params["consensus_params"].clone();
+    same["evidence"]["max_age_duration"] = json!("0s");
+    let (_, answer) = served.ask_at("/cosmos/consensus/v1/params", height.as_str()).await;
+    assert_eq!(answer, json!({ "params": same }));
     // URIs say the same.
     let height = height.as_str().unwrap();
     let (status, answer) = served.comet_get(&format!("/block?height={height}")).await;
@@ -151,6 +157,7 @@ async fn the_node_tells_of_itself() {
     let (info, sync) = (&status["node_info"], &status["sync_info"]);
     assert_eq!(info["network"], json!(CHAIN_ID.to_string()));
     assert!(info["version"].as_str().unwrap().starts_with("0.38."), "{info}");
+    assert_eq!(info["protocol_version"], json!({ "p2p": "8", "block": "11", "app": "0" }));
     assert_eq!(
         (&sync["catching_up"], &sync["earliest_block_height"]),
         (&json!(false), &json!("1"))

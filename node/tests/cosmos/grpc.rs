@@ -1,6 +1,12 @@
 //! Golden answers of gRPC, to a client that knows nothing but reflection.
 
-use crate::{common::transfer, served::Served};
+use crate::{
+    common::{
+        signed::{address_of, send, signed},
+        transfer,
+    },
+    served::Served,
+};
 use alloy_primitives::Address;
 use bytes::{Buf, BufMut};
 use node::{
@@ -8,7 +14,10 @@ use node::{
     query::proto::cosmos::{
         auth::v1beta1::{BaseAccount, QueryAccountRequest, QueryAccountResponse},
         evm::feemarket::v1::{QueryParamsRequest, QueryParamsResponse},
-        tx::v1beta1::{BroadcastTxRequest, BroadcastTxResponse, GetTxRequest, GetTxResponse},
+        tx::v1beta1::{
+            BroadcastTxRequest, BroadcastTxResponse, GetTxRequest, GetTxResponse, SimulateRequest,
+            SimulateResponse, TxDecodeRequest, TxDecodeResponse,
+        },
     },
 };
 use prost::Message;
@@ -170,6 +179,7 @@ async fn a_client_finds_its_way_by_reflection() {
         "cosmos.auth.v1beta1.Query",
         "cosmos.bank.v1beta1.Query",
         "cosmos.base.tendermint.v1beta1.Service",
+        "cosmos.consensus.v1.Query",
         "cosmos.evm.vm.v1.Query",
         "cosmos.evm.feemarket.v1.Query",
         "cosmos.tx.v1beta1.Service",
@@ -232,6 +242,27 @@ async fn queries_and_a_transaction() {
         assert_eq!(answer.metadata().get("x-cosmos-block-height").unwrap(), &height.to_string());
         assert_eq!(sequence(answer.into_inner()), nonce);
     }
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[allow(deprecated, reason = "cosmpy gives nothing but this field")]
+async fn a_transaction_is_tried_by_its_fields_too() {
+    let served = Served::start().await;
+    let mut client = Client::connect(&served).await;
+    let tx_bytes = signed(0, 0, vec![send(0, &address_of(1), 7)]);
+    let decode = TxDecodeRequest { tx_bytes: tx_bytes.clone() };
+    let path = "/cosmos.tx.v1beta1.Service/TxDecode";
+    let decoded: TxDecodeResponse = client.ask(path, decode).await.unwrap();
+    let path = "/cosmos.tx.v1beta1.Service/Simulate";
+    let by_bytes = SimulateRequest { tx: None, tx_bytes };
+    let by_bytes: SimulateResponse = client.ask(path, by_bytes).await.unwrap();
+    let by_fields = SimulateRequest { tx: decoded.tx, tx_bytes: Vec::new() };
+    let by_fields: SimulateResponse = client.ask(path, by_fields).await.unwrap();
+    assert!(by_bytes.gas_info.unwrap().gas_used > 0);
+    assert_eq!(by_fields, by_bytes);
+    let none: Result<SimulateResponse, _> = client.ask(path, SimulateRequest::default()).await;
+    assert_eq!(none.unwrap_err().code(), Code::InvalidArgument);
     served.stop().await;
 }
 

@@ -113,9 +113,11 @@ async fn accounts_are_listed_page_by_page() {
     assert_eq!(served.get(counted).await["pagination"]["total"], all.len().to_string());
     let (skipped, _) = list("pagination.offset=3&pagination.limit=2".to_owned()).await;
     assert_eq!(skipped, all[3..5]);
-    for query in
-        ["limit=1", "pagination.limit=1001", "pagination.reverse=true", "pagination.key=AA"]
-    {
+    assert_eq!(list("pagination.limit=1001".to_owned()).await, (all.clone(), String::new()));
+    // By the names of JSON, and any word of Go for yes.
+    let named = "/cosmos/auth/v1beta1/accounts?pagination.limit=4&pagination.countTotal=1";
+    assert_eq!(served.get(named).await, served.get(counted).await);
+    for query in ["limit=1", "pagination.total=1", "pagination.reverse=true", "pagination.key=AA"] {
         let (status, answer) = served.ask(&format!("/cosmos/auth/v1beta1/accounts?{query}")).await;
         assert_eq!((status, &answer["code"]), (400, &json!(3)), "{query}: {answer}");
     }
@@ -130,6 +132,9 @@ async fn balances_and_the_evm() {
         let path = format!("/cosmos/bank/v1beta1/{name}/{ALICE}");
         let page = json!({ "next_key": null, "total": "1" });
         let answer = served.get(&path).await;
+        assert_eq!(answer, json!({ "balances": [coin], "pagination": page }));
+        let answer = served.get(&format!("{path}?pagination.limit=9")).await;
+        let page = json!({ "next_key": null, "total": "0" });
         assert_eq!(answer, json!({ "balances": [coin], "pagination": page }));
         let answer = served.get(&format!("{path}/by_denom?denom=atest")).await;
         assert_eq!(answer, json!({ "balance": coin }));
@@ -258,6 +263,14 @@ async fn transactions_and_blocks() {
     assert_eq!(message["raw"], json!(format!("0x{}", hex::encode(&raw))), "{decoded}");
     let block_hash = hex::decode(receipt["blockHash"].as_str().unwrap()).unwrap();
     assert_eq!(block["block_id"]["hash"], BASE64.encode(block_hash));
+    let commit = json!({
+        "height": (height - 1).to_string(), "round": 0,
+        "block_id": block["block"]["header"]["last_block_id"], "signatures": [],
+    });
+    for name in ["block", "sdk_block"] {
+        assert_eq!(block[name]["evidence"], json!({ "evidence": [] }), "{name}");
+        assert_eq!(block[name]["last_commit"], commit, "{name}");
+    }
     let time = block["sdk_block"]["header"]["time"].as_str().unwrap();
     assert!(time.ends_with('Z'), "{time}");
     let latest = served.get("/cosmos/base/tendermint/v1beta1/blocks/latest").await;
@@ -268,7 +281,16 @@ async fn transactions_and_blocks() {
     assert_eq!(syncing, json!({ "syncing": false }));
     let info = served.get("/cosmos/base/tendermint/v1beta1/node_info").await;
     assert_eq!(info["default_node_info"]["network"], "262144");
-    assert_eq!(info["application_version"]["app_name"], "evmd");
+    let status = served.comet("status", json!({})).await["node_info"].take();
+    for name in ["version", "protocol_version", "network", "moniker"] {
+        assert_eq!(info["default_node_info"][name], status[name], "{name}");
+    }
+    let version = json!({
+        "name": "evmd", "app_name": "evmd", "version": env!("CARGO_PKG_VERSION"),
+        "git_commit": "", "build_tags": "", "go_version": "", "build_deps": [],
+        "cosmos_sdk_version": "v0.53.4",
+    });
+    assert_eq!(info["application_version"], version);
     served.stop().await;
 }
 
@@ -291,6 +313,10 @@ async fn what_is_in_a_block_is_decoded_and_encoded_again() {
     for height in [height.to_string(), mined["height"].as_str().unwrap().to_owned()] {
         let block = served.get(&format!("/cosmos/tx/v1beta1/txs/block/{height}")).await;
         let bytes = &block["block"]["data"]["txs"][0];
+        let all = block["block"]["data"]["txs"].as_array().unwrap().len();
+        let limited = format!("/cosmos/tx/v1beta1/txs/block/{height}?pagination.limit=1");
+        let limited = served.get(&limited).await;
+        assert_eq!(limited["pagination"]["total"], all.to_string(), "counted all the same");
         let decoded = post("/cosmos/tx/v1beta1/decode", json!({ "tx_bytes": bytes })).await;
         assert_eq!(decoded["tx"], block["txs"][0], "{height}");
         encoded = post("/cosmos/tx/v1beta1/encode", decoded.clone()).await;
@@ -318,6 +344,8 @@ async fn a_chain_of_ethereum_s_rules_has_no_supply() {
     let set = served.get("/cosmos/base/tendermint/v1beta1/validatorsets/latest").await;
     let maker = Bech32Kind::Consensus.address("cosmos", Address::repeat_byte(0x11));
     assert_eq!(set["validators"][0]["address"], maker);
+    let limited = "/cosmos/base/tendermint/v1beta1/validatorsets/latest?pagination.limit=1";
+    assert_eq!(served.get(limited).await["pagination"]["total"], "1");
     let status = served.get("/cosmos/base/node/v1beta1/status").await;
     assert_eq!(status["height"], "0");
     served.stop().await;
@@ -400,8 +428,8 @@ async fn bad_requests_get_a_reason() {
         ),
         ("/cosmos/base/tendermint/v1beta1/blocks/999999", 400, 3),
         ("/cosmos/base/tendermint/v1beta1/blocks/x", 400, 3),
-        ("/cosmos/nothing", 404, 5),
-        ("/", 404, 5),
+        ("/cosmos/nothing", 501, 12),
+        ("/", 501, 12),
     ] {
         let (found, answer) = served.ask(path).await;
         assert_eq!((found, answer["code"].as_u64()), (status, Some(code)), "{path}: {answer}");
@@ -419,7 +447,9 @@ async fn bad_requests_get_a_reason() {
     }
     let (status, _) = served.post("/cosmos/tx/v1beta1/txs", &" ".repeat(200_000)).await;
     assert_eq!(status, 413);
-    assert_eq!(served.post("/cosmos/auth/v1beta1/params", "{}").await.0, 405);
+    let not_served = (501, error(12, "Not Implemented"));
+    assert_eq!(served.ask("/cosmos/nothing").await, not_served);
+    assert_eq!(served.post("/cosmos/auth/v1beta1/params", "{}").await, not_served);
     served.stop().await;
 }
 

@@ -222,6 +222,13 @@ async fn a_cosmos_transaction_has_the_events_of_the_sdk() {
     let (_, tried) = served.post("/cosmos/tx/v1beta1/simulate", &body.to_string()).await;
     let kinds: Vec<_> = told(&tried["result"]).iter().map(|(kind, _)| *kind).collect();
     assert_eq!(kinds, of_message, "{tried}");
+    // So it does of its fields alone, as cosmpy has it.
+    let (_, decoded) = served.post("/cosmos/tx/v1beta1/decode", &body.to_string()).await;
+    let fields = json!({ "tx": decoded["tx"] });
+    let (_, again) = served.post("/cosmos/tx/v1beta1/simulate", &fields.to_string()).await;
+    assert_eq!(again["result"], tried["result"], "{again}");
+    let (status, none) = served.post("/cosmos/tx/v1beta1/simulate", "{\"tx\":{}}").await;
+    assert_eq!((status, &none["code"]), (400, &json!(3)), "{none}");
     // So it does of a signer whose key is of another kind there, as cosmjs has it; nobody signs so.
     let foreign = of_another_key(&signed(0, 2, vec![send_coins()]));
     let body = json!({ "tx_bytes": BASE64.encode(&foreign) });
