@@ -10,7 +10,8 @@
 //! damaged ends the file. Senders are kept so that a restart recovers no signature again; the file
 //! is to be trusted as much as the databases beside it.
 //!
-//! Bound: rewritten with the living transactions alone when it is more than twice their size.
+//! Bound: rewritten with the living transactions alone when it is more than twice their size, and has grown by
+//! [`SLACK_BYTES`] since.
 
 use super::fault::Fault;
 use crate::{
@@ -76,8 +77,8 @@ pub(super) struct Journal {
     building: VecDeque<(u64, Arc<Vec<Arc<RecoveredTx>>>)>,
     /// Transactions of before the start that the pool has not taken in again yet.
     late: Vec<Arc<RecoveredTx>>,
-    /// Bytes of the records of these and of `building`.
-    unpooled: u64,
+    /// Bytes in the file after the last rewrite.
+    rewritten: u64,
 }
 
 impl Journal {
@@ -119,7 +120,7 @@ impl Journal {
             buffer: Vec::new(),
             building: VecDeque::new(),
             late: Vec::new(),
-            unpooled: 0,
+            rewritten: 0,
         }
     }
 
@@ -160,33 +161,32 @@ impl Journal {
         if self.file.is_none() {
             return;
         }
-        self.unpooled += record_bytes(&txs);
         self.building.push_back((number, txs));
         self.forget_durable(durable);
     }
 
     fn forget_durable(&mut self, durable: u64) {
-        while let Some((_, txs)) = self.building.pop_front_if(|(number, _)| *number <= durable) {
-            self.unpooled -= record_bytes(&txs);
+        while self.building.front().is_some_and(|(number, _)| *number <= durable) {
+            self.building.pop_front();
         }
     }
 
     /// Keeps these beside the pool, until they are taken.
     pub(super) fn keep_late(&mut self, txs: Vec<Arc<RecoveredTx>>) {
-        self.unpooled += record_bytes(&txs);
         self.late.extend(txs);
     }
 
     /// Takes those kept beside the pool.
     pub(super) fn take_late(&mut self) -> Vec<Arc<RecoveredTx>> {
-        self.unpooled -= record_bytes(&self.late);
         mem::take(&mut self.late)
     }
 
-    /// Whether most of the file is no longer needed.
+    /// Whether most of the file is no longer needed. What is not in the pool and needed is not looked at:
+    /// if it is much, a rewrite leaves much, and the next one waits for as many bytes again.
     pub(super) fn is_bloated(&self, pool: &Mempool) -> bool {
-        let alive = pool.bytes() + (pool.len() * HEAD_BYTES) as u64 + self.unpooled;
-        self.file.is_some() && self.bytes > 2 * alive + SLACK_BYTES
+        let alive = pool.bytes() + (pool.len() * HEAD_BYTES) as u64;
+        let least = (2 * alive).max(self.rewritten) + SLACK_BYTES;
+        self.file.is_some() && self.bytes > least
     }
 
     /// Rewrites the file with what the pool and unsafe blocks hold, in order of arrival, and what is late.
@@ -224,13 +224,9 @@ impl Journal {
         let file = replaced.map_err(|source| Fault::Journal { path: self.path.clone(), source })?;
         self.file = Some(file);
         self.bytes = bytes.len() as u64;
+        self.rewritten = self.bytes;
         Ok(())
     }
-}
-
-/// Bytes of the records of these.
-fn record_bytes(txs: &[Arc<RecoveredTx>]) -> u64 {
-    txs.iter().map(|tx| (HEAD_BYTES + tx.raw.len()) as u64).sum()
 }
 
 /// Appends a record.
@@ -373,13 +369,15 @@ mod tests {
         let (_, entries) = Journal::open(&path, false).unwrap();
         assert_eq!(entries, [entry(1)]);
         journal.keep_late(vec![Arc::new(tx(2))]);
-        let bytes = (HEAD_BYTES + tx(1).raw.len()) as u64;
-        assert_eq!(journal.unpooled, 2 * bytes, "not pooled, and not dead either");
         journal.compact(&Mempool::default(), 7).unwrap();
         assert_eq!(Journal::open(&path, false).unwrap().1, [entry(1), entry(2)]);
         assert_eq!(journal.take_late().len(), 1);
         journal.compact(&Mempool::default(), 7).unwrap();
-        assert_eq!(journal.unpooled, bytes);
+        // No more dead bytes than are worth it since the last rewrite, whatever that has left.
+        journal.bytes += SLACK_BYTES;
+        assert!(!journal.is_bloated(&Mempool::default()));
+        journal.bytes += 1;
+        assert!(journal.is_bloated(&Mempool::default()));
         journal.push(&tx(4));
         journal.write().unwrap();
         assert_eq!(Journal::open(&path, false).unwrap().1, [entry(1), entry(4)]);
