@@ -367,11 +367,7 @@ impl Front {
                 let (stream, rest, place) =
                     parts.io.into_inner().into_parts().map_err(lost).ok()?;
                 let place = place.expect("it was given one");
-                // Seldom both: the connection was moved before while much more had been read.
-                let read = match parts.read_buf {
-                    read if rest.is_empty() => read,
-                    read => [read, rest].concat().into(),
-                };
+                let read = joined(parts.read_buf, rest);
                 return Some(Socket { stream, read, client, progress, place });
             }
             Some(Err(error)) => tracing::debug!(%error, %address, "a connection ended early"),
@@ -403,6 +399,12 @@ impl Front {
     }
 }
 
+/// What hyper has read and not answered, and what it has not taken of what was read on another thread.
+/// Seldom both: the connection was moved before, and much more had been read then.
+fn joined(read: Bytes, rest: Bytes) -> Bytes {
+    if rest.is_empty() { read } else { [read, rest].concat().into() }
+}
+
 /// Waits until everything is to stop.
 async fn told(stop: &mut watch::Receiver<bool>) {
     // An error says that nobody is left to tell: an end as well.
@@ -423,4 +425,16 @@ async fn refuse(mut stream: TcpStream, limit: u32) {
     // Little enough for the socket's buffer, so this does not wait for the client.
     let _: io::Result<()> = stream.write_all(&[head.as_bytes(), body.as_bytes()].concat()).await;
     let _ = stream.shutdown().await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_read_stays_in_order() {
+        let [read, rest] = ["GET / ", "HTTP/1.1"].map(Bytes::from);
+        assert_eq!(joined(read.clone(), Bytes::new()), read);
+        assert_eq!(joined(read, rest), "GET / HTTP/1.1");
+    }
 }
