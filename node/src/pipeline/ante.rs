@@ -2,8 +2,9 @@
 //!
 //! Takes recovered transactions in order, tips of the chain, and questions about the pool.
 //! Gives answers to submitters, and one proposal at a time to execute.
-//! State: the mempool with its journal, the view it is checked against, accounts met lately.
-//! Bound: the mempool's limits; one proposal in flight.
+//! State: the mempool with its journal, the view it is checked against, accounts met lately; for some
+//! blocks after a start, transactions of the journal that wait for a block that was lost.
+//! Bound: the mempool's limits; one proposal in flight; the journal as it was at the start.
 //! When full: the cheapest leave the pool, or the newcomer is turned away; answers wait for credit.
 //!
 //! Callers of the RPC do the stage's work with what they bring themselves while nobody is at it, see
