@@ -12,6 +12,9 @@ use std::ops::Bound;
 /// Rows of a table for each one written, up to which it is walked.
 const WALKED_MOST: u64 = 8;
 
+/// Rows for each one that there is room to spare for. Room that is not used takes addresses, not memory.
+const SPARE: usize = 8;
+
 /// Where a row is in the bytes: key, then value.
 #[derive(Clone, Copy, Debug)]
 struct Row {
@@ -50,15 +53,17 @@ impl Rows {
         self.rows.clear();
     }
 
-    /// Forgets all, and has room for so many rows of so many bytes each. Memory that is too small is given
-    /// up: to grow it would copy what it held.
+    /// Forgets all, and has room for so many rows of so many bytes each, with some to spare for a few more the
+    /// next time: hundreds of megabytes are not made again for them. Memory that is too small is given up: to grow it
+    /// would copy what it held.
     pub(crate) fn make_room(&mut self, rows: usize, bytes: usize) {
         self.clear();
+        let spare = rows + rows / SPARE;
         if self.rows.capacity() < rows {
-            self.rows = Vec::with_capacity(rows);
+            self.rows = Vec::with_capacity(spare);
         }
         if self.bytes.capacity() < rows * bytes {
-            self.bytes = Vec::with_capacity(rows * bytes);
+            self.bytes = Vec::with_capacity(spare * bytes);
         }
     }
 

@@ -91,6 +91,8 @@ impl<K: Copy + Eq + Hash, V: Copy, S: BuildHasher + Default> Recent<K, V, S> {
             self.sealed = block;
             mem::swap(&mut self.young, &mut self.old);
             self.young.clear();
+            // As many again are to be expected: to grow to them step by step takes twice the memory.
+            self.young.expect(self.most);
         }
     }
 
