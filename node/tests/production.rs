@@ -160,6 +160,30 @@ fn what_rests_on_a_lost_block_is_not_lost_with_it() {
     pipeline.join().unwrap();
 }
 
+/// What was mined before a kill is not kept to be tried again, though its sender could no longer pay for it.
+#[test]
+fn what_was_mined_is_not_late() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = native_home(folder.path());
+    let every = Duration::from_millis(5);
+    let path = folder.path().join("mempool.journal");
+    let pipeline = Pipeline::start(&home, producing(Some(every))).unwrap();
+    let empty = std::fs::read(&path).unwrap();
+    // All that the account has, but for the fee.
+    let all = balance(&pipeline, DEV_ACCOUNTS[0].address) - U256::from(10_u64.pow(16));
+    submit_all(&pipeline.client(), &[sign(0, TxEip1559 { value: all, ..call(0, 21_000, GWEI) })]);
+    wait_until("it is mined", || balance(&pipeline, SOMEBODY) == all);
+    let killed = std::fs::read(&path).unwrap();
+    assert!(killed.len() > empty.len());
+    pipeline.stop();
+    pipeline.join().unwrap();
+    std::fs::write(&path, killed).unwrap();
+    let pipeline = Pipeline::start(&home, producing(Some(every))).unwrap();
+    pipeline.stop();
+    pipeline.join().unwrap();
+    assert_eq!(std::fs::read(&path).unwrap(), empty);
+}
+
 #[test]
 fn a_block_keeps_to_its_bytes() {
     let folder = tempfile::tempdir().unwrap();

@@ -63,8 +63,8 @@ const LOOK_AGAIN_PART: u64 = 8;
 /// How often the queue is searched for what has waited too long.
 const EXPIRY_PERIOD: Duration = Duration::from_secs(60);
 /// Blocks after a start in which transactions of before it are tried again: more than can be executed and
-/// not durable, which are those in the rings between.
-const LATE_BLOCKS: u64 = 128;
+/// not durable, which are those of a group of commit, of the next one, and in the rings before it.
+const LATE_BLOCKS: u64 = 256;
 /// Most batches handled before looking at the clock again.
 const ROUND: usize = 16;
 /// Most questions answered before that, a microsecond or two each; of those that walk the whole pool,
@@ -204,13 +204,17 @@ impl Ante {
                 Some(sender) => sender,
                 None => Sender::read(&state, tx.sender)?,
             };
+            if tx.tx.nonce() < sender.account.nonce {
+                // It, or another in its place, is in a block, whatever its sender can pay now.
+                continue;
+            }
             let taken = match decorator::check_sender(&tx, &context, &sender, Mode::Check) {
                 // It was accepted, and may wait for the base fee to fall again.
                 Err(reject) if !decorator::awaits_base_fee(&tx, &context, &reject) => Err(reject),
                 _ => self.pool_one(Arc::clone(&tx), &sender, now),
             };
             match taken {
-                Ok(()) | Err(Reject::NonceTooLow { .. } | Reject::AlreadyKnown) => {}
+                Ok(()) | Err(Reject::AlreadyKnown) => {}
                 Err(_) if self.ground.header.number < self.late_until => late.push(tx),
                 Err(reject) => tracing::debug!(%reject, "not taken in again from the journal"),
             }
