@@ -133,7 +133,7 @@ impl Snapshot {
     /// messages are answered.
     ///
     /// # Errors
-    /// If it is none, its sequence is not the account's next, or it would have no effect.
+    /// If it is none, its sequence has been used, or it would have no effect.
     pub fn simulate(&self, bytes: &[u8]) -> Result<SimulateResponse, QueryError> {
         if bytes.is_empty() {
             return Err(QueryError::invalid("empty txBytes is not allowed"));
@@ -155,7 +155,9 @@ impl Snapshot {
         let context = CheckContext::of_block(&self.spec, Some(&modules), &header);
         cosmos::check_names(&tx, &context.cosmos_facts()).map_err(refused)?;
         let account = state.account(tx.signer.address)?.unwrap_or_default();
-        cosmos::sequence(&tx, &account).map_err(refused)?;
+        if tx.sequence() < account.nonce {
+            cosmos::sequence(&tx, &account).map_err(refused)?;
+        }
         let builder = BlockBuilder::start(&self.spec, &state, &no_hash, Some(&modules), &header);
         let mut builder = builder.map_err(QueryError::internal)?;
         let tried = builder.try_cosmos(&tx).map_err(QueryError::internal)?;
