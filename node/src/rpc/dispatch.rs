@@ -9,6 +9,7 @@ use super::{
     lines::{Interrupt, Lines},
     meter::CallMeter,
     method::{Answer, Call, Method, Run, methods},
+    pushed::PushedReceipts,
     rates::{self, Rates},
     services::Services,
     subscribe::{SUBSCRIBE, UNSUBSCRIBE},
@@ -44,6 +45,7 @@ const BATCH_TURN: Duration = Duration::from_micros(200);
 pub(super) struct Dispatcher {
     pub(super) context: Arc<Context>,
     pub(super) rates: Rates,
+    pub(super) receipts: PushedReceipts,
     services: Arc<Services>,
     lines: Lines,
     meter: Arc<CallMeter>,
@@ -75,8 +77,10 @@ struct Asked<'a> {
 impl Dispatcher {
     pub(super) fn new(context: Context, config: &JsonRpc) -> Self {
         let names: Vec<_> = methods().map(|method| method.name).chain(["unknown"]).collect();
+        let receipts = PushedReceipts::new(&context.spec);
         Self {
             context: Arc::new(context),
+            receipts,
             rates: Rates::new(config),
             services: Arc::new(Services::new(config)),
             lines: Lines::new(),
@@ -422,13 +426,17 @@ where
     type NotificationResponse = MethodResponse;
     type BatchResponse = MethodResponse;
 
-    fn call<'a>(&self, request: Request<'a>) -> impl Future<Output = MethodResponse> + Send + 'a {
+    fn call<'a>(
+        &self,
+        mut request: Request<'a>,
+    ) -> impl Future<Output = MethodResponse> + Send + 'a {
         let Self { dispatcher, client, .. } = self.clone();
         let subscription = [SUBSCRIBE, UNSUBSCRIBE].contains(&request.method.as_ref());
         let below = subscription.then(|| self.below.clone());
         async move {
             if let Some(below) = below {
                 let id = (request.method == UNSUBSCRIBE).then(|| request.id.clone());
+                request.extensions_mut().insert(client);
                 let response = below.call(request).await;
                 return match id {
                     Some(id) if is_false(&response) => {

@@ -124,9 +124,9 @@ pub(super) fn uninstall_filter(call: &Call) -> Answer {
     json(&removed.is_some_and(|filter| filter.is_alive(filters.lifetime)))
 }
 
-/// The id that is given; `None` for a text that cannot be one of ours, which geth takes as well.
+/// The id that is given; `None` for a text that cannot be one of ours, and null, which geth takes as well.
 fn given_id(call: &Call) -> Result<Option<u128>, Error> {
-    let text: String = call.arguments()?.required()?;
+    let text: String = call.arguments()?.nullable()?;
     Ok(wide_quantity(&text).ok().and_then(|id| u128::try_from(id).ok()))
 }
 

@@ -25,6 +25,7 @@ mod ots;
 mod params;
 pub(crate) mod parties;
 mod personal;
+mod pushed;
 mod rates;
 mod replay;
 mod server;

@@ -1,14 +1,16 @@
 //! `eth_subscribe`: pushes what happens to WebSocket clients.
 //!
 //! A subscriber follows the published views and reads each block itself, so it misses none and
-//! holds nothing up, however far behind it is. While its client takes nothing it waits, with few messages
-//! in the connection's queue; a client that takes nothing for too long loses its connection
-//! (`slow-client-s`), and no subscription ends on an open one unless the client is told.
+//! holds nothing up, however far behind it is. What it pushes counts as owed ([`Flow`]): while its client
+//! takes nothing it waits, and keeps nothing of a block that it can make again. A client that takes nothing
+//! for too long loses its connection (`slow-client-s`), and no subscription ends on an open one unless the
+//! client is told.
 
 use super::{
     dispatch::Dispatcher,
     error::Error,
-    eth::{Filter, LogQuery, block_logs, wanted_receipts},
+    eth::{Filter, LogQuery, block_logs},
+    front::{Client, Flow},
     method::{Answer, put},
     object::{HeaderObject, TransactionObject},
     params::{Arguments, Param, hash, object},
@@ -171,7 +173,10 @@ pub(super) fn module(
         SUBSCRIBE,
         "eth_subscription",
         UNSUBSCRIBE,
-        |params, pending, dispatcher, _| async move { open(&params, pending, &dispatcher).await },
+        |params, pending, dispatcher, extensions| async move {
+            let client = extensions.get::<Arc<Client>>().expect("the service names who calls");
+            open(&params, pending, &dispatcher, &client.flow).await
+        },
     )?;
     Ok(module)
 }
@@ -182,6 +187,7 @@ async fn open(
     params: &Params<'_>,
     pending: PendingSubscriptionSink,
     dispatcher: &Dispatcher,
+    flow: &Flow,
 ) -> Result<(), SubscriptionError> {
     let kind = match Kind::read(params, &dispatcher.context.spec) {
         Ok(kind) => kind,
@@ -195,15 +201,34 @@ async fn open(
     let arrivals = dispatcher.context.pool.arrivals();
     let last = *heads.borrow_and_update();
     let Ok(sink) = pending.accept().await else { return Ok(()) };
-    match serve(kind, &sink, dispatcher, heads, arrivals, last).await {
+    let outlet = Outlet { sink, flow };
+    match serve(kind, &outlet, dispatcher, heads, arrivals, last).await {
         Ok(()) | Err(End::Gone) => Ok(()),
         Err(End::Failed(error)) => Err(SubscriptionError::from(error.to_string())),
     }
 }
 
+/// Where messages go.
+struct Outlet<'a> {
+    sink: SubscriptionSink,
+    flow: &'a Flow,
+}
+
+impl Outlet<'_> {
+    /// Sends a message once there is room for it.
+    async fn send(&self, message: Answer) -> Result<(), End> {
+        let message = message.map_err(End::Failed)?;
+        // Nobody else is told anything between this and what is owed then.
+        self.flow.room().await;
+        self.flow.owe(message.bytes().len());
+        let raw = message.to_raw().map_err(End::Failed)?;
+        self.sink.send(SubscriptionMessage::from(raw)).await.map_err(|_| End::Gone)
+    }
+}
+
 async fn serve(
     kind: Kind,
-    sink: &SubscriptionSink,
+    outlet: &Outlet<'_>,
     dispatcher: &Dispatcher,
     heads: watch::Receiver<u64>,
     arrivals: broadcast::Receiver<Arc<RecoveredTx>>,
@@ -211,25 +236,26 @@ async fn serve(
 ) -> Result<(), End> {
     match kind {
         Kind::Syncing => {
-            send(sink, put(&false)).await?;
+            outlet.send(put(&false)).await?;
             // Nothing more will come, and it is the client that ends it.
-            sink.closed().await;
+            outlet.sink.closed().await;
             Ok(())
         }
-        Kind::Pending { full } => push_pending(sink, arrivals, full).await,
-        Kind::Heads => follow(sink, dispatcher, heads, last, |view, n| ready(head(&view, n))).await,
+        Kind::Pending { full } => push_pending(outlet, arrivals, full).await,
+        Kind::Heads => {
+            follow(outlet, dispatcher, heads, last, |view, n| ready(head(&view, n))).await
+        }
         Kind::Logs(filter) => {
             let logs = |view: Arc<View>, n| ready(block_logs(&view, &filter, n));
-            follow(sink, dispatcher, heads, last, logs).await
+            follow(outlet, dispatcher, heads, last, logs).await
         }
         Kind::Receipts(hashes) => {
-            let (spec, hashes) = (Arc::clone(&dispatcher.context.spec), Arc::new(hashes));
-            let receipts = |view, n| receipts_away(view, Arc::clone(&spec), Arc::clone(&hashes), n);
-            follow(sink, dispatcher, heads, last, receipts).await
+            let receipts = |view, n| dispatcher.receipts.wanted(view, n, &hashes);
+            follow(outlet, dispatcher, heads, last, receipts).await
         }
         Kind::Fees(percentiles) => {
             let fees = |view: Arc<View>, n| ready(fees(&view, &percentiles, n));
-            follow(sink, dispatcher, heads, last, fees).await
+            follow(outlet, dispatcher, heads, last, fees).await
         }
     }
 }
@@ -242,15 +268,9 @@ enum End {
     Failed(Error),
 }
 
-/// Sends a message once there is room for it.
-async fn send(sink: &SubscriptionSink, message: Answer) -> Result<(), End> {
-    let raw = message.and_then(|message| message.to_raw()).map_err(End::Failed)?;
-    sink.send(SubscriptionMessage::from(raw)).await.map_err(|_| End::Gone)
-}
-
 /// Sends what `messages` gives for each new block, until the client or the node ends.
 async fn follow<M>(
-    sink: &SubscriptionSink,
+    outlet: &Outlet<'_>,
     dispatcher: &Dispatcher,
     mut heads: watch::Receiver<u64>,
     mut last: u64,
@@ -261,7 +281,7 @@ where
 {
     loop {
         tokio::select! {
-            () = sink.closed() => return Err(End::Gone),
+            () = outlet.sink.closed() => return Err(End::Gone),
             changed = heads.changed() => changed.map_err(|_| End::Gone)?,
         }
         heads.borrow_and_update();
@@ -269,10 +289,8 @@ where
         while last < newest {
             last += 1;
             // Not kept while the client is waited for: a view holds on to what it was made from.
-            let told = messages(dispatcher.context.published.load(), last).await;
-            for message in told.map_err(End::Failed)? {
-                send(sink, Ok(message)).await?;
-            }
+            let of_block = || messages(dispatcher.context.published.load(), last);
+            push(outlet, of_block).await?;
             if last < newest {
                 // Many blocks at once, perhaps with nothing to tell: others have their turn.
                 tokio::task::yield_now().await;
@@ -281,25 +299,33 @@ where
     }
 }
 
+/// Sends the messages of a block. Those that there is no room for are made again when there is: hundreds of
+/// subscribers that each kept a block's would fill the memory.
+async fn push<M>(outlet: &Outlet<'_>, messages: impl Fn() -> M) -> Result<(), End>
+where
+    M: Future<Output = Result<Vec<Json>, Error>>,
+{
+    let mut sent = 0;
+    loop {
+        let told = messages().await.map_err(End::Failed)?;
+        let mut rest = told.into_iter().skip(sent).peekable();
+        while outlet.flow.has_room()
+            && let Some(message) = rest.next()
+        {
+            outlet.send(Ok(message)).await?;
+            sent += 1;
+        }
+        if rest.peek().is_none() {
+            return Ok(());
+        }
+        drop(rest);
+        outlet.flow.room().await;
+    }
+}
+
 fn head(view: &View, number: u64) -> Result<Vec<Json>, Error> {
     let (hash, header) = stored::header(&view.blocks()?, number)?;
     Ok(vec![Json::put(&HeaderObject::new(hash, &header))])
-}
-
-/// On a thread that may block: a block of thousands of transactions is taken apart for it.
-async fn receipts_away(
-    view: Arc<View>,
-    spec: Arc<ChainSpec>,
-    hashes: Arc<HashSet<B256>>,
-    number: u64,
-) -> Result<Vec<Json>, Error> {
-    let receipts = tokio::task::spawn_blocking(move || {
-        let is_wanted = |hash: &B256| hashes.is_empty() || hashes.contains(hash);
-        wanted_receipts(&view, &spec, number, is_wanted)
-    });
-    // It is stopped only with the runtime.
-    let receipts = receipts.await.map_err(Error::internal)??;
-    Ok(receipts.into_iter().collect())
 }
 
 fn fees(view: &View, percentiles: &[f64], number: u64) -> Result<Vec<Json>, Error> {
@@ -322,13 +348,13 @@ fn fees(view: &View, percentiles: &[f64], number: u64) -> Result<Vec<Json>, Erro
 }
 
 async fn push_pending(
-    sink: &SubscriptionSink,
+    outlet: &Outlet<'_>,
     mut arrivals: broadcast::Receiver<Arc<RecoveredTx>>,
     full: bool,
 ) -> Result<(), End> {
     loop {
         let tx = tokio::select! {
-            () = sink.closed() => return Err(End::Gone),
+            () = outlet.sink.closed() => return Err(End::Gone),
             tx = arrivals.recv() => tx,
         };
         let tx = match tx {
@@ -338,6 +364,6 @@ async fn push_pending(
             Err(RecvError::Closed) => return Err(End::Gone),
         };
         let message = if full { put(&TransactionObject::pooled(&tx)) } else { put(&tx.hash) };
-        send(sink, message).await?;
+        outlet.send(message).await?;
     }
 }

@@ -2,9 +2,10 @@
 
 use crate::{
     client::{Node, PATIENCE},
-    common::transfer,
+    common::{CHAIN_ID, FEE_CAP, sign, transfer},
 };
-use alloy_primitives::{Address, B256, keccak256};
+use alloy_consensus::TxEip1559;
+use alloy_primitives::{Address, B256, TxKind, keccak256};
 use node::chain::DEV_ACCOUNTS;
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -158,6 +159,52 @@ async fn receipts_are_pushed_by_the_block() {
     node.stop().await;
 }
 
+/// Tens of megabytes for subscribers who read nothing until all are made: each is told all in its order, and what is
+/// kept meanwhile is bounded (by [`Flow`], which tests that).
+#[tokio::test(flavor = "multi_thread")]
+async fn who_reads_late_is_told_all_that_was_pushed() {
+    const BLOCKS: u64 = 6;
+    const SUBSCRIBERS: usize = 8;
+    const BYTES: usize = 250_000;
+    let node = Node::native().await;
+    let mut socket = node.websocket(node.rpc.ws_address).await;
+    let mut told: HashMap<Value, Vec<Value>> = HashMap::new();
+    for kind in ["transactionReceipts", "logs"] {
+        for _ in 0..SUBSCRIBERS {
+            let id = socket.call("eth_subscribe", json!([kind])).await;
+            told.insert(id, Vec::new());
+        }
+    }
+    // Logs this many bytes of memory: PUSH3 length, PUSH0 offset, LOG0.
+    let code = [&[0x62][..], &(BYTES as u32).to_be_bytes()[1..], &[0x5f, 0xa0]].concat();
+    let mut hashes = Vec::new();
+    for nonce in 0..BLOCKS {
+        let creation = TxEip1559 {
+            chain_id: CHAIN_ID,
+            nonce,
+            gas_limit: 3_000_000,
+            max_fee_per_gas: FEE_CAP,
+            to: TxKind::Create,
+            input: code.clone().into(),
+            ..TxEip1559::default()
+        };
+        let raw = sign(4, creation);
+        let receipt = node.call("eth_sendRawTransactionSync", json!([raw, 30_000])).await;
+        assert_eq!(receipt["status"], "0x1", "{receipt}");
+        hashes.push(receipt["transactionHash"].clone());
+    }
+    let mut left = told.len() * hashes.len();
+    while left > 0 {
+        let pushed = timeout(PATIENCE, socket.receive()).await.unwrap();
+        let (id, result) = (&pushed["params"]["subscription"], &pushed["params"]["result"]);
+        let one = if result.is_array() { &result[0] } else { result };
+        told.get_mut(id).unwrap().push(one["transactionHash"].clone());
+        left -= 1;
+    }
+    assert!(told.values().all(|heard| *heard == hashes), "{told:?}");
+    node.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn filters_tell_what_is_new() {
     let node = Node::native().await;
@@ -180,7 +227,16 @@ async fn filters_tell_what_is_new() {
 async fn a_filter_may_have_any_name_and_is_not_there() {
     let node = Node::native().await;
     let wide = format!("0x1{:032x}", 0);
-    for id in ["", "mine", "7", "0x", "0x07", "0x7", &wide] {
+    for id in [
+        json!(null),
+        json!(""),
+        json!("mine"),
+        json!("7"),
+        json!("0x"),
+        json!("0x07"),
+        json!("0x7"),
+        json!(wide),
+    ] {
         assert_eq!(node.call("eth_uninstallFilter", json!([id])).await, json!(false), "{id}");
         for method in ["eth_getFilterChanges", "eth_getFilterLogs"] {
             let told = (-32000, "filter not found".to_owned());

@@ -161,40 +161,34 @@ fn uncle_count(call: &Call, id: BlockId) -> Answer {
 
 fn receipts(call: &Call, blocks: &ChainReader, stored: &StoredBlock) -> Answer {
     let receipts = receipts_of(blocks, stored)?;
-    put(&receipt_objects(&call.context.spec, stored, &receipts, |_| true)?)
+    put(&receipt_objects(&call.context.spec, stored, &receipts)?)
 }
 
-/// The receipts of one block as `eth_getBlockReceipts` has them, of the transactions that are wanted;
-/// nothing if there are none.
-pub(in crate::rpc) fn wanted_receipts(
+/// What is done with the receipts of one block as `eth_getBlockReceipts` has them.
+pub(in crate::rpc) fn with_receipts<T>(
     view: &View,
     spec: &ChainSpec,
     number: u64,
-    is_wanted: impl Fn(&B256) -> bool,
-) -> Result<Option<Json>, Error> {
+    with: impl FnOnce(&[ReceiptObject<'_>]) -> T,
+) -> Result<T, Error> {
     let blocks = view.blocks()?;
     let stored = StoredBlock::read(&blocks, number)?;
     let receipts = receipts_of(&blocks, &stored)?;
-    let objects = receipt_objects(spec, &stored, &receipts, is_wanted)?;
-    Ok((!objects.is_empty()).then(|| Json::put(&objects)))
+    Ok(with(&receipt_objects(spec, &stored, &receipts)?))
 }
 
-/// Shapes the receipts of the transactions of a block that are wanted.
+/// Shapes the receipts of a block.
 fn receipt_objects<'a>(
     spec: &ChainSpec,
     stored: &StoredBlock,
     receipts: &'a [StoredReceipt],
-    is_wanted: impl Fn(&B256) -> bool,
 ) -> Result<Vec<ReceiptObject<'a>>, Error> {
     let mut places = ReceiptPlaces::new(spec, &stored.block);
-    let mut objects = Vec::new();
-    for (tx, receipt) in stored.txs().zip(receipts) {
-        let (tx, place) = (tx?, places.next(receipt));
-        if is_wanted(&tx.hash) {
-            objects.push(ReceiptObject::new(&tx, receipt, place));
-        }
-    }
-    Ok(objects)
+    let shaped = stored.txs().zip(receipts).map(|(tx, receipt)| {
+        let place = places.next(receipt);
+        Ok(ReceiptObject::new(&tx?, receipt, place))
+    });
+    shaped.collect()
 }
 
 /// The receipts of a stored block, one a transaction.

@@ -14,7 +14,7 @@ mod simulate;
 mod state;
 mod transactions;
 
-pub(super) use blocks::{ReceiptPlaces, header, receipts_of, wanted_receipts};
+pub(super) use blocks::{ReceiptPlaces, header, receipts_of, with_receipts};
 pub(super) use call::{Hashes, call_error, gas_bound, gas_cap, on_block_with, on_state};
 pub(super) use fee_history::{check_percentiles, fee_quantiles};
 use logs::suggest;

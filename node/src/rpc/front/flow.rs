@@ -1,9 +1,10 @@
 //! What a WebSocket's calls and its socket tell each other, so that a client who asks much and reads
 //! little is kept waiting instead of being kept in memory. jsonrpsee makes a task of every message.
 //!
-//! Bound: bytes of calls at work, and of those read while answers are not taken, beyond which nothing more is read; bytes of answers that the client
-//! has not taken, beyond which no call begins, fewer where all clients together take little; calls in the
-//! lines, and batches, whose answers are made before they are owed. When full: waits.
+//! Bound: bytes of calls at work, and of those read while answers are not taken, beyond which nothing more
+//! is read; bytes of answers and of what is pushed that the client has not taken, beyond which no call begins
+//! and nothing more is pushed, fewer where all clients together take little; calls in the lines, and batches,
+//! whose answers are made before they are owed. When full: waits.
 
 use futures_util::task::AtomicWaker;
 use std::{
@@ -95,7 +96,8 @@ impl Flow {
         self.room.notify_one();
     }
 
-    fn has_room(&self) -> bool {
+    /// Whether the client has taken so much that there is room for more.
+    pub(in crate::rpc) fn has_room(&self) -> bool {
         self.owed.load(SeqCst) < limit(ALL.load(SeqCst))
     }
 
@@ -113,7 +115,7 @@ impl Flow {
         place
     }
 
-    /// An answer of so many bytes is on its way to the socket.
+    /// An answer, or something pushed, of so many bytes is on its way to the socket.
     pub(in crate::rpc) fn owe(&self, bytes: usize) {
         self.owed.fetch_add(bytes, SeqCst);
         ALL.fetch_add(bytes, SeqCst);

@@ -15,6 +15,7 @@ mod reply;
 mod threads;
 mod untaken;
 
+pub(super) use flow::Flow;
 pub(super) use reply::Reply;
 pub use threads::Seats;
 pub(super) use threads::Threads;
@@ -23,7 +24,6 @@ pub(super) use untaken::Untaken;
 use self::{
     access::{Hosts, Origins},
     connection::{Connection, Progress},
-    flow::Flow,
     threads::{Room, Seat},
 };
 use super::{

@@ -77,7 +77,7 @@ pub(in crate::rpc) struct ReceiptObject<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<U64>,
     to: Option<Address>,
-    transaction_hash: B256,
+    pub(in crate::rpc) transaction_hash: B256,
     transaction_index: U64,
     #[serde(rename = "type")]
     tx_type: U64,
