@@ -388,6 +388,7 @@ impl Dispatcher {
         let _place = client.flow.batch().await;
         let mut answers = self.answer_batch(calls, client, None).await.into_iter();
         if answers.len() == 0 && !entries.is_empty() {
+            client.flow.answered();
             return MethodResponse::notification();
         }
         let mut responses = BatchResponseBuilder::new_with_limit(usize::MAX);
@@ -467,6 +468,7 @@ where
         &self,
         notification: Notification<'a>,
     ) -> impl Future<Output = MethodResponse> + Send + 'a {
+        self.client.flow.answered();
         self.below.notification(notification)
     }
 }

@@ -159,6 +159,34 @@ async fn receipts_are_pushed_by_the_block() {
     node.stop().await;
 }
 
+/// More than may be read and not answered, of each kind: a message that is thought not to be answered for ever would
+/// silence the connection.
+#[tokio::test(flavor = "multi_thread")]
+async fn messages_of_any_kind_do_not_count_for_ever() {
+    const EACH: usize = 10_000;
+    let node = Node::native().await;
+    let mut socket = node.websocket(node.rpc.ws_address).await;
+    let notification = r#"{"jsonrpc":"2.0","method":"eth_chainId"}"#;
+    let batch = format!("[{notification}]");
+    for message in [notification, &batch] {
+        for _ in 0..EACH {
+            socket.send(message).await;
+        }
+    }
+    for wrong in ["x", "{}", "[]", "[1]"] {
+        for _ in 0..EACH {
+            socket.send(wrong).await;
+        }
+        for _ in 0..EACH {
+            let answer = timeout(PATIENCE, socket.receive()).await.unwrap();
+            let error = answer.get(0).unwrap_or(&answer)["error"]["code"].as_i64();
+            assert!([-32700, -32600].contains(&error.unwrap()), "{wrong}: {answer}");
+        }
+    }
+    assert_eq!(socket.call("eth_chainId", json!([])).await, json!("0x40000"));
+    node.stop().await;
+}
+
 /// Tens of megabytes for subscribers who read nothing until all are made: each is told all in its order, and what is
 /// kept meanwhile is bounded (by [`Flow`], which tests that).
 #[tokio::test(flavor = "multi_thread")]

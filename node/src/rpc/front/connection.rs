@@ -1,7 +1,13 @@
 //! A client's socket, closed when nobody is behind it: when no request, or for a WebSocket nothing
 //! at all, arrives for a while, and when what is sent is not taken.
 
-use super::{Place, flow::Flow, threads::Room, untaken::is_large};
+use super::{
+    Place,
+    flow::Flow,
+    frames::{Frames, Handshake},
+    threads::Room,
+    untaken::is_large,
+};
 use hyper::body::Bytes;
 use std::{
     io,
@@ -138,8 +144,10 @@ pub(super) struct Connection {
     slow: Pin<Box<Sleep>>,
     /// Bytes taken since the client was found slow; `None` while it is not.
     taken: Option<usize>,
-    /// Bytes of a WebSocket read meanwhile: the calls in them are kept until their answers can be written.
-    asked: usize,
+    /// What a WebSocket's client says, and what it is told.
+    says: Frames,
+    told: Frames,
+    handshake: Handshake,
     /// Bytes written in this turn.
     turn: usize,
     /// Kept as long as the socket, which a WebSocket takes with it.
@@ -165,7 +173,9 @@ impl Connection {
             slow_max,
             slow: Box::pin(sleep(slow_max)),
             taken: None,
-            asked: 0,
+            says: Frames::default(),
+            told: Frames::default(),
+            handshake: Handshake::default(),
             turn: 0,
             place,
         }
@@ -180,12 +190,16 @@ impl Connection {
         Ok((self.stream.into_std()?, self.read, self.place))
     }
 
-    /// The client is not, or no longer, slow.
-    fn not_slow(&mut self) {
-        self.asked = 0;
-        if self.taken.take().is_some() {
-            self.progress.flow.wake_reader();
-        }
+    /// Counts the messages in what a WebSocket's client said.
+    fn listen(&mut self, bytes: &[u8]) {
+        let flow = &self.progress.flow;
+        self.says.pass(bytes, |bytes| flow.hear(bytes));
+    }
+
+    /// Counts the messages in what a WebSocket's client took.
+    fn tell(&mut self, bytes: &[u8]) {
+        let flow = &self.progress.flow;
+        self.told.pass(self.handshake.behind(bytes), |_| flow.answered());
     }
 
     /// What is left of this turn; when nothing is, the task goes to the end of the line.
@@ -199,23 +213,30 @@ impl Connection {
         Some(WRITE_TURN - self.turn)
     }
 
-    /// Passes the result of a write on, and gives up on a client that does not take enough.
+    /// Passes the result of a write of these on, and gives up on a client that does not take enough.
     fn watch_write(
         &mut self,
         cx: &mut Context<'_>,
         result: Poll<io::Result<usize>>,
+        pieces: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         match result {
             Poll::Ready(Ok(written)) => {
                 self.turn += written;
                 if self.progress.upgraded.load(Relaxed) {
                     self.progress.flow.written(written);
+                    let mut left = written;
+                    for piece in pieces {
+                        let taken = &piece[..piece.len().min(left)];
+                        left -= taken.len();
+                        self.tell(taken);
+                    }
                 } else {
                     self.alive = Instant::now();
                 }
                 self.taken = self.taken.map(|taken| taken + written);
                 if self.taken.is_some_and(|taken| taken >= TAKEN_LEAST) {
-                    self.not_slow();
+                    self.taken = None;
                 }
                 Poll::Ready(Ok(written))
             }
@@ -266,20 +287,24 @@ impl AsyncRead for Connection {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        let upgraded = self.progress.upgraded.load(Relaxed);
         if !self.read.is_empty() {
             let count = self.read.len().min(buffer.remaining());
-            buffer.put_slice(&self.read.split_to(count));
+            let read = self.read.split_to(count);
+            if upgraded {
+                self.listen(&read);
+            }
+            buffer.put_slice(&read);
             return Poll::Ready(Ok(()));
         }
-        let upgraded = self.progress.upgraded.load(Relaxed);
-        if upgraded && self.progress.flow.is_full(cx, self.asked) {
+        if upgraded && self.progress.flow.is_full(cx) {
             self.alive = Instant::now();
             return Poll::Pending;
         }
         let before = buffer.filled().len();
         let result = Pin::new(&mut self.stream).poll_read(cx, buffer);
-        if upgraded && self.taken.is_some() {
-            self.asked += buffer.filled().len() - before;
+        if upgraded {
+            self.listen(&buffer.filled()[before..]);
         }
         let requests = self.progress.requests.load(Relaxed);
         if requests != self.requests_seen || upgraded && result.is_ready() {
@@ -303,7 +328,7 @@ impl AsyncWrite for Connection {
         let Some(left) = self.turn_left(cx) else { return Poll::Pending };
         let bytes = &bytes[..bytes.len().min(left)];
         let result = Pin::new(&mut self.stream).poll_write(cx, bytes);
-        self.watch_write(cx, result)
+        self.watch_write(cx, result, &[io::IoSlice::new(bytes)])
     }
 
     fn poll_write_vectored(
@@ -326,7 +351,7 @@ impl AsyncWrite for Connection {
             }
         }
         let result = Pin::new(&mut self.stream).poll_write_vectored(cx, &part[..count]);
-        self.watch_write(cx, result)
+        self.watch_write(cx, result, &part[..count])
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -335,7 +360,7 @@ impl AsyncWrite for Connection {
 
     /// Called once everything is written: the client has taken it.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.not_slow();
+        self.taken = None;
         self.turn = 0;
         self.progress.writing.store(false, Relaxed);
         Pin::new(&mut self.stream).poll_flush(cx)
@@ -349,9 +374,8 @@ impl AsyncWrite for Connection {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rpc::front::flow::ASKED_MAX;
+    use crate::rpc::front::flow::HEARD_MAX;
     use std::{
-        future::poll_fn,
         sync::atomic::AtomicUsize,
         task::{Wake, Waker},
     };
@@ -488,39 +512,31 @@ mod tests {
         }
     }
 
+    /// What is no call has a task that waits to say so, too.
     #[tokio::test]
-    async fn a_websocket_that_takes_no_answer_is_not_read_without_end() {
-        let (client, mut served, progress) = pair().await;
+    async fn a_websocket_whose_messages_are_not_answered_is_not_read_without_end() {
+        /// A text of one byte, masked, and the answer to it.
+        const ASKING: [u8; 7] = [0x81, 0x81, 1, 2, 3, 4, b'x'];
+        const ANSWER: [u8; 3] = [0x81, 1, b'?'];
+        let (mut client, mut served, progress) = pair().await;
         progress.upgrade();
-        let answers = vec![1; WRITE_TURN];
-        let until_nothing_is_taken = poll_fn(|cx| {
-            while served.taken.is_none() {
-                let _ = Pin::new(&mut served).poll_write(cx, &answers);
-            }
-            Poll::Ready(())
-        });
-        tokio::task::unconstrained(until_nothing_is_taken).await;
-        let (mut from, mut to) = client.into_split();
-        let asking = tokio::spawn(async move { to.write_all(&vec![2; 2 * ASKED_MAX]).await });
-        let mut calls = vec![0; WRITE_TURN];
-        while served.asked < ASKED_MAX {
-            assert!(served.read(&mut calls).await.unwrap() > 0);
-        }
+        served.write_all(b"HTTP/1.1 101 Switching Protocols\r\n\r\n").await.unwrap();
+        client.write_all(&ASKING.repeat(2 * HEARD_MAX)).await.unwrap();
+        let mut bytes = vec![0; ASKING.len() * HEARD_MAX];
+        served.read_exact(&mut bytes).await.unwrap();
         served.stream.readable().await.unwrap();
         let woken = Arc::<Woken>::default();
         let waker = Waker::from(Arc::clone(&woken));
         let cx = &mut Context::from_waker(&waker);
-        let polled = Pin::new(&mut served).poll_read(cx, &mut ReadBuf::new(&mut calls));
+        let polled = Pin::new(&mut served).poll_read(cx, &mut ReadBuf::new(&mut bytes));
         assert!(polled.is_pending(), "there is something to read");
-        let taking =
-            tokio::spawn(async move { tokio::io::copy(&mut from, &mut tokio::io::sink()).await });
-        while served.taken.is_some() {
-            served.write_all(&answers).await.unwrap();
-        }
+        served.write_all(&ANSWER[..2]).await.unwrap();
         assert!(woken.0.load(Relaxed));
-        assert!(served.read(&mut calls).await.unwrap() > 0);
-        asking.abort();
-        taking.abort();
+        served.write_all(&ANSWER[2..]).await.unwrap();
+        // As many again as were answered.
+        bytes.truncate(ASKING.len() * HEARD_MAX / 2);
+        served.write_all(&ANSWER.repeat(HEARD_MAX / 2)).await.unwrap();
+        served.read_exact(&mut bytes).await.unwrap();
     }
 
     #[tokio::test]

@@ -1,15 +1,16 @@
 //! What a WebSocket's calls and its socket tell each other, so that a client who asks much and reads
 //! little is kept waiting instead of being kept in memory. jsonrpsee makes a task of every message.
 //!
-//! Bound: bytes of calls at work, and of those read while answers are not taken, beyond which nothing more
-//! is read; bytes of answers and of what is pushed that the client has not taken, beyond which no call begins
-//! and nothing more is pushed, fewer where all clients together take little; calls in the lines, and batches,
-//! whose answers are made before they are owed. When full: waits.
+//! Bound: bytes of calls at work, and messages read and not answered, and their bytes, beyond which nothing
+//! more is read; bytes of answers and of what is pushed that the client has not taken, beyond which no call
+//! begins and nothing more is pushed, fewer where all clients together take little; calls in the lines, and
+//! batches, whose answers are made before they are owed. When full: waits.
 
 use futures_util::task::AtomicWaker;
 use std::{
+    collections::VecDeque,
     sync::{
-        Arc,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering::SeqCst},
     },
     task::Context,
@@ -17,9 +18,11 @@ use std::{
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 
 /// Bytes of calls at work on a connection, beyond which it is not read. One message more may be there.
-/// The same for messages read while answers are not taken: jsonrpsee keeps each until its answer is on its
-/// way.
-pub(super) const ASKED_MAX: usize = 4 * 1024 * 1024;
+/// The same for messages that are not answered: jsonrpsee keeps each until its answer is on its way.
+const ASKED_MAX: usize = 4 * 1024 * 1024;
+/// Messages not answered, beyond which a connection is not read: their tasks take some kilobytes each,
+/// those of what is no call too.
+pub(super) const HEARD_MAX: usize = 4096;
 /// Counted for each call beside its parameters: its task.
 const CALL_BYTES: usize = 1024;
 /// Bytes of answers not taken, beyond which no call of the connection begins: some for the socket to be
@@ -48,6 +51,7 @@ const fn limit(all: usize) -> usize {
 #[derive(Debug)]
 pub(in crate::rpc) struct Flow {
     asked: AtomicUsize,
+    heard: Mutex<Heard>,
     /// The socket's task, while it reads nothing.
     reader: AtomicWaker,
     owed: AtomicUsize,
@@ -60,12 +64,26 @@ impl Default for Flow {
     fn default() -> Self {
         Self {
             asked: AtomicUsize::new(0),
+            heard: Mutex::default(),
             reader: AtomicWaker::new(),
             owed: AtomicUsize::new(0),
             room: Notify::new(),
             line: Arc::new(Semaphore::new(LINE_CALLS)),
             batches: Semaphore::new(BATCHES),
         }
+    }
+}
+
+/// Messages read and not answered. Which one is answered is not known: about the oldest.
+#[derive(Debug, Default)]
+struct Heard {
+    lengths: VecDeque<u64>,
+    bytes: u64,
+}
+
+impl Heard {
+    fn is_full(&self) -> bool {
+        self.lengths.len() >= HEARD_MAX || self.bytes >= ASKED_MAX as u64
     }
 }
 
@@ -134,10 +152,10 @@ impl Flow {
         }
     }
 
-    /// Whether so much is at work, or was read from a client who takes nothing, that nothing is to be read;
-    /// the task is then woken when it is less, or by [`Self::wake_reader`].
-    pub(super) fn is_full(&self, cx: &Context<'_>, untaken: usize) -> bool {
-        let is_full = || untaken.max(self.asked.load(SeqCst)) >= ASKED_MAX;
+    /// Whether so much is at work or not answered that nothing is to be read; the task is then woken when it
+    /// is less.
+    pub(super) fn is_full(&self, cx: &Context<'_>) -> bool {
+        let is_full = || self.asked.load(SeqCst) >= ASKED_MAX || self.heard().is_full();
         if !is_full() {
             return false;
         }
@@ -145,9 +163,26 @@ impl Flow {
         is_full()
     }
 
-    /// The client takes what it is owed again.
-    pub(super) fn wake_reader(&self) {
-        self.reader.wake();
+    /// A message of so many bytes has been read.
+    pub(super) fn hear(&self, bytes: u64) {
+        let heard = &mut *self.heard();
+        heard.lengths.push_back(bytes);
+        heard.bytes = heard.bytes.saturating_add(bytes);
+    }
+
+    /// A message has been answered, or gets no answer. What is pushed counts here too: the client takes it.
+    pub(in crate::rpc) fn answered(&self) {
+        let heard = &mut *self.heard();
+        let was_full = heard.is_full();
+        let Some(bytes) = heard.lengths.pop_front() else { return };
+        heard.bytes = heard.bytes.saturating_sub(bytes);
+        if was_full && !heard.is_full() {
+            self.reader.wake();
+        }
+    }
+
+    fn heard(&self) -> MutexGuard<'_, Heard> {
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -235,10 +270,35 @@ mod tests {
         let cx = Context::from_waker(Waker::noop());
         let large = flow.ask(1, ASKED_MAX);
         let small = flow.ask(3, 100);
-        assert!(flow.is_full(&cx, 0));
+        assert!(flow.is_full(&cx));
         drop(large);
-        assert!(!flow.is_full(&cx, ASKED_MAX - 1) && flow.is_full(&cx, ASKED_MAX));
+        assert!(!flow.is_full(&cx));
         drop(small);
         assert_eq!(flow.asked.load(SeqCst), 0);
+    }
+
+    #[test]
+    fn nothing_is_read_while_many_or_large_messages_are_not_answered() {
+        let flow = Flow::default();
+        let cx = Context::from_waker(Waker::noop());
+        flow.answered();
+        for _ in 0..HEARD_MAX {
+            assert!(!flow.is_full(&cx));
+            flow.hear(7);
+        }
+        assert!(flow.is_full(&cx));
+        flow.answered();
+        assert!(!flow.is_full(&cx));
+        (1..HEARD_MAX).for_each(|_| flow.answered());
+        flow.hear(ASKED_MAX as u64 - 1);
+        assert!(!flow.is_full(&cx));
+        flow.hear(1);
+        assert!(flow.is_full(&cx));
+        flow.answered();
+        assert!(!flow.is_full(&cx));
+        assert_eq!(flow.heard().bytes, 1);
+        flow.hear(u64::MAX);
+        flow.answered();
+        assert!(flow.is_full(&cx));
     }
 }

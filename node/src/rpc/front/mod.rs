@@ -10,6 +10,7 @@
 mod access;
 mod connection;
 mod flow;
+mod frames;
 mod http;
 mod reply;
 mod threads;
