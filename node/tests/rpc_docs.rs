@@ -35,8 +35,8 @@ fn document() -> String {
          A connection is closed when it sends no whole request for `idle-timeout-s`, when it does not take \
          64 KiB of its answer, or all of it, within `slow-client-s`, and a WebSocket when it answers no \
          ping for 60 s. A call at work keeps its connection. A WebSocket is read no further while 4 MiB of \
-         its calls are at work, or were read since it last took an answer, and begins none while 8 MiB of \
-         answers are not taken. Its ids are texts or \
+         its calls are at work, or while 4 MiB or 4,096 of its messages are not answered; no call is begun \
+         and nothing pushed while it has 8 MiB to take. Its ids are texts or \
          integers from 0 to 2^64 - 1: a call with another is taken for a notification.\n\n\
          ## Explorers\n\n\
          `evmd start --json-rpc.api eth,net,web3,rpc,txpool,evmd,ots,erigon` serves Otterscan, from any page of this machine by \
