@@ -33,7 +33,7 @@ use serde_json::Value;
 use storage::StateRead;
 
 use super::{
-    RecoveredTx, StateError, TraceError,
+    RecoveredTx, TraceError,
     machine::MachineContext,
     overlay::Overlay,
     words::{INVALID, translate},
@@ -153,7 +153,7 @@ where
         {
             name_invalid(frames, inner.traces().nodes());
         }
-        Ok(formed(trace, config, ran, state)?)
+        formed(trace, config, ran, state)
     }
 
     fn trace_cosmos(&self, tx: &RecoveredTx, gas_used: u64) -> GethTrace {
@@ -221,7 +221,7 @@ fn formed<S>(
     config: &Value,
     ran: &Ran<'_>,
     state: &Overlay<'_, S>,
-) -> Result<GethTrace, StateError>
+) -> Result<GethTrace, TraceError>
 where
     S: StateRead<Error: Error + Send + Sync + 'static>,
 {
@@ -243,6 +243,10 @@ where
             translate(frames.into(), is_set(config, PARITY_ERRORS))
         }
         GethTrace::PreStateTracer(frame) => {
+            // Accounts share their code, until each has its own text.
+            if prestate::code_digits(&frame) > KEPT_BYTES_MAX {
+                return Err(TraceError::TooLarge);
+            }
             // The inspector's type has no place for the hash of code.
             GethTrace::JS(prestate::show(frame, config, &ran.result.state, state)?)
         }

@@ -54,13 +54,16 @@ fn fitting_up_to(method: &Method, count: usize) -> Vec<Value> {
     required(method).take(count).map(fitting).collect()
 }
 
-/// Parameters that must be there and may be `null`, as in geth: a flag, a list, a filter.
-const NULLABLE: [(&str, usize); 5] = [
+/// Parameters that must be there and may be `null`, as in geth: a flag, a list, a filter, the id of one.
+const NULLABLE: [(&str, usize); 8] = [
     ("eth_getBlockByNumber", 1),
     ("eth_getBlockByHash", 1),
     ("eth_getProof", 1),
     ("eth_getLogs", 0),
     ("eth_newFilter", 0),
+    ("eth_getFilterChanges", 0),
+    ("eth_getFilterLogs", 0),
+    ("eth_uninstallFilter", 0),
 ];
 
 #[tokio::test(flavor = "multi_thread")]

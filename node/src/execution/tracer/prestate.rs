@@ -46,6 +46,18 @@ enum Shown {
     Changed { post: Accounts, pre: Accounts },
 }
 
+/// Digits of the code that is shown.
+pub(super) fn code_digits(frame: &PreStateFrame) -> usize {
+    let of = |accounts: &BTreeMap<Address, AccountState>| {
+        let code = accounts.values().filter_map(|account| account.code.as_ref());
+        code.map(|code| code.len()).sum::<usize>()
+    };
+    2 * match frame {
+        PreStateFrame::Default(PreStateMode(accounts)) => of(accounts),
+        PreStateFrame::Diff(DiffMode { post, pre }) => of(post) + of(pre),
+    }
+}
+
 /// What the inspector tells of a transaction that ran on `before` and left `touched`, as geth shows it
 /// by these settings.
 ///
@@ -157,6 +169,19 @@ mod tests {
         state.insert_account_info(HERE, contract);
         state.insert_account_info(THERE, AccountInfo::from_balance(U256::from(1)));
         (state, hash)
+    }
+
+    #[test]
+    fn digits_of_code_are_those_of_every_account() {
+        let account = |code: &'static [u8]| AccountState {
+            code: Some(Bytes::from_static(code)),
+            ..AccountState::default()
+        };
+        let accounts = BTreeMap::from([(HERE, account(&[1, 2, 3])), (THERE, account(&[1, 2, 3]))]);
+        let before = PreStateFrame::Default(PreStateMode(accounts.clone()));
+        assert_eq!(code_digits(&before), 12);
+        let pre = BTreeMap::from([(NOWHERE, account(&[7])), (HERE, balance(1))]);
+        assert_eq!(code_digits(&PreStateFrame::Diff(DiffMode { post: accounts, pre })), 14);
     }
 
     fn balance(wei: u64) -> AccountState {
