@@ -215,11 +215,20 @@ struct Outlet<'a> {
 }
 
 impl Outlet<'_> {
+    /// Waits until there is room, or nobody behind it.
+    async fn room(&self) -> Result<(), End> {
+        tokio::select! {
+            // A client that has gone takes nothing more.
+            () = self.sink.closed() => Err(End::Gone),
+            () = self.flow.room() => Ok(()),
+        }
+    }
+
     /// Sends a message once there is room for it.
     async fn send(&self, message: Answer) -> Result<(), End> {
         let message = message.map_err(End::Failed)?;
         // Nobody else is told anything between this and what is owed then.
-        self.flow.room().await;
+        self.room().await?;
         self.flow.owe(message.bytes().len());
         let raw = message.to_raw().map_err(End::Failed)?;
         self.sink.send(SubscriptionMessage::from(raw)).await.map_err(|_| End::Gone)
@@ -319,7 +328,7 @@ where
             return Ok(());
         }
         drop(rest);
-        outlet.flow.room().await;
+        outlet.room().await?;
     }
 }
 
