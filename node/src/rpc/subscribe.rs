@@ -227,11 +227,14 @@ impl Outlet<'_> {
     /// Sends a message once there is room for it.
     async fn send(&self, message: Answer) -> Result<(), End> {
         let message = message.map_err(End::Failed)?;
+        let bytes = message.bytes().len();
         // Nobody else is told anything between this and what is owed then.
         self.room().await?;
-        self.flow.owe(message.bytes().len());
         let raw = message.to_raw().map_err(End::Failed)?;
-        self.sink.send(SubscriptionMessage::from(raw)).await.map_err(|_| End::Gone)
+        self.flow.owe(bytes);
+        let sent = self.sink.send(SubscriptionMessage::from(raw)).await;
+        // The connection may live on without this subscription, and never write it.
+        sent.inspect_err(|_| self.flow.written(bytes)).map_err(|_| End::Gone)
     }
 }
 

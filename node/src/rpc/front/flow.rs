@@ -139,10 +139,10 @@ impl Flow {
         ALL.fetch_add(bytes, SeqCst);
     }
 
-    /// The socket took so many bytes. What is written besides answers makes the debt look smaller than
+    /// The socket took so many bytes, or will not be given them. What is written besides answers makes the debt look smaller than
     /// it is, by no more than what lies between two answers. A call that waits for the least to be owed
     /// is not told when others are owed less: its own client has to read first.
-    pub(super) fn written(&self, bytes: usize) {
+    pub(in crate::rpc) fn written(&self, bytes: usize) {
         let less = |owed: usize| Some(owed.saturating_sub(bytes));
         let owed = self.owed.fetch_update(SeqCst, SeqCst, less).expect("it gives a number");
         let left = owed.saturating_sub(bytes);
