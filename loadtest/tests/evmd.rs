@@ -1,4 +1,4 @@
-//! The built binary against a real node: the `evmd` beside it, or the one that `EVMD_BIN` names.
+//! The built binary against a real node: the `evmd` in its folder, or the one that `EVMD_BIN` names.
 //! Nothing of the node is linked.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -23,10 +23,12 @@ impl Drop for Node {
     }
 }
 
-fn binary() -> Option<PathBuf> {
-    let beside = Path::new(env!("CARGO_BIN_EXE_loadtest")).with_file_name("evmd");
-    let named = std::env::var_os("EVMD_BIN").map(PathBuf::from);
-    named.or(Some(beside)).filter(|path| path.exists())
+/// The program under test. `cargo test --workspace` builds it in the folder of `loadtest`.
+fn binary() -> PathBuf {
+    let neighbour = Path::new(env!("CARGO_BIN_EXE_loadtest")).with_file_name("evmd");
+    let path = std::env::var_os("EVMD_BIN").map_or(neighbour, PathBuf::from);
+    assert!(path.exists(), "no {}: run `cargo build -p node`, or set EVMD_BIN", path.display());
+    path
 }
 
 /// A node that makes a block each 20 ms.
@@ -71,10 +73,7 @@ fn settings_that_make_no_sense_are_refused_before_anything_is_loaded() {
 
 #[test]
 fn every_scenario_runs_against_a_node() {
-    let Some(binary) = binary() else {
-        eprintln!("skipped: no evmd beside loadtest, and EVMD_BIN is not set");
-        return;
-    };
+    let binary = binary();
     let home = tempfile::tempdir().unwrap();
     let node = start(&binary, &home.path().join("home"));
     let url = ["--url", node.url.as_str()];
@@ -138,7 +137,7 @@ fn funded_home(evmd: &Path, folder: &Path, arguments: &[&str]) -> String {
 
 #[test]
 fn accounts_of_the_genesis_send_without_being_funded() {
-    let Some(binary) = binary() else { return };
+    let binary = binary();
     let folder = tempfile::tempdir().unwrap();
     let home = funded_home(&binary, folder.path(), &["--accounts", "5000"]);
     let node = start(&binary, Path::new(&home));
@@ -162,7 +161,7 @@ fn accounts_of_the_genesis_send_without_being_funded() {
 
 #[test]
 fn a_node_killed_under_load_keeps_what_it_told() {
-    let Some(binary) = binary() else { return };
+    let binary = binary();
     let folder = tempfile::tempdir().unwrap();
     // Twenty transfers a block: 128 blocks, after which the index is written, come soon.
     let small = ["--accounts", "3000", "--block-gas", "420000"];

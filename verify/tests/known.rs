@@ -53,8 +53,9 @@ fn wycheproof_selection() {
 }
 
 #[test]
+#[ignore = "needs EVMD_FIXTURES: run .ci/fixtures"]
 fn wycheproof_whole() {
-    let Some(folder) = fixtures("wycheproof") else { return };
+    let folder = fixtures("wycheproof");
     let path = folder.join("ecdsa_secp256k1_sha256_p1363_test.json");
     let file: serde_json::Value = read(&path);
     let mut cases = Vec::new();
@@ -135,8 +136,9 @@ fn mainnet_selection() {
 }
 
 #[test]
+#[ignore = "needs EVMD_FIXTURES: run .ci/fixtures"]
 fn mainnet_blocks() {
-    let Some(folder) = fixtures("mainnet-blocks-A") else { return };
+    let folder = fixtures("mainnet-blocks-A");
     let mut total = 0;
     for file in std::fs::read_dir(folder).expect("a folder") {
         let block = read(&file.expect("a file").path());
@@ -157,8 +159,9 @@ fn mainnet_blocks() {
 /// Every `txbytes` of the state tests that is a well-formed transaction: the backends agree with
 /// libsecp256k1, and where the test does not expect a refusal, the sender is the test's.
 #[test]
+#[ignore = "needs EVMD_FIXTURES: run .ci/fixtures"]
 fn execution_spec_transactions() {
-    let Some(folder) = fixtures("eest-v5.4.0") else { return };
+    let folder = fixtures("eest-v5.4.0");
     let mut folders = vec![folder.join("state_tests")];
     let mut senders = Vec::new();
     while let Some(folder) = folders.pop() {

@@ -3,7 +3,7 @@
 use super::Bech32Error;
 use alloy_primitives::{Address, keccak256};
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
-use k256::elliptic_curve::sec1::ToSec1Point;
+use k256::elliptic_curve::sec1::ToEncodedPoint;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use zeroize::Zeroizing;
@@ -146,7 +146,7 @@ struct PublicKeyJson {
 
 impl PublicKey {
     fn from_point(point: &k256::PublicKey) -> Self {
-        let point = point.to_sec1_point(true);
+        let point = point.to_encoded_point(true);
         Self(point.as_bytes().try_into().expect("a compressed point has 33 bytes"))
     }
 
@@ -206,7 +206,7 @@ impl PublicKey {
     pub fn address(&self) -> Address {
         let point = k256::PublicKey::from_sec1_bytes(&self.0).expect("checked when it was made");
         // Byte 0 names the form; the coordinates follow.
-        let hash = keccak256(&point.to_sec1_point(false).as_bytes()[1..]);
+        let hash = keccak256(&point.to_encoded_point(false).as_bytes()[1..]);
         Address::from_word(hash)
     }
 }

@@ -19,8 +19,8 @@ pub struct TypedDataError(String);
 impl PrivateKey {
     /// Signs a hash. The nonce is that of RFC 6979, s is the lower of the two (EIP-2).
     pub fn sign(&self, hash: &B256) -> [u8; SIGNATURE_BYTES] {
-        let (signature, parity) =
-            SigningKey::from(self.secret()).sign_prehash_recoverable(hash.as_slice());
+        let signed = SigningKey::from(self.secret()).sign_prehash_recoverable(hash.as_slice());
+        let (signature, parity) = signed.expect("a digest of 32 bytes can be signed");
         let mut bytes = [0; SIGNATURE_BYTES];
         bytes[..64].copy_from_slice(&signature.to_bytes());
         bytes[64] = parity.to_byte();

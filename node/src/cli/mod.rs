@@ -171,16 +171,16 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
     io.is_some_and(|io| io.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
-/// Logs go to standard error; `RUST_LOG` chooses, with warnings by default.
+/// Writes logs to standard error. `RUST_LOG` chooses levels by target (`warn,node::rpc=debug`); if it is
+/// not set, or cannot be parsed, `default` does.
 fn start_logs(default: &str) {
-    let filter = tracing_subscriber::EnvFilter::try_from_default_env()
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(default));
+    use tracing_subscriber::{Layer, layer::SubscriberExt, util::SubscriberInitExt};
+    let parsed = |text: &str| text.parse::<tracing_subscriber::filter::Targets>().ok();
+    let chosen = std::env::var("RUST_LOG").ok().and_then(|text| parsed(&text));
+    let filter = chosen.unwrap_or_else(|| parsed(default).expect("our own defaults are valid"));
     let colours = std::io::stderr().is_terminal();
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(colours)
-        .init();
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(colours);
+    tracing_subscriber::registry().with(lines.with_filter(filter)).init();
 }
 
 /// What each stage did, a line each.

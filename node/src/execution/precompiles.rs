@@ -4,6 +4,7 @@
 //! Which addresses are warm does not change by a move, as in geth.
 
 mod bech32;
+mod recovery;
 
 use std::{
     collections::HashMap,
@@ -40,6 +41,7 @@ pub(super) struct NodePrecompiles {
 impl NodePrecompiles {
     /// Those of a fork and those that a chain has beside them.
     pub(super) fn new(spec: SpecId, extra: &ExtraPrecompiles) -> Self {
+        recovery::install();
         let mut fork = EthPrecompiles::new(spec);
         if !extra.is_empty() {
             fork.precompiles = joined(&fork, extra);

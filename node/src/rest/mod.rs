@@ -12,6 +12,7 @@ pub(crate) mod json;
 mod openapi;
 mod request;
 mod route;
+mod swagger;
 pub(crate) mod unmark;
 
 use crate::{
@@ -27,7 +28,7 @@ use axum::{
         DefaultBodyLimit, RawPathParams, RawQuery, State,
         rejection::{BytesRejection, RawPathParamsRejection},
     },
-    http::{HeaderMap, HeaderValue},
+    http::{HeaderMap, HeaderValue, header::CONTENT_TYPE},
     response::Response,
     routing::{get, post},
 };
@@ -37,14 +38,11 @@ use gateway::Gateway;
 use route::{ROUTES, Route, Verb};
 use std::sync::Arc;
 use tower_http::cors::CorsLayer;
-use utoipa_swagger_ui::SwaggerUi;
 
 /// The name that the SDK's gateway has for [`grpc::HEIGHT_HEADER`].
 const GATEWAY_HEIGHT_HEADER: &str = "grpc-metadata-x-cosmos-block-height";
 /// Where the description of everything else is.
 const OPENAPI_PATH: &str = "/openapi.json";
-/// Where the pages made of it are.
-const SWAGGER_PATH: &str = "/swagger";
 
 /// Serves on the configured address until [`Server::stop`].
 ///
@@ -74,13 +72,14 @@ fn router(config: &Rest, queries: Queries) -> Router {
             };
         }
     }
-    let description = openapi::describe(&gateway);
-    let pages = SwaggerUi::new(SWAGGER_PATH).external_url_unchecked(OPENAPI_PATH, description);
+    let description: Bytes = openapi::describe(&gateway).to_string().into();
+    let described = async move || ([(CONTENT_TYPE, "application/json")], description.clone());
     router
         .fallback(|| async { Error::not_served().into_response() })
         .method_not_allowed_fallback(|| async { Error::not_served().into_response() })
         .with_state(gateway)
-        .merge(pages)
+        .route(OPENAPI_PATH, get(described))
+        .merge(swagger::router())
         .layer(DefaultBodyLimit::max(most_bytes))
         // Pages of wallets and explorers are served from elsewhere; nothing here answers to cookies.
         .layer(CorsLayer::permissive())

@@ -11,18 +11,13 @@ pub fn long() -> bool {
     std::env::var_os("EVMD_LONG_TESTS").is_some_and(|value| value == "1")
 }
 
-/// A folder of `EVMD_FIXTURES`; if it is not there, says that the test is skipped.
-pub fn fixtures(name: &str) -> Option<PathBuf> {
-    let Some(fixtures) = std::env::var_os("EVMD_FIXTURES") else {
-        println!("skipped: EVMD_FIXTURES is not set, so there is no {name}");
-        return None;
-    };
-    let folder = PathBuf::from(fixtures).join(name);
-    if !folder.is_dir() {
-        println!("skipped: no folder {}", folder.display());
-        return None;
-    }
-    Some(folder)
+/// A folder of third-party data. Tests that call this are ignored unless they are asked for.
+pub fn fixtures(name: &str) -> PathBuf {
+    let root =
+        std::env::var_os("EVMD_FIXTURES").expect("EVMD_FIXTURES names a folder: run .ci/fixtures");
+    let folder = PathBuf::from(root).join(name);
+    assert!(folder.is_dir(), "EVMD_FIXTURES has no folder {name}: run .ci/fixtures");
+    folder
 }
 
 /// n, the order of the group, big-endian.

@@ -1,0 +1,66 @@
+//! Compiles the definitions of `node/proto` into the messages and services of `node/src/proto`, and into
+//! descriptors for reflection and JSON. It needs no `protoc`.
+//!
+//! `cargo run --manifest-path node/generate-proto/Cargo.toml` writes the files. They are checked in, so
+//! that building the node needs no protobuf compiler. A test of the node (`proto::tests`) fails if a
+//! definition was changed and the files were not written again.
+
+use sha2::{Digest, Sha256};
+use std::{
+    error::Error,
+    fs,
+    path::{Path, PathBuf},
+};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let node = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("the package is in `node`")?;
+    let (definitions, generated) = (node.join("proto"), node.join("src/proto"));
+    let mut files = Vec::new();
+    collect(&definitions, &definitions, &mut files)?;
+    files.sort();
+
+    let mut compiler = protox::Compiler::new([&definitions])?;
+    compiler.include_imports(true).include_source_info(true);
+    compiler.open_files(&files)?;
+
+    if generated.exists() {
+        fs::remove_dir_all(&generated)?;
+    }
+    fs::create_dir_all(&generated)?;
+    // The compiler encodes the set itself, because `FileDescriptorSet` loses options of our own.
+    fs::write(generated.join("descriptors.bin"), compiler.encode_file_descriptor_set())?;
+    let mut config = prost_build::Config::new();
+    config.enable_type_names();
+    tonic_prost_build::configure()
+        .out_dir(&generated)
+        .build_client(false)
+        .build_transport(false)
+        .include_file("all.rs")
+        .compile_fds_with_config(compiler.file_descriptor_set(), config)?;
+    fs::write(generated.join("sources.txt"), sources(&definitions, &files)?)?;
+    Ok(())
+}
+
+/// One line for each definition: its SHA-256 and its path. The node's test compares them with the files.
+fn sources(definitions: &Path, files: &[PathBuf]) -> Result<String, Box<dyn Error>> {
+    let mut lines = String::new();
+    for file in files {
+        let digest = Sha256::digest(fs::read(definitions.join(file))?);
+        let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        lines.push_str(&format!("{hex}  {}\n", file.display()));
+    }
+    Ok(lines)
+}
+
+/// All definitions below a folder, as their importers name them.
+fn collect(root: &Path, folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), Box<dyn Error>> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            collect(root, &path, files)?;
+        } else if path.extension().is_some_and(|extension| extension == "proto") {
+            files.push(path.strip_prefix(root)?.to_owned());
+        }
+    }
+    Ok(())
+}

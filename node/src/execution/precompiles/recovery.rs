@@ -1,0 +1,48 @@
+//! The precompile at address 1 on the libsecp256k1 that the rest of the node uses. `revm` has the choice
+//! between an older version of that library, which would be compiled as well, and `k256`, which is slower.
+
+use std::sync::Once;
+
+use alloy_primitives::{B256, keccak256};
+use revm::precompile::{Crypto, PrecompileHalt, install_crypto};
+use secp256k1::{
+    Message,
+    ecdsa::{RecoverableSignature, RecoveryId},
+};
+
+/// Bytes of a word in front of an address.
+const ADDRESS_PADDING: usize = 12;
+
+/// See the module. Everything else is as `revm` has it.
+#[derive(Debug)]
+struct NodeCrypto;
+
+impl Crypto for NodeCrypto {
+    fn secp256k1_ecrecover(
+        &self,
+        signature: &[u8; 64],
+        recovery_id: u8,
+        digest: &[u8; 32],
+    ) -> Result<[u8; 32], PrecompileHalt> {
+        recover(signature, recovery_id, digest).ok_or(PrecompileHalt::Secp256k1RecoverFailed)
+    }
+}
+
+/// The address that signed, as a word; `None` if there is no such point. Signatures with a high `s` are
+/// valid here (Yellow Paper, appendix E.1).
+fn recover(signature: &[u8; 64], recovery_id: u8, digest: &[u8; 32]) -> Option<[u8; 32]> {
+    let id = RecoveryId::try_from(i32::from(recovery_id)).ok()?;
+    let signature = RecoverableSignature::from_compact(signature, id).ok()?;
+    let key = signature.recover_ecdsa(Message::from_digest(*digest)).ok()?;
+    let mut word: B256 = keccak256(&key.serialize_uncompressed()[1..]);
+    word[..ADDRESS_PADDING].fill(0);
+    Some(word.0)
+}
+
+/// Makes the EVM use it, from the first call in this process on.
+pub(super) fn install() {
+    static INSTALLED: Once = Once::new();
+    INSTALLED.call_once(|| {
+        assert!(install_crypto(NodeCrypto), "nothing runs a precompile before this");
+    });
+}

@@ -1,0 +1,17 @@
+//! REST, gRPC and `evmd query` as clients see them: over sockets, on a development chain.
+
+mod answers;
+mod call;
+mod cli;
+mod comet;
+mod comet_socket;
+mod comet_txs;
+mod cosmjs;
+mod golden;
+mod gov;
+mod grpc;
+mod journal;
+mod rest;
+mod search;
+mod served;
+mod txs;

@@ -1,0 +1,129 @@
+//! Golden output of `evmd query` over REST.
+
+use super::served::{FORKING, Served};
+use crate::common::transfer;
+use alloy_primitives::{Address, hex};
+use serde_json::{Value, json};
+use std::process::{Command, Stdio};
+
+const ALICE: &str = "cosmos17w0adeg64ky0daxwd2ugyuneellmjgnxramjtq";
+const ALICE_HEX: &str = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";
+
+/// Runs `evmd query`; exit code, standard output and error.
+async fn query(served: &Served, args: &str) -> (i32, String, String) {
+    let node = format!("http://{}", served.node.rest.address);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_evmd"));
+    command.arg("query").args(args.split(' ')).args(["--node", &node]).env_remove("EVMD_HOME");
+    let run = move || {
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let starting = FORKING.blocking_lock();
+        let child = command.spawn().unwrap();
+        drop(starting);
+        child.wait_with_output().unwrap()
+    };
+    let output = tokio::task::spawn_blocking(run).await.unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+/// Output of a query that succeeds.
+async fn good(served: &Served, args: &str) -> String {
+    let (code, out, err) = query(served, args).await;
+    assert_eq!(code, 0, "{args}: {err}");
+    out
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn queries_print_as_documented() {
+    let served = Served::start().await;
+    served.node.wait_for("eth_getBlockByNumber", json!(["0x1", false])).await;
+    let account = format!(
+        "account:\n  type: /cosmos.auth.v1beta1.BaseAccount\n  value:\n    account_number: \"0\"\n    \
+         address: {ALICE}\n    public_key: null\n    sequence: \"0\"\n"
+    );
+    for address in [ALICE, ALICE_HEX] {
+        assert_eq!(good(&served, &format!("auth account {address}")).await, account);
+    }
+    let one_line = format!(
+        "{{\"account\":{{\"type\":\"/cosmos.auth.v1beta1.BaseAccount\",\"value\":{{\
+         \"account_number\":\"0\",\"address\":\"{ALICE}\",\"public_key\":null,\"sequence\":\"0\"}}}}}}\n"
+    );
+    assert_eq!(good(&served, &format!("auth account {ALICE} -o json --height 1")).await, one_line);
+    let module = good(&served, "auth module-account gov").await;
+    assert!(module.contains("    name: gov\n    permissions:\n    - burner\n"), "{module}");
+    let all: Value = serde_json::from_str(&good(&served, "auth accounts -o json").await).unwrap();
+    assert!(all["accounts"].as_array().unwrap().len() >= 10);
+    assert!(good(&served, "auth module-accounts").await.contains("name: fee_collector"));
+    assert!(good(&served, "auth params").await.contains("tx_sig_limit: \"7\""));
+    assert_eq!(
+        good(&served, &format!("bank balances {ALICE}")).await,
+        "balances:\n- amount: \"10000000000000000000000\"\n  denom: atest\n\
+         pagination:\n  next_key: null\n  total: \"1\"\n"
+    );
+    assert_eq!(
+        good(&served, &format!("bank balances {ALICE} --denom atest -o json")).await,
+        "{\"balance\":{\"denom\":\"atest\",\"amount\":\"10000000000000000000000\"}}\n"
+    );
+    let hash = "0xc5d2460186f7233c927e7db2dcc703c0e500b653ca82273b7bfad8045d85a470";
+    assert_eq!(
+        good(&served, &format!("evm account {ALICE_HEX}")).await,
+        format!("balance: \"10000000000000000000000\"\ncode_hash: \"{hash}\"\nnonce: \"0\"\n")
+    );
+    let slot = format!("{{\"value\":\"0x{:064x}\"}}\n", 0);
+    assert_eq!(good(&served, &format!("evm storage {ALICE_HEX} 0x0 -o json")).await, slot);
+    assert_eq!(good(&served, &format!("evm code {ALICE_HEX}")).await, "code: null\n");
+    assert!(good(&served, "evm params").await.contains("  evm_denom: atest\n"));
+    assert_eq!(good(&served, "evm base-fee --height 1").await, "base_fee: \"875000000\"\n");
+    let block = good(&served, "block 1").await;
+    assert!(block.contains("    chain_id: \"262144\"\n"), "{block}");
+    let other = good(&served, "block --height 2").await;
+    assert!(other.contains("    height: \"2\"\n"), "{other}");
+    let (code, _, err) = query(&served, "block 1 --height 2").await;
+    assert!(code == 2 && err.contains("cannot be used with '--height"), "{err}");
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_transaction_and_what_is_not_there() {
+    let served = Served::start().await;
+    let raw = transfer(0, 0, Address::repeat_byte(0x77));
+    let hash =
+        served.node.call("eth_sendRawTransaction", json!([hex::encode_prefixed(&raw)])).await;
+    served.node.wait_for("eth_getTransactionReceipt", json!([hash])).await;
+    let tx = good(&served, &format!("tx {}", hash.as_str().unwrap())).await;
+    assert!(tx.contains("tx_response:\n  code: 0\n"), "{tx}");
+    for (args, reason) in [
+        ("tx 12", "rpc error: code = InvalidArgument desc = invalid hash: 2 hex digits, want 64"),
+        ("auth account cosmos1xyz", "rpc error: code = InvalidArgument desc = invalid address: "),
+        (
+            "auth account 0x00000000000000000000000000000000000000aa",
+            "rpc error: code = NotFound desc = ",
+        ),
+        ("block 999999", "rpc error: code = InvalidArgument desc = no block of height 999999"),
+    ] {
+        let (code, out, err) = query(&served, args).await;
+        assert_eq!((code, out.as_str()), (1, ""), "{args}: {err}");
+        assert!(err.starts_with(&format!("error: {reason}")), "{err}");
+        assert_eq!(err.lines().count(), 1, "{err}");
+    }
+    served.stop().await;
+}
+
+#[test]
+fn addresses_are_converted_without_a_node() {
+    // Both processes are short: nothing is opened until they have ended.
+    let _starting = FORKING.blocking_lock();
+    let home = tempfile::tempdir().unwrap();
+    for (name, from, to) in [("0x-to-bech32", ALICE_HEX, ALICE), ("bech32-to-0x", ALICE, ALICE_HEX)]
+    {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_evmd"));
+        let output =
+            command.args(["q", "evm", name, from, "--home"]).arg(home.path()).output().unwrap();
+        assert_eq!(String::from_utf8(output.stdout).unwrap(), format!("{to}\n"));
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_evmd"));
+    let output = command.args(["q", "block", "--node", "127.0.0.1:1"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(error.starts_with("error: no node answers at 127.0.0.1:1 (--node)"), "{error}");
+}

@@ -1,0 +1,17 @@
+//! JSON-RPC as a client sees it: over sockets, on a chain of its own.
+
+mod audit;
+mod bad_input;
+mod calls;
+mod explorer;
+mod fees;
+mod history;
+mod native;
+mod own;
+mod parity;
+mod prices;
+mod protection;
+mod push;
+mod seats;
+mod signing;
+mod traces;

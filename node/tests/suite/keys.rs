@@ -1,0 +1,514 @@
+//! `evmd keys` and `evmd debug` as people and programs see them: output to the byte, exit codes,
+//! reasons; and keys exchanged with other wallet libraries where they are installed.
+
+use std::{
+    fs,
+    io::Write,
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+};
+
+const WORDS: &str = "test test test test test test test test test test test junk";
+const KEY: &str = "ac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80";
+const HEX: &str = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";
+const ACC: &str = "cosmos17w0adeg64ky0daxwd2ugyuneellmjgnxramjtq";
+const VAL: &str = "cosmosvaloper17w0adeg64ky0daxwd2ugyuneellmjgnxxf088n";
+const CONS: &str = "cosmosvalcons17w0adeg64ky0daxwd2ugyuneellmjgnxj6umtj";
+const ACC_PUB: &str = "cosmospub1qwp3s56m2sg96jn64esvpr7yt7tgwxqmfl0uvfdarf6nlfee0lkh2hse2hz";
+const VAL_PUB: &str =
+    "cosmosvaloperpub1qwp3s56m2sg96jn64esvpr7yt7tgwxqmfl0uvfdarf6nlfee0lkh2lfzuzy";
+const CONS_PUB: &str =
+    "cosmosvalconspub1qwp3s56m2sg96jn64esvpr7yt7tgwxqmfl0uvfdarf6nlfee0lkh2w88t5r";
+const PUBLIC_HEX: &str = "038318535b54105d4a7aae60c08fc45f9687181b4fdfc625bd1a753fa7397fed75";
+const PUBLIC_JSON: &str = r#"{"@type":"/cosmos.evm.crypto.v1.ethsecp256k1.PubKey","key":"A4MYU1tUEF1Keq5gwI/EX5aHGBtP38YlvRp1P6c5f+11"}"#;
+const PASSPHRASE: &str = "correct horse";
+
+/// A home folder of its own, and the commands run in it.
+struct Keys {
+    home: tempfile::TempDir,
+    backend: &'static str,
+}
+
+/// What a command gave.
+struct Ran {
+    code: i32,
+    out: String,
+    err: String,
+}
+
+impl Keys {
+    fn new(backend: &'static str) -> Self {
+        Self { home: tempfile::tempdir().unwrap(), backend }
+    }
+
+    /// Runs `evmd keys`, answers on standard input.
+    fn run(&self, args: &[&str], answers: &[&str]) -> Ran {
+        let mut all = vec!["keys"];
+        all.extend_from_slice(args);
+        all.extend([
+            "--keyring-backend",
+            self.backend,
+            "--home",
+            self.home.path().to_str().unwrap(),
+        ]);
+        evmd(&all, answers)
+    }
+
+    /// A run that succeeds; its standard output.
+    fn good(&self, args: &[&str], answers: &[&str]) -> String {
+        let ran = self.run(args, answers);
+        assert_eq!(ran.code, 0, "{args:?}: {}", ran.err);
+        ran.out
+    }
+
+    /// A run that fails with exit code 1; the reason, its last line.
+    fn bad(&self, args: &[&str], answers: &[&str]) -> String {
+        let ran = self.run(args, answers);
+        assert_eq!(ran.code, 1, "{args:?}: {}{}", ran.out, ran.err);
+        assert!(ran.out.is_empty(), "{args:?}: {}", ran.out);
+        ran.err.lines().last().unwrap().strip_prefix("error: ").unwrap().to_owned()
+    }
+
+    fn with_alice(backend: &'static str, answers: &[&str]) -> Self {
+        let keys = Self::new(backend);
+        let mut all = vec![WORDS];
+        all.extend_from_slice(answers);
+        keys.good(&["add", "alice", "--recover"], &all);
+        keys
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.home.path().join(name)
+    }
+}
+
+fn evmd(args: &[&str], answers: &[&str]) -> Ran {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_evmd"))
+        .args(args)
+        .env_remove("EVMD_HOME")
+        .env_remove("EVMD_KEYRING_BACKEND")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let text: String = answers.iter().map(|answer| format!("{answer}\n")).collect();
+    // A command that asks nothing may be gone before it is answered.
+    drop(child.stdin.take().unwrap().write_all(text.as_bytes()));
+    let Output { status, stdout, stderr } = child.wait_with_output().unwrap();
+    Ran {
+        code: status.code().unwrap(),
+        out: String::from_utf8(stdout).unwrap(),
+        err: String::from_utf8(stderr).unwrap(),
+    }
+}
+
+fn alice_text(address: &str) -> String {
+    format!("- address: {address}\n  name: alice\n  pubkey: '{PUBLIC_JSON}'\n  type: local\n")
+}
+
+fn alice_json(address: &str) -> String {
+    let quoted = PUBLIC_JSON.replace('"', "\\\"");
+    format!(
+        "{{\"name\":\"alice\",\"type\":\"local\",\"address\":\"{address}\",\"pubkey\":\"{quoted}\"}}"
+    )
+}
+
+#[test]
+fn show_and_list_print_as_documented() {
+    let keys = Keys::new("test");
+    assert_eq!(keys.good(&["list"], &[]), "No records were found in keyring\n");
+    assert_eq!(keys.good(&["list", "-o", "json"], &[]), "[]\n");
+    assert_eq!(keys.good(&["add", "alice", "--recover"], &[WORDS]), alice_text(ACC));
+    assert_eq!(keys.good(&["list"], &[]), alice_text(ACC));
+    assert_eq!(keys.good(&["list", "-o", "json"], &[]), format!("[{}]\n", alice_json(ACC)));
+    assert_eq!(keys.good(&["list", "-n"], &[]), "alice\n");
+    assert_eq!(keys.good(&["list", "-n", "-o", "json"], &[]), "[\"alice\"]\n");
+    for name in ["alice", HEX, &HEX[2..], ACC, VAL, CONS] {
+        assert_eq!(keys.good(&["show", name], &[]), alice_text(ACC), "{name}");
+    }
+    let json = keys.good(&["show", "alice", "-o", "json"], &[]);
+    assert_eq!(json, alice_json(ACC) + "\n");
+    let forms = [("acc", ACC, ACC_PUB), ("val", VAL, VAL_PUB), ("cons", CONS, CONS_PUB)];
+    for (kind, address, public) in forms {
+        let show = |flags: &[&str]| {
+            keys.good(&[&["show", "alice", "--bech", kind][..], flags].concat(), &[])
+        };
+        assert_eq!(show(&[]), alice_text(address));
+        assert_eq!(show(&["-o", "json"]), alice_json(address) + "\n");
+        assert_eq!(show(&["-a"]), format!("{address}\n"));
+        assert_eq!(show(&["-p"]), format!("{public}\n"));
+    }
+    assert_eq!(keys.good(&["show", "alice", "-p"], &[]), format!("{PUBLIC_JSON}\n"));
+    assert_eq!(keys.good(&["show", "alice", "-a"], &[]), format!("{ACC}\n"));
+    assert_eq!(keys.good(&["show", "alice", "alice"], &[]), alice_text(ACC) + &alice_text(ACC));
+}
+
+#[test]
+fn add_makes_recovers_and_notes_keys() {
+    let keys = Keys::new("test");
+    let ran = keys.run(&["add", "fresh"], &[]);
+    assert!(ran.err.starts_with("\n**Important** write this mnemonic phrase in a safe place.\n"));
+    let words = ran.err.lines().last().unwrap();
+    assert_eq!(words.split(' ').count(), 24);
+    let address = keys.good(&["show", "fresh", "-a"], &[]);
+    // The words shown give the key kept.
+    let again = keys.good(&["add", "x", "--recover", "--dry-run"], &[words]);
+    assert!(again.contains(address.trim()), "{again}");
+
+    let json = keys.good(&["add", "j", "-o", "json", "--words", "12"], &[]);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["mnemonic"].as_str().unwrap().split(' ').count(), 12);
+    let quiet = keys.run(&["add", "q", "--no-backup"], &[]);
+    assert_eq!((quiet.code, quiet.err.as_str()), (0, ""));
+
+    let dry = |flags: &[&str], answers: &[&str]| {
+        let flags = [&["add", "d", "--recover", "--dry-run"][..], flags].concat();
+        let out = keys.good(&flags, answers);
+        out.lines().next().unwrap().to_owned()
+    };
+    let second = "- address: cosmos1wzvhjux9rqfdcwspp37srdgwp5tac7wgtkldlx";
+    assert_eq!(dry(&["--index", "1"], &[WORDS]), second);
+    assert_eq!(
+        dry(&["--hd-path", "m/44'/60'/0'/0/1", "--algo", "eth_secp265k1"], &[WORDS]),
+        second
+    );
+    let bitcoin = dry(&["--coin-type", "118"], &[WORDS]);
+    assert_ne!(bitcoin, format!("- address: {ACC}"));
+    assert_ne!(dry(&["-i"], &[WORDS, "TREZOR"]), format!("- address: {ACC}"));
+    assert_eq!(dry(&["-i"], &[WORDS, ""]), format!("- address: {ACC}"));
+    let file = keys.file("words");
+    fs::write(&file, WORDS).unwrap();
+    assert_eq!(dry(&["--source", file.to_str().unwrap()], &[]), format!("- address: {ACC}"));
+
+    let watch = keys.good(&["add", "watch", "--pubkey", PUBLIC_JSON], &[]);
+    assert_eq!(watch, alice_text(ACC).replace("alice", "watch").replace("local", "offline"));
+    assert_eq!(
+        keys.bad(&["unsafe-export-eth-key", "watch"], &[]),
+        "\"watch\" holds a public key only"
+    );
+}
+
+#[test]
+fn names_change_and_go_only_when_agreed() {
+    let keys = Keys::with_alice("test", &[]);
+    assert_eq!(keys.bad(&["add", "alice"], &["n"]), "aborted");
+    assert_eq!(keys.bad(&["rename", "alice", "bob"], &["n"]), "aborted");
+    assert_eq!(keys.bad(&["delete", "alice"], &["n"]), "aborted");
+    let renamed = keys.run(&["rename", "alice", "bob", "-y"], &[]);
+    assert_eq!(renamed.err, "Key was successfully renamed from alice to bob\n");
+    keys.good(&["add", "bob", "--no-backup"], &["y"]);
+    assert_ne!(keys.good(&["show", "bob", "-a"], &[]), format!("{ACC}\n"));
+    let deleted = keys.run(&["delete", "bob", "-y"], &[]);
+    assert_eq!(deleted.err, "Key deleted forever (uh oh!)\n");
+    assert_eq!(keys.good(&["list", "-o", "json"], &[]), "[]\n");
+}
+
+#[test]
+fn private_keys_leave_and_return() {
+    let keys = Keys::with_alice("test", &[]);
+    let upper = KEY.to_uppercase();
+    assert_eq!(keys.good(&["unsafe-export-eth-key", "alice"], &[]), format!("{upper}\n"));
+    let json = keys.good(&["unsafe-export-eth-key", "alice", "-o", "json"], &[]);
+    assert_eq!(json, format!("{{\"key\":\"{upper}\"}}\n"));
+    let hex = keys.good(&["export", "alice", "--unarmored-hex", "--unsafe", "-y"], &[]);
+    assert_eq!(hex, format!("{KEY}\n"));
+    let other = Keys::new("test");
+    let import = |name: &str, text: &str, flags: &[&str], answers: &[&str]| {
+        let file = other.file(name);
+        fs::write(&file, text).unwrap();
+        let flags = [&["import", name, file.to_str().unwrap()][..], flags].concat();
+        other.good(&flags, answers);
+        assert_eq!(other.good(&["show", name, "-a"], &[]), format!("{ACC}\n"));
+        other.good(&["delete", name, "-y"], &[]);
+    };
+    import("hex", &hex, &["--unsafe"], &[]);
+    let armored = keys.good(&["export", "alice"], &[PASSPHRASE]);
+    assert!(armored.starts_with("-----BEGIN TENDERMINT PRIVATE KEY-----\nkdf: argon2\nsalt: "));
+    import("armored", &armored, &[], &[PASSPHRASE]);
+    let keystore = keys.good(&["export", "alice", "--keystore", "--kdf", "pbkdf2"], &[PASSPHRASE]);
+    import("keystore", &keystore, &[], &[PASSPHRASE]);
+    other.good(&["unsafe-import-eth-key", "plain", KEY], &[]);
+    other.good(&["delete", "plain", "-y"], &[]);
+    other.good(&["unsafe-import-eth-key", "asked", "--algo", "eth_secp256k1"], &[KEY]);
+    assert_eq!(other.good(&["show", "asked", "-a"], &[]), format!("{ACC}\n"));
+
+    let file = keys.file("out.json");
+    keys.good(&["export", "alice", "--to", file.to_str().unwrap()], &[PASSPHRASE]);
+    let mode = std::os::unix::fs::PermissionsExt::mode(&fs::metadata(&file).unwrap().permissions());
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+#[test]
+fn the_file_backend_keeps_its_secrets() {
+    let keys = Keys::with_alice("file", &[PASSPHRASE]);
+    let file = keys.file("keyring-file/keyring.json");
+    let before = fs::read(&file).unwrap();
+    assert_eq!(keys.good(&["show", "alice", "-a"], &[PASSPHRASE]), format!("{ACC}\n"));
+    let wrong = "incorrect keyring passphrase, or the keyring was altered";
+    for args in [&["show", "alice"][..], &["show", "nobody"], &["list"], &["migrate"]] {
+        assert_eq!(keys.bad(args, &["wrong horse"]), wrong);
+    }
+    assert_eq!(keys.bad(&["delete", "alice", "-y"], &["wrong horse"]), wrong);
+    assert!(keys.bad(&["list"], &[]).starts_with("standard input ended where"));
+    assert_eq!(fs::read(&file).unwrap(), before);
+    assert_eq!(
+        keys.good(&["migrate"], &[PASSPHRASE]),
+        "Keys migration has been successfully executed: 1 keys.\n"
+    );
+    assert_ne!(fs::read(&file).unwrap(), before);
+    assert_eq!(keys.good(&["list", "-n"], &[PASSPHRASE]), "alice\n");
+    let left: Vec<_> = fs::read_dir(keys.file("keyring-file"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
+    assert_eq!(left.len(), 2, "the keyring and its lock: {left:?}");
+}
+
+#[test]
+fn the_memory_backend_and_small_commands() {
+    let keys = Keys::with_alice("memory", &[]);
+    assert_eq!(keys.good(&["list"], &[]), "No records were found in keyring\n");
+    assert_eq!(keys.good(&["migrate", "-o", "json"], &[]), "{\"migrated\":0}\n");
+    assert_eq!(keys.good(&["list-key-types"], &[]), "eth_secp256k1\n");
+    assert_eq!(keys.good(&["list-key-types", "-o", "json"], &[]), "[\"eth_secp256k1\"]\n");
+    assert_eq!(keys.good(&["mnemonic"], &[]).split(' ').count(), 24);
+    let json = keys.good(&["mnemonic", "--words", "12", "--language", "czech", "-o", "json"], &[]);
+    assert!(json.starts_with("{\"mnemonic\":\""));
+    let entropy = "x".repeat(43);
+    let first = keys.good(&["mnemonic", "--unsafe-entropy"], &[&entropy]);
+    assert_eq!(first, keys.good(&["mnemonic", "--unsafe-entropy"], &[&entropy]));
+    assert!(fs::read_dir(keys.home.path()).unwrap().next().is_none());
+}
+
+#[test]
+fn parse_converts_both_ways() {
+    let keys = Keys::new("memory");
+    let addresses = format!("formats:\n- {ACC}\n- {VAL}\n- {CONS}\n");
+    assert_eq!(keys.good(&["parse", HEX], &[]), addresses);
+    assert_eq!(keys.good(&["parse", &HEX[2..]], &[]), addresses);
+    let publics = format!("formats:\n- {ACC_PUB}\n- {VAL_PUB}\n- {CONS_PUB}\n");
+    assert_eq!(keys.good(&["parse", PUBLIC_HEX], &[]), publics);
+    assert_eq!(
+        keys.good(&["parse", HEX, "-o", "json"], &[]),
+        format!("{{\"formats\":[\"{ACC}\",\"{VAL}\",\"{CONS}\"]}}\n")
+    );
+    let bytes = HEX[2..].to_uppercase();
+    assert_eq!(keys.good(&["parse", VAL], &[]), format!("bytes: {bytes}\nhuman: cosmosvaloper\n"));
+    assert_eq!(
+        keys.good(&["parse", ACC, "-o", "json"], &[]),
+        format!("{{\"human\":\"cosmos\",\"bytes\":\"{bytes}\"}}\n")
+    );
+    assert_eq!(
+        keys.bad(&["parse", &ACC.replace("jtq", "jtp")], &[]),
+        format!("{} is neither hex nor Bech32: wrong checksum", ACC.replace("jtq", "jtp"))
+    );
+    assert_eq!(
+        keys.bad(&["parse", "1234"], &[]),
+        "2 bytes are no address (20) and no public key (33)"
+    );
+}
+
+#[test]
+fn bad_input_gets_a_reason_and_an_exit_code() {
+    let keys = Keys::with_alice("test", &[]);
+    let unknown = |text: &str| keys.bad(&["show", text], &[]);
+    assert!(unknown("nobody").starts_with("nobody is not a valid name or address: "));
+    assert!(unknown(&ACC.replace("jtq", "jtp")).ends_with("wrong checksum"));
+    assert!(unknown(&ACC.replace("cosmos", "Cosmos")).ends_with("mixed upper and lower case"));
+    assert!(unknown(&HEX.replace('F', "f")).contains("wrong EIP-55 checksum"));
+    assert!(unknown(&HEX[..40]).contains("length 38, want 40"));
+    assert!(unknown(&format!("{HEX}00")).contains("length 42, want 40"));
+    assert!(unknown("0x70997970C51812dc3A010C7d01b50e0d17dc79C8").ends_with("key not found"));
+
+    let add = |flags: &[&str], answers: &[&str]| {
+        keys.bad(&[&["add", "x", "--recover"][..], flags].concat(), answers)
+    };
+    assert_eq!(
+        add(&[], &[&WORDS.replace("junk", "junc")]),
+        "invalid mnemonic: word 12, \"junc\", is not in the word list"
+    );
+    assert_eq!(add(&[], &[&WORDS.replace("junk", "test")]), "invalid mnemonic: wrong checksum");
+    assert_eq!(add(&[], &["test"]), "invalid mnemonic: 1 words, want 12, 15, 18, 21 or 24");
+    assert_eq!(
+        add(&["--hd-path", "m/44'/60/0'/0/0"], &[]),
+        "path coin type must be hardened: write 60'"
+    );
+    assert_eq!(
+        add(&["--hd-path", "m/44'/60'/0'/0/0'"], &[]),
+        "path index must not be hardened: write 0"
+    );
+    assert_eq!(
+        add(&["--algo", "sr25519"], &[]),
+        "unknown key algorithm \"sr25519\": this chain has eth_secp256k1"
+    );
+    assert_eq!(add(&[], &[WORDS]), "the keyring has this key already, as \"alice\"");
+    assert!(keys.bad(&["unsafe-import-eth-key", "x", "12"], &[]).contains("32 bytes, got 1"));
+    for (args, code) in [
+        (&["show", "alice", "-a", "-p"][..], 2),
+        (&["show", "alice", "-a", "-o", "json"], 2),
+        (&["show", "alice", "--bech", "osmo"], 2),
+        (&["export", "alice", "--unarmored-hex"], 2),
+        (&["list", "--nonsense"], 2),
+        (&["show"], 2),
+        (&["rename", "nobody", "x", "-y"], 1),
+        (&["delete", "nobody", "-y"], 1),
+    ] {
+        assert_eq!(keys.run(args, &[]).code, code, "{args:?}");
+    }
+    for backend in ["kwallet", "pass"] {
+        assert!(Keys::new(backend).bad(&["list"], &[]).contains("is not offered: use file, "));
+    }
+    #[cfg(not(feature = "os-keyring"))]
+    for args in [&["list"][..], &["show", "alice"], &["add", "alice"]] {
+        let told = Keys::new("os").bad(args, &[]);
+        assert!(told.contains("is not available") && told.ends_with("use file, test or memory"));
+    }
+    assert_eq!(Keys::new("cloud").run(&["list"], &[]).code, 2);
+}
+
+#[test]
+fn bad_key_files_get_a_reason() {
+    let keys = Keys::with_alice("test", &[]);
+    let armored = keys.good(&["export", "alice"], &[PASSPHRASE]);
+    let import = |text: &str, answers: &[&str]| {
+        let file = keys.file("key");
+        fs::write(&file, text).unwrap();
+        keys.bad(&["import", "x", file.to_str().unwrap()], answers)
+    };
+    assert_eq!(
+        import(&armored, &["wrong horse"]),
+        "wrong passphrase, or the armored key was altered"
+    );
+    assert_eq!(
+        import(&armored[..armored.len() - 20], &[PASSPHRASE]),
+        "not an armored private key: its end is missing"
+    );
+    assert!(import("{", &[PASSPHRASE]).starts_with("not a keystore file: EOF"));
+    assert!(import(KEY, &[]).ends_with("plain hex needs --unsafe"));
+    assert_eq!(
+        keys.bad(&["export", "alice"], &["short"]),
+        "password must be at least 8 characters"
+    );
+}
+
+#[test]
+fn debug_tells_forms_of_addresses_and_keys() {
+    let empty = tempfile::tempdir().unwrap();
+    let home = empty.path().to_str().unwrap();
+    let debug = |args: &[&str]| {
+        let with_home = [&["debug"][..], args, &["--home", home]].concat();
+        let ran = evmd(&with_home, &[]);
+        (ran.code, ran.out, ran.err)
+    };
+    let lines = format!(
+        "Address: [243 159 214 229 26 173 136 246 244 206 106 184 130 114 121 207 255 185 34 102]\n\
+         Address (hex): F39FD6E51AAD88F6F4CE6AB8827279CFFFB92266\n\
+         Bech32 Acc: {ACC}\nBech32 Val: {VAL}\n"
+    );
+    for form in [HEX, &HEX[2..], &HEX.to_lowercase(), ACC, VAL, CONS] {
+        assert_eq!(debug(&["addr", form]), (0, lines.clone(), String::new()), "{form}");
+    }
+    let (code, _, err) = debug(&["addr", &ACC.replace("cosmos", "osmo")]);
+    assert_eq!((code, err.lines().count()), (1, 1), "{err}");
+    let prefixes = "Bech32 Acc: cosmos\nBech32 Val: cosmosvaloper\nBech32 Con: cosmosvalcons\n";
+    assert_eq!(debug(&["prefixes"]).1, prefixes);
+    let public = format!("Address: {}\nPubKey Hex: {PUBLIC_HEX}\n", HEX[2..].to_uppercase());
+    let base64 = "A4MYU1tUEF1Keq5gwI/EX5aHGBtP38YlvRp1P6c5f+11";
+    for form in [PUBLIC_JSON, PUBLIC_HEX, base64, ACC_PUB, VAL_PUB, CONS_PUB] {
+        assert_eq!(debug(&["pubkey", form]).1, public, "{form}");
+    }
+    let raw = |text: &str| evmd(&["debug", "raw-bytes", text], &[]);
+    assert_eq!(raw("[10 21 13 255]").out, "0A150DFF\n");
+    assert_eq!(raw("10,21").out, "0A15\n");
+    assert_eq!(
+        raw("256").err,
+        "error: \"256\" is not a number of 0 to 255: number too large to fit in target type\n"
+    );
+}
+
+/// An interpreter that has run `probe`, which loads a wallet library.
+fn interpreter(program: &'static str, flag: &'static str, probe: &str) -> impl Run {
+    let run = move |code: &str, args: &[&Path]| {
+        let output = Command::new(program).arg(flag).arg(code).args(args).output().ok()?;
+        let text = String::from_utf8(output.stdout).unwrap();
+        output.status.success().then(|| text.trim().to_owned())
+    };
+    assert!(run(probe, &[]).is_some(), "`{program} {flag} {probe}` fails: run .ci/clients");
+    run
+}
+
+/// Runs code with the names of files; what it prints.
+trait Run: Fn(&str, &[&Path]) -> Option<String> {}
+impl<F: Fn(&str, &[&Path]) -> Option<String>> Run for F {}
+
+/// Keystores of ours open in another wallet, and its in ours. `read` prints the key of a file;
+/// `write` writes the key of 32 bytes 0x11 to a file.
+fn exchange(run: impl Run, read: &str, write: &str) {
+    let keys = Keys::with_alice("test", &[]);
+    for kdf in ["scrypt", "pbkdf2"] {
+        let file = keys.file(kdf);
+        let path = file.to_str().unwrap();
+        keys.good(&["export", "alice", "--keystore", "--kdf", kdf, "--to", path], &[PASSPHRASE]);
+        let key = run(read, &[&file]).unwrap();
+        assert_eq!(key.trim_start_matches("0x"), KEY, "{kdf}");
+        run(&write.replace("KDF", kdf), &[&file]).unwrap();
+        keys.good(&["import", kdf, path], &[PASSPHRASE]);
+        let key = keys.good(&["unsafe-export-eth-key", kdf], &[]);
+        assert_eq!(key.trim(), "11".repeat(32));
+        keys.good(&["delete", kdf, "-y"], &[]);
+    }
+}
+
+/// Phrases of ours give the same key in another wallet, and its in ours. `key` prints the private key
+/// of the phrase in a file; `phrase` writes a new phrase to a file.
+fn phrases(run: &impl Run, key: &str, phrase: &str) {
+    let keys = Keys::new("test");
+    let file = keys.file("phrase");
+    for words in [12, 24] {
+        fs::write(&file, keys.good(&["mnemonic", "--words", &words.to_string()], &[])).unwrap();
+        same_key(&keys, run, key, &file);
+    }
+    run(phrase, &[&file]).unwrap();
+    same_key(&keys, run, key, &file);
+}
+
+fn same_key(keys: &Keys, run: &impl Run, key: &str, phrase: &Path) {
+    keys.good(&["add", "x", "--recover", "--source", phrase.to_str().unwrap()], &[]);
+    let ours = keys.good(&["unsafe-export-eth-key", "x"], &[]);
+    let theirs = run(key, &[phrase]).unwrap();
+    assert_eq!(theirs.trim_start_matches("0x"), ours.trim().to_lowercase());
+    keys.good(&["delete", "x", "-y"], &[]);
+}
+
+#[test]
+#[ignore = "needs eth-account: run .ci/clients"]
+fn eth_account_opens_ours_and_we_its() {
+    let python = interpreter("python3", "-c", "import eth_account");
+    let start = "import json,sys\nfrom eth_account import Account\nfile=sys.argv[1]\n";
+    let hd = format!("{start}Account.enable_unaudited_hdwallet_features()\n");
+    let key = "print(Account.from_mnemonic(open(file).read().strip()).key.hex())";
+    let phrase = "open(file,'w').write(Account.create_with_mnemonic()[1])";
+    phrases(&python, &format!("{hd}{key}"), &format!("{hd}{phrase}"));
+    let read = "print(Account.decrypt(json.load(open(file)),'correct horse').hex())";
+    let write = "json.dump(Account.encrypt('0x'+'11'*32,'correct horse',kdf='KDF'),open(file,'w'))";
+    exchange(python, &format!("{start}{read}"), &format!("{start}{write}"));
+}
+
+#[test]
+#[ignore = "needs ethers: run .ci/clients"]
+fn ethers_opens_ours_and_we_its() {
+    let node = interpreter("node", "-e", "require('ethers')");
+    let start = "const {HDNodeWallet,Wallet}=require('ethers'),fs=require('fs'),\
+                 file=process.argv[1];";
+    let key =
+        "console.log(HDNodeWallet.fromPhrase(fs.readFileSync(file,'utf8').trim()).privateKey)";
+    let phrase = "fs.writeFileSync(file,Wallet.createRandom().mnemonic.phrase)";
+    phrases(&node, &format!("{start}{key}"), &format!("{start}{phrase}"));
+    let read = "const text=fs.readFileSync(file,'utf8');\
+                console.log(Wallet.fromEncryptedJsonSync(text,'correct horse').privateKey)";
+    // Its one function is scrypt.
+    let write =
+        "fs.writeFileSync(file,new Wallet('0x'+'11'.repeat(32)).encryptSync('correct horse'))";
+    exchange(node, &format!("{start}{read}"), &format!("{start}{write}"));
+}

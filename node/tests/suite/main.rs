@@ -1,0 +1,37 @@
+//! The integration tests of the node, in one program: each test program links the whole node, and
+//! 25 of them took longer to link than to run.
+//!
+//! A module is a topic. `common`, `client`, `dice` and `fixtures` are what several of them use. Data
+//! files are in the folders next to `suite`.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(unreachable_pub, reason = "the modules of a test share what they publish")]
+
+mod blobs;
+mod client;
+mod clients;
+mod commands;
+mod common;
+mod cosmos;
+mod dice;
+mod ethereum_fixtures;
+mod fee_history;
+mod fee_market_chain;
+mod feemarket;
+mod fixtures;
+mod governance;
+mod import;
+mod ingest;
+mod json_rpc;
+mod key_vectors;
+mod keys;
+mod kill;
+mod load;
+mod load_kill;
+mod mempool;
+mod metrics_docs;
+mod native;
+mod production;
+mod rpc_docs;
+mod rpc_io;
+mod settings;
+mod settings_docs;

@@ -1,0 +1,80 @@
+//! `docs/rpc.md` is what the tables of the program say. `EVMD_WRITE_DOCS=1` writes it anew.
+
+use node::{config::Config, rpc};
+use std::{fmt::Write, path::Path};
+
+fn document() -> String {
+    let settings = Config::default().json_rpc;
+    let mut out = String::from(
+        "# JSON-RPC\n\n\
+         Made from the program's tables by `EVMD_WRITE_DOCS=1 cargo test -p node --test suite rpc_docs`; a \
+         test holds it to them.\n\n\
+         Errors have geth's codes, and its texts where tools match on them. An error about a limit has \
+         `data: {limit, suggested}`; for a range of blocks `suggested` is one that fits. Its code is -32005, \
+         but -32600 for a batch with too many calls (over a WebSocket -32010 where it has 16 times too many), -32003 for an answer that is too large, -32000 for work \
+         whose time is over, and -38026 for too many slots of eth_getStorageValues or calls of \
+         eth_simulateV1.\n\
+         A call, or a whole batch, sees one block. Where a block is asked for, a tag, a number, a hash or \
+         an EIP-1898 object is taken; `safe` and `finalized` are the newest block, because blocks are \
+         final. Addresses are taken in hex and in Bech32.\n\n\
+         ## Limits and fairness\n\n\
+         Reads of microseconds are answered where the socket is served. Others stand in one of two lines, \
+         each with its own threads at low priority: the short one for work of milliseconds, the long one for \
+         scans and traces. In a line, addresses take turns, then their connections; at most 1,024 calls \
+         wait, 512 of one address, 128 of one connection, and one more is refused with -32005. Work whose \
+         time is over, or whose caller has gone, is given up, running code too: `execution aborted (timeout \
+         = 5s)`.\n\n\
+         `rate-per-connection` and `rate-per-ip` allow so many calls a second and as many at once; a call of \
+         the short line counts for 4, of the long line for 20. A call too many has -32005 with `data: {limit, \
+         retryAfterMs}`, and HTTP 429 unless it stands in a batch. A batch has one bound of bytes for all its \
+         answers, errors included: those beyond it are errors and are not run.\n\n\
+         Names and pages: a request has to be addressed to an IP address or to one of `allowed-hosts`, \
+         against DNS rebinding. Pages of `cors-origins` may read answers and open WebSockets; `:*` is any \
+         port, `*` is any origin. Bodies have to be `application/json`.\n\n\
+         A connection is closed when it sends no whole request for `idle-timeout-s`, when it does not take \
+         64 KiB of its answer, or all of it, within `slow-client-s`, and a WebSocket when it answers no \
+         ping for 60 s. A call at work keeps its connection. A WebSocket is read no further while 4 MiB of \
+         its calls are at work, or while 4 MiB or 4,096 of its messages are not answered; no call is begun \
+         and nothing pushed while it has 8 MiB to take. Its ids are texts or \
+         integers from 0 to 2^64 - 1: a call with another is taken for a notification.\n\n\
+         ## Explorers\n\n\
+         `evmd start --json-rpc.api eth,net,web3,rpc,txpool,evmd,ots,erigon` serves Otterscan, from any page of this machine by \
+         default; elsewhere its origin has to be among `cors-origins`. The transactions of an address are found \
+         by an index of all blocks. With `trace` besides, its state tab has what to show. Blockscout traces \
+         with `debug` or with `trace`. A tracer keeps 256 MiB of a transaction at most.\n\n## Settings\n\n\
+         | Setting of `[json-rpc]` | Default |\n|---|---|\n",
+    );
+    let settings = toml::Value::try_from(settings).unwrap();
+    for (key, value) in settings.as_table().unwrap() {
+        writeln!(out, "| `{key}` | `{}` |", value.to_string().replace('"', "")).unwrap();
+    }
+    out.push_str("\n## Subscriptions\n\nOver WebSocket, by `eth_subscribe`:\n\n| Name | Pushes |\n|---|---|\n");
+    for (name, what) in rpc::SUBSCRIPTIONS {
+        writeln!(out, "| `{name}` | {what} |").unwrap();
+    }
+    let mut namespace = "";
+    for method in rpc::methods() {
+        if method.namespace() != namespace {
+            namespace = method.namespace();
+            write!(
+                out,
+                "\n## {namespace}\n\n| Method | Parameters | Runs | Answer |\n|---|---|---|---|\n"
+            )
+            .unwrap();
+        }
+        let parameters: Vec<_> = method.parameters.iter().map(|p| format!("`{p}`")).collect();
+        let (parameters, place) = (parameters.join(", "), method.run.place());
+        writeln!(out, "| `{}` | {parameters} | {place} | {} |", method.name, method.help).unwrap();
+    }
+    out
+}
+
+#[test]
+fn the_document_is_what_the_tables_say() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("docs/rpc.md");
+    if std::env::var_os("EVMD_WRITE_DOCS").is_some() {
+        std::fs::write(&path, document()).unwrap();
+    }
+    let written = std::fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(written, document(), "run with EVMD_WRITE_DOCS=1 to write {}", path.display());
+}

@@ -1,0 +1,117 @@
+//! `evmd config` and `evmd genesis`: settings and genesis files on the command line.
+
+use std::{fs, path::Path, process::Command};
+
+/// Exit code, standard output and error.
+fn evmd(args: &[&str]) -> (i32, String, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_evmd"));
+    let output = command.args(args).env_remove("EVMD_HOME").output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+fn good(args: &[&str]) -> String {
+    let (code, out, err) = evmd(args);
+    assert_eq!(code, 0, "{args:?}: {err}");
+    out
+}
+
+/// The reason of a failure, one line.
+fn bad(args: &[&str]) -> String {
+    let (code, out, err) = evmd(args);
+    assert_eq!((code, out.as_str()), (1, ""), "{args:?}: {err}");
+    err.strip_prefix("error: ").unwrap().trim_end().to_owned()
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+#[test]
+fn settings_are_shown_and_changed() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = text(folder.path());
+    let get = |key: &str| good(&["config", "get", key, "--home", home]);
+    let set = |key: &str, value: &str| evmd(&["config", "set", key, value, "--home", home]);
+    assert_eq!(get("rest.address"), "127.0.0.1:1317\n");
+    assert_eq!(get("engine.produce"), "true\n");
+    assert!(
+        good(&["config", "show", "--home", home]).contains("[grpc]\naddress = \"127.0.0.1:9090\"")
+    );
+    let json = good(&["config", "show", "--home", home, "-o", "json"]);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["json-rpc"]["max-batch"], 1000);
+    assert_eq!(set("rest.address", "127.0.0.1:1").0, 0);
+    assert_eq!(set("engine.block-time-ms", "250").0, 0);
+    assert_eq!(get("rest.address"), "127.0.0.1:1\n");
+    assert!(get("engine").starts_with("block-time-ms = 250\n"), "{}", get("engine"));
+    // The file holds what was set, and nothing that would freeze a default.
+    let file = fs::read_to_string(folder.path().join("config.toml")).unwrap();
+    assert_eq!(file, "[engine]\nblock-time-ms = 250\n\n[rest]\naddress = \"127.0.0.1:1\"\n");
+    for (key, value) in [
+        ("rest.address", "nowhere"),
+        ("rest.max-connections", "1.5"),
+        ("rest.max-connections", "many"),
+        ("rest.adress", "127.0.0.1:1"),
+        ("rest", "x"),
+        ("nothing", "x"),
+        ("engine.produce", "7"),
+        ("storage.chain-map-bytes", "1"),
+        ("storage.index-map-bytes", "131071"),
+    ] {
+        let reason = bad(&["config", "set", key, value, "--home", home]);
+        assert_eq!(reason.lines().count(), 1, "{reason}");
+    }
+    assert_eq!(fs::read_to_string(folder.path().join("config.toml")).unwrap(), file);
+    let small = bad(&["config", "set", "storage.chain-map-bytes", "1", "--home", home]);
+    assert!(small.contains("storage.chain-map-bytes: 1 bytes") && small.contains("131072 are"));
+    // The least that is taken can be opened.
+    for name in ["chain", "index"] {
+        assert_eq!(set(&format!("storage.{name}-map-bytes"), "131072").0, 0);
+    }
+    good(&["init", "--home", home]);
+    assert!(bad(&["config", "get", "rest.adress", "--home", home]).starts_with("unknown setting"));
+}
+
+#[test]
+fn genesis_files_are_made_and_checked() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("genesis.json");
+    let file = text(&path);
+    let address = "cosmos1zyg3zyg3zyg3zyg3zyg3zyg3zyg3zyg3c7wvpv";
+    let add = |address: &str, amount: &str| {
+        evmd(&["genesis", "add-account", address, amount, "--file", file])
+    };
+    let hex = "0x1111111111111111111111111111111111111111";
+    let (code, out, err) = add(hex, "7atest");
+    assert_eq!((code, out), (0, format!("{hex} has 7 in {file}\n")), "{err}");
+    // In another form it is the same account; a wrong checksum is none.
+    for (address, amount) in [
+        (&hex[2..], "1"),
+        (address, "1"),
+        ("0x2222222222222222222222222222222222222222", "1other"),
+        ("0x2222222222222222222222222222222222222222", "1.5"),
+        ("0x2222222222222222222222222222222222222222", "atest"),
+        ("0x22", "1"),
+    ] {
+        let (code, _, err) = add(address, amount);
+        assert_eq!((code, err.lines().count()), (1, 1), "{address} {amount}: {err}");
+    }
+    let valid = good(&["genesis", "validate", file]);
+    assert!(
+        valid.starts_with(&format!(
+            "{file} is a valid genesis: chain 262144, Native rules, 18 accounts, hash 0x"
+        )),
+        "{valid}"
+    );
+    let home = folder.path().join("home");
+    let made = good(&["init", "--home", text(&home), "--genesis", file, "-o", "json"]);
+    let made: serde_json::Value = serde_json::from_str(&made).unwrap();
+    assert!(valid.trim_end().ends_with(made["genesisHash"].as_str().unwrap()));
+    assert!(good(&["genesis", "validate", "--home", text(&home)]).contains("18 accounts"));
+    fs::write(&path, "{\"config\":{}}").unwrap();
+    assert_eq!(bad(&["genesis", "validate", file]).lines().count(), 1);
+    assert!(
+        bad(&["genesis", "validate", text(&folder.path().join("none"))]).starts_with("cannot read")
+    );
+}
