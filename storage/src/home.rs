@@ -15,7 +15,7 @@ const PID_BYTES_MAX: u64 = 16;
 /// process ends, so a lock file left behind is harmless.
 #[derive(Debug)]
 pub struct HomeLock {
-    _file: File,
+    file: File,
 }
 
 impl HomeLock {
@@ -44,7 +44,16 @@ impl HomeLock {
             Err(TryLockError::Error(source)) => return Err(io(source)),
         }
         write_pid(&mut file).map_err(io)?;
-        Ok(Self { _file: file })
+        Ok(Self { file })
+    }
+}
+
+impl Drop for HomeLock {
+    /// Unlocks the file, and does not only close it: a child process that was forked and has not called
+    /// exec yet holds a copy of the descriptor, and the lock would last as long as that copy.
+    fn drop(&mut self) {
+        // If it fails, closing the file is all that can be done.
+        let _ = self.file.unlock();
     }
 }
 
@@ -58,4 +67,20 @@ fn read_pid(file: &mut File) -> Option<u32> {
     let mut text = String::new();
     file.take(PID_BYTES_MAX).read_to_string(&mut text).ok()?;
     text.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_of_the_descriptor_does_not_keep_the_lock() {
+        let home = tempfile::tempdir().unwrap();
+        let lock = HomeLock::acquire(home.path()).unwrap();
+        let copy = lock.file.try_clone().unwrap();
+        assert!(matches!(HomeLock::acquire(home.path()), Err(OpenError::HomeLocked { .. })));
+        drop(lock);
+        HomeLock::acquire(home.path()).unwrap();
+        drop(copy);
+    }
 }

@@ -6,7 +6,3 @@ mod killed;
 mod reference;
 mod session;
 mod sessions;
-
-/// Held by a test that starts processes or opens homes: between its fork and its exec a child has the
-/// lock file of a home that is being opened, which would then be found locked.
-static TURN: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());

@@ -127,7 +127,7 @@ async fn grow(node: &Node) {
             answer.unwrap();
         }
         let next = view.number() + 1 + dice.below(2);
-        common::wait_until("the chain grows", || published.load().number() >= next);
+        crate::common::wait_until("the chain grows", || published.load().number() >= next);
     }
 }
 
@@ -241,7 +241,9 @@ async fn a_chain_goes_on_after_a_restart_and_imports_elsewhere() {
             let raw = transfer(0, round * 5 + nonce, 30_000);
             pipeline.client().submit(raw).await.unwrap();
         }
-        common::wait_until("the chain grows", || pipeline.published.load().number() > reached + 10);
+        crate::common::wait_until("the chain grows", || {
+            pipeline.published.load().number() > reached + 10
+        });
         pipeline.stop();
         pipeline.join().unwrap();
     }
@@ -262,7 +264,7 @@ fn import_spoiled(spoil: impl Fn(&mut Header)) -> Result<(), Fault> {
     let (first, second) = (folder.path().join("first"), folder.path().join("second"));
     let home = Home::init(&first, &genesis()).unwrap();
     let pipeline = Pipeline::start(&home, producing(Some(Duration::from_millis(4)))).unwrap();
-    common::wait_until("the chain grows", || pipeline.published.load().number() > 3);
+    crate::common::wait_until("the chain grows", || pipeline.published.load().number() > 3);
     pipeline.stop();
     pipeline.join().unwrap();
     let file = folder.path().join("chain.rlp");

@@ -54,7 +54,7 @@ fn killed_imports_end_like_an_undisturbed_one() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("chain.rlp");
     exported_chain(&file, 60);
-    compare(&file, &Genesis::native_dev(common::GENESIS_TIME), 6);
+    compare(&file, &Genesis::native_dev(crate::common::GENESIS_TIME), 6);
 }
 
 #[test]

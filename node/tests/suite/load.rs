@@ -56,11 +56,11 @@ fn funded_home(folder: &Path, wallets: &[Wallet]) -> Home {
     let gifts: Vec<_> = (0u64..)
         .zip(wallets)
         .map(|(nonce, wallet)| {
-            let gift = transfer(nonce, common::FEE_CAP * 5, u128::from(MIN_TIP));
+            let gift = transfer(nonce, crate::common::FEE_CAP * 5, u128::from(MIN_TIP));
             let to = alloy_primitives::TxKind::Call(wallet.address);
             // A thousand wallets, ten funders with 10,000 tokens each.
             let (from, nonce) = ((nonce % 10) as usize, nonce / 10);
-            common::sign(from, alloy_consensus::TxEip1559 { to, value, nonce, ..gift })
+            crate::common::sign(from, alloy_consensus::TxEip1559 { to, value, nonce, ..gift })
         })
         .collect();
     frames.send(gifts.iter().map(AsRef::as_ref)).unwrap();
@@ -191,7 +191,7 @@ fn a_thousand_senders_are_served_as_a_naive_model_says() {
     // Used nonces are refused, and say what is next.
     let mut frames = Frames::connect(address);
     for (wallet, script) in wallets.iter().zip(&scripts).take(10) {
-        let again = wallet.sign(transfer(0, common::FEE_CAP * 6, u128::from(MIN_TIP)));
+        let again = wallet.sign(transfer(0, crate::common::FEE_CAP * 6, u128::from(MIN_TIP)));
         frames.send([again.as_ref()]).unwrap();
         let text = format!("nonce too low: next nonce {}, tx nonce 0", script.mined.len());
         assert_eq!(frames.answer().unwrap(), Err(text));

@@ -42,7 +42,6 @@ fn evmd(home: &Path, args: &[&str]) -> (i32, String, String) {
 
 #[test]
 fn rolled_back_blocks_are_gone_and_can_be_imported_again() {
-    let _turn = crate::TURN.blocking_lock();
     let folder = tempfile::tempdir().unwrap();
     let (file, path) = (folder.path().join("chain.rlp"), folder.path().join("home"));
     let hash = exported_chain(&file, 40);
@@ -109,7 +108,6 @@ fn rolled_back_blocks_are_gone_and_can_be_imported_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_running_chain_is_copied_and_lives_on_elsewhere() {
-    let _turn = crate::TURN.lock().await;
     let folder = tempfile::tempdir().unwrap();
     let node = Node::native().await;
     let to = Address::repeat_byte(0x77);
@@ -159,7 +157,6 @@ async fn a_running_chain_is_copied_and_lives_on_elsewhere() {
 
 #[test]
 fn a_genesis_file_of_another_chain_is_noticed_at_start() {
-    let _turn = crate::TURN.blocking_lock();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("home");
     let home = native_home(&path);
@@ -193,7 +190,6 @@ fn a_genesis_file_of_another_chain_is_noticed_at_start() {
 /// A chain of CometBFT's on the same machine has the address that ours has by default.
 #[test]
 fn a_taken_address_is_done_without_only_where_nobody_named_it() {
-    let _turn = crate::TURN.blocking_lock();
     let folder = tempfile::tempdir().unwrap();
     // Whoever has it else has it just as well.
     let _default = TcpListener::bind("127.0.0.1:26657");

@@ -25,7 +25,6 @@ fn names(home: &Path) -> BTreeSet<String> {
 
 #[test]
 fn a_killed_command_leaves_a_whole_keyring() {
-    let _turn = crate::TURN.blocking_lock();
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path();
     // How long the command takes, to spread the kills over it.

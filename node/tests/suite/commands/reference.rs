@@ -91,7 +91,6 @@ fn the_reference_is_what_the_program_says() {
 
 #[test]
 fn every_shell_gets_its_completions() {
-    let _turn = crate::TURN.blocking_lock();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let mut evmd = std::process::Command::new(env!("CARGO_BIN_EXE_evmd"));
         let output = evmd.args(["completion", shell]).output().unwrap();

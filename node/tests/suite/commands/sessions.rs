@@ -20,7 +20,6 @@ const KEYSTORE: &str = r#"{"crypto":{"cipher":"aes-128-ctr","cipherparams":{"iv"
 
 #[test]
 fn without_a_node() {
-    let _turn = crate::TURN.blocking_lock();
     let folder = tempfile::tempdir().unwrap();
     let put = |name: &str, bytes: &[u8]| {
         let path = folder.path().join(name);
@@ -61,7 +60,6 @@ async fn quiet_node() -> Node {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn transactions_and_governance() {
-    let _turn = crate::TURN.lock().await;
     for name in ["tx.txt", "gov.txt"] {
         let node = quiet_node().await;
         let folder = tempfile::tempdir().unwrap();
@@ -110,7 +108,6 @@ fn proposals(folder: &Path) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_chain_in_a_file() {
-    let _turn = crate::TURN.lock().await;
     let folder = tempfile::tempdir().unwrap();
     let put = |name: &str, bytes: &[u8]| {
         let path = folder.path().join(name);
@@ -168,7 +165,6 @@ fn free() -> SocketAddr {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn with_a_node() {
-    let _turn = crate::TURN.lock().await;
     let folder = tempfile::tempdir().unwrap();
     let home = native_home(folder.path());
     let mut config = config();

@@ -2,10 +2,8 @@
 //! gaps, replacements, underpriced and invalid ones. Nothing in it depends on when blocks are made:
 //! replacements aim behind a gap that is still open, where nothing can be mined.
 
-use super::{
-    dice::Dice,
-    wallets::{Wallet, transfer},
-};
+use super::wallets::{Wallet, transfer};
+use crate::dice::Dice;
 use alloy_consensus::TxEip1559;
 use alloy_primitives::{B256, Bytes, U256, keccak256};
 use std::collections::BTreeMap;

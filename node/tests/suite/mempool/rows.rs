@@ -1,9 +1,7 @@
 //! Every reason to turn a transaction away, with its text, as the reference's table has it.
 
-use super::{
-    common::{CHAIN_ID, FEE_CAP, native_home, producing, sign},
-    forge::{BLOB_GAS, BYTES_MAX, Draft, PLAIN, address},
-};
+use super::forge::{BLOB_GAS, BYTES_MAX, Draft, PLAIN, address};
+use crate::common::{CHAIN_ID, FEE_CAP, native_home, producing, sign};
 use alloy_consensus::{SignableTransaction, Transaction as _, TxEip1559, TxEip4844, TxEnvelope};
 use alloy_eips::eip2718::{Decodable2718, Encodable2718};
 use alloy_primitives::{Address, Bytes, Signature, TxKind, U256};
