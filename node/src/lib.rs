@@ -17,9 +17,11 @@
 //! - [`feehistory`]: the row of fee facts stored with each block.
 //! - [`view`]: what readers see: an immutable snapshot, replaced per block.
 //! - [`query`]: the answers of the Cosmos interfaces; [`grpc`] and [`rest`] serve them,
-//!   as the messages of [`proto`]; [`comet`] serves them as CometBFT's RPC does, all three by [`listen`].
+//!   as the messages of [`proto`]; [`comet`] serves them as CometBFT's RPC does, all three by [`listen`];
+//!   `access` checks hosts and origins for every HTTP server.
 //! - [`rpc`]: Ethereum's JSON-RPC; [`observe`]: metrics, health and status.
 
+mod access;
 pub mod account;
 pub mod audit;
 pub mod block;

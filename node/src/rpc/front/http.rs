@@ -12,7 +12,7 @@ use hyper::{
     body::{Body, Bytes, Incoming},
     header::{
         ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
-        ACCESS_CONTROL_MAX_AGE, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN,
+        ACCESS_CONTROL_MAX_AGE, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, ORIGIN,
         RETRY_AFTER, UPGRADE, VARY,
     },
 };
@@ -37,13 +37,8 @@ pub(super) async fn serve(
     request: Request<Incoming>,
 ) -> Result<Response<ReplyBody>, Infallible> {
     let headers = request.headers();
-    let host = request.uri().authority().map(|authority| authority.as_str());
-    let host = host.or_else(|| headers.get(HOST).map(|host| host.to_str().unwrap_or("?")));
-    if !front.hosts.allow(host) {
-        return Ok(plain(
-            StatusCode::FORBIDDEN,
-            "this host is not allowed: see json-rpc.allowed-hosts\n",
-        ));
+    if let Err(error) = front.hosts.check(&request) {
+        return Ok(plain(error.status(), format!("{error}\n")));
     }
     let origin = headers.get(ORIGIN).cloned();
     let allowed =
@@ -79,8 +74,8 @@ fn respond(status: StatusCode, kind: HeaderValue, body: ReplyBody) -> Response<R
     response
 }
 
-fn plain(status: StatusCode, text: &'static str) -> Response<ReplyBody> {
-    let body = ReplyBody::text(Bytes::from_static(text.as_bytes()));
+fn plain(status: StatusCode, text: impl Into<Bytes>) -> Response<ReplyBody> {
+    let body = ReplyBody::text(text);
     respond(status, HeaderValue::from_static("text/plain"), body)
 }
 

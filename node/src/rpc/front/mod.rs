@@ -7,7 +7,6 @@
 //! sends no request, or does not take its answer, is closed. When full: says so, and closes if it is the
 //! connections.
 
-mod access;
 mod connection;
 mod flow;
 mod frames;
@@ -23,7 +22,6 @@ pub(super) use threads::Threads;
 pub(super) use untaken::Untaken;
 
 use self::{
-    access::{Hosts, Origins},
     connection::{Connection, Progress},
     threads::{Room, Seat},
 };
@@ -33,7 +31,10 @@ use super::{
     rates::ConnectionRate,
     subscribe,
 };
-use crate::config::JsonRpc;
+use crate::{
+    access::{Hosts, Origins},
+    config::JsonRpc,
+};
 use alloy_primitives::map::HashMap;
 use hyper::{
     body::{Body as _, Bytes, Incoming},
@@ -229,7 +230,7 @@ impl Front {
         };
         Self {
             dispatcher,
-            hosts: Hosts::new(&config.allowed_hosts),
+            hosts: Hosts::new("json-rpc.allowed-hosts", &config.allowed_hosts),
             origins: Origins::new(&config.cors_origins),
             places: Places { taken: Mutex::default(), most, most_of_address },
             next_id: AtomicU64::new(0),

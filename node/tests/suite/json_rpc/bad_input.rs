@@ -150,6 +150,32 @@ async fn requests_that_are_not_ours() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_request_in_http_1_1_has_exactly_one_host() {
+    let node = Node::native().await;
+    let body = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"eth_chainId\"}";
+    for address in [node.rpc.address, node.rpc.ws_address] {
+        let status = async |version: &str, hosts: &str| {
+            let request = format!(
+                "POST / HTTP/{version}\r\n{hosts}Connection: close\r\n\
+                 Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+                body.len()
+            );
+            exchange(address, request.as_bytes()).await.0
+        };
+        let served = if address == node.rpc.address { 200 } else { 403 };
+        assert_eq!(status("1.1", "Host: localhost\r\n").await, served);
+        assert_eq!(status("1.1", "").await, 400);
+        assert_eq!(status("1.1", "Host: localhost\r\nHost: localhost\r\n").await, 400);
+        assert_eq!(status("1.1", "Host: \u{fffd}\r\n").await, 400);
+        assert_eq!(status("1.0", "").await, served);
+    }
+    let probe = async |request: &str| exchange(node.rpc.address, request.as_bytes()).await.0;
+    assert_eq!(probe("GET / HTTP/1.0\r\n\r\n").await, 200, "a health check");
+    assert_eq!(probe("GET / HTTP/1.1\r\nConnection: close\r\n\r\n").await, 400);
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn parameters_that_do_not_fit() {
     let node = Node::native().await;
     let zero = "0x0000000000000000000000000000000000000000";
