@@ -240,6 +240,16 @@ impl Socket {
         self.stream.write_all(&frame).await.unwrap();
     }
 
+    /// The text of the next message.
+    pub(crate) async fn receive_text(&mut self) -> String {
+        loop {
+            // Pings come in between.
+            if let (TEXT, content) = self.frame().await {
+                return String::from_utf8(content).unwrap();
+            }
+        }
+    }
+
     /// The next message.
     pub(crate) async fn receive(&mut self) -> Value {
         match self.pushed.pop_front() {
@@ -249,12 +259,7 @@ impl Socket {
     }
 
     async fn read(&mut self) -> Value {
-        loop {
-            // Pings come in between.
-            if let (TEXT, content) = self.frame().await {
-                return serde_json::from_slice(&content).unwrap();
-            }
-        }
+        serde_json::from_str(&self.receive_text().await).unwrap()
     }
 
     /// The status code the server closes with, whatever comes before.

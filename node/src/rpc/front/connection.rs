@@ -14,7 +14,7 @@ use std::{
     pin::Pin,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU32, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed},
     },
     task::{Context, Poll, ready},
     time::Duration,
@@ -46,12 +46,17 @@ pub(super) struct Progress {
     requests: AtomicU32,
     /// Some of them that are at work.
     running: AtomicU32,
-    /// Requests whose heads have arrived, and that are not answered.
+    /// Requests whose heads have arrived and whose response bodies hyper still holds.
     open: AtomicU32,
     /// The last request has a body that has not been read to its end.
     unread: AtomicBool,
-    /// Something has been written that may not be all.
-    writing: AtomicBool,
+    /// hyper may hold bytes that the socket has not accepted: it has not flushed since it dropped the
+    /// last response body or since the last write.
+    unflushed: AtomicBool,
+    /// Bytes of response bodies that hyper received since the ledger was last balanced.
+    handed_over: AtomicU64,
+    /// Bytes that the socket accepted since then, heads included.
+    accepted: AtomicU64,
     /// Small answers to go until the connection has a seat among those with small ones.
     bulk: AtomicU32,
     /// A WebSocket now: pings tell whether somebody is there.
@@ -70,12 +75,21 @@ impl Drop for Running<'_> {
     }
 }
 
-/// A request that is being read or answered, until this is dropped.
+/// Counts a request as open until this is dropped. The response body holds it, because hyper keeps the
+/// body until it has taken the last byte: the service returns long before.
 #[derive(Debug)]
-pub(super) struct Open<'a>(&'a Progress);
+pub(super) struct Open(Arc<Progress>);
 
-impl Drop for Open<'_> {
+impl Open {
+    /// hyper received this part of the response body.
+    pub(super) fn handed_over(&self, bytes: usize) {
+        self.0.handed_over.fetch_add(bytes as u64, Relaxed);
+    }
+}
+
+impl Drop for Open {
     fn drop(&mut self) {
+        self.0.unflushed.store(true, Relaxed);
         self.0.open.fetch_sub(1, Relaxed);
     }
 }
@@ -89,10 +103,10 @@ impl Progress {
     }
 
     /// The head of a request has arrived, and its body too if it has none.
-    pub(super) fn open(&self, whole: bool) -> Open<'_> {
+    pub(super) fn open(self: &Arc<Self>, whole: bool) -> Open {
         self.open.fetch_add(1, Relaxed);
         self.unread.store(!whole, Relaxed);
-        Open(self)
+        Open(Arc::clone(self))
     }
 
     /// The body of the last request has been read to its end.
@@ -114,17 +128,43 @@ impl Progress {
         if self.bulk.load(Relaxed) == 0 { Room::Quick } else { Room::Bulk }
     }
 
-    /// Whether all requests are read and answered, and the answers written. Whoever serves the connection
-    /// asks when he has nothing to do: an answer whose parts have to be waited for would not be seen here.
+    /// Whether all requests have been read and the socket has accepted all responses. Only then does
+    /// hyper hold nothing that would be lost if the connection were taken from it.
+    ///
+    /// hyper flushes its own buffer whenever that holds 16 pieces, so a flush in the middle of a body
+    /// says nothing. A response is complete when hyper has dropped its body and has flushed after that.
     pub(super) fn is_between_requests(&self) -> bool {
-        let busy = [&self.unread, &self.writing, &self.upgraded];
+        let busy = [&self.unread, &self.unflushed, &self.upgraded];
         self.open.load(Relaxed) == 0 && !busy.iter().any(|busy| busy.load(Relaxed))
+    }
+
+    /// hyper reports that it has written all that it holds.
+    ///
+    /// # Errors
+    /// If all response bodies have been handed over and the socket has accepted fewer bytes than they
+    /// have. The rest is lost, so the client must not receive anything more on this connection.
+    fn flushed(&self) -> Result<(), UnsentResponse> {
+        self.unflushed.store(false, Relaxed);
+        if self.open.load(Relaxed) > 0 {
+            return Ok(());
+        }
+        let handed_over = self.handed_over.swap(0, Relaxed);
+        let accepted = self.accepted.swap(0, Relaxed);
+        if accepted < handed_over { Err(UnsentResponse { handed_over, accepted }) } else { Ok(()) }
     }
 
     /// The connection is a WebSocket from now on.
     pub(super) fn upgrade(&self) {
         self.upgraded.store(true, Relaxed);
     }
+}
+
+/// A response was cut short by a mistake of this program.
+#[derive(Debug, thiserror::Error)]
+#[error("the socket accepted {accepted} bytes for response bodies of {handed_over} bytes")]
+struct UnsentResponse {
+    handed_over: u64,
+    accepted: u64,
 }
 
 /// See the module.
@@ -204,7 +244,7 @@ impl Connection {
 
     /// What is left of this turn; when nothing is, the task goes to the end of the line.
     fn turn_left(&mut self, cx: &mut Context<'_>) -> Option<usize> {
-        self.progress.writing.store(true, Relaxed);
+        self.progress.unflushed.store(true, Relaxed);
         if self.turn >= WRITE_TURN {
             self.turn = 0;
             give_way(cx);
@@ -223,6 +263,7 @@ impl Connection {
         match result {
             Poll::Ready(Ok(written)) => {
                 self.turn += written;
+                self.progress.accepted.fetch_add(written as u64, Relaxed);
                 if self.progress.upgraded.load(Relaxed) {
                     self.progress.flow.written(written);
                     let mut left = written;
@@ -358,11 +399,16 @@ impl AsyncWrite for Connection {
         self.stream.is_write_vectored()
     }
 
-    /// Called once everything is written: the client has taken it.
+    /// Called when the writer's buffer is empty, which may be in the middle of a response.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.taken = None;
         self.turn = 0;
-        self.progress.writing.store(false, Relaxed);
+        if !self.progress.upgraded.load(Relaxed)
+            && let Err(error) = self.progress.flushed()
+        {
+            tracing::error!(%error, "a connection is closed because a response was cut short");
+            return Poll::Ready(Err(io::Error::other(error)));
+        }
         Pin::new(&mut self.stream).poll_flush(cx)
     }
 
@@ -417,23 +463,46 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_connection_is_between_requests_when_all_is_written() {
+    async fn a_connection_is_between_requests_once_its_response_is_flushed() {
         let (_client, mut served, progress) = pair().await;
         assert!(progress.is_between_requests());
         let open = progress.open(false);
         assert!(!progress.is_between_requests());
+        // The buffer of 16 pieces is full and is flushed; the body has more.
+        served.write_all(b"half").await.unwrap();
+        served.flush().await.unwrap();
+        assert!(!progress.is_between_requests(), "hyper still holds the body");
         drop(open);
+        assert!(!progress.is_between_requests(), "hyper holds the last pieces");
+        served.flush().await.unwrap();
         assert!(!progress.is_between_requests(), "it was answered before its body was read");
         progress.body_read();
         assert!(progress.is_between_requests());
         drop(progress.open(true));
+        assert!(!progress.is_between_requests(), "the head is not flushed");
+        served.flush().await.unwrap();
         assert!(progress.is_between_requests(), "it has no body");
-        served.write_all(b"half").await.unwrap();
+        served.write_all(b"an error of hyper's own").await.unwrap();
         assert!(!progress.is_between_requests());
         served.flush().await.unwrap();
         assert!(progress.is_between_requests());
         progress.upgrade();
         assert!(!progress.is_between_requests());
+    }
+
+    #[tokio::test]
+    async fn a_response_that_is_cut_short_closes_the_connection() {
+        let (_client, mut served, progress) = pair().await;
+        for (handed_over, written, complete) in [(4, 4, true), (4, 9, true), (4, 3, false)] {
+            let open = progress.open(true);
+            open.handed_over(handed_over);
+            served.write_all(&vec![0; written]).await.unwrap();
+            served.flush().await.unwrap();
+            open.handed_over(1);
+            served.write_all(&[0]).await.unwrap();
+            drop(open);
+            assert_eq!(served.flush().await.is_ok(), complete, "{handed_over} {written}");
+        }
     }
 
     #[tokio::test]

@@ -1,10 +1,6 @@
 //! One HTTP request: is it for us, from whom, and what does it ask.
 
-use super::{
-    Client, Front, Reply, Untaken,
-    connection::{Open, Progress},
-    reply::ReplyBody,
-};
+use super::{Client, Front, Reply, Untaken, connection::Progress, reply::ReplyBody};
 use crate::rpc::{dispatch::Respond, error::Error};
 use http_body_util::BodyExt;
 use hyper::{
@@ -27,30 +23,43 @@ const PREFLIGHT_AGE: HeaderValue = HeaderValue::from_static("600");
 const PRIVATE_ASKED: HeaderName = HeaderName::from_static("access-control-request-private-network");
 const PRIVATE_ALLOWED: HeaderName = HeaderName::from_static("access-control-allow-private-network");
 
-/// Answers a request, which is open from when its head arrived. What a client does wrong is an answer too.
+/// Answers a request. It is open until hyper has taken the whole response.
 pub(super) async fn serve(
     front: &Front,
     client: &Arc<Client>,
-    progress: &Progress,
-    _open: Open<'_>,
+    progress: &Arc<Progress>,
     ws_stop: &StopHandle,
     request: Request<Incoming>,
 ) -> Result<Response<ReplyBody>, Infallible> {
+    let open = progress.open(request.body().is_end_stream());
+    let mut response = answer(front, client, progress, ws_stop, request).await;
+    response.body_mut().hold(open);
+    Ok(response)
+}
+
+/// What a client does wrong is a response too.
+async fn answer(
+    front: &Front,
+    client: &Arc<Client>,
+    progress: &Progress,
+    ws_stop: &StopHandle,
+    request: Request<Incoming>,
+) -> Response<ReplyBody> {
     let headers = request.headers();
     if let Err(error) = front.hosts.check(&request) {
-        return Ok(plain(error.status(), format!("{error}\n")));
+        return plain(error.status(), format!("{error}\n"));
     }
     let origin = headers.get(ORIGIN).cloned();
     let allowed =
         origin.filter(|origin| origin.to_str().is_ok_and(|origin| front.origins.allow(origin)));
     if headers.contains_key(UPGRADE) {
         if headers.contains_key(ORIGIN) && allowed.is_none() {
-            return Ok(plain(
+            return plain(
                 StatusCode::FORBIDDEN,
                 "this origin is not allowed: see json-rpc.cors-origins\n",
-            ));
+            );
         }
-        return Ok(upgrade(front, client, progress, ws_stop, request).await);
+        return upgrade(front, client, progress, ws_stop, request).await;
     }
     let mut response = match *request.method() {
         Method::OPTIONS => preflight(headers),
@@ -64,7 +73,7 @@ pub(super) async fn serve(
         response.headers_mut().insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
         response.headers_mut().insert(VARY, HeaderValue::from_static("origin"));
     }
-    Ok(response)
+    response
 }
 
 fn respond(status: StatusCode, kind: HeaderValue, body: ReplyBody) -> Response<ReplyBody> {
@@ -108,7 +117,7 @@ async fn upgrade(
             if response.status() == StatusCode::SWITCHING_PROTOCOLS {
                 progress.upgrade();
             }
-            response.map(ReplyBody::Below)
+            response.map(ReplyBody::below)
         }
         Err(error) => {
             tracing::debug!(%error, "a WebSocket was not opened");

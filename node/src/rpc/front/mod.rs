@@ -37,7 +37,7 @@ use crate::{
 };
 use alloy_primitives::map::HashMap;
 use hyper::{
-    body::{Body as _, Bytes, Incoming},
+    body::{Bytes, Incoming},
     server::conn::http1,
     service::service_fn,
 };
@@ -338,8 +338,7 @@ impl Front {
         let times = (self.idle_max, self.slow_max);
         let io = Connection::new(stream, read, Arc::clone(&progress), times, Some(place));
         let service = service_fn(|request: hyper::Request<Incoming>| {
-            let open = progress.open(request.body().is_end_stream());
-            http::serve(&self, &client, &progress, open, &ws_stop, request)
+            http::serve(&self, &client, &progress, &ws_stop, request)
         });
         let mut connection = http1::Builder::new()
             .half_close(false)

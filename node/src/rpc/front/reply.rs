@@ -1,6 +1,9 @@
 //! A response's body: pieces of JSON, the large ones shared with whoever keeps them.
 
-use super::untaken::{self, Untaken};
+use super::{
+    connection::Open,
+    untaken::{self, Untaken},
+};
 use crate::rpc::{error::Error, text::Json};
 use alloy_primitives::Bytes;
 use hyper::body::{Body, Bytes as Piece, Frame, SizeHint};
@@ -77,21 +80,27 @@ impl Reply {
     /// The body; a large one counts as untaken until it is written.
     pub(super) fn finish(mut self, untaken: &Untaken) -> ReplyBody {
         self.close();
-        let left = self.closed_bytes as u64;
         let mut pieces = self.pieces;
         if untaken::is_large(self.closed_bytes) {
             pieces = pieces.into_iter().map(|piece| untaken.counted(piece)).collect();
         }
-        ReplyBody::Pieces { pieces: pieces.into_iter(), left }
+        ReplyBody::pieces(pieces)
     }
 }
 
 /// See the module.
 #[derive(Debug)]
-pub(super) enum ReplyBody {
+pub(super) struct ReplyBody {
+    content: Content,
+    /// Dropped with the body, when hyper has taken all of it.
+    open: Option<Open>,
+}
+
+#[derive(Debug)]
+enum Content {
     /// Ours.
     Pieces {
-        /// What is to be sent yet.
+        /// Not sent yet.
         pieces: std::vec::IntoIter<Piece>,
         /// Bytes of them.
         left: u64,
@@ -101,14 +110,28 @@ pub(super) enum ReplyBody {
 }
 
 impl ReplyBody {
+    fn pieces(pieces: Vec<Piece>) -> Self {
+        let left = pieces.iter().map(|piece| piece.len() as u64).sum();
+        Self { content: Content::Pieces { pieces: pieces.into_iter(), left }, open: None }
+    }
+
     /// A body of one piece.
     pub(super) fn text(text: impl Into<Piece>) -> Self {
-        let piece = text.into();
-        Self::Pieces { left: piece.len() as u64, pieces: vec![piece].into_iter() }
+        Self::pieces(vec![text.into()])
     }
 
     pub(super) fn empty() -> Self {
-        Self::Pieces { pieces: Vec::new().into_iter(), left: 0 }
+        Self::pieces(Vec::new())
+    }
+
+    /// jsonrpsee's body.
+    pub(super) const fn below(body: HttpBody) -> Self {
+        Self { content: Content::Below(body), open: None }
+    }
+
+    /// The request is open until hyper drops this body.
+    pub(super) fn hold(&mut self, open: Open) {
+        self.open = Some(open);
     }
 }
 
@@ -120,26 +143,30 @@ impl Body for ReplyBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Piece>, Self::Error>>> {
-        match &mut *self {
-            Self::Pieces { pieces, left } => Poll::Ready(pieces.next().map(|piece| {
-                *left -= piece.len() as u64;
-                Ok(Frame::data(piece))
-            })),
-            Self::Below(body) => Pin::new(body).poll_frame(cx),
+        let Self { content, open } = &mut *self;
+        let (pieces, left) = match content {
+            Content::Pieces { pieces, left } => (pieces, left),
+            Content::Below(body) => return Pin::new(body).poll_frame(cx),
+        };
+        let piece = pieces.next();
+        if let Some(piece) = &piece {
+            *left -= piece.len() as u64;
+            open.iter().for_each(|open| open.handed_over(piece.len()));
         }
+        Poll::Ready(piece.map(|piece| Ok(Frame::data(piece))))
     }
 
     fn is_end_stream(&self) -> bool {
-        match self {
-            Self::Pieces { left, .. } => *left == 0,
-            Self::Below(body) => body.is_end_stream(),
+        match &self.content {
+            Content::Pieces { left, .. } => *left == 0,
+            Content::Below(body) => body.is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
-        match self {
-            Self::Pieces { left, .. } => SizeHint::with_exact(*left),
-            Self::Below(body) => body.size_hint(),
+        match &self.content {
+            Content::Pieces { left, .. } => SizeHint::with_exact(*left),
+            Content::Below(body) => body.size_hint(),
         }
     }
 }
@@ -155,7 +182,9 @@ mod tests {
         reply.answer("1", Ok(Json::fixed("true")));
         reply.answer("\"x\"", Ok(large.clone()));
         let length = reply.len();
-        let ReplyBody::Pieces { pieces, left } = reply.finish(&Untaken::default()) else {
+        let ReplyBody { content: Content::Pieces { pieces, left }, .. } =
+            reply.finish(&Untaken::default())
+        else {
             panic!("ours")
         };
         assert_eq!(left as usize, length);

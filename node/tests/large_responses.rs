@@ -1,0 +1,189 @@
+//! Large responses arrive complete, on every interface and however slowly the client reads.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "json_rpc/client.rs"]
+mod client;
+mod common;
+
+use client::{Node, PATIENCE};
+use std::net::SocketAddr;
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, AsyncWriteExt},
+    net::{TcpSocket, TcpStream},
+    time::timeout,
+};
+
+/// Maximum number of calls in a batch of these tests.
+const MAX_BATCH: usize = 200;
+/// Receive buffer of a client that reads slowly: the kernel's minimum is about as small.
+const TINY_BUFFER: u32 = 2048;
+/// Numbers of responses around those at which hyper's buffer of 16 pieces is full, and many.
+const COUNTS: [usize; 9] = [1, 2, 8, 9, 16, 17, 33, 64, 200];
+/// Bytes that a call returns. A result of 16 KiB or more is a piece of its own.
+const SIZES: [usize; 5] = [500, 8_150, 8_200, 16_500, 50_000];
+
+async fn node(threads: usize) -> Node {
+    Node::native_with(|config| {
+        config.json_rpc.threads = threads;
+        config.json_rpc.max_batch = MAX_BATCH as u32;
+    })
+    .await
+}
+
+/// An `eth_call` of code that returns so many zero bytes.
+fn call(id: usize, bytes: usize) -> String {
+    // PUSH3 bytes, PUSH0, RETURN.
+    let code = format!("0x62{bytes:06x}5ff3");
+    let to = "0x00000000000000000000000000000000000c0de0";
+    format!(
+        r#"{{"jsonrpc":"2.0","id":{id},"method":"eth_call","params":[{{"to":"{to}"}},"latest",{{"{to}":{{"code":"{code}"}}}}]}}"#
+    )
+}
+
+fn answer(id: usize, bytes: usize) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"result":"0x{}"}}"#, "00".repeat(bytes))
+}
+
+/// A batch of calls that return so many bytes each, and its response.
+fn batch(sizes: &[usize]) -> (String, String) {
+    let list = |item: fn(usize, usize) -> String| {
+        let items: Vec<_> = sizes.iter().enumerate().map(|(id, bytes)| item(id, *bytes)).collect();
+        format!("[{}]", items.join(","))
+    };
+    (list(call), list(answer))
+}
+
+fn request(body: &str) -> Vec<u8> {
+    let head = "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n";
+    format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
+}
+
+/// A connection, whose receive buffer is tiny if `slow`.
+async fn connect(address: SocketAddr, slow: bool) -> TcpStream {
+    let socket = TcpSocket::new_v4().unwrap();
+    if slow {
+        socket.set_recv_buffer_size(TINY_BUFFER).unwrap();
+    }
+    socket.connect(address).await.unwrap()
+}
+
+/// Reads the next response and compares its body.
+async fn expect(stream: &mut (impl AsyncRead + Unpin), expected: &str, what: &str) {
+    let read = async {
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            head.push(stream.read_u8().await.unwrap());
+        }
+        let head = String::from_utf8(head).unwrap().to_lowercase();
+        assert!(head.starts_with("http/1.1 200"), "{what}: {head}");
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap();
+        let mut body = vec![0; length.parse().unwrap()];
+        stream.read_exact(&mut body).await.unwrap();
+        body
+    };
+    let body = timeout(PATIENCE, read).await.unwrap_or_else(|_| panic!("{what}: cut short"));
+    assert!(body == expected.as_bytes(), "{what}: {} of {} bytes", body.len(), expected.len());
+}
+
+/// Whether a response belongs to the request before it: a small call with an id of its own.
+async fn in_step(stream: &mut TcpStream, id: usize, what: &str) {
+    stream.write_all(&request(&call(id, 1))).await.unwrap();
+    expect(stream, &answer(id, 1), what).await;
+}
+
+/// Batches of equal calls, of each number and size, on a connection of their own and on one for all.
+async fn batches_arrive(threads: usize) {
+    let node = node(threads).await;
+    let mut used = connect(node.rpc.address, false).await;
+    for (turn, count) in COUNTS.into_iter().enumerate() {
+        for bytes in SIZES {
+            let (asked, expected) = batch(&vec![bytes; count]);
+            let asked = request(&asked);
+            let what = format!("{count} results of {bytes} bytes, {threads} threads");
+            let mut fresh = connect(node.rpc.address, turn % 2 == 1).await;
+            for stream in [&mut fresh, &mut used] {
+                stream.write_all(&asked).await.unwrap();
+                expect(stream, &expected, &what).await;
+                in_step(stream, 1_000_000 + bytes, &what).await;
+            }
+        }
+    }
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn batches_over_http_arrive_complete_with_one_thread() {
+    batches_arrive(1).await;
+}
+
+/// With two, the connection moves to the thread for large responses.
+#[tokio::test(flavor = "multi_thread")]
+async fn batches_over_http_arrive_complete_with_two_threads() {
+    batches_arrive(2).await;
+}
+
+/// Small, middling and large results in one batch, in an order that repeats in no multiple of 16.
+#[tokio::test(flavor = "multi_thread")]
+async fn pipelined_batches_are_answered_in_order_to_slow_readers() {
+    const BATCHES: usize = 6;
+    let node = node(2).await;
+    let sizes = |first: usize| {
+        let sizes =
+            (0..40).map(|at| [1, 9_000, 40_000, 17_000, 300, 8_192, 25_000][(first + at) % 7]);
+        sizes.collect::<Vec<_>>()
+    };
+    for slow in [false, true] {
+        let stream = connect(node.rpc.address, slow).await;
+        let (mut from, mut to) = stream.into_split();
+        let (requests, expected): (Vec<_>, Vec<_>) = (0..BATCHES)
+            .map(|first| batch(&sizes(first)))
+            .map(|(asked, expected)| (request(&asked), expected))
+            .unzip();
+        let writing =
+            tokio::spawn(async move { to.write_all(&requests.concat()).await.map(|()| to) });
+        for (index, expected) in expected.iter().enumerate() {
+            expect(&mut from, expected, &format!("batch {index}, slow: {slow}")).await;
+        }
+        drop(writing.await.unwrap().unwrap());
+    }
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn batches_over_websocket_arrive_complete() {
+    let node = node(2).await;
+    for address in [node.rpc.address, node.rpc.ws_address] {
+        let mut socket = node.websocket(address).await;
+        for count in COUNTS {
+            for bytes in SIZES {
+                let (asked, expected) = batch(&vec![bytes; count]);
+                socket.send(&asked).await;
+                let received = timeout(PATIENCE, socket.receive_text()).await.unwrap();
+                assert!(received == expected, "{count} results of {bytes} bytes");
+            }
+        }
+    }
+    node.stop().await;
+}
+
+/// The description of all methods, a few hundred kilobytes.
+#[tokio::test(flavor = "multi_thread")]
+async fn documents_over_rest_arrive_complete() {
+    const TIMES: usize = 20;
+    let node = node(2).await;
+    let asked = b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    let (_, whole) = client::exchange(
+        node.rest.address,
+        b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+    )
+    .await;
+    assert!(whole.len() > 100_000 && whole.ends_with('}'), "{}", whole.len());
+    for slow in [false, true] {
+        let mut stream = connect(node.rest.address, slow).await;
+        stream.write_all(&asked.repeat(TIMES)).await.unwrap();
+        for time in 0..TIMES {
+            expect(&mut stream, &whole, &format!("response {time}, slow: {slow}")).await;
+        }
+    }
+    node.stop().await;
+}
