@@ -15,6 +15,7 @@ mod header;
 mod native;
 mod ommers;
 mod preinstalls;
+mod rules;
 mod spec;
 
 pub use body::{Body, MAX_BLOCK_BYTES, validate_body};
@@ -31,4 +32,5 @@ pub use header::{
 pub use native::{DEV_ACCOUNTS, DEV_MNEMONIC, DevAccount, FEE_COLLECTOR, Native};
 pub use ommers::{Ancestor, MAX_OMMER_DEPTH, validate_ommers};
 pub use preinstalls::{CREATE2_DEPLOYER, MULTICALL3, SAFE_FACTORY};
+pub use rules::{Activation, RulesError, RulesSchedule, RulesVersion};
 pub use spec::{ChainSpec, Rules};

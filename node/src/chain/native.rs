@@ -7,7 +7,10 @@ use alloy_genesis::{ChainConfig, Genesis as GenesisFile, GenesisAccount};
 use alloy_primitives::{Address, B256, U256, address, b256};
 use serde::Deserialize;
 
-use super::{EvmParams, Genesis, GenesisError, preinstalls::preinstalls};
+use super::{
+    EvmParams, Genesis, GenesisError, RulesSchedule, RulesVersion, preinstalls::preinstalls,
+    rules::ActivationJson,
+};
 use crate::{
     feemarket::{self, Market, Params, TokenDecimals},
     gov::{GovParams, GovSection},
@@ -118,6 +121,8 @@ struct Section {
     evm: EvmSection,
     /// How parameters are voted on, and by whom.
     gov: GovSection,
+    /// Versions of the consensus rules. Absent: version 0 from block 0 on.
+    rules: Option<Vec<ActivationJson>>,
 }
 
 /// `app_state.evm` of the reference, as far as it applies.
@@ -136,6 +141,7 @@ impl Default for Section {
             feemarket: None,
             evm: EvmSection::default(),
             gov: GovSection::default(),
+            rules: None,
         }
     }
 }
@@ -155,6 +161,8 @@ pub struct Native {
     pub market: Market,
     /// How parameters are voted on, and by whom.
     pub gov: GovParams,
+    /// Which version of the consensus rules is in force at which height.
+    pub rules: RulesSchedule,
 }
 
 /// Reads our section; `None` when there is none, which makes the chain an Ethereum one.
@@ -185,8 +193,10 @@ pub(super) fn read(file: &GenesisFile) -> Result<Option<Native>, GenesisError> {
     }
     let evm = section.evm.params;
     let gov = section.gov.read(prefix, &evm.evm_denom).map_err(|reason| refuse("gov", reason))?;
+    let rules =
+        RulesSchedule::read(section.rules).map_err(|error| refuse("rules", error.to_string()))?;
     let bech32_prefix = section.bech32_prefix;
-    Ok(Some(Native { bech32_prefix, max_gas, gas_limit, evm, market, gov }))
+    Ok(Some(Native { bech32_prefix, max_gas, gas_limit, evm, market, gov, rules }))
 }
 
 /// Gas of a block as the fee market counts it, and as headers show it.
@@ -231,7 +241,8 @@ fn start_market(
 }
 
 impl Genesis {
-    /// The development genesis: chain id 262144, every fork through Prague from the start, the
+    /// The development genesis: chain id 262144, every fork through Prague and the newest version of
+    /// the native rules from the start, the
     /// system contracts of EIP-2935, 4788, 7002 and 7251 and those that tools expect in place,
     /// [`DEV_ACCOUNTS`] funded with 10,000 ether each.
     pub fn native_dev(timestamp: u64) -> Self {
@@ -267,6 +278,7 @@ impl Genesis {
                     DEV_PERIOD,
                     DEV_EXPEDITED_PERIOD,
                 ),
+                "rules": [{ "version": RulesVersion::NEWEST.number(), "height": 0 }],
             }),
         );
         let funded = DEV_ACCOUNTS

@@ -12,6 +12,7 @@ use super::{
     file::{self, Accounts},
     native,
     native::Native,
+    rules::RulesVersion,
 };
 
 /// Who makes the rules beside the forks.
@@ -102,6 +103,12 @@ impl ChainSpec {
     /// The rules as genesis JSON without accounts; [`Self::from_json`] gives them back.
     pub fn to_json(&self) -> String {
         serde_json::to_string(&self.file).expect("maps with string keys only")
+    }
+
+    /// The version of the native consensus rules in block `height`; version 0 on an Ethereum chain,
+    /// whose rules follow from its forks alone.
+    pub fn rules_version(&self, height: u64) -> RulesVersion {
+        self.native().map_or(RulesVersion::V0, |native| native.rules.version(height))
     }
 
     /// The fork of the block `number` at `timestamp`; `merged` says it has no proof of work.
