@@ -91,18 +91,28 @@ impl Block {
     /// # Errors
     /// When the transactions before it are malformed.
     pub fn transaction_at(body: &Bytes, index: usize) -> Result<Option<Bytes>, BlockDecodeError> {
-        let at = |reason| BlockDecodeError { part: "transactions", reason };
-        let mut items = list(&mut body.as_ref()).map_err(at)?;
-        for _ in 0..index {
-            if items.is_empty() {
-                return Ok(None);
-            }
-            next_transaction(&mut items).map_err(at)?;
-        }
-        if items.is_empty() {
-            return Ok(None);
-        }
-        next_transaction(&mut items).map(|raw| Some(body.slice_ref(raw))).map_err(at)
+        let found = Self::raw_transactions(body)?.nth(index).transpose()?;
+        Ok(found.map(|raw| body.slice_ref(raw)))
+    }
+
+    /// The EIP-2718 bytes of the transactions of a stored body, in order. Copies and decodes none of them.
+    ///
+    /// # Errors
+    /// When the body does not begin with a list; later errors are items.
+    pub fn raw_transactions(body: &[u8]) -> Result<RawTransactions<'_>, BlockDecodeError> {
+        let items = list(&mut &*body).map_err(malformed_transactions)?;
+        Ok(RawTransactions { items })
+    }
+
+    /// The ommers of a stored body. Skips the transactions without looking at them.
+    ///
+    /// # Errors
+    /// The part that is malformed or not canonical.
+    pub fn ommers_of(body: &[u8]) -> Result<Vec<Header>, BlockDecodeError> {
+        let mut fields = body;
+        list(&mut fields).map_err(malformed_transactions)?;
+        Vec::<Header>::decode(&mut fields)
+            .map_err(|reason| BlockDecodeError { part: "ommers", reason })
     }
 
     /// What the header commits to.
@@ -132,6 +142,31 @@ impl Block {
         }
         out.into()
     }
+}
+
+/// The raw transactions of a body, see [`Block::raw_transactions`]. Ends after the first error.
+#[derive(Clone, Debug)]
+pub struct RawTransactions<'a> {
+    items: &'a [u8],
+}
+
+impl<'a> Iterator for RawTransactions<'a> {
+    type Item = Result<&'a [u8], BlockDecodeError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.items.is_empty() {
+            return None;
+        }
+        let next = next_transaction(&mut self.items).map_err(malformed_transactions);
+        if next.is_err() {
+            self.items = &[];
+        }
+        Some(next)
+    }
+}
+
+const fn malformed_transactions(reason: alloy_rlp::Error) -> BlockDecodeError {
+    BlockDecodeError { part: "transactions", reason }
 }
 
 /// Joins a stored header and body into a whole block.
@@ -232,6 +267,29 @@ mod tests {
         assert_eq!(Block::decode(&whole), Ok(block.clone()));
         let header = alloy_rlp::encode(&block.header);
         assert_eq!(Block::from_parts(block.hash, &header, &block.encode_body()), Ok(block));
+    }
+
+    #[test]
+    fn parts_of_a_body_are_read_without_the_others() {
+        let (block, _) = sample();
+        let body = block.encode_body();
+        let raw: Vec<_> =
+            Block::raw_transactions(&body).unwrap().map(|raw| raw.unwrap().to_vec()).collect();
+        assert_eq!(raw, block.transactions);
+        for (index, raw) in block.transactions.iter().enumerate() {
+            assert_eq!(Block::transaction_at(&body, index), Ok(Some(raw.clone())));
+        }
+        assert_eq!(Block::transaction_at(&body, block.transactions.len()), Ok(None));
+        assert_eq!(Block::ommers_of(&body), Ok(block.ommers));
+    }
+
+    #[test]
+    fn a_malformed_transaction_ends_the_list_with_one_error() {
+        // A list of three bytes: a typed transaction in one byte, then a string that is cut off.
+        let mut raw = Block::raw_transactions(&[0xc3, 0x02, 0xb8, 0xff]).unwrap();
+        assert_eq!(raw.next(), Some(Ok(&[0x02][..])));
+        assert!(raw.next().unwrap().is_err());
+        assert_eq!(raw.next(), None);
     }
 
     #[test]

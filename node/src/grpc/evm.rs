@@ -52,7 +52,7 @@ impl Query for Service {
         &self,
         request: Request<evm::QueryParamsRequest>,
     ) -> Answer<evm::QueryParamsResponse> {
-        self.answer(request, |at, _| at.evm_params())
+        self.answer_apart(request, |at, _| at.evm_params()).await
     }
 
     async fn base_fee(
@@ -89,6 +89,6 @@ impl Query for Service {
         &self,
         request: Request<evm::QueryGlobalMinGasPriceRequest>,
     ) -> Answer<evm::QueryGlobalMinGasPriceResponse> {
-        self.answer(request, |at, _| at.min_gas_price())
+        self.answer_apart(request, |at, _| at.min_gas_price()).await
     }
 }

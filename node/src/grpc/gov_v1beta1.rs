@@ -13,21 +13,21 @@ impl Query for Service {
         &self,
         request: Request<gov::QueryProposalRequest>,
     ) -> Answer<gov::QueryProposalResponse> {
-        self.answer_apart(request, |at, query| at.old_proposal(query.proposal_id)).await
+        self.answer_read(request, |at, query| at.old_proposal(query.proposal_id)).await
     }
 
     async fn proposals(
         &self,
         request: Request<gov::QueryProposalsRequest>,
     ) -> Answer<gov::QueryProposalsResponse> {
-        self.answer_apart(request, Snapshot::old_proposals).await
+        self.answer_read(request, Snapshot::old_proposals).await
     }
 
     async fn vote(
         &self,
         request: Request<gov::QueryVoteRequest>,
     ) -> Answer<gov::QueryVoteResponse> {
-        self.answer_apart(request, |at, query| at.old_vote(query.proposal_id, &query.voter)).await
+        self.answer_read(request, |at, query| at.old_vote(query.proposal_id, &query.voter)).await
     }
 
     async fn votes(
@@ -37,7 +37,7 @@ impl Query for Service {
         let answer = |at: &Snapshot, query: gov::QueryVotesRequest| {
             at.old_votes(query.proposal_id, query.pagination)
         };
-        self.answer_apart(request, answer).await
+        self.answer_read(request, answer).await
     }
 
     async fn params(
@@ -54,7 +54,7 @@ impl Query for Service {
         let answer = |at: &Snapshot, query: gov::QueryDepositRequest| {
             at.old_deposit(query.proposal_id, &query.depositor)
         };
-        self.answer_apart(request, answer).await
+        self.answer_read(request, answer).await
     }
 
     async fn deposits(
@@ -64,13 +64,13 @@ impl Query for Service {
         let answer = |at: &Snapshot, query: gov::QueryDepositsRequest| {
             at.old_deposits(query.proposal_id, query.pagination)
         };
-        self.answer_apart(request, answer).await
+        self.answer_read(request, answer).await
     }
 
     async fn tally_result(
         &self,
         request: Request<gov::QueryTallyResultRequest>,
     ) -> Answer<gov::QueryTallyResultResponse> {
-        self.answer_apart(request, |at, query| at.old_tally(query.proposal_id)).await
+        self.answer_read(request, |at, query| at.old_tally(query.proposal_id)).await
     }
 }

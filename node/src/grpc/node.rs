@@ -30,14 +30,14 @@ impl NodeService for Service {
         &self,
         request: Request<node::GetLatestBlockRequest>,
     ) -> Answer<node::GetLatestBlockResponse> {
-        self.answer_apart(request, |at, _| at.latest_block()).await
+        self.answer_read(request, |at, _| at.latest_block()).await
     }
 
     async fn get_block_by_height(
         &self,
         request: Request<node::GetBlockByHeightRequest>,
     ) -> Answer<node::GetBlockByHeightResponse> {
-        self.answer_apart(request, |at, query| at.block_by_height(query.height)).await
+        self.answer_read(request, |at, query| at.block_by_height(query.height)).await
     }
     async fn get_latest_validator_set(
         &self,

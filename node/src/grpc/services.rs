@@ -1,5 +1,6 @@
-//! The services, one method a query. Queries that read a whole block or a list run apart from the
-//! threads that serve sockets.
+//! The services, one method per query. A query runs where its cost allows (see `docs/costs.md`): on the
+//! thread that serves the socket if it reads a few rows, on a blocking thread if it reads rows of a block,
+//! and in turns if it reads a whole block, the governance state or a list.
 
 use super::HEIGHT_HEADER;
 use crate::query::{
@@ -44,7 +45,7 @@ impl Service {
         Ok(self.0.at(height)?)
     }
 
-    /// Answers a query that reads little.
+    /// Answers a query that reads a few rows of bounded size.
     pub(super) fn answer<Q, M>(
         &self,
         request: Request<Q>,
@@ -55,7 +56,7 @@ impl Service {
         Ok(told(answer, &snapshot))
     }
 
-    /// Answers a query that reads much.
+    /// Answers a query whose work is below a millisecond but grows with a block, on a blocking thread.
     pub(super) async fn answer_apart<Q: Send + 'static, M: Send + 'static>(
         &self,
         request: Request<Q>,
@@ -68,6 +69,20 @@ impl Service {
         };
         let answer = tokio::task::spawn_blocking(work).await;
         answer.unwrap_or_else(|_| Err(Status::internal("internal error")))
+    }
+
+    /// Answers a query that reads a whole block or the governance state, when it is its turn.
+    pub(super) async fn answer_read<Q: Send + 'static, M: Send + 'static>(
+        &self,
+        request: Request<Q>,
+        query: impl FnOnce(&Snapshot, Q) -> Result<M, QueryError> + Send + 'static,
+    ) -> Answer<M> {
+        let turn = self.0.read_turn().await?;
+        let work = move |at: &Snapshot, asked: Q| {
+            let _turn = turn;
+            query(at, asked)
+        };
+        self.answer_apart(request, work).await
     }
 
     /// Answers a query that works long, in its turn; the work is given up when nobody waits for it.
@@ -109,14 +124,18 @@ impl AuthQuery for Service {
         &self,
         request: Request<auth::QueryAccountsRequest>,
     ) -> Answer<auth::QueryAccountsResponse> {
-        self.answer_apart(request, |at, query| at.auth_accounts(query.pagination)).await
+        let turn = self.0.search_turn().await?;
+        let list = |at: &Snapshot, query: auth::QueryAccountsRequest, gone: &Interrupt| {
+            at.auth_accounts(query.pagination, gone)
+        };
+        self.answer_in_turn(turn, request, list).await
     }
 
     async fn account(
         &self,
         request: Request<auth::QueryAccountRequest>,
     ) -> Answer<auth::QueryAccountResponse> {
-        self.answer(request, |at, query| at.auth_account(&query.address))
+        self.answer_apart(request, |at, query| at.auth_account(&query.address)).await
     }
 
     async fn params(
@@ -165,7 +184,7 @@ impl AuthQuery for Service {
         &self,
         request: Request<auth::QueryAccountInfoRequest>,
     ) -> Answer<auth::QueryAccountInfoResponse> {
-        self.answer(request, |at, query| at.auth_account_info(&query.address))
+        self.answer_apart(request, |at, query| at.auth_account_info(&query.address)).await
     }
 }
 
@@ -175,21 +194,21 @@ impl FeemarketQuery for Service {
         &self,
         request: Request<feemarket::QueryParamsRequest>,
     ) -> Answer<feemarket::QueryParamsResponse> {
-        self.answer(request, |at, _| at.feemarket_params())
+        self.answer_apart(request, |at, _| at.feemarket_params()).await
     }
 
     async fn base_fee(
         &self,
         request: Request<feemarket::QueryBaseFeeRequest>,
     ) -> Answer<feemarket::QueryBaseFeeResponse> {
-        self.answer(request, |at, _| at.feemarket_base_fee())
+        self.answer_apart(request, |at, _| at.feemarket_base_fee()).await
     }
 
     async fn block_gas(
         &self,
         request: Request<feemarket::QueryBlockGasRequest>,
     ) -> Answer<feemarket::QueryBlockGasResponse> {
-        self.answer(request, |at, _| at.feemarket_block_gas())
+        self.answer_apart(request, |at, _| at.feemarket_block_gas()).await
     }
 }
 
@@ -199,21 +218,21 @@ impl ShortFeemarketQuery for Service {
         &self,
         request: Request<feemarket::QueryParamsRequest>,
     ) -> Answer<feemarket::QueryParamsResponse> {
-        self.answer(request, |at, _| at.feemarket_params())
+        self.answer_apart(request, |at, _| at.feemarket_params()).await
     }
 
     async fn base_fee(
         &self,
         request: Request<feemarket::QueryBaseFeeRequest>,
     ) -> Answer<feemarket::QueryBaseFeeResponse> {
-        self.answer(request, |at, _| at.feemarket_base_fee())
+        self.answer_apart(request, |at, _| at.feemarket_base_fee()).await
     }
 
     async fn block_gas(
         &self,
         request: Request<feemarket::QueryBlockGasRequest>,
     ) -> Answer<feemarket::QueryBlockGasResponse> {
-        self.answer(request, |at, _| at.feemarket_block_gas())
+        self.answer_apart(request, |at, _| at.feemarket_block_gas()).await
     }
 }
 
@@ -223,21 +242,21 @@ impl GovQuery for Service {
         &self,
         request: Request<gov::QueryProposalRequest>,
     ) -> Answer<gov::QueryProposalResponse> {
-        self.answer_apart(request, |at, query| at.gov_proposal(query.proposal_id)).await
+        self.answer_read(request, |at, query| at.gov_proposal(query.proposal_id)).await
     }
 
     async fn proposals(
         &self,
         request: Request<gov::QueryProposalsRequest>,
     ) -> Answer<gov::QueryProposalsResponse> {
-        self.answer_apart(request, |at, query| at.gov_proposals(query)).await
+        self.answer_read(request, |at, query| at.gov_proposals(query)).await
     }
 
     async fn vote(
         &self,
         request: Request<gov::QueryVoteRequest>,
     ) -> Answer<gov::QueryVoteResponse> {
-        self.answer_apart(request, |at, query| at.gov_vote(query.proposal_id, &query.voter)).await
+        self.answer_read(request, |at, query| at.gov_vote(query.proposal_id, &query.voter)).await
     }
 
     async fn votes(
@@ -247,7 +266,7 @@ impl GovQuery for Service {
         let answer = |at: &Snapshot, query: gov::QueryVotesRequest| {
             at.gov_votes(query.proposal_id, query.pagination)
         };
-        self.answer_apart(request, answer).await
+        self.answer_read(request, answer).await
     }
 
     async fn params(
@@ -264,7 +283,7 @@ impl GovQuery for Service {
         let answer = |at: &Snapshot, query: gov::QueryDepositRequest| {
             at.gov_deposit(query.proposal_id, &query.depositor)
         };
-        self.answer_apart(request, answer).await
+        self.answer_read(request, answer).await
     }
 
     async fn deposits(
@@ -274,21 +293,21 @@ impl GovQuery for Service {
         let answer = |at: &Snapshot, query: gov::QueryDepositsRequest| {
             at.gov_deposits(query.proposal_id, query.pagination)
         };
-        self.answer_apart(request, answer).await
+        self.answer_read(request, answer).await
     }
 
     async fn tally_result(
         &self,
         request: Request<gov::QueryTallyResultRequest>,
     ) -> Answer<gov::QueryTallyResultResponse> {
-        self.answer_apart(request, |at, query| at.gov_tally(query.proposal_id)).await
+        self.answer_read(request, |at, query| at.gov_tally(query.proposal_id)).await
     }
 }
 
 #[tonic::async_trait]
 impl TxService for Service {
     async fn get_tx(&self, request: Request<tx::GetTxRequest>) -> Answer<tx::GetTxResponse> {
-        self.answer_apart(request, |at, query| at.tx(&query.hash)).await
+        self.answer_read(request, |at, query| at.tx(&query.hash)).await
     }
 
     async fn get_txs_event(
@@ -305,7 +324,7 @@ impl TxService for Service {
         &self,
         request: Request<tx::SimulateRequest>,
     ) -> Answer<tx::SimulateResponse> {
-        self.answer_apart(request, |at, query| at.simulate(&tried(query))).await
+        self.answer_read(request, |at, query| at.simulate(&tried(query))).await
     }
 
     async fn broadcast_tx(
@@ -322,7 +341,7 @@ impl TxService for Service {
         let answer = |at: &Snapshot, query: tx::GetBlockWithTxsRequest| {
             at.block_with_txs(query.height, query.pagination)
         };
-        self.answer_apart(request, answer).await
+        self.answer_read(request, answer).await
     }
 
     async fn tx_decode(
@@ -336,6 +355,6 @@ impl TxService for Service {
         &self,
         request: Request<tx::TxEncodeRequest>,
     ) -> Answer<tx::TxEncodeResponse> {
-        Ok(Response::new(tx_encode(request.into_inner().tx)?))
+        self.answer_apart(request, |_, query| tx_encode(query.tx)).await
     }
 }

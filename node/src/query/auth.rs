@@ -3,7 +3,6 @@
 use super::{
     QueryError, Snapshot,
     envelope::any,
-    origin,
     page::Page,
     proto::cosmos::{
         auth::v1beta1::{
@@ -19,12 +18,15 @@ use super::{
 use crate::{
     account::{EthAccount, module_address},
     cosmos::ACCOUNT_NUMBER,
+    rpc::Interrupt,
 };
 use alloy_primitives::Address;
 use prost_types::Any;
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 use storage::StateRead;
 
+/// Longest time for a page of accounts, whose public keys may have to be searched for.
+const LIST_TIME: Duration = Duration::from_secs(5);
 /// The chain's own accounts and what they may do with tokens.
 const MODULES: [(&str, &[&str]); 4] = [
     ("evm", &["minter", "burner"]),
@@ -60,10 +62,11 @@ impl Snapshot {
     /// Accounts by address, of the newest block only: the index lists no others.
     ///
     /// # Errors
-    /// At another height, and on a page that makes no sense.
-    pub fn auth_accounts(
+    /// At another height, on a page that makes no sense, and when the list takes too long.
+    pub(crate) fn auth_accounts(
         &self,
         page: Option<PageRequest>,
+        interrupt: &Interrupt,
     ) -> Result<QueryAccountsResponse, QueryError> {
         if self.number != self.view.number() {
             let reason = "accounts are listed as of the newest block only";
@@ -81,7 +84,15 @@ impl Snapshot {
         let next = found.get(page.limit).map(|address| address.to_vec());
         found.truncate(page.limit);
         let total = if page.count_total { self.existing()? } else { 0 };
-        let accounts = found.into_iter().map(|address| Ok(any(&self.base_account(address)?)));
+        let deadline = interrupt.within(LIST_TIME);
+        let accounts = found.into_iter().map(|address| {
+            if deadline.passed() {
+                let seconds = LIST_TIME.as_secs();
+                let message = format!("the list takes longer than {seconds} s: lower its limit");
+                return Err(QueryError::too_slow(message));
+            }
+            Ok(any(&self.base_account(address)?))
+        });
         Ok(QueryAccountsResponse {
             accounts: accounts.collect::<Result<_, QueryError>>()?,
             pagination: Some(PageResponse { next_key: next.unwrap_or_default(), total }),
@@ -144,7 +155,7 @@ impl Snapshot {
         }
         let account = account.unwrap_or_default();
         let chain_id = self.spec.chain_id;
-        let public_key = origin::public_key(&self.view, chain_id, self.number, address)?;
+        let public_key = self.facts.public_keys.of(&self.view, chain_id, address, &account)?;
         Ok(EthAccount {
             address,
             nonce: account.nonce,

@@ -111,7 +111,7 @@ impl Snapshot {
     /// # Errors
     /// If they cannot be read.
     pub fn evm_params(&self) -> Result<QueryParamsResponse, QueryError> {
-        let modules = self.modules()?;
+        let modules = self.parameters()?;
         let params = modules.map_or_else(EvmParams::default, |modules| modules.evm.clone());
         Ok(QueryParamsResponse { params: Some((&params).into()) })
     }

@@ -15,7 +15,7 @@ use prost::Message;
 impl Snapshot {
     /// The market after this block.
     pub(super) fn market(&self) -> Result<Market, QueryError> {
-        let modules = self.modules()?.ok_or_else(|| {
+        let modules = self.parameters()?.ok_or_else(|| {
             QueryError::precondition("this chain has no fee market: it follows Ethereum's rules")
         })?;
         Ok(modules.market.clone())

@@ -20,8 +20,8 @@ mod gov;
 mod gov_v1beta1;
 mod msg_responses;
 mod node;
-mod origin;
 mod page;
+mod public_keys;
 mod status;
 mod supply;
 mod token;
@@ -49,10 +49,11 @@ use crate::{
 use alloy_consensus::Header;
 use alloy_primitives::{Address, B256};
 use alloy_rlp::Decodable;
+use public_keys::PublicKeys;
 use std::{net::SocketAddr, sync::Arc};
 use supply::Supply;
 pub(crate) use turns::Turn;
-use turns::Turns;
+use turns::{MAX_WAITING_CALLS, MAX_WAITING_READS, Turns};
 pub(crate) use tx::ShownTx;
 pub(crate) use validators::ALL_POWER;
 
@@ -77,12 +78,16 @@ struct Facts {
     price_limit: u64,
     /// How much of the token there is.
     supply: Supply,
+    /// Public keys of accounts.
+    public_keys: PublicKeys,
     /// Bounds of a call.
     calls: Bounds,
     /// Turns of calls: half the cores' work at most.
     call_turns: Turns,
     /// Turns of searches, likewise.
     search_turns: Turns,
+    /// Turns of queries that read a whole block or the governance state, likewise.
+    read_turns: Turns,
 }
 
 impl Queries {
@@ -98,9 +103,11 @@ impl Queries {
             json_rpc: config.json_rpc.address,
             price_limit: config.mempool.price_limit,
             supply: Supply::default(),
+            public_keys: PublicKeys::default(),
             calls: Bounds::of(&config.json_rpc),
-            call_turns: Turns::new(cores.div_ceil(2)),
-            search_turns: Turns::new(cores.div_ceil(2)),
+            call_turns: Turns::new(cores.div_ceil(2), MAX_WAITING_CALLS),
+            search_turns: Turns::new(cores.div_ceil(2), MAX_WAITING_CALLS),
+            read_turns: Turns::new(cores.div_ceil(2), MAX_WAITING_READS),
         };
         Self { spec, published, pool, facts: Arc::new(facts) }
     }
@@ -119,6 +126,14 @@ impl Queries {
     /// As [`Self::call_turn`].
     pub(crate) async fn search_turn(&self) -> Result<Turn, QueryError> {
         self.facts.search_turns.next().await
+    }
+
+    /// Waits for the turn of a query that reads a whole block or the governance state.
+    ///
+    /// # Errors
+    /// As [`Self::call_turn`].
+    pub(crate) async fn read_turn(&self) -> Result<Turn, QueryError> {
+        self.facts.read_turns.next().await
     }
 
     /// The chain as of block `height`; 0 is the newest.
@@ -173,6 +188,12 @@ impl Snapshot {
     fn modules(&self) -> Result<Option<Arc<Modules>>, QueryError> {
         let Some(native) = self.spec.native() else { return Ok(None) };
         self.view.modules_after(native, self.number).map(Some).map_err(QueryError::internal)
+    }
+
+    /// The modules of a native chain without the governance state.
+    fn parameters(&self) -> Result<Option<Arc<Modules>>, QueryError> {
+        let Some(native) = self.spec.native() else { return Ok(None) };
+        self.view.parameters_after(native, self.number).map(Some).map_err(QueryError::internal)
     }
 
     fn denom(&self) -> String {

@@ -1,12 +1,15 @@
-//! Turns of the queries that work long: a few at a time, so that blocks have the rest of the cores, and a
-//! few that wait, so that the others still find a place among the requests at work.
+//! Concurrency limits of queries that work for a millisecond or longer. Few run at a time, so that the
+//! pipeline keeps the other cores, and a bounded number waits.
 
 use super::QueryError;
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Queries of a kind that may wait for their turn: they hold an eighth of REST's places.
-const WAITING_MAX: usize = 8;
+/// Calls, and searches, that may wait: they hold an eighth of the requests that REST serves at once.
+pub(super) const MAX_WAITING_CALLS: usize = 8;
+/// Queries that read a whole block or the governance state and may wait: as many as REST, gRPC, the
+/// CometBFT RPC and its WebSockets serve at once by default.
+pub(super) const MAX_WAITING_READS: usize = 256;
 
 /// The turns of one kind of query.
 #[derive(Debug)]
@@ -14,6 +17,7 @@ pub(super) struct Turns {
     /// Those at work and those that wait.
     places: Arc<Semaphore>,
     at_work: Arc<Semaphore>,
+    max_waiting: usize,
 }
 
 /// A turn, until it is dropped.
@@ -24,10 +28,10 @@ pub(crate) struct Turn {
 }
 
 impl Turns {
-    /// So many turns at once.
-    pub(super) fn new(at_work: usize) -> Self {
-        let places = Arc::new(Semaphore::new(at_work + WAITING_MAX));
-        Self { places, at_work: Arc::new(Semaphore::new(at_work)) }
+    /// Lets `at_work` queries run and `max_waiting` wait.
+    pub(super) fn new(at_work: usize, max_waiting: usize) -> Self {
+        let places = Arc::new(Semaphore::new(at_work + max_waiting));
+        Self { places, at_work: Arc::new(Semaphore::new(at_work)), max_waiting }
     }
 
     /// Waits for a turn.
@@ -35,7 +39,7 @@ impl Turns {
     /// # Errors
     /// When enough wait already.
     pub(super) async fn next(&self) -> Result<Turn, QueryError> {
-        let busy = |_| QueryError::busy(WAITING_MAX);
+        let busy = |_| QueryError::busy(self.max_waiting);
         let place = Arc::clone(&self.places).try_acquire_owned().map_err(busy)?;
         let at_work = Arc::clone(&self.at_work).acquire_owned().await;
         let at_work = at_work.map_err(QueryError::internal)?;
@@ -50,13 +54,13 @@ mod tests {
 
     #[tokio::test]
     async fn who_comes_when_enough_wait_is_refused() {
-        let turns = Arc::new(Turns::new(1));
+        let turns = Arc::new(Turns::new(1, MAX_WAITING_CALLS));
         let first = turns.next().await.unwrap();
         let wait = || {
             let turns = Arc::clone(&turns);
             tokio::spawn(async move { turns.next().await.map(drop) })
         };
-        let waiting: Vec<_> = (0..WAITING_MAX).map(|_| wait()).collect();
+        let waiting: Vec<_> = (0..MAX_WAITING_CALLS).map(|_| wait()).collect();
         while turns.places.available_permits() > 0 {
             tokio::task::yield_now().await;
         }

@@ -105,6 +105,23 @@ impl View {
         Ok(Arc::new(modules))
     }
 
+    /// [`Self::modules_after`] without the governance state, which may have megabytes and which neither
+    /// calls nor queries of parameters need.
+    ///
+    /// # Errors
+    /// [`ModulesViewError`].
+    pub fn parameters_after(
+        &self,
+        native: &Native,
+        number: u64,
+    ) -> Result<Arc<Modules>, ModulesViewError> {
+        if let Some(modules) = self.head.modules.as_ref().filter(|_| number == self.number()) {
+            return Ok(Arc::clone(modules));
+        }
+        let record = self.blocks()?.module(number)?.ok_or(ModulesViewError::Missing(number))?;
+        Ok(Arc::new(Modules::of_bytes(&record, native)?))
+    }
+
     /// Opens a reader of blocks.
     pub fn blocks(&self) -> Result<ChainReader, ReadError> {
         self.chain.reader()
