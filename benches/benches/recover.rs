@@ -56,7 +56,7 @@ fn k256(job: &Job) -> [u8; 65] {
     let id = RecoveryId::from_byte(job.recovery_id).expect("0 to 3");
     let signature = Signature::from_slice(&compact(job)).expect("in range");
     let key = VerifyingKey::recover_from_prehash(&job.digest, &signature, id).expect("valid");
-    key.to_sec1_point(false).as_bytes().try_into().expect("uncompressed")
+    key.to_encoded_point(false).as_bytes().try_into().expect("uncompressed")
 }
 
 /// What a stranger can send to slow a batch down, beside what it costs libsecp256k1.

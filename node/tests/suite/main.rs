@@ -25,6 +25,7 @@ mod json_rpc;
 mod key_vectors;
 mod keys;
 mod kill;
+mod large_responses;
 mod load;
 mod load_kill;
 mod mempool;

@@ -1,11 +1,7 @@
 //! Large responses arrive complete, on every interface and however slowly the client reads.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#[path = "json_rpc/client.rs"]
-mod client;
-mod common;
 
-use client::{Node, PATIENCE};
+use crate::client::{Node, PATIENCE};
 use std::net::SocketAddr;
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWriteExt},
@@ -172,7 +168,7 @@ async fn documents_over_rest_arrive_complete() {
     const TIMES: usize = 20;
     let node = node(2).await;
     let asked = b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n";
-    let (_, whole) = client::exchange(
+    let (_, whole) = crate::client::exchange(
         node.rest.address,
         b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
     )
