@@ -1,6 +1,5 @@
 //! Large responses arrive complete, on every interface and however slowly the client reads.
 
-
 use crate::client::{Node, PATIENCE};
 use std::net::SocketAddr;
 use tokio::{
