@@ -70,6 +70,7 @@ fn bench(criterion: &mut Criterion) {
     let context = CheckContext::after(
         &home.spec,
         &view.head.header,
+        view.head.header.timestamp,
         view.head.next_base_fee,
         view.head.modules.as_deref(),
     );

@@ -5,9 +5,12 @@ use alloy_eips::{
     eip7840::{BLOB_BASE_COST, BlobParams},
 };
 use alloy_genesis::ChainConfig;
-use revm::primitives::hardfork::SpecId;
+use revm::primitives::{eip3860::MAX_INITCODE_SIZE, hardfork::SpecId};
 
 use super::GenesisError;
+
+/// Maximum gas limit of one transaction since Osaka (EIP-7825).
+const MAX_TX_GAS: u64 = 1 << 24;
 
 /// A set of execution rules, oldest first, so that `fork >= Fork::Berlin` reads as it means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -66,6 +69,16 @@ impl Fork {
             Self::Prague => SpecId::PRAGUE,
             Self::Osaka => SpecId::OSAKA,
         }
+    }
+
+    /// The maximum gas limit of one transaction (EIP-7825); `None` before Osaka.
+    pub fn max_tx_gas(self) -> Option<u64> {
+        (self >= Self::Osaka).then_some(MAX_TX_GAS)
+    }
+
+    /// The maximum bytes of init code (EIP-3860); `None` before Shanghai.
+    pub fn max_init_code_bytes(self) -> Option<usize> {
+        (self >= Self::Shanghai).then_some(MAX_INITCODE_SIZE)
     }
 }
 

@@ -123,6 +123,13 @@ impl ChainSpec {
         self.fork(header.number, header.timestamp, merged)
     }
 
+    /// The fork of the block after `parent` if that block has this timestamp.
+    pub fn fork_after(&self, parent: &Header, timestamp: u64) -> Fork {
+        let merged = self.terminal_total_difficulty.is_some()
+            && (self.merged_after(U256::ZERO) || parent.number > 0 && parent.difficulty.is_zero());
+        self.fork(parent.number.saturating_add(1), timestamp, merged)
+    }
+
     /// The fork by height alone: right before the merge, London after it.
     pub(super) fn fork_by_height(&self, number: u64) -> Fork {
         self.forks.at(number, 0, false).min(Fork::London)

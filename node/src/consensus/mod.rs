@@ -4,7 +4,7 @@ mod solo;
 
 pub use solo::Solo;
 
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Leave to make one block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,6 +12,13 @@ pub struct Slot {
     /// The block's timestamp, in seconds since 1970; at least what the chain's rules ask for
     /// after the parent's.
     pub timestamp: u64,
+}
+
+/// The timestamp of a block that is made at `now`: the clock's seconds, but at least `step` seconds
+/// after the parent's.
+pub fn next_timestamp(now: SystemTime, parent_timestamp: u64, step: u64) -> u64 {
+    let seconds = now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    seconds.max(parent_timestamp.saturating_add(step))
 }
 
 /// The work waiting for a block.

@@ -1,6 +1,6 @@
 //! One node that makes every block: at each block time, and at once when a block is full.
 
-use super::{Demand, Engine, Slot};
+use super::{Demand, Engine, Slot, next_timestamp};
 use crate::chain::Rules;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -31,7 +31,7 @@ impl Solo {
 impl Engine for Solo {
     fn slot(&mut self, now: SystemTime, parent_timestamp: u64, demand: Demand) -> Option<Slot> {
         let seconds = now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        let timestamp = seconds.max(parent_timestamp.saturating_add(self.step));
+        let timestamp = next_timestamp(now, parent_timestamp, self.step);
         // Each block moves the clock of such a chain, and whoever fills blocks would move it at will.
         let ahead = self.step > 0 && timestamp > seconds.saturating_add(AHEAD_MAX);
         let period = if ahead { self.block_time.max(SECOND) } else { self.block_time };

@@ -2,6 +2,7 @@
 
 use super::{CheckContext, Mode, Reject, stateless::intrinsic_gas};
 use crate::{
+    chain::Fork,
     execution::{RecoveredTx, Transaction},
     feemarket::{Price, fee},
 };
@@ -97,12 +98,13 @@ pub(super) fn deduct_fee(
     price: Price,
     base_fee: u64,
     account: &Account,
+    fork: Fork,
     mode: Mode,
 ) -> Result<U256, Reject> {
     let gas = tx.tx.gas_limit();
     if mode == Mode::Recheck {
         // The others have come by the same rule before.
-        let (intrinsic, _) = intrinsic_gas(&tx.tx);
+        let (intrinsic, _) = intrinsic_gas(&tx.tx, fork);
         if gas < intrinsic {
             return Err(Reject::GasBelowIntrinsic { gas, intrinsic });
         }

@@ -71,6 +71,8 @@ pub struct CheckContext<'a> {
     pub fork: Fork,
     /// London or later.
     pub london: bool,
+    /// Legacy transactions need the protection of EIP-155; before it, no block takes protected ones.
+    pub replay_protection: bool,
     /// Parameters of the EVM.
     pub evm: &'a EvmParams,
     /// Gas limit of the block.
@@ -93,14 +95,24 @@ impl<'a> CheckContext<'a> {
     /// The context of the block with this header; `modules` as they stand at the block's beginning,
     /// `None` on an Ethereum chain.
     pub fn of_block(spec: &'a ChainSpec, modules: Option<&'a Modules>, header: &Header) -> Self {
+        Self::of_fork(spec, modules, header, spec.fork_of(header))
+    }
+
+    fn of_fork(
+        spec: &'a ChainSpec,
+        modules: Option<&'a Modules>,
+        header: &Header,
+        fork: Fork,
+    ) -> Self {
         let market = modules.map(|modules| &modules.market);
-        let fork = spec.fork_of(header);
         Self {
             chain_id: spec.chain_id,
             bech32_prefix: &spec.bech32_prefix,
             height: header.number,
             fork,
             london: fork >= Fork::London,
+            // A native chain never takes unprotected ones for lack of a fork.
+            replay_protection: spec.native().is_some() || spec.replay_protection(header.number),
             evm: modules.map_or(&ETHEREUM, |modules| &modules.evm),
             block_gas_limit: header.gas_limit,
             base_fee: header.base_fee_per_gas,
@@ -112,26 +124,27 @@ impl<'a> CheckContext<'a> {
         }
     }
 
-    /// The context of the block after `parent`, which is what a pooled transaction waits for;
-    /// `base_fee` is that block's, in wei, and `modules` are as the parent left them.
+    /// The context of the block after `parent`, for which a pooled transaction waits: its rules are
+    /// those of the fork that a block with this timestamp has. `base_fee` is that block's, in wei, and
+    /// `modules` are as the parent left them.
     pub fn after(
         spec: &'a ChainSpec,
         parent: &Header,
+        timestamp: u64,
         base_fee: u64,
         modules: Option<&'a Modules>,
     ) -> Self {
-        let mut header = Header {
+        let fork = spec.fork_after(parent, timestamp);
+        let blobs = spec.blob_params(timestamp);
+        let header = Header {
             number: parent.number.saturating_add(1),
-            timestamp: parent.timestamp.saturating_add(1),
-            difficulty: parent.difficulty,
+            timestamp,
             gas_limit: parent.gas_limit,
             base_fee_per_gas: Some(base_fee),
+            excess_blob_gas: blobs.map(|params| next_excess_blob_gas(&params, fork, parent)),
             ..Header::default()
         };
-        let blobs = spec.blob_params(header.timestamp);
-        header.excess_blob_gas =
-            blobs.map(|params| next_excess_blob_gas(&params, spec.fork_of(&header), parent));
-        Self::of_block(spec, modules, &header)
+        Self::of_fork(spec, modules, &header, fork)
     }
 }
 
@@ -205,11 +218,7 @@ struct Offer {
 fn check_offer(tx: &RecoveredTx, context: &CheckContext<'_>, mode: Mode) -> Result<Offer, Reject> {
     let envelope = &tx.tx;
     if mode != Mode::Recheck {
-        stateless::supported_type(envelope, context)?;
-        stateless::protected(envelope, context)?;
-        stateless::chain_id(envelope, context)?;
-        stateless::signature(tx)?;
-        stateless::self_check(envelope, context)?;
+        check_rules(tx, context)?;
     }
     let base_fee = stateless::known_base_fee(context)?;
     let (price, gas) = (Price::of(envelope), envelope.gas_limit());
@@ -218,6 +227,24 @@ fn check_offer(tx: &RecoveredTx, context: &CheckContext<'_>, mode: Mode) -> Resu
     steps::global_minimum(effective_price, gas, context)?;
     stateless::permission(envelope, context)?;
     Ok(Offer { price, base_fee, effective_price })
+}
+
+/// Everything that follows from the transaction itself and the fork of the block. A pooled transaction
+/// that passed may fail when another fork starts.
+///
+/// # Errors
+/// Why a block of this fork cannot take the transaction.
+pub fn check_rules(tx: &RecoveredTx, context: &CheckContext<'_>) -> Result<(), Reject> {
+    if tx.cosmos.is_some() {
+        // Its checks depend on no fork.
+        return Ok(());
+    }
+    let envelope = &tx.tx;
+    stateless::supported_type(envelope, context)?;
+    stateless::protected(envelope, context)?;
+    stateless::chain_id(envelope, context)?;
+    stateless::signature(tx)?;
+    stateless::self_check(envelope, context)
 }
 
 /// Rows 8 to 16.
@@ -236,7 +263,7 @@ fn check_account(
     account::reaches_base_fee(price, base_fee)?;
     account::reaches_blob_base_fee(envelope, context)?;
     account::owns_value(account, envelope.value(), tx.sender)?;
-    let escrow = account::deduct_fee(tx, price, base_fee, account, mode)?;
+    let escrow = account::deduct_fee(tx, price, base_fee, account, context.fork, mode)?;
     let priority = price.priority(u128::from(base_fee)).unwrap_or_default();
     let standing = account::nonce_order(envelope.nonce(), account, tx.sender, mode)?;
     stateless::within_block(envelope, context)?;

@@ -14,6 +14,8 @@ mod check;
 mod code;
 mod cosmos;
 mod envelope;
+#[cfg(test)]
+mod fork_tests;
 mod reject;
 mod stateless;
 mod steps;
@@ -21,7 +23,7 @@ mod steps;
 mod tests;
 
 pub use account::{Sender, Standing, cost, has_code, is_delegation};
-pub use check::{Admitted, BlobRules, CheckContext, Mode, check, check_sender};
+pub use check::{Admitted, BlobRules, CheckContext, Mode, check, check_rules, check_sender};
 pub use code::Code;
 pub(crate) use cosmos::awaits_base_fee;
 pub use envelope::EnvelopeFault;

@@ -10,7 +10,7 @@ use super::{
     code::{self, Code},
     envelope::EnvelopeFault,
 };
-use crate::{cosmos::Refusal, execution::SidecarFault};
+use crate::{chain::Fork, cosmos::Refusal, execution::SidecarFault};
 use alloy_primitives::{Address, U256};
 
 /// geth's JSON-RPC code for a transaction it does not take.
@@ -51,6 +51,14 @@ pub enum Reject {
     /// A blob transaction where blobs are not carried, or a type nobody knows.
     #[error("transaction type not supported")]
     TypeNotSupported,
+    /// A type that a later fork introduces; the text is geth's.
+    #[error("transaction type not supported: type {tx_type} rejected, pool not yet in {fork:?}")]
+    TypeNotActive {
+        /// The transaction's EIP-2718 type.
+        tx_type: u8,
+        /// The fork that introduces it.
+        fork: Fork,
+    },
     /// A legacy transaction without EIP-155 protection.
     #[error("only replay-protected (EIP-155) transactions allowed over RPC")]
     Unprotected,
@@ -391,7 +399,9 @@ impl Reject {
             Self::Busy(_) => ("busy", code::PLAIN),
             Self::Cosmos(refusal) => ("cosmos", refusal.code),
             Self::Envelope(fault) => ("envelope", envelope_code(fault)),
-            Self::TypeNotSupported => ("type_not_supported", code::INVALID_TYPE),
+            Self::TypeNotSupported | Self::TypeNotActive { .. } => {
+                ("type_not_supported", code::INVALID_TYPE)
+            }
             Self::Sidecar(_) => ("sidecar", code::INVALID_REQUEST),
             Self::Blobless => ("blobless", code::INVALID_REQUEST),
             Self::TooManyBlobs { .. } => ("too_many_blobs", code::INVALID_REQUEST),

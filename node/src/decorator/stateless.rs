@@ -5,29 +5,37 @@ use crate::{
     chain::{AccessType, Fork},
     execution::{RecoveredTx, Transaction},
 };
-use alloy_consensus::Transaction as _;
-use revm::{
-    interpreter::gas::calculate_initial_tx_gas,
-    primitives::{eip3860::MAX_INITCODE_SIZE, hardfork::SpecId},
-};
+use alloy_consensus::{Transaction as _, Typed2718};
+use revm::interpreter::gas::calculate_initial_tx_gas;
 
-/// Most gas of one transaction since Osaka (EIP-7825).
-const TX_GAS_MAX: u64 = 1 << 24;
-
-/// Types 0, 1, 2 and 4; type 3 where there are blobs, which the native chain does not carry.
-pub(super) const fn supported_type(
-    tx: &Transaction,
-    context: &CheckContext<'_>,
-) -> Result<(), Reject> {
-    match (tx, &context.blobs) {
-        (Transaction::Eip4844(_), None) => Err(Reject::TypeNotSupported),
-        _ => Ok(()),
+/// Types that the block's fork has, except type 3 on a native chain, which carries no blobs.
+pub(super) fn supported_type(tx: &Transaction, context: &CheckContext<'_>) -> Result<(), Reject> {
+    let first = match tx {
+        Transaction::Legacy(_) => return Ok(()),
+        Transaction::Eip2930(_) => Fork::Berlin,
+        Transaction::Eip1559(_) => Fork::London,
+        Transaction::Eip4844(_) => Fork::Cancun,
+        Transaction::Eip7702(_) => Fork::Prague,
+    };
+    if context.fork < first {
+        // Berlin is the first fork with typed transactions: geth names it for all of them.
+        let fork = if context.fork < Fork::Berlin { Fork::Berlin } else { first };
+        return Err(Reject::TypeNotActive { tx_type: tx.ty(), fork });
     }
+    if tx.is_eip4844() && context.blobs.is_none() {
+        return Err(Reject::TypeNotSupported);
+    }
+    Ok(())
 }
 
-/// Row 7a: EIP-155, unless the chain takes unprotected ones too.
+/// Row 7a: EIP-155, unless the chain takes unprotected ones too. Before the fork that has it, no
+/// block can take a protected one.
 pub(super) fn protected(tx: &Transaction, context: &CheckContext<'_>) -> Result<(), Reject> {
-    if tx.chain_id().is_none() && !context.evm.allow_unprotected_txs {
+    let is_protected = tx.chain_id().is_some();
+    if !context.replay_protection {
+        return if tx.is_legacy() && is_protected { Err(Reject::InvalidSender) } else { Ok(()) };
+    }
+    if !is_protected && !context.evm.allow_unprotected_txs {
         return Err(Reject::Unprotected);
     }
     Ok(())
@@ -51,10 +59,10 @@ pub(super) const fn signature(tx: &RecoveredTx) -> Result<(), Reject> {
 /// Row 0b: what a transaction of its type must satisfy by itself.
 pub(super) fn self_check(tx: &Transaction, context: &CheckContext<'_>) -> Result<(), Reject> {
     tip_within_cap(tx)?;
-    init_code_size(tx)?;
+    init_code_size(tx, context)?;
     authorizations_present(tx)?;
     number_of_blobs(tx, context)?;
-    enough_gas(tx)?;
+    enough_gas(tx, context)?;
     gas_within_cap(tx, context)
 }
 
@@ -67,12 +75,12 @@ fn tip_within_cap(tx: &Transaction) -> Result<(), Reject> {
 }
 
 /// EIP-3860.
-fn init_code_size(tx: &Transaction) -> Result<(), Reject> {
+fn init_code_size(tx: &Transaction, context: &CheckContext<'_>) -> Result<(), Reject> {
     let size = tx.input().len();
-    if tx.is_create() && size > MAX_INITCODE_SIZE {
-        return Err(Reject::InitCodeSize { size, limit: MAX_INITCODE_SIZE });
+    match context.fork.max_init_code_bytes() {
+        Some(limit) if tx.is_create() && size > limit => Err(Reject::InitCodeSize { size, limit }),
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 /// EIP-7702. That there is a recipient follows from the encoding.
@@ -95,8 +103,8 @@ fn number_of_blobs(tx: &Transaction, context: &CheckContext<'_>) -> Result<(), R
     Ok(())
 }
 
-fn enough_gas(tx: &Transaction) -> Result<(), Reject> {
-    let (intrinsic, floor) = intrinsic_gas(tx);
+fn enough_gas(tx: &Transaction, context: &CheckContext<'_>) -> Result<(), Reject> {
+    let (intrinsic, floor) = intrinsic_gas(tx, context.fork);
     let gas = tx.gas_limit();
     if gas < intrinsic {
         return Err(Reject::IntrinsicGas { gas, needed: intrinsic });
@@ -109,21 +117,21 @@ fn enough_gas(tx: &Transaction) -> Result<(), Reject> {
 
 fn gas_within_cap(tx: &Transaction, context: &CheckContext<'_>) -> Result<(), Reject> {
     let gas = tx.gas_limit();
-    if context.fork >= Fork::Osaka && gas > TX_GAS_MAX {
-        return Err(Reject::TxGasCap { gas, cap: TX_GAS_MAX });
+    match context.fork.max_tx_gas() {
+        Some(cap) if gas > cap => Err(Reject::TxGasCap { gas, cap }),
+        _ => Ok(()),
     }
-    Ok(())
 }
 
-/// Gas a transaction costs before it runs (EIP-2028, 2930, 3860, 7702), and the least its calldata
-/// costs (EIP-7623).
-pub(super) fn intrinsic_gas(tx: &Transaction) -> (u64, u64) {
+/// Gas that a transaction costs under a fork before it runs (EIP-2, 2028, 2930, 3860, 7702), and the
+/// minimum that its calldata costs (EIP-7623; zero before Prague).
+pub(super) fn intrinsic_gas(tx: &Transaction, fork: Fork) -> (u64, u64) {
     let (accounts, slots) = tx.access_list().map_or((0, 0), |list| {
         (list.len() as u64, list.iter().map(|item| item.storage_keys.len() as u64).sum())
     });
     let authorizations = tx.authorization_list().map_or(0, |list| list.len() as u64);
     let gas = calculate_initial_tx_gas(
-        SpecId::PRAGUE,
+        fork.spec_id(),
         tx.input(),
         tx.is_create(),
         accounts,

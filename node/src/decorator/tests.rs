@@ -116,6 +116,7 @@ fn context(evm: &EvmParams) -> CheckContext<'_> {
         chain_id: CHAIN_ID,
         fork: Fork::Prague,
         london: true,
+        replay_protection: true,
         bech32_prefix: "cosmos",
         height: 1,
         evm,
@@ -394,7 +395,8 @@ fn row_10_the_deduction() {
     let account = rich().account.unwrap();
     let deduct = |tx: &RecoveredTx, base_fee, balance| {
         let account = Account { balance, ..account };
-        account::deduct_fee(tx, Price::of(&tx.tx), base_fee, &account, Mode::Deliver)
+        let (price, fork) = (Price::of(&tx.tx), Fork::Prague);
+        account::deduct_fee(tx, price, base_fee, &account, fork, Mode::Deliver)
     };
     let text = "the tx gasfeecap is lower than the tx baseFee: 2000000000 (gasfeecap), \
                 2000000001 (basefee) ";
@@ -588,7 +590,7 @@ proptest! {
         if let Ok(admitted) = delivered {
             prop_assert_eq!(checked.as_ref(), Ok(admitted));
             prop_assert_eq!(admitted.standing, Standing::Next);
-            let (intrinsic, floor) = stateless::intrinsic_gas(&tx.tx);
+            let (intrinsic, floor) = stateless::intrinsic_gas(&tx.tx, Fork::Prague);
             prop_assert!(alloy_consensus::Transaction::gas_limit(&tx.tx) >= intrinsic.max(floor));
         }
         for reject in verdicts.iter().filter_map(|verdict| verdict.as_ref().err()) {

@@ -30,8 +30,6 @@ use crate::{
 const TRANSFER_GAS: u64 = 21_000;
 /// Gas handed to a callee for free with a value transfer.
 const CALL_STIPEND: u64 = 2_300;
-/// Gas limit of one transaction since Osaka (EIP-7825).
-const MAX_TX_GAS: u64 = 1 << 24;
 /// An estimate may exceed the true need by 1.5 %, as geth's does: the search stops there.
 const ESTIMATE_ERROR_PER_MILLE: u64 = 15;
 
@@ -256,8 +254,8 @@ where
             Some(gas) if gas >= TRANSFER_GAS => gas,
             _ => self.header.gas_limit,
         };
-        if self.spec.fork_of(self.header) >= Fork::Osaka {
-            high = high.min(MAX_TX_GAS);
+        if let Some(cap) = self.spec.fork_of(self.header).max_tx_gas() {
+            high = high.min(cap);
         }
         if call.max_fee_per_gas > 0 {
             let balance = self.account(call, call.from)?.balance;

@@ -12,10 +12,12 @@
 //!
 //! A transaction is checked once, when it comes. After a block, only accounts that the block
 //! changed are looked at again, and what they have pooled is held to nonce and balance; the base
-//! fee moves ranks inside the pool, and checks nothing. A tip comes as soon as it is executed, so a
+//! fee moves ranks inside the pool, and checks nothing. When another fork starts with the next block,
+//! every pooled transaction is checked against its rules once. A tip comes as soon as it is executed, so a
 //! block is proposed while its parent is still being sealed.
 
 mod desk;
+mod fork;
 mod query;
 
 pub(super) use desk::{AtDesk, Desk};
@@ -31,7 +33,7 @@ use super::{
     stage::Progress,
 };
 use crate::{
-    chain::ChainSpec,
+    chain::{ChainSpec, Fork},
     consensus::{Demand, Engine},
     decorator::{self, CheckContext, Mode, Sender},
     execution::RecoveredTx,
@@ -115,6 +117,8 @@ pub(super) struct Ante {
     spec: Arc<ChainSpec>,
     /// The newest tip told of.
     ground: Ground,
+    /// The fork whose rules every pooled transaction has passed.
+    fork: Fork,
     /// Senders met lately.
     recent: RecentState,
     published: Published,
@@ -149,10 +153,12 @@ impl Ante {
     /// The stage at the head of the context's view.
     pub(super) fn new(context: Context, ends: Ends, meter: Arc<Meter>) -> Self {
         let View { head, state, .. } = context.view;
+        let ground = Ground::of_head(&head, state);
         Self {
             pool: Mempool::new(context.limits, head.next_base_fee),
+            fork: ground.next_fork(&context.spec),
             spec: context.spec,
-            ground: Ground::of_head(&head, state),
+            ground,
             recent: context.recent,
             published: context.published,
             engine: context.engine,
@@ -379,6 +385,23 @@ impl Ante {
         }
     }
 
+    /// Drops pooled transactions that the next block cannot take because another fork starts with it. A
+    /// chain has few forks, so the whole pool is checked at once.
+    fn follow_fork(&mut self, now: Instant) {
+        let fork = self.ground.next_fork(&self.spec);
+        if fork == self.fork {
+            return;
+        }
+        self.fork = fork;
+        let modules = self.ground.modules.clone();
+        let context = self.ground.checks(&self.spec, modules.as_deref());
+        for (hash, reject) in fork::unfit(&self.pool, &context) {
+            tracing::debug!(%hash, %reject, "dropped: the next block has the rules of {fork:?}");
+            self.meter.reject(reject.label());
+            self.pool.remove(hash, now);
+        }
+    }
+
     /// Drops what has waited too long, counts what has left the pool, and keeps the journal to its bound.
     fn keep_house(&mut self, now: Instant) -> Result<(), Fault> {
         if now >= self.expiry_due {
@@ -497,6 +520,7 @@ impl Ante {
             self.follow(tip)?;
             worked = true;
         }
+        self.follow_fork(Instant::now());
         for _ in 0..ROUND {
             if !self.replies.ready() {
                 break;

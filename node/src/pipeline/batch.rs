@@ -3,7 +3,8 @@
 use super::{submit::Caller, turn::Turned};
 use crate::{
     block::Block,
-    chain::ChainSpec,
+    chain::{ChainSpec, Fork},
+    consensus,
     decorator::CheckContext,
     execution::{Executed, RecoveredTx},
     mempool::Reject,
@@ -12,7 +13,7 @@ use crate::{
 };
 use alloy_consensus::Header;
 use alloy_primitives::{B256, Bytes};
-use std::sync::Arc;
+use std::{sync::Arc, time::SystemTime};
 use storage::BlockRecord;
 
 /// What became of a submitted transaction: its hash once the mempool has it, or why not. Few are turned
@@ -164,13 +165,25 @@ impl Ground {
         Self { header, next_base_fee, modules, state }
     }
 
-    /// What transactions of the next block are checked against; `modules` are its own.
+    /// The rules against which transactions of the next block are checked if it is made now; `modules`
+    /// are its own.
     pub(super) fn checks<'a>(
         &self,
         spec: &'a ChainSpec,
         modules: Option<&'a Modules>,
     ) -> CheckContext<'a> {
-        CheckContext::after(spec, &self.header, self.next_base_fee, modules)
+        let timestamp = self.next_timestamp(spec);
+        CheckContext::after(spec, &self.header, timestamp, self.next_base_fee, modules)
+    }
+
+    /// The fork of the next block if it is made now.
+    pub(super) fn next_fork(&self, spec: &ChainSpec) -> Fork {
+        spec.fork_after(&self.header, self.next_timestamp(spec))
+    }
+
+    fn next_timestamp(&self, spec: &ChainSpec) -> u64 {
+        let step = spec.rules.timestamp_step();
+        consensus::next_timestamp(SystemTime::now(), self.header.timestamp, step)
     }
 }
 
