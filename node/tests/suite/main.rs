@@ -18,6 +18,7 @@ mod fee_history;
 mod fee_market_chain;
 mod feemarket;
 mod fixtures;
+mod forks;
 mod governance;
 mod import;
 mod ingest;

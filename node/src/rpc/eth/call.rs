@@ -3,6 +3,8 @@
 
 use super::request::{AccountOverrides, GivenOverrides, Request};
 use crate::{
+    chain::Fork,
+    consensus,
     execution::{
         BlockHashes, BlockOverrides, Call as Execution, CallError, CallOutcome, CallSite,
         StateError, halt_text,
@@ -23,7 +25,7 @@ use alloy_eips::eip2930::AccessList;
 use alloy_primitives::{Address, B256, U64};
 use revm::context_interface::result::InvalidTransaction;
 use serde::Serialize;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// Gas of a call where the settings set no cap, as geth.
 const GAS_UNCAPPED: u64 = u64::MAX / 2;
@@ -92,11 +94,40 @@ pub(super) fn call(call: &Call) -> Answer {
 }
 
 pub(super) fn estimate_gas(call: &Call) -> Answer {
-    let gas = on_block(call, |site, execution| {
-        let gas = site.estimate_gas(execution, gas_cap(call));
-        gas.map_err(|error| call_error(error, execution.from))
-    })?;
-    put(&U64::from(gas))
+    put(&U64::from(on_block(call, |site, execution| estimate(call, site, execution))?))
+}
+
+/// The gas of an execution, under the rules of the block that will include it.
+pub(super) fn estimate(
+    call: &Call,
+    site: &CallSite<'_, StateReader>,
+    execution: &Execution,
+) -> Result<u64, Error> {
+    let next = first_of_next_fork(call, site.header);
+    let site = CallSite { header: next.as_ref().unwrap_or(site.header), ..*site };
+    let gas = site.estimate_gas(execution, gas_cap(call));
+    gas.map_err(|error| call_error(error, execution.from))
+}
+
+/// The header of the block after the head, if `header` is the head's and another fork starts with that
+/// block. An estimate by the head's own rules would then be refused when it is used.
+fn first_of_next_fork(call: &Call, header: &Header) -> Option<Header> {
+    let (spec, head) = (&call.context.spec, &call.view.head);
+    if *header != *head.header {
+        return None;
+    }
+    let step = spec.rules.timestamp_step();
+    let timestamp = consensus::next_timestamp(SystemTime::now(), header.timestamp, step);
+    let fork = spec.fork_after(header, timestamp);
+    if fork == spec.fork_of(header) {
+        return None;
+    }
+    Some(Header {
+        number: header.number.saturating_add(1),
+        timestamp,
+        base_fee_per_gas: (fork >= Fork::London).then_some(head.next_base_fee),
+        ..header.clone()
+    })
 }
 
 /// The answer of `eth_createAccessList`.

@@ -2,12 +2,13 @@
 //! messages (EIP-191), typed data (EIP-712) and transactions, whose fields are filled in as geth does.
 
 use super::{
-    call::{call_error, gas_cap, on_block_with},
+    call::{estimate, on_block_with},
     fees,
     request::{GivenOverrides, Request},
 };
 use crate::{
     account::{SIGNATURE_BYTES, Signers, message_hash, typed_data_hash},
+    chain::Fork,
     execution::{Call as Execution, Transaction},
     rpc::{
         block_id::BlockId,
@@ -190,6 +191,15 @@ fn fill(call: &Call, request: Request, pooled: Option<u64>) -> Result<Execution,
     if tx.to == TxKind::Create && tx.input.is_empty() {
         return Err(Error::server("contract creation without any data provided"));
     }
+    let head = &call.view.head.header;
+    if !tx.is_legacy && call.context.spec.fork_after(head, head.timestamp) < Fork::London {
+        if tx.max_fee_per_gas > 0 || tx.max_priority_fee_per_gas.is_some() {
+            return Err(Error::server(
+                "maxFeePerGas and maxPriorityFeePerGas are not valid before London is active",
+            ));
+        }
+        (tx.is_legacy, tx.max_fee_per_gas) = (true, fees::suggested_tip(call)?);
+    }
     if !tx.is_legacy {
         let tip = match tx.max_priority_fee_per_gas.filter(|tip| *tip > 0) {
             Some(tip) => tip,
@@ -219,10 +229,7 @@ fn fill(call: &Call, request: Request, pooled: Option<u64>) -> Result<Execution,
             request,
             BlockId::LATEST,
             GivenOverrides::default(),
-            |site, execution| {
-                let gas = site.estimate_gas(execution, gas_cap(call));
-                gas.map_err(|error| call_error(error, execution.from))
-            },
+            |site, execution| estimate(call, site, execution),
         )?;
         tx.gas = Some(gas);
     }
