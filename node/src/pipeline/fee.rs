@@ -80,7 +80,10 @@ pub fn fee_row<'a>(
             Some((native, market)) => {
                 market.next_base_fee_wei(header.number.saturating_add(1), native.max_gas)
             }
-            None if fork >= Fork::London => next_base_fee(header),
+            // The first block of London has a base fee, and its parent has none.
+            None if spec.fork_after(header, header.timestamp) >= Fork::London => {
+                next_base_fee(header)
+            }
             None => 0,
         },
         gas_used: header.gas_used,
@@ -139,5 +142,31 @@ impl Stage for Fee {
         self.ends.priced.send(block);
         self.meter.give(1);
         Ok(Progress::Worked)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chain::Genesis;
+    use alloy_eips::eip1559::INITIAL_BASE_FEE;
+    use alloy_primitives::U256;
+
+    #[test]
+    fn block_before_london_names_the_first_base_fee() {
+        let file = serde_json::json!({
+            "config": {
+                "chainId": 1, "homesteadBlock": 0, "eip150Block": 0, "eip158Block": 0,
+                "byzantiumBlock": 0, "constantinopleBlock": 0, "petersburgBlock": 0,
+                "istanbulBlock": 0, "berlinBlock": 0, "londonBlock": 7,
+            },
+            "gasLimit": "0x5f5e100", "alloc": {},
+        });
+        let spec = Genesis::from_json(&file.to_string()).unwrap().spec;
+        let next = |number| {
+            let header = Header { number, difficulty: U256::ONE, ..Header::default() };
+            fee_row(&spec, &header, None, std::iter::empty()).next_base_fee
+        };
+        assert_eq!([5, 6].map(next), [0, INITIAL_BASE_FEE]);
     }
 }
