@@ -423,6 +423,11 @@ fn genesis_record(genesis: &Genesis) -> BlockRecord {
     let header = genesis.header();
     let modules = genesis.spec.native().map(Modules::genesis);
     let market = modules.as_ref().map(|modules| &modules.market);
+    let module = genesis
+        .spec
+        .native()
+        .map(|native| Modules::genesis(native).record(native, 0, Vec::new()).to_bytes());
+    let module = module.unwrap_or_default();
     let withdrawals = header.withdrawals_root.map(|_| Withdrawals::default());
     let block = Block { withdrawals, ..Block::default() };
     BlockRecord {
@@ -434,7 +439,7 @@ fn genesis_record(genesis: &Genesis) -> BlockRecord {
         receipts: Vec::new(),
         changes: genesis.state().into(),
         fees: fee_row(&genesis.spec, &header, market, std::iter::empty()).to_bytes().into(),
-        module: modules.map_or_else(Bytes::new, |modules| modules.record(Vec::new()).to_bytes()),
+        module,
     }
 }
 

@@ -9,7 +9,7 @@
 //! Pure. What is kept of it, and how a header commits to that, is in [`crate::feemarket::store`].
 
 use crate::{
-    chain::{EvmParams, EvmParamsError, Native},
+    chain::{EvmParams, EvmParamsError, Native, RulesVersion},
     feemarket::{
         Market, MarketError, Params,
         store::{self, Pairs, Record, RowError, StoredEvent},
@@ -22,6 +22,12 @@ use alloy_primitives::Bytes;
 const EVM_KEY_SPACE: &str = "evm";
 /// Key of its parameters there: the reference's.
 const EVM_PARAMS_KEY: u8 = 0x03;
+/// Key space of the versions of consensus rules.
+const RULES_KEY_SPACE: &str = "rules";
+/// Key of the version that starts with the block.
+const RULES_VERSION_KEY: u8 = 0x00;
+/// Key of the hash of the genesis configuration.
+const RULES_CONFIG_KEY: u8 = 0x01;
 
 /// State of the modules.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -127,9 +133,11 @@ impl Modules {
         Ok(Self { market, evm, gov: Governance::default() })
     }
 
-    /// What is stored with the block after which they are so.
-    pub fn record(&self, events: Vec<StoredEvent>) -> Record {
-        Record { row: store::encode(&self.pairs()), events, gov: None }
+    /// What is stored with block `height`, after which they are so.
+    pub fn record(&self, native: &Native, height: u64, events: Vec<StoredEvent>) -> Record {
+        let mut pairs = self.pairs();
+        pairs.extend(version_pairs(native, height));
+        Record { row: store::encode(&pairs), events, gov: None }
     }
 
     /// The modules in a stored record.
@@ -147,6 +155,18 @@ impl Modules {
     pub fn of_bytes(record: &[u8], native: &Native) -> Result<Self, ModulesError> {
         Self::of_record(&Record::from_bytes(record)?, native)
     }
+}
+
+/// What the first block of a rules version from 1 on holds in addition: the version, and the hash of
+/// the genesis configuration. A home with another schedule refuses the block.
+fn version_pairs(native: &Native, height: u64) -> Vec<(Bytes, Bytes)> {
+    let starting = native.rules.starting_at(height);
+    let Some(version) = starting.filter(|version| *version > RulesVersion::V0) else {
+        return Vec::new();
+    };
+    let key = |byte: u8| Bytes::from([RULES_KEY_SPACE.as_bytes(), b"/", &[byte]].concat());
+    let number = Bytes::copy_from_slice(&version.number().to_be_bytes());
+    vec![(key(RULES_VERSION_KEY), number), (key(RULES_CONFIG_KEY), native.config_hash.0.into())]
 }
 
 fn evm_key(byte: u8) -> Bytes {
@@ -181,9 +201,9 @@ mod tests {
         let params = Params { base_fee_change_denominator: 5, ..Params::default() };
         modules.update(Update::FeeMarket(params)).unwrap();
         modules.market.end_block(7, 7).unwrap();
-        let record = modules.record(Vec::new());
+        let record = modules.record(&native, 1, Vec::new());
         assert_eq!(Modules::of_bytes(&record.to_bytes(), &native), Ok(modules.clone()));
-        assert_ne!(record.root(), Modules::genesis(&native).record(Vec::new()).root());
+        assert_ne!(record.root(), Modules::genesis(&native).record(&native, 1, Vec::new()).root());
         let pairs = modules.pairs();
         let keys: Vec<&[u8]> = pairs.keys().map(|key| key.as_ref()).collect();
         assert_eq!(keys, [&b"evm/\x03"[..], b"feemarket/\x00", b"feemarket/\x01"]);

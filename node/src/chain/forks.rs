@@ -144,6 +144,11 @@ impl ForkSchedule {
         }
     }
 
+    /// The blob limits from each time on, in order of time.
+    pub(super) fn blobs(&self) -> &[(u64, BlobParams)] {
+        &self.blobs
+    }
+
     /// The blob limits at `timestamp`; `None` before Cancun.
     pub fn blob_params(&self, timestamp: u64) -> Option<BlobParams> {
         self.blobs.iter().rev().find(|(from, _)| *from <= timestamp).map(|(_, params)| *params)

@@ -63,7 +63,7 @@ impl Genesis {
         // A native header commits to the state of its modules.
         let extra_data = native.map_or_else(
             || file.extra_data.clone(),
-            |native| Modules::genesis(native).record(Vec::new()).root().0.into(),
+            |native| Modules::genesis(native).record(native, 0, Vec::new()).root().0.into(),
         );
         Header {
             parent_hash: file.parent_hash.unwrap_or_default(),

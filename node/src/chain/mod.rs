@@ -5,6 +5,7 @@
 //! This module never executes a transaction; that is `execution`.
 
 mod body;
+mod commitment;
 mod difficulty;
 mod error;
 mod evm;

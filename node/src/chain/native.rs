@@ -163,6 +163,9 @@ pub struct Native {
     pub gov: GovParams,
     /// Which version of the consensus rules is in force at which height.
     pub rules: RulesSchedule,
+    /// Keccak-256 of the genesis configuration in canonical form, to which the first block of every
+    /// version from 1 on commits.
+    pub config_hash: B256,
 }
 
 /// Reads our section; `None` when there is none, which makes the chain an Ethereum one.
@@ -196,7 +199,9 @@ pub(super) fn read(file: &GenesisFile) -> Result<Option<Native>, GenesisError> {
     let rules =
         RulesSchedule::read(section.rules).map_err(|error| refuse("rules", error.to_string()))?;
     let bech32_prefix = section.bech32_prefix;
-    Ok(Some(Native { bech32_prefix, max_gas, gas_limit, evm, market, gov, rules }))
+    // Known once the forks have been read as well.
+    let config_hash = B256::ZERO;
+    Ok(Some(Native { bech32_prefix, max_gas, gas_limit, evm, market, gov, rules, config_hash }))
 }
 
 /// Gas of a block as the fee market counts it, and as headers show it.

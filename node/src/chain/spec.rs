@@ -9,10 +9,11 @@ use alloy_primitives::{Address, U256};
 
 use super::{
     Fork, ForkSchedule, GenesisError,
+    commitment::commitment,
     file::{self, Accounts},
     native,
     native::Native,
-    rules::RulesVersion,
+    rules::{Activation, RulesError, RulesVersion},
 };
 
 /// Who makes the rules beside the forks.
@@ -66,7 +67,7 @@ impl ChainSpec {
         if file.base_fee_per_gas.is_some_and(|fee| u64::try_from(fee).is_err()) {
             return Err(GenesisError::field("baseFeePerGas", "is above 64 bits"));
         }
-        let native = native::read(&file)?;
+        let mut native = native::read(&file)?;
         let forks = ForkSchedule::new(config)?;
         if native.is_some() && forks.at(0, file.timestamp, true) < Fork::Prague {
             return Err(GenesisError::field(
@@ -76,6 +77,9 @@ impl ChainSpec {
         }
         let deposit_contract =
             config.deposit_contract_address.unwrap_or(MAINNET_DEPOSIT_CONTRACT_ADDRESS);
+        if let Some(native) = &mut native {
+            native.config_hash = commitment(config, &forks, deposit_contract, native);
+        }
         Ok(Self {
             rules: if native.is_some() { Rules::Native } else { Rules::Ethereum },
             chain_id: config.chain_id,
@@ -109,6 +113,24 @@ impl ChainSpec {
     /// whose rules follow from its forks alone.
     pub fn rules_version(&self, height: u64) -> RulesVersion {
         self.native().map_or(RulesVersion::V0, |native| native.rules.version(height))
+    }
+
+    /// The same chain after it adopted these rules versions, instead of any others.
+    ///
+    /// # Errors
+    /// [`RulesError`] if versions or heights do not rise from genesis on.
+    pub fn with_adopted(&self, adopted: Vec<Activation>) -> Result<Self, RulesError> {
+        let mut spec = self.clone();
+        if let Some(native) = &mut spec.native {
+            native.rules = native.rules.with_adopted(adopted)?;
+        }
+        Ok(spec)
+    }
+
+    /// Whether two chains have the same rules at genesis, whatever they adopted since.
+    pub fn has_same_genesis(&self, other: &Self) -> bool {
+        let at_genesis = |spec: &Self| spec.with_adopted(Vec::new());
+        at_genesis(self) == at_genesis(other)
     }
 
     /// The fork of the block `number` at `timestamp`; `merged` says it has no proof of work.

@@ -8,6 +8,8 @@
 //! | `feemarket/` 0x01 | gas of the last block, 8 bytes, big-endian |
 //! | `evm/` 0x03 | parameters of the EVM as protobuf, see [`crate::modules`] |
 //! | `gov/` 0x00 | where the state of governance is, see [`crate::gov::store`] |
+//! | `rules/` 0x00 | in the first block of a rules version from 1 on: the version, see [`crate::modules`] |
+//! | `rules/` 0x01 | in the same block: the hash of the genesis configuration |
 //!
 //! A **row** is the whole map after a block: the RLP list of `[key, value]` lists in strictly
 //! ascending order of keys. A native block's `extraData` is the Keccak-256 of that row, so the row

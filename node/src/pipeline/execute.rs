@@ -163,7 +163,8 @@ impl Execute {
         let recent = RecentReader::new(&mut self.recent, &state)?;
         let executed = execute_block(&self.spec, &recent, &self.tip, &state_root, modules, &input);
         let mut executed = executed.map_err(|error| refused(error.into()))?;
-        let turned = turn.map(|turn| turn.end(&mut executed));
+        let turned = self.spec.native().zip(turn);
+        let turned = turned.map(|(native, turn)| turn.end(native, &mut executed));
         if let Some(turned) = &turned {
             turned.check(&block.header).map_err(broken)?;
         }
@@ -223,7 +224,8 @@ impl Execute {
         let recent = RecentReader::new(&mut self.recent, &state).map_err(unreadable)?;
         let (txs, skipped, mut executed) =
             try_all(&self.spec, &recent, &self.tip, modules, &header, &proposal.txs)?;
-        let turned = turn.map(|turn| turn.end(&mut executed));
+        let turned = self.spec.native().zip(turn);
+        let turned = turned.map(|(native, turn)| turn.end(native, &mut executed));
         if let Some(turned) = &turned {
             header.extra_data = turned.record.root().0.into();
         }

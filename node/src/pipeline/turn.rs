@@ -53,7 +53,7 @@ impl Turn {
     }
 
     /// Ends the block: makes the updates decided in it, then ends the fee market's turn.
-    pub(super) fn end(mut self, executed: &mut Executed) -> Turned {
+    pub(super) fn end(mut self, native: &Native, executed: &mut Executed) -> Turned {
         for update in &executed.updates {
             self.modules.update(update.clone()).expect("held to the rules when it was decided");
         }
@@ -69,7 +69,7 @@ impl Turn {
             .end_block(executed.gas_wanted, executed.gas_used)
             .expect("gas wanted is bounded as it grows, gas used by the gas limit");
         self.events.push(Event::BlockGas { height: self.height, amount }.into());
-        let record = Record { gov, ..self.modules.record(self.events) };
+        let record = Record { gov, ..self.modules.record(native, self.height, self.events) };
         Turned { modules: Arc::new(self.modules), record }
     }
 }
@@ -113,7 +113,7 @@ mod tests {
             ..Default::default()
         };
         assert_eq!(turn.modules().market.base_fee_wei(), 875_000_000, "the block's own");
-        let turned = turn.end(&mut executed);
+        let turned = turn.end(native, &mut executed);
         let modules = &turned.modules;
         assert_eq!(modules.market.block_gas(), 50_000_000, "all of what was wanted");
         assert_eq!(modules.market.next_base_fee_wei(2, native.max_gas), 7_000_000_000);

@@ -353,7 +353,8 @@ fn a_stored_market_that_could_halt_is_refused_at_start() {
     let path = folder.path().join("home");
     let home = Home::init(&path, &genesis()).unwrap();
     let view = home.view().unwrap();
-    let whole = view.head.modules.as_deref().unwrap().record(Vec::new());
+    let native = home.spec.native().unwrap();
+    let whole = view.head.modules.as_deref().unwrap().record(native, 1, Vec::new());
     // The parameters emptied, which makes every divisor zero, under a root that fits.
     let mut pairs = store::decode(&whole.row).unwrap();
     pairs.insert(store::key(store::PARAMS_KEY), Bytes::new());

@@ -172,8 +172,9 @@ fn a_genesis_file_of_another_chain_is_noticed_at_start() {
     let mut json: Value = serde_json::from_str(&own).unwrap();
     assert_eq!(check(&json.to_string()), Ok(()));
     json["config"]["osakaTime"] = json!(7);
+    // Block 0 commits to the forks from rules version 1 on.
     let rules = check(&json.to_string()).unwrap_err();
-    assert!(rules.contains(&format!("both have block 0 {hash}")), "{rules}");
+    assert!(rules.contains("its block 0 is "), "{rules}");
     assert!(check("{}").unwrap_err().contains("genesis.json: "));
     let other = Genesis::native_dev(GENESIS_TIME + 1);
     let refused = check(&other.to_json()).unwrap_err();
@@ -185,6 +186,20 @@ fn a_genesis_file_of_another_chain_is_noticed_at_start() {
     assert!(err.ends_with(&format!("error: {refused}\n")), "{err}");
     std::fs::remove_file(&file).unwrap();
     Home::open(&path).unwrap().check_genesis_file().unwrap();
+}
+
+#[test]
+fn other_forks_are_noticed_at_start_where_block_0_does_not_commit_to_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut json: Value =
+        serde_json::from_str(&Genesis::native_dev(GENESIS_TIME).to_json()).unwrap();
+    json["config"]["evmd"]["rules"] = json!([{ "version": 0, "height": 0 }]);
+    let home = Home::init(folder.path(), &Genesis::from_json(&json.to_string()).unwrap()).unwrap();
+    json["config"]["osakaTime"] = json!(7);
+    std::fs::write(folder.path().join("genesis.json"), json.to_string()).unwrap();
+    let error = home.check_genesis_file().unwrap_err().to_string();
+    let hash = home.view().unwrap().head.hash;
+    assert!(error.contains(&format!("both have block 0 {hash}")), "{error}");
 }
 
 /// A chain of CometBFT's on the same machine has the address that ours has by default.
