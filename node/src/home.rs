@@ -2,8 +2,10 @@
 //! Opening one brings the index environment up to the chain, whatever happened before.
 
 mod genesis_file;
+mod rules;
 
 pub(crate) use genesis_file::GENESIS_FILE;
+pub use rules::{AdoptError, RulesReport};
 
 use crate::{
     block::Block,
@@ -222,7 +224,7 @@ impl Home {
             chain.append(&[genesis_record(&genesis)])?;
         }
         check_index(&chain, &index)?;
-        let spec = ChainSpec::from_json(&text).map_err(of_genesis)?;
+        let spec = rules::stored_spec(&chain, &text)?;
         let mut home = Self {
             path: path.to_owned(),
             config,

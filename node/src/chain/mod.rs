@@ -33,5 +33,6 @@ pub use header::{
 pub use native::{DEV_ACCOUNTS, DEV_MNEMONIC, DevAccount, FEE_COLLECTOR, Native};
 pub use ommers::{Ancestor, MAX_OMMER_DEPTH, validate_ommers};
 pub use preinstalls::{CREATE2_DEPLOYER, MULTICALL3, SAFE_FACTORY};
+pub(crate) use rules::ActivationJson;
 pub use rules::{Activation, RulesError, RulesSchedule, RulesVersion};
 pub use spec::{ChainSpec, Rules};

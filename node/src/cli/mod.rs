@@ -13,6 +13,7 @@ mod prefix;
 mod query;
 mod reindex;
 mod rollback;
+mod rules;
 mod snapshot;
 mod start;
 mod status;
@@ -76,6 +77,9 @@ enum Command {
     /// Remove the newest blocks of a stopped node; their transactions, and those of the mempool,
     /// are gone
     Rollback(rollback::Args),
+    /// Show and adopt versions of a native chain's consensus rules
+    #[command(subcommand)]
+    Rules(rules::Command),
     /// Copy a chain, of a running node too, and make a home folder of a copy
     #[command(subcommand)]
     Snapshot(snapshot::Command),
@@ -148,6 +152,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Genesis(command) => genesis::run(&command),
         Command::Debug(command) => debug::run(&command),
         Command::Rollback(args) => rollback::run(&args),
+        Command::Rules(command) => rules::run(&command),
         Command::Snapshot(command) => snapshot::run(&command),
         Command::Completion(args) => completion::run(&args),
     }

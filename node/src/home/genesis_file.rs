@@ -37,7 +37,7 @@ impl Home {
             return Err(HomeError::OtherGenesis { path, file, chain });
         }
         // The chain id and the forks are in no header.
-        if genesis.spec != *self.spec {
+        if !genesis.spec.has_same_genesis(&self.spec) {
             return Err(HomeError::OtherRules { path, chain });
         }
         Ok(())

@@ -35,5 +35,6 @@ mod native;
 mod production;
 mod rpc_docs;
 mod rpc_io;
+mod rules_versions;
 mod settings;
 mod settings_docs;
