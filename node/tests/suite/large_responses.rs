@@ -1,6 +1,6 @@
 //! Large responses arrive complete, on every interface and however slowly the client reads.
 
-use crate::client::{Node, PATIENCE};
+use crate::client::{Node, PATIENCE, exchange};
 use std::net::SocketAddr;
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWriteExt},
@@ -167,7 +167,7 @@ async fn documents_over_rest_arrive_complete() {
     const TIMES: usize = 20;
     let node = node(2).await;
     let asked = b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n";
-    let (_, whole) = crate::client::exchange(
+    let (_, whole) = exchange(
         node.rest.address,
         b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
     )

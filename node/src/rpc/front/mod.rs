@@ -431,11 +431,63 @@ async fn refuse(mut stream: TcpStream, limit: u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rpc::text::Json;
+    use hyper::Response;
+    use std::convert::Infallible;
+    use tokio::io::AsyncReadExt;
 
     #[test]
     fn what_was_read_stays_in_order() {
         let [read, rest] = ["GET / ", "HTTP/1.1"].map(Bytes::from);
         assert_eq!(joined(read.clone(), Bytes::new()), read);
         assert_eq!(joined(read, rest), "GET / HTTP/1.1");
+    }
+
+    /// hyper flushes in the middle of a body when it holds 16 pieces, and the socket takes less than a
+    /// body at once.
+    #[tokio::test]
+    async fn a_connection_taken_from_hyper_has_sent_its_whole_response() {
+        const TIMES: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(60));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let counts = [1, 7, 8, 9, 15, 16, 17, 18, 33, 200];
+        let sizes = [16_384, 16_402, 20_000, 33_000];
+        for (results, bytes) in counts.into_iter().flat_map(|count| sizes.map(|size| (count, size)))
+        {
+            let result = Json::from_text(vec![b'7'; bytes]);
+            let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+            let (socket, _) = listener.accept().await.unwrap();
+            let progress = Arc::<Progress>::default();
+            let io = Connection::new(socket, Bytes::new(), Arc::clone(&progress), TIMES, None);
+            let mut reply = Reply::default();
+            (0..results).for_each(|_| reply.answer("1", Ok(result.clone())));
+            let length = reply.len();
+            let body = Mutex::new(Some(reply.finish(&Untaken::default())));
+            let service = service_fn(|_: hyper::Request<Incoming>| {
+                let mut body = body.lock().unwrap().take().unwrap();
+                body.hold(progress.open(true));
+                std::future::ready(Ok::<_, Infallible>(Response::new(body)))
+            });
+            let mut connection = http1::Builder::new().serve_connection(TokioIo::new(io), service);
+            let taking = async {
+                poll_fn(|cx| match Pin::new(&mut connection).poll(cx) {
+                    Poll::Pending => {
+                        let asked = body.lock().unwrap().is_none();
+                        let complete = asked && progress.is_between_requests();
+                        if complete { Poll::Ready(()) } else { Poll::Pending }
+                    }
+                    Poll::Ready(ended) => panic!("{ended:?}"),
+                })
+                .await;
+                drop(connection.into_parts());
+            };
+            let mut received = Vec::new();
+            let reading = async {
+                client.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
+                client.read_to_end(&mut received).await.unwrap();
+            };
+            tokio::join!(taking, reading);
+            let head = received.windows(4).position(|end| end == b"\r\n\r\n").unwrap() + 4;
+            assert_eq!(received.len() - head, length, "{results} results of {bytes} bytes");
+        }
     }
 }

@@ -11,7 +11,10 @@ use node::{
     chain::DEV_ACCOUNTS,
     query::proto::cosmos::{
         auth::v1beta1::{BaseAccount, QueryAccountRequest, QueryAccountResponse},
-        evm::feemarket::v1::{QueryParamsRequest, QueryParamsResponse},
+        evm::{
+            feemarket::v1::{QueryParamsRequest, QueryParamsResponse},
+            vm::v1::EthCallRequest,
+        },
         tx::v1beta1::{
             BroadcastTxRequest, BroadcastTxResponse, GetTxRequest, GetTxResponse, SimulateRequest,
             SimulateResponse, TxDecodeRequest, TxDecodeResponse,
@@ -304,5 +307,29 @@ async fn failures_have_codes() {
     let answer: Result<QueryAccountResponse, _> =
         client.ask("/cosmos.auth.v1beta1.Query/Nothing", QueryAccountRequest::default()).await;
     assert_eq!(answer.unwrap_err().code(), Code::Unimplemented);
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn large_responses_arrive_complete() {
+    /// Copies its input.
+    const IDENTITY: &str = "0x0000000000000000000000000000000000000004";
+    /// Calls at once: more would be refused.
+    const CALLS: usize = 4;
+    let served = Served::start().await;
+    let client = Client::connect(&served).await;
+    for length in [1_000, 16_500, 100_000].repeat(5) {
+        let data: Vec<u8> = (0..length).map(|at| at as u8).collect();
+        let args = json!({ "to": IDENTITY, "data": alloy_primitives::hex::encode_prefixed(&data) });
+        let request = EthCallRequest { args: args.to_string().into(), ..EthCallRequest::default() };
+        let call = || {
+            let (mut client, request) = (Client(client.0.clone()), request.encode_to_vec());
+            async move { client.bytes("cosmos.evm.vm.v1.Query/EthCall", request).await.unwrap() }
+        };
+        let answers = futures_util::future::join_all((0..CALLS).map(|_| call())).await;
+        for answer in answers {
+            assert!(answer.windows(length).any(|part| part == data), "{}", answer.len());
+        }
+    }
     served.stop().await;
 }
