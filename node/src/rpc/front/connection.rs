@@ -44,8 +44,6 @@ const SMALL_LEAST: u32 = 64;
 pub(super) struct Progress {
     /// Requests that arrived whole.
     requests: AtomicU32,
-    /// Some of them that are at work.
-    running: AtomicU32,
     /// Requests whose heads have arrived and whose response bodies hyper still holds.
     open: AtomicU32,
     /// The last request has a body that has not been read to its end.
@@ -63,16 +61,6 @@ pub(super) struct Progress {
     upgraded: AtomicBool,
     /// What the calls of a WebSocket say.
     pub(super) flow: Arc<Flow>,
-}
-
-/// A request at work, until this is dropped.
-#[derive(Debug)]
-pub(super) struct Running<'a>(&'a Progress);
-
-impl Drop for Running<'_> {
-    fn drop(&mut self) {
-        self.0.running.fetch_sub(1, Relaxed);
-    }
 }
 
 /// Counts a request as open until this is dropped. The response body holds it, because hyper keeps the
@@ -95,13 +83,6 @@ impl Drop for Open {
 }
 
 impl Progress {
-    /// A request has arrived whole.
-    pub(super) fn request(&self) -> Running<'_> {
-        self.requests.fetch_add(1, Relaxed);
-        self.running.fetch_add(1, Relaxed);
-        Running(self)
-    }
-
     /// The head of a request has arrived, and its body too if it has none.
     pub(super) fn open(self: &Arc<Self>, whole: bool) -> Open {
         self.open.fetch_add(1, Relaxed);
@@ -112,6 +93,13 @@ impl Progress {
     /// The body of the last request has been read to its end.
     pub(super) fn body_read(&self) {
         self.unread.store(false, Relaxed);
+        self.requests.fetch_add(1, Relaxed);
+    }
+
+    /// Whether a request has arrived whole and its response is not sent: the client waits for the node. If
+    /// it does not take the response, it is slow, and not idle.
+    fn is_answering(&self) -> bool {
+        self.open.load(Relaxed) > 0 && !self.unread.load(Relaxed)
     }
 
     /// An answer of so many bytes will be written.
@@ -300,7 +288,7 @@ impl Connection {
         loop {
             ready!(self.idle.as_mut().poll(cx));
             let now = Instant::now();
-            if self.progress.running.load(Relaxed) > 0 {
+            if self.progress.is_answering() {
                 self.alive = now;
             }
             let until = self.alive + self.idle_max;
@@ -545,7 +533,7 @@ mod tests {
                 }
             }
         };
-        drop(progress.request());
+        progress.body_read();
         tokio::select! {
             () = trickle => panic!("the client does not end"),
             error = read => assert_eq!(error, io::ErrorKind::TimedOut),
@@ -556,11 +544,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_waits_for_an_answer_or_takes_it_slowly_is_not_idle() {
         let (mut client, mut served, progress) = pair().await;
-        let running = progress.request();
+        let open = progress.open(true);
         let mut byte = [0];
         let waited = tokio::time::timeout(5 * IDLE, served.read(&mut byte)).await;
         assert!(waited.is_err(), "a call may take its time");
-        drop(running);
+        drop(open);
         for _ in 0..5 {
             served.write_all(b"x").await.unwrap();
             client.read_exact(&mut byte).await.unwrap();

@@ -159,7 +159,6 @@ async fn post(
         Err(ReadError::Broken) => return plain(StatusCode::BAD_REQUEST, "the body is not whole\n"),
     };
     progress.body_read();
-    let _running = progress.request();
     match front.dispatcher.respond(&body.into(), client).await {
         Respond::Reply(reply) => {
             progress.answer(reply.len());
