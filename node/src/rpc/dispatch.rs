@@ -1,11 +1,11 @@
 //! Answers calls, from wherever they come: finds the method, gives it the view, runs it where it
-//! belongs, counts it. Subscriptions go on to jsonrpsee.
+//! belongs, counts it. Subscriptions of WebSockets go on to jsonrpsee.
 
 use super::{
     Context,
     envelope::{Body, Envelope, NO_ID},
     error::Error,
-    front::{Client, Reply, Untaken},
+    front::{Client, Reply, Subscriber, Untaken},
     lines::{Interrupt, Lines},
     meter::CallMeter,
     method::{Answer, Call, Method, Run, methods},
@@ -17,14 +17,7 @@ use super::{
 use crate::{config::JsonRpc, view::View};
 use alloy_primitives::Bytes;
 use futures_util::{FutureExt, future::maybe_done};
-use jsonrpsee::{
-    core::{
-        middleware::{Batch, BatchEntry, Notification},
-        server::{BatchResponseBuilder, MethodResponse, ResponsePayload},
-    },
-    server::middleware::rpc::RpcServiceT,
-    types::{ErrorObjectOwned, Id, Request},
-};
+use serde_json::value::RawValue;
 use std::{
     future::{Future, poll_fn},
     panic::AssertUnwindSafe,
@@ -68,6 +61,31 @@ pub(super) enum Respond {
     TooMany(Reply),
 }
 
+/// What a body arrived by.
+#[derive(Clone, Debug)]
+pub(super) enum Transport {
+    /// A request of HTTP.
+    Http,
+    /// A message of a WebSocket, which may subscribe.
+    WebSocket(Arc<Subscriber>),
+}
+
+/// Yields to the other connections of the thread every [`BATCH_TURN`].
+struct Pace(Instant);
+
+impl Pace {
+    fn new() -> Self {
+        Self(Instant::now())
+    }
+
+    async fn keep(&mut self) {
+        if self.0.elapsed() > BATCH_TURN {
+            tokio::task::yield_now().await;
+            self.0 = Instant::now();
+        }
+    }
+}
+
 /// A call as a server took it apart.
 struct Asked<'a> {
     method: &'a str,
@@ -97,68 +115,130 @@ impl Dispatcher {
         Arc::clone(&self.meter)
     }
 
-    /// Answers the body of a request.
-    pub(super) async fn respond(&self, body: &Bytes, client: &Arc<Client>) -> Respond {
-        let mut reply = Reply::default();
-        match Body::read(body) {
-            Err((id, error)) => reply.answer(id, Err(error)),
-            Ok(Body::Single(call)) => {
-                let Some(id) = call.id() else { return Respond::Nothing };
-                let view = self.context.published.load();
-                let answer = self.answer(asked(body, &call), &view, client).await;
-                match answer {
-                    Err(error) if error.is_rate() => {
-                        reply.answer(id, Err(error));
-                        return Respond::TooMany(reply);
-                    }
-                    answer => {
-                        let bytes = answer.as_ref().map_or(0, |result| result.bytes().len());
-                        let answer = self.bounded(answer);
-                        reply.answer(id, self.untaken.room(bytes).and(answer));
-                    }
-                }
+    /// Answers a body.
+    pub(super) async fn respond(
+        &self,
+        body: &Bytes,
+        client: &Arc<Client>,
+        transport: &Transport,
+    ) -> Respond {
+        let response = match Body::read(body) {
+            Err((id, error)) => {
+                let mut reply = Reply::default();
+                reply.answer(id, Err(error));
+                Respond::Reply(reply)
             }
+            Ok(Body::Single(call)) => self.respond_to_call(body, &call, client, transport).await,
             Ok(Body::Batch(members)) if members.len() > self.batch_max => {
-                // One answer for all, to the first call that wants any, as geth. No more are looked at than
-                // a batch may have.
-                let id = members
-                    .iter()
-                    .take(self.batch_max)
-                    .find_map(|raw| Envelope::read(raw.get().as_bytes()).ok()?.id())
-                    .unwrap_or(NO_ID);
-                reply.text("[");
-                reply.answer(id, Err(Error::batch_too_large(self.batch_max)));
-                reply.text("]");
+                Respond::Reply(self.refuse_batch(&members[..self.batch_max]))
             }
             Ok(Body::Batch(members)) => {
-                let members: Vec<_> =
-                    members.iter().map(|raw| Envelope::read(raw.get().as_bytes())).collect();
-                let calls = members.iter().map(|member| match member {
-                    Ok(call) if call.id().is_some() => Some(Ok(asked(body, call))),
-                    Ok(_) => None,
-                    Err((_, error)) => Some(Err(error.clone())),
-                });
-                let answers = self.answer_batch(calls.collect(), client, Some(&self.untaken)).await;
-                let ids = members.iter().filter_map(|member| match member {
-                    Ok(call) => call.id(),
-                    Err((id, _)) => Some(*id),
-                });
-                if answers.is_empty() {
-                    return Respond::Nothing;
+                self.respond_to_batch(body, &members, client, transport).await
+            }
+        };
+        if let (Transport::WebSocket(_), Respond::Reply(reply) | Respond::TooMany(reply)) =
+            (transport, &response)
+        {
+            client.flow.owe(reply.len());
+        }
+        response
+    }
+
+    async fn respond_to_call(
+        &self,
+        body: &Bytes,
+        call: &Envelope<'_>,
+        client: &Arc<Client>,
+        transport: &Transport,
+    ) -> Respond {
+        let Some(id) = call.id() else { return Respond::Nothing };
+        let mut reply = Reply::default();
+        let asked = asked(body, call);
+        let answer = match (transport, asked.method) {
+            (Transport::WebSocket(subscriber), SUBSCRIBE) => {
+                match subscriber.subscribe(id, &asked.params).await {
+                    // jsonrpsee sends the response.
+                    Ok(()) => return Respond::Nothing,
+                    Err(error) => Err(error),
                 }
-                for (index, (id, answer)) in ids.zip(answers).enumerate() {
-                    reply.text(if index == 0 { "[" } else { "," });
-                    // Ids count as well, and errors.
-                    let answer = if reply.len() > self.response_bytes_max {
-                        Err(Error::too_large("response", self.response_bytes_max))
-                    } else {
-                        answer
-                    };
-                    reply.answer(id, answer);
-                }
-                reply.text("]");
+            }
+            (Transport::WebSocket(subscriber), UNSUBSCRIBE) => {
+                subscriber.unsubscribe(&asked.params)
+            }
+            _ => {
+                let view = self.context.published.load();
+                self.answer(asked, &view, client).await
+            }
+        };
+        match answer {
+            Err(error) if error.is_rate() => {
+                reply.answer(id, Err(error));
+                return Respond::TooMany(reply);
+            }
+            answer => {
+                let bytes = answer.as_ref().map_or(0, |result| result.bytes().len());
+                let answer = self.bounded(answer);
+                let room = match transport {
+                    Transport::Http => self.untaken.room(bytes),
+                    Transport::WebSocket(_) => Ok(()),
+                };
+                reply.answer(id, room.and(answer));
             }
         }
+        Respond::Reply(reply)
+    }
+
+    /// One response for all calls of a batch that has too many, to the first of them that expects one,
+    /// as geth.
+    fn refuse_batch(&self, members: &[&RawValue]) -> Reply {
+        let id = members.iter().find_map(|raw| Envelope::read(raw.get().as_bytes()).ok()?.id());
+        let mut reply = Reply::default();
+        reply.text("[");
+        reply.answer(id.unwrap_or(NO_ID), Err(Error::batch_too_large(self.batch_max)));
+        reply.text("]");
+        reply
+    }
+
+    async fn respond_to_batch(
+        &self,
+        body: &Bytes,
+        members: &[&RawValue],
+        client: &Arc<Client>,
+        transport: &Transport,
+    ) -> Respond {
+        let mut pace = Pace::new();
+        let mut read = Vec::with_capacity(members.len());
+        for raw in members {
+            pace.keep().await;
+            read.push(Envelope::read(raw.get().as_bytes()));
+        }
+        let calls = read.iter().map(|member| match member {
+            Ok(call) if call.id().is_some() => Some(Ok(asked(body, call))),
+            Ok(_) => None,
+            Err((_, error)) => Some(Err(error.clone())),
+        });
+        let untaken = matches!(transport, Transport::Http).then_some(&self.untaken);
+        let answers = self.answer_batch(calls.collect(), client, untaken).await;
+        let ids = read.iter().filter_map(|member| match member {
+            Ok(call) => call.id(),
+            Err((id, _)) => Some(*id),
+        });
+        if answers.is_empty() {
+            return Respond::Nothing;
+        }
+        let mut reply = Reply::default();
+        for (index, (id, answer)) in ids.zip(answers).enumerate() {
+            pace.keep().await;
+            reply.text(if index == 0 { "[" } else { "," });
+            // Ids count as well, and errors.
+            let answer = if reply.len() > self.response_bytes_max {
+                Err(Error::too_large("response", self.response_bytes_max))
+            } else {
+                answer
+            };
+            reply.answer(id, answer);
+        }
+        reply.text("]");
         Respond::Reply(reply)
     }
 
@@ -240,7 +320,7 @@ impl Dispatcher {
         let mut answers: Vec<Answer> = Vec::with_capacity(calls.len());
         let mut bytes = 0;
         let mut held = untaken.map(|untaken| untaken.hold(0));
-        let mut turn = Instant::now();
+        let mut pace = Pace::new();
         let mut calls = calls.into_iter().flatten().peekable();
         while let Some(call) = calls.next() {
             if bytes > self.response_bytes_max {
@@ -251,10 +331,7 @@ impl Dispatcher {
                 answers.push(Err(error));
                 continue;
             }
-            if turn.elapsed() > BATCH_TURN {
-                tokio::task::yield_now().await;
-                turn = Instant::now();
-            }
+            pace.keep().await;
             let answered = answers.len();
             match call {
                 Err(error) => answers.push(Err(error)),
@@ -294,7 +371,7 @@ async fn all<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Output> {
     all.iter_mut().map(|one| one.as_mut().take_output().expect("it is done")).collect()
 }
 
-/// A call of an HTTP body. Its parameters stay where they are.
+/// A call of a body. Its parameters are not copied.
 fn asked<'a>(body: &Bytes, call: &'a Envelope<'_>) -> Asked<'a> {
     let params = match call.params() {
         "" => Bytes::new(),
@@ -303,172 +380,11 @@ fn asked<'a>(body: &Bytes, call: &'a Envelope<'_>) -> Asked<'a> {
     Asked { method: call.method(), params }
 }
 
-/// A call of a WebSocket message.
-fn asked_below<'a>(request: &'a Request<'_>) -> Asked<'a> {
-    let params =
-        request.params.as_ref().map(|params| Bytes::copy_from_slice(params.get().as_bytes()));
-    Asked { method: &request.method, params: params.unwrap_or_default() }
-}
-
 /// A panic in a method is a bug of ours; it fails that call and no other.
 fn guard<T>(name: &str, run: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     std::panic::catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| Err(panicked(name)))
 }
 
-/// The result is `false`: how jsonrpsee answers who ends a subscription that is not there.
-fn is_false(response: &MethodResponse) -> bool {
-    #[derive(serde::Deserialize)]
-    struct Answered {
-        result: Option<bool>,
-    }
-    let answered = serde_json::from_str::<Answered>(response.as_json().get());
-    answered.is_ok_and(|answered| answered.result == Some(false))
-}
-
 fn panicked(name: &str) -> Error {
     Error::internal(format_args!("{name} panicked"))
-}
-
-/// A WebSocket's end of the dispatcher.
-#[derive(Clone, Debug)]
-pub(super) struct Service<S> {
-    dispatcher: Arc<Dispatcher>,
-    client: Arc<Client>,
-    below: S,
-}
-
-impl<S> Service<S> {
-    pub(super) const fn new(dispatcher: Arc<Dispatcher>, client: Arc<Client>, below: S) -> Self {
-        Self { dispatcher, client, below }
-    }
-}
-
-impl Dispatcher {
-    /// An answer as jsonrpsee takes it.
-    fn below(&self, id: Id<'_>, answer: Answer) -> MethodResponse {
-        let raw = self.bounded(answer).and_then(|result| result.to_raw());
-        match raw {
-            Ok(raw) => MethodResponse::response(
-                id,
-                ResponsePayload::success_borrowed(&raw),
-                self.response_bytes_max.saturating_mul(2),
-            ),
-            Err(error) => MethodResponse::error(id, ErrorObjectOwned::from(error)),
-        }
-    }
-
-    /// One answer for all calls of a batch that has too many.
-    fn refuse_batch(&self, batch: &Batch<'_>) -> MethodResponse {
-        let id = batch.iter().find_map(|entry| match entry {
-            Ok(BatchEntry::Call(request)) => Some(request.id.clone()),
-            _ => None,
-        });
-        let error = ErrorObjectOwned::from(Error::batch_too_large(self.batch_max));
-        let refusal = MethodResponse::error(id.unwrap_or(Id::Null), error);
-        let mut responses = BatchResponseBuilder::new_with_limit(usize::MAX);
-        match responses.append(refusal) {
-            Ok(()) => MethodResponse::from_batch(responses.finish()),
-            Err(too_large) => too_large,
-        }
-    }
-
-    async fn batch_below(&self, batch: Batch<'_>, client: &Arc<Client>) -> MethodResponse {
-        if batch.len() > self.batch_max {
-            return self.refuse_batch(&batch);
-        }
-        let entries: Vec<_> = batch.into_iter().collect();
-        let calls = entries.iter().map(|entry| match entry {
-            Ok(BatchEntry::Call(request)) => Some(Ok(asked_below(request))),
-            Ok(BatchEntry::Notification(_)) => None,
-            Err(_) => Some(Err(Error::invalid_request())),
-        });
-        let calls: Vec<_> = calls.collect();
-        let bytes = calls.iter().flatten().flatten().map(|asked| asked.params.len()).sum();
-        let _asked = client.flow.ask(calls.len(), bytes);
-        let _place = client.flow.batch().await;
-        let mut answers = self.answer_batch(calls, client, None).await.into_iter();
-        if answers.len() == 0 && !entries.is_empty() {
-            client.flow.answered();
-            return MethodResponse::notification();
-        }
-        let mut responses = BatchResponseBuilder::new_with_limit(usize::MAX);
-        for entry in entries {
-            let response = match entry {
-                Ok(BatchEntry::Call(request)) => {
-                    let Some(answer) = answers.next() else { break };
-                    self.below(request.id, answer)
-                }
-                Ok(BatchEntry::Notification(_)) => continue,
-                Err(error) => {
-                    answers.next();
-                    let (error, id) = error.into_parts();
-                    MethodResponse::error(id, error)
-                }
-            };
-            if let Err(too_large) = responses.append(response) {
-                return too_large;
-            }
-        }
-        let response = MethodResponse::from_batch(responses.finish());
-        client.flow.owe(response.as_json().get().len());
-        response
-    }
-}
-
-impl<S> RpcServiceT for Service<S>
-where
-    S: RpcServiceT<MethodResponse = MethodResponse, NotificationResponse = MethodResponse>
-        + Clone
-        + Send
-        + Sync
-        + 'static,
-{
-    type MethodResponse = MethodResponse;
-    type NotificationResponse = MethodResponse;
-    type BatchResponse = MethodResponse;
-
-    fn call<'a>(
-        &self,
-        mut request: Request<'a>,
-    ) -> impl Future<Output = MethodResponse> + Send + 'a {
-        let Self { dispatcher, client, .. } = self.clone();
-        let subscription = [SUBSCRIBE, UNSUBSCRIBE].contains(&request.method.as_ref());
-        let below = subscription.then(|| self.below.clone());
-        async move {
-            if let Some(below) = below {
-                let id = (request.method == UNSUBSCRIBE).then(|| request.id.clone());
-                request.extensions_mut().insert(client);
-                let response = below.call(request).await;
-                return match id {
-                    Some(id) if is_false(&response) => {
-                        let error = ErrorObjectOwned::from(Error::no_subscription());
-                        let extensions = response.extensions().clone();
-                        MethodResponse::error(id, error).with_extensions(extensions)
-                    }
-                    _ => response,
-                };
-            }
-            let asked = asked_below(&request);
-            let _asked = client.flow.ask(1, asked.params.len());
-            client.flow.room().await;
-            let view = dispatcher.context.published.load();
-            let answer = dispatcher.answer(asked, &view, &client).await;
-            let response = dispatcher.below(request.id, answer);
-            client.flow.owe(response.as_json().get().len());
-            response.with_extensions(request.extensions)
-        }
-    }
-
-    fn batch<'a>(&self, batch: Batch<'a>) -> impl Future<Output = MethodResponse> + Send + 'a {
-        let Self { dispatcher, client, .. } = self.clone();
-        async move { dispatcher.batch_below(batch, &client).await }
-    }
-
-    fn notification<'a>(
-        &self,
-        notification: Notification<'a>,
-    ) -> impl Future<Output = MethodResponse> + Send + 'a {
-        self.client.flow.answered();
-        self.below.notification(notification)
-    }
 }

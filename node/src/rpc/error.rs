@@ -30,6 +30,8 @@ const RESPONSE_TOO_LARGE: i32 = -32003;
 const CLIENT_LIMIT_EXCEEDED: i32 = -38026;
 /// EIP-1474: a limit of this server.
 const LIMIT_EXCEEDED: i32 = -32005;
+/// jsonrpsee: a connection has as many subscriptions as it may have.
+const TOO_MANY_SUBSCRIPTIONS: i32 = -32006;
 /// geth: the call reverted, and says with what.
 const REVERTED: i32 = 3;
 
@@ -237,6 +239,12 @@ impl Error {
     pub fn timed_out(what: &str, limit: std::time::Duration) -> Self {
         let ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
         Self::limit_coded(SERVER, format!("{what} aborted (timeout = {limit:?})"), ms)
+    }
+
+    /// A connection has as many subscriptions as it may have.
+    pub fn too_many_subscriptions(limit: u32) -> Self {
+        let message = format!("too many subscriptions: at most {limit} of a connection");
+        Self::limit_coded(TOO_MANY_SUBSCRIPTIONS, message, limit.into())
     }
 
     /// The body is no JSON.

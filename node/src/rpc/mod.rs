@@ -4,7 +4,7 @@
 //! in `error`, answers are shaped in `object`. A request, or a whole batch, sees one view.
 //! Never writes state and never blocks a stage: transactions go in through the pipeline's client,
 //! reads of microseconds run where the socket is served, those that may take long stand in `lines`.
-//! HTTP is served by `front`, WebSockets by jsonrpsee; both ask `dispatch`.
+//! HTTP and WebSockets are served by `front`, which asks `dispatch`; jsonrpsee keeps subscriptions.
 
 mod block_id;
 mod debug;

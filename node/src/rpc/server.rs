@@ -7,7 +7,6 @@ use super::{
     meter::CallMeter,
 };
 use crate::{config::JsonRpc, pipeline::Fault};
-use jsonrpsee::server::{ServerHandle, stop_channel};
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
 
@@ -19,7 +18,6 @@ const STOP_WAIT: Duration = Duration::from_secs(3);
 pub struct Servers {
     listening: [JoinHandle<()>; 2],
     stop: watch::Sender<bool>,
-    websockets: ServerHandle,
     /// Where HTTP (and WebSocket) is served.
     pub address: SocketAddr,
     /// Where WebSocket alone is served.
@@ -36,22 +34,21 @@ pub struct Servers {
 pub async fn serve(config: &JsonRpc, context: Context) -> Result<Servers, Fault> {
     let dispatcher = Arc::new(Dispatcher::new(context, config));
     let calls = dispatcher.meter();
-    let front = Arc::new(Front::new(dispatcher, config));
     let (stop, stopped) = watch::channel(false);
-    let (ws_stop, websockets) = stop_channel();
     let (http, address) = bind(config.address).await?;
     let (ws, ws_address) = bind(config.ws_address).await?;
     let threads = Threads::start(config.threads());
     let threads =
         threads.map_err(|source| Fault::Socket { what: "JSON-RPC".to_owned(), source })?;
     let threads = Arc::new(threads);
+    let front = Arc::new(Front::new(dispatcher, config));
     let listen = |listener, api, http| {
         let endpoint = Arc::new(Endpoint::new(api, http));
         let (front, threads) = (Arc::clone(&front), Arc::clone(&threads));
-        tokio::spawn(front.listen(listener, endpoint, threads, stopped.clone(), ws_stop.clone()))
+        tokio::spawn(front.listen(listener, endpoint, threads, stopped.clone()))
     };
     let listening = [listen(http, &config.api, true), listen(ws, &config.ws_api, false)];
-    Ok(Servers { listening, stop, websockets, address, ws_address, calls, threads })
+    Ok(Servers { listening, stop, address, ws_address, calls, threads })
 }
 
 async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), Fault> {
@@ -74,17 +71,13 @@ impl Servers {
 
     /// Takes no more calls, finishes those in flight for a while, and closes the connections.
     pub async fn stop(self) {
-        let Self { mut listening, stop, websockets, threads, .. } = self;
+        let Self { mut listening, stop, threads, .. } = self;
         stop.send_replace(true);
-        // An error says that the WebSockets have ended already.
-        let _ = websockets.stop();
         let ended = async {
             for listening in &mut listening {
                 // A panic there has been reported.
                 let _ = listening.await;
             }
-            // WebSockets outlive the tasks of their listener: they say good-bye first.
-            websockets.stopped().await;
         };
         if tokio::time::timeout(STOP_WAIT, ended).await.is_err() {
             tracing::warn!("JSON-RPC calls were still running and are abandoned");

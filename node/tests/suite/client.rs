@@ -240,6 +240,15 @@ impl Socket {
         self.stream.write_all(&frame).await.unwrap();
     }
 
+    /// Sends a message of any length.
+    pub(crate) async fn send_long(&mut self, call: &str) {
+        let mut frame = vec![0x81, 0xff];
+        frame.extend((call.len() as u64).to_be_bytes());
+        frame.extend([0; 4]);
+        frame.extend_from_slice(call.as_bytes());
+        self.stream.write_all(&frame).await.unwrap();
+    }
+
     /// The text of the next message.
     pub(crate) async fn receive_text(&mut self) -> String {
         loop {

@@ -38,3 +38,4 @@ mod rpc_io;
 mod rules_versions;
 mod settings;
 mod settings_docs;
+mod websocket;

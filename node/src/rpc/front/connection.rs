@@ -1,13 +1,7 @@
 //! A client's socket, closed when nobody is behind it: when no request, or for a WebSocket nothing
 //! at all, arrives for a while, and when what is sent is not taken.
 
-use super::{
-    Place,
-    flow::Flow,
-    frames::{Frames, Handshake},
-    threads::Room,
-    untaken::is_large,
-};
+use super::{Place, flow::Flow, threads::Room, untaken::is_large};
 use hyper::body::Bytes;
 use std::{
     io,
@@ -57,9 +51,9 @@ pub(super) struct Progress {
     accepted: AtomicU64,
     /// Small answers to go until the connection has a seat among those with small ones.
     bulk: AtomicU32,
-    /// A WebSocket now: pings tell whether somebody is there.
+    /// A WebSocket now, which detects by pings whether its client is gone.
     upgraded: AtomicBool,
-    /// What the calls of a WebSocket say.
+    /// Back-pressure of a WebSocket.
     pub(super) flow: Arc<Flow>,
 }
 
@@ -172,10 +166,6 @@ pub(super) struct Connection {
     slow: Pin<Box<Sleep>>,
     /// Bytes taken since the client was found slow; `None` while it is not.
     taken: Option<usize>,
-    /// What a WebSocket's client says, and what it is told.
-    says: Frames,
-    told: Frames,
-    handshake: Handshake,
     /// Bytes written in this turn.
     turn: usize,
     /// Kept as long as the socket, which a WebSocket takes with it.
@@ -201,9 +191,6 @@ impl Connection {
             slow_max,
             slow: Box::pin(sleep(slow_max)),
             taken: None,
-            says: Frames::default(),
-            told: Frames::default(),
-            handshake: Handshake::default(),
             turn: 0,
             place,
         }
@@ -218,18 +205,6 @@ impl Connection {
         Ok((self.stream.into_std()?, self.read, self.place))
     }
 
-    /// Counts the messages in what a WebSocket's client said.
-    fn listen(&mut self, bytes: &[u8]) {
-        let flow = &self.progress.flow;
-        self.says.pass(bytes, |bytes| flow.hear(bytes));
-    }
-
-    /// Counts the messages in what a WebSocket's client took.
-    fn tell(&mut self, bytes: &[u8]) {
-        let flow = &self.progress.flow;
-        self.told.pass(self.handshake.behind(bytes), |_| flow.answered());
-    }
-
     /// What is left of this turn; when nothing is, the task goes to the end of the line.
     fn turn_left(&mut self, cx: &mut Context<'_>) -> Option<usize> {
         self.progress.unflushed.store(true, Relaxed);
@@ -241,28 +216,17 @@ impl Connection {
         Some(WRITE_TURN - self.turn)
     }
 
-    /// Passes the result of a write of these on, and gives up on a client that does not take enough.
+    /// Passes the result of a write on, and gives up on a client that does not take enough.
     fn watch_write(
         &mut self,
         cx: &mut Context<'_>,
         result: Poll<io::Result<usize>>,
-        pieces: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         match result {
             Poll::Ready(Ok(written)) => {
                 self.turn += written;
                 self.progress.accepted.fetch_add(written as u64, Relaxed);
-                if self.progress.upgraded.load(Relaxed) {
-                    self.progress.flow.written(written);
-                    let mut left = written;
-                    for piece in pieces {
-                        let taken = &piece[..piece.len().min(left)];
-                        left -= taken.len();
-                        self.tell(taken);
-                    }
-                } else {
-                    self.alive = Instant::now();
-                }
+                self.alive = Instant::now();
                 self.taken = self.taken.map(|taken| taken + written);
                 if self.taken.is_some_and(|taken| taken >= TAKEN_LEAST) {
                     self.taken = None;
@@ -316,31 +280,18 @@ impl AsyncRead for Connection {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let upgraded = self.progress.upgraded.load(Relaxed);
         if !self.read.is_empty() {
             let count = self.read.len().min(buffer.remaining());
-            let read = self.read.split_to(count);
-            if upgraded {
-                self.listen(&read);
-            }
-            buffer.put_slice(&read);
+            buffer.put_slice(&self.read.split_to(count));
             return Poll::Ready(Ok(()));
         }
-        if upgraded && self.progress.flow.is_full(cx) {
-            self.alive = Instant::now();
-            return Poll::Pending;
-        }
-        let before = buffer.filled().len();
         let result = Pin::new(&mut self.stream).poll_read(cx, buffer);
-        if upgraded {
-            self.listen(&buffer.filled()[before..]);
-        }
         let requests = self.progress.requests.load(Relaxed);
-        if requests != self.requests_seen || upgraded && result.is_ready() {
+        if requests != self.requests_seen {
             self.requests_seen = requests;
             self.alive = Instant::now();
         }
-        if result.is_ready() {
+        if result.is_ready() || self.progress.upgraded.load(Relaxed) {
             return result;
         }
         ready!(self.poll_idle(cx));
@@ -357,7 +308,7 @@ impl AsyncWrite for Connection {
         let Some(left) = self.turn_left(cx) else { return Poll::Pending };
         let bytes = &bytes[..bytes.len().min(left)];
         let result = Pin::new(&mut self.stream).poll_write(cx, bytes);
-        self.watch_write(cx, result, &[io::IoSlice::new(bytes)])
+        self.watch_write(cx, result)
     }
 
     fn poll_write_vectored(
@@ -380,7 +331,7 @@ impl AsyncWrite for Connection {
             }
         }
         let result = Pin::new(&mut self.stream).poll_write_vectored(cx, &part[..count]);
-        self.watch_write(cx, result, &part[..count])
+        self.watch_write(cx, result)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -408,11 +359,7 @@ impl AsyncWrite for Connection {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rpc::front::flow::HEARD_MAX;
-    use std::{
-        sync::atomic::AtomicUsize,
-        task::{Wake, Waker},
-    };
+    use std::sync::atomic::AtomicUsize;
     use tokio::{
         io::{AsyncReadExt, AsyncWriteExt},
         net::TcpListener,
@@ -559,41 +506,12 @@ mod tests {
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
     }
 
-    /// Whether its task was woken.
-    #[derive(Default)]
-    struct Woken(AtomicBool);
-
-    impl Wake for Woken {
-        fn wake(self: Arc<Self>) {
-            self.0.store(true, Relaxed);
-        }
-    }
-
-    /// What is no call has a task that waits to say so, too.
-    #[tokio::test]
-    async fn a_websocket_whose_messages_are_not_answered_is_not_read_without_end() {
-        /// A text of one byte, masked, and the answer to it.
-        const ASKING: [u8; 7] = [0x81, 0x81, 1, 2, 3, 4, b'x'];
-        const ANSWER: [u8; 3] = [0x81, 1, b'?'];
-        let (mut client, mut served, progress) = pair().await;
+    #[tokio::test(start_paused = true)]
+    async fn a_websocket_is_closed_for_silence_by_its_pings_only() {
+        let (_client, mut served, progress) = pair().await;
         progress.upgrade();
-        served.write_all(b"HTTP/1.1 101 Switching Protocols\r\n\r\n").await.unwrap();
-        client.write_all(&ASKING.repeat(2 * HEARD_MAX)).await.unwrap();
-        let mut bytes = vec![0; ASKING.len() * HEARD_MAX];
-        served.read_exact(&mut bytes).await.unwrap();
-        served.stream.readable().await.unwrap();
-        let woken = Arc::<Woken>::default();
-        let waker = Waker::from(Arc::clone(&woken));
-        let cx = &mut Context::from_waker(&waker);
-        let polled = Pin::new(&mut served).poll_read(cx, &mut ReadBuf::new(&mut bytes));
-        assert!(polled.is_pending(), "there is something to read");
-        served.write_all(&ANSWER[..2]).await.unwrap();
-        assert!(woken.0.load(Relaxed));
-        served.write_all(&ANSWER[2..]).await.unwrap();
-        // As many again as were answered.
-        bytes.truncate(ASKING.len() * HEARD_MAX / 2);
-        served.write_all(&ANSWER.repeat(HEARD_MAX / 2)).await.unwrap();
-        served.read_exact(&mut bytes).await.unwrap();
+        let waited = tokio::time::timeout(5 * IDLE, served.read_u8()).await;
+        assert!(waited.is_err(), "it waits for the client");
     }
 
     #[tokio::test]

@@ -1,30 +1,21 @@
-//! What a WebSocket's calls and its socket tell each other, so that a client who asks much and reads
-//! little is kept waiting instead of being kept in memory. jsonrpsee makes a task of every message.
+//! Back-pressure of a WebSocket: a client that sends much and reads little waits, instead of filling the
+//! memory with messages and responses.
 //!
-//! Bound: bytes of calls at work, and messages read and not answered, and their bytes, beyond which nothing
-//! more is read; bytes of answers and of what is pushed that the client has not taken, beyond which no call
-//! begins and nothing more is pushed, fewer where all clients together take little; calls in the lines, and
-//! batches, whose answers are made before they are owed. When full: waits.
+//! Bound: messages that are unanswered, and their bytes, beyond which the socket is not read; bytes of
+//! responses and notifications that the client has not taken, beyond which no call begins and nothing is
+//! pushed, fewer if all clients together take little; calls in the lines, and batches, whose responses are
+//! made before they are counted. When full: waits.
 
-use futures_util::task::AtomicWaker;
-use std::{
-    collections::VecDeque,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicUsize, Ordering::SeqCst},
-    },
-    task::Context,
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering::SeqCst},
 };
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 
-/// Bytes of calls at work on a connection, beyond which it is not read. One message more may be there.
-/// The same for messages that are not answered: jsonrpsee keeps each until its answer is on its way.
-const ASKED_MAX: usize = 4 * 1024 * 1024;
-/// Messages not answered, beyond which a connection is not read: their tasks take some kilobytes each,
-/// those of what is no call too.
-pub(super) const HEARD_MAX: usize = 4096;
-/// Counted for each call beside its parameters: its task.
-const CALL_BYTES: usize = 1024;
+/// Maximum bytes of unanswered messages of a connection. One message more may exceed it.
+const MAX_UNANSWERED_BYTES: usize = 4 * 1024 * 1024;
+/// Counted for each message in addition to its bytes: its task. 4,096 empty messages reach the maximum.
+const TASK_BYTES: usize = 1024;
 /// Bytes of answers not taken, beyond which no call of the connection begins: some for the socket to be
 /// always at work.
 const OWED_MAX: usize = 8 * 1024 * 1024;
@@ -50,10 +41,10 @@ const fn limit(all: usize) -> usize {
 /// See the module.
 #[derive(Debug)]
 pub(in crate::rpc) struct Flow {
-    asked: AtomicUsize,
-    heard: Mutex<Heard>,
-    /// The socket's task, while it reads nothing.
-    reader: AtomicWaker,
+    /// Bytes of messages that were read and whose responses are not written.
+    unanswered: AtomicUsize,
+    /// Wakes the reader of the socket.
+    less: Notify,
     owed: AtomicUsize,
     room: Notify,
     line: Arc<Semaphore>,
@@ -63,9 +54,8 @@ pub(in crate::rpc) struct Flow {
 impl Default for Flow {
     fn default() -> Self {
         Self {
-            asked: AtomicUsize::new(0),
-            heard: Mutex::default(),
-            reader: AtomicWaker::new(),
+            unanswered: AtomicUsize::new(0),
+            less: Notify::new(),
             owed: AtomicUsize::new(0),
             room: Notify::new(),
             line: Arc::new(Semaphore::new(LINE_CALLS)),
@@ -74,32 +64,31 @@ impl Default for Flow {
     }
 }
 
-/// Messages read and not answered. Which one is answered is not known: about the oldest.
-#[derive(Debug, Default)]
-struct Heard {
-    lengths: VecDeque<u64>,
-    bytes: u64,
-}
-
-impl Heard {
-    fn is_full(&self) -> bool {
-        self.lengths.len() >= HEARD_MAX || self.bytes >= ASKED_MAX as u64
-    }
-}
-
-/// A message's calls, at work until this is dropped.
+/// A message counts as unanswered until this is dropped.
 #[derive(Debug)]
-pub(in crate::rpc) struct Asked<'a> {
-    flow: &'a Flow,
+pub(super) struct Unanswered {
+    flow: Arc<Flow>,
     bytes: usize,
 }
 
 impl Flow {
-    /// Counts a call, or the calls of a batch, with parameters of so many bytes.
-    pub(in crate::rpc) fn ask(&self, calls: usize, bytes: usize) -> Asked<'_> {
-        let bytes = bytes + calls * CALL_BYTES;
-        self.asked.fetch_add(bytes, SeqCst);
-        Asked { flow: self, bytes }
+    /// Counts a message of so many bytes that was read.
+    pub(super) fn hear(flow: &Arc<Self>, bytes: usize) -> Unanswered {
+        let bytes = bytes + TASK_BYTES;
+        flow.unanswered.fetch_add(bytes, SeqCst);
+        Unanswered { flow: Arc::clone(flow), bytes }
+    }
+
+    /// Whether so much is unanswered that the socket is not to be read.
+    pub(super) fn is_full(&self) -> bool {
+        self.unanswered.load(SeqCst) >= MAX_UNANSWERED_BYTES
+    }
+
+    /// Waits until less is unanswered. Only the reader of the socket waits here.
+    pub(super) async fn until_less(&self) {
+        while self.is_full() {
+            self.less.notified().await;
+        }
     }
 
     /// Waits until the client has taken most of what it is owed.
@@ -151,39 +140,6 @@ impl Flow {
             self.room.notify_one();
         }
     }
-
-    /// Whether so much is at work or not answered that nothing is to be read; the task is then woken when it
-    /// is less.
-    pub(super) fn is_full(&self, cx: &Context<'_>) -> bool {
-        let is_full = || self.asked.load(SeqCst) >= ASKED_MAX || self.heard().is_full();
-        if !is_full() {
-            return false;
-        }
-        self.reader.register(cx.waker());
-        is_full()
-    }
-
-    /// A message of so many bytes has been read.
-    pub(super) fn hear(&self, bytes: u64) {
-        let heard = &mut *self.heard();
-        heard.lengths.push_back(bytes);
-        heard.bytes = heard.bytes.saturating_add(bytes);
-    }
-
-    /// A message has been answered, or gets no answer. What is pushed counts here too: the client takes it.
-    pub(in crate::rpc) fn answered(&self) {
-        let heard = &mut *self.heard();
-        let was_full = heard.is_full();
-        let Some(bytes) = heard.lengths.pop_front() else { return };
-        heard.bytes = heard.bytes.saturating_sub(bytes);
-        if was_full && !heard.is_full() {
-            self.reader.wake();
-        }
-    }
-
-    fn heard(&self) -> MutexGuard<'_, Heard> {
-        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Drop for Flow {
@@ -192,11 +148,11 @@ impl Drop for Flow {
     }
 }
 
-impl Drop for Asked<'_> {
+impl Drop for Unanswered {
     fn drop(&mut self) {
-        let before = self.flow.asked.fetch_sub(self.bytes, SeqCst);
-        if before >= ASKED_MAX && before - self.bytes < ASKED_MAX {
-            self.flow.reader.wake();
+        let before = self.flow.unanswered.fetch_sub(self.bytes, SeqCst);
+        if before >= MAX_UNANSWERED_BYTES {
+            self.flow.less.notify_one();
         }
     }
 }
@@ -207,7 +163,7 @@ mod tests {
     use std::{
         future::Future,
         pin::pin,
-        task::{Poll, Waker},
+        task::{Context, Poll, Waker},
     };
 
     #[test]
@@ -265,40 +221,31 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_read_while_much_is_at_work() {
-        let flow = Flow::default();
-        let cx = Context::from_waker(Waker::noop());
-        let large = flow.ask(1, ASKED_MAX);
-        let small = flow.ask(3, 100);
-        assert!(flow.is_full(&cx));
-        drop(large);
-        assert!(!flow.is_full(&cx));
-        drop(small);
-        assert_eq!(flow.asked.load(SeqCst), 0);
+    fn the_socket_is_not_read_while_many_messages_are_unanswered() {
+        let flow = Arc::<Flow>::default();
+        let cx = &mut Context::from_waker(Waker::noop());
+        let max = MAX_UNANSWERED_BYTES / TASK_BYTES;
+        let mut messages: Vec<_> = (1..max).map(|_| Flow::hear(&flow, 0)).collect();
+        assert!(!flow.is_full() && pin!(flow.until_less()).poll(cx).is_ready());
+        messages.push(Flow::hear(&flow, 0));
+        let mut waiting = pin!(flow.until_less());
+        assert!(flow.is_full() && waiting.as_mut().poll(cx).is_pending());
+        messages.pop();
+        assert!(!flow.is_full() && waiting.poll(cx).is_ready());
     }
 
     #[test]
-    fn nothing_is_read_while_many_or_large_messages_are_not_answered() {
-        let flow = Flow::default();
-        let cx = Context::from_waker(Waker::noop());
-        flow.answered();
-        for _ in 0..HEARD_MAX {
-            assert!(!flow.is_full(&cx));
-            flow.hear(7);
-        }
-        assert!(flow.is_full(&cx));
-        flow.answered();
-        assert!(!flow.is_full(&cx));
-        (1..HEARD_MAX).for_each(|_| flow.answered());
-        flow.hear(ASKED_MAX as u64 - 1);
-        assert!(!flow.is_full(&cx));
-        flow.hear(1);
-        assert!(flow.is_full(&cx));
-        flow.answered();
-        assert!(!flow.is_full(&cx));
-        assert_eq!(flow.heard().bytes, 1);
-        flow.hear(u64::MAX);
-        flow.answered();
-        assert!(flow.is_full(&cx));
+    fn the_socket_is_not_read_while_large_messages_are_unanswered() {
+        let flow = Arc::<Flow>::default();
+        let cx = &mut Context::from_waker(Waker::noop());
+        let large = Flow::hear(&flow, MAX_UNANSWERED_BYTES - TASK_BYTES - 1);
+        assert!(!flow.is_full());
+        let small = Flow::hear(&flow, 0);
+        let mut waiting = pin!(flow.until_less());
+        assert!(flow.is_full() && waiting.as_mut().poll(cx).is_pending());
+        drop(large);
+        assert!(!flow.is_full() && waiting.poll(cx).is_ready());
+        drop(small);
+        assert_eq!(flow.unanswered.load(SeqCst), 0);
     }
 }

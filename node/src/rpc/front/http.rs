@@ -1,20 +1,30 @@
 //! One HTTP request: is it for us, from whom, and what does it ask.
 
-use super::{Client, Front, Reply, Untaken, connection::Progress, reply::ReplyBody};
-use crate::rpc::{dispatch::Respond, error::Error};
+use super::{
+    Client, Front, Reply, Untaken,
+    connection::Progress,
+    reply::ReplyBody,
+    websocket::handshake::{self, HandshakeError},
+};
+use crate::rpc::{
+    dispatch::{Respond, Transport},
+    error::Error,
+};
 use http_body_util::BodyExt;
 use hyper::{
     Method, Request, Response, StatusCode,
     body::{Body, Bytes, Incoming},
     header::{
         ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
-        ACCESS_CONTROL_MAX_AGE, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, ORIGIN,
-        RETRY_AFTER, UPGRADE, VARY,
+        ACCESS_CONTROL_MAX_AGE, CONNECTION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue,
+        ORIGIN, RETRY_AFTER, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_VERSION, UPGRADE, VARY,
     },
+    upgrade::OnUpgrade,
 };
-use jsonrpsee::server::StopHandle;
-use std::{convert::Infallible, sync::Arc};
-use tower::Service;
+use std::{
+    convert::Infallible,
+    sync::{Arc, OnceLock},
+};
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// How long a browser may remember that it was allowed, in seconds.
@@ -23,16 +33,17 @@ const PREFLIGHT_AGE: HeaderValue = HeaderValue::from_static("600");
 const PRIVATE_ASKED: HeaderName = HeaderName::from_static("access-control-request-private-network");
 const PRIVATE_ALLOWED: HeaderName = HeaderName::from_static("access-control-allow-private-network");
 
-/// Answers a request. It is open until hyper has taken the whole response.
+/// Answers a request. It is open until hyper has taken the whole response. If that opens a WebSocket,
+/// `websocket` receives it.
 pub(super) async fn serve(
     front: &Front,
     client: &Arc<Client>,
     progress: &Arc<Progress>,
-    ws_stop: &StopHandle,
+    websocket: &OnceLock<OnUpgrade>,
     request: Request<Incoming>,
 ) -> Result<Response<ReplyBody>, Infallible> {
     let open = progress.open(request.body().is_end_stream());
-    let mut response = answer(front, client, progress, ws_stop, request).await;
+    let mut response = answer(front, client, progress, websocket, request).await;
     response.body_mut().hold(open);
     Ok(response)
 }
@@ -42,7 +53,7 @@ async fn answer(
     front: &Front,
     client: &Arc<Client>,
     progress: &Progress,
-    ws_stop: &StopHandle,
+    websocket: &OnceLock<OnUpgrade>,
     request: Request<Incoming>,
 ) -> Response<ReplyBody> {
     let headers = request.headers();
@@ -52,14 +63,14 @@ async fn answer(
     let origin = headers.get(ORIGIN).cloned();
     let allowed =
         origin.filter(|origin| origin.to_str().is_ok_and(|origin| front.origins.allow(origin)));
-    if headers.contains_key(UPGRADE) {
+    if handshake::is_requested(headers) {
         if headers.contains_key(ORIGIN) && allowed.is_none() {
             return plain(
                 StatusCode::FORBIDDEN,
                 "this origin is not allowed: see json-rpc.cors-origins\n",
             );
         }
-        return upgrade(front, client, progress, ws_stop, request).await;
+        return upgrade(progress, websocket, request);
     }
     let mut response = match *request.method() {
         Method::OPTIONS => preflight(headers),
@@ -105,25 +116,34 @@ fn preflight(asked: &HeaderMap) -> Response<ReplyBody> {
     response
 }
 
-async fn upgrade(
-    front: &Front,
-    client: &Arc<Client>,
+/// Opens a WebSocket.
+fn upgrade(
     progress: &Progress,
-    stop: &StopHandle,
+    websocket: &OnceLock<OnUpgrade>,
     request: Request<Incoming>,
 ) -> Response<ReplyBody> {
-    match front.websocket(client, stop).call(request).await {
-        Ok(response) => {
-            if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-                progress.upgrade();
-            }
-            response.map(ReplyBody::below)
-        }
+    let accept = match handshake::accept(&request) {
+        Ok(accept) => accept,
         Err(error) => {
-            tracing::debug!(%error, "a WebSocket was not opened");
-            plain(StatusCode::BAD_REQUEST, "no WebSocket\n")
+            let status = match error {
+                HandshakeError::Version => StatusCode::UPGRADE_REQUIRED,
+                HandshakeError::Request | HandshakeError::Key => StatusCode::BAD_REQUEST,
+            };
+            let mut response = plain(status, format!("{error}\n"));
+            response.headers_mut().insert(SEC_WEBSOCKET_VERSION, handshake::VERSION);
+            return response;
         }
-    }
+    };
+    let opened = websocket.set(hyper::upgrade::on(request));
+    opened.expect("hyper reads no request after one that opens a WebSocket");
+    progress.upgrade();
+    let mut response = Response::new(ReplyBody::empty());
+    *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+    let headers = response.headers_mut();
+    headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+    headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+    headers.insert(SEC_WEBSOCKET_ACCEPT, accept);
+    response
 }
 
 /// Whether a body of this type is JSON. Pages of other origins can post only other types unasked.
@@ -159,7 +179,7 @@ async fn post(
         Err(ReadError::Broken) => return plain(StatusCode::BAD_REQUEST, "the body is not whole\n"),
     };
     progress.body_read();
-    match front.dispatcher.respond(&body.into(), client).await {
+    match front.respond(client, body, Transport::Http).await {
         Respond::Reply(reply) => {
             progress.answer(reply.len());
             respond(StatusCode::OK, JSON, reply.finish(&front.dispatcher.untaken))

@@ -1,6 +1,6 @@
 //! The sockets of JSON-RPC. HTTP calls are read, answered and written here, without jsonrpsee, so
-//! that an answer that is ready goes to the socket as it is; WebSockets are handed to jsonrpsee,
-//! whose calls come back to the same dispatcher (`docs/adr/0008`).
+//! that an answer that is ready goes to the socket as it is; so are the messages of WebSockets
+//! (`docs/adr/0008`, `docs/adr/0023`).
 //!
 //! Takes: connections. Gives: calls to the dispatcher, answers to clients. State: who is connected.
 //! Bound: connections in all and of an address; bytes of answers that are not taken; a connection that
@@ -9,24 +9,25 @@
 
 mod connection;
 mod flow;
-mod frames;
 mod http;
 mod reply;
 mod threads;
 mod untaken;
+mod websocket;
 
 pub(super) use flow::Flow;
 pub(super) use reply::Reply;
 pub use threads::Seats;
 pub(super) use threads::Threads;
 pub(super) use untaken::Untaken;
+pub(super) use websocket::Subscriber;
 
 use self::{
     connection::{Connection, Progress},
     threads::{Room, Seat},
 };
 use super::{
-    dispatch::{Dispatcher, Service},
+    dispatch::{Dispatcher, Respond, Transport},
     method::MethodIndex,
     rates::ConnectionRate,
     subscribe,
@@ -42,20 +43,14 @@ use hyper::{
     service::service_fn,
 };
 use hyper_util::rt::TokioIo;
-use jsonrpsee::{
-    Methods,
-    server::{
-        BatchRequestConfig, PingConfig, Server, ServerConfig, StopHandle,
-        middleware::rpc::RpcServiceBuilder,
-    },
-};
+use jsonrpsee::Methods;
 use std::{
     future::poll_fn,
     io,
     net::{IpAddr, SocketAddr},
     pin::Pin,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
     task::Poll,
@@ -69,14 +64,9 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-/// Messages that may lie ready for a slow WebSocket client before whoever has more waits; see also
-/// [`Flow`].
-const WS_BUFFER_MESSAGES: u32 = 256;
-/// A batch of so many times the calls it may have is refused before its calls are taken apart, which costs
-/// sixty times their bytes.
-const WS_BATCH_READ: u32 = 16;
-/// A WebSocket that answers no ping for this long is closed.
-const WS_SILENCE: Duration = Duration::from_secs(60);
+/// Bytes in which a call begins with `{`. A body that does not is treated as a batch until it is parsed, so
+/// that megabytes of spaces are not searched.
+const MAX_LEADING_SPACE: usize = 128;
 /// How long to wait after a failure to accept, such as too many open files.
 const ACCEPT_WAIT: Duration = Duration::from_millis(50);
 
@@ -125,8 +115,10 @@ pub(super) struct Front {
     origins: Origins,
     places: Places,
     next_id: AtomicU64,
-    ws_config: ServerConfig,
+    /// jsonrpsee's, for subscriptions.
     methods: Methods,
+    subscription_ids: Arc<subscribe::Ids>,
+    max_subscriptions: u32,
     request_bytes_max: usize,
     idle_max: Duration,
     slow_max: Duration,
@@ -209,20 +201,6 @@ impl Drop for Place {
 impl Front {
     pub(super) fn new(dispatcher: Arc<Dispatcher>, config: &JsonRpc) -> Self {
         let methods = subscribe::module(Arc::clone(&dispatcher)).expect("the names differ");
-        // Connections are counted here, and batches by the dispatcher, which answers as geth does.
-        let ws_config = ServerConfig::builder()
-            .ws_only()
-            .max_connections(u32::MAX >> 3)
-            .max_request_body_size(config.max_request_bytes)
-            .max_response_body_size(config.max_response_bytes)
-            .max_subscriptions_per_connection(config.max_subscriptions)
-            .set_batch_request_config(BatchRequestConfig::Limit(
-                config.max_batch.saturating_mul(WS_BATCH_READ),
-            ))
-            .set_message_buffer_capacity(WS_BUFFER_MESSAGES)
-            .set_id_provider(subscribe::Ids::default())
-            .enable_ws_ping(PingConfig::new().inactive_limit(WS_SILENCE))
-            .build();
         let most = config.max_connections;
         let most_of_address = match config.max_connections_per_ip {
             0 => most,
@@ -234,8 +212,9 @@ impl Front {
             origins: Origins::new(&config.cors_origins),
             places: Places { taken: Mutex::default(), most, most_of_address },
             next_id: AtomicU64::new(0),
-            ws_config,
             methods: methods.into(),
+            subscription_ids: Arc::default(),
+            max_subscriptions: config.max_subscriptions,
             request_bytes_max: config.max_request_bytes as usize,
             idle_max: Duration::from_secs(config.idle_timeout_s),
             slow_max: Duration::from_secs(config.slow_client_s),
@@ -249,10 +228,9 @@ impl Front {
         endpoint: Arc<Endpoint>,
         threads: Arc<Threads>,
         stop: watch::Receiver<bool>,
-        ws_stop: StopHandle,
     ) {
         let mut connections = JoinSet::<Option<Socket>>::new();
-        let mut stopped = stop.clone();
+        let mut stop_accepting = stop.clone();
         let mut not_before = Instant::now();
         loop {
             let accept = async {
@@ -266,23 +244,22 @@ impl Front {
                     if let Ok(Some(mut socket)) = ended {
                         let (runtime, seat) = threads.seat(socket.room());
                         socket.place.seat = seat;
-                        let serving =
-                            Arc::clone(&self).serve(socket, stop.clone(), ws_stop.clone());
+                        let serving = Arc::clone(&self).serve(socket, stop.clone());
                         connections.spawn_on(serving, runtime);
                     }
                     continue;
                 }
-                () = told(&mut stopped) => break,
+                () = stopped(&mut stop_accepting) => break,
             };
             // Its thread's runtime waits for it from now on.
             match accepted.and_then(|(stream, from)| Ok((stream.into_std()?, from))) {
                 Ok((stream, from)) => {
                     let (runtime, seat) = threads.seat(room(&endpoint, &Progress::default()));
                     let (front, endpoint) = (Arc::clone(&self), Arc::clone(&endpoint));
-                    let (stop, ws_stop) = (stop.clone(), ws_stop.clone());
+                    let stop = stop.clone();
                     let serving = async move {
                         let socket = front.admit(stream, from, seat, endpoint).await?;
-                        front.serve(socket, stop, ws_stop).await
+                        front.serve(socket, stop).await
                     };
                     connections.spawn_on(serving, runtime);
                 }
@@ -328,7 +305,6 @@ impl Front {
         self: Arc<Self>,
         socket: Socket,
         mut stop: watch::Receiver<bool>,
-        ws_stop: StopHandle,
     ) -> Option<Socket> {
         let Socket { stream, read, client, progress, place } = socket;
         let address = client.address;
@@ -337,8 +313,9 @@ impl Front {
         let seated = place.seat.room();
         let times = (self.idle_max, self.slow_max);
         let io = Connection::new(stream, read, Arc::clone(&progress), times, Some(place));
+        let websocket = OnceLock::new();
         let service = service_fn(|request: hyper::Request<Incoming>| {
-            http::serve(&self, &client, &progress, &ws_stop, request)
+            http::serve(&self, &client, &progress, &websocket, request)
         });
         let mut connection = http1::Builder::new()
             .half_close(false)
@@ -357,7 +334,7 @@ impl Front {
             // Without it, each poll draws lots.
             biased;
             ended = ended_or_to_move => ended,
-            () = told(&mut stop) => {
+            () = stopped(&mut stop) => {
                 Pin::new(&mut connection).graceful_shutdown();
                 Some((&mut connection).await)
             }
@@ -372,31 +349,29 @@ impl Front {
                 return Some(Socket { stream, read, client, progress, place });
             }
             Some(Err(error)) => tracing::debug!(%error, %address, "a connection ended early"),
-            Some(Ok(())) => {}
+            Some(Ok(())) => {
+                drop(connection);
+                if let Some(upgrade) = websocket.into_inner() {
+                    // Boxed, because connections of HTTP, which are many, would be as large.
+                    Box::pin(websocket::serve(Arc::clone(&self), client, upgrade, stop)).await;
+                }
+            }
         }
         None
     }
 
-    /// jsonrpsee's service for one WebSocket.
-    fn websocket(
-        &self,
-        client: &Arc<Client>,
-        stop: &StopHandle,
-    ) -> impl tower::Service<
-        hyper::Request<Incoming>,
-        Response = jsonrpsee::server::HttpResponse,
-        Error = jsonrpsee::core::BoxError,
-        Future: Send,
-    > + use<> {
-        let (dispatcher, client) = (Arc::clone(&self.dispatcher), Arc::clone(client));
-        let layer = RpcServiceBuilder::new().layer_fn(move |below| {
-            Service::new(Arc::clone(&dispatcher), Arc::clone(&client), below)
-        });
-        Server::builder()
-            .set_config(self.ws_config.clone())
-            .set_rpc_middleware(layer)
-            .to_service_builder()
-            .build(self.methods.clone(), stop.clone())
+    /// Answers the body of a request or a message.
+    async fn respond(&self, client: &Arc<Client>, body: Bytes, transport: Transport) -> Respond {
+        // A WebSocket's client that does not take its responses waits here, where it holds no thread. It
+        // counts as a batch until its response is counted.
+        let start = &body[..body.len().min(MAX_LEADING_SPACE)];
+        let _place = if start.trim_ascii_start().first() == Some(&b'{') {
+            client.flow.room().await;
+            None
+        } else {
+            Some(client.flow.batch().await)
+        };
+        self.dispatcher.respond(&body.into(), client, &transport).await
     }
 }
 
@@ -406,9 +381,9 @@ fn joined(read: Bytes, rest: Bytes) -> Bytes {
     if rest.is_empty() { read } else { [read, rest].concat().into() }
 }
 
-/// Waits until everything is to stop.
-async fn told(stop: &mut watch::Receiver<bool>) {
-    // An error says that nobody is left to tell: an end as well.
+/// Waits until the node stops.
+async fn stopped(stop: &mut watch::Receiver<bool>) {
+    // An error says that the sender is gone, which is an end as well.
     let _ = stop.wait_for(|stop| *stop).await;
 }
 

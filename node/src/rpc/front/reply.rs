@@ -7,8 +7,9 @@ use super::{
 use crate::rpc::{error::Error, text::Json};
 use alloy_primitives::Bytes;
 use hyper::body::{Body, Bytes as Piece, Frame, SizeHint};
-use jsonrpsee::{server::HttpBody, types::ErrorObject};
+use jsonrpsee::types::ErrorObject;
 use std::{
+    convert::Infallible,
     pin::Pin,
     task::{Context, Poll},
 };
@@ -77,6 +78,12 @@ impl Reply {
         }
     }
 
+    /// The pieces of a WebSocket message.
+    pub(super) fn into_pieces(mut self) -> Vec<Piece> {
+        self.close();
+        self.pieces
+    }
+
     /// The body; a large one counts as untaken until it is written.
     pub(super) fn finish(mut self, untaken: &Untaken) -> ReplyBody {
         self.close();
@@ -91,28 +98,18 @@ impl Reply {
 /// See the module.
 #[derive(Debug)]
 pub(super) struct ReplyBody {
-    content: Content,
+    /// Not sent yet.
+    pieces: std::vec::IntoIter<Piece>,
+    /// Bytes of them.
+    left: u64,
     /// Dropped with the body, when hyper has taken all of it.
     open: Option<Open>,
-}
-
-#[derive(Debug)]
-enum Content {
-    /// Ours.
-    Pieces {
-        /// Not sent yet.
-        pieces: std::vec::IntoIter<Piece>,
-        /// Bytes of them.
-        left: u64,
-    },
-    /// jsonrpsee's, to the request for a WebSocket.
-    Below(HttpBody),
 }
 
 impl ReplyBody {
     fn pieces(pieces: Vec<Piece>) -> Self {
         let left = pieces.iter().map(|piece| piece.len() as u64).sum();
-        Self { content: Content::Pieces { pieces: pieces.into_iter(), left }, open: None }
+        Self { pieces: pieces.into_iter(), left, open: None }
     }
 
     /// A body of one piece.
@@ -124,11 +121,6 @@ impl ReplyBody {
         Self::pieces(Vec::new())
     }
 
-    /// jsonrpsee's body.
-    pub(super) const fn below(body: HttpBody) -> Self {
-        Self { content: Content::Below(body), open: None }
-    }
-
     /// The request is open until hyper drops this body.
     pub(super) fn hold(&mut self, open: Open) {
         self.open = Some(open);
@@ -137,37 +129,26 @@ impl ReplyBody {
 
 impl Body for ReplyBody {
     type Data = Piece;
-    type Error = jsonrpsee::core::BoxError;
+    type Error = Infallible;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Piece>, Self::Error>>> {
-        let Self { content, open } = &mut *self;
-        let (pieces, left) = match content {
-            Content::Pieces { pieces, left } => (pieces, left),
-            Content::Below(body) => return Pin::new(body).poll_frame(cx),
-        };
-        let piece = pieces.next();
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Piece>, Infallible>>> {
+        let piece = self.pieces.next();
         if let Some(piece) = &piece {
-            *left -= piece.len() as u64;
-            open.iter().for_each(|open| open.handed_over(piece.len()));
+            self.left -= piece.len() as u64;
+            self.open.iter().for_each(|open| open.handed_over(piece.len()));
         }
         Poll::Ready(piece.map(|piece| Ok(Frame::data(piece))))
     }
 
     fn is_end_stream(&self) -> bool {
-        match &self.content {
-            Content::Pieces { left, .. } => *left == 0,
-            Content::Below(body) => body.is_end_stream(),
-        }
+        self.left == 0
     }
 
     fn size_hint(&self) -> SizeHint {
-        match &self.content {
-            Content::Pieces { left, .. } => SizeHint::with_exact(*left),
-            Content::Below(body) => body.size_hint(),
-        }
+        SizeHint::with_exact(self.left)
     }
 }
 
@@ -182,11 +163,7 @@ mod tests {
         reply.answer("1", Ok(Json::fixed("true")));
         reply.answer("\"x\"", Ok(large.clone()));
         let length = reply.len();
-        let ReplyBody { content: Content::Pieces { pieces, left }, .. } =
-            reply.finish(&Untaken::default())
-        else {
-            panic!("ours")
-        };
+        let ReplyBody { pieces, left, .. } = reply.finish(&Untaken::default());
         assert_eq!(left as usize, length);
         let pieces: Vec<_> = pieces.collect();
         assert_eq!(pieces.len(), 3);

@@ -1,0 +1,131 @@
+//! Writes what the client of a WebSocket is sent: responses, notifications of subscriptions and control
+//! frames, each as one frame.
+
+use super::{frames, subscriber::with_client_id};
+use crate::rpc::front::flow::{Flow, Unanswered};
+use hyper::body::{Buf, Bytes};
+use serde_json::value::RawValue;
+use std::io::{self, IoSlice};
+use tokio::{
+    io::{AsyncWrite, AsyncWriteExt},
+    sync::mpsc,
+};
+
+/// Pieces of a message that are given to the socket at once.
+const MAX_SLICES: usize = 16;
+
+/// What the reader has for the client.
+#[derive(Debug)]
+pub(super) enum Outgoing {
+    /// The response to a message, which is unanswered until the response is written.
+    Response { pieces: Vec<Bytes>, message: Unanswered },
+    /// A complete ping or pong.
+    Control(Vec<u8>),
+    /// The last frame.
+    Close(Option<u16>),
+}
+
+/// Writes until a close frame is written or the socket fails.
+pub(super) async fn write<W: AsyncWrite + Unpin>(
+    mut socket: W,
+    flow: &Flow,
+    mut outgoing: mpsc::Receiver<Outgoing>,
+    mut pushed: mpsc::Receiver<Box<RawValue>>,
+) -> io::Result<()> {
+    loop {
+        tokio::select! {
+            Some(next) = outgoing.recv() => match next {
+                Outgoing::Response { pieces, message } => {
+                    write_text(&mut socket, flow, pieces).await?;
+                    drop(message);
+                }
+                Outgoing::Control(frame) => write_all(&mut socket, flow, vec![frame.into()]).await?,
+                Outgoing::Close(status) => {
+                    write_all(&mut socket, flow, vec![frames::close(status).into()]).await?;
+                    return socket.shutdown().await;
+                }
+            },
+            Some(json) = pushed.recv() => {
+                write_text(&mut socket, flow, vec![with_client_id(json)]).await?;
+            }
+        }
+    }
+}
+
+/// Writes a text message.
+async fn write_text<W: AsyncWrite + Unpin>(
+    socket: &mut W,
+    flow: &Flow,
+    mut pieces: Vec<Bytes>,
+) -> io::Result<()> {
+    let length = pieces.iter().map(Bytes::len).sum();
+    pieces.insert(0, frames::text_head(length).into());
+    write_all(socket, flow, pieces).await
+}
+
+/// Writes all pieces, and frees each as soon as it is written.
+async fn write_all<W: AsyncWrite + Unpin>(
+    socket: &mut W,
+    flow: &Flow,
+    mut pieces: Vec<Bytes>,
+) -> io::Result<()> {
+    let mut first = 0;
+    while first < pieces.len() {
+        let mut slices = [IoSlice::new(&[]); MAX_SLICES];
+        let count = slices.len().min(pieces.len() - first);
+        for (slice, piece) in slices.iter_mut().zip(&pieces[first..]) {
+            *slice = IoSlice::new(piece);
+        }
+        let written = socket.write_vectored(&slices[..count]).await?;
+        if written == 0 {
+            return Err(io::ErrorKind::WriteZero.into());
+        }
+        flow.written(written);
+        first += advance(&mut pieces[first..], written);
+    }
+    socket.flush().await
+}
+
+/// Removes so many bytes from the front. Returns how many pieces are empty now.
+fn advance(pieces: &mut [Bytes], mut bytes: usize) -> usize {
+    let mut done = 0;
+    for piece in pieces {
+        if bytes < piece.len() {
+            piece.advance(bytes);
+            break;
+        }
+        bytes -= piece.len();
+        *piece = Bytes::new();
+        done += 1;
+    }
+    done
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::AsyncReadExt;
+
+    #[tokio::test]
+    async fn a_message_of_many_pieces_is_one_frame() {
+        for (count, length) in [(1, 1), (1, 125), (3, 42), (1, 126), (17, 1000), (40, 70_000)] {
+            let piece = |at: usize| Bytes::from(vec![at as u8; length]);
+            let pieces: Vec<_> = (0..count).map(piece).collect();
+            let content = pieces.concat();
+            // Less than a piece fits into the pipe.
+            let (mut client, server) = tokio::io::duplex(777);
+            let (flow, mut read) = (Flow::default(), Vec::new());
+            let (replies, outgoing) = mpsc::channel(2);
+            let (_sink, pushed) = mpsc::channel(1);
+            let message = Flow::hear(&std::sync::Arc::default(), 1);
+            replies.try_send(Outgoing::Response { pieces, message }).unwrap();
+            replies.try_send(Outgoing::Close(Some(frames::NORMAL))).unwrap();
+            let writing = write(server, &flow, outgoing, pushed);
+            let (written, taken) = tokio::join!(writing, client.read_to_end(&mut read));
+            (written.unwrap(), taken.unwrap());
+            let head = frames::text_head(content.len());
+            let expected = [head, content, frames::close(Some(frames::NORMAL))].concat();
+            assert!(read == expected, "{count} pieces of {length} bytes");
+        }
+    }
+}
