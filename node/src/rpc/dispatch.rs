@@ -5,7 +5,7 @@ use super::{
     Context,
     envelope::{Body, Envelope, NO_ID},
     error::Error,
-    front::{Client, Reply, Subscriber, Untaken},
+    front::{Client, Reply, Subscriber, Turn, Untaken},
     lines::{Interrupt, Lines},
     meter::CallMeter,
     method::{Answer, Call, Method, Run, methods},
@@ -59,6 +59,18 @@ pub(super) enum Respond {
     Nothing,
     /// JSON: the only call was one too many.
     TooMany(Reply),
+}
+
+impl Respond {
+    /// The response to a body that is not read.
+    pub(super) fn refused(transport: &Transport, error: Error) -> Self {
+        let mut reply = Reply::default();
+        reply.answer(NO_ID, Err(error));
+        match transport {
+            Transport::Http => Self::TooMany(reply),
+            Transport::WebSocket(_) => Self::Reply(reply),
+        }
+    }
 }
 
 /// What a body arrived by.
@@ -115,23 +127,24 @@ impl Dispatcher {
         Arc::clone(&self.meter)
     }
 
-    /// Answers a body.
+    /// Answers a body. The turn of a large one ends when it has been parsed.
     pub(super) async fn respond(
         &self,
         body: &Bytes,
         client: &Arc<Client>,
         transport: &Transport,
+        turn: Option<Turn>,
     ) -> Respond {
-        let response = match Body::read(body) {
+        let parsed = Body::read(body, self.batch_max);
+        drop(turn);
+        let response = match parsed {
             Err((id, error)) => {
                 let mut reply = Reply::default();
                 reply.answer(id, Err(error));
                 Respond::Reply(reply)
             }
             Ok(Body::Single(call)) => self.respond_to_call(body, &call, client, transport).await,
-            Ok(Body::Batch(members)) if members.len() > self.batch_max => {
-                Respond::Reply(self.refuse_batch(&members[..self.batch_max]))
-            }
+            Ok(Body::TooMany(members)) => Respond::Reply(self.refuse_batch(&members)),
             Ok(Body::Batch(members)) => {
                 self.respond_to_batch(body, &members, client, transport).await
             }

@@ -2,9 +2,12 @@
 //! the body is copied.
 
 use super::error::Error;
-use serde::{Deserialize, Deserializer};
+use serde::{
+    Deserialize, Deserializer,
+    de::{SeqAccess, Visitor},
+};
 use serde_json::{error::Category, value::RawValue};
-use std::borrow::Cow;
+use std::{borrow::Cow, fmt};
 
 /// JSON text of the id of a call whose id is not known.
 pub(super) const NO_ID: &str = "null";
@@ -36,24 +39,58 @@ fn present<'de, D: Deserializer<'de>>(from: D) -> Result<Option<&'de RawValue>, 
 pub(super) enum Body<'a> {
     /// One call.
     Single(Envelope<'a>),
-    /// The members of a batch, not looked at yet.
+    /// The members of a batch, not interpreted yet.
     Batch(Vec<&'a RawValue>),
+    /// The first members of a batch that has more than it may have.
+    TooMany(Vec<&'a RawValue>),
 }
 
 impl<'a> Body<'a> {
-    /// Reads a body.
+    /// Reads a body. Of a batch with more than `max_batch` members, nothing is read behind the first one
+    /// too many: five megabytes of `[1,1,...]` would take a tenth of a second.
     ///
     /// # Errors
-    /// When it is no JSON, or JSON that is no call; with the id as far as it can be told.
-    pub(super) fn read(body: &'a [u8]) -> Result<Self, (&'a str, Error)> {
+    /// If it is not JSON, or JSON that is not a call; with the id as far as it is known.
+    pub(super) fn read(body: &'a [u8], max_batch: usize) -> Result<Self, (&'a str, Error)> {
         if body.trim_ascii_start().first() != Some(&b'[') {
             return Envelope::read(body).map(Self::Single);
         }
-        match serde_json::from_slice::<Vec<&RawValue>>(body) {
-            Ok(members) if members.is_empty() => Err((NO_ID, Error::empty_batch())),
-            Ok(members) => Ok(Self::Batch(members)),
+        let mut members = Vec::new();
+        let mut json = serde_json::Deserializer::from_slice(body);
+        let read = json.deserialize_seq(Members { members: &mut members, max: max_batch });
+        let read = read.and_then(|()| json.end());
+        if members.len() > max_batch {
+            members.truncate(max_batch);
+            return Ok(Self::TooMany(members));
+        }
+        match read {
+            Ok(()) if members.is_empty() => Err((NO_ID, Error::empty_batch())),
+            Ok(()) => Ok(Self::Batch(members)),
             Err(_) => Err((NO_ID, Error::parse())),
         }
+    }
+}
+
+/// Reads a list up to one member more than it may have.
+struct Members<'m, 'a> {
+    members: &'m mut Vec<&'a RawValue>,
+    max: usize,
+}
+
+impl<'a> Visitor<'a> for Members<'_, 'a> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list")
+    }
+
+    fn visit_seq<A: SeqAccess<'a>>(self, mut list: A) -> Result<(), A::Error> {
+        while self.members.len() <= self.max
+            && let Some(member) = list.next_element()?
+        {
+            self.members.push(member);
+        }
+        Ok(())
     }
 }
 
@@ -115,8 +152,10 @@ fn id_of(text: &[u8]) -> &str {
 mod tests {
     use super::*;
 
+    const MAX: usize = 10;
+
     fn code(body: &str) -> (String, i32) {
-        match Body::read(body.as_bytes()) {
+        match Body::read(body.as_bytes(), MAX) {
             Ok(_) => (String::new(), 0),
             Err((id, error)) => (id.to_owned(), error.code()),
         }
@@ -125,14 +164,18 @@ mod tests {
     #[test]
     fn calls_are_read_without_copies() {
         let body = r#" {"jsonrpc":"2.0","id":null,"method":"eth_call","params":[1, {}],"x":0}"#;
-        let Body::Single(call) = Body::read(body.as_bytes()).unwrap() else { panic!("one call") };
+        let Body::Single(call) = Body::read(body.as_bytes(), MAX).unwrap() else {
+            panic!("one call")
+        };
         assert_eq!(
             (call.id(), call.method(), call.params()),
             (Some("null"), "eth_call", "[1, {}]")
         );
         assert!(matches!(call.method, Cow::Borrowed(_)));
         let body = r#"{"jsonrpc":"2.0","method":"a"}"#;
-        let Body::Single(call) = Body::read(body.as_bytes()).unwrap() else { panic!("one call") };
+        let Body::Single(call) = Body::read(body.as_bytes(), MAX).unwrap() else {
+            panic!("one call")
+        };
         assert_eq!((call.id(), call.params()), (None, ""));
     }
 
@@ -157,8 +200,28 @@ mod tests {
         ] {
             assert_eq!(code(body), (id.to_owned(), expected), "{body}");
         }
-        assert!(
-            matches!(Body::read(b" [null, 1]"), Ok(Body::Batch(members)) if members.len() == 2)
-        );
+        let batch = Body::read(b" [null, 1]", MAX);
+        assert!(matches!(batch, Ok(Body::Batch(members)) if members.len() == 2));
+    }
+
+    #[test]
+    fn a_batch_is_not_read_behind_its_first_member_too_many() {
+        for count in [MAX - 1, MAX] {
+            let body = format!("[{}]", vec!["1"; count].join(", "));
+            let batch = Body::read(body.as_bytes(), MAX);
+            assert!(matches!(batch, Ok(Body::Batch(members)) if members.len() == count));
+        }
+        let more = format!("[{}", "1,".repeat(MAX + 1));
+        // What follows is not JSON, and is not read.
+        for rest in ["", "1]", "}", "\u{0}"] {
+            let body = format!("{more}{rest}");
+            let batch = Body::read(body.as_bytes(), MAX);
+            assert!(matches!(batch, Ok(Body::TooMany(members)) if members.len() == MAX), "{rest}");
+        }
+        let body = format!("[{}1]", "1,".repeat(1000 * MAX));
+        let Ok(Body::TooMany(members)) = Body::read(body.as_bytes(), MAX) else {
+            panic!("too many")
+        };
+        assert!(members.capacity() < 10 * MAX, "no more were read");
     }
 }

@@ -127,6 +127,7 @@ impl<K: Copy + Eq + Hash, Q: Default> Turns<K, Q> {
 }
 
 /// The calls of one address.
+#[derive(Debug)]
 struct OfAddress<T> {
     connections: Turns<u64, VecDeque<T>>,
     waiting: usize,
@@ -138,8 +139,9 @@ impl<T> Default for OfAddress<T> {
     }
 }
 
-/// The calls that wait.
-struct Waiting<T> {
+/// What waits for its turn: calls, and large bodies.
+#[derive(Debug)]
+pub(super) struct Waiting<T> {
     addresses: Turns<IpAddr, OfAddress<T>>,
     count: usize,
 }
@@ -152,7 +154,7 @@ impl<T> Default for Waiting<T> {
 
 impl<T> Waiting<T> {
     /// Adds a call, or says which bound is met.
-    fn push(&mut self, address: IpAddr, connection: u64, job: T) -> Result<(), usize> {
+    pub(super) fn push(&mut self, address: IpAddr, connection: u64, job: T) -> Result<(), usize> {
         if self.count >= WAITING_MAX {
             return Err(WAITING_MAX);
         }
@@ -171,7 +173,7 @@ impl<T> Waiting<T> {
     }
 
     /// The call whose turn it is.
-    fn pop(&mut self) -> Option<T> {
+    pub(super) fn pop(&mut self) -> Option<T> {
         let job = self.addresses.next(|address| {
             let job = address.connections.next(|jobs| {
                 let job = jobs.pop_front();

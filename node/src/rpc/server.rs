@@ -41,7 +41,7 @@ pub async fn serve(config: &JsonRpc, context: Context) -> Result<Servers, Fault>
     let threads =
         threads.map_err(|source| Fault::Socket { what: "JSON-RPC".to_owned(), source })?;
     let threads = Arc::new(threads);
-    let front = Arc::new(Front::new(dispatcher, config));
+    let front = Arc::new(Front::new(dispatcher, &threads, config));
     let listen = |listener, api, http| {
         let endpoint = Arc::new(Endpoint::new(api, http));
         let (front, threads) = (Arc::clone(&front), Arc::clone(&threads));

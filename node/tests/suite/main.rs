@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(unreachable_pub, reason = "the modules of a test share what they publish")]
 
+mod batches;
 mod blobs;
 mod client;
 mod clients;

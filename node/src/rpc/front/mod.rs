@@ -10,12 +10,14 @@
 mod connection;
 mod flow;
 mod http;
+mod large_bodies;
 mod reply;
 mod threads;
 mod untaken;
 mod websocket;
 
 pub(super) use flow::Flow;
+pub(super) use large_bodies::Turn;
 pub(super) use reply::Reply;
 pub use threads::Seats;
 pub(super) use threads::Threads;
@@ -24,6 +26,7 @@ pub(super) use websocket::Subscriber;
 
 use self::{
     connection::{Connection, Progress},
+    large_bodies::{LARGE_BODY_BYTES, LargeBodies},
     threads::{Room, Seat},
 };
 use super::{
@@ -65,7 +68,7 @@ use tokio::{
 };
 
 /// Bytes in which a call begins with `{`. A body that does not is treated as a batch until it is parsed, so
-/// that megabytes of spaces are not searched.
+/// that megabytes of spaces are not searched where sockets are served.
 const MAX_LEADING_SPACE: usize = 128;
 /// How long to wait after a failure to accept, such as too many open files.
 const ACCEPT_WAIT: Duration = Duration::from_millis(50);
@@ -115,6 +118,7 @@ pub(super) struct Front {
     origins: Origins,
     places: Places,
     next_id: AtomicU64,
+    large_bodies: Arc<LargeBodies>,
     /// jsonrpsee's, for subscriptions.
     methods: Methods,
     subscription_ids: Arc<subscribe::Ids>,
@@ -199,7 +203,7 @@ impl Drop for Place {
 }
 
 impl Front {
-    pub(super) fn new(dispatcher: Arc<Dispatcher>, config: &JsonRpc) -> Self {
+    pub(super) fn new(dispatcher: Arc<Dispatcher>, threads: &Threads, config: &JsonRpc) -> Self {
         let methods = subscribe::module(Arc::clone(&dispatcher)).expect("the names differ");
         let most = config.max_connections;
         let most_of_address = match config.max_connections_per_ip {
@@ -212,6 +216,7 @@ impl Front {
             origins: Origins::new(&config.cors_origins),
             places: Places { taken: Mutex::default(), most, most_of_address },
             next_id: AtomicU64::new(0),
+            large_bodies: Arc::new(LargeBodies::new(threads.large())),
             methods: methods.into(),
             subscription_ids: Arc::default(),
             max_subscriptions: config.max_subscriptions,
@@ -360,7 +365,8 @@ impl Front {
         None
     }
 
-    /// Answers the body of a request or a message.
+    /// Answers the body of a request or a message. A large one is read and answered on other threads
+    /// than those that serve sockets.
     async fn respond(&self, client: &Arc<Client>, body: Bytes, transport: Transport) -> Respond {
         // A WebSocket's client that does not take its responses waits here, where it holds no thread. It
         // counts as a batch until its response is counted.
@@ -371,7 +377,16 @@ impl Front {
         } else {
             Some(client.flow.batch().await)
         };
-        self.dispatcher.respond(&body.into(), client, &transport).await
+        if body.len() < LARGE_BODY_BYTES {
+            return self.dispatcher.respond(&body.into(), client, &transport, None).await;
+        }
+        let (dispatcher, caller) = (Arc::clone(&self.dispatcher), Arc::clone(client));
+        let arrived_by = transport.clone();
+        let answer = |turn| async move {
+            dispatcher.respond(&body.into(), &caller, &arrived_by, Some(turn)).await
+        };
+        let answered = self.large_bodies.answer(client, answer).await;
+        answered.unwrap_or_else(|error| Respond::refused(&transport, error))
     }
 }
 

@@ -25,6 +25,9 @@ use tokio::{
 /// node's keys, checking blobs.
 const BLOCKING_MAX: usize = 2;
 
+/// How much the threads for large bodies give way to all others, in the steps of `nice(1)`.
+const LARGE_NICE: i32 = 5;
+
 /// The threads that a connection belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Room {
@@ -40,6 +43,8 @@ pub(in crate::rpc) struct Threads {
     quick: Vec<Thread>,
     /// None where there is one thread in all.
     bulk: Vec<Thread>,
+    /// These serve no sockets: they read large bodies.
+    large: Vec<Thread>,
     /// Dropped, it tells the threads to end.
     running: watch::Sender<()>,
 }
@@ -89,15 +94,21 @@ impl Threads {
     /// When the system gives no thread, or nothing to wait for sockets with.
     pub(in crate::rpc) fn start(count: usize) -> io::Result<Self> {
         let running = watch::Sender::new(());
-        let start = |room, count| {
+        let start = |room, count, nice| {
             let threads = 0..count;
             let threads = threads
-                .map(|number| Thread::start(format!("{room}-{number}"), running.subscribe()));
+                .map(|number| Thread::start(format!("{room}-{number}"), nice, running.subscribe()));
             threads.collect::<io::Result<_>>()
         };
-        let bulk = count / 2;
-        let (quick, bulk) = (start("serve", count.max(1) - bulk)?, start("bulk", bulk)?);
-        Ok(Self { quick, bulk, running })
+        let (count, bulk) = (count.max(1), count / 2);
+        let (quick, bulk) = (start("serve", count - bulk, 0)?, start("bulk", bulk, 0)?);
+        let large = start("large", count.div_ceil(2), LARGE_NICE)?;
+        Ok(Self { quick, bulk, large, running })
+    }
+
+    /// The runtimes for large bodies.
+    pub(super) fn large(&self) -> Vec<Handle> {
+        self.large.iter().map(|thread| thread.runtime.clone()).collect()
     }
 
     /// Reads how many connections each thread serves.
@@ -126,7 +137,7 @@ impl Threads {
 impl Drop for Threads {
     fn drop(&mut self) {
         drop(mem::replace(&mut self.running, watch::Sender::new(())));
-        for thread in self.quick.drain(..).chain(self.bulk.drain(..)) {
+        for thread in self.quick.drain(..).chain(self.bulk.drain(..)).chain(self.large.drain(..)) {
             // A panic there has been reported.
             let _ = thread.ended.join();
         }
@@ -134,7 +145,7 @@ impl Drop for Threads {
 }
 
 impl Thread {
-    fn start(name: String, mut running: watch::Receiver<()>) -> io::Result<Self> {
+    fn start(name: String, nice: i32, mut running: watch::Receiver<()>) -> io::Result<Self> {
         let (made, runtime) = mpsc::sync_channel(1);
         // Made there: a runtime must not end on a thread of another, as it would without a thread.
         let serve = move || {
@@ -144,7 +155,12 @@ impl Thread {
                 Err(error) => return made.send(Err(error)).expect("it is waited for"),
             };
             made.send(Ok(own.handle().clone())).expect("it is waited for");
-            slice::ask(slice::SOCKETS);
+            if nice == 0 {
+                slice::ask(slice::SOCKETS);
+            } else {
+                // On Linux this is the priority of the calling thread. Without it, they only compete.
+                let _ = rustix::process::setpriority_process(None, nice);
+            }
             // Nothing is ever told: an error says that the sender is gone.
             let _ = own.block_on(running.changed());
         };

@@ -1,0 +1,80 @@
+//! What a batch, or a large body, may cost the node and other clients.
+
+use crate::client::{Node, PATIENCE, exchange};
+use serde_json::{Value, json};
+use tokio::{io::AsyncWriteExt, net::TcpStream, time::timeout};
+
+async fn node() -> Node {
+    Node::native_with(|config| {
+        config.json_rpc.max_request_bytes = 5_000_000;
+    })
+    .await
+}
+
+fn call(method: &str, params: &Value) -> Value {
+    json!({ "jsonrpc": "2.0", "id": 7, "method": method, "params": params })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn large_bodies_are_answered_as_small_ones() {
+    let node = node().await;
+    let spaces = " ".repeat(100_000);
+    let mut socket = node.websocket(node.rpc.ws_address).await;
+    for (small, expected) in [
+        (call("eth_chainId", &json!([])).to_string(), "\"result\":\"0x40000\""),
+        (format!("[{0},{0}]", call("eth_chainId", &json!([]))), "\"result\":\"0x40000\""),
+        ("{\"jsonrpc\":\"2.0\",\"id\":7}".to_owned(), "-32600"),
+        ("{".to_owned(), "-32700"),
+        (format!("[{}]", vec!["1"; 101].join(",")), "batch too large"),
+    ] {
+        let large = format!("{spaces}{small}{spaces}");
+        let (status, answer) = node.post_as("application/json", large.as_bytes()).await;
+        assert!(status == 200 && answer.contains(expected), "{small}: {answer}");
+        assert_eq!(
+            (status, answer.clone()),
+            node.post_as("application/json", small.as_bytes()).await
+        );
+        socket.send(&small).await;
+        assert_eq!(timeout(PATIENCE, socket.receive_text()).await.unwrap(), answer);
+    }
+    // A subscription with many addresses.
+    let addresses = vec![alloy_primitives::Address::ZERO; 1000];
+    let mut subscription = call("eth_subscribe", &json!(["logs", { "address": addresses }]));
+    subscription["padding"] = json!(" ".repeat(40_000));
+    socket.send_long(&subscription.to_string()).await;
+    let answer = timeout(PATIENCE, socket.receive()).await.unwrap();
+    assert!(answer["result"].is_string(), "{answer}");
+    node.stop().await;
+}
+
+/// More of them than there are threads, and each is answered with an error although it is not read to
+/// its end.
+#[tokio::test(flavor = "multi_thread")]
+async fn floods_of_items_are_refused_and_others_are_answered() {
+    const CLIENTS: usize = 20;
+    let node = node().await;
+    let body = format!("[{}1]", "1,".repeat(2_000_000));
+    let head = format!(
+        "POST / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n\
+         Content-Length: {}\r\n\r\n",
+        body.len()
+    );
+    let flood = [head.as_bytes(), body.as_bytes()].concat();
+    let mut clients = Vec::new();
+    for _ in 0..CLIENTS {
+        let (address, flood) = (node.rpc.address, flood.clone());
+        clients.push(tokio::spawn(async move { exchange(address, &flood).await }));
+    }
+    for _ in 0..50 {
+        assert_eq!(node.call("eth_chainId", json!([])).await, "0x40000");
+    }
+    for client in clients {
+        let (status, answer) = client.await.unwrap();
+        assert!(status == 200 && answer.contains("batch too large"), "{status}: {answer}");
+    }
+    // One that sends only a part takes no thread.
+    let mut half = TcpStream::connect(node.rpc.address).await.unwrap();
+    half.write_all(&flood[..flood.len() - 1]).await.unwrap();
+    assert_eq!(node.call("eth_chainId", json!([])).await, "0x40000");
+    node.stop().await;
+}
