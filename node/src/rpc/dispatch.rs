@@ -21,6 +21,7 @@ use serde_json::value::RawValue;
 use std::{
     future::{Future, poll_fn},
     panic::AssertUnwindSafe,
+    pin::pin,
     sync::Arc,
     task::Poll,
     time::{Duration, Instant},
@@ -46,6 +47,8 @@ pub(super) struct Dispatcher {
     unknown: usize,
     response_bytes_max: usize,
     batch_max: usize,
+    /// Maximum time of a batch.
+    batch_time: Duration,
     /// Answers over HTTP.
     pub(super) untaken: Untaken,
 }
@@ -108,11 +111,13 @@ impl Dispatcher {
     pub(super) fn new(context: Context, config: &JsonRpc) -> Self {
         let names: Vec<_> = methods().map(|method| method.name).chain(["unknown"]).collect();
         let receipts = PushedReceipts::new(&context.spec);
+        let services = Services::new(config);
         Self {
             context: Arc::new(context),
             receipts,
             rates: Rates::new(config),
-            services: Arc::new(Services::new(config)),
+            batch_time: services.limits.longest(),
+            services: Arc::new(services),
             lines: Lines::new(),
             unknown: names.len() - 1,
             meter: Arc::new(CallMeter::new(names)),
@@ -321,8 +326,8 @@ impl Dispatcher {
     }
 
     /// Answers the calls of a batch, all over the same view; notifications are `None` and have no
-    /// answer. Once the results are larger than a response may be, or than there is room for, the rest is
-    /// not run.
+    /// answer. Once the results are larger than a response may be, or than there is room for, or the time
+    /// of the batch is over, the rest is not run.
     async fn answer_batch(
         &self,
         calls: Vec<Option<Result<Asked<'_>, Error>>>,
@@ -334,8 +339,13 @@ impl Dispatcher {
         let mut bytes = 0;
         let mut held = untaken.map(|untaken| untaken.hold(0));
         let mut pace = Pace::new();
+        let deadline = tokio::time::Instant::now() + self.batch_time;
         let mut calls = calls.into_iter().flatten().peekable();
         while let Some(call) = calls.next() {
+            if call.is_ok() && tokio::time::Instant::now() >= deadline {
+                answers.push(Err(Error::batch_timed_out(self.batch_time)));
+                continue;
+            }
             if bytes > self.response_bytes_max {
                 answers.push(Err(Error::too_large("response", self.response_bytes_max)));
                 continue;
@@ -357,9 +367,14 @@ impl Dispatcher {
                         together.push(next);
                     }
                     let sent = together.into_iter().map(|asked| self.answer(asked, &view, client));
-                    answers.extend(all(sent).await);
+                    let sent = all_until(deadline, sent).await.into_iter();
+                    answers.extend(sent.map(|answer| self.in_batch_time(answer)));
                 }
-                Ok(asked) => answers.push(self.answer(asked, &view, client).await),
+                Ok(asked) => {
+                    let answer = self.answer(asked, &view, client);
+                    let answer = tokio::time::timeout_at(deadline, answer).await;
+                    answers.push(self.in_batch_time(answer.ok()));
+                }
             }
             let more = answers[answered..]
                 .iter()
@@ -370,18 +385,28 @@ impl Dispatcher {
         }
         answers
     }
+
+    /// The answer of a call in a batch, if there was one in the time of the batch.
+    fn in_batch_time(&self, answer: Option<Answer>) -> Answer {
+        answer.unwrap_or_else(|| Err(Error::batch_timed_out(self.batch_time)))
+    }
 }
 
-/// Waits for all of them, begun in their order. Those of a batch are answered together, so one poll after
-/// another of whatever is left is less than to find out which it was.
-async fn all<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Output> {
+/// Waits for all of them, begun in their order, until the deadline; `None` for those that are late. Those
+/// of a batch are answered together, so one poll after another of whatever is left is less than to find
+/// out which it was.
+async fn all_until<F: Future>(
+    deadline: tokio::time::Instant,
+    futures: impl Iterator<Item = F>,
+) -> Vec<Option<F::Output>> {
     let mut all: Vec<_> = futures.map(|future| Box::pin(maybe_done(future))).collect();
+    let mut late = pin!(tokio::time::sleep_until(deadline));
     poll_fn(|cx| {
         let left = all.iter_mut().map(|one| one.as_mut().poll(cx)).filter(Poll::is_pending).count();
-        if left > 0 { Poll::Pending } else { Poll::Ready(()) }
+        if left == 0 || late.as_mut().poll(cx).is_ready() { Poll::Ready(()) } else { Poll::Pending }
     })
     .await;
-    all.iter_mut().map(|one| one.as_mut().take_output().expect("it is done")).collect()
+    all.iter_mut().map(|one| one.as_mut().take_output()).collect()
 }
 
 /// A call of a body. Its parameters are not copied.

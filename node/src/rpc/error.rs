@@ -28,6 +28,8 @@ const SERVER: i32 = -32000;
 const RESPONSE_TOO_LARGE: i32 = -32003;
 /// geth: more slots or calls in one request than are taken.
 const CLIENT_LIMIT_EXCEEDED: i32 = -38026;
+/// geth: the time of a request, or of a batch, is over.
+const TIMED_OUT: i32 = -32002;
 /// EIP-1474: a limit of this server.
 const LIMIT_EXCEEDED: i32 = -32005;
 /// jsonrpsee: a connection has as many subscriptions as it may have.
@@ -239,6 +241,12 @@ impl Error {
     pub fn timed_out(what: &str, limit: std::time::Duration) -> Self {
         let ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
         Self::limit_coded(SERVER, format!("{what} aborted (timeout = {limit:?})"), ms)
+    }
+
+    /// The time of a batch was over before this call of it was answered.
+    pub fn batch_timed_out(limit: std::time::Duration) -> Self {
+        let ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+        Self::limit_coded(TIMED_OUT, "request timed out".to_owned(), ms)
     }
 
     /// A connection has as many subscriptions as it may have.

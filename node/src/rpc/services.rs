@@ -61,6 +61,11 @@ impl Limits {
             bytes: config.max_response_bytes as usize,
         }
     }
+
+    /// The longest that a single call may take. A whole batch may take no longer.
+    pub(super) fn longest(&self) -> Duration {
+        self.call_time.max(self.trace_time).max(self.logs_time)
+    }
 }
 
 impl Services {

@@ -4,15 +4,63 @@ use crate::client::{Node, PATIENCE, exchange};
 use serde_json::{Value, json};
 use tokio::{io::AsyncWriteExt, net::TcpStream, time::timeout};
 
+/// Limit of each call and of a batch, in milliseconds.
+const LIMIT_MS: u64 = 100;
+
 async fn node() -> Node {
     Node::native_with(|config| {
+        config.json_rpc.gas_cap = 0;
         config.json_rpc.max_request_bytes = 5_000_000;
+        config.json_rpc.call_timeout_ms = LIMIT_MS;
+        config.json_rpc.trace_timeout_ms = LIMIT_MS;
+        config.json_rpc.logs_timeout_ms = LIMIT_MS;
     })
     .await
 }
 
 fn call(method: &str, params: &Value) -> Value {
     json!({ "jsonrpc": "2.0", "id": 7, "method": method, "params": params })
+}
+
+/// A contract that runs until its gas is used up: JUMPDEST PUSH0 JUMP.
+fn endless() -> Value {
+    let to = "0x00000000000000000000000000000000000000aa";
+    let params =
+        json!([{ "to": to, "gas": "0xffffffffffff" }, "latest", { to: { "code": "0x5b5f56" } }]);
+    call("eth_call", &params)
+}
+
+/// Each call may take as long as the whole batch, so only one of them has time.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_has_one_deadline_for_all_its_calls() {
+    let node = node().await;
+    let mut calls = vec![endless(); 20];
+    calls.push(json!(1));
+    calls.push(call("eth_sendRawTransaction", &json!(["0x"])));
+    let batch = Value::from(calls).to_string();
+    let over_http = node.post(&batch).await;
+    let mut socket = node.websocket(node.rpc.ws_address).await;
+    socket.send(&batch).await;
+    let over_websocket = timeout(PATIENCE, socket.receive()).await.unwrap();
+    for answers in [over_http, over_websocket] {
+        let errors: Vec<_> =
+            answers.as_array().unwrap().iter().map(|answer| &answer["error"]).collect();
+        assert_eq!(errors.len(), 22);
+        let late = json!({
+            "code": -32002, "message": "request timed out", "data": { "limit": LIMIT_MS }
+        });
+        assert!(errors[1..20].iter().all(|error| **error == late), "{answers}");
+        assert_eq!(errors[20]["code"], -32600, "it is not a call, whatever the time");
+        assert_eq!(*errors[21], late);
+    }
+    // The threads are free again.
+    let cheap = call("eth_chainId", &json!([]));
+    let answers = node.post(&json!([cheap, cheap]).to_string()).await;
+    assert_eq!(
+        (&answers[0]["result"], &answers[1]["result"]),
+        (&json!("0x40000"), &json!("0x40000"))
+    );
+    node.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
