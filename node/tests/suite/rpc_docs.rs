@@ -11,9 +11,9 @@ fn document() -> String {
          test holds it to them.\n\n\
          Errors have geth's codes, and its texts where tools match on them. An error about a limit has \
          `data: {limit, suggested}`; for a range of blocks `suggested` is one that fits. Its code is -32005, \
-         but -32600 for a batch with too many calls (over a WebSocket -32010 where it has 16 times too many), -32003 for an answer that is too large, -32000 for work \
-         whose time is over, and -38026 for too many slots of eth_getStorageValues or calls of \
-         eth_simulateV1.\n\
+         but -32600 for a batch with too many calls, -32003 for an answer that is too large, -32000 for work \
+         whose time is over, -32002 for a call of a batch whose time is over, -32006 for a subscription too many, and -38026 for too \
+         many slots of eth_getStorageValues or calls of eth_simulateV1.\n\
          A call, or a whole batch, sees one block. Where a block is asked for, a tag, a number, a hash or \
          an EIP-1898 object is taken; `safe` and `finalized` are the newest block, because blocks are \
          final. Addresses are taken in hex and in Bech32.\n\n\
@@ -27,16 +27,21 @@ fn document() -> String {
          `rate-per-connection` and `rate-per-ip` allow so many calls a second and as many at once; a call of \
          the short line counts for 4, of the long line for 20. A call too many has -32005 with `data: {limit, \
          retryAfterMs}`, and HTTP 429 unless it stands in a batch. A batch has one bound of bytes for all its \
-         answers, errors included: those beyond it are errors and are not run.\n\n\
+         answers, errors included: those beyond it are errors and are not run. It also has one deadline, the longest of \
+         `call-timeout-ms`, `trace-timeout-ms` and `logs-timeout-ms`: calls that are not answered by then are errors.\n\n\
+         A body or message of 64 KiB or more is parsed and answered on other threads than those that serve sockets, one \
+         at a time on each. Addresses take turns there too, with the same limits, and one body more is refused with -32005 \
+         (HTTP 429). A batch is not read behind its first call too many.\n\n\
          Names and pages: a request has to be addressed to an IP address or to one of `allowed-hosts`, \
-         against DNS rebinding. Pages of `cors-origins` may read answers and open WebSockets; `:*` is any \
+         against DNS rebinding. In HTTP/1.1 it has exactly one `Host`. Pages of `cors-origins` may read answers and open WebSockets; `:*` is any \
          port, `*` is any origin. Bodies have to be `application/json`.\n\n\
          A connection is closed when it sends no whole request for `idle-timeout-s`, when it does not take \
          64 KiB of its answer, or all of it, within `slow-client-s`, and a WebSocket when it answers no \
-         ping for 60 s. A call at work keeps its connection. A WebSocket is read no further while 4 MiB of \
-         its calls are at work, or while 4 MiB or 4,096 of its messages are not answered; no call is begun \
-         and nothing pushed while it has 8 MiB to take. Its ids are texts or \
-         integers from 0 to 2^64 - 1: a call with another is taken for a notification.\n\n\
+         ping for 60 s. A call at work keeps its connection. A WebSocket is not read while 4 MiB of \
+         its messages, each counted with 1 KiB in addition, have not been answered; no call is begun \
+         and nothing pushed while it has 8 MiB to take. Messages are answered as bodies of HTTP are, and a \
+         response has the id exactly as it was sent. A client that violates RFC 6455 is closed with status 1002, \
+         text that is not UTF-8 with 1007, and a message above `max-request-bytes` with 1009.\n\n\
          ## Explorers\n\n\
          `evmd start --json-rpc.api eth,net,web3,rpc,txpool,evmd,ots,erigon` serves Otterscan, from any page of this machine by \
          default; elsewhere its origin has to be among `cors-origins`. The transactions of an address are found \
