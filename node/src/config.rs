@@ -5,18 +5,22 @@
 mod bounds;
 mod cosmos;
 mod engine;
+pub(crate) mod memory;
+mod server;
 
 pub use cosmos::{Comet, Grpc, Rest};
 pub use engine::Engine;
+pub use server::Server;
 
 use crate::{account::keyring::Backend, mempool::Limits, whole_file};
+use memory::derived;
 use serde::{Deserialize, Serialize};
 use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
     time::Duration,
 };
-use storage::trie::TRIE_CACHE_BYTES_DEFAULT;
+use storage::trie::{TRIE_CACHE_BYTES_DEFAULT, TRIE_CACHE_BYTES_MIN};
 
 /// Name of the settings file in the home folder.
 pub const CONFIG_FILE: &str = "config.toml";
@@ -25,6 +29,8 @@ pub const CONFIG_FILE: &str = "config.toml";
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Config {
+    /// What all servers share.
+    pub server: Server,
     /// Ethereum JSON-RPC.
     pub json_rpc: JsonRpc,
     /// Cosmos queries over REST.
@@ -109,19 +115,34 @@ pub struct JsonRpc {
     /// Milliseconds after which a search for logs ends with what was searched.
     #[serde(deserialize_with = "bounds::wait_ms")]
     pub logs_timeout_ms: u64,
-    /// Bytes of memory for answers about blocks that are asked for again.
+    /// Bytes of memory for answers about blocks that are asked for again. 0 derives it from the memory.
     pub answer_cache_bytes: u64,
     /// Most blocks an `eth_feeHistory` answers for.
     pub feehistory_cap: u64,
     /// Keyring of the home folder whose keys sign for clients: `off`, `file`, `os` or `test`. The
     /// namespace `personal` is served only if `api` names it too.
     pub keyring: KeyringChoice,
+    /// Sign with the keyring even if JSON-RPC is served at an address that other machines can reach.
+    pub allow_remote_signing: bool,
 }
 
 /// Most threads that serve sockets: far more than keep a network card at work.
 const SERVE_THREADS_MAX: usize = 64;
 
+/// Bytes of answers kept on a machine with enough memory.
+const FULL_ANSWER_CACHE_BYTES: u64 = 128 << 20;
+/// Minimum of it.
+const MIN_ANSWER_CACHE_BYTES: u64 = 8 << 20;
+
 impl JsonRpc {
+    /// Bytes of answers to keep.
+    pub fn answer_cache_bytes(&self) -> u64 {
+        match self.answer_cache_bytes {
+            0 => derived(FULL_ANSWER_CACHE_BYTES, MIN_ANSWER_CACHE_BYTES),
+            set => set,
+        }
+    }
+
     /// The number of threads to start that serve sockets.
     pub fn threads(&self) -> usize {
         self.threads_on(std::thread::available_parallelism().map_or(1, usize::from))
@@ -171,10 +192,8 @@ impl Default for JsonRpc {
             ws_address: local(8546),
             api: ["eth", "net", "web3", "rpc", "txpool", "evmd"].map(str::to_owned).into(),
             ws_api: ["eth", "net", "web3", "rpc", "txpool", "evmd"].map(str::to_owned).into(),
-            allowed_hosts: vec!["localhost".to_owned()],
-            cors_origins: ["http://localhost:*", "http://127.0.0.1:*", "http://[::1]:*"]
-                .map(str::to_owned)
-                .into(),
+            allowed_hosts: local_hosts(),
+            cors_origins: local_origins(),
             rate_per_connection: 0,
             rate_per_ip: 0,
             filter_cap: 10_000,
@@ -193,9 +212,10 @@ impl Default for JsonRpc {
             trace_timeout_ms: 30_000,
             logs_cap: 10_000,
             logs_timeout_ms: 5_000,
-            answer_cache_bytes: 128 * 1024 * 1024,
+            answer_cache_bytes: 0,
             feehistory_cap: 1024,
             keyring: KeyringChoice::Off,
+            allow_remote_signing: false,
         }
     }
 }
@@ -206,11 +226,17 @@ impl Default for JsonRpc {
 pub struct Ingest {
     /// Where raw transaction frames are taken.
     pub address: SocketAddr,
+    /// Maximum number of connections.
+    #[serde(deserialize_with = "bounds::not_zero")]
+    pub max_connections: u32,
 }
+
+/// Ingest connections: each costs a read buffer of 64 KiB.
+const MAX_INGEST_CONNECTIONS: u32 = 1024;
 
 impl Default for Ingest {
     fn default() -> Self {
-        Self { address: local(8547) }
+        Self { address: local(8547), max_connections: MAX_INGEST_CONNECTIONS }
     }
 }
 
@@ -220,11 +246,16 @@ impl Default for Ingest {
 pub struct Metrics {
     /// Where `/metrics`, `/health` and `/status` are served.
     pub address: SocketAddr,
+    /// Names that requests may be addressed to, as `json-rpc.allowed-hosts`.
+    pub allowed_hosts: Vec<String>,
+    /// Origins whose pages may read answers, as `json-rpc.cors-origins`.
+    pub cors_origins: Vec<String>,
 }
 
 impl Default for Metrics {
     fn default() -> Self {
-        Self { address: local(26660) }
+        let (allowed_hosts, cors_origins) = (local_hosts(), local_origins());
+        Self { address: local(26660), allowed_hosts, cors_origins }
     }
 }
 
@@ -240,11 +271,11 @@ pub struct Mempool {
     pub price_bump: u32,
     /// Executable slots that an account keeps as long as others have more than this.
     pub account_slots: usize,
-    /// Executable slots in all.
+    /// Executable slots in all. 0 derives them from the memory.
     pub global_slots: usize,
     /// Transactions behind a nonce gap, for one account.
     pub account_queue: usize,
-    /// Slots behind nonce gaps, in all.
+    /// Slots behind nonce gaps, in all. 0 derives them from the memory.
     pub global_queue: usize,
     /// Seconds that transactions wait behind a gap.
     pub lifetime_s: u64,
@@ -264,9 +295,9 @@ impl Default for Mempool {
             min_tip: 0,
             price_bump: 10,
             account_slots: limits.account_slots,
-            global_slots: limits.global_slots,
+            global_slots: 0,
             account_queue: limits.account_queue,
-            global_queue: limits.global_queue,
+            global_queue: 0,
             lifetime_s: limits.lifetime.as_secs(),
             journal: true,
             journal_sync: false,
@@ -274,17 +305,33 @@ impl Default for Mempool {
     }
 }
 
+/// Minimum of the executable slots that are derived from the memory: two full blocks of transfers, 512 MiB if
+/// each transaction is as large as a slot.
+const MIN_GLOBAL_SLOTS: usize = 16_384;
+/// The same for those behind nonce gaps.
+const MIN_GLOBAL_QUEUE: usize = 4_096;
+
 impl Mempool {
     /// The limits of the pool.
     pub fn limits(&self) -> Limits {
+        self.limits_on(memory::available_memory())
+    }
+
+    /// The same on a machine with so many bytes of memory.
+    pub(crate) fn limits_on(&self, memory: u64) -> Limits {
+        let default = Limits::default();
+        let slots = |set, full: usize, minimum: usize| match set {
+            0 => memory::derived_on(memory, full as u64, minimum as u64) as usize,
+            set => set,
+        };
         Limits {
             price_limit: self.price_limit.into(),
             min_tip: self.min_tip.into(),
             price_bump: self.price_bump.into(),
             account_slots: self.account_slots,
-            global_slots: self.global_slots,
+            global_slots: slots(self.global_slots, default.global_slots, MIN_GLOBAL_SLOTS),
             account_queue: self.account_queue,
-            global_queue: self.global_queue,
+            global_queue: slots(self.global_queue, default.global_queue, MIN_GLOBAL_QUEUE),
             lifetime: Duration::from_secs(self.lifetime_s),
         }
     }
@@ -331,26 +378,58 @@ pub struct Storage {
     #[serde(deserialize_with = "bounds::map_bytes")]
     pub index_map_bytes: u64,
     /// Most accounts of the newest state that execution keeps at hand, and the mempool's checks keep
-    /// at hand again, and a quarter as many slots; 85 and 171 bytes each, taken as they are met.
+    /// at hand again, and a quarter as many slots; 85 and 171 bytes each, taken as they are met. 0 derives the
+    /// number from the memory.
     pub recent_accounts: usize,
-    /// Most bytes of the state trie kept in memory, apart from what is not in the index yet.
+    /// Most bytes of the state trie kept in memory, apart from what is not in the index yet. 0 derives the
+    /// number from the memory.
     pub trie_cache_bytes: u64,
 }
 
 /// Two maps of 2^23 places, three quarters full: 1.07 GB once that many are in use, the same again for
 /// the mempool's checks, and 540 MB for slots. With a quarter, a transfer between ten million accounts cost a
 /// seventh more: what is not there is searched for in the index, by both.
-const RECENT_ACCOUNTS: usize = (1 << 24) / 4 * 3;
+const FULL_RECENT_ACCOUNTS: usize = (1 << 24) / 4 * 3;
+/// Minimum of those that are derived from the memory: some large blocks, 35 MB in all.
+const MIN_RECENT_ACCOUNTS: usize = (1 << 18) / 4 * 3;
+
+impl Storage {
+    /// The number of accounts that execution keeps.
+    pub fn recent_accounts(&self) -> usize {
+        match self.recent_accounts {
+            0 => derived(FULL_RECENT_ACCOUNTS as u64, MIN_RECENT_ACCOUNTS as u64) as usize,
+            set => set,
+        }
+    }
+
+    /// Bytes of the state trie to keep.
+    pub fn trie_cache_bytes(&self) -> u64 {
+        match self.trie_cache_bytes {
+            0 => derived(TRIE_CACHE_BYTES_DEFAULT, TRIE_CACHE_BYTES_MIN),
+            set => set,
+        }
+    }
+}
 
 impl Default for Storage {
     fn default() -> Self {
         Self {
             chain_map_bytes: 1 << 40,
             index_map_bytes: 1 << 40,
-            recent_accounts: RECENT_ACCOUNTS,
-            trie_cache_bytes: TRIE_CACHE_BYTES_DEFAULT,
+            recent_accounts: 0,
+            trie_cache_bytes: 0,
         }
     }
+}
+
+/// The name of this machine for itself.
+fn local_hosts() -> Vec<String> {
+    vec!["localhost".to_owned()]
+}
+
+/// Pages that this machine serves, at any port.
+fn local_origins() -> Vec<String> {
+    ["http://localhost:*", "http://127.0.0.1:*", "http://[::1]:*"].map(str::to_owned).into()
 }
 
 /// Loopback: nothing is served to other machines unless asked for.
@@ -403,6 +482,21 @@ pub enum ConfigError {
 }
 
 impl Config {
+    /// The memory that the process may use, and the values in force of the settings that are derived from it
+    /// unless they are set.
+    pub fn derived(&self) -> Vec<(&'static str, u64)> {
+        let limits = self.mempool.limits();
+        vec![
+            ("memory", memory::available_memory()),
+            ("server.max-client-bytes", self.server.max_client_bytes()),
+            ("json-rpc.answer-cache-bytes", self.json_rpc.answer_cache_bytes()),
+            ("mempool.global-slots", limits.global_slots as u64),
+            ("mempool.global-queue", limits.global_queue as u64),
+            ("storage.recent-accounts", self.storage.recent_accounts() as u64),
+            ("storage.trie-cache-bytes", self.storage.trie_cache_bytes()),
+        ]
+    }
+
     /// Where the node serves what, by these settings.
     pub const fn endpoints(&self) -> Endpoints {
         Endpoints {

@@ -352,7 +352,7 @@ impl Home {
     /// Brings the trie records to the head of the chain, checking the state root of every block;
     /// gives the first of them.
     fn replay_trie(&self, blocks: &ChainReader, head: u64) -> Result<u64, HomeError> {
-        let mut trie = StateTrie::open(&self.index, self.config.storage.trie_cache_bytes)?;
+        let mut trie = StateTrie::open(&self.index, self.config.storage.trie_cache_bytes())?;
         let first = trie.next();
         for number in first..=head {
             let damaged = |reason: String| HomeError::Damaged { number, reason };

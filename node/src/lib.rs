@@ -20,11 +20,13 @@
 //!   as the messages of [`proto`]; [`comet`] serves them as CometBFT's RPC does, all three by [`listen`];
 //!   `access` checks hosts and origins for every HTTP server.
 //! - [`rpc`]: Ethereum's JSON-RPC; [`observe`]: metrics, health and status.
+//! - [`budget`]: what the clients of all servers share.
 
 mod access;
 pub mod account;
 pub mod audit;
 pub mod block;
+pub mod budget;
 pub mod chain;
 pub mod cli;
 pub mod comet;

@@ -46,7 +46,13 @@ pub(super) fn run(command: &Command) -> anyhow::Result<()> {
         Command::Show { home, output } => {
             let config = Config::load(&home.path()?)?;
             match output {
-                Output::Text => write!(out, "{}", toml::to_string_pretty(&config)?)?,
+                Output::Text => {
+                    write!(out, "{}", toml::to_string_pretty(&config)?)?;
+                    writeln!(out, "\n# Values in force where 0 derives them from the memory:")?;
+                    for (name, value) in config.derived() {
+                        writeln!(out, "# {name} = {value}")?;
+                    }
+                }
                 Output::Json => writeln!(out, "{}", serde_json::to_string(&config)?)?,
             }
         }

@@ -1,6 +1,6 @@
 //! The Cosmos interfaces: where each is served, and how much it takes.
 
-use super::{bounds, local};
+use super::{bounds, local, local_hosts, local_origins};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
@@ -17,6 +17,10 @@ const MAX_REQUEST_BYTES: u32 = 1024 * 1024;
 pub struct Rest {
     /// Where it is served.
     pub address: SocketAddr,
+    /// Names that requests may be addressed to, as `json-rpc.allowed-hosts`.
+    pub allowed_hosts: Vec<String>,
+    /// Origins whose pages may read answers and submit transactions, as `json-rpc.cors-origins`.
+    pub cors_origins: Vec<String>,
     /// Most connections at once.
     #[serde(deserialize_with = "bounds::not_zero")]
     pub max_connections: u32,
@@ -31,6 +35,8 @@ impl Default for Rest {
     fn default() -> Self {
         Self {
             address: local(1317),
+            allowed_hosts: local_hosts(),
+            cors_origins: local_origins(),
             max_connections: MAX_CONNECTIONS,
             max_concurrent: MAX_CONCURRENT,
             max_request_bytes: MAX_REQUEST_BYTES,
@@ -71,6 +77,10 @@ impl Default for Grpc {
 pub struct Comet {
     /// Where it is served.
     pub address: SocketAddr,
+    /// Names that requests may be addressed to, as `json-rpc.allowed-hosts`.
+    pub allowed_hosts: Vec<String>,
+    /// Origins whose pages may read answers and submit transactions, as `json-rpc.cors-origins`.
+    pub cors_origins: Vec<String>,
     /// Most connections at once.
     #[serde(deserialize_with = "bounds::not_zero")]
     pub max_connections: u32,
@@ -85,6 +95,8 @@ impl Default for Comet {
     fn default() -> Self {
         Self {
             address: local(26657),
+            allowed_hosts: local_hosts(),
+            cors_origins: local_origins(),
             max_connections: MAX_CONNECTIONS,
             max_concurrent: MAX_CONCURRENT,
             max_request_bytes: MAX_REQUEST_BYTES,

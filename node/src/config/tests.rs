@@ -1,6 +1,7 @@
 //! Settings files, good and bad.
 
 use super::*;
+use crate::mempool::SLOT_BYTES;
 
 #[test]
 fn defaults_survive_the_file() {
@@ -12,7 +13,28 @@ fn defaults_survive_the_file() {
 
 #[test]
 fn pool_settings_default_to_the_pools_limits() {
-    assert_eq!(Mempool::default().limits(), Limits::default());
+    assert_eq!(Mempool::default().limits_on(24 << 30), Limits::default());
+    let small = Mempool::default().limits_on(2 << 30);
+    assert_eq!((small.global_slots, small.global_queue), (16_384, 4_096));
+    let set = Mempool { global_slots: 7, global_queue: 8, ..Mempool::default() };
+    let set = set.limits_on(2 << 30);
+    assert_eq!((set.global_slots, set.global_queue), (7, 8));
+}
+
+/// What a node on a small machine may take of it for tables, caches, its pool and its clients.
+#[test]
+fn derived_defaults_fit_into_two_gibibytes() {
+    let on = |full: u64, minimum| memory::derived_on(2 << 30, full, minimum);
+    let trie = on(TRIE_CACHE_BYTES_DEFAULT, TRIE_CACHE_BYTES_MIN);
+    let recent = on(FULL_RECENT_ACCOUNTS as u64, MIN_RECENT_ACCOUNTS as u64);
+    let answers = on(FULL_ANSWER_CACHE_BYTES, MIN_ANSWER_CACHE_BYTES);
+    let limits = Mempool::default().limits_on(2 << 30);
+    let pool = (limits.global_slots + limits.global_queue) as u64 * SLOT_BYTES as u64;
+    let clients = on(server::FULL_CLIENT_BYTES, server::MIN_CLIENT_BYTES);
+    // Accounts twice, at 85 bytes each, and slots at 171 bytes for each four of them.
+    let tables = recent * (2 * 85 + 171 / 4);
+    let all = trie + tables + answers + pool + clients;
+    assert!(all < 1700 << 20, "{all}");
 }
 
 #[test]

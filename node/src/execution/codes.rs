@@ -7,12 +7,16 @@
 
 use std::sync::LazyLock;
 
+use crate::config::memory::derived;
 use alloy_primitives::{B256, Bytes};
 use quick_cache::{Weighter, sync::Cache};
 use revm::bytecode::Bytecode;
 
-/// Bytes kept: some thousand of the largest contracts, or ten thousand usual ones.
-const KEPT_BYTES: u64 = 64 << 20;
+/// Bytes kept on a machine with enough memory: some thousand of the largest contracts, or ten thousand usual
+/// ones.
+const FULL_BYTES: u64 = 64 << 20;
+/// Minimum of it.
+const MIN_BYTES: u64 = 4 << 20;
 /// Bytes of a usual contract: sizes the table.
 const CONTRACT_BYTES: u64 = 6 * 1024;
 /// Bytes that one takes beside its code.
@@ -30,7 +34,8 @@ impl Weighter<B256, Bytecode> for Weight {
 }
 
 static KEPT: LazyLock<Cache<B256, Bytecode, Weight>> = LazyLock::new(|| {
-    Cache::with_weighter((KEPT_BYTES / CONTRACT_BYTES) as usize, KEPT_BYTES, Weight)
+    let bytes = derived(FULL_BYTES, MIN_BYTES);
+    Cache::with_weighter((bytes / CONTRACT_BYTES) as usize, bytes, Weight)
 });
 
 /// The code with this hash, which `read` gives where it is not kept.

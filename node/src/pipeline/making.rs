@@ -158,7 +158,7 @@ impl<'a> Making<'a> {
 
     /// Tables of recently used accounts with nothing in them, which will hold what there is.
     fn recent(&self) -> Result<RecentState, HomeError> {
-        let mut recent = RecentState::new(self.home.config.storage.recent_accounts);
+        let mut recent = RecentState::new(self.home.config.storage.recent_accounts());
         let accounts = self.home.index.reader()?.accounts()?;
         recent.expect(usize::try_from(accounts).unwrap_or(usize::MAX));
         Ok(recent)
@@ -183,7 +183,7 @@ impl<'a> Making<'a> {
         let (recent, flushed) = (self.recent()?, &self.flushed);
         let stage =
             Execute::new(Arc::clone(spec), &self.view, recent, Arc::clone(flushed), ends, meter)?;
-        let worker = worker.runs(stage.with_trie_cache(settings.trie_cache_bytes));
+        let worker = worker.runs(stage.with_trie_cache(settings.trie_cache_bytes()));
         let gas = Arc::new(AtomicU64::new(0));
         let stage = Fee::new(Arc::clone(spec), fee, Arc::clone(&gas), self.meter("fee"));
         self.workers.push(worker.runs(stage));
@@ -198,7 +198,7 @@ impl<'a> Making<'a> {
         headers: Outbox<SealedHeader>,
         checkpoints: Outbox<TrieCheckpoint>,
     ) -> Result<(), HomeError> {
-        let trie = StateTrie::open(&self.home.index, self.home.config.storage.trie_cache_bytes)?;
+        let trie = StateTrie::open(&self.home.index, self.home.config.storage.trie_cache_bytes())?;
         let written = Arc::clone(&self.trie_written);
         let ends = seal::Ends { priced, sealed, headers, checkpoints, written };
         let meter = self.meter("seal");

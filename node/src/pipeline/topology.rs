@@ -50,6 +50,8 @@ use verify::Backend;
 
 /// Depths of the rings, in batches. Each bounds memory, and how far a stage may run ahead.
 mod depth {
+    use crate::config::memory::derived;
+
     /// Batches of RPC submissions, often of one: a burst of one per connection.
     pub(super) const SUBMIT: usize = 4096;
     /// Batches of 256 raw transactions: 16,384 in flight to recovery.
@@ -66,16 +68,22 @@ mod depth {
     pub(super) const PROPOSALS: usize = 1;
     /// Executed blocks: each holds its receipts and changes.
     pub(super) const EXECUTED: usize = 4;
-    /// Sealed blocks waiting for the disk: what one group commit takes.
-    pub(super) const SEALED: usize = 64;
+    /// Sealed blocks waiting for the disk: what one group commit takes. Fewer on a machine with little memory,
+    /// for a block may have 8 MiB of transactions.
+    pub(super) fn sealed() -> usize {
+        derived(64, 8) as usize
+    }
     /// Tips for the mempool: one a proposal.
     pub(super) const TIPS: usize = 4;
     /// Headers of blocks built here: execution is at most one block ahead of them.
     pub(super) const HEADERS: usize = 2;
     /// Groups of committed layers waiting for flush, under load most of one block: what is committed
     /// in the seconds that writing to a large state takes, else the whole pipeline would wait. At
-    /// worst each is a full group of commit, 64 blocks or 16 MiB of bodies: 1.5 GB of layers.
-    pub(super) const LAYERS: usize = 32;
+    /// worst each is a full group of commit, 64 blocks or 16 MiB of bodies: 1.5 GB of layers. Fewer on a machine
+    /// with little memory.
+    pub(super) fn layers() -> usize {
+        derived(32, 4) as usize
+    }
     /// Checkpoints of the trie: each may be some hundred megabytes.
     pub(super) const CHECKPOINTS: usize = 1;
 }
@@ -151,10 +159,10 @@ impl Pipeline {
         let (proposals, proposals_in) = rings.add("proposals", depth::PROPOSALS, an, ex);
         let (executed, executed_in) = rings.add("executed", depth::EXECUTED, ex, ex);
         let (priced, priced_in) = rings.add("priced", depth::EXECUTED, ex, se);
-        let (sealed, sealed_in) = rings.add("sealed", depth::SEALED, se, co);
+        let (sealed, sealed_in) = rings.add("sealed", depth::sealed(), se, co);
         let (tips, tips_in) = rings.add("tips", depth::TIPS, ex, an);
         let (headers, headers_in) = rings.add("headers", depth::HEADERS, se, ex);
-        let (layers, layers_in) = rings.add("layers", depth::LAYERS, co, fl);
+        let (layers, layers_in) = rings.add("layers", depth::layers(), co, fl);
         let (checkpoints, checkpoints_in) = rings.add("checkpoints", depth::CHECKPOINTS, se, fl);
 
         // The stages, in pipeline order.

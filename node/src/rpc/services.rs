@@ -75,7 +75,7 @@ impl Services {
             limits: Limits::new(config),
             fees: Fees::default(),
             prices: ArcSwapOption::empty(),
-            answers: Answers::new(config.answer_cache_bytes),
+            answers: Answers::new(config.answer_cache_bytes()),
             filters: Filters::new(config),
             pool_text: Arc::new(Semaphore::new(POOL_TEXTS)),
         }

@@ -1,0 +1,113 @@
+//! What the clients of all servers share: memory, connections and filters.
+//!
+//! A [`Resource`] has one limit for all clients together and knows how much each client's address holds. One
+//! address may use all of it as long as no other address needs any. When more than half is used, the
+//! address that holds the most is refused first; a request of another address that does not fit closes
+//! the idlest connection of that address (`docs/adr/0024`).
+//!
+//! A [`Budget`] is made once, when the pipeline starts, and all servers share it.
+
+mod evictable;
+mod proxies;
+mod resource;
+mod usage;
+
+pub(crate) use evictable::Evictable;
+pub use proxies::{InvalidNetwork, Network, TrustedProxies};
+pub(crate) use resource::{Held, Refused, Resource, ResourceReading};
+pub(crate) use usage::{Account, Usage, accounted};
+
+use crate::config::Config;
+use std::{
+    net::{IpAddr, Ipv6Addr},
+    sync::Arc,
+    time::Duration,
+};
+
+/// When all ingest connections are taken, one that has been idle for this long is closed for a new one,
+/// whoever holds how many.
+const MAX_INGEST_IDLE: Duration = Duration::from_secs(60);
+
+/// Connections of the metrics server: a few scrapers, load balancers and people.
+pub(crate) const MAX_METRICS_CONNECTIONS: u32 = 64;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Budget {
+    /// Bytes received and not answered yet, and bytes of responses that clients have not read.
+    pub(crate) memory: Arc<Resource>,
+    pub(crate) json_rpc: Arc<Resource>,
+    pub(crate) rest: Arc<Resource>,
+    pub(crate) grpc: Arc<Resource>,
+    pub(crate) comet: Arc<Resource>,
+    pub(crate) metrics: Arc<Resource>,
+    pub(crate) ingest: Arc<Resource>,
+    /// Filters of JSON-RPC.
+    pub(crate) filters: Arc<Resource>,
+    pub(crate) proxies: TrustedProxies,
+}
+
+impl Budget {
+    /// The limits that the settings say.
+    pub fn new(config: &Config) -> Arc<Self> {
+        let connections = |name, limit: u32| Resource::new(name, limit.into());
+        let per_ip = match config.json_rpc.max_connections_per_ip {
+            0 => u64::MAX,
+            set => set.into(),
+        };
+        let json_rpc = connections("json_rpc_connections", config.json_rpc.max_connections);
+        let ingest = connections("ingest_connections", config.ingest.max_connections);
+        Arc::new(Self {
+            memory: Resource::new("memory_bytes", config.server.max_client_bytes()).into(),
+            json_rpc: json_rpc.with_limit_per_client(per_ip).into(),
+            rest: connections("rest_connections", config.rest.max_connections).into(),
+            grpc: connections("grpc_connections", config.grpc.max_connections).into(),
+            comet: connections("comet_connections", config.comet.max_connections).into(),
+            metrics: connections("metrics_connections", MAX_METRICS_CONNECTIONS).into(),
+            ingest: ingest.with_max_idle(MAX_INGEST_IDLE).into(),
+            filters: Resource::new("filters", config.json_rpc.filter_cap as u64).into(),
+            proxies: TrustedProxies::new(&config.server.trusted_proxies),
+        })
+    }
+
+    /// The memory of a client's connection.
+    pub(crate) fn account(&self, client: IpAddr, owner: &Arc<Evictable>) -> Arc<Account> {
+        let (memory, owner) = (Arc::clone(&self.memory), Arc::clone(owner));
+        Arc::new(Account { memory, client, owner })
+    }
+
+    /// The use of each resource.
+    pub(crate) fn readings(&self) -> impl Iterator<Item = ResourceReading> {
+        let connections =
+            [&self.json_rpc, &self.rest, &self.grpc, &self.comet, &self.metrics, &self.ingest];
+        [&self.memory, &self.filters]
+            .into_iter()
+            .chain(connections)
+            .map(|resource| resource.reading())
+    }
+}
+
+/// The address that a client is accounted under. An IPv6 host usually has a whole /64 to itself.
+pub(crate) fn client_key(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(long) => {
+            let [a, b, c, d, ..] = long.segments();
+            Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
+        }
+        short => short,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_ipv6_network_counts_as_one_client() {
+        let key = |text: &str| client_key(text.parse().unwrap());
+        assert_eq!(key("2001:db8::1"), key("2001:db8::ffff:1"));
+        assert_ne!(key("2001:db8::1"), key("2001:db8:0:1::1"));
+        assert_eq!(key("::ffff:10.0.0.1"), key("10.0.0.1"));
+        assert_ne!(key("10.0.0.1"), key("10.0.0.2"));
+    }
+}

@@ -1,0 +1,349 @@
+//! One resource with a limit, and the rule by which clients share it.
+
+use super::{Evictable, client_key};
+use alloy_primitives::map::HashMap;
+use std::{
+    collections::BTreeMap,
+    net::IpAddr,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+/// From one half of the limit on, the client that holds the most is refused.
+const FAIR_SHARE: u64 = 2;
+/// Evicted owners release what they hold when their tasks run. Until then at most one part in so many of the
+/// limit, and the last owner's part, may be in use twice.
+const MAX_LEAVING_SHARE: u64 = 8;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Resource {
+    name: &'static str,
+    limit: u64,
+    limit_per_client: u64,
+    /// When the resource is full, an owner that has been idle for longer is evicted for any client.
+    max_idle: Option<Duration>,
+    state: Mutex<State>,
+}
+
+/// Why a client gets nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// The client has reached the limit of one client.
+    PerClient(u64),
+    /// More than half is used, and this client holds the most.
+    Largest(u64),
+    /// All is used, and no client holds much more than this one.
+    Full(u64),
+    /// The owner was evicted already.
+    Evicted(u64),
+}
+
+impl Refused {
+    /// The limit that was met.
+    pub(crate) const fn limit(self) -> u64 {
+        match self {
+            Self::PerClient(limit)
+            | Self::Largest(limit)
+            | Self::Full(limit)
+            | Self::Evicted(limit) => limit,
+        }
+    }
+}
+
+/// The use of a resource.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ResourceReading {
+    pub(crate) name: &'static str,
+    pub(crate) limit: u64,
+    pub(crate) used: u64,
+    /// Refused acquisitions since the start.
+    pub(crate) refused: u64,
+    /// Evicted owners since the start.
+    pub(crate) evicted: u64,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    used: u64,
+    /// Held by evicted owners that have not released it yet.
+    leaving: u64,
+    next_claim: u64,
+    clients: HashMap<IpAddr, Holdings>,
+    refused: u64,
+    evicted: u64,
+}
+
+/// What one client holds.
+#[derive(Debug, Default)]
+struct Holdings {
+    held: u64,
+    /// A trusted proxy: many clients in one.
+    is_proxy: bool,
+    claims: BTreeMap<u64, Claim>,
+}
+
+#[derive(Debug)]
+struct Claim {
+    amount: u64,
+    owner: Arc<Evictable>,
+}
+
+impl Resource {
+    pub(crate) fn new(name: &'static str, limit: u64) -> Self {
+        let (limit_per_client, max_idle) = (u64::MAX, None);
+        Self { name, limit, limit_per_client, max_idle, state: Mutex::default() }
+    }
+
+    pub(super) fn with_limit_per_client(self, limit_per_client: u64) -> Self {
+        Self { limit_per_client, ..self }
+    }
+
+    pub(super) fn with_max_idle(self, max_idle: Duration) -> Self {
+        Self { max_idle: Some(max_idle), ..self }
+    }
+
+    pub(crate) const fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn reading(&self) -> ResourceReading {
+        let State { used, refused, evicted, .. } = *self.lock();
+        ResourceReading { name: self.name, limit: self.limit, used, refused, evicted }
+    }
+
+    /// Takes a part for a client. `owner` is evicted if another client needs it more.
+    ///
+    /// # Errors
+    /// See [`Refused`].
+    pub(crate) fn acquire(
+        self: &Arc<Self>,
+        client: IpAddr,
+        amount: u64,
+        owner: &Arc<Evictable>,
+    ) -> Result<Held, Refused> {
+        self.acquire_as(client, false, amount, owner)
+    }
+
+    /// The same for a connection of a trusted proxy: it speaks for many clients, so it is neither limited as
+    /// one nor evicted.
+    ///
+    /// # Errors
+    /// See [`Refused`].
+    pub(crate) fn acquire_as(
+        self: &Arc<Self>,
+        client: IpAddr,
+        is_proxy: bool,
+        amount: u64,
+        owner: &Arc<Evictable>,
+    ) -> Result<Held, Refused> {
+        let client = client_key(client);
+        let state = &mut *self.lock();
+        self.admit(state, client, is_proxy, amount)?;
+        let claim = state.next_claim;
+        state.next_claim += 1;
+        state.used += amount;
+        let holdings = state.clients.entry(client).or_default();
+        holdings.is_proxy = is_proxy;
+        holdings.held += amount;
+        holdings.claims.insert(claim, Claim { amount, owner: Arc::clone(owner) });
+        Ok(Held { resource: Arc::clone(self), client, claim, amount })
+    }
+
+    /// Decides whether a client may have more, and evicts others if they have to make room.
+    fn admit(
+        &self,
+        state: &mut State,
+        client: IpAddr,
+        is_proxy: bool,
+        amount: u64,
+    ) -> Result<(), Refused> {
+        let admitted = self.decide(state, client, is_proxy, amount);
+        state.refused += u64::from(admitted.is_err());
+        admitted
+    }
+
+    fn decide(
+        &self,
+        state: &mut State,
+        client: IpAddr,
+        is_proxy: bool,
+        amount: u64,
+    ) -> Result<(), Refused> {
+        let own = state.clients.get(&client).map_or(0, |holdings| holdings.held);
+        if !is_proxy && own.saturating_add(amount) > self.limit_per_client {
+            return Err(Refused::PerClient(self.limit_per_client));
+        }
+        if amount > self.limit {
+            return Err(Refused::Full(self.limit));
+        }
+        if state.used + amount <= self.limit / FAIR_SHARE {
+            return Ok(());
+        }
+        let most_of_another = state.most_of_another(client);
+        if !is_proxy && most_of_another > 0 && own > most_of_another {
+            return Err(Refused::Largest(self.limit));
+        }
+        while state.used + amount > self.limit {
+            let victim = state.largest_above(client, own + amount);
+            let victim = victim.or_else(|| state.idlest(self.max_idle?));
+            let (client, claim) = victim.ok_or(Refused::Full(self.limit))?;
+            if state.leaving > self.limit / MAX_LEAVING_SHARE {
+                return Err(Refused::Full(self.limit));
+            }
+            state.evict(client, claim);
+        }
+        Ok(())
+    }
+}
+
+impl State {
+    /// The largest holding of any other client.
+    fn most_of_another(&self, client: IpAddr) -> u64 {
+        let others = self.clients.iter().filter(|(address, _)| **address != client);
+        others.map(|(_, holdings)| holdings.held).max().unwrap_or(0)
+    }
+
+    /// The idlest claim of the client that holds the most, if that is more than `least`.
+    fn largest_above(&self, client: IpAddr, least: u64) -> Option<(IpAddr, u64)> {
+        let others = self.clients.iter().filter(|(address, _)| **address != client);
+        let (address, largest) = others
+            .filter(|(_, holdings)| !holdings.is_proxy)
+            .max_by_key(|(_, holdings)| holdings.held)?;
+        let (claim, _) = largest.idlest()?;
+        (largest.held > least).then_some((*address, claim))
+    }
+
+    /// The idlest claim of all, if it has been idle for longer than `max_idle`.
+    fn idlest(&self, max_idle: Duration) -> Option<(IpAddr, u64)> {
+        let idlest = self.clients.iter().filter(|(_, holdings)| !holdings.is_proxy);
+        let idlest = idlest.filter_map(|(address, holdings)| Some((*address, holdings.idlest()?)));
+        let (address, (number, claim)) =
+            idlest.min_by_key(|(_, (_, claim))| claim.owner.active_ms())?;
+        (claim.owner.idle() > max_idle).then_some((address, number))
+    }
+
+    fn evict(&mut self, client: IpAddr, claim: u64) {
+        if let Some(claim) = self.remove(client, claim) {
+            self.leaving += claim.amount;
+            self.evicted += 1;
+            claim.owner.evict();
+        }
+    }
+
+    /// Takes a claim out, unless its owner was evicted before.
+    fn remove(&mut self, client: IpAddr, claim: u64) -> Option<Claim> {
+        let holdings = self.clients.get_mut(&client)?;
+        let claim = holdings.claims.remove(&claim)?;
+        holdings.held -= claim.amount;
+        if holdings.claims.is_empty() {
+            self.clients.remove(&client);
+        }
+        self.used -= claim.amount;
+        Some(claim)
+    }
+}
+
+impl Holdings {
+    fn idlest(&self) -> Option<(u64, &Claim)> {
+        let claims = self.claims.iter().filter(|(_, claim)| claim.amount > 0);
+        let (number, claim) = claims.min_by_key(|(_, claim)| claim.owner.active_ms())?;
+        Some((*number, claim))
+    }
+}
+
+/// A part of a resource, released when dropped.
+#[derive(Debug)]
+pub(crate) struct Held {
+    resource: Arc<Resource>,
+    client: IpAddr,
+    claim: u64,
+    amount: u64,
+}
+
+impl Held {
+    pub(crate) const fn amount(&self) -> u64 {
+        self.amount
+    }
+
+    /// Takes more.
+    ///
+    /// # Errors
+    /// See [`Refused`].
+    pub(crate) fn grow(&mut self, more: u64) -> Result<(), Refused> {
+        if more == 0 {
+            return Ok(());
+        }
+        let resource = Arc::clone(&self.resource);
+        let state = &mut *resource.lock();
+        let known = |state: &State| {
+            let holdings = state.clients.get(&self.client)?;
+            holdings.claims.contains_key(&self.claim).then_some(holdings.is_proxy)
+        };
+        let is_proxy = known(state).ok_or(Refused::Evicted(resource.limit))?;
+        resource.admit(state, self.client, is_proxy, more)?;
+        let holdings = state.clients.get_mut(&self.client).expect("it was found above");
+        let claim = holdings.claims.get_mut(&self.claim).expect("only others were evicted");
+        claim.amount += more;
+        holdings.held += more;
+        state.used += more;
+        self.amount += more;
+        Ok(())
+    }
+
+    /// Splits a part off, to be released on its own.
+    pub(crate) fn split(&mut self, part: u64) -> Self {
+        let resource = Arc::clone(&self.resource);
+        let state = &mut *resource.lock();
+        let part = part.min(self.amount);
+        self.amount -= part;
+        let claim = state.next_claim;
+        state.next_claim += 1;
+        if let Some(holdings) = state.clients.get_mut(&self.client)
+            && let Some(whole) = holdings.claims.get_mut(&self.claim)
+        {
+            whole.amount -= part;
+            let owner = Arc::clone(&whole.owner);
+            holdings.claims.insert(claim, Claim { amount: part, owner });
+        }
+        Self { resource: Arc::clone(&resource), client: self.client, claim, amount: part }
+    }
+
+    /// Gives some back.
+    pub(crate) fn shrink(&mut self, less: u64) {
+        let less = less.min(self.amount);
+        if less == 0 {
+            return;
+        }
+        let state = &mut *self.resource.lock();
+        self.amount -= less;
+        let Some(holdings) = state.clients.get_mut(&self.client) else {
+            state.leaving -= less;
+            return;
+        };
+        match holdings.claims.get_mut(&self.claim) {
+            Some(claim) => {
+                claim.amount -= less;
+                holdings.held -= less;
+                state.used -= less;
+            }
+            None => state.leaving -= less,
+        }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let state = &mut *self.resource.lock();
+        if state.remove(self.client, self.claim).is_none() {
+            state.leaving -= self.amount;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

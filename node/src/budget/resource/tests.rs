@@ -1,0 +1,245 @@
+//! The rule, by example and against a model.
+
+use super::*;
+use proptest::prelude::*;
+
+fn client(last: u8) -> IpAddr {
+    IpAddr::from([10, 0, 0, last])
+}
+
+fn resource(limit: u64) -> Arc<Resource> {
+    Arc::new(Resource::new("test", limit))
+}
+
+/// Takes single units until one is refused.
+fn fill(resource: &Arc<Resource>, of: IpAddr) -> (Vec<(Arc<Evictable>, Held)>, Refused) {
+    let mut taken = Vec::new();
+    loop {
+        let owner = Arc::new(Evictable::default());
+        match resource.acquire(of, 1, &owner) {
+            Ok(held) => taken.push((owner, held)),
+            Err(refused) => return (taken, refused),
+        }
+    }
+}
+
+#[test]
+fn one_client_may_use_everything_while_no_other_needs_it() {
+    let resource = resource(10);
+    let (taken, refused) = fill(&resource, client(1));
+    assert_eq!((taken.len(), refused), (10, Refused::Full(10)));
+    drop(taken);
+    assert_eq!(resource.reading().used, 0);
+    assert!(resource.lock().clients.is_empty(), "no address is remembered");
+}
+
+#[test]
+fn the_client_that_holds_the_most_is_refused_above_one_half() {
+    let resource = resource(10);
+    let owner = Arc::new(Evictable::default());
+    let _other = resource.acquire(client(2), 1, &owner).unwrap();
+    let (taken, refused) = fill(&resource, client(1));
+    assert_eq!((taken.len(), refused), (4, Refused::Largest(10)));
+    // The other one goes on until it is the largest.
+    let (others, refused) = fill(&resource, client(2));
+    assert_eq!((others.len(), refused), (4, Refused::Largest(10)));
+    // A third one has what is left.
+    let _third = resource.acquire(client(3), 1, &owner).unwrap();
+    assert_eq!(resource.reading().used, 10);
+}
+
+#[test]
+fn a_newcomer_evicts_the_idlest_of_the_client_that_holds_the_most() {
+    let resource = resource(10);
+    let (mut taken, _) = fill(&resource, client(1));
+    // The fourth is the idlest.
+    for (number, (owner, _)) in taken.iter().enumerate() {
+        owner
+            .active_ms
+            .store(if number == 3 { 1 } else { 2 }, std::sync::atomic::Ordering::Relaxed);
+    }
+    let owner = Arc::new(Evictable::default());
+    let newcomer = resource.acquire(client(2), 1, &owner).unwrap();
+    let evicted: Vec<_> = taken.iter().map(|(owner, _)| owner.is_evicted()).collect();
+    assert_eq!(evicted.iter().position(|evicted| *evicted), Some(3));
+    assert_eq!(evicted.iter().filter(|evicted| **evicted).count(), 1);
+    assert_eq!((resource.reading().used, resource.lock().leaving), (10, 1));
+    assert_eq!(taken[3].1.grow(1), Err(Refused::Evicted(10)));
+    taken.remove(3);
+    assert_eq!((resource.reading().used, resource.lock().leaving), (10, 0));
+    drop((newcomer, taken));
+    assert_eq!(resource.reading().used, 0);
+}
+
+#[test]
+fn clients_that_hold_as_much_do_not_evict_each_other() {
+    let resource = resource(4);
+    let (mut first, _) = fill(&resource, client(1));
+    let mut second = Vec::new();
+    let refused = loop {
+        match resource.acquire(client(2), 1, &Arc::default()) {
+            Ok(held) => second.push(held),
+            Err(refused) => break refused,
+        }
+        // The evicted ones leave.
+        first.retain(|(owner, _)| !owner.is_evicted());
+    };
+    assert_eq!((first.len(), second.len(), refused), (2, 2, Refused::Full(4)));
+}
+
+#[test]
+fn owners_that_do_not_leave_stop_evictions() {
+    let resource = resource(80);
+    let (first, _) = fill(&resource, client(1));
+    let (second, refused) = fill(&resource, client(2));
+    // An eighth of the limit and one more, though the first ones are still there.
+    assert_eq!((second.len(), refused), (11, Refused::Full(80)));
+    assert_eq!(resource.lock().leaving, 11);
+    drop(first);
+    assert_eq!(resource.lock().leaving, 0);
+}
+
+#[test]
+fn a_proxy_is_neither_limited_as_one_client_nor_evicted() {
+    let resource = Arc::new(Resource::new("test", 10).with_limit_per_client(3));
+    let (taken, refused) = fill(&resource, client(1));
+    assert_eq!((taken.len(), refused), (3, Refused::PerClient(3)));
+    let owner = Arc::new(Evictable::default());
+    let proxied: Vec<_> =
+        std::iter::from_fn(|| resource.acquire_as(client(2), true, 1, &owner).ok()).collect();
+    assert_eq!(proxied.len(), 7, "those that are left");
+    assert!(resource.acquire(client(3), 1, &Arc::default()).is_ok(), "evicts another");
+    assert!(!owner.is_evicted());
+}
+
+#[test]
+fn an_idle_owner_gives_way_to_any_client_where_that_is_set() {
+    let resource = Arc::new(Resource::new("test", 2).with_max_idle(Duration::ZERO));
+    let old = Arc::new(Evictable::idle_since(0));
+    let _held = [(); 2].map(|()| resource.acquire(client(1), 1, &old).unwrap());
+    // Idle for longer than no time at all, as soon as the clock has moved.
+    while old.idle().is_zero() {
+        std::hint::spin_loop();
+    }
+    assert!(resource.acquire(client(1), 1, &Arc::default()).is_ok());
+    assert!(old.is_evicted());
+}
+
+#[test]
+fn what_can_never_fit_evicts_no_one() {
+    let resource = resource(10);
+    let (taken, _) = fill(&resource, client(1));
+    assert_eq!(resource.acquire(client(2), 11, &Arc::default()).err(), Some(Refused::Full(10)));
+    assert!(taken.iter().all(|(owner, _)| !owner.is_evicted()));
+}
+
+#[test]
+fn parts_are_released_on_their_own_before_and_after_an_eviction() {
+    let resource = resource(10);
+    let owner = Arc::new(Evictable::default());
+    let mut whole = resource.acquire(client(1), 10, &owner).unwrap();
+    let part = whole.split(4);
+    assert_eq!((whole.amount(), part.amount(), resource.reading().used), (6, 4, 10));
+    drop(part);
+    assert_eq!(resource.reading().used, 6);
+    whole.grow(4).unwrap();
+    let _other = resource.acquire(client(2), 1, &Arc::default()).unwrap();
+    assert!(owner.is_evicted());
+    let part = whole.split(3);
+    assert_eq!(resource.lock().leaving, 10);
+    drop(whole);
+    assert_eq!(resource.lock().leaving, 3);
+    drop(part);
+    assert_eq!((resource.reading().used, resource.lock().leaving), (1, 0));
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Acquire(u8, u64),
+    Grow(usize, u64),
+    Shrink(usize, u64),
+    Drop(usize),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let any = 0_usize..64;
+    let step = prop_oneof![
+        4 => (0_u8..5, 0_u64..40).prop_map(|(client, amount)| Step::Acquire(client, amount)),
+        2 => (any.clone(), 0_u64..30).prop_map(|(at, amount)| Step::Grow(at, amount)),
+        1 => (any.clone(), 0_u64..30).prop_map(|(at, amount)| Step::Shrink(at, amount)),
+        2 => any.prop_map(Step::Drop),
+    ];
+    prop::collection::vec(step, 1..200)
+}
+
+/// What is held by owners that were not evicted.
+fn held_by(live: &[(u8, Arc<Evictable>, Held)], of: u8) -> u64 {
+    let own = live.iter().filter(|(client, owner, _)| *client == of && !owner.is_evicted());
+    own.map(|(.., held)| held.amount()).sum()
+}
+
+proptest! {
+    /// The total is what is held, and never above the limit; a refusal has its reason; only the client that
+    /// held the most loses anything.
+    #[test]
+    fn the_rule_holds_after_any_steps(limit in 1_u64..120, steps in steps()) {
+        let resource = resource(limit);
+        let mut live: Vec<(u8, Arc<Evictable>, Held)> = Vec::new();
+        for step in steps {
+            let before: Vec<_> = (0..5).map(|of| held_by(&live, of)).collect();
+            let used: u64 = before.iter().sum();
+            let evicted_before = live.iter().filter(|(_, owner, _)| owner.is_evicted()).count();
+            let (of, amount, result) = match step {
+                Step::Acquire(of, amount) => {
+                    let owner = Arc::new(Evictable::default());
+                    let result = resource.acquire(client(of), amount, &owner);
+                    (of, amount, result.map(|held| live.push((of, owner, held))))
+                }
+                Step::Grow(at, amount) if !live.is_empty() => {
+                    let at = at % live.len();
+                    let (of, owner, held) = &mut live[at];
+                    if owner.is_evicted() {
+                        prop_assert!(amount == 0 || held.grow(amount) == Err(Refused::Evicted(limit)));
+                        continue;
+                    }
+                    (*of, amount, held.grow(amount))
+                }
+                Step::Shrink(at, amount) if !live.is_empty() => {
+                    let at = at % live.len();
+                    live[at].2.shrink(amount);
+                    continue;
+                }
+                Step::Drop(at) if !live.is_empty() => {
+                    live.swap_remove(at % live.len());
+                    continue;
+                }
+                _ => continue,
+            };
+            let after: Vec<_> = (0..5).map(|of| held_by(&live, of)).collect();
+            let own = before[usize::from(of)];
+            let most = before.iter().enumerate().filter(|(at, _)| *at != usize::from(of));
+            let most = *most.map(|(_, held)| held).max().expect("there are five");
+            let evicted = live.iter().filter(|(_, owner, _)| owner.is_evicted()).count();
+            prop_assert_eq!(resource.reading().used, after.iter().sum::<u64>());
+            prop_assert!(resource.reading().used <= limit);
+            match result {
+                Ok(()) => prop_assert!(
+                    used + amount <= limit / 2 || most == 0 || own <= most || amount == 0
+                ),
+                Err(Refused::Largest(_)) => {
+                    prop_assert!(used + amount > limit / 2 && most > 0 && own > most);
+                    prop_assert_eq!(&before, &after);
+                }
+                Err(Refused::Full(_)) => prop_assert!(used + amount > limit),
+                Err(other) => prop_assert!(false, "{other:?}"),
+            }
+            if evicted > evicted_before {
+                prop_assert!(most > own + amount, "{before:?} {of} {amount}");
+                prop_assert_eq!(after[usize::from(of)] >= own, true, "its own are not evicted");
+            }
+        }
+        drop(live);
+        let state = resource.lock();
+        prop_assert_eq!((state.used, state.leaving, state.clients.len()), (0, 0, 0));
+    }
+}
