@@ -1,317 +1,360 @@
-//! HTTP servers with bounds: so many connections at once, each closed when nothing has moved on it
-//! for a while, and so many requests answered at once. One client cannot take all places for ever by
-//! opening them and saying nothing, nor by saying the half of a request.
+//! HTTP servers with limits: connections and memory, which the clients of all servers share by one rule
+//! ([`crate::budget`]); requests that are answered at once; and times within which a request must be whole and
+//! a response must be read.
+//!
+//! Health checks are answered whatever other clients do: they need no turn, and when all connections are
+//! taken, a few more are accepted for them ([`reserve`]).
 
+mod access;
+mod body;
+mod connection;
 mod quotes;
+mod reserve;
 
-use crate::pipeline::Fault;
+pub(crate) use access::Access;
+
+use crate::{
+    budget::{Account, Budget, Evictable, Held, Resource},
+    pipeline::Fault,
+};
 use axum::{
     Router,
     body::Body,
-    extract::Request,
-    http::StatusCode,
-    middleware::{Next, from_fn},
-    response::{IntoResponse, Response},
-    serve::Listener,
+    http::{HeaderValue, Request, Response, StatusCode, header::CONNECTION},
+    response::IntoResponse,
 };
-use bytes::BytesMut;
-use http_body_util::BodyExt;
-use quotes::Escape;
+use body::Owed;
+use connection::Connection;
+use hyper::{
+    body::Incoming,
+    server::conn::{http1, http2},
+    service::service_fn,
+};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use reserve::Reserve;
 use std::{
-    io,
-    net::SocketAddr,
-    pin::Pin,
+    convert::Infallible,
+    net::{IpAddr, SocketAddr},
+    pin::{Pin, pin},
     sync::Arc,
-    task::{Context, Poll, ready},
     time::Duration,
 };
 use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
     net::{TcpListener, TcpStream},
-    sync::{OwnedSemaphorePermit, Semaphore, oneshot},
-    task::JoinHandle,
-    time::{Instant, Sleep, sleep},
+    sync::{Semaphore, watch},
+    task::{JoinHandle, JoinSet},
+    time::sleep,
 };
-use tower::limit::GlobalConcurrencyLimitLayer;
+use tonic::Code;
+use tower::ServiceExt;
 
-/// A connection on which nothing moves for this long is closed. Clients open another.
-const IDLE_MAX: Duration = Duration::from_secs(120);
-
-/// Longest that the body of a request is waited for (CometBFT's `read_timeout`).
-const BODY_WAIT: Duration = Duration::from_secs(10);
-
-/// Longest wait at the end for answers in flight.
+/// The wait at shutdown for responses in flight.
 const STOP_WAIT: Duration = Duration::from_secs(2);
+/// The wait after a failure to accept, such as too many open files.
+const ACCEPT_WAIT: Duration = Duration::from_millis(50);
+/// Maximum bytes of a request's head, and of what is read of the next one, over HTTP/1.1.
+const MAX_HEAD_BYTES: usize = 64 * 1024;
+/// Maximum number of gRPC requests of one connection at a time.
+const MAX_STREAMS: u32 = 64;
+/// Bytes that a gRPC client may send of one request, and of all requests of a connection, before they are read.
+const STREAM_WINDOW_BYTES: u32 = 128 * 1024;
+const CONNECTION_WINDOW_BYTES: u32 = 256 * 1024;
+/// Bytes of a gRPC response that wait in the HTTP library for the client to read them.
+const SEND_BUFFER_BYTES: usize = 64 * 1024;
+/// Bytes of a request or a response over HTTP/1.1 that are not accounted. A connection has one at a time.
+const FREE_BYTES: usize = 16 * 1024;
+/// Accounted for each gRPC request: its task and headers.
+const STREAM_BYTES: usize = 4 * 1024;
 
-/// Where to listen, and how much to take.
-#[derive(Clone, Copy, Debug)]
+/// Where to listen, and what to accept.
+#[derive(Debug)]
 pub(crate) struct Bounds {
-    /// Where.
     pub(crate) address: SocketAddr,
-    /// Most connections at once.
-    pub(crate) connections: u32,
-    /// Most requests answered at once; others wait in their connections.
+    /// Connections, which are shared by the rule of all resources.
+    pub(crate) connections: Arc<Resource>,
+    /// Maximum number of requests that are answered at once; others wait.
     pub(crate) concurrent: u32,
-    /// Most bytes of a body. A request has its body before it takes one of the places; `None` where bodies
-    /// are streams.
-    pub(crate) body: Option<usize>,
+    /// Maximum bytes of a request's body. The body is read before the request takes a turn.
+    pub(crate) body: usize,
+    pub(crate) protocol: Protocol,
 }
+
+/// How requests come.
+#[derive(Debug)]
+pub(crate) enum Protocol {
+    /// HTTP/1.1, and WebSockets if the router has any.
+    Http {
+        access: Access,
+        /// The path of health checks.
+        health: Option<&'static str>,
+    },
+    /// HTTP/2.
+    Grpc,
+}
+
+/// Services that stream requests: their bodies are not read beforehand.
+const STREAMING_PATH: &str = "/grpc.reflection.";
+/// The health checks of gRPC.
+const GRPC_HEALTH_PATH: &str = "/grpc.health.v1.Health/";
 
 /// A running server.
 #[derive(Debug)]
 pub struct Server {
     /// Where it listens.
     pub address: SocketAddr,
-    stop: oneshot::Sender<()>,
-    task: JoinHandle<io::Result<()>>,
+    stop: watch::Sender<bool>,
+    task: JoinHandle<()>,
 }
 
-/// Serves a router until [`Server::stop`]; `what` names it should the address be taken.
-pub(crate) async fn serve(what: &str, bounds: Bounds, router: Router) -> Result<Server, Fault> {
+/// What the connections of a server share.
+struct Shared {
+    budget: Arc<Budget>,
+    connections: Arc<Resource>,
+    reserve: Reserve,
+    turns: Semaphore,
+    body: usize,
+    protocol: Protocol,
+    router: Router,
+}
+
+/// A connection.
+#[derive(Debug)]
+pub(crate) struct Peer {
+    address: IpAddr,
+    evictable: Arc<Evictable>,
+    owed: Owed,
+    /// `None` for a connection of the reserve.
+    _place: Option<Held>,
+}
+
+/// Serves a router until [`Server::stop`]; `what` names it if the address is taken.
+pub(crate) async fn serve(
+    what: &str,
+    bounds: Bounds,
+    budget: &Arc<Budget>,
+    router: Router,
+) -> Result<Server, Fault> {
     let fault = |source| Fault::Socket { what: format!("{what} on {}", bounds.address), source };
-    let connections = bounds.connections as usize;
-    let listener = BoundedListener::bind(bounds.address, connections).await.map_err(fault)?;
+    let listener = TcpListener::bind(bounds.address).await.map_err(fault)?;
     let address = listener.local_addr().map_err(fault)?;
-    let router = router.layer(GlobalConcurrencyLimitLayer::new(bounds.concurrent as usize));
-    let router = match bounds.body {
-        Some(most) => router.layer(from_fn(move |request, next| with_body(request, next, most))),
-        None => router,
-    };
-    let (stop, stopped) = oneshot::channel();
-    let until = async {
-        // An error means that the sender is gone: an end as well.
-        let _ = stopped.await;
-    };
-    let serving = axum::serve(listener, router).with_graceful_shutdown(until).into_future();
-    Ok(Server { address, stop, task: tokio::spawn(serving) })
-}
-
-/// Reads a request's body before anything else is done for it: up to one byte more than it may have, which
-/// whoever answers it refuses in its own words.
-async fn with_body(request: Request, next: Next, most: usize) -> Response {
-    let (head, mut body) = request.into_parts();
-    let mut bytes = BytesMut::new();
-    let read = async {
-        while let Some(frame) = body.frame().await {
-            let Ok(data) = frame?.into_data() else { continue };
-            bytes.extend_from_slice(&data[..data.len().min(most + 1 - bytes.len())]);
-            if bytes.len() > most {
-                break;
-            }
-        }
-        Ok::<_, axum::Error>(())
-    };
-    let refused = match tokio::time::timeout(BODY_WAIT, read).await {
-        Ok(Ok(())) => None,
-        Ok(Err(error)) => {
-            Some((StatusCode::BAD_REQUEST, format!("the request's body is broken: {error}\n")))
-        }
-        Err(_) => Some((
-            StatusCode::REQUEST_TIMEOUT,
-            format!("the request was not whole after {} s\n", BODY_WAIT.as_secs()),
-        )),
-    };
-    if let Some(refused) = refused {
-        return refused.into_response();
-    }
-    next.run(Request::from_parts(head, Body::from(bytes.freeze()))).await
+    let shared = Arc::new(Shared {
+        budget: Arc::clone(budget),
+        connections: bounds.connections,
+        reserve: Reserve::default(),
+        turns: Semaphore::new(bounds.concurrent as usize),
+        body: bounds.body,
+        protocol: bounds.protocol,
+        router,
+    });
+    let (stop, stopped) = watch::channel(false);
+    Ok(Server { address, stop, task: tokio::spawn(shared.accept(listener, stopped)) })
 }
 
 impl Server {
-    /// Ends the server; answers in flight are finished for a while.
+    /// Ends the server; responses in flight are finished for a while.
     pub async fn stop(self) {
         let Self { stop, mut task, .. } = self;
-        // An error says that the server has ended already.
-        let _ = stop.send(());
+        stop.send_replace(true);
         if tokio::time::timeout(STOP_WAIT, &mut task).await.is_err() {
             task.abort();
         }
     }
 }
 
-/// A listener that takes a connection only when it has a place for it.
-#[derive(Debug)]
-struct BoundedListener {
-    listener: TcpListener,
-    places: Arc<Semaphore>,
+/// Ready when the server is to stop.
+async fn is_stopping(stop: &mut watch::Receiver<bool>) {
+    // An error says that the server was dropped, which also stops it.
+    let _ = stop.wait_for(|stop| *stop).await;
 }
 
-impl BoundedListener {
-    /// Listens for up to `connections` at once.
-    async fn bind(address: SocketAddr, connections: usize) -> io::Result<Self> {
-        let listener = TcpListener::bind(address).await?;
-        Ok(Self { listener, places: Arc::new(Semaphore::new(connections)) })
-    }
-}
-
-impl Listener for BoundedListener {
-    type Io = Connection;
-    type Addr = SocketAddr;
-
-    async fn accept(&mut self) -> (Connection, SocketAddr) {
-        let place = Arc::clone(&self.places).acquire_owned().await;
-        let place = place.expect("the places are never closed");
-        let (stream, address) = Listener::accept(&mut self.listener).await;
-        // Without it answers only come later.
-        let _ = stream.set_nodelay(true);
-        let idle = Box::pin(sleep(IDLE_MAX));
-        let connection = Connection { stream, idle, escape: Escape::default(), _place: place };
-        (connection, address)
-    }
-
-    fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.listener.local_addr()
-    }
-}
-
-/// A connection that keeps its place until it is closed.
-#[derive(Debug)]
-struct Connection {
-    stream: TcpStream,
-    idle: Pin<Box<Sleep>>,
-    escape: Escape,
-    _place: OwnedSemaphorePermit,
-}
-
-impl Connection {
-    /// Passes a result on, and starts the clock again if something moved.
-    fn watch<T>(
-        &mut self,
-        cx: &mut Context<'_>,
-        result: Poll<io::Result<T>>,
-    ) -> Poll<io::Result<T>> {
-        if result.is_ready() {
-            self.idle.as_mut().reset(Instant::now() + IDLE_MAX);
-            return result;
+impl Shared {
+    async fn accept(self: Arc<Self>, listener: TcpListener, stop: watch::Receiver<bool>) {
+        let mut connections = JoinSet::new();
+        let mut stopping = stop.clone();
+        loop {
+            let accepted = tokio::select! {
+                accepted = listener.accept() => accepted,
+                // A panic there has been reported.
+                Some(_) = connections.join_next() => continue,
+                () = is_stopping(&mut stopping) => break,
+            };
+            match accepted {
+                Ok((stream, from)) => {
+                    // A failure only costs latency.
+                    let _ = stream.set_nodelay(true);
+                    let serving = Arc::clone(&self).serve(stream, from.ip(), stop.clone());
+                    connections.spawn(serving);
+                }
+                Err(error) => {
+                    tracing::debug!(%error, "a connection could not be accepted");
+                    tokio::select! {
+                        () = sleep(ACCEPT_WAIT) => {}
+                        () = is_stopping(&mut stopping) => break,
+                    }
+                }
+            }
         }
-        ready!(self.idle.as_mut().poll(cx));
-        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+        drop(listener);
+        while connections.join_next().await.is_some() {}
     }
-}
 
-impl AsyncRead for Connection {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        if self.escape.give(buffer) {
-            return Poll::Ready(Ok(()));
+    /// Serves one connection to its end.
+    async fn serve(self: Arc<Self>, stream: TcpStream, from: IpAddr, stop: watch::Receiver<bool>) {
+        let evictable = Arc::<Evictable>::default();
+        let is_proxy = self.budget.proxies.contains(from);
+        let place = self.connections.acquire_as(from, is_proxy, 1, &evictable).ok();
+        let reserved = place.is_none().then(|| self.reserve.enter(&evictable));
+        let peer = Arc::new(Peer {
+            address: from,
+            evictable: Arc::clone(&evictable),
+            owed: Owed::default(),
+            _place: place,
+        });
+        let is_http = matches!(self.protocol, Protocol::Http { .. });
+        let io = TokioIo::new(Connection::new(stream, Arc::clone(&peer), is_http));
+        let served = async {
+            if is_http {
+                self.serve_http(io, &peer, stop).await
+            } else {
+                self.serve_grpc(io, &peer, stop).await
+            }
+        };
+        let ended = match reserved {
+            Some(reserved) => {
+                let ended = tokio::time::timeout(reserve::MAX_TIME, served).await;
+                drop(reserved);
+                ended.unwrap_or(Ok(()))
+            }
+            None => tokio::select! {
+                ended = served => ended,
+                () = peer.owed.slow() => Ok(()),
+            },
+        };
+        if let Err(error) = ended {
+            tracing::debug!(%error, %from, "a connection ended early");
         }
-        let before = buffer.filled().len();
-        let result = Pin::new(&mut self.stream).poll_read(cx, buffer);
-        self.escape.take(buffer, before);
-        self.watch(cx, result)
+    }
+
+    async fn serve_http(
+        self: &Arc<Self>,
+        io: TokioIo<Connection>,
+        peer: &Arc<Peer>,
+        mut stop: watch::Receiver<bool>,
+    ) -> hyper::Result<()> {
+        let service = service_fn(|request| Arc::clone(self).answer(Arc::clone(peer), request));
+        let connection = http1::Builder::new()
+            .max_buf_size(MAX_HEAD_BYTES)
+            .serve_connection(io, service)
+            .with_upgrades();
+        let mut connection = pin!(connection);
+        tokio::select! {
+            ended = connection.as_mut() => return ended,
+            () = is_stopping(&mut stop) => connection.as_mut().graceful_shutdown(),
+        }
+        connection.await
+    }
+
+    async fn serve_grpc(
+        self: &Arc<Self>,
+        io: TokioIo<Connection>,
+        peer: &Arc<Peer>,
+        mut stop: watch::Receiver<bool>,
+    ) -> hyper::Result<()> {
+        let (shared, peer) = (Arc::clone(self), Arc::clone(peer));
+        let service =
+            service_fn(move |request| Arc::clone(&shared).answer(Arc::clone(&peer), request));
+        let connection = http2::Builder::new(TokioExecutor::new())
+            .max_concurrent_streams(MAX_STREAMS)
+            .initial_stream_window_size(STREAM_WINDOW_BYTES)
+            .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+            .max_send_buf_size(SEND_BUFFER_BYTES)
+            .serve_connection(io, service);
+        let mut connection: Pin<&mut _> = pin!(connection);
+        tokio::select! {
+            ended = connection.as_mut() => return ended,
+            () = is_stopping(&mut stop) => connection.as_mut().graceful_shutdown(),
+        }
+        connection.await
+    }
+
+    async fn answer(
+        self: Arc<Self>,
+        peer: Arc<Peer>,
+        request: Request<Incoming>,
+    ) -> Result<Response<Body>, Infallible> {
+        Ok(self.try_answer(&peer, request).await.unwrap_or_else(|refusal| *refusal))
+    }
+
+    async fn try_answer(
+        &self,
+        peer: &Arc<Peer>,
+        request: Request<Incoming>,
+    ) -> Result<Response<Body>, Box<Response<Body>>> {
+        let is_health = self.is_health(request.uri().path());
+        if peer.is_reserved() && !is_health {
+            let limit = self.connections.limit();
+            let mut refusal = self.refusal(
+                StatusCode::SERVICE_UNAVAILABLE,
+                Code::Unavailable,
+                format!("too many connections: at most {limit} are served at a time"),
+            );
+            // HTTP/2 has no such header.
+            if matches!(self.protocol, Protocol::Http { .. }) {
+                refusal.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
+            return Err(refusal);
+        }
+        let cors = match &self.protocol {
+            Protocol::Http { access, .. } => Some(access.check(&request)?),
+            Protocol::Grpc => None,
+        };
+        let client = self.budget.proxies.client(peer.address, request.headers());
+        let account = self.budget.account(client, &peer.evictable);
+        let (mut request, _received) = self.receive(&account, request).await?;
+        // For WebSockets, which use memory as long as they are open.
+        request.extensions_mut().insert(Arc::clone(&account));
+        let turn = match is_health {
+            true => None,
+            false => Some(self.turns.acquire().await.expect("it is never closed")),
+        };
+        let response = self.router.clone().oneshot(request).await.into_response();
+        drop(turn);
+        let mut response = self.owe(&account, peer, response)?;
+        if let Some(cors) = cors {
+            cors.apply(&mut response);
+        }
+        Ok(response)
+    }
+
+    fn is_health(&self, path: &str) -> bool {
+        match self.protocol {
+            Protocol::Http { health, .. } => health == Some(path),
+            Protocol::Grpc => path.starts_with(GRPC_HEALTH_PATH),
+        }
+    }
+
+    /// A refusal in the form of the protocol.
+    fn refusal(&self, status: StatusCode, code: Code, text: String) -> Box<Response<Body>> {
+        Box::new(match self.protocol {
+            Protocol::Http { .. } => (status, format!("{text}\n")).into_response(),
+            Protocol::Grpc => tonic::Status::new(code, text).into_http(),
+        })
+    }
+
+    /// The bytes of a message that are not accounted.
+    const fn free_bytes(&self) -> usize {
+        match self.protocol {
+            Protocol::Http { .. } => FREE_BYTES,
+            Protocol::Grpc => 0,
+        }
     }
 }
 
-impl AsyncWrite for Connection {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        let result = Pin::new(&mut self.stream).poll_write(cx, bytes);
-        self.watch(cx, result)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
+impl Peer {
+    const fn is_reserved(&self) -> bool {
+        self._place.is_none()
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use axum::{
-        extract::{DefaultBodyLimit, RawQuery, rejection::StringRejection},
-        routing::post,
-    };
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
-
-    #[tokio::test]
-    async fn a_place_is_free_again_after_its_connection() {
-        let mut listener = BoundedListener::bind("127.0.0.1:0".parse().unwrap(), 1).await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let mut first = TcpStream::connect(address).await.unwrap();
-        let (mut served, _) = listener.accept().await;
-        first.write_all(b"x").await.unwrap();
-        assert_eq!(served.read_u8().await.unwrap(), b'x');
-        assert_eq!(listener.places.available_permits(), 0);
-        drop(served);
-        assert_eq!(listener.places.available_permits(), 1);
-    }
-
-    async fn served() -> Server {
-        let bounds = Bounds {
-            address: "127.0.0.1:0".parse().unwrap(),
-            connections: 100,
-            concurrent: 2,
-            body: Some(8),
-        };
-        let told =
-            |body: Result<String, StringRejection>| async { body.map_err(|error| error.status()) };
-        let asked = |RawQuery(query): RawQuery| async { query.unwrap_or_default() };
-        let router = Router::new().route("/", post(told).get(asked));
-        serve("test", bounds, router.layer(DefaultBodyLimit::max(8))).await.unwrap()
-    }
-
-    /// What comes until the server closes.
-    async fn answer(stream: &mut TcpStream, request: &str) -> String {
-        stream.write_all(request.as_bytes()).await.unwrap();
-        let mut text = String::new();
-        stream.read_to_string(&mut text).await.unwrap();
-        text
-    }
-
-    fn posted(body: &str) -> String {
-        let length = body.len();
-        format!(
-            "POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
-        )
-    }
-
-    #[tokio::test]
-    async fn halves_of_requests_take_no_places() {
-        let server = served().await;
-        let mut halves = Vec::new();
-        for _ in 0..10 {
-            let mut stream = TcpStream::connect(server.address).await.unwrap();
-            let whole = posted("12345678");
-            stream.write_all(&whole.as_bytes()[..whole.len() - 4]).await.unwrap();
-            halves.push(stream);
-        }
-        let mut stream = TcpStream::connect(server.address).await.unwrap();
-        let text = answer(&mut stream, &posted("whole")).await;
-        assert!(text.starts_with("HTTP/1.1 200") && text.ends_with("whole"), "{text}");
-        let mut stream = TcpStream::connect(server.address).await.unwrap();
-        let text = answer(&mut stream, &posted("123456789")).await;
-        assert!(text.starts_with("HTTP/1.1 413"), "{text}");
-        let text = answer(&mut halves[9], "5678").await;
-        assert!(text.ends_with("12345678"), "{text}");
-        server.stop().await;
-    }
-
-    #[tokio::test]
-    async fn plain_quotes_in_a_uri_are_taken() {
-        let server = served().await;
-        let mut stream = TcpStream::connect(server.address).await.unwrap();
-        let asked = "GET /?query=\"tx.height=1\" HTTP/1.1\r\nHost: x\r\nX-Tag: \"x\"\r\nConnection: close\r\n\r\n";
-        let text = answer(&mut stream, asked).await;
-        assert!(text.ends_with("query=%22tx.height=1%22"), "{text}");
-        server.stop().await;
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn silence_ends_a_connection() {
-        let mut listener = BoundedListener::bind("127.0.0.1:0".parse().unwrap(), 1).await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let _client = TcpStream::connect(address).await.unwrap();
-        let (mut served, _) = listener.accept().await;
-        assert_eq!(served.read_u8().await.unwrap_err().kind(), io::ErrorKind::TimedOut);
-    }
-}
+mod tests;

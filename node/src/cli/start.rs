@@ -3,9 +3,10 @@
 use super::{HomeArg, init::dev_genesis, keys, start_logs};
 use crate::{
     account::Signers,
+    budget::Budget,
     chain::{DEV_ACCOUNTS, DevAccount, Rules},
     comet,
-    config::{Comet, JsonRpc, KeyringChoice},
+    config::{Comet, Config, JsonRpc, KeyringChoice},
     grpc,
     home::Home,
     listen, observe,
@@ -117,7 +118,15 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         .thread_name("serve")
         .on_thread_start(|| slice::ask(slice::SOCKETS))
         .build()?;
-    let servers = runtime.block_on(serve(&home, &pipeline, backend, signers))?;
+    // Health is answered by a thread of its own, so that no query of another server delays it.
+    let observing = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .thread_name("observe")
+        .on_thread_start(|| slice::ask(slice::SOCKETS))
+        .build()?;
+    let servers = serve(&home, &pipeline, backend, signers, observing.handle());
+    let servers = runtime.block_on(servers)?;
     // Heard from before the banner on: who has read that may end the node.
     let interrupts = runtime.block_on(async { Interrupts::listen() })?;
     banner(&home, &pipeline, &servers, block_time, backend, args.quiet)?;
@@ -248,8 +257,9 @@ async fn serve(
     pipeline: &Pipeline,
     backend: Backend,
     signers: Option<Arc<Signers>>,
+    observing: &tokio::runtime::Handle,
 ) -> anyhow::Result<Servers> {
-    let config = &home.config;
+    let (config, budget) = (&home.config, &pipeline.budget);
     let context = rpc::Context {
         spec: home.spec.clone(),
         published: pipeline.published.clone(),
@@ -260,13 +270,14 @@ async fn serve(
         feehistory_cap: config.json_rpc.feehistory_cap,
         endpoints: config.endpoints(),
         signers,
+        budget: Arc::clone(budget),
     };
     let rpc = rpc::serve(&config.json_rpc, context).await?;
     let queries =
         Queries::new(home.spec.clone(), pipeline.published.clone(), pipeline.client(), config);
-    let rest = rest::serve(&config.rest, queries.clone()).await?;
-    let grpc = grpc::serve(&config.grpc, queries.clone()).await?;
-    let comet = serve_comet(&config.comet, queries).await?;
+    let rest = rest::serve(&config.rest, budget, queries.clone()).await?;
+    let grpc = grpc::serve(&config.grpc, budget, queries.clone()).await?;
+    let comet = serve_comet(&config.comet, budget, queries).await?;
     let context = observe::Context {
         spec: home.spec.clone(),
         published: pipeline.published.clone(),
@@ -274,18 +285,23 @@ async fn serve(
         monitor: pipeline.monitor(),
         calls: rpc.calls(),
         seats: rpc.seats(),
+        budget: Arc::clone(budget),
         index: home.index.clone(),
         config: config.clone(),
         backend,
     };
-    let observe = observe::serve(config.metrics.address, context).await?;
+    let observe = observing.spawn(observe::serve(config.metrics.address, context)).await??;
     Ok(Servers { rpc, rest, grpc, comet, observe })
 }
 
 /// Serves CometBFT's RPC. Where nobody has named an address and a chain of CometBFT's has the default one,
 /// the node does without.
-async fn serve_comet(config: &Comet, queries: Queries) -> anyhow::Result<Option<listen::Server>> {
-    match comet::serve(config, queries).await {
+async fn serve_comet(
+    config: &Comet,
+    budget: &Arc<Budget>,
+    queries: Queries,
+) -> anyhow::Result<Option<listen::Server>> {
+    match comet::serve(config, budget, queries).await {
         Err(Fault::Socket { what, source })
             if source.kind() == ErrorKind::AddrInUse
                 && config.address == Comet::default().address =>
@@ -340,6 +356,16 @@ fn development_accounts(out: &mut impl Write, view: &View, prefix: &str) -> anyh
     Ok(())
 }
 
+/// The memory of the process, and the limits that follow from it.
+fn derived(config: &Config) -> String {
+    let values = config.derived();
+    let values = values.iter().map(|(name, value)| match *name {
+        "memory" => format!("{} MiB", value >> 20),
+        name => format!("{name} {value}"),
+    });
+    values.collect::<Vec<_>>().join("\n                 ")
+}
+
 fn banner(
     home: &Home,
     pipeline: &Pipeline,
@@ -387,7 +413,8 @@ REST             http://{} /swagger
 gRPC             {}
 CometBFT RPC     {comet}
 transactions     tcp://{ingest}
-metrics          http://{}/metrics /health /status",
+metrics          http://{}/metrics /health /status
+memory           {}",
         home.spec.chain_id,
         home.path.display(),
         view.number(),
@@ -398,6 +425,7 @@ metrics          http://{}/metrics /health /status",
         config.rest.address,
         config.grpc.address,
         config.metrics.address,
+        derived(config),
     )?;
     out.flush()?;
     Ok(())

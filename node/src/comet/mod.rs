@@ -20,9 +20,10 @@ mod told;
 mod txs;
 
 use crate::{
+    budget::Budget,
     config::Comet,
     grpc::{self, Direct},
-    listen::{self, Bounds, Server},
+    listen::{self, Access, Bounds, Protocol, Server},
     pipeline::Fault,
     query::{Queries, QueryError, Snapshot},
 };
@@ -42,7 +43,6 @@ use serde_json::Value;
 use socket::LOOKS_MAX;
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 use tokio::{sync::Semaphore, time::Instant};
-use tower_http::cors::CorsLayer;
 
 /// Longest that a request, a batch as a whole, is worked at: half as long again as the longest that one
 /// method waits, which is [`broadcast`]'s for a block.
@@ -78,14 +78,23 @@ impl Node {
 ///
 /// # Errors
 /// When the address cannot be listened on.
-pub async fn serve(config: &Comet, queries: Queries) -> Result<Server, Fault> {
+pub async fn serve(
+    config: &Comet,
+    budget: &Arc<Budget>,
+    queries: Queries,
+) -> Result<Server, Fault> {
+    let access = Access::new(
+        ("comet.allowed-hosts", &config.allowed_hosts),
+        ("comet.cors-origins", &config.cors_origins),
+    );
     let bounds = Bounds {
         address: config.address,
-        connections: config.max_connections,
+        connections: Arc::clone(&budget.comet),
         concurrent: config.max_concurrent,
-        body: Some(config.max_request_bytes as usize),
+        body: config.max_request_bytes as usize,
+        protocol: Protocol::Http { access, health: Some("/health") },
     };
-    listen::serve("CometBFT RPC", bounds, router(config, queries)).await
+    listen::serve("CometBFT RPC", bounds, budget, router(config, queries)).await
 }
 
 fn router(config: &Comet, queries: Queries) -> Router {
@@ -105,8 +114,6 @@ fn router(config: &Comet, queries: Queries) -> Router {
         .route("/{method}", get(uri))
         .with_state(Arc::new(node))
         .layer(DefaultBodyLimit::max(most_bytes))
-        // Pages of wallets and explorers are served from elsewhere; nothing here answers to cookies.
-        .layer(CorsLayer::permissive())
 }
 
 async fn post(State(node): State<Arc<Node>>, body: Result<Bytes, BytesRejection>) -> Response {

@@ -12,13 +12,18 @@ use super::{
     rpc::{Call, NO_ID, reply},
     told::{self, Piece, Subscription},
 };
-use crate::query::Watch;
+use crate::{
+    budget::{Account, Held},
+    query::Watch,
+};
 use axum::{
+    Extension,
     extract::{
         State,
         ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade, close_code},
     },
-    response::Response,
+    http::StatusCode,
+    response::{IntoResponse, Response},
 };
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -37,11 +42,28 @@ const PING_PERIOD: Duration = Duration::from_secs(27);
 /// Blocks a client may be behind before it is dropped.
 const BEHIND_MAX: u64 = 10_000;
 
-/// Takes a connection over.
-pub(super) async fn open(State(node): State<Arc<Node>>, upgrade: WebSocketUpgrade) -> Response {
+/// Bytes of a message to a client that are not accounted.
+const FREE_BYTES: usize = 16 * 1024;
+
+/// Takes a connection over. It holds the memory of one message from the client as long as it is open.
+pub(super) async fn open(
+    State(node): State<Arc<Node>>,
+    Extension(account): Extension<Arc<Account>>,
+    upgrade: WebSocketUpgrade,
+) -> Response {
     let most = node.message_bytes;
+    let memory = match account.hold(most) {
+        Ok(memory) => memory,
+        Err(refused) => {
+            let limit = refused.limit();
+            let text = format!(
+                "clients use too much memory: at most {limit} bytes (server.max-client-bytes)\n"
+            );
+            return (StatusCode::SERVICE_UNAVAILABLE, text).into_response();
+        }
+    };
     let upgrade = upgrade.max_message_size(most).max_frame_size(most);
-    upgrade.on_upgrade(|socket| Client::new(node, socket).serve())
+    upgrade.on_upgrade(|socket| Client::new(node, socket, account, memory).serve())
 }
 
 /// Why a client is served no longer.
@@ -61,11 +83,15 @@ struct Client {
     told: u64,
     /// Whether it has sent anything since it was asked.
     heard: bool,
+    account: Arc<Account>,
+    /// The memory of a message that is read.
+    _memory: Held,
 }
 
 impl Client {
-    fn new(node: Arc<Node>, socket: WebSocket) -> Self {
-        Self { node, socket, subscriptions: Vec::new(), told: 0, heard: true }
+    fn new(node: Arc<Node>, socket: WebSocket, account: Arc<Account>, memory: Held) -> Self {
+        let subscriptions = Vec::new();
+        Self { node, socket, subscriptions, told: 0, heard: true, account, _memory: memory }
     }
 
     async fn serve(mut self) {
@@ -102,6 +128,15 @@ impl Client {
     }
 
     async fn send(&mut self, message: Message) -> Result<(), Gone> {
+        let bytes = match &message {
+            Message::Text(text) => text.len(),
+            _ => 0,
+        };
+        // A client for which there is no memory is one that does not read what it asks for.
+        let _memory = match bytes {
+            0..=FREE_BYTES => None,
+            bytes => Some(self.account.hold(bytes).map_err(|_| Gone::Left)?),
+        };
         let sent = timeout(SEND_WAIT, self.socket.send(message)).await;
         sent.ok().and_then(Result::ok).ok_or(Gone::Left)
     }

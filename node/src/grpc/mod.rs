@@ -13,8 +13,9 @@ mod node;
 mod services;
 
 use crate::{
+    budget::Budget,
     config::Grpc,
-    listen::{Bounds, Server, serve as serve_router},
+    listen::{Bounds, Protocol, Server, serve as serve_router},
     pipeline::Fault,
     query::{
         Queries,
@@ -38,10 +39,14 @@ use crate::{
 };
 pub(crate) use direct::Direct;
 use services::Service;
+use std::sync::Arc;
 use tonic::service::Routes;
 
 /// Metadata, and HTTP header, that names the block of a query.
 pub const HEIGHT_HEADER: &str = "x-cosmos-block-height";
+
+/// Maximum bytes of a message to the reflection and health services: the name of a symbol or a service.
+const MAX_NAME_MESSAGE_BYTES: usize = 16 * 1024;
 
 /// The services, without a socket: REST and CometBFT's RPC call them as well.
 pub fn routes(queries: &Queries, most_bytes: usize) -> Routes {
@@ -64,7 +69,7 @@ pub fn routes(queries: &Queries, most_bytes: usize) -> Routes {
 ///
 /// # Errors
 /// When the address cannot be listened on.
-pub async fn serve(config: &Grpc, queries: Queries) -> Result<Server, Fault> {
+pub async fn serve(config: &Grpc, budget: &Arc<Budget>, queries: Queries) -> Result<Server, Fault> {
     // Either version of reflection describes both, as both are among what is listed.
     let reflection = || {
         tonic_reflection::server::Builder::configure()
@@ -80,14 +85,15 @@ pub async fn serve(config: &Grpc, queries: Queries) -> Result<Server, Fault> {
     // The whole server is healthy while it answers.
     let (_, health) = tonic_health::server::health_reporter();
     let routes = routes(&queries, config.max_request_bytes as usize)
-        .add_service(v1)
-        .add_service(v1alpha)
-        .add_service(health);
+        .add_service(v1.max_decoding_message_size(MAX_NAME_MESSAGE_BYTES))
+        .add_service(v1alpha.max_decoding_message_size(MAX_NAME_MESSAGE_BYTES))
+        .add_service(health.max_decoding_message_size(MAX_NAME_MESSAGE_BYTES));
     let bounds = Bounds {
         address: config.address,
-        connections: config.max_connections,
+        connections: Arc::clone(&budget.grpc),
         concurrent: config.max_concurrent,
-        body: None,
+        body: config.max_request_bytes as usize,
+        protocol: Protocol::Grpc,
     };
-    serve_router("gRPC", bounds, routes.into_axum_router()).await
+    serve_router("gRPC", bounds, budget, routes.into_axum_router()).await
 }

@@ -4,6 +4,7 @@
 
 use super::Context;
 use crate::{
+    budget::ResourceReading,
     mempool::Level,
     pipeline::{Reading, RingReading},
     rpc::{CallReading, LATENCY_BOUNDS_US},
@@ -63,6 +64,8 @@ pub(super) struct Snapshot {
     calls: Vec<CallReading>,
     /// Connections of JSON-RPC by thread.
     connections: Vec<(String, usize)>,
+    /// What clients use.
+    resources: Vec<ResourceReading>,
     backend: &'static str,
 }
 
@@ -84,6 +87,7 @@ impl Snapshot {
                 .taken()
                 .map(|(name, taken)| (name.to_owned(), taken))
                 .collect(),
+            resources: context.budget.readings().collect(),
             backend: context.backend.name(),
         }
     }
@@ -326,6 +330,44 @@ pub const METRICS: &[Metric] = &[
         },
     ),
     metric(
+        "client_resource_used",
+        Kind::Gauge,
+        "What clients use of a resource that they share: bytes of memory, connections of each server, filters.",
+        &["resource"],
+        |now, samples| {
+            now.resources.iter().for_each(|resource| samples.add(&[resource.name], resource.used));
+        },
+    ),
+    metric(
+        "client_resource_limit",
+        Kind::Gauge,
+        "The limit of a resource that clients share.",
+        &["resource"],
+        |now, samples| {
+            now.resources.iter().for_each(|resource| samples.add(&[resource.name], resource.limit));
+        },
+    ),
+    metric(
+        "client_resource_refused_total",
+        Kind::Counter,
+        "Requests for a part of a resource that were refused.",
+        &["resource"],
+        |now, samples| {
+            let resources = now.resources.iter();
+            resources.for_each(|resource| samples.add(&[resource.name], resource.refused));
+        },
+    ),
+    metric(
+        "client_resource_evicted_total",
+        Kind::Counter,
+        "Connections and filters that were closed because another client needed a part of the resource.",
+        &["resource"],
+        |now, samples| {
+            let resources = now.resources.iter();
+            resources.for_each(|resource| samples.add(&[resource.name], resource.evicted));
+        },
+    ),
+    metric(
         "rpc_errors_total",
         Kind::Counter,
         "JSON-RPC calls answered with an error.",
@@ -422,6 +464,13 @@ mod tests {
             environments: [("chain", stats()), ("index", stats())],
             calls: vec![call],
             connections: vec![("serve-0".to_owned(), 2)],
+            resources: vec![ResourceReading {
+                name: "filters",
+                limit: 10,
+                used: 3,
+                refused: 2,
+                evicted: 1,
+            }],
             backend: "scalar",
         }
     }
@@ -447,6 +496,7 @@ mod tests {
             "pool_transactions{state=\"queued\"} 2",
             "stage_rejected_total{stage=\"ante\",reason=\"already_known\"} 1",
             "rpc_connections{thread=\"serve-0\"} 2",
+            "client_resource_used{resource=\"filters\"} 3",
             "rpc_errors_total{method=\"eth_chainId\",code=\"-32602\"} 1",
             "rpc_call_seconds_bucket{method=\"eth_chainId\",le=\"0.000025\"} 3",
             "rpc_call_seconds_bucket{method=\"eth_chainId\",le=\"+Inf\"} 4",

@@ -10,9 +10,10 @@ mod status;
 pub use metrics::{Kind, METRICS, Metric};
 
 use crate::{
+    budget::Budget,
     chain::ChainSpec,
     config::Config,
-    listen::{self, Bounds, Server},
+    listen::{self, Access, Bounds, Protocol, Server},
     pipeline::{Fault, Monitor, PoolClient},
     rpc::{CallMeter, Seats},
     view::Published,
@@ -28,8 +29,6 @@ use std::{net::SocketAddr, sync::Arc};
 use storage::IndexDb;
 use verify::Backend;
 
-/// Most connections at once: a few scrapers and balancers, and people.
-const CONNECTIONS_MAX: u32 = 64;
 /// Most requests answered at once: each asks the mempool, and a core is enough for that.
 const CONCURRENT_MAX: u32 = 8;
 /// The text format of Prometheus.
@@ -50,6 +49,8 @@ pub struct Context {
     pub calls: Arc<CallMeter>,
     /// The connections of JSON-RPC, by thread.
     pub seats: Seats,
+    /// What clients use.
+    pub budget: Arc<Budget>,
     /// The index environment.
     pub index: IndexDb,
     /// The settings in force.
@@ -63,15 +64,26 @@ pub struct Context {
 /// # Errors
 /// When the address cannot be listened on.
 pub async fn serve(address: SocketAddr, context: Context) -> Result<Server, Fault> {
+    let budget = Arc::clone(&context.budget);
+    let config = &context.config.metrics;
+    let access = Access::new(
+        ("metrics.allowed-hosts", &config.allowed_hosts),
+        ("metrics.cors-origins", &config.cors_origins),
+    );
     let router = Router::new()
         .route("/metrics", get(metrics))
         .route("/health", get(health))
         .route("/status", get(status))
         .with_state(Arc::new(context));
-    let (connections, concurrent) = (CONNECTIONS_MAX, CONCURRENT_MAX);
-    // Nothing there has a body.
-    let bounds = Bounds { address, connections, concurrent, body: Some(0) };
-    listen::serve("metrics", bounds, router).await
+    let bounds = Bounds {
+        address,
+        connections: Arc::clone(&budget.metrics),
+        concurrent: CONCURRENT_MAX,
+        // No request has a body.
+        body: 0,
+        protocol: Protocol::Http { access, health: Some("/health") },
+    };
+    listen::serve("metrics", bounds, &budget, router).await
 }
 
 type Shared = State<Arc<Context>>;

@@ -3,7 +3,8 @@
 //! Takes bytes on sockets (frames).
 //! Gives batches of raw transactions, as slices of the read buffers.
 //! State: the connections with their buffers.
-//! Bound: connections, frame size, replies waiting per connection, transactions per batch.
+//! Bound: connections and memory, which the clients of all servers share ([`crate::budget`]); frame size,
+//! replies waiting per connection, transactions and bytes per batch.
 //! When full: stops reading sockets, so that the client feels TCP back-pressure.
 //!
 //! Frame: 4-byte big-endian length, then the EIP-2718 bytes. Reply per frame, in order: a status
@@ -20,6 +21,7 @@ use super::{
     stage::{Progress, Stage},
     submit::Gate,
 };
+use crate::budget::{Budget, Evictable};
 use connection::Connection;
 use crossbeam::sync::Parker;
 use mio::{Events, Interest, Poll, Token, net::TcpListener};
@@ -39,10 +41,9 @@ pub(super) const BATCH_TXS: usize = 256;
 pub const TX_BYTES_MAX: usize = 128 * 1024;
 /// Most bytes of one frame; a longer one cannot be skipped safely and ends the connection.
 pub const FRAME_BYTES_MAX: usize = 1024 * 1024;
-/// Most TCP connections at once: each costs a read buffer of 64 KiB.
-const CONNECTIONS_MAX: usize = 1024;
-/// When there are as many, one that was not heard of for so long gives way to a newcomer.
-const SILENT_MAX: Duration = Duration::from_secs(60);
+/// Maximum bytes of the transactions handed over at once, and one transaction more: with the depth of the rings,
+/// this bounds the memory of large transactions on their way.
+const MAX_BATCH_BYTES: usize = 1024 * 1024;
 /// How long answers are still written at the end to clients that read slowly.
 const LINGER: Duration = Duration::from_secs(1);
 
@@ -59,11 +60,12 @@ pub(super) struct Sockets {
     pub address: Option<SocketAddr>,
     /// Wakes the stage.
     pub bell: Bell,
+    budget: Arc<Budget>,
 }
 
 impl Sockets {
     /// Listens on `address`, or nowhere.
-    pub(super) fn open(address: Option<SocketAddr>) -> Result<Self, Fault> {
+    pub(super) fn open(address: Option<SocketAddr>, budget: &Arc<Budget>) -> Result<Self, Fault> {
         let socket = |what: &str| {
             let what = what.to_owned();
             move |source| Fault::Socket { what, source }
@@ -81,7 +83,8 @@ impl Sockets {
             listening.map_err(socket(&what))?;
             listener = Some(socket_at);
         }
-        Ok(Self { poll, listener, address: bound, bell: Bell::poll(waker) })
+        let budget = Arc::clone(budget);
+        Ok(Self { poll, listener, address: bound, bell: Bell::poll(waker), budget })
     }
 }
 
@@ -162,23 +165,21 @@ impl Ingest {
     fn accept(&mut self) {
         let Some(listener) = &self.sockets.listener else { return };
         // Ends at WouldBlock; any other error (too many files) is retried at the next event.
-        while let Ok((mut stream, _)) = listener.accept() {
-            if self.connections.len() >= CONNECTIONS_MAX {
-                let Some(id) = longest_silent(&self.connections, Instant::now()) else {
-                    self.meter.reject("too_many_connections");
-                    continue; // Dropping the stream closes it.
-                };
-                self.meter.reject("silent_connection");
-                if let Some(mut silent) = self.connections.remove(&id) {
-                    silent.deregister(self.sockets.poll.registry());
-                }
-            }
+        while let Ok((mut stream, from)) = listener.accept() {
+            let budget = &self.sockets.budget;
+            let (owner, from) = (Arc::<Evictable>::default(), from.ip());
+            let is_proxy = budget.proxies.contains(from);
+            let Ok(place) = budget.ingest.acquire_as(from, is_proxy, 1, &owner) else {
+                self.meter.reject("too_many_connections");
+                continue; // Dropping the stream closes it.
+            };
+            let account = budget.account(from, &owner);
             let id = self.next_connection;
             self.next_connection += 1;
             let token = Token(usize::try_from(id).expect("64-bit platform"));
             let interest = Interest::READABLE | Interest::WRITABLE;
             if self.sockets.poll.registry().register(&mut stream, token, interest).is_ok() {
-                self.connections.insert(id, Connection::new(stream));
+                self.connections.insert(id, Connection::new(stream, account, place));
             }
         }
     }
@@ -201,12 +202,13 @@ impl Ingest {
     /// Fills the batch from the sockets, the connections in turn.
     fn gather(&mut self) {
         let first = self.last_read + 1;
+        let mut room = BatchRoom::default();
         for ids in [first..u64::MAX, 0..first] {
             for (id, connection) in self.connections.range_mut(ids) {
-                if self.batch.len() >= BATCH_TXS {
+                if room.is_full() {
                     return;
                 }
-                connection.read(*id, &mut self.batch, BATCH_TXS, &self.meter);
+                connection.read(*id, &mut self.batch, &mut room, &self.meter);
                 self.last_read = *id;
             }
         }
@@ -222,6 +224,9 @@ impl Ingest {
         let registry = self.sockets.poll.registry();
         self.connections.retain(|_, connection| {
             connection.write();
+            if connection.is_evicted() {
+                self.meter.reject("evicted_connection");
+            }
             let keep = !connection.is_over();
             if !keep {
                 connection.deregister(registry);
@@ -231,10 +236,28 @@ impl Ingest {
     }
 }
 
-/// The connection that was not heard of for longest, and for too long.
-fn longest_silent(connections: &BTreeMap<u64, Connection>, now: Instant) -> Option<u64> {
-    let (id, longest) = connections.iter().min_by_key(|(_, connection)| connection.heard())?;
-    (now.saturating_duration_since(longest.heard()) > SILENT_MAX).then_some(*id)
+/// What still fits into a batch.
+#[derive(Debug)]
+struct BatchRoom {
+    txs: usize,
+    bytes: usize,
+}
+
+impl Default for BatchRoom {
+    fn default() -> Self {
+        Self { txs: BATCH_TXS, bytes: MAX_BATCH_BYTES }
+    }
+}
+
+impl BatchRoom {
+    const fn is_full(&self) -> bool {
+        self.txs == 0 || self.bytes == 0
+    }
+
+    const fn take(&mut self, bytes: usize) {
+        self.txs -= 1;
+        self.bytes = self.bytes.saturating_sub(bytes);
+    }
 }
 
 impl Stage for Ingest {
@@ -295,16 +318,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_was_silent_longest_gives_way_and_nobody_before_that() {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let connect = || mio::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let mut connections: BTreeMap<u64, Connection> =
-            (2..5).map(|id| (id, Connection::new(connect()))).collect();
-        let now = Instant::now();
-        assert_eq!(longest_silent(&connections, now), None);
-        let later = now + SILENT_MAX + Duration::from_secs(1);
-        assert_eq!(longest_silent(&connections, later), Some(2));
-        connections.get_mut(&2).unwrap().became_ready(true, false);
-        assert_eq!(longest_silent(&connections, later), Some(3));
+    fn a_batch_ends_at_its_last_transaction_or_byte() {
+        let mut room = BatchRoom::default();
+        (1..BATCH_TXS).for_each(|_| room.take(1));
+        assert!(!room.is_full());
+        room.take(1);
+        assert!(room.is_full());
+        let mut room = BatchRoom::default();
+        room.take(MAX_BATCH_BYTES - 1);
+        assert!(!room.is_full());
+        room.take(TX_BYTES_MAX);
+        assert!(room.is_full());
     }
 }

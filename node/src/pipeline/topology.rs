@@ -31,6 +31,7 @@ use super::{
     submit::Gate,
 };
 use crate::{
+    budget::Budget,
     home::{Home, HomeError},
     view::Published,
 };
@@ -119,6 +120,8 @@ pub struct Pipeline {
     pub published: Published,
     /// Where the TCP ingest really listens.
     pub ingest_address: Option<SocketAddr>,
+    /// What the clients of all servers share.
+    pub budget: Arc<Budget>,
     /// How far the reading of files is.
     pub source: Arc<SourceProgress>,
     monitor: Monitor,
@@ -131,7 +134,8 @@ impl Pipeline {
     /// # Errors
     /// An address that cannot be listened on, a home that cannot be read, a thread that does not start.
     pub fn start(home: &Home, options: Options) -> Result<Self, HomeError> {
-        let sockets = Sockets::open(options.transactions)?;
+        let budget = Budget::new(&home.config);
+        let sockets = Sockets::open(options.transactions, &budget)?;
         let ingest_address = sockets.address;
 
         // Workers first: rings need their bells.
@@ -218,6 +222,7 @@ impl Pipeline {
             gas,
             published,
             ingest_address,
+            budget,
             source,
             monitor,
             client,

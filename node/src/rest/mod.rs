@@ -16,9 +16,10 @@ mod swagger;
 pub(crate) mod unmark;
 
 use crate::{
+    budget::Budget,
     config::Rest,
     grpc,
-    listen::{self, Bounds, Server},
+    listen::{self, Access, Bounds, Protocol, Server},
     pipeline::Fault,
     query::Queries,
 };
@@ -37,7 +38,6 @@ use error::Error;
 use gateway::Gateway;
 use route::{ROUTES, Route, Verb};
 use std::sync::Arc;
-use tower_http::cors::CorsLayer;
 
 /// The name that the SDK's gateway has for [`grpc::HEIGHT_HEADER`].
 const GATEWAY_HEIGHT_HEADER: &str = "grpc-metadata-x-cosmos-block-height";
@@ -48,14 +48,19 @@ const OPENAPI_PATH: &str = "/openapi.json";
 ///
 /// # Errors
 /// When the address cannot be listened on.
-pub async fn serve(config: &Rest, queries: Queries) -> Result<Server, Fault> {
+pub async fn serve(config: &Rest, budget: &Arc<Budget>, queries: Queries) -> Result<Server, Fault> {
+    let access = Access::new(
+        ("rest.allowed-hosts", &config.allowed_hosts),
+        ("rest.cors-origins", &config.cors_origins),
+    );
     let bounds = Bounds {
         address: config.address,
-        connections: config.max_connections,
+        connections: Arc::clone(&budget.rest),
         concurrent: config.max_concurrent,
-        body: Some(config.max_request_bytes as usize),
+        body: config.max_request_bytes as usize,
+        protocol: Protocol::Http { access, health: None },
     };
-    listen::serve("REST", bounds, router(config, queries)).await
+    listen::serve("REST", bounds, budget, router(config, queries)).await
 }
 
 fn router(config: &Rest, queries: Queries) -> Router {
@@ -81,8 +86,6 @@ fn router(config: &Rest, queries: Queries) -> Router {
         .route(OPENAPI_PATH, get(described))
         .merge(swagger::router())
         .layer(DefaultBodyLimit::max(most_bytes))
-        // Pages of wallets and explorers are served from elsewhere; nothing here answers to cookies.
-        .layer(CorsLayer::permissive())
 }
 
 async fn ask(

@@ -49,8 +49,6 @@ pub(super) struct Dispatcher {
     batch_max: usize,
     /// Maximum time of a batch.
     batch_time: Duration,
-    /// Answers over HTTP.
-    pub(super) untaken: Untaken,
 }
 
 /// The answer to a body.
@@ -111,7 +109,7 @@ impl Dispatcher {
     pub(super) fn new(context: Context, config: &JsonRpc) -> Self {
         let names: Vec<_> = methods().map(|method| method.name).chain(["unknown"]).collect();
         let receipts = PushedReceipts::new(&context.spec);
-        let services = Services::new(config);
+        let services = Services::new(config, &context.budget);
         Self {
             context: Arc::new(context),
             receipts,
@@ -123,8 +121,12 @@ impl Dispatcher {
             meter: Arc::new(CallMeter::new(names)),
             response_bytes_max: config.max_response_bytes as usize,
             batch_max: config.max_batch as usize,
-            untaken: Untaken::default(),
         }
+    }
+
+    /// Forgets filters that are not wanted any more.
+    pub(super) fn sweep_filters(&self) {
+        self.services.filters.sweep();
     }
 
     /// The counters of calls.
@@ -150,9 +152,7 @@ impl Dispatcher {
             }
             Ok(Body::Single(call)) => self.respond_to_call(body, &call, client, transport).await,
             Ok(Body::TooMany(members)) => Respond::Reply(self.refuse_batch(&members)),
-            Ok(Body::Batch(members)) => {
-                self.respond_to_batch(body, &members, client, transport).await
-            }
+            Ok(Body::Batch(members)) => self.respond_to_batch(body, &members, client).await,
         };
         if let (Transport::WebSocket(_), Respond::Reply(reply) | Respond::TooMany(reply)) =
             (transport, &response)
@@ -196,10 +196,7 @@ impl Dispatcher {
             answer => {
                 let bytes = answer.as_ref().map_or(0, |result| result.bytes().len());
                 let answer = self.bounded(answer);
-                let room = match transport {
-                    Transport::Http => self.untaken.room(bytes),
-                    Transport::WebSocket(_) => Ok(()),
-                };
+                let room = Untaken::of(&client.account).room(bytes);
                 reply.answer(id, room.and(answer));
             }
         }
@@ -222,7 +219,6 @@ impl Dispatcher {
         body: &Bytes,
         members: &[&RawValue],
         client: &Arc<Client>,
-        transport: &Transport,
     ) -> Respond {
         let mut pace = Pace::new();
         let mut read = Vec::with_capacity(members.len());
@@ -235,8 +231,7 @@ impl Dispatcher {
             Ok(_) => None,
             Err((_, error)) => Some(Err(error.clone())),
         });
-        let untaken = matches!(transport, Transport::Http).then_some(&self.untaken);
-        let answers = self.answer_batch(calls.collect(), client, untaken).await;
+        let answers = self.answer_batch(calls.collect(), client).await;
         let ids = read.iter().filter_map(|member| match member {
             Ok(call) => call.id(),
             Err((id, _)) => Some(*id),
@@ -332,12 +327,11 @@ impl Dispatcher {
         &self,
         calls: Vec<Option<Result<Asked<'_>, Error>>>,
         client: &Arc<Client>,
-        untaken: Option<&Untaken>,
     ) -> Vec<Answer> {
         let view = self.context.published.load();
         let mut answers: Vec<Answer> = Vec::with_capacity(calls.len());
         let mut bytes = 0;
-        let mut held = untaken.map(|untaken| untaken.hold(0));
+        let mut gathered = Untaken::of(&client.account).gather();
         let mut pace = Pace::new();
         let deadline = tokio::time::Instant::now() + self.batch_time;
         let mut calls = calls.into_iter().flatten().peekable();
@@ -350,7 +344,7 @@ impl Dispatcher {
                 answers.push(Err(Error::too_large("response", self.response_bytes_max)));
                 continue;
             }
-            if let Some(Err(error)) = untaken.map(|untaken| untaken.room(bytes)) {
+            if let Err(error) = gathered.add(0) {
                 answers.push(Err(error));
                 continue;
             }
@@ -381,7 +375,8 @@ impl Dispatcher {
                 .map(|answer| answer.as_ref().map_or(0, |result| result.bytes().len()))
                 .sum::<usize>();
             bytes += more;
-            held.iter_mut().for_each(|held| held.add(more));
+            // What is gathered stays; a refusal ends the batch before its next call.
+            let _ = gathered.add(more);
         }
         answers
     }

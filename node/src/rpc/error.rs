@@ -205,12 +205,12 @@ impl Error {
         Self::limit(message, limit as u64, None)
     }
 
-    /// Clients leave too much of their answers on the server.
-    pub fn untaken(limit: usize) -> Self {
+    /// Clients use too much memory for another request or response.
+    pub fn client_memory(limit: u64) -> Self {
         let message = format!(
-            "too many answers on their way: {limit} bytes that clients have not taken, try again"
+            "clients use too much memory: at most {limit} bytes (server.max-client-bytes), try again"
         );
-        Self::limit(message, limit as u64, None)
+        Self::limit(message, limit, None)
     }
 
     /// A client calls more often than it may.

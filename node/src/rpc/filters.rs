@@ -12,10 +12,15 @@ use super::{
     stored,
     text::Json,
 };
-use crate::{config::JsonRpc, execution::RecoveredTx};
+use crate::{
+    budget::{Budget, Evictable, Held, Resource},
+    config::JsonRpc,
+    execution::RecoveredTx,
+};
 use alloy_primitives::{B256, U128, map::HashMap};
 use std::{
     hash::{BuildHasher, RandomState},
+    net::IpAddr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
@@ -37,24 +42,40 @@ enum Kind {
     Logs(Box<LogQuery>),
 }
 
+impl Kind {
+    /// Bytes of memory that a filter of this kind takes.
+    fn memory_bytes(&self) -> usize {
+        let query = match self {
+            Self::Blocks | Self::Pending { .. } => 0,
+            Self::Logs(query) => query.memory_bytes(),
+        };
+        size_of::<Installed>() + query
+    }
+}
+
 struct Installed {
     kind: Kind,
     /// The last block its client knows of.
     seen: u64,
     polled: Instant,
+    /// Set when another client needs the place, or the memory.
+    evictable: Arc<Evictable>,
+    _place: Held,
+    _memory: Held,
 }
 
 impl Installed {
     fn is_alive(&self, lifetime: Duration) -> bool {
-        self.polled.elapsed() < lifetime
+        self.polled.elapsed() < lifetime && !self.evictable.is_evicted()
     }
 }
 
 /// The filters of all clients.
 pub(super) struct Filters {
     installed: Mutex<HashMap<u128, Installed>>,
-    /// Most filters at once.
-    cap: usize,
+    /// Filters, which the clients share by the rule of all resources.
+    places: Arc<Resource>,
+    memory: Arc<Resource>,
     /// A filter that is not polled for this long is forgotten.
     lifetime: Duration,
     ids: RandomState,
@@ -68,10 +89,16 @@ impl std::fmt::Debug for Filters {
 
 impl Filters {
     /// None yet.
-    pub(super) fn new(config: &JsonRpc) -> Self {
+    pub(super) fn new(config: &JsonRpc, budget: &Budget) -> Self {
         let lifetime = Duration::from_secs(config.filter_lifetime_s);
-        let (cap, ids) = (config.filter_cap, RandomState::new());
-        Self { installed: Mutex::default(), cap, lifetime, ids }
+        let (places, memory) = (Arc::clone(&budget.filters), Arc::clone(&budget.memory));
+        Self { installed: Mutex::default(), places, memory, lifetime, ids: RandomState::new() }
+    }
+
+    /// Forgets the filters that were evicted or not polled for their lifetime. To do so with each new filter
+    /// would cost as much as all filters there are.
+    pub(super) fn sweep(&self) {
+        self.lock().retain(|_, filter| filter.is_alive(self.lifetime));
     }
 
     /// The filters that are still wanted.
@@ -79,13 +106,17 @@ impl Filters {
         self.installed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn install(&self, kind: Kind, seen: u64) -> Result<U128, Error> {
+    fn install(&self, kind: Kind, seen: u64, client: IpAddr) -> Result<U128, Error> {
         let mut installed = self.lock();
-        installed.retain(|_, filter| filter.is_alive(self.lifetime));
-        if installed.len() >= self.cap {
-            let message = format!("too many filters: at most {} at once", self.cap);
-            return Err(Error::limit(message, self.cap as u64, None));
-        }
+        let evictable = Arc::<Evictable>::default();
+        let place = self.places.acquire(client, 1, &evictable).map_err(|_| {
+            let limit = self.places.limit();
+            let message = format!("too many filters: at most {limit} at once, of all clients");
+            Error::limit(message, limit, None)
+        })?;
+        let bytes = kind.memory_bytes() as u64;
+        let memory = self.memory.acquire(client, bytes, &evictable);
+        let memory = memory.map_err(|refused| Error::client_memory(refused.limit()))?;
         let id = loop {
             // Not to be guessed, so that clients do not read each other's.
             let now = Instant::now();
@@ -95,27 +126,31 @@ impl Filters {
                 break id;
             }
         };
-        installed.insert(id, Installed { kind, seen, polled: Instant::now() });
+        let polled = Instant::now();
+        installed.insert(
+            id,
+            Installed { kind, seen, polled, evictable, _place: place, _memory: memory },
+        );
         Ok(U128::from(id))
     }
 }
 
 pub(super) fn new_block_filter(call: &Call) -> Answer {
     call.no_arguments()?;
-    json(&call.services.filters.install(Kind::Blocks, call.view.number())?)
+    json(&call.services.filters.install(Kind::Blocks, call.view.number(), call.client.address)?)
 }
 
 pub(super) fn new_pending_filter(call: &Call) -> Answer {
     let full = call.arguments()?.optional()?.unwrap_or(false);
     let kind = Kind::Pending { arrivals: call.context.pool.arrivals(), full };
-    json(&call.services.filters.install(kind, call.view.number())?)
+    json(&call.services.filters.install(kind, call.view.number(), call.client.address)?)
 }
 
 pub(super) fn new_filter(call: &Call) -> Answer {
     let query: LogQuery = call.arguments()?.nullable()?;
     query.check()?;
     let kind = Kind::Logs(Box::new(query));
-    json(&call.services.filters.install(kind, call.view.number())?)
+    json(&call.services.filters.install(kind, call.view.number(), call.client.address)?)
 }
 
 pub(super) fn uninstall_filter(call: &Call) -> Answer {
@@ -212,6 +247,7 @@ fn alive(
     let filter = installed.get_mut(&id).filter(|filter| filter.is_alive(lifetime));
     let filter = filter.ok_or_else(not_found)?;
     filter.polled = Instant::now();
+    filter.evictable.touch();
     Ok(filter)
 }
 
@@ -297,10 +333,13 @@ pub(super) fn filter_logs(call: &Call) -> Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Config;
 
     #[test]
     fn a_forgotten_filter_does_not_come_back() {
-        let filter = Installed { kind: Kind::Blocks, seen: 0, polled: Instant::now() };
+        let filters = filters(1);
+        let id = filters.install(Kind::Blocks, 0, IpAddr::from([10, 0, 0, 1])).unwrap();
+        let filter = filters.lock().remove(&u128::try_from(id).unwrap()).unwrap();
         let mut installed = HashMap::from_iter([(1, filter)]);
         assert!(alive(&mut installed, 1, Duration::MAX).is_ok());
         assert!(alive(&mut installed, 2, Duration::MAX).is_err(), "never installed");
@@ -308,5 +347,31 @@ mod tests {
         for _ in 0..2 {
             assert!(alive(&mut installed, 1, Duration::ZERO).is_err());
         }
+    }
+
+    fn filters(cap: usize) -> Filters {
+        let mut config = Config::default();
+        config.json_rpc.filter_cap = cap;
+        Filters::new(&config.json_rpc, &Budget::new(&config))
+    }
+
+    /// One address can install all filters while no other needs one, and cannot keep others out.
+    #[test]
+    fn another_clients_filter_takes_the_place_of_the_least_recently_polled() {
+        let filters = filters(10);
+        let install = |last| filters.install(Kind::Blocks, 0, IpAddr::from([10, 0, 0, last]));
+        let first: Vec<_> = (0..10).map(|_| install(1).unwrap()).collect();
+        assert_eq!(install(1).unwrap_err().code(), -32005);
+        let second = install(2).unwrap();
+        let alive = |id: &U128| {
+            alive(&mut filters.lock(), u128::try_from(*id).unwrap(), filters.lifetime).is_ok()
+        };
+        assert!(alive(&second));
+        assert_eq!(first.iter().filter(|id| alive(id)).count(), 9);
+        assert_eq!(filters.lock().len(), 11);
+        filters.sweep();
+        assert_eq!((filters.lock().len(), filters.places.reading().used), (10, 10));
+        filters.lock().clear();
+        assert_eq!((filters.places.reading().used, filters.memory.reading().used), (0, 0));
     }
 }

@@ -51,6 +51,7 @@ pub(crate) use trial::{Bounds, Trial, TrialError};
 
 use crate::{
     account::Signers,
+    budget::Budget,
     chain::ChainSpec,
     config::Endpoints,
     pipeline::{Monitor, PoolClient},
@@ -79,4 +80,6 @@ pub struct Context {
     pub endpoints: Endpoints,
     /// The keys to sign with for clients; none unless the operator has enabled it.
     pub signers: Option<Arc<Signers>>,
+    /// What the clients of all servers share.
+    pub budget: Arc<Budget>,
 }

@@ -13,6 +13,9 @@ use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
 /// Longest wait at the end for calls in flight.
 const STOP_WAIT: Duration = Duration::from_secs(3);
 
+/// How often filters that are not wanted any more are forgotten, and their memory is released.
+const SWEEP_PERIOD: Duration = Duration::from_secs(1);
+
 /// The running servers.
 #[derive(Debug)]
 pub struct Servers {
@@ -25,6 +28,7 @@ pub struct Servers {
     calls: Arc<CallMeter>,
     /// What the connections are served on.
     threads: Arc<Threads>,
+    sweeping: JoinHandle<()>,
 }
 
 /// Serves JSON-RPC on the configured addresses until [`Servers::stop`].
@@ -41,6 +45,7 @@ pub async fn serve(config: &JsonRpc, context: Context) -> Result<Servers, Fault>
     let threads =
         threads.map_err(|source| Fault::Socket { what: "JSON-RPC".to_owned(), source })?;
     let threads = Arc::new(threads);
+    let sweeping = tokio::spawn(sweep(Arc::clone(&dispatcher)));
     let front = Arc::new(Front::new(dispatcher, &threads, config));
     let listen = |listener, api, http| {
         let endpoint = Arc::new(Endpoint::new(api, http));
@@ -48,7 +53,15 @@ pub async fn serve(config: &JsonRpc, context: Context) -> Result<Servers, Fault>
         tokio::spawn(front.listen(listener, endpoint, threads, stopped.clone()))
     };
     let listening = [listen(http, &config.api, true), listen(ws, &config.ws_api, false)];
-    Ok(Servers { listening, stop, address, ws_address, calls, threads })
+    Ok(Servers { listening, stop, address, ws_address, calls, threads, sweeping })
+}
+
+async fn sweep(dispatcher: Arc<Dispatcher>) {
+    let mut ticks = tokio::time::interval(SWEEP_PERIOD);
+    loop {
+        ticks.tick().await;
+        dispatcher.sweep_filters();
+    }
 }
 
 async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), Fault> {
@@ -71,7 +84,8 @@ impl Servers {
 
     /// Takes no more calls, finishes those in flight for a while, and closes the connections.
     pub async fn stop(self) {
-        let Self { mut listening, stop, threads, .. } = self;
+        let Self { mut listening, stop, threads, sweeping, .. } = self;
+        sweeping.abort();
         stop.send_replace(true);
         let ended = async {
             for listening in &mut listening {

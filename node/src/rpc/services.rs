@@ -3,6 +3,7 @@
 
 use super::{error::Error, filters::Filters, text::Json};
 use crate::{
+    budget::Budget,
     config::JsonRpc,
     feehistory::{FeeColumns, FeeEntry, RECENT_BLOCKS, RowReader},
     view::View,
@@ -70,13 +71,13 @@ impl Limits {
 
 impl Services {
     /// As the settings say.
-    pub(super) fn new(config: &JsonRpc) -> Self {
+    pub(super) fn new(config: &JsonRpc, budget: &Budget) -> Self {
         Self {
             limits: Limits::new(config),
             fees: Fees::default(),
             prices: ArcSwapOption::empty(),
             answers: Answers::new(config.answer_cache_bytes()),
-            filters: Filters::new(config),
+            filters: Filters::new(config, budget),
             pool_text: Arc::new(Semaphore::new(POOL_TEXTS)),
         }
     }

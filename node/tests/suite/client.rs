@@ -8,6 +8,7 @@ use node::{
         Signers,
         keyring::{Access, Keyring},
     },
+    budget::Budget,
     config::{Config, Endpoints},
     home::Home,
     listen, observe,
@@ -33,6 +34,7 @@ pub(crate) struct Node {
     pub(crate) rest: listen::Server,
     pub(crate) queries: Queries,
     pub(crate) observe: listen::Server,
+    pub(crate) budget: Arc<Budget>,
     _home: Home,
     folder: TempDir,
 }
@@ -86,7 +88,8 @@ impl Node {
         let pipeline = Pipeline::start(&home, options).unwrap();
         let queries =
             Queries::new(home.spec.clone(), pipeline.published.clone(), pipeline.client(), &config);
-        let rest = rest::serve(&config.rest, queries.clone()).await.unwrap();
+        let budget = Budget::new(&config);
+        let rest = rest::serve(&config.rest, &budget, queries.clone()).await.unwrap();
         let context = rpc::Context {
             spec: home.spec.clone(),
             published: pipeline.published.clone(),
@@ -100,6 +103,7 @@ impl Node {
                 let keyring = Keyring::open(backend, folder.path(), Access::Read, None).unwrap();
                 Arc::new(Signers::new(backend, folder.path().to_owned(), &keyring))
             }),
+            budget: Arc::clone(&budget),
         };
         let rpc = rpc::serve(&config.json_rpc, context).await.unwrap();
         let context = observe::Context {
@@ -109,12 +113,13 @@ impl Node {
             monitor: pipeline.monitor(),
             calls: rpc.calls(),
             seats: rpc.seats(),
+            budget: Arc::clone(&budget),
             index: home.index.clone(),
             config: config.clone(),
             backend,
         };
         let observe = observe::serve(config.metrics.address, context).await.unwrap();
-        Self { pipeline, rpc, rest, queries, observe, _home: home, folder }
+        Self { pipeline, rpc, rest, queries, observe, budget, _home: home, folder }
     }
 
     /// Its home folder.

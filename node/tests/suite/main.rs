@@ -28,6 +28,7 @@ mod key_vectors;
 mod keys;
 mod kill;
 mod large_responses;
+mod listeners;
 mod load;
 mod load_kill;
 mod mempool;

@@ -1,7 +1,8 @@
 //! One TCP connection of the ingest: frames in, replies out.
 
-use super::{FRAME_BYTES_MAX, TX_BYTES_MAX};
+use super::{BatchRoom, FRAME_BYTES_MAX, TX_BYTES_MAX};
 use crate::{
+    budget::{Account, Held, Usage},
     execution::is_blob_tx,
     mempool::Reject,
     pipeline::{
@@ -14,13 +15,15 @@ use bytes::{Buf, BufMut, BytesMut};
 use mio::{Registry, net::TcpStream};
 use std::{
     io::{ErrorKind, Read, Write},
-    time::Instant,
+    sync::Arc,
 };
 
 /// Bytes asked of the socket at once.
 const READ_BYTES: usize = 64 * 1024;
 /// Replies waiting for a client that does not read them, in bytes; above it its frames wait too.
 const REPLY_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Bytes of the buffers of a connection that are not accounted to its client.
+const FREE_BYTES: usize = READ_BYTES;
 /// Bytes of a frame's length.
 const LENGTH_BYTES: usize = 4;
 
@@ -42,12 +45,15 @@ pub(super) struct Connection {
     broken: bool,
     /// The batch filled up before the input was searched to its end.
     more: bool,
-    /// When the client last sent something, or took some of its replies.
-    heard: Instant,
+    account: Arc<Account>,
+    /// The memory of both buffers.
+    usage: Usage,
+    /// Its place among all connections.
+    _place: Held,
 }
 
 impl Connection {
-    pub(super) fn new(stream: TcpStream) -> Self {
+    pub(super) fn new(stream: TcpStream, account: Arc<Account>, place: Held) -> Self {
         // Small replies must not wait for each other; a failure only costs latency.
         drop(stream.set_nodelay(true));
         Self {
@@ -61,38 +67,48 @@ impl Connection {
             ended: false,
             broken: false,
             more: false,
-            heard: Instant::now(),
+            usage: account.buffer(FREE_BYTES),
+            account,
+            _place: place,
         }
     }
 
-    pub(super) const fn heard(&self) -> Instant {
-        self.heard
+    /// Whether the connection has to make room for another client.
+    pub(super) fn is_evicted(&self) -> bool {
+        self.account.owner.is_evicted()
+    }
+
+    /// Accounts for both buffers. A client whose buffers may not grow is given up.
+    fn account_for_buffers(&mut self) {
+        let bytes = self.input.len() + self.output.len();
+        self.broken |= self.usage.grow_to(bytes).is_err();
     }
 
     pub(super) fn became_ready(&mut self, readable: bool, writable: bool) {
-        self.heard = Instant::now();
+        self.account.owner.touch();
         self.readable |= readable;
         self.writable |= writable;
     }
 
-    /// Reads and cuts frames until the batch has `batch_max` transactions or the socket is empty.
+    /// Reads and cuts frames until the batch is full or the socket is empty.
     pub(super) fn read(
         &mut self,
         id: u64,
         batch: &mut Vec<RawTx>,
-        batch_max: usize,
+        room: &mut BatchRoom,
         meter: &Meter,
     ) {
         if self.output.len() > REPLY_BYTES_MAX {
             return;
         }
         loop {
-            while batch.len() < batch_max {
+            while !room.is_full() {
                 let Some(bytes) = self.cut(meter) else { break };
+                room.take(bytes.as_ref().map_or(0, |bytes| bytes.len()));
                 self.unanswered += 1;
                 batch.push(RawTx { bytes, reply: Reply::Tcp(id) });
             }
-            self.more = batch.len() >= batch_max;
+            self.more = room.is_full();
             if self.more || !self.readable || self.ended || self.broken {
                 return;
             }
@@ -107,7 +123,7 @@ impl Connection {
         self.input.truncate(have + *read.as_ref().unwrap_or(&0));
         match read {
             Ok(0) => self.ended = true,
-            Ok(_) => {}
+            Ok(_) => self.account_for_buffers(),
             Err(error) if error.kind() == ErrorKind::WouldBlock => self.readable = false,
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(_) => self.broken = true,
@@ -154,6 +170,7 @@ impl Connection {
             }
             Err(reject) => self.put_error(&reject.to_string()),
         }
+        self.account_for_buffers();
     }
 
     fn put_error(&mut self, text: &str) {
@@ -172,6 +189,7 @@ impl Connection {
                 Err(_) => self.broken = true,
             }
         }
+        self.usage.shrink_to(self.input.len() + self.output.len());
     }
 
     /// No answer waits for the socket, or none can be sent any more.
@@ -182,7 +200,7 @@ impl Connection {
     /// The connection can be closed.
     pub(super) fn is_over(&self) -> bool {
         let answered = self.unanswered == 0 && self.output.is_empty();
-        self.broken || self.ended && answered && !self.more
+        self.broken || self.is_evicted() || self.ended && answered && !self.more
     }
 
     pub(super) fn deregister(&mut self, registry: &Registry) {

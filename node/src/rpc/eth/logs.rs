@@ -32,6 +32,8 @@ const BYTES_AT_ONCE: usize = 256 * 1024;
 const TIME_AT_ONCE: Duration = Duration::from_micros(500);
 /// Most topics of a log, and so of a filter.
 const TOPICS_MAX: usize = 4;
+/// Maximum number of addresses, and of topics at one position, of an installed filter: geth's.
+const MAX_FILTER_ITEMS: usize = 1000;
 
 /// What to look for, and where.
 #[derive(Clone, Debug)]
@@ -108,6 +110,15 @@ impl LogQuery {
     /// Refuses what no installed filter can give: a range that ends before it begins, and logs of
     /// blocks that are not made.
     pub(in crate::rpc) fn check(&self) -> Result<(), Error> {
+        let Filter { addresses, topics } = &self.filter;
+        let lists = topics.iter().map(Vec::len).chain([addresses.len()]);
+        if lists.max() > Some(MAX_FILTER_ITEMS) {
+            let message = format!(
+                "too many addresses or topics in a filter: at most {MAX_FILTER_ITEMS} addresses, and as many \
+                 topics at each position"
+            );
+            return Err(Error::limit(message, MAX_FILTER_ITEMS as u64, None));
+        }
         match self.place {
             Place::Range(BlockTag::Pending, _) | Place::Range(_, BlockTag::Pending) => {
                 Err(no_pending_logs())
@@ -118,6 +129,13 @@ impl LogQuery {
             Place::Range(BlockTag::Number(1..), BlockTag::Earliest) => Err(no_range()),
             Place::Range(..) | Place::Block(_) => Ok(()),
         }
+    }
+
+    /// Bytes of memory that the query takes.
+    pub(in crate::rpc) fn memory_bytes(&self) -> usize {
+        let Filter { addresses, topics } = &self.filter;
+        let topics = topics.iter().map(|list| size_of_val(list.as_slice())).sum::<usize>();
+        size_of::<Self>() + size_of_val(addresses.as_slice()) + topics
     }
 
     /// First and last block of the query as far as it gives numbers; an installed filter that says

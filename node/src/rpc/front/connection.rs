@@ -2,6 +2,7 @@
 //! at all, arrives for a while, and when what is sent is not taken.
 
 use super::{Place, flow::Flow, threads::Room, untaken::is_large};
+use crate::budget::Evictable;
 use hyper::body::Bytes;
 use std::{
     io,
@@ -55,6 +56,8 @@ pub(super) struct Progress {
     upgraded: AtomicBool,
     /// Back-pressure of a WebSocket.
     pub(super) flow: Arc<Flow>,
+    /// Set when another client needs the connection.
+    pub(super) evictable: Arc<Evictable>,
 }
 
 /// Counts a request as open until this is dropped. The response body holds it, because hyper keeps the
@@ -274,12 +277,19 @@ fn give_way(cx: &mut Context<'_>) {
     let _ = later.poll(cx);
 }
 
+fn evicted<T>() -> Poll<io::Result<T>> {
+    Poll::Ready(Err(io::Error::new(io::ErrorKind::ConnectionAborted, "another client needs it")))
+}
+
 impl AsyncRead for Connection {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if self.progress.evictable.poll_reader(cx) {
+            return evicted();
+        }
         if !self.read.is_empty() {
             let count = self.read.len().min(buffer.remaining());
             buffer.put_slice(&self.read.split_to(count));
@@ -290,6 +300,7 @@ impl AsyncRead for Connection {
         if requests != self.requests_seen {
             self.requests_seen = requests;
             self.alive = Instant::now();
+            self.progress.evictable.touch();
         }
         if result.is_ready() || self.progress.upgraded.load(Relaxed) {
             return result;
@@ -305,6 +316,9 @@ impl AsyncWrite for Connection {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
+        if self.progress.evictable.poll_writer(cx) {
+            return evicted();
+        }
         let Some(left) = self.turn_left(cx) else { return Poll::Pending };
         let bytes = &bytes[..bytes.len().min(left)];
         let result = Pin::new(&mut self.stream).poll_write(cx, bytes);
@@ -316,6 +330,9 @@ impl AsyncWrite for Connection {
         cx: &mut Context<'_>,
         pieces: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        if self.progress.evictable.poll_writer(cx) {
+            return evicted();
+        }
         let Some(left) = self.turn_left(cx) else { return Poll::Pending };
         let mut part = [io::IoSlice::new(&[]); PIECES_MAX];
         let mut count = 0;

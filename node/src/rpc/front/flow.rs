@@ -6,8 +6,12 @@
 //! pushed, fewer if all clients together take little; calls in the lines, and batches, whose responses are
 //! made before they are counted. When full: waits.
 
+use crate::{
+    budget::{Account, Usage},
+    config::memory::derived,
+};
 use std::sync::{
-    Arc,
+    Arc, LazyLock, Mutex, PoisonError,
     atomic::{AtomicUsize, Ordering::SeqCst},
 };
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, SemaphorePermit};
@@ -24,6 +28,12 @@ const OWED_LEAST: usize = 64 * 1024;
 /// Bytes owed to all connections from which on each is allowed the least: as much as 32 of them may
 /// have that do not read.
 const OWED_ALL: usize = 32 * OWED_MAX;
+/// Minimum of it, on a machine with little memory.
+const MIN_OWED_ALL: usize = 4 * OWED_MAX;
+/// Bytes of a connection, received and owed, that are not accounted to its client.
+const FREE_BYTES: usize = 64 * 1024;
+/// Accounted bytes are given back when so many are not needed, so that the lock is seldom taken.
+const SLACK_BYTES: usize = 256 * 1024;
 /// Calls of a connection in the lines at once, as many large answers may come together: enough for
 /// every thread there to have another.
 const LINE_CALLS: usize = 16;
@@ -33,9 +43,13 @@ const BATCHES: usize = 4;
 /// Bytes owed to all connections of this process.
 static ALL: AtomicUsize = AtomicUsize::new(0);
 
+/// [`OWED_ALL`] on this machine.
+static OWED_ALL_HERE: LazyLock<usize> =
+    LazyLock::new(|| derived(OWED_ALL as u64, MIN_OWED_ALL as u64) as usize);
+
 /// How much a connection may be owed where all are owed so much.
-const fn limit(all: usize) -> usize {
-    if all < OWED_ALL { OWED_MAX } else { OWED_LEAST }
+fn limit(all: usize) -> usize {
+    if all < *OWED_ALL_HERE { OWED_MAX } else { OWED_LEAST }
 }
 
 /// See the module.
@@ -46,9 +60,15 @@ pub(in crate::rpc) struct Flow {
     /// Wakes the reader of the socket.
     less: Notify,
     owed: AtomicUsize,
+    /// Bytes of a message whose end has not arrived.
+    unfinished: AtomicUsize,
     room: Notify,
     line: Arc<Semaphore>,
     batches: Semaphore,
+    /// Bytes that are accounted to the client.
+    accounted: AtomicUsize,
+    /// `None` until the connection is a WebSocket.
+    usage: Mutex<Option<Usage>>,
 }
 
 impl Default for Flow {
@@ -57,9 +77,12 @@ impl Default for Flow {
             unanswered: AtomicUsize::new(0),
             less: Notify::new(),
             owed: AtomicUsize::new(0),
+            unfinished: AtomicUsize::new(0),
             room: Notify::new(),
             line: Arc::new(Semaphore::new(LINE_CALLS)),
             batches: Semaphore::new(BATCHES),
+            accounted: AtomicUsize::new(0),
+            usage: Mutex::default(),
         }
     }
 }
@@ -76,6 +99,7 @@ impl Flow {
     pub(super) fn hear(flow: &Arc<Self>, bytes: usize) -> Unanswered {
         let bytes = bytes + TASK_BYTES;
         flow.unanswered.fetch_add(bytes, SeqCst);
+        flow.settle();
         Unanswered { flow: Arc::clone(flow), bytes }
     }
 
@@ -126,6 +150,7 @@ impl Flow {
     pub(in crate::rpc) fn owe(&self, bytes: usize) {
         self.owed.fetch_add(bytes, SeqCst);
         ALL.fetch_add(bytes, SeqCst);
+        self.settle();
     }
 
     /// The socket took so many bytes, or will not be given them. What is written besides answers makes the debt look smaller than
@@ -139,6 +164,42 @@ impl Flow {
         if [OWED_MAX, OWED_LEAST].iter().any(|limit| (left..owed).contains(&(limit - 1))) {
             self.room.notify_one();
         }
+        self.settle();
+    }
+
+    /// The memory of the connection counts for this client from now on.
+    pub(super) fn account_to(&self, account: &Arc<Account>) {
+        *self.usage.lock().unwrap_or_else(PoisonError::into_inner) = Some(account.buffer(0));
+    }
+
+    /// So many bytes have arrived of a message whose end has not.
+    pub(super) fn unfinished(&self, bytes: usize) {
+        self.unfinished.store(bytes, SeqCst);
+        self.settle();
+    }
+
+    /// Bytes to account for.
+    fn bytes(&self) -> usize {
+        let all = [&self.owed, &self.unanswered, &self.unfinished];
+        let bytes = all.iter().map(|bytes| bytes.load(SeqCst)).sum();
+        if bytes <= FREE_BYTES { 0 } else { bytes }
+    }
+
+    /// Accounts for the bytes of the connection. If they do not fit, the connection is closed.
+    fn settle(&self) {
+        let (bytes, accounted) = (self.bytes(), self.accounted.load(SeqCst));
+        let is_settled = bytes <= accounted && accounted - bytes < SLACK_BYTES;
+        if is_settled && (bytes > 0 || accounted == 0) {
+            return;
+        }
+        let mut usage = self.usage.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(usage) = usage.as_mut() else { return };
+        let bytes = self.bytes();
+        usage.shrink_to(bytes);
+        if usage.grow_to(bytes).is_err() {
+            usage.evict_owner();
+        }
+        self.accounted.store(usage.held_bytes(), SeqCst);
     }
 }
 
@@ -151,6 +212,7 @@ impl Drop for Flow {
 impl Drop for Unanswered {
     fn drop(&mut self) {
         let before = self.flow.unanswered.fetch_sub(self.bytes, SeqCst);
+        self.flow.settle();
         if before >= MAX_UNANSWERED_BYTES {
             self.flow.less.notify_one();
         }
@@ -190,7 +252,8 @@ mod tests {
 
     #[test]
     fn less_is_owed_to_each_where_much_is_owed_to_all() {
-        assert_eq!((limit(OWED_ALL - 1), limit(OWED_ALL)), (OWED_MAX, OWED_LEAST));
+        let all = *OWED_ALL_HERE;
+        assert_eq!((limit(all - 1), limit(all)), (OWED_MAX, OWED_LEAST));
         let flow = Flow::default();
         let cx = &mut Context::from_waker(Waker::noop());
         flow.owe(OWED_MAX);
@@ -203,6 +266,30 @@ mod tests {
         assert!(waiting.as_mut().poll(cx).is_pending(), "the other has not been reached");
         flow.written(1);
         assert!(waiting.poll(cx).is_ready(), "below the other");
+    }
+
+    /// Messages that are not complete, messages that are not answered, and responses that are not read.
+    #[test]
+    fn all_bytes_of_a_connection_are_accounted_above_the_free_ones() {
+        let account = Account::with_limit(2 << 20);
+        let flow = Arc::<Flow>::default();
+        flow.account_to(&account);
+        let used = || account.memory.reading().used as usize;
+        flow.unfinished(FREE_BYTES);
+        assert_eq!(used(), 0);
+        flow.unfinished(FREE_BYTES + 1);
+        assert!(used() > FREE_BYTES);
+        flow.unfinished(0);
+        let message = Flow::hear(&flow, 500_000);
+        flow.owe(1_000_000);
+        assert!(used() >= 1_500_000 && !account.owner.is_evicted());
+        flow.written(1_000_000);
+        drop(message);
+        assert_eq!(used(), 0);
+        flow.owe((2 << 20) + 1);
+        assert!(account.owner.is_evicted(), "it does not fit");
+        drop(flow);
+        assert_eq!(used(), 0);
     }
 
     #[test]

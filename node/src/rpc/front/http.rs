@@ -6,9 +6,12 @@ use super::{
     reply::ReplyBody,
     websocket::handshake::{self, HandshakeError},
 };
-use crate::rpc::{
-    dispatch::{Respond, Transport},
-    error::Error,
+use crate::{
+    budget::{Refused, Usage},
+    rpc::{
+        dispatch::{Respond, Transport},
+        error::Error,
+    },
 };
 use http_body_util::BodyExt;
 use hyper::{
@@ -26,6 +29,9 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
+/// Bytes of a request's body that are not accounted. A connection has one at a time.
+const FREE_BODY_BYTES: usize = 16 * 1024;
+
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// How long a browser may remember that it was allowed, in seconds.
 const PREFLIGHT_AGE: HeaderValue = HeaderValue::from_static("600");
@@ -39,7 +45,7 @@ pub(super) async fn serve(
     front: &Front,
     client: &Arc<Client>,
     progress: &Arc<Progress>,
-    websocket: &OnceLock<OnUpgrade>,
+    websocket: &OnceLock<(OnUpgrade, Arc<Client>)>,
     request: Request<Incoming>,
 ) -> Result<Response<ReplyBody>, Infallible> {
     let open = progress.open(request.body().is_end_stream());
@@ -48,18 +54,20 @@ pub(super) async fn serve(
     Ok(response)
 }
 
-/// What a client does wrong is a response too.
+/// What a client does wrong is a response too. The client of a request that a trusted proxy passes on is not the
+/// proxy.
 async fn answer(
     front: &Front,
     client: &Arc<Client>,
     progress: &Progress,
-    websocket: &OnceLock<OnUpgrade>,
+    websocket: &OnceLock<(OnUpgrade, Arc<Client>)>,
     request: Request<Incoming>,
 ) -> Response<ReplyBody> {
     let headers = request.headers();
     if let Err(error) = front.hosts.check(&request) {
         return plain(error.status(), format!("{error}\n"));
     }
+    let client = &front.client_behind(client, headers);
     let origin = headers.get(ORIGIN).cloned();
     let allowed =
         origin.filter(|origin| origin.to_str().is_ok_and(|origin| front.origins.allow(origin)));
@@ -70,7 +78,7 @@ async fn answer(
                 "this origin is not allowed: see json-rpc.cors-origins\n",
             );
         }
-        return upgrade(progress, websocket, request);
+        return upgrade(client, progress, websocket, request);
     }
     let mut response = match *request.method() {
         Method::OPTIONS => preflight(headers),
@@ -118,8 +126,9 @@ fn preflight(asked: &HeaderMap) -> Response<ReplyBody> {
 
 /// Opens a WebSocket.
 fn upgrade(
+    client: &Arc<Client>,
     progress: &Progress,
-    websocket: &OnceLock<OnUpgrade>,
+    websocket: &OnceLock<(OnUpgrade, Arc<Client>)>,
     request: Request<Incoming>,
 ) -> Response<ReplyBody> {
     let accept = match handshake::accept(&request) {
@@ -134,7 +143,8 @@ fn upgrade(
             return response;
         }
     };
-    let opened = websocket.set(hyper::upgrade::on(request));
+    client.flow.account_to(&client.account);
+    let opened = websocket.set((hyper::upgrade::on(request), Arc::clone(client)));
     opened.expect("hyper reads no request after one that opens a WebSocket");
     progress.upgrade();
     let mut response = Response::new(ReplyBody::empty());
@@ -168,12 +178,21 @@ async fn post(
         );
     }
     let limit = front.request_bytes_max;
-    let body = match read(request.into_body(), limit).await {
+    // Held until the response has been made.
+    let mut usage = client.account.buffer(FREE_BODY_BYTES);
+    let body = match read(request.into_body(), limit, &mut usage).await {
         Ok(body) => body,
         Err(ReadError::TooLarge) => {
             let mut reply = Reply::default();
             reply.answer("null", Err(Error::request_too_large(limit)));
             return small(StatusCode::PAYLOAD_TOO_LARGE, reply);
+        }
+        Err(ReadError::Memory(refused)) => {
+            let mut reply = Reply::default();
+            reply.answer("null", Err(Error::client_memory(refused.limit())));
+            let mut response = small(StatusCode::SERVICE_UNAVAILABLE, reply);
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+            return response;
         }
         // Nobody is there to be told.
         Err(ReadError::Broken) => return plain(StatusCode::BAD_REQUEST, "the body is not whole\n"),
@@ -182,7 +201,7 @@ async fn post(
     match front.respond(client, body, Transport::Http).await {
         Respond::Reply(reply) => {
             progress.answer(reply.len());
-            respond(StatusCode::OK, JSON, reply.finish(&front.dispatcher.untaken))
+            respond(StatusCode::OK, JSON, reply.finish(&Untaken::of(&client.account)))
         }
         Respond::Nothing => respond(StatusCode::OK, JSON, ReplyBody::empty()),
         Respond::TooMany(reply) => {
@@ -196,13 +215,15 @@ async fn post(
 enum ReadError {
     TooLarge,
     Broken,
+    Memory(Refused),
 }
 
 /// A body of at most `limit` bytes. One that arrives in one piece, as small ones do, is not copied.
-async fn read(mut body: Incoming, limit: usize) -> Result<Bytes, ReadError> {
+async fn read(mut body: Incoming, limit: usize, usage: &mut Usage) -> Result<Bytes, ReadError> {
     if body.size_hint().lower() > limit as u64 {
         return Err(ReadError::TooLarge);
     }
+    let max = body.size_hint().upper().map_or(limit, |upper| upper.min(limit as u64) as usize);
     let mut first = Bytes::new();
     let mut whole: Vec<u8> = Vec::new();
     while let Some(frame) = body.frame().await {
@@ -216,7 +237,7 @@ async fn read(mut body: Incoming, limit: usize) -> Result<Bytes, ReadError> {
             if whole.is_empty() {
                 whole = std::mem::take(&mut first).to_vec();
             }
-            whole.extend_from_slice(&data);
+            usage.extend(&mut whole, &data, max).map_err(ReadError::Memory)?;
         }
     }
     Ok(if whole.is_empty() { first } else { whole.into() })

@@ -37,11 +37,12 @@ use super::{
 };
 use crate::{
     access::{Hosts, Origins},
+    budget::{Account, Budget, Held},
     config::JsonRpc,
 };
-use alloy_primitives::map::HashMap;
 use hyper::{
     body::{Bytes, Incoming},
+    header::HeaderMap,
     server::conn::http1,
     service::service_fn,
 };
@@ -53,7 +54,7 @@ use std::{
     net::{IpAddr, SocketAddr},
     pin::Pin,
     sync::{
-        Arc, Mutex, OnceLock, PoisonError,
+        Arc, OnceLock,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
     task::Poll,
@@ -70,6 +71,8 @@ use tokio::{
 /// Bytes in which a call begins with `{`. A body that does not is treated as a batch until it is parsed, so
 /// that megabytes of spaces are not searched where sockets are served.
 const MAX_LEADING_SPACE: usize = 128;
+/// Maximum bytes of a request's head, and of what is read of a body at a time.
+const MAX_HEAD_BYTES: usize = 128 * 1024;
 /// How long to wait after a failure to accept, such as too many open files.
 const ACCEPT_WAIT: Duration = Duration::from_millis(50);
 
@@ -95,18 +98,20 @@ pub(super) struct Client {
     /// Number of the connection.
     pub(super) id: u64,
     pub(super) address: IpAddr,
-    pub(super) rate: ConnectionRate,
+    pub(super) rate: Arc<ConnectionRate>,
     pub(super) endpoint: Arc<Endpoint>,
     pub(super) flow: Arc<Flow>,
+    /// The memory that its requests and responses use.
+    pub(super) account: Arc<Account>,
 }
 
 #[cfg(test)]
 impl Client {
     pub(super) fn for_tests() -> Self {
         let endpoint = Arc::new(Endpoint::new(&[], true));
-        let rate = ConnectionRate::default();
-        let flow = Arc::default();
-        Self { id: 0, address: IpAddr::from([127, 0, 0, 1]), rate, endpoint, flow }
+        let (rate, flow) = (Arc::default(), Arc::default());
+        let (address, account) = (IpAddr::from([127, 0, 0, 1]), Account::with_limit(1 << 40));
+        Self { id: 0, address, rate, endpoint, flow, account }
     }
 }
 
@@ -116,7 +121,6 @@ pub(super) struct Front {
     dispatcher: Arc<Dispatcher>,
     hosts: Hosts,
     origins: Origins,
-    places: Places,
     next_id: AtomicU64,
     large_bodies: Arc<LargeBodies>,
     /// jsonrpsee's, for subscriptions.
@@ -128,20 +132,11 @@ pub(super) struct Front {
     slow_max: Duration,
 }
 
-/// Connections by address.
-#[derive(Debug)]
-struct Places {
-    taken: Mutex<(u32, HashMap<IpAddr, u32>)>,
-    most: u32,
-    most_of_address: u32,
-}
-
-/// A connection's place, given up when dropped.
+/// A connection's place among all, given up when dropped.
 #[derive(Debug)]
 struct Place {
-    front: Arc<Front>,
-    address: IpAddr,
     seat: Seat,
+    _held: Held,
 }
 
 /// A connection that nobody serves yet, or that is to be served by another thread.
@@ -168,53 +163,13 @@ fn room(endpoint: &Endpoint, progress: &Progress) -> Room {
     if endpoint.http { progress.room() } else { Room::Bulk }
 }
 
-impl Places {
-    /// Takes a place, or says which bound is met.
-    fn take(&self, address: IpAddr) -> Result<(), u32> {
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        if taken.0 >= self.most {
-            return Err(self.most);
-        }
-        let of_address = taken.1.entry(address).or_default();
-        if *of_address >= self.most_of_address {
-            return Err(self.most_of_address);
-        }
-        *of_address += 1;
-        taken.0 += 1;
-        Ok(())
-    }
-
-    fn leave(&self, address: IpAddr) {
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        taken.0 -= 1;
-        if let Some(of_address) = taken.1.get_mut(&address) {
-            *of_address -= 1;
-            if *of_address == 0 {
-                taken.1.remove(&address);
-            }
-        }
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.front.places.leave(self.address);
-    }
-}
-
 impl Front {
     pub(super) fn new(dispatcher: Arc<Dispatcher>, threads: &Threads, config: &JsonRpc) -> Self {
         let methods = subscribe::module(Arc::clone(&dispatcher)).expect("the names differ");
-        let most = config.max_connections;
-        let most_of_address = match config.max_connections_per_ip {
-            0 => most,
-            set => set,
-        };
         Self {
             dispatcher,
             hosts: Hosts::new("json-rpc.allowed-hosts", &config.allowed_hosts),
             origins: Origins::new(&config.cors_origins),
-            places: Places { taken: Mutex::default(), most, most_of_address },
             next_id: AtomicU64::new(0),
             large_bodies: Arc::new(LargeBodies::new(threads.large())),
             methods: methods.into(),
@@ -287,22 +242,49 @@ impl Front {
         endpoint: Arc<Endpoint>,
     ) -> Option<Socket> {
         let address = from.ip().to_canonical();
-        if let Err(limit) = self.places.take(address) {
-            match TcpStream::from_std(stream) {
-                Ok(stream) => refuse(stream, limit).await,
-                Err(error) => tracing::debug!(%error, %from, "a connection was not refused"),
+        let progress = Arc::<Progress>::default();
+        let (budget, owner) = (self.budget(), &progress.evictable);
+        let is_proxy = budget.proxies.contains(address);
+        let held = match budget.json_rpc.acquire_as(address, is_proxy, 1, owner) {
+            Ok(held) => held,
+            Err(refused) => {
+                match TcpStream::from_std(stream) {
+                    Ok(stream) => refuse(stream, refused.limit()).await,
+                    Err(error) => tracing::debug!(%error, %from, "a connection was not refused"),
+                }
+                return None;
             }
-            return None;
-        }
-        let place = Place { front: Arc::clone(self), address, seat };
+        };
+        let account = budget.account(address, owner);
+        let place = Place { seat, _held: held };
         // Without it answers only come later.
         let _ = stream.set_nodelay(true);
-        let rate = self.dispatcher.rates.connection();
+        let rate = Arc::new(self.dispatcher.rates.connection());
         let id = self.next_id.fetch_add(1, Relaxed);
-        let progress = Arc::<Progress>::default();
         let flow = Arc::clone(&progress.flow);
-        let client = Arc::new(Client { id, address, rate, endpoint, flow });
+        let client = Arc::new(Client { id, address, rate, endpoint, flow, account });
         Some(Socket { stream, read: Bytes::new(), client, progress, place })
+    }
+
+    fn budget(&self) -> &Arc<Budget> {
+        &self.dispatcher.context.budget
+    }
+
+    /// The client that sent a request: of a trusted proxy's connection, the one that the proxy names.
+    fn client_behind(&self, client: &Arc<Client>, headers: &HeaderMap) -> Arc<Client> {
+        let budget = self.budget();
+        if !budget.proxies.contains(client.address) {
+            return Arc::clone(client);
+        }
+        let address = budget.proxies.client(client.address, headers);
+        Arc::new(Client {
+            id: client.id,
+            address,
+            rate: Arc::clone(&client.rate),
+            endpoint: Arc::clone(&client.endpoint),
+            flow: Arc::clone(&client.flow),
+            account: budget.account(address, &client.account.owner),
+        })
     }
 
     /// Serves one connection to its end, or until it belongs elsewhere: then gives it back.
@@ -324,6 +306,7 @@ impl Front {
         });
         let mut connection = http1::Builder::new()
             .half_close(false)
+            .max_buf_size(MAX_HEAD_BYTES)
             .serve_connection(TokioIo::new(io), service)
             .with_upgrades();
         let to_move = || {
@@ -356,7 +339,7 @@ impl Front {
             Some(Err(error)) => tracing::debug!(%error, %address, "a connection ended early"),
             Some(Ok(())) => {
                 drop(connection);
-                if let Some(upgrade) = websocket.into_inner() {
+                if let Some((upgrade, client)) = websocket.into_inner() {
                     // Boxed, because connections of HTTP, which are many, would be as large.
                     Box::pin(websocket::serve(Arc::clone(&self), client, upgrade, stop)).await;
                 }
@@ -403,7 +386,7 @@ async fn stopped(stop: &mut watch::Receiver<bool>) {
 }
 
 /// Tells a client that there is no place, as far as it listens.
-async fn refuse(mut stream: TcpStream, limit: u32) {
+async fn refuse(mut stream: TcpStream, limit: u64) {
     let body = format!(
         "{{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{{\"code\":-32005,\"message\":\"too many \
          connections: at most {limit}\",\"data\":{{\"limit\":{limit}}}}}}}"
@@ -423,7 +406,7 @@ mod tests {
     use super::*;
     use crate::rpc::text::Json;
     use hyper::Response;
-    use std::convert::Infallible;
+    use std::{convert::Infallible, sync::Mutex};
     use tokio::io::AsyncReadExt;
 
     #[test]

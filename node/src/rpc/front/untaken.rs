@@ -1,90 +1,81 @@
-//! Bytes of large answers over HTTP that are in the making or that clients have not taken.
-//!
-//! Bound: [`UNTAKEN_MAX`] for all connections together. When full: an answer that turns out large is
-//! dropped, and its call refused, until clients take theirs or are closed as slow. It does not wait, for
+//! Large responses that are being made or that clients have not read. Their memory is accounted to the client
+//! ([`crate::budget`]). A response that does not fit is dropped and its call refused; it does not wait, because
 //! a batch that waits holds what it has gathered.
 
-use crate::rpc::error::Error;
-use hyper::body::Bytes as Piece;
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering::Relaxed},
+use crate::{
+    budget::{Account, Usage, accounted},
+    rpc::error::Error,
 };
+use hyper::body::Bytes as Piece;
+use std::sync::Arc;
 
-/// Bytes beyond which no large answer is sent: 32 answers of the largest size by default, of which
-/// two cores write hundreds within the time a slow client is given.
-const UNTAKEN_MAX: usize = 2 * 1024 * 1024 * 1024;
-/// Answers of fewer bytes are not counted: a thousand connections may have 64 MiB of them.
-const COUNTED_LEAST: usize = 64 * 1024;
+/// Responses of fewer bytes are not accounted: a thousand connections may have 64 MiB of them.
+const MIN_COUNTED_BYTES: usize = 64 * 1024;
 
-/// Whether an answer, or a batch's answers, of so many bytes are counted.
+/// Whether a response, or a batch's responses, of so many bytes are accounted.
 pub(super) const fn is_large(bytes: usize) -> bool {
-    bytes >= COUNTED_LEAST
+    bytes >= MIN_COUNTED_BYTES
 }
 
-/// The count. Clones count together.
+/// The account of large responses; by default nothing is accounted.
 #[derive(Clone, Debug, Default)]
-pub(in crate::rpc) struct Untaken(Arc<AtomicUsize>);
+pub(in crate::rpc) struct Untaken(Option<Arc<Account>>);
 
 impl Untaken {
-    /// Whether an answer of so many bytes may be sent.
+    pub(in crate::rpc) fn of(account: &Arc<Account>) -> Self {
+        Self(Some(Arc::clone(account)))
+    }
+
+    /// Whether a response of so many bytes may be sent.
     ///
     /// # Errors
-    /// If it is large and the bound is reached.
+    /// If it is large and does not fit.
     pub(in crate::rpc) fn room(&self, bytes: usize) -> Result<(), Error> {
-        if is_large(bytes) && self.0.load(Relaxed) >= UNTAKEN_MAX {
-            return Err(Error::untaken(UNTAKEN_MAX));
+        match &self.0 {
+            Some(account) if is_large(bytes) => {
+                let held = account.hold(bytes);
+                held.map(drop).map_err(|refused| Error::client_memory(refused.limit()))
+            }
+            _ => Ok(()),
         }
-        Ok(())
     }
 
-    #[cfg(test)]
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.load(Relaxed) == 0
+    /// Begins to gather the responses of a batch.
+    pub(in crate::rpc) fn gather(&self) -> Gathered {
+        let usage = self.0.as_ref().map(|account| account.buffer(MIN_COUNTED_BYTES));
+        Gathered { usage, bytes: 0 }
     }
 
-    /// Counts so many bytes until the result is dropped.
-    pub(in crate::rpc) fn hold(&self, bytes: usize) -> Held {
-        self.0.fetch_add(bytes, Relaxed);
-        Held { untaken: self.clone(), bytes }
-    }
-
-    /// The same piece of a large answer, counted until it is written.
+    /// The same piece of a large response, accounted until it is written. If it does not fit any more, the
+    /// connection is closed.
     pub(super) fn counted(&self, piece: Piece) -> Piece {
-        Piece::from_owner(Counted { _held: self.hold(piece.len()), piece })
+        let Some(account) = &self.0 else { return piece };
+        match account.hold(piece.len()) {
+            Ok(held) => accounted(piece, held),
+            Err(_) => {
+                account.owner.evict();
+                piece
+            }
+        }
     }
 }
 
-/// Bytes counted until this is dropped.
+/// What a batch has gathered, accounted until this is dropped.
 #[derive(Debug)]
-pub(in crate::rpc) struct Held {
-    untaken: Untaken,
+pub(in crate::rpc) struct Gathered {
+    usage: Option<Usage>,
     bytes: usize,
 }
 
-impl Held {
-    /// Counts more.
-    pub(in crate::rpc) fn add(&mut self, bytes: usize) {
-        self.untaken.0.fetch_add(bytes, Relaxed);
+impl Gathered {
+    /// Accounts for more.
+    ///
+    /// # Errors
+    /// If this or what was added before does not fit.
+    pub(in crate::rpc) fn add(&mut self, bytes: usize) -> Result<(), Error> {
         self.bytes += bytes;
-    }
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        self.untaken.0.fetch_sub(self.bytes, Relaxed);
-    }
-}
-
-/// A piece of an answer that is on its way.
-struct Counted {
-    _held: Held,
-    piece: Piece,
-}
-
-impl AsRef<[u8]> for Counted {
-    fn as_ref(&self) -> &[u8] {
-        &self.piece
+        let Some(usage) = &mut self.usage else { return Ok(()) };
+        usage.grow_to(self.bytes).map_err(|refused| Error::client_memory(refused.limit()))
     }
 }
 
@@ -93,29 +84,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_piece_counts_until_its_last_part_is_gone() {
-        let untaken = Untaken::default();
-        let count = || untaken.0.load(Relaxed);
-        let whole = Piece::from(vec![7; 1000]);
-        let mut piece = untaken.counted(whole.clone());
-        assert_eq!((&piece, piece.as_ptr()), (&whole, whole.as_ptr()), "not copied");
-        let rest = piece.split_off(10);
-        drop(piece);
-        assert_eq!(count(), 1000);
-        drop(rest);
-        assert_eq!(count(), 0);
+    fn what_a_batch_gathers_counts_and_fills() {
+        let account = Account::with_limit(256 * 1024);
+        let untaken = Untaken::of(&account);
+        let mut gathered = untaken.gather();
+        gathered.add(MIN_COUNTED_BYTES).unwrap();
+        assert_eq!(account.memory.reading().used, 0, "small ones are not accounted");
+        gathered.add(64 * 1024).unwrap();
+        assert!(untaken.room(128 * 1024).is_ok());
+        gathered.add(1).unwrap();
+        assert!(untaken.room(MIN_COUNTED_BYTES - 1).is_ok(), "small ones go on");
+        let error = untaken.room(128 * 1024).expect_err("it does not fit");
+        assert_eq!(error.code(), -32005);
+        assert!(gathered.add(128 * 1024).is_err());
+        assert!(gathered.add(0).is_err(), "what was added is there");
+        drop(gathered);
+        assert!(untaken.room(256 * 1024).is_ok() && untaken.room(256 * 1024 + 1).is_err());
     }
 
     #[test]
-    fn what_a_batch_gathers_counts_and_fills() {
-        let untaken = Untaken::default();
-        let mut held = untaken.hold(UNTAKEN_MAX - 10);
-        assert!(untaken.room(COUNTED_LEAST).is_ok());
-        held.add(10);
-        assert!(untaken.room(COUNTED_LEAST - 1).is_ok(), "small ones go on");
-        let error = untaken.room(COUNTED_LEAST).expect_err("the bound is reached");
-        assert_eq!(error.code(), -32005);
-        drop(held);
-        assert!(untaken.room(COUNTED_LEAST).is_ok() && untaken.0.load(Relaxed) == 0);
+    fn a_piece_that_does_not_fit_closes_the_connection() {
+        let account = Account::with_limit(100_000);
+        let untaken = Untaken::of(&account);
+        let piece = untaken.counted(Piece::from(vec![7; 70_000]));
+        assert!(account.memory.reading().used == 70_000 && !account.owner.is_evicted());
+        drop(untaken.counted(Piece::from(vec![7; 70_000])));
+        assert!(account.owner.is_evicted());
+        drop(piece);
+        assert_eq!(account.memory.reading().used, 0);
     }
 }

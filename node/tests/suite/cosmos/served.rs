@@ -43,13 +43,13 @@ impl Served {
     /// Serves the rest of a node.
     pub(crate) async fn with(node: Node) -> Self {
         let grpc = Grpc { address: "127.0.0.1:0".parse().unwrap(), ..Grpc::default() };
-        let grpc = grpc::serve(&grpc, node.queries.clone()).await.unwrap();
+        let grpc = grpc::serve(&grpc, &node.budget, node.queries.clone()).await.unwrap();
         let comet = Comet {
             address: "127.0.0.1:0".parse().unwrap(),
             max_request_bytes: 100_000,
             ..Comet::default()
         };
-        let comet = comet::serve(&comet, node.queries.clone()).await.unwrap();
+        let comet = comet::serve(&comet, &node.budget, node.queries.clone()).await.unwrap();
         Self { node, grpc, comet }
     }
 

@@ -123,6 +123,11 @@ pub(super) struct Decoder {
 }
 
 impl Decoder {
+    /// Bytes that are held of a message whose end has not arrived.
+    pub(super) fn unfinished_bytes(&self) -> usize {
+        self.message.as_ref().map_or(0, |message| message.bytes.capacity())
+    }
+
     pub(super) const fn new(max_message_bytes: usize) -> Self {
         Self {
             max_message_bytes,

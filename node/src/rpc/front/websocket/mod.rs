@@ -197,6 +197,7 @@ impl Session {
             let event = self.decoder.next(&mut rest);
             let decoded = self.undecoded.len() - rest.len();
             self.undecoded.advance(decoded);
+            self.client.flow.unfinished(self.decoder.unfinished_bytes());
             match event {
                 Ok(None) => {}
                 Ok(Some(Event::Message(message))) => self.begin(message),

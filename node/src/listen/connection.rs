@@ -1,0 +1,114 @@
+//! A client's socket, closed when nothing moves on it for a while, and when the connection is evicted.
+
+use super::{Peer, quotes::Escape};
+use std::{
+    io::{self, IoSlice},
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::TcpStream,
+    time::{Instant, Sleep, sleep},
+};
+
+/// A connection on which nothing moves for this long is closed. Clients open another.
+const MAX_IDLE: Duration = Duration::from_secs(120);
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Connection {
+    stream: TcpStream,
+    idle: Pin<Box<Sleep>>,
+    /// `None` unless requests are text.
+    escape: Option<Escape>,
+    /// Its place among the connections is given up with the socket, which a WebSocket keeps.
+    peer: Arc<Peer>,
+}
+
+impl Connection {
+    pub(super) fn new(stream: TcpStream, peer: Arc<Peer>, is_http: bool) -> Self {
+        let escape = is_http.then(Escape::default);
+        Self { stream, idle: Box::pin(sleep(MAX_IDLE)), escape, peer }
+    }
+
+    /// Passes a result on, and starts the clock again if something moved.
+    fn watch<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        result: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        if result.is_ready() {
+            self.peer.evictable.touch();
+            self.idle.as_mut().reset(Instant::now() + MAX_IDLE);
+            return result;
+        }
+        ready!(self.idle.as_mut().poll(cx));
+        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+fn evicted<T>() -> Poll<io::Result<T>> {
+    Poll::Ready(Err(io::Error::new(io::ErrorKind::ConnectionAborted, "another client needs it")))
+}
+
+impl AsyncRead for Connection {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.peer.evictable.poll_reader(cx) {
+            return evicted();
+        }
+        if self.escape.as_mut().is_some_and(|escape| escape.give(buffer)) {
+            return Poll::Ready(Ok(()));
+        }
+        let before = buffer.filled().len();
+        let result = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        if let Some(escape) = &mut self.escape {
+            escape.take(buffer, before);
+        }
+        self.watch(cx, result)
+    }
+}
+
+impl AsyncWrite for Connection {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        if self.peer.evictable.poll_writer(cx) {
+            return evicted();
+        }
+        let result = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        self.watch(cx, result)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        pieces: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        if self.peer.evictable.poll_writer(cx) {
+            return evicted();
+        }
+        let result = Pin::new(&mut self.stream).poll_write_vectored(cx, pieces);
+        self.watch(cx, result)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
