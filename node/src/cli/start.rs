@@ -47,6 +47,9 @@ pub(super) struct Args {
     /// Let clients of JSON-RPC sign with the keys of this keyring; off by default
     #[arg(long = "json-rpc.keyring", value_name = "BACKEND", value_enum)]
     keyring: Option<KeyringChoice>,
+    /// Let clients sign even if JSON-RPC is served at an address that other machines can reach
+    #[arg(long = "json-rpc.allow-remote-signing")]
+    allow_remote_signing: bool,
     /// Namespaces of JSON-RPC over HTTP (and WebSocket there), separated by commas, instead of the
     /// default eth,net,web3,rpc,txpool,evmd
     #[arg(long = "json-rpc.api", value_name = "NAMES", value_delimiter = ',')]
@@ -102,6 +105,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     home.check_genesis_file()?;
     apply(args, &mut home);
     known_namespaces(&home.config.json_rpc)?;
+    no_remote_signing(&home.config.json_rpc)?;
     let signers = signers(&home)?;
     let backend = Backend::detect()?;
     let block_time = block_time(args, &home)?;
@@ -192,6 +196,7 @@ fn apply(args: &Args, home: &mut Home) {
     if let Some(keyring) = args.keyring {
         config.json_rpc.keyring = keyring;
     }
+    config.json_rpc.allow_remote_signing |= args.allow_remote_signing;
     if let Some(api) = &args.api {
         config.json_rpc.api.clone_from(api);
     }
@@ -215,6 +220,23 @@ fn known_namespaces(config: &JsonRpc) -> anyhow::Result<()> {
             let known = known.into_iter().collect::<Vec<_>>().join(", ");
             bail!("JSON-RPC has no namespace {name:?}: there are {known}")
         }
+    }
+}
+
+/// Refuses to let other machines sign with the node's keys, unless the operator wants exactly that. Every method
+/// that signs, among them `eth_sendTransaction`, `eth_sign*` and `personal_*`, needs the keyring.
+fn no_remote_signing(config: &JsonRpc) -> anyhow::Result<()> {
+    if config.keyring == KeyringChoice::Off || config.allow_remote_signing {
+        return Ok(());
+    }
+    let addresses = [("address", config.address), ("ws-address", config.ws_address)];
+    match addresses.iter().find(|(_, address)| !address.ip().to_canonical().is_loopback()) {
+        None => Ok(()),
+        Some((name, address)) => bail!(
+            "json-rpc.keyring signs for every client that reaches json-rpc.{name} {address}, which is not a \
+             loopback address: serve JSON-RPC at 127.0.0.1, turn json-rpc.keyring off, or set \
+             json-rpc.allow-remote-signing (--json-rpc.allow-remote-signing)"
+        ),
     }
 }
 
@@ -429,4 +451,36 @@ memory           {}",
     )?;
     out.flush()?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_keyring_signs_for_this_machine_only_unless_that_is_allowed() {
+        let config = |address: &str, ws_address: &str, keyring| JsonRpc {
+            address: address.parse().unwrap(),
+            ws_address: ws_address.parse().unwrap(),
+            keyring,
+            ..JsonRpc::default()
+        };
+        let local = "127.0.0.1:8545";
+        for other in ["127.1.2.3:1", "[::1]:1", "[::ffff:127.0.0.1]:1"] {
+            assert!(no_remote_signing(&config(other, local, KeyringChoice::Test)).is_ok());
+        }
+        for other in ["0.0.0.0:1", "10.0.0.1:1", "[::]:1", "[::ffff:10.0.0.1]:1"] {
+            assert!(no_remote_signing(&config(other, local, KeyringChoice::Off)).is_ok());
+            for keyring in [KeyringChoice::Test, KeyringChoice::File, KeyringChoice::Os] {
+                let refused = [config(other, local, keyring), config(local, other, keyring)];
+                let names = ["json-rpc.address", "json-rpc.ws-address"];
+                for (config, name) in refused.into_iter().zip(names) {
+                    let error = no_remote_signing(&config).unwrap_err().to_string();
+                    assert!(error.contains(name), "{error}");
+                    let allowed = JsonRpc { allow_remote_signing: true, ..config };
+                    assert!(no_remote_signing(&allowed).is_ok());
+                }
+            }
+        }
+    }
 }
