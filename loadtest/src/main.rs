@@ -4,6 +4,7 @@
 //! on two in turn; `drive` is the loop that sends and measures, over `wire`; `report` and `html`
 //! tell the result.
 
+mod attack;
 mod beside;
 mod cpu;
 mod dice;
@@ -78,6 +79,8 @@ enum Scenario {
     Explorer(explorer::Args),
     /// A cheap call's latency beside a flood of heavy ones
     Flood(flood::Args),
+    /// A cheap call, memory and health beside hostile clients
+    Attack(attack::Args),
     /// Transfers and reads for a long time, with memory, disk and latency held to bounds
     Soak(soak::Args),
     /// SIGKILL under full load again and again: nothing that was told may be lost
@@ -96,6 +99,8 @@ fn main() -> ExitCode {
         Scenario::Peers(args) => peers::run(&args).and_then(publish),
         Scenario::Explorer(args) => explorer::run(&args).and_then(publish),
         Scenario::Flood(args) => flood::run(&args).and_then(publish),
+        Scenario::Attack(args) => attack::run(&args)
+            .map(|well| if well { ExitCode::SUCCESS } else { ExitCode::from(SOME_FAILED) }),
         Scenario::Soak(args) => soak::run(&args)
             .map(|kept| if kept { ExitCode::SUCCESS } else { ExitCode::from(SOME_FAILED) }),
         Scenario::Kill(args) => kill::run(&args).map(|()| ExitCode::SUCCESS),

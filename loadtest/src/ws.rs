@@ -13,15 +13,20 @@ const MESSAGE_BYTES_MAX: u64 = 1024 * 1024 * 1024;
 /// Most bytes of the answer to the handshake.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
 
-/// Asks for WebSocket on a fresh connection; gives what came behind the answer.
-pub(crate) fn handshake(stream: &mut TcpStream, url: &Url) -> anyhow::Result<Vec<u8>> {
+/// The request that asks for WebSocket.
+pub(crate) fn handshake_request(url: &Url) -> Vec<u8> {
     // The key only has to be 16 bytes in base64; nothing is secret here.
-    let request = format!(
+    format!(
         "GET {} HTTP/1.1\r\nHost: {}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
          Sec-WebSocket-Key: bG9hZHRlc3QtbG9hZHRlcw==\r\nSec-WebSocket-Version: 13\r\n\r\n",
         url.path, url.host
-    );
-    stream.write_all(request.as_bytes())?;
+    )
+    .into_bytes()
+}
+
+/// Asks for WebSocket on a fresh connection; gives what came behind the answer.
+pub(crate) fn handshake(stream: &mut TcpStream, url: &Url) -> anyhow::Result<Vec<u8>> {
+    stream.write_all(&handshake_request(url))?;
     let mut input = Vec::new();
     loop {
         let mut buffer = [0; 1024];

@@ -1,0 +1,299 @@
+//! Scenario `attack`: what hostile clients do to a cheap call and to the node's memory.
+//!
+//! In each round the same number of connections first sends valid requests and then attacks. Beside both,
+//! `eth_blockNumber` is asked at a fixed rate on its own connection, and the health check on a new one each
+//! time. The attack comes from an address of its own, so that the node can tell it from the probe.
+
+mod client;
+mod kind;
+mod monitor;
+
+use crate::{
+    drive::{Plan, Source, Watch, drive},
+    interrupt,
+    options::{Node, Output},
+    reads::body,
+    rounds::Replay,
+    stats::Stats,
+};
+use anyhow::{Context, bail};
+use client::{Attack, Counts};
+use indicatif::ProgressBar;
+use kind::{Kind, Targets};
+use monitor::{Monitor, Seen};
+use serde_json::{Value, json};
+use std::{
+    io::Write as _,
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::Duration,
+};
+
+/// Maximum number of attacking connections: a process has about a thousand files unless it asks for more.
+const MAX_CLIENTS: usize = 1000;
+/// Maximum duration of one measurement, in seconds: an attack always ends by itself.
+const MAX_DURATION_S: f64 = 120.0;
+/// Maximum number of rounds.
+const MAX_ROUNDS: u32 = 9;
+/// The attack runs for this long before the probe beside it begins.
+const SWELL: Duration = Duration::from_secs(1);
+/// The longest wait for the answer to a probe.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(60);
+/// Where attacks on this machine come from: another loopback address than the probe's.
+const LOOPBACK_SOURCE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
+/// Bytes of a MiB.
+const MIB: f64 = (1u64 << 20) as f64;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// What the hostile clients do
+    #[arg(value_enum)]
+    kind: Kind,
+    /// The node's JSON-RPC
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8545")]
+    url: String,
+    /// Ports of its other servers, as NAME=PORT: ws, rest, grpc, comet, ingest, metrics; a port of 0 leaves
+    /// the server out
+    #[arg(long, value_name = "NAME=PORT", value_delimiter = ',')]
+    ports: Vec<String>,
+    /// The node's process, for its memory; found by its port on loopback
+    #[arg(long, value_name = "PID")]
+    pid: Option<u32>,
+    /// Attacking connections, and connections of valid requests that they are compared with
+    #[arg(long, short, value_name = "N", default_value_t = 300)]
+    clients: usize,
+    /// Seconds of each measurement
+    #[arg(long, short, value_name = "SECONDS", default_value_t = 10.0)]
+    duration: f64,
+    /// Measurements; medians are printed
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    rounds: u32,
+    /// Cheap calls a second
+    #[arg(long, value_name = "PER_SECOND", default_value_t = 200.0)]
+    probe_rate: f64,
+    /// The local address of the attack [default: 127.0.0.2 for a node on loopback]
+    #[arg(long, value_name = "IP")]
+    source: Option<IpAddr>,
+    /// Attack a node on another machine, which you must be allowed to do
+    #[arg(long)]
+    allow_remote: bool,
+    /// How to print the result
+    #[arg(long, short, value_enum, default_value_t)]
+    output: Output,
+}
+
+/// One measurement.
+#[derive(Debug)]
+struct Measured {
+    probe: Stats,
+    seen: Seen,
+    counts: Counts,
+}
+
+/// Runs the attack; whether the node was healthy all the time.
+pub(crate) fn run(args: &Args) -> anyhow::Result<bool> {
+    check(args)?;
+    interrupt::listen()?;
+    let node = Node::reach(&args.url, args.pid)?;
+    let address = node.url.address;
+    if !address.ip().to_canonical().is_loopback() && !args.allow_remote {
+        bail!("{address} is not a loopback address: --allow-remote attacks other machines as well");
+    }
+    let source = args.source.or_else(|| default_source(address));
+    let targets = Targets::new(&node.url, &args.ports)?;
+    let mut rounds = Vec::new();
+    for _ in 0..args.rounds {
+        let valid = measure(args, &node, &targets, None)?;
+        let attack = measure(args, &node, &targets, Some(source))?;
+        rounds.push((valid, attack));
+        if interrupt::asked() {
+            break;
+        }
+    }
+    publish(args, &rounds)?;
+    Ok(rounds.iter().all(|(_, attack)| attack.seen.health_failed == 0 && attack.probe.errors == 0))
+}
+
+fn check(args: &Args) -> anyhow::Result<()> {
+    if !(1..=MAX_CLIENTS).contains(&args.clients) {
+        bail!("--clients must be between 1 and {MAX_CLIENTS}, got {}", args.clients);
+    }
+    if !(0.1..=MAX_DURATION_S).contains(&args.duration) {
+        bail!("--duration must be between 0.1 and {MAX_DURATION_S} seconds, got {}", args.duration);
+    }
+    if !(1..=MAX_ROUNDS).contains(&args.rounds) {
+        bail!("--rounds must be between 1 and {MAX_ROUNDS}, got {}", args.rounds);
+    }
+    if !(1.0..=10_000.0).contains(&args.probe_rate) {
+        bail!("--probe-rate must be between 1 and 10000, got {}", args.probe_rate);
+    }
+    Ok(())
+}
+
+/// On Linux every address of 127.0.0.0/8 is this machine.
+fn default_source(node: SocketAddr) -> Option<IpAddr> {
+    let is_local = node.ip().is_ipv4() && node.ip().is_loopback();
+    (cfg!(target_os = "linux") && is_local).then_some(LOOPBACK_SOURCE.into())
+}
+
+/// Probes the node beside valid requests, or, with the address of its source, beside the attack.
+fn measure(
+    args: &Args,
+    node: &Node,
+    targets: &Targets,
+    attack: Option<Option<IpAddr>>,
+) -> anyhow::Result<Measured> {
+    let watch = Watch::default();
+    let monitor = Monitor::new(targets.metrics, node.process);
+    let (probe, counts, seen) = std::thread::scope(|scope| {
+        let watching = scope.spawn(|| monitor.run(&watch.abandon));
+        let loading = scope.spawn(|| match attack {
+            Some(source) => Ok(Attack { kind: args.kind, targets, source, clients: args.clients }
+                .run(&watch.abandon)),
+            None => valid_requests(args, node, &watch).map(|()| Counts::default()),
+        });
+        std::thread::park_timeout(SWELL);
+        let probe = probe(args, node);
+        watch.abandon.store(true, Relaxed);
+        (probe, loading.join(), watching.join())
+    });
+    let counts = counts.map_err(|_| anyhow::anyhow!("the load panicked"))??;
+    let seen = seen.map_err(|_| anyhow::anyhow!("the monitor panicked"))?;
+    Ok(Measured { probe: probe.context("the probe")?, seen, counts })
+}
+
+fn probe(args: &Args, node: &Node) -> anyhow::Result<Stats> {
+    let plan = Plan {
+        connections: 1,
+        depth: None,
+        duration: Some(Duration::from_secs_f64(args.duration)),
+        rate: Some(args.probe_rate),
+        timeout: PROBE_TIMEOUT,
+    };
+    let bodies: Arc<[_]> = vec![body("eth_blockNumber", &json!([]))].into();
+    let source: Box<dyn Source> = Box::new(Replay::new(bodies, 1));
+    drive(&node.endpoint(), &plan, vec![source], &Watch::default(), &ProgressBar::hidden())
+}
+
+/// Requests that keep both cores busy, on as many connections as the attack has.
+fn valid_requests(args: &Args, node: &Node, watch: &Watch) -> anyhow::Result<()> {
+    let plan = Plan {
+        connections: args.clients,
+        depth: None,
+        duration: None,
+        rate: None,
+        timeout: PROBE_TIMEOUT,
+    };
+    let calls = [
+        ("eth_getBlockByNumber", json!(["latest", true])),
+        ("eth_feeHistory", json!(["0x10", "latest", [25, 50, 75]])),
+        ("eth_getBalance", json!(["0x0000000000000000000000000000000000000001", "latest"])),
+        ("eth_gasPrice", json!([])),
+    ];
+    let bodies: Arc<[_]> = calls.map(|(method, params)| body(method, &params)).to_vec().into();
+    let source: Box<dyn Source> = Box::new(Replay::new(bodies, args.clients));
+    drive(&node.endpoint(), &plan, vec![source], watch, &ProgressBar::hidden())?;
+    Ok(())
+}
+
+fn milliseconds(stats: &Stats, quantile: f64) -> f64 {
+    stats.latency.value_at_quantile(quantile) as f64 / 1e6
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+fn publish(args: &Args, rounds: &[(Measured, Measured)]) -> anyhow::Result<()> {
+    let of = |value: fn(&Measured) -> f64| {
+        let valid = median(rounds.iter().map(|(valid, _)| value(valid)).collect());
+        (valid, median(rounds.iter().map(|(_, attack)| value(attack)).collect()))
+    };
+    let p50 = of(|one| milliseconds(&one.probe, 0.5));
+    let p99 = of(|one| milliseconds(&one.probe, 0.99));
+    let memory = of(|one| one.seen.memory as f64 / MIB);
+    let health = of(|one| one.seen.health_slowest.as_secs_f64() * 1e3);
+    let ratio = median(
+        rounds
+            .iter()
+            .map(|(valid, attack)| {
+                milliseconds(&attack.probe, 0.99) / milliseconds(&valid.probe, 0.99).max(1e-3)
+            })
+            .collect(),
+    );
+    let sum = |count: fn(&Counts) -> u64| -> u64 {
+        rounds.iter().map(|(_, attack)| count(&attack.counts)).sum()
+    };
+    let failed: u64 = rounds.iter().map(|(_, attack)| attack.seen.health_failed).sum();
+    let answered: u64 = rounds.iter().map(|(_, attack)| attack.seen.health_answered).sum();
+    let probe_errors: u64 = rounds.iter().map(|(_, attack)| attack.probe.errors).sum();
+    let counts: Value = json!({
+        "connected": sum(|counts| counts.connected),
+        "answered": sum(|counts| counts.answered),
+        "refused": sum(|counts| counts.refused),
+        "closed": sum(|counts| counts.closed),
+        "notConnected": sum(|counts| counts.not_connected),
+        "bytesSent": sum(|counts| counts.sent),
+        "bytesReceived": sum(|counts| counts.received),
+    });
+    let mut out = std::io::stdout();
+    if args.output == Output::Json {
+        let pair = |(valid, attack): (f64, f64)| json!({ "valid": valid, "attack": attack });
+        let result = json!({
+            "kind": args.kind.to_string(),
+            "clients": args.clients,
+            "rounds": rounds.len(),
+            "p50Ms": pair(p50),
+            "p99Ms": pair(p99),
+            "p99Ratio": ratio,
+            "memoryMiB": pair(memory),
+            "healthSlowestMs": pair(health),
+            "healthAnswered": answered,
+            "healthFailed": failed,
+            "probeErrors": probe_errors,
+            "attack": counts,
+        });
+        writeln!(out, "{result}")?;
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "attack {}, {} clients, {} rounds (medians)",
+        args.kind,
+        args.clients,
+        rounds.len()
+    )?;
+    writeln!(out, "{:32}{:>12}{:>12}", "", "valid", "attack")?;
+    for (name, (valid, attack)) in [
+        ("eth_blockNumber p50, ms", p50),
+        ("eth_blockNumber p99, ms", p99),
+        ("slowest health check, ms", health),
+        ("anonymous memory, MiB", memory),
+    ] {
+        writeln!(out, "{name:32}{valid:>12.2}{attack:>12.2}")?;
+    }
+    writeln!(out, "p99 ratio {ratio:.2}, failed probes {probe_errors}")?;
+    writeln!(out, "health checks answered {answered}, failed {failed}")?;
+    writeln!(out, "attack {counts}")?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn medians_are_of_the_middle() {
+        assert_eq!(median(vec![3.0, 1.0, 2.0]), 2.0);
+        assert!(median(Vec::new()).is_nan());
+    }
+
+    #[test]
+    fn an_attack_on_this_machine_has_its_own_address() {
+        let source = |text: &str| default_source(text.parse().unwrap());
+        assert_eq!(source("192.0.2.1:1"), None);
+        assert_eq!(source("[::1]:1"), None);
+        assert_eq!(source("127.0.0.1:1").is_some(), cfg!(target_os = "linux"));
+    }
+}

@@ -1,0 +1,67 @@
+//! Watches the node from outside: its health check, each time on a new connection, and its memory.
+
+use crate::cpu::Process;
+use std::{
+    io::{Read, Write},
+    net::{SocketAddr, TcpStream},
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    time::{Duration, Instant},
+};
+
+/// Time between two looks.
+const PERIOD: Duration = Duration::from_millis(100);
+/// The longest wait for a health check.
+const HEALTH_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// See the module.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Monitor {
+    metrics: Option<SocketAddr>,
+    process: Option<Process>,
+}
+
+/// What was seen.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Seen {
+    /// The maximum of memory that belongs to no file, in bytes; 0 if the process is not known.
+    pub(super) memory: u64,
+    pub(super) health_answered: u64,
+    pub(super) health_failed: u64,
+    pub(super) health_slowest: Duration,
+}
+
+impl Monitor {
+    pub(super) const fn new(metrics: Option<SocketAddr>, process: Option<Process>) -> Self {
+        Self { metrics, process }
+    }
+
+    /// Watches until `stop`.
+    pub(super) fn run(&self, stop: &AtomicBool) -> Seen {
+        let mut seen = Seen::default();
+        while !stop.load(Relaxed) {
+            let memory = self.process.and_then(|process| process.memory("RssAnon:"));
+            seen.memory = seen.memory.max(memory.unwrap_or(0));
+            if let Some(metrics) = self.metrics {
+                let begun = Instant::now();
+                let healthy = is_healthy(metrics);
+                seen.health_slowest = seen.health_slowest.max(begun.elapsed());
+                match healthy {
+                    Ok(true) => seen.health_answered += 1,
+                    Ok(false) | Err(_) => seen.health_failed += 1,
+                }
+            }
+            std::thread::park_timeout(PERIOD);
+        }
+        seen
+    }
+}
+
+fn is_healthy(metrics: SocketAddr) -> std::io::Result<bool> {
+    let mut stream = TcpStream::connect_timeout(&metrics, HEALTH_TIMEOUT)?;
+    stream.set_read_timeout(Some(HEALTH_TIMEOUT))?;
+    stream.set_write_timeout(Some(HEALTH_TIMEOUT))?;
+    write!(stream, "GET /health HTTP/1.1\r\nHost: {metrics}\r\nConnection: close\r\n\r\n")?;
+    let mut answer = Vec::new();
+    stream.take(64 * 1024).read_to_end(&mut answer)?;
+    Ok(answer.starts_with(b"HTTP/1.1 200"))
+}
