@@ -19,6 +19,7 @@
 //! - [`query`]: the answers of the Cosmos interfaces; [`grpc`] and [`rest`] serve them,
 //!   as the messages of [`proto`]; [`comet`] serves them as CometBFT's RPC does, all three by [`listen`];
 //!   `access` checks hosts and origins for every HTTP server.
+//! - [`costs`]: what bounds the work of each query.
 //! - [`rpc`]: Ethereum's JSON-RPC; [`observe`]: metrics, health and status.
 //! - [`budget`]: what the clients of all servers share.
 
@@ -33,6 +34,7 @@ pub mod comet;
 pub mod config;
 pub mod consensus;
 pub mod cosmos;
+pub mod costs;
 pub mod decorator;
 pub mod execution;
 pub mod feehistory;

@@ -4,13 +4,19 @@ use super::{
     Answer, Node, abci, apart, arguments::Arguments, blocks, broadcast, error::Error, info, txs,
 };
 use futures_util::future::BoxFuture;
+use serde_json::{
+    Value,
+    value::{RawValue, to_raw_value},
+};
 use std::sync::Arc;
 
 /// How a method is run.
 #[derive(Clone, Copy)]
 enum Run {
-    /// Apart from the threads that serve sockets: for what reads.
+    /// On a blocking thread: for reads of headers and other small rows.
     Apart(fn(&Node, &Arguments) -> Answer),
+    /// On a blocking thread, in turns: for reads of whole blocks.
+    InTurn(fn(&Node, &Arguments) -> Answer),
     /// Where the socket is served: for what waits.
     Waiting(fn(Arc<Node>, Arguments) -> BoxFuture<'static, Answer>),
 }
@@ -31,13 +37,45 @@ impl Method {
         found.ok_or_else(|| Error::Method(name.to_owned()))
     }
 
-    /// Answers a call.
-    pub(super) async fn answer(&'static self, node: Arc<Node>, arguments: Arguments) -> Answer {
+    /// Where it runs, in the words of the table of costs.
+    #[cfg(test)]
+    pub(super) const fn place(&self) -> &'static str {
         match self.run {
-            Run::Apart(run) => apart(move || run(&node, &arguments)).await,
-            Run::Waiting(run) => run(node, arguments).await,
+            Run::Apart(_) => "blocking thread",
+            Run::InTurn(_) => "in turn: reads",
+            Run::Waiting(_) => "at once",
         }
     }
+
+    /// Answers a call. The answer is written on a blocking thread, because it may have megabytes.
+    pub(super) async fn answer(
+        &'static self,
+        node: Arc<Node>,
+        arguments: Arguments,
+    ) -> Result<Box<RawValue>, Error> {
+        match self.run {
+            Run::Apart(run) => apart(move || written(&run(&node, &arguments)?)).await,
+            Run::InTurn(run) => {
+                let turn = node.queries.read_turn().await?;
+                apart(move || {
+                    let _turn = turn;
+                    written(&run(&node, &arguments)?)
+                })
+                .await
+            }
+            Run::Waiting(run) => {
+                let answer = run(node, arguments).await?;
+                apart(move || written(&answer)).await
+            }
+        }
+    }
+}
+
+fn written(answer: &Value) -> Result<Box<RawValue>, Error> {
+    to_raw_value(answer).map_err(|cause| {
+        tracing::error!(%cause, "an answer of CometBFT's RPC cannot be written");
+        Error::Internal
+    })
 }
 
 const fn reads(
@@ -46,6 +84,14 @@ const fn reads(
     run: fn(&Node, &Arguments) -> Answer,
 ) -> Method {
     Method { name, parameters, run: Run::Apart(run) }
+}
+
+const fn reads_blocks(
+    name: &'static str,
+    parameters: &'static [&'static str],
+    run: fn(&Node, &Arguments) -> Answer,
+) -> Method {
+    Method { name, parameters, run: Run::InTurn(run) }
 }
 
 const fn waits(
@@ -70,10 +116,10 @@ pub(super) const METHODS: &[Method] = &[
     waits("abci_query", &["path", "data", "height", "prove"], |node, given| {
         Box::pin(abci::query(node, given))
     }),
-    reads("block", &["height"], blocks::block),
-    reads("block_by_hash", &["hash"], blocks::block_by_hash),
-    reads("block_results", &["height"], blocks::block_results),
-    reads("blockchain", &["minHeight", "maxHeight"], blocks::blockchain),
+    reads_blocks("block", &["height"], blocks::block),
+    reads_blocks("block_by_hash", &["hash"], blocks::block_by_hash),
+    reads_blocks("block_results", &["height"], blocks::block_results),
+    reads_blocks("blockchain", &["minHeight", "maxHeight"], blocks::blockchain),
     // The pool is asked at once here, so its answer is told.
     waits("broadcast_tx_async", &["tx"], |node, given| Box::pin(broadcast::sync(node, given))),
     waits("broadcast_tx_commit", &["tx"], |node, given| Box::pin(broadcast::commit(node, given))),
@@ -88,7 +134,7 @@ pub(super) const METHODS: &[Method] = &[
     waits("num_unconfirmed_txs", &[], |node, _| Box::pin(txs::num_unconfirmed(node))),
     reads("status", &[], info::status),
     socket_only("subscribe", QUERY),
-    reads("tx", &["hash", "prove"], txs::tx),
+    reads_blocks("tx", &["hash", "prove"], txs::tx),
     waits("tx_search", &["query", "prove", "page", "per_page", "order_by"], |node, given| {
         Box::pin(txs::search(node, given))
     }),

@@ -116,6 +116,12 @@ fn router(config: &Comet, queries: Queries) -> Router {
         .layer(DefaultBodyLimit::max(most_bytes))
 }
 
+/// The methods, and where they run.
+#[cfg(test)]
+pub(crate) fn method_places() -> impl Iterator<Item = (&'static str, &'static str)> {
+    method::METHODS.iter().map(|method| (method.name, method.place()))
+}
+
 async fn post(State(node): State<Arc<Node>>, body: Result<Bytes, BytesRejection>) -> Response {
     match body {
         Ok(body) if body.is_empty() => rpc::list(),

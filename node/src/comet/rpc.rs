@@ -7,8 +7,7 @@ use super::{
     method::{METHODS, Method},
 };
 use axum::{
-    Json,
-    http::StatusCode,
+    http::{StatusCode, header},
     response::{IntoResponse, Response},
 };
 use serde_json::{Value, json};
@@ -27,8 +26,7 @@ pub(super) async fn answer_body(node: Arc<Node>, body: &[u8], end: Instant) -> R
         Ok(Value::Array(calls)) => calls,
         Ok(call) => {
             let answer = answer_call(node, call, end).await;
-            return answer
-                .map_or_else(|| ().into_response(), |answer| Json(answer).into_response());
+            return answer.map_or_else(|| ().into_response(), json);
         }
         Err(error) => return failed(&Error::Parse(error.to_string())),
     };
@@ -39,11 +37,16 @@ pub(super) async fn answer_body(node: Arc<Node>, body: &[u8], end: Instant) -> R
     for call in calls {
         answers.extend(answer_call(Arc::clone(&node), call, end).await);
     }
-    Json(answers).into_response()
+    json(format!("[{}]", answers.join(",")))
+}
+
+/// A response whose body is this JSON.
+fn json(text: String) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], text).into_response()
 }
 
 /// Answers a call; one without an id is a notification, which nothing answers.
-async fn answer_call(node: Arc<Node>, call: Value, end: Instant) -> Option<Value> {
+async fn answer_call(node: Arc<Node>, call: Value, end: Instant) -> Option<String> {
     match Call::read(call)? {
         Ok(call) => Some(call.answer(node, end).await),
         Err(refused) => Some(refused),
@@ -59,13 +62,13 @@ pub(super) struct Call {
 
 impl Call {
     /// Takes a call apart. One without an id is none; what is no call is refused.
-    pub(super) fn read(mut call: Value) -> Option<Result<Self, Value>> {
+    pub(super) fn read(mut call: Value) -> Option<Result<Self, String>> {
         let id = match call.get_mut("id").map(Value::take) {
             None | Some(Value::Null) if call.is_object() => return None,
             Some(id) if id.is_string() || id.is_number() => id,
             _ => {
                 let reason = "a call is an object whose id is a string or a number";
-                return Some(Err(reply(json!(NO_ID), Err(Error::Request(reason.to_owned())))));
+                return Some(Err(failure(&json!(NO_ID), &Error::Request(reason.to_owned()))));
             }
         };
         let mut member = |name| call.get_mut(name).map(Value::take).unwrap_or_default();
@@ -84,13 +87,16 @@ impl Call {
     }
 
     /// Answers by a method of the table, until `end`.
-    pub(super) async fn answer(mut self, node: Arc<Node>, end: Instant) -> Value {
+    pub(super) async fn answer(mut self, node: Arc<Node>, end: Instant) -> String {
         let answer = async {
             let method = Method::find(self.method()?)?;
             method.answer(node, self.arguments(method.parameters)?).await
         };
         let answer = tokio::time::timeout_at(end, answer).await;
-        reply(self.id, answer.unwrap_or(Err(Error::TooLong(REQUEST_TIME.as_secs()))))
+        match answer.unwrap_or(Err(Error::TooLong(REQUEST_TIME.as_secs()))) {
+            Ok(result) => reply(&self.id, result.get()),
+            Err(error) => failure(&self.id, &error),
+        }
     }
 }
 
@@ -108,7 +114,7 @@ pub(super) async fn answer_uri(
     let answer = async { method.answer(node, Arguments::of_uri(pairs, method.parameters)?).await };
     let answer = tokio::time::timeout_at(end, answer).await;
     match answer.unwrap_or(Err(Error::TooLong(REQUEST_TIME.as_secs()))) {
-        Ok(result) => Json(reply(json!(NO_ID), Ok(result))).into_response(),
+        Ok(result) => json(reply(&json!(NO_ID), result.get())),
         Err(error) => failed(&error),
     }
 }
@@ -120,15 +126,17 @@ pub(super) fn failed(error: &Error) -> Response {
 
 /// A request that is not answered.
 pub(super) fn refused(status: StatusCode, error: &Error) -> Response {
-    (status, Json(reply(json!(NO_ID), Err(error.clone())))).into_response()
+    (status, json(failure(&json!(NO_ID), error))).into_response()
 }
 
-/// An answer as it is sent.
-pub(super) fn reply(id: Value, answer: Result<Value, Error>) -> Value {
-    match answer {
-        Ok(result) => json!({ "jsonrpc": "2.0", "id": id, "result": result }),
-        Err(error) => json!({ "jsonrpc": "2.0", "id": id, "error": error.told() }),
-    }
+/// The JSON of an answer whose result is this JSON.
+pub(super) fn reply(id: &Value, result: &str) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#)
+}
+
+/// The JSON of an answer that is an error.
+pub(super) fn failure(id: &Value, error: &Error) -> String {
+    json!({ "jsonrpc": "2.0", "id": id, "error": error.told() }).to_string()
 }
 
 /// The methods and their parameters, a line each.

@@ -9,7 +9,7 @@ use super::{
     arguments::Arguments,
     error::Error,
     method::QUERY,
-    rpc::{Call, NO_ID, reply},
+    rpc::{Call, NO_ID, failure, reply},
     told::{self, Piece, Subscription},
 };
 use crate::{
@@ -141,8 +141,8 @@ impl Client {
         sent.ok().and_then(Result::ok).ok_or(Gone::Left)
     }
 
-    async fn answer(&mut self, answer: &Value) -> Result<(), Gone> {
-        self.send(Message::Text(answer.to_string().into())).await
+    async fn answer(&mut self, answer: String) -> Result<(), Gone> {
+        self.send(Message::Text(answer.into())).await
     }
 
     /// Answers a call.
@@ -156,17 +156,17 @@ impl Client {
         };
         let call = match serde_json::from_slice(text) {
             Ok(call) => Call::read(call),
-            Err(error) => Some(Err(reply(json!(NO_ID), Err(Error::Parse(error.to_string()))))),
+            Err(error) => Some(Err(failure(&json!(NO_ID), &Error::Parse(error.to_string())))),
         };
         let answer = match call {
             None => return Ok(()),
             Some(Err(refused)) => refused,
             Some(Ok(call)) => self.call(call).await,
         };
-        self.answer(&answer).await
+        self.answer(answer).await
     }
 
-    async fn call(&mut self, mut call: Call) -> Value {
+    async fn call(&mut self, mut call: Call) -> String {
         let done = match call.method() {
             Ok("subscribe") => {
                 let id = call.id.clone();
@@ -181,7 +181,10 @@ impl Client {
                 return call.answer(node, end).await;
             }
         };
-        reply(call.id, done.map(|()| json!({})))
+        match done {
+            Ok(()) => reply(&call.id, "{}"),
+            Err(error) => failure(&call.id, &error),
+        }
     }
 
     fn subscribe(&mut self, id: Value, given: &Arguments) -> Result<(), Error> {

@@ -106,6 +106,6 @@ fn tell(
 ) {
     for Subscription { id, query, .. } in which.iter().map(|index| &subscriptions[*index]) {
         let result = json!({ "query": query, "data": data, "events": attributes });
-        messages.push(super::rpc::reply(id.clone(), Ok(result)).to_string());
+        messages.push(super::rpc::reply(id, &result.to_string()));
     }
 }

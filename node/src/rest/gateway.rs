@@ -6,8 +6,11 @@ use axum::{
     http::{HeaderValue, header},
     response::{IntoResponse, Response},
 };
+use bytes::Bytes;
 use prost::Message;
-use prost_reflect::{DynamicMessage, MethodDescriptor};
+use prost_reflect::{DynamicMessage, MessageDescriptor, MethodDescriptor};
+use std::sync::Arc;
+use tokio::sync::Semaphore;
 use tonic::service::Routes;
 
 /// The services and the definitions of what they take and give.
@@ -15,11 +18,35 @@ use tonic::service::Routes;
 pub(super) struct Gateway {
     services: Direct,
     pub(super) definitions: Definitions,
+    /// Permits of conversions of large answers.
+    conversions: Arc<Semaphore>,
 }
+
+/// Bytes of an answer that is converted to JSON where the socket is served: a fraction of a millisecond.
+const MAX_CONVERTED_AT_ONCE_BYTES: usize = 64 * 1024;
 
 impl Gateway {
     pub(super) fn new(routes: Routes) -> Self {
-        Self { services: Direct::new(routes), definitions: Definitions::read() }
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let conversions = Arc::new(Semaphore::new(cores.div_ceil(2)));
+        Self { services: Direct::new(routes), definitions: Definitions::read(), conversions }
+    }
+
+    /// Writes an encoded message as JSON. A block of thousands of transactions takes a core for tenths of a second,
+    /// in which the thread would serve no other socket.
+    async fn convert(&self, kind: MessageDescriptor, message: Bytes) -> Result<Vec<u8>, Error> {
+        if message.len() <= MAX_CONVERTED_AT_ONCE_BYTES {
+            return to_json(&self.definitions, kind, message);
+        }
+        let permit =
+            Arc::clone(&self.conversions).acquire_owned().await.map_err(Error::internal)?;
+        let definitions = self.definitions.clone();
+        let converted = tokio::task::spawn_blocking(move || {
+            // The conversion goes on when its caller has gone.
+            let _permit = permit;
+            to_json(&definitions, kind, message)
+        });
+        converted.await.map_err(Error::internal)?
     }
 
     /// The method of a route.
@@ -44,15 +71,22 @@ impl Gateway {
         let path = format!("/{}/{}", method.parent_service().full_name(), method.name());
         let answer = self.services.call(&path, &message.encode_to_vec(), height).await;
         let told = answer.map_err(|status| Error::of_service(status.code(), status.message()))?;
-        let message =
-            DynamicMessage::decode(method.output(), told.message).map_err(Error::internal)?;
-        let json = serde_json::to_vec(&self.definitions.json(&message)).map_err(Error::internal)?;
+        let json = self.convert(method.output(), told.message).await?;
         let mut response = ([(header::CONTENT_TYPE, "application/json")], json).into_response();
         if let Some(height) = told.height {
             response.headers_mut().insert(HEIGHT_HEADER, height);
         }
         Ok(response)
     }
+}
+
+fn to_json(
+    definitions: &Definitions,
+    kind: MessageDescriptor,
+    message: Bytes,
+) -> Result<Vec<u8>, Error> {
+    let message = DynamicMessage::decode(kind, message).map_err(Error::internal)?;
+    serde_json::to_vec(&definitions.json(&message)).map_err(Error::internal)
 }
 
 #[cfg(test)]

@@ -88,6 +88,12 @@ fn router(config: &Rest, queries: Queries) -> Router {
         .layer(DefaultBodyLimit::max(most_bytes))
 }
 
+/// The methods of gRPC that paths lead to.
+#[cfg(test)]
+pub(crate) fn methods() -> impl Iterator<Item = &'static str> {
+    ROUTES.iter().map(|route| route.method)
+}
+
 async fn ask(
     State(gateway): State<Arc<Gateway>>,
     route: &Route,

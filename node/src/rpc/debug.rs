@@ -10,6 +10,7 @@ use super::{
     params::{Param, object},
     replay::{Place, Replay, Rows, text, trace_error},
     stored::{self, MinedTx, StoredBlock, locate},
+    text::Json,
 };
 use crate::{
     block::{Block, join},
@@ -35,7 +36,11 @@ pub(super) const METHODS: &[Method] = &[
         name: "debug_getRawBlock",
         parameters: &["block"],
         help: "RLP of a block.",
-        run: Run::Inline(raw_block),
+        run: Run::Quick {
+            at_once: |call| small_block(call, required_block, raw_block),
+            whole: raw_block,
+            line: Line::Short,
+        },
     },
     Method {
         name: "debug_getRawReceipts",
@@ -59,7 +64,11 @@ pub(super) const METHODS: &[Method] = &[
         name: "debug_getBlockRlp",
         parameters: &["block"],
         help: "As debug_getRawBlock, by tag or number; the number may be a plain one.",
-        run: Run::Inline(block_rlp),
+        run: Run::Quick {
+            at_once: |call| small_block(call, tagged_block, block_rlp),
+            whole: block_rlp,
+            line: Line::Short,
+        },
     },
     Method {
         name: "debug_getBadBlocks",
@@ -142,6 +151,19 @@ fn raw_header_at(call: &Call, number: u64) -> Answer {
 
 fn raw_block(call: &Call) -> Answer {
     raw_block_at(call, required_block(call)?)
+}
+
+/// Bytes of a body that is written out as hex where the socket is served: a fifth of a millisecond.
+const RAW_BODY_AT_ONCE: usize = 128 * 1024;
+
+/// The answer about a block, unless the block is large.
+fn small_block(
+    call: &Call,
+    number: fn(&Call) -> Result<u64, Error>,
+    answer: fn(&Call) -> Answer,
+) -> Result<Option<Json>, Error> {
+    let bytes = call.view.blocks()?.body_bytes(number(call)?)?;
+    if bytes > RAW_BODY_AT_ONCE { Ok(None) } else { answer(call).map(Some) }
 }
 
 fn raw_block_at(call: &Call, number: u64) -> Answer {

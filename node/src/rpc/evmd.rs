@@ -6,6 +6,7 @@ use super::{
     eth::fee_quantiles,
     lines::Line,
     method::{Answer, Call, Method, Run, json},
+    text::Json,
 };
 use crate::{
     feemarket::{
@@ -37,19 +38,27 @@ pub(super) const METHODS: &[Method] = &[
         name: "evmd_feemarketParams",
         parameters: &["block = latest"],
         help: "Parameters of the fee market after a block, its base fee among them.",
-        run: Run::Inline(params),
+        run: Run::Quick { at_once: |call| of_head(call, params), whole: params, line: Line::Short },
     },
     Method {
         name: "evmd_feemarketBaseFee",
         parameters: &["block = latest"],
         help: "The base fee of a block with all its decimals; zero where there is none.",
-        run: Run::Inline(base_fee),
+        run: Run::Quick {
+            at_once: |call| of_head(call, base_fee),
+            whole: base_fee,
+            line: Line::Short,
+        },
     },
     Method {
         name: "evmd_feemarketBlockGas",
         parameters: &["block = latest"],
         help: "The gas of a block from which the base fee of the next follows.",
-        run: Run::Inline(block_gas),
+        run: Run::Quick {
+            at_once: |call| of_head(call, block_gas),
+            whole: block_gas,
+            line: Line::Short,
+        },
     },
     Method {
         name: "evmd_endpoints",
@@ -61,7 +70,7 @@ pub(super) const METHODS: &[Method] = &[
         name: "evmd_blockEvents",
         parameters: &["block = latest"],
         help: "Events of the modules in a block; none in genesis.",
-        run: Run::Inline(block_events),
+        run: Run::Line(Line::Short, block_events),
     },
 ];
 
@@ -98,8 +107,14 @@ fn block_events(call: &Call) -> Answer {
 }
 
 fn market(call: &Call) -> Result<Market, Error> {
-    let modules = modules_after(call, number(call)?)?.ok_or_else(no_market)?;
+    let modules = parameters_after(call, number(call)?)?.ok_or_else(no_market)?;
     Ok(modules.market.clone())
+}
+
+/// The answer if the newest block is asked about. The record of an older one has the events of all its
+/// transactions.
+fn of_head(call: &Call, answer: fn(&Call) -> Answer) -> Result<Option<Json>, Error> {
+    if number(call)? == call.view.number() { answer(call).map(Some) } else { Ok(None) }
 }
 
 /// The block that the only parameter names.
@@ -127,4 +142,10 @@ fn no_market() -> Error {
 pub(super) fn modules_after(call: &Call, number: u64) -> Result<Option<Arc<Modules>>, Error> {
     let Some(native) = call.context.spec.native() else { return Ok(None) };
     call.view.modules_after(native, number).map(Some).map_err(Error::internal)
+}
+
+/// The modules after a block without the governance state; `None` on an Ethereum chain.
+pub(super) fn parameters_after(call: &Call, number: u64) -> Result<Option<Arc<Modules>>, Error> {
+    let Some(native) = call.context.spec.native() else { return Ok(None) };
+    call.view.parameters_after(native, number).map(Some).map_err(Error::internal)
 }

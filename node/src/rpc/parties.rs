@@ -9,6 +9,7 @@ use crate::execution::named;
 use crate::view::{Appearances, View};
 use alloy_consensus::Transaction as _;
 use alloy_primitives::Address;
+use std::cmp::Ordering;
 use storage::{Account, ChainReader};
 
 /// Which way a search goes.
@@ -118,9 +119,17 @@ pub(crate) fn sent(
         return Ok(None);
     };
     let block = StoredBlock::read(&view.blocks()?, number)?;
-    for (index, by) in block.senders.iter().enumerate() {
-        if *by == sender && block.tx(index)?.is_some_and(|mined| mined.tx.nonce() == nonce) {
-            return Ok(Some((block, index)));
+    let senders = block.senders.iter().enumerate();
+    let own: Vec<_> = senders.filter(|(_, by)| **by == sender).map(|(index, _)| index).collect();
+    // The nonces of one sender rise, so that few of thousands of transactions are decoded.
+    let (mut low, mut high) = (0, own.len());
+    while low < high {
+        let middle = low + (high - low) / 2;
+        let Some(found) = block.tx(own[middle])?.map(|mined| mined.tx.nonce()) else { break };
+        match found.cmp(&nonce) {
+            Ordering::Equal => return Ok(Some((block, own[middle]))),
+            Ordering::Less => low = middle + 1,
+            Ordering::Greater => high = middle,
         }
     }
     // A contract's, or one that an authorization took (EIP-7702).

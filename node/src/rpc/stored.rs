@@ -56,11 +56,28 @@ pub(super) fn tx_hashes(raw: &[&[u8]]) -> Vec<B256> {
     hashes.into_iter().map(B256::from).collect()
 }
 
-/// Transactions that are in no block, with their senders.
+/// Transactions that are in no block, with their senders. Knows no chain, so none of them is a Cosmos transaction.
 pub(super) fn recover(raw: &[Bytes]) -> Result<Vec<RecoveredTx>, Error> {
     let backend = Backend::detect().map_err(Error::internal)?;
     let recovered = recover_senders(&mut Recoverer::new(backend), raw).into_iter();
     recovered.collect::<Result<_, _>>().map_err(|error| Error::server(error.to_string()))
+}
+
+/// The bytes of the transaction at `index` of a block at or below the view's head, if it has as many. Decodes no
+/// transaction.
+pub(super) fn raw_tx(
+    blocks: &ChainReader,
+    number: u64,
+    index: usize,
+) -> Result<Option<Bytes>, Error> {
+    let body = blocks.body(number)?.ok_or_else(|| missing("body", number))?;
+    Block::transaction_at(&body, index).map_err(Error::internal)
+}
+
+/// The ommers of a block at or below the view's head.
+pub(super) fn ommers(blocks: &ChainReader, number: u64) -> Result<Vec<Header>, Error> {
+    let body = blocks.body(number)?.ok_or_else(|| missing("body", number))?;
+    Block::ommers_of(&body).map_err(Error::internal)
 }
 
 impl StoredBlock {
@@ -112,14 +129,23 @@ pub(crate) struct OneTx {
 impl OneTx {
     /// Reads the transaction at a place that the index names.
     pub(super) fn read(blocks: &ChainReader, number: u64, index: u32) -> Result<Self, Error> {
-        let (hash, header) = header(blocks, number)?;
-        let body = blocks.body(number)?.ok_or_else(|| missing("body", number))?;
-        let found = Block::transaction_at(&body, index as usize).map_err(Error::internal)?;
-        let (index, raw) = match found {
+        let (index, raw) = match raw_tx(blocks, number, index as usize)? {
             Some(raw) => (index, raw),
             // Beyond the last is a Cosmos transaction under its further hash.
             None => Self::further(blocks, number, index)?,
         };
+        Self::of_raw(blocks, number, index, raw)
+    }
+
+    /// Reads the transaction at `index` of a block, if it has as many.
+    pub(super) fn at(blocks: &ChainReader, number: u64, index: u64) -> Result<Option<Self>, Error> {
+        let Ok(index) = u32::try_from(index) else { return Ok(None) };
+        let raw = raw_tx(blocks, number, index as usize)?;
+        raw.map(|raw| Self::of_raw(blocks, number, index, raw)).transpose()
+    }
+
+    fn of_raw(blocks: &ChainReader, number: u64, index: u32, raw: Bytes) -> Result<Self, Error> {
+        let (hash, header) = header(blocks, number)?;
         let sender = blocks.sender(number, index)?;
         let sender = sender.ok_or_else(|| missing("sender for each transaction", number))?;
         let decoded = DecodedTx::decode(raw).map_err(Error::internal)?;
@@ -128,7 +154,7 @@ impl OneTx {
     }
 
     fn further(blocks: &ChainReader, number: u64, index: u32) -> Result<(u32, Bytes), Error> {
-        let mut txs = StoredBlock::read(blocks, number)?.block.transactions;
+        let mut txs = block(blocks, number)?.transactions;
         let index = cosmos::position(&txs, index as usize)
             .ok_or_else(|| missing("transaction at an indexed place", number))?;
         Ok((u32::try_from(index).map_err(Error::internal)?, txs.swap_remove(index)))

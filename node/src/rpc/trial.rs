@@ -86,7 +86,8 @@ impl Trial<'_> {
         let call = request.check(self.spec)?;
         let deadline = self.interrupt.within(self.bounds.time);
         let header = self.header()?;
-        let modules = self.spec.native().map(|native| self.view.modules_after(native, self.number));
+        let native = self.spec.native();
+        let modules = native.map(|native| self.view.parameters_after(native, self.number));
         let modules = modules.transpose().map_err(Error::internal)?;
         let site = CallSite {
             spec: self.spec,

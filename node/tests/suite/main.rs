@@ -13,6 +13,7 @@ mod clients;
 mod commands;
 mod common;
 mod cosmos;
+mod costs_docs;
 mod dice;
 mod ethereum_fixtures;
 mod fee_history;

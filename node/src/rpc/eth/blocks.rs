@@ -139,8 +139,7 @@ pub(super) fn count_by_hash(call: &Call) -> Answer {
 
 fn transaction_count(call: &Call, id: BlockId) -> Answer {
     let Some(number) = id.find(&call.view)? else { return null() };
-    let stored = StoredBlock::read(&call.view.blocks()?, number)?;
-    put(&U64::from(stored.block.transactions.len()))
+    put(&U64::from(call.view.blocks()?.tx_count(number)?))
 }
 
 pub(super) fn uncle_count_by_number(call: &Call) -> Answer {
@@ -155,8 +154,7 @@ pub(super) fn uncle_count_by_hash(call: &Call) -> Answer {
 
 fn uncle_count(call: &Call, id: BlockId) -> Answer {
     let Some(number) = id.find(&call.view)? else { return null() };
-    let stored = StoredBlock::read(&call.view.blocks()?, number)?;
-    put(&U64::from(stored.block.ommers.len()))
+    put(&U64::from(stored::ommers(&call.view.blocks()?, number)?.len()))
 }
 
 fn receipts(call: &Call, blocks: &ChainReader, stored: &StoredBlock) -> Answer {
@@ -259,9 +257,9 @@ pub(super) fn uncle_by_hash(call: &Call) -> Answer {
 
 fn uncle(call: &Call, id: BlockId, index: u64) -> Answer {
     let Some(number) = id.find(&call.view)? else { return null() };
-    let stored = StoredBlock::read(&call.view.blocks()?, number)?;
+    let ommers = stored::ommers(&call.view.blocks()?, number)?;
     let index = usize::try_from(index).unwrap_or(usize::MAX);
-    let Some(ommer) = stored.block.ommers.get(index) else { return null() };
+    let Some(ommer) = ommers.get(index) else { return null() };
     let body = Block::default().encode_body();
     let block = Block {
         hash: ommer.hash_slow(),

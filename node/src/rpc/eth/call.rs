@@ -12,7 +12,7 @@ use crate::{
     rpc::{
         block_id::BlockId,
         error::Error,
-        evmd::modules_after,
+        evmd::parameters_after,
         lines::Deadline,
         method::{Answer, Call, json, put},
         stored,
@@ -232,7 +232,7 @@ fn run_on<T>(
     let state = call.view.state.reader_at(number)?;
     let hashes = Hashes { view: &call.view, deadline };
     let spec = &call.context.spec;
-    let modules = modules_after(call, number)?;
+    let modules = parameters_after(call, number)?;
     let modules = modules.as_deref();
     let result = run(&CallSite { spec, modules, state: &state, hashes: &hashes, header: &header });
     result.map_err(|error| in_time(call, deadline, error))

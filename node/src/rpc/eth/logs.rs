@@ -29,6 +29,10 @@ const RANGE_AT_ONCE: u64 = 1 << 14;
 const CANDIDATES_AT_ONCE: usize = 64;
 const LOGS_AT_ONCE: usize = 256;
 const BYTES_AT_ONCE: usize = 256 * 1024;
+/// Bytes of receipts that are decoded there; a single block may have megabytes.
+const RECEIPTS_AT_ONCE: usize = 256 * 1024;
+/// Addresses and topics that are looked up there.
+const KEYS_AT_ONCE: usize = 64;
 const TIME_AT_ONCE: Duration = Duration::from_micros(500);
 /// Most topics of a log, and so of a filter.
 const TOPICS_MAX: usize = 4;
@@ -162,6 +166,11 @@ impl Filter {
             && self.topics.iter().zip(topics).all(|(wanted, found)| any(wanted, found))
     }
 
+    /// Addresses and topics that are looked up.
+    fn keys(&self) -> usize {
+        self.addresses.len() + self.topics.iter().map(Vec::len).sum::<usize>()
+    }
+
     /// What a block with a matching log is looked up by: one of each group.
     fn groups(&self) -> Vec<Vec<PostingKey>> {
         let addresses =
@@ -183,6 +192,8 @@ struct Bounds {
     time: Duration,
     /// Most blocks whose receipts are looked through.
     blocks: usize,
+    /// The maximum of bytes of their receipts.
+    receipts: usize,
     /// The logs of a block come together even if they are more than `logs`: no range is smaller.
     whole_block: bool,
 }
@@ -195,8 +206,8 @@ impl Bounds {
         let deadline = call.interrupt.within(time);
         // With room for what is around the result in a response.
         let bytes = limits.bytes - limits.bytes / 16;
-        let (logs, blocks) = (limits.logs, usize::MAX);
-        Self { logs, bytes, deadline, time, blocks, whole_block: true }
+        let (logs, blocks, receipts) = (limits.logs, usize::MAX, usize::MAX);
+        Self { logs, bytes, deadline, time, blocks, receipts, whole_block: true }
     }
 
     /// What may be spent where the socket is served.
@@ -204,8 +215,8 @@ impl Bounds {
         let deadline = call.interrupt.within(TIME_AT_ONCE);
         let Self { logs, bytes, .. } = Self::whole(call);
         let (logs, bytes) = (logs.min(LOGS_AT_ONCE), bytes.min(BYTES_AT_ONCE));
-        let blocks = CANDIDATES_AT_ONCE;
-        Self { logs, bytes, deadline, time: TIME_AT_ONCE, blocks, whole_block: false }
+        let (blocks, receipts, time) = (CANDIDATES_AT_ONCE, RECEIPTS_AT_ONCE, TIME_AT_ONCE);
+        Self { logs, bytes, deadline, time, blocks, receipts, whole_block: false }
     }
 }
 
@@ -258,6 +269,9 @@ pub(in crate::rpc) fn find_at_once(
     first: u64,
     last: u64,
 ) -> Result<Option<Json>, Error> {
+    if filter.keys() > KEYS_AT_ONCE {
+        return Ok(None);
+    }
     match search(&call.view, filter, first, last, &Bounds::at_once(call))? {
         Searched::All(answer) => Ok(Some(answer)),
         Searched::Past { .. } => Ok(None),
@@ -298,7 +312,7 @@ fn search(
 ) -> Result<Searched, Error> {
     let blocks = view.blocks()?;
     let mut found = Found { text: b"[".to_vec(), logs: 0 };
-    let mut start = first;
+    let (mut start, mut receipts) = (first, 0_usize);
     let past = |(message, limit), fits| Ok(Searched::Past { message, limit, fits });
     while start <= last {
         let end = last.min(start.saturating_add(WINDOW_BLOCKS - 1));
@@ -307,6 +321,10 @@ fn search(
             return past(found.too_slow(bounds), None);
         }
         for number in candidates {
+            receipts = receipts.saturating_add(blocks.receipts_bytes(number)?);
+            if receipts > bounds.receipts {
+                return past(found.too_slow(bounds), None);
+            }
             let before = (found.logs, found.text.len());
             each_log(&blocks, filter, number, |log| found.add(log))?;
             if let Some(bound) = found.past(bounds, before.0) {

@@ -194,7 +194,11 @@ pub(super) const METHODS: &[Method] = &[
         "eth_getTransactionReceipt",
         &["hash"],
         "A receipt; null at once while there is none.",
-        Run::Inline(transactions::receipt),
+        Run::Quick {
+            at_once: transactions::receipt_at_once,
+            whole: transactions::receipt,
+            line: Line::Short,
+        },
     ),
     method(
         "eth_getRawTransactionByHash",
@@ -224,7 +228,11 @@ pub(super) const METHODS: &[Method] = &[
         "eth_getTransactionLogs",
         &["hash"],
         "The logs of a mined transaction.",
-        Run::Inline(transactions::logs),
+        Run::Quick {
+            at_once: transactions::logs_at_once,
+            whole: transactions::logs,
+            line: Line::Short,
+        },
     ),
     method("eth_pendingTransactions", &[], "None: see txpool_content.", Run::Inline(no_pending)),
     method(
@@ -286,7 +294,11 @@ pub(super) const METHODS: &[Method] = &[
         "eth_getStorageValues",
         &["slots by address", BLOCK],
         "Up to 1,024 storage slots of any accounts.",
-        Run::Inline(proof::get_storage_values),
+        Run::Quick {
+            at_once: proof::get_storage_values_at_once,
+            whole: proof::get_storage_values,
+            line: Line::Short,
+        },
     ),
     method(
         "eth_config",

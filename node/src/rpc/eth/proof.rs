@@ -8,6 +8,7 @@ use crate::rpc::{
     method::{Answer, Call, json},
     params::{Param, hash, object},
     stored,
+    text::Json,
 };
 use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U64, U256};
 use serde::Serialize;
@@ -19,6 +20,8 @@ use storage::{
 
 /// Most slots of one request, as geth.
 const SLOTS_MAX: usize = 1024;
+/// Slots that are read where the socket is served.
+const SLOTS_AT_ONCE: usize = 64;
 /// Characters of a storage key that is a whole word.
 const WORD_CHARS: usize = 66;
 
@@ -120,6 +123,13 @@ impl Param for Wanted {
         }
         Ok(Self(wanted))
     }
+}
+
+/// The values of a few slots.
+pub(super) fn get_storage_values_at_once(call: &Call) -> Result<Option<Json>, Error> {
+    let Wanted(wanted) = call.arguments()?.required()?;
+    let count: usize = wanted.values().map(Vec::len).sum();
+    if count > SLOTS_AT_ONCE { Ok(None) } else { get_storage_values(call).map(Some) }
 }
 
 pub(super) fn get_storage_values(call: &Call) -> Answer {

@@ -11,7 +11,7 @@ use crate::{
         params::Number,
         parties,
         services::Question,
-        stored::{OneTx, StoredBlock},
+        stored::{OneTx, raw_tx},
         text::Json,
     },
 };
@@ -72,9 +72,8 @@ pub(super) fn by_block_number_and_index(call: &Call) -> Answer {
 
 fn at_index(call: &Call, id: BlockId, index: u64) -> Answer {
     let Some(number) = id.find(&call.view)? else { return Ok(Json::fixed("null")) };
-    let stored = StoredBlock::read(&call.view.blocks()?, number)?;
-    let tx = usize::try_from(index).ok().map(|index| stored.tx(index)).transpose()?.flatten();
-    put(&tx.map(|tx| TransactionObject::mined(&tx)))
+    let tx = OneTx::at(&call.view.blocks()?, number, index)?;
+    put(&tx.map(|tx| TransactionObject::mined(&tx.mined())))
 }
 
 pub(super) fn by_sender_and_nonce(call: &Call) -> Answer {
@@ -87,27 +86,77 @@ pub(super) fn by_sender_and_nonce(call: &Call) -> Answer {
     put(&tx.transpose()?.flatten())
 }
 
+/// Bytes of a block's receipts that are decoded where the socket is served. A block full of transfers has
+/// half as many; one full of logs has megabytes.
+const RECEIPTS_AT_ONCE: usize = 256 * 1024;
+
+/// The receipt of a transaction.
+enum Receipt {
+    Found(Json),
+    /// The transaction is not mined.
+    NotMined,
+    /// It is not cached, and the receipts of its block have more bytes than may be decoded.
+    TooLarge,
+}
+
+impl Receipt {
+    /// The receipt of a transaction in a block whose receipts have up to `max_bytes`.
+    fn within(max_bytes: usize, call: &Call, hash: B256) -> Result<Self, Error> {
+        let Some((number, index)) = call.view.tx_location(hash)? else { return Ok(Self::NotMined) };
+        let (answers, question) = (&call.services.answers, Question::Receipt(number, index));
+        if let Some(answer) = answers.get(&question) {
+            return Ok(Self::Found(answer));
+        }
+        let blocks = call.view.blocks()?;
+        if blocks.receipts_bytes(number)? > max_bytes {
+            return Ok(Self::TooLarge);
+        }
+        let tx = OneTx::read(&blocks, number, index)?;
+        let receipt = receipt_of(call, &blocks, &tx.mined())?;
+        Ok(Self::Found(answers.keep(question, receipt)))
+    }
+}
+
 /// Unknown and pending transactions have none: `null` at once.
 pub(super) fn receipt(call: &Call) -> Answer {
     let hash: B256 = call.arguments()?.required()?;
     Ok(receipt_at(call, hash)?.unwrap_or(Json::fixed("null")))
 }
 
+/// The receipt, unless its block has many or large ones.
+pub(super) fn receipt_at_once(call: &Call) -> Result<Option<Json>, Error> {
+    let hash: B256 = call.arguments()?.required()?;
+    Ok(match Receipt::within(RECEIPTS_AT_ONCE, call, hash)? {
+        Receipt::Found(receipt) => Some(receipt),
+        Receipt::NotMined => Some(Json::fixed("null")),
+        Receipt::TooLarge => None,
+    })
+}
+
 fn receipt_at(call: &Call, hash: B256) -> Result<Option<Json>, Error> {
-    let Some((number, index)) = call.view.tx_location(hash)? else { return Ok(None) };
-    let (answers, question) = (&call.services.answers, Question::Receipt(number, index));
-    if let Some(answer) = answers.get(&question) {
-        return Ok(Some(answer));
+    match Receipt::within(usize::MAX, call, hash)? {
+        Receipt::Found(receipt) => Ok(Some(receipt)),
+        Receipt::NotMined | Receipt::TooLarge => Ok(None),
     }
-    let blocks = call.view.blocks()?;
-    let tx = OneTx::read(&blocks, number, index)?;
-    Ok(Some(answers.keep(question, receipt_of(call, &blocks, &tx.mined())?)))
 }
 
 /// The logs of a mined transaction, as its receipt has them.
 pub(super) fn logs(call: &Call) -> Answer {
     let hash: B256 = call.arguments()?.required()?;
-    let Some(receipt) = receipt_at(call, hash)? else { return Ok(Json::fixed("null")) };
+    receipt_at(call, hash)?.map_or(Ok(Json::fixed("null")), |receipt| logs_in(&receipt))
+}
+
+/// The logs, unless the block has many or large receipts.
+pub(super) fn logs_at_once(call: &Call) -> Result<Option<Json>, Error> {
+    let hash: B256 = call.arguments()?.required()?;
+    match Receipt::within(RECEIPTS_AT_ONCE, call, hash)? {
+        Receipt::Found(receipt) => logs_in(&receipt).map(Some),
+        Receipt::NotMined => Ok(Some(Json::fixed("null"))),
+        Receipt::TooLarge => Ok(None),
+    }
+}
+
+fn logs_in(receipt: &Json) -> Answer {
     let Logs { logs } = serde_json::from_slice(receipt.bytes()).map_err(Error::internal)?;
     Ok(Json::from_text(logs.get()))
 }
@@ -185,7 +234,6 @@ pub(super) fn raw_by_block_number_and_index(call: &Call) -> Answer {
 
 fn raw_at(call: &Call, id: BlockId, index: u64) -> Answer {
     let Some(number) = id.find(&call.view)? else { return Ok(Json::fixed("null")) };
-    let stored = StoredBlock::read(&call.view.blocks()?, number)?;
     let index = usize::try_from(index).unwrap_or(usize::MAX);
-    put(&stored.block.transactions.get(index))
+    put(&raw_tx(&call.view.blocks()?, number, index)?)
 }

@@ -1,0 +1,35 @@
+//! `docs/costs.md` is what the tables of the program say. `EVMD_WRITE_DOCS=1` writes it anew.
+
+use node::costs::INTERFACES;
+use std::{fmt::Write, path::Path};
+
+fn document() -> String {
+    let mut out = String::from(
+        "# What queries cost\n\n\
+         Made from the program's tables (`node/src/costs`) by `EVMD_WRITE_DOCS=1 cargo test -p node --test suite costs_docs`; \
+         tests hold both to the program.\n\n\
+         For each method: what its work grows with, what bounds it, and where it runs. Blocks are bounded by their gas \
+         limit, 100,000,000 by default.\n",
+    );
+    for interface in INTERFACES {
+        write!(out, "\n## {}\n\n{}\n\n", interface.name, interface.places).unwrap();
+        out.push_str("| Work | Grows with | Bound | Runs | Methods |\n|---|---|---|---|---|\n");
+        for class in interface.classes {
+            let methods: Vec<_> = class.methods.iter().map(|name| format!("`{name}`")).collect();
+            let (places, methods) = (class.places.join("; "), methods.join(", "));
+            let [work, grows, bound] = [class.work, class.grows_with, class.bound];
+            writeln!(out, "| {work} | {grows} | {bound} | {places} | {methods} |").unwrap();
+        }
+    }
+    out
+}
+
+#[test]
+fn the_document_is_what_the_tables_say() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("docs/costs.md");
+    if std::env::var_os("EVMD_WRITE_DOCS").is_some() {
+        std::fs::write(&path, document()).unwrap();
+    }
+    let written = std::fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(written, document(), "run with EVMD_WRITE_DOCS=1 to write {}", path.display());
+}
