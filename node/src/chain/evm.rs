@@ -12,9 +12,6 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
 pub use extras::{ExtraPrecompile, ExtraPrecompiles, ExtraPrecompilesError};
 
-/// Denomination of gas and value unless genesis says otherwise.
-const DEFAULT_DENOM: &str = "atest";
-
 /// Parameters of the EVM.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -36,7 +33,7 @@ pub struct EvmParams {
 impl Default for EvmParams {
     fn default() -> Self {
         Self {
-            evm_denom: DEFAULT_DENOM.to_owned(),
+            evm_denom: Self::DEFAULT_DENOM.to_owned(),
             extra_eips: Vec::new(),
             allow_unprotected_txs: false,
             evm_channels: Vec::new(),
@@ -68,6 +65,9 @@ pub enum EvmParamsError {
 }
 
 impl EvmParams {
+    /// Denomination of gas and value unless genesis says otherwise.
+    pub const DEFAULT_DENOM: &'static str = "atest";
+
     /// As protobuf: what is stored, and what goes over the gRPC wire.
     pub fn to_proto(&self) -> Vec<u8> {
         proto::Params::from(self).encode_to_vec()

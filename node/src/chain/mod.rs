@@ -18,6 +18,7 @@ mod ommers;
 mod preinstalls;
 mod rules;
 mod spec;
+mod token;
 
 pub use body::{Body, MAX_BLOCK_BYTES, validate_body};
 pub use error::{GenesisError, HeaderError, Violation};

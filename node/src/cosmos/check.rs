@@ -1,7 +1,7 @@
 //! The checks of a Cosmos transaction against the chain (reference, 2.7), beside those that read it.
 
 use super::{
-    CosmosTx, coin,
+    CosmosTx, Token, coin,
     error::{
         Refusal, gov_invalid_message, insufficient_funds, invalid_address, invalid_coins,
         out_of_gas, plain, timeout_height, wrong_sequence,
@@ -17,8 +17,8 @@ use storage::Account;
 pub struct ChainFacts<'a> {
     /// Prefix of addresses.
     pub prefix: &'a str,
-    /// The token.
-    pub denom: &'a str,
+    /// The token in that block.
+    pub token: Token<'a>,
     /// Height of the block it would be in.
     pub height: u64,
     /// That block's base fee, in wei.
@@ -50,15 +50,16 @@ pub fn check(tx: &CosmosTx, chain: &ChainFacts<'_>, account: &Account) -> Result
             chain.height
         )));
     }
+    check_unit(tx, chain.token)?;
     check_names(tx, chain)?;
-    tx.price.reaches_minimum(chain.min_gas_price, chain.denom)?;
-    let charge = tx.price.charge(chain.base_fee, chain.denom)?;
+    tx.price.reaches_minimum(chain.min_gas_price, chain.token)?;
+    let charge = tx.price.charge(chain.base_fee, chain.token)?;
     if account.balance < charge.fee {
         return Err(insufficient_funds(format!(
-            "spendable balance {}{denom} is smaller than {}{denom}",
-            account.balance,
-            charge.fee,
-            denom = chain.denom
+            "spendable balance {} is smaller than {}{}",
+            chain.token.show_wei(account.balance),
+            charge.amount,
+            chain.token.denom
         )));
     }
     if tx.gas_limit() > chain.gas_limit {
@@ -69,6 +70,23 @@ pub fn check(tx: &CosmosTx, chain: &ChainFacts<'_>, account: &Account) -> Result
         )));
     }
     Ok(Passed { price: charge.price, fee: charge.fee })
+}
+
+/// The amounts were read in the unit that the block has: it changes when the chain adopts rules version 1.
+///
+/// # Errors
+/// If they were read in another one.
+pub(crate) fn check_unit(tx: &CosmosTx, token: Token<'_>) -> Result<(), Refusal> {
+    if tx.unit() == token.unit {
+        return Ok(());
+    }
+    Err(plain(format!(
+        "the base unit of {} had {} decimals when this transaction was submitted and has {} now; \
+         submit it again if the amounts are still right",
+        token.denom,
+        tx.unit().decimals(),
+        token.unit.decimals()
+    )))
 }
 
 /// The sequence is the account's next.
@@ -96,15 +114,16 @@ pub(crate) fn check_names(tx: &CosmosTx, chain: &ChainFacts<'_>) -> Result<(), R
         )));
     }
     let fee = tx.auth_info.fee.as_ref().map_or(&[][..], |fee| &fee.amount);
-    if let Some(coin) = coin::foreign(fee, chain.denom) {
+    if let Some(coin) = coin::foreign(fee, chain.token.denom) {
         return Err(plain(format!(
             "expected only native token {} for fee, but got {}",
-            chain.denom, coin.denom
+            chain.token.denom, coin.denom
         )));
     }
     for message in &tx.messages {
-        if let Some(coin) = coin::foreign(message.coins(), chain.denom) {
-            let text = format!("{}{}: there is only {}", coin.amount, coin.denom, chain.denom);
+        if let Some(coin) = coin::foreign(message.coins(), chain.token.denom) {
+            let text =
+                format!("{}{}: there is only {}", coin.amount, coin.denom, chain.token.denom);
             return Err(match message {
                 Message::Send(_) => invalid_coins(text),
                 _ => super::error::gov_invalid_deposit_denom(text),
@@ -112,11 +131,11 @@ pub(crate) fn check_names(tx: &CosmosTx, chain: &ChainFacts<'_>) -> Result<(), R
         }
         if let Message::Submit(submission) = message {
             let renamed = submission.updates.iter().any(|update| match update {
-                Update::Evm(params) => params.evm_denom != chain.denom,
+                Update::Evm(params) => params.evm_denom != chain.token.denom,
                 Update::FeeMarket(_) => false,
             });
             if renamed {
-                let text = format!("evm_denom: the token is {} and stays it", chain.denom);
+                let text = format!("evm_denom: the token is {} and stays it", chain.token.denom);
                 return Err(gov_invalid_message(text));
             }
         }

@@ -1,4 +1,4 @@
-//! Amounts of tokens. There is one token, and amounts of it are in wei.
+//! Amounts of tokens. There is one token, and amounts of it are in its base unit.
 
 use super::error::{Refusal, invalid_coins};
 use crate::proto::cosmos::base::v1beta1::Coin;

@@ -78,7 +78,7 @@ pub struct Send {
     pub to: Party,
     /// How much; one coin.
     pub coins: Vec<Coin>,
-    /// The same in wei.
+    /// The same as a number of base units of the token.
     pub amount: U256,
 }
 
@@ -89,7 +89,7 @@ pub struct Submission {
     pub proposer: Party,
     /// What it would change.
     pub updates: Vec<Update>,
-    /// The first deposit, in wei.
+    /// The first deposit, in the token's base unit.
     pub deposit: U256,
     /// The message itself.
     pub message: MsgSubmitProposal,
@@ -104,7 +104,7 @@ pub struct Deposit {
     pub depositor: Party,
     /// How much; one coin.
     pub coins: Vec<Coin>,
-    /// The same in wei.
+    /// The same as a number of base units of the token.
     pub amount: U256,
 }
 
@@ -266,7 +266,7 @@ impl Message {
         }
     }
 
-    /// What the signer gives away with it, in wei.
+    /// What leaves the signer's account with it, in the token's base unit.
     pub(super) fn value(&self) -> U256 {
         match self {
             Self::Send(send) => send.amount,

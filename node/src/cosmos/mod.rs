@@ -16,10 +16,11 @@ mod error;
 mod message;
 mod price;
 mod sign;
+mod token;
 mod tx;
 
 pub use check::{ChainFacts, Passed, check};
-pub(crate) use check::{check_names, sequence};
+pub(crate) use check::{check_names, check_unit, sequence};
 pub use coin::coin_text;
 pub use error::Refusal;
 pub(crate) use error::{
@@ -29,6 +30,7 @@ pub(crate) use error::{
 pub use message::{Deposit, Message, Send, Submission, Vote, read_update};
 pub use price::FeePrice;
 pub use sign::{ACCOUNT_NUMBER, SignMode};
+pub use token::{Token, TokenUnit};
 pub use tx::{CosmosTx, MAX_MEMO_CHARS, Signatures};
 
 use crate::account::module_address;

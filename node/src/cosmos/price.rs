@@ -1,31 +1,36 @@
 //! What a Cosmos transaction pays for gas: the reference's dynamic fee checker (2.7).
 
-use super::error::{Refusal, insufficient_fee, invalid_request, plain};
+use super::{
+    error::{Refusal, insufficient_fee, invalid_request, plain},
+    token::Token,
+};
 use crate::feemarket::LegacyDec;
 use alloy_primitives::U256;
 
-/// What a transaction offers for its gas. In wei.
+/// What a transaction offers for its gas, in the token's base unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FeePrice {
     /// The fee stated.
     pub fee: U256,
     /// The gas limit.
     pub gas: u64,
-    /// Most it gives above the base fee, per gas; `None` for no such limit.
+    /// The maximum above the base fee, per gas; `None` for no such limit.
     pub tip: Option<U256>,
 }
 
-/// What a transaction is charged at a base fee. In wei.
+/// What a transaction is charged at a base fee.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Charge {
-    /// Per gas, with its fraction.
+    /// Wei per gas, with its fraction.
     pub price: LegacyDec,
-    /// In all, rounded up.
+    /// The whole fee in the token's base unit, rounded up to whole units.
+    pub amount: U256,
+    /// The same in wei.
     pub fee: U256,
 }
 
 impl FeePrice {
-    /// Most it pays per gas: fee / gas, cut at 18 digits.
+    /// The maximum per gas in the token's base unit: fee / gas, truncated at 18 digits.
     ///
     /// # Errors
     /// Without gas, or past all bounds.
@@ -38,14 +43,17 @@ impl FeePrice {
         cap.map_err(|error| invalid_request(error.to_string()))
     }
 
-    /// The step `MinGasPrice`: at least the chain's least price for the whole gas limit, rounded up.
+    /// The step `MinGasPrice`: at least `minimum` wei for each unit of the gas limit, rounded up to whole base
+    /// units of the token.
     ///
     /// # Errors
     /// Why the fee is too low.
-    pub fn reaches_minimum(&self, minimum: LegacyDec, denom: &str) -> Result<(), Refusal> {
+    pub fn reaches_minimum(&self, minimum: LegacyDec, token: Token<'_>) -> Result<(), Refusal> {
         if minimum == LegacyDec::ZERO {
             return Ok(());
         }
+        let denom = token.denom;
+        let minimum = token.unit.price_from_wei(minimum);
         let required = minimum.checked_mul_int(U256::from(self.gas));
         let required = required.ok().and_then(ceil).unwrap_or(U256::MAX);
         if self.fee.is_zero() && !required.is_zero() {
@@ -65,12 +73,14 @@ impl FeePrice {
         Ok(())
     }
 
-    /// What is charged in a block of this base fee.
+    /// What is charged in a block of this base fee, which is in wei.
     ///
     /// # Errors
     /// When the cap is below it.
-    pub fn charge(&self, base_fee: u64, denom: &str) -> Result<Charge, Refusal> {
-        let (cap, base) = (self.cap()?, LegacyDec::from(U256::from(base_fee)));
+    pub fn charge(&self, base_fee: u64, token: Token<'_>) -> Result<Charge, Refusal> {
+        let denom = token.denom;
+        let base = token.unit.price_from_wei(LegacyDec::from(base_fee));
+        let cap = self.cap()?;
         if cap < base {
             return Err(insufficient_fee(format!(
                 "gas prices too low, got: {cap}{denom} required: {base}{denom}. Please retry using \
@@ -83,9 +93,12 @@ impl FeePrice {
             None => cap,
         };
         let price = wanted.min(cap);
-        let fee = price.checked_mul_int(U256::from(self.gas)).ok().and_then(ceil);
-        let fee = fee.ok_or_else(|| plain("the fee overflows"))?;
-        Ok(Charge { price, fee })
+        let overflows = || plain("the fee overflows");
+        let amount = price.checked_mul_int(U256::from(self.gas)).ok().and_then(ceil);
+        let amount = amount.ok_or_else(overflows)?;
+        let fee = token.unit.to_wei(amount).ok_or_else(overflows)?;
+        let price = token.unit.price_to_wei(price).map_err(|_| overflows())?;
+        Ok(Charge { price, amount, fee })
     }
 }
 
@@ -98,6 +111,9 @@ fn ceil(value: LegacyDec) -> Option<U256> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{cosmos::TokenUnit, feemarket::TokenDecimals};
+
+    const TEST: Token<'_> = Token { denom: "atest", unit: TokenUnit::WEI };
 
     fn dec(text: &str) -> LegacyDec {
         text.parse().unwrap()
@@ -113,13 +129,13 @@ mod tests {
             ("2.000000000000000001", 1, 3),
         ] {
             let with = |fee| FeePrice { fee: U256::from(fee), gas, tip: None };
-            with(required).reaches_minimum(dec(price), "atest").unwrap();
-            let short = with(required - 1).reaches_minimum(dec(price), "atest").unwrap_err();
+            with(required).reaches_minimum(dec(price), TEST).unwrap();
+            let short = with(required - 1).reaches_minimum(dec(price), TEST).unwrap_err();
             assert_eq!(short.code.number, 13, "{price}");
         }
         let none = FeePrice { fee: U256::ZERO, gas: 7, tip: None };
-        none.reaches_minimum(LegacyDec::ZERO, "atest").unwrap();
-        let refused = none.reaches_minimum(LegacyDec::ONE, "atest").unwrap_err();
+        none.reaches_minimum(LegacyDec::ZERO, TEST).unwrap();
+        let refused = none.reaches_minimum(LegacyDec::ONE, TEST).unwrap_err();
         assert!(refused.detail.starts_with("fee not provided"), "{refused}");
     }
 
@@ -133,12 +149,48 @@ mod tests {
             (7, 3, 1, None, "2.333333333333333333", 7),
         ] {
             let offer = FeePrice { fee: U256::from(fee), gas, tip: tip.map(U256::from) };
-            let charge = offer.charge(base, "atest").unwrap();
+            let charge = offer.charge(base, TEST).unwrap();
             assert_eq!((charge.price, charge.fee), (dec(effective), U256::from(charged)));
         }
         let low = FeePrice { fee: U256::from(9), gas: 1, tip: None };
-        assert_eq!(low.charge(10, "atest").unwrap_err().code.number, 13);
+        assert_eq!(low.charge(10, TEST).unwrap_err().code.number, 13);
         let none = FeePrice { gas: 0, ..low };
-        assert_eq!(none.charge(0, "atest").unwrap_err().code.number, 18);
+        assert_eq!(none.charge(0, TEST).unwrap_err().code.number, 18);
+    }
+    /// With fewer than 18 decimals, all prices and amounts of the reference are in the token's base unit. Whole
+    /// units are charged.
+    #[test]
+    fn fees_of_tokens_with_fewer_decimals_are_whole_units() {
+        for (decimals, minimum, gas, required) in [
+            (6, "10000000000", 21_000, 210_u64), // 0.01 units
+            (6, "10000000001", 21_000, 211),
+            (6, "1", 21_000, 1),
+            (8, "10000000000", 21_000, 21_000), // 1 unit
+            (8, "9999999999.5", 21_000, 21_000),
+            (18, "1.5", 3, 5),
+        ] {
+            let unit = TokenUnit::of(TokenDecimals::new(decimals).unwrap());
+            let token = Token { denom: "utest", unit };
+            let with = |fee| FeePrice { fee: U256::from(fee), gas, tip: None };
+            with(required).reaches_minimum(dec(minimum), token).unwrap();
+            with(required + 1).reaches_minimum(dec(minimum), token).unwrap();
+            let short = with(required - 1).reaches_minimum(dec(minimum), token).unwrap_err();
+            assert!(short.detail.contains(&format!("{required}utest")), "{short}");
+        }
+        let unit = TokenUnit::of(TokenDecimals::new(6).unwrap());
+        let token = Token { denom: "utest", unit };
+        let base_fee = 10_000_000_001_u64; // 0.010000000001 units
+        let with = |fee| FeePrice { fee: U256::from(fee), gas: 21_000, tip: Some(U256::ZERO) };
+        let charge = with(500_u64).charge(base_fee, token).unwrap();
+        assert_eq!(charge.price, LegacyDec::from(base_fee), "wei per gas");
+        assert_eq!(charge.amount, U256::from(211), "210.000000021 rounded up");
+        assert_eq!(charge.fee, U256::from(211_000_000_000_000_u64), "wei");
+        assert_eq!(with(211).charge(base_fee, token).unwrap().amount, charge.amount);
+        let low = with(210).charge(base_fee, token).unwrap_err();
+        let text = "gas prices too low, got: 0.010000000000000000utest required: \
+                    0.010000000001000000utest";
+        assert!(low.detail.starts_with(text), "{low}");
+        let most = FeePrice { fee: U256::MAX >> 1, gas: 1, tip: None };
+        assert_eq!(most.charge(0, token).unwrap_err().code.number, 1, "no account has so much");
     }
 }

@@ -7,12 +7,14 @@ use super::{
         out_of_gas, unauthorized, unknown_option,
     },
     message::{Message, Party, canonical, one_signer},
-    price::FeePrice,
+    price::{Charge, FeePrice},
     sign::SignMode,
+    token::{Token, TokenUnit},
 };
 use crate::{
     account::PUBLIC_KEY_BYTES,
     execution::Transaction,
+    feemarket::LegacyDec,
     proto::cosmos::{
         evm::{
             crypto::v1::ethsecp256k1::PubKey, types::v1::ExtensionOptionDynamicFeeTx,
@@ -68,6 +70,7 @@ pub struct CosmosTx {
     pub price: FeePrice,
     /// Bytes of the `TxRaw`.
     pub size: usize,
+    unit: TokenUnit,
 }
 
 impl CosmosTx {
@@ -113,6 +116,7 @@ impl CosmosTx {
             signer,
             signature,
             price,
+            unit: TokenUnit::WEI,
         };
         let overflow = || invalid_request("the amounts add up past 2^256");
         let value = tx.value().ok_or_else(overflow)?;
@@ -121,9 +125,29 @@ impl CosmosTx {
         Ok(tx)
     }
 
+    /// The unit in which its amounts are read: [`TokenUnit::WEI`] until [`Self::in_unit`] sets it. The bytes do not
+    /// say it; it follows from the chain and from the height of the block.
+    pub const fn unit(&self) -> TokenUnit {
+        self.unit
+    }
+
+    /// The transaction with its amounts read in this unit.
+    #[must_use]
+    pub fn in_unit(self, unit: TokenUnit) -> Self {
+        Self { unit, ..self }
+    }
+
     /// The number that orders the signer's transactions: the account's Ethereum nonce.
     pub fn sequence(&self) -> u64 {
         self.auth_info.signer_infos.first().map_or(0, |info| info.sequence)
+    }
+
+    /// What it is charged in a block of this base fee, which is in wei; `denom` is the token's name.
+    ///
+    /// # Errors
+    /// When it offers less than the base fee.
+    pub(crate) fn charge(&self, base_fee: u64, denom: &str) -> Result<Charge, Refusal> {
+        self.price.charge(base_fee, Token { denom, unit: self.unit })
     }
 
     /// The gas limit.
@@ -138,7 +162,7 @@ impl CosmosTx {
         size.saturating_add(GAS_PER_SIGNATURE).saturating_add(messages)
     }
 
-    /// What leaves the signer's account beside the fee, in wei.
+    /// What leaves the signer's account beside the fee, in the token's base unit.
     fn value(&self) -> Option<U256> {
         self.messages.iter().try_fold(U256::ZERO, |sum, message| sum.checked_add(message.value()))
     }
@@ -159,11 +183,14 @@ impl CosmosTx {
     }
 
     /// What it looks like to the pool, the fee market and JSON-RPC: a transfer of type 2 with the
-    /// same nonce, gas limit and price, to the first recipient, of all that leaves the account.
+    /// same nonce, gas limit and price, to the first recipient, of all that leaves the account. Its amounts
+    /// are in wei; those past their type's range saturate, as no account can pay them.
     pub fn face(&self) -> Transaction {
-        let cap = self.price.cap().ok().and_then(|cap| cap.truncate_u256());
+        let cap = self.price.cap().ok().and_then(|cap| self.unit.price_to_wei(cap).ok());
+        let cap = cap.and_then(LegacyDec::truncate_u256);
         let cap = cap.map_or(u128::MAX, |cap| cap.saturating_to());
-        let tip = self.price.tip.map_or(cap, |tip| tip.saturating_to::<u128>().min(cap));
+        let tip = self.price.tip.map(|tip| self.unit.to_wei(tip).unwrap_or(U256::MAX));
+        let tip = tip.map_or(cap, |tip| tip.saturating_to::<u128>().min(cap));
         let [r, s] = [0, 32].map(|at| U256::from_be_slice(&self.signature[at..at + 32]));
         let to = self.messages.first().map(Message::recipient).unwrap_or_default();
         let transfer = TxEip1559 {
@@ -172,7 +199,7 @@ impl CosmosTx {
             max_fee_per_gas: cap,
             max_priority_fee_per_gas: tip,
             to: TxKind::Call(to),
-            value: self.value().unwrap_or(U256::MAX),
+            value: self.value().and_then(|value| self.unit.to_wei(value)).unwrap_or(U256::MAX),
             input: Bytes::new(),
             ..TxEip1559::default()
         };

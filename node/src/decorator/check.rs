@@ -8,6 +8,7 @@ use super::{
 };
 use crate::{
     chain::{ChainSpec, EvmParams, Fork, next_excess_blob_gas},
+    cosmos::TokenUnit,
     execution::RecoveredTx,
     feemarket::{GasWanted, LegacyDec, Market, Price},
     modules::Modules,
@@ -75,6 +76,8 @@ pub struct CheckContext<'a> {
     pub replay_protection: bool,
     /// Parameters of the EVM.
     pub evm: &'a EvmParams,
+    /// The unit in which Cosmos transactions of the block count.
+    pub token_unit: TokenUnit,
     /// Gas limit of the block.
     pub block_gas_limit: u64,
     /// Base fee of the block in wei; zero where there is none.
@@ -114,6 +117,7 @@ impl<'a> CheckContext<'a> {
             // A native chain never takes unprotected ones for lack of a fork.
             replay_protection: spec.native().is_some() || spec.replay_protection(header.number),
             evm: modules.map_or(&ETHEREUM, |modules| &modules.evm),
+            token_unit: spec.token_unit(header.number),
             block_gas_limit: header.gas_limit,
             base_fee: header.base_fee_per_gas,
             blobs: BlobRules::of_block(spec, fork, header),

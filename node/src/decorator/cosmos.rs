@@ -6,7 +6,7 @@ use super::{
     code, steps,
 };
 use crate::{
-    cosmos::{self, ChainFacts, CosmosTx},
+    cosmos::{self, ChainFacts, CosmosTx, Token},
     execution::RecoveredTx,
     feemarket::LegacyDec,
 };
@@ -17,11 +17,15 @@ use alloy_primitives::U256;
 const PRIORITY_UNIT: U256 = U256::from_limbs([1_000_000, 0, 0, 0]);
 
 impl CheckContext<'_> {
+    fn token(&self) -> Token<'_> {
+        Token { denom: &self.evm.evm_denom, unit: self.token_unit }
+    }
+
     /// What a Cosmos transaction is checked against.
     pub(crate) fn cosmos_facts(&self) -> ChainFacts<'_> {
         ChainFacts {
             prefix: self.bech32_prefix,
-            denom: &self.evm.evm_denom,
+            token: self.token(),
             height: self.height,
             base_fee: self.base_fee.unwrap_or_default(),
             gas_limit: self.block_gas_limit,
@@ -41,7 +45,7 @@ pub(crate) fn awaits_base_fee(
         (Reject::FeeCapBelowBaseFee { .. } | Reject::BlobFeeCapBelowBaseFee { .. }, _) => true,
         // The SDK has one code for this and for less than the chain's least price.
         (Reject::Cosmos(refusal), Some(cosmos)) if refusal.code == code::INSUFFICIENT_FEE => {
-            cosmos.price.reaches_minimum(context.min_gas_price, &context.evm.evm_denom).is_ok()
+            cosmos.price.reaches_minimum(context.min_gas_price, context.token()).is_ok()
         }
         _ => false,
     }

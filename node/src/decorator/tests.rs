@@ -6,6 +6,7 @@ use super::{
 };
 use crate::{
     chain::{AccessRule, AccessType, EvmParams, Fork},
+    cosmos::TokenUnit,
     execution::{RecoveredTx, Transaction},
     feemarket::{GasWanted, LegacyDec, Price},
 };
@@ -120,6 +121,7 @@ fn context(evm: &EvmParams) -> CheckContext<'_> {
         bech32_prefix: "cosmos",
         height: 1,
         evm,
+        token_unit: TokenUnit::WEI,
         block_gas_limit: 10_000_000,
         base_fee: Some(875_000_000),
         blobs: None,

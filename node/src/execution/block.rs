@@ -169,8 +169,8 @@ pub struct BlockBuilder<'a, S, I = ()>
 where
     S: StateRead<Error: Error + Send + Sync + 'static>,
 {
-    spec: &'a ChainSpec,
-    number: u64,
+    pub(super) spec: &'a ChainSpec,
+    pub(super) number: u64,
     pub(super) environment: Environment,
     pub(super) machine: Machine<'a, S, I>,
     /// On a native chain: what its transactions are checked against.

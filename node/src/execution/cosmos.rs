@@ -6,7 +6,7 @@
 use super::{BlockBuilder, StateError, TxError, overlay::Overlay};
 use crate::{
     chain::{ChainSpec, FEE_COLLECTOR},
-    cosmos::{CosmosTx, Message, Refusal, insufficient_funds, unsupported},
+    cosmos::{CosmosTx, Message, Refusal, Token, check_unit, insufficient_funds, unsupported},
     decorator::Reject,
     feemarket::store::{Attribute, StoredEvent},
     gov::{Bank, Rules, Session},
@@ -20,8 +20,8 @@ use storage::{Account, StateRead};
 /// Accounts being changed, over those of the block; nothing is changed before [`Self::write`].
 struct Ledger<'o, 'a, S> {
     overlay: &'o mut Overlay<'a, S>,
-    /// The token.
-    denom: &'a str,
+    /// The token in this block.
+    token: Token<'a>,
     accounts: BTreeMap<Address, Account>,
 }
 
@@ -29,8 +29,8 @@ impl<'o, 'a, S> Ledger<'o, 'a, S>
 where
     S: StateRead<Error: Error + Send + Sync + 'static>,
 {
-    const fn new(overlay: &'o mut Overlay<'a, S>, denom: &'a str) -> Self {
-        Self { overlay, denom, accounts: BTreeMap::new() }
+    const fn new(overlay: &'o mut Overlay<'a, S>, token: Token<'a>) -> Self {
+        Self { overlay, token, accounts: BTreeMap::new() }
     }
 
     fn account(&mut self, address: Address) -> Result<&mut Account, StateError> {
@@ -63,16 +63,20 @@ where
         to: Option<Address>,
         amount: U256,
     ) -> Result<Result<(), Refusal>, StateError> {
+        let token = self.token;
         let giver = self.account(from)?;
-        let Some(rest) = giver.balance.checked_sub(amount) else {
-            let (held, denom) = (giver.balance, self.denom);
-            let text = format!("spendable balance {held}{denom} is smaller than {amount}{denom}");
+        // An amount that exceeds 256 bits of wei exceeds every balance.
+        let wei = token.unit.to_wei(amount);
+        let Some((wei, rest)) = wei.and_then(|wei| Some((wei, giver.balance.checked_sub(wei)?)))
+        else {
+            let held = token.show_wei(giver.balance);
+            let text = format!("spendable balance {held} is smaller than {amount}{}", token.denom);
             return Ok(Err(insufficient_funds(text)));
         };
         giver.balance = rest;
         if let Some(to) = to {
             let taker = self.account(to)?;
-            taker.balance = taker.balance.saturating_add(amount);
+            taker.balance = taker.balance.saturating_add(wei);
         }
         Ok(Ok(()))
     }
@@ -86,27 +90,41 @@ pub(super) fn session<'a>(
 ) -> Option<Session<'a>> {
     let (native, modules) = spec.native().zip(modules)?;
     let rules = Rules { params: &native.gov, prefix: &spec.bech32_prefix, modules };
-    Some(Session::new(rules, header.number, header.timestamp))
+    let mut session = Session::new(rules, header.number, header.timestamp);
+    let unit = |height| spec.token_unit(height);
+    if let Some(parent) = header.number.checked_sub(1)
+        && unit(parent) != unit(header.number)
+    {
+        session.redenominate(unit(parent), unit(header.number));
+    }
+    Some(session)
 }
 
 impl<'a, S, I> BlockBuilder<'a, S, I>
 where
     S: StateRead<Error: Error + Send + Sync + 'static>,
 {
+    /// The token of this name in this block.
+    fn token(&self, denom: &'a str) -> Token<'a> {
+        Token { denom, unit: self.spec.token_unit(self.number) }
+    }
+
     /// Runs a Cosmos transaction that passed its checks; says whether its messages took effect.
     pub(super) fn run_cosmos(
         &mut self,
         tx: &CosmosTx,
     ) -> Result<Result<bool, TxError>, StateError> {
         let Some(session) = &self.gov else { return Ok(Err(Reject::TypeNotSupported.into())) };
-        let denom = session.denom();
-        let charge = match tx.price.charge(self.environment.block.basefee, denom) {
+        let token = self.token(session.denom());
+        let charge = check_unit(tx, token)
+            .and_then(|()| tx.price.charge(self.environment.block.basefee, token));
+        let charge = match charge {
             Ok(charge) => charge,
             Err(refusal) => return Ok(Err(Reject::Cosmos(refusal).into())),
         };
         let signer = tx.signer.address;
-        let mut ledger = Ledger::new(self.machine.overlay_mut(), denom);
-        if let Err(refusal) = ledger.transfer(signer, Some(FEE_COLLECTOR), charge.fee)? {
+        let mut ledger = Ledger::new(self.machine.overlay_mut(), token);
+        if let Err(refusal) = ledger.transfer(signer, Some(FEE_COLLECTOR), charge.amount)? {
             return Ok(Err(Reject::Cosmos(refusal).into()));
         }
         let account = ledger.account(signer)?;
@@ -132,7 +150,8 @@ where
         let Some(mut session) = self.gov.clone() else {
             return Ok(Err(unsupported("this chain has no governance")));
         };
-        let mut ledger = Ledger::new(self.machine.overlay_mut(), session.denom());
+        let token = self.token(session.denom());
+        let mut ledger = Ledger::new(self.machine.overlay_mut(), token);
         let mut events = Vec::new();
         for (index, message) in messages.iter().enumerate() {
             match run(message, &mut session, &mut ledger)? {
@@ -148,7 +167,8 @@ where
     /// What governance does at the end of the block.
     pub(super) fn end_governance(&mut self) -> Result<(), StateError> {
         let Some(session) = self.gov.take() else { return Ok(()) };
-        let mut ledger = Ledger::new(self.machine.overlay_mut(), session.denom());
+        let token = self.token(session.denom());
+        let mut ledger = Ledger::new(self.machine.overlay_mut(), token);
         let ended = session.end(&mut ledger)?;
         ledger.write()?;
         self.executed.events.extend(ended.events);

@@ -18,7 +18,7 @@ use verify::{Job, Key, Outcome, Reason};
 
 use crate::{
     account::PUBLIC_KEY_BYTES,
-    cosmos::{self, CosmosTx, Refusal, Signatures},
+    cosmos::{self, CosmosTx, Refusal, Signatures, TokenUnit},
 };
 
 /// Half the order of secp256k1: EIP-2 refuses an `s` above it since Homestead.
@@ -161,6 +161,17 @@ impl DecodedTx {
         Ok(Self { raw, tx: tx.face(), hash, cosmos: Some(Arc::new(tx)) })
     }
 
+    /// The transaction with the amounts of a Cosmos one read in this unit.
+    #[must_use]
+    pub fn in_unit(mut self, unit: TokenUnit) -> Self {
+        if let Some(cosmos) = self.cosmos.take_if(|cosmos| cosmos.unit() != unit) {
+            let cosmos = Arc::unwrap_or_clone(cosmos).in_unit(unit);
+            self.tx = cosmos.face();
+            self.cosmos = Some(Arc::new(cosmos));
+        }
+        self
+    }
+
     /// What `verify` needs to find the sender: signing hash, r, s and parity.
     pub fn job(&self) -> Job {
         self.job_hashed(self.tx.signature_hash().0)
@@ -246,6 +257,20 @@ fn compressed(key: &Key) -> [u8; PUBLIC_KEY_BYTES] {
 }
 
 impl RecoveredTx {
+    /// The transaction with the amounts of a Cosmos one read in this unit: that of the block it is checked
+    /// for. Recovering it needs no chain, so it is read in wei at first.
+    #[must_use]
+    pub fn in_unit(self: Arc<Self>, unit: TokenUnit) -> Arc<Self> {
+        match &self.cosmos {
+            Some(cosmos) if cosmos.unit() != unit => {
+                let cosmos = CosmosTx::clone(cosmos).in_unit(unit);
+                let tx = cosmos.face();
+                Arc::new(Self { tx, cosmos: Some(Arc::new(cosmos)), ..Self::clone(&self) })
+            }
+            _ => self,
+        }
+    }
+
     /// Its EIP-2718 type.
     pub fn ty(&self) -> u8 {
         if self.cosmos.is_some() { cosmos::TX_TYPE } else { self.tx.ty() }

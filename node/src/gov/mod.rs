@@ -11,6 +11,7 @@
 
 mod limits;
 mod params;
+mod redenominate;
 mod session;
 pub mod store;
 mod tally;

@@ -84,11 +84,11 @@ impl<'a> Session<'a> {
         &self.rules.modules.evm.evm_denom
     }
 
-    fn state(&self) -> &State {
+    pub(super) fn state(&self) -> &State {
         self.state.as_ref().unwrap_or_else(|| self.rules.modules.gov.state())
     }
 
-    fn state_mut(&mut self) -> &mut State {
+    pub(super) fn state_mut(&mut self) -> &mut State {
         self.state.get_or_insert_with(|| self.rules.modules.gov.state().clone())
     }
 

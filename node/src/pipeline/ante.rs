@@ -206,6 +206,7 @@ impl Ante {
         let now = Instant::now();
         let mut late = Vec::new();
         for tx in txs {
+            let tx = tx.in_unit(context.token_unit);
             let sender = match self.known_sender(tx.sender) {
                 Some(sender) => sender,
                 None => Sender::read(&state, tx.sender)?,
@@ -301,6 +302,7 @@ impl Ante {
         if self.pool.get(tx.hash).is_some() {
             return Ok(Err(Reject::AlreadyKnown.into()));
         }
+        let tx = tx.in_unit(context.token_unit);
         if let Some(sender) = self.known_sender(tx.sender) {
             let checked = decorator::check_sender(&tx, context, &sender, Mode::Check);
             return Ok(match checked {

@@ -148,6 +148,8 @@ impl Execute {
         self.check_turn(turn.as_ref(), block).map_err(broken)?;
         let txs =
             given.txs.map_err(|(index, text)| refused(BlockReason::Transaction { index, text }))?;
+        let unit = self.spec.token_unit(number);
+        let txs: Vec<_> = txs.into_iter().map(|tx| tx.in_unit(unit)).collect();
         let state = self.tip.state.reader()?;
         let carries_roots = self.carries_roots(&block.header);
         let unreadable = |source| refused(ExecutionError::State { number, source }.into());

@@ -1,4 +1,5 @@
-//! Balances as the module `bank` shows them. There is one token, and all of a balance can be spent.
+//! Balances as the module `bank` shows them. There is one token, and all of a balance can be spent. Lists
+//! hold whole base units; the name of the wei, if it is another one, can be asked for by itself.
 
 use super::{
     QueryError, Snapshot,
@@ -13,20 +14,17 @@ use super::{
             v1beta1::Coin,
         },
     },
-    supply::named,
+    token::{coin, named},
 };
 use alloy_primitives::U256;
 use storage::StateRead;
 
 impl Snapshot {
     fn amount(&self, address: &str, denom: &str) -> Result<Coin, QueryError> {
-        let address = self.address(address)?;
-        let amount = if named(denom)? == self.denom() {
-            self.state()?.account(address)?.unwrap_or_default().balance
-        } else {
-            U256::ZERO
-        };
-        Ok(Coin { denom: denom.to_owned(), amount: amount.to_string() })
+        let (address, denom) = (self.address(address)?, named(denom)?);
+        let Some(unit) = self.unit_named(denom) else { return Ok(coin(denom, U256::ZERO)) };
+        let balance = self.state()?.account(address)?.unwrap_or_default().balance;
+        Ok(coin(denom, unit.from_wei(balance)))
     }
 
     /// Balances that are not zero, on one page.

@@ -19,7 +19,7 @@ impl Snapshot {
     ) -> Result<GetBlockWithTxsResponse, QueryError> {
         let number = self.existing_block(height)?;
         let (id, block) = self.carried_block(number)?;
-        let stored = StoredBlock::read(&self.view.blocks()?, number)?;
+        let stored = StoredBlock::read(&self.spec, &self.view.blocks()?, number)?;
         let all: Vec<_> = (0..stored.block.transactions.len()).collect();
         let (chosen, pagination) = cut_counted(all.iter(), page)?;
         let mined = chosen.into_iter().filter_map(|index| stored.tx(index).transpose());

@@ -43,7 +43,7 @@ impl Snapshot {
     /// # Errors
     /// If it cannot be read.
     pub(crate) fn carried_block(&self, number: u64) -> Result<(BlockId, Block), QueryError> {
-        let stored = StoredBlock::read(&self.view.blocks()?, number)?;
+        let stored = StoredBlock::read(&self.spec, &self.view.blocks()?, number)?;
         let (id, header) = self.block_header(number)?;
         let mined = (0..stored.block.transactions.len()).filter_map(|i| stored.tx(i).transpose());
         let bytes = mined.map(|mined| {
@@ -58,7 +58,8 @@ impl Snapshot {
 
     /// A pooled transaction in the SDK's encoding.
     pub(crate) fn carried_tx(&self, tx: &RecoveredTx) -> Vec<u8> {
-        carried(&tx.raw, || envelope::close(&tx.tx, &tx.raw, tx.sender, &self.denom()))
+        let denom = self.extended_denom(self.number.saturating_add(1));
+        carried(&tx.raw, || envelope::close(&tx.tx, &tx.raw, tx.sender, &denom))
     }
 
     /// What became of a block at or below this snapshot's.
@@ -67,7 +68,7 @@ impl Snapshot {
     /// If it cannot be read.
     pub(crate) fn block_results(&self, number: u64) -> Result<BlockResults, QueryError> {
         let blocks = self.view.blocks()?;
-        let stored = StoredBlock::read(&blocks, number)?;
+        let stored = StoredBlock::read(&self.spec, &blocks, number)?;
         let outcomes = Outcomes::read(&blocks, number)?;
         let mined = (0..stored.block.transactions.len()).filter_map(|i| stored.tx(i).transpose());
         let txs = mined.map(|mined| Ok(self.mined(&mined?, &outcomes)?.response));

@@ -180,8 +180,8 @@ impl Snapshot {
         let stored = outcomes.stored.get(&mined.index.to_string());
         let stored = stored.map(Vec::as_slice).unwrap_or_default();
         let base_fee = mined.block.header.base_fee_per_gas.unwrap_or_default();
-        let charge = tx.price.charge(base_fee, &self.denom()).map_err(QueryError::internal)?;
-        response.events = self.ante_events(tx, charge.fee);
+        let charge = tx.charge(base_fee, &self.denom()).map_err(QueryError::internal)?;
+        response.events = self.ante_events(tx, charge.amount);
         match stored.iter().find(|event| event.kind == FAILED_EVENT) {
             Some(failed) => {
                 let value = |key: &str| {
@@ -200,7 +200,7 @@ impl Snapshot {
         Ok(())
     }
 
-    /// What the checks of a Cosmos transaction leave: its fee, who pays it, its sequence and signature.
+    /// What the checks of a Cosmos transaction leave: its fee in the token's base unit, who pays it, its sequence and signature.
     fn ante_events(&self, tx: &CosmosTx, fee: U256) -> Vec<Event> {
         let (payer, fee) = (self.bech32(tx.signer.address), self.coin(&fee.to_string()));
         let sequence = format!("{payer}/{}", tx.sequence());

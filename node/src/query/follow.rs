@@ -132,7 +132,7 @@ impl Snapshot {
             return Ok(None);
         }
         let blocks = self.view.blocks()?;
-        let block = StoredBlock::read(&blocks, number)?;
+        let block = StoredBlock::read(&self.spec, &blocks, number)?;
         let outcomes = Outcomes::read(&blocks, number)?;
         for index in from..block.block.transactions.len() {
             let Some(mined) = block.tx(index)? else { break };

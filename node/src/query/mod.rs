@@ -39,8 +39,9 @@ pub use tx_codec::{tx_bytes, tx_encode};
 
 use crate::{
     account::{bech32, parse_address},
-    chain::{ChainSpec, EvmParams},
+    chain::ChainSpec,
     config::Config,
+    cosmos::Token,
     modules::Modules,
     pipeline::PoolClient,
     rpc::Bounds,
@@ -163,12 +164,6 @@ pub struct Snapshot {
     facts: Arc<Facts>,
 }
 
-/// The denomination of gas and value, which never changes; the default on an Ethereum chain.
-fn denom(spec: &ChainSpec) -> String {
-    let evm = spec.native().map(|native| &native.evm);
-    evm.map_or_else(|| EvmParams::default().evm_denom, |evm| evm.evm_denom.clone())
-}
-
 impl Snapshot {
     /// The block it is of.
     pub const fn number(&self) -> u64 {
@@ -196,8 +191,19 @@ impl Snapshot {
         self.view.parameters_after(native, self.number).map(Some).map_err(QueryError::internal)
     }
 
+    /// The token at this snapshot's block.
+    fn token(&self) -> Token<'_> {
+        self.spec.token(self.number)
+    }
+
+    /// The name of the token's base unit, which never changes.
     fn denom(&self) -> String {
-        denom(&self.spec)
+        self.token().denom.to_owned()
+    }
+
+    /// The name of the wei in envelopes of Ethereum transactions of block `number`.
+    fn extended_denom(&self, number: u64) -> String {
+        self.spec.token(number).extended_denom()
     }
 
     fn bech32(&self, address: Address) -> String {

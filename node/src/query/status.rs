@@ -13,9 +13,10 @@ const NO_PRUNING: &str = "0";
 impl Snapshot {
     /// The least price that the pool takes; nothing is pruned, and no height stops the node.
     pub fn node_config(&self) -> ConfigResponse {
-        let price = LegacyDec::from(self.facts.price_limit);
+        let token = self.token();
+        let price = token.unit.price_from_wei(LegacyDec::from(self.facts.price_limit));
         ConfigResponse {
-            minimum_gas_price: format!("{price}{}", self.denom()),
+            minimum_gas_price: format!("{price}{}", token.denom),
             pruning_keep_recent: NO_PRUNING.to_owned(),
             pruning_interval: NO_PRUNING.to_owned(),
             halt_height: 0,

@@ -7,8 +7,9 @@ use super::{
     page::cut,
     proto::cosmos::{
         bank::v1beta1::{QuerySupplyOfResponse, QueryTotalSupplyResponse},
-        base::{query::v1beta1::PageRequest, v1beta1::Coin},
+        base::query::v1beta1::PageRequest,
     },
+    token::{coin, named},
 };
 use crate::view::View;
 use alloy_primitives::U256;
@@ -39,14 +40,14 @@ impl Supply {
 }
 
 impl Snapshot {
-    fn supply(&self) -> Result<Coin, QueryError> {
+    /// What genesis gave out, in wei.
+    fn supply(&self) -> Result<U256, QueryError> {
         if self.spec.native().is_none() {
             return Err(QueryError::precondition(
                 "the supply of this chain is not known: it mints and burns by Ethereum's rules",
             ));
         }
-        let amount = self.facts.supply.of(&self.view)?.to_string();
-        Ok(Coin { denom: self.denom(), amount })
+        self.facts.supply.of(&self.view)
     }
 
     /// What genesis gave out, on one page.
@@ -57,7 +58,9 @@ impl Snapshot {
         &self,
         page: Option<PageRequest>,
     ) -> Result<QueryTotalSupplyResponse, QueryError> {
-        let (supply, pagination) = cut([&self.supply()?].into_iter(), page)?;
+        let token = self.token();
+        let supply = coin(token.denom, token.unit.from_wei(self.supply()?));
+        let (supply, pagination) = cut([&supply].into_iter(), page)?;
         Ok(QueryTotalSupplyResponse { supply, pagination: Some(pagination) })
     }
 
@@ -66,17 +69,8 @@ impl Snapshot {
     /// # Errors
     /// On a chain of Ethereum's rules, and if the token's name is none.
     pub fn bank_supply_of(&self, denom: &str) -> Result<QuerySupplyOfResponse, QueryError> {
-        let supply = self.supply()?;
-        let none = |denom: &str| Coin { denom: denom.to_owned(), amount: U256::ZERO.to_string() };
-        let amount = if denom == supply.denom { supply } else { none(named(denom)?) };
-        Ok(QuerySupplyOfResponse { amount: Some(amount) })
-    }
-}
-
-/// The name of a token, which is there.
-pub(super) fn named(denom: &str) -> Result<&str, QueryError> {
-    match denom {
-        "" => Err(QueryError::invalid("invalid denom: it is empty")),
-        denom => Ok(denom),
+        let (supply, denom) = (self.supply()?, named(denom)?);
+        let amount = self.unit_named(denom).map_or(U256::ZERO, |unit| unit.from_wei(supply));
+        Ok(QuerySupplyOfResponse { amount: Some(coin(denom, amount)) })
     }
 }

@@ -56,7 +56,9 @@ impl Queries {
             return Err(QueryError::invalid("invalid empty tx"));
         }
         let sent = shown(Sha256::digest(&bytes).0.into());
-        let answer = match envelope::open(bytes, &super::denom(&self.spec)) {
+        let next = self.published.load().number().saturating_add(1);
+        let denom = self.spec.token(next).extended_denom();
+        let answer = match envelope::open(bytes, &denom) {
             Ok(raw) => {
                 let is_cosmos = cosmos::is_cosmos(&raw);
                 self.pool.submit(raw).await.map(|hash| (hash, is_cosmos))
@@ -95,7 +97,7 @@ impl Snapshot {
     pub(crate) fn shown_tx(&self, hash: &str) -> Result<ShownTx, QueryError> {
         let parsed = parse_hash(hash)?;
         let not_found = || QueryError::not_found(format!("tx not found: {parsed}"));
-        let (stored, index) = locate(&self.view, parsed)?.ok_or_else(not_found)?;
+        let (stored, index) = locate(&self.spec, &self.view, parsed)?.ok_or_else(not_found)?;
         if stored.block.header.number > self.number {
             return Err(not_found());
         }
@@ -124,7 +126,10 @@ impl Snapshot {
     /// A mined transaction as it is shown.
     pub(super) fn shown(&self, mined: &MinedTx<'_>) -> Tx {
         match &mined.cosmos {
-            None => envelope::close(&mined.tx, &mined.raw, mined.sender, &self.denom()),
+            None => {
+                let denom = self.extended_denom(mined.block.header.number);
+                envelope::close(&mined.tx, &mined.raw, mined.sender, &denom)
+            }
             Some(cosmos) => envelope::shown(cosmos),
         }
     }
@@ -140,6 +145,8 @@ impl Snapshot {
         }
         let tx = CosmosTx::decode(bytes, Signatures::Optional);
         let tx = tx.map_err(|refusal| failed_trial(&refusal, 0))?;
+        let next = self.number.saturating_add(1);
+        let tx = tx.in_unit(self.spec.token_unit(next));
         let refused = |refusal: Refusal| failed_trial(&refusal, tx.gas_used());
         let modules = self
             .modules()?

@@ -41,7 +41,7 @@ impl Snapshot {
     fn enveloped(&self, raw: Vec<u8>) -> Result<Tx, QueryError> {
         let decoded = DecodedTx::decode(raw.into()).map_err(malformed)?;
         let from = decoded.tx.recover_signer().map_err(malformed)?;
-        Ok(envelope::close(&decoded.tx, &decoded.raw, from, &self.denom()))
+        Ok(envelope::close(&decoded.tx, &decoded.raw, from, &self.extended_denom(self.number)))
     }
 }
 

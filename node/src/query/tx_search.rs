@@ -194,7 +194,7 @@ impl Snapshot {
         match wanted.source {
             _ if heights.is_empty() => {}
             Source::Hash(hash) => {
-                let found = locate(&self.view, hash)?;
+                let found = locate(&self.spec, &self.view, hash)?;
                 let within = |block: &StoredBlock| heights.contains(&block.block.header.number);
                 if let Some((block, index)) = found.filter(|(block, _)| within(block)) {
                     let found = Found { block, indices: vec![index] };
@@ -202,7 +202,8 @@ impl Snapshot {
                 }
             }
             Source::Address(address) => {
-                let mut search = Search::new(&self.view, address, end, wanted.direction)?;
+                let mut search =
+                    Search::new(&self.spec, &self.view, address, end, wanted.direction)?;
                 loop {
                     match search.next(&mut go_on)? {
                         Step::Found(found) if heights.contains(&found.number()) => {
@@ -235,7 +236,7 @@ impl Snapshot {
             Direction::Newer => Box::new(wanted.heights.clone()),
         };
         for number in heights {
-            let block = StoredBlock::read(&blocks, number)?;
+            let block = StoredBlock::read(&self.spec, &blocks, number)?;
             let indices = (0..block.block.transactions.len()).collect();
             if !go_on() || !self.take(wanted, &Found { block, indices }, page, &mut go_on)? {
                 return Ok(false);

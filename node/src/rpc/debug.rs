@@ -230,7 +230,7 @@ fn trace_transaction(call: &Call) -> Answer {
     let mut arguments = call.arguments()?;
     let hash: B256 = arguments.required()?;
     let Options(options) = arguments.optional()?.unwrap_or_default();
-    let Some((stored, index)) = locate(&call.view, hash)? else {
+    let Some((stored, index)) = locate(&call.context.spec, &call.view, hash)? else {
         return Err(Error::server("transaction not found"));
     };
     text(call, &Replay::new(call).transaction(&stored, index, GethTracer(options))?)
@@ -270,7 +270,7 @@ fn trace_block_by_rlp(call: &Call) -> Answer {
 }
 
 fn trace_block(call: &Call, number: u64, options: GethDebugTracingOptions) -> Answer {
-    let stored = StoredBlock::read(&call.view.blocks()?, number)?;
+    let stored = StoredBlock::read(&call.context.spec, &call.view.blocks()?, number)?;
     let mut rows = Rows::new(call);
     let tracer = GethTracer(options);
     Replay::new(call).block(&stored, tracer, .., |Place { hash: tx_hash, .. }, result| {
@@ -354,7 +354,7 @@ fn trace_inside(
     tracer: &GethTracer,
 ) -> Result<GethTrace, Error> {
     let parent = number.checked_sub(1).ok_or_else(|| Error::server("no transaction in genesis"))?;
-    let stored = StoredBlock::read(&call.view.blocks()?, number)?;
+    let stored = StoredBlock::read(&call.context.spec, &call.view.blocks()?, number)?;
     let (header, hash, index) = (&stored.block.header, stored.block.hash, inside.index);
     // A block without transactions has a beginning too.
     if index >= stored.block.transactions.len().max(1) as u64 {

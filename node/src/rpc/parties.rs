@@ -5,6 +5,7 @@ use super::{
     error::Error,
     stored::{MinedTx, StoredBlock},
 };
+use crate::chain::ChainSpec;
 use crate::execution::named;
 use crate::view::{Appearances, View};
 use alloy_consensus::Transaction as _;
@@ -31,6 +32,7 @@ impl Found {
 /// A search through the blocks of a view. Holds read transactions: keep it for a call.
 #[derive(Debug)]
 pub(crate) struct Search<'v> {
+    spec: &'v ChainSpec,
     appearances: Appearances<'v>,
     blocks: ChainReader,
     address: Address,
@@ -60,13 +62,15 @@ pub(crate) struct Found {
 impl<'v> Search<'v> {
     /// The blocks up to `number`, from there on or back to there.
     pub(crate) fn new(
+        spec: &'v ChainSpec,
         view: &'v View,
         address: Address,
         number: u64,
         direction: Direction,
     ) -> Result<Self, Error> {
         let appearances = Appearances::of(view, address)?;
-        Ok(Self { appearances, blocks: view.blocks()?, address, direction, next: Some(number) })
+        let blocks = view.blocks()?;
+        Ok(Self { spec, appearances, blocks, address, direction, next: Some(number) })
     }
 
     /// The next block with a transaction of the address. `go_on` is asked before each block that is
@@ -86,7 +90,7 @@ impl<'v> Search<'v> {
             if !go_on() {
                 return Ok(Step::GivenUp);
             }
-            let block = StoredBlock::read(&self.blocks, number)?;
+            let block = StoredBlock::read(self.spec, &self.blocks, number)?;
             let indices = self.indices(&block)?;
             if !indices.is_empty() {
                 return Ok(Step::Found(Box::new(Found { block, indices })));
@@ -110,6 +114,7 @@ impl<'v> Search<'v> {
 
 /// The block with the transaction of a sender that has this nonce, and its index there.
 pub(crate) fn sent(
+    spec: &ChainSpec,
     view: &View,
     sender: Address,
     nonce: u64,
@@ -118,7 +123,7 @@ pub(crate) fn sent(
     let Some(number) = view.state.first_block(view.number(), sender, spent)? else {
         return Ok(None);
     };
-    let block = StoredBlock::read(&view.blocks()?, number)?;
+    let block = StoredBlock::read(spec, &view.blocks()?, number)?;
     let senders = block.senders.iter().enumerate();
     let own: Vec<_> = senders.filter(|(_, by)| **by == sender).map(|(index, _)| index).collect();
     // The nonces of one sender rise, so that few of thousands of transactions are decoded.

@@ -3,7 +3,8 @@
 use super::error::Error;
 use crate::{
     block::Block,
-    cosmos::{self, CosmosTx},
+    chain::ChainSpec,
+    cosmos::{self, CosmosTx, TokenUnit},
     execution::{DecodedTx, RecoveredTx, Transaction, created, recover_senders},
     view::View,
 };
@@ -19,6 +20,8 @@ use verify::{Backend, Recoverer};
 pub(crate) struct StoredBlock {
     pub(crate) block: Block,
     pub(crate) senders: Vec<Address>,
+    /// The unit in which its Cosmos transactions count.
+    unit: TokenUnit,
 }
 
 /// What every block of the chain has: its absence is damage, not an answer.
@@ -82,13 +85,13 @@ pub(super) fn ommers(blocks: &ChainReader, number: u64) -> Result<Vec<Header>, E
 
 impl StoredBlock {
     /// Reads a block at or below the view's head.
-    pub(crate) fn read(blocks: &ChainReader, number: u64) -> Result<Self, Error> {
+    pub(crate) fn read(spec: &ChainSpec, blocks: &ChainReader, number: u64) -> Result<Self, Error> {
         let senders = blocks.senders(number)?.ok_or_else(|| missing("senders", number))?;
         let block = block(blocks, number)?;
         if senders.len() != block.transactions.len() {
             return Err(missing("sender for each transaction", number));
         }
-        Ok(Self { block, senders })
+        Ok(Self { block, senders, unit: spec.token_unit(number) })
     }
 
     /// The transaction at `index`, if the block has as many.
@@ -112,6 +115,7 @@ impl StoredBlock {
     fn mined(&self, index: usize, hash: B256) -> Result<MinedTx<'_>, Error> {
         let (raw, sender) = (self.block.transactions[index].clone(), self.senders[index]);
         let decoded = DecodedTx::decode_hashed(raw, hash).map_err(Error::internal)?;
+        let decoded = decoded.in_unit(self.unit);
         let DecodedTx { raw, tx, hash, cosmos } = decoded;
         Ok(MinedTx { block: &self.block, index, raw, tx, hash, sender, cosmos })
     }
@@ -128,27 +132,44 @@ pub(crate) struct OneTx {
 
 impl OneTx {
     /// Reads the transaction at a place that the index names.
-    pub(super) fn read(blocks: &ChainReader, number: u64, index: u32) -> Result<Self, Error> {
+    pub(super) fn read(
+        spec: &ChainSpec,
+        blocks: &ChainReader,
+        number: u64,
+        index: u32,
+    ) -> Result<Self, Error> {
         let (index, raw) = match raw_tx(blocks, number, index as usize)? {
             Some(raw) => (index, raw),
             // Beyond the last is a Cosmos transaction under its further hash.
             None => Self::further(blocks, number, index)?,
         };
-        Self::of_raw(blocks, number, index, raw)
+        Self::of_raw(spec, blocks, number, index, raw)
     }
 
     /// Reads the transaction at `index` of a block, if it has as many.
-    pub(super) fn at(blocks: &ChainReader, number: u64, index: u64) -> Result<Option<Self>, Error> {
+    pub(super) fn at(
+        spec: &ChainSpec,
+        blocks: &ChainReader,
+        number: u64,
+        index: u64,
+    ) -> Result<Option<Self>, Error> {
         let Ok(index) = u32::try_from(index) else { return Ok(None) };
         let raw = raw_tx(blocks, number, index as usize)?;
-        raw.map(|raw| Self::of_raw(blocks, number, index, raw)).transpose()
+        raw.map(|raw| Self::of_raw(spec, blocks, number, index, raw)).transpose()
     }
 
-    fn of_raw(blocks: &ChainReader, number: u64, index: u32, raw: Bytes) -> Result<Self, Error> {
+    fn of_raw(
+        spec: &ChainSpec,
+        blocks: &ChainReader,
+        number: u64,
+        index: u32,
+        raw: Bytes,
+    ) -> Result<Self, Error> {
         let (hash, header) = header(blocks, number)?;
         let sender = blocks.sender(number, index)?;
         let sender = sender.ok_or_else(|| missing("sender for each transaction", number))?;
         let decoded = DecodedTx::decode(raw).map_err(Error::internal)?;
+        let decoded = decoded.in_unit(spec.token_unit(number));
         let block = Block { header, hash, ..Block::default() };
         Ok(Self { block, decoded, sender, index: index as usize })
     }
@@ -205,9 +226,13 @@ impl MinedTx<'_> {
 }
 
 /// Where a mined transaction is, and its block.
-pub(crate) fn locate(view: &View, hash: B256) -> Result<Option<(StoredBlock, usize)>, Error> {
+pub(crate) fn locate(
+    spec: &ChainSpec,
+    view: &View,
+    hash: B256,
+) -> Result<Option<(StoredBlock, usize)>, Error> {
     let Some((number, index)) = view.tx_location(hash)? else { return Ok(None) };
-    let stored = StoredBlock::read(&view.blocks()?, number)?;
+    let stored = StoredBlock::read(spec, &view.blocks()?, number)?;
     let index = cosmos::position(&stored.block.transactions, index as usize);
     Ok(index.map(|index| (stored, index)))
 }

@@ -7,6 +7,7 @@ mod comet;
 mod comet_socket;
 mod comet_txs;
 mod cosmjs;
+mod decimals;
 mod golden;
 mod gov;
 mod grpc;

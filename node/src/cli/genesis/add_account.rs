@@ -3,8 +3,9 @@
 use super::read;
 use crate::{
     account::parse_address,
-    chain::Genesis,
+    chain::{ChainSpec, Genesis},
     cli::{Output, init::dev_genesis},
+    cosmos::TokenUnit,
     whole_file,
 };
 use alloy_primitives::U256;
@@ -15,7 +16,7 @@ use std::{io::Write, path::PathBuf};
 pub(in crate::cli) struct Args {
     /// Address in any form
     address: String,
-    /// Balance in wei, with the token's name after it or not: 1000000000000000000atest
+    /// Balance: a number of wei, or an amount with the name of its unit: 1000000000000000000atest
     amount: String,
     /// The file; made of the development genesis if it is not there. `evmd init --genesis` reads it
     #[arg(long, value_name = "FILE", default_value = "genesis.json")]
@@ -56,18 +57,25 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Digits, and after them nothing or the chain's token.
+/// Digits, and after them nothing or the name of a unit of the chain's token; in wei.
 fn amount(text: &str, genesis: &Genesis) -> anyhow::Result<U256> {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (digits, denom) = text.split_at(end);
-    if let Some(native) = genesis.spec.native() {
-        let known = &native.evm.evm_denom;
-        ensure!(denom.is_empty() || denom == known, "the chain's token is {known}, not {denom:?}");
-    } else if !denom.is_empty() {
+    let unit = if denom.is_empty() { TokenUnit::WEI } else { unit_named(denom, &genesis.spec)? };
+    let amount = U256::from_str_radix(digits, 10).ok().filter(|_| !digits.is_empty());
+    let amount = amount.with_context(|| format!("{text:?} is no amount of the token"))?;
+    unit.to_wei(amount).with_context(|| format!("{text} exceeds 2^256 - 1 wei"))
+}
+
+/// The unit that a name stands for in genesis: the base unit, or the wei under the extended name.
+fn unit_named(denom: &str, spec: &ChainSpec) -> anyhow::Result<TokenUnit> {
+    if spec.native().is_none() {
         bail!("an Ethereum chain has no token named {denom:?}");
     }
-    U256::from_str_radix(digits, 10)
-        .ok()
-        .filter(|_| !digits.is_empty())
-        .with_context(|| format!("{text:?} is no amount in wei"))
+    let token = spec.token(0);
+    if denom == token.denom {
+        return Ok(token.unit);
+    }
+    ensure!(denom == token.extended_denom(), "the chain's token is {}, not {denom:?}", token.denom);
+    Ok(TokenUnit::WEI)
 }

@@ -2,13 +2,14 @@
 
 use super::{
     flags::{BroadcastFlags, KeyFlags, NodeFlags},
-    send::{chain_id, priced},
+    node::NodeToken,
+    send::{chain_id, price_text},
 };
 use crate::{account::parse_address, cosmos::coin_text};
 use alloy_consensus::{SignableTransaction, TxEip1559};
 use alloy_eips::eip2718::Encodable2718;
 use alloy_primitives::{Signature, TxKind, U256, hex};
-use anyhow::{Context, ensure};
+use anyhow::Context;
 
 /// Gas of a plain transfer.
 const TRANSFER_GAS: u64 = 21_000;
@@ -74,12 +75,14 @@ fn send(args: &Send) -> anyhow::Result<()> {
     let node = args.node.open()?;
     let key = args.keys.key(&args.from)?;
     let to = parse_address(&args.to, &node.prefix()?).with_context(|| args.to.clone())?;
-    let denom = node.denom()?;
+    let token = node.token()?;
     let coin = coin_text(&args.amount)?;
-    ensure!(coin.denom == denom, "there is only {denom}, not {}", coin.denom);
+    let amount = coin.amount.parse::<U256>().context("the amount")?;
+    let value = token.unit_named(&coin.denom)?.to_wei(amount);
+    let value = value.with_context(|| format!("{} exceeds 2^256 - 1 wei", args.amount))?;
     let (base_fee, least) = (node.base_fee()?, node.least_price()?);
     let most = match &args.gas_prices {
-        Some(price) => price_in(price, &denom)?,
+        Some(price) => price_in_wei(price, &token)?,
         None => base_fee.saturating_mul(2).max(least),
     };
     let tx = TxEip1559 {
@@ -90,7 +93,7 @@ fn send(args: &Send) -> anyhow::Result<()> {
         // What the base fee leaves to pay, on a chain that has none.
         max_priority_fee_per_gas: least.saturating_sub(base_fee).min(most),
         to: TxKind::Call(to),
-        value: coin.amount.parse::<U256>().context("the amount")?,
+        value,
         ..TxEip1559::default()
     };
     let signature = Signature::from_raw_array(&key.sign(&tx.signature_hash()))?;
@@ -99,8 +102,8 @@ fn send(args: &Send) -> anyhow::Result<()> {
 }
 
 /// A price of one gas in whole wei; a part of one counts as one, as nothing less can be offered.
-fn price_in(price: &str, denom: &str) -> anyhow::Result<u128> {
-    let coin = priced(price, 1)?;
-    ensure!(coin.denom == denom, "there is only {denom}, not {}", coin.denom);
-    coin.amount.parse().with_context(|| format!("--gas-prices {price} is out of range"))
+fn price_in_wei(price: &str, token: &NodeToken) -> anyhow::Result<u128> {
+    let (amount, denom) = price_text(price)?;
+    let wei = token.unit_named(denom)?.price_to_wei(amount)?.ceil();
+    u128::try_from(wei).ok().with_context(|| format!("--gas-prices {price} is out of range"))
 }

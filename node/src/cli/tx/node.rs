@@ -1,9 +1,13 @@
 //! What commands ask a node over REST.
 
 use super::flags::BroadcastMode;
-use crate::cli::{
-    Output,
-    query::{client::Client, rest::escape, yaml},
+use crate::{
+    cli::{
+        Output,
+        query::{client::Client, rest::escape, yaml},
+    },
+    cosmos::{Token, TokenUnit},
+    feemarket::TokenDecimals,
 };
 use alloy_primitives::Address;
 use anyhow::{Context, bail};
@@ -16,6 +20,35 @@ const DEFAULT_PORT: u16 = 1317;
 
 /// What a chain of Ethereum's rules answers to questions about its fee market: a failed precondition.
 const NO_FEE_MARKET: u16 = 400;
+
+/// The token of a node's chain.
+pub(super) struct NodeToken {
+    denom: String,
+    unit: TokenUnit,
+}
+
+impl NodeToken {
+    pub(super) fn token(&self) -> Token<'_> {
+        Token { denom: &self.denom, unit: self.unit }
+    }
+
+    /// The unit that a name stands for: the base unit, or the wei under the extended name.
+    pub(super) fn unit_named(&self, denom: &str) -> anyhow::Result<TokenUnit> {
+        let (token, extended) = (self.token(), self.token().extended_denom());
+        if denom == token.denom {
+            return Ok(token.unit);
+        }
+        if denom == extended {
+            return Ok(TokenUnit::WEI);
+        }
+        let names = if token.denom == extended {
+            extended
+        } else {
+            format!("{} and, for wei, {extended}", token.denom)
+        };
+        bail!("there is only {names}, not {denom}")
+    }
+}
 
 /// A node.
 pub(super) struct Node {
@@ -49,11 +82,25 @@ impl Node {
         Ok(prefix.context("the node tells no Bech32 prefix")?.to_owned())
     }
 
-    /// The token.
-    pub(super) fn denom(&self) -> anyhow::Result<String> {
+    /// The token. Its metadata say how many decimals the base unit has: that of a chain under rules version 0 is a
+    /// wei, whatever the decimals in its genesis.
+    pub(super) fn token(&self) -> anyhow::Result<NodeToken> {
         let answer = self.get("/cosmos/evm/vm/v1/params")?;
         let denom = answer["params"]["evm_denom"].as_str();
-        Ok(denom.context("the node tells no token")?.to_owned())
+        let denom = denom.context("the node names no token")?.to_owned();
+        let path = "/cosmos/bank/v1beta1/denoms_metadata_by_query_string";
+        let answer = self.get(&format!("{path}?denom={}", escape(&denom)))?;
+        let units = answer["metadata"]["denom_units"].as_array();
+        let units = units.context("the node shows no metadata of its token")?;
+        let whole = units.iter().filter_map(|unit| unit["exponent"].as_u64()).max();
+        let unit = match whole.unwrap_or_default() {
+            0 => TokenUnit::WEI,
+            decimals => {
+                let decimals = u8::try_from(decimals).context("decimals of the token")?;
+                TokenUnit::of(TokenDecimals::new(decimals)?)
+            }
+        };
+        Ok(NodeToken { denom, unit })
     }
 
     /// The base fee of the newest block, in wei.

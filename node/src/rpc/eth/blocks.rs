@@ -107,7 +107,7 @@ fn whole(call: &Call, (id, what): (BlockId, Whole)) -> Answer {
 }
 
 fn shape(call: &Call, blocks: &ChainReader, number: u64, what: &Whole) -> Answer {
-    let stored = StoredBlock::read(blocks, number)?;
+    let stored = StoredBlock::read(&call.context.spec, blocks, number)?;
     let answer = match what {
         Whole::Block { full: true } => {
             let objects = stored.txs().map(|tx| tx.map(|tx| TransactionObject::mined(&tx)));
@@ -170,7 +170,7 @@ pub(in crate::rpc) fn with_receipts<T>(
     with: impl FnOnce(&[ReceiptObject<'_>]) -> T,
 ) -> Result<T, Error> {
     let blocks = view.blocks()?;
-    let stored = StoredBlock::read(&blocks, number)?;
+    let stored = StoredBlock::read(spec, &blocks, number)?;
     let receipts = receipts_of(&blocks, &stored)?;
     Ok(with(&receipt_objects(spec, &stored, &receipts)?))
 }

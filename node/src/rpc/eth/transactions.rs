@@ -54,7 +54,7 @@ fn mined(call: &Call, hash: B256) -> Result<Option<Json>, Error> {
     if let Some(answer) = answers.get(&question) {
         return Ok(Some(answer));
     }
-    let tx = OneTx::read(&call.view.blocks()?, number, index)?;
+    let tx = OneTx::read(&call.context.spec, &call.view.blocks()?, number, index)?;
     Ok(Some(answers.keep(question, Json::put(&TransactionObject::mined(&tx.mined())))))
 }
 
@@ -72,14 +72,14 @@ pub(super) fn by_block_number_and_index(call: &Call) -> Answer {
 
 fn at_index(call: &Call, id: BlockId, index: u64) -> Answer {
     let Some(number) = id.find(&call.view)? else { return Ok(Json::fixed("null")) };
-    let tx = OneTx::at(&call.view.blocks()?, number, index)?;
+    let tx = OneTx::at(&call.context.spec, &call.view.blocks()?, number, index)?;
     put(&tx.map(|tx| TransactionObject::mined(&tx.mined())))
 }
 
 pub(super) fn by_sender_and_nonce(call: &Call) -> Answer {
     let mut arguments = call.arguments()?;
     let sender: Address = arguments.required()?;
-    let found = parties::sent(&call.view, sender, arguments.required()?)?;
+    let found = parties::sent(&call.context.spec, &call.view, sender, arguments.required()?)?;
     let tx = found.map(|(block, index)| {
         Ok::<_, Error>(block.tx(index)?.map(|tx| TransactionObject::mined(&tx)))
     });
@@ -111,7 +111,7 @@ impl Receipt {
         if blocks.receipts_bytes(number)? > max_bytes {
             return Ok(Self::TooLarge);
         }
-        let tx = OneTx::read(&blocks, number, index)?;
+        let tx = OneTx::read(&call.context.spec, &blocks, number, index)?;
         let receipt = receipt_of(call, &blocks, &tx.mined())?;
         Ok(Self::Found(answers.keep(question, receipt)))
     }
@@ -217,7 +217,7 @@ pub(in crate::rpc) async fn raw_by_hash(call: Call) -> Answer {
 
 fn raw_mined(call: &Call, hash: B256) -> Result<Option<Bytes>, Error> {
     let Some((number, index)) = call.view.tx_location(hash)? else { return Ok(None) };
-    Ok(Some(OneTx::read(&call.view.blocks()?, number, index)?.mined().raw))
+    Ok(Some(OneTx::read(&call.context.spec, &call.view.blocks()?, number, index)?.mined().raw))
 }
 
 pub(super) fn raw_by_block_hash_and_index(call: &Call) -> Answer {

@@ -34,7 +34,7 @@ pub(super) fn details_by_hash(call: &Call) -> Answer {
 fn details(call: &Call, id: BlockId) -> Answer {
     let Some(number) = id.find(&call.view)? else { return json(&()) };
     let blocks = call.view.blocks()?;
-    let stored = StoredBlock::read(&blocks, number)?;
+    let stored = StoredBlock::read(&call.context.spec, &blocks, number)?;
     let receipts = receipts_of(&blocks, &stored)?;
     let mut block = shown(&stored, Transactions::Hashes(Vec::new()))?;
     block.remove("transactions");
@@ -77,9 +77,7 @@ fn fees(stored: &StoredBlock, receipts: &[StoredReceipt]) -> Result<U256, Error>
         gas_before = receipt.cumulative_gas_used;
         let fee = match &mined.cosmos {
             // It pays for its whole gas limit.
-            Some(tx) => {
-                tx.price.charge(base_fee.unwrap_or_default(), "").map_err(Error::internal)?.fee
-            }
+            Some(tx) => tx.charge(base_fee.unwrap_or_default(), "").map_err(Error::internal)?.fee,
             None => U256::from(mined.tx.effective_gas_price(base_fee)) * U256::from(gas_used),
         };
         fees = fees.saturating_add(fee);
@@ -94,7 +92,7 @@ pub(super) fn transactions(call: &Call) -> Answer {
     let size = page_size(arguments.required()?)?;
     let Some(number) = BlockId::Tag(tag).find(&call.view)? else { return json(&()) };
     let blocks = call.view.blocks()?;
-    let stored = StoredBlock::read(&blocks, number)?;
+    let stored = StoredBlock::read(&call.context.spec, &blocks, number)?;
     let receipts = receipts_of(&blocks, &stored)?;
     // Pages are counted from the end of the block.
     let before = usize::try_from(page).unwrap_or(usize::MAX).saturating_mul(size);

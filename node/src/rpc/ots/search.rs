@@ -84,7 +84,7 @@ fn search(
     let time = call.services.limits.logs_time;
     let deadline = call.interrupt.within(time);
     let go_on = || !deadline.passed();
-    let mut search = Search::new(&call.view, query.address, from, direction)?;
+    let mut search = Search::new(&call.context.spec, &call.view, query.address, from, direction)?;
     let (mut page, mut bytes) = (Page::default(), 0);
     while page.txs.len() < query.size {
         match search.next(go_on)? {
@@ -141,7 +141,7 @@ pub(super) fn hash_by_sender_and_nonce(call: &Call) -> Answer {
     let mut arguments = call.arguments()?;
     let sender: Address = arguments.required()?;
     let Number(nonce) = arguments.required()?;
-    let found = crate::rpc::parties::sent(&call.view, sender, nonce)?;
+    let found = crate::rpc::parties::sent(&call.context.spec, &call.view, sender, nonce)?;
     let hash = found.map(|(block, index)| Ok::<_, Error>(block.tx(index)?.map(|tx| tx.hash)));
     json(&hash.transpose()?.flatten())
 }
@@ -166,7 +166,7 @@ pub(super) fn contract_creator(call: &Call) -> Answer {
     })?;
     // What genesis has nobody created.
     let Some(number) = since.filter(|number| *number > 0) else { return json(&()) };
-    let stored = StoredBlock::read(&call.view.blocks()?, number)?;
+    let stored = StoredBlock::read(&call.context.spec, &call.view.blocks()?, number)?;
     json(&creation(call, &stored, address)?)
 }
 

@@ -31,7 +31,9 @@ impl Frames {
     /// Those of a mined transaction.
     fn of_transaction(call: &Call) -> Result<Option<Self>, Error> {
         let hash: B256 = call.arguments()?.required()?;
-        let Some((stored, index)) = locate(&call.view, hash)? else { return Ok(None) };
+        let Some((stored, index)) = locate(&call.context.spec, &call.view, hash)? else {
+            return Ok(None);
+        };
         let trace = Replay::new(call).transaction(&stored, index, call_tracer())?;
         Self::of_trace(trace).map(Some)
     }

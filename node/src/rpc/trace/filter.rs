@@ -90,7 +90,7 @@ pub(super) fn filter(call: &Call) -> Answer {
             break;
         }
         replay.in_time()?;
-        let stored = StoredBlock::read(&blocks, number)?;
+        let stored = StoredBlock::read(&call.context.spec, &blocks, number)?;
         let ended = traces_of(call, &replay, &stored, |trace| {
             if !filter.matcher.matches(&trace.trace) {
                 return Ok(ControlFlow::Continue(()));

@@ -94,7 +94,7 @@ fn reward_traces(call: &Call, stored: &StoredBlock) -> Vec<LocalizedTransactionT
 pub(super) fn block(call: &Call) -> Answer {
     let id: BlockId = call.arguments()?.required()?;
     let Some(number) = id.find(&call.view)? else { return json(&()) };
-    let stored = StoredBlock::read(&call.view.blocks()?, number)?;
+    let stored = StoredBlock::read(&call.context.spec, &call.view.blocks()?, number)?;
     let mut rows = Rows::new(call);
     let _ended = traces_of(call, &Replay::new(call), &stored, |trace| {
         rows.push(&trace)?;
@@ -108,7 +108,9 @@ fn of_transaction(
     call: &Call,
     hash: B256,
 ) -> Result<Option<Vec<LocalizedTransactionTrace>>, Error> {
-    let Some((stored, index)) = locate(&call.view, hash)? else { return Ok(None) };
+    let Some((stored, index)) = locate(&call.context.spec, &call.view, hash)? else {
+        return Ok(None);
+    };
     let results = Replay::new(call).transaction(&stored, index, calls_tracer())?;
     // A Cosmos transaction has several hashes; the one asked for is shown.
     let place = Place { index, hash };
@@ -151,7 +153,7 @@ pub(super) fn replay_transaction(call: &Call) -> Answer {
     let mut arguments = call.arguments()?;
     let hash: B256 = arguments.required()?;
     let tracer: ParityTracer = arguments.required()?;
-    let Some((stored, index)) = locate(&call.view, hash)? else {
+    let Some((stored, index)) = locate(&call.context.spec, &call.view, hash)? else {
         return Err(Error::server("transaction not found"));
     };
     text(call, &Replay::new(call).transaction(&stored, index, tracer)?)
@@ -162,7 +164,7 @@ pub(super) fn replay_block(call: &Call) -> Answer {
     let id: BlockId = arguments.required()?;
     let tracer: ParityTracer = arguments.required()?;
     let Some(number) = id.find(&call.view)? else { return json(&()) };
-    let stored = StoredBlock::read(&call.view.blocks()?, number)?;
+    let stored = StoredBlock::read(&call.context.spec, &call.view.blocks()?, number)?;
     let mut rows = Rows::new(call);
     if !stored.block.transactions.is_empty() {
         Replay::new(call).block(&stored, tracer, .., |place, full_trace| {
