@@ -21,6 +21,7 @@ fn lengths(c: &mut Criterion) {
         let mut group = c.benchmark_group(format!("keccak/{name}"));
         group.throughput(Throughput::Elements(BATCH as u64));
         for backend in Backend::available() {
+            verify::ensure_self_tested(backend).expect("the backend has right results");
             group.bench_function(BenchmarkId::from_parameter(backend), |b| {
                 b.iter(|| keccak256_batch_on(backend, black_box(&slices), &mut hashes));
             });

@@ -15,6 +15,7 @@ const SINGLES: usize = 64;
 fn batches(c: &mut Criterion) {
     let jobs = signatures::jobs(8_192);
     for backend in Backend::available() {
+        verify::ensure_self_tested(backend).expect("the backend has right results");
         let mut group = c.benchmark_group(format!("recover/{backend}"));
         let mut recoverer = Recoverer::new(backend);
         for batch in BATCHES {

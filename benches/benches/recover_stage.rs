@@ -44,6 +44,7 @@ fn senders(c: &mut Criterion) {
             });
         });
         for backend in Backend::available() {
+            verify::ensure_self_tested(backend).expect("the backend has right results");
             let mut senders = Senders::new(Recoverer::new(backend));
             group.bench_function(BenchmarkId::from_parameter(backend), |b| {
                 b.iter(|| {

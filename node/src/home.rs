@@ -34,6 +34,7 @@ use storage::{
     BlockRecord, ChainDb, ChainOptions, ChainReader, HomeLock, IndexDb, IndexOptions, OpenError,
     PostingKey, ReadError, WriteError,
 };
+use verify::Backend;
 
 /// Key of the genesis file's text in the chain environment.
 const GENESIS_KEY: &str = "genesis";
@@ -70,6 +71,9 @@ pub enum HomeError {
         /// What is wrong with it.
         source: GenesisError,
     },
+    /// The vector code has wrong results on this machine.
+    #[error(transparent)]
+    SelfTest(#[from] verify::SelfTestError),
     /// The pipeline could not be started.
     #[error(transparent)]
     Pipeline(#[from] Fault),
@@ -210,6 +214,8 @@ impl Home {
         if !Self::exists(path) {
             return Err(HomeError::Empty(path.to_owned()));
         }
+        // State roots are made of the hashes of this backend.
+        verify::ensure_self_tested(Backend::detect().unwrap_or(Backend::Scalar))?;
         let lock = HomeLock::acquire(path)?;
         let config = Config::load(path)?;
         let (chain, index) = open_environments(path, &config)?;

@@ -4,7 +4,7 @@
 
 use secp256k1::{Message, SecretKey, ecdsa::RecoverableSignature};
 use std::time::Instant;
-use verify::{Backend, Job, Reason, Recoverer, keccak256};
+use verify::{Backend, Job, Reason, Recoverer, keccak256, self_test};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let count: u64 = std::env::args().nth(1).map_or(Ok(10_000), |count| count.parse())?;
@@ -12,8 +12,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let jobs = (0..count).map(sign).collect::<Result<Vec<_>, _>>()?;
 
     let backend = Backend::detect()?;
+    self_test(backend)?;
     let mut recoverer = Recoverer::new(backend);
-    recoverer.selftest()?;
 
     let mut outcomes = vec![Err(Reason::NoPublicKey); jobs.len()];
     let start = Instant::now();

@@ -57,6 +57,9 @@ impl Backend {
         Self::Ifma,
     ];
 
+    /// How many there are in this build.
+    pub(crate) const COUNT: usize = Self::ALL.len();
+
     /// Every backend this processor can run, fastest last.
     pub fn available() -> Vec<Self> {
         Self::ALL.iter().copied().filter(|backend| backend.is_available()).collect()

@@ -7,6 +7,7 @@
 //! - [`Recoverer`]: digest and signature in; public key and address, or the reason why not, out.
 //! - [`keccak256_batch`]: any mix of message lengths in, 32-byte hashes out.
 //! - [`Backend`]: which instruction set does the work, chosen once at run time.
+//! - [`self_test`]: compares a backend with known answers, before its results are relied on.
 
 mod backend;
 mod engine;
@@ -27,4 +28,4 @@ mod words;
 pub use backend::{BACKEND_VARIABLE, Backend, BackendError};
 pub use keccak::{keccak256, keccak256_batch, keccak256_batch_on, keccak256_spans};
 pub use recover::{Job, Key, Outcome, Reason, Recoverer};
-pub use selftest::SelfTestError;
+pub use selftest::{SelfTestError, VectorClass, ensure_self_tested, self_test};

@@ -1,84 +1,253 @@
-//! The test at start: the chosen backend against libsecp256k1 and the scalar Keccak, on the
-//! machine that is going to trust it.
+//! The self-test of a backend on the machine that is going to rely on it.
+//!
+//! A wrong recovery gives a transaction another sender, and nothing later would notice. So a node compares
+//! the backend with known answers and with libsecp256k1 before its first use. Vector code has cases that
+//! ordinary signatures never reach: incomplete vectors, lanes that leave early, the point at infinity.
+//! Each of them is tried, each in every lane.
 
-use crate::{Backend, Job, Reason, Recoverer, keccak256, keccak256_batch_on, scalar};
+mod vectors;
 
-/// Jobs compared: more than a vector of groups in lockstep, so that every stage sees full and
-/// partial blocks; about 5 milliseconds.
-const JOBS: usize = 100;
+use crate::{
+    Backend, Job, Outcome, Reason, Recoverer, keccak256, keccak256_batch_on, lanes::LANES, scalar,
+};
+use core::fmt;
+use std::sync::OnceLock;
+use vectors::{HASHES, Vector};
 
-/// What the self-test found wrong.
+/// Ordinary signatures: more than a vector has lanes, so that lanes differ.
+const PLAIN: usize = 24;
+/// Longest batch of which every length is tried: two vectors and one more.
+const LENGTHS_MAX: usize = 2 * LANES + 1;
+/// Signatures in the longest batch: more than one pass of the engine's inner blocks.
+const LONG: usize = 12 * LANES + 5;
+
+/// What a signature of the self-test is an example of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum VectorClass {
+    /// An ordinary signature.
+    Plain,
+    /// The x of R is not on the curve.
+    NotOnCurve,
+    /// The recovered point is at infinity.
+    Infinity,
+    /// Recovery id 2 or 3: the x of R is r + n.
+    XPlusOrder,
+    /// Recovery id 2 or 3 with r + n not below p.
+    XAbovePrime,
+    /// r or s is zero, or not below n.
+    OutOfRange,
+    /// A recovery id above 3.
+    RecoveryId,
+}
+
+impl fmt::Display for VectorClass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Plain => "an ordinary signature",
+            Self::NotOnCurve => "a signature whose R is not on the curve",
+            Self::Infinity => "a signature that recovers the point at infinity",
+            Self::XPlusOrder => "a signature with recovery id 2 or 3",
+            Self::XAbovePrime => "a signature with r + n above p",
+            Self::OutOfRange => "a signature with r or s out of range",
+            Self::RecoveryId => "a signature with a recovery id above 3",
+        })
+    }
+}
+
+/// Why a backend must not be used on this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SelfTestError {
-    /// A recovery differs from libsecp256k1's.
+    /// A recovery has a wrong result.
     #[error(
-        "self-test: the {backend} backend recovers signature {index} unlike libsecp256k1; \
-         force another one with EVMD_VERIFY_BACKEND"
+        "self-test failed: the {backend} backend has a wrong result for {class} at position {position} \
+         of a batch of {length}; {}",
+        Remedy(*backend)
     )]
     Recovery {
         /// The backend under test.
         backend: Backend,
-        /// Which of the test's signatures.
-        index: usize,
+        /// What the signature is an example of.
+        class: VectorClass,
+        /// Signatures in the batch.
+        length: usize,
+        /// Its position in the batch, from 0.
+        position: usize,
     },
-    /// A hash differs from the scalar one.
+    /// A hash has a wrong result.
     #[error(
-        "self-test: the {backend} backend hashes message {index} unlike scalar Keccak; \
-         force another one with EVMD_VERIFY_BACKEND"
+        "self-test failed: the {backend} backend has a wrong Keccak-256 of a message of {bytes} bytes at \
+         position {position} of a batch of {length}; {}",
+        Remedy(*backend)
     )]
     Keccak {
         /// The backend under test.
         backend: Backend,
-        /// Which of the test's messages.
-        index: usize,
+        /// Length of the message.
+        bytes: usize,
+        /// Messages in the batch.
+        length: usize,
+        /// Its position in the batch, from 0.
+        position: usize,
     },
 }
 
-impl Recoverer {
-    /// Compares this backend with libsecp256k1 on a fixed batch of valid and invalid signatures,
-    /// and its hashing with scalar Keccak. To be run once before the answers are relied on.
-    ///
-    /// # Errors
-    /// The first difference. The backend must then not be used.
-    pub fn selftest(&mut self) -> Result<(), SelfTestError> {
-        let backend = self.backend();
-        let jobs: Vec<_> = (0..JOBS as u64).map(job).collect();
-        let mut outcomes = vec![Err(Reason::RecoveryId); JOBS];
-        self.recover_batch(&jobs, &mut outcomes);
-        for (index, (job, outcome)) in jobs.iter().zip(&outcomes).enumerate() {
-            if *outcome != scalar::recover(job) {
-                return Err(SelfTestError::Recovery { backend, index });
-            }
+/// What to do about a backend that failed.
+struct Remedy(Backend);
+
+impl fmt::Display for Remedy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let others: Vec<_> = Backend::available().into_iter().rev().collect();
+        let others = others.iter().filter(|other| **other != self.0);
+        let names: Vec<_> = others.map(|other| other.name()).collect();
+        match names.as_slice() {
+            [] => f.write_str("the processor or the memory of this machine may be faulty"),
+            names => write!(
+                f,
+                "the processor or the memory of this machine may be faulty; {}={} uses another backend",
+                crate::BACKEND_VARIABLE,
+                names.join(" or ")
+            ),
         }
-        let buffer = [0x5a; 600];
-        let messages: Vec<_> = (0..JOBS).map(|i| &buffer[..i * 6]).collect();
-        let mut hashes = vec![[0; 32]; JOBS];
-        keccak256_batch_on(backend, &messages, &mut hashes);
-        for (index, (message, hash)) in messages.iter().zip(&hashes).enumerate() {
-            if *hash != keccak256(message) {
-                return Err(SelfTestError::Keccak { backend, index });
-            }
-        }
-        Ok(())
     }
 }
 
-/// A job of numbers nobody chose: about half have a key, some are out of range.
-fn job(i: u64) -> Job {
-    let number = |tag: u64| keccak256(&[i.to_be_bytes(), tag.to_be_bytes()].concat());
-    let r = if i % 17 == 16 { [0xff; 32] } else { number(1) };
-    Job { digest: number(0), r, s: number(2), recovery_id: (i % 5).min(3) as u8 & 3 }
+/// What the self-test examines: the batch functions of one backend.
+trait Subject {
+    fn backend(&self) -> Backend;
+    fn recover_batch(&mut self, jobs: &[Job], outcomes: &mut [Outcome]);
+    fn hash_batch(&self, messages: &[&[u8]], hashes: &mut [[u8; 32]]);
+}
+
+impl Subject for Recoverer {
+    fn backend(&self) -> Backend {
+        self.backend()
+    }
+
+    fn recover_batch(&mut self, jobs: &[Job], outcomes: &mut [Outcome]) {
+        self.recover_batch(jobs, outcomes);
+    }
+
+    fn hash_batch(&self, messages: &[&[u8]], hashes: &mut [[u8; 32]]) {
+        keccak256_batch_on(self.backend(), messages, hashes);
+    }
+}
+
+/// Compares a backend with known answers and with libsecp256k1: every class of signatures in every lane,
+/// incomplete vectors, and Keccak-256. Takes some milliseconds.
+///
+/// # Errors
+/// The first wrong result. The backend must then not be used.
+///
+/// # Panics
+/// If this processor cannot run `backend`; see [`Backend::available`].
+pub fn self_test(backend: Backend) -> Result<(), SelfTestError> {
+    examine(&mut Recoverer::new(backend))
+}
+
+/// [`self_test`], once per process and backend: later calls return the first result.
+///
+/// # Errors
+/// As [`self_test`].
+///
+/// # Panics
+/// As [`self_test`].
+pub fn ensure_self_tested(backend: Backend) -> Result<(), SelfTestError> {
+    static RESULTS: [OnceLock<Result<(), SelfTestError>>; Backend::COUNT] =
+        [const { OnceLock::new() }; Backend::COUNT];
+    *RESULTS[backend as usize].get_or_init(|| self_test(backend))
+}
+
+fn examine(subject: &mut impl Subject) -> Result<(), SelfTestError> {
+    hashes(subject)?;
+    let special = vectors::special();
+    // The reference of everything else has to have the known answers itself.
+    for (position, vector) in special.iter().enumerate() {
+        if scalar::recover(&vector.job) != vector.expected {
+            let (class, length) = (vector.class, special.len());
+            let backend = Backend::Scalar;
+            return Err(SelfTestError::Recovery { backend, class, length, position });
+        }
+    }
+    let plain = vectors::plain(PLAIN);
+    let mut outcomes = Vec::new();
+    for batch in batches(&special, &plain) {
+        let jobs: Vec<_> = batch.iter().map(|vector| vector.job).collect();
+        outcomes.clear();
+        outcomes.resize(jobs.len(), Err(Reason::RecoveryId));
+        subject.recover_batch(&jobs, &mut outcomes);
+        for (position, (vector, outcome)) in batch.iter().zip(&outcomes).enumerate() {
+            if *outcome != vector.expected {
+                return Err(SelfTestError::Recovery {
+                    backend: subject.backend(),
+                    class: vector.class,
+                    length: batch.len(),
+                    position,
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The batches in which the signatures are tried.
+fn batches<'a>(special: &'a [Vector], plain: &'a [Vector]) -> Vec<Vec<&'a Vector>> {
+    let ordinary = |length| plain.iter().cycle().take(length).collect::<Vec<_>>();
+    let mut batches: Vec<_> = (1..=LENGTHS_MAX).map(ordinary).collect();
+    // One of them at each position of each batch that fills at most one vector.
+    let mut rest = special.iter().cycle();
+    for length in 1..=LANES {
+        for position in 0..length {
+            let mut batch = ordinary(length);
+            batch[position] = rest.next().expect("an endless cycle");
+            batches.push(batch);
+        }
+    }
+    // Each in each lane: in the first vector in the first lane, in the second in the second.
+    for vector in special.iter().filter(|vector| vector.reaches_lanes()) {
+        let mut batch = ordinary(LANES * LANES);
+        for lane in 0..LANES {
+            batch[lane * LANES + lane] = vector;
+        }
+        batches.push(batch);
+    }
+    // All among each other.
+    let mixed = plain.iter().cycle().zip(special.iter().cycle());
+    batches.push(mixed.flat_map(|(plain, special)| [plain, special]).take(LONG).collect());
+    batches.push(special.iter().collect());
+    batches
+}
+
+/// Keccak-256 of known messages, and of batches of every length up to two vectors and one more.
+fn hashes(subject: &impl Subject) -> Result<(), SelfTestError> {
+    let known: Vec<_> = HASHES.iter().map(|(bytes, _)| vectors::message(*bytes)).collect();
+    let wrong = |backend, bytes, length, position| SelfTestError::Keccak {
+        backend,
+        bytes,
+        length,
+        position,
+    };
+    for (message, (bytes, hash)) in known.iter().zip(&HASHES) {
+        if keccak256(message) != *hash {
+            return Err(wrong(Backend::Scalar, *bytes, 1, 0));
+        }
+    }
+    for length in 1..=LENGTHS_MAX {
+        // Each length begins at another message, so that each is in each lane.
+        let order: Vec<_> = (0..length).map(|i| (i + length) % HASHES.len()).collect();
+        let messages: Vec<_> = order.iter().map(|i| known[*i].as_slice()).collect();
+        let mut found = vec![[0; 32]; length];
+        subject.hash_batch(&messages, &mut found);
+        for (position, (i, found)) in order.iter().zip(&found).enumerate() {
+            let (bytes, hash) = HASHES[*i];
+            if *found != hash {
+                return Err(wrong(subject.backend(), bytes, length, position));
+            }
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_backend_passes() {
-        for backend in Backend::available() {
-            assert_eq!(Recoverer::new(backend).selftest(), Ok(()));
-        }
-    }
-}
+mod tests;

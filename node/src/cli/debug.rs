@@ -7,10 +7,11 @@ mod pubkey;
 mod raw_bytes;
 mod state_root;
 
+use super::tested_backend;
 use crate::execution::DecodedTx;
 use alloy_primitives::{Bytes, hex};
 use std::io::{BufRead, BufWriter, Write};
-use verify::{Backend, Job, Outcome, Reason, Recoverer};
+use verify::{Job, Outcome, Reason, Recoverer};
 
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum Command {
@@ -46,7 +47,7 @@ pub(super) fn run(command: &Command) -> anyhow::Result<()> {
 const BATCH_LINES: usize = 256;
 
 fn recover() -> anyhow::Result<()> {
-    let mut recoverer = Recoverer::new(Backend::detect()?);
+    let mut recoverer = Recoverer::new(tested_backend()?);
     let mut out = BufWriter::new(std::io::stdout().lock());
     let mut lines = Vec::with_capacity(BATCH_LINES);
     for line in std::io::stdin().lock().lines() {

@@ -1,6 +1,6 @@
 //! `evmd import`
 
-use super::{HomeArg, Output, start_logs};
+use super::{HomeArg, Output, start_logs, tested_backend};
 use crate::{
     home::Home,
     pipeline::{Options, Pipeline, Reading},
@@ -15,7 +15,6 @@ use std::{
     sync::atomic::Ordering,
     time::{Duration, Instant},
 };
-use verify::Backend;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -35,6 +34,7 @@ const LOOK: Duration = Duration::from_millis(10);
 
 pub(super) fn run(args: Args) -> anyhow::Result<()> {
     start_logs("warn");
+    let backend = tested_backend()?;
     let home = Home::open(&args.home.path()?)?;
     let before = home.view()?.number();
     let begun = Instant::now();
@@ -43,7 +43,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
         block_time: None,
         files: args.files,
         recover_workers: home.config.pipeline.recover_workers(),
-        backend: Backend::detect()?,
+        backend,
     };
     let pipeline = Pipeline::start(&home, options)?;
     let bar = progress_bar();

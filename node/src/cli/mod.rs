@@ -27,7 +27,9 @@ use std::{
     io::{IsTerminal, Write},
     path::PathBuf,
     process::ExitCode,
+    time::Instant,
 };
+use verify::Backend;
 
 /// An EVM indexer-node: takes signed transactions or whole blocks in, answers wallets, explorers
 /// and fee estimators.
@@ -174,6 +176,16 @@ fn in_one_line(error: &anyhow::Error) -> String {
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let io = error.chain().find_map(|cause| cause.downcast_ref::<std::io::Error>());
     io.is_some_and(|io| io.kind() == std::io::ErrorKind::BrokenPipe)
+}
+
+/// The recovery backend of this process, after its self-test.
+fn tested_backend() -> anyhow::Result<Backend> {
+    let backend = Backend::detect()?;
+    let begun = Instant::now();
+    verify::ensure_self_tested(backend)?;
+    let elapsed = begun.elapsed();
+    tracing::info!(%backend, ?elapsed, "the self-test of signature recovery and Keccak-256 passed");
+    Ok(backend)
 }
 
 /// Writes logs to standard error. `RUST_LOG` chooses levels by target (`warn,node::rpc=debug`); if it is

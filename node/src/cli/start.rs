@@ -1,6 +1,6 @@
 //! `evmd start`
 
-use super::{HomeArg, init::dev_genesis, keys, start_logs};
+use super::{HomeArg, init::dev_genesis, keys, start_logs, tested_backend};
 use crate::{
     account::Signers,
     budget::Budget,
@@ -100,6 +100,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     start_logs("info");
     allow_open_files();
     let path = args.home.path()?;
+    let backend = tested_backend()?;
     let mut home =
         if Home::exists(&path) { Home::open(&path)? } else { Home::init(&path, &dev_genesis())? };
     home.check_genesis_file()?;
@@ -107,7 +108,6 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     known_namespaces(&home.config.json_rpc)?;
     no_remote_signing(&home.config.json_rpc)?;
     let signers = signers(&home)?;
-    let backend = Backend::detect()?;
     let block_time = block_time(args, &home)?;
     let options = Options {
         transactions: Some(home.config.ingest.address),

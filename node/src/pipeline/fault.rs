@@ -73,6 +73,9 @@ pub enum Fault {
         /// Why.
         source: std::io::Error,
     },
+    /// The recovery backend has wrong results on this machine.
+    #[error(transparent)]
+    SelfTest(#[from] verify::SelfTestError),
     /// The mempool's journal cannot be read or written.
     #[error("mempool journal {}: {source}", path.display())]
     Journal {

@@ -132,8 +132,10 @@ impl Pipeline {
     /// Builds the graph and starts its threads.
     ///
     /// # Errors
-    /// An address that cannot be listened on, a home that cannot be read, a thread that does not start.
+    /// A recovery backend that fails its self-test, an address that cannot be listened on, a home that
+    /// cannot be read, a thread that does not start.
     pub fn start(home: &Home, options: Options) -> Result<Self, HomeError> {
+        verify::ensure_self_tested(options.backend).map_err(Fault::from)?;
         let budget = Budget::new(&home.config);
         let sockets = Sockets::open(options.transactions, &budget)?;
         let ingest_address = sockets.address;
