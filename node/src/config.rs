@@ -515,7 +515,11 @@ impl Config {
         let path = home.join(CONFIG_FILE);
         let text = match std::fs::read_to_string(&path) {
             Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            // A link whose target is missing is no file that was never written.
+            Err(error)
+                if error.kind() == std::io::ErrorKind::NotFound
+                    && !whole_file::is_present(&path) =>
+            {
                 return Ok(Self::default());
             }
             Err(source) => return Err(ConfigError::Io { path, source }),
@@ -529,7 +533,7 @@ impl Config {
     /// Writes the settings to a home folder that has no file yet.
     pub fn write_new(&self, home: &Path) -> Result<(), ConfigError> {
         let path = home.join(CONFIG_FILE);
-        if path.exists() {
+        if whole_file::is_present(&path) {
             return Ok(());
         }
         let text = toml::to_string_pretty(self).expect("settings are plain values");

@@ -3,9 +3,11 @@
 
 mod genesis_file;
 mod rules;
+mod vacant;
 
 pub(crate) use genesis_file::GENESIS_FILE;
 pub use rules::{AdoptError, RulesReport};
+pub(crate) use vacant::{GenesisFile, check_for_restore};
 
 use crate::{
     block::Block,
@@ -112,6 +114,48 @@ pub enum HomeError {
         /// The hash of block 0.
         chain: B256,
     },
+    /// The genesis file of a folder without a chain cannot be used.
+    #[error(
+        "{}: {reason}; correct the file, or remove it to begin a development chain (evmd init)",
+        path.display()
+    )]
+    UnusableGenesis {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The genesis file of a folder without a chain is not the genesis of the chain that was to begin.
+    #[error(
+        "{} is the genesis of another chain (block 0 of the file is {file}, that of the requested chain \
+         {wanted}, and `config` is compared too); begin the chain of this file with `evmd init` without \
+         --genesis and --chain-id, or remove the file",
+        path.display()
+    )]
+    GenesisFileInTheWay {
+        /// The file.
+        path: PathBuf,
+        /// The hash of its block 0.
+        file: B256,
+        /// That of the requested chain.
+        wanted: B256,
+    },
+    /// The folder has no chain, but something that belongs to one.
+    #[error(
+        "{} holds {found}, but no chain. If the chain is on a volume that is not mounted, mount it. To \
+         begin a new chain instead, {}run `evmd init --home {}`",
+        path.display(),
+        if remove.is_empty() { String::new() } else { format!("remove {remove} and ") },
+        path.display()
+    )]
+    ChainMissing {
+        /// The folder.
+        path: PathBuf,
+        /// What was found.
+        found: String,
+        /// What must be removed before another chain may begin; may be empty.
+        remove: String,
+    },
     /// The index was made of other blocks.
     #[error(
         "the index was made of another chain: it knows block {number} as {index}{}; build it again with \
@@ -185,24 +229,30 @@ pub struct Home {
 impl Home {
     /// Says whether the folder holds a chain.
     pub fn exists(path: &Path) -> bool {
-        path.join(CHAIN_FOLDER).join("data.mdb").exists()
+        whole_file::is_present(&path.join(CHAIN_FOLDER).join("data.mdb"))
     }
 
-    /// Makes a home folder with the chain that starts at `genesis`. Goes on with one that was killed
-    /// before the chain had its genesis; an index without a chain is of another, and removed.
+    /// Makes a home folder with the chain that starts at `genesis`. Continues an `init` that was killed
+    /// before the chain had its genesis. An index of no more than a genesis block is made again.
+    ///
+    /// # Errors
+    /// If the folder has a chain, the genesis file of another chain, or data of a missing chain.
     pub fn init(path: &Path, genesis: &Genesis) -> Result<Self, HomeError> {
         let io = |source| HomeError::Io { path: path.to_owned(), source };
         std::fs::create_dir_all(path).map_err(io)?;
         let lock = HomeLock::acquire(path)?;
         let config = Config::load(path)?;
-        let chain = open_chain(path, &config)?;
-        if chain.meta(GENESIS_KEY)?.is_some() {
+        if Self::exists(path) && open_chain(path, &config)?.meta(GENESIS_KEY)?.is_some() {
             return Err(HomeError::Exists(path.to_owned()));
         }
+        let file = vacant::check_for_init(path, &config, genesis)?;
+        let chain = open_chain(path, &config)?;
         config.write_new(path)?;
         remove_index(path)?;
         let text = genesis.to_json();
-        whole_file::write(&path.join(GENESIS_FILE), text.as_bytes()).map_err(io)?;
+        if file == GenesisFile::Missing {
+            whole_file::write(&path.join(GENESIS_FILE), text.as_bytes()).map_err(io)?;
+        }
         chain.put_meta(GENESIS_KEY, text.as_bytes())?;
         chain.append(&[genesis_record(genesis)])?;
         drop((chain, lock));
@@ -253,6 +303,12 @@ impl Home {
             return Err(HomeError::Empty(path.to_owned()));
         }
         let lock = HomeLock::acquire(path)?;
+        // The chain must be readable before the index that could be all that is left is removed.
+        let chain = open_chain(path, &Config::load(path)?)?;
+        if chain.meta(GENESIS_KEY)?.is_none() {
+            return Err(HomeError::Empty(path.to_owned()));
+        }
+        drop(chain);
         remove_index(path)?;
         drop(lock);
         Self::open(path)
@@ -530,6 +586,7 @@ mod tests {
 
         // As a restore leaves it that was killed: there is no chain yet.
         std::fs::remove_dir_all(theirs.join(CHAIN_FOLDER)).expect("was there");
+        std::fs::remove_file(theirs.join(GENESIS_FILE)).expect("was there");
         std::fs::rename(index(&ours), index(&theirs)).expect("same file system");
         let home = Home::init(&theirs, &genesis(1_700_000_002)).expect("a third chain");
         assert_eq!(home.index.reader().expect("a reader").flushed().expect("flushed"), Some(0));

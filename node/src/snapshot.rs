@@ -4,10 +4,11 @@
 //! keys are in none. It appears whole or not at all: it is written beside its place and renamed.
 
 use crate::{
+    chain::Genesis,
     config::Config,
     home::{
-        CHAIN_FOLDER, GENESIS_FILE, Home, HomeError, INDEX_FOLDER, check_index, open_environments,
-        stored_genesis,
+        CHAIN_FOLDER, GENESIS_FILE, GenesisFile, Home, HomeError, INDEX_FOLDER, check_for_restore,
+        check_index, open_environments, stored_genesis,
     },
     whole_file,
 };
@@ -61,7 +62,8 @@ pub fn create(home: &Path, to: &Path) -> Result<u64, HomeError> {
 /// Makes a home folder of a snapshot and opens it, which checks it.
 ///
 /// # Errors
-/// If the home folder has a chain already, or is in use, the snapshot is none, and from storage.
+/// If the home folder has a chain, the genesis file of another chain, or a journal of a chain that is not
+/// known, or if it is in use; if `from` is no snapshot; and from storage.
 pub fn restore(from: &Path, home: &Path) -> Result<Home, HomeError> {
     fs::create_dir_all(home).map_err(at(home))?;
     // Nobody makes a chain there meanwhile.
@@ -72,13 +74,19 @@ pub fn restore(from: &Path, home: &Path) -> Result<Home, HomeError> {
     if !Home::exists(from) {
         return Err(HomeError::Empty(from.to_owned()));
     }
+    let origin = from.join(GENESIS_FILE);
+    let text = fs::read_to_string(&origin).map_err(at(&origin))?;
+    let genesis = Genesis::from_json(&text)
+        .map_err(|source| HomeError::Genesis { origin: origin.display().to_string(), source })?;
+    let file = check_for_restore(home, &genesis)?;
     for folder in FOLDERS {
         let (from, to) = (from.join(folder).join(DATA_FILE), home.join(folder));
         copy_file(&from, &to).map_err(at(&to))?;
     }
-    let genesis = home.join(GENESIS_FILE);
-    let text = fs::read(from.join(GENESIS_FILE)).map_err(at(from))?;
-    whole_file::write(&genesis, &text).map_err(at(&genesis))?;
+    if file == GenesisFile::Missing {
+        let genesis = home.join(GENESIS_FILE);
+        whole_file::write(&genesis, text.as_bytes()).map_err(at(&genesis))?;
+    }
     sync(parent(home)).map_err(at(home))?;
     drop(lock);
     Home::open(home)

@@ -13,6 +13,12 @@ pub(crate) const UNFINISHED: &str = ".new";
 /// Who may read and write a file where nothing is secret, less what the process's mask forbids.
 const OPEN_MODE: u32 = 0o666;
 
+/// Whether there is anything at `path`: also a link whose target is missing, and what may not be looked
+/// at. Such a file must not be taken for one that was never made.
+pub(crate) fn is_present(path: &Path) -> bool {
+    !matches!(fs::symlink_metadata(path), Err(error) if error.kind() == io::ErrorKind::NotFound)
+}
+
 /// Replaces `path` by a file with `bytes`. An interruption leaves the old file, or none; never half of
 /// the new one.
 ///

@@ -18,7 +18,7 @@ pub(super) struct Args {
     #[command(flatten)]
     home: HomeArg,
     /// A genesis.json: geth's (Ethereum rules), or one with a section `config.evmd` (native rules);
-    /// without it, the native development genesis
+    /// without it, the genesis.json in the home folder, or else the native development genesis
     #[arg(long, value_name = "FILE")]
     genesis: Option<PathBuf>,
     /// Chain id of the development genesis: EIP-155's, which is the Cosmos one too
@@ -30,6 +30,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+    let path = args.home.path()?;
     let genesis = match &args.genesis {
         Some(file) => {
             let text = std::fs::read_to_string(file)
@@ -38,10 +39,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         }
         None => match args.chain_id {
             Some(id) => with_chain_id(&dev_genesis(), id).context("--chain-id")?,
-            None => dev_genesis(),
+            None => Home::genesis_file(&path)?.unwrap_or_else(dev_genesis),
         },
     };
-    let path = args.home.path()?;
     let home = Home::init(&path, &genesis)?;
     let view = home.view()?;
     let mut out = std::io::stdout();

@@ -21,6 +21,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::{
     io::{ErrorKind, Write},
     net::{SocketAddr, ToSocketAddrs},
+    path::Path,
     sync::Arc,
     time::Duration,
 };
@@ -101,8 +102,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     allow_open_files();
     let path = args.home.path()?;
     let backend = tested_backend()?;
-    let mut home =
-        if Home::exists(&path) { Home::open(&path)? } else { Home::init(&path, &dev_genesis())? };
+    let mut home = open_home(&path)?;
     home.check_genesis_file()?;
     apply(args, &mut home);
     known_namespaces(&home.config.json_rpc)?;
@@ -142,6 +142,22 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     runtime.block_on(servers.stop());
     tracing::info!(head = view.load().number(), "stopped");
     Ok(ended?)
+}
+
+/// Opens the chain of a home folder. A folder that never had one gets the chain of its genesis.json, or a
+/// development chain.
+fn open_home(path: &Path) -> anyhow::Result<Home> {
+    if Home::exists(path) {
+        return Ok(Home::open(path)?);
+    }
+    let genesis = match Home::genesis_for_start(path)? {
+        Some(genesis) => {
+            tracing::info!(home = %path.display(), "beginning the chain of genesis.json");
+            genesis
+        }
+        None => dev_genesis(),
+    };
+    Ok(Home::init(path, &genesis)?)
 }
 
 /// Lets the process have as many files open as the system allows it, as Go's programs do: connections are

@@ -1,7 +1,7 @@
 //! The genesis file of a home folder, held to the chain that is in it.
 
 use super::{Home, HomeError, stored_genesis};
-use crate::chain::Genesis;
+use crate::{chain::Genesis, whole_file::is_present};
 use std::{
     fs::{self, File},
     io::{self, Read},
@@ -23,7 +23,7 @@ impl Home {
     /// If it is another chain's, or no genesis at all, and if it cannot be read.
     pub fn check_genesis_file(&self) -> Result<(), HomeError> {
         let path = self.path.join(GENESIS_FILE);
-        if !path.exists() || self.has_stored_text(&path)? {
+        if !is_present(&path) || self.has_stored_text(&path)? {
             return Ok(());
         }
         let text = fs::read_to_string(&path).map_err(at(&path))?;

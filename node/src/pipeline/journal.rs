@@ -17,6 +17,7 @@ use super::fault::Fault;
 use crate::{
     execution::{DecodeError, DecodedTx, RecoveredTx},
     mempool::Mempool,
+    whole_file::is_present,
 };
 use alloy_primitives::{Address, Bytes};
 use std::{
@@ -58,6 +59,16 @@ impl Entry {
             authorities: OnceLock::new(),
             cosmos,
         })
+    }
+}
+
+/// Whether a file holds more than the first bytes of a journal. Nothing is read: of a damaged journal or
+/// one of another version it is not known what is lost with it.
+pub(crate) fn journal_has_transactions(path: &Path) -> io::Result<bool> {
+    match fs::metadata(path) {
+        Ok(file) => Ok(file.len() > MAGIC.len() as u64),
+        Err(error) if error.kind() == io::ErrorKind::NotFound && !is_present(path) => Ok(false),
+        Err(error) => Err(error),
     }
 }
 

@@ -35,6 +35,7 @@ pub use fault::{BlockFault, BlockReason, Fault};
 pub use fee::fee_row;
 pub use flush::write_layers;
 pub use ingest::{FRAME_BYTES_MAX, TX_BYTES_MAX};
+pub(crate) use journal::journal_has_transactions;
 pub use meter::Reading;
 pub use monitor::{Monitor, RingReading};
 pub use source::SourceProgress;
