@@ -285,6 +285,9 @@ pub struct Mempool {
     /// Sync that file before each answer, so that a power failure loses none either; costs the
     /// latency of the disk for each batch.
     pub journal_sync: bool,
+    /// Accept transactions although this node produces no blocks. They wait until it is started with
+    /// block production.
+    pub accept_without_production: bool,
 }
 
 impl Default for Mempool {
@@ -301,6 +304,7 @@ impl Default for Mempool {
             lifetime_s: limits.lifetime.as_secs(),
             journal: true,
             journal_sync: false,
+            accept_without_production: false,
         }
     }
 }

@@ -70,6 +70,10 @@ pub(super) struct Args {
     /// Raw transactions over TCP
     #[arg(long = "ingest.address", value_name = "HOST:PORT", value_parser = address)]
     ingest_address: Option<SocketAddr>,
+    /// Accept transactions although no blocks are produced here; they wait until the node is started with
+    /// block production
+    #[arg(long = "mempool.accept-without-production")]
+    accept_without_production: bool,
     /// Metrics, health and status
     #[arg(long = "metrics.address", value_name = "HOST:PORT", value_parser = address)]
     metrics_address: Option<SocketAddr>,
@@ -197,6 +201,7 @@ fn is_merged(home: &Home) -> anyhow::Result<bool> {
 fn apply(args: &Args, home: &mut Home) {
     let config = &mut home.config;
     config.engine.produce &= !args.no_produce;
+    config.mempool.accept_without_production |= args.accept_without_production;
     if let Some(time) = args.block_time {
         config.engine.block_time_ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     }

@@ -37,6 +37,12 @@ pub enum Reject {
     /// The node is stopping, or too busy to queue more.
     #[error("node busy: {0}")]
     Busy(&'static str),
+    /// The node produces no blocks, so the transaction would wait for ever.
+    #[error(
+        "this node does not produce blocks, so it does not accept transactions: send the transaction to a \
+         node that does, or start this one with mempool.accept-without-production = true"
+    )]
+    NoProduction,
     /// The SDK envelope around it is wrong.
     #[error(transparent)]
     Envelope(#[from] EnvelopeFault),
@@ -397,6 +403,7 @@ impl Reject {
             Self::Malformed(_) => ("malformed", code::TX_DECODE),
             Self::Oversized { .. } => ("oversized", code::TX_TOO_LARGE),
             Self::Busy(_) => ("busy", code::PLAIN),
+            Self::NoProduction => ("no_production", code::NOT_SUPPORTED),
             Self::Cosmos(refusal) => ("cosmos", refusal.code),
             Self::Envelope(fault) => ("envelope", envelope_code(fault)),
             Self::TypeNotSupported | Self::TypeNotActive { .. } => {

@@ -104,6 +104,8 @@ pub(super) struct Context {
     pub limits: Limits,
     /// Gives leave to make blocks; none makes none.
     pub engine: Option<Box<dyn Engine>>,
+    /// Whether new transactions are accepted if no blocks are made.
+    pub accepts_without_engine: bool,
     /// Where accepted transactions are kept.
     pub journal: Journal,
     /// What the journal held at the start.
@@ -124,6 +126,8 @@ pub(super) struct Ante {
     published: Published,
     pool: Mempool,
     engine: Option<Box<dyn Engine>>,
+    /// Whether new transactions are accepted.
+    accepts: bool,
     /// A proposal is being built: the next waits for its tip.
     outstanding: bool,
     /// Pending gas from which on it is worth looking whether it fills a block.
@@ -161,6 +165,7 @@ impl Ante {
             ground,
             recent: context.recent,
             published: context.published,
+            accepts: context.engine.is_some() || context.accepts_without_engine,
             engine: context.engine,
             outstanding: false,
             look_at_gas: 0,
@@ -301,6 +306,9 @@ impl Ante {
     ) -> Result<Result<(), Box<Reject>>, ReadError> {
         if self.pool.get(tx.hash).is_some() {
             return Ok(Err(Reject::AlreadyKnown.into()));
+        }
+        if !self.accepts {
+            return Ok(Err(Reject::NoProduction.into()));
         }
         let tx = tx.in_unit(context.token_unit);
         if let Some(sender) = self.known_sender(tx.sender) {

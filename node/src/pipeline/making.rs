@@ -147,6 +147,7 @@ impl<'a> Making<'a> {
             published: self.published.clone(),
             limits: settings.limits(),
             engine: self.engine(),
+            accepts_without_engine: settings.accept_without_production,
             journal,
             saved,
             recent: self.recent()?,

@@ -12,6 +12,7 @@ mod golden;
 mod gov;
 mod grpc;
 mod journal;
+mod no_production;
 mod rest;
 mod search;
 mod served;

@@ -33,7 +33,9 @@ fn home_with_gas(folder: &Path, max_gas: u64) -> Home {
     let mut file: Value =
         serde_json::from_str(&Genesis::native_dev(GENESIS_TIME).to_json()).unwrap();
     file["config"]["evmd"]["maxGas"] = json!(max_gas);
-    Home::init(folder, &Genesis::from_json(&file.to_string()).unwrap()).unwrap()
+    let mut home = Home::init(folder, &Genesis::from_json(&file.to_string()).unwrap()).unwrap();
+    home.config.mempool.accept_without_production = true;
+    home
 }
 
 fn call(nonce: u64, gas_limit: u64, tip: u128) -> TxEip1559 {

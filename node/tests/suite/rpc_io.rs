@@ -98,7 +98,9 @@ fn sorted(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// A node with the namespaces of the recordings.
-async fn serve(folder: tempfile::TempDir, home: Home) -> Node {
+async fn serve(folder: tempfile::TempDir, mut home: Home) -> Node {
+    // Some conversations submit transactions, and this node makes no blocks.
+    home.config.mempool.accept_without_production = true;
     let mut config = config();
     config.json_rpc.api = API.map(str::to_owned).into();
     Node::start_with(folder, home, producing(None), config).await

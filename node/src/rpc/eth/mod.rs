@@ -246,7 +246,8 @@ pub(super) const METHODS: &[Method] = &[
         "eth_sendRawTransaction",
         &["data"],
         "Submits a transaction; answers once the pool has it. A nonce ahead of the account's is \
-         kept until the gap closes. A blob transaction comes wrapped with its blobs, in the form of \
+         kept until the gap closes. A node that produces no blocks refuses it with code -32000, \
+         unless `mempool.accept-without-production` is set. A blob transaction comes wrapped with its blobs, in the form of \
          EIP-4844 or EIP-7594, which are checked and not kept; a native chain refuses it.",
         Run::Waiting(|call| Box::pin(transactions::send_raw(call))),
     ),

@@ -84,9 +84,11 @@ pub fn delegate(from: usize, nonce: u64, authority: usize, target: Address) -> B
     TxEnvelope::from(tx.into_signed(signature)).encoded_2718().into()
 }
 
-/// A native development chain in a fresh folder.
+/// A native development chain in a fresh folder, which takes transactions even if it makes no blocks.
 pub fn native_home(folder: &Path) -> Home {
-    Home::init(folder, &Genesis::native_dev(GENESIS_TIME)).unwrap()
+    let mut home = Home::init(folder, &Genesis::native_dev(GENESIS_TIME)).unwrap();
+    home.config.mempool.accept_without_production = true;
+    home
 }
 
 /// Options that import files.

@@ -100,7 +100,7 @@ async fn parameters_of_the_evm_change_and_are_rolled_back() {
     // Before the decision the parameters are the old ones, and the vote is still on.
     chain.kill();
     chain.roll_back(deciding - 1);
-    chain.start_with(&["--no-produce"]);
+    chain.start_with(&["--no-produce", "--mempool.accept-without-production"]);
     assert_eq!((chain.height(), chain.creators(0)), (deciding - 1, open.clone()));
     let again = chain.get("gov proposal 1")["proposal"].take();
     assert_eq!(again["status"], "PROPOSAL_STATUS_VOTING_PERIOD");
