@@ -13,6 +13,7 @@
 //! - [`feemarket`]: what gas costs in the next block; [`modules`]: it and the EVM's parameters as the
 //!   chain's state; [`decorator`]: what a transaction must satisfy on the native chain. Pure.
 //! - [`cosmos`]: transactions of the Cosmos interfaces; [`gov`]: how parameters are voted on. Pure.
+//! - [`descriptors`]: how many connections the open-files limit allows.
 //! - [`account`]: addresses in their forms, keys and where they are kept.
 //! - [`feehistory`]: the row of fee facts stored with each block.
 //! - [`view`]: what readers see: an immutable snapshot, replaced per block.
@@ -36,6 +37,7 @@ pub mod consensus;
 pub mod cosmos;
 pub mod costs;
 pub mod decorator;
+pub mod descriptors;
 pub mod execution;
 pub mod feehistory;
 pub mod feemarket;

@@ -126,8 +126,13 @@ pub fn command() -> clap::Command {
 
 /// Parses the command line and runs the command. Exit code 1 for a failure, 2 for wrong usage.
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
-    match run(cli.command) {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return show_usage(&error),
+    };
+    // What was written without a line break is still in the buffer.
+    let done = run(cli.command).and_then(|()| Ok(std::io::stdout().flush()?));
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
@@ -135,6 +140,19 @@ pub fn main() -> ExitCode {
             drop(writeln!(std::io::stderr(), "error: {}", in_one_line(&error)));
             ExitCode::FAILURE
         }
+    }
+}
+
+/// Prints a usage error, or the help or version that was asked for.
+fn show_usage(error: &clap::Error) -> ExitCode {
+    let usage = u8::try_from(error.exit_code()).unwrap_or(2);
+    let printed = error.print().and_then(|()| std::io::stdout().flush());
+    match printed {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe && usage == 0 => {
+            drop(writeln!(std::io::stderr(), "error: cannot write to standard output: {error}"));
+            ExitCode::FAILURE
+        }
+        _ => ExitCode::from(usage),
     }
 }
 
@@ -196,8 +214,26 @@ fn start_logs(default: &str) {
     let chosen = std::env::var("RUST_LOG").ok().and_then(|text| parsed(&text));
     let filter = chosen.unwrap_or_else(|| parsed(default).expect("our own defaults are valid"));
     let colours = std::io::stderr().is_terminal();
-    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(colours);
+    let lines = tracing_subscriber::fmt::layer()
+        .with_writer(|| LossyStderr(std::io::stderr()))
+        .with_ansi(colours);
     tracing_subscriber::registry().with(lines.with_filter(filter)).init();
+}
+
+/// Standard error, whose write errors are ignored: it may be a full disk, and a log line that is lost must
+/// not end the program, as the error message of the log's own would.
+struct LossyStderr(std::io::Stderr);
+
+impl Write for LossyStderr {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        // A short write would be repeated for ever on a device that takes nothing.
+        let _ = self.0.write_all(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
 }
 
 /// What each stage did, a line each.

@@ -7,7 +7,7 @@ use crate::{
     chain::{DEV_ACCOUNTS, DevAccount, Rules},
     comet,
     config::{Comet, Config, JsonRpc, KeyringChoice},
-    grpc,
+    descriptors, grpc,
     home::Home,
     listen, observe,
     pipeline::{Fault, Options, Pipeline},
@@ -17,7 +17,6 @@ use crate::{
 };
 use alloy_primitives::U256;
 use anyhow::{Context, bail};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::{
     io::{ErrorKind, Write},
     net::{SocketAddr, ToSocketAddrs},
@@ -103,12 +102,13 @@ fn duration(text: &str) -> Result<Duration, String> {
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     start_logs("info");
-    allow_open_files();
+    let open_files = descriptors::raise_limit();
     let path = args.home.path()?;
     let backend = tested_backend()?;
     let mut home = open_home(&path)?;
     home.check_genesis_file()?;
     apply(args, &mut home);
+    lower_connections(&mut home.config, open_files);
     known_namespaces(&home.config.json_rpc)?;
     no_remote_signing(&home.config.json_rpc)?;
     let signers = signers(&home)?;
@@ -133,11 +133,14 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         .thread_name("observe")
         .on_thread_start(|| slice::ask(slice::SOCKETS))
         .build()?;
+    // Before the servers: a client that is served may end the node, and it ends in good order then.
+    let interrupts = runtime.block_on(async { Interrupts::listen() })?;
     let servers = serve(&home, &pipeline, backend, signers, observing.handle());
     let servers = runtime.block_on(servers)?;
-    // Heard from before the banner on: who has read that may end the node.
-    let interrupts = runtime.block_on(async { Interrupts::listen() })?;
-    banner(&home, &pipeline, &servers, block_time, backend, args.quiet)?;
+    if let Err(error) = banner(&home, &pipeline, &servers, block_time, backend, args.quiet) {
+        // A full disk or a closed pipe behind standard output is no reason to stop a node.
+        tracing::warn!(%error, "the summary could not be written to standard output");
+    }
     runtime.block_on(until_over(&pipeline, interrupts));
     tracing::info!("stopping: finishing what was accepted");
     pipeline.stop();
@@ -164,13 +167,29 @@ fn open_home(path: &Path) -> anyhow::Result<Home> {
     Ok(Home::init(path, &genesis)?)
 }
 
-/// Lets the process have as many files open as the system allows it, as Go's programs do: connections are
-/// files, and the usual limit of 1,024 is less than there may be of them.
-fn allow_open_files() {
-    let most = getrlimit(Resource::Nofile).maximum;
-    let limit = Rlimit { current: most, maximum: most };
-    if let Err(error) = setrlimit(Resource::Nofile, limit) {
-        tracing::warn!(%error, "the limit of open files stays as it is (ulimit -n)");
+/// Lowers the connection limits of the servers to what the open-files limit of the process allows.
+fn lower_connections(config: &mut Config, open_files: u64) {
+    let available = descriptors::for_connections(open_files, config.json_rpc.threads());
+    let mut limits = [
+        ("json-rpc.max-connections", &mut config.json_rpc.max_connections),
+        ("rest.max-connections", &mut config.rest.max_connections),
+        ("grpc.max-connections", &mut config.grpc.max_connections),
+        ("comet.max-connections", &mut config.comet.max_connections),
+        ("ingest.max-connections", &mut config.ingest.max_connections),
+    ];
+    let wanted = limits.each_ref().map(|(_, limit)| **limit);
+    let shares = descriptors::share(available, &wanted);
+    for ((setting, limit), share) in limits.iter_mut().zip(shares) {
+        if share < **limit {
+            tracing::warn!(
+                setting,
+                wanted = **limit,
+                used = share,
+                open_files,
+                "lowered: the open-files limit (ulimit -n) does not allow more connections"
+            );
+            **limit = share;
+        }
     }
 }
 

@@ -428,8 +428,8 @@ impl Ante {
         for (reason, count) in reasons {
             self.meter.reject_many(reason, count);
         }
-        if self.journal.is_bloated(&self.pool) {
-            self.journal.compact(&self.pool, self.published.load().number())?;
+        if self.journal.is_bloated(&self.pool, now) {
+            self.journal.compact(&self.pool, self.published.load().number(), now)?;
         }
         Ok(())
     }
@@ -485,7 +485,8 @@ impl Ante {
             return Ok(Progress::Idle);
         }
         if self.proposals.take().is_some() {
-            self.journal.compact(&self.pool, self.published.load().number())?;
+            let durable = self.published.load().number();
+            self.journal.compact(&self.pool, durable, Instant::now())?;
         }
         Ok(Progress::Finished)
     }

@@ -27,6 +27,7 @@ use crossbeam::sync::Parker;
 use mio::{Events, Interest, Poll, Token, net::TcpListener};
 use std::{
     collections::BTreeMap,
+    io, mem,
     net::SocketAddr,
     sync::{
         Arc,
@@ -94,6 +95,9 @@ pub(super) struct Ingest {
     sockets: Sockets,
     events: Events,
     connections: BTreeMap<u64, Connection>,
+    /// Accepting failed, for want of a file descriptor for instance: the kernel does not report the
+    /// connections that still wait again.
+    accept_again: bool,
     next_connection: u64,
     /// The connection read last: the next batch begins with the one after it.
     last_read: u64,
@@ -123,6 +127,7 @@ impl Ingest {
             sockets,
             events: Events::with_capacity(256),
             connections: BTreeMap::new(),
+            accept_again: false,
             next_connection: FIRST_CONNECTION,
             last_read: 0,
             submissions: Some(submissions),
@@ -142,6 +147,7 @@ impl Ingest {
         if self.sockets.poll.poll(&mut self.events, Some(timeout)).is_err() {
             return false;
         }
+        let again = mem::take(&mut self.accept_again);
         let mut accept = false;
         let mut any = false;
         for event in &self.events {
@@ -156,18 +162,25 @@ impl Ingest {
                 }
             }
         }
-        if accept {
+        if accept || again {
             self.accept();
         }
+        // Another attempt is no work: without a descriptor it would keep the stage awake.
         any || accept
     }
 
     fn accept(&mut self) {
         let Some(listener) = &self.sockets.listener else { return };
-        // Ends at WouldBlock; any other error (too many files) is retried at the next event.
-        while let Ok((mut stream, from)) = listener.accept() {
+        loop {
+            let (mut stream, from) = match listener.accept() {
+                Ok((stream, from)) => (stream, from.ip()),
+                Err(error) => {
+                    self.accept_again = error.kind() != io::ErrorKind::WouldBlock;
+                    return;
+                }
+            };
             let budget = &self.sockets.budget;
-            let (owner, from) = (Arc::<Evictable>::default(), from.ip());
+            let owner = Arc::<Evictable>::default();
             let is_proxy = budget.proxies.contains(from);
             let Ok(place) = budget.ingest.acquire_as(from, is_proxy, 1, &owner) else {
                 self.meter.reject("too_many_connections");
@@ -287,7 +300,7 @@ impl Stage for Ingest {
         }
         if !self.batch.is_empty() {
             worked = true;
-            let txs = std::mem::replace(&mut self.batch, Vec::with_capacity(BATCH_TXS));
+            let txs = mem::replace(&mut self.batch, Vec::with_capacity(BATCH_TXS));
             self.meter.take(txs.len());
             self.meter.give(txs.len());
             if let Some(out) = &mut self.out {

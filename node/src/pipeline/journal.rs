@@ -11,7 +11,10 @@
 //! is to be trusted as much as the databases beside it.
 //!
 //! Bound: rewritten with the living transactions alone when it is more than twice their size, and has grown by
-//! [`SLACK_BYTES`] since.
+//! [`SLACK_BYTES`] since. A rewrite that fails, for want of file descriptors or disk space, is repeated later;
+//! meanwhile the file grows, up to [`MAX_POSTPONED_BYTES`].
+
+mod replacement;
 
 use super::fault::Fault;
 use crate::{
@@ -20,6 +23,7 @@ use crate::{
     whole_file::is_present,
 };
 use alloy_primitives::{Address, Bytes};
+use replacement::{Failure, Replacement};
 use std::{
     collections::VecDeque,
     fs::{self, File},
@@ -27,6 +31,7 @@ use std::{
     mem,
     path::{Path, PathBuf},
     sync::{Arc, OnceLock},
+    time::Instant,
 };
 
 /// First bytes of the file; the last one is the version.
@@ -36,6 +41,8 @@ const HEAD_BYTES: usize = 4 + 4 + Address::len_bytes();
 /// Bytes of dead records that are not worth a rewrite: some 400,000 transfers, which a restart
 /// passes over in half a second.
 const SLACK_BYTES: u64 = 64 * 1024 * 1024;
+/// Size of the file from which on a rewrite that fails ends the node: a restart reads the whole file.
+const MAX_POSTPONED_BYTES: u64 = 4 * 1024 * 1024 * 1024;
 
 /// A transaction as the journal has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,6 +97,8 @@ pub(super) struct Journal {
     late: Vec<Arc<RecoveredTx>>,
     /// Bytes in the file after the last rewrite.
     rewritten: u64,
+    /// Absent when none is kept.
+    replacement: Option<Replacement>,
 }
 
 impl Journal {
@@ -103,11 +112,14 @@ impl Journal {
         };
         let (entries, valid) = read(&bytes);
         let mut journal = Self { path: path.to_owned(), sync, ..Self::none() };
+        journal.replacement = Some(Replacement::new(path, sync).map_err(fault)?);
         if valid == 0 {
             if !bytes.is_empty() {
                 tracing::error!(path = %path.display(), "not a mempool journal; it starts empty");
             }
-            journal.replace(MAGIC)?;
+            journal.replace(MAGIC).map_err(|failure| match failure {
+                Failure::Postponed(source) | Failure::NotSynced(source) => fault(source),
+            })?;
             return Ok((journal, entries));
         }
         if valid < bytes.len() {
@@ -132,6 +144,7 @@ impl Journal {
             building: VecDeque::new(),
             late: Vec::new(),
             rewritten: 0,
+            replacement: None,
         }
     }
 
@@ -194,17 +207,46 @@ impl Journal {
 
     /// Whether most of the file is no longer needed. What is not in the pool and needed is not looked at:
     /// if it is much, a rewrite leaves much, and the next one waits for as many bytes again.
-    pub(super) fn is_bloated(&self, pool: &Mempool) -> bool {
+    /// While a rewrite is postponed, it is not worth looking.
+    pub(super) fn is_bloated(&self, pool: &Mempool, now: Instant) -> bool {
         let alive = pool.bytes() + (pool.len() * HEAD_BYTES) as u64;
         let least = (2 * alive).max(self.rewritten) + SLACK_BYTES;
-        self.file.is_some() && self.bytes > least
+        let is_due = self.replacement.as_ref().is_some_and(|replacement| replacement.is_due(now));
+        is_due && self.bytes > least
     }
 
     /// Rewrites the file with what the pool and unsafe blocks hold, in order of arrival, and what is late.
-    pub(super) fn compact(&mut self, pool: &Mempool, durable: u64) -> Result<(), Fault> {
-        if self.file.is_none() {
-            return Ok(());
-        }
+    /// If that fails, the file stays as it is, which is complete, and [`Self::is_bloated`] asks for another
+    /// attempt later.
+    pub(super) fn compact(
+        &mut self,
+        pool: &Mempool,
+        durable: u64,
+        now: Instant,
+    ) -> Result<(), Fault> {
+        let source = match self.rewrite(pool, durable) {
+            Ok(()) => return Ok(()),
+            Err(Failure::Postponed(source)) if self.bytes < MAX_POSTPONED_BYTES => source,
+            Err(Failure::Postponed(source) | Failure::NotSynced(source)) => {
+                return Err(Fault::Journal { path: self.path.clone(), source });
+            }
+        };
+        let retry_in = self.replacement.as_mut().map(|replacement| replacement.postpone(now));
+        tracing::warn!(
+            path = %self.path.display(),
+            bytes = self.bytes,
+            limit = MAX_POSTPONED_BYTES,
+            ?retry_in,
+            %source,
+            "the mempool's journal could not be rewritten; it is complete and grows until that succeeds"
+        );
+        Ok(())
+    }
+
+    fn rewrite(&mut self, pool: &Mempool, durable: u64) -> Result<(), Failure> {
+        let Some(replacement) = &mut self.replacement else { return Ok(()) };
+        // Before all of it is put together.
+        replacement.prepare()?;
         self.forget_durable(durable);
         let mut pooled: Vec<_> = pool.lanes().flat_map(|lane| lane.all()).collect();
         pooled.sort_by_key(|pooled| pooled.offer.arrival);
@@ -217,23 +259,11 @@ impl Journal {
         self.replace(&bytes)
     }
 
-    /// Writes beside the file and renames, so that a crash leaves the old one or the new one.
-    fn replace(&mut self, bytes: &[u8]) -> Result<(), Fault> {
-        let beside = self.path.with_extension("new");
-        let replaced = (|| {
-            let mut file = File::create(&beside)?;
-            file.write_all(bytes)?;
-            file.sync_data()?;
-            fs::rename(&beside, &self.path)?;
-            if self.sync {
-                // The name too: what is synced from here on is in the new file.
-                let folder = self.path.parent().expect("a file is in a folder");
-                File::open(folder)?.sync_all()?;
-            }
-            io::Result::Ok(file)
-        })();
-        let file = replaced.map_err(|source| Fault::Journal { path: self.path.clone(), source })?;
-        self.file = Some(file);
+    fn replace(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        let Some(replacement) = &mut self.replacement else { return Ok(()) };
+        // The old file is closed by this, and its descriptor is free for the next one.
+        self.file = Some(replacement.replace(bytes)?);
+        replacement.reserve();
         self.bytes = bytes.len() as u64;
         self.rewritten = self.bytes;
         Ok(())
@@ -278,120 +308,4 @@ fn read_one(bytes: &[u8]) -> Option<(Entry, &[u8])> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::execution::Transaction;
-    use alloy_consensus::{SignableTransaction, TxLegacy};
-    use alloy_eips::eip2718::Encodable2718;
-    use alloy_primitives::{B256, Signature, U256, keccak256};
-
-    fn tx(nonce: u64) -> RecoveredTx {
-        let signature = Signature::new(U256::ONE, U256::ONE, false);
-        let body = TxLegacy { nonce, chain_id: Some(1), ..TxLegacy::default() };
-        let tx = Transaction::Legacy(body.into_signed(signature));
-        let raw = Bytes::from(tx.encoded_2718());
-        let sender = Address::with_last_byte(nonce as u8);
-        RecoveredTx {
-            hash: keccak256(&raw),
-            raw,
-            tx,
-            sender,
-            high_s: false,
-            authorities: OnceLock::new(),
-            cosmos: None,
-        }
-    }
-
-    fn entry(nonce: u64) -> Entry {
-        Entry { raw: tx(nonce).raw, sender: tx(nonce).sender }
-    }
-
-    fn written(path: &Path, count: u64) {
-        let (mut journal, _) = Journal::open(path, false).unwrap();
-        for nonce in 0..count {
-            journal.push(&tx(nonce));
-        }
-        journal.write().unwrap();
-    }
-
-    #[test]
-    fn what_was_written_comes_back_without_an_orderly_end() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("journal");
-        written(&path, 3);
-        let (mut journal, entries) = Journal::open(&path, true).unwrap();
-        assert_eq!(entries, [entry(0), entry(1), entry(2)]);
-        journal.push(&tx(3));
-        journal.write().unwrap();
-        let (_, entries) = Journal::open(&path, false).unwrap();
-        assert_eq!(entries.len(), 4);
-        let again = entries[3].clone().recovered().unwrap();
-        assert_eq!((again.hash, again.sender), (tx(3).hash, tx(3).sender));
-    }
-
-    #[test]
-    fn what_was_taken_back_is_not_written() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("journal");
-        let (mut journal, _) = Journal::open(&path, false).unwrap();
-        journal.push(&tx(0));
-        let before = journal.push(&tx(1));
-        journal.retract(before);
-        journal.push(&tx(2));
-        journal.write().unwrap();
-        assert_eq!(Journal::open(&path, false).unwrap().1, [entry(0), entry(2)]);
-    }
-
-    #[test]
-    fn any_cut_and_any_flipped_byte_leave_the_records_before() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("journal");
-        written(&path, 3);
-        let whole = fs::read(&path).unwrap();
-        let record = (whole.len() - MAGIC.len()) / 3;
-        for at in 0..whole.len() {
-            let before = at.saturating_sub(MAGIC.len()) / record;
-            let before = if at < MAGIC.len() { 0 } else { before };
-            let (entries, valid) = read(&whole[..at]);
-            assert_eq!(entries.len(), before, "cut at {at}");
-            assert!(valid <= at);
-            let mut damaged = whole.clone();
-            damaged[at] ^= 0x10;
-            assert_eq!(read(&damaged).0.len(), before, "flipped at {at}");
-        }
-        // After a cut, what is appended can be read.
-        fs::write(&path, &whole[..whole.len() - 5]).unwrap();
-        let (mut journal, entries) = Journal::open(&path, false).unwrap();
-        assert_eq!(entries.len(), 2);
-        journal.push(&tx(9));
-        journal.write().unwrap();
-        assert_eq!(Journal::open(&path, false).unwrap().1.last(), Some(&entry(9)));
-    }
-
-    #[test]
-    fn a_rewrite_keeps_blocks_that_are_not_durable() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("journal");
-        written(&path, 5);
-        let (mut journal, _) = Journal::open(&path, false).unwrap();
-        journal.built(7, Arc::new(vec![Arc::new(tx(0))]), 6);
-        journal.built(8, Arc::new(vec![Arc::new(tx(1))]), 6);
-        journal.compact(&Mempool::default(), 7).unwrap();
-        let (_, entries) = Journal::open(&path, false).unwrap();
-        assert_eq!(entries, [entry(1)]);
-        journal.keep_late(vec![Arc::new(tx(2))]);
-        journal.compact(&Mempool::default(), 7).unwrap();
-        assert_eq!(Journal::open(&path, false).unwrap().1, [entry(1), entry(2)]);
-        assert_eq!(journal.take_late().len(), 1);
-        journal.compact(&Mempool::default(), 7).unwrap();
-        // No more dead bytes than are worth it since the last rewrite, whatever that has left.
-        journal.bytes += SLACK_BYTES;
-        assert!(!journal.is_bloated(&Mempool::default()));
-        journal.bytes += 1;
-        assert!(journal.is_bloated(&Mempool::default()));
-        journal.push(&tx(4));
-        journal.write().unwrap();
-        assert_eq!(Journal::open(&path, false).unwrap().1, [entry(1), entry(4)]);
-        assert_ne!(tx(4).hash, B256::ZERO);
-    }
-}
+mod tests;

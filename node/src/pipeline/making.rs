@@ -95,7 +95,8 @@ impl<'a> Making<'a> {
             return;
         }
         let (stop, meter) = (Arc::clone(&self.stop), self.meter("ingest"));
-        self.workers.push(worker.runs(Ingest::new(sockets, gate, replies, raw, stop, meter)));
+        let stage = Ingest::new(sockets, gate, replies, raw, stop, meter);
+        self.workers.push(worker.runs(stage));
     }
 
     /// Reads block files, if there are any; returns how far it is.

@@ -1,0 +1,134 @@
+//! Replaces the journal by a shorter file.
+//!
+//! A process may run out of file descriptors, so the next file is opened in advance and its descriptor is
+//! kept. If there is none all the same, or the disk is full, the old file stays complete and the attempt is
+//! repeated later. Writing beside the file and renaming leaves the old one or the new one after a crash.
+
+use std::{
+    fs::{self, File},
+    io::{self, Write},
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+/// Wait after the first failed attempt, and the longest one: each failure doubles it.
+const MIN_RETRY: Duration = Duration::from_secs(1);
+const MAX_RETRY: Duration = Duration::from_secs(60);
+
+/// Why the journal was not replaced.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// The old file is complete and in use; it can be tried again.
+    Postponed(io::Error),
+    /// The new file is in place, but a power failure may bring the old one back.
+    NotSynced(io::Error),
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Replacement {
+    /// The journal.
+    path: PathBuf,
+    /// Where its successor is written.
+    beside: PathBuf,
+    /// Empty and open; `None` if there was no descriptor for it.
+    next: Option<File>,
+    /// The journal's folder, if its names are synced.
+    folder: Option<File>,
+    /// Since the last failure: when to try again, and how long to wait if that fails.
+    not_before: Option<Instant>,
+    wait: Duration,
+}
+
+impl Replacement {
+    /// For a journal at `path`; `sync` says whether its name is synced, too.
+    pub(super) fn new(path: &Path, sync: bool) -> io::Result<Self> {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let folder = folder.unwrap_or_else(|| Path::new("."));
+        let beside = path.with_extension("new");
+        Ok(Self {
+            path: path.to_owned(),
+            next: Some(File::create(&beside)?),
+            beside,
+            folder: if sync { Some(File::open(folder)?) } else { None },
+            not_before: None,
+            wait: MIN_RETRY,
+        })
+    }
+
+    /// Whether no failure forbids an attempt at this time.
+    pub(super) fn is_due(&self, now: Instant) -> bool {
+        self.not_before.is_none_or(|time| now >= time)
+    }
+
+    /// Opens the next file if that failed before, or if its name was removed.
+    pub(super) fn prepare(&mut self) -> Result<(), Failure> {
+        if self.next.as_ref().is_some_and(|file| is_file_at(file, &self.beside)) {
+            return Ok(());
+        }
+        // Closed first: its descriptor may be the only one.
+        self.next = None;
+        self.next = Some(File::create(&self.beside).map_err(Failure::Postponed)?);
+        Ok(())
+    }
+
+    /// Writes the next file, and puts it in the journal's place.
+    pub(super) fn replace(&mut self, bytes: &[u8]) -> Result<File, Failure> {
+        self.prepare()?;
+        let mut file = self.next.take().expect("it was just prepared");
+        let written = file
+            .write_all(bytes)
+            .and_then(|()| file.sync_data())
+            .and_then(|()| fs::rename(&self.beside, &self.path));
+        if let Err(error) = written {
+            // A part of it may be what the disk is short of.
+            let _ = fs::remove_file(&self.beside);
+            return Err(Failure::Postponed(error));
+        }
+        if let Some(folder) = &self.folder {
+            // What is synced from here on is in the new file.
+            folder.sync_all().map_err(Failure::NotSynced)?;
+        }
+        (self.not_before, self.wait) = (None, MIN_RETRY);
+        Ok(file)
+    }
+
+    /// Notes a failure; returns how long to wait.
+    pub(super) fn postpone(&mut self, now: Instant) -> Duration {
+        let wait = self.wait;
+        self.not_before = Some(now + wait);
+        self.wait = (wait * 2).min(MAX_RETRY);
+        wait
+    }
+
+    /// Takes a descriptor for the next file, after that of the old one was closed.
+    pub(super) fn reserve(&mut self) {
+        // Without one, the next attempt opens the file.
+        let _ = self.prepare();
+    }
+
+    /// Gives the descriptor up, as other parts of the process could take it.
+    #[cfg(test)]
+    pub(super) fn lose_reserve(&mut self) {
+        self.next = None;
+    }
+}
+
+/// Whether a path still names an open file. Needs no descriptor.
+fn is_file_at(file: &File, path: &Path) -> bool {
+    let id = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
+    match (file.metadata(), fs::symlink_metadata(path)) {
+        (Ok(open), Ok(named)) => id(open) == id(named),
+        _ => false,
+    }
+}
+
+impl Drop for Replacement {
+    fn drop(&mut self) {
+        if self.next.take().is_some() {
+            // An empty file; the next start would overwrite it.
+            let _ = fs::remove_file(&self.beside);
+        }
+    }
+}
