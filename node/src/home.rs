@@ -1,6 +1,7 @@
 //! A home folder: settings, the two environments, and the lock that keeps a second process out.
 //! Opening one brings the index environment up to the chain, whatever happened before.
 
+mod future_head;
 mod genesis_file;
 mod rules;
 mod vacant;
@@ -155,6 +156,26 @@ pub enum HomeError {
         found: String,
         /// What must be removed before another chain may begin; may be empty.
         remove: String,
+    },
+    /// The newest block has a timestamp in the future.
+    #[error(
+        "the timestamp of the newest block, {number}, is {ahead} s ahead of the system clock (at most {limit} s \
+         are accepted, engine.max-clock-step-s), and those of new blocks would be, too. Correct the system \
+         clock{}, or accept it with `evmd start --accept-future-head`",
+        keep.map_or_else(
+            String::new,
+            |keep| format!(", remove the blocks with such timestamps (`evmd rollback --height {keep}`)")
+        )
+    )]
+    FutureHead {
+        /// The block.
+        number: u64,
+        /// Seconds.
+        ahead: u64,
+        /// Seconds that are accepted.
+        limit: u64,
+        /// The newest block that is not too far ahead, if there is one.
+        keep: Option<u64>,
     },
     /// The index was made of other blocks.
     #[error(

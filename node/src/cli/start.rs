@@ -22,7 +22,7 @@ use std::{
     net::{SocketAddr, ToSocketAddrs},
     path::Path,
     sync::Arc,
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 use storage::StateRead;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -76,6 +76,10 @@ pub(super) struct Args {
     /// Metrics, health and status
     #[arg(long = "metrics.address", value_name = "HOST:PORT", value_parser = address)]
     metrics_address: Option<SocketAddr>,
+    /// Start even if the timestamp of the newest block is further ahead of the system clock than
+    /// engine.max-clock-step-s; new blocks have at least that timestamp
+    #[arg(long)]
+    accept_future_head: bool,
     /// Do not print the keys of the development accounts
     #[arg(long)]
     quiet: bool,
@@ -108,6 +112,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let mut home = open_home(&path)?;
     home.check_genesis_file()?;
     apply(args, &mut home);
+    if !args.accept_future_head {
+        home.check_head_time(SystemTime::now(), home.config.engine.max_clock_step())?;
+    }
     lower_connections(&mut home.config, open_files);
     known_namespaces(&home.config.json_rpc)?;
     no_remote_signing(&home.config.json_rpc)?;

@@ -1,8 +1,10 @@
 //! Who says when a block is made. The engine decides the slot; the ante stage fills it.
 
+mod clock;
 mod solo;
 
-pub use solo::Solo;
+pub use clock::{Clock, ClockStatus, SystemTimeSource, TimeSource};
+pub use solo::{MAX_SECONDS_AHEAD, Solo};
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

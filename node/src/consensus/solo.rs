@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// How far timestamps may be ahead of the clock before blocks are made no faster than it goes, in seconds.
 /// Other Ethereum clients take a block from no further in the future.
-const AHEAD_MAX: u64 = 15;
+pub const MAX_SECONDS_AHEAD: u64 = 15;
 /// The unit of timestamps.
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -33,7 +33,7 @@ impl Engine for Solo {
         let seconds = now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let timestamp = next_timestamp(now, parent_timestamp, self.step);
         // Each block moves the clock of such a chain, and whoever fills blocks would move it at will.
-        let ahead = self.step > 0 && timestamp > seconds.saturating_add(AHEAD_MAX);
+        let ahead = self.step > 0 && timestamp > seconds.saturating_add(MAX_SECONDS_AHEAD);
         let period = if ahead { self.block_time.max(SECOND) } else { self.block_time };
         // A clock set back by more than a block time must not stop the chain until it catches up.
         if self.due.duration_since(now).is_ok_and(|wait| wait > period) {
@@ -111,7 +111,10 @@ mod tests {
                     (parent, blocks) = (slot.timestamp, blocks + 1);
                 }
                 assert!(solo.patience(at(ms)) > Duration::ZERO, "no spinning meanwhile");
-                assert!(parent <= 100 + ms / 1000 + AHEAD_MAX + 2, "{parent} after {ms} ms");
+                assert!(
+                    parent <= 100 + ms / 1000 + MAX_SECONDS_AHEAD + 2,
+                    "{parent} after {ms} ms"
+                );
             }
             let least = if block_time < SECOND { 60 } else { 30 };
             assert!(blocks > least, "{blocks}: still at the block time");

@@ -55,6 +55,7 @@ pub(super) struct Snapshot {
     rings: Vec<RingReading>,
     head_number: u64,
     head_timestamp: u64,
+    clock_step_seconds: i64,
     next_base_fee: u64,
     /// `None` on an Ethereum chain.
     block_gas: Option<u64>,
@@ -77,6 +78,7 @@ impl Snapshot {
             rings: context.monitor.rings(),
             head_number: view.number(),
             head_timestamp: view.head.header.timestamp,
+            clock_step_seconds: context.monitor.clock_step_seconds(),
             next_base_fee: view.head.next_base_fee,
             block_gas: view.head.market().map(crate::feemarket::Market::block_gas),
             pool: context.pool.level().await.ok(),
@@ -169,6 +171,13 @@ pub const METRICS: &[Metric] = &[
         "Time of the newest block served, in seconds since 1970.",
         &[],
         |now, samples| samples.add(&[], now.head_timestamp),
+    ),
+    metric(
+        "clock_step_seconds",
+        Kind::Gauge,
+        "Seconds by which the system clock is ahead of the time of new blocks after a step that was not followed; else 0.",
+        &[],
+        |now, samples| samples.add(&[], now.clock_step_seconds),
     ),
     metric(
         "next_base_fee_wei",
@@ -454,6 +463,7 @@ mod tests {
             buckets,
         };
         Snapshot {
+            clock_step_seconds: 0,
             stages: vec![stage],
             rings: vec![RingReading { name: "raw", depth: 1, capacity: 64 }],
             head_number: 7,

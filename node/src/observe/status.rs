@@ -19,6 +19,8 @@ pub(super) struct Health {
     head: u64,
     head_readable: bool,
     fault: bool,
+    /// What is not as it should be, although the node does its work.
+    degraded: Vec<String>,
 }
 
 impl Health {
@@ -27,8 +29,25 @@ impl Health {
         let stored = view.blocks().and_then(|blocks| blocks.hash(view.number()));
         let head_readable = matches!(stored, Ok(Some(hash)) if hash == view.head.hash);
         let fault = context.monitor.fault();
-        Self { healthy: head_readable && !fault, head: view.number(), head_readable, fault }
+        let degraded = clock_reason(context.monitor.clock_step_seconds()).into_iter().collect();
+        let healthy = head_readable && !fault;
+        Self { healthy, head: view.number(), head_readable, fault, degraded }
     }
+}
+
+/// What to report about a step of the system clock.
+fn clock_reason(step_seconds: i64) -> Option<String> {
+    let direction = match step_seconds {
+        0 => return None,
+        1.. => "ahead of",
+        _ => "behind",
+    };
+    let seconds = step_seconds.unsigned_abs();
+    Some(format!(
+        "the system clock is {seconds} s {direction} the time of new blocks, which follows the monotonic \
+         clock since the system clock was set by more than engine.max-clock-step-s: correct the system \
+         clock, or restart the node to use it"
+    ))
 }
 
 /// All there is to see.
@@ -92,5 +111,19 @@ impl Status {
             rings: context.monitor.rings(),
             calls: context.calls.readings(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_of_the_clock_is_a_reason_with_its_direction() {
+        assert_eq!(clock_reason(0), None);
+        assert!(
+            clock_reason(3601).is_some_and(|text| text.contains("is 3601 s ahead of the time"))
+        );
+        assert!(clock_reason(-31).is_some_and(|text| text.contains("is 31 s behind the time")));
     }
 }

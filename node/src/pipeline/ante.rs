@@ -34,7 +34,7 @@ use super::{
 };
 use crate::{
     chain::{ChainSpec, Fork},
-    consensus::{Demand, Engine},
+    consensus::{Clock, Demand, Engine},
     decorator::{self, CheckContext, Mode, Sender},
     execution::RecoveredTx,
     feemarket::LegacyDec,
@@ -46,7 +46,7 @@ use alloy_primitives::{Address, U256};
 use std::{
     mem,
     sync::Arc,
-    time::{Duration, Instant, SystemTime},
+    time::{Duration, Instant},
 };
 use storage::{ReadError, StateRead, prefetch};
 use tokio::sync::broadcast;
@@ -104,6 +104,8 @@ pub(super) struct Context {
     pub limits: Limits,
     /// Gives leave to make blocks; none makes none.
     pub engine: Option<Box<dyn Engine>>,
+    /// The time of new blocks.
+    pub clock: Clock,
     /// Whether new transactions are accepted if no blocks are made.
     pub accepts_without_engine: bool,
     /// Where accepted transactions are kept.
@@ -126,6 +128,7 @@ pub(super) struct Ante {
     published: Published,
     pool: Mempool,
     engine: Option<Box<dyn Engine>>,
+    clock: Clock,
     /// Whether new transactions are accepted.
     accepts: bool,
     /// A proposal is being built: the next waits for its tip.
@@ -167,6 +170,7 @@ impl Ante {
             published: context.published,
             accepts: context.engine.is_some() || context.accepts_without_engine,
             engine: context.engine,
+            clock: context.clock,
             outstanding: false,
             look_at_gas: 0,
             expiry_due: Instant::now() + EXPIRY_PERIOD,
@@ -445,7 +449,7 @@ impl Ante {
         let (Some(engine), Some(out)) = (&mut self.engine, &mut self.proposals) else {
             return false;
         };
-        let Some(slot) = engine.slot(SystemTime::now(), ground.header.timestamp, demand) else {
+        let Some(slot) = engine.slot(self.clock.now(), ground.header.timestamp, demand) else {
             return false;
         };
         let (pool, spec) = (&mut self.pool, &self.spec);
@@ -511,9 +515,9 @@ fn candidates(pool: &mut Mempool, ground: &Ground, spec: &ChainSpec) -> Selectio
 
 impl Ante {
     /// See [`super::stage::Stage::patience`].
-    fn patience(&self) -> Duration {
+    fn patience(&mut self) -> Duration {
         match &self.engine {
-            Some(engine) if !self.outstanding => engine.patience(SystemTime::now()),
+            Some(engine) if !self.outstanding => engine.patience(self.clock.now()),
             _ => Duration::MAX,
         }
     }

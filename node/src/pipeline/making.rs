@@ -22,7 +22,7 @@ use super::{
     topology::Options,
 };
 use crate::{
-    consensus::{Engine, Solo},
+    consensus::{Clock, ClockStatus, Engine, Solo, SystemTimeSource},
     execution::Senders,
     home::{Home, HomeError, JOURNAL_FILE},
     view::{Published, RecentState, StateTrie, View},
@@ -49,6 +49,8 @@ pub(super) struct Making<'a> {
     flushed: Arc<AtomicU64>,
     trie_written: Arc<AtomicU64>,
     recovered: Arc<Meter>,
+    /// What the clock of block production reports.
+    pub(super) clock: ClockStatus,
     pub(super) meters: Vec<Arc<Meter>>,
     pub(super) workers: Vec<Worker>,
 }
@@ -65,6 +67,7 @@ impl<'a> Making<'a> {
             flushed: number(),
             trie_written: number(),
             recovered: Arc::new(Meter::new("recover")),
+            clock: ClockStatus::default(),
             meters: Vec::new(),
             workers: Vec::new(),
             view,
@@ -142,12 +145,15 @@ impl<'a> Making<'a> {
         } else {
             (Journal::none(), Vec::new())
         };
+        let max_step = home.config.engine.max_clock_step();
+        let mut clock = Clock::new(Box::new(SystemTimeSource), max_step, self.clock.clone());
         let context = ante::Context {
             spec: Arc::clone(&home.spec),
             view: self.view.clone(),
             published: self.published.clone(),
             limits: settings.limits(),
-            engine: self.engine(),
+            engine: self.engine(clock.now()),
+            clock,
             accepts_without_engine: settings.accept_without_production,
             journal,
             saved,
@@ -167,9 +173,9 @@ impl<'a> Making<'a> {
     }
 
     /// Who gives leave to make blocks, if any are to be made.
-    fn engine(&self) -> Option<Box<dyn Engine>> {
+    fn engine(&self, now: SystemTime) -> Option<Box<dyn Engine>> {
         let (empty, rules) = (self.home.config.engine.empty_blocks, self.home.spec.rules);
-        let solo = Solo::new(self.options.block_time?, empty, rules, SystemTime::now());
+        let solo = Solo::new(self.options.block_time?, empty, rules, now);
         Some(Box::new(solo))
     }
 

@@ -5,6 +5,7 @@ use super::{
     meter::{Meter, Reading},
     ring::Gauge,
 };
+use crate::consensus::ClockStatus;
 use std::sync::Arc;
 
 /// The counters of all stages, and the fill of all rings.
@@ -13,6 +14,7 @@ pub struct Monitor {
     pub(super) meters: Vec<Arc<Meter>>,
     pub(super) gauges: Arc<Vec<Gauge>>,
     pub(super) faults: FaultCell,
+    pub(super) clock: ClockStatus,
 }
 
 /// What a monitor tells about one ring.
@@ -40,6 +42,12 @@ impl Monitor {
             capacity: gauge.capacity,
         };
         self.gauges.iter().map(read).collect()
+    }
+
+    /// Seconds by which the system clock differs from the time of new blocks, after a step that was not
+    /// followed; else 0.
+    pub fn clock_step_seconds(&self) -> i64 {
+        self.clock.step_seconds()
     }
 
     /// A stage has stopped for another reason than the end of its input.

@@ -213,9 +213,10 @@ impl Pipeline {
         making.commit(commit, sealed_in, layers);
         making.flush(flush, layers_in, checkpoints_in);
 
-        let Making { stop, published, meters, workers, .. } = making;
+        let Making { stop, published, clock, meters, workers, .. } = making;
         let faults = FaultCell::new(Arc::clone(&stop));
-        let monitor = Monitor { meters, gauges: rings.gauges.into(), faults: faults.clone() };
+        let (gauges, faults_seen) = (rings.gauges.into(), faults.clone());
+        let monitor = Monitor { meters, gauges, faults: faults_seen, clock };
         let mut pipeline = Self {
             threads: Vec::with_capacity(workers.len()),
             stop,

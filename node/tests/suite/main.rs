@@ -41,4 +41,5 @@ mod rpc_io;
 mod rules_versions;
 mod settings;
 mod settings_docs;
+mod start_safety;
 mod websocket;

@@ -83,7 +83,7 @@ impl Stage for AtDesk {
     }
 
     fn patience(&self) -> Duration {
-        self.with(|ante| ante.patience())
+        self.with(Ante::patience)
     }
 }
 

@@ -1,0 +1,121 @@
+//! The time that timestamps of new blocks come from.
+//!
+//! Timestamps cannot be taken back: a block that was made while the system clock was an hour ahead keeps
+//! its timestamp, and every later block has at least the same. So the wall clock is compared with the
+//! monotonic clock before each block. After a step that is larger than a limit, time goes on from the last
+//! wall time before the step, as the monotonic clock counts, until the wall clock agrees again.
+//!
+//! Time that a development method sets on purpose is no step: such an offset is to be added to what
+//! [`Clock::now`] returns, and not to the source.
+
+use rustix::time::{ClockId, clock_gettime};
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
+    time::{Duration, SystemTime},
+};
+
+/// The clocks of a machine.
+pub trait TimeSource: Send {
+    /// The date. It can be set, by an operator or by a time service.
+    fn wall(&self) -> SystemTime;
+
+    /// Time since an instant that does not change. It cannot be set.
+    fn monotonic(&self) -> Duration;
+}
+
+/// The clocks of this machine. The monotonic one counts the time in which the machine is suspended
+/// (`CLOCK_BOOTTIME`): otherwise each resume would look like a step of the wall clock.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemTimeSource;
+
+impl TimeSource for SystemTimeSource {
+    fn wall(&self) -> SystemTime {
+        SystemTime::now()
+    }
+
+    fn monotonic(&self) -> Duration {
+        let time = clock_gettime(ClockId::Boottime);
+        let seconds = u64::try_from(time.tv_sec).expect("a machine was not started in the future");
+        Duration::new(seconds, u32::try_from(time.tv_nsec).expect("below a second"))
+    }
+}
+
+/// How far the wall clock is from the time in use, as other threads see it.
+#[derive(Clone, Debug, Default)]
+pub struct ClockStatus(Arc<AtomicI64>);
+
+impl ClockStatus {
+    /// Seconds by which the wall clock is ahead of the time in use (negative if it is behind), rounded away
+    /// from 0; 0 if the wall clock is in use.
+    pub fn step_seconds(&self) -> i64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn set(&self, seconds: i64) -> i64 {
+        self.0.swap(seconds, Ordering::Relaxed)
+    }
+}
+
+/// The clock of block production. It has one owner, who asks it before each block.
+pub struct Clock {
+    source: Box<dyn TimeSource>,
+    max_step: Duration,
+    /// The last wall time that was in use, and the monotonic time then.
+    wall: SystemTime,
+    monotonic: Duration,
+    status: ClockStatus,
+}
+
+impl Clock {
+    /// A clock that starts with the wall time of `source` and does not follow steps larger than `max_step`.
+    pub fn new(source: Box<dyn TimeSource>, max_step: Duration, status: ClockStatus) -> Self {
+        let (wall, monotonic) = (source.wall(), source.monotonic());
+        Self { source, max_step, wall, monotonic, status }
+    }
+
+    /// The time now.
+    pub fn now(&mut self) -> SystemTime {
+        let (wall, monotonic) = (self.source.wall(), self.source.monotonic());
+        let expected = self.wall + monotonic.saturating_sub(self.monotonic);
+        let (step, is_ahead) = match wall.duration_since(expected) {
+            Ok(step) => (step, true),
+            Err(error) => (error.duration(), false),
+        };
+        if step <= self.max_step {
+            (self.wall, self.monotonic) = (wall, monotonic);
+            if self.status.set(0) != 0 {
+                tracing::info!(
+                    "the system clock agrees with the monotonic clock again and is in use"
+                );
+            }
+            return wall;
+        }
+        let seconds = i64::try_from(step.as_secs().saturating_add(1)).unwrap_or(i64::MAX);
+        let seconds = if is_ahead { seconds } else { -seconds };
+        if self.status.set(seconds) == 0 {
+            tracing::warn!(
+                step_seconds = seconds,
+                limit_seconds = self.max_step.as_secs(),
+                "the system clock was set by more than engine.max-clock-step-s: timestamps of blocks follow \
+                 the monotonic clock until the system clock is corrected or the node is restarted"
+            );
+        }
+        expected
+    }
+}
+
+impl fmt::Debug for Clock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Clock")
+            .field("wall", &self.wall)
+            .field("step_seconds", &self.status.step_seconds())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;
