@@ -21,6 +21,7 @@ use crate::{
     gov,
     modules::Modules,
     pipeline::{Fault, fee_row, write_layers},
+    sigbus,
     view::{Head, Layer, StateTrie, StateView, View, called},
     whole_file,
 };
@@ -559,6 +560,7 @@ fn removed(result: std::io::Result<()>, path: &Path) -> Result<(), HomeError> {
 }
 
 fn open_chain(path: &Path, config: &Config) -> Result<ChainDb, OpenError> {
+    sigbus::report(path);
     let options = ChainOptions { map_bytes: config.storage.chain_map_bytes };
     ChainDb::open(path.join(CHAIN_FOLDER), options)
 }

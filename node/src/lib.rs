@@ -54,6 +54,7 @@ pub mod proto;
 pub mod query;
 pub mod rest;
 pub mod rpc;
+mod sigbus;
 mod slice;
 pub mod snapshot;
 mod table;
