@@ -8,6 +8,7 @@ use alloy_consensus::Header;
 use alloy_eips::eip4895::{Withdrawal, Withdrawals};
 use alloy_primitives::{B256, Bytes, keccak256};
 use alloy_rlp::{BufMut, Decodable, Encodable, Header as RlpHeader};
+use std::ops::Range;
 
 /// Why bytes are not a block.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
@@ -91,8 +92,22 @@ impl Block {
     /// # Errors
     /// When the transactions before it are malformed.
     pub fn transaction_at(body: &Bytes, index: usize) -> Result<Option<Bytes>, BlockDecodeError> {
+        Ok(Self::transaction_place(body, index)?.map(|place| body.slice(place)))
+    }
+
+    /// Where [`Self::transaction_at`] finds its transaction.
+    ///
+    /// # Errors
+    /// When the transactions before it are malformed.
+    pub fn transaction_place(
+        body: &[u8],
+        index: usize,
+    ) -> Result<Option<Range<usize>>, BlockDecodeError> {
         let found = Self::raw_transactions(body)?.nth(index).transpose()?;
-        Ok(found.map(|raw| body.slice_ref(raw)))
+        Ok(found.map(|raw| {
+            let start = raw.as_ptr().addr() - body.as_ptr().addr();
+            start..start + raw.len()
+        }))
     }
 
     /// The EIP-2718 bytes of the transactions of a stored body, in order. Copies and decodes none of them.

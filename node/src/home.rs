@@ -7,6 +7,7 @@ mod rules;
 mod vacant;
 
 pub(crate) use genesis_file::GENESIS_FILE;
+pub(crate) use rules::stored_spec;
 pub use rules::{AdoptError, RulesReport};
 pub(crate) use vacant::{GenesisFile, check_for_restore};
 
@@ -35,8 +36,8 @@ use std::{
     time::{Duration, Instant},
 };
 use storage::{
-    BlockRecord, ChainDb, ChainOptions, ChainReader, HomeLock, IndexDb, IndexOptions, OpenError,
-    PostingKey, ReadError, WriteError,
+    BlockRecord, CHAIN_FORMAT, ChainDb, ChainOptions, ChainReader, HomeLock, IndexDb, IndexOptions,
+    OpenError, PostingKey, ReadError, WriteError,
 };
 use verify::Backend;
 
@@ -48,6 +49,9 @@ pub(crate) const INDEX_FOLDER: &str = "index";
 pub(crate) const CHAIN_FOLDER: &str = "chain";
 /// File of the mempool's journal in the home folder.
 pub(crate) const JOURNAL_FILE: &str = "mempool.journal";
+/// Time between two messages on the progress of a migration or replay. Commands that log only warnings
+/// show them, too: nothing else says why a start takes minutes.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
 /// Layers replayed into the index environment in one transaction.
 const REPLAY_BLOCKS: usize = 128;
 
@@ -201,6 +205,9 @@ pub enum HomeError {
     /// The folder holds no chain.
     #[error("{} holds no chain; make one with `evmd init`, or choose another with --home", .0.display())]
     Empty(PathBuf),
+    /// The folder holds blocks, but not the genesis that they follow from.
+    #[error("{} holds blocks, but its stored genesis is missing; restore a snapshot", .0.display())]
+    NoGenesis(PathBuf),
     /// A rollback that would remove nothing.
     #[error("cannot roll back to block {keep}: the newest is {head}")]
     NotBelow {
@@ -254,6 +261,23 @@ impl Home {
         whole_file::is_present(&path.join(CHAIN_FOLDER).join("data.mdb"))
     }
 
+    /// Refuses a folder without a chain. A data file without a byte is one that was truncated, or that was
+    /// being made when the process died: LMDB would take it for a new chain.
+    pub(crate) fn require_chain(path: &Path) -> Result<(), HomeError> {
+        let data = path.join(CHAIN_FOLDER).join("data.mdb");
+        match std::fs::metadata(&data) {
+            Err(_) => Err(HomeError::Empty(path.to_owned())),
+            Ok(file) if file.len() == 0 => Err(OpenError::Truncated {
+                path: data,
+                expected: 1,
+                found: 0,
+                remedy: "restore a snapshot, or run `evmd init` again if it was interrupted",
+            }
+            .into()),
+            Ok(_) => Ok(()),
+        }
+    }
+
     /// Makes a home folder with the chain that starts at `genesis`. Continues an `init` that was killed
     /// before the chain had its genesis. An index of no more than a genesis block is made again.
     ///
@@ -264,8 +288,11 @@ impl Home {
         std::fs::create_dir_all(path).map_err(io)?;
         let lock = HomeLock::acquire(path)?;
         let config = Config::load(path)?;
-        if Self::exists(path) && open_chain(path, &config)?.meta(GENESIS_KEY)?.is_some() {
-            return Err(HomeError::Exists(path.to_owned()));
+        if Self::exists(path) {
+            let chain = open_or_migrate_chain(path, &config)?;
+            if chain.meta(GENESIS_KEY)?.is_some() || chain.reader()?.head_number()?.is_some() {
+                return Err(HomeError::Exists(path.to_owned()));
+            }
         }
         let file = vacant::check_for_init(path, &config, genesis)?;
         let chain = open_chain(path, &config)?;
@@ -283,26 +310,27 @@ impl Home {
 
     /// Opens a home folder and replays into the index what the last run did not flush.
     pub fn open(path: &Path) -> Result<Self, HomeError> {
-        if !Self::exists(path) {
-            return Err(HomeError::Empty(path.to_owned()));
-        }
+        Self::require_chain(path)?;
         // State roots are made of the hashes of this backend.
         verify::ensure_self_tested(Backend::detect().unwrap_or(Backend::Scalar))?;
         let lock = HomeLock::acquire(path)?;
         let config = Config::load(path)?;
-        let (chain, index) = open_environments(path, &config)?;
+        let (chain, index) = open_for_writing(path, &config)?;
         // A process killed inside `init` leaves an environment without a first block, or without anything,
         // which another `init` finishes.
-        let text = chain.meta(GENESIS_KEY)?.ok_or_else(|| HomeError::Empty(path.to_owned()))?;
-        let text = String::from_utf8_lossy(&text);
-        let of_genesis =
-            |source| HomeError::Genesis { origin: "the stored genesis".to_owned(), source };
+        let Some(text) = chain.meta(GENESIS_KEY)? else {
+            return Err(match chain.reader()?.head_number()? {
+                None => HomeError::Empty(path.to_owned()),
+                Some(_) => HomeError::NoGenesis(path.to_owned()),
+            });
+        };
         if chain.reader()?.head()?.is_none() {
-            let genesis = Genesis::from_json(&text).map_err(of_genesis)?;
+            let genesis = Genesis::from_json(&String::from_utf8_lossy(&text));
+            let genesis = genesis.map_err(of_stored_genesis)?;
             chain.append(&[genesis_record(&genesis)])?;
         }
         check_index(&chain, &index)?;
-        let spec = rules::stored_spec(&chain, &text)?;
+        let spec = chain_spec_of(&chain, &text)?;
         let mut home = Self {
             path: path.to_owned(),
             config,
@@ -321,12 +349,10 @@ impl Home {
     /// # Errors
     /// As [`Self::open`], and when the folder cannot be removed.
     pub fn reindex(path: &Path) -> Result<Self, HomeError> {
-        if !Self::exists(path) {
-            return Err(HomeError::Empty(path.to_owned()));
-        }
+        Self::require_chain(path)?;
         let lock = HomeLock::acquire(path)?;
         // The chain must be readable before the index that could be all that is left is removed.
-        let chain = open_chain(path, &Config::load(path)?)?;
+        let chain = open_or_migrate_chain(path, &Config::load(path)?)?;
         if chain.meta(GENESIS_KEY)?.is_none() {
             return Err(HomeError::Empty(path.to_owned()));
         }
@@ -344,12 +370,11 @@ impl Home {
     /// # Errors
     /// If `keep` is not below the head, and as [`Self::open`].
     pub fn rollback(path: &Path, keep: u64) -> Result<(Self, u64), HomeError> {
-        if !Self::exists(path) {
-            return Err(HomeError::Empty(path.to_owned()));
-        }
+        Self::require_chain(path)?;
         let lock = HomeLock::acquire(path)?;
-        let (chain, index) = open_environments(path, &Config::load(path)?)?;
-        let head = chain.reader()?.head()?.map_or(0, |(number, _)| number);
+        let (chain, index) = open_for_writing(path, &Config::load(path)?)?;
+        // Only its number: the newest block may be the one that is damaged.
+        let head = chain.reader()?.head_number()?.unwrap_or(0);
         if keep >= head {
             return Err(HomeError::NotBelow { keep, head });
         }
@@ -363,21 +388,21 @@ impl Home {
         Ok((Self::open(path)?, removed))
     }
 
-    /// The number of the newest block of a home folder, which may be of a running node.
+    /// The number of the newest block of a home folder whose node is stopped.
     ///
     /// # Errors
     /// If the folder has no chain, or it cannot be read.
     pub fn head_of(path: &Path) -> Result<u64, HomeError> {
-        let (chain, _) = Self::attach(path)?;
-        let head = chain.reader()?.head()?;
-        head.map(|(number, _)| number).ok_or_else(|| HomeError::Empty(path.to_owned()))
+        Self::require_chain(path)?;
+        let _lock = HomeLock::acquire(path)?;
+        let chain = open_or_migrate_chain(path, &Config::load(path)?)?;
+        let head = chain.reader()?.head_number()?;
+        head.ok_or_else(|| HomeError::Empty(path.to_owned()))
     }
 
     /// Opens the environments beside a node that may be running, for reading only.
     pub(crate) fn attach(path: &Path) -> Result<(ChainDb, IndexDb), HomeError> {
-        if !Self::exists(path) {
-            return Err(HomeError::Empty(path.to_owned()));
-        }
+        Self::require_chain(path)?;
         Ok(open_environments(path, &Config::load(path)?)?)
     }
 
@@ -416,7 +441,9 @@ impl Home {
             tracing::info!(first, head, "replaying blocks into the index");
         }
         let mut layers = Vec::new();
+        let mut progress = ProgressLog::new("building the index");
         for number in first..=head {
+            progress.at(number, head);
             layers.push(replay_block(&blocks, number)?);
             if layers.len() == REPLAY_BLOCKS || number == head {
                 write_layers(&self.index, &layers)?;
@@ -438,7 +465,9 @@ impl Home {
     fn replay_trie(&self, blocks: &ChainReader, head: u64) -> Result<u64, HomeError> {
         let mut trie = StateTrie::open(&self.index, self.config.storage.trie_cache_bytes())?;
         let first = trie.next();
+        let mut progress = ProgressLog::new("building the state trie");
         for number in first..=head {
+            progress.at(number, head);
             let damaged = |reason: String| HomeError::Damaged { number, reason };
             let missing = || damaged("a row of it is missing".to_owned());
             let changes = blocks.changes(number)?.ok_or_else(missing)?;
@@ -459,7 +488,7 @@ impl Home {
 }
 
 /// What a stored block changed, to be flushed again.
-fn replay_block(blocks: &ChainReader, number: u64) -> Result<Arc<Layer>, HomeError> {
+pub(crate) fn replay_block(blocks: &ChainReader, number: u64) -> Result<Arc<Layer>, HomeError> {
     let damaged = |reason: String| HomeError::Damaged { number, reason };
     let missing = || damaged("a row of it is missing".to_owned());
     let (hash, header) = stored_header(blocks, number)?;
@@ -495,7 +524,11 @@ pub(crate) fn stored_header(
 }
 
 /// The modules stored with a block, held to the block's header.
-fn stored_modules(native: &Native, header: &Header, record: &[u8]) -> Result<Modules, String> {
+pub(crate) fn stored_modules(
+    native: &Native,
+    header: &Header,
+    record: &[u8],
+) -> Result<Modules, String> {
     let record = Record::from_bytes(record).map_err(|error| error.to_string())?;
     let root = record.root();
     if header.extra_data.as_ref() != root.as_slice() {
@@ -534,6 +567,15 @@ pub(crate) fn stored_genesis(chain: &ChainDb) -> Result<Option<Bytes>, HomeError
     Ok(chain.meta(GENESIS_KEY)?)
 }
 
+/// The rules of a chain, whose stored genesis is `text`.
+pub(crate) fn chain_spec_of(chain: &ChainDb, text: &[u8]) -> Result<ChainSpec, HomeError> {
+    rules::stored_spec(chain, &String::from_utf8_lossy(text))
+}
+
+fn of_stored_genesis(source: GenesisError) -> HomeError {
+    HomeError::Genesis { origin: "the stored genesis".to_owned(), source }
+}
+
 /// Holds an index to the chain beside it: the newest block it knows is the chain's.
 pub(crate) fn check_index(chain: &ChainDb, index: &IndexDb) -> Result<(), HomeError> {
     let Some((number, hash)) = index.reader()?.flushed_block()? else { return Ok(()) };
@@ -544,9 +586,13 @@ pub(crate) fn check_index(chain: &ChainDb, index: &IndexDb) -> Result<(), HomeEr
     Err(HomeError::OtherIndex { number, index: hash, chain: stored })
 }
 
+/// Removes the index folder, or whatever is in its place.
 fn remove_index(home: &Path) -> Result<(), HomeError> {
     let index = home.join(INDEX_FOLDER);
-    removed(std::fs::remove_dir_all(&index), &index)
+    let is_folder = std::fs::symlink_metadata(&index).is_ok_and(|index| index.is_dir());
+    let result =
+        if is_folder { std::fs::remove_dir_all(&index) } else { std::fs::remove_file(&index) };
+    removed(result, &index)
 }
 
 /// What was not there is removed, too.
@@ -559,10 +605,45 @@ fn removed(result: std::io::Result<()>, path: &Path) -> Result<(), HomeError> {
     }
 }
 
-fn open_chain(path: &Path, config: &Config) -> Result<ChainDb, OpenError> {
+pub(crate) fn open_chain(path: &Path, config: &Config) -> Result<ChainDb, OpenError> {
     sigbus::report(path);
     let options = ChainOptions { map_bytes: config.storage.chain_map_bytes };
     ChainDb::open(path.join(CHAIN_FOLDER), options)
+}
+
+/// Opens the chain environment of a folder whose lock is held; migrates one of the format before.
+fn open_or_migrate_chain(path: &Path, config: &Config) -> Result<ChainDb, OpenError> {
+    sigbus::report(path);
+    let options = ChainOptions { map_bytes: config.storage.chain_map_bytes };
+    let mut progress = ProgressLog::new("migrating the chain to a new storage format");
+    let mut migrated = None;
+    let chain = ChainDb::open_or_migrate(path.join(CHAIN_FOLDER), options, |at| {
+        progress.at(at.next, at.last);
+        migrated = Some(at.last);
+    })?;
+    if let Some(head) = migrated {
+        tracing::warn!(head, format = CHAIN_FORMAT, "migrated the chain to a new storage format");
+    }
+    Ok(chain)
+}
+
+/// Opens both environments of a folder whose lock is held. An index of an older format is thrown away: it is
+/// built again when the home is opened.
+fn open_for_writing(path: &Path, config: &Config) -> Result<(ChainDb, IndexDb), HomeError> {
+    let chain = open_or_migrate_chain(path, config)?;
+    match open_index(path, config) {
+        Err(OpenError::Format { found, expected, .. }) if found < expected => {
+            tracing::warn!(found, expected, "the index has an older format and is built again");
+            remove_index(path)?;
+            Ok((chain, open_index(path, config)?))
+        }
+        index => Ok((chain, index?)),
+    }
+}
+
+pub(crate) fn open_index(path: &Path, config: &Config) -> Result<IndexDb, OpenError> {
+    let options = IndexOptions { map_bytes: config.storage.index_map_bytes };
+    IndexDb::open(path.join(INDEX_FOLDER), options)
 }
 
 /// Opens both environments of a folder that has them.
@@ -570,8 +651,26 @@ pub(crate) fn open_environments(
     path: &Path,
     config: &Config,
 ) -> Result<(ChainDb, IndexDb), OpenError> {
-    let options = IndexOptions { map_bytes: config.storage.index_map_bytes };
-    Ok((open_chain(path, config)?, IndexDb::open(path.join(INDEX_FOLDER), options)?))
+    Ok((open_chain(path, config)?, open_index(path, config)?))
+}
+
+/// Logs how far a long walk over the blocks has come, from the moment on that it is a long one.
+pub(crate) struct ProgressLog {
+    what: &'static str,
+    last: Instant,
+}
+
+impl ProgressLog {
+    pub(crate) fn new(what: &'static str) -> Self {
+        Self { what, last: Instant::now() }
+    }
+
+    pub(crate) fn at(&mut self, block: u64, head: u64) {
+        if self.last.elapsed() >= PROGRESS_INTERVAL {
+            self.last = Instant::now();
+            tracing::warn!(block, head, "{}", self.what);
+        }
+    }
 }
 
 #[cfg(test)]

@@ -22,7 +22,8 @@ use std::time::Duration;
 use heed::types::Bytes as RawBytes;
 use heed::{CommitOrAbort, CompactionOption, Database, Env, EnvOpenOptions, RwTxn, WithoutTls};
 
-use crate::error::{OpenError, ReadError, WriteError};
+use crate::checked::{CheckedTable, RowFormat};
+use crate::error::{DecodeError, OpenError, ReadError, WriteError};
 use crate::room::{DATA_FILE, has_room, is_short_write};
 use crate::snapshot::{ReadTxn, Readers};
 
@@ -41,6 +42,9 @@ const META: &str = "meta";
 const KIND_KEY: &[u8] = b"env.kind";
 /// Key in [`META`]: format number, u32 big-endian.
 const FORMAT_KEY: &[u8] = b"env.format";
+/// Key in [`META`]: kind and format once more, with a checksum. A format number that was damaged must
+/// not start a migration.
+const CHECK_KEY: &[u8] = b"env.check";
 
 /// A table of byte strings in lexicographic order.
 pub(crate) type Table = Database<'static, RawBytes, RawBytes>;
@@ -79,8 +83,43 @@ pub(crate) struct Kind {
     pub(crate) map_setting: &'static str,
     /// Format number written and read.
     pub(crate) format: u32,
+    /// Format number that can be migrated to `format` in place.
+    pub(crate) migrates: Option<u32>,
+    /// First format number whose environments have [`CHECK_KEY`].
+    pub(crate) checked_from: u32,
     /// What to do when the format number is another.
     pub(crate) remedy: &'static str,
+    /// What to do when the environment is damaged.
+    pub(crate) damage_remedy: &'static str,
+    /// Number of the `meta` table in checksums.
+    pub(crate) meta_id: u8,
+    /// Keys of eight bytes are block numbers.
+    pub(crate) has_blocks: bool,
+}
+
+#[cfg(test)]
+impl Kind {
+    /// An environment of a test.
+    pub(crate) const OF_TESTS: Self = Self {
+        name: "tests",
+        map_setting: "none",
+        format: 1,
+        migrates: None,
+        checked_from: 1,
+        remedy: "none",
+        damage_remedy: "none",
+        meta_id: 255,
+        has_blocks: false,
+    };
+}
+
+/// An environment that has been opened.
+pub(crate) struct Opened<const N: usize> {
+    pub(crate) env: Environment,
+    pub(crate) meta: CheckedTable,
+    pub(crate) tables: [Table; N],
+    /// The environment has the older format that `Kind::migrates` names.
+    pub(crate) is_old: bool,
 }
 
 /// Figures of one environment.
@@ -130,17 +169,19 @@ impl From<heed::Error> for Refusal {
 
 impl Environment {
     /// Opens or makes the environment in the folder `path`, with its `meta` table first and then
-    /// one table for each name, and checks its kind and format.
+    /// one table for each name, and checks its kind and format. An environment that can be migrated is
+    /// opened only if `may_migrate` is set; the caller then has to migrate it before anything else.
     pub(crate) fn open<const N: usize>(
         path: &Path,
         kind: Kind,
         map_bytes: u64,
         names: [&'static str; N],
-    ) -> Result<(Self, Table, [Table; N]), OpenError> {
+        may_migrate: bool,
+    ) -> Result<Opened<N>, OpenError> {
         let io = |source| OpenError::Io { path: path.to_owned(), source };
         fs::create_dir_all(path).map_err(io)?;
         let map_bytes = map_bytes.next_multiple_of(MAP_ROUNDING_BYTES);
-        let refused = |error| OpenError::from_heed(path, map_bytes, kind.map_setting, error);
+        let refused = |error| OpenError::from_heed(path, map_bytes, &kind, error);
         let map_size = usize::try_from(map_bytes)
             .map_err(|_| io(std::io::Error::other("map size above the address space")))?;
         let mut options = EnvOpenOptions::new().read_txn_without_tls();
@@ -148,7 +189,8 @@ impl Environment {
         // SAFETY: the file is changed through LMDB only, as the top of this file lists; no flag is
         // set that would give up syncing, locking or the read-only map.
         let env = unsafe { options.open(path) }.map_err(refused)?;
-        let (meta, tables) = open_tables(&env, path, kind, names).map_err(|why| match why {
+        let opened = open_tables(&env, path, kind, names, may_migrate);
+        let (meta, tables, is_old) = opened.map_err(|why| match why {
             Refusal::Lmdb(error) => refused(error),
             Refusal::Open(error) => error,
         })?;
@@ -157,7 +199,24 @@ impl Environment {
         // LMDB maps at least what the file already uses.
         let map_bytes = map_bytes.max(env.info().map_size as u64);
         let readers = Arc::default();
-        Ok((Self { env, path: path.into(), kind, map_bytes, readers }, meta, tables))
+        let env = Self { env, path: path.into(), kind, map_bytes, readers };
+        let meta = CheckedTable::new(meta, META, kind.meta_id);
+        Ok(Opened { env, meta, tables, is_old })
+    }
+
+    /// Writes the format number of a migrated environment.
+    pub(crate) fn put_format(
+        &self,
+        meta: CheckedTable,
+        txn: &mut RwTxn<'_>,
+    ) -> Result<(), heed::Error> {
+        let (format, check) = format_rows(&self.kind)?;
+        meta.table.put(txn, FORMAT_KEY, &format)?;
+        meta.table.put(txn, CHECK_KEY, &check)
+    }
+
+    pub(crate) fn corrupt(&self, table: &'static str, key: &[u8], why: DecodeError) -> ReadError {
+        ReadError::corrupt(&self.path, &self.kind, table, key, why)
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -166,7 +225,7 @@ impl Environment {
 
     /// A read transaction on what is committed now.
     pub(crate) fn read(&self) -> Result<ReadTxn, ReadError> {
-        ReadTxn::begin(self.env.clone(), Arc::clone(&self.path), &self.readers)
+        ReadTxn::begin(self.env.clone(), Arc::clone(&self.path), self.kind, &self.readers)
     }
 
     /// The write transaction; waits for the one there may be. Readers of processes that were killed are
@@ -194,7 +253,7 @@ impl Environment {
     }
 
     fn copy_error(&self, to: &Path, error: heed::Error) -> WriteError {
-        WriteError::from_heed(to, self.map_bytes, self.kind.map_setting, error)
+        WriteError::from_heed(to, self.map_bytes, &self.kind, error)
     }
 
     pub(crate) fn stats(&self) -> EnvStats {
@@ -216,7 +275,7 @@ impl Environment {
         if is_short_write(&error) && !has_room(&self.path) {
             return WriteError::DiskFull { path: self.path.to_path_buf() };
         }
-        WriteError::from_heed(&self.path, self.map_bytes, self.kind.map_setting, error)
+        WriteError::from_heed(&self.path, self.map_bytes, &self.kind, error)
     }
 
     pub(crate) fn not_next(&self, expected: u64, found: u64) -> WriteError {
@@ -239,50 +298,84 @@ fn open_tables<const N: usize>(
     path: &Path,
     kind: Kind,
     names: [&'static str; N],
-) -> Result<(Table, [Table; N]), Refusal> {
-    let is_new = env.unnamed_database_stat().entries == 0;
+    may_migrate: bool,
+) -> Result<(Table, [Table; N], bool), Refusal> {
     let txn = env.write_txn()?;
     let opened = env.create_databases_and_commit(txn, |opener, txn| {
+        // Not the count of its entries: it is a number that may be damaged, and an environment that
+        // is taken for a new one would be marked as one of this format.
+        let main = opener.open_database::<RawBytes, RawBytes>(txn, None)?;
+        let is_new = main.map_or(Ok(true), |main| main.first(txn).map(|first| first.is_none()))?;
         let meta = opener.create_database::<RawBytes, RawBytes>(txn, Some(META))?;
         if is_new {
+            let (format, check) = format_rows(&kind)?;
             meta.put(txn, KIND_KEY, kind.name.as_bytes())?;
-            meta.put(txn, FORMAT_KEY, &kind.format.to_be_bytes())?;
+            meta.put(txn, FORMAT_KEY, &format)?;
+            meta.put(txn, CHECK_KEY, &check)?;
         }
-        let found_kind = meta.get(txn, KIND_KEY)?;
-        let found_format = meta.get(txn, FORMAT_KEY)?;
-        check_format(path, kind, found_kind, found_format).map_err(Refusal::Open)?;
+        let found =
+            [meta.get(txn, KIND_KEY)?, meta.get(txn, FORMAT_KEY)?, meta.get(txn, CHECK_KEY)?];
+        let is_old = check_format(path, kind, found, may_migrate).map_err(Refusal::Open)?;
         let mut tables = Vec::with_capacity(N);
         for name in names {
             tables.push(opener.create_database::<RawBytes, RawBytes>(txn, Some(name))?);
         }
         let tables: [Database<'_, RawBytes, RawBytes>; N] =
             tables.try_into().expect("one table was opened a name");
-        Ok::<_, Refusal>(CommitOrAbort::<_, ()>::Commit((meta, tables)))
+        Ok::<_, Refusal>(CommitOrAbort::<_, ()>::Commit((meta, tables, is_old.then_some(()))))
     })?;
-    Ok(opened.commit().expect("the closure never aborts"))
+    let (meta, tables, is_old) = opened.commit().expect("the closure never aborts");
+    Ok((meta, tables, is_old.is_some()))
 }
 
+/// Values under [`FORMAT_KEY`] and [`CHECK_KEY`].
+fn format_rows(kind: &Kind) -> Result<([u8; 4], Vec<u8>), heed::Error> {
+    let check = RowFormat::new(kind.meta_id).encode(CHECK_KEY, &check_text(kind))?;
+    Ok((kind.format.to_be_bytes(), check))
+}
+
+/// What [`CHECK_KEY`] holds.
+fn check_text(kind: &Kind) -> Vec<u8> {
+    [kind.name.as_bytes(), &kind.format.to_be_bytes()].concat()
+}
+
+/// Checks kind and format: the values under [`KIND_KEY`], [`FORMAT_KEY`] and [`CHECK_KEY`]. Returns
+/// whether the environment has the older format and is to be migrated.
 fn check_format(
     path: &Path,
     kind: Kind,
-    found_kind: Option<&[u8]>,
-    found_format: Option<&[u8]>,
-) -> Result<(), OpenError> {
-    let foreign =
-        |found: String| OpenError::Foreign { path: path.to_owned(), expected: kind.name, found };
-    let found_kind = found_kind.ok_or_else(|| foreign("an LMDB file of another program".into()))?;
+    [found_kind, found, check]: [Option<&[u8]>; 3],
+    may_migrate: bool,
+) -> Result<bool, OpenError> {
+    let (path, expected, remedy) = (path.to_owned(), kind.format, kind.damage_remedy);
+    let foreign = |found: String| {
+        Err(OpenError::Foreign { path: path.clone(), expected: kind.name, found, remedy })
+    };
+    let Some(found_kind) = found_kind else {
+        return foreign("an LMDB file of another program".to_owned());
+    };
     if found_kind != kind.name.as_bytes() {
-        return Err(foreign(format!("`{}`", String::from_utf8_lossy(found_kind))));
+        return foreign(format!("`{}`", String::from_utf8_lossy(found_kind)));
     }
-    let found = found_format
-        .and_then(|bytes| bytes.try_into().ok())
-        .map(u32::from_be_bytes)
-        .ok_or_else(|| foreign("no format number".into()))?;
-    if found == kind.format {
-        return Ok(());
+    let found = found.and_then(|bytes| bytes.try_into().ok()).map(u32::from_be_bytes);
+    let Some(found) = found else { return foreign("no format number".to_owned()) };
+    if found == expected {
+        let rows = RowFormat::new(kind.meta_id);
+        let check = check.and_then(|row| rows.payload(CHECK_KEY, row).ok());
+        if check == Some(check_text(&kind).as_slice()) {
+            return Ok(false);
+        }
+        let what = "the format number and its copy differ";
+        return Err(OpenError::Damaged { path, what, remedy });
     }
-    let (expected, remedy) = (kind.format, kind.remedy);
-    Err(OpenError::Format { path: path.to_owned(), found, expected, remedy })
+    if found < kind.checked_from && check.is_some() {
+        let what = "the format number is below that of the tables";
+        return Err(OpenError::Damaged { path, what, remedy });
+    }
+    if Some(found) != kind.migrates {
+        return Err(OpenError::Format { path, found, expected, remedy: kind.remedy });
+    }
+    if may_migrate { Ok(true) } else { Err(OpenError::NotMigrated { path, found, expected }) }
 }
 
 #[cfg(test)]
@@ -295,8 +388,12 @@ mod tests {
 
     /// Makes an environment as another version of this program would.
     fn make(folder: &Path, name: &'static str, format: u32) {
-        let kind = Kind { name, map_setting: "", format, remedy: "" };
-        Environment::open(folder, kind, MAP_BYTES, ["future"]).unwrap();
+        let kind = Kind { name, format, ..Kind::OF_TESTS };
+        let Opened { env, meta, .. } =
+            Environment::open(folder, kind, MAP_BYTES, ["future"], false).unwrap();
+        let mut txn = env.write().unwrap();
+        meta.table.delete(&mut txn, CHECK_KEY).unwrap();
+        env.commit(txn).unwrap();
     }
 
     #[test]

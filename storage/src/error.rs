@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use heed::MdbError;
 
 pub use crate::codec::DecodeError;
+use crate::env::Kind;
 
 /// Why an environment or a home folder could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -52,8 +53,68 @@ pub enum OpenError {
         /// What to do about it.
         remedy: &'static str,
     },
+    /// Written by a program with an older storage format, which is migrated where the home folder is
+    /// opened for writing.
+    #[error(
+        "{} has storage format {found}; run `evmd start` once, which migrates it to format {expected} \
+         in place",
+        path.display()
+    )]
+    NotMigrated {
+        /// Folder of the environment.
+        path: PathBuf,
+        /// Format number in the file.
+        found: u32,
+        /// Format number of this program.
+        expected: u32,
+    },
+    /// A newer version of this program has written rows that this one does not know.
+    #[error(
+        "{}: table `{table}` has rows of version {found}, which a newer version of this program has \
+         written; use that version",
+        path.display()
+    )]
+    NewerRows {
+        /// Folder of the environment.
+        path: PathBuf,
+        /// Table name.
+        table: &'static str,
+        /// Version of a row.
+        found: u8,
+    },
+    /// The data file is shorter than the pages in use.
+    #[error(
+        "{} is truncated: {found} bytes of at least {expected} are there; {remedy}",
+        path.display()
+    )]
+    Truncated {
+        /// The data file.
+        path: PathBuf,
+        /// Bytes that the pages in use take.
+        expected: u64,
+        /// Bytes of the file.
+        found: u64,
+        /// What to do about it.
+        remedy: &'static str,
+    },
+    /// The description of the environment in its own file is damaged.
+    #[error("{} is damaged: {what}; {remedy}", path.display())]
+    Damaged {
+        /// Folder or data file of the environment.
+        path: PathBuf,
+        /// What is wrong.
+        what: &'static str,
+        /// What to do about it.
+        remedy: &'static str,
+    },
+    /// A row is damaged.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// A migration could not be written.
+    #[error(transparent)]
+    Write(#[from] WriteError),
     /// An LMDB file, but not this environment's.
-    #[error("{} does not hold a `{expected}` environment: {found}", path.display())]
+    #[error("{} does not hold a `{expected}` environment: {found}; {remedy}", path.display())]
     Foreign {
         /// Folder of the environment.
         path: PathBuf,
@@ -61,6 +122,8 @@ pub enum OpenError {
         expected: &'static str,
         /// What is there instead.
         found: String,
+        /// What to do about it.
+        remedy: &'static str,
     },
     /// The system does not give that much address space.
     #[error(
@@ -83,12 +146,14 @@ pub enum OpenError {
         path: PathBuf,
     },
     /// Anything else LMDB reports.
-    #[error("cannot open {}: {source}", path.display())]
+    #[error("cannot open {}: {source}; if the file is damaged, {remedy}", path.display())]
     Lmdb {
         /// Folder of the environment.
         path: PathBuf,
         /// What LMDB said.
         source: heed::Error,
+        /// What to do about it.
+        remedy: &'static str,
     },
 }
 
@@ -104,15 +169,25 @@ pub enum ReadError {
         /// Reader slots there are.
         limit: u32,
     },
-    /// A stored value does not decode: the file is damaged.
-    #[error("{}: table `{table}`, key {key}: {source}", path.display())]
+    /// A stored row is missing, does not match its checksum or does not decode: the file is damaged.
+    #[error(
+        "the {environment} environment {} is damaged: table `{table}`, {}: {source}; {remedy}",
+        path.display(),
+        block.map_or_else(|| format!("key {key}"), |block| format!("block {block}"))
+    )]
     Corrupt {
+        /// Name of the environment.
+        environment: &'static str,
         /// Folder of the environment.
         path: PathBuf,
         /// Table name.
         table: &'static str,
         /// Key in hexadecimal.
         key: String,
+        /// Block that the row belongs to, if the table has one row for each block.
+        block: Option<u64>,
+        /// What to do about it.
+        remedy: &'static str,
         /// What is wrong with the value.
         source: DecodeError,
     },
@@ -125,12 +200,14 @@ pub enum ReadError {
         code_hash: alloy_primitives::B256,
     },
     /// Anything else LMDB reports.
-    #[error("cannot read {}: {source}", path.display())]
+    #[error("cannot read {}: {source}; if the file is damaged, {remedy}", path.display())]
     Lmdb {
         /// Folder of the environment.
         path: PathBuf,
         /// What LMDB said.
         source: heed::Error,
+        /// What to do about it.
+        remedy: &'static str,
     },
 }
 
@@ -171,12 +248,14 @@ pub enum WriteError {
     #[error(transparent)]
     Read(#[from] ReadError),
     /// Anything else LMDB reports.
-    #[error("cannot write {}: {source}", path.display())]
+    #[error("cannot write {}: {source}; if the file is damaged, {remedy}", path.display())]
     Lmdb {
         /// Folder of the environment.
         path: PathBuf,
         /// What LMDB said.
         source: heed::Error,
+        /// What to do about it.
+        remedy: &'static str,
     },
 }
 
@@ -189,13 +268,9 @@ pub(crate) fn is_disk_full(error: &io::Error) -> bool {
 }
 
 impl OpenError {
-    pub(crate) fn from_heed(
-        path: &Path,
-        map_bytes: u64,
-        setting: &'static str,
-        source: heed::Error,
-    ) -> Self {
+    pub(crate) fn from_heed(path: &Path, map_bytes: u64, kind: &Kind, source: heed::Error) -> Self {
         let path = path.to_owned();
+        let (setting, remedy) = (kind.map_setting, kind.damage_remedy);
         match source {
             heed::Error::Io(source) if source.kind() == io::ErrorKind::OutOfMemory => {
                 Self::AddressSpace { path, map_bytes, setting }
@@ -203,7 +278,7 @@ impl OpenError {
             heed::Error::Io(source) if is_disk_full(&source) => Self::DiskFull { path },
             heed::Error::EnvAlreadyOpened => Self::AlreadyOpen { path },
             heed::Error::Io(source) => Self::Io { path, source },
-            source => Self::Lmdb { path, source },
+            source => Self::Lmdb { path, source, remedy },
         }
     }
 }
@@ -211,37 +286,46 @@ impl OpenError {
 impl ReadError {
     pub(crate) fn corrupt(
         path: &Path,
+        kind: &Kind,
         table: &'static str,
         key: &[u8],
         source: DecodeError,
     ) -> Self {
-        let key = alloy_primitives::hex::encode(key);
-        Self::Corrupt { path: path.to_owned(), table, key, source }
+        let block = key.try_into().ok().filter(|_| kind.has_blocks).map(u64::from_be_bytes);
+        let (environment, remedy) = (kind.name, kind.damage_remedy);
+        let (path, key) = (path.to_owned(), alloy_primitives::hex::encode(key));
+        Self::Corrupt { environment, path, table, key, block, remedy, source }
     }
 
-    pub(crate) fn from_heed(path: &Path, readers_max: u32, source: heed::Error) -> Self {
-        let path = path.to_owned();
+    /// The environment is damaged, as opposed to a limit that has been reached.
+    pub fn is_damage(&self) -> bool {
+        matches!(self, Self::Corrupt { .. } | Self::MissingCode { .. } | Self::Lmdb { .. })
+    }
+
+    pub(crate) fn from_heed(
+        path: &Path,
+        kind: &Kind,
+        readers_max: u32,
+        source: heed::Error,
+    ) -> Self {
+        let (path, remedy) = (path.to_owned(), kind.damage_remedy);
         match source {
             heed::Error::Mdb(MdbError::ReadersFull) => {
                 Self::ReadersFull { path, limit: readers_max }
             }
-            source => Self::Lmdb { path, source },
+            source => Self::Lmdb { path, source, remedy },
         }
     }
 }
 
 impl WriteError {
-    pub(crate) fn from_heed(
-        path: &Path,
-        map_bytes: u64,
-        setting: &'static str,
-        source: heed::Error,
-    ) -> Self {
+    pub(crate) fn from_heed(path: &Path, map_bytes: u64, kind: &Kind, source: heed::Error) -> Self {
         let path = path.to_owned();
+        let (setting, remedy) = (kind.map_setting, kind.damage_remedy);
         match source {
             heed::Error::Io(source) if is_disk_full(&source) => Self::DiskFull { path },
             heed::Error::Mdb(MdbError::MapFull) => Self::MapFull { path, map_bytes, setting },
-            source => Self::Lmdb { path, source },
+            source => Self::Lmdb { path, source, remedy },
         }
     }
 }

@@ -61,6 +61,7 @@
 //! Every byte on disk is described in `docs/storage-format.md`.
 
 mod chain;
+mod checked;
 mod codec;
 mod env;
 mod error;
@@ -78,7 +79,7 @@ pub mod trie;
 
 pub use chain::{
     BlockRecord, CHAIN_FORMAT, CHAIN_MAP_BYTES_DEFAULT, ChainDb, ChainOptions, ChainReader,
-    ReceiptOutcome, StoredReceipt,
+    MigrationProgress, ReceiptOutcome, StoredReceipt,
 };
 pub use env::{EnvStats, MAP_BYTES_MIN, READERS_MAX};
 pub use error::{DecodeError, OpenError, ReadError, WriteError};

@@ -187,9 +187,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::env::{Environment, Kind};
-
-    const KIND: Kind = Kind { name: "rows", map_setting: "none", format: 1, remedy: "none" };
+    use crate::env::{Environment, Kind, Opened};
 
     /// Up to 1,500 bytes a value, so that pages split and merge.
     fn rows() -> impl Strategy<Value = BTreeMap<u16, Option<(u8, usize)>>> {
@@ -207,8 +205,8 @@ mod tests {
         #[test]
         fn a_table_is_a_map(writes in prop::collection::vec(rows(), 1..12), pieces in 1..400usize) {
             let folder = tempfile::tempdir().unwrap();
-            let (env, _, [table]) =
-                Environment::open(folder.path(), KIND, 64 << 20, ["rows"]).unwrap();
+            let Opened { env, tables: [table], .. } =
+                Environment::open(folder.path(), Kind::OF_TESTS, 64 << 20, ["rows"], false).unwrap();
             let mut model = BTreeMap::new();
             for write in &writes {
                 let mut txn = env.write().unwrap();

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use heed::{Env, RoTxn, WithoutTls};
 
-use crate::env::{READERS_MAX, Table};
+use crate::env::{Kind, READERS_MAX, Table};
 use crate::error::{DecodeError, ReadError};
 
 /// Read transactions open now, oldest first.
@@ -62,6 +62,7 @@ pub(crate) struct ReadTxn {
     // Dropped before the lease, so that a slot is never in use uncounted.
     txn: RoTxn<'static, WithoutTls>,
     path: Arc<Path>,
+    kind: Kind,
     _lease: Lease,
 }
 
@@ -76,12 +77,13 @@ impl ReadTxn {
     pub(crate) fn begin(
         env: Env<WithoutTls>,
         path: Arc<Path>,
+        kind: Kind,
         readers: &Arc<Readers>,
     ) -> Result<Self, ReadError> {
         let lease = Lease::new(readers);
         match env.static_read_txn() {
-            Ok(txn) => Ok(Self { txn, path, _lease: lease }),
-            Err(error) => Err(ReadError::from_heed(&path, READERS_MAX, error)),
+            Ok(txn) => Ok(Self { txn, path, kind, _lease: lease }),
+            Err(error) => Err(ReadError::from_heed(&path, &kind, READERS_MAX, error)),
         }
     }
 
@@ -99,7 +101,7 @@ impl ReadTxn {
     }
 
     pub(crate) fn error(&self, error: heed::Error) -> ReadError {
-        ReadError::from_heed(&self.path, READERS_MAX, error)
+        ReadError::from_heed(&self.path, &self.kind, READERS_MAX, error)
     }
 
     pub(crate) fn get(&self, table: Table, key: &[u8]) -> Result<Option<&[u8]>, ReadError> {
@@ -112,6 +114,6 @@ impl ReadTxn {
         key: &[u8],
         source: DecodeError,
     ) -> ReadError {
-        ReadError::corrupt(&self.path, table, key, source)
+        ReadError::corrupt(&self.path, &self.kind, table, key, source)
     }
 }

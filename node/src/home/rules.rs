@@ -1,7 +1,7 @@
 //! Rules versions that a chain adopted after its genesis. They are stored in the chain environment
 //! beside the genesis text, in one transaction, and are read whenever the home is opened.
 
-use super::{Home, HomeError, stored_genesis};
+use super::{Home, HomeError, of_stored_genesis, stored_genesis};
 use crate::chain::{
     Activation, ActivationJson, ChainSpec, GenesisError, Rules, RulesError, RulesSchedule,
     RulesVersion,
@@ -114,7 +114,7 @@ impl Home {
         let (chain, _) = Self::attach(path)?;
         let empty = || HomeError::Empty(path.to_owned());
         let text = stored_genesis(&chain)?.ok_or_else(empty)?;
-        let spec = stored_spec(&chain, &String::from_utf8_lossy(&text))?;
+        let spec = stored_spec(&chain, &text)?;
         let (head, _) = chain.reader()?.head()?.ok_or_else(empty)?;
         let schedule = spec.native().map(|native| native.rules.clone());
         Ok(RulesReport { chain_id: spec.chain_id, head, schedule })
@@ -145,10 +145,8 @@ fn reached(schedule: &RulesSchedule, head: u64) -> Vec<Activation> {
 }
 
 /// The rules of a chain: those of its genesis, and the versions adopted since.
-pub(super) fn stored_spec(chain: &ChainDb, genesis: &str) -> Result<ChainSpec, HomeError> {
-    let of_genesis =
-        |source| HomeError::Genesis { origin: "the stored genesis".to_owned(), source };
-    let spec = ChainSpec::from_json(genesis).map_err(of_genesis)?;
+pub(crate) fn stored_spec(chain: &ChainDb, genesis: &[u8]) -> Result<ChainSpec, HomeError> {
+    let spec = ChainSpec::from_json(&String::from_utf8_lossy(genesis)).map_err(of_stored_genesis)?;
     let Some(text) = chain.meta(RULES_KEY)? else { return Ok(spec) };
     let refused =
         |source| HomeError::Genesis { origin: "the adopted rules versions".to_owned(), source };

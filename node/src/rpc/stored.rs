@@ -73,8 +73,14 @@ pub(super) fn raw_tx(
     number: u64,
     index: usize,
 ) -> Result<Option<Bytes>, Error> {
-    let body = blocks.body(number)?.ok_or_else(|| missing("body", number))?;
-    Block::transaction_at(&body, index).map_err(Error::internal)
+    // Only the part of the body up to the transaction is verified and only the transaction is copied.
+    let mut place = None;
+    let raw = blocks.body_part(number, |body| {
+        let found = place.insert(Block::transaction_place(body, index));
+        found.as_ref().ok().cloned().flatten()
+    })?;
+    place.ok_or_else(|| missing("body", number))?.map_err(Error::internal)?;
+    Ok(raw)
 }
 
 /// The ommers of a block at or below the view's head.

@@ -2,28 +2,33 @@
 //!
 //! Tables are keyed by block number (u64 big-endian), one value a kind and block, written with
 //! `MDB_APPEND` in one transaction a call and synced before the call returns. A block is there
-//! whole or not at all, and numbers follow each other without gap. Must never be written by
-//! anything derived from the `index` environment.
+//! whole or not at all, and numbers follow each other without gap. Every row carries checksums
+//! (`checked`). Must never be written by anything derived from the `index` environment.
 
+mod migrate;
 mod reader;
 
 use std::borrow::Borrow;
-use std::ops::Bound;
+use std::ops::{Bound, RangeInclusive};
 use std::path::Path;
 use std::sync::Arc;
 
 use alloy_primitives::{Address, B256, Bytes, Log};
-use heed::{PutFlags, RwTxn};
+use heed::RwTxn;
 
+use crate::checked::{CheckedTable, RowFormat};
 use crate::codec;
-use crate::env::{EnvStats, Environment, KeyRange, Kind, Table};
+use crate::env::{EnvStats, Environment, KeyRange, Kind, Opened, Table};
 use crate::error::{OpenError, ReadError, WriteError};
 use crate::state::StateChanges;
 
+pub use migrate::MigrationProgress;
 pub use reader::ChainReader;
 
 /// Format number of the `chain` environment.
-pub const CHAIN_FORMAT: u32 = 3;
+pub const CHAIN_FORMAT: u32 = 4;
+/// Format number of `chain` environments that are migrated in place.
+const MIGRATED_FORMAT: u32 = 3;
 /// Default map size, bytes: address space only, far beyond any disk meant for this.
 pub const CHAIN_MAP_BYTES_DEFAULT: u64 = 1 << 40;
 /// First bytes of our own keys in `meta`, so that callers' keys never meet them.
@@ -33,7 +38,13 @@ const KIND: Kind = Kind {
     name: "chain",
     map_setting: "storage.chain-map-bytes",
     format: CHAIN_FORMAT,
+    migrates: Some(MIGRATED_FORMAT),
+    checked_from: 4,
     remedy: "export the blocks with the program that wrote them and import them into a new home",
+    damage_remedy: "restore a snapshot, or remove the damaged blocks with `evmd rollback` and import them \
+                    again",
+    meta_id: 12,
+    has_blocks: true,
 };
 
 /// One transaction's receipt, without what follows from its block.
@@ -98,21 +109,57 @@ impl Default for ChainOptions {
 /// Tables of the `chain` environment.
 #[derive(Clone, Copy, Debug)]
 struct Tables {
-    meta: Table,
-    headers: Table,
-    bodies: Table,
-    senders: Table,
-    receipts: Table,
-    changes: Table,
-    fees: Table,
-    module: Table,
+    meta: CheckedTable,
+    headers: CheckedTable,
+    bodies: CheckedTable,
+    senders: CheckedTable,
+    receipts: CheckedTable,
+    changes: CheckedTable,
+    fees: CheckedTable,
+    module: CheckedTable,
 }
 
-const NAMES: [&str; 7] = ["headers", "bodies", "senders", "receipts", "changes", "fees", "module"];
+/// Tables keyed by block number, each with its number in checksums.
+const BLOCK_TABLES: [(&str, u8); 7] = [
+    ("headers", 1),
+    ("bodies", 2),
+    ("senders", 3),
+    ("receipts", 4),
+    ("changes", 5),
+    ("fees", 6),
+    ("module", 7),
+];
+/// Tables for rows that a later version writes. This version keeps them empty and refuses an
+/// environment where they are not: it would ignore what the rows say.
+const RESERVED_TABLES: [(&str, u8); 4] =
+    [("governance", 8), ("certificates", 9), ("evidence", 10), ("calls", 11)];
+
+const NAMES: [&str; 11] = [
+    "headers",
+    "bodies",
+    "senders",
+    "receipts",
+    "changes",
+    "fees",
+    "module",
+    "governance",
+    "certificates",
+    "evidence",
+    "calls",
+];
 
 impl Tables {
-    /// All tables keyed by block number, in the order of [`NAMES`].
-    fn by_number(&self) -> [Table; 7] {
+    fn new(meta: CheckedTable, tables: [Table; 7]) -> Self {
+        let mut tables = tables.into_iter().zip(BLOCK_TABLES);
+        let [headers, bodies, senders, receipts, changes, fees, module] = [(); 7].map(|()| {
+            let (table, (name, id)) = tables.next().expect("seven tables");
+            CheckedTable::new(table, name, id)
+        });
+        Self { meta, headers, bodies, senders, receipts, changes, fees, module }
+    }
+
+    /// All tables keyed by block number, in the order of [`BLOCK_TABLES`].
+    fn by_number(&self) -> [CheckedTable; 7] {
         [
             self.headers,
             self.bodies,
@@ -136,12 +183,42 @@ impl ChainDb {
     /// Opens or makes the environment in the folder `path`.
     ///
     /// # Errors
-    /// When the folder cannot be used, holds something else, or has another format.
+    /// When the folder cannot be used, holds something else, has another format or is damaged.
     pub fn open(path: impl AsRef<Path>, options: ChainOptions) -> Result<Self, OpenError> {
-        let (env, meta, tables) = Environment::open(path.as_ref(), KIND, options.map_bytes, NAMES)?;
-        let [headers, bodies, senders, receipts, changes, fees, module] = tables;
-        let tables = Tables { meta, headers, bodies, senders, receipts, changes, fees, module };
-        Ok(Self { env, tables })
+        let (chain, _) = Self::open_any(path.as_ref(), options, false)?;
+        Ok(chain)
+    }
+
+    /// The same, and migrates an environment of the format before this one. No other process may write to
+    /// it meanwhile. A process that dies on the way leaves an environment that this function continues to
+    /// migrate.
+    ///
+    /// # Errors
+    /// As [`Self::open`], and when a row cannot be read or written.
+    pub fn open_or_migrate(
+        path: impl AsRef<Path>,
+        options: ChainOptions,
+        progress: impl FnMut(MigrationProgress),
+    ) -> Result<Self, OpenError> {
+        let (chain, is_old) = Self::open_any(path.as_ref(), options, true)?;
+        if is_old {
+            migrate::migrate(&chain, progress)?;
+        }
+        Ok(chain)
+    }
+
+    /// Opens an environment; says whether it still has to be migrated.
+    fn open_any(
+        path: &Path,
+        options: ChainOptions,
+        may_migrate: bool,
+    ) -> Result<(Self, bool), OpenError> {
+        let opened = Environment::open(path, KIND, options.map_bytes, NAMES, may_migrate)?;
+        let Opened { env, meta, tables, is_old } = opened;
+        let (tables, reserved) = tables.split_at(BLOCK_TABLES.len());
+        check_reserved(&env, reserved)?;
+        let tables = tables.try_into().expect("as many as have names");
+        Ok((Self { env, tables: Tables::new(meta, tables) }, is_old))
     }
 
     /// Appends blocks in one transaction; when this returns they are on disk. The first block
@@ -177,8 +254,7 @@ impl ChainDb {
     ) -> Result<(), heed::Error> {
         let key = block.number.to_be_bytes();
         let tables = &self.tables;
-        let mut put =
-            |table: Table, value: &[u8]| table.put_with_flags(txn, PutFlags::APPEND, &key, value);
+        let mut put = |table: CheckedTable, payload: &[u8]| table.append(txn, &key, payload);
         scratch.clear();
         codec::encode_header(scratch, &block.hash, &block.header);
         put(tables.headers, scratch)?;
@@ -211,6 +287,7 @@ impl ChainDb {
         let mut removed = 0;
         for table in self.tables.by_number() {
             removed = table
+                .table
                 .delete_range(&mut txn, &range)
                 .map_err(|error| self.env.write_error(error))?;
         }
@@ -238,7 +315,12 @@ impl ChainDb {
     /// When the environment cannot be read.
     pub fn meta(&self, key: &str) -> Result<Option<Bytes>, ReadError> {
         let txn = self.env.read()?;
-        Ok(txn.get(self.tables.meta, &caller_key(key))?.map(Bytes::copy_from_slice))
+        let (meta, key) = (self.tables.meta, caller_key(key));
+        let Some(row) = txn.get(meta.table, &key)? else { return Ok(None) };
+        let payload = meta.rows.payload(&key, row);
+        payload
+            .map(|bytes| Some(Bytes::copy_from_slice(bytes)))
+            .map_err(|why| txn.corrupt(meta.name, &key, why))
     }
 
     /// A snapshot of what is committed now.
@@ -268,11 +350,12 @@ impl ChainDb {
     }
 
     fn head_number(&self, txn: &RwTxn<'_>) -> Result<Option<u64>, WriteError> {
-        let last = self.tables.headers.last(txn).map_err(|error| self.env.write_error(error))?;
-        let number = last.map(|(key, _)| reader::decode_number(key));
-        number
-            .transpose()
-            .map_err(|source| ReadError::corrupt(self.env.path(), "headers", &[], source).into())
+        Ok(self.numbers(txn)?.map(|numbers| *numbers.end()))
+    }
+
+    fn numbers(&self, txn: &RwTxn<'_>) -> Result<Option<RangeInclusive<u64>>, WriteError> {
+        let ends = reader::ends(&self.tables, txn).map_err(|error| self.env.write_error(error))?;
+        ends.map_err(|(table, key, why)| self.env.corrupt(table, &key, why).into())
     }
 }
 
@@ -280,38 +363,127 @@ fn caller_key(key: &str) -> Vec<u8> {
     [CALLER_KEY_PREFIX, key.as_bytes()].concat()
 }
 
+/// Refuses an environment with rows of a newer version.
+fn check_reserved(env: &Environment, tables: &[Table]) -> Result<(), OpenError> {
+    let txn = env.read()?;
+    for (table, (name, id)) in tables.iter().zip(RESERVED_TABLES) {
+        let last = table.last(txn.txn()).map_err(|error| txn.error(error))?;
+        let Some((key, row)) = last else { continue };
+        let payload = RowFormat::new(id).payload(key, row);
+        let payload = payload.map_err(|why| txn.corrupt(name, key, why))?;
+        // The envelope of these rows starts with a version.
+        let found = payload.first().copied().unwrap_or_default();
+        return Err(OpenError::NewerRows { path: env.path().to_owned(), table: name, found });
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// A value that no codec accepts: a count, and nothing after it.
-    const DAMAGED: &[u8] = &[0x7f];
+    fn open(folder: &tempfile::TempDir) -> Result<ChainDb, OpenError> {
+        ChainDb::open(folder.path(), ChainOptions { map_bytes: 1 << 20 })
+    }
+
+    /// Errors of everything that a reader says of block 7, with the name of the table.
+    fn errors(chain: &ChainDb) -> Vec<(&'static str, ReadError)> {
+        let reader = chain.reader().unwrap();
+        vec![
+            ("headers", reader.head().unwrap_err()),
+            ("headers", reader.header(7).unwrap_err()),
+            ("headers", reader.hash(7).unwrap_err()),
+            ("bodies", reader.body(7).unwrap_err()),
+            ("bodies", reader.body_part(7, |_| Some(0..1)).unwrap_err()),
+            ("senders", reader.senders(7).unwrap_err()),
+            ("senders", reader.sender(7, 0).unwrap_err()),
+            ("receipts", reader.receipts(7).unwrap_err()),
+            ("changes", reader.changes(7).unwrap_err()),
+            ("fees", reader.fees(7).unwrap_err()),
+            ("fees", reader.fees_range(0..=9).unwrap().next().unwrap().unwrap_err()),
+            ("fees", reader.each_fee_row(7..=7, |_, _| Ok::<_, ReadError>(())).unwrap_err()),
+            ("module", reader.module(7).unwrap_err()),
+        ]
+    }
+
+    fn assert_names_row_and_remedy(errors: Vec<(&'static str, ReadError)>) {
+        for (expected, error) in errors {
+            assert!(
+                matches!(&error, ReadError::Corrupt { table, block: Some(7), environment: "chain", .. }
+                    if *table == expected),
+                "{expected}: {error}"
+            );
+            let text = error.to_string();
+            for part in [expected, "block 7", "evmd rollback", "snapshot"] {
+                assert!(text.contains(part), "{text}");
+            }
+        }
+    }
 
     #[test]
-    fn a_damaged_value_is_told_with_its_table_and_key() {
+    fn a_damaged_row_is_an_error_that_names_environment_table_block_and_remedy() {
+        // Neither a row without checksums nor one of another block or another table is accepted.
+        let unchecked = |_: CheckedTable| vec![0x7f];
+        let misplaced = |table: CheckedTable| {
+            let payload = [0; 40];
+            table.rows.encode(&8u64.to_be_bytes(), &payload).unwrap()
+        };
+        let of_another_table =
+            |_: CheckedTable| RowFormat::new(200).encode(&7u64.to_be_bytes(), &[0; 40]).unwrap();
+        let damages: [&dyn Fn(CheckedTable) -> Vec<u8>; 3] =
+            [&unchecked, &misplaced, &of_another_table];
+        for damage in damages {
+            let folder = tempfile::tempdir().unwrap();
+            let chain = open(&folder).unwrap();
+            let mut txn = chain.env.write().unwrap();
+            for table in chain.tables.by_number() {
+                table.table.put(&mut txn, &7u64.to_be_bytes(), &damage(table)).unwrap();
+            }
+            chain.env.commit(txn).unwrap();
+            assert_names_row_and_remedy(errors(&chain));
+        }
+    }
+
+    #[test]
+    fn a_row_that_is_missing_between_the_first_block_and_the_head_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
-        let chain = ChainDb::open(folder.path(), ChainOptions { map_bytes: 1 << 20 }).unwrap();
+        let chain = open(&folder).unwrap();
         let mut txn = chain.env.write().unwrap();
-        for table in chain.tables.by_number() {
-            table.put(&mut txn, &7u64.to_be_bytes(), DAMAGED).unwrap();
+        for number in [6u64, 8] {
+            chain.tables.headers.put(&mut txn, &number.to_be_bytes(), &[0; 40]).unwrap();
+            chain.tables.bodies.put(&mut txn, &number.to_be_bytes(), &[0; 40]).unwrap();
         }
         chain.env.commit(txn).unwrap();
         let reader = chain.reader().unwrap();
-        let errors = [
-            ("headers", reader.head().unwrap_err()),
+        let errors = vec![
             ("headers", reader.header(7).unwrap_err()),
-            ("senders", reader.senders(7).unwrap_err()),
-            ("receipts", reader.receipts(7).unwrap_err()),
-            ("changes", reader.changes(7).unwrap_err()),
+            ("bodies", reader.body(7).unwrap_err()),
+            ("bodies", reader.body_bytes(7).unwrap_err()),
+            ("senders", reader.tx_count(7).unwrap_err()),
+            ("fees", reader.fees_range(7..=7).unwrap().next().unwrap().unwrap_err()),
         ];
-        for (expected, error) in errors {
-            match &error {
-                ReadError::Corrupt { table, key, .. } => {
-                    assert_eq!((*table, key.as_str()), (expected, "0000000000000007"));
-                }
-                other => panic!("{other}"),
-            }
-            assert!(error.to_string().contains(expected), "{error}");
+        assert_names_row_and_remedy(errors);
+        for outside in [5, 9] {
+            assert!(reader.header(outside).unwrap().is_none());
+            assert!(reader.body(outside).unwrap().is_none());
+        }
+    }
+
+    #[test]
+    fn rows_of_a_newer_version_are_refused() {
+        for (name, id) in RESERVED_TABLES {
+            let folder = tempfile::tempdir().unwrap();
+            let opened = Environment::open(folder.path(), KIND, 1 << 20, [name], false).unwrap();
+            let mut txn = opened.env.write().unwrap();
+            let row = RowFormat::new(id).encode(b"key", &[3, 1, 2]).unwrap();
+            opened.tables[0].put(&mut txn, b"key", &row).unwrap();
+            opened.env.commit(txn).unwrap();
+            drop(opened);
+            let error = open(&folder).unwrap_err();
+            assert!(
+                matches!(error, OpenError::NewerRows { table, found: 3, .. } if table == name),
+                "{error}"
+            );
         }
     }
 }

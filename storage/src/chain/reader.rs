@@ -1,15 +1,20 @@
 //! A snapshot of the `chain` environment.
 
-use std::ops::{Bound, RangeInclusive};
+use std::ops::{Bound, Range, RangeInclusive};
 
 use alloy_primitives::{Address, B256, Bytes};
+use heed::{AnyTls, RoTxn};
 
 use super::{StoredReceipt, Tables};
+use crate::checked::{CheckedRow, CheckedTable};
 use crate::codec;
-use crate::env::{KeyRange, Table};
+use crate::env::KeyRange;
 use crate::error::{DecodeError, ReadError};
 use crate::snapshot::ReadTxn;
 use crate::state::StateChanges;
+
+/// A row that every block between the first and the head has.
+const MISSING: DecodeError = DecodeError { what: "the row is missing", at: 0 };
 
 /// A snapshot of the `chain` environment. May be sent to another thread. Pins the pages it can
 /// see, so hold it for a request, not for ever.
@@ -19,8 +24,8 @@ pub struct ChainReader {
     tables: Tables,
 }
 
-/// All methods fail only when the file cannot be read or a value does not decode; a block that is
-/// not there is `None`.
+/// All methods fail only when the file cannot be read, or when a row is damaged or missing; a block
+/// before the first or after the head is `None`.
 impl ChainReader {
     pub(super) fn new(txn: ReadTxn, tables: Tables) -> Self {
         Self { txn, tables }
@@ -33,31 +38,53 @@ impl ChainReader {
 
     /// Number and hash of the last block.
     pub fn head(&self) -> Result<Option<(u64, B256)>, ReadError> {
-        let last = self.tables.headers.last(self.txn.txn()).map_err(|e| self.txn.error(e))?;
-        last.map(|(key, value)| self.number_and_hash(key, value)).transpose()
+        self.numbers()?;
+        let last = self.tables.headers.table.last(self.txn.txn());
+        self.number_and_hash(last.map_err(|error| self.txn.error(error))?)
+    }
+
+    /// Number of the last block, of which nothing else is read or verified.
+    pub fn head_number(&self) -> Result<Option<u64>, ReadError> {
+        Ok(self.numbers()?.map(|numbers| *numbers.end()))
     }
 
     /// Number and hash of the first block.
     pub fn first(&self) -> Result<Option<(u64, B256)>, ReadError> {
-        let first = self.tables.headers.first(self.txn.txn()).map_err(|e| self.txn.error(e))?;
-        first.map(|(key, value)| self.number_and_hash(key, value)).transpose()
+        self.numbers()?;
+        let first = self.tables.headers.table.first(self.txn.txn());
+        self.number_and_hash(first.map_err(|error| self.txn.error(error))?)
     }
 
     /// Hash and header RLP of a block.
     pub fn header(&self, number: u64) -> Result<Option<(B256, Bytes)>, ReadError> {
-        self.decoded(self.tables.headers, "headers", number, codec::decode_header)
+        self.decoded(self.tables.headers, number, codec::decode_header)
     }
 
     /// Hash of a block.
     pub fn hash(&self, number: u64) -> Result<Option<B256>, ReadError> {
-        let key = number.to_be_bytes();
-        let Some(value) = self.txn.get(self.tables.headers, &key)? else { return Ok(None) };
-        Ok(Some(self.number_and_hash(&key, value)?.1))
+        self.with_row(self.tables.headers, number, |row| header_hash(&row))
     }
 
     /// RLP items of a block after the header.
     pub fn body(&self, number: u64) -> Result<Option<Bytes>, ReadError> {
         self.raw(self.tables.bodies, number)
+    }
+
+    /// A part of what [`Self::body`] returns. `find` receives all of it, not verified yet, and says
+    /// which part is wanted; `None` stands for no part. What precedes the part is verified with it,
+    /// because `find` relied on that, but neither verified nor copied is what follows it.
+    pub fn body_part(
+        &self,
+        number: u64,
+        find: impl FnOnce(&[u8]) -> Option<Range<usize>>,
+    ) -> Result<Option<Bytes>, ReadError> {
+        let part = self.with_row(self.tables.bodies, number, |row| {
+            let body = row.unverified();
+            let wanted = find(body).filter(|part| body.get(part.clone()).is_some());
+            row.verify(0..wanted.as_ref().map_or(body.len(), |part| part.end))?;
+            Ok(wanted.map(|part| Bytes::copy_from_slice(&body[part])))
+        })?;
+        Ok(part.flatten())
     }
 
     /// Bytes of what [`Self::body`] would copy; 0 for a block that is not there.
@@ -77,26 +104,30 @@ impl ChainReader {
 
     /// Sender of each transaction of a block.
     pub fn senders(&self, number: u64) -> Result<Option<Vec<Address>>, ReadError> {
-        self.decoded(self.tables.senders, "senders", number, |bytes| codec::decode_senders(&bytes))
+        self.decoded(self.tables.senders, number, |bytes| codec::decode_senders(&bytes))
     }
 
     /// Sender of the transaction at `index` of a block.
     pub fn sender(&self, number: u64, index: u32) -> Result<Option<Address>, ReadError> {
-        let Some(senders) = self.txn.get(self.tables.senders, &number.to_be_bytes())? else {
-            return Ok(None);
-        };
-        let (senders, _) = senders.as_chunks::<20>();
-        Ok(senders.get(index as usize).map(Address::from))
+        let sender = self.with_row(self.tables.senders, number, |row| {
+            let start = index as usize * Address::len_bytes();
+            let sender = row.part(start..start + Address::len_bytes())?;
+            if sender.is_none() {
+                row.verify(0..row.len())?;
+            }
+            Ok(sender.map(Address::from_slice))
+        })?;
+        Ok(sender.flatten())
     }
 
     /// Receipts of a block.
     pub fn receipts(&self, number: u64) -> Result<Option<Vec<StoredReceipt>>, ReadError> {
-        self.decoded(self.tables.receipts, "receipts", number, codec::decode_receipts)
+        self.decoded(self.tables.receipts, number, codec::decode_receipts)
     }
 
     /// What a block changed in the state.
     pub fn changes(&self, number: u64) -> Result<Option<StateChanges>, ReadError> {
-        self.decoded(self.tables.changes, "changes", number, codec::decode_changes)
+        self.decoded(self.tables.changes, number, codec::decode_changes)
     }
 
     /// Fee-history row of a block.
@@ -132,49 +163,128 @@ impl ChainReader {
         Ok(())
     }
 
+    /// Reads every row of a block and verifies all of them. Returns how many there were.
+    pub fn verify_block(&self, number: u64) -> Result<usize, ReadError> {
+        let tables = self.tables.by_number();
+        for table in tables {
+            let row = self.with_row(table, number, |row| row.verify(0..row.len()))?;
+            row.ok_or_else(|| self.corrupt(table, number, MISSING))?;
+        }
+        Ok(tables.len())
+    }
+
+    /// Numbers of the first and the last block, of which nothing else is verified.
+    pub fn numbers(&self) -> Result<Option<RangeInclusive<u64>>, ReadError> {
+        let ends = ends(&self.tables, self.txn.txn()).map_err(|error| self.txn.error(error))?;
+        ends.map_err(|(table, key, why)| self.txn.corrupt(table, &key, why))
+    }
+
+    /// Rows of the blocks in `range` that exist: a gap among them is an error.
     fn range(
         &self,
-        table: Table,
+        table: CheckedTable,
         range: RangeInclusive<u64>,
     ) -> Result<impl Iterator<Item = Result<(u64, &[u8]), ReadError>> + '_, ReadError> {
         let (first, last) = (range.start().to_be_bytes(), range.end().to_be_bytes());
         let keys: KeyRange<'_> = (Bound::Included(&first), Bound::Included(&last));
-        let rows = table.range(self.txn.txn(), &keys).map_err(|error| self.txn.error(error))?;
-        Ok(rows.map(|row| {
-            let (key, value) = row.map_err(|error| self.txn.error(error))?;
-            let number = decode_number(key).map_err(|why| self.txn.corrupt("chain", key, why))?;
-            Ok((number, value))
+        let rows = table.table.range(self.txn.txn(), &keys).map_err(|e| self.txn.error(e))?;
+        let stored = self.numbers()?.unwrap_or(RangeInclusive::new(1, 0));
+        let numbers = *range.start().max(stored.start())..=*range.end().min(stored.end());
+        let mut rows = rows.fuse();
+        Ok(numbers.map(move |number| {
+            let row = rows.next().transpose().map_err(|error| self.txn.error(error))?;
+            let row = row.filter(|(key, _)| *key == number.to_be_bytes());
+            let (key, row) = row.ok_or_else(|| self.corrupt(table, number, MISSING))?;
+            let payload = table.rows.payload(key, row);
+            Ok((number, payload.map_err(|why| self.corrupt(table, number, why))?))
         }))
     }
 
-    fn length(&self, table: Table, number: u64) -> Result<usize, ReadError> {
-        Ok(self.txn.get(table, &number.to_be_bytes())?.map_or(0, <[u8]>::len))
+    fn length(&self, table: CheckedTable, number: u64) -> Result<usize, ReadError> {
+        // The row says its length, and so does LMDB: a damaged one would differ from the other.
+        Ok(self.with_row(table, number, |row| Ok(row.len()))?.unwrap_or(0))
     }
 
-    fn raw(&self, table: Table, number: u64) -> Result<Option<Bytes>, ReadError> {
-        Ok(self.txn.get(table, &number.to_be_bytes())?.map(Bytes::copy_from_slice))
+    fn raw(&self, table: CheckedTable, number: u64) -> Result<Option<Bytes>, ReadError> {
+        self.decoded(table, number, Ok)
     }
 
     fn decoded<T>(
         &self,
-        table: Table,
-        name: &'static str,
+        table: CheckedTable,
         number: u64,
         decode: impl FnOnce(Bytes) -> Result<T, DecodeError>,
     ) -> Result<Option<T>, ReadError> {
-        let Some(bytes) = self.raw(table, number)? else { return Ok(None) };
-        decode(bytes).map(Some).map_err(|why| self.txn.corrupt(name, &number.to_be_bytes(), why))
+        self.with_row(table, number, |row| {
+            row.verify(0..row.len())?;
+            decode(Bytes::copy_from_slice(row.unverified()))
+        })
     }
 
-    fn number_and_hash(&self, key: &[u8], value: &[u8]) -> Result<(u64, B256), ReadError> {
-        let corrupt = |why| self.txn.corrupt("headers", key, why);
-        let number = decode_number(key).map_err(corrupt)?;
-        let hash = value
-            .first_chunk::<32>()
-            .ok_or(DecodeError { what: "block hash ends early", at: value.len() })
-            .map_err(corrupt)?;
-        Ok((number, B256::from(hash)))
+    /// What `read` makes of the row of a block.
+    fn with_row<T>(
+        &self,
+        table: CheckedTable,
+        number: u64,
+        read: impl FnOnce(CheckedRow<'_>) -> Result<T, DecodeError>,
+    ) -> Result<Option<T>, ReadError> {
+        let key = number.to_be_bytes();
+        let Some(row) = self.txn.get(table.table, &key)? else {
+            // Every block has a row in each table, so a gap is damage and not an answer.
+            let is_stored = self.numbers()?.is_some_and(|numbers| numbers.contains(&number));
+            return if is_stored { Err(self.corrupt(table, number, MISSING)) } else { Ok(None) };
+        };
+        let read = table.rows.row(&key, row).and_then(read);
+        read.map(Some).map_err(|why| self.corrupt(table, number, why))
     }
+
+    fn corrupt(&self, table: CheckedTable, number: u64, why: DecodeError) -> ReadError {
+        self.txn.corrupt(table.name, &number.to_be_bytes(), why)
+    }
+
+    fn number_and_hash(
+        &self,
+        row: Option<(&[u8], &[u8])>,
+    ) -> Result<Option<(u64, B256)>, ReadError> {
+        let Some((key, row)) = row else { return Ok(None) };
+        let headers = self.tables.headers;
+        let hash = headers.rows.row(key, row).and_then(|row| header_hash(&row));
+        let read = decode_number(key).and_then(|number| Ok((number, hash?)));
+        read.map(Some).map_err(|why| self.txn.corrupt(headers.name, key, why))
+    }
+}
+
+/// Hash of a block from its row in `headers`.
+fn header_hash(row: &CheckedRow<'_>) -> Result<B256, DecodeError> {
+    row.verify(0..row.len())?;
+    let hash = row.unverified().first_chunk::<32>();
+    let hash = hash.ok_or(DecodeError { what: "block hash ends early", at: row.len() })?;
+    Ok(B256::from(hash))
+}
+
+/// Table, key and reason of damage.
+type Damage = (&'static str, Vec<u8>, DecodeError);
+
+/// Numbers of the first and the last block. Two tables have to agree on them: damage to LMDB's own pages can
+/// hide the last rows of one table, and without this the chain would look shorter than it is.
+pub(super) fn ends(
+    tables: &Tables,
+    txn: &RoTxn<'_, AnyTls>,
+) -> Result<Result<Option<RangeInclusive<u64>>, Damage>, heed::Error> {
+    let ends = |table: CheckedTable| {
+        let (first, last) = (table.table.first(txn)?, table.table.last(txn)?);
+        Ok::<_, heed::Error>(first.zip(last).map(|((first, _), (last, _))| (first, last)))
+    };
+    let (headers, bodies) = (ends(tables.headers)?, ends(tables.bodies)?);
+    let name = tables.headers.name;
+    if headers != bodies {
+        let key = headers.max(bodies).map_or_else(Vec::new, |(_, last)| last.to_vec());
+        let what = "tables `headers` and `bodies` do not end with the same block";
+        return Ok(Err((name, key, DecodeError { what, at: 0 })));
+    }
+    let Some((first, last)) = headers else { return Ok(Ok(None)) };
+    let number = |key: &[u8]| decode_number(key).map_err(|why| (name, key.to_vec(), why));
+    Ok(number(first).and_then(|first| Ok(Some(first..=number(last)?))))
 }
 
 /// A block number from its key.

@@ -19,16 +19,34 @@ const LOG_BYTES_MIN: usize = 22;
 /// Bytes of a topic.
 const TOPIC_BYTES: usize = 32;
 
+/// Bytes of a block hash, which a header's row starts with.
+const HASH_BYTES: usize = 32;
+/// Flags of a block. A later version gives them meanings; none is known to this one.
+const NO_FLAGS: u64 = 0;
+
 pub(crate) fn encode_header(out: &mut Vec<u8>, hash: &B256, header: &[u8]) {
     out.extend_from_slice(hash.as_slice());
+    put_varint(out, NO_FLAGS);
     out.extend_from_slice(header);
 }
 
 pub(crate) fn decode_header(bytes: Bytes) -> Result<(B256, Bytes), DecodeError> {
     let mut input = Input::shared(&bytes);
     let hash = input.b256()?;
+    if input.varint()? != NO_FLAGS {
+        return Err(input.error("block has flags that only a newer version of this program knows"));
+    }
     let count = input.remaining();
     Ok((hash, input.bytes(count)?))
+}
+
+/// The row of a header made of that of format 3, which had no flags.
+pub(crate) fn header_of_format_3(row: &[u8]) -> Result<Vec<u8>, DecodeError> {
+    let error = DecodeError { what: "block hash ends early", at: row.len() };
+    let (hash, header) = row.split_first_chunk::<HASH_BYTES>().ok_or(error)?;
+    let mut out = Vec::with_capacity(row.len() + 1);
+    encode_header(&mut out, &B256::from(hash), header);
+    Ok(out)
 }
 
 pub(crate) fn encode_senders(out: &mut Vec<u8>, senders: &[Address]) {

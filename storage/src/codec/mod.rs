@@ -16,6 +16,7 @@ mod tests;
 
 pub(crate) use block::{
     decode_header, decode_receipts, decode_senders, encode_header, encode_receipts, encode_senders,
+    header_of_format_3,
 };
 #[cfg(test)]
 pub(crate) use encode_node::encode_node;

@@ -14,7 +14,7 @@ use super::runs::{Added, NewRun, Runs};
 use super::{FlushBlock, Tables};
 use crate::codec;
 use crate::env::{Environment, delete_prefix};
-use crate::error::{DecodeError, ReadError, WriteError};
+use crate::error::{DecodeError, WriteError};
 use crate::rows::Rows;
 use crate::state::AccountChange;
 
@@ -269,7 +269,7 @@ impl Writer<'_> {
             let slot = key.get(20..).filter(|slot| slot.len() == 32);
             slot.map(U256::from_be_slice).ok_or_else(|| {
                 let why = DecodeError { what: "slot key is not 52 bytes", at: key.len() };
-                ReadError::corrupt(self.env.path(), "storage", key, why).into()
+                self.env.corrupt("storage", key, why).into()
             })
         });
         slots.collect()

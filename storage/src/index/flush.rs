@@ -7,7 +7,7 @@ use super::postings::{POSTING_BLOCKS_MAX, encode_posting, posting_key};
 use super::runs::{Added, RunError, Runs};
 use super::{FLUSHED_KEY, FlushBlock, PostingKey, Tables, accounts};
 use crate::env::Environment;
-use crate::error::{ReadError, WriteError};
+use crate::error::WriteError;
 use crate::prefetch;
 
 /// Hashes between asking for the memory of one and writing it.
@@ -37,11 +37,12 @@ fn check_order(
     txn: &RwTxn<'_>,
     blocks: &[FlushBlock<'_>],
 ) -> Result<(), WriteError> {
-    let flushed = tables.meta.get(txn, FLUSHED_KEY).map_err(|error| env.write_error(error))?;
+    let meta = tables.meta;
+    let flushed = meta.table.get(txn, FLUSHED_KEY).map_err(|error| env.write_error(error))?;
     let mut next = flushed
-        .map(decode_flushed)
+        .map(|row| meta.rows.payload(FLUSHED_KEY, row).and_then(decode_flushed))
         .transpose()
-        .map_err(|why| ReadError::corrupt(env.path(), "meta", FLUSHED_KEY, why))?
+        .map_err(|why| env.corrupt("meta", FLUSHED_KEY, why))?
         .map(|(number, _)| number + 1);
     for block in blocks {
         let expected = next.unwrap_or(block.number);
@@ -132,7 +133,9 @@ fn put_codes(
     blocks: &[FlushBlock<'_>],
 ) -> Result<(), heed::Error> {
     for (hash, code) in blocks.iter().flat_map(|block| &block.changes.codes) {
-        tables.code.get_or_put(txn, hash.as_slice(), code)?;
+        if tables.code.table.get(txn, hash.as_slice())?.is_none() {
+            tables.code.put(txn, hash.as_slice(), code)?;
+        }
     }
     Ok(())
 }

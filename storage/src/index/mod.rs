@@ -20,7 +20,8 @@ use std::path::Path;
 
 use alloy_primitives::B256;
 
-use crate::env::{EnvStats, Environment, Kind, Table};
+use crate::checked::CheckedTable;
+use crate::env::{EnvStats, Environment, Kind, Opened, Table};
 use crate::error::{OpenError, ReadError, WriteError};
 use crate::state::StateChanges;
 
@@ -31,7 +32,7 @@ pub use postings::PostingKey;
 pub use reader::IndexReader;
 
 /// Format number of the `index` environment.
-pub const INDEX_FORMAT: u32 = 5;
+pub const INDEX_FORMAT: u32 = 6;
 /// Default map size, bytes: address space only, far beyond any disk meant for this.
 pub const INDEX_MAP_BYTES_DEFAULT: u64 = 1 << 40;
 /// Key in `meta`: number of the last block flushed (u64 big-endian), then its hash.
@@ -41,8 +42,25 @@ const KIND: Kind = Kind {
     name: "index",
     map_setting: "storage.index-map-bytes",
     format: INDEX_FORMAT,
-    remedy: "`evmd reindex` builds it again from the chain",
+    migrates: None,
+    checked_from: 6,
+    remedy: REMEDY,
+    damage_remedy: REMEDY,
+    meta_id: 32,
+    has_blocks: false,
 };
+/// What to do about an index that cannot be used.
+const REMEDY: &str = "`evmd reindex` builds it again from the chain";
+
+/// Numbers of the tables in checksums.
+mod id {
+    pub(super) const CODE: u8 = 33;
+    pub(super) const ACCOUNT_HISTORY: u8 = 34;
+    pub(super) const STORAGE_HISTORY: u8 = 35;
+    pub(super) const BLOCK_NUMBERS: u8 = 36;
+    pub(super) const TRANSACTIONS: u8 = 37;
+    pub(super) const POSTINGS: u8 = 38;
+}
 
 /// How to open the `index` environment.
 #[derive(Clone, Copy, Debug)]
@@ -75,15 +93,15 @@ pub struct FlushBlock<'a> {
 /// Tables of the `index` environment.
 #[derive(Clone, Copy, Debug)]
 struct Tables {
-    meta: Table,
+    meta: CheckedTable,
     accounts: Table,
     storage: Table,
-    code: Table,
+    code: CheckedTable,
     account_history: Runs,
     storage_history: Runs,
     account_trie: Table,
     storage_trie: Table,
-    block_numbers: Table,
+    block_numbers: CheckedTable,
     transactions: Runs,
     postings: Runs,
 }
@@ -114,7 +132,8 @@ impl IndexDb {
     /// # Errors
     /// When the folder cannot be used, holds something else, or has another format.
     pub fn open(path: impl AsRef<Path>, options: IndexOptions) -> Result<Self, OpenError> {
-        let (env, meta, tables) = Environment::open(path.as_ref(), KIND, options.map_bytes, NAMES)?;
+        let opened = Environment::open(path.as_ref(), KIND, options.map_bytes, NAMES, false)?;
+        let Opened { env, meta, tables, .. } = opened;
         let [
             accounts,
             storage,
@@ -127,38 +146,40 @@ impl IndexDb {
             transactions,
             postings,
         ] = tables;
+        let runs = |table, name, id, key_bytes, filtered| {
+            let pages = CheckedTable::new(table, name, id);
+            Runs { pages, key_bytes, filtered }
+        };
         let tables = Tables {
             meta,
             accounts,
             storage,
-            code,
-            account_history: Runs {
-                table: account_history,
-                name: "account_history",
-                key_bytes: keys::ACCOUNT_AT_KEY_BYTES,
-                filtered: false,
-            },
-            storage_history: Runs {
-                table: storage_history,
-                name: "storage_history",
-                key_bytes: keys::SLOT_AT_KEY_BYTES,
-                filtered: false,
-            },
+            code: CheckedTable::new(code, "code", id::CODE),
+            account_history: runs(
+                account_history,
+                "account_history",
+                id::ACCOUNT_HISTORY,
+                keys::ACCOUNT_AT_KEY_BYTES,
+                false,
+            ),
+            storage_history: runs(
+                storage_history,
+                "storage_history",
+                id::STORAGE_HISTORY,
+                keys::SLOT_AT_KEY_BYTES,
+                false,
+            ),
             account_trie,
             storage_trie,
-            block_numbers,
-            transactions: Runs {
-                table: transactions,
-                name: "transactions",
-                key_bytes: B256::len_bytes(),
-                filtered: true,
-            },
-            postings: Runs {
-                table: postings,
-                name: "postings",
-                key_bytes: POSTING_KEY_BYTES,
-                filtered: false,
-            },
+            block_numbers: CheckedTable::new(block_numbers, "block_numbers", id::BLOCK_NUMBERS),
+            transactions: runs(
+                transactions,
+                "transactions",
+                id::TRANSACTIONS,
+                B256::len_bytes(),
+                true,
+            ),
+            postings: runs(postings, "postings", id::POSTINGS, POSTING_KEY_BYTES, false),
         };
         Ok(Self { env, tables })
     }
@@ -183,20 +204,20 @@ impl IndexDb {
         let cleared = [
             tables.accounts,
             tables.storage,
-            tables.code,
-            tables.account_history.table,
-            tables.storage_history.table,
+            tables.code.table,
+            tables.account_history.pages.table,
+            tables.storage_history.pages.table,
             tables.account_trie,
             tables.storage_trie,
-            tables.block_numbers,
-            tables.transactions.table,
-            tables.postings.table,
+            tables.block_numbers.table,
+            tables.transactions.pages.table,
+            tables.postings.pages.table,
         ];
         for table in cleared {
             table.clear(&mut txn).map_err(|error| self.env.write_error(error))?;
         }
         for key in [FLUSHED_KEY, trie::TRIE_KEY] {
-            tables.meta.delete(&mut txn, key).map_err(|error| self.env.write_error(error))?;
+            tables.meta.table.delete(&mut txn, key).map_err(|error| self.env.write_error(error))?;
         }
         self.env.commit(txn)
     }

@@ -12,6 +12,7 @@ use super::keys::{
 use super::postings::{POSTING_KEY_BYTES, decode_posting, posting_key};
 use super::runs::{Entry, RunError, Runs};
 use super::{FLUSHED_KEY, PostingKey, Tables};
+use crate::checked::CheckedTable;
 use crate::codec;
 use crate::env::Table;
 use crate::error::{DecodeError, ReadError};
@@ -45,7 +46,7 @@ impl IndexReader {
 
     /// Number and hash of the last block flushed.
     pub fn flushed_block(&self) -> Result<Option<(u64, B256)>, ReadError> {
-        self.decoded(self.tables.meta, "meta", FLUSHED_KEY, decode_flushed)
+        self.checked(self.tables.meta, FLUSHED_KEY, decode_flushed)
     }
 
     /// An account as of the last block flushed.
@@ -115,8 +116,8 @@ impl IndexReader {
         if code_hash == KECCAK256_EMPTY {
             return Ok(Some(Bytes::new()));
         }
-        let code = self.txn.get(self.tables.code, code_hash.as_slice())?;
-        Ok(code.map(Bytes::copy_from_slice))
+        let key = code_hash.as_slice();
+        self.checked(self.tables.code, key, |code| Ok(Bytes::copy_from_slice(code)))
     }
 
     /// An account as of the end of block `number`, which must not be above the last flushed.
@@ -127,7 +128,8 @@ impl IndexReader {
         let Some((key, value)) = found.map_err(|error| self.run_error(runs, error))? else {
             return Ok(None);
         };
-        codec::decode_account_entry(value).map_err(|why| self.txn.corrupt(runs.name, key, why))
+        codec::decode_account_entry(value)
+            .map_err(|why| self.txn.corrupt(runs.pages.name, key, why))
     }
 
     /// A storage slot as of the end of block `number`, which must not be above the last flushed.
@@ -139,7 +141,7 @@ impl IndexReader {
         let Some((key, value)) = found.map_err(|error| self.run_error(runs, error))? else {
             return Ok(U256::ZERO);
         };
-        codec::decode_word(value).map_err(|why| self.txn.corrupt(runs.name, key, why))
+        codec::decode_word(value).map_err(|why| self.txn.corrupt(runs.pages.name, key, why))
     }
 
     /// The newest block up to `number` that changed an account.
@@ -163,7 +165,7 @@ impl IndexReader {
     /// The block number at the end of a key.
     fn block_of(&self, runs: Runs, key: &[u8]) -> Result<u64, ReadError> {
         let why = DecodeError { what: "key without a block number", at: key.len() };
-        let number = key.last_chunk().ok_or_else(|| self.txn.corrupt(runs.name, key, why))?;
+        let number = key.last_chunk().ok_or_else(|| self.txn.corrupt(runs.pages.name, key, why))?;
         Ok(u64::from_be_bytes(*number))
     }
 
@@ -189,7 +191,7 @@ impl IndexReader {
 
     /// Number of the block with this hash.
     pub fn block_number(&self, hash: B256) -> Result<Option<u64>, ReadError> {
-        self.decoded(self.tables.block_numbers, "block_numbers", hash.as_slice(), decode_number)
+        self.checked(self.tables.block_numbers, hash.as_slice(), decode_number)
     }
 
     /// Adds to `found` the blocks of `range` up to the last flushed that may have what this key
@@ -249,7 +251,7 @@ impl IndexReader {
     fn blocks_of(&self, (key, value): Entry<'_>) -> Result<Vec<u64>, ReadError> {
         let mut blocks = Vec::new();
         let decoded = decode_posting(key, value, |block| blocks.push(block));
-        decoded.map_err(|why| self.txn.corrupt(self.tables.postings.name, key, why))?;
+        decoded.map_err(|why| self.txn.corrupt(self.tables.postings.pages.name, key, why))?;
         Ok(blocks)
     }
 
@@ -259,7 +261,8 @@ impl IndexReader {
         let found = runs.exact(self.txn.txn(), hash.as_slice());
         let found = found.map_err(|error| self.run_error(runs, error))?;
         let decode = |value| {
-            decode_location(value).map_err(|why| self.txn.corrupt(runs.name, hash.as_slice(), why))
+            decode_location(value)
+                .map_err(|why| self.txn.corrupt(runs.pages.name, hash.as_slice(), why))
         };
         found.map(decode).transpose()
     }
@@ -280,11 +283,36 @@ impl IndexReader {
         Ok(node.map(Arc::new))
     }
 
+    /// Reads every page of every run, and verifies checksums, order, counts and filters. Returns how many
+    /// pages and entries there are.
+    pub fn verify_runs(&self) -> Result<(u64, u64), ReadError> {
+        let Tables { account_history, storage_history, transactions, postings, .. } = self.tables;
+        let (mut pages, mut entries) = (0, 0);
+        for runs in [account_history, storage_history, transactions, postings] {
+            let audit = runs.audit(self.txn.txn()).map_err(|error| self.run_error(runs, error))?;
+            pages += audit.pages;
+            entries += audit.entries;
+        }
+        Ok((pages, entries))
+    }
+
     fn run_error(&self, runs: Runs, error: RunError) -> ReadError {
         match error {
             RunError::Lmdb(error) => self.txn.error(error),
-            RunError::Corrupt(key, why) => self.txn.corrupt(runs.name, &key, why),
+            RunError::Corrupt(key, why) => self.txn.corrupt(runs.pages.name, &key, why),
         }
+    }
+
+    /// A row with checksums.
+    pub(super) fn checked<T>(
+        &self,
+        table: CheckedTable,
+        key: &[u8],
+        decode: impl FnOnce(&[u8]) -> Result<T, DecodeError>,
+    ) -> Result<Option<T>, ReadError> {
+        self.decoded(table.table, table.name, key, |row| {
+            table.rows.payload(key, row).and_then(decode)
+        })
     }
 
     pub(super) fn decoded<T>(

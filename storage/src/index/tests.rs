@@ -78,10 +78,10 @@ fn dump(index: &IndexDb) -> Vec<(&'static str, Vec<u8>, Vec<u8>)> {
     let all = [
         tables.accounts,
         tables.storage,
-        tables.code,
+        tables.code.table,
         tables.account_trie,
         tables.storage_trie,
-        tables.block_numbers,
+        tables.block_numbers.table,
     ];
     let txn = index.env.read().unwrap();
     let mut entries = Vec::new();
@@ -96,7 +96,7 @@ fn dump(index: &IndexDb) -> Vec<(&'static str, Vec<u8>, Vec<u8>)> {
         let (first, last) = (vec![0; runs.key_bytes], vec![0xff; runs.key_bytes]);
         let before = entries.len();
         runs.each(txn.txn(), &first, &last, |key, value| {
-            entries.push((runs.name, key.to_vec(), value.to_vec()));
+            entries.push((runs.pages.name, key.to_vec(), value.to_vec()));
             Ok(())
         })
         .unwrap();
@@ -247,16 +247,17 @@ fn a_damaged_value_is_told_with_its_table() {
     let mut txn = index.env.write().unwrap();
     // No account has this flag, no word this zero, no node this kind, no number this length.
     for (table, key) in [
-        (tables.meta, FLUSHED_KEY),
+        (tables.meta.table, FLUSHED_KEY),
         (tables.accounts, address.as_slice()),
         (tables.storage, &slot_key),
         // The directories of runs.
-        (tables.account_history.table, &[0; 4]),
-        (tables.storage_history.table, &[0; 4]),
-        (tables.transactions.table, &[0; 4]),
+        (tables.account_history.pages.table, &[0; 4]),
+        (tables.storage_history.pages.table, &[0; 4]),
+        (tables.transactions.pages.table, &[0; 4]),
         (tables.account_trie, &keys::trie_key(None, &path)),
         (tables.storage_trie, &keys::trie_key(Some(hash), &path)),
-        (tables.block_numbers, hash.as_slice()),
+        (tables.block_numbers.table, hash.as_slice()),
+        (tables.code.table, hash.as_slice()),
     ] {
         table.put(&mut txn, key, &[0, 0xff, 0xff]).unwrap();
     }
@@ -272,12 +273,14 @@ fn a_damaged_value_is_told_with_its_table() {
         ("storage_trie", reader.trie_node(Some(hash), &path).unwrap_err()),
         ("block_numbers", reader.block_number(hash).unwrap_err()),
         ("transactions", reader.tx_location(hash).unwrap_err()),
+        ("code", reader.code(hash).unwrap_err()),
     ];
     for (expected, error) in errors {
         assert!(
             matches!(&error, ReadError::Corrupt { table, .. } if *table == expected),
             "{error}"
         );
+        assert!(error.to_string().contains("evmd reindex"), "{error}");
     }
     // A flush does not build on what it cannot read.
     let changes = StateChanges::default();

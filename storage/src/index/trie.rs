@@ -52,7 +52,7 @@ impl IndexReader {
     /// The block whose state the trie records are of, and its state root; `None` before the first
     /// checkpoint.
     pub fn trie_block(&self) -> Result<Option<(u64, B256)>, ReadError> {
-        self.decoded(self.tables.meta, "meta", TRIE_KEY, |value| {
+        self.checked(self.tables.meta, TRIE_KEY, |value| {
             let error = DecodeError { what: "trie block is not 40 bytes", at: value.len() };
             let (number, root) = value.split_first_chunk::<8>().ok_or(error)?;
             let root = B256::try_from(root).map_err(|_| error)?;

@@ -11,6 +11,7 @@
 //!
 //! Must never: read anything but nodes, or hash one message at a time what can go in a batch.
 
+mod audit;
 mod dirty;
 mod hashing;
 mod live;
@@ -31,6 +32,7 @@ use std::sync::Arc;
 use alloy_primitives::B256;
 
 pub use alloy_trie::{EMPTY_ROOT_HASH, Nibbles};
+pub use audit::{VerifiedTrie, verify_state_trie};
 pub use live::{
     LiveNodes, LiveTrie, RecordRead, TRIE_CACHE_BYTES_DEFAULT, TRIE_CACHE_BYTES_MIN, TrieCheckpoint,
 };

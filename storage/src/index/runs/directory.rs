@@ -139,9 +139,11 @@ fn take_id(input: &mut Input<'_>) -> Result<u32, DecodeError> {
 impl Runs {
     /// The directory; an empty one of an empty table.
     pub(super) fn directory(self, txn: &RoTxn<'_, AnyTls>) -> Result<Directory, RunError> {
-        match self.table.get(txn, &DIRECTORY)? {
-            Some(bytes) => {
-                Directory::decode(bytes).map_err(|why| RunError::Corrupt(DIRECTORY.to_vec(), why))
+        match self.pages.table.get(txn, &DIRECTORY)? {
+            Some(row) => {
+                let directory = self.pages.rows.payload(&DIRECTORY, row);
+                let directory = directory.and_then(Directory::decode);
+                directory.map_err(|why| RunError::Corrupt(DIRECTORY.to_vec(), why))
             }
             None => Ok(Directory::default()),
         }
@@ -152,7 +154,7 @@ impl Runs {
         txn: &mut RwTxn<'_>,
         directory: &Directory,
     ) -> Result<(), RunError> {
-        Ok(self.table.put(txn, &DIRECTORY, &directory.encode())?)
+        Ok(self.pages.put(txn, &DIRECTORY, &directory.encode())?)
     }
 }
 

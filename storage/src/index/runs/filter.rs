@@ -10,6 +10,7 @@
 use heed::{AnyTls, RoTxn, RwTxn};
 
 use super::{DIRECTORY, ID_BYTES, RunError, Runs};
+use crate::checked::CheckedTable;
 use crate::error::DecodeError;
 
 /// Bits of a filter for each key: about one of eighty keys that are not there is taken for one.
@@ -19,8 +20,11 @@ const PROBES: u32 = 6;
 /// Bytes of a line: one of a processor's cache.
 const LINE_BYTES: usize = 64;
 const LINE_BITS: u64 = LINE_BYTES as u64 * 8;
-/// Lines of a chunk: what fills sixteen pages of 4 KiB of the file, with LMDB's header.
-const CHUNK_LINES: u64 = 1023;
+/// Lines of a chunk: what fits sixteen pages of 4 KiB of the file with LMDB's header, the length of the
+/// row and its checksums.
+const CHUNK_LINES: u64 = 1008;
+/// Bytes of a filter under one checksum: a lookup needs one line of each filter.
+const CHECKED_BYTES: usize = 512;
 
 /// A filter in the making. Keys must come in ascending order.
 pub(super) struct Filter {
@@ -65,10 +69,9 @@ impl Place {
         }
     }
 
-    /// Whether all bits are set; `None` if the chunk is too short.
-    fn is_set(&self, chunk: &[u8]) -> Option<bool> {
-        let line = chunk.get(self.start..self.start + LINE_BYTES)?;
-        Some(self.bits.iter().all(|bit| line[usize::from(bit / 8)] & 1 << (bit % 8) != 0))
+    /// Whether all bits are set in the line.
+    fn is_set(&self, line: &[u8]) -> bool {
+        self.bits.iter().all(|bit| line[usize::from(bit / 8)] & 1 << (bit % 8) != 0)
     }
 }
 
@@ -99,9 +102,15 @@ impl Filter {
         let place = Place::of(key, self.lines);
         if self.chunk.as_ref().is_none_or(|(number, _)| *number != place.chunk) {
             self.write(runs, txn)?;
-            let begun = runs.table.get(txn, &chunk_key(self.id, place.chunk))?;
-            let lines = CHUNK_LINES.min(self.lines - u64::from(place.chunk) * CHUNK_LINES);
-            let bytes = begun.map_or_else(|| vec![0; lines as usize * LINE_BYTES], <[u8]>::to_vec);
+            let at = chunk_key(self.id, place.chunk);
+            let rows = runs.filters();
+            let bytes = match rows.table.get(txn, &at)? {
+                Some(row) => {
+                    let begun = rows.rows.payload(&at, row);
+                    begun.map_err(|why| RunError::Corrupt(at.to_vec(), why))?.to_vec()
+                }
+                None => vec![0; chunk_bytes(self.lines, place.chunk)],
+            };
             self.chunk = Some((place.chunk, bytes));
         }
         let (_, chunk) = self.chunk.as_mut().expect("just put there");
@@ -117,13 +126,23 @@ impl Filter {
     /// Writes the chunk at hand.
     fn write(&mut self, runs: Runs, txn: &mut RwTxn<'_>) -> Result<(), RunError> {
         if let Some((number, bytes)) = self.chunk.take() {
-            runs.table.put(txn, &chunk_key(self.id, number), &bytes)?;
+            runs.filters().put(txn, &chunk_key(self.id, number), &bytes)?;
         }
         Ok(())
     }
 }
 
+/// Bytes of a chunk of a filter with so many lines.
+fn chunk_bytes(lines: u64, chunk: u32) -> usize {
+    CHUNK_LINES.min(lines - u64::from(chunk) * CHUNK_LINES) as usize * LINE_BYTES
+}
+
 impl Runs {
+    /// The table as the rows of filters are checked.
+    const fn filters(self) -> CheckedTable {
+        self.pages.with_chunk_bytes(CHECKED_BYTES)
+    }
+
     /// Whether a run may hold a key; true of a run without a filter.
     pub(super) fn may_hold(
         self,
@@ -138,9 +157,14 @@ impl Runs {
         let place = Place::of(key, lines);
         let at = chunk_key(id, place.chunk);
         // A chunk that no key has come to is not there.
-        let Some(chunk) = self.table.get(txn, &at)? else { return Ok(false) };
-        let short = DecodeError { what: "filter of a run is cut short", at: chunk.len() };
-        place.is_set(chunk).ok_or_else(|| RunError::Corrupt(at.to_vec(), short))
+        let rows = self.filters();
+        let Some(row) = rows.table.get(txn, &at)? else { return Ok(false) };
+        let is_set = rows.rows.row(&at, row).and_then(|row| {
+            let line = row.part(place.start..place.start + LINE_BYTES)?;
+            let short = DecodeError { what: "filter of a run is cut short", at: row.len() };
+            Ok(place.is_set(line.ok_or(short)?))
+        });
+        is_set.map_err(|why| RunError::Corrupt(at.to_vec(), why))
     }
 
     /// Removes the filter of a run.
@@ -152,7 +176,7 @@ impl Runs {
     ) -> Result<(), RunError> {
         for chunk in 0..lines.div_ceil(CHUNK_LINES) {
             let chunk = u32::try_from(chunk).expect("runs have below 2^47 keys");
-            self.table.delete(txn, &chunk_key(id, chunk))?;
+            self.pages.table.delete(txn, &chunk_key(id, chunk))?;
         }
         Ok(())
     }
@@ -171,7 +195,10 @@ mod tests {
         let mut chunk = vec![0; lines as usize * LINE_BYTES];
         let key = |number: u64| keccak256(number.to_be_bytes());
         (0..keys).for_each(|number| Place::of(key(number).as_slice(), lines).set(&mut chunk));
-        let holds = |number| Place::of(key(number).as_slice(), lines).is_set(&chunk).unwrap();
+        let holds = |number| {
+            let place = Place::of(key(number).as_slice(), lines);
+            place.is_set(&chunk[place.start..place.start + LINE_BYTES])
+        };
         assert!((0..keys).all(holds));
         let wrong = (keys..2 * keys).filter(|number| holds(*number)).count();
         assert!(wrong < keys as usize / 50, "{wrong} of {keys}");

@@ -10,8 +10,9 @@
 //! before it. Readers use that to stop at the newest entry of a key that ends in a block number.
 //!
 //! Keys in the table: id of the run (u32 big-endian), first key of the page. The directory of all
-//! runs is under the id zero, and behind it are the filters. Must never hold two values that matter for one key.
+//! runs is under the id zero, and behind it are the filters. All of these rows carry checksums. Must never hold two values that matter for one key.
 
+mod audit;
 mod directory;
 mod filter;
 mod page;
@@ -20,9 +21,11 @@ mod read;
 mod tests;
 mod write;
 
+use crate::checked::CheckedTable;
 use crate::env::Environment;
-use crate::env::Table;
-use crate::error::{DecodeError, ReadError, WriteError};
+use crate::error::{DecodeError, WriteError};
+
+use page::Page;
 
 pub(super) use read::Entry;
 pub(super) use write::{Added, NewRun};
@@ -44,8 +47,8 @@ const DIRECTORY: [u8; ID_BYTES] = [0; ID_BYTES];
 /// One table of runs whose keys all have the same length.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Runs {
-    pub(super) table: Table,
-    pub(super) name: &'static str,
+    /// Pages, directory and filters.
+    pub(super) pages: CheckedTable,
     pub(super) key_bytes: usize,
     /// Runs have filters: keys are hashes, and looked for one by one.
     pub(super) filtered: bool,
@@ -71,10 +74,17 @@ impl Runs {
     pub(super) fn write_error(self, env: &Environment, error: RunError) -> WriteError {
         match error {
             RunError::Lmdb(error) => env.write_error(error),
-            RunError::Corrupt(key, why) => {
-                ReadError::corrupt(env.path(), self.name, &key, why).into()
-            }
+            RunError::Corrupt(key, why) => env.corrupt(self.pages.name, &key, why).into(),
         }
+    }
+}
+
+impl Runs {
+    /// A stored page, verified.
+    fn page<'t>(self, key: &[u8], row: &'t [u8]) -> Result<Page<'t>, RunError> {
+        let page = self.pages.rows.payload(key, row);
+        let page = page.and_then(|page| Page::parse(page, self.key_bytes));
+        page.map_err(|why| RunError::Corrupt(key.to_vec(), why))
     }
 }
 

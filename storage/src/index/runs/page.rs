@@ -3,10 +3,12 @@
 //! Layout, integers big-endian: count (u16), where each entry ends (u16 each, counted from the
 //! first entry), the entries: key, value.
 
+use crate::checked::{CHUNK_BYTES, head_bytes};
 use crate::error::DecodeError;
 
-/// Bytes of a page: what LMDB stores in one overflow page of 4 KiB, after its header.
-const PAGE_BYTES: usize = 4096 - 16;
+/// Bytes of a page: what LMDB stores in one overflow page of 4 KiB, after its header and the head of a row
+/// with one checksum.
+const PAGE_BYTES: usize = 4096 - 16 - head_bytes(1, CHUNK_BYTES);
 /// Bytes of the count, and of each end.
 const NUMBER_BYTES: usize = 2;
 

@@ -5,7 +5,6 @@ use std::ops::Bound;
 use heed::{AnyTls, RoTxn};
 
 use super::directory::Source;
-use super::page::Page;
 use super::{ID_BYTES, RunError, Runs, page_key};
 use crate::env::KeyRange;
 
@@ -70,12 +69,12 @@ impl Runs {
         source: Source<'_>,
         key: &[u8],
     ) -> Result<Option<Entry<'t>>, RunError> {
-        let row = self.table.get_lower_than_or_equal_to(txn, &page_key(source.id, key))?;
+        let row = self.pages.table.get_lower_than_or_equal_to(txn, &page_key(source.id, key))?;
         let Some((at, bytes)) = row.filter(|(at, _)| is_of(at, source.id)) else {
             return Ok(None);
         };
         let corrupt = |why| RunError::Corrupt(at.to_vec(), why);
-        let page = Page::parse(bytes, self.key_bytes).map_err(corrupt)?;
+        let page = self.page(at, bytes)?;
         let Some(last) = page.up_to(key).map_err(corrupt)?.checked_sub(1) else {
             return Ok(None);
         };
@@ -93,13 +92,13 @@ impl Runs {
         let from = page_key(source.id, key);
         let from = self.page_with(txn, source, &from)?.unwrap_or(&from);
         let range: KeyRange<'_> = (Bound::Included(from), Bound::Unbounded);
-        for row in self.table.range(txn, &range)? {
+        for row in self.pages.table.range(txn, &range)? {
             let (at, bytes) = row?;
             if !is_of(at, source.id) {
                 break;
             }
             let corrupt = |why| RunError::Corrupt(at.to_vec(), why);
-            let page = Page::parse(bytes, self.key_bytes).map_err(corrupt)?;
+            let page = self.page(at, bytes)?;
             let begin = page.up_to(source.after).map_err(corrupt)?;
             let begin = begin.max(page.below(key).map_err(corrupt)?);
             if begin < page.len() {
@@ -116,7 +115,7 @@ impl Runs {
         source: Source<'_>,
         from: &[u8],
     ) -> Result<Option<&'t [u8]>, RunError> {
-        let before = self.table.get_lower_than_or_equal_to(txn, from)?;
+        let before = self.pages.table.get_lower_than_or_equal_to(txn, from)?;
         Ok(before.map(|(at, _)| at).filter(|at| is_of(at, source.id)))
     }
 
@@ -146,10 +145,10 @@ impl Runs {
         let from = self.page_with(txn, source, &from)?.unwrap_or(&from);
         let to = page_key(source.id, last);
         let range: KeyRange<'_> = (Bound::Included(from), Bound::Included(&to));
-        for row in self.table.range(txn, &range)? {
+        for row in self.pages.table.range(txn, &range)? {
             let (at, bytes) = row?;
             let corrupt = |why| RunError::Corrupt(at.to_vec(), why);
-            let page = Page::parse(bytes, self.key_bytes).map_err(corrupt)?;
+            let page = self.page(at, bytes)?;
             let begin = page.up_to(source.after).map_err(corrupt)?;
             let begin = begin.max(page.below(first).map_err(corrupt)?);
             for entry in begin..page.up_to(last).map_err(corrupt)? {

@@ -5,15 +5,16 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
-use crate::env::Kind;
+use crate::env::{Kind, Opened};
 
-const KIND: Kind = Kind { name: "runs", map_setting: "none", format: 1, remedy: "none" };
 /// Keys: four bytes of whose, four of when.
 const KEY_BYTES: usize = 8;
 
 fn open(folder: &tempfile::TempDir) -> (Environment, Runs) {
-    let (env, _, [table]) = Environment::open(folder.path(), KIND, 256 << 20, ["runs"]).unwrap();
-    (env, Runs { table, name: "runs", key_bytes: KEY_BYTES, filtered: false })
+    let opened = Environment::open(folder.path(), Kind::OF_TESTS, 256 << 20, ["runs"], false);
+    let Opened { env, tables: [table], .. } = opened.unwrap();
+    let pages = CheckedTable::new(table, "runs", 1);
+    (env, Runs { pages, key_bytes: KEY_BYTES, filtered: false })
 }
 
 fn key(whose: u32, when: u32) -> [u8; KEY_BYTES] {
@@ -113,26 +114,103 @@ fn many_flushes_leave_few_runs_and_no_page_of_a_merged_one() {
     let entries: u64 =
         directory.levels.iter().flat_map(|level| &level.runs).map(|run| run.entries).sum();
     assert_eq!(entries, 500 * 300);
-    for row in runs.table.iter(txn.txn()).unwrap() {
+    for row in runs.pages.table.iter(txn.txn()).unwrap() {
         let (at, _) = row.unwrap();
         let id = u32::from_be_bytes(at[..4].try_into().unwrap());
         assert!(id == 0 || ids.contains(&id), "a page of run {id}, which is gone");
     }
 }
 
+/// Everything that a reader can say of some keys.
+fn answers(
+    runs: Runs,
+    txn: &heed::RoTxn<'_, heed::AnyTls>,
+    keys: &[Vec<u8>],
+) -> Vec<Result<Vec<u8>, &'static str>> {
+    fn kind(error: RunError) -> &'static str {
+        match error {
+            RunError::Corrupt(..) => "corrupt",
+            RunError::Lmdb(_) => "lmdb",
+        }
+    }
+    fn entry(entry: Option<read::Entry<'_>>) -> Vec<u8> {
+        entry.map_or_else(Vec::new, |(key, value)| [key, b"=", value].concat())
+    }
+    let mut answers = Vec::new();
+    for key in keys {
+        answers.push(runs.latest(txn, &key[..4], key).map(entry).map_err(kind));
+        let last = vec![0xff; key.len()];
+        answers.push(runs.earliest(txn, key, &last).map(entry).map_err(kind));
+        let exact = runs.exact(txn, key).map(|value| value.unwrap_or(b"none").to_vec());
+        answers.push(exact.map_err(kind));
+        let mut all = Vec::new();
+        let each = runs.each(txn, &vec![0; key.len()], key, |key, value| {
+            all.extend_from_slice(key);
+            all.extend_from_slice(value);
+            Ok(())
+        });
+        answers.push(each.map(|()| all).map_err(kind));
+    }
+    answers
+}
+
 #[test]
-fn a_damaged_page_is_told() {
+fn no_flipped_bit_and_no_truncation_of_a_row_changes_an_answer() {
+    const HASH_BYTES: usize = 32;
     let folder = tempfile::tempdir().unwrap();
-    let (env, runs) = open(&folder);
+    let (env, plain) = open(&folder);
+    let runs = Runs { key_bytes: HASH_BYTES, filtered: true, ..plain };
+    let mut hashes: Vec<Vec<u8>> =
+        (0..90u64).map(|n| alloy_primitives::keccak256(n.to_be_bytes()).to_vec()).collect();
+    let unknown = hashes.split_off(80);
     let mut txn = env.write().unwrap();
-    let mut run = runs.begin(&txn, 0).unwrap();
-    run.push(&mut txn, &key(1, 1), b"value").unwrap();
-    let _ = run.finish(&mut txn).unwrap();
-    runs.table.put(&mut txn, &page_key(1, &key(1, 1)), &[0, 9, 1]).unwrap();
-    env.commit(txn).unwrap();
-    let txn = env.read().unwrap();
-    let error = runs.latest(txn.txn(), &key(1, 1), &key(1, 1)).unwrap_err();
-    assert!(matches!(error, RunError::Corrupt(at, _) if at == page_key(1, &key(1, 1))));
+    for part in hashes.chunks_mut(40) {
+        part.sort_unstable();
+        let mut run = runs.begin(&txn, part.len() as u64).unwrap();
+        for key in &*part {
+            run.push(&mut txn, key, &key[..12]).unwrap();
+        }
+        let _ = run.finish(&mut txn).unwrap();
+    }
+    let keys: Vec<_> = [&hashes[0], &hashes[45], &unknown[0], &unknown[9]].map(Clone::clone).into();
+    let truth = answers(runs, &txn, &keys);
+    assert!(truth.iter().all(Result::is_ok));
+    let rows = runs.pages.table.iter(&txn).unwrap();
+    let rows: Vec<_> =
+        rows.map(|row| row.map(|(key, row)| (key.to_vec(), row.to_vec())).unwrap()).collect();
+    assert!(rows.len() >= 5, "the directory, and a filter and a page of each run");
+    let mut damages: Vec<(usize, Vec<u8>)> = Vec::new();
+    for (at, (_, row)) in rows.iter().enumerate() {
+        // Every bit of small rows; every byte of large ones, in one bit that differs from byte to byte.
+        let all_bits = row.len() < 256;
+        for byte in 0..row.len() {
+            let bits = if all_bits { 0..8 } else { byte % 8..byte % 8 + 1 };
+            for bit in bits {
+                let mut damaged = row.clone();
+                damaged[byte] ^= 1 << bit;
+                damages.push((at, damaged));
+            }
+        }
+        damages
+            .extend([0, 3, 7, row.len() / 2, row.len() - 1].map(|end| (at, row[..end].to_vec())));
+        damages.push((at, [row.as_slice(), &[0]].concat()));
+        // A row that is valid elsewhere.
+        damages.push((at, rows[(at + 1) % rows.len()].1.clone()));
+    }
+    let mut found = 0;
+    for (at, damaged) in damages {
+        let (key, row) = &rows[at];
+        runs.pages.table.put(&mut txn, key, &damaged).unwrap();
+        for (answer, truth) in answers(runs, &txn, &keys).iter().zip(&truth) {
+            assert!(
+                answer == truth || *answer == Err("corrupt"),
+                "{key:?}: {answer:?}, not {truth:?}"
+            );
+            found += usize::from(answer.is_err());
+        }
+        runs.pages.table.put(&mut txn, key, row).unwrap();
+    }
+    assert!(found > 1000, "{found} errors");
 }
 
 #[test]
@@ -177,7 +255,7 @@ fn filters_let_every_key_through_and_go_with_their_runs() {
     }
     assert!(looked < others / 20, "{looked} of {others} looks for nothing");
     let ids: Vec<u32> = sources.iter().map(|source| source.id).collect();
-    let filters = runs.table.prefix_iter(txn.txn(), &DIRECTORY).unwrap();
+    let filters = runs.pages.table.prefix_iter(txn.txn(), &DIRECTORY).unwrap();
     let filters: Vec<_> = filters.map(|row| row.unwrap().0).filter(|at| at.len() > 4).collect();
     assert!(filters.len() >= ids.len() / 2);
     for at in filters {

@@ -149,7 +149,7 @@ impl Runs {
         for bytes in pages.made() {
             let page = Page::parse(bytes, self.key_bytes).map_err(corrupt)?;
             let (first, _) = page.entry(0).map_err(corrupt)?;
-            self.table.put(txn, &page_key(id, first), bytes)?;
+            self.pages.put(txn, &page_key(id, first), bytes)?;
             let filtered = if self.filtered { page.len() } else { 0 };
             for at in 0..filtered {
                 let (key, _) = page.entry(at).map_err(corrupt)?;
@@ -214,7 +214,7 @@ impl Runs {
             let step = self.step(txn, inputs, &merge.done, entries)?;
             self.put_pages(txn, merge.output.id, &step.merged, &mut filter)?;
             for key in step.consumed {
-                self.table.delete(txn, &key)?;
+                self.pages.table.delete(txn, &key)?;
             }
             merge.output.entries += step.entries;
             merge.done = step.done;
@@ -291,14 +291,14 @@ impl Runs {
     ) -> Result<Piece<'t>, RunError> {
         let mut piece = Piece { pages: Vec::new(), is_last: true, next: (0, 0) };
         let mut count = 0;
-        for row in self.table.prefix_iter(txn, &id.to_be_bytes())? {
+        for row in self.pages.table.prefix_iter(txn, &id.to_be_bytes())? {
             if count >= entries {
                 piece.is_last = false;
                 break;
             }
             let (at, bytes) = row?;
             let corrupt = |why| RunError::Corrupt(at.to_vec(), why);
-            let page = Page::parse(bytes, self.key_bytes).map_err(corrupt)?;
+            let page = self.page(at, bytes)?;
             if piece.pages.is_empty() {
                 piece.next = (0, page.up_to(done).map_err(corrupt)?);
                 count += page.len() - piece.next.1;

@@ -1,0 +1,282 @@
+//! Rows that carry checksums, so that a damaged row is an error and never an answer.
+//!
+//! Layout, integers big-endian: length of the payload (u32), a CRC-32 (IEEE) for each chunk of the
+//! payload (u32 each; an empty payload has one), the payload. The payload is contiguous, so readers
+//! borrow slices of it from the map, and a reader of a part verifies only the chunks up to that part.
+//!
+//! Each checksum also covers the table, the key, the length of the payload and the number of the
+//! chunk: a row or chunk that is found in the wrong place does not match. The length comes first and
+//! has to agree with the size that LMDB reports for the value. Otherwise a damaged size could make a
+//! reader touch memory behind the end of the file.
+
+use std::io::Write;
+use std::ops::Range;
+
+use crc32fast::Hasher;
+use heed::{MdbError, PutFlags, RwTxn};
+
+use crate::env::Table;
+use crate::error::DecodeError;
+
+/// Bytes of payload under one checksum, unless a table has smaller chunks.
+pub(crate) const CHUNK_BYTES: usize = 16 * 1024;
+/// Bytes of the length and of each checksum.
+const NUMBER_BYTES: usize = 4;
+/// Payloads from this size on are written to LMDB's page without a copy in between. LMDB keeps such values
+/// on pages of their own, so it does not matter for them that they are not appended to a leaf page.
+const RESERVED_BYTES_MIN: usize = 2048;
+
+/// How the rows of one table are checked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RowFormat {
+    /// Number of the table in checksums. It never changes, and no two tables share one.
+    id: u8,
+    chunk_bytes: usize,
+}
+
+/// A table whose rows carry checksums.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CheckedTable {
+    pub(crate) table: Table,
+    pub(crate) name: &'static str,
+    pub(crate) rows: RowFormat,
+}
+
+impl CheckedTable {
+    pub(crate) const fn new(table: Table, name: &'static str, id: u8) -> Self {
+        Self { table, name, rows: RowFormat::new(id) }
+    }
+
+    /// The same table, for rows with chunks of another size.
+    pub(crate) const fn with_chunk_bytes(self, chunk_bytes: usize) -> Self {
+        Self { rows: RowFormat { chunk_bytes, ..self.rows }, ..self }
+    }
+
+    /// Writes a row, in place of the one with the same key.
+    pub(crate) fn put(
+        &self,
+        txn: &mut RwTxn<'_>,
+        key: &[u8],
+        payload: &[u8],
+    ) -> Result<(), heed::Error> {
+        if payload.len() < RESERVED_BYTES_MIN {
+            return self.table.put(txn, key, &self.rows.encode(key, payload)?);
+        }
+        self.put_reserved(txn, key, payload)
+    }
+
+    /// Writes a row whose key is above all others.
+    pub(crate) fn append(
+        &self,
+        txn: &mut RwTxn<'_>,
+        key: &[u8],
+        payload: &[u8],
+    ) -> Result<(), heed::Error> {
+        if payload.len() < RESERVED_BYTES_MIN {
+            let row = self.rows.encode(key, payload)?;
+            return self.table.put_with_flags(txn, PutFlags::APPEND, key, &row);
+        }
+        self.put_reserved(txn, key, payload)
+    }
+
+    fn put_reserved(
+        &self,
+        txn: &mut RwTxn<'_>,
+        key: &[u8],
+        payload: &[u8],
+    ) -> Result<(), heed::Error> {
+        let head = self.rows.head(key, payload)?;
+        self.table.put_reserved(txn, key, head.len() + payload.len(), |row| {
+            row.write_all(&head)?;
+            row.write_all(payload)
+        })
+    }
+}
+
+impl RowFormat {
+    pub(crate) const fn new(id: u8) -> Self {
+        Self { id, chunk_bytes: CHUNK_BYTES }
+    }
+
+    /// A whole row.
+    pub(crate) fn encode(&self, key: &[u8], payload: &[u8]) -> Result<Vec<u8>, heed::Error> {
+        let mut row = self.head(key, payload)?;
+        row.extend_from_slice(payload);
+        Ok(row)
+    }
+
+    /// What comes before the payload, with room for a small payload behind it.
+    fn head(&self, key: &[u8], payload: &[u8]) -> Result<Vec<u8>, heed::Error> {
+        let bytes = head_bytes(payload.len(), self.chunk_bytes);
+        let too_long = heed::Error::Mdb(MdbError::BadValSize);
+        let length = u32::try_from(payload.len()).map_err(|_| too_long)?;
+        let room = if payload.len() < RESERVED_BYTES_MIN { payload.len() } else { 0 };
+        let mut head = Vec::with_capacity(bytes + room);
+        head.extend_from_slice(&length.to_be_bytes());
+        for number in 0..chunks(payload.len(), self.chunk_bytes) {
+            let chunk = &payload[chunk_range(number, payload.len(), self.chunk_bytes)];
+            head.extend_from_slice(&self.checksum(key, length, number, chunk).to_be_bytes());
+        }
+        Ok(head)
+    }
+
+    fn checksum(&self, key: &[u8], length: u32, number: usize, chunk: &[u8]) -> u32 {
+        let mut place = [self.id; 1 + 2 * NUMBER_BYTES];
+        place[1..5].copy_from_slice(&length.to_be_bytes());
+        place[5..].copy_from_slice(&(number as u32).to_be_bytes());
+        let mut hasher = Hasher::new();
+        hasher.update(&place);
+        hasher.update(key);
+        hasher.update(chunk);
+        hasher.finalize()
+    }
+
+    /// A stored row. Nothing of its payload is verified yet.
+    pub(crate) fn row<'a>(
+        &self,
+        key: &'a [u8],
+        value: &'a [u8],
+    ) -> Result<CheckedRow<'a>, DecodeError> {
+        let error = |what| DecodeError { what, at: 0 };
+        let (length, _) = value.split_first_chunk().ok_or(error("row without a length"))?;
+        let length = u32::from_be_bytes(*length);
+        let head = head_bytes(length as usize, self.chunk_bytes);
+        if value.len() < head || value.len() - head != length as usize {
+            return Err(error("row has another length than it says"));
+        }
+        let (head, payload) = value.split_at(head);
+        let (checksums, _) = head[NUMBER_BYTES..].as_chunks();
+        Ok(CheckedRow { format: *self, key, checksums, payload })
+    }
+
+    /// The payload of a stored row, verified.
+    pub(crate) fn payload<'a>(&self, key: &[u8], value: &'a [u8]) -> Result<&'a [u8], DecodeError> {
+        let row = self.row(key, value)?;
+        row.verify(0..row.payload.len())?;
+        let start = value.len() - row.payload.len();
+        Ok(&value[start..])
+    }
+}
+
+/// A stored row.
+#[derive(Debug)]
+pub(crate) struct CheckedRow<'a> {
+    format: RowFormat,
+    key: &'a [u8],
+    checksums: &'a [[u8; NUMBER_BYTES]],
+    payload: &'a [u8],
+}
+
+impl<'a> CheckedRow<'a> {
+    /// Bytes of the payload.
+    pub(crate) const fn len(&self) -> usize {
+        self.payload.len()
+    }
+
+    /// The payload, of which nothing may be used before it is verified.
+    pub(crate) const fn unverified(&self) -> &'a [u8] {
+        self.payload
+    }
+
+    /// A part of the payload, whose chunks are verified; `None` if the payload ends before it does.
+    pub(crate) fn part(&self, part: Range<usize>) -> Result<Option<&'a [u8]>, DecodeError> {
+        let Some(bytes) = self.payload.get(part.clone()) else { return Ok(None) };
+        self.verify(part)?;
+        Ok(Some(bytes))
+    }
+
+    /// Verifies the chunks that hold a part of the payload, which must not end behind it.
+    pub(crate) fn verify(&self, part: Range<usize>) -> Result<(), DecodeError> {
+        let length = self.payload.len();
+        let first = part.start / self.format.chunk_bytes;
+        let end = part.end.div_ceil(self.format.chunk_bytes).max(1);
+        for number in first..end.min(self.checksums.len()) {
+            let range = chunk_range(number, length, self.format.chunk_bytes);
+            let at = range.start;
+            let chunk = &self.payload[range];
+            let found = self.format.checksum(self.key, length as u32, number, chunk);
+            if found.to_be_bytes() != self.checksums[number] {
+                return Err(DecodeError { what: "checksum does not match", at });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Chunks of a payload: at least one, so that the length of an empty payload is covered, too.
+const fn chunks(length: usize, chunk_bytes: usize) -> usize {
+    if length == 0 { 1 } else { length.div_ceil(chunk_bytes) }
+}
+
+/// Bytes before a payload.
+pub(crate) const fn head_bytes(length: usize, chunk_bytes: usize) -> usize {
+    NUMBER_BYTES + NUMBER_BYTES * chunks(length, chunk_bytes)
+}
+
+fn chunk_range(number: usize, length: usize, chunk_bytes: usize) -> Range<usize> {
+    let start = number * chunk_bytes;
+    start..length.min(start + chunk_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: &[u8] = &[0, 0, 0, 7];
+    const FORMAT: RowFormat = RowFormat { id: 3, chunk_bytes: 64 };
+
+    fn payload(length: usize) -> Vec<u8> {
+        (0..length).map(|at| (at * 7) as u8).collect()
+    }
+
+    #[test]
+    fn a_row_returns_its_payload_at_every_length_around_a_chunk() {
+        for length in [0, 1, 63, 64, 65, 127, 128, 129, 640] {
+            let payload = payload(length);
+            let row = FORMAT.encode(KEY, &payload).unwrap();
+            assert_eq!(row.len(), head_bytes(length, 64) + length);
+            assert_eq!(FORMAT.payload(KEY, &row), Ok(payload.as_slice()));
+        }
+    }
+
+    #[test]
+    fn every_flipped_bit_truncation_extension_and_misplacement_is_found() {
+        for length in [0, 1, 64, 65, 200] {
+            let row = FORMAT.encode(KEY, &payload(length)).unwrap();
+            for bit in 0..row.len() * 8 {
+                let mut damaged = row.clone();
+                damaged[bit / 8] ^= 1 << (bit % 8);
+                assert!(FORMAT.payload(KEY, &damaged).is_err(), "bit {bit} of {length} bytes");
+            }
+            for end in 0..row.len() {
+                assert!(FORMAT.payload(KEY, &row[..end]).is_err(), "{end} of {} bytes", row.len());
+            }
+            assert!(FORMAT.payload(KEY, &[row.as_slice(), &[0]].concat()).is_err());
+            assert!(FORMAT.payload(&[0, 0, 0, 6], &row).is_err(), "another key");
+            assert!(RowFormat { id: 4, ..FORMAT }.payload(KEY, &row).is_err(), "another table");
+        }
+        // Two chunks in each other's place, with their checksums.
+        let mut row = FORMAT.encode(KEY, &payload(128)).unwrap();
+        let (head, payload) = row.split_at_mut(head_bytes(128, 64));
+        let (first, second) = payload.split_at_mut(64);
+        first.swap_with_slice(second);
+        let (first, second) = head[4..].split_at_mut(4);
+        first.swap_with_slice(second);
+        assert!(FORMAT.payload(KEY, &row).is_err());
+    }
+
+    #[test]
+    fn a_part_verifies_its_own_chunks_only() {
+        let payload = payload(200);
+        let mut row = FORMAT.encode(KEY, &payload).unwrap();
+        let end = row.len() - 1;
+        row[end] ^= 1;
+        let checked = FORMAT.row(KEY, &row).unwrap();
+        assert_eq!(checked.part(60..70), Ok(Some(&payload[60..70])));
+        assert_eq!(checked.part(0..192), Ok(Some(&payload[..192])));
+        assert!(checked.part(0..193).is_err());
+        assert!(checked.part(199..200).is_err());
+        assert_eq!(checked.part(199..201), Ok(None));
+        assert_eq!(checked.len(), 200);
+    }
+}

@@ -1,0 +1,124 @@
+//! Checks every record of a state trie against the state root.
+
+use alloy_primitives::B256;
+use alloy_trie::nodes::RlpNode;
+
+use super::node::{child_nibbles, encode_extension, encode_leaf, reference_of};
+use super::walk::{decode_account, load};
+use super::{Branch, Child, EMPTY_ROOT_HASH, Leaf, Nibbles, Node, NodeRead, TrieError};
+
+/// What [`verify_state_trie`] has visited.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct VerifiedTrie {
+    /// Records of all tries.
+    pub records: u64,
+    /// Leaves of the account trie.
+    pub accounts: u64,
+    /// Leaves of storage tries.
+    pub slots: u64,
+}
+
+/// A record to visit.
+struct Visit {
+    owner: Option<B256>,
+    path: Nibbles,
+    expected: Expected,
+}
+
+/// What commits to a record.
+enum Expected {
+    /// A state root, or the storage root of an account.
+    Root(B256),
+    /// The record above.
+    Reference(RlpNode),
+}
+
+/// Reads the whole state trie with this root, storage tries included, and computes the hash of every
+/// record again.
+///
+/// # Errors
+/// The first record that is missing, cannot be read, or has another hash than the record above it or
+/// the root says.
+pub fn verify_state_trie<N: NodeRead>(
+    nodes: &N,
+    state_root: B256,
+) -> Result<VerifiedTrie, TrieError<N::Error>> {
+    let mut verified = VerifiedTrie::default();
+    let mut visits = Vec::new();
+    push_root(&mut visits, None, state_root);
+    while let Some(visit) = visits.pop() {
+        let Visit { owner, path, .. } = visit;
+        let damaged = |what| TrieError::Damaged { what, owner, path };
+        let node = load(nodes, owner, &path)?;
+        verified.records += 1;
+        let is_right = match &visit.expected {
+            Expected::Root(root) => node.root_hash() == *root,
+            Expected::Reference(reference) => {
+                matches!(&*node, Node::Branch(branch) if reference_to(branch) == *reference)
+            }
+        };
+        if !is_right {
+            return Err(damaged("record has another hash than what refers to it"));
+        }
+        let mut leaf_at = |leaf: &Leaf, at: Nibbles| {
+            if !has_own_reference(leaf) {
+                return Err(damaged("leaf has another hash than it says"));
+            }
+            if owner.is_some() {
+                verified.slots += 1;
+                return Ok(None);
+            }
+            verified.accounts += 1;
+            let key = at.join(&leaf.suffix);
+            let account = decode_account(&key, &leaf.value)?;
+            Ok(Some((B256::from_slice(&key.pack()), account.storage_root)))
+        };
+        let mut storages = Vec::new();
+        match &*node {
+            Node::Leaf(leaf) => storages.extend(leaf_at(leaf, path)?),
+            Node::Branch(branch) => {
+                for (nibble, child) in child_nibbles(branch.mask).zip(&branch.children) {
+                    let mut below = path.join(&branch.prefix);
+                    below.push(nibble);
+                    match child {
+                        Child::Leaf(leaf) => storages.extend(leaf_at(leaf, below)?),
+                        Child::Node(reference) => {
+                            let expected = Expected::Reference(reference.clone());
+                            visits.push(Visit { owner, path: below, expected });
+                        }
+                    }
+                }
+            }
+        }
+        for (owner, root) in storages {
+            push_root(&mut visits, Some(owner), root);
+        }
+    }
+    Ok(verified)
+}
+
+/// An empty trie has no record.
+fn push_root(visits: &mut Vec<Visit>, owner: Option<B256>, root: B256) {
+    if root != EMPTY_ROOT_HASH {
+        visits.push(Visit { owner, path: Nibbles::new(), expected: Expected::Root(root) });
+    }
+}
+
+/// What the record above has to say of a branch and the extension before it.
+fn reference_to(branch: &Branch) -> RlpNode {
+    let mut rlp = Vec::new();
+    branch.encode_rlp(&mut rlp);
+    let reference = reference_of(&rlp);
+    if branch.prefix.is_empty() {
+        return reference;
+    }
+    rlp.clear();
+    encode_extension(&mut rlp, &branch.prefix, &reference);
+    reference_of(&rlp)
+}
+
+fn has_own_reference(leaf: &Leaf) -> bool {
+    let mut rlp = Vec::new();
+    encode_leaf(&mut rlp, &leaf.suffix, &leaf.value);
+    reference_of(&rlp) == leaf.reference
+}
