@@ -23,6 +23,7 @@ use heed::types::Bytes as RawBytes;
 use heed::{CommitOrAbort, CompactionOption, Database, Env, EnvOpenOptions, RwTxn, WithoutTls};
 
 use crate::checked::{CheckedTable, RowFormat};
+use crate::data_file;
 use crate::error::{DecodeError, OpenError, ReadError, WriteError};
 use crate::room::{DATA_FILE, has_room, is_short_write};
 use crate::snapshot::{ReadTxn, Readers};
@@ -182,6 +183,7 @@ impl Environment {
         fs::create_dir_all(path).map_err(io)?;
         let map_bytes = map_bytes.next_multiple_of(MAP_ROUNDING_BYTES);
         let refused = |error| OpenError::from_heed(path, map_bytes, &kind, error);
+        data_file::check(path, &kind)?;
         let map_size = usize::try_from(map_bytes)
             .map_err(|_| io(std::io::Error::other("map size above the address space")))?;
         let mut options = EnvOpenOptions::new().read_txn_without_tls();

@@ -63,6 +63,7 @@
 mod chain;
 mod checked;
 mod codec;
+mod data_file;
 mod env;
 mod error;
 #[cfg(test)]

@@ -40,7 +40,7 @@ fn a_file_that_is_no_environment_is_refused() {
     let mut file = fs::File::create(folder.path().join("data.mdb")).unwrap();
     file.write_all(&[0x5a; 16384]).unwrap();
     let error = open_chain(folder.path()).unwrap_err();
-    assert!(matches!(error, OpenError::Lmdb { .. }), "{error}");
+    assert!(matches!(error, OpenError::Damaged { .. }), "{error}");
 }
 
 #[test]
