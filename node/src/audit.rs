@@ -10,7 +10,7 @@ use alloy_trie::{
     root::{state_root_unhashed, storage_root_unhashed},
 };
 use std::path::Path;
-use storage::{IndexReader, ReadError};
+use storage::{ChainReader, IndexReader, ReadError, StateRead};
 
 /// Addresses read at once.
 const PAGE: usize = 4096;
@@ -32,26 +32,38 @@ pub struct StateAudit {
     pub unflushed: u64,
 }
 
-/// Recomputes the state root of the newest block that the index has, from scratch. Takes about 200
-/// bytes of memory an account.
+/// Recomputes the state root of the newest block that the index of a home folder has, from scratch. Takes
+/// about 200 bytes of memory an account.
 ///
 /// # Errors
 /// If the folder holds no chain, or it cannot be read.
 pub fn state_root(path: &Path) -> Result<StateAudit, HomeError> {
     let (chain, index) = Home::attach(path)?;
-    let (blocks, reader) = (chain.reader()?, index.reader()?);
-    let empty = || HomeError::Empty(path.to_owned());
-    let number = reader.flushed()?.ok_or_else(empty)?;
-    let (head, _) = blocks.head()?.ok_or_else(empty)?;
-    let (_, header) = stored_header(&blocks, number)?;
-    let accounts = accounts(&reader)?;
+    // The index first: it must not know of a block that the snapshot of the chain does not have.
+    let reader = index.reader()?;
+    let audit = flat_state(&chain.reader()?, &reader)?;
+    audit.ok_or_else(|| HomeError::Empty(path.to_owned()))
+}
+
+/// The same of open environments; `None` if the index is empty.
+///
+/// # Errors
+/// If something cannot be read, or a code is missing.
+pub(crate) fn flat_state(
+    blocks: &ChainReader,
+    reader: &IndexReader,
+) -> Result<Option<StateAudit>, HomeError> {
+    let Some(number) = reader.flushed()? else { return Ok(None) };
+    let Some((head, _)) = blocks.head()? else { return Ok(None) };
+    let (_, header) = stored_header(blocks, number)?;
+    let accounts = accounts(reader)?;
     let count = accounts.len() as u64;
     let mut unflushed = 0;
     for number in number + 1..=head {
         unflushed += blocks.tx_count(number)? as u64;
     }
     let (root, expected) = (state_root_unhashed(accounts), header.state_root);
-    Ok(StateAudit { number, accounts: count, root, expected, head, unflushed })
+    Ok(Some(StateAudit { number, accounts: count, root, expected, head, unflushed }))
 }
 
 fn accounts(reader: &IndexReader) -> Result<Vec<(Address, TrieAccount)>, ReadError> {
@@ -62,6 +74,8 @@ fn accounts(reader: &IndexReader) -> Result<Vec<(Address, TrieAccount)>, ReadErr
         for address in &addresses {
             let Some(account) = reader.account(*address)? else { continue };
             let storage_root = storage_root(reader, *address)?;
+            // A code that is missing is an error.
+            StateRead::code(reader, account.code_hash)?;
             let (nonce, balance, code_hash) = (account.nonce, account.balance, account.code_hash);
             accounts.push((*address, TrieAccount { nonce, balance, storage_root, code_hash }));
         }

@@ -38,6 +38,7 @@ pub mod cosmos;
 pub mod costs;
 pub mod decorator;
 pub mod descriptors;
+pub mod doctor;
 pub mod execution;
 pub mod feehistory;
 pub mod feemarket;

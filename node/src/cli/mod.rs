@@ -4,6 +4,7 @@
 mod completion;
 mod config;
 mod debug;
+mod doctor;
 mod export;
 mod genesis;
 mod import;
@@ -56,6 +57,8 @@ enum Command {
     Export(export::Args),
     /// Build the index again from the chain, all of it; the node must be stopped
     Reindex(reindex::Args),
+    /// Check the stored data; the node must be stopped
+    Doctor(doctor::Args),
     /// Show a running node's head, endpoints and pipeline
     Status(status::Args),
     /// Ask a running node
@@ -163,6 +166,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Import(args) => import::run(args),
         Command::Export(args) => export::run(&args),
         Command::Reindex(args) => reindex::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
         Command::Status(args) => status::run(&args),
         Command::Query(args) => query::run(&args),
         Command::Tx(args) => tx::run(args),

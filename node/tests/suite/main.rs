@@ -42,4 +42,5 @@ mod rules_versions;
 mod settings;
 mod settings_docs;
 mod start_safety;
+mod stored_data;
 mod websocket;
