@@ -330,7 +330,7 @@ impl Home {
             chain.append(&[genesis_record(&genesis)])?;
         }
         check_index(&chain, &index)?;
-        let spec = chain_spec_of(&chain, &text)?;
+        let spec = stored_spec(&chain, &text)?;
         let mut home = Self {
             path: path.to_owned(),
             config,
@@ -565,11 +565,6 @@ fn genesis_record(genesis: &Genesis) -> BlockRecord {
 /// The text of the genesis that a chain was made of.
 pub(crate) fn stored_genesis(chain: &ChainDb) -> Result<Option<Bytes>, HomeError> {
     Ok(chain.meta(GENESIS_KEY)?)
-}
-
-/// The rules of a chain, whose stored genesis is `text`.
-pub(crate) fn chain_spec_of(chain: &ChainDb, text: &[u8]) -> Result<ChainSpec, HomeError> {
-    rules::stored_spec(chain, &String::from_utf8_lossy(text))
 }
 
 fn of_stored_genesis(source: GenesisError) -> HomeError {

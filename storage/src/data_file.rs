@@ -155,7 +155,7 @@ fn parse_meta(page: &[u8]) -> Result<Meta, &'static str> {
 /// a copy has zero or one in both.
 fn newer(first: Meta, second: Meta) -> Result<Meta, &'static str> {
     let is_new = first.txn == 0 && second.txn <= 1;
-    let alternate = first.txn % 2 == 0 && first.txn.abs_diff(second.txn) == 1;
+    let alternate = first.txn.is_multiple_of(2) && first.txn.abs_diff(second.txn) == 1;
     let (old, new) = if second.txn > first.txn { (first, second) } else { (second, first) };
     if first.page_bytes != second.page_bytes
         || !(is_new || alternate)

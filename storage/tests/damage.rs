@@ -1,7 +1,7 @@
 //! Damaged and truncated files: what is read is the truth or an error.
 
 // Functions beside the tests are part of them.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::type_complexity)]
 
 mod blocks;
 

@@ -72,7 +72,7 @@ impl Attack<'_> {
                 })
                 .collect();
             for thread in threads {
-                // A panic would have been printed; what the others saw is told.
+                // A panic has been printed; the counts of the other threads remain.
                 counts.add(&thread.join().unwrap_or_default());
             }
         });

@@ -24,8 +24,8 @@ use std::{
     time::Duration,
 };
 
-/// When all ingest connections are taken, one that has been idle for this long is closed for a new one,
-/// whoever holds how many.
+/// When all ingest connections are taken, one that has been idle for this long is closed for a new one of any
+/// client.
 const MAX_INGEST_IDLE: Duration = Duration::from_secs(60);
 
 /// Connections of the metrics server: a few scrapers, load balancers and people.

@@ -10,8 +10,8 @@ use crate::{
     chain::ChainSpec,
     config::Config,
     home::{
-        Home, HomeError, INDEX_FOLDER, chain_spec_of, check_index, open_chain, open_index,
-        stored_genesis,
+        Home, HomeError, INDEX_FOLDER, check_index, open_chain, open_index, stored_genesis,
+        stored_spec,
     },
 };
 use serde::Serialize;
@@ -159,7 +159,7 @@ fn open_the_chain(home: &Path, config: &Config) -> Result<((ChainDb, ChainSpec),
     let chain = open_chain(home, config).map_err(|error| failed(&error))?;
     let text = stored_genesis(&chain).map_err(|error| failed(&error))?;
     let text = text.ok_or_else(|| Failure::new("the genesis is missing", "restore a snapshot"))?;
-    let spec = chain_spec_of(&text).map_err(|error| failed(&error))?;
+    let spec = stored_spec(&chain, &text).map_err(|error| failed(&error))?;
     let head = chain.reader().and_then(|blocks| blocks.head());
     let head = head.map_err(|error| failed(&error))?;
     let (number, hash) =

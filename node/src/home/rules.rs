@@ -146,7 +146,8 @@ fn reached(schedule: &RulesSchedule, head: u64) -> Vec<Activation> {
 
 /// The rules of a chain: those of its genesis, and the versions adopted since.
 pub(crate) fn stored_spec(chain: &ChainDb, genesis: &[u8]) -> Result<ChainSpec, HomeError> {
-    let spec = ChainSpec::from_json(&String::from_utf8_lossy(genesis)).map_err(of_stored_genesis)?;
+    let spec =
+        ChainSpec::from_json(&String::from_utf8_lossy(genesis)).map_err(of_stored_genesis)?;
     let Some(text) = chain.meta(RULES_KEY)? else { return Ok(spec) };
     let refused =
         |source| HomeError::Genesis { origin: "the adopted rules versions".to_owned(), source };

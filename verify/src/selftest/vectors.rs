@@ -36,7 +36,9 @@ const LARGEST_R: [u8; 32] =
     bytes("000000000000000000000000000000014551231950b75fc4402da1722fc9baeb");
 
 /// r, recovery id, public key and address, for [`DIGEST`] and [`S`].
-const KNOWN: [([u8; 32], u8, [u8; 64], [u8; 20]); 5] = [
+type KnownAnswer = ([u8; 32], u8, [u8; 64], [u8; 20]);
+
+const KNOWN: [KnownAnswer; 5] = [
     (
         small(1),
         0,

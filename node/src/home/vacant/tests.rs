@@ -66,7 +66,7 @@ impl Folder {
             File::InvalidJson => fs::write(file, "{").unwrap(),
             File::Unreadable => fs::create_dir(file).unwrap(),
             File::Dangling => {
-                std::os::unix::fs::symlink("/nonexistent/genesis.json", file).unwrap()
+                std::os::unix::fs::symlink("/nonexistent/genesis.json", file).unwrap();
             }
         }
         if self.chain_folder {

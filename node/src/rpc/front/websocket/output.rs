@@ -122,7 +122,8 @@ mod tests {
             replies.try_send(Outgoing::Close(Some(frames::NORMAL))).unwrap();
             let writing = write(server, &flow, outgoing, pushed);
             let (written, taken) = tokio::join!(writing, client.read_to_end(&mut read));
-            (written.unwrap(), taken.unwrap());
+            written.unwrap();
+            taken.unwrap();
             let head = frames::text_head(content.len());
             let expected = [head, content, frames::close(Some(frames::NORMAL))].concat();
             assert!(read == expected, "{count} pieces of {length} bytes");
