@@ -1,15 +1,19 @@
 //! A home folder: settings, the two environments, and the lock that keeps a second process out.
 //! Opening one brings the index environment up to the chain, whatever happened before.
 
+mod environments;
 mod future_head;
 mod genesis_file;
 mod rules;
 mod vacant;
 
+pub(crate) use environments::{ProgressLog, open_chain, open_environments, open_index};
 pub(crate) use genesis_file::GENESIS_FILE;
 pub(crate) use rules::stored_spec;
 pub use rules::{AdoptError, RulesReport};
 pub(crate) use vacant::{GenesisFile, check_for_restore};
+
+use environments::{open_for_writing, open_or_migrate_chain, remove_index, removed};
 
 use crate::{
     block::Block,
@@ -22,7 +26,6 @@ use crate::{
     gov,
     modules::Modules,
     pipeline::{Fault, fee_row, write_layers},
-    sigbus,
     view::{Head, Layer, StateTrie, StateView, View, called},
     whole_file,
 };
@@ -36,8 +39,8 @@ use std::{
     time::{Duration, Instant},
 };
 use storage::{
-    BlockRecord, CHAIN_FORMAT, ChainDb, ChainOptions, ChainReader, HomeLock, IndexDb, IndexOptions,
-    OpenError, PostingKey, ReadError, WriteError,
+    BlockRecord, ChainDb, ChainReader, HomeLock, IndexDb, OpenError, PostingKey, ReadError,
+    WriteError,
 };
 use verify::Backend;
 
@@ -49,9 +52,6 @@ pub(crate) const INDEX_FOLDER: &str = "index";
 pub(crate) const CHAIN_FOLDER: &str = "chain";
 /// File of the mempool's journal in the home folder.
 pub(crate) const JOURNAL_FILE: &str = "mempool.journal";
-/// Time between two messages on the progress of a migration or replay. Commands that log only warnings
-/// show them, too: nothing else says why a start takes minutes.
-const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
 /// Layers replayed into the index environment in one transaction.
 const REPLAY_BLOCKS: usize = 128;
 
@@ -579,93 +579,6 @@ pub(crate) fn check_index(chain: &ChainDb, index: &IndexDb) -> Result<(), HomeEr
         return Ok(());
     }
     Err(HomeError::OtherIndex { number, index: hash, chain: stored })
-}
-
-/// Removes the index folder, or whatever is in its place.
-fn remove_index(home: &Path) -> Result<(), HomeError> {
-    let index = home.join(INDEX_FOLDER);
-    let is_folder = std::fs::symlink_metadata(&index).is_ok_and(|index| index.is_dir());
-    let result =
-        if is_folder { std::fs::remove_dir_all(&index) } else { std::fs::remove_file(&index) };
-    removed(result, &index)
-}
-
-/// What was not there is removed, too.
-fn removed(result: std::io::Result<()>, path: &Path) -> Result<(), HomeError> {
-    match result {
-        Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
-            Err(HomeError::Io { path: path.to_owned(), source })
-        }
-        _ => Ok(()),
-    }
-}
-
-pub(crate) fn open_chain(path: &Path, config: &Config) -> Result<ChainDb, OpenError> {
-    sigbus::report(path);
-    let options = ChainOptions { map_bytes: config.storage.chain_map_bytes };
-    ChainDb::open(path.join(CHAIN_FOLDER), options)
-}
-
-/// Opens the chain environment of a folder whose lock is held; migrates one of the format before.
-fn open_or_migrate_chain(path: &Path, config: &Config) -> Result<ChainDb, OpenError> {
-    sigbus::report(path);
-    let options = ChainOptions { map_bytes: config.storage.chain_map_bytes };
-    let mut progress = ProgressLog::new("migrating the chain to a new storage format");
-    let mut migrated = None;
-    let chain = ChainDb::open_or_migrate(path.join(CHAIN_FOLDER), options, |at| {
-        progress.at(at.next, at.last);
-        migrated = Some(at.last);
-    })?;
-    if let Some(head) = migrated {
-        tracing::warn!(head, format = CHAIN_FORMAT, "migrated the chain to a new storage format");
-    }
-    Ok(chain)
-}
-
-/// Opens both environments of a folder whose lock is held. An index of an older format is thrown away: it is
-/// built again when the home is opened.
-fn open_for_writing(path: &Path, config: &Config) -> Result<(ChainDb, IndexDb), HomeError> {
-    let chain = open_or_migrate_chain(path, config)?;
-    match open_index(path, config) {
-        Err(OpenError::Format { found, expected, .. }) if found < expected => {
-            tracing::warn!(found, expected, "the index has an older format and is built again");
-            remove_index(path)?;
-            Ok((chain, open_index(path, config)?))
-        }
-        index => Ok((chain, index?)),
-    }
-}
-
-pub(crate) fn open_index(path: &Path, config: &Config) -> Result<IndexDb, OpenError> {
-    let options = IndexOptions { map_bytes: config.storage.index_map_bytes };
-    IndexDb::open(path.join(INDEX_FOLDER), options)
-}
-
-/// Opens both environments of a folder that has them.
-pub(crate) fn open_environments(
-    path: &Path,
-    config: &Config,
-) -> Result<(ChainDb, IndexDb), OpenError> {
-    Ok((open_chain(path, config)?, open_index(path, config)?))
-}
-
-/// Logs how far a long walk over the blocks has come, from the moment on that it is a long one.
-pub(crate) struct ProgressLog {
-    what: &'static str,
-    last: Instant,
-}
-
-impl ProgressLog {
-    pub(crate) fn new(what: &'static str) -> Self {
-        Self { what, last: Instant::now() }
-    }
-
-    pub(crate) fn at(&mut self, block: u64, head: u64) {
-        if self.last.elapsed() >= PROGRESS_INTERVAL {
-            self.last = Instant::now();
-            tracing::warn!(block, head, "{}", self.what);
-        }
-    }
 }
 
 #[cfg(test)]

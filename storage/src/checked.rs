@@ -265,6 +265,13 @@ mod tests {
         assert!(FORMAT.payload(KEY, &row).is_err());
     }
 
+    /// The example of `docs/storage-format.md`.
+    #[test]
+    fn layout_is_as_documented() {
+        let row = RowFormat::new(1).encode(&7u64.to_be_bytes(), b"abc").unwrap();
+        assert_eq!(row, [0, 0, 0, 3, 0x14, 0xc8, 0xb4, 0x50, b'a', b'b', b'c']);
+    }
+
     #[test]
     fn a_part_verifies_its_own_chunks_only() {
         let payload = payload(200);

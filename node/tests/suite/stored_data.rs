@@ -3,7 +3,7 @@
 
 use crate::{
     client::Node,
-    common::{exported_chain, import, native_home, producing},
+    common::{exported_chain, fixtures, import, native_home, producing},
 };
 use node::{
     doctor::{self, Outcome, Report},
@@ -15,7 +15,6 @@ use std::{
     fs::{self, File},
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
-    process::Command,
 };
 use tempfile::TempDir;
 
@@ -159,7 +158,8 @@ fn doctor_verifies_a_chain_and_names_block_table_and_remedy() {
     assert!(report.checks.iter().all(|check| check.outcome == Outcome::Passed), "{report:?}");
     let file = data(&path, "chain");
     let contents = fs::read(&file).unwrap();
-    for (table, content) in rows {
+    // The rows of the fee history and the modules may have the same contents in other blocks.
+    for (table, content) in rows.into_iter().take(3) {
         let starts = occurrences(&contents, &content);
         let offsets: Vec<_> = starts.iter().map(|start| start + content.len() / 2).collect();
         flip(&file, &offsets);
@@ -269,19 +269,23 @@ fn a_truncated_chain_names_its_sizes_and_a_snapshot() {
     drop(Home::open(&path).unwrap());
 }
 
-/// Unpacks the home folder of the archive.
+/// A copy of the home folder of the archive, and the hash of its head.
 fn old_home(folder: &Path) -> (PathBuf, String) {
-    let data = PathBuf::from(std::env::var_os("EVMD_DATA").expect("EVMD_DATA names a folder"));
-    let archive = data.join("given-native-a142d93.tar.xz");
-    let mut tar = Command::new("tar");
-    tar.arg("xJf").arg(&archive).arg("-C").arg(folder).arg("--strip-components=1");
-    assert!(tar.status().unwrap().success(), "tar cannot unpack {}", archive.display());
-    let head = fs::read_to_string(folder.join("head")).unwrap().trim().to_owned();
-    (folder.join("home"), head)
+    let archive = fixtures("native-a142d93");
+    let head = fs::read_to_string(archive.join("head")).unwrap().trim().to_owned();
+    let home = folder.join("home");
+    for environment in ["chain", "index"] {
+        fs::create_dir_all(home.join(environment)).unwrap();
+        fs::copy(data(&archive.join("home"), environment), data(&home, environment)).unwrap();
+    }
+    for file in ["genesis.json", "config.toml", "mempool.journal"] {
+        fs::copy(archive.join("home").join(file), home.join(file)).unwrap();
+    }
+    (home, head)
 }
 
 #[test]
-#[ignore = "needs given-native-a142d93.tar.xz: run with EVMD_DATA=FOLDER that holds it"]
+#[ignore = "needs EVMD_FIXTURES: run .ci/fixtures"]
 fn a_home_of_format_3_is_migrated_and_answers_as_before() {
     let folder = tempfile::tempdir().unwrap();
     let (path, head) = old_home(folder.path());

@@ -10,7 +10,8 @@
 
 use heed::RwTxn;
 
-use super::{CALLER_KEY_PREFIX, ChainDb, Tables, codec, reader};
+use super::meta::CALLER_KEY_PREFIX;
+use super::{ChainDb, Tables, codec, reader};
 use crate::error::{DecodeError, OpenError, WriteError};
 
 /// Key in `meta` while a migration is under way: the next block to rewrite.
@@ -110,6 +111,7 @@ fn finish(chain: &ChainDb, txn: &mut RwTxn<'_>) -> Result<Step, WriteError> {
             meta.put(txn, &key, &value)?;
         }
         meta.table.delete(txn, NEXT_KEY)?;
+        chain.put_meta_keys(txn)?;
         chain.env.put_format(meta, txn)
     };
     write(txn).map_err(|error: heed::Error| chain.env.write_error(error))?;

@@ -5,6 +5,7 @@
 //! whole or not at all, and numbers follow each other without gap. Every row carries checksums
 //! (`checked`). Must never be written by anything derived from the `index` environment.
 
+mod meta;
 mod migrate;
 mod reader;
 
@@ -31,9 +32,6 @@ pub const CHAIN_FORMAT: u32 = 4;
 const MIGRATED_FORMAT: u32 = 3;
 /// Default map size, bytes: address space only, far beyond any disk meant for this.
 pub const CHAIN_MAP_BYTES_DEFAULT: u64 = 1 << 40;
-/// First bytes of our own keys in `meta`, so that callers' keys never meet them.
-const CALLER_KEY_PREFIX: &[u8] = b"user.";
-
 const KIND: Kind = Kind {
     name: "chain",
     map_setting: "storage.chain-map-bytes",
@@ -218,7 +216,11 @@ impl ChainDb {
         let (tables, reserved) = tables.split_at(BLOCK_TABLES.len());
         check_reserved(&env, reserved)?;
         let tables = tables.try_into().expect("as many as have names");
-        Ok((Self { env, tables: Tables::new(meta, tables) }, is_old))
+        let chain = Self { env, tables: Tables::new(meta, tables) };
+        if !is_old {
+            chain.check_meta_keys()?;
+        }
+        Ok((chain, is_old))
     }
 
     /// Appends blocks in one transaction; when this returns they are on disk. The first block
@@ -295,34 +297,6 @@ impl ChainDb {
         Ok(removed as u64)
     }
 
-    /// Keeps `value` under `key`, durably: what belongs to the chain but to no block, such as the
-    /// genesis file. `key` is 1 to 500 bytes.
-    ///
-    /// # Errors
-    /// A full map or disk, or a key of another length.
-    pub fn put_meta(&self, key: &str, value: &[u8]) -> Result<(), WriteError> {
-        let mut txn = self.env.write()?;
-        self.tables
-            .meta
-            .put(&mut txn, &caller_key(key), value)
-            .map_err(|error| self.env.write_error(error))?;
-        self.env.commit(txn)
-    }
-
-    /// What [`Self::put_meta`] kept under `key`.
-    ///
-    /// # Errors
-    /// When the environment cannot be read.
-    pub fn meta(&self, key: &str) -> Result<Option<Bytes>, ReadError> {
-        let txn = self.env.read()?;
-        let (meta, key) = (self.tables.meta, caller_key(key));
-        let Some(row) = txn.get(meta.table, &key)? else { return Ok(None) };
-        let payload = meta.rows.payload(&key, row);
-        payload
-            .map(|bytes| Some(Bytes::copy_from_slice(bytes)))
-            .map_err(|why| txn.corrupt(meta.name, &key, why))
-    }
-
     /// A snapshot of what is committed now.
     ///
     /// # Errors
@@ -357,10 +331,6 @@ impl ChainDb {
         let ends = reader::ends(&self.tables, txn).map_err(|error| self.env.write_error(error))?;
         ends.map_err(|(table, key, why)| self.env.corrupt(table, &key, why).into())
     }
-}
-
-fn caller_key(key: &str) -> Vec<u8> {
-    [CALLER_KEY_PREFIX, key.as_bytes()].concat()
 }
 
 /// Refuses an environment with rows of a newer version.

@@ -1,0 +1,103 @@
+//! Opens the environments of a home folder, migrates the chain, and discards an index that is too old.
+
+use super::{CHAIN_FOLDER, HomeError, INDEX_FOLDER};
+use crate::{config::Config, sigbus};
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
+use storage::{CHAIN_FORMAT, ChainDb, ChainOptions, IndexDb, IndexOptions, OpenError};
+
+/// Time between two messages on the progress of a migration or replay. Commands that log only warnings
+/// show them, too: nothing else says why a start takes minutes.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
+
+pub(crate) fn open_chain(path: &Path, config: &Config) -> Result<ChainDb, OpenError> {
+    sigbus::report(path);
+    let options = ChainOptions { map_bytes: config.storage.chain_map_bytes };
+    ChainDb::open(path.join(CHAIN_FOLDER), options)
+}
+
+/// Opens the chain environment of a folder whose lock is held; migrates one of the format before.
+pub(super) fn open_or_migrate_chain(path: &Path, config: &Config) -> Result<ChainDb, OpenError> {
+    sigbus::report(path);
+    let options = ChainOptions { map_bytes: config.storage.chain_map_bytes };
+    let mut progress = ProgressLog::new("migrating the chain to a new storage format");
+    let mut migrated = None;
+    let chain = ChainDb::open_or_migrate(path.join(CHAIN_FOLDER), options, |at| {
+        progress.at(at.next, at.last);
+        migrated = Some(at.last);
+    })?;
+    if let Some(head) = migrated {
+        tracing::warn!(head, format = CHAIN_FORMAT, "migrated the chain to a new storage format");
+    }
+    Ok(chain)
+}
+
+/// Opens both environments of a folder whose lock is held. An index of an older format is thrown away: it is
+/// built again when the home is opened.
+pub(super) fn open_for_writing(
+    path: &Path,
+    config: &Config,
+) -> Result<(ChainDb, IndexDb), HomeError> {
+    let chain = open_or_migrate_chain(path, config)?;
+    match open_index(path, config) {
+        Err(OpenError::Format { found, expected, .. }) if found < expected => {
+            tracing::warn!(found, expected, "the index has an older format and is built again");
+            remove_index(path)?;
+            Ok((chain, open_index(path, config)?))
+        }
+        index => Ok((chain, index?)),
+    }
+}
+
+pub(crate) fn open_index(path: &Path, config: &Config) -> Result<IndexDb, OpenError> {
+    let options = IndexOptions { map_bytes: config.storage.index_map_bytes };
+    IndexDb::open(path.join(INDEX_FOLDER), options)
+}
+
+/// Opens both environments of a folder that has them.
+pub(crate) fn open_environments(
+    path: &Path,
+    config: &Config,
+) -> Result<(ChainDb, IndexDb), OpenError> {
+    Ok((open_chain(path, config)?, open_index(path, config)?))
+}
+
+/// Logs how far a long walk over the blocks has come, from the moment on that it is a long one.
+pub(crate) struct ProgressLog {
+    what: &'static str,
+    last: Instant,
+}
+
+impl ProgressLog {
+    pub(crate) fn new(what: &'static str) -> Self {
+        Self { what, last: Instant::now() }
+    }
+
+    pub(crate) fn at(&mut self, block: u64, head: u64) {
+        if self.last.elapsed() >= PROGRESS_INTERVAL {
+            self.last = Instant::now();
+            tracing::warn!(block, head, "{}", self.what);
+        }
+    }
+}
+
+/// Removes the index folder, or whatever is in its place.
+pub(super) fn remove_index(home: &Path) -> Result<(), HomeError> {
+    let index = home.join(INDEX_FOLDER);
+    let is_folder = std::fs::symlink_metadata(&index).is_ok_and(|index| index.is_dir());
+    let result =
+        if is_folder { std::fs::remove_dir_all(&index) } else { std::fs::remove_file(&index) };
+    removed(result, &index)
+}
+
+/// What was not there is removed, too.
+pub(super) fn removed(result: std::io::Result<()>, path: &Path) -> Result<(), HomeError> {
+    match result {
+        Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+            Err(HomeError::Io { path: path.to_owned(), source })
+        }
+        _ => Ok(()),
+    }
+}
