@@ -206,7 +206,7 @@ fn tested_backend() -> anyhow::Result<Backend> {
     let begun = Instant::now();
     verify::ensure_self_tested(backend)?;
     let elapsed = begun.elapsed();
-    tracing::info!(%backend, ?elapsed, "the self-test of signature recovery and Keccak-256 passed");
+    tracing::debug!(%backend, ?elapsed, "the self-test of signature recovery and Keccak-256 passed");
     Ok(backend)
 }
 

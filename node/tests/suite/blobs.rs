@@ -47,7 +47,8 @@ fn settings() -> Config {
 
 async fn node(block_time: Option<Duration>) -> Node {
     let folder = tempfile::tempdir().unwrap();
-    let home = ethereum_home(folder.path());
+    let mut home = ethereum_home(folder.path());
+    home.config.mempool.accept_without_production = true;
     Node::start_with(folder, home, producing(block_time), settings()).await
 }
 

@@ -285,5 +285,5 @@ fn connections_leave_descriptors_to_a_node_with_a_low_limit() {
 
 /// The newest block of a running node, read from its files: no connection is needed.
 fn ports_head(home: &Path) -> u64 {
-    node::home::Home::head_of(home).unwrap()
+    node::home::Home::rules_of(home).unwrap().head
 }

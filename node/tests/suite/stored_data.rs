@@ -160,7 +160,12 @@ fn doctor_verifies_a_chain_and_names_block_table_and_remedy() {
     let contents = fs::read(&file).unwrap();
     // The rows of the fee history and the modules may have the same contents in other blocks.
     for (table, content) in rows.into_iter().take(3) {
-        let starts = occurrences(&contents, &content);
+        let mut starts = occurrences(&contents, &content);
+        if table == "senders" {
+            // The address of a sender is in other rows too. A row begins with its length and a checksum.
+            let length = (content.len() as u32).to_be_bytes();
+            starts.retain(|start| contents[start - 8..*start].starts_with(&length));
+        }
         let offsets: Vec<_> = starts.iter().map(|start| start + content.len() / 2).collect();
         flip(&file, &offsets);
         let report = doctor::run(&path, true).unwrap();

@@ -19,7 +19,8 @@ async fn node(params: Value, block_time: Option<Duration>) -> Node {
     }
     let folder = tempfile::tempdir().unwrap();
     let genesis = Genesis::from_json(&file.to_string()).unwrap();
-    let home = Home::init(&folder.path().join("home"), &genesis).unwrap();
+    let mut home = Home::init(&folder.path().join("home"), &genesis).unwrap();
+    home.config.mempool.accept_without_production = true;
     Node::start(folder, home, producing(block_time)).await
 }
 
