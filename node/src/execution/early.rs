@@ -62,3 +62,24 @@ pub fn put_parent_hash(changes: &mut StateChanges, number: u64, hash: B256) {
 fn unknown() -> U256 {
     PARENT_UNKNOWN.into()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slot_of_the_parent_wraps_after_8191_blocks() {
+        for (number, slot) in [
+            (1, 0),
+            (2, 1),
+            (8_190, 8_189),
+            (8_191, 8_190),
+            (8_192, 0),
+            (8_193, 1),
+            (2 * 8_191, 8_190),
+            (2 * 8_191 + 1, 0),
+        ] {
+            assert_eq!(parent_slot(number), U256::from(slot), "block {number}");
+        }
+    }
+}

@@ -33,6 +33,9 @@ mod tx;
 mod validate;
 mod words;
 
+#[cfg(test)]
+mod boundary_tests;
+
 pub use block::{
     BlockBuilder, BlockInput, Executed, StateRoot, execute_block, execute_transaction,
 };

@@ -117,4 +117,60 @@ mod tests {
             assert_eq!(receipts_root(&receipts), (root, expected), "{count}, {with_logs}");
         }
     }
+
+    /// Addresses and topics that differ from those of the log before in one byte, whichever it is.
+    #[test]
+    fn bloom_tells_words_apart_that_differ_in_any_single_byte() {
+        let topic = B256::repeat_byte(0x11);
+        for byte in 0..B256::len_bytes() {
+            let (mut near_topic, mut near_address) = (topic, Address::repeat_byte(0x22));
+            let address = near_address;
+            near_topic[byte] ^= 1;
+            near_address[byte % Address::len_bytes()] ^= 1;
+            let logs = [(address, topic), (address, near_topic), (near_address, near_topic)];
+            let logs = logs
+                .map(|(address, topic)| Log::new_unchecked(address, vec![topic; 4], Bytes::new()));
+            assert_blooms(&logs);
+        }
+    }
+
+    #[test]
+    fn bloom_of_random_words_is_that_of_each_log() {
+        let mut word = B256::repeat_byte(7);
+        let mut next = || {
+            word = alloy_primitives::keccak256(word);
+            word
+        };
+        for _ in 0..50 {
+            // Half of the topics repeat the same few words.
+            let logs: Vec<Log> = (0..6)
+                .map(|_| {
+                    let choice = next()[0];
+                    let topics = (0..choice % 5).map(|bit| match choice >> bit & 8 {
+                        0 => next(),
+                        _ => B256::with_last_byte(bit),
+                    });
+                    let topics = topics.collect();
+                    Log::new_unchecked(Address::from_word(next()), topics, Bytes::new())
+                })
+                .collect();
+            assert_blooms(&logs);
+        }
+    }
+
+    /// Compares the bloom of a block, and of each receipt in it, with alloy's.
+    fn assert_blooms(logs: &[Log]) {
+        let receipts: Vec<StoredReceipt> = logs
+            .chunks(2)
+            .map(|logs| StoredReceipt {
+                tx_type: 2,
+                outcome: ReceiptOutcome::Status(true),
+                cumulative_gas_used: 30_000,
+                logs: logs.to_vec(),
+            })
+            .collect();
+        let expected: Vec<Bloom> = logs.chunks(2).map(logs_bloom).collect();
+        assert_eq!(blooms(&receipts), expected);
+        assert_eq!(receipts_root(&receipts).1, logs_bloom(logs));
+    }
 }

@@ -114,3 +114,62 @@ fn word(data: &[u8], at: usize) -> Option<usize> {
     let (high, low) = data.get(at..at + 32)?.split_at(30);
     (high.iter().all(|byte| *byte == 0)).then(|| usize::from(low[0]) << 8 | usize::from(low[1]))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloy_primitives::Log;
+    use storage::ReceiptOutcome;
+
+    const DEPOSIT_CONTRACT: Address = Address::repeat_byte(0xdc);
+    /// Bytes of a deposit request: the five fields without the ABI encoding.
+    const REQUEST_BYTES: usize = 48 + 32 + 8 + 96 + 8;
+
+    /// The data of a deposit event whose fields consist of one repeated byte.
+    fn event_data(byte: u8) -> Vec<u8> {
+        let mut data = vec![0; DEPOSIT_DATA_BYTES];
+        let mut put_word = |at: usize, value: usize| {
+            data[at + 24..at + 32].copy_from_slice(&(value as u64).to_be_bytes());
+        };
+        for (field, (offset, length)) in DEPOSIT_FIELDS.into_iter().enumerate() {
+            put_word(field * 32, offset);
+            put_word(offset, length);
+        }
+        for (offset, length) in DEPOSIT_FIELDS {
+            data[offset + 32..offset + 32 + length].fill(byte);
+        }
+        data
+    }
+
+    fn receipt(logs: Vec<Log>) -> StoredReceipt {
+        let outcome = ReceiptOutcome::Status(true);
+        StoredReceipt { tx_type: 2, outcome, cumulative_gas_used: 21_000, logs }
+    }
+
+    fn event(address: Address, topic: B256, byte: u8) -> Log {
+        Log::new_unchecked(address, vec![topic], event_data(byte).into())
+    }
+
+    #[test]
+    fn only_deposit_events_of_the_deposit_contract_are_requests() {
+        let other_topic = B256::repeat_byte(0x64);
+        let receipts = [
+            receipt(vec![
+                event(Address::repeat_byte(0xdd), DEPOSIT_EVENT, 1),
+                event(DEPOSIT_CONTRACT, DEPOSIT_EVENT, 2),
+                event(DEPOSIT_CONTRACT, other_topic, 3),
+            ]),
+            receipt(vec![event(DEPOSIT_CONTRACT, DEPOSIT_EVENT, 4)]),
+            receipt(vec![event(Address::ZERO, DEPOSIT_EVENT, 5)]),
+        ];
+        let expected = [[2; REQUEST_BYTES], [4; REQUEST_BYTES]].concat();
+        assert_eq!(deposits(1, DEPOSIT_CONTRACT, &receipts).unwrap(), expected);
+        // A malformed event of another contract does not make the block invalid.
+        let malformed = |address| Log::new_unchecked(address, vec![DEPOSIT_EVENT], Bytes::new());
+        let foreign = [receipt(vec![malformed(Address::ZERO)])];
+        assert!(deposits(1, DEPOSIT_CONTRACT, &foreign).unwrap().is_empty());
+        let own = [receipt(vec![malformed(DEPOSIT_CONTRACT)])];
+        let error = deposits(1, DEPOSIT_CONTRACT, &own).unwrap_err();
+        assert!(matches!(error, ExecutionError::DepositLayout { number: 1, index: 0 }));
+    }
+}

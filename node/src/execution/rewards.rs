@@ -28,3 +28,28 @@ pub fn rewards(fork: Fork, number: u64, ommers: &[Header]) -> Rewards {
         ommers: ommers.iter().map(|ommer| ommer_reward(base, number, ommer.number)).collect(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_ommer_pays_a_nephew_reward() {
+        let number = 100;
+        let ommers = [97, 99].map(|number| Header { number, ..Header::default() });
+        for (fork, base) in [
+            (Fork::Frontier, 5 * ETHER),
+            (Fork::Byzantium, 3 * ETHER),
+            (Fork::Constantinople, 2 * ETHER),
+        ] {
+            // An ommer earns an eighth of the reward less for each block that it is older.
+            let paid = [base * 5 / 8, base * 7 / 8];
+            for count in 0..=ommers.len() {
+                let found = rewards(fork, number, &ommers[..count]);
+                assert_eq!(found.beneficiary, base + base / 32 * count as u128, "{fork:?}");
+                assert_eq!(found.ommers, paid[..count], "{fork:?}");
+            }
+        }
+        assert_eq!(rewards(Fork::Paris, number, &ommers), Rewards::default());
+    }
+}
