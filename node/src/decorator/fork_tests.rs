@@ -504,3 +504,23 @@ fn intrinsic_gas_of_a_sample_grows_and_shrinks_with_the_forks() {
     assert_eq!(lowest(Fork::Shanghai, &creation), 53_000 + 4 * 49_152 + 2 * 49_152 / 32);
     assert_eq!(lowest(Fork::Prague, &creation), 21_000 + 10 * 49_152);
 }
+
+#[test]
+fn init_code_and_gas_limit_are_admitted_up_to_their_limits() {
+    for fork in [Fork::Paris, Fork::Shanghai, Fork::Prague] {
+        let world = World::new(fork);
+        for bytes in [INIT_CODE_BYTES - 1, INIT_CODE_BYTES, INIT_CODE_BYTES + 1] {
+            let tx = Sample::creation(bytes).tx(fork, AMPLE_GAS);
+            let expected = fork < Fork::Shanghai || bytes <= INIT_CODE_BYTES;
+            assert_eq!(world.admit(&tx).is_ok(), expected, "{fork:?}, {bytes} bytes");
+            assert_eq!(world.is_valid_in_block(&tx), expected, "{fork:?}, {bytes} bytes");
+        }
+        for gas in [BLOCK_GAS - 1, BLOCK_GAS, BLOCK_GAS + 1] {
+            let tx = Sample::of_type(0).tx(fork, gas);
+            let refused = Reject::BlockGasLimit { gas, limit: BLOCK_GAS };
+            let expected = if gas <= BLOCK_GAS { Ok(()) } else { Err(refused) };
+            assert_eq!(world.admit(&tx), expected, "{fork:?}, {gas} gas");
+            assert_eq!(world.is_valid_in_block(&tx), expected.is_ok(), "{fork:?}, {gas} gas");
+        }
+    }
+}

@@ -637,3 +637,47 @@ fn blobs_where_there_are_any() {
     let poor = refused(blob_tx(6, cap + 1)).unwrap_err();
     assert!(matches!(poor, Reject::InsufficientFunds { .. }), "{poor}");
 }
+
+/// Each limit of the checks with the values just below it, at it and just above it; the flag says
+/// whether the value is admitted.
+#[test]
+fn checks_admit_exactly_up_to_their_limits() {
+    let evm = evm();
+    let context = context(&evm);
+    let osaka = CheckContext { fork: Fork::Osaka, block_gas_limit: u64::MAX, ..context.clone() };
+    let admitted = |tx: &RecoveredTx, context: &CheckContext<'_>, balance: U256| {
+        let account = Account { nonce: 5, balance, ..Account::default() };
+        let state = OneAccount { account: Some(account), code: Bytes::new() };
+        run(tx, context, &state, Mode::Check).is_ok()
+    };
+    let base_fee = u128::from(context.base_fee.unwrap());
+    let cost = U256::from(21_000 * 2 * GWEI + 7);
+    for (step, up_to, from) in [(-1, true, false), (0, true, true), (1, false, true)] {
+        let near = |limit: u64| limit.checked_add_signed(step).unwrap();
+        let wide = |limit: u128| limit.checked_add_signed(step.into()).unwrap();
+        let gas = |gas_limit| tx(TxEip1559 { gas_limit, ..dynamic() });
+        let input = Bytes::from(vec![0; near(49_152) as usize]);
+        let code = TxEip1559 { gas_limit: 9_000_000, to: TxKind::Create, input, ..dynamic() };
+        let tip = TxEip1559 { max_priority_fee_per_gas: wide(2 * GWEI), ..dynamic() };
+        let (max_fee_per_gas, max_priority_fee_per_gas) = (wide(base_fee), 0);
+        let cap = TxEip1559 { max_fee_per_gas, max_priority_fee_per_gas, ..dynamic() };
+        let value = tx(TxEip1559 { value: U256::from(7), ..dynamic() });
+        let balance = U256::from(wide(cost.to()));
+        for (what, found, expected) in [
+            ("intrinsic gas", admitted(&gas(near(21_000)), &context, ETHER), from),
+            ("block gas limit", admitted(&gas(near(10_000_000)), &context, ETHER), up_to),
+            ("gas cap of Osaka", admitted(&gas(near(1 << 24)), &osaka, ETHER), up_to),
+            ("init code", admitted(&tx(code), &context, ETHER), up_to),
+            ("tip and cap", admitted(&tx(tip), &context, ETHER), up_to),
+            ("base fee", admitted(&tx(cap), &context, ETHER), from),
+            ("balance", admitted(&value, &context, balance), from),
+            (
+                "nonce",
+                admitted(&tx(TxEip1559 { nonce: near(5), ..dynamic() }), &context, ETHER),
+                from,
+            ),
+        ] {
+            assert_eq!(found, expected, "{what} {step:+}");
+        }
+    }
+}

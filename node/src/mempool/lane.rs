@@ -424,3 +424,61 @@ fn fold<'a>(mut before: Option<Offer>, row: impl Iterator<Item = &'a mut Pooled>
         before = Some(floor);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::execution::Transaction as Envelope;
+    use alloy_consensus::{SignableTransaction, TxLegacy};
+    use alloy_primitives::{B256, Bytes, Signature};
+    use std::sync::OnceLock;
+
+    const GAS: u64 = 21_000;
+    const PRICE: u128 = 100;
+    const SENDER: Address = Address::repeat_byte(1);
+
+    fn pooled(nonce: u64) -> Pooled {
+        let tx = TxLegacy { nonce, gas_price: PRICE, gas_limit: GAS, ..TxLegacy::default() };
+        let tx = RecoveredTx {
+            raw: Bytes::new(),
+            tx: Envelope::Legacy(tx.into_signed(Signature::test_signature())),
+            hash: B256::left_padding_from(&nonce.to_be_bytes()),
+            sender: SENDER,
+            high_s: false,
+            authorities: OnceLock::new(),
+            cosmos: None,
+        };
+        Pooled::new(Arc::new(tx), nonce)
+    }
+
+    #[test]
+    fn balance_that_pays_for_all_transactions_exactly_keeps_them() {
+        let cost = U256::from(u128::from(GAS) * PRICE);
+        // Without and with a gap before the last nonce.
+        for nonces in [[5, 6, 7], [5, 6, 8]] {
+            let total = cost * U256::from(nonces.len());
+            for (balance, kept) in [
+                (total + U256::ONE, 3),
+                (total, 3),
+                (total - U256::ONE, 2),
+                (total - cost, 2),
+                (total - cost - U256::ONE, 1),
+                (cost, 1),
+                (cost - U256::ONE, 0),
+            ] {
+                let now = Instant::now();
+                let account = Account { nonce: 5, balance: U256::MAX, ..Account::default() };
+                let mut lane = Lane::new(SENDER, account, now);
+                for nonce in nonces {
+                    assert!(lane.put(pooled(nonce), now).is_none());
+                }
+                let mut gone = Vec::new();
+                let unpaid = lane.advance(Account { balance, ..account }, now, &mut gone);
+                assert_eq!(unpaid, nonces.len() - kept, "{nonces:?} for {balance}");
+                let left: Vec<_> = lane.all().map(Pooled::nonce).collect();
+                assert_eq!(left, nonces[..kept], "the latest nonces go first");
+                assert_eq!(lane.cost(), cost * U256::from(kept));
+            }
+        }
+    }
+}

@@ -158,4 +158,29 @@ mod tests {
             );
         }
     }
+
+    #[test]
+    fn page_bounds_hold_exactly_at_their_limits() {
+        let request = |offset, limit| PageRequest { offset, limit, ..PageRequest::default() };
+        for (limit, taken) in [(1, 1), (999, 999), (1_000, 1_000), (1_001, 1_000)] {
+            let page = Page::of(Some(request(0, limit))).unwrap();
+            assert_eq!(page.limit, taken, "limit {limit}");
+        }
+        for offset in [0, 1, 9_999, 10_000] {
+            let page = Page::of(Some(request(offset, 1))).unwrap();
+            assert_eq!(page.skip as u64, offset);
+        }
+        let error = Page::of(Some(request(10_001, 1))).unwrap_err();
+        assert_eq!(error.code, super::super::Code::InvalidArgument);
+        // The items themselves: a full page, and the one at the largest offset.
+        for count in [999, 1_000, 1_001] {
+            let items: Vec<u64> = (0..count).collect();
+            let (page, next) = cut(items.iter(), Some(request(0, 1_000))).unwrap();
+            assert_eq!(page.len() as u64, count.min(1_000));
+            assert_eq!(next.next_key.is_empty(), count <= 1_000, "{count} items");
+        }
+        let items: Vec<u64> = (0..10_002).collect();
+        let (page, _) = cut(items.iter(), Some(request(10_000, 1_000))).unwrap();
+        assert_eq!(page, [10_000, 10_001]);
+    }
 }
