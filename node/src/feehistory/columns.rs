@@ -384,4 +384,20 @@ mod tests {
         }
         assert!(columns.lists.lock().unwrap().len() <= LISTS_MAX);
     }
+
+    #[test]
+    fn kept_rewards_are_extended_to_blocks_before_their_start() {
+        for start in 1..5 {
+            let columns = FeeColumns::default();
+            for number in 0..6 {
+                columns.push(number, entry(number, number as usize + 1));
+            }
+            // The first question makes the column start at `start`; its tips are 0 to `number`.
+            for first in [start, start - 1, start + 1, start] {
+                let expected: Vec<_> = (first..6).map(|number| [format!("{number:#x}")]).collect();
+                let found = rewards(&columns, first, 5, &[100.0]);
+                assert_eq!(found, serde_json::json!(expected), "{first} after {start}");
+            }
+        }
+    }
 }

@@ -118,4 +118,36 @@ mod tests {
         });
         assert_eq!(value, expected);
     }
+
+    #[test]
+    fn last_fees_of_an_answer_are_those_of_the_block_after_it() {
+        let row = |n: u64| FeeRow {
+            base_fee: 0x10 + n,
+            next_base_fee: 0x11 + n,
+            blob_base_fee: 0xb0 + u128::from(n),
+            next_blob_base_fee: 0xb1 + u128::from(n),
+            gas_limit: 1,
+            ..FeeRow::default()
+        };
+        let columns = FeeColumns::default();
+        let rows: Vec<_> = (0..3).map(|n| row(n).to_bytes()).collect();
+        for (number, bytes) in (0..).zip(&rows) {
+            let row = RowReader::new(bytes).expect("a row");
+            columns.push(number, FeeEntry::new(&row).expect("a row"));
+        }
+        for (first, last) in [(0, 0), (0, 1), (1, 1), (0, 2), (2, 2)] {
+            let mut stored = StoredAnswer::new(first, last, &[]);
+            for number in first..=last {
+                let row = RowReader::new(&rows[number as usize]).expect("a row");
+                stored.push(number, &row).expect("a row");
+            }
+            let fees = |from: u64| (first..=last + 1).map(move |n| format!("{:#x}", from + n));
+            let expected = [fees(0x10), fees(0xb0)].map(Iterator::collect::<Vec<_>>);
+            for text in [stored.finish(), columns.answer(first, last, &[]).expect("held")] {
+                let answer: serde_json::Value = serde_json::from_slice(&text).expect("JSON");
+                assert_eq!(answer["baseFeePerGas"], serde_json::json!(expected[0]));
+                assert_eq!(answer["baseFeePerBlobGas"], serde_json::json!(expected[1]));
+            }
+        }
+    }
 }

@@ -133,6 +133,14 @@ impl Filters {
         );
         Ok(U128::from(id))
     }
+
+    /// Records that the client knows the blocks up to `last`. Polls of one filter may end in another
+    /// order than that of their views, so the position never moves back: blocks would be delivered twice.
+    fn see(&self, id: u128, last: u64) {
+        if let Some(filter) = self.lock().get_mut(&id) {
+            filter.seen = filter.seen.max(last);
+        }
+    }
 }
 
 pub(super) fn new_block_filter(call: &Call) -> Answer {
@@ -251,12 +259,9 @@ fn alive(
     Ok(filter)
 }
 
-/// The client knows of the blocks up to this one now. A poll that failed has told it nothing, and one
-/// over an older view takes nothing back.
+/// Records what a successful poll has delivered.
 fn see(call: &Call, id: u128, last: u64) {
-    if let Some(filter) = call.services.filters.lock().get_mut(&id) {
-        filter.seen = filter.seen.max(last);
-    }
+    call.services.filters.see(id, last);
 }
 
 fn new_blocks(call: &Call, id: u128, seen: u64) -> Answer {
@@ -373,5 +378,22 @@ mod tests {
         assert_eq!((filters.lock().len(), filters.places.reading().used), (10, 10));
         filters.lock().clear();
         assert_eq!((filters.places.reading().used, filters.memory.reading().used), (0, 0));
+    }
+
+    #[test]
+    fn late_poll_on_an_older_view_does_not_move_a_filter_back() {
+        let filters = filters(10);
+        let id = filters
+            .install(Kind::Blocks, 7, IpAddr::from([10, 0, 0, 1]))
+            .expect("installed")
+            .to::<u128>();
+        let seen = || filters.lock()[&id].seen;
+        for (last, expected) in [(7, 7), (9, 9), (8, 9), (9, 9), (10, 10), (0, 10)] {
+            filters.see(id, last);
+            assert_eq!(seen(), expected, "after a poll up to block {last}");
+        }
+        // A filter that was removed during the poll stays removed.
+        filters.see(id ^ 1, 11);
+        assert_eq!((seen(), filters.lock().len()), (10, 1));
     }
 }

@@ -91,10 +91,7 @@ fn fee_history(call: &Call, rewards_max: u64) -> Result<Option<Json>, Error> {
     }
     check_percentiles(&percentiles)?;
     let (newest, head) = (newest.number(&call.view), call.view.number());
-    if newest > head {
-        let message = format!("request beyond head block: requested {newest}, head {head}");
-        return Err(Error::server(message));
-    }
+    check_newest(newest, head)?;
     let count = count.min(call.context.feehistory_cap).min(newest + 1);
     let bits = percentiles.iter().map(|percentile| percentile.to_bits()).collect();
     let question = Question::Fees { newest, count, percentiles: bits };
@@ -114,6 +111,15 @@ fn fee_history(call: &Call, rewards_max: u64) -> Result<Option<Json>, Error> {
         None => stored(call, oldest, newest, &percentiles)?,
     };
     Ok(Some(services.answers.keep(question, Json::from_text(text))))
+}
+
+/// Refuses a block that does not exist yet, with geth's text.
+fn check_newest(newest: u64, head: u64) -> Result<(), Error> {
+    if newest > head {
+        let message = format!("request beyond head block: requested {newest}, head {head}");
+        return Err(Error::server(message));
+    }
+    Ok(())
 }
 
 /// The answer from the rows of the chain.
@@ -297,5 +303,16 @@ mod tests {
         assert!(message(&[50.0, 50.0]).contains("#0:50.000000 >= #1:50.000000"));
         assert!(message(&[50.0; 101]).contains("over the query limit 100"));
         assert_eq!(check_percentiles(&[101.0]).expect_err("refused").code(), -32000);
+    }
+
+    #[test]
+    fn newest_block_of_a_fee_history_is_at_most_the_head() {
+        for newest in [0, 6, 7] {
+            assert!(check_newest(newest, 7).is_ok(), "block {newest}");
+        }
+        let error = check_newest(8, 7).expect_err("beyond the head");
+        assert_eq!(error.code(), -32000);
+        let text = "request beyond head block: requested 8, head 7";
+        assert!(format!("{error:?}").contains(text), "{error:?}");
     }
 }
