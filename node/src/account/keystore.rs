@@ -363,6 +363,60 @@ mod tests {
         assert!(matches!(decrypt(&other, PASSPHRASE), Err(KeystoreError::Address { .. })));
     }
 
+    /// geth's vectors of keys whose leading zero bytes were dropped (`v3_test_vector.json`).
+    const KEY_OF_31_BYTES: &str = r#"{"crypto":{"cipher":"aes-128-ctr","cipherparams":{"iv":"e0c41130a323adc1446fc82f724bca2f"},"ciphertext":"9517cd5bdbe69076f9bf5057248c6c050141e970efa36ce53692d5d59a3984","kdf":"scrypt","kdfparams":{"dklen":32,"n":2,"r":8,"p":1,"salt":"711f816911c92d649fb4c84b047915679933555030b3552c1212609b38208c63"},"mac":"d5e116151c6aa71470e67a7d42c9620c75c4d23229847dcc127794f0732b0db5"},"id":"fecfc4ce-e956-48fd-953b-30f8b52ed66c","version":3}"#;
+    const KEY_OF_30_BYTES: &str = r#"{"crypto":{"cipher":"aes-128-ctr","cipherparams":{"iv":"3ca92af36ad7c2cd92454c59cea5ef00"},"ciphertext":"108b7d34f3442fc26ab1ab90ca91476ba6bfa8c00975a49ef9051dc675aa","kdf":"scrypt","kdfparams":{"dklen":32,"n":2,"r":8,"p":1,"salt":"d0769e608fb86cda848065642a9c6fa046845c928175662b8e356c77f914cd3b"},"mac":"75d0e6759f7b3cefa319c3be41680ab6beea7d8328653474bd06706d4cc67420"},"id":"a37e1559-5955-450d-8075-7b8931b392b2","version":3}"#;
+    const SHORT_KEY_PASSPHRASE: &str = "foo";
+
+    #[test]
+    fn short_keys_are_padded_with_leading_zeros() {
+        for (file, key) in [
+            (KEY_OF_31_BYTES, "00fa7b3db73dc7dfdf8c5fbdb796d741e4488628c41fc4febd9160a866ba0f35"),
+            (KEY_OF_30_BYTES, "000081c29e8142bb6a81bef5a92bda7a8328a5c85bb2f9542e76f9b0f94fc018"),
+        ] {
+            let opened = decrypt(file, SHORT_KEY_PASSPHRASE).unwrap();
+            assert_eq!(hex::encode(*opened.to_bytes()), key);
+        }
+    }
+
+    #[test]
+    fn every_byte_of_the_mac_is_compared() {
+        let mac = "d5e116151c6aa71470e67a7d42c9620c75c4d23229847dcc127794f0732b0db5";
+        for byte in 0..32 {
+            let mut altered = hex::decode(mac).unwrap();
+            altered[byte] ^= 1;
+            let file = KEY_OF_31_BYTES.replace(mac, &hex::encode(altered));
+            let error = decrypt(&file, SHORT_KEY_PASSPHRASE).unwrap_err();
+            assert_eq!(error, KeystoreError::WrongPassphrase, "byte {byte}");
+        }
+    }
+
+    #[test]
+    fn derived_length_is_at_least_32_bytes() {
+        for (dklen, is_accepted) in [(0, false), (31, false), (32, true), (33, true), (64, true)] {
+            let field = format!("\"dklen\":{dklen}");
+            let file = KEY_OF_31_BYTES.replace("\"dklen\":32", &field);
+            let refused = decrypt(&file, SHORT_KEY_PASSPHRASE).err();
+            let expected = (!is_accepted).then_some(KeystoreError::Range("dklen"));
+            assert_eq!(refused, expected, "{field}");
+        }
+    }
+
+    #[test]
+    fn ciphertext_has_1_to_32_bytes() {
+        let whole = "9517cd5bdbe69076f9bf5057248c6c050141e970efa36ce53692d5d59a3984";
+        for (bytes, is_in_range) in [(0, false), (1, true), (32, true), (33, false)] {
+            let file = KEY_OF_31_BYTES.replace(whole, &"95".repeat(bytes));
+            let error = decrypt(&file, SHORT_KEY_PASSPHRASE).unwrap_err();
+            // A length in range is found out by the MAC only.
+            let expected = match is_in_range {
+                true => KeystoreError::WrongPassphrase,
+                false => KeystoreError::Range("ciphertext"),
+            };
+            assert_eq!(error, expected, "{bytes} bytes");
+        }
+    }
+
     #[test]
     fn costs_are_bounded() {
         for (n, r, p) in [(0, 8, 1), (3, 8, 1), (1 << 24, 8, 1), (1 << 60, 8, 1), (2, 0, 1)] {
