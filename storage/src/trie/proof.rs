@@ -74,7 +74,7 @@ type Proved = (Option<Bytes>, Vec<Bytes>);
 
 /// The value under `key` and the RLP of the nodes on the way to it, as far as it goes, in a trie
 /// that is not empty. Nodes embedded in their parent are not listed again.
-fn prove<N: NodeRead>(
+pub(super) fn prove<N: NodeRead>(
     nodes: &N,
     owner: Option<B256>,
     key: &Nibbles,

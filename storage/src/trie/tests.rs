@@ -322,3 +322,51 @@ fn nodes_of_another_state_or_missing_are_told_apart() {
     let error = update_state_root(&store, &changes, root).unwrap_err();
     assert!(matches!(error, TrieError::MissingNode { owner: None, path: p } if p == path));
 }
+
+/// Keys that share long prefixes with each other, and values of every length at which a leaf, or a
+/// branch of two leaves, is embedded in its parent or not: 32 bytes of RLP is the limit.
+#[test]
+fn proof_of_every_key_verifies_in_tries_with_nodes_of_about_32_bytes() {
+    let present = [
+        key(&[(20, 1)]),
+        key(&[(20, 1), (57, 2)]),
+        key(&[(20, 1), (57, 2), (63, 3)]),
+        key(&[(20, 1), (61, 2)]),
+        key(&[(20, 1), (61, 2), (62, 1)]),
+        key(&[(20, 2), (62, 3)]),
+        key(&[(20, 2), (62, 3), (63, 1)]),
+    ];
+    // Keys that diverge within an extension, at a branch and within a leaf.
+    let absent = [
+        key(&[(0, 1)]),
+        key(&[(19, 1)]),
+        key(&[(20, 3)]),
+        key(&[(20, 1), (40, 1)]),
+        key(&[(20, 1), (56, 3)]),
+        key(&[(20, 1), (57, 2), (60, 1)]),
+        key(&[(20, 1), (62, 1)]),
+        key(&[(20, 2)]),
+        key(&[(20, 2), (61, 1), (62, 3)]),
+        key(&[(20, 2), (62, 3), (63, 2)]),
+    ];
+    let mut lengths = std::collections::BTreeSet::new();
+    for length in 1..=64usize {
+        let value = Bytes::from(vec![9; length]);
+        let entries: BTreeMap<_, _> = present.into_iter().map(|key| (key, value.clone())).collect();
+        let changes: Vec<Change> =
+            entries.iter().map(|(key, value)| (*key, Some(value.clone()))).collect();
+        let mut store = Store::default();
+        let root = update(&mut store, EMPTY_ROOT_HASH, &changes);
+        for (key, is_present) in
+            present.iter().map(|key| (key, true)).chain(absent.iter().map(|key| (key, false)))
+        {
+            let (value, nodes) = super::proof::prove(&store, None, key).unwrap();
+            assert_eq!(value.is_some(), is_present, "{key:?}");
+            lengths.extend(nodes.iter().map(|node| node.len()));
+            let value = value.map(|value| value.to_vec());
+            let verified = verify_proof(root, *key, value, &nodes);
+            assert_eq!(verified, Ok(()), "{key:?}, values of {length} bytes");
+        }
+    }
+    assert!(lengths.contains(&32) && lengths.contains(&33), "{lengths:?}");
+}
