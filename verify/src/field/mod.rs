@@ -192,14 +192,14 @@ impl<V: Lanes> Fe<V> {
     /// The representative in 0..p.
     #[inline(always)]
     pub(crate) fn canonical(self) -> Self {
+        // Limb 4 is below 2^52, so that `top` is below 16 and f < 2^256 + 15 C < 2 p after one fold.
+        // Limb 4 keeps the bit of weight 2^256, if it is set.
         let mut f = self.0;
-        for _ in 0..2 {
-            let top = f[4].shr::<48>();
-            f[4] = f[4].and(V::splat(MASK48));
-            f[0] = f[0].madd_lo(top, V::splat(C));
-            f = masked(carry(f));
-        }
-        // f < 2^256, and f >= p exactly when f + C reaches 2^256.
+        let top = f[4].shr::<48>();
+        f[4] = f[4].and(V::splat(MASK48));
+        f[0] = f[0].madd_lo(top, V::splat(C));
+        let f = masked(carry(f));
+        // f >= p exactly when f + C reaches 2^256, and f - p is then f + C without that bit.
         let mut g = f;
         g[0] = g[0].add(V::splat(C));
         let mut g = masked(carry(g));
@@ -377,6 +377,37 @@ mod tests {
                 assert_eq!(oracle::lane(&words, lane), expected);
                 assert_eq!(a.zero_mask() >> lane & 1 == 1, expected == BigUint::ZERO);
                 assert_eq!(canonical.odd_mask() >> lane & 1 == 1, expected.bit(0));
+            }
+        }
+    }
+
+    #[test]
+    fn canonical_form_at_every_multiple_of_the_modulus() {
+        over_every_lanes!(canonical_form_at_every_multiple_of_the_modulus_over);
+    }
+
+    /// Values next to the multiples of p and of 2^256, up to the largest that an element can have:
+    /// where a fold or the comparison with p could be wrong by one.
+    fn canonical_form_at_every_multiple_of_the_modulus_over<V: Lanes>() {
+        let p = oracle::prime();
+        let largest = value::<V>(Fe::splat([MASK52, MASK52, MASK52, MASK52, MASK52]).0, 0);
+        let power = BigUint::from(1u8) << 256;
+        for (step, multiple) in
+            [&p, &power].into_iter().flat_map(|n| (0..16u64).map(move |k| (n, k)))
+        {
+            for distance in [0, 1, 2, C - 1, C, C + 1, 15 * C] {
+                let (base, distance) = (step * multiple, BigUint::from(distance));
+                for number in [&base + &distance, base.max(distance.clone()) - &distance] {
+                    if number > largest {
+                        continue;
+                    }
+                    let limbs = core::array::from_fn(|i| {
+                        let limb = (&number >> (52 * i)) & BigUint::from(MASK52);
+                        u64::try_from(limb).unwrap()
+                    });
+                    let canonical = Fe::<V>::splat(limbs).canonical();
+                    assert_eq!(value(canonical.0, 0), &number % &p, "{number:x}");
+                }
             }
         }
     }
