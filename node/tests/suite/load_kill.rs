@@ -58,19 +58,24 @@ impl Node {
         let free = || TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let [json_rpc, ws, metrics] = [free(), free(), free()];
         let begun = Instant::now();
-        let mut process = Command::new(env!("CARGO_BIN_EXE_evmd"))
+        let process = Command::new(env!("CARGO_BIN_EXE_evmd"))
             .args(["start", "--quiet", "--block-time", "20ms", "--ingest.address", "127.0.0.1:0"])
             .args(["--json-rpc.address", &json_rpc.to_string()])
             .args(["--json-rpc.ws-address", &ws.to_string()])
             .args(["--metrics.address", &metrics.to_string()])
             .args(["--comet.address", "127.0.0.1:0"])
+            .args(["--rest.address", "127.0.0.1:0"])
+            .args(["--grpc.address", "127.0.0.1:0"])
             .arg("--home")
             .arg(home)
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        let banner = BufReader::new(process.stdout.take().unwrap());
+        // From here on a failed assertion kills the process.
+        let ingest = SocketAddr::from(([127, 0, 0, 1], 0));
+        let mut node = Self { process, ingest, json_rpc, starting: Duration::ZERO };
+        let banner = BufReader::new(node.process.stdout.take().unwrap());
         let mut ingest = None;
         for line in banner.lines() {
             let line = line.unwrap();
@@ -81,7 +86,8 @@ impl Node {
                 break; // The last line: a node must not find its banner's pipe closed.
             }
         }
-        Self { process, ingest: ingest.unwrap(), json_rpc, starting: begun.elapsed() }
+        (node.ingest, node.starting) = (ingest.unwrap(), begun.elapsed());
+        node
     }
 
     /// Number and hash of the newest block, as JSON-RPC shows it; `None` once the node is gone.
@@ -104,6 +110,25 @@ impl Node {
         let number = answer["result"]["number"].as_str()?;
         let number = u64::from_str_radix(number.strip_prefix("0x")?, 16).ok()?;
         Some((number, answer["result"]["hash"].as_str()?.parse().ok()?))
+    }
+}
+
+/// Sets a flag at the end of a scope, also if an assertion in it fails. Otherwise the thread that
+/// waits for the flag would never end, and the scope would wait for that thread.
+struct SetOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for SetOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A test that fails leaves no process behind.
+impl Drop for Node {
+    fn drop(&mut self) {
+        // Both calls fail harmlessly if the process has been killed and waited for.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
     }
 }
 
@@ -235,8 +260,9 @@ fn live_and_die(folder: &Path, lines: &[Line], enough: usize) -> usize {
             }
             shown
         });
+        let end_of_watch = SetOnDrop(&over);
         let accepted = submit(&mut node, lines, enough, &has_shown);
-        over.store(true, Ordering::Relaxed);
+        drop(end_of_watch);
         (accepted, watcher.join().unwrap())
     });
     let home = Home::open(folder).unwrap();
