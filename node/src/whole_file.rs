@@ -16,7 +16,8 @@ const OPEN_MODE: u32 = 0o666;
 /// Whether there is anything at `path`: also a link whose target is missing, and what may not be looked
 /// at. Such a file must not be taken for one that was never made.
 pub(crate) fn is_present(path: &Path) -> bool {
-    !matches!(fs::symlink_metadata(path), Err(error) if error.kind() == io::ErrorKind::NotFound)
+    use io::ErrorKind::{NotADirectory, NotFound};
+    !matches!(fs::symlink_metadata(path), Err(error) if [NotFound, NotADirectory].contains(&error.kind()))
 }
 
 /// Replaces `path` by a file with `bytes`. An interruption leaves the old file, or none; never half of

@@ -42,6 +42,10 @@ impl Home {
     /// # Errors
     /// If the genesis file cannot be used, or if there is any sign that the folder had a chain before.
     pub fn genesis_for_start(path: &Path) -> Result<Option<Genesis>, HomeError> {
+        if !path.is_dir() {
+            // It is made, or it cannot be made.
+            return Ok(None);
+        }
         let genesis = Self::genesis_file(path)?;
         let mut found = remains(path, &Config::load(path)?)?;
         if genesis.is_some() {

@@ -74,7 +74,7 @@ impl Entry {
 pub(crate) fn journal_has_transactions(path: &Path) -> io::Result<bool> {
     match fs::metadata(path) {
         Ok(file) => Ok(file.len() > MAGIC.len() as u64),
-        Err(error) if error.kind() == io::ErrorKind::NotFound && !is_present(path) => Ok(false),
+        Err(_) if !is_present(path) => Ok(false),
         Err(error) => Err(error),
     }
 }
