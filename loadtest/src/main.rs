@@ -79,7 +79,7 @@ enum Scenario {
     Explorer(explorer::Args),
     /// A cheap call's latency beside a flood of heavy ones
     Flood(flood::Args),
-    /// A cheap call, memory and health beside hostile clients
+    /// A cheap call, memory and health while hostile clients attack
     Attack(attack::Args),
     /// Transfers and reads for a long time, with memory, disk and latency held to bounds
     Soak(soak::Args),

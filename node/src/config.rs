@@ -321,7 +321,7 @@ impl Mempool {
         self.limits_on(memory::available_memory())
     }
 
-    /// The same on a machine with so many bytes of memory.
+    /// The same on a machine with this many bytes of memory.
     pub(crate) fn limits_on(&self, memory: u64) -> Limits {
         let default = Limits::default();
         let slots = |set, full: usize, minimum: usize| match set {

@@ -40,7 +40,7 @@ const fn own_files(threads: usize) -> u64 {
     OWN_FILES + METRICS_CONNECTIONS + FILES_PER_THREAD * threads as u64
 }
 
-/// Shares `available` connections among servers that want so many each. A server that wants little gets
+/// Shares `available` connections among servers that want this many each. A server that wants little gets
 /// it; the others get the same number. Each gets at least 1.
 pub fn share(available: u64, wanted: &[u32]) -> Vec<u32> {
     let mut by_size: Vec<_> = (0..wanted.len()).collect();

@@ -53,7 +53,7 @@ impl Rows {
         self.rows.clear();
     }
 
-    /// Forgets all, and has room for so many rows of so many bytes each, with some to spare for a few more the
+    /// Forgets all, and has room for so many rows of this many bytes each, with some to spare for a few more the
     /// next time: hundreds of megabytes are not made again for them. Memory that is too small is given up: to grow it
     /// would copy what it held.
     pub(crate) fn make_room(&mut self, rows: usize, bytes: usize) {

@@ -16,7 +16,7 @@ pub(crate) struct Account {
 }
 
 impl Account {
-    /// Takes exactly so many bytes.
+    /// Takes exactly this many bytes.
     ///
     /// # Errors
     /// See [`Refused`].
@@ -46,7 +46,7 @@ pub(crate) struct Usage {
 }
 
 impl Usage {
-    /// Takes enough for a buffer of so many bytes.
+    /// Takes enough for a buffer of this many bytes.
     ///
     /// # Errors
     /// See [`Refused`].
@@ -102,7 +102,7 @@ impl Usage {
         self.held
     }
 
-    /// Gives back what a buffer of so many bytes does not need.
+    /// Gives back what a buffer of this many bytes does not need.
     pub(crate) fn shrink_to(&mut self, bytes: usize) {
         if let Some(held) = &mut self.held {
             held.shrink(held.amount().saturating_sub((bytes as u64).next_multiple_of(STEP_BYTES)));

@@ -1,4 +1,4 @@
-//! What a native chain commits to beside its accounts: the whole `config` of its genesis, in one
+//! What a native chain commits to in addition to its accounts: the whole `config` of its genesis, in one
 //! canonical text.
 //!
 //! The state root of block 0 covers `alloc`, and the header covers the other fields of the file.

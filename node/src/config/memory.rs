@@ -19,7 +19,7 @@ pub(crate) fn derived(full: u64, minimum: u64) -> u64 {
     derived_on(available_memory(), full, minimum)
 }
 
-/// A default on a machine with so many bytes.
+/// A default on a machine with this many bytes.
 pub(super) fn derived_on(memory: u64, full: u64, minimum: u64) -> u64 {
     let share = u128::from(full) * u128::from(memory.min(FULL_MEMORY)) / u128::from(FULL_MEMORY);
     u64::try_from(share).expect("it is at most the full value").max(minimum)

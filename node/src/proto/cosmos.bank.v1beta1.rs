@@ -41,7 +41,7 @@ impl ::prost::Name for SendEnabled {
 pub struct DenomUnit {
     #[prost(string, tag = "1")]
     pub denom: ::prost::alloc::string::String,
-    /// Its size: ten to so many of the base unit.
+    /// Its size: ten to this many of the base unit.
     #[prost(uint32, tag = "2")]
     pub exponent: u32,
     #[prost(string, repeated, tag = "3")]

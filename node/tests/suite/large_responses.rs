@@ -39,7 +39,7 @@ fn answer(id: usize, bytes: usize) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"result":"0x{}"}}"#, "00".repeat(bytes))
 }
 
-/// A batch of calls that return so many bytes each, and its response.
+/// A batch of calls that return this many bytes each, and its response.
 fn batch(sizes: &[usize]) -> (String, String) {
     let list = |item: fn(usize, usize) -> String| {
         let items: Vec<_> = sizes.iter().enumerate().map(|(id, bytes)| item(id, *bytes)).collect();

@@ -96,7 +96,7 @@ pub(super) const HASHES: [(usize, [u8; 32]); 6] = [
     (272, bytes("c012324a46c22db3c31ac90fd557b5c1ec41d61fd76fd7df9b2ef911d0a932f9")),
 ];
 
-/// A message of so many bytes.
+/// A message of this many bytes.
 pub(super) fn message(length: usize) -> Vec<u8> {
     (0..length).map(|i| (i * 31 + length) as u8).collect()
 }

@@ -99,7 +99,7 @@ impl Progress {
         self.open.load(Relaxed) > 0 && !self.unread.load(Relaxed)
     }
 
-    /// An answer of so many bytes will be written.
+    /// An answer of this many bytes will be written.
     pub(super) fn answer(&self, bytes: usize) {
         let left = match self.bulk.load(Relaxed) {
             _ if is_large(bytes) => SMALL_LEAST,

@@ -32,7 +32,7 @@ const OWED_ALL: usize = 32 * OWED_MAX;
 const MIN_OWED_ALL: usize = 4 * OWED_MAX;
 /// Bytes of a connection, received and owed, that are not accounted to its client.
 const FREE_BYTES: usize = 64 * 1024;
-/// Accounted bytes are given back when so many are not needed, so that the lock is seldom taken.
+/// Accounted bytes are given back when this many are not needed, so that the lock is seldom taken.
 const SLACK_BYTES: usize = 256 * 1024;
 /// Calls of a connection in the lines at once, as many large answers may come together: enough for
 /// every thread there to have another.
@@ -95,7 +95,7 @@ pub(super) struct Unanswered {
 }
 
 impl Flow {
-    /// Counts a message of so many bytes that was read.
+    /// Counts a message of this many bytes that was read.
     pub(super) fn hear(flow: &Arc<Self>, bytes: usize) -> Unanswered {
         let bytes = bytes + TASK_BYTES;
         flow.unanswered.fetch_add(bytes, SeqCst);
@@ -146,14 +146,14 @@ impl Flow {
         place
     }
 
-    /// An answer, or something pushed, of so many bytes is on its way to the socket.
+    /// An answer, or something pushed, of this many bytes is on its way to the socket.
     pub(in crate::rpc) fn owe(&self, bytes: usize) {
         self.owed.fetch_add(bytes, SeqCst);
         ALL.fetch_add(bytes, SeqCst);
         self.settle();
     }
 
-    /// The socket took so many bytes, or will not be given them. What is written besides answers makes the debt look smaller than
+    /// The socket took this many bytes, or will not be given them. What is written besides answers makes the debt look smaller than
     /// it is, by no more than what lies between two answers. A call that waits for the least to be owed
     /// is not told when others are owed less: its own client has to read first.
     pub(in crate::rpc) fn written(&self, bytes: usize) {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// Responses of fewer bytes are not accounted: a thousand connections may have 64 MiB of them.
 const MIN_COUNTED_BYTES: usize = 64 * 1024;
 
-/// Whether a response, or a batch's responses, of so many bytes are accounted.
+/// Whether a response, or a batch's responses, of this many bytes are accounted.
 pub(super) const fn is_large(bytes: usize) -> bool {
     bytes >= MIN_COUNTED_BYTES
 }
@@ -26,7 +26,7 @@ impl Untaken {
         Self(Some(Arc::clone(account)))
     }
 
-    /// Whether a response of so many bytes may be sent.
+    /// Whether a response of this many bytes may be sent.
     ///
     /// # Errors
     /// If it is large and does not fit.

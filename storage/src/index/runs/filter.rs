@@ -132,7 +132,7 @@ impl Filter {
     }
 }
 
-/// Bytes of a chunk of a filter with so many lines.
+/// Bytes of a chunk of a filter with this many lines.
 fn chunk_bytes(lines: u64, chunk: u32) -> usize {
     CHUNK_LINES.min(lines - u64::from(chunk) * CHUNK_LINES) as usize * LINE_BYTES
 }

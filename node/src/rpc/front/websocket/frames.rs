@@ -323,7 +323,7 @@ fn head(opcode: u8, length: usize) -> Vec<u8> {
     head
 }
 
-/// The head of a text message of so many bytes.
+/// The head of a text message of this many bytes.
 pub(super) fn text_head(length: usize) -> Vec<u8> {
     head(TEXT, length)
 }

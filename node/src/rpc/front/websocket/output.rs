@@ -86,7 +86,7 @@ async fn write_all<W: AsyncWrite + Unpin>(
     socket.flush().await
 }
 
-/// Removes so many bytes from the front. Returns how many pieces are empty now.
+/// Removes this many bytes from the front. Returns how many pieces are empty now.
 fn advance(pieces: &mut [Bytes], mut bytes: usize) -> usize {
     let mut done = 0;
     for piece in pieces {
