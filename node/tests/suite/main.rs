@@ -1,5 +1,4 @@
-//! The integration tests of the node, in one program: each test program links the whole node, and
-//! 25 of them took longer to link than to run.
+//! The integration tests of the node, in one program, because each test program links the whole node.
 //!
 //! A module is a topic. `common`, `client`, `dice` and `fixtures` are what several of them use. Data
 //! files are in the folders next to `suite`.
