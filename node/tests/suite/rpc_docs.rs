@@ -29,7 +29,7 @@ fn document() -> String {
          retryAfterMs}`, and HTTP 429 unless it stands in a batch. A batch has one bound of bytes for all its \
          answers, errors included: those beyond it are errors and are not run. It also has one deadline, the longest of \
          `call-timeout-ms`, `trace-timeout-ms` and `logs-timeout-ms`: calls that are not answered by then are errors.\n\n\
-         A body or message of 64 KiB or more is parsed and answered on other threads than those that serve sockets, one \
+         A body or message of 16 KiB or more is parsed and answered on other threads than those that serve sockets, one \
          at a time on each. Addresses take turns there too, with the same limits, and one body more is refused with -32005 \
          (HTTP 429). A batch is not read behind its first call too many.\n\n\
          Names and pages: a request has to be addressed to an IP address or to one of `allowed-hosts`, \

@@ -27,6 +27,11 @@ const TAKEN_LEAST: usize = 64 * 1024;
 /// that takes megabytes at once would hold up the thread that many are served by.
 const WRITE_TURN: usize = 128 * 1024;
 
+/// Bytes read before other connections have their turn. Hundreds of clients that each send megabytes would
+/// otherwise be read one after another, each as far as its socket has received, and a small request of another
+/// client would wait for all of them.
+const READ_TURN: usize = 16 * 1024;
+
 /// Pieces of an answer given to the kernel at once: a head, a body and a few more.
 const PIECES_MAX: usize = 16;
 
@@ -171,6 +176,8 @@ pub(super) struct Connection {
     taken: Option<usize>,
     /// Bytes written in this turn.
     turn: usize,
+    /// Bytes read in this turn.
+    read_turn: usize,
     /// Kept as long as the socket, which a WebSocket takes with it.
     place: Option<Place>,
 }
@@ -195,6 +202,7 @@ impl Connection {
             slow: Box::pin(sleep(slow_max)),
             taken: None,
             turn: 0,
+            read_turn: 0,
             place,
         }
     }
@@ -249,6 +257,28 @@ impl Connection {
         }
     }
 
+    /// Reads what is left of this turn at most. A socket that has nothing more ends the turn.
+    fn poll_read_turn(
+        &mut self,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let left = READ_TURN - self.read_turn;
+        let before = buffer.filled().len();
+        let result = if buffer.remaining() <= left {
+            Pin::new(&mut self.stream).poll_read(cx, buffer)
+        } else {
+            let mut part = ReadBuf::new(buffer.initialize_unfilled_to(left));
+            let result = Pin::new(&mut self.stream).poll_read(cx, &mut part);
+            let read = part.filled().len();
+            buffer.advance(read);
+            result
+        };
+        let read = buffer.filled().len() - before;
+        self.read_turn = if result.is_pending() { 0 } else { self.read_turn + read };
+        result
+    }
+
     /// Ready when nobody seems to be behind the socket. The timer is not set anew with every request:
     /// it looks when the last one was.
     fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<()> {
@@ -295,7 +325,12 @@ impl AsyncRead for Connection {
             buffer.put_slice(&self.read.split_to(count));
             return Poll::Ready(Ok(()));
         }
-        let result = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        if self.read_turn >= READ_TURN {
+            self.read_turn = 0;
+            give_way(cx);
+            return Poll::Pending;
+        }
+        let result = self.poll_read_turn(cx, buffer);
         let requests = self.progress.requests.load(Relaxed);
         if requests != self.requests_seen {
             self.requests_seen = requests;
@@ -580,6 +615,39 @@ mod tests {
         });
         assert!(served.await.unwrap() < TURNS, "the answer was written to its end first");
         writing.abort();
+    }
+
+    /// One thread, with one client that sends much at once and one that sends a byte.
+    #[tokio::test]
+    async fn a_small_request_is_read_between_the_turns_of_a_large_body() {
+        const TURNS: usize = 8;
+        let (mut sender, mut large, _) = pair().await;
+        let (asking, mut asked, _) = pair().await;
+        // The kernel holds all of it before the first read.
+        sender.write_all(&vec![7; TURNS * READ_TURN]).await.unwrap();
+        let read = Arc::<AtomicUsize>::default();
+        let before = Arc::clone(&read);
+        let served = tokio::spawn(async move {
+            asked.read_u8().await.unwrap();
+            before.load(Relaxed)
+        });
+        asking.writable().await.unwrap();
+        let reading = tokio::spawn(async move {
+            assert_eq!(asking.try_write(b"x").unwrap(), 1);
+            // A buffer for all of it, as hyper has while it reads a body.
+            let mut body = vec![0; TURNS * READ_TURN];
+            let mut at = 0;
+            while at < body.len() {
+                let count = large.read(&mut body[at..]).await.unwrap();
+                assert!((1..=READ_TURN).contains(&count), "{count} bytes in one turn");
+                at += count;
+                read.store(at, Relaxed);
+            }
+            (asking, body)
+        });
+        assert!(served.await.unwrap() < TURNS * READ_TURN, "the body was read to its end first");
+        let (_asking, body) = reading.await.unwrap();
+        assert!(body.iter().all(|byte| *byte == 7));
     }
 
     #[tokio::test(start_paused = true)]

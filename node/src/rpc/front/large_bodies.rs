@@ -15,8 +15,9 @@ use std::{
 };
 use tokio::{runtime::Handle, sync::oneshot, task::JoinSet};
 
-/// A body of at least this many bytes is large. Smaller ones are parsed in some tens of microseconds.
-pub(super) const LARGE_BODY_BYTES: usize = 64 * 1024;
+/// A body of at least this many bytes is large. Smaller ones are parsed in some tens of microseconds: with
+/// hundreds of connections on a thread, each of them waits for a body of every other one.
+pub(super) const LARGE_BODY_BYTES: usize = 16 * 1024;
 
 /// See the module.
 #[derive(Debug)]
