@@ -20,7 +20,10 @@ use crate::{
 use axum::{
     Router,
     body::Body,
-    http::{HeaderValue, Request, Response, StatusCode, header::CONNECTION},
+    http::{
+        HeaderValue, Request, Response, StatusCode,
+        header::{CONNECTION, UPGRADE},
+    },
     response::IntoResponse,
 };
 use body::Owed;
@@ -36,7 +39,10 @@ use std::{
     convert::Infallible,
     net::{IpAddr, SocketAddr},
     pin::{Pin, pin},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
     time::Duration,
 };
 use tokio::{
@@ -126,6 +132,8 @@ pub(crate) struct Peer {
     /// `None` for a connection of the reserve.
     _place: Option<Held>,
 }
+    /// What is read next belongs to the body of a request, or to a WebSocket.
+    content: AtomicBool,
 
 /// Serves a router until [`Server::stop`]; `what` names it if the address is taken.
 pub(crate) async fn serve(
@@ -211,6 +219,7 @@ impl Shared {
             _place: place,
         });
         let is_http = matches!(self.protocol, Protocol::Http { .. });
+            content: AtomicBool::new(false),
         let io = TokioIo::new(Connection::new(stream, Arc::clone(&peer), is_http));
         let served = async {
             if is_http {
@@ -241,7 +250,11 @@ impl Shared {
         peer: &Arc<Peer>,
         mut stop: watch::Receiver<bool>,
     ) -> hyper::Result<()> {
-        let service = service_fn(|request| Arc::clone(self).answer(Arc::clone(peer), request));
+        let service = service_fn(|request| {
+            // Not in the future that answers: the HTTP library may read some of the body before it polls that.
+            peer.begin(&request);
+            Arc::clone(self).answer(Arc::clone(peer), request)
+        });
         let connection = http1::Builder::new()
             .max_buf_size(MAX_HEAD_BYTES)
             .serve_connection(io, service)
@@ -310,7 +323,7 @@ impl Shared {
         };
         let client = self.budget.proxies.client(peer.address, request.headers());
         let account = self.budget.account(client, &peer.evictable);
-        let (mut request, _received) = self.receive(&account, request).await?;
+        let (mut request, received) = self.receive(&account, peer, request).await?;
         // For WebSockets, which use memory as long as they are open.
         request.extensions_mut().insert(Arc::clone(&account));
         let turn = match is_health {
@@ -358,3 +371,20 @@ impl Peer {
 
 #[cfg(test)]
 mod tests;
+    /// The head of a request has arrived.
+    fn begin(&self, request: &Request<Incoming>) {
+        let is_upgrade = request.headers().contains_key(UPGRADE);
+        self.content.store(is_upgrade || !request.body().is_end_stream(), SeqCst);
+    }
+
+    /// The body of a request that keeps the protocol has been read to its end.
+    fn end_body(&self) {
+        self.content.store(false, SeqCst);
+    }
+
+    /// Whether what is read next belongs to the head of a request. If a body was not read to its end, this
+    /// is not known before the next head.
+    fn expects_head(&self) -> bool {
+        !self.content.load(SeqCst)
+    }
+

@@ -5,7 +5,7 @@ use super::{Account, Peer, Protocol, STREAM_BYTES, STREAMING_PATH, Shared};
 use crate::budget::{Held, Refused, accounted};
 use axum::{
     body::Body,
-    http::{Request, Response, StatusCode},
+    http::{Request, Response, StatusCode, header::UPGRADE},
 };
 use bytes::{Buf, Bytes};
 use futures_util::FutureExt;
@@ -50,6 +50,7 @@ impl Shared {
     ) -> Result<(Request<Body>, Received), Box<Response<Body>>> {
         let stream = match self.protocol {
             Protocol::Http { .. } => None,
+        peer: &Peer,
             Protocol::Grpc => {
                 Some(account.hold(STREAM_BYTES).map_err(|refused| self.no_memory(refused))?)
             }
@@ -74,7 +75,7 @@ impl Shared {
                 let data = &data[..data.len().min(limit + 1 - bytes.len())];
                 usage.extend(&mut bytes, data, most).map_err(Broken::Memory)?;
                 if bytes.len() > limit {
-                    break;
+                    return Ok(());
                 }
             }
             Ok(())
@@ -85,6 +86,9 @@ impl Shared {
             Ok(Err(Broken::Body(error))) => {
                 let text = format!("the request's body is broken: {error}");
                 return Err(self.refusal(StatusCode::BAD_REQUEST, Code::InvalidArgument, text));
+            }
+            if !head.headers.contains_key(UPGRADE) {
+                peer.end_body();
             }
             Err(_) => {
                 let text = format!("the request was not whole after {} s", MAX_BODY_TIME.as_secs());

@@ -68,7 +68,10 @@ impl AsyncRead for Connection {
         }
         let before = buffer.filled().len();
         let result = Pin::new(&mut self.stream).poll_read(cx, buffer);
-        if let Some(escape) = &mut self.escape {
+        let Self { escape, peer, .. } = &mut *self;
+        if let Some(escape) = escape
+            && peer.expects_head()
+        {
             escape.take(buffer, before);
         }
         self.watch(cx, result)

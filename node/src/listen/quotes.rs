@@ -2,7 +2,9 @@
 //! (RFC 3986), Go's servers take them, and the HTTP library here does not. They become `%22` before it
 //! sees them.
 //!
-//! Only a request line that comes first in what is read is looked at, as a client sends one.
+//! Only a request line that comes first in what is read is looked at, as a client sends one. The body of a
+//! request must not be changed: bytes that were added to it would be read as the start of the next request,
+//! which a proxy may send for another client ([`super::Peer::expects_head`]).
 
 use bytes::{Buf, Bytes};
 use tokio::io::ReadBuf;
