@@ -211,7 +211,7 @@ impl Shared {
         let evictable = Arc::<Evictable>::default();
         let is_proxy = self.budget.proxies.contains(from);
         let place = self.connections.acquire_as(from, is_proxy, 1, &evictable).ok();
-        let reserved = place.is_none().then(|| self.reserve.enter(&evictable));
+        let reserved = place.is_none().then(|| self.reserve.enter(from, &evictable));
         let peer = Arc::new(Peer {
             address: from,
             evictable: Arc::clone(&evictable),

@@ -1,9 +1,12 @@
-//! Connections above the limit of a server, for health checks only. The oldest one gives way to a new one, so
-//! a health check is answered even while one client keeps all connections and opens more.
+//! Connections above the limit of a server, for health checks only. When there are too many, the oldest one
+//! of the client that has the most is closed. So a health check is answered even while one client keeps all
+//! connections and opens more, however fast.
 
-use crate::budget::Evictable;
+use crate::budget::{Evictable, client_key};
 use std::{
+    cmp::Reverse,
     collections::VecDeque,
+    net::IpAddr,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -15,7 +18,7 @@ pub(super) const MAX_TIME: Duration = Duration::from_secs(2);
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(super) struct Reserve(Mutex<VecDeque<Arc<Evictable>>>);
+pub(super) struct Reserve(Mutex<VecDeque<(IpAddr, Arc<Evictable>)>>);
 
 /// A connection's place in the reserve, given up when dropped.
 #[derive(Debug)]
@@ -25,23 +28,34 @@ pub(super) struct Reserved<'a> {
 }
 
 impl Reserve {
-    /// Takes a connection in, and closes the oldest one if there are too many.
-    pub(super) fn enter(&self, connection: &Arc<Evictable>) -> Reserved<'_> {
+    /// Takes a connection in, and closes another one, or this one, if there are too many.
+    pub(super) fn enter(&self, from: IpAddr, connection: &Arc<Evictable>) -> Reserved<'_> {
         let mut connections = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if connections.len() >= MAX_RESERVED
-            && let Some(oldest) = connections.pop_front()
+        connections.push_back((client_key(from), Arc::clone(connection)));
+        if connections.len() > MAX_RESERVED
+            && let Some((_, closed)) =
+                one_too_many(&connections).and_then(|at| connections.remove(at))
         {
-            oldest.evict();
+            closed.evict();
         }
-        connections.push_back(Arc::clone(connection));
         Reserved { reserve: self, connection: Arc::clone(connection) }
     }
+}
+
+/// The oldest connection of the client that has the most.
+fn one_too_many(connections: &VecDeque<(IpAddr, Arc<Evictable>)>) -> Option<usize> {
+    let count = |client| connections.iter().filter(|(other, _)| *other == client).count();
+    let (at, _) = connections
+        .iter()
+        .enumerate()
+        .max_by_key(|(at, (client, _))| (count(*client), Reverse(*at)))?;
+    Some(at)
 }
 
 impl Drop for Reserved<'_> {
     fn drop(&mut self) {
         let mut connections = self.reserve.0.lock().unwrap_or_else(PoisonError::into_inner);
-        connections.retain(|other| !Arc::ptr_eq(other, &self.connection));
+        connections.retain(|(_, other)| !Arc::ptr_eq(other, &self.connection));
     }
 }
 
@@ -51,18 +65,36 @@ mod tests {
 
     #[test]
     fn the_oldest_connection_gives_way() {
-        let reserve = Reserve::default();
+        let (reserve, from) = (Reserve::default(), IpAddr::from([10, 0, 0, 1]));
         let connections: Vec<_> =
             (0..=MAX_RESERVED).map(|_| Arc::new(Evictable::default())).collect();
-        let mut reserved: Vec<_> = connections.iter().map(|one| reserve.enter(one)).collect();
+        let mut reserved: Vec<_> = connections.iter().map(|one| reserve.enter(from, one)).collect();
         let evicted = |at: usize| connections[at].is_evicted();
         assert!(evicted(0) && (1..=MAX_RESERVED).all(|at| !evicted(at)));
         drop(reserved.remove(0));
         drop(reserved.pop());
         let another = Arc::default();
-        let _place = reserve.enter(&another);
+        let _place = reserve.enter(from, &another);
         assert!(!evicted(1), "one has left");
         drop(reserved);
         assert_eq!(reserve.0.lock().unwrap().len(), 1);
+    }
+
+    /// A client that opens connections without end closes its own, from whatever addresses of its network.
+    #[test]
+    fn the_client_with_the_most_connections_gives_way() {
+        let reserve = Reserve::default();
+        let probe = Arc::<Evictable>::default();
+        let _place = reserve.enter("2001:db8:0:1::1".parse().unwrap(), &probe);
+        let mut flood = Vec::new();
+        for number in 0..10 * MAX_RESERVED {
+            let connection = Arc::<Evictable>::default();
+            let from = format!("2001:db8::{number:x}").parse().unwrap();
+            flood.push((reserve.enter(from, &connection), connection));
+        }
+        assert!(!probe.is_evicted());
+        let left = flood.iter().filter(|(_, connection)| !connection.is_evicted()).count();
+        assert_eq!(left, MAX_RESERVED - 1);
+        assert!(!flood[10 * MAX_RESERVED - 1].1.is_evicted(), "its newest one is left");
     }
 }
