@@ -15,6 +15,7 @@ pub(crate) use access::Access;
 
 use crate::{
     budget::{Account, Budget, Evictable, Held, Resource},
+    grpc,
     pipeline::Fault,
 };
 use axum::{
@@ -71,6 +72,8 @@ const SEND_BUFFER_BYTES: usize = 64 * 1024;
 const FREE_BYTES: usize = 16 * 1024;
 /// Accounted for each gRPC request: its task and headers.
 const STREAM_BYTES: usize = 4 * 1024;
+/// Accounted for each request that streams: another task, and a message that is not whole.
+const STREAMING_BYTES: usize = 2 * STREAM_BYTES + grpc::MAX_NAME_MESSAGE_BYTES;
 
 /// Where to listen, and what to accept.
 #[derive(Debug)]
@@ -129,11 +132,11 @@ pub(crate) struct Peer {
     address: IpAddr,
     evictable: Arc<Evictable>,
     owed: Owed,
+    /// What is read next belongs to the body of a request, or to a WebSocket.
+    content: AtomicBool,
     /// `None` for a connection of the reserve.
     _place: Option<Held>,
 }
-    /// What is read next belongs to the body of a request, or to a WebSocket.
-    content: AtomicBool,
 
 /// Serves a router until [`Server::stop`]; `what` names it if the address is taken.
 pub(crate) async fn serve(
@@ -216,10 +219,10 @@ impl Shared {
             address: from,
             evictable: Arc::clone(&evictable),
             owed: Owed::default(),
+            content: AtomicBool::new(false),
             _place: place,
         });
         let is_http = matches!(self.protocol, Protocol::Http { .. });
-            content: AtomicBool::new(false),
         let io = TokioIo::new(Connection::new(stream, Arc::clone(&peer), is_http));
         let served = async {
             if is_http {
@@ -330,9 +333,12 @@ impl Shared {
             true => None,
             false => Some(self.turns.acquire().await.expect("it is never closed")),
         };
+        let is_stream = self.is_stream(request.uri().path());
         let response = self.router.clone().oneshot(request).await.into_response();
         drop(turn);
-        let mut response = self.owe(&account, peer, response)?;
+        // A stream of requests goes on as long as its response.
+        let kept = is_stream.then_some(received);
+        let mut response = self.owe(&account, peer, kept, response)?;
         if let Some(cors) = cors {
             cors.apply(&mut response);
         }
@@ -344,6 +350,11 @@ impl Shared {
             Protocol::Http { health, .. } => health == Some(path),
             Protocol::Grpc => path.starts_with(GRPC_HEALTH_PATH),
         }
+    }
+
+    /// Whether the body of a request is not read beforehand.
+    fn is_stream(&self, path: &str) -> bool {
+        matches!(self.protocol, Protocol::Grpc) && path.starts_with(STREAMING_PATH)
     }
 
     /// A refusal in the form of the protocol.
@@ -364,13 +375,6 @@ impl Shared {
 }
 
 impl Peer {
-    const fn is_reserved(&self) -> bool {
-        self._place.is_none()
-    }
-}
-
-#[cfg(test)]
-mod tests;
     /// The head of a request has arrived.
     fn begin(&self, request: &Request<Incoming>) {
         let is_upgrade = request.headers().contains_key(UPGRADE);
@@ -388,3 +392,10 @@ mod tests;
         !self.content.load(SeqCst)
     }
 
+    const fn is_reserved(&self) -> bool {
+        self._place.is_none()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -46,7 +46,7 @@ use tonic::service::Routes;
 pub const HEIGHT_HEADER: &str = "x-cosmos-block-height";
 
 /// Maximum bytes of a message to the reflection and health services: the name of a symbol or a service.
-const MAX_NAME_MESSAGE_BYTES: usize = 16 * 1024;
+pub(crate) const MAX_NAME_MESSAGE_BYTES: usize = 16 * 1024;
 
 /// The services, without a socket: REST and CometBFT's RPC call them as well.
 pub fn routes(queries: &Queries, most_bytes: usize) -> Routes {

@@ -1,7 +1,7 @@
 //! Bodies of requests and responses, whose memory is accounted to the client: those of requests from their first
 //! byte to the response, those of responses until they have been written.
 
-use super::{Account, Peer, Protocol, STREAM_BYTES, STREAMING_PATH, Shared};
+use super::{Account, Peer, Protocol, STREAM_BYTES, STREAMING_BYTES, Shared};
 use crate::budget::{Held, Refused, accounted};
 use axum::{
     body::Body,
@@ -38,7 +38,11 @@ const SLOW_LOOK: Duration = Duration::from_secs(5);
 const GRPC_HEAD_BYTES: usize = 5;
 
 /// The memory of a request: of its task, and of its body.
-type Received = [Option<Held>; 2];
+#[derive(Debug)]
+pub(super) struct Received {
+    _task: Option<Held>,
+    _body: Option<Held>,
+}
 
 impl Shared {
     /// Reads a request's body: up to one byte more than it may have, which the service refuses in its own
@@ -46,23 +50,28 @@ impl Shared {
     pub(super) async fn receive(
         &self,
         account: &Arc<Account>,
+        peer: &Peer,
         request: Request<Incoming>,
     ) -> Result<(Request<Body>, Received), Box<Response<Body>>> {
-        let stream = match self.protocol {
-            Protocol::Http { .. } => None,
-        peer: &Peer,
-            Protocol::Grpc => {
-                Some(account.hold(STREAM_BYTES).map_err(|refused| self.no_memory(refused))?)
-            }
+        let is_stream = self.is_stream(request.uri().path());
+        let task_bytes = match self.protocol {
+            Protocol::Http { .. } => 0,
+            Protocol::Grpc if is_stream => STREAMING_BYTES,
+            Protocol::Grpc => STREAM_BYTES,
         };
-        if stream.is_some() && request.uri().path().starts_with(STREAMING_PATH) {
-            return Ok((request.map(Body::new), [stream, None]));
+        let task = (task_bytes > 0).then(|| account.hold(task_bytes)).transpose();
+        let task = task.map_err(|refused| self.no_memory(refused))?;
+        if is_stream {
+            return Ok((request.map(Body::new), Received { _task: task, _body: None }));
         }
         let (head, mut body) = request.into_parts();
         if body.is_end_stream() {
-            return Ok((Request::from_parts(head, Body::empty()), [stream, None]));
+            return Ok((
+                Request::from_parts(head, Body::empty()),
+                Received { _task: task, _body: None },
+            ));
         }
-        let limit = self.body + if stream.is_some() { GRPC_HEAD_BYTES } else { 0 };
+        let limit = self.body + if task.is_some() { GRPC_HEAD_BYTES } else { 0 };
         let mut usage = account.buffer(self.free_bytes());
         let most = body
             .size_hint()
@@ -78,6 +87,9 @@ impl Shared {
                     return Ok(());
                 }
             }
+            if !head.headers.contains_key(UPGRADE) {
+                peer.end_body();
+            }
             Ok(())
         };
         match tokio::time::timeout(MAX_BODY_TIME, read).await {
@@ -86,9 +98,6 @@ impl Shared {
             Ok(Err(Broken::Body(error))) => {
                 let text = format!("the request's body is broken: {error}");
                 return Err(self.refusal(StatusCode::BAD_REQUEST, Code::InvalidArgument, text));
-            }
-            if !head.headers.contains_key(UPGRADE) {
-                peer.end_body();
             }
             Err(_) => {
                 let text = format!("the request was not whole after {} s", MAX_BODY_TIME.as_secs());
@@ -99,14 +108,16 @@ impl Shared {
                 ));
             }
         }
-        Ok((Request::from_parts(head, Body::from(bytes)), [stream, usage.into_held()]))
+        let received = Received { _task: task, _body: usage.into_held() };
+        Ok((Request::from_parts(head, Body::from(bytes)), received))
     }
 
-    /// Accounts for a response until it has been written.
+    /// Accounts for a response until it has been written, and keeps the memory of its request as long.
     pub(super) fn owe(
         &self,
         account: &Arc<Account>,
         peer: &Arc<Peer>,
+        request: Option<Received>,
         response: Response<Body>,
     ) -> Result<Response<Body>, Box<Response<Body>>> {
         let (head, mut body) = response.into_parts();
@@ -136,6 +147,7 @@ impl Shared {
             account: Arc::clone(account),
             peer: Arc::clone(peer),
             free_bytes: self.free_bytes(),
+            _request: request,
         };
         for frame in first {
             owed.push(frame).map_err(|refused| self.no_memory(refused))?;
@@ -227,6 +239,7 @@ struct OwedBody {
     account: Arc<Account>,
     peer: Arc<Peer>,
     free_bytes: usize,
+    _request: Option<Received>,
 }
 
 impl fmt::Debug for OwedBody {

@@ -397,6 +397,44 @@ async fn closed_windows_of_grpc_clients_hold_no_more_memory_than_clients_may_use
     assert_eq!(budget.memory.reading().used, 0);
 }
 
+/// A stream of requests is open until its client ends it, and its memory counts as long.
+#[tokio::test]
+async fn streams_of_requests_count_until_they_end() {
+    use h2::{END_HEADERS, connect, frame, headers, read};
+    let limit = 1 << 20;
+    let budget = budget(|config| config.server.max_client_bytes = limit);
+    let reflection = tonic_reflection::server::Builder::configure()
+        .register_encoded_file_descriptor_set(tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET)
+        .build_v1()
+        .unwrap();
+    let bounds = Bounds {
+        address: "127.0.0.1:0".parse().unwrap(),
+        connections: Arc::clone(&budget.grpc),
+        concurrent: 2,
+        body: 1000,
+        protocol: Protocol::Grpc,
+    };
+    let routes = tonic::service::Routes::new(reflection).into_axum_router();
+    let server = serve("test", bounds, &budget, routes).await.unwrap();
+    let mut client = connect(&server).await;
+    let path = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
+    let streams = limit as usize / STREAMING_BYTES;
+    for number in 0..u32::try_from(streams).unwrap() {
+        let stream = 2 * number + 1;
+        client.write_all(&frame(1, END_HEADERS, stream, &headers(path))).await.unwrap();
+        read(&mut client, 1, stream).await;
+        let used = budget.memory.reading().used;
+        assert_eq!(used, u64::from(number + 1) * STREAMING_BYTES as u64);
+    }
+    let last = u32::try_from(2 * streams + 1).unwrap();
+    client.write_all(&frame(1, END_HEADERS, last, &headers(path))).await.unwrap();
+    read(&mut client, 1, last).await;
+    assert_eq!(budget.memory.reading().refused, 1);
+    drop(client);
+    server.stop().await;
+    assert_eq!(budget.memory.reading().used, 0);
+}
+
 /// Requests whose bodies do not come hold no turns, so others are answered.
 #[tokio::test]
 async fn unfinished_grpc_requests_take_no_turns() {
