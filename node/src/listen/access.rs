@@ -78,7 +78,8 @@ impl Access {
     /// Whether an origin is one of the setting's, or the page comes from this server itself.
     fn allow(&self, origin: &HeaderValue, headers: &HeaderMap) -> bool {
         let Ok(origin) = origin.to_str() else { return false };
-        let authority = origin.split_once("://").map(|(_, authority)| authority);
+        let authority =
+            ["http://", "https://"].iter().find_map(|scheme| origin.strip_prefix(scheme));
         let host = headers.get(HOST).and_then(|host| host.to_str().ok());
         let is_own = authority.zip(host).is_some_and(|(a, b)| a.eq_ignore_ascii_case(b));
         is_own || self.origins.allow(origin)
@@ -181,8 +182,10 @@ mod tests {
     fn a_page_of_the_server_itself_may_post() {
         let own = [("host", "10.1.2.3:1317"), ("origin", "http://10.1.2.3:1317")];
         assert_eq!(checked(Method::POST, &own), Ok(Some("http://10.1.2.3:1317".to_owned())));
-        let other_port = [("host", "10.1.2.3:1317"), ("origin", "http://10.1.2.3:80")];
-        assert_eq!(checked(Method::POST, &other_port), Err(403));
+        for foreign in ["http://10.1.2.3:80", "ftp://10.1.2.3:1317", "10.1.2.3:1317"] {
+            let headers = [("host", "10.1.2.3:1317"), ("origin", foreign)];
+            assert_eq!(checked(Method::POST, &headers), Err(403), "{foreign}");
+        }
     }
 
     #[test]
