@@ -105,14 +105,27 @@ impl TrustedProxies {
 
     /// The address of the client that sent a request: the peer's, or, if that is a trusted proxy, the
     /// right-most address of `Forwarded` or `X-Forwarded-For` that is no trusted proxy. What is left of it may
-    /// be made up by the client.
+    /// be made up by the client. A proxy usually adds to one of these headers and passes the other one on, so
+    /// if they name different clients, one of them is made up, and the request counts for the proxy.
     pub fn client(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         let peer = peer.to_canonical();
         if !self.contains(peer) {
             return peer;
         }
+        let named = |name: HeaderName, read: ReadHop| {
+            let is_there = headers.contains_key(&name);
+            is_there.then(|| self.right_most(peer, hops(headers, &name, read)))
+        };
+        match (named(X_FORWARDED_FOR, address), named(FORWARDED, forwarded_for)) {
+            (Some(one), Some(other)) if one != other => peer,
+            (one, other) => one.or(other).unwrap_or(peer),
+        }
+    }
+
+    /// The right-most of these addresses that is no trusted proxy.
+    fn right_most(&self, peer: IpAddr, hops: Vec<Option<IpAddr>>) -> IpAddr {
         let mut client = peer;
-        for hop in hops(headers).into_iter().rev().take(MAX_HOPS) {
+        for hop in hops.into_iter().rev().take(MAX_HOPS) {
             // An unreadable hop is where what the proxies say ends.
             let Some(address) = hop else { break };
             client = address;
@@ -124,13 +137,11 @@ impl TrustedProxies {
     }
 }
 
+/// How an element of a header is read.
+type ReadHop = fn(&str) -> Option<IpAddr>;
+
 /// The addresses that the proxies added, the last one last; `None` for one that is no address.
-fn hops(headers: &HeaderMap) -> Vec<Option<IpAddr>> {
-    let (name, read): (_, fn(&str) -> Option<IpAddr>) = if headers.contains_key(X_FORWARDED_FOR) {
-        (X_FORWARDED_FOR, address)
-    } else {
-        (FORWARDED, forwarded_for)
-    };
+fn hops(headers: &HeaderMap, name: &HeaderName, read: ReadHop) -> Vec<Option<IpAddr>> {
     let lines = headers.get_all(name).iter().map(|line| line.to_str().unwrap_or(""));
     lines.flat_map(|line| line.split(',')).map(|hop| read(hop.trim())).collect()
 }
@@ -216,6 +227,18 @@ mod tests {
                 "{line}"
             );
         }
+    }
+
+    /// One of them is what the client sent, in the hope to be counted as another client.
+    #[test]
+    fn headers_that_name_different_clients_count_for_the_proxy() {
+        let with = |x_forwarded_for, forwarded| {
+            let lines = [("x-forwarded-for", x_forwarded_for), ("forwarded", forwarded)];
+            client(&["127.0.0.1"], "127.0.0.1", &lines)
+        };
+        assert_eq!(with("203.0.113.1", "for=203.0.113.2"), "127.0.0.1");
+        assert_eq!(with("203.0.113.1", "for=unknown"), "127.0.0.1");
+        assert_eq!(with("203.0.113.9, 203.0.113.1", "for=203.0.113.1"), "203.0.113.1");
     }
 
     #[test]
