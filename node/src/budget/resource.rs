@@ -143,6 +143,9 @@ impl Resource {
     ) -> Result<Held, Refused> {
         let client = client_key(client);
         let state = &mut *self.lock();
+        if owner.is_evicted() {
+            return Err(Refused::Evicted(self.limit));
+        }
         self.admit(state, client, is_proxy, amount)?;
         let claim = state.next_claim;
         state.next_claim += 1;
@@ -227,12 +230,18 @@ impl State {
         (claim.owner.idle() > max_idle).then_some((address, number))
     }
 
+    /// Evicts the owner of a claim, with all that it holds: a response is many claims, and to look for the
+    /// idlest one again for each would take long.
     fn evict(&mut self, client: IpAddr, claim: u64) {
-        if let Some(claim) = self.remove(client, claim) {
-            self.leaving += claim.amount;
-            self.evicted += 1;
-            claim.owner.evict();
-        }
+        let Some(holdings) = self.clients.get(&client) else { return };
+        let Some(Claim { owner, .. }) = holdings.claims.get(&claim) else { return };
+        let owner = Arc::clone(owner);
+        let of_owner = holdings.claims.iter().filter(|(_, claim)| Arc::ptr_eq(&claim.owner, &owner));
+        let numbers: Vec<_> = of_owner.map(|(number, _)| *number).collect();
+        let removed = numbers.into_iter().filter_map(|number| self.remove(client, number));
+        self.leaving += removed.map(|claim| claim.amount).sum::<u64>();
+        self.evicted += 1;
+        owner.evict();
     }
 
     /// Takes a claim out, unless its owner was evicted before.

@@ -153,6 +153,29 @@ fn parts_are_released_on_their_own_before_and_after_an_eviction() {
     assert_eq!((resource.reading().used, resource.lock().leaving), (1, 0));
 }
 
+/// A connection holds its response in many parts. It is closed as a whole, so it is evicted as a whole.
+#[test]
+fn an_owner_is_evicted_with_all_that_it_holds() {
+    let resource = resource(80);
+    let [idle, busy] = [1, 2].map(|active| Arc::new(Evictable::idle_since(active)));
+    let mut whole = resource.acquire(client(1), 40, &idle).unwrap();
+    let mut parts: Vec<_> = (0..4).map(|_| whole.split(10)).collect();
+    let _other = resource.acquire(client(1), 40, &busy).unwrap();
+    let newcomer = Arc::default();
+    let _small = resource.acquire(client(2), 1, &newcomer).unwrap();
+    assert!(idle.is_evicted());
+    let ResourceReading { used, evicted, .. } = resource.reading();
+    assert_eq!((used, evicted, resource.lock().leaving), (41, 1, 40));
+    let _large = resource.acquire(client(2), 39, &newcomer).unwrap();
+    assert!(!busy.is_evicted(), "there was room");
+    let refused = resource.acquire(client(1), 1, &idle).unwrap_err();
+    assert_eq!(refused, Refused::Evicted(80), "its tasks take no more");
+    parts.pop();
+    assert_eq!(resource.lock().leaving, 30);
+    drop((whole, parts));
+    assert_eq!((resource.reading().used, resource.lock().leaving), (80, 0));
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     Acquire(u8, u64),
