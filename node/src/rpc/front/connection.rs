@@ -337,7 +337,12 @@ impl AsyncRead for Connection {
             self.alive = Instant::now();
             self.progress.evictable.touch();
         }
-        if result.is_ready() || self.progress.upgraded.load(Relaxed) {
+        let is_upgraded = self.progress.upgraded.load(Relaxed);
+        if is_upgraded && result.is_ready() {
+            // Its messages are no requests, and its pongs show that the client is there.
+            self.progress.evictable.touch();
+        }
+        if is_upgraded || result.is_ready() {
             return result;
         }
         ready!(self.poll_idle(cx));
@@ -564,6 +569,22 @@ mod tests {
         progress.upgrade();
         let waited = tokio::time::timeout(5 * IDLE, served.read_u8()).await;
         assert!(waited.is_err(), "it waits for the client");
+    }
+
+    /// The idlest connection of a client is closed when another client needs one.
+    #[tokio::test]
+    async fn a_websocket_from_which_something_arrives_is_not_idle() {
+        let (mut client, mut served, progress) = pair().await;
+        progress.upgrade();
+        while progress.evictable.idle() < Duration::from_millis(5) {
+            std::thread::yield_now();
+        }
+        let began = std::time::Instant::now();
+        client.write_all(b"x").await.unwrap();
+        served.read_u8().await.unwrap();
+        let idle = progress.evictable.idle();
+        // It is counted in whole milliseconds.
+        assert!(idle <= began.elapsed() + Duration::from_millis(1), "{idle:?}");
     }
 
     #[tokio::test]
