@@ -4,13 +4,15 @@
 //!
 //! Takes: calls and who makes them. Gives: their answers. State: the calls that wait, by address
 //! and connection. Bound: [`WAITING_MAX`] calls a line, half of them of one address, and
-//! [`WAITING_PER_CONNECTION_MAX`] of a connection. When full: refuses the call.
+//! [`WAITING_PER_CONNECTION_MAX`] of a connection. When full: refuses the newest call of the address that has
+//! the most, or this one.
 //!
 //! Addresses take turns, and the connections of an address among themselves, so a client with a
 //! thousand calls waiting costs another one turn. The threads run at a lower priority than those of
 //! the pipeline and the sockets: whatever is scanned, a block is made and a balance is read.
 
 use super::{error::Error, front::Client};
+use crate::budget::client_key;
 use alloy_primitives::map::HashMap;
 use std::{
     collections::VecDeque,
@@ -88,7 +90,32 @@ impl Drop for Caller {
     }
 }
 
-type Job = Box<dyn FnOnce() + Send>;
+/// What becomes of something that waits.
+#[derive(Clone, Copy, Debug)]
+enum Go {
+    /// It is its turn.
+    Run,
+    /// Another address needs its place: as many wait as may.
+    Refused(usize),
+}
+
+type Job = Box<dyn FnOnce(Go) + Send>;
+
+/// The work of a call until it begins. It is dropped with its caller, because its parameters may be large.
+#[derive(Debug)]
+struct Wanted<W>(Arc<Mutex<Option<W>>>);
+
+impl<W> Wanted<W> {
+    fn take(&self) -> Option<W> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+impl<W> Drop for Wanted<W> {
+    fn drop(&mut self) {
+        drop(self.take());
+    }
+}
 
 /// Queues that take turns.
 #[derive(Debug)]
@@ -110,6 +137,11 @@ impl<K: Copy + Eq + Hash, Q: Default> Turns<K, Q> {
             order.push_back(key);
             Q::default()
         })
+    }
+
+    fn remove(&mut self, key: K) {
+        self.queues.remove(&key);
+        self.order.retain(|other| *other != key);
     }
 
     /// Takes from the queue whose turn it is with `take`, which also says whether the queue is
@@ -153,23 +185,58 @@ impl<T> Default for Waiting<T> {
 }
 
 impl<T> Waiting<T> {
-    /// Adds a call, or says which bound is met.
-    pub(super) fn push(&mut self, address: IpAddr, connection: u64, job: T) -> Result<(), usize> {
-        if self.count >= WAITING_MAX {
-            return Err(WAITING_MAX);
-        }
-        let of_address = self.addresses.queue(address);
-        if of_address.waiting >= WAITING_PER_ADDRESS_MAX {
+    /// Adds a call, or says which bound is met. Returns the call that lost its place to this one, and the bound
+    /// that it is refused for.
+    pub(super) fn push(
+        &mut self,
+        address: IpAddr,
+        connection: u64,
+        job: T,
+    ) -> Result<Option<(T, usize)>, usize> {
+        let address = client_key(address);
+        let (of_address, of_connection) = self.waiting_of(address, connection);
+        if of_address >= WAITING_PER_ADDRESS_MAX {
             return Err(WAITING_PER_ADDRESS_MAX);
         }
-        let of_connection = of_address.connections.queue(connection);
-        if of_connection.len() >= WAITING_PER_CONNECTION_MAX {
+        if of_connection >= WAITING_PER_CONNECTION_MAX {
             return Err(WAITING_PER_CONNECTION_MAX);
         }
-        of_connection.push_back(job);
+        let displaced = match self.count {
+            0..WAITING_MAX => None,
+            _ => Some((self.take_of_most(of_address + 1).ok_or(WAITING_MAX)?, WAITING_MAX)),
+        };
+        let of_address = self.addresses.queue(address);
+        of_address.connections.queue(connection).push_back(job);
         of_address.waiting += 1;
         self.count += 1;
-        Ok(())
+        Ok(displaced)
+    }
+
+    /// How many calls of an address wait, and how many of a connection.
+    fn waiting_of(&self, address: IpAddr, connection: u64) -> (usize, usize) {
+        let Some(of_address) = self.addresses.queues.get(&address) else { return (0, 0) };
+        let of_connection = of_address.connections.queues.get(&connection);
+        (of_address.waiting, of_connection.map_or(0, VecDeque::len))
+    }
+
+    /// Takes the newest call of the connection that has the most, of the address that has the most, if that
+    /// has more than `least`.
+    fn take_of_most(&mut self, least: usize) -> Option<T> {
+        let of_address =
+            self.addresses.queues.values_mut().max_by_key(|of_address| of_address.waiting)?;
+        if of_address.waiting <= least {
+            return None;
+        }
+        let connections = &mut of_address.connections;
+        let most = connections.queues.iter_mut().max_by_key(|(_, jobs)| jobs.len());
+        let (&connection, jobs) = most?;
+        let job = jobs.pop_back()?;
+        if jobs.is_empty() {
+            connections.remove(connection);
+        }
+        of_address.waiting -= 1;
+        self.count -= 1;
+        Some(job)
     }
 
     /// The call whose turn it is.
@@ -207,7 +274,7 @@ impl Desk {
                 _ if line.1 => return,
                 Some(job) => {
                     drop(line);
-                    job();
+                    job(Go::Run);
                     line = self.lock();
                 }
                 None => line = self.bell.wait(line).unwrap_or_else(PoisonError::into_inner),
@@ -236,9 +303,8 @@ impl Lines {
         (self.short.lock().0.count, self.long.lock().0.count)
     }
 
-    /// Runs `work` when it is its caller's turn. What a caller that went away
-    /// has in the line is passed over at its turn, and work that has begun can ask whether it still is
-    /// wanted.
+    /// Runs `work` when it is its caller's turn. Work that has not begun when its caller goes away is dropped
+    /// then, and work that has begun can ask whether it still is wanted.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         line: Line,
@@ -251,20 +317,25 @@ impl Lines {
         };
         let (caller, interrupt) = Caller::waiting();
         let (reply, answer) = oneshot::channel();
-        let job = move || {
-            if reply.is_closed() {
-                return;
-            }
-            let result = std::panic::catch_unwind(AssertUnwindSafe(|| work(&interrupt)));
-            let result = result.unwrap_or_else(|_| Err(Error::internal("a call panicked")));
+        let wanted = Wanted(Arc::new(Mutex::new(Some(work))));
+        let waiting = Wanted(Arc::clone(&wanted.0));
+        let job = move |go| {
+            let Some(work) = waiting.take() else { return };
+            let result = match go {
+                Go::Run => std::panic::catch_unwind(AssertUnwindSafe(|| work(&interrupt)))
+                    .unwrap_or_else(|_| Err(Error::internal("a call panicked"))),
+                Go::Refused(limit) => Err(Error::busy(limit)),
+            };
             // An error says that the caller has gone.
             let _ = reply.send(result);
         };
         let pushed = desk.lock().0.push(client.address, client.id, Box::new(job));
-        pushed.map_err(Error::busy)?;
+        if let Some((job, limit)) = pushed.map_err(Error::busy)? {
+            job(Go::Refused(limit));
+        }
         desk.bell.notify_one();
         let result = answer.await;
-        drop(caller);
+        drop((caller, wanted));
         result.unwrap_or_else(|_| Err(Error::server("the node is stopping")))
     }
 }
@@ -306,6 +377,10 @@ impl std::fmt::Debug for Lines {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::{
+        future::Future,
+        task::{Context, Waker},
+    };
 
     fn address(last: u8) -> IpAddr {
         IpAddr::from([10, 0, 0, last])
@@ -346,11 +421,85 @@ mod tests {
         }
         assert_eq!(taken, WAITING_PER_ADDRESS_MAX);
         assert_eq!(waiting.push(address(1), 0, ()), Err(WAITING_PER_ADDRESS_MAX));
-        assert_eq!(waiting.push(address(2), 200, ()), Ok(()));
+        assert_eq!(waiting.push(address(2), 200, ()), Ok(None));
         for _ in 1..WAITING_PER_CONNECTION_MAX {
             waiting.push(address(2), 200, ()).unwrap();
         }
         assert_eq!(waiting.push(address(2), 200, ()), Err(WAITING_PER_CONNECTION_MAX));
+    }
+
+    /// Of any number of addresses, the one that has the most makes room.
+    #[test]
+    fn addresses_that_fill_a_line_do_not_keep_another_out() {
+        let mut waiting = Waiting::default();
+        for client in [1, 2] {
+            for job in 0..WAITING_PER_ADDRESS_MAX {
+                let connection = (job / WAITING_PER_CONNECTION_MAX) as u64;
+                assert_eq!(waiting.push(address(client), connection, (client, job)), Ok(None));
+            }
+        }
+        assert_eq!(waiting.count, WAITING_MAX);
+        let mut refused = Vec::new();
+        // A third of all each, with those that were refused: then all three have the same.
+        for job in 0..WAITING_MAX / 3 {
+            let connection = 10 + (job / WAITING_PER_CONNECTION_MAX) as u64;
+            let (displaced, limit) =
+                waiting.push(address(3), connection, (3, job)).unwrap().expect("another one");
+            assert_eq!((waiting.count, limit), (WAITING_MAX, WAITING_MAX));
+            refused.push(displaced);
+        }
+        assert!(refused.iter().all(|(client, _)| *client != 3));
+        assert_eq!(waiting.push(address(3), 99, (3, 999)), Err(WAITING_MAX), "it has as many");
+        let mut counts = [0; 4];
+        while let Some((client, _)) = waiting.pop() {
+            counts[usize::from(client)] += 1;
+        }
+        assert_eq!((counts[1] + counts[2], counts[3]), (683, 341));
+        assert!(counts[1].abs_diff(counts[2]) <= 1, "{counts:?}");
+        assert!(waiting.addresses.queues.is_empty() && waiting.addresses.order.is_empty());
+        assert_eq!(waiting.count, 0);
+    }
+
+    #[test]
+    fn a_network_of_ipv6_addresses_is_one_client() {
+        let mut waiting = Waiting::default();
+        let from = |number: usize| format!("2001:db8::{number:x}").parse::<IpAddr>().unwrap();
+        for number in 0..WAITING_PER_ADDRESS_MAX {
+            waiting.push(from(number), number as u64, ()).unwrap();
+        }
+        assert_eq!(waiting.push(from(9999), 9999, ()), Err(WAITING_PER_ADDRESS_MAX));
+        assert_eq!(waiting.push("2001:db8:0:1::1".parse().unwrap(), 10_000, ()), Ok(None));
+    }
+
+    /// Clients that connect, ask and leave would otherwise fill the memory with parameters.
+    #[tokio::test]
+    async fn a_call_that_waits_is_dropped_with_its_caller() {
+        let (lines, client) = (Lines::new(), Client::for_tests());
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let ended = Arc::new(Mutex::new(ended));
+        let mut busy = Vec::new();
+        for _ in 0..threads {
+            let ended = Arc::clone(&ended);
+            busy.push(Box::pin(lines.run(Line::Long, &client, move |_| {
+                // An error says that the test is over.
+                let _ = ended.lock().unwrap().recv();
+                Ok(())
+            })));
+        }
+        let parameters = Arc::new(vec![7_u8; 1000]);
+        let held = Arc::clone(&parameters);
+        let mut call = Box::pin(lines.run(Line::Long, &client, move |_| Ok(held.len())));
+        let cx = &mut Context::from_waker(Waker::noop());
+        assert!(busy.iter_mut().all(|busy| busy.as_mut().poll(cx).is_pending()));
+        assert!(call.as_mut().poll(cx).is_pending());
+        assert_eq!(Arc::strong_count(&parameters), 2);
+        drop(call);
+        assert_eq!(Arc::strong_count(&parameters), 1);
+        drop(end);
+        for busy in busy {
+            busy.await.unwrap();
+        }
     }
 
     #[tokio::test]

@@ -31,7 +31,7 @@ struct Queue {
     /// Numbers of the threads on which no body is parsed.
     free: Vec<usize>,
     /// None while a thread is free.
-    waiting: Waiting<oneshot::Sender<Turn>>,
+    waiting: Waiting<oneshot::Sender<Result<Turn, usize>>>,
 }
 
 /// A thread on which a body may be parsed. The next body has its turn when this is dropped.
@@ -73,16 +73,21 @@ impl LargeBodies {
     }
 
     async fn turn(self: &Arc<Self>, client: &Client) -> Result<Turn, Error> {
-        let granted = {
+        let (granted, displaced) = {
             let mut queue = self.lock();
             if let Some(thread) = queue.free.pop() {
                 return Ok(Turn { bodies: Arc::clone(self), thread });
             }
             let (grant, granted) = oneshot::channel();
-            queue.waiting.push(client.address, client.id, grant).map_err(Error::busy)?;
-            granted
+            let displaced = queue.waiting.push(client.address, client.id, grant);
+            (granted, displaced.map_err(Error::busy)?)
         };
-        granted.await.map_err(|_| Error::server("the node is stopping"))
+        if let Some((refused, limit)) = displaced {
+            // A caller that has left needs no answer.
+            let _ = refused.send(Err(limit));
+        }
+        let turn = granted.await.map_err(|_| Error::server("the node is stopping"))?;
+        turn.map_err(Error::busy)
     }
 
     /// Gives a thread to the next caller that still waits.
@@ -97,7 +102,7 @@ impl LargeBodies {
             };
             if !grant.is_closed() {
                 // A caller that leaves right now drops the turn, which gives it to the next.
-                let _ = grant.send(Turn { bodies: Arc::clone(self), thread });
+                let _ = grant.send(Ok(Turn { bodies: Arc::clone(self), thread }));
                 return;
             }
         }
