@@ -144,7 +144,7 @@ impl Dispatcher {
     ) -> Respond {
         let parsed = Body::read(body, self.batch_max);
         drop(turn);
-        let response = match parsed {
+        match parsed {
             Err((id, error)) => {
                 let mut reply = Reply::default();
                 reply.answer(id, Err(error));
@@ -153,13 +153,7 @@ impl Dispatcher {
             Ok(Body::Single(call)) => self.respond_to_call(body, &call, client, transport).await,
             Ok(Body::TooMany(members)) => Respond::Reply(self.refuse_batch(&members)),
             Ok(Body::Batch(members)) => self.respond_to_batch(body, &members, client).await,
-        };
-        if let (Transport::WebSocket(_), Respond::Reply(reply) | Respond::TooMany(reply)) =
-            (transport, &response)
-        {
-            client.flow.owe(reply.len());
         }
-        response
     }
 
     async fn respond_to_call(

@@ -69,6 +69,9 @@ pub const SUBSCRIPTIONS: &[(&str, &str)] = &[
 pub(super) struct Ids {
     state: RandomState,
     next: AtomicU64,
+/// Bytes that jsonrpsee puts around what is pushed.
+pub(super) const NOTIFICATION_BYTES: usize = r#"{"jsonrpc":"2.0","method":"eth_subscription","params":{"subscription":"0x00000000000000000000000000000000","result":}}"#.len();
+
 }
 
 impl IdProvider for Ids {
@@ -227,7 +230,7 @@ impl Outlet<'_> {
     /// Sends a message once there is room for it.
     async fn send(&self, message: Answer) -> Result<(), End> {
         let message = message.map_err(End::Failed)?;
-        let bytes = message.bytes().len();
+        let bytes = NOTIFICATION_BYTES + message.bytes().len();
         // Nobody else is told anything between this and what is owed then.
         self.room().await?;
         let raw = message.to_raw().map_err(End::Failed)?;

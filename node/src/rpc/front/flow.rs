@@ -153,9 +153,8 @@ impl Flow {
         self.settle();
     }
 
-    /// The socket took this many bytes, or will not be given them. What is written besides answers makes the debt look smaller than
-    /// it is, by no more than what lies between two answers. A call that waits for the least to be owed
-    /// is not told when others are owed less: its own client has to read first.
+    /// The socket took this many of the bytes that are owed, or will not be given them. A call that waits for
+    /// the least to be owed is not told when others are owed less: its own client has to read first.
     pub(in crate::rpc) fn written(&self, bytes: usize) {
         let less = |owed: usize| Some(owed.saturating_sub(bytes));
         let owed = self.owed.fetch_update(SeqCst, SeqCst, less).expect("it gives a number");
@@ -194,12 +193,18 @@ impl Flow {
         }
         let mut usage = self.usage.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(usage) = usage.as_mut() else { return };
-        let bytes = self.bytes();
-        usage.shrink_to(bytes);
-        if usage.grow_to(bytes).is_err() {
-            usage.evict_owner();
+        loop {
+            let bytes = self.bytes();
+            usage.shrink_to(bytes);
+            if usage.grow_to(bytes).is_err() {
+                usage.evict_owner();
+            }
+            self.accounted.store(usage.held_bytes(), SeqCst);
+            // Who changed it meanwhile may have compared it with what was accounted before, and gone.
+            if bytes == self.bytes() {
+                return;
+            }
         }
-        self.accounted.store(usage.held_bytes(), SeqCst);
     }
 }
 
@@ -216,6 +221,13 @@ impl Drop for Unanswered {
         if before >= MAX_UNANSWERED_BYTES {
             self.flow.less.notify_one();
         }
+    }
+}
+
+#[cfg(test)]
+impl Flow {
+    pub(super) fn owed_bytes(&self) -> usize {
+        self.owed.load(SeqCst)
     }
 }
 

@@ -354,22 +354,33 @@ impl Front {
         // A WebSocket's client that does not take its responses waits here, where it holds no thread. It
         // counts as a batch until its response is counted.
         let start = &body[..body.len().min(MAX_LEADING_SPACE)];
-        let _place = if start.trim_ascii_start().first() == Some(&b'{') {
+        let place = if start.trim_ascii_start().first() == Some(&b'{') {
             client.flow.room().await;
             None
         } else {
             Some(client.flow.batch().await)
         };
         if body.len() < LARGE_BODY_BYTES {
-            return self.dispatcher.respond(&body.into(), client, &transport, None).await;
+            return self.dispatcher.respond(&body.into(), client, transport, None).await;
         }
+        let response = self.answer(client, body, &transport).await;
+        if let (Transport::WebSocket(_), Respond::Reply(reply) | Respond::TooMany(reply)) =
+            (&transport, &response)
+        {
+            client.flow.owe(reply.len());
+        }
+        drop(place);
+        response
+    }
+
+    async fn answer(&self, client: &Arc<Client>, body: Bytes, transport: &Transport) -> Respond {
         let (dispatcher, caller) = (Arc::clone(&self.dispatcher), Arc::clone(client));
         let arrived_by = transport.clone();
         let answer = |turn| async move {
             dispatcher.respond(&body.into(), &caller, &arrived_by, Some(turn)).await
         };
         let answered = self.large_bodies.answer(client, answer).await;
-        answered.unwrap_or_else(|error| Respond::refused(&transport, error))
+        answered.unwrap_or_else(|error| Respond::refused(transport, error))
     }
 }
 

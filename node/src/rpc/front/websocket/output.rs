@@ -36,38 +36,45 @@ pub(super) async fn write<W: AsyncWrite + Unpin>(
         tokio::select! {
             Some(next) = outgoing.recv() => match next {
                 Outgoing::Response { pieces, message } => {
-                    write_text(&mut socket, flow, pieces).await?;
+                    let owed = pieces.iter().map(Bytes::len).sum();
+                    write_text(&mut socket, flow, pieces, owed).await?;
                     drop(message);
                 }
-                Outgoing::Control(frame) => write_all(&mut socket, flow, vec![frame.into()]).await?,
+                Outgoing::Control(frame) => {
+                    write_all(&mut socket, flow, vec![frame.into()], 0).await?;
+                }
                 Outgoing::Close(status) => {
-                    write_all(&mut socket, flow, vec![frames::close(status).into()]).await?;
+                    write_all(&mut socket, flow, vec![frames::close(status).into()], 0).await?;
                     return socket.shutdown().await;
                 }
             },
             Some(json) = pushed.recv() => {
-                write_text(&mut socket, flow, vec![with_client_id(json)]).await?;
+                let owed = json.get().len();
+                write_text(&mut socket, flow, vec![with_client_id(json)], owed).await?;
             }
         }
     }
 }
 
-/// Writes a text message.
+/// Writes a text message, for which this many bytes are owed.
 async fn write_text<W: AsyncWrite + Unpin>(
     socket: &mut W,
     flow: &Flow,
     mut pieces: Vec<Bytes>,
+    owed: usize,
 ) -> io::Result<()> {
     let length = pieces.iter().map(Bytes::len).sum();
     pieces.insert(0, frames::text_head(length).into());
-    write_all(socket, flow, pieces).await
+    write_all(socket, flow, pieces, owed).await
 }
 
-/// Writes all pieces, and frees each as soon as it is written.
+/// Writes all pieces, and frees each as soon as it is written. `owed` is exactly what is owed for them: heads
+/// of frames, pings and pongs are not, and would make the debt look smaller with each one.
 async fn write_all<W: AsyncWrite + Unpin>(
     socket: &mut W,
     flow: &Flow,
     mut pieces: Vec<Bytes>,
+    mut owed: usize,
 ) -> io::Result<()> {
     let mut first = 0;
     while first < pieces.len() {
@@ -80,8 +87,15 @@ async fn write_all<W: AsyncWrite + Unpin>(
         if written == 0 {
             return Err(io::ErrorKind::WriteZero.into());
         }
-        flow.written(written);
+        let paid = written.min(owed);
+        if paid > 0 {
+            flow.written(paid);
+        }
+        owed -= paid;
         first += advance(&mut pieces[first..], written);
+    }
+    if owed > 0 {
+        flow.written(owed);
     }
     socket.flush().await
 }
@@ -115,6 +129,7 @@ mod tests {
             // Less than a piece fits into the pipe.
             let (mut client, server) = tokio::io::duplex(777);
             let (flow, mut read) = (Flow::default(), Vec::new());
+            flow.owe(content.len());
             let (replies, outgoing) = mpsc::channel(2);
             let (_sink, pushed) = mpsc::channel(1);
             let message = Flow::hear(&std::sync::Arc::default(), 1);
@@ -127,6 +142,36 @@ mod tests {
             let head = frames::text_head(content.len());
             let expected = [head, content, frames::close(Some(frames::NORMAL))].concat();
             assert!(read == expected, "{count} pieces of {length} bytes");
+            assert_eq!(flow.owed_bytes(), 0);
         }
+    }
+
+    /// A client that sends pings and reads the pongs, but not what is behind them, still owes all of that.
+    #[tokio::test]
+    async fn pongs_and_heads_of_frames_pay_no_debt() {
+        let (mut client, server) = tokio::io::duplex(1 << 20);
+        let (flow, response) = (Flow::default(), vec![b'7'; 1000]);
+        flow.owe(response.len());
+        let (replies, outgoing) = mpsc::channel(200);
+        let (_sink, pushed) = mpsc::channel(1);
+        for _ in 0..100 {
+            replies.try_send(Outgoing::Control(frames::pong(&[7; 125]))).unwrap();
+        }
+        let mut writing = std::pin::pin!(write(server, &flow, outgoing, pushed));
+        let mut pongs = vec![0; 100 * 127];
+        tokio::select! {
+            ended = &mut writing => panic!("{ended:?}"),
+            read = client.read_exact(&mut pongs) => drop(read.unwrap()),
+        }
+        assert_eq!(flow.owed_bytes(), response.len());
+        let message = Flow::hear(&std::sync::Arc::default(), 1);
+        let pieces = vec![response.clone().into()];
+        replies.try_send(Outgoing::Response { pieces, message }).unwrap();
+        let mut read = vec![0; frames::text_head(response.len()).len() + response.len()];
+        tokio::select! {
+            ended = &mut writing => panic!("{ended:?}"),
+            read = client.read_exact(&mut read) => drop(read.unwrap()),
+        }
+        assert_eq!(flow.owed_bytes(), 0);
     }
 }
