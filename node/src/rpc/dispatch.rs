@@ -12,7 +12,7 @@ use super::{
     pushed::PushedReceipts,
     rates::{self, Rates},
     services::Services,
-    subscribe::{SUBSCRIBE, UNSUBSCRIBE},
+    subscribe::{Kind, SUBSCRIBE, UNSUBSCRIBE},
 };
 use crate::{config::JsonRpc, view::View};
 use alloy_primitives::Bytes;
@@ -20,6 +20,7 @@ use futures_util::{FutureExt, future::maybe_done};
 use serde_json::value::RawValue;
 use std::{
     future::{Future, poll_fn},
+    num::NonZeroU32,
     panic::AssertUnwindSafe,
     pin::pin,
     sync::Arc,
@@ -168,7 +169,7 @@ impl Dispatcher {
         let asked = asked(body, call);
         let answer = match (transport, asked.method) {
             (Transport::WebSocket(subscriber), SUBSCRIBE) => {
-                match subscriber.subscribe(id, &asked.params).await {
+                match self.subscribe(subscriber, id, &asked.params, client).await {
                     // jsonrpsee sends the response.
                     Ok(()) => return Respond::Nothing,
                     Err(error) => Err(error),
@@ -195,6 +196,19 @@ impl Dispatcher {
             }
         }
         Respond::Reply(reply)
+    }
+
+    /// Opens a subscription. Its parameters are read here, where a large body is read, and not where its
+    /// messages are made.
+    async fn subscribe(
+        &self,
+        subscriber: &Subscriber,
+        id: &str,
+        params: &Bytes,
+        client: &Client,
+    ) -> Result<(), Error> {
+        self.rates.admit(&client.rate, client.address, NonZeroU32::MIN)?;
+        subscriber.subscribe(id, Kind::read(params, &self.context.spec)?).await
     }
 
     /// One response for all calls of a batch that has too many, to the first of them that expects one,

@@ -18,6 +18,7 @@ use super::{
     text::Json,
 };
 use crate::{
+    budget::{Account, Held},
     chain::ChainSpec,
     execution::RecoveredTx,
     feehistory::{FeeEntry, RowReader},
@@ -27,10 +28,13 @@ use alloy_primitives::{B256, U128, map::HashSet};
 use jsonrpsee::{
     PendingSubscriptionSink, RpcModule, SubscriptionMessage, SubscriptionSink,
     core::{RegisterMethodError, SubscriptionError, traits::IdProvider},
-    types::{ErrorObjectOwned, Params, SubscriptionId},
+    types::SubscriptionId,
 };
+use serde::de::IgnoredAny;
 use serde_json::{json as value, value::RawValue};
 use std::{
+    borrow::Cow,
+    collections::BTreeMap,
     future::{Future, ready},
     hash::{BuildHasher, RandomState},
     sync::{
@@ -83,7 +87,8 @@ impl IdProvider for Ids {
 }
 
 /// The kinds of subscriptions.
-enum Kind {
+#[derive(Debug)]
+pub(super) enum Kind {
     Heads,
     Logs(Filter),
     Pending {
@@ -96,8 +101,12 @@ enum Kind {
 }
 
 impl Kind {
-    fn read(params: &Params<'_>, spec: &ChainSpec) -> Result<Self, Error> {
-        let params = params.as_str().unwrap_or("[]").as_bytes();
+    /// Reads the parameters of a call.
+    ///
+    /// # Errors
+    /// If they are those of no subscription.
+    pub(super) fn read(params: &[u8], spec: &ChainSpec) -> Result<Self, Error> {
+        let params = if params.is_empty() { b"[]".as_slice() } else { params };
         let mut arguments = Arguments::new(params, 2, spec)?;
         let kind: String = arguments.required()?;
         match kind.as_str() {
@@ -131,13 +140,45 @@ impl Kind {
 }
 
 /// A log filter whose blocks do not count.
+impl Kind {
+    /// Bytes of memory that its parameters take.
+    fn memory_bytes(&self) -> usize {
+        match self {
+            Self::Logs(filter) => filter.memory_bytes(),
+            Self::Receipts(hashes) => hashes.capacity() * size_of::<B256>(),
+            Self::Fees(percentiles) => size_of_val(percentiles.as_slice()),
+            Self::Heads | Self::Pending { .. } | Self::Syncing => 0,
+        }
+    }
+}
+
+/// A subscription that a client opens, with the memory that it takes until it ends.
+#[derive(Debug)]
+pub(super) struct Wanted {
+    kind: Kind,
+    _memory: Held,
+}
+
+/// Accounted for each subscription: its task and its places in tables.
+const SUBSCRIPTION_BYTES: usize = 4 * 1024;
+
+impl Wanted {
+    /// # Errors
+    /// If clients use too much memory.
+    pub(super) fn new(kind: Kind, account: &Account) -> Result<Arc<Self>, Error> {
+        let memory = account.hold(SUBSCRIPTION_BYTES + kind.memory_bytes());
+        let memory = memory.map_err(|refused| Error::client_memory(refused.limit()))?;
+        Ok(Arc::new(Self { kind, _memory: memory }))
+    }
+}
+
 #[derive(Default)]
 struct LogFilter(Filter);
 
 impl Param for LogFilter {
     fn read(json: &str, spec: &ChainSpec) -> Result<Self, String> {
         // Not an object: said so before the fields are looked at.
-        object::<serde_json::Map<String, serde_json::Value>>(json)?;
+        object::<BTreeMap<Cow<'_, str>, IgnoredAny>>(json)?;
         LogQuery::read(json, spec).map(|query| Self(query.filter))
     }
 }
@@ -176,9 +217,10 @@ pub(super) fn module(
         SUBSCRIBE,
         "eth_subscription",
         UNSUBSCRIBE,
-        |params, pending, dispatcher, extensions| async move {
-            let client = extensions.get::<Arc<Client>>().expect("the service names who calls");
-            open(&params, pending, &dispatcher, &client.flow).await
+        |_, pending, dispatcher, extensions| async move {
+            let client = extensions.get::<Arc<Client>>().expect("the subscriber names who calls");
+            let wanted = extensions.get::<Arc<Wanted>>().expect("the subscriber has read it");
+            open(&wanted.kind, pending, &dispatcher, &client.flow).await
         },
     )?;
     Ok(module)
@@ -187,18 +229,11 @@ pub(super) fn module(
 /// Serves a subscription to its end. What fails in between is the last thing that the client is told of
 /// it, as an error.
 async fn open(
-    params: &Params<'_>,
+    kind: &Kind,
     pending: PendingSubscriptionSink,
     dispatcher: &Dispatcher,
     flow: &Flow,
 ) -> Result<(), SubscriptionError> {
-    let kind = match Kind::read(params, &dispatcher.context.spec) {
-        Ok(kind) => kind,
-        Err(error) => {
-            pending.reject(ErrorObjectOwned::from(error)).await;
-            return Ok(());
-        }
-    };
     // Subscribed before the client knows of it, so that nothing falls in between.
     let mut heads = dispatcher.context.published.heads();
     let arrivals = dispatcher.context.pool.arrivals();
@@ -242,7 +277,7 @@ impl Outlet<'_> {
 }
 
 async fn serve(
-    kind: Kind,
+    kind: &Kind,
     outlet: &Outlet<'_>,
     dispatcher: &Dispatcher,
     heads: watch::Receiver<u64>,
@@ -261,15 +296,15 @@ async fn serve(
             follow(outlet, dispatcher, heads, last, |view, n| ready(head(&view, n))).await
         }
         Kind::Logs(filter) => {
-            let logs = |view: Arc<View>, n| ready(block_logs(&view, &filter, n));
+            let logs = |view: Arc<View>, n| ready(block_logs(&view, filter, n));
             follow(outlet, dispatcher, heads, last, logs).await
         }
         Kind::Receipts(hashes) => {
-            let receipts = |view, n| dispatcher.receipts.wanted(view, n, &hashes);
+            let receipts = |view, n| dispatcher.receipts.wanted(view, n, hashes);
             follow(outlet, dispatcher, heads, last, receipts).await
         }
         Kind::Fees(percentiles) => {
-            let fees = |view: Arc<View>, n| ready(fees(&view, &percentiles, n));
+            let fees = |view: Arc<View>, n| ready(fees(&view, percentiles, n));
             follow(outlet, dispatcher, heads, last, fees).await
         }
     }

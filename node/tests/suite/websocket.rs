@@ -345,3 +345,56 @@ async fn a_connection_has_at_most_so_many_subscriptions() {
     timeout(PATIENCE, again).await.expect("a place is free again");
     node.stop().await;
 }
+
+/// The filters of subscriptions and large ids are memory that the client uses.
+#[tokio::test(flavor = "multi_thread")]
+async fn subscriptions_use_the_memory_of_clients() {
+    let node = Node::native().await;
+    let used = async || {
+        let request = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+        let (_, text) = exchange(node.observe.address, request.as_bytes()).await;
+        let start = "client_resource_used{resource=\"memory_bytes\"} ";
+        let value = text.lines().find_map(|line| line.strip_prefix(start));
+        value.unwrap().parse::<usize>().unwrap()
+    };
+    let addresses: Vec<_> = (0..1000).map(|number| format!("0x{number:040x}")).collect();
+    let params = json!(["logs", { "address": addresses }]);
+    let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "eth_subscribe", "params": params });
+    let mut raw = Raw::open(node.rpc.ws_address).await;
+    for number in 1..=10 {
+        raw.send(&[frame(FIN | TEXT, call.to_string().as_bytes())]).await;
+        let opened: Value = serde_json::from_str(&raw.receive_text().await).unwrap();
+        assert!(opened["result"].is_string(), "{opened}");
+        assert!(used().await >= number * 20 * 1000, "{number}");
+    }
+    drop(raw);
+    let freed = async {
+        while used().await > 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(PATIENCE, freed).await.unwrap();
+
+    // Ids come back in responses, which wait for the client. More than 8 MiB of them, and one call that waits
+    // until some are read.
+    const MAX_OWED: usize = 8 << 20;
+    let mut raw = Raw::open(node.rpc.ws_address).await;
+    let id = "7".repeat(4 << 20);
+    let call =
+        format!(r#"{{"jsonrpc":"2.0","id":"{id}","method":"eth_subscribe","params":["syncing"]}}"#);
+    let sending = async {
+        loop {
+            raw.send(&[frame(FIN | TEXT, call.as_bytes())]).await;
+        }
+    };
+    let owed = async {
+        while used().await < MAX_OWED + id.len() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        () = sending => {}
+        owed = timeout(PATIENCE, owed) => owed.unwrap(),
+    }
+    node.stop().await;
+}

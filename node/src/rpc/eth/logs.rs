@@ -137,9 +137,7 @@ impl LogQuery {
 
     /// Bytes of memory that the query takes.
     pub(in crate::rpc) fn memory_bytes(&self) -> usize {
-        let Filter { addresses, topics } = &self.filter;
-        let topics = topics.iter().map(|list| size_of_val(list.as_slice())).sum::<usize>();
-        size_of::<Self>() + size_of_val(addresses.as_slice()) + topics
+        size_of::<Self>() + self.filter.memory_bytes()
     }
 
     /// First and last block of the query as far as it gives numbers; an installed filter that says
@@ -158,6 +156,13 @@ impl LogQuery {
 }
 
 impl Filter {
+    /// Bytes of memory that the lists take.
+    pub(in crate::rpc) fn memory_bytes(&self) -> usize {
+        let Self { addresses, topics } = self;
+        let topics = topics.iter().map(|list| size_of_val(list.as_slice())).sum::<usize>();
+        size_of_val(addresses.as_slice()) + topics
+    }
+
     pub(in crate::rpc) fn matches(&self, log: &Log) -> bool {
         let topics = log.topics();
         let any = |wanted: &Vec<B256>, found| wanted.is_empty() || wanted.contains(found);

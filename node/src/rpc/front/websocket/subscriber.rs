@@ -4,7 +4,7 @@ use crate::rpc::{
     error::Error,
     front::Client,
     method::Answer,
-    subscribe::{Ids, SUBSCRIBE, UNSUBSCRIBE},
+    subscribe::{Ids, Kind, SUBSCRIBE, UNSUBSCRIBE, Wanted},
     text::Json,
 };
 use alloy_primitives::Bytes;
@@ -58,13 +58,14 @@ impl Subscriber {
     /// of the client's id as a string, which [`with_client_id`] replaces by the id.
     ///
     /// # Errors
-    /// If the connection has as many as it may have.
-    pub(in crate::rpc) async fn subscribe(&self, id: &str, params: &Bytes) -> Result<(), Error> {
+    /// If the connection has as many as it may have, or clients use too much memory.
+    pub(in crate::rpc) async fn subscribe(&self, id: &str, kind: Kind) -> Result<(), Error> {
         let Some(MethodCallback::Subscription(open)) = self.methods.method(SUBSCRIBE) else {
             return Err(Error::unknown_method(SUBSCRIBE));
         };
         let max = self.permits.max();
         let permit = self.permits.acquire().ok_or_else(|| Error::too_many_subscriptions(max))?;
+        let wanted = Wanted::new(kind, &self.client.account)?;
         let state = SubscriptionState {
             conn_id: self.connection(),
             id_provider: &*self.ids,
@@ -72,13 +73,20 @@ impl Subscriber {
         };
         let mut extensions = Extensions::new();
         extensions.insert(Arc::clone(&self.client));
+        extensions.insert(wanted);
+        // The response waits for the client with the notifications, and an id may be large.
+        let bytes = response_bytes(id);
+        self.client.flow.owe(bytes);
         let opening = {
             let _runtime = self.runtime.enter();
-            open(Id::Str(id.into()), read_params(params), self.sink.clone(), state, extensions)
+            open(Id::Str(id.into()), Params::new(None), self.sink.clone(), state, extensions)
         };
         match opening.await {
             response if response.is_subscription() => Ok(()),
-            response => Err(Error::internal(format_args!("no subscription: {response}"))),
+            response => {
+                self.client.flow.written(bytes);
+                Err(Error::internal(format_args!("no subscription: {response}")))
+            }
         }
     }
 
@@ -107,6 +115,13 @@ fn is_true(response: &MethodResponse) -> bool {
     }
     let answered = serde_json::from_str::<Answered>(response.as_json().get());
     answered.is_ok_and(|answered| answered.result == Some(true))
+}
+
+/// Bytes of jsonrpsee's response to a call with this id.
+fn response_bytes(id: &str) -> usize {
+    const REST: &str = r#","result":"0x00000000000000000000000000000000"}"#;
+    let quoted = serde_json::to_string(id).expect("a text is written as JSON");
+    RESPONSE_START.len() - 1 + quoted.len() + REST.len()
 }
 
 /// How jsonrpsee begins a response. Notifications have a method instead of an id.
@@ -138,7 +153,11 @@ pub(super) fn with_client_id(json: Box<RawValue>) -> Piece {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use jsonrpsee::{ResponsePayload, types::ErrorObject};
+    use crate::rpc::subscribe::NOTIFICATION_BYTES;
+    use jsonrpsee::{
+        ResponsePayload, RpcModule, SubscriptionMessage, core::SubscriptionError,
+        types::ErrorObject,
+    };
 
     #[test]
     fn responses_have_the_id_that_the_client_sent() {
@@ -153,6 +172,40 @@ mod tests {
             let error = r#"{"code":-32602,"message":"x"}"#;
             let expected = format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#);
             assert_eq!(with_client_id(response.into_json()), expected);
+        }
+    }
+
+    /// A byte too few each time would let a client be owed ever more.
+    #[tokio::test]
+    async fn what_jsonrpsee_sends_is_owed_to_the_byte() {
+        const RESULT: &str = "[1,2]";
+        let mut module = RpcModule::new(());
+        let pushing = module.register_subscription::<Result<(), SubscriptionError>, _, _>(
+            SUBSCRIBE,
+            "eth_subscription",
+            UNSUBSCRIBE,
+            |_, pending, _, _| async move {
+                let Ok(sink) = pending.accept().await else { return Ok(()) };
+                let result = RawValue::from_string(RESULT.to_owned()).unwrap();
+                let _ = sink.send(SubscriptionMessage::from(result)).await;
+                sink.closed().await;
+                Ok(())
+            },
+        );
+        pushing.unwrap();
+        let (sink, mut pushed) = mpsc::channel(8);
+        let client = Arc::new(Client::for_tests());
+        let subscriber =
+            Subscriber::new(module.into(), Arc::default(), sink, 10, Arc::clone(&client));
+        let used = || client.account.memory.reading().used;
+        for id in ["7", "null", r#""a\u0041\"\\""#, &"9".repeat(10_000)] {
+            let (owed, held) = (client.flow.owed_bytes(), used());
+            subscriber.subscribe(id, Kind::Syncing).await.unwrap();
+            let response = pushed.recv().await.unwrap();
+            assert_eq!(client.flow.owed_bytes() - owed, response.get().len(), "{response}");
+            assert!(used() > held);
+            let notification = pushed.recv().await.unwrap();
+            assert_eq!(notification.get().len(), NOTIFICATION_BYTES + RESULT.len());
         }
     }
 
