@@ -24,6 +24,7 @@ pub(super) use desk::{AtDesk, Desk};
 pub use query::{Found, PoolQuery, SenderTxs};
 
 use super::{
+    arrival::Arrival,
     batch::{CheckBatch, Ground, Proposal, Recovered, Reply, ReplyBatch, Submitted, Tip},
     fault::Fault,
     journal::{Entry, Journal},
@@ -85,7 +86,7 @@ pub(super) struct Ends {
     /// Questions about the pool.
     pub queries: Inbox<PoolQuery>,
     /// Who wants to know what the pool takes.
-    pub arrivals: broadcast::Sender<Arc<RecoveredTx>>,
+    pub arrivals: broadcast::Sender<Arrival>,
     /// Answers for TCP connections.
     pub replies: Outbox<ReplyBatch>,
     /// Blocks to build.
@@ -148,7 +149,7 @@ pub(super) struct Ante {
     queries: Inbox<PoolQuery>,
     /// One that a caller found and left to the worker.
     deferred: Option<PoolQuery>,
-    arrivals: broadcast::Sender<Arc<RecoveredTx>>,
+    arrivals: broadcast::Sender<Arrival>,
     replies: Outbox<ReplyBatch>,
     proposals: Option<Outbox<Proposal>>,
     /// What went wrong while a caller did the stage's work.
@@ -340,15 +341,15 @@ impl Ante {
         heard: bool,
         now: Instant,
     ) -> Result<(), Box<Reject>> {
-        let heard = heard.then(|| Arc::clone(&tx));
+        let heard = heard.then(|| Arrival::new(&tx));
         let before = self.journal.push(&tx);
         if let Err(reject) = self.pool_one(tx, sender, now) {
             self.journal.retract(before);
             return Err(reject.into());
         }
-        if let Some(tx) = heard {
+        if let Some(arrival) = heard {
             // A listener may have gone in between.
-            let _ = self.arrivals.send(tx);
+            let _ = self.arrivals.send(arrival);
         }
         Ok(())
     }

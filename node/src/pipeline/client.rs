@@ -3,14 +3,12 @@
 
 use super::{
     ante::{Desk, Found, PoolQuery, SenderTxs},
+    arrival::Arrival,
     batch::Submitted,
     ring::Outbox,
     submit::Submissions,
 };
-use crate::{
-    execution::RecoveredTx,
-    mempool::{Level, Reject},
-};
+use crate::mempool::{Level, Reject};
 use alloy_primitives::{Address, B256, Bytes};
 use std::{
     fmt,
@@ -27,7 +25,7 @@ pub struct PoolClient {
     pub(super) submissions: Arc<Submissions>,
     pub(super) queries: Outbox<PoolQuery>,
     pub(super) desk: Desk,
-    pub(super) arrivals: broadcast::Sender<Arc<RecoveredTx>>,
+    pub(super) arrivals: broadcast::Sender<Arrival>,
     pub(super) stop: Arc<AtomicBool>,
 }
 
@@ -41,7 +39,7 @@ impl PoolClient {
     }
 
     /// Every transaction the pool takes from now on. Who does not keep up loses the oldest.
-    pub fn arrivals(&self) -> broadcast::Receiver<Arc<RecoveredTx>> {
+    pub fn arrivals(&self) -> broadcast::Receiver<Arrival> {
         self.arrivals.subscribe()
     }
 

@@ -5,6 +5,7 @@
 //! and park when idle. The loop around them is written once, in `stage`.
 
 mod ante;
+mod arrival;
 mod batch;
 mod bell;
 mod client;
@@ -29,6 +30,7 @@ mod topology;
 mod turn;
 
 pub use ante::{Found, PoolQuery, SenderTxs};
+pub use arrival::Arrival;
 pub use batch::{RawTx, Reply, Submitted};
 pub use client::PoolClient;
 pub use fault::{BlockFault, BlockReason, Fault};

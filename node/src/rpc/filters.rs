@@ -15,7 +15,7 @@ use super::{
 use crate::{
     budget::{Budget, Evictable, Held, Resource},
     config::JsonRpc,
-    execution::RecoveredTx,
+    pipeline::Arrival,
 };
 use alloy_primitives::{B256, U128, map::HashMap};
 use std::{
@@ -35,7 +35,7 @@ const BLOCKS_MAX: u64 = 10_000;
 enum Kind {
     Blocks,
     Pending {
-        arrivals: Receiver<Arc<RecoveredTx>>,
+        arrivals: Receiver<Arrival>,
         /// Whole transactions are told, not their hashes.
         full: bool,
     },
@@ -282,10 +282,10 @@ fn new_range(call: &Call, query: &LogQuery, seen: u64) -> Option<(u64, u64)> {
 }
 
 /// The next transaction that has arrived; those lost to a slow client are left out.
-fn next_arrival(arrivals: &mut Receiver<Arc<RecoveredTx>>) -> Option<Arc<RecoveredTx>> {
+fn next_arrival(arrivals: &mut Receiver<Arrival>) -> Option<Arrival> {
     loop {
         match arrivals.try_recv() {
-            Ok(tx) => return Some(tx),
+            Ok(arrival) => return Some(arrival),
             Err(TryRecvError::Lagged(_)) => {}
             Err(TryRecvError::Empty | TryRecvError::Closed) => return None,
         }
@@ -293,22 +293,24 @@ fn next_arrival(arrivals: &mut Receiver<Arc<RecoveredTx>>) -> Option<Arc<Recover
 }
 
 /// Hashes of all that has arrived.
-fn drain(arrivals: &mut Receiver<Arc<RecoveredTx>>) -> Vec<B256> {
-    std::iter::from_fn(|| next_arrival(arrivals)).map(|tx| tx.hash).collect()
+fn drain(arrivals: &mut Receiver<Arrival>) -> Vec<B256> {
+    std::iter::from_fn(|| next_arrival(arrivals)).map(|arrival| arrival.hash).collect()
 }
 
 /// Most characters of JSON that come of a byte of a transaction, and besides.
 const CHARS_A_BYTE: usize = 4;
 const CHARS_BESIDES: usize = 1_500;
 
-/// Transactions that have arrived, as many as an answer may hold; the next poll tells the others.
+/// Transactions that have arrived, as many as an answer may hold; the next poll tells the others. Large ones that
+/// have left the pool are left out.
 fn arrived_whole(call: &Call, id: u128) -> Answer {
     let mut txs = Vec::new();
     if let Some(filter) = call.services.filters.lock().get_mut(&id)
         && let Kind::Pending { arrivals, .. } = &mut filter.kind
     {
         let mut chars = 0;
-        while let Some(tx) = next_arrival(arrivals) {
+        while let Some(arrival) = next_arrival(arrivals) {
+            let Some(tx) = arrival.tx() else { continue };
             chars += CHARS_A_BYTE * tx.raw.len() + CHARS_BESIDES;
             txs.push(tx);
             // Room is left, for the next one may be large.

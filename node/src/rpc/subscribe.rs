@@ -20,8 +20,8 @@ use super::{
 use crate::{
     budget::{Account, Held},
     chain::ChainSpec,
-    execution::RecoveredTx,
     feehistory::{FeeEntry, RowReader},
+    pipeline::Arrival,
     view::View,
 };
 use alloy_primitives::{B256, U128, map::HashSet};
@@ -57,7 +57,8 @@ pub const SUBSCRIPTIONS: &[(&str, &str)] = &[
     ("logs", "with a filter of `address` and `topics`: each new log that matches"),
     (
         "newPendingTransactions",
-        "the hash of each transaction the pool takes; whole with `true`. Who is 32,768 behind misses some",
+        "the hash of each transaction the pool takes; whole with `true`. Who is 32,768 behind misses some, and \
+         whole ones above 1 KiB that have left the pool",
     ),
     (
         "transactionReceipts",
@@ -68,14 +69,14 @@ pub const SUBSCRIPTIONS: &[(&str, &str)] = &[
     ("newFees", "with a list of percentiles: the fee-history row of each new block"),
 ];
 
+/// Bytes that jsonrpsee puts around what is pushed.
+pub(super) const NOTIFICATION_BYTES: usize = r#"{"jsonrpc":"2.0","method":"eth_subscription","params":{"subscription":"0x00000000000000000000000000000000","result":}}"#.len();
+
 /// Subscription ids as geth has them: 16 bytes in hex that nobody can guess.
 #[derive(Debug, Default)]
 pub(super) struct Ids {
     state: RandomState,
     next: AtomicU64,
-/// Bytes that jsonrpsee puts around what is pushed.
-pub(super) const NOTIFICATION_BYTES: usize = r#"{"jsonrpc":"2.0","method":"eth_subscription","params":{"subscription":"0x00000000000000000000000000000000","result":}}"#.len();
-
 }
 
 impl IdProvider for Ids {
@@ -139,7 +140,6 @@ impl Kind {
     }
 }
 
-/// A log filter whose blocks do not count.
 impl Kind {
     /// Bytes of memory that its parameters take.
     fn memory_bytes(&self) -> usize {
@@ -172,6 +172,7 @@ impl Wanted {
     }
 }
 
+/// A log filter whose blocks do not count.
 #[derive(Default)]
 struct LogFilter(Filter);
 
@@ -236,7 +237,7 @@ async fn open(
 ) -> Result<(), SubscriptionError> {
     // Subscribed before the client knows of it, so that nothing falls in between.
     let mut heads = dispatcher.context.published.heads();
-    let arrivals = dispatcher.context.pool.arrivals();
+    let arrivals = matches!(kind, Kind::Pending { .. }).then(|| dispatcher.context.pool.arrivals());
     let last = *heads.borrow_and_update();
     let Ok(sink) = pending.accept().await else { return Ok(()) };
     let outlet = Outlet { sink, flow };
@@ -281,7 +282,7 @@ async fn serve(
     outlet: &Outlet<'_>,
     dispatcher: &Dispatcher,
     heads: watch::Receiver<u64>,
-    arrivals: broadcast::Receiver<Arc<RecoveredTx>>,
+    arrivals: Option<broadcast::Receiver<Arrival>>,
     last: u64,
 ) -> Result<(), End> {
     match kind {
@@ -291,7 +292,9 @@ async fn serve(
             outlet.sink.closed().await;
             Ok(())
         }
-        Kind::Pending { full } => push_pending(outlet, arrivals, full).await,
+        Kind::Pending { full } => {
+            push_pending(outlet, arrivals.expect("opened for this kind"), *full).await
+        }
         Kind::Heads => {
             follow(outlet, dispatcher, heads, last, |view, n| ready(head(&view, n))).await
         }
@@ -399,21 +402,26 @@ fn fees(view: &View, percentiles: &[f64], number: u64) -> Result<Vec<Json>, Erro
 
 async fn push_pending(
     outlet: &Outlet<'_>,
-    mut arrivals: broadcast::Receiver<Arc<RecoveredTx>>,
+    mut arrivals: broadcast::Receiver<Arrival>,
     full: bool,
 ) -> Result<(), End> {
     loop {
-        let tx = tokio::select! {
+        let arrival = tokio::select! {
             () = outlet.sink.closed() => return Err(End::Gone),
-            tx = arrivals.recv() => tx,
+            arrival = arrivals.recv() => arrival,
         };
-        let tx = match tx {
-            Ok(tx) => tx,
+        let arrival = match arrival {
+            Ok(arrival) => arrival,
             // The client could not keep up with the pool: it goes on with the newest.
             Err(RecvError::Lagged(_)) => continue,
             Err(RecvError::Closed) => return Err(End::Gone),
         };
-        let message = if full { put(&TransactionObject::pooled(&tx)) } else { put(&tx.hash) };
+        let message = if full {
+            let Some(tx) = arrival.tx() else { continue };
+            put(&TransactionObject::pooled(&tx))
+        } else {
+            put(&arrival.hash)
+        };
         outlet.send(message).await?;
     }
 }
