@@ -5,7 +5,7 @@ use super::{
     Context,
     envelope::{Body, Envelope, NO_ID},
     error::Error,
-    front::{Client, Reply, Subscriber, Turn, Untaken},
+    front::{Client, Gathered, Reply, Subscriber, Turn, Untaken},
     lines::{Interrupt, Lines},
     meter::CallMeter,
     method::{Answer, Call, Method, Run, methods},
@@ -239,7 +239,8 @@ impl Dispatcher {
             Ok(_) => None,
             Err((_, error)) => Some(Err(error.clone())),
         });
-        let answers = self.answer_batch(calls.collect(), client).await;
+        // What was gathered counts until the response has been made of it.
+        let (answers, _gathered) = self.answer_batch(calls.collect(), client).await;
         let ids = read.iter().filter_map(|member| match member {
             Ok(call) => call.id(),
             Err((id, _)) => Some(*id),
@@ -335,7 +336,7 @@ impl Dispatcher {
         &self,
         calls: Vec<Option<Result<Asked<'_>, Error>>>,
         client: &Arc<Client>,
-    ) -> Vec<Answer> {
+    ) -> (Vec<Answer>, Gathered) {
         let view = self.context.published.load();
         let mut answers: Vec<Answer> = Vec::with_capacity(calls.len());
         let mut bytes = 0;
@@ -386,7 +387,7 @@ impl Dispatcher {
             // What is gathered stays; a refusal ends the batch before its next call.
             let _ = gathered.add(more);
         }
-        answers
+        (answers, gathered)
     }
 
     /// The answer of a call in a batch, if there was one in the time of the batch.

@@ -21,7 +21,7 @@ pub(super) use large_bodies::Turn;
 pub(super) use reply::Reply;
 pub use threads::Seats;
 pub(super) use threads::Threads;
-pub(super) use untaken::Untaken;
+pub(super) use untaken::{Gathered, Untaken};
 pub(super) use websocket::Subscriber;
 
 use self::{
