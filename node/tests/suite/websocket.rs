@@ -218,6 +218,10 @@ async fn handshakes_are_checked() {
         assert_eq!(status(no_key.replace("n: Upgrade", "n: Upgrade, close")).await, 400);
         let post = handshake(13).replace("GET", "POST").replace("n: Upgrade", "n: Upgrade, close");
         assert_eq!(status(post).await, 400);
+        // Its bytes would be read as frames.
+        let body = handshake(13).replace("n: Upgrade", "n: Upgrade, close");
+        let body = body.replace("\r\n\r\n", "\r\nContent-Length: 5\r\n\r\nabcde");
+        assert_eq!(status(body).await, 400);
     }
     // Java's client offers HTTP/2 in this way with its first request.
     let offer = format!(

@@ -131,7 +131,10 @@ fn upgrade(
     websocket: &OnceLock<(OnUpgrade, Arc<Client>)>,
     request: Request<Incoming>,
 ) -> Response<ReplyBody> {
-    let accept = match handshake::accept(&request) {
+    // The bytes of a body would be read as frames.
+    let bodiless =
+        if request.body().is_end_stream() { Ok(()) } else { Err(HandshakeError::Request) };
+    let accept = match bodiless.and_then(|()| handshake::accept(&request)) {
         Ok(accept) => accept,
         Err(error) => {
             let status = match error {

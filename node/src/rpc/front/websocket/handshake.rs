@@ -19,7 +19,9 @@ const KEY_BYTES: usize = 16;
 /// Why a WebSocket is not opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(in crate::rpc::front) enum HandshakeError {
-    #[error("a WebSocket is opened by GET in HTTP/1.1, with `Connection: Upgrade`")]
+    #[error(
+        "a WebSocket is opened by GET in HTTP/1.1, with `Connection: Upgrade` and without a body"
+    )]
     Request,
     #[error("this server supports version 13 of WebSocket only")]
     Version,
