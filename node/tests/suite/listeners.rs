@@ -179,6 +179,24 @@ async fn clients_behind_a_trusted_proxy_have_limits_of_their_own() {
     node.stop().await;
 }
 
+/// The head of a request is not accounted, so it must not be large.
+#[tokio::test]
+async fn the_head_of_a_request_is_bounded() {
+    const LIMIT: usize = 32 * 1024;
+    let node = Node::native().await;
+    let head = |bytes: usize| {
+        let rest = get("/", "Host: localhost\r\nX-Padding: \r\n").len();
+        get("/", &format!("Host: localhost\r\nX-Padding: {}\r\n", "x".repeat(bytes - rest)))
+    };
+    for (bytes, expected) in [(LIMIT - 1, 200), (LIMIT, 200), (LIMIT + 1, 431)] {
+        let request = head(bytes);
+        assert_eq!(request.len(), bytes);
+        let (status, _) = exchange(node.rpc.address, request.as_bytes()).await;
+        assert_eq!(status, expected, "{bytes} bytes");
+    }
+    node.stop().await;
+}
+
 /// One address takes all ingest connections; a frame of another one is answered.
 #[test]
 fn another_client_of_the_ingest_is_served_when_one_has_all_connections() {

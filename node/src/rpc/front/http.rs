@@ -235,6 +235,8 @@ async fn read(mut body: Incoming, limit: usize, usage: &mut Usage) -> Result<Byt
             return Err(ReadError::TooLarge);
         }
         if first.is_empty() && whole.is_empty() {
+            // It may be as large as what is read at once.
+            usage.grow_to(data.len()).map_err(ReadError::Memory)?;
             first = data;
         } else {
             if whole.is_empty() {

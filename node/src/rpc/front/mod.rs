@@ -71,8 +71,10 @@ use tokio::{
 /// Bytes in which a call begins with `{`. A body that does not is treated as a batch until it is parsed, so
 /// that megabytes of spaces are not searched where sockets are served.
 const MAX_LEADING_SPACE: usize = 128;
-/// Maximum bytes of a request's head, and of what is read of a body at a time.
-const MAX_HEAD_BYTES: usize = 128 * 1024;
+/// Maximum bytes of a request's head, which is not accounted.
+const MAX_HEAD_BYTES: usize = 32 * 1024;
+/// Maximum bytes that are read at a time.
+const MAX_READ_BYTES: usize = 128 * 1024;
 /// How long to wait after a failure to accept, such as too many open files.
 const ACCEPT_WAIT: Duration = Duration::from_millis(50);
 
@@ -306,7 +308,8 @@ impl Front {
         });
         let mut connection = http1::Builder::new()
             .half_close(false)
-            .max_buf_size(MAX_HEAD_BYTES)
+            .max_buf_size(MAX_READ_BYTES)
+            .max_header_size(MAX_HEAD_BYTES)
             .serve_connection(TokioIo::new(io), service)
             .with_upgrades();
         let to_move = || {
@@ -360,9 +363,6 @@ impl Front {
         } else {
             Some(client.flow.batch().await)
         };
-        if body.len() < LARGE_BODY_BYTES {
-            return self.dispatcher.respond(&body.into(), client, transport, None).await;
-        }
         let response = self.answer(client, body, &transport).await;
         if let (Transport::WebSocket(_), Respond::Reply(reply) | Respond::TooMany(reply)) =
             (&transport, &response)
@@ -374,6 +374,9 @@ impl Front {
     }
 
     async fn answer(&self, client: &Arc<Client>, body: Bytes, transport: &Transport) -> Respond {
+        if body.len() < LARGE_BODY_BYTES {
+            return self.dispatcher.respond(&body.into(), client, transport, None).await;
+        }
         let (dispatcher, caller) = (Arc::clone(&self.dispatcher), Arc::clone(client));
         let arrived_by = transport.clone();
         let answer = |turn| async move {
