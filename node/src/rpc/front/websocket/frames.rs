@@ -271,7 +271,8 @@ impl Decoder {
         }
         let Some(mut message) = self.message.take_if(|_| frame.last) else { return Ok(None) };
         message.check(true)?;
-        Ok(Some(Event::Message(message.bytes.into())))
+        // A boxed slice has no more than its length, by which the message is accounted from now on.
+        Ok(Some(Event::Message(message.bytes.into_boxed_slice().into())))
     }
 }
 
