@@ -13,7 +13,7 @@ use super::{
     told::{self, Piece, Subscription},
 };
 use crate::{
-    budget::{Account, Held},
+    budget::{Account, Held, Usage},
     query::Watch,
 };
 use axum::{
@@ -42,7 +42,7 @@ const PING_PERIOD: Duration = Duration::from_secs(27);
 /// Blocks a client may be behind before it is dropped.
 const BEHIND_MAX: u64 = 10_000;
 
-/// Bytes of a message to a client that are not accounted.
+/// Bytes of messages to a client that are not accounted.
 const FREE_BYTES: usize = 16 * 1024;
 
 /// Takes a connection over. It holds the memory of one message from the client as long as it is open.
@@ -84,14 +84,25 @@ struct Client {
     /// Whether it has sent anything since it was asked.
     heard: bool,
     account: Arc<Account>,
+    /// The memory of the buffer that messages are written to. The WebSocket library never makes it smaller.
+    written: Usage,
     /// The memory of a message that is read.
     _memory: Held,
 }
 
 impl Client {
     fn new(node: Arc<Node>, socket: WebSocket, account: Arc<Account>, memory: Held) -> Self {
-        let subscriptions = Vec::new();
-        Self { node, socket, subscriptions, told: 0, heard: true, account, _memory: memory }
+        let (subscriptions, written) = (Vec::new(), account.buffer(FREE_BYTES));
+        Self {
+            node,
+            socket,
+            subscriptions,
+            told: 0,
+            heard: true,
+            account,
+            written,
+            _memory: memory,
+        }
     }
 
     async fn serve(mut self) {
@@ -127,21 +138,25 @@ impl Client {
         }
     }
 
+    /// The memory of messages that wait for the client. A client for which there is none is one that does not
+    /// read what it asks for.
+    fn hold(&self, bytes: usize) -> Result<Option<Held>, Gone> {
+        match bytes {
+            0..=FREE_BYTES => Ok(None),
+            bytes => self.account.hold(bytes).map(Some).map_err(|_| Gone::Left),
+        }
+    }
+
     async fn send(&mut self, message: Message) -> Result<(), Gone> {
-        let bytes = match &message {
-            Message::Text(text) => text.len(),
-            _ => 0,
-        };
-        // A client for which there is no memory is one that does not read what it asks for.
-        let _memory = match bytes {
-            0..=FREE_BYTES => None,
-            bytes => Some(self.account.hold(bytes).map_err(|_| Gone::Left)?),
-        };
+        if let Message::Text(text) = &message {
+            self.written.grow_to(text.len()).map_err(|_| Gone::Left)?;
+        }
         let sent = timeout(SEND_WAIT, self.socket.send(message)).await;
         sent.ok().and_then(Result::ok).ok_or(Gone::Left)
     }
 
     async fn answer(&mut self, answer: String) -> Result<(), Gone> {
+        let _memory = self.hold(answer.len())?;
         self.send(Message::Text(answer.into())).await
     }
 
@@ -232,6 +247,8 @@ impl Client {
             let mut from = None;
             loop {
                 let Piece { messages, next } = self.look(number, from).await?;
+                // All of them wait while the first one is sent.
+                let _memory = self.hold(messages.iter().map(String::len).sum())?;
                 for message in messages {
                     self.send(Message::Text(message.into())).await?;
                 }
