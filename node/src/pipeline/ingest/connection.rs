@@ -189,7 +189,19 @@ impl Connection {
                 Err(_) => self.broken = true,
             }
         }
+        self.release_buffers();
         self.usage.shrink_to(self.input.len() + self.output.len());
+    }
+
+    /// Frees buffers that are empty: they keep what they once grew to, which is not accounted any more.
+    fn release_buffers(&mut self) {
+        if self.output.is_empty() && self.output.capacity() > FREE_BYTES {
+            self.output = BytesMut::new();
+        }
+        // Frames that were cut off share its memory, whatever capacity is left.
+        if self.input.is_empty() && !self.readable {
+            self.input = BytesMut::new();
+        }
     }
 
     /// No answer waits for the socket, or none can be sent any more.
@@ -206,5 +218,59 @@ impl Connection {
     pub(super) fn deregister(&mut self, registry: &Registry) {
         // Closing the socket removes it from the poller as well.
         drop(registry.deregister(&mut self.stream));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        budget::{Budget, Evictable},
+        config::Config,
+    };
+    use std::net::{TcpListener, TcpStream as Client};
+
+    /// A connection and its client.
+    fn pair(budget: &Budget) -> (Connection, Client) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = Client::connect(listener.local_addr().unwrap()).unwrap();
+        let (stream, from) = listener.accept().unwrap();
+        stream.set_nonblocking(true).unwrap();
+        let owner = std::sync::Arc::<Evictable>::default();
+        let place = budget.ingest.acquire(from.ip(), 1, &owner).unwrap();
+        let account = budget.account(from.ip(), &owner);
+        (Connection::new(TcpStream::from_std(stream), account, place), client)
+    }
+
+    /// Connections that were busy once and are silent now would otherwise fill the memory.
+    #[test]
+    fn an_idle_connection_keeps_no_buffers() {
+        let budget = Budget::new(&Config::default());
+        let (mut connection, mut client) = pair(&budget);
+        let refused = Err(Reject::TypeNotSupported.into());
+        while connection.output.len() < 1 << 20 {
+            connection.answer(&refused);
+        }
+        assert!(budget.memory.reading().used >= 1 << 20);
+        let mut read = vec![0; 1 << 20];
+        while !connection.output.is_empty() {
+            connection.became_ready(false, true);
+            connection.write();
+            client.set_read_timeout(Some(std::time::Duration::from_millis(1))).unwrap();
+            // What there is; nothing is no error.
+            let _ = client.read(&mut read);
+        }
+        assert!(connection.output.capacity() <= FREE_BYTES, "{}", connection.output.capacity());
+
+        // A frame is read to its end, and nothing follows.
+        let frame = [&(TX_BYTES_MAX as u32).to_be_bytes()[..], &vec![7; TX_BYTES_MAX]].concat();
+        client.write_all(&frame).unwrap();
+        let (mut batch, mut room) = (Vec::new(), BatchRoom::default());
+        while batch.is_empty() || connection.readable {
+            connection.became_ready(true, true);
+            connection.read(0, &mut batch, &mut room, &Meter::new("ingest"));
+        }
+        connection.write();
+        assert_eq!((connection.input.capacity(), budget.memory.reading().used), (0, 0));
     }
 }
