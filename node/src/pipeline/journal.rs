@@ -6,8 +6,9 @@
 //! is synced before each answer, which the settings offer.
 //!
 //! Format: the 8 bytes [`MAGIC`], then records: 4 bytes length of the transaction and 4 bytes
-//! CRC-32 of the rest, both big-endian; 20 bytes sender; the EIP-2718 bytes. A record cut off or
-//! damaged ends the file. Senders are kept so that a restart recovers no signature again; the file
+//! CRC-32 of the rest, both big-endian; 20 bytes sender; the EIP-2718 bytes. A record that is cut off ends the
+//! file. A damaged one is passed over if its length leads to one that is not damaged; else it ends the file, too.
+//! Senders are kept so that a restart recovers no signature again; the file
 //! is to be trusted as much as the databases beside it.
 //!
 //! Bound: rewritten with the living transactions alone when it is more than twice their size, and has grown by
@@ -110,7 +111,7 @@ impl Journal {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             Err(error) => return Err(fault(error)),
         };
-        let (entries, valid) = read(&bytes);
+        let Contents { entries, valid, damaged } = read(&bytes);
         let mut journal = Self { path: path.to_owned(), sync, ..Self::none() };
         journal.replacement = Some(Replacement::new(path, sync).map_err(fault)?);
         if valid == 0 {
@@ -121,6 +122,9 @@ impl Journal {
                 Failure::Postponed(source) | Failure::NotSynced(source) => fault(source),
             })?;
             return Ok((journal, entries));
+        }
+        if damaged > 0 {
+            tracing::error!(path = %path.display(), damaged, "the journal has damaged records, which are left out");
         }
         if valid < bytes.len() {
             let lost = bytes.len() - valid;
@@ -282,28 +286,45 @@ fn put(out: &mut Vec<u8>, tx: &RecoveredTx) {
     out.extend_from_slice(&tx.raw);
 }
 
-/// The records of a file, and how many of its bytes they and the magic take; zero without magic.
-fn read(bytes: &[u8]) -> (Vec<Entry>, usize) {
-    let mut entries = Vec::new();
-    let Some(mut rest) = bytes.strip_prefix(MAGIC) else { return (entries, 0) };
-    while let Some((entry, after)) = read_one(rest) {
-        entries.push(entry);
-        rest = after;
-    }
-    (entries, bytes.len() - rest.len())
+/// What a file holds.
+#[derive(Debug, Default)]
+struct Contents {
+    entries: Vec<Entry>,
+    /// Bytes up to the end of the last record that is not damaged; zero without magic.
+    valid: usize,
+    /// Damaged records before it.
+    damaged: usize,
 }
 
-fn read_one(bytes: &[u8]) -> Option<(Entry, &[u8])> {
+fn read(bytes: &[u8]) -> Contents {
+    let mut contents = Contents::default();
+    let Some(mut rest) = bytes.strip_prefix(MAGIC) else { return contents };
+    contents.valid = MAGIC.len();
+    let mut passed_over = 0;
+    while let Some((entry, after)) = read_one(rest) {
+        rest = after;
+        match entry {
+            Some(entry) => {
+                contents.entries.push(entry);
+                contents.damaged += mem::take(&mut passed_over);
+                contents.valid = bytes.len() - rest.len();
+            }
+            None => passed_over += 1,
+        }
+    }
+    contents
+}
+
+/// The record at the start, `None` inside if it is damaged, and what follows it.
+fn read_one(bytes: &[u8]) -> Option<(Option<Entry>, &[u8])> {
     let (length, rest) = bytes.split_first_chunk::<4>()?;
     let (crc, rest) = rest.split_first_chunk::<4>()?;
     let length = usize::try_from(u32::from_be_bytes(*length)).ok()?;
     let covered = Address::len_bytes().checked_add(length)?;
     let (covered, after) = rest.split_at_checked(covered)?;
-    if crc32fast::hash(covered) != u32::from_be_bytes(*crc) {
-        return None;
-    }
     let (sender, raw) = covered.split_at(Address::len_bytes());
-    let entry = Entry { raw: Bytes::copy_from_slice(raw), sender: Address::from_slice(sender) };
+    let entry = (crc32fast::hash(covered) == u32::from_be_bytes(*crc))
+        .then(|| Entry { raw: Bytes::copy_from_slice(raw), sender: Address::from_slice(sender) });
     Some((entry, after))
 }
 

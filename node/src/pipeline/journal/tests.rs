@@ -62,7 +62,7 @@ fn what_was_taken_back_is_not_written() {
 }
 
 #[test]
-fn any_cut_and_any_flipped_byte_leave_the_records_before() {
+fn any_cut_leaves_the_records_before_and_any_flipped_byte_all_others() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal");
     written(&path, 3);
@@ -71,12 +71,27 @@ fn any_cut_and_any_flipped_byte_leave_the_records_before() {
     for at in 0..whole.len() {
         let before = at.saturating_sub(MAGIC.len()) / record;
         let before = if at < MAGIC.len() { 0 } else { before };
-        let (entries, valid) = read(&whole[..at]);
-        assert_eq!(entries.len(), before, "cut at {at}");
-        assert!(valid <= at);
-        let mut damaged = whole.clone();
-        damaged[at] ^= 0x10;
-        assert_eq!(read(&damaged).0.len(), before, "flipped at {at}");
+        let cut = read(&whole[..at]);
+        assert_eq!((cut.entries.len(), cut.damaged), (before, 0), "cut at {at}");
+        assert!(cut.valid <= at);
+        let mut flipped = whole.clone();
+        flipped[at] ^= 0x10;
+        let found = read(&flipped);
+        // A damaged length leads nowhere.
+        let is_length = at < MAGIC.len() || (at - MAGIC.len()) % record < 4;
+        let (left, damaged) = match before {
+            _ if is_length => (before, 0),
+            2 => (2, 0),
+            _ => (2, 1),
+        };
+        assert_eq!((found.entries.len(), found.damaged), (left, damaged), "flipped at {at}");
+    }
+    // What follows a damaged record stays in the file.
+    let mut damaged = whole.clone();
+    damaged[MAGIC.len() + record + 10] ^= 1;
+    fs::write(&path, &damaged).unwrap();
+    for _ in 0..2 {
+        assert_eq!(Journal::open(&path, false).unwrap().1, [entry(0), entry(2)]);
     }
     // After a cut, what is appended can be read.
     fs::write(&path, &whole[..whole.len() - 5]).unwrap();
