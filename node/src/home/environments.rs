@@ -83,13 +83,24 @@ impl ProgressLog {
     }
 }
 
-/// Removes the index folder, or whatever is in its place.
+/// Files of an environment.
+const ENVIRONMENT_FILES: [&str; 4] = ["data.mdb", "data.mdb.new", "lock.mdb", "room.probe"];
+
+/// Removes the index, or whatever is in its place. A folder stays: it may be a link to another disk, or the
+/// mount point of one.
 pub(super) fn remove_index(home: &Path) -> Result<(), HomeError> {
     let index = home.join(INDEX_FOLDER);
-    let is_folder = std::fs::symlink_metadata(&index).is_ok_and(|index| index.is_dir());
-    let result =
-        if is_folder { std::fs::remove_dir_all(&index) } else { std::fs::remove_file(&index) };
-    removed(result, &index)
+    if !index.is_dir() {
+        return removed(std::fs::remove_file(&index), &index);
+    }
+    for file in ENVIRONMENT_FILES {
+        let file = index.join(file);
+        let is_folder = std::fs::symlink_metadata(&file).is_ok_and(|file| file.is_dir());
+        let result =
+            if is_folder { std::fs::remove_dir_all(&file) } else { std::fs::remove_file(&file) };
+        removed(result, &file)?;
+    }
+    Ok(())
 }
 
 /// What was not there is removed, too.
@@ -99,5 +110,44 @@ pub(super) fn removed(result: std::io::Result<()>, path: &Path) -> Result<(), Ho
             Err(HomeError::Io { path: path.to_owned(), source })
         }
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{chain::Genesis, home::Home};
+    use std::{fs, os::unix::fs::symlink};
+
+    /// The index of a large chain may be on a disk of its own, where it belongs after it is built again, too.
+    #[test]
+    fn an_index_on_another_disk_is_built_again_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let [home, disk] = ["home", "disk"].map(|name| folder.path().join(name));
+        drop(Home::init(&home, &Genesis::native_dev(1_700_000_000)).unwrap());
+        fs::rename(home.join(INDEX_FOLDER), &disk).unwrap();
+        symlink(&disk, home.join(INDEX_FOLDER)).unwrap();
+        fs::create_dir(disk.join("lost+found")).unwrap();
+        let before = fs::metadata(disk.join("data.mdb")).unwrap().modified().unwrap();
+        drop(Home::reindex(&home).unwrap());
+        assert!(fs::symlink_metadata(home.join(INDEX_FOLDER)).unwrap().is_symlink());
+        assert_ne!(fs::metadata(disk.join("data.mdb")).unwrap().modified().unwrap(), before);
+        assert!(disk.join("lost+found").is_dir());
+    }
+
+    #[test]
+    fn whatever_is_in_the_place_of_the_index_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let index = folder.path().join(INDEX_FOLDER);
+        remove_index(folder.path()).unwrap();
+        fs::write(&index, "a file").unwrap();
+        remove_index(folder.path()).unwrap();
+        assert!(!index.exists());
+        symlink("nowhere", &index).unwrap();
+        remove_index(folder.path()).unwrap();
+        assert!(fs::symlink_metadata(&index).is_err());
+        fs::create_dir_all(index.join("data.mdb").join("inside")).unwrap();
+        remove_index(folder.path()).unwrap();
+        assert!(!index.join("data.mdb").exists());
     }
 }
