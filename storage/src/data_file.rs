@@ -68,7 +68,11 @@ pub(crate) fn check(folder: &Path, kind: &Kind) -> Result<(), OpenError> {
         Err(error) => return Err(io(error)),
     };
     let remedy = kind.damage_remedy;
-    if file.metadata().map_err(io)?.len() == 0 {
+    let metadata = file.metadata().map_err(io)?;
+    if metadata.is_dir() {
+        return Err(OpenError::foreign(&path, kind, "it is a folder"));
+    }
+    if metadata.len() == 0 {
         return Ok(());
     }
     let meta = newest_meta(&file).map_err(io)?;

@@ -90,8 +90,10 @@ pub(crate) struct Kind {
     pub(crate) checked_from: u32,
     /// What to do when the format number is another.
     pub(crate) remedy: &'static str,
-    /// What to do when the environment is damaged.
+    /// What to do when the environment is damaged. It may not be possible to open it.
     pub(crate) damage_remedy: &'static str,
+    /// What to do when rows of a block above the first one are damaged.
+    pub(crate) block_remedy: &'static str,
     /// Number of the `meta` table in checksums.
     pub(crate) meta_id: u8,
     /// Keys of eight bytes are block numbers.
@@ -109,6 +111,7 @@ impl Kind {
         checked_from: 1,
         remedy: "none",
         damage_remedy: "none",
+        block_remedy: "none",
         meta_id: 255,
         has_blocks: false,
     };
@@ -180,7 +183,11 @@ impl Environment {
         may_migrate: bool,
     ) -> Result<Opened<N>, OpenError> {
         let io = |source| OpenError::Io { path: path.to_owned(), source };
-        fs::create_dir_all(path).map_err(io)?;
+        fs::create_dir_all(path).map_err(|source| match source.kind() {
+            // Whatever else it is: a file, or a link without target.
+            std::io::ErrorKind::AlreadyExists => OpenError::foreign(path, &kind, "it is no folder"),
+            _ => io(source),
+        })?;
         let map_bytes = map_bytes.next_multiple_of(MAP_ROUNDING_BYTES);
         let refused = |error| OpenError::from_heed(path, map_bytes, &kind, error);
         data_file::check(path, &kind)?;

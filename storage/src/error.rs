@@ -192,12 +192,14 @@ pub enum ReadError {
         source: DecodeError,
     },
     /// Code an account refers to is not there.
-    #[error("{}: no code with hash {code_hash}", path.display())]
+    #[error("{}: no code with hash {code_hash}; {remedy}", path.display())]
     MissingCode {
         /// Folder of the environment.
         path: PathBuf,
         /// Keccak-256 of the code.
         code_hash: alloy_primitives::B256,
+        /// What to do about it.
+        remedy: &'static str,
     },
     /// Anything else LMDB reports.
     #[error("cannot read {}: {source}; if the file is damaged, {remedy}", path.display())]
@@ -268,6 +270,12 @@ pub(crate) fn is_disk_full(error: &io::Error) -> bool {
 }
 
 impl OpenError {
+    /// Something else is in the place of the environment, or of its file.
+    pub(crate) fn foreign(path: &Path, kind: &Kind, found: &str) -> Self {
+        let (path, found) = (path.to_owned(), found.to_owned());
+        Self::Foreign { path, expected: kind.name, found, remedy: kind.damage_remedy }
+    }
+
     pub(crate) fn from_heed(path: &Path, map_bytes: u64, kind: &Kind, source: heed::Error) -> Self {
         let path = path.to_owned();
         let (setting, remedy) = (kind.map_setting, kind.damage_remedy);
@@ -292,7 +300,10 @@ impl ReadError {
         source: DecodeError,
     ) -> Self {
         let block = key.try_into().ok().filter(|_| kind.has_blocks).map(u64::from_be_bytes);
-        let (environment, remedy) = (kind.name, kind.damage_remedy);
+        // The first block cannot be removed, and neither can what belongs to no block.
+        let has_remedy = block.is_some_and(|number| number > 0);
+        let remedy = if has_remedy { kind.block_remedy } else { kind.damage_remedy };
+        let environment = kind.name;
         let (path, key) = (path.to_owned(), alloy_primitives::hex::encode(key));
         Self::Corrupt { environment, path, table, key, block, remedy, source }
     }

@@ -48,8 +48,37 @@ fn a_path_that_is_a_file_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("file");
     fs::write(&path, b"").unwrap();
-    assert!(matches!(open_chain(&path).unwrap_err(), OpenError::Io { .. }));
+    assert!(matches!(open_chain(&path).unwrap_err(), OpenError::Foreign { .. }));
     assert!(matches!(HomeLock::acquire(&path).unwrap_err(), OpenError::Io { .. }));
+}
+
+#[test]
+fn whatever_is_in_the_place_of_an_index_can_be_built_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let [file, link, inside] = ["file", "link", "inside"].map(|name| folder.path().join(name));
+    fs::write(&file, b"").unwrap();
+    std::os::unix::fs::symlink("nowhere", &link).unwrap();
+    fs::create_dir_all(inside.join("data.mdb")).unwrap();
+    for path in [&file, &link, &inside] {
+        let error = open_index(path).unwrap_err();
+        assert!(matches!(error, OpenError::Foreign { .. }), "{error}");
+        assert!(error.to_string().contains("evmd reindex"), "{error}");
+        let error = open_chain(path).unwrap_err().to_string();
+        assert!(error.contains("snapshot") && !error.contains("reindex"), "{error}");
+    }
+}
+
+/// `evmd rollback` opens the chain, so it is no remedy for a chain that cannot be opened.
+#[test]
+fn a_chain_that_cannot_be_opened_is_not_to_be_rolled_back() {
+    let folder = tempfile::tempdir().unwrap();
+    drop(open_chain(folder.path()).unwrap());
+    let data = fs::OpenOptions::new().write(true).open(folder.path().join("data.mdb")).unwrap();
+    data.set_len(5000).unwrap();
+    let error = open_chain(folder.path()).unwrap_err();
+    assert!(matches!(error, OpenError::Truncated { .. }), "{error}");
+    let text = error.to_string();
+    assert!(text.contains("evmd snapshot restore") && !text.contains("rollback"), "{text}");
 }
 
 /// Not a test by itself: the other process of the tests below.

@@ -121,17 +121,24 @@ impl Remains {
 /// Data of a missing chain: an index with more than the genesis block, and a journal with transactions.
 fn remains(path: &Path, config: &Config) -> Result<Vec<Remains>, HomeError> {
     let mut found = Vec::from_iter(journal(path)?);
+    found.extend(dangling(path, CHAIN_FOLDER));
     found.extend(index(path, config));
     Ok(found)
 }
 
+/// A link to a folder that is not there: its disk may not be mounted.
+fn dangling(path: &Path, name: &'static str) -> Option<Remains> {
+    let folder = path.join(name);
+    let is_dangling = is_present(&folder) && std::fs::metadata(&folder).is_err();
+    is_dangling.then(|| Remains { name, holds: "a link whose target is missing".to_owned() })
+}
+
 /// An index is made again from any genesis, so one that has only block 0 is nothing to keep.
 fn index(path: &Path, config: &Config) -> Option<Remains> {
-    let folder = path.join(INDEX_FOLDER);
-    if is_present(&folder) && std::fs::metadata(&folder).is_err() {
-        let holds = "a link whose target is missing".to_owned();
-        return Some(Remains { name: INDEX_FOLDER, holds });
+    if let Some(dangling) = dangling(path, INDEX_FOLDER) {
+        return Some(dangling);
     }
+    let folder = path.join(INDEX_FOLDER);
     if !is_present(&folder.join("data.mdb")) {
         return None;
     }

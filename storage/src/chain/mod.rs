@@ -39,8 +39,10 @@ const KIND: Kind = Kind {
     migrates: Some(MIGRATED_FORMAT),
     checked_from: 4,
     remedy: "export the blocks with the program that wrote them and import them into a new home",
-    damage_remedy: "restore a snapshot, or remove the damaged blocks with `evmd rollback` and import them \
-                    again",
+    damage_remedy: "restore a snapshot into a new home folder, or import the blocks into one (`evmd snapshot \
+                    restore`, `evmd import`)",
+    block_remedy: "restore a snapshot, or remove the damaged blocks with `evmd rollback` and import them \
+                   again",
     meta_id: 12,
     has_blocks: true,
 };
@@ -351,6 +353,7 @@ fn check_reserved(env: &Environment, tables: &[Table]) -> Result<(), OpenError> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::DecodeError;
 
     fn open(folder: &tempfile::TempDir) -> Result<ChainDb, OpenError> {
         ChainDb::open(folder.path(), ChainOptions { map_bytes: 1 << 20 })
@@ -411,6 +414,19 @@ mod tests {
             }
             chain.env.commit(txn).unwrap();
             assert_names_row_and_remedy(errors(&chain));
+        }
+    }
+
+    /// `evmd rollback` keeps the first block, and does not touch what belongs to no block.
+    #[test]
+    fn only_blocks_above_the_first_one_can_be_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let chain = open(&folder).unwrap();
+        let why = DecodeError { what: "checksum does not match", at: 0 };
+        let text = |key: &[u8]| chain.env.corrupt("headers", key, why).to_string();
+        assert!(text(&1u64.to_be_bytes()).contains("evmd rollback"));
+        for key in [&0u64.to_be_bytes()[..], b"user.genesis"] {
+            assert!(!text(key).contains("rollback") && text(key).contains("evmd snapshot restore"));
         }
     }
 

@@ -46,6 +46,7 @@ const KIND: Kind = Kind {
     checked_from: 6,
     remedy: REMEDY,
     damage_remedy: REMEDY,
+    block_remedy: REMEDY,
     meta_id: 32,
     has_blocks: false,
 };

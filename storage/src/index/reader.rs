@@ -11,7 +11,7 @@ use super::keys::{
 };
 use super::postings::{POSTING_KEY_BYTES, decode_posting, posting_key};
 use super::runs::{Entry, RunError, Runs};
-use super::{FLUSHED_KEY, PostingKey, Tables};
+use super::{FLUSHED_KEY, PostingKey, REMEDY, Tables};
 use crate::checked::CheckedTable;
 use crate::codec;
 use crate::env::Table;
@@ -345,7 +345,11 @@ impl StateRead for IndexReader {
 
     fn code(&self, code_hash: B256) -> Result<Bytes, ReadError> {
         let path = || self.txn.path().to_owned();
-        self.code(code_hash)?.ok_or_else(|| ReadError::MissingCode { path: path(), code_hash })
+        self.code(code_hash)?.ok_or_else(|| ReadError::MissingCode {
+            path: path(),
+            code_hash,
+            remedy: REMEDY,
+        })
     }
 
     fn has_storage(&self, address: Address) -> Result<bool, ReadError> {

@@ -178,6 +178,27 @@ fn check_all(command: fn(&Path) -> Result<Home, HomeError>, refuses: fn(Folder) 
     }
 }
 
+/// The disk of a chain may not be mounted.
+#[test]
+fn a_link_to_a_chain_that_is_missing_is_not_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let link = folder.path().join(CHAIN_FOLDER);
+    std::os::unix::fs::symlink("/nonexistent/chain", &link).unwrap();
+    let errors = [
+        Home::genesis_for_start(folder.path()).unwrap_err(),
+        Home::init(folder.path(), &own_genesis()).unwrap_err(),
+    ];
+    for error in errors {
+        assert!(matches!(error, HomeError::ChainMissing { .. }), "{error}");
+        let text = error.to_string();
+        assert!(
+            text.contains("a link whose target is missing") && text.contains("mount it"),
+            "{text}"
+        );
+    }
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+}
+
 #[test]
 fn init_uses_the_genesis_file_and_keeps_the_data_of_a_missing_chain() {
     check_all(init, |folder| {
