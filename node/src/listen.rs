@@ -29,6 +29,7 @@ use axum::{
 };
 use body::Owed;
 use connection::Connection;
+use hyper::body::Body as _;
 use hyper::{
     body::Incoming,
     server::conn::{http1, http2},

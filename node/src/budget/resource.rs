@@ -236,7 +236,8 @@ impl State {
         let Some(holdings) = self.clients.get(&client) else { return };
         let Some(Claim { owner, .. }) = holdings.claims.get(&claim) else { return };
         let owner = Arc::clone(owner);
-        let of_owner = holdings.claims.iter().filter(|(_, claim)| Arc::ptr_eq(&claim.owner, &owner));
+        let of_owner =
+            holdings.claims.iter().filter(|(_, claim)| Arc::ptr_eq(&claim.owner, &owner));
         let numbers: Vec<_> = of_owner.map(|(number, _)| *number).collect();
         let removed = numbers.into_iter().filter_map(|number| self.remove(client, number));
         self.leaving += removed.map(|claim| claim.amount).sum::<u64>();

@@ -450,7 +450,7 @@ mod tests {
         }
         assert!(refused.iter().all(|(client, _)| *client != 3));
         assert_eq!(waiting.push(address(3), 99, (3, 999)), Err(WAITING_MAX), "it has as many");
-        let mut counts = [0; 4];
+        let mut counts = [0_usize; 4];
         while let Some((client, _)) = waiting.pop() {
             counts[usize::from(client)] += 1;
         }

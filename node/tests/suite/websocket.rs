@@ -378,27 +378,5 @@ async fn subscriptions_use_the_memory_of_clients() {
         }
     };
     timeout(PATIENCE, freed).await.unwrap();
-
-    // Ids come back in responses, which wait for the client. More than 8 MiB of them, and one call that waits
-    // until some are read.
-    const MAX_OWED: usize = 8 << 20;
-    let mut raw = Raw::open(node.rpc.ws_address).await;
-    let id = "7".repeat(4 << 20);
-    let call =
-        format!(r#"{{"jsonrpc":"2.0","id":"{id}","method":"eth_subscribe","params":["syncing"]}}"#);
-    let sending = async {
-        loop {
-            raw.send(&[frame(FIN | TEXT, call.as_bytes())]).await;
-        }
-    };
-    let owed = async {
-        while used().await < MAX_OWED + id.len() {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::select! {
-        () = sending => {}
-        owed = timeout(PATIENCE, owed) => owed.unwrap(),
-    }
     node.stop().await;
 }

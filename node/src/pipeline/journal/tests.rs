@@ -218,7 +218,7 @@ fn a_rewrite_that_fails_leaves_the_file_as_it_is() {
     journal.compact(&Mempool::default(), 0, now).unwrap();
     journal.push(&tx(2));
     journal.write().unwrap();
-    assert_eq!(read(&fs::read(&path).unwrap()).0, [entry(0), entry(1), entry(2)]);
+    assert_eq!(read(&fs::read(&path).unwrap()).entries, [entry(0), entry(1), entry(2)]);
     fs::remove_dir(&in_the_way).unwrap();
     journal.compact(&Mempool::default(), 0, now).unwrap();
     assert_eq!(fs::read(&path).unwrap(), MAGIC, "the second attempt succeeds");

@@ -184,7 +184,8 @@ mod tests {
             SUBSCRIBE,
             "eth_subscription",
             UNSUBSCRIBE,
-            |_, pending, _, _| async move {
+            |_, pending, _, extensions| async move {
+                let _wanted = extensions.get::<Arc<Wanted>>().cloned();
                 let Ok(sink) = pending.accept().await else { return Ok(()) };
                 let result = RawValue::from_string(RESULT.to_owned()).unwrap();
                 let _ = sink.send(SubscriptionMessage::from(result)).await;
