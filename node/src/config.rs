@@ -6,10 +6,12 @@ mod bounds;
 mod cosmos;
 mod engine;
 pub(crate) mod memory;
+mod minimum_gas_prices;
 mod server;
 
 pub use cosmos::{Comet, Grpc, Rest};
 pub use engine::Engine;
+pub use minimum_gas_prices::{ForeignToken, MinimumGasPrices, MinimumGasPricesError};
 pub use server::Server;
 
 use crate::{account::keyring::Backend, mempool::Limits, whole_file};
@@ -267,6 +269,10 @@ pub struct Mempool {
     pub price_limit: u64,
     /// Least tip cap, in wei per gas.
     pub min_tip: u64,
+    /// Minimum price of gas of transactions that enter the pool, in the syntax of the SDK's setting of this
+    /// name, such as `0.5atest`. It applies to Cosmos transactions, and to Ethereum transactions before
+    /// London. Empty is no minimum.
+    pub minimum_gas_prices: MinimumGasPrices,
     /// What a replacement must add to both fee fields, in percent.
     pub price_bump: u32,
     /// Executable slots that an account keeps as long as others have more than this.
@@ -296,6 +302,7 @@ impl Default for Mempool {
         Self {
             price_limit: 1,
             min_tip: 0,
+            minimum_gas_prices: MinimumGasPrices::default(),
             price_bump: 10,
             account_slots: limits.account_slots,
             global_slots: 0,

@@ -18,7 +18,7 @@ use environments::{open_for_writing, open_or_migrate_chain, remove_index, remove
 use crate::{
     block::Block,
     chain::{ChainSpec, Genesis, GenesisError, Native},
-    config::{Config, ConfigError},
+    config::{Config, ConfigError, ForeignToken},
     cosmos,
     execution::{DecodedTx, named},
     feehistory::FeeRow,
@@ -62,6 +62,9 @@ pub enum HomeError {
     /// Settings.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// The minimum price of gas is in a token that the chain does not have.
+    #[error(transparent)]
+    MinimumGasPrices(#[from] ForeignToken),
     /// An environment or the lock.
     #[error(transparent)]
     Open(#[from] OpenError),

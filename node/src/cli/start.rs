@@ -1,12 +1,14 @@
 //! `evmd start`
 
+mod minimum_gas_prices;
+
 use super::{HomeArg, init::dev_genesis, keys, start_logs, tested_backend};
 use crate::{
     account::Signers,
     budget::Budget,
     chain::{DEV_ACCOUNTS, DevAccount, Rules},
     comet,
-    config::{Comet, Config, JsonRpc, KeyringChoice},
+    config::{Comet, Config, JsonRpc, KeyringChoice, MinimumGasPrices},
     descriptors, grpc,
     home::Home,
     listen, observe,
@@ -73,6 +75,14 @@ pub(super) struct Args {
     /// block production
     #[arg(long = "mempool.accept-without-production")]
     accept_without_production: bool,
+    /// Minimum price of gas of transactions that enter the mempool, such as 0.5atest. It has no effect on
+    /// Ethereum transactions from London on, so on none of a native chain
+    #[arg(
+        long = "mempool.minimum-gas-prices",
+        value_name = "PRICE",
+        visible_alias = "minimum-gas-prices"
+    )]
+    minimum_gas_prices: Option<MinimumGasPrices>,
     /// Metrics, health and status
     #[arg(long = "metrics.address", value_name = "HOST:PORT", value_parser = address)]
     metrics_address: Option<SocketAddr>,
@@ -117,6 +127,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     }
     lower_connections(&mut home.config, open_files);
     known_namespaces(&home.config.json_rpc)?;
+    minimum_gas_prices::warn(&home)?;
     no_remote_signing(&home.config.json_rpc)?;
     let signers = signers(&home)?;
     let block_time = block_time(args, &home)?;
@@ -228,6 +239,9 @@ fn apply(args: &Args, home: &mut Home) {
     let config = &mut home.config;
     config.engine.produce &= !args.no_produce;
     config.mempool.accept_without_production |= args.accept_without_production;
+    if let Some(prices) = &args.minimum_gas_prices {
+        config.mempool.minimum_gas_prices.clone_from(prices);
+    }
     if let Some(time) = args.block_time {
         config.engine.block_time_ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     }

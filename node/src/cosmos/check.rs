@@ -27,6 +27,8 @@ pub struct ChainFacts<'a> {
     pub gas_limit: u64,
     /// The chain's least price of gas, in wei.
     pub min_gas_price: LegacyDec,
+    /// The minimum price of gas of this node's mempool, in wei; zero outside it.
+    pub mempool_min_gas_price: LegacyDec,
 }
 
 /// What the checks found out.
@@ -53,6 +55,7 @@ pub fn check(tx: &CosmosTx, chain: &ChainFacts<'_>, account: &Account) -> Result
     check_unit(tx, chain.token)?;
     check_names(tx, chain)?;
     tx.price.reaches_minimum(chain.min_gas_price, chain.token)?;
+    tx.price.reaches_mempool_minimum(chain.mempool_min_gas_price, chain.token)?;
     let charge = tx.price.charge(chain.base_fee, chain.token)?;
     if account.balance < charge.fee {
         return Err(insufficient_funds(format!(

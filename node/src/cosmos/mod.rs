@@ -13,6 +13,7 @@ mod check;
 mod coin;
 mod eip712;
 mod error;
+mod gas_price;
 mod message;
 mod price;
 mod sign;
@@ -27,6 +28,7 @@ pub(crate) use error::{
     gov_inactive as inactive_proposal, gov_invalid_proposal as invalid_proposal,
     gov_invalid_vote as no_voter, insufficient_funds, not_supported as unsupported,
 };
+pub use gas_price::{GasPrice, GasPriceError};
 pub use message::{Deposit, Message, Send, Submission, Vote, read_update};
 pub use price::FeePrice;
 pub use sign::{ACCOUNT_NUMBER, SignMode};

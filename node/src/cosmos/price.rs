@@ -49,28 +49,50 @@ impl FeePrice {
     /// # Errors
     /// Why the fee is too low.
     pub fn reaches_minimum(&self, minimum: LegacyDec, token: Token<'_>) -> Result<(), Refusal> {
-        if minimum == LegacyDec::ZERO {
-            return Ok(());
-        }
+        let Some(required) = self.missed(minimum, token) else { return Ok(()) };
         let denom = token.denom;
-        let minimum = token.unit.price_from_wei(minimum);
-        let required = minimum.checked_mul_int(U256::from(self.gas));
-        let required = required.ok().and_then(ceil).unwrap_or(U256::MAX);
-        if self.fee.is_zero() && !required.is_zero() {
-            return Err(insufficient_fee(format!(
+        Err(insufficient_fee(if self.fee.is_zero() {
+            format!(
                 "fee not provided. Please use the --fees flag or the --gas-price flag along with \
                  the --gas flag to set the fee. The minimum global fee for this tx is: \
                  {required}{denom}"
-            )));
-        }
-        if self.fee < required {
-            return Err(insufficient_fee(format!(
+            )
+        } else {
+            format!(
                 "provided fee < minimum global fee ({}{denom} < {required}{denom}). Please increase \
                  the gas price.",
                 self.fee
-            )));
+            )
+        }))
+    }
+
+    /// The same for the minimum of this node's mempool.
+    ///
+    /// # Errors
+    /// Why the fee is too low.
+    pub fn reaches_mempool_minimum(
+        &self,
+        minimum: LegacyDec,
+        token: Token<'_>,
+    ) -> Result<(), Refusal> {
+        let Some(required) = self.missed(minimum, token) else { return Ok(()) };
+        let denom = token.denom;
+        Err(insufficient_fee(format!(
+            "insufficient fees; got: {}{denom} required: {required}{denom}",
+            self.fee
+        )))
+    }
+
+    /// The fee for the whole gas limit at `minimum` wei of gas, rounded up to whole base units of the token,
+    /// if the fee stated is below it.
+    fn missed(&self, minimum: LegacyDec, token: Token<'_>) -> Option<U256> {
+        if minimum == LegacyDec::ZERO {
+            return None;
         }
-        Ok(())
+        let minimum = token.unit.price_from_wei(minimum);
+        let required = minimum.checked_mul_int(U256::from(self.gas));
+        let required = required.ok().and_then(ceil).unwrap_or(U256::MAX);
+        (self.fee < required).then_some(required)
     }
 
     /// What is charged in a block of this base fee, which is in wei.
@@ -132,9 +154,18 @@ mod tests {
             with(required).reaches_minimum(dec(price), TEST).unwrap();
             let short = with(required - 1).reaches_minimum(dec(price), TEST).unwrap_err();
             assert_eq!(short.code.number, 13, "{price}");
+            with(required).reaches_mempool_minimum(dec(price), TEST).unwrap();
+            with(required + 1).reaches_mempool_minimum(dec(price), TEST).unwrap();
+            let short = with(required - 1).reaches_mempool_minimum(dec(price), TEST).unwrap_err();
+            let text = format!(
+                "insufficient fees; got: {}atest required: {required}atest: insufficient fee",
+                required - 1
+            );
+            assert_eq!((short.code.number, short.to_string()), (13, text));
         }
         let none = FeePrice { fee: U256::ZERO, gas: 7, tip: None };
         none.reaches_minimum(LegacyDec::ZERO, TEST).unwrap();
+        none.reaches_mempool_minimum(LegacyDec::ZERO, TEST).unwrap();
         let refused = none.reaches_minimum(LegacyDec::ONE, TEST).unwrap_err();
         assert!(refused.detail.starts_with("fee not provided"), "{refused}");
     }

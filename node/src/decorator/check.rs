@@ -32,6 +32,13 @@ pub enum Mode {
     Simulate,
 }
 
+impl Mode {
+    /// Whether the transaction is for this node's pool and not for a block or a caller.
+    pub(super) const fn is_in_pool(self) -> bool {
+        matches!(self, Self::Check | Self::Recheck)
+    }
+}
+
 /// An Ethereum chain has no parameters of its own: nobody is kept from anything.
 static ETHEREUM: LazyLock<EvmParams> = LazyLock::new(EvmParams::default);
 
@@ -88,7 +95,8 @@ pub struct CheckContext<'a> {
     pub base_fee_enabled: bool,
     /// The chain's least price of gas, in wei.
     pub min_gas_price: LegacyDec,
-    /// This node's own least price of gas, in wei; asked for before London only.
+    /// The minimum price of gas of this node's mempool, in wei. It applies to Cosmos transactions, and to
+    /// Ethereum transactions before London; never to a transaction that is about to run in a block.
     pub mempool_min_gas_price: LegacyDec,
     /// Gas limits of the transactions of the block that passed so far.
     pub gas_wanted: GasWanted,
@@ -149,6 +157,14 @@ impl<'a> CheckContext<'a> {
             ..Header::default()
         };
         Self::of_fork(spec, modules, &header, fork)
+    }
+
+    /// The same with a minimum price of gas for this node's mempool, in the token's base unit.
+    #[must_use]
+    pub fn with_mempool_minimum(self, price: LegacyDec) -> Self {
+        // A price above all that can be counted is met by no fee.
+        let wei = self.token_unit.price_to_wei(price).unwrap_or(LegacyDec::MAX);
+        Self { mempool_min_gas_price: wei, ..self }
     }
 }
 

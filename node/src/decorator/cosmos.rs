@@ -22,7 +22,8 @@ impl CheckContext<'_> {
     }
 
     /// What a Cosmos transaction is checked against.
-    pub(crate) fn cosmos_facts(&self) -> ChainFacts<'_> {
+    pub(crate) fn cosmos_facts(&self, mode: Mode) -> ChainFacts<'_> {
+        let minimum = if mode.is_in_pool() { self.mempool_min_gas_price } else { LegacyDec::ZERO };
         ChainFacts {
             prefix: self.bech32_prefix,
             token: self.token(),
@@ -30,6 +31,7 @@ impl CheckContext<'_> {
             base_fee: self.base_fee.unwrap_or_default(),
             gas_limit: self.block_gas_limit,
             min_gas_price: self.min_gas_price,
+            mempool_min_gas_price: minimum,
         }
     }
 }
@@ -43,9 +45,11 @@ pub(crate) fn awaits_base_fee(
 ) -> bool {
     match (reject, &tx.cosmos) {
         (Reject::FeeCapBelowBaseFee { .. } | Reject::BlobFeeCapBelowBaseFee { .. }, _) => true,
-        // The SDK has one code for this and for less than the chain's least price.
+        // The SDK has one code for this and for less than either minimum.
         (Reject::Cosmos(refusal), Some(cosmos)) if refusal.code == code::INSUFFICIENT_FEE => {
-            cosmos.price.reaches_minimum(context.min_gas_price, context.token()).is_ok()
+            let (price, token) = (&cosmos.price, context.token());
+            price.reaches_minimum(context.min_gas_price, token).is_ok()
+                && price.reaches_mempool_minimum(context.mempool_min_gas_price, token).is_ok()
         }
         _ => false,
     }
@@ -61,11 +65,12 @@ pub(super) fn check_cosmos(
     mode: Mode,
 ) -> Result<Admitted, Reject> {
     let base_fee = context.base_fee.unwrap_or_default();
-    let facts = context.cosmos_facts();
+    let facts = context.cosmos_facts(mode);
     externally_owned(sender, tx.sender)?;
     let passed = cosmos::check(cosmos, &facts, &sender.account)?;
-    let in_pool = matches!(mode, Mode::Check | Mode::Recheck);
-    let ahead = in_pool && cosmos.sequence() > sender.account.nonce && cosmos.sequence() < u64::MAX;
+    let ahead = mode.is_in_pool()
+        && cosmos.sequence() > sender.account.nonce
+        && cosmos.sequence() < u64::MAX;
     if !ahead {
         cosmos::sequence(cosmos, &sender.account)?;
     }

@@ -4,15 +4,15 @@ use super::{CheckContext, Mode, Reject};
 use crate::feemarket::{DecError, GasWanted, LegacyDec, Price, fee};
 use alloy_primitives::U256;
 
-/// Step 1: before London, a transaction new to this node (or rechecked) pays at least the node's
-/// own least price for its whole gas limit. A London chain passes it by.
+/// Step 1: before London, a transaction for this node's pool pays at least the price of the setting
+/// `mempool.minimum-gas-prices` for its whole gas limit. From London on the step has no effect.
 pub(super) fn mempool_minimum(
     price: Price,
     gas: u64,
     context: &CheckContext<'_>,
     mode: Mode,
 ) -> Result<(), Reject> {
-    if context.london || !matches!(mode, Mode::Check | Mode::Recheck) {
+    if context.london || !mode.is_in_pool() {
         return Ok(());
     }
     let fee = fee(gas, price.fee_cap());

@@ -8,7 +8,7 @@ use crate::{
     chain::{AccessRule, AccessType, EvmParams, Fork},
     cosmos::TokenUnit,
     execution::{RecoveredTx, Transaction},
-    feemarket::{GasWanted, LegacyDec, Price},
+    feemarket::{GasWanted, LegacyDec, Price, TokenDecimals},
 };
 use alloy_consensus::{SignableTransaction, TxEip1559, TxEip4844, TxEip7702, TxLegacy};
 use alloy_eips::eip7702::{Authorization, SignedAuthorization};
@@ -229,19 +229,37 @@ fn row_2_a_base_fee_nobody_told() {
 #[test]
 fn row_4_step_1_the_mempool_s_minimum() {
     let evm = evm();
-    let mempool_min_gas_price = LegacyDec::from(1_000_000_001);
-    let before =
-        CheckContext { london: false, base_fee: None, mempool_min_gas_price, ..context(&evm) };
+    let minimum = |price: u128| {
+        let frontier = CheckContext { london: false, base_fee: None, ..context(&evm) };
+        frontier.with_mempool_minimum(LegacyDec::from(U256::from(price)))
+    };
     let text = "got: 21000000000000, minimum required: 21000000021000";
     for mode in [Mode::Check, Mode::Recheck] {
-        let verdict = run(&tx(legacy()), &before, &rich(), mode);
+        let verdict = run(&tx(legacy()), &minimum(GWEI + 1), &rich(), mode);
         expect(verdict, ("sdk", 13), text, &format!("{text}: insufficient fee"));
+        for price in [0, GWEI - 1, GWEI] {
+            run(&tx(legacy()), &minimum(price), &rich(), mode).unwrap();
+        }
     }
     for mode in [Mode::Deliver, Mode::Simulate] {
-        run(&tx(legacy()), &before, &rich(), mode).unwrap();
+        run(&tx(legacy()), &minimum(GWEI + 1), &rich(), mode).unwrap();
     }
-    let london = CheckContext { london: true, base_fee: Some(0), ..before };
+    let london = CheckContext { london: true, base_fee: Some(0), ..minimum(GWEI + 1) };
     run(&tx(legacy()), &london, &rich(), Mode::Check).unwrap();
+}
+
+#[test]
+fn the_mempool_s_minimum_is_in_the_token_s_base_unit() {
+    let evm = evm();
+    let unit = TokenUnit::of(TokenDecimals::new(6).unwrap());
+    let minimum = |price: &str| {
+        let before = CheckContext { token_unit: unit, ..context(&evm) };
+        before.with_mempool_minimum(price.parse().unwrap()).mempool_min_gas_price
+    };
+    assert_eq!(minimum("0.000000000000000001").to_string(), "0.000001000000000000");
+    assert_eq!(minimum("0.5"), LegacyDec::from(500_000_000_000_u64));
+    let most = LegacyDec::MAX.to_string();
+    assert_eq!(minimum(&most), LegacyDec::MAX, "more than any fee");
 }
 
 #[test]

@@ -40,6 +40,7 @@ use crate::{
     execution::RecoveredTx,
     feemarket::LegacyDec,
     mempool::{Limits, Mempool, Reject, Room, Selection},
+    modules::Modules,
     view::{Published, RecentReader, RecentState, View},
 };
 use alloy_consensus::Transaction as _;
@@ -103,6 +104,8 @@ pub(super) struct Context {
     pub published: Published,
     /// Of the pool.
     pub limits: Limits,
+    /// The minimum price of gas of the pool, in the token's base unit; zero is no minimum.
+    pub minimum_gas_price: LegacyDec,
     /// Gives leave to make blocks; none makes none.
     pub engine: Option<Box<dyn Engine>>,
     /// The time of new blocks.
@@ -128,6 +131,8 @@ pub(super) struct Ante {
     recent: RecentState,
     published: Published,
     pool: Mempool,
+    /// The minimum price of gas of the pool, in the token's base unit.
+    minimum_gas_price: LegacyDec,
     engine: Option<Box<dyn Engine>>,
     clock: Clock,
     /// Whether new transactions are accepted.
@@ -164,6 +169,7 @@ impl Ante {
         let ground = Ground::of_head(&head, state);
         Self {
             pool: Mempool::new(context.limits, head.next_base_fee),
+            minimum_gas_price: context.minimum_gas_price,
             fork: ground.next_fork(&context.spec),
             spec: context.spec,
             ground,
@@ -192,6 +198,12 @@ impl Ante {
         }
     }
 
+    /// The rules against which this node checks transactions of the next block; `modules` are those of
+    /// [`Self::ground`].
+    fn checks<'a>(&self, spec: &'a ChainSpec, modules: Option<&'a Modules>) -> CheckContext<'a> {
+        self.ground.checks(spec, modules).with_mempool_minimum(self.minimum_gas_price)
+    }
+
     /// Takes the journal's transactions in again, without recovering their signatures.
     fn restore(&mut self) -> Result<(), Fault> {
         let saved = mem::take(&mut self.saved);
@@ -211,7 +223,7 @@ impl Ante {
     /// such blocks are made again. They are late, and tried again with each block.
     fn take_in(&mut self, txs: Vec<Arc<RecoveredTx>>) -> Result<(), Fault> {
         let (spec, modules) = (Arc::clone(&self.spec), self.ground.modules.clone());
-        let context = self.ground.checks(&spec, modules.as_deref());
+        let context = self.checks(&spec, modules.as_deref());
         let state = self.ground.state.reader()?;
         let now = Instant::now();
         let mut late = Vec::new();
@@ -244,7 +256,7 @@ impl Ante {
     fn admit(&mut self, batch: Vec<Recovered>) -> Result<(), Fault> {
         self.meter.take(batch.len());
         let (spec, modules) = (Arc::clone(&self.spec), self.ground.modules.clone());
-        let context = self.ground.checks(&spec, modules.as_deref());
+        let context = self.checks(&spec, modules.as_deref());
         let state = self.ground.state.reader()?;
         self.warm(&batch);
         let mut recent = mem::take(&mut self.recent);

@@ -145,6 +145,8 @@ impl<'a> Making<'a> {
         } else {
             (Journal::none(), Vec::new())
         };
+        let token = home.spec.token(self.view.number().saturating_add(1));
+        let minimum = settings.minimum_gas_prices.in_token(token.denom)?;
         let max_step = home.config.engine.max_clock_step();
         let mut clock = Clock::new(Box::new(SystemTimeSource), max_step, self.clock.clone());
         let context = ante::Context {
@@ -152,6 +154,7 @@ impl<'a> Making<'a> {
             view: self.view.clone(),
             published: self.published.clone(),
             limits: settings.limits(),
+            minimum_gas_price: minimum.map(|price| price.amount).unwrap_or_default(),
             engine: self.engine(clock.now()),
             clock,
             accepts_without_engine: settings.accept_without_production,

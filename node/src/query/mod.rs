@@ -42,6 +42,7 @@ use crate::{
     chain::ChainSpec,
     config::Config,
     cosmos::Token,
+    feemarket::LegacyDec,
     modules::Modules,
     pipeline::PoolClient,
     rpc::Bounds,
@@ -77,6 +78,8 @@ struct Facts {
     json_rpc: SocketAddr,
     /// Least price that the pool takes, in wei per gas.
     price_limit: u64,
+    /// The minimum price of gas of Cosmos transactions in the pool, in the token's base unit.
+    minimum_gas_price: LegacyDec,
     /// How much of the token there is.
     supply: Supply,
     /// Public keys of accounts.
@@ -100,9 +103,13 @@ impl Queries {
         config: &Config,
     ) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        // A node whose price is in another token does not start.
+        let minimum = config.mempool.minimum_gas_prices.in_token(spec.token(0).denom);
+        let minimum = minimum.ok().flatten().map(|price| price.amount);
         let facts = Facts {
             json_rpc: config.json_rpc.address,
             price_limit: config.mempool.price_limit,
+            minimum_gas_price: minimum.unwrap_or_default(),
             supply: Supply::default(),
             public_keys: PublicKeys::default(),
             calls: Bounds::of(&config.json_rpc),

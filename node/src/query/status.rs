@@ -11,10 +11,12 @@ use crate::feemarket::LegacyDec;
 const NO_PRUNING: &str = "0";
 
 impl Snapshot {
-    /// The least price that the pool takes; nothing is pruned, and no height stops the node.
+    /// The minimum price of gas of Cosmos transactions in the pool; nothing is pruned, and no height stops
+    /// the node.
     pub fn node_config(&self) -> ConfigResponse {
         let token = self.token();
-        let price = token.unit.price_from_wei(LegacyDec::from(self.facts.price_limit));
+        let limit = token.unit.price_from_wei(LegacyDec::from(self.facts.price_limit));
+        let price = limit.max(self.facts.minimum_gas_price);
         ConfigResponse {
             minimum_gas_price: format!("{price}{}", token.denom),
             pruning_keep_recent: NO_PRUNING.to_owned(),

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     cosmos::{self, CosmosTx, Refusal, Signatures},
-    decorator::CheckContext,
+    decorator::{CheckContext, Mode},
     execution::BlockBuilder,
     feemarket::store::StoredEvent,
     rpc::stored::{MinedTx, locate},
@@ -160,7 +160,7 @@ impl Snapshot {
         let state = self.state()?;
         let no_hash = |_: u64| None;
         let context = CheckContext::of_block(&self.spec, Some(&modules), &header);
-        cosmos::check_names(&tx, &context.cosmos_facts()).map_err(refused)?;
+        cosmos::check_names(&tx, &context.cosmos_facts(Mode::Simulate)).map_err(refused)?;
         let account = state.account(tx.signer.address)?.unwrap_or_default();
         if tx.sequence() < account.nonce {
             cosmos::sequence(&tx, &account).map_err(refused)?;

@@ -12,6 +12,7 @@ mod golden;
 mod gov;
 mod grpc;
 mod journal;
+mod minimum_price;
 mod no_production;
 mod rest;
 mod search;

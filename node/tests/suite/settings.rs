@@ -58,6 +58,10 @@ fn settings_are_shown_and_changed() {
         ("engine.produce", "7"),
         ("storage.chain-map-bytes", "1"),
         ("storage.index-map-bytes", "131071"),
+        ("mempool.minimum-gas-prices", "1"),
+        ("mempool.minimum-gas-prices", "atest"),
+        ("mempool.minimum-gas-prices", "-1atest"),
+        ("mempool.minimum-gas-prices", "0.5atest,1stake"),
     ] {
         let reason = bad(&["config", "set", key, value, "--home", home]);
         assert_eq!(reason.lines().count(), 1, "{reason}");
@@ -70,6 +74,15 @@ fn settings_are_shown_and_changed() {
         assert_eq!(set(&format!("storage.{name}-map-bytes"), "131072").0, 0);
     }
     good(&["init", "--home", home]);
+    let several = bad(&["config", "set", "mempool.minimum-gas-prices", "1a,2b", "--home", home]);
+    let reason =
+        "\"1a,2b\" has 2 prices: a chain has one token, so give one price, such as 0.5atest";
+    assert!(
+        several.contains("mempool.minimum-gas-prices") && several.ends_with(reason),
+        "{several}"
+    );
+    assert_eq!(set("mempool.minimum-gas-prices", ".50atest").0, 0);
+    assert_eq!(get("mempool.minimum-gas-prices"), "0.5atest\n");
     assert!(bad(&["config", "get", "rest.adress", "--home", home]).starts_with("unknown setting"));
 }
 

@@ -7,8 +7,8 @@ use std::{collections::BTreeSet, path::Path};
 fn row(line: &str) -> Option<(String, String)> {
     let mut cells = line.strip_prefix("| `")?.split(" | ");
     let setting = cells.next()?.trim_end_matches('`');
-    let default = cells.nth(1)?.trim_matches('`');
-    Some((setting.to_owned(), default.to_owned()))
+    let default = cells.nth(1)?.trim_matches('`').replace('"', "");
+    Some((setting.to_owned(), default))
 }
 
 #[test]

@@ -178,6 +178,34 @@ fn a_head_in_the_future_is_refused_unless_a_flag_accepts_it() {
     assert!(node.terminate().success());
 }
 
+#[test]
+fn start_warns_that_a_minimum_price_has_no_effect_on_ethereum_transactions() {
+    let _turn = turn();
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path();
+    let (code, out, err) =
+        run(home, &["start", "--quiet", "--mempool.minimum-gas-prices", "1stake"]);
+    assert_eq!((code, out.as_str()), (1, ""), "{err}");
+    let reason = "mempool.minimum-gas-prices is 1stake, but fees on this chain are paid in atest: set it to \
+                  1atest, or to an empty text for no minimum";
+    assert!(err.trim_end().ends_with(reason), "{err}");
+
+    let ports = Ports::free();
+    let mut command = evmd();
+    command
+        .arg("start")
+        .args(["--quiet", "--minimum-gas-prices", "0.0001atest", "--home"])
+        .arg(home);
+    command.args(ports.flags()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut node = Running::start(&mut command);
+    let log = BufReader::new(node.0.stderr.take().unwrap());
+    node.wait_for(&ports);
+    assert!(node.terminate().success());
+    let log: Vec<String> = log.lines().map(Result::unwrap).collect();
+    let warning = "mempool.minimum-gas-prices has no effect on Ethereum transactions";
+    assert!(log.iter().any(|line| line.contains(warning)), "{log:?}");
+}
+
 /// `2>/dev/full` made the first log line a panic, and the summary may find no room either.
 #[test]
 fn a_node_lives_on_full_disks_behind_its_output() {

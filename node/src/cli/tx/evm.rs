@@ -3,9 +3,12 @@
 use super::{
     flags::{BroadcastFlags, KeyFlags, NodeFlags},
     node::NodeToken,
-    send::{chain_id, price_text},
+    send::chain_id,
 };
-use crate::{account::parse_address, cosmos::coin_text};
+use crate::{
+    account::parse_address,
+    cosmos::{GasPrice, coin_text},
+};
 use alloy_consensus::{SignableTransaction, TxEip1559};
 use alloy_eips::eip2718::Encodable2718;
 use alloy_primitives::{Signature, TxKind, U256, hex};
@@ -102,8 +105,8 @@ fn send(args: &Send) -> anyhow::Result<()> {
 }
 
 /// A price of one gas in whole wei; a part of one counts as one, as nothing less can be offered.
-fn price_in_wei(price: &str, token: &NodeToken) -> anyhow::Result<u128> {
-    let (amount, denom) = price_text(price)?;
-    let wei = token.unit_named(denom)?.price_to_wei(amount)?.ceil();
-    u128::try_from(wei).ok().with_context(|| format!("--gas-prices {price} is out of range"))
+fn price_in_wei(text: &str, token: &NodeToken) -> anyhow::Result<u128> {
+    let price: GasPrice = text.parse().context("--gas-prices")?;
+    let wei = token.price_in_wei(&price)?;
+    wei.with_context(|| format!("--gas-prices {text} is out of range"))
 }

@@ -93,7 +93,7 @@ pub(super) struct TxFlags {
     #[arg(long, value_name = "FACTOR", default_value = "1.5")]
     pub(super) gas_adjustment: String,
     /// Price of gas, such as 1000000000atest; without it and --fees, 1.3 times the base fee,
-    /// or the least that the chain takes
+    /// or the minimum that the chain and the node's mempool accept
     #[arg(long, value_name = "PRICE", conflicts_with = "fees")]
     pub(super) gas_prices: Option<String>,
     /// The fee, such as 200000000000000atest

@@ -6,7 +6,7 @@ use crate::{
         Output,
         query::{client::Client, rest::escape, yaml},
     },
-    cosmos::{Token, TokenUnit},
+    cosmos::{GasPrice, Token, TokenUnit},
     feemarket::TokenDecimals,
 };
 use alloy_primitives::Address;
@@ -47,6 +47,12 @@ impl NodeToken {
             format!("{} and, for wei, {extended}", token.denom)
         };
         bail!("there is only {names}, not {denom}")
+    }
+
+    /// A price in whole wei, rounded up; `None` if it exceeds 128 bits.
+    pub(super) fn price_in_wei(&self, price: &GasPrice) -> anyhow::Result<Option<u128>> {
+        let wei = self.unit_named(&price.denom)?.price_to_wei(price.amount);
+        Ok(wei.ok().and_then(|wei| u128::try_from(wei.ceil()).ok()))
     }
 }
 
@@ -119,6 +125,14 @@ impl Node {
         let answer = read((status, body))?;
         let price = answer["min_gas_price"].as_str().and_then(|price| price.parse::<u128>().ok());
         Ok(price.context("no least price")?.saturating_add(1))
+    }
+
+    /// The least whole price that the node's own mempool takes for Cosmos transactions, in wei.
+    pub(super) fn mempool_price(&self, token: &NodeToken) -> anyhow::Result<u128> {
+        let answer = self.get("/cosmos/base/node/v1beta1/config")?;
+        let price = answer["minimum_gas_price"].as_str().unwrap_or_default();
+        let price: GasPrice = price.parse().context("the node's minimum_gas_price")?;
+        token.price_in_wei(&price)?.context("the node's minimum_gas_price is out of range")
     }
 
     /// The number of transactions an account has sent; none of one that does not exist.

@@ -8,7 +8,7 @@ use super::{
 use crate::{
     account::{PrivateKey, bech32, parse_address},
     cli::Output,
-    cosmos::{CosmosTx, Signatures, Token, coin_text},
+    cosmos::{CosmosTx, GasPrice, Signatures, Token, coin_text},
     feemarket::LegacyDec,
     proto::cosmos::{
         base::v1beta1::Coin,
@@ -76,8 +76,9 @@ pub(super) fn send(
         (None, None) => {
             let node = asked(node.as_ref(), "--fees or --gas-prices")?;
             let price = U256::from(node.base_fee()?) * U256::from(DEFAULT_PRICE_TENTHS);
-            let price = (price / U256::from(10)).max(U256::from(node.least_price()?));
             let token = node.token()?;
+            let least = node.least_price()?.max(node.mempool_price(&token)?);
+            let price = (price / U256::from(10)).max(U256::from(least));
             let Token { denom, unit } = token.token();
             let amount = unit.from_wei_up(price * U256::from(gas));
             Coin { denom: denom.to_owned(), amount: amount.to_string() }
@@ -151,19 +152,9 @@ pub(super) fn sign(tx: &mut Tx, key: &PrivateKey, chain_id: u64) -> anyhow::Resu
 
 /// A price of gas times the gas, rounded up.
 fn priced(price: &str, gas: u64) -> anyhow::Result<Coin> {
-    let (amount, denom) = price_text(price)?;
+    let GasPrice { amount, denom } = price.parse().context("--gas-prices")?;
     let fee = amount.checked_mul_int(U256::from(gas))?.ceil();
     Ok(coin_text(&format!("{fee}{denom}"))?)
-}
-
-/// A price of gas: a decimal and the token's name.
-pub(super) fn price_text(price: &str) -> anyhow::Result<(LegacyDec, &str)> {
-    let digits = price.bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b'.').count();
-    let (amount, denom) = price.split_at(digits);
-    let amount: LegacyDec =
-        amount.parse().with_context(|| format!("{price:?} is no price, such as 0.1atest"))?;
-    ensure!(!denom.is_empty(), "{price:?} is no price, such as 0.1atest: it names no token");
-    Ok((amount, denom))
 }
 
 /// Gas times a decimal factor.

@@ -505,6 +505,40 @@ async fn evmd(home: &Path, args: String) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_minimum_price_of_the_mempool_is_in_base_units() {
+    let chain = SIX;
+    let folder = tempfile::tempdir().unwrap();
+    let opening = FORKING.lock().await;
+    let mut home = Home::init(folder.path(), &chain.genesis(&newest_rules())).unwrap();
+    drop(opening);
+    home.config.engine.empty_blocks = false;
+    home.config.mempool.minimum_gas_prices = "0.02utest".parse().unwrap();
+    let mut config = client::config();
+    config.mempool = home.config.mempool.clone();
+    let options = producing(Some(Duration::from_millis(5)));
+    let served = Served::with(client::Node::start_with(folder, home, options, config).await).await;
+    let bob = Address::repeat_byte(0xb0);
+    let low = chain.signed(0, 7_999, chain.send(bob, 7));
+    let text = "insufficient fees; got: 7999utest required: 8000utest: insufficient fee";
+    assert_eq!(broadcast(&served, &low).await, (13, text.to_owned()));
+    for (sequence, fee) in [(0, 8_000), (1, 8_001)] {
+        let mined = served.mined(&chain.signed(sequence, fee, chain.send(bob, 7))).await;
+        assert_eq!(mined["code"], 0, "{fee}: {mined}");
+    }
+    let config = served.get("/cosmos/base/node/v1beta1/config").await;
+    assert_eq!(config["minimum_gas_price"], "0.020000000000000000utest");
+    // The price that a command chooses reaches the minimum.
+    let keys = tempfile::tempdir().unwrap();
+    let key = hex::encode(DEV_ACCOUNTS[0].private_key);
+    evmd(keys.path(), format!("keys unsafe-import-eth-key alice {key}")).await;
+    let node = format!("http://{}", served.node.rest.address);
+    evmd(keys.path(), format!("tx bank send alice {bob} 7utest -y --node {node}")).await;
+    served.node.wait_for("eth_getBlockByNumber", json!(["0x3", false])).await;
+    assert_eq!(wei(&served, bob).await, chain.factor() * U256::from(21));
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_command_line_counts_in_base_units() {
     let chain = SIX;
     let served = chain.serve(&newest_rules()).await;
