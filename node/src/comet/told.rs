@@ -60,7 +60,7 @@ fn block(
     watches: &[Watch],
     messages: &mut Vec<String>,
 ) -> Result<(), Error> {
-    let events = at.end_events(number)?;
+    let events = at.block_events(number)?;
     for part in OfBlock::ALL {
         let Some((which, attributes)) = at.watched_block(part, &events, watches) else { continue };
         let value = match part {

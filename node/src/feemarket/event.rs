@@ -25,12 +25,15 @@ pub enum Event {
 }
 
 impl Event {
+    /// The type of [`Self::BlockGas`].
+    pub const BLOCK_GAS: &'static str = "block_gas";
+
     /// Event type.
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::FeeMarket { .. } => "fee_market",
             Self::EvmFeeMarket { .. } => "evm_fee_market",
-            Self::BlockGas { .. } => "block_gas",
+            Self::BlockGas { .. } => Self::BLOCK_GAS,
         }
     }
 

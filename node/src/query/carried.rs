@@ -22,7 +22,7 @@ use alloy_primitives::{B256, Bytes};
 pub(crate) struct BlockResults {
     /// Of each transaction, in order.
     pub(crate) txs: Vec<TxResponse>,
-    /// Of the block's end: the fee market's, and those of proposals that ended.
+    /// Of none of them: the fee market's, the bloom, and those of proposals that ended.
     pub(crate) events: Vec<Event>,
 }
 
@@ -73,15 +73,16 @@ impl Snapshot {
         let mined = (0..stored.block.transactions.len()).filter_map(|i| stored.tx(i).transpose());
         let txs = mined.map(|mined| Ok(self.mined(&mined?, &outcomes)?.response));
         let txs = txs.collect::<Result<_, QueryError>>()?;
-        Ok(BlockResults { txs, events: outcomes.block_events() })
+        Ok(BlockResults { txs, events: outcomes.block_events(&stored.block.header) })
     }
 
-    /// What the end of a block at or below this snapshot's left.
+    /// The events of a block at or below this snapshot's that are of none of its transactions.
     ///
     /// # Errors
     /// If it cannot be read.
-    pub(crate) fn end_events(&self, number: u64) -> Result<Vec<Event>, QueryError> {
-        events::end_events(&self.view.blocks()?, number)
+    pub(crate) fn block_events(&self, number: u64) -> Result<Vec<Event>, QueryError> {
+        let (_, header) = self.header(number)?;
+        events::block_events(&self.view.blocks()?, &header)
     }
 
     /// How many transactions a block at or below this snapshot's has.

@@ -14,10 +14,13 @@ use crate::{
     chain::FEE_COLLECTOR,
     cosmos::{CosmosTx, Message},
     execution::FAILED_EVENT,
-    feemarket::store::{Attribute, Record, StoredEvent},
+    feemarket::{
+        self, Price,
+        store::{Attribute, Record, StoredEvent},
+    },
     rpc::stored::{MinedTx, receipts},
 };
-use alloy_consensus::Transaction as _;
+use alloy_consensus::{Header, Transaction as _};
 use alloy_primitives::{Address, B256, U256, hex, map::HashMap};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde::Serialize;
@@ -25,8 +28,14 @@ use storage::{ChainReader, ReceiptOutcome, StoredReceipt};
 
 /// The attribute by which a stored event says of which transaction it is.
 const TX_INDEX: &str = "txIndex";
+/// The event of an Ethereum transaction, and its attribute for the hash.
+const ETHEREUM_TX: &str = "ethereum_tx";
+const TX_HASH: &str = "ethereumTxHash";
 /// The event of a deposit that opens the vote, which follows the deposit's own.
 const VOTE_OPENS: &str = "voting_period_start";
+
+/// The event of the bloom that ends a block.
+const BLOCK_BLOOM: &str = "block_bloom";
 
 /// What became of the transactions of a block: read once, however many of them are shown.
 pub(super) struct Outcomes {
@@ -35,7 +44,7 @@ pub(super) struct Outcomes {
     logs_before: Vec<usize>,
     /// Stored events, by the index of their transaction as text.
     stored: HashMap<String, Vec<StoredEvent>>,
-    /// Stored events of no transaction: those of the block's end.
+    /// Stored events of no transaction: those of the block's two ends.
     of_block: Vec<StoredEvent>,
 }
 
@@ -48,10 +57,28 @@ fn stored_events(blocks: &ChainReader, number: u64) -> Result<Vec<StoredEvent>, 
     Ok(Record::from_bytes(&row).map_err(QueryError::internal)?.events)
 }
 
-/// What the end of a block left.
-pub(super) fn end_events(blocks: &ChainReader, number: u64) -> Result<Vec<Event>, QueryError> {
-    let stored = stored_events(blocks, number)?;
-    Ok(stored.iter().filter(|event| tx_index(event).is_none()).map(shown).collect())
+/// The events of a block that are of none of its transactions.
+pub(super) fn block_events(
+    blocks: &ChainReader,
+    header: &Header,
+) -> Result<Vec<Event>, QueryError> {
+    let mut stored = stored_events(blocks, header.number)?;
+    stored.retain(|event| tx_index(event).is_none());
+    Ok(with_bloom(&stored, header))
+}
+
+/// The stored events of a block, and that of its bloom, which follows from the header and is not stored. The
+/// modules end a block in the order of cosmos/evm: the EVM before the fee market.
+fn with_bloom(stored: &[StoredEvent], header: &Header) -> Vec<Event> {
+    let mut events: Vec<_> = stored.iter().map(shown).collect();
+    // No module ends block 0.
+    if header.number > 0 {
+        let at = events.iter().rposition(|event| event.r#type == feemarket::Event::BLOCK_GAS);
+        // In hex, because the value of an attribute is text.
+        let bloom = ("bloom", header.logs_bloom.to_string());
+        events.insert(at.unwrap_or(events.len()), event(BLOCK_BLOOM, &[bloom]));
+    }
+    events
 }
 
 /// Of which transaction a stored event is.
@@ -80,9 +107,9 @@ impl Outcomes {
         Ok(Self { receipts, logs_before, stored, of_block })
     }
 
-    /// What the end of the block left.
-    pub(super) fn block_events(&self) -> Vec<Event> {
-        self.of_block.iter().map(shown).collect()
+    /// The events of the block, whose header this is, that are of none of its transactions.
+    pub(super) fn block_events(&self, header: &Header) -> Vec<Event> {
+        with_bloom(&self.of_block, header)
     }
 }
 
@@ -120,17 +147,18 @@ struct TxLog<'a> {
     log_index: usize,
 }
 
-/// The events of an Ethereum transaction.
+/// The events of an Ethereum transaction; `denom` is the name of the wei.
 pub(super) fn ethereum(
     mined: &MinedTx<'_>,
     outcomes: &Outcomes,
     receipt: &StoredReceipt,
     gas_used: u64,
+    denom: &str,
 ) -> Vec<Event> {
     let logs_before = outcomes.logs_before.get(mined.index).copied().unwrap_or_default();
     let mut ethereum = vec![
         ("amount", mined.tx.value().to_string()),
-        ("ethereumTxHash", mined.hash.to_string()),
+        (TX_HASH, mined.hash.to_string()),
         (TX_INDEX, mined.index.to_string()),
         ("txGasUsed", gas_used.to_string()),
     ];
@@ -159,12 +187,25 @@ pub(super) fn ethereum(
         ("sender", hex::encode_prefixed(mined.sender)),
         ("txType", receipt.tx_type.to_string()),
     ];
-    let mut events = vec![event("ethereum_tx", &ethereum)];
+    let mut events = ethereum_ante(mined, denom);
+    events.push(event(ETHEREUM_TX, &ethereum));
     if !logs.is_empty() {
         events.push(event("tx_log", &logs));
     }
     events.push(event("message", &message));
     events
+}
+
+/// What the checks of an Ethereum transaction leave: the fee taken before it runs, for its whole gas limit,
+/// and its hash and place, by which a transaction that fails is found too.
+fn ethereum_ante(mined: &MinedTx<'_>, denom: &str) -> Vec<Event> {
+    let base_fee = mined.block.header.base_fee_per_gas.unwrap_or_default();
+    let price = Price::of(&mined.tx).effective(u128::from(base_fee));
+    let fee = feemarket::fee(mined.tx.gas_limit(), price);
+    // The SDK writes an empty list of coins as an empty text.
+    let fee = if fee.is_zero() { String::new() } else { format!("{fee}{denom}") };
+    let place = [(TX_HASH, mined.hash.to_string()), (TX_INDEX, mined.index.to_string())];
+    vec![event("tx", &[("fee", fee)]), event(ETHEREUM_TX, &place)]
 }
 
 impl Snapshot {

@@ -105,7 +105,7 @@ impl OfBlock {
 
 impl Snapshot {
     /// Which of the queries this part of block `number` matches, and its attributes if one does. `events`
-    /// are those of the block's end.
+    /// are those of the block that are of none of its transactions.
     pub(crate) fn watched_block(
         &self,
         part: OfBlock,

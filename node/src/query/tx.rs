@@ -113,7 +113,8 @@ impl Snapshot {
         outcomes: &Outcomes,
     ) -> Result<ShownTx, QueryError> {
         let tx = self.shown(mined);
-        let mut response = response(mined, outcomes, &tx)?;
+        let denom = self.extended_denom(mined.block.header.number);
+        let mut response = response(mined, outcomes, &tx, &denom)?;
         if let Some(cosmos) = &mined.cosmos {
             response.txhash = shown(cosmos::cosmos_hash(&mined.raw));
             self.add_cosmos_result(&mut response, mined, outcomes, cosmos)?;
@@ -210,7 +211,12 @@ fn shown(hash: B256) -> String {
     hex::encode_upper(hash)
 }
 
-fn response(mined: &MinedTx<'_>, outcomes: &Outcomes, tx: &Tx) -> Result<TxResponse, QueryError> {
+fn response(
+    mined: &MinedTx<'_>,
+    outcomes: &Outcomes,
+    tx: &Tx,
+    denom: &str,
+) -> Result<TxResponse, QueryError> {
     let receipts = &outcomes.receipts;
     let receipt = receipts
         .get(mined.index)
@@ -222,7 +228,7 @@ fn response(mined: &MinedTx<'_>, outcomes: &Outcomes, tx: &Tx) -> Result<TxRespo
     let events = if mined.cosmos.is_some() {
         Vec::new()
     } else {
-        events::ethereum(mined, outcomes, receipt, gas_used)
+        events::ethereum(mined, outcomes, receipt, gas_used, denom)
     };
     Ok(TxResponse {
         height: signed(header.number),

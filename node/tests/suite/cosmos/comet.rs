@@ -4,12 +4,13 @@ use super::served::Served;
 use crate::{
     client::exchange,
     common::{
-        CHAIN_ID,
+        CHAIN_ID, FEE_CAP, sign,
         signed::{send, signed},
         transfer,
     },
 };
-use alloy_primitives::{Address, hex};
+use alloy_consensus::TxEip1559;
+use alloy_primitives::{Address, TxKind, hex};
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use node::account::bech32;
 use serde_json::{Value, json};
@@ -80,6 +81,36 @@ impl Served {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_block_has_the_event_of_its_bloom() {
+    let served = Served::start().await;
+    // Logs nothing but a topic: `log1(0, 0, 7)`, as the creation itself.
+    let input = vec![0x60, 7, 0x60, 0, 0x60, 0, 0xa1];
+    let logging = TxEip1559 {
+        chain_id: CHAIN_ID,
+        gas_limit: 100_000,
+        max_fee_per_gas: FEE_CAP,
+        to: TxKind::Create,
+        input: input.into(),
+        ..TxEip1559::default()
+    };
+    let hash = served.node.call("eth_sendRawTransaction", json!([sign(2, logging)])).await;
+    let receipt = served.node.wait_for("eth_getTransactionReceipt", json!([hash])).await;
+    let number = u64::from_str_radix(&receipt["blockNumber"].as_str().unwrap()[2..], 16).unwrap();
+    // The block before it may have none.
+    for number in [number, number - 1] {
+        let hex = format!("{number:#x}");
+        let block = served.node.call("eth_getBlockByNumber", json!([hex, false])).await;
+        let results = served.comet("block_results", json!({ "height": number.to_string() })).await;
+        let ended = results["finalize_block_events"].as_array().unwrap();
+        let bloom = ended.iter().find(|event| event["type"] == "block_bloom").unwrap();
+        let attribute = json!({ "key": "bloom", "value": block["logsBloom"], "index": true });
+        assert_eq!(bloom["attributes"], json!([attribute]), "{number}");
+    }
+    assert_ne!(receipt["logsBloom"], format!("0x{:0512}", 0));
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn blocks_are_those_of_rest() {
     let served = Served::start().await;
     let raw = coins(0);
@@ -124,8 +155,9 @@ async fn blocks_are_those_of_rest() {
         assert_eq!(result[name], mined[name], "{name}");
     }
     let ended = results["finalize_block_events"].as_array().unwrap();
-    let gas = ended.iter().find(|event| event["type"] == "block_gas").unwrap();
-    assert_eq!(gas["attributes"][0]["value"], *height, "{gas}");
+    let kinds: Vec<_> = ended.iter().map(|event| event["type"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["fee_market", "evm_fee_market", "block_bloom", "block_gas"]);
+    assert_eq!(ended[3]["attributes"][0]["value"], *height, "{ended:?}");
     let validators = served.comet("validators", json!({ "height": height })).await;
     let validator = &validators["validators"][0];
     assert_eq!(validator["address"], header["proposer_address"]);

@@ -74,7 +74,9 @@ async fn blocks_are_told_of() {
     let mut socket = Socket::open(&served).await;
     socket.subscribe(1, "tm.event='NewBlock'").await;
     socket.subscribe(2, "tm.event = 'NewBlockHeader'").await;
-    socket.subscribe(3, "tm.event='NewBlockEvents' AND block_gas.height EXISTS").await;
+    let events =
+        "tm.event='NewBlockEvents' AND block_gas.height EXISTS AND block_bloom.bloom EXISTS";
+    socket.subscribe(3, events).await;
     served.mined(&coins(0)).await;
     let mut heights = Vec::new();
     let told = loop {
@@ -157,10 +159,14 @@ async fn transactions_are_told_of() {
     );
     // An Ethereum one, by the hash that its receipt has.
     let (_, number) = served.ether_moved(0).await;
-    socket.subscribe(5, &format!("tx.height>{number} AND message.txType EXISTS")).await;
+    let query = format!("tx.height>{number} AND message.txType EXISTS AND tx.fee EXISTS");
+    socket.subscribe(5, &query).await;
     let (moved, _) = served.ether_moved(1).await;
     let told = socket.told(5).await;
     assert_eq!(told["events"]["tx.hash"], json!([moved]));
+    // The events of its checks and of its message both name the hash.
+    let hash = format!("0x{}", moved.to_lowercase());
+    assert_eq!(told["events"]["ethereum_tx.ethereumTxHash"], json!([hash, hash]));
     served.stop().await;
 }
 

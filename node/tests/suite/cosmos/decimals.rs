@@ -329,6 +329,9 @@ async fn transfers_and_fees_count_in_base_units() {
         let fee = &tx["tx"]["auth_info"]["fee"]["amount"][0];
         let most = U256::from(FEE_CAP) * U256::from(21_000);
         assert_eq!(*fee, json!({ "denom": chain.extended, "amount": most.to_string() }));
+        // So does the event of its fee, which is at the base fee.
+        let paid = format!("{}{}", PRICE_WEI * 21_000, chain.extended);
+        assert_eq!(values(&tx["tx_response"], "tx", "fee"), [paid]);
         served.stop().await;
     }
 }

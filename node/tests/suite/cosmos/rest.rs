@@ -223,7 +223,8 @@ async fn transactions_and_blocks() {
             (&response["height"], &response["txhash"]),
             (&json!(height.to_string()), &json!(hash))
         );
-        assert_eq!(response["events"][0]["type"], "ethereum_tx");
+        let kinds = [0, 1, 2].map(|at| response["events"][at]["type"].as_str().unwrap());
+        assert_eq!(kinds, ["tx", "ethereum_tx", "ethereum_tx"]);
         assert_eq!(response["tx"]["@type"], "/cosmos.tx.v1beta1.Tx");
     }
     let (_, again) = served.post("/cosmos/tx/v1beta1/txs", &body.to_string()).await;

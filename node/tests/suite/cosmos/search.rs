@@ -237,6 +237,46 @@ async fn a_cosmos_transaction_has_the_events_of_the_sdk() {
     assert_eq!(refused["tx_response"]["code"], 8, "{refused}");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn an_ethereum_transaction_has_the_events_of_cosmos_evm() {
+    let served = Served::start().await;
+    // A transfer with more gas than it uses, and a creation that reverts: `revert(0, 0)`.
+    let tx = |nonce, to, input: Vec<u8>| TxEip1559 {
+        chain_id: CHAIN_ID,
+        nonce,
+        gas_limit: 70_000,
+        max_fee_per_gas: FEE_CAP,
+        max_priority_fee_per_gas: 7,
+        to,
+        input: input.into(),
+        ..TxEip1559::default()
+    };
+    let transfer = tx(0, TxKind::Call(RECEIVER), vec![]);
+    let reverting = tx(1, TxKind::Create, vec![0x60, 0, 0x60, 0, 0xfd]);
+    for (tx, recipient) in [(transfer, Some("recipient")), (reverting, None)] {
+        let failed = recipient.is_none().then_some("ethereumTxFailed");
+        let hash = served.node.call("eth_sendRawTransaction", json!([sign(1, tx)])).await;
+        let receipt = served.node.wait_for("eth_getTransactionReceipt", json!([hash])).await;
+        let hash = hash.as_str().unwrap();
+        let mined = served.get(&format!("/cosmos/tx/v1beta1/txs/{hash}")).await;
+        let events = told(&mined["tx_response"]);
+        let kinds: Vec<_> = events.iter().map(|(kind, _)| *kind).collect();
+        assert_eq!(kinds, ["tx", "ethereum_tx", "ethereum_tx", "message"]);
+        // The fee is that of the whole gas limit, taken before the transaction runs.
+        let price = text(&receipt["effectiveGasPrice"]);
+        let price = u64::from_str_radix(&price[2..], 16).unwrap();
+        let fee = format!("{}atest", price * 70_000);
+        assert_eq!(events[0].1, [("fee", fee.as_str())]);
+        let place = [("ethereumTxHash", hash), ("txIndex", "0")];
+        assert_eq!(events[1].1, place);
+        let keys: Vec<_> = events[2].1.iter().map(|(key, _)| *key).collect();
+        let expected = ["amount", "ethereumTxHash", "txIndex", "txGasUsed"];
+        assert_eq!(keys, expected.into_iter().chain(recipient).chain(failed).collect::<Vec<_>>());
+        assert_eq!(events[2].1[1..3], place);
+    }
+    served.stop().await;
+}
+
 /// A transaction whose signer says to have a key of the SDK's usual kind.
 fn of_another_key(raw: &[u8]) -> Vec<u8> {
     let mut raw = TxRaw::decode(raw).unwrap();
