@@ -92,6 +92,34 @@ impl IndexReader {
         Ok(addresses)
     }
 
+    /// The first `most` slots of an account from `first` on that are set as of the last block flushed,
+    /// ascending.
+    pub fn slots_from(
+        &self,
+        address: Address,
+        first: U256,
+        most: usize,
+    ) -> Result<Vec<U256>, ReadError> {
+        let (first, last) = (slot_key(address, first), slot_key(address, U256::MAX));
+        let range = (Bound::Included(first.as_slice()), Bound::Included(last.as_slice()));
+        let entries = self
+            .tables
+            .storage
+            .range(self.txn.txn(), &range)
+            .map_err(|error| self.txn.error(error))?;
+        let mut slots = Vec::new();
+        for entry in entries.take(most) {
+            let (key, _) = entry.map_err(|error| self.txn.error(error))?;
+            let slot = key.get(20..).filter(|slot| slot.len() == 32);
+            let why = DecodeError { what: "slot key is not 52 bytes", at: key.len() };
+            slots.push(
+                slot.map(U256::from_be_slice)
+                    .ok_or_else(|| self.txn.corrupt("storage", key, why))?,
+            );
+        }
+        Ok(slots)
+    }
+
     /// A storage slot as of the last block flushed; zero when unset.
     pub fn storage(&self, address: Address, slot: U256) -> Result<U256, ReadError> {
         let key = slot_key(address, slot);

@@ -40,6 +40,12 @@ fn check_state(reader: &IndexReader, models: &[Model]) {
         }
         let has_storage = expected.is_some_and(|entry| !entry.1.is_empty());
         assert_eq!(reader.has_storage(address).unwrap(), has_storage);
+        let slots = expected.into_iter().flat_map(|entry| entry.1.keys().copied());
+        for (first, most) in [(0, 1000), (SLOTS / 2, 3), (SLOTS, 1), (0, 0)] {
+            let first = U256::from(first);
+            let expected: Vec<_> = slots.clone().filter(|slot| *slot >= first).take(most).collect();
+            assert_eq!(reader.slots_from(address, first, most).unwrap(), expected);
+        }
         for slot in (0..SLOTS).map(U256::from) {
             let word = |model: &Model| {
                 let entry = model.get(&address);

@@ -20,12 +20,16 @@ mod node;
 mod oracle_tests;
 mod ordered;
 mod proof;
+mod range;
 mod root;
 mod state;
 #[cfg(test)]
 mod tests;
 mod updates;
 mod walk;
+mod witness;
+#[cfg(test)]
+mod witness_tests;
 
 use std::sync::Arc;
 
@@ -39,9 +43,11 @@ pub use live::{
 pub use node::{Branch, Child, Leaf, Node};
 pub use ordered::{ordered_root, ordered_root_with};
 pub use proof::{AccountProof, StorageProof, account_proof};
+pub use range::leaves_from;
 pub use root::{state_root_from_scratch, storage_root_from_scratch};
 pub use state::{storage_root, update_state_root};
 pub use updates::TrieUpdates;
+pub use witness::Witness;
 
 /// Nodes of one state.
 pub trait NodeRead {

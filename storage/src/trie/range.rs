@@ -1,0 +1,68 @@
+//! Entries of a trie in the order of their keys.
+
+use alloy_primitives::{B256, Bytes};
+
+use super::node::child_nibbles;
+use super::walk::load;
+use super::{Child, EMPTY_ROOT_HASH, Nibbles, Node, NodeRead, TrieError};
+
+/// Something to visit: of several, the one with the least keys is on top of the stack.
+enum Visit {
+    Record(Nibbles),
+    Leaf(Nibbles, Bytes),
+}
+
+/// The first `most` entries with keys from `start` on of the trie with this root, ascending: the storage
+/// trie of `owner`, or the account trie. Reads no more records than lie on the ways to them.
+///
+/// # Errors
+/// When a record is missing, cannot be read or is damaged.
+pub fn leaves_from<N: NodeRead>(
+    nodes: &N,
+    owner: Option<B256>,
+    root: B256,
+    start: B256,
+    most: usize,
+) -> Result<Vec<(B256, Bytes)>, TrieError<N::Error>> {
+    let start = Nibbles::unpack(start);
+    // No key below the path is at or after `start`.
+    let is_before = |path: &Nibbles| *path < start.slice(..path.len());
+    let mut found = Vec::new();
+    let mut visits = Vec::new();
+    if root != EMPTY_ROOT_HASH {
+        visits.push(Visit::Record(Nibbles::new()));
+    }
+    while found.len() < most
+        && let Some(visit) = visits.pop()
+    {
+        let path = match visit {
+            Visit::Leaf(key, value) => {
+                if key >= start {
+                    found.push((B256::from_slice(&key.pack()), value));
+                }
+                continue;
+            }
+            Visit::Record(path) => path,
+        };
+        match &*load(nodes, owner, &path)? {
+            Node::Leaf(leaf) => visits.push(Visit::Leaf(leaf.suffix, leaf.value.clone())),
+            Node::Branch(branch) => {
+                let children: Vec<_> = child_nibbles(branch.mask).zip(&branch.children).collect();
+                for (nibble, child) in children.into_iter().rev() {
+                    let mut below = path.join(&branch.prefix);
+                    below.push(nibble);
+                    if is_before(&below) {
+                        continue;
+                    }
+                    visits.push(match child {
+                        Child::Node(_) => Visit::Record(below),
+                        Child::Leaf(leaf) => {
+                            Visit::Leaf(below.join(&leaf.suffix), leaf.value.clone())
+                        }
+                    });
+                }
+            }
+        }
+    }
+    Ok(found)
+}
