@@ -2,7 +2,8 @@
 
 use super::{
     error::Error,
-    params::{Param, hash, object, quantity, string},
+    fields,
+    params::{Param, hash, quantity, string},
 };
 use crate::{chain::ChainSpec, view::View};
 use alloy_primitives::B256;
@@ -104,7 +105,7 @@ impl Param for BlockId {
                 _ => BlockTag::parse(&text).map(Self::Tag),
             };
         }
-        let object: Object<'_> = object(json)?;
+        let object: Object<'_> = fields::read(json)?;
         match (object.block_number, object.block_hash) {
             (Some(number), None) => BlockTag::parse(&number).map(Self::Tag),
             (None, Some(text)) => hash(&text).map(Self::Hash),

@@ -5,9 +5,10 @@ use super::{
     block_id::{BlockId, BlockTag},
     error::Error,
     eth::{GivenOverrides, Request, gas_cap, on_block_with, raw_by_hash},
+    fields::{self, name_of},
     lines::Line,
     method::{Answer, Call, Method, Run, json},
-    params::{Param, object},
+    params::Param,
     replay::{Place, Replay, Rows, text, trace_error},
     stored::{self, MinedTx, StoredBlock, locate},
     text::Json,
@@ -201,15 +202,57 @@ impl Param for Options {
 /// Tracers that have settings.
 const CONFIGURED: [&str; 3] = ["callTracer", "prestateTracer", "flatCallTracer"];
 
+/// Names of the options, which are compared without regard to case as all names of fields.
+const OPTION_NAMES: [&str; 11] = [
+    "enableMemory",
+    "disableMemory",
+    "disableStack",
+    "disableStorage",
+    "enableReturnData",
+    "disableReturnData",
+    "debug",
+    "limit",
+    "tracer",
+    "tracerConfig",
+    "timeout",
+];
+
+/// Names of the settings of all tracers.
+const SETTING_NAMES: [&str; 10] = [
+    "onlyTopCall",
+    "withLog",
+    "diffMode",
+    "disableCode",
+    "disableStorage",
+    "includeEmpty",
+    "convertParityErrors",
+    "includePrecompiles",
+    "stackTopItemsSize",
+    "ignoredOpcodes",
+];
+
+/// Renames the settings of a tracer to the names that the tracers read.
+fn name_settings(config: &mut Value) {
+    let Value::Object(given) = config else { return };
+    for (name, value) in std::mem::take(given) {
+        let name = name_of(&SETTING_NAMES, &name).map_or(name, str::to_owned);
+        given.insert(name, value);
+    }
+}
+
 /// The options as geth takes them. Its `muxTracer` gives each tracer what stands beside its name, be
 /// that nothing or too much; the one here insists on settings for those that have some, and on none
 /// for the others.
 fn tracing_options(json: &str) -> Result<GethDebugTracingOptions, String> {
-    let mut options: GethDebugTracingOptions = object(json)?;
+    let mut options: GethDebugTracingOptions = fields::read_named(json, &OPTION_NAMES)?;
     let mux = GethDebugTracerType::from(GethDebugBuiltInTracerType::MuxTracer);
     let is_mux = options.tracer.as_ref() == Some(&mux);
+    if !is_mux {
+        name_settings(&mut options.tracer_config.0);
+    }
     let tracers = options.tracer_config.0.as_object_mut().filter(|_| is_mux);
     for (name, config) in tracers.into_iter().flatten() {
+        name_settings(config);
         if !CONFIGURED.contains(&name.as_str()) {
             *config = Value::Null;
         } else if config.is_null() {
@@ -308,7 +351,7 @@ impl Param for CallOptions {
             #[serde(borrow, default)]
             tx_index: Option<&'a RawValue>,
         }
-        let Given { state_overrides, block_overrides, tx_index } = object(json)?;
+        let Given { state_overrides, block_overrides, tx_index } = fields::read(json)?;
         let overrides = GivenOverrides::read(state_overrides, block_overrides, spec)?;
         let inside = match tx_index.map(RawValue::get).filter(|index| *index != "null") {
             Some(index) => {
@@ -344,6 +387,16 @@ fn trace_call(call: &Call) -> Answer {
     text(call, &trace)
 }
 
+/// Refuses the place of a transaction that a block does not have. One without transactions has a
+/// beginning, too.
+fn check_index(stored: &StoredBlock, index: u64) -> Result<(), Error> {
+    if index < stored.block.transactions.len().max(1) as u64 {
+        return Ok(());
+    }
+    let hash = stored.block.hash;
+    Err(Error::server(format!("transaction index {index} out of range for block {hash}")))
+}
+
 /// The trace of a call inside a block. The state there is made anew, from that of the block before.
 fn trace_inside(
     call: &Call,
@@ -356,11 +409,7 @@ fn trace_inside(
     let parent = number.checked_sub(1).ok_or_else(|| Error::server("no transaction in genesis"))?;
     let stored = StoredBlock::read(&call.context.spec, &call.view.blocks()?, number)?;
     let (header, hash, index) = (&stored.block.header, stored.block.hash, inside.index);
-    // A block without transactions has a beginning too.
-    if index >= stored.block.transactions.len().max(1) as u64 {
-        let message = format!("transaction index {index} out of range for block {hash}");
-        return Err(Error::server(message));
-    }
+    check_index(&stored, index)?;
     let before = stored.txs().take(index as usize).map(|tx| tx.map(MinedTx::recovered));
     let before = before.collect::<Result<Vec<_>, Error>>()?;
     let mut seen = header.clone();

@@ -14,6 +14,7 @@ mod envelope;
 mod error;
 mod eth;
 mod evmd;
+mod fields;
 mod filters;
 mod front;
 mod lines;

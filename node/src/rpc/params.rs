@@ -66,14 +66,6 @@ pub(super) fn string(json: &str) -> Result<Cow<'_, str>, String> {
     Ok(text.0)
 }
 
-/// The fields of a JSON object. Serde alone would take a list of the fields' values as well.
-pub(super) fn object<'a, T: serde::Deserialize<'a>>(json: &'a str) -> Result<T, String> {
-    if !json.starts_with('{') {
-        return Err("not an object".to_owned());
-    }
-    serde_json::from_str(json).map_err(|error| error.to_string())
-}
-
 /// Most addresses, or alternatives for one topic, of a filter, as geth.
 const ALTERNATIVES_MAX: usize = 1000;
 

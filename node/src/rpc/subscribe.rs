@@ -10,10 +10,11 @@ use super::{
     dispatch::Dispatcher,
     error::Error,
     eth::{Filter, LogQuery, block_logs},
+    fields::{self, HashField},
     front::{Client, Flow},
     method::{Answer, put},
     object::{HeaderObject, TransactionObject},
-    params::{Arguments, Param, hash, object},
+    params::{Arguments, Param},
     stored,
     text::Json,
 };
@@ -178,8 +179,6 @@ struct LogFilter(Filter);
 
 impl Param for LogFilter {
     fn read(json: &str, spec: &ChainSpec) -> Result<Self, String> {
-        // Not an object: said so before the fields are looked at.
-        object::<BTreeMap<Cow<'_, str>, IgnoredAny>>(json)?;
         LogQuery::read(json, spec).map(|query| Self(query.filter))
     }
 }
@@ -198,11 +197,11 @@ impl Param for ReceiptFilter {
         #[derive(serde::Deserialize)]
         #[serde(rename_all = "camelCase")]
         struct Object {
-            transaction_hashes: Option<Vec<String>>,
+            transaction_hashes: Option<Vec<HashField>>,
         }
-        let Object { transaction_hashes } = object(json)?;
+        let Object { transaction_hashes } = fields::read(json)?;
         let hashes = transaction_hashes.unwrap_or_default();
-        hashes.iter().map(|text| hash(text)).collect::<Result<_, _>>().map(Self)
+        Ok(Self(hashes.into_iter().map(|HashField(hash)| hash).collect()))
     }
 }
 

@@ -2,12 +2,14 @@
 
 use super::{
     error::Error,
-    eth::Hashes,
+    eth::{Hashes, WithdrawalObject},
+    fields::{self, BytesField, HashField, QuantityField},
     method::{Answer, Call, Method, Run, json},
-    params::{Param, object},
+    params::Param,
     stored,
 };
 use crate::{
+    account::parse_address,
     block::Block,
     chain::{Attributes, ChainSpec, Parent, next_header},
     execution::{
@@ -34,11 +36,20 @@ pub(super) const METHODS: &[Method] = &[Method {
     run: Run::Waiting(|call| Box::pin(build_block(call))),
 }];
 
-/// What the block is to be.
+/// What the block is to be, as given.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
+struct Object {
+    timestamp: QuantityField,
+    prev_randao: HashField,
+    suggested_fee_recipient: String,
+    withdrawals: Option<Vec<WithdrawalObject>>,
+    parent_beacon_block_root: Option<HashField>,
+}
+
+/// What the block is to be.
 struct Wanted {
-    timestamp: U64,
+    timestamp: u64,
     prev_randao: B256,
     suggested_fee_recipient: Address,
     withdrawals: Option<Vec<Withdrawal>>,
@@ -46,8 +57,20 @@ struct Wanted {
 }
 
 impl Param for Wanted {
-    fn read(json: &str, _: &ChainSpec) -> Result<Self, String> {
-        object(json)
+    fn read(json: &str, spec: &ChainSpec) -> Result<Self, String> {
+        let object: Object = fields::read(json)?;
+        let recipient = parse_address(&object.suggested_fee_recipient, &spec.bech32_prefix);
+        let withdrawals = object.withdrawals.map(|list| {
+            list.into_iter().map(|withdrawal| withdrawal.read(spec)).collect::<Result<_, _>>()
+        });
+        Ok(Self {
+            timestamp: object.timestamp.0,
+            prev_randao: object.prev_randao.0,
+            suggested_fee_recipient: recipient
+                .map_err(|error| format!("suggestedFeeRecipient: {error}"))?,
+            withdrawals: withdrawals.transpose()?,
+            parent_beacon_block_root: object.parent_beacon_block_root.map(|HashField(root)| root),
+        })
     }
 }
 
@@ -55,7 +78,8 @@ struct Transactions(Vec<Bytes>);
 
 impl Param for Transactions {
     fn read(json: &str, _: &ChainSpec) -> Result<Self, String> {
-        serde_json::from_str(json).map(Self).map_err(|_| "not a list of transactions".to_owned())
+        let list: Vec<BytesField> = fields::read(json)?;
+        Ok(Self(list.into_iter().map(|BytesField(raw)| raw).collect()))
     }
 }
 
@@ -189,7 +213,7 @@ fn build(
         updated.map(|(root, _)| root).map_err(StateError::new)
     };
     let attributes = Attributes {
-        timestamp: wanted.timestamp.to(),
+        timestamp: wanted.timestamp,
         beneficiary: wanted.suggested_fee_recipient,
         gas_limit: next_gas_limit(parent.gas_limit),
         prev_randao: wanted.prev_randao,

@@ -5,6 +5,7 @@ mod bad_input;
 mod calls;
 mod explorer;
 mod fees;
+mod fields;
 mod history;
 mod native;
 mod own;

@@ -16,7 +16,16 @@ fn document() -> String {
          many slots of eth_getStorageValues or calls of eth_simulateV1.\n\
          A call, or a whole batch, sees one block. Where a block is asked for, a tag, a number, a hash or \
          an EIP-1898 object is taken; `safe` and `finalized` are the newest block, because blocks are \
-         final. Addresses are taken in hex and in Bech32.\n\n\
+         final.\n\n\
+         ## Parameters\n\n\
+         Names of fields in request objects are compared without regard to ASCII case, the last of several \
+         fields with one name counts, and unknown fields are ignored: geth does so, and clients rely on it. An \
+         error names the field: `invalid argument 2: 0x…: balance: hex string without 0x prefix`. The members of \
+         a call itself (`jsonrpc`, `method`, `params`, `id`) and typed data (EIP-712) are case-sensitive, as their \
+         specifications require.\n\n\
+         Hashes, data, quantities and storage keys need `0x`. Addresses are taken in hex, with `0x` or without, \
+         and in Bech32. Numbers of cosmos/evm, Otterscan and Parity may be plain JSON numbers, and the count of \
+         eth_feeHistory may be decimal, as in geth.\n\n\
          ## Limits and fairness\n\n\
          Reads of microseconds are answered where the socket is served. Others stand in one of two lines, \
          each with its own threads at low priority: the short one for work of milliseconds, the long one for \

@@ -6,10 +6,11 @@ use crate::{
     rpc::{
         block_id::BlockTag,
         error::{Error, Suggested},
+        fields,
         lines::Deadline,
         method::{Answer, Call},
         object::{LogObject, LogPlace},
-        params::{Param, addresses, hash, object, one_or_many},
+        params::{Param, addresses, hash, one_or_many},
         stored,
         text::{Json, Put},
     },
@@ -77,7 +78,7 @@ struct Object<'a> {
 
 impl Param for LogQuery {
     fn read(json: &str, spec: &ChainSpec) -> Result<Self, String> {
-        let object: Object<'_> = object(json)?;
+        let object: Object<'_> = fields::read(json)?;
         let tag = |raw: Option<&RawValue>| {
             raw.map_or(Ok(BlockTag::Latest), |raw| BlockTag::read(raw.get(), spec))
         };

@@ -22,7 +22,7 @@ pub(super) use logs::{
     Filter, LogQuery, block_logs, find as query_logs, find_at_once as find_logs_at_once,
     find_first as find_first_logs,
 };
-pub(super) use request::{GivenOverrides, Request};
+pub(super) use request::{GivenOverrides, Request, WithdrawalObject};
 pub(super) use revert::revert_reason;
 pub(super) use transactions::raw_by_hash;
 

@@ -5,8 +5,9 @@ use crate::chain::ChainSpec;
 use crate::rpc::{
     block_id::BlockId,
     error::Error,
+    fields::{self, HashField},
     method::{Answer, Call, json},
-    params::{Param, hash, object},
+    params::Param,
     stored,
     text::Json,
 };
@@ -113,13 +114,12 @@ struct Wanted(BTreeMap<Address, Vec<B256>>);
 
 impl Param for Wanted {
     fn read(json: &str, spec: &ChainSpec) -> Result<Self, String> {
-        let given: BTreeMap<String, Vec<String>> = object(json)?;
+        let given: BTreeMap<String, Vec<HashField>> = fields::read(json)?;
         let mut wanted = BTreeMap::new();
         for (address, slots) in given {
             let address = crate::account::parse_address(&address, &spec.bech32_prefix)
                 .map_err(|error| error.to_string())?;
-            let slots = slots.iter().map(|slot| hash(slot)).collect::<Result<_, _>>()?;
-            wanted.insert(address, slots);
+            wanted.insert(address, slots.into_iter().map(|HashField(slot)| slot).collect());
         }
         Ok(Self(wanted))
     }

@@ -6,15 +6,16 @@ use crate::{
     execution::{AccountOverride, BlockOverrides, Call as Execution},
     rpc::{
         error::Error,
-        params::{Arguments, Param, bytes, hash, object, quantity, wide_quantity},
+        fields::{self, HashField, QuantityField, WideField, text_fields},
+        params::{Arguments, Param, bytes, quantity, wide_quantity},
     },
 };
 use alloy_eips::{
-    eip2930::AccessList,
+    eip2930::{AccessList, AccessListItem},
     eip4895::{Withdrawal, Withdrawals},
-    eip7702::SignedAuthorization,
+    eip7702::{Authorization, SignedAuthorization},
 };
-use alloy_primitives::{Address, B256, Bytes, TxKind, U256};
+use alloy_primitives::{Address, Bytes, TxKind, U256};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::{borrow::Cow, collections::BTreeMap};
@@ -22,25 +23,78 @@ use std::{borrow::Cow, collections::BTreeMap};
 /// Most slots one request may override in all: more than any tool needs, few enough to be cheap.
 const SLOTS_MAX: usize = 100_000;
 
-/// A transaction to be tried, as given.
+// An empty text in an object is nothing, or zero, as geth has it.
+text_fields! {
+    Data(Vec<u8>) = |text| if text.is_empty() { Ok(Vec::new()) } else { bytes(text) };
+    Wide(U256) = wide;
+    Narrow(u64) = |text| if text.is_empty() { Ok(0) } else { quantity(text) };
+    /// A price or an amount that fits into 128 bits.
+    Wei(u128) = |text| u128::try_from(wide(text)?).map_err(|_| "exceeds 128 bits".to_owned());
+}
+
+fn wide(text: &str) -> Result<U256, String> {
+    if text.is_empty() { Ok(U256::ZERO) } else { wide_quantity(text) }
+}
+
+/// A transaction to be tried, as given. Addresses are read when the chain's prefix is known.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Object {
     from: Option<String>,
     to: Option<String>,
-    gas: Option<String>,
-    gas_price: Option<String>,
-    max_fee_per_gas: Option<String>,
-    max_priority_fee_per_gas: Option<String>,
-    max_fee_per_blob_gas: Option<String>,
-    value: Option<String>,
-    nonce: Option<String>,
-    chain_id: Option<String>,
-    data: Option<String>,
-    input: Option<String>,
-    access_list: Option<AccessList>,
-    blob_versioned_hashes: Option<Vec<B256>>,
-    authorization_list: Option<Vec<SignedAuthorization>>,
+    gas: Option<Narrow>,
+    gas_price: Option<Wei>,
+    max_fee_per_gas: Option<Wei>,
+    max_priority_fee_per_gas: Option<Wei>,
+    max_fee_per_blob_gas: Option<Wei>,
+    value: Option<Wide>,
+    nonce: Option<Narrow>,
+    chain_id: Option<Narrow>,
+    data: Option<Data>,
+    input: Option<Data>,
+    access_list: Option<Vec<AccessObject>>,
+    blob_versioned_hashes: Option<Vec<HashField>>,
+    authorization_list: Option<Vec<AuthorizationObject>>,
+}
+
+/// An entry of an access list (EIP-2930).
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct AccessObject {
+    address: String,
+    storage_keys: Vec<HashField>,
+}
+
+/// A signed authorization (EIP-7702).
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct AuthorizationObject {
+    chain_id: WideField,
+    address: String,
+    nonce: QuantityField,
+    y_parity: QuantityField,
+    r: WideField,
+    s: WideField,
+}
+
+impl AccessObject {
+    fn read(self, spec: &ChainSpec) -> Result<AccessListItem, String> {
+        let address = required_address("accessList: address", &self.address, spec)?;
+        let storage_keys = self.storage_keys.into_iter().map(|HashField(key)| key).collect();
+        Ok(AccessListItem { address, storage_keys })
+    }
+}
+
+impl AuthorizationObject {
+    fn read(self, spec: &ChainSpec) -> Result<SignedAuthorization, String> {
+        let address = required_address("authorizationList: address", &self.address, spec)?;
+        let parity = u8::try_from(self.y_parity.0)
+            .map_err(|_| "authorizationList: yParity: exceeds 8 bits".to_owned())?;
+        let authorization =
+            Authorization { chain_id: self.chain_id.0, address, nonce: self.nonce.0 };
+        let (WideField(r), WideField(s)) = (self.r, self.s);
+        Ok(SignedAuthorization::new_unchecked(authorization, parity, r, s))
+    }
 }
 
 /// A transaction to be tried: its fields are well-formed, not yet sensible together.
@@ -86,45 +140,28 @@ impl Request {
     }
 }
 
-// An empty text in an object is nothing, or zero, as geth has it.
-
-fn data(text: &str) -> Result<Vec<u8>, String> {
-    if text.is_empty() { Ok(Vec::new()) } else { bytes(text) }
+fn required_address(field: &str, text: &str, spec: &ChainSpec) -> Result<Address, String> {
+    let read = parse_address(text, &spec.bech32_prefix);
+    read.map_err(|error| format!("{field}: {error}"))
 }
 
-fn wide(text: &str) -> Result<U256, String> {
-    if text.is_empty() { Ok(U256::ZERO) } else { wide_quantity(text) }
-}
-
-fn narrow(text: &str) -> Result<u64, String> {
-    if text.is_empty() { Ok(0) } else { quantity(text) }
-}
-
-fn wei(text: Option<&String>) -> Result<Option<u128>, String> {
-    let price = text.map(|text| wide(text)).transpose()?;
-    let fitting = |price: U256| u128::try_from(price).map_err(|_| "price above 128 bits");
-    Ok(price.map(fitting).transpose()?)
-}
-
-fn number(text: Option<&String>) -> Result<Option<u64>, String> {
-    text.map(|text| narrow(text)).transpose()
-}
-
-fn address(text: Option<&String>, spec: &ChainSpec) -> Result<Option<Address>, String> {
-    let read = |text: &String| parse_address(text, &spec.bech32_prefix);
-    text.map(read).transpose().map_err(|error| error.to_string())
+fn address(
+    field: &str,
+    text: Option<&String>,
+    spec: &ChainSpec,
+) -> Result<Option<Address>, String> {
+    text.map(|text| required_address(field, text, spec)).transpose()
 }
 
 impl Param for Request {
     fn read(json: &str, spec: &ChainSpec) -> Result<Self, String> {
-        let object: Object = object(json)?;
-        let given = |text: &Option<String>| text.as_deref().map(data).transpose();
-        let (data, input) = (given(&object.data)?, given(&object.input)?);
+        let object: Object = fields::read(json)?;
+        let (data, input) = (object.data, object.input);
         let inputs_differ = data.is_some() && input.is_some() && data != input;
-        let price = wei(object.gas_price.as_ref())?;
-        let cap = wei(object.max_fee_per_gas.as_ref())?;
-        let tip = wei(object.max_priority_fee_per_gas.as_ref())?;
-        let from = address(object.from.as_ref(), spec)?.unwrap_or_default();
+        let price = object.gas_price.map(|Wei(price)| price);
+        let cap = object.max_fee_per_gas.map(|Wei(cap)| cap);
+        let tip = object.max_priority_fee_per_gas.map(|Wei(tip)| tip);
+        let from = address("from", object.from.as_ref(), spec)?.unwrap_or_default();
         let conflict = if price.is_some() && (cap.is_some() || tip.is_some()) {
             Some("both gasPrice and (maxFeePerGas or maxPriorityFeePerGas) specified".into())
         } else if object.to.is_none() && object.blob_versioned_hashes.is_some() {
@@ -139,37 +176,45 @@ impl Param for Request {
         } else {
             None
         };
+        let access_list = object.access_list.map(|list| {
+            list.into_iter().map(|entry| entry.read(spec)).collect::<Result<Vec<_>, _>>()
+        });
+        let authorizations = object.authorization_list.into_iter().flatten();
+        let hashes = object.blob_versioned_hashes.into_iter().flatten();
+        let Data(input) = input.or(data).unwrap_or_default();
         let execution = Execution {
             from,
-            to: address(object.to.as_ref(), spec)?.map_or(TxKind::Create, TxKind::Call),
-            gas: number(object.gas.as_ref())?,
+            to: address("to", object.to.as_ref(), spec)?.map_or(TxKind::Create, TxKind::Call),
+            gas: object.gas.map(|Narrow(gas)| gas),
             max_fee_per_gas: price.or(cap).unwrap_or_default(),
             max_priority_fee_per_gas: tip.or_else(|| cap.map(|_| 0)),
-            value: object.value.as_deref().map(wide).transpose()?.unwrap_or_default(),
-            input: Bytes::from(input.or(data).unwrap_or_default()),
-            access_list: object.access_list,
-            blob_hashes: object.blob_versioned_hashes.unwrap_or_default(),
-            max_fee_per_blob_gas: wei(object.max_fee_per_blob_gas.as_ref())?,
-            authorizations: object.authorization_list.unwrap_or_default(),
-            nonce: number(object.nonce.as_ref())?,
+            value: object.value.map(|Wide(value)| value).unwrap_or_default(),
+            input: Bytes::from(input),
+            access_list: access_list.transpose()?.map(AccessList),
+            blob_hashes: hashes.map(|HashField(hash)| hash).collect(),
+            max_fee_per_blob_gas: object.max_fee_per_blob_gas.map(|Wei(cap)| cap),
+            authorizations: authorizations.map(|auth| auth.read(spec)).collect::<Result<_, _>>()?,
+            nonce: object.nonce.map(|Narrow(nonce)| nonce),
             is_legacy: price.is_some(),
             overrides: Vec::new(),
             blob_base_fee: None,
         };
-        let chain_id = number(object.chain_id.as_ref())?;
+        let chain_id = object.chain_id.map(|Narrow(id)| id);
         Ok(Self { execution, chain_id, conflict, inputs_differ })
     }
 }
+
+type Slots = BTreeMap<HashField, HashField>;
 
 /// Overrides of one account, as given.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct AccountObject {
-    balance: Option<String>,
-    nonce: Option<String>,
-    code: Option<String>,
-    state: Option<BTreeMap<String, String>>,
-    state_diff: Option<BTreeMap<String, String>>,
+    balance: Option<Wide>,
+    nonce: Option<Narrow>,
+    code: Option<Data>,
+    state: Option<Slots>,
+    state_diff: Option<Slots>,
     move_precompile_to_address: Option<String>,
 }
 
@@ -179,77 +224,111 @@ pub(in crate::rpc) struct AccountOverrides(pub(in crate::rpc) Vec<AccountOverrid
 
 impl Param for AccountOverrides {
     fn read(json: &str, spec: &ChainSpec) -> Result<Self, String> {
-        let objects: BTreeMap<String, AccountObject> = object(json)?;
+        let objects: BTreeMap<String, Option<AccountObject>> = fields::read(json)?;
         let mut overrides = Vec::with_capacity(objects.len());
         let mut slots_left = SLOTS_MAX;
-        for (text, object) in &objects {
-            let account = address(Some(text), spec)?.unwrap_or_default();
-            let mut slots = |map: &Option<BTreeMap<String, String>>| {
-                map.as_ref().map(|map| read_slots(map, &mut slots_left)).transpose()
-            };
-            overrides.push(AccountOverride {
-                address: account,
-                balance: object.balance.as_deref().map(wide).transpose()?,
-                nonce: number(object.nonce.as_ref())?,
-                code: object.code.as_deref().map(data).transpose()?.map(Bytes::from),
-                state: slots(&object.state)?,
-                state_diff: slots(&object.state_diff)?,
-                move_precompile_to: address(object.move_precompile_to_address.as_ref(), spec)?,
-            });
+        for (text, object) in objects {
+            let address = parse_address(&text, &spec.bech32_prefix);
+            let address = address.map_err(|error| error.to_string())?;
+            let account = object.unwrap_or_default().read(address, &mut slots_left, spec);
+            overrides.push(account.map_err(|reason| format!("{text}: {reason}"))?);
         }
         overrides.sort_unstable_by_key(|account| account.address);
-        let twice = overrides.windows(2).any(|pair| pair[0].address == pair[1].address);
-        if twice {
-            return Err("an account is overridden twice".to_owned());
+        let twice = overrides.windows(2).find(|pair| pair[0].address == pair[1].address);
+        if let Some([account, _]) = twice {
+            return Err(format!("account {} is overridden twice", account.address));
         }
         Ok(Self(overrides))
     }
 }
 
-fn read_slots(
-    map: &BTreeMap<String, String>,
-    slots_left: &mut usize,
-) -> Result<Vec<(U256, U256)>, String> {
-    *slots_left = slots_left
-        .checked_sub(map.len())
-        .ok_or_else(|| format!("more than {SLOTS_MAX} slots are overridden"))?;
-    let word = |text: &str| hash(text).map(|word| U256::from_be_bytes(word.0));
-    map.iter().map(|(slot, value)| Ok((word(slot)?, word(value)?))).collect()
+impl AccountObject {
+    fn read(
+        self,
+        address: Address,
+        slots_left: &mut usize,
+        spec: &ChainSpec,
+    ) -> Result<AccountOverride, String> {
+        let target = self.move_precompile_to_address.as_ref();
+        let mut slots = |map: Option<Slots>| map.map(|map| read_slots(map, slots_left)).transpose();
+        Ok(AccountOverride {
+            address,
+            balance: self.balance.map(|Wide(balance)| balance),
+            nonce: self.nonce.map(|Narrow(nonce)| nonce),
+            code: self.code.map(|Data(code)| Bytes::from(code)),
+            state: slots(self.state)?,
+            state_diff: slots(self.state_diff)?,
+            move_precompile_to: self::address("movePrecompileToAddress", target, spec)?,
+        })
+    }
 }
 
-/// Overrides of a block, as given. Two spellings of some fields are in use.
+fn read_slots(map: Slots, slots_left: &mut usize) -> Result<Vec<(U256, U256)>, String> {
+    *slots_left = slots_left.checked_sub(map.len()).ok_or_else(|| {
+        format!("a request may override at most {SLOTS_MAX} slots of all accounts")
+    })?;
+    let word = |HashField(hash): HashField| U256::from_be_bytes(hash.0);
+    Ok(map.into_iter().map(|(slot, value)| (word(slot), word(value))).collect())
+}
+
+/// Overrides of a block, as given. Two names of some fields are in use.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct BlockObject {
-    number: Option<String>,
-    difficulty: Option<String>,
-    time: Option<String>,
-    gas_limit: Option<String>,
-    #[serde(alias = "coinbase")]
+    number: Option<Narrow>,
+    difficulty: Option<Wide>,
+    time: Option<Narrow>,
+    gas_limit: Option<Narrow>,
     fee_recipient: Option<String>,
-    #[serde(alias = "random")]
-    prev_randao: Option<B256>,
-    #[serde(alias = "baseFee")]
-    base_fee_per_gas: Option<String>,
-    blob_base_fee: Option<String>,
-    beacon_root: Option<B256>,
-    withdrawals: Option<Vec<Withdrawal>>,
+    coinbase: Option<String>,
+    prev_randao: Option<HashField>,
+    random: Option<HashField>,
+    base_fee_per_gas: Option<Narrow>,
+    base_fee: Option<Narrow>,
+    blob_base_fee: Option<Wei>,
+    beacon_root: Option<HashField>,
+    withdrawals: Option<Vec<WithdrawalObject>>,
+}
+
+/// A withdrawal (EIP-4895).
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::rpc) struct WithdrawalObject {
+    index: QuantityField,
+    validator_index: QuantityField,
+    address: String,
+    amount: QuantityField,
+}
+
+impl WithdrawalObject {
+    pub(in crate::rpc) fn read(self, spec: &ChainSpec) -> Result<Withdrawal, String> {
+        Ok(Withdrawal {
+            index: self.index.0,
+            validator_index: self.validator_index.0,
+            address: required_address("withdrawals: address", &self.address, spec)?,
+            amount: self.amount.0,
+        })
+    }
 }
 
 impl Param for BlockOverrides {
     fn read(json: &str, spec: &ChainSpec) -> Result<Self, String> {
-        let object: BlockObject = object(json)?;
+        let object: BlockObject = fields::read(json)?;
+        let recipient = object.fee_recipient.or(object.coinbase);
+        let withdrawals = object.withdrawals.map(|list| {
+            list.into_iter().map(|withdrawal| withdrawal.read(spec)).collect::<Result<Vec<_>, _>>()
+        });
         Ok(Self {
-            number: number(object.number.as_ref())?,
-            difficulty: object.difficulty.as_deref().map(wide).transpose()?,
-            time: number(object.time.as_ref())?,
-            gas_limit: number(object.gas_limit.as_ref())?,
-            fee_recipient: address(object.fee_recipient.as_ref(), spec)?,
-            prev_randao: object.prev_randao,
-            base_fee: number(object.base_fee_per_gas.as_ref())?,
-            blob_base_fee: wei(object.blob_base_fee.as_ref())?,
-            beacon_root: object.beacon_root,
-            withdrawals: object.withdrawals.map(Withdrawals::new),
+            number: object.number.map(|Narrow(number)| number),
+            difficulty: object.difficulty.map(|Wide(difficulty)| difficulty),
+            time: object.time.map(|Narrow(time)| time),
+            gas_limit: object.gas_limit.map(|Narrow(limit)| limit),
+            fee_recipient: address("feeRecipient", recipient.as_ref(), spec)?,
+            prev_randao: object.prev_randao.or(object.random).map(|HashField(hash)| hash),
+            base_fee: object.base_fee_per_gas.or(object.base_fee).map(|Narrow(fee)| fee),
+            blob_base_fee: object.blob_base_fee.map(|Wei(fee)| fee),
+            beacon_root: object.beacon_root.map(|HashField(root)| root),
+            withdrawals: withdrawals.transpose()?.map(Withdrawals::new),
         })
     }
 }

@@ -14,9 +14,10 @@ use crate::{
         block_id::BlockId,
         error::Error,
         evmd::modules_after,
+        fields,
         method::{Answer, Call, json},
         object::{BlockObject, LogObject, LogPlace, TransactionObject, Transactions},
-        params::{Param, object},
+        params::Param,
         stored::{self, MinedTx},
     },
 };
@@ -75,7 +76,7 @@ impl Param for Payload {
         fn read<T: Param + Default>(raw: Option<&RawValue>, spec: &ChainSpec) -> Result<T, String> {
             raw.map_or_else(|| Ok(T::default()), |raw| T::read(raw.get(), spec))
         }
-        let given: Object<'_> = object(json)?;
+        let given: Object<'_> = fields::read(json)?;
         let mut blocks = Vec::with_capacity(given.block_state_calls.len());
         for block in &given.block_state_calls {
             let calls = block.calls.iter().flatten();

@@ -42,9 +42,13 @@ pub(super) fn storage_at(call: &Call) -> Answer {
     put(&B256::from(value))
 }
 
-/// Reads a storage key as leniently as geth: `0x` and leading zeros may be left out.
+/// Reads a storage key: leading zeros may be left out, as in geth, but `0x` may not.
 pub(super) fn storage_key(text: &str) -> Result<U256, Error> {
-    let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")).unwrap_or(text);
+    let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
+    let digits = digits.ok_or_else(|| {
+        let shown: String = text.chars().take(2 * KEY_DIGITS_MAX).collect();
+        Error::invalid_params(format!("storage key without 0x prefix: {shown:?}"))
+    })?;
     if digits.len() > KEY_DIGITS_MAX {
         let shown: String = text.chars().take(2 * KEY_DIGITS_MAX).collect();
         let message = format!("storage key too long (want at most 32 bytes): {shown:?}");
@@ -76,11 +80,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn storage_keys_are_read_leniently() {
-        for text in ["0x7", "7", "0x07", &format!("0x{:064x}", 7)] {
+    fn storage_keys_need_0x_and_no_leading_zeros() {
+        for text in ["0x7", "0X7", "0x07", &format!("0x{:064x}", 7)] {
             assert_eq!(storage_key(text).expect(text), U256::from(7));
         }
-        for text in ["0xasdf", "é", &format!("0x{:065x}", 7)] {
+        for text in ["0xasdf", "é", "7", "", &format!("{:064x}", 7), &format!("0x{:065x}", 7)] {
             assert!(storage_key(text).is_err(), "{text}");
         }
     }

@@ -7,8 +7,9 @@ use crate::{
     rpc::{
         block_id::BlockTag,
         error::Error,
+        fields,
         method::{Answer, Call},
-        params::{Number, Param, addresses, object},
+        params::{Number, Param, addresses},
         replay::{Replay, Rows},
         stored::StoredBlock,
     },
@@ -48,7 +49,7 @@ struct Object<'a> {
 
 impl Param for Filter {
     fn read(json: &str, spec: &ChainSpec) -> Result<Self, String> {
-        let object: Object<'_> = object(json)?;
+        let object: Object<'_> = fields::read(json)?;
         let tag = |raw: Option<&RawValue>, default| {
             let Some(raw) = raw else { return Ok(default) };
             match raw.get().parse() {

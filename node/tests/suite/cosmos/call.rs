@@ -73,7 +73,7 @@ async fn what_makes_no_sense_is_refused() {
     let call = json!({ "to": IDENTITY });
     let poor = json!({ "from": IDENTITY, "to": HISTORY, "value": "0x1" });
     for (method, args, rest, reason) in [
-        ("eth_call", json!([]), "", "not an object"),
+        ("eth_call", json!([]), "", "must be an object, got a list"),
         ("eth_call", json!({ "gas": 1 }), "", "invalid argument 0"),
         ("eth_call", json!({ "to": IDENTITY, "chainId": "0x1" }), "", "chainId does not match"),
         ("eth_call", call.clone(), "&chain_id=1", "this chain's is 262144"),

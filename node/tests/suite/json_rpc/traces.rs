@@ -423,7 +423,7 @@ async fn what_cannot_be_traced_is_refused() {
             "debug_traceBlockByNumber",
             json!(["0x1", []]),
             -32602,
-            "invalid argument 1: not an object",
+            "invalid argument 1: must be an object, got a list",
         ),
         ("debug_traceBlockByNumber", json!(["0x1", { "tracer": 7 }]), -32602, "invalid argument 1"),
         ("debug_traceBlockByNumber", json!(["0x1", {}, 1]), -32602, "too many arguments"),
