@@ -297,6 +297,25 @@ where
         result.map(outcome).map_err(machine_error)
     }
 
+    /// [`Self::call`] on the state that other calls left, with the state that this one leaves.
+    ///
+    /// # Errors
+    /// As [`Self::call`], and when the execution was given up.
+    pub(crate) fn call_on<'m>(
+        &self,
+        overlay: Overlay<'m, S>,
+        call: &Call,
+        gas_cap: u64,
+    ) -> Result<(CallResult, Overlay<'m, S>), CallError> {
+        if self.hashes.is_given_up() {
+            return Err(CallError::GivenUp);
+        }
+        let mut machine = self.machine_over(overlay, call, ())?;
+        let gas = call.gas.unwrap_or(gas_cap).min(gas_cap);
+        let result = machine.transact(transaction(self.spec, call, gas)).map_err(machine_error)?;
+        Ok((outcome(result), machine.into_overlay()))
+    }
+
     /// The state as calls see it, before any ran.
     pub(crate) fn overlay(&self) -> Overlay<'_, S> {
         let keep_empty = self.spec.fork_of(self.header) < Fork::SpuriousDragon;

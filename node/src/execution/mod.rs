@@ -43,6 +43,7 @@ pub use call::{Call, CallError, CallOutcome, CallResult, CallSite};
 pub use cosmos::{FAILED_EVENT, SUBMIT_EVENT};
 pub use early::{PARENT_UNKNOWN, ParentUnknown, put_parent_hash};
 pub use error::{ExecutionError, SystemFailure, TxError};
+pub(crate) use overlay::Overlay;
 pub use overlay::{BlockHashes, StateError};
 pub use overrides::{AccountOverride, OverrideError};
 pub use receipt::{encode_receipt, logs_bloom, receipts_root};

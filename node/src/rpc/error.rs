@@ -82,6 +82,12 @@ impl Error {
         Self { code, message: Cow::Owned(message), data: None, rate: false }
     }
 
+    /// Says where in the request the failure is.
+    pub(super) fn at(mut self, place: &str) -> Self {
+        self.message = format!("{place}: {}", self.message).into();
+        self
+    }
+
     /// Adds data.
     pub(super) fn with_data(mut self, data: &impl Serialize) -> Self {
         self.data = Some(to_raw_value(data).expect("plain structures serialise"));

@@ -2,6 +2,7 @@
 
 mod audit;
 mod bad_input;
+mod call_many;
 mod calls;
 mod explorer;
 mod fees;

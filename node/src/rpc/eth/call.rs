@@ -194,15 +194,18 @@ fn run_request<T>(
     run: impl FnOnce(&CallSite<'_, StateReader>, &Execution) -> Result<T, Error>,
 ) -> Result<T, Error> {
     let GivenOverrides { accounts: AccountOverrides(accounts), block } = overrides;
-    if let Some(field) = block.beyond_header() {
-        let message = format!("block override {field:?} is not supported for this RPC method");
-        return Err(Error::server(message));
-    }
+    check_overrides(&block)?;
     let execution = request.check(&call.context.spec)?;
     let blob_base_fee = block.blob_base_fee;
     let execution = Execution { overrides: accounts, blob_base_fee, ..execution };
     let number = id.require(&call.view)?;
     run_on(call, deadline, number, &block, |site| run(site, &execution))
+}
+
+/// Refuses what a single call does not see of a block.
+pub(super) fn check_overrides(block: &BlockOverrides) -> Result<(), Error> {
+    let Some(field) = block.beyond_header() else { return Ok(()) };
+    Err(Error::server(format!("block override {field:?} is not supported for this RPC method")))
 }
 
 /// Gives the state after a block, with its surroundings.

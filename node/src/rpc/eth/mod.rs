@@ -2,6 +2,7 @@
 
 mod blocks;
 mod call;
+mod call_many;
 mod config;
 mod fee_history;
 mod fees;
@@ -16,6 +17,7 @@ mod transactions;
 
 pub(super) use blocks::{ReceiptPlaces, header, receipts_of, with_receipts};
 pub(super) use call::{Hashes, call_error, gas_bound, gas_cap, on_block_with, on_state};
+pub(super) use call_many::MAX_CALLS;
 pub(super) use fee_history::{check_percentiles, fee_quantiles};
 use logs::suggest;
 pub(super) use logs::{
@@ -234,6 +236,12 @@ pub(super) const METHODS: &[Method] = &[
             line: Line::Short,
         },
     ),
+    method(
+        "eth_coinbase",
+        &[],
+        "The fee recipient of the blocks that the node makes: that of the newest block.",
+        Run::Inline(coinbase),
+    ),
     method("eth_pendingTransactions", &[], "None: see txpool_content.", Run::Inline(no_pending)),
     method(
         "eth_sendRawTransactionSync",
@@ -290,6 +298,13 @@ pub(super) const METHODS: &[Method] = &[
          which and the last checkpoint of the trie at most 200,000 accounts and slots have changed; \
          under full load that can leave out the newest.",
         Run::Line(Line::Long, proof::get_proof),
+    ),
+    method(
+        "eth_getAccount",
+        &["address", BLOCK],
+        "Balance, code hash, nonce and storage root of an account, as reth; null for an account that is not \
+         there. At the blocks of eth_getProof.",
+        Run::Line(Line::Long, proof::get_account),
     ),
     method(
         "eth_getStorageValues",
@@ -368,6 +383,15 @@ pub(super) const METHODS: &[Method] = &[
         Run::Quick { at_once: call::call_at_once, whole: call::call, line: Line::Short },
     ),
     method(
+        "eth_callMany",
+        &["bundles", "stateContext = {}", OVERRIDES],
+        "Runs bundles of calls, each call on the state that those before it left, as reth and Erigon. A bundle \
+         has `transactions` and a `blockOverride`; the context has `blockNumber` and `transactionIndex`, before \
+         which the first call runs (-1: after the block). Each call has a `value` or an `error`. At most 1,000 \
+         calls, together within `call-timeout-ms`.",
+        Run::Line(Line::Long, call_many::call_many),
+    ),
+    method(
         "eth_estimateGas",
         &["transaction", BLOCK, OVERRIDES, BLOCK_OVERRIDES],
         "The least gas limit with which a transaction succeeds.",
@@ -432,6 +456,11 @@ fn protocol_version(call: &Call) -> Answer {
 fn syncing(call: &Call) -> Answer {
     call.no_arguments()?;
     json(&false)
+}
+
+fn coinbase(call: &Call) -> Answer {
+    call.no_arguments()?;
+    json(&call.view.head.header.beneficiary)
 }
 
 fn no_pending(call: &Call) -> Answer {

@@ -105,6 +105,32 @@ pub(super) fn get_proof(call: &Call) -> Answer {
     })
 }
 
+/// The answer of `eth_getAccount`.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct AccountObject {
+    balance: U256,
+    code_hash: B256,
+    nonce: U64,
+    storage_root: B256,
+}
+
+pub(super) fn get_account(call: &Call) -> Answer {
+    let mut arguments = call.arguments()?;
+    let address: Address = arguments.required()?;
+    let id: BlockId = arguments.optional()?.unwrap_or(BlockId::LATEST);
+    let number = id.require(&call.view)?;
+    let (_, header) = stored::header(&call.view.blocks()?, number)?;
+    let trie = call.view.trie_at(number)?;
+    let proof = account_proof(&trie, header.state_root, address, &[]).map_err(Error::internal)?;
+    json(&proof.account.map(|account| AccountObject {
+        balance: account.balance,
+        code_hash: account.code_hash,
+        nonce: U64::from(account.nonce),
+        storage_root: account.storage_root,
+    }))
+}
+
 fn too_many_slots() -> String {
     format!("too many slots (max {SLOTS_MAX})")
 }

@@ -53,7 +53,7 @@ pub(in crate::rpc) fn signers(call: &Call) -> Result<&Signers, Error> {
     call.context.signers.as_deref().ok_or_else(|| Error::server(none))
 }
 
-pub(super) fn accounts(call: &Call) -> Answer {
+pub(in crate::rpc) fn accounts(call: &Call) -> Answer {
     call.no_arguments()?;
     json(&call.context.signers.as_deref().map(Signers::accounts).unwrap_or_default())
 }

@@ -6,7 +6,7 @@ use crate::{
     rpc::{
         block_id::BlockId,
         error::Error,
-        eth::{GivenOverrides, Request, gas_cap, on_block_with, on_state},
+        eth::{GivenOverrides, MAX_CALLS, Request, gas_cap, on_block_with, on_state},
         method::{Answer, Call},
         params::Param,
         replay::{Rows, text, trace_error},
@@ -16,9 +16,6 @@ use crate::{
 use alloy_consensus::Transaction as _;
 use alloy_primitives::Bytes;
 use serde_json::value::RawValue;
-
-/// Most calls one after another: more than any tool sends, and each costs an environment.
-const CALLS_MAX: usize = 1_000;
 
 pub(super) fn call(call: &Call) -> Answer {
     let mut arguments = call.arguments()?;
@@ -40,8 +37,8 @@ impl Param for Calls {
     fn read(json: &str, spec: &ChainSpec) -> Result<Self, String> {
         let rows: Vec<(&RawValue, &RawValue)> = serde_json::from_str(json)
             .map_err(|_| "not a list of lists of a transaction and trace types".to_owned())?;
-        if rows.len() > CALLS_MAX {
-            return Err(format!("{} calls; at most {CALLS_MAX}", rows.len()));
+        if rows.len() > MAX_CALLS {
+            return Err(format!("must have at most {MAX_CALLS} calls, got {}", rows.len()));
         }
         let read = |(request, tracer): &(&RawValue, &RawValue)| {
             Ok((Request::read(request.get(), spec)?, ParityTracer::read(tracer.get(), spec)?))

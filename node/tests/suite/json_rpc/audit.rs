@@ -22,16 +22,17 @@ async fn node_with_all() -> Node {
 fn fitting(name: &str) -> Value {
     match name {
         "address" => json!("0x0000000000000000000000000000000000000000"),
-        "hash" | "parent" => json!(format!("0x{:064x}", 7)),
+        "hash" | "parent" | "startHash" => json!(format!("0x{:064x}", 7)),
         "block" | "newest" | "from" | "to" | "bound" => json!("0x0"),
         "full" => json!(false),
-        "index" | "slot" | "id" | "count" | "bucketBlocks" | "nonce" | "page" | "pageSize" => {
+        "index" | "slot" | "id" | "count" | "bucketBlocks" | "nonce" | "page" | "pageSize"
+        | "start" | "txIndex" | "limit" => {
             json!("0x1")
         }
-        "data" | "rlp" | "signature" => json!("0x"),
+        "data" | "rlp" | "signature" | "startKey" => json!("0x"),
         "slots" => json!(["0x0"]),
         "types" => json!(["trace"]),
-        "calls" | "traceAddress" => json!([]),
+        "calls" | "traceAddress" | "bundles" => json!([]),
         "slots by address" => json!({ "0x0000000000000000000000000000000000000000": [] }),
         "passphrase" | "key" => json!("secret"),
         "payload" => json!({ "blockStateCalls": [{}] }),
