@@ -202,6 +202,31 @@ pub(super) const INTERFACE: InterfaceCosts = InterfaceCosts {
             methods: &["eth_getProof", "eth_getAccount"],
         },
         CostClass {
+            work: "Reads a page of the trie, and hashes the accounts or slots of the newest state until those of the \
+                   page are found; `debug_storageRangeAt` runs transactions of the block before",
+            grows_with: "the accounts of the chain, or the slots of the accounts of the page; what changed since the \
+                         last checkpoint of the trie",
+            bound: "256 accounts with 65,536 slots, or 1,024 slots; 200,000 changed accounts and slots; \
+                    `trace-timeout-ms`, `max-response-bytes`",
+            places: &[LONG],
+            methods: &["debug_storageRangeAt", "debug_accountRange"],
+        },
+        CostClass {
+            work: "Reads what blocks changed, and the state before and after them",
+            grows_with: "the accounts and slots that the blocks changed",
+            bound: "200,000 changed accounts and slots, `trace-timeout-ms`",
+            places: &[LONG],
+            methods: &["debug_getModifiedAccountsByNumber", "debug_getModifiedAccountsByHash"],
+        },
+        CostClass {
+            work: "Runs a block again on the trie of its parent",
+            grows_with: "the gas of the block, its transactions times the accounts that it touches, and what changed \
+                         since the last checkpoint of the trie",
+            bound: "200,000 changed accounts and slots, `trace-timeout-ms`, `max-response-bytes`",
+            places: &[LONG],
+            methods: &["debug_intermediateRoots", "debug_executionWitness"],
+        },
+        CostClass {
             work: "Runs transactions of blocks, or several calls, again",
             grows_with: "the gas of what is run, and the size of the trace",
             bound: "`trace-timeout-ms` or `call-timeout-ms`, `max-response-bytes`, 256 MiB of a transaction's trace",

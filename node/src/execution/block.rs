@@ -638,7 +638,7 @@ where
         Ok((self.executed, self.machine.into_overlay()))
     }
 
-    fn end(
+    pub(super) fn end(
         &mut self,
         ommers: &[Header],
         withdrawals: Option<&[Withdrawal]>,
@@ -655,7 +655,7 @@ where
         self.pay(ommers, withdrawals).map_err(|source| self.state_error(source))
     }
 
-    fn into_executed(mut self) -> Executed {
+    pub(super) fn into_executed(mut self) -> Executed {
         self.executed.changes = self.machine.overlay().changes();
         self.executed
     }

@@ -308,8 +308,13 @@ where
         Ok(())
     }
 
+    /// Hashes of all code that was loaded or deployed.
+    pub(super) fn code_hashes(&self) -> impl Iterator<Item = B256> {
+        self.codes.keys().copied()
+    }
+
     /// Everything that differs from the parent's state by now.
-    pub(super) fn changes(&self) -> StateChanges {
+    pub(crate) fn changes(&self) -> StateChanges {
         let mut changes = StateChanges::default();
         changes.accounts.reserve(self.accounts.len());
         for (address, original, entry) in self.accounts.ascending() {

@@ -1,6 +1,13 @@
 //! `debug_`: raw blocks, and transactions run again under a tracer. Off unless enabled, because a
 //! trace costs what its block cost, and more.
 
+mod modified;
+mod preimages;
+mod ranges;
+mod rerun;
+mod roots;
+mod witness;
+
 use super::{
     block_id::{BlockId, BlockTag},
     error::Error,
@@ -108,6 +115,54 @@ pub(super) const METHODS: &[Method] = &[
         help: "A call under a tracer; the options may hold stateOverrides, blockOverrides and \
                txIndex: then it runs before the transaction at that place in the block.",
         run: Run::Line(Line::Long, trace_call),
+    },
+    Method {
+        name: "debug_intermediateRoots",
+        parameters: &["hash", "options = {}"],
+        help: "The state root after each transaction of a block, which is run again.",
+        run: Run::Line(Line::Long, roots::intermediate_roots),
+    },
+    Method {
+        name: "debug_storageRangeAt",
+        parameters: &["block", "txIndex", "address", "startKey", "limit"],
+        help: "Slots of an account before a transaction of a block, in the order of their hashes and at most \
+               1,024, with `nextKey`. The `key` of a slot that is not set any more is null.",
+        run: Run::Line(Line::Long, ranges::storage_range_at),
+    },
+    Method {
+        name: "debug_accountRange",
+        parameters: &[
+            "block",
+            "startKey",
+            "limit = 256",
+            "noCode = false",
+            "noStorage = false",
+            "incompletes = false",
+        ],
+        help: "Accounts after a block in the order of their hashes, at most 256, as geth dumps them, with `next` \
+               in base64. Those that are not there any more have no known address: they come with \
+               `incompletes` only. With storage the accounts may have 65,536 slots in all.",
+        run: Run::Line(Line::Long, ranges::account_range),
+    },
+    Method {
+        name: "debug_getModifiedAccountsByNumber",
+        parameters: &["start", "end = start"],
+        help: "The accounts that are there after block `end` and differ from those after block `start`; with one \
+               block, from those before it. At most 200,000 changes are looked at.",
+        run: Run::Line(Line::Long, modified::by_number),
+    },
+    Method {
+        name: "debug_getModifiedAccountsByHash",
+        parameters: &["startHash", "endHash = startHash"],
+        help: "As debug_getModifiedAccountsByNumber.",
+        run: Run::Line(Line::Long, modified::by_hash),
+    },
+    Method {
+        name: "debug_executionWitness",
+        parameters: &["block"],
+        help: "What executing a block without the state needs, in the form of reth: trie nodes, code, the keys that \
+               are hashed in the nodes, and headers, all as bytes. The block is run again.",
+        run: Run::Line(Line::Long, witness::execution_witness),
     },
 ];
 

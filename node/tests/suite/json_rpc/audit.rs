@@ -56,7 +56,8 @@ fn fitting_up_to(method: &Method, count: usize) -> Vec<Value> {
 }
 
 /// Parameters that must be there and may be `null`, as in geth: a flag, a list, a filter, the id of one.
-const NULLABLE: [(&str, usize); 8] = [
+const NULLABLE: [(&str, usize); 9] = [
+    ("debug_accountRange", 1),
     ("eth_getBlockByNumber", 1),
     ("eth_getBlockByHash", 1),
     ("eth_getProof", 1),

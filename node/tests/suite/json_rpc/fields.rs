@@ -117,6 +117,10 @@ async fn hashes_data_and_quantities_need_their_prefix() {
         ("eth_getLogs", json!([{ "fromBlock": "?" }]), "0"),
         ("eth_sendRawTransaction", json!(["?"]), "02c0"),
         ("web3_sha3", json!(["?"]), "00"),
+        ("debug_storageRangeAt", json!(["latest", 0, to, "?", 1]), "00"),
+        ("debug_intermediateRoots", json!(["?"]), hash),
+        ("debug_getModifiedAccountsByHash", json!(["?"]), hash),
+        ("debug_accountRange", json!(["latest", "?"]), "00"),
         ("eth_call", called("gas", json!("?")), "ffff"),
         ("eth_call", called("value", json!("?")), "0"),
         ("eth_call", called("data", json!("?")), "00"),
@@ -165,11 +169,13 @@ async fn addresses_are_taken_in_every_form_wherever_one_is() {
         let overrides = json!({ form: { "code": code } });
         for (method, params) in [
             ("eth_getBalance", json!([form])),
+            ("eth_getAccount", json!([form])),
             ("eth_getLogs", json!([{ "address": form }])),
             ("eth_getLogs", json!([{ "address": [form] }])),
             ("eth_getStorageValues", json!([{ form: [word(0)] }])),
             ("eth_call", json!([listed])),
             ("trace_filter", json!([{ "fromAddress": [form], "fromBlock": "latest" }])),
+            ("debug_storageRangeAt", json!(["latest", 0, form, "0x", 1])),
         ] {
             let answer = node.answer(method, params.clone()).await;
             assert!(answer.get("error").is_none(), "{method} {params}: {answer}");
