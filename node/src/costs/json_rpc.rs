@@ -42,6 +42,7 @@ pub(super) const INTERFACE: InterfaceCosts = InterfaceCosts {
                 "net_version",
                 "net_listening",
                 "net_peerCount",
+                "rpc.discover",
                 "rpc_discover",
                 "rpc_modules",
                 "web3_clientVersion",

@@ -1,26 +1,30 @@
-//! `rpc_discover`: the methods served, as an OpenRPC document.
+//! `rpc.discover`: the methods served, as an OpenRPC document. Made from the table of methods; the
+//! schemas of parameters are by their names, which mean the same in all methods.
 
 use super::method::{Answer, Call, Method, json, methods};
 use serde_json::{Value, json as value};
 
 pub(super) fn discover(call: &Call) -> Answer {
     call.no_arguments()?;
-    let served = methods()
-        .filter(|method| call.client.endpoint.api.iter().any(|name| name == method.namespace()));
-    json(&value!({
+    json(&document(&call.client.endpoint.api))
+}
+
+/// The document of an interface that serves these namespaces.
+fn document(api: &[String]) -> Value {
+    let served = methods().filter(|method| method.is_served(api));
+    value!({
         "openrpc": "1.2.6",
         "info": { "title": "evmd", "version": env!("CARGO_PKG_VERSION") },
         "methods": served.map(describe).collect::<Vec<_>>(),
-    }))
+    })
 }
 
 fn describe(method: &Method) -> Value {
     let parameters = method.parameters.iter().map(|parameter| {
-        let (name, default) = match parameter.split_once(" = ") {
-            Some((name, default)) => (name, Some(default)),
-            None => (*parameter, None),
-        };
-        let mut described = value!({ "name": name, "required": default.is_none(), "schema": {} });
+        let (name, default) = name_and_default(parameter);
+        let schema = schema(name).unwrap_or_else(|| value!({}));
+        let mut described =
+            value!({ "name": name, "required": default.is_none(), "schema": schema });
         if let Some(default) = default {
             described["summary"] = value!(format!("by default {default}"));
         }
@@ -29,7 +33,89 @@ fn describe(method: &Method) -> Value {
     value!({
         "name": method.name,
         "summary": method.help,
+        "paramStructure": "by-position",
         "params": parameters.collect::<Vec<_>>(),
         "result": { "name": "result", "schema": {} },
     })
+}
+
+/// A parameter as the table of methods has it.
+fn name_and_default(parameter: &str) -> (&str, Option<&str>) {
+    match parameter.split_once(" = ") {
+        Some((name, default)) => (name, Some(default)),
+        None => (parameter, None),
+    }
+}
+
+/// The JSON schema of the parameters with this name.
+fn schema(name: &str) -> Option<Value> {
+    let pattern = |pattern: &str| value!({ "type": "string", "pattern": pattern });
+    Some(match name {
+        "address" | "passphrase" | "key" => value!({ "type": "string" }),
+        "data" | "rlp" | "signature" | "extraData" | "startKey" => {
+            pattern("^0[xX]([0-9a-fA-F]{2})*$")
+        }
+        "hash" | "parent" | "startHash" | "endHash" => pattern("^0[xX][0-9a-fA-F]{64}$"),
+        "slot" => pattern("^0[xX][0-9a-fA-F]{0,64}$"),
+        "index" | "id" => pattern("^0[xX](0|[1-9a-fA-F][0-9a-fA-F]*)$"),
+        // A tag, a number, a hash, or an object of EIP-1898.
+        "block" | "newest" | "from" | "to" => value!({ "type": ["string", "integer", "object"] }),
+        // A quantity, or a plain number where a client is known to send one.
+        "nonce" | "count" | "timeout" | "seconds" | "page" | "pageSize" | "bound"
+        | "bucketBlocks" | "start" | "end" | "limit" | "txIndex" => {
+            value!({ "type": ["string", "integer"] })
+        }
+        "full" | "noCode" | "noStorage" | "incompletes" => value!({ "type": "boolean" }),
+        "transaction" | "filter" | "options" | "stateOverrides" | "blockOverrides"
+        | "attributes" | "payload" | "stateContext" | "slots by address" => {
+            value!({ "type": "object" })
+        }
+        "typedData" => value!({ "type": ["string", "object"] }),
+        "slots" | "transactions" => value!({ "type": "array", "items": { "type": "string" } }),
+        "percentiles" => value!({ "type": "array", "items": { "type": "number" } }),
+        "traceAddress" => value!({ "type": "array", "items": { "type": ["string", "integer"] } }),
+        "calls" => value!({ "type": "array", "items": { "type": "array" } }),
+        "bundles" => value!({ "type": "array", "items": { "type": "object" } }),
+        "types" => {
+            let names = ["trace", "vmTrace", "stateDiff"];
+            value!({ "type": "array", "items": { "type": "string", "enum": names } })
+        }
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_parameter_has_a_schema() {
+        for method in methods() {
+            for parameter in method.parameters {
+                let (name, _) = name_and_default(parameter);
+                assert!(schema(name).is_some(), "{}: {name}", method.name);
+            }
+        }
+    }
+
+    #[test]
+    fn the_document_has_every_method_once_and_what_openrpc_requires() {
+        let api: Vec<String> = super::super::namespaces().into_iter().map(str::to_owned).collect();
+        let document = document(&api);
+        let listed = document["methods"].as_array().expect("a list");
+        let names: BTreeSet<_> =
+            listed.iter().filter_map(|method| method["name"].as_str()).collect();
+        let known: BTreeSet<_> = methods().map(|method| method.name).collect();
+        assert_eq!((names, listed.len()), (known, methods().count()));
+        for method in listed {
+            let parameters = method["params"].as_array().expect("a list");
+            // Parameters that may be left out are the last.
+            let required = parameters.iter().map(|parameter| parameter["required"] == true);
+            assert!(required.is_sorted_by(|a, b| a >= b), "{method}");
+            let names: BTreeSet<_> = parameters.iter().map(|p| p["name"].as_str()).collect();
+            assert_eq!(names.len(), parameters.len(), "{method}");
+            assert!(method["result"]["name"].is_string() && method["result"]["schema"].is_object());
+        }
+    }
 }

@@ -76,10 +76,21 @@ pub struct Method {
     pub run: Run,
 }
 
+/// Methods that are served with another namespace, too, because they are safe and clients expect them:
+/// the rest of their own namespace is off by default.
+const SERVED_WITH: &[(&str, &str)] = &[("personal_listAccounts", "eth")];
+
 impl Method {
-    /// What stands before the underscore.
+    /// What is before the underscore, or before the dot in the name of OpenRPC's `rpc.discover`.
     pub fn namespace(&self) -> &'static str {
-        self.name.split_once('_').map_or(self.name, |(namespace, _)| namespace)
+        self.name.split_once(['_', '.']).map_or(self.name, |(namespace, _)| namespace)
+    }
+
+    /// Whether the method is served where these namespaces are.
+    pub(super) fn is_served(&self, api: &[String]) -> bool {
+        let others = SERVED_WITH.iter().filter(|(name, _)| *name == self.name);
+        let mut namespaces = others.map(|(_, namespace)| *namespace).chain([self.namespace()]);
+        namespaces.any(|namespace| api.iter().any(|name| name == namespace))
     }
 }
 
@@ -112,8 +123,7 @@ pub(super) struct MethodIndex(HashMap<&'static str, (usize, &'static Method)>);
 impl MethodIndex {
     /// The methods of the namespaces served, numbered in the order of [`methods`].
     pub(super) fn new(api: &[String]) -> Self {
-        let numbered = methods().enumerate();
-        let numbered = numbered.filter(|(_, method)| api.iter().any(|n| n == method.namespace()));
+        let numbered = methods().enumerate().filter(|(_, method)| method.is_served(api));
         Self(numbered.map(|(index, method)| (method.name, (index, method))).collect())
     }
 
@@ -176,7 +186,22 @@ mod tests {
         let index = MethodIndex::new(&api);
         assert_eq!(index.0.len(), methods().count(), "a name is listed twice");
         for method in methods() {
-            assert!(method.name.contains('_') && !method.help.is_empty(), "{}", method.name);
+            let is_qualified = method.namespace().len() < method.name.len();
+            assert!(is_qualified && !method.help.is_empty(), "{}", method.name);
         }
+    }
+
+    #[test]
+    fn of_personal_only_the_list_of_accounts_is_served_by_default() {
+        let default = crate::config::JsonRpc::default();
+        for api in [&default.api, &default.ws_api] {
+            let index = MethodIndex::new(api);
+            let personal = methods().filter(|method| method.namespace() == "personal");
+            let served = personal.filter(|method| index.find(method.name).is_some());
+            let names: Vec<_> = served.map(|method| method.name).collect();
+            assert_eq!(names, ["personal_listAccounts"]);
+        }
+        let only = |name: &str| MethodIndex::new(&[name.to_owned()]).find("personal_listAccounts");
+        assert!(only("eth").is_some() && only("personal").is_some() && only("net").is_none());
     }
 }

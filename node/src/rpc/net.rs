@@ -27,9 +27,15 @@ pub(super) const METHODS: &[Method] = &[
         run: Run::Inline(peer_count),
     },
     Method {
-        name: "rpc_discover",
+        name: "rpc.discover",
         parameters: &[],
         help: "The methods served, as an OpenRPC document.",
+        run: Run::Inline(super::discover::discover),
+    },
+    Method {
+        name: "rpc_discover",
+        parameters: &[],
+        help: "As rpc.discover.",
         run: Run::Inline(super::discover::discover),
     },
     Method {

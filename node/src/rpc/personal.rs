@@ -1,11 +1,12 @@
-//! `personal_`: accounts of the node's own keyring, as geth had them. Served only where the operator
-//! names the namespace and a keyring. Passphrases are the keyring's: there is one for all its keys.
+//! `personal_`: accounts of the node's own keyring, as geth had them. Served only if the operator names
+//! the namespace and a keyring, but for `personal_listAccounts`. Passphrases are the keyring's: there is one for all its keys.
 
 use super::{
     error::Error,
     eth::{Request, sign},
     lines::Line,
     method::{Answer, Call, Method, Run, json},
+    params::Number,
 };
 use crate::account::{PrivateKey, Signers, message_hash};
 use alloy_primitives::{Address, B256, Bytes, Signature};
@@ -20,8 +21,8 @@ pub(super) const METHODS: &[Method] = &[
     Method {
         name: "personal_listAccounts",
         parameters: &[],
-        help: "Accounts of the node's keyring.",
-        run: Run::Inline(list_accounts),
+        help: "Accounts of the node's keyring; none unless it is given one. Served with `eth`, too.",
+        run: Run::Inline(sign::accounts),
     },
     Method {
         name: "personal_listWallets",
@@ -73,11 +74,6 @@ pub(super) const METHODS: &[Method] = &[
     },
 ];
 
-fn list_accounts(call: &Call) -> Answer {
-    call.no_arguments()?;
-    json(&call.context.signers.as_deref().map(Signers::accounts).unwrap_or_default())
-}
-
 /// An account in the shape of geth's wallets.
 #[derive(Serialize)]
 struct Wallet {
@@ -127,22 +123,10 @@ fn unlock_account(call: &Call) -> Answer {
     let mut arguments = call.arguments()?;
     let address: Address = arguments.required()?;
     let passphrase = Zeroizing::new(arguments.required::<String>()?);
-    let seconds = arguments.optional::<Seconds>()?.map_or(UNLOCK_SECONDS, |Seconds(given)| given);
+    let seconds = arguments.optional::<Number>()?.map_or(UNLOCK_SECONDS, |Number(given)| given);
     let time = (seconds > 0).then(|| Duration::from_secs(seconds));
     sign::signers(call)?.unlock(address, &passphrase, time)?;
     json(&true)
-}
-
-/// A time in seconds, as a number or a quantity.
-struct Seconds(u64);
-
-impl super::params::Param for Seconds {
-    fn read(text: &str, spec: &crate::chain::ChainSpec) -> Result<Self, String> {
-        match text.parse() {
-            Ok(number) => Ok(Self(number)),
-            Err(_) => u64::read(text, spec).map(Self),
-        }
-    }
 }
 
 fn sign_message(call: &Call) -> Answer {

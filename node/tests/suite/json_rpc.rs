@@ -4,6 +4,7 @@ mod audit;
 mod bad_input;
 mod call_many;
 mod calls;
+mod discover;
 mod executed_again;
 mod explorer;
 mod fees;

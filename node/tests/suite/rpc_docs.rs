@@ -26,6 +26,8 @@ fn document() -> String {
          Hashes, data, quantities and storage keys need `0x`. Addresses are taken in hex, with `0x` or without, \
          and in Bech32. Numbers of cosmos/evm, Otterscan and Parity may be plain JSON numbers, and the count of \
          eth_feeHistory may be decimal, as in geth.\n\n\
+         `rpc.discover` returns the methods that are served as an OpenRPC document. personal_listAccounts is \
+         served with `eth`, too; the other methods of `personal` are off by default.\n\n\
          ## Limits and fairness\n\n\
          Reads of microseconds are answered where the socket is served. Others stand in one of two lines, \
          each with its own threads at low priority: the short one for work of milliseconds, the long one for \
