@@ -16,7 +16,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     // Made in memory: the generator panics where it cannot write, to a pipe that closed for instance.
     let mut script = Vec::new();
     generate(args.shell, &mut Cli::command(), "evmd", &mut script);
-    let mut out = std::io::stdout();
+    let mut out = crate::cli::stdout();
     out.write_all(&script)?;
     out.flush()?;
     Ok(())

@@ -41,7 +41,7 @@ pub(super) enum Command {
 }
 
 pub(super) fn run(command: &Command) -> anyhow::Result<()> {
-    let mut out = std::io::stdout();
+    let mut out = crate::cli::stdout();
     match command {
         Command::Show { home, output } => {
             let config = Config::load(&home.path()?)?;

@@ -7,7 +7,7 @@ mod pubkey;
 mod raw_bytes;
 mod state_root;
 
-use super::tested_backend;
+use super::{is_stdout_closed, tested_backend};
 use crate::execution::DecodedTx;
 use alloy_primitives::{Bytes, hex};
 use std::io::{BufRead, BufWriter, Write};
@@ -48,10 +48,13 @@ const BATCH_LINES: usize = 256;
 
 fn recover() -> anyhow::Result<()> {
     let mut recoverer = Recoverer::new(tested_backend()?);
-    let mut out = BufWriter::new(std::io::stdout().lock());
+    let mut out = BufWriter::new(crate::cli::stdout());
     let mut lines = Vec::with_capacity(BATCH_LINES);
     for line in std::io::stdin().lock().lines() {
         lines.push(line?);
+        if is_stdout_closed() {
+            return Ok(());
+        }
         if lines.len() == BATCH_LINES {
             recover_lines(&mut recoverer, &lines, &mut out)?;
             lines.clear();

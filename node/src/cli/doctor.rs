@@ -32,7 +32,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 fn print(output: Output, report: &Report) -> anyhow::Result<()> {
-    let mut out = std::io::stdout();
+    let mut out = crate::cli::stdout();
     if output == Output::Json {
         let ok = report.failed() == 0;
         let value = serde_json::json!({ "ok": ok, "checks": report.checks });

@@ -1,6 +1,6 @@
 //! `evmd export`
 
-use super::{HomeArg, Output};
+use super::{HomeArg, Output, is_stdout_closed};
 use crate::{block, home::Home};
 use anyhow::{Context, bail};
 use flate2::{Compression, write::GzEncoder};
@@ -42,7 +42,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     }
     let numbers = args.from..=last;
     if args.file.as_os_str() == "-" {
-        return Ok(write(&blocks, numbers, std::io::stdout().lock())?.flush()?);
+        return Ok(write(&blocks, numbers, crate::cli::stdout())?.flush()?);
     }
     let writing = || format!("cannot write {}", args.file.display());
     let file = File::create(&args.file).with_context(writing)?;
@@ -54,7 +54,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     };
     file.sync_all().with_context(writing)?;
     let count = (last + 1).saturating_sub(args.from);
-    let mut out = std::io::stdout();
+    let mut out = crate::cli::stdout();
     match args.output {
         Output::Text => writeln!(out, "exported {count} blocks to {}", args.file.display())?,
         Output::Json => {
@@ -71,6 +71,9 @@ fn write<W: Write>(blocks: &ChainReader, numbers: RangeInclusive<u64>, to: W) ->
         let (_, header) = blocks.header(number)?.context("a header is missing")?;
         let body = blocks.body(number)?.context("a body is missing")?;
         out.write_all(&block::join(&header, &body))?;
+        if is_stdout_closed() {
+            break;
+        }
     }
     Ok(out.into_inner().map_err(std::io::IntoInnerError::into_error)?)
 }

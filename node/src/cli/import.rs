@@ -109,7 +109,7 @@ impl Report<'_> {
     fn print(&self, output: Output, stages: &[Reading]) -> anyhow::Result<()> {
         let head = &self.view.head;
         let txs = stage(stages, "execute").map_or(0, |stage| stage.given);
-        let mut out = std::io::stdout();
+        let mut out = crate::cli::stdout();
         match output {
             Output::Json => {
                 let stages: BTreeMap<_, _> = stages.iter().map(|s| (s.name, s)).collect();

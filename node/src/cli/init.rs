@@ -44,7 +44,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     };
     let home = Home::init(&path, &genesis)?;
     let view = home.view()?;
-    let mut out = std::io::stdout();
+    let mut out = crate::cli::stdout();
     match args.output {
         Output::Text => writeln!(
             out,

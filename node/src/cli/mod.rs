@@ -16,6 +16,7 @@ mod reindex;
 mod rollback;
 mod rules;
 mod snapshot;
+mod standard_output;
 mod start;
 mod status;
 mod tx;
@@ -24,6 +25,7 @@ mod version;
 use crate::pipeline::Reading;
 use anyhow::Context;
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
+use standard_output::{is_stdout_closed, stdout};
 use std::{
     io::{IsTerminal, Write},
     path::PathBuf,
@@ -134,10 +136,9 @@ pub fn main() -> ExitCode {
         Err(error) => return show_usage(&error),
     };
     // What was written without a line break is still in the buffer.
-    let done = run(cli.command).and_then(|()| Ok(std::io::stdout().flush()?));
+    let done = run(cli.command).and_then(|()| Ok(stdout().flush()?));
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             // Nothing is left to tell if even the error stream is gone.
             drop(writeln!(std::io::stderr(), "error: {}", in_one_line(&error)));
@@ -192,12 +193,6 @@ fn in_one_line(error: &anyhow::Error) -> String {
     }
     // A message of another library may have lines; ours is one.
     line.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")
-}
-
-/// The reader of our output has gone, as in `evmd ... | head`.
-fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    let io = error.chain().find_map(|cause| cause.downcast_ref::<std::io::Error>());
-    io.is_some_and(|io| io.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
 /// The recovery backend of this process, after its self-test.

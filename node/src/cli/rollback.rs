@@ -30,7 +30,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     };
     let (home, removed) = Home::rollback(&path, keep)?;
     let view = home.view()?;
-    let mut out = std::io::stdout();
+    let mut out = crate::cli::stdout();
     match args.output {
         Output::Text => {
             let (number, hash) = (view.number(), view.head.hash);

@@ -72,7 +72,7 @@ pub(super) fn run(command: &Command) -> anyhow::Result<()> {
 }
 
 fn print(report: &RulesReport, output: Output) -> anyhow::Result<()> {
-    let mut out = std::io::stdout();
+    let mut out = crate::cli::stdout();
     match output {
         Output::Json => writeln!(out, "{}", to_json(report))?,
         Output::Text => {

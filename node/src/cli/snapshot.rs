@@ -43,7 +43,7 @@ pub(super) fn run(command: &Command) -> anyhow::Result<()> {
 }
 
 fn print(output: Output, done: &str, height: u64, folder: &Path) -> anyhow::Result<()> {
-    let mut out = std::io::stdout();
+    let mut out = crate::cli::stdout();
     match output {
         Output::Text => writeln!(out, "{done} blocks 0 to {height} to {}", folder.display())?,
         Output::Json => {

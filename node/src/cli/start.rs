@@ -459,7 +459,7 @@ fn banner(
 ) -> anyhow::Result<()> {
     let view = pipeline.published.load();
     let config = &home.config;
-    let mut out = std::io::stdout();
+    let mut out = crate::cli::stdout();
     writeln!(out, "evmd {}", env!("CARGO_PKG_VERSION"))?;
     if home.spec.rules == Rules::Native && !quiet {
         development_accounts(&mut out, &view, &home.spec.bech32_prefix)?;

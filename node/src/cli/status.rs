@@ -18,7 +18,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let body = args.node.status()?;
     let status: Map<String, Value> =
         serde_json::from_str(&body).context("the answer is not a status")?;
-    let mut out = std::io::stdout();
+    let mut out = crate::cli::stdout();
     match args.output {
         Output::Json => writeln!(out, "{}", Value::Object(status))?,
         Output::Text => print_tree(&mut out, &status, 0)?,

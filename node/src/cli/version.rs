@@ -17,7 +17,7 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let version = env!("CARGO_PKG_VERSION");
     let backend = verify::Backend::detect()?;
-    let mut out = std::io::stdout();
+    let mut out = crate::cli::stdout();
     match args.output {
         Output::Text => {
             writeln!(out, "evmd {version}\nrecovery backend: {backend}")?;

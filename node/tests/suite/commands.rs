@@ -3,6 +3,7 @@
 
 mod home;
 mod killed;
+mod pipes;
 mod reference;
 mod session;
 mod sessions;

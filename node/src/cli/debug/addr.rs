@@ -21,7 +21,7 @@ pub(in crate::cli) struct Args {
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let prefix = prefix::of_home(&args.home)?;
     let address = parse_address(&args.address, &prefix)?;
-    let mut out = std::io::stdout();
+    let mut out = crate::cli::stdout();
     if args.output == Output::Json {
         let value = serde_json::json!({
             "address": address.as_slice(),

@@ -1,5 +1,6 @@
 //! `evmd debug basefee`: the base-fee formula, line by line.
 
+use crate::cli::is_stdout_closed;
 use crate::feemarket::{
     DecError, Inputs, LegacyDec, Params, TokenDecimals, block_gas_limit, gas_target, next_base_fee,
 };
@@ -32,7 +33,7 @@ enum Answer {
 }
 
 pub(super) fn run() -> anyhow::Result<()> {
-    let mut out = BufWriter::new(std::io::stdout().lock());
+    let mut out = BufWriter::new(crate::cli::stdout());
     answer_lines(&mut std::io::stdin().lock(), &mut out)?;
     out.flush()?;
     Ok(())
@@ -43,6 +44,9 @@ fn answer_lines(input: &mut impl BufRead, out: &mut impl Write) -> std::io::Resu
     let mut line = Vec::new();
     loop {
         line.clear();
+        if is_stdout_closed() {
+            return Ok(());
+        }
         if input.take(MAX_LINE_BYTES).read_until(b'\n', &mut line)? == 0 {
             return Ok(());
         }

@@ -18,7 +18,7 @@ pub(in crate::cli) struct Args {
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let prefix = prefix::of_home(&args.home)?;
     let [acc, val, con] = KINDS.map(|kind| kind.address_prefix(&prefix));
-    let mut out = std::io::stdout();
+    let mut out = crate::cli::stdout();
     match args.output {
         Output::Text => {
             writeln!(out, "Bech32 Acc: {acc}\nBech32 Val: {val}\nBech32 Con: {con}")?;

@@ -31,7 +31,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         PublicKey::from_base64(text)?
     };
     let (address, key) = (hex::encode_upper(key.address()), hex::encode(key.as_bytes()));
-    let mut out = std::io::stdout();
+    let mut out = crate::cli::stdout();
     match args.output {
         Output::Text => writeln!(out, "Address: {address}\nPubKey Hex: {key}")?,
         Output::Json => {

@@ -22,7 +22,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         word.parse::<u8>().with_context(|| format!("{word:?} is not a number of 0 to 255"))
     };
     let bytes = words.map(read).collect::<anyhow::Result<Vec<u8>>>()?;
-    let (hex, mut out) = (hex::encode_upper(bytes), std::io::stdout());
+    let (hex, mut out) = (hex::encode_upper(bytes), crate::cli::stdout());
     match args.output {
         Output::Text => writeln!(out, "{hex}")?,
         Output::Json => writeln!(out, "{}", serde_json::json!({ "hex": hex }))?,

@@ -18,7 +18,7 @@ pub(in crate::cli) struct Args {
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let audit = audit::state_root(&args.home.path()?)?;
-    let mut out = std::io::stdout();
+    let mut out = crate::cli::stdout();
     match args.output {
         Output::Json => writeln!(
             out,

@@ -44,7 +44,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     Genesis::from_json(&text).context("the changed genesis")?;
     let writing = || format!("cannot write {}", args.file.display());
     whole_file::write(&args.file, text.as_bytes()).with_context(writing)?;
-    let (address, mut out) = (address.to_checksum(None), std::io::stdout());
+    let (address, mut out) = (address.to_checksum(None), crate::cli::stdout());
     match args.output {
         Output::Text => writeln!(out, "{address} has {amount} in {}", args.file.display())?,
         Output::Json => {

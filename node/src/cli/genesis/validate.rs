@@ -21,7 +21,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         None => args.home.path()?.join("genesis.json"),
     };
     let genesis = read(&path)?;
-    let mut out = std::io::stdout();
+    let mut out = crate::cli::stdout();
     if args.output == Output::Json {
         let value = serde_json::json!({
             "file": path,

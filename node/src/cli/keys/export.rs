@@ -75,7 +75,7 @@ pub(super) fn run(common: &Common, args: &Args) -> anyhow::Result<()> {
             write_secret(path, &text)
                 .with_context(|| format!("cannot write {}", path.display()))?;
         }
-        None => std::io::stdout().write_all(&text)?,
+        None => crate::cli::stdout().write_all(&text)?,
     }
     Ok(())
 }

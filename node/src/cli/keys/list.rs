@@ -23,7 +23,7 @@ pub(super) fn run(common: &Common, args: &Args) -> anyhow::Result<()> {
         let output = |record| KeyOutput::new(record, Bech32Kind::Account, &prefix);
         return print_list(common, &records.iter().map(output).collect::<Vec<_>>());
     }
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::cli::stdout();
     let names: Vec<_> = records.iter().map(|record| record.name.as_str()).collect();
     if common.json() {
         writeln!(out, "{}", serde_json::to_string(&names)?)?;

@@ -5,7 +5,7 @@ use crate::account::ALGORITHM;
 use std::io::Write;
 
 pub(super) fn run(common: &Common) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::cli::stdout();
     if common.json() {
         writeln!(out, "{}", serde_json::json!([ALGORITHM]))?;
     } else {

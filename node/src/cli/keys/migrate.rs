@@ -15,7 +15,7 @@ pub(super) fn run(common: &Common) -> anyhow::Result<()> {
         crate::account::keyring::Keyring::open(backend, &folder, Access::Write, passphrase)?
             .rewrite(passphrase)?;
     }
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::cli::stdout();
     if common.json() {
         writeln!(out, "{{\"migrated\":{count}}}")?;
     } else {

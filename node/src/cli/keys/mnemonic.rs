@@ -38,7 +38,7 @@ pub(super) fn run(common: &Common, args: &Args) -> anyhow::Result<()> {
         Phrase::random(args.words, &args.language)?
     };
     let words = phrase.words();
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::cli::stdout();
     if common.json() {
         // Words have nothing that JSON escapes.
         writeln!(out, "{{\"mnemonic\":\"{}\"}}", *words)?;

@@ -50,7 +50,7 @@ impl KeyOutput {
 
 /// Prints one key: an object in JSON.
 pub(super) fn print_one(common: &Common, key: &KeyOutput) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::cli::stdout();
     if common.json() {
         let mut text = Zeroizing::new(Vec::with_capacity(MAX_KEY_BYTES));
         serde_json::to_writer(&mut *text, key)?;
@@ -64,7 +64,7 @@ pub(super) fn print_one(common: &Common, key: &KeyOutput) -> anyhow::Result<()> 
 
 /// Prints keys: an array in JSON.
 pub(super) fn print_list(common: &Common, keys: &[KeyOutput]) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::cli::stdout();
     if common.json() {
         writeln!(out, "{}", serde_json::to_string(keys)?)?;
     } else if keys.is_empty() {

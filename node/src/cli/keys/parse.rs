@@ -14,7 +14,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(common: &Common, args: &Args) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::cli::stdout();
     match hex::decode(&args.text) {
         Ok(bytes) => {
             let formats = formats(&bytes, &common.prefix()?)?;

@@ -42,7 +42,7 @@ pub(super) fn run(common: &Common, args: &Args) -> anyhow::Result<()> {
     let keyring = common.open(Access::Read, &Prompt::new())?;
     let found = args.keys.iter().map(|text| find(&keyring, text, &prefix));
     let records = found.collect::<anyhow::Result<Vec<&Record>>>()?;
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::cli::stdout();
     if args.address {
         for record in records {
             writeln!(out, "{}", kind.address(&prefix, record.address()))?;
@@ -55,7 +55,6 @@ pub(super) fn run(common: &Common, args: &Args) -> anyhow::Result<()> {
             }
         }
     } else {
-        drop(out);
         let keys: Vec<_> =
             records.into_iter().map(|record| KeyOutput::new(record, kind, &prefix)).collect();
         match keys.as_slice() {

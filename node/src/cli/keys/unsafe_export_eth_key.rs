@@ -17,7 +17,7 @@ pub(super) fn run(common: &Common, args: &Args) -> anyhow::Result<()> {
     let keyring = common.open(Access::Read, &Prompt::new())?;
     let key = find(&keyring, &args.key, &common.prefix()?)?.private_key()?.to_bytes();
     let text = Zeroizing::new(hex::encode_upper(*key));
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::cli::stdout();
     if common.json() {
         writeln!(out, "{{\"key\":\"{}\"}}", *text)?;
     } else {

@@ -81,7 +81,7 @@ impl Convert {
         let prefix = prefix::of_home(&self.home)?;
         let address = parse_address(&self.address, &prefix)?;
         let text = if to_bech32 { bech32(&prefix, address) } else { address.to_checksum(None) };
-        let mut out = std::io::stdout();
+        let mut out = crate::cli::stdout();
         match self.output {
             Output::Text => writeln!(out, "{text}")?,
             Output::Json => writeln!(out, "{}", serde_json::json!({ "address": text }))?,

@@ -56,7 +56,7 @@ impl RestArgs {
 }
 
 fn put(text: &str) -> anyhow::Result<()> {
-    let mut out = std::io::stdout();
+    let mut out = crate::cli::stdout();
     out.write_all(text.as_bytes())?;
     out.flush()?;
     Ok(())

@@ -97,7 +97,7 @@ pub(super) fn sign(args: &Sign) -> anyhow::Result<()> {
 
 pub(super) fn encode(args: &Encode) -> anyhow::Result<()> {
     let text = BASE64.encode(json::raw(&read(&args.file)?));
-    writeln!(std::io::stdout(), "{text}")?;
+    writeln!(crate::cli::stdout(), "{text}")?;
     Ok(())
 }
 

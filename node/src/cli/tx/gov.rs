@@ -122,7 +122,7 @@ pub(super) fn run(command: Command) -> anyhow::Result<()> {
         }
         Command::DraftProposal => {
             use std::io::Write;
-            std::io::stdout().write_all(DRAFT.as_bytes())?;
+            crate::cli::stdout().write_all(DRAFT.as_bytes())?;
             Ok(())
         }
     }

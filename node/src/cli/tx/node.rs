@@ -188,7 +188,7 @@ pub(super) fn print(value: &Value, output: Output) -> anyhow::Result<()> {
         Output::Text => yaml::text(value),
         Output::Json => format!("{value}\n"),
     };
-    let mut out = std::io::stdout();
+    let mut out = crate::cli::stdout();
     out.write_all(text.as_bytes())?;
     out.flush()?;
     Ok(())
