@@ -3,7 +3,7 @@
 use super::{HomeArg, Output, start_logs, tested_backend};
 use crate::{
     home::Home,
-    pipeline::{Options, Pipeline, Reading},
+    pipeline::{CommittedTotals, Options, Pipeline, Reading},
     view::View,
 };
 use indicatif::{ProgressBar, ProgressStyle};
@@ -12,7 +12,7 @@ use std::{
     collections::BTreeMap,
     io::{IsTerminal, Write},
     path::PathBuf,
-    sync::atomic::Ordering,
+    sync::{Arc, atomic::Ordering},
     time::{Duration, Instant},
 };
 
@@ -54,12 +54,13 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
     bar.finish_and_clear();
     let monitor = pipeline.monitor();
     let published = pipeline.published.clone();
-    let known = pipeline.source.known.load(Ordering::Relaxed);
-    let gas = pipeline.gas_executed();
+    let (source, committed) = (Arc::clone(&pipeline.source), Arc::clone(&pipeline.committed));
+    // After a fault the stages behind it finish what they have. Until then nothing is final.
     let ended = pipeline.join();
     let seconds = begun.elapsed().as_secs_f64();
     let view = published.load();
-    let report = Report { imported: view.number() - before, known, gas, seconds, view: &view };
+    let (imported, known) = (view.number() - before, source.known.load(Ordering::Relaxed));
+    let report = Report { imported, known, committed: &committed, seconds, view: &view };
     report.print(args.output, &monitor.readings())?;
     Ok(ended?)
 }
@@ -80,7 +81,6 @@ fn show(bar: &ProgressBar, pipeline: &Pipeline, before: u64, begun: Instant) {
     }
     let seconds = begun.elapsed().as_secs_f64().max(0.001);
     let view = pipeline.published.load();
-    let txs = stage(&pipeline.monitor().readings(), "execute").map_or(0, |stage| stage.given);
     let blocks = view.number() - before;
     bar.set_length(pipeline.source.bytes.load(Ordering::Relaxed));
     bar.set_position(pipeline.source.bytes_read.load(Ordering::Relaxed));
@@ -88,19 +88,15 @@ fn show(bar: &ProgressBar, pipeline: &Pipeline, before: u64, begun: Instant) {
         "block {} {:.0} blocks/s {:.0} tx/s {:.1} Mgas/s",
         view.number(),
         blocks as f64 / seconds,
-        txs as f64 / seconds,
-        pipeline.gas_executed() as f64 / seconds / 1e6,
+        pipeline.committed.transactions() as f64 / seconds,
+        pipeline.committed.gas() as f64 / seconds / 1e6,
     ));
-}
-
-fn stage<'a>(readings: &'a [Reading], name: &str) -> Option<&'a Reading> {
-    readings.iter().find(|reading| reading.name == name)
 }
 
 struct Report<'a> {
     imported: u64,
     known: u64,
-    gas: u64,
+    committed: &'a CommittedTotals,
     seconds: f64,
     view: &'a View,
 }
@@ -108,7 +104,7 @@ struct Report<'a> {
 impl Report<'_> {
     fn print(&self, output: Output, stages: &[Reading]) -> anyhow::Result<()> {
         let head = &self.view.head;
-        let txs = stage(stages, "execute").map_or(0, |stage| stage.given);
+        let (txs, gas) = (self.committed.transactions(), self.committed.gas());
         let mut out = crate::cli::stdout();
         match output {
             Output::Json => {
@@ -122,7 +118,7 @@ impl Report<'_> {
                         "stateRoot": head.header.state_root,
                     },
                     "transactions": txs,
-                    "gas": self.gas,
+                    "gas": gas,
                     "seconds": self.seconds,
                     "stages": stages,
                 });
@@ -134,7 +130,7 @@ impl Report<'_> {
                     "imported {} blocks, {txs} transactions, {:.1} Mgas in {:.2} s ({} blocks were \
                      known)\nhead {} {}\nstate root {}",
                     self.imported,
-                    self.gas as f64 / 1e6,
+                    gas as f64 / 1e6,
                     self.seconds,
                     self.known,
                     self.view.number(),

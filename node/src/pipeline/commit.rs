@@ -15,7 +15,10 @@ use super::{
     stage::{Progress, Stage},
 };
 use crate::view::Published;
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
 use storage::ChainDb;
 
 /// Most blocks in one write transaction: they share one fsync, and all wait for it.
@@ -23,14 +26,45 @@ const GROUP_BLOCKS: usize = 64;
 /// Most bytes of bodies in one write transaction, roughly; receipts come on top.
 const GROUP_BYTES: usize = 16 * 1024 * 1024;
 
+/// What the blocks that this run made durable amount to.
+#[derive(Debug, Default)]
+pub struct CommittedTotals {
+    transactions: AtomicU64,
+    gas: AtomicU64,
+}
+
+impl CommittedTotals {
+    /// Transactions of the blocks.
+    pub fn transactions(&self) -> u64 {
+        self.transactions.load(Ordering::Relaxed)
+    }
+
+    /// Gas used by the blocks.
+    pub fn gas(&self) -> u64 {
+        self.gas.load(Ordering::Relaxed)
+    }
+
+    fn add(&self, transactions: u64, gas: u64) {
+        self.transactions.fetch_add(transactions, Ordering::Relaxed);
+        self.gas.fetch_add(gas, Ordering::Relaxed);
+    }
+}
+
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Commit {
     chain: ChainDb,
     published: Published,
-    sealed: Inbox<SealedBlock>,
-    layers: Outbox<Layers>,
+    ends: Ends,
+    totals: Arc<CommittedTotals>,
     meter: Arc<Meter>,
+}
+
+/// The stage's ends of rings.
+#[derive(Debug)]
+pub(super) struct Ends {
+    pub(super) sealed: Inbox<SealedBlock>,
+    pub(super) layers: Outbox<Layers>,
 }
 
 impl Commit {
@@ -38,11 +72,11 @@ impl Commit {
     pub(super) fn new(
         chain: ChainDb,
         published: Published,
-        sealed: Inbox<SealedBlock>,
-        layers: Outbox<Layers>,
+        ends: Ends,
+        totals: Arc<CommittedTotals>,
         meter: Arc<Meter>,
     ) -> Self {
-        Self { chain, published, sealed, layers, meter }
+        Self { chain, published, ends, totals, meter }
     }
 
     /// Takes what is waiting, up to a group.
@@ -50,7 +84,7 @@ impl Commit {
         let mut group = Vec::new();
         let mut bytes = 0;
         while group.len() < GROUP_BLOCKS && bytes < GROUP_BYTES {
-            let Some(block) = self.sealed.take() else { break };
+            let Some(block) = self.ends.sealed.take() else { break };
             bytes += block.record.body.len();
             group.push(block);
         }
@@ -68,30 +102,34 @@ impl Stage for Commit {
     }
 
     fn step(&mut self) -> Result<Progress, Fault> {
-        if !self.layers.ready() {
+        if !self.ends.layers.ready() {
             return Ok(Progress::Blocked);
         }
         let group = self.group();
         if group.is_empty() {
-            let over = self.sealed.is_finished();
+            let over = self.ends.sealed.is_finished();
             return Ok(if over { Progress::Finished } else { Progress::Idle });
         }
         self.meter.take(group.len());
         let mut records = Vec::with_capacity(group.len());
         let mut layers = Vec::with_capacity(group.len());
+        let (mut transactions, mut gas) = (0, 0);
         let mut newest = None;
         for block in group {
+            transactions += block.record.senders.len() as u64;
+            gas += block.view.head.header.gas_used;
             records.push(block.record);
             layers.push(block.layer);
             newest = Some(block.view);
         }
         self.chain.append(&records)?;
         // Durable: from here on the blocks are announced.
+        self.totals.add(transactions, gas);
         if let Some(view) = newest {
             self.published.publish(view);
         }
         self.meter.give(layers.len());
-        self.layers.send(layers);
+        self.ends.layers.send(layers);
         Ok(Progress::Worked)
     }
 }

@@ -21,18 +21,13 @@ use crate::{
     feemarket::Market,
 };
 use alloy_consensus::{Header, Transaction as _};
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
-};
+use std::sync::Arc;
 
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Fee {
     spec: Arc<ChainSpec>,
     ends: Ends,
-    /// Gas of all blocks that came through, for progress bars.
-    gas: Arc<AtomicU64>,
     meter: Arc<Meter>,
 }
 
@@ -47,13 +42,8 @@ pub(super) struct Ends {
 
 impl Fee {
     /// The stage for a chain of these rules.
-    pub(super) fn new(
-        spec: Arc<ChainSpec>,
-        ends: Ends,
-        gas: Arc<AtomicU64>,
-        meter: Arc<Meter>,
-    ) -> Self {
-        Self { spec, ends, gas, meter }
+    pub(super) fn new(spec: Arc<ChainSpec>, ends: Ends, meter: Arc<Meter>) -> Self {
+        Self { spec, ends, meter }
     }
 }
 
@@ -133,7 +123,6 @@ impl Stage for Fee {
         let txs = block.txs.iter().map(|tx| &tx.tx).zip(gas);
         let market = block.turned.as_ref().map(|turned| &turned.modules.market);
         let row = fee_row(&self.spec, &block.block.header, market, txs);
-        self.gas.fetch_add(row.gas_used, Ordering::Relaxed);
         block.next_base_fee = row.next_base_fee;
         block.fee_row = row.to_bytes().into();
         if let Some(tips) = &mut self.ends.tips {

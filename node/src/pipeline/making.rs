@@ -6,7 +6,7 @@ use super::{
     batch::{
         ExecutedBlock, GivenBlock, RawBatch, Recovered, ReplyBatch, SealedBlock, SealedHeader,
     },
-    commit::Commit,
+    commit::{self, Commit, CommittedTotals},
     execute::{self, Execute},
     fee::{self, Fee},
     flush::{Flush, Layers},
@@ -182,23 +182,22 @@ impl<'a> Making<'a> {
         Some(Box::new(solo))
     }
 
-    /// Execution, and the fee market's update on the same worker; returns the gas of all blocks executed.
+    /// Execution, and the fee market's update on the same worker.
     pub(super) fn execute(
         &mut self,
         worker: Worker,
         ends: execute::Ends,
         fee: fee::Ends,
-    ) -> Result<Arc<AtomicU64>, HomeError> {
+    ) -> Result<(), HomeError> {
         let meter = self.meter("execute");
         let (spec, settings) = (&self.home.spec, &self.home.config.storage);
         let (recent, flushed) = (self.recent()?, &self.flushed);
         let stage =
             Execute::new(Arc::clone(spec), &self.view, recent, Arc::clone(flushed), ends, meter)?;
         let worker = worker.runs(stage.with_trie_cache(settings.trie_cache_bytes()));
-        let gas = Arc::new(AtomicU64::new(0));
-        let stage = Fee::new(Arc::clone(spec), fee, Arc::clone(&gas), self.meter("fee"));
+        let stage = Fee::new(Arc::clone(spec), fee, self.meter("fee"));
         self.workers.push(worker.runs(stage));
-        Ok(gas)
+        Ok(())
     }
 
     pub(super) fn seal(
@@ -223,10 +222,13 @@ impl<'a> Making<'a> {
         worker: Worker,
         sealed: Inbox<SealedBlock>,
         layers: Outbox<Layers>,
-    ) {
+    ) -> Arc<CommittedTotals> {
         let (chain, published) = (self.home.chain.clone(), self.published.clone());
-        let stage = Commit::new(chain, published, sealed, layers, self.meter("commit"));
+        let totals = Arc::<CommittedTotals>::default();
+        let ends = commit::Ends { sealed, layers };
+        let stage = Commit::new(chain, published, ends, Arc::clone(&totals), self.meter("commit"));
         self.workers.push(worker.runs(stage));
+        totals
     }
 
     pub(super) fn flush(

@@ -33,6 +33,7 @@ pub use ante::{Found, PoolQuery, SenderTxs};
 pub use arrival::Arrival;
 pub use batch::{RawTx, Reply, Submitted};
 pub use client::PoolClient;
+pub use commit::CommittedTotals;
 pub use fault::{BlockFault, BlockReason, Fault};
 pub use fee::fee_row;
 pub use flush::write_layers;

@@ -18,6 +18,7 @@ use super::{
     ante,
     bell::Bell,
     client::PoolClient,
+    commit::CommittedTotals,
     execute,
     fault::{Fault, FaultCell},
     fee,
@@ -41,7 +42,7 @@ use std::{
     path::PathBuf,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
     thread::JoinHandle,
     time::Duration,
@@ -115,7 +116,8 @@ pub struct Pipeline {
     stop: Arc<AtomicBool>,
     bells: Vec<Bell>,
     faults: FaultCell,
-    gas: Arc<AtomicU64>,
+    /// What the blocks made durable so far amount to; complete when the pipeline has ended.
+    pub committed: Arc<CommittedTotals>,
     /// The current view.
     pub published: Published,
     /// Where the TCP ingest really listens.
@@ -207,10 +209,9 @@ impl Pipeline {
             headers: headers_in,
             out: executed,
         };
-        let gas =
-            making.execute(execute, ends, fee::Ends { executed: executed_in, priced, tips })?;
+        making.execute(execute, ends, fee::Ends { executed: executed_in, priced, tips })?;
         making.seal(seal, priced_in, sealed, headers, checkpoints)?;
-        making.commit(commit, sealed_in, layers);
+        let committed = making.commit(commit, sealed_in, layers);
         making.flush(flush, layers_in, checkpoints_in);
 
         let Making { stop, published, clock, meters, workers, .. } = making;
@@ -222,7 +223,7 @@ impl Pipeline {
             stop,
             bells: workers.iter().map(Worker::bell).collect(),
             faults,
-            gas,
+            committed,
             published,
             ingest_address,
             budget,
@@ -263,11 +264,6 @@ impl Pipeline {
         for bell in &self.bells {
             bell.ring();
         }
-    }
-
-    /// Gas of the blocks executed so far.
-    pub fn gas_executed(&self) -> u64 {
-        self.gas.load(Ordering::Relaxed)
     }
 
     /// Some stage has stopped, or all have ended.

@@ -122,6 +122,35 @@ fn a_broken_block_is_refused_with_its_field_and_nothing_of_it_stays() {
     }
 }
 
+/// What the summary counts is in the chain: neither less, because stages were still at work, nor the block
+/// that was refused.
+#[test]
+fn the_summary_of_a_failed_import_counts_what_was_imported() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("chain.rlp");
+    exported_chain(&file, 12);
+    let mut blocks = decode(&file);
+    let full = blocks.iter().rposition(|block| !block.transactions.is_empty()).unwrap();
+    blocks[full].header.state_root = B256::repeat_byte(1);
+    fs::write(&file, encode(&blocks)).unwrap();
+    let home = folder.path().join("home");
+    drop(native_home(&home));
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_evmd"))
+        .args(["import", "-o", "json", "--home"])
+        .args([&home, &file])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let said: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let kept = &blocks[..full];
+    let transactions: usize = kept.iter().map(|block| block.transactions.len()).sum();
+    let gas: u64 = kept.iter().map(|block| block.header.gas_used).sum();
+    assert_eq!(said["imported"], full);
+    assert_eq!(said["transactions"], transactions);
+    assert_eq!(said["gas"], gas);
+    assert_eq!(said["head"]["number"], full);
+}
+
 #[test]
 fn a_file_that_ends_inside_a_block_keeps_the_blocks_before() {
     let folder = tempfile::tempdir().unwrap();
