@@ -8,14 +8,15 @@ mod raw_bytes;
 mod state_root;
 
 use super::{is_stdout_closed, tested_backend};
-use crate::execution::DecodedTx;
+use crate::execution::{DecodedTx, TxError};
 use alloy_primitives::{Bytes, hex};
 use std::io::{BufRead, BufWriter, Write};
 use verify::{Job, Outcome, Reason, Recoverer};
 
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum Command {
-    /// Senders of raw transactions: one 0x transaction a line in, one address or error a line out
+    /// Senders of raw transactions: one 0x transaction a line in, one address or error a line out. A signature
+    /// whose s is in the upper half of the order is an error (EIP-2)
     Recover,
     /// An address in its hex and Bech32 forms
     Addr(addr::Args),
@@ -78,7 +79,9 @@ fn recover_lines(
     for tx in decoded {
         let sender = tx.and_then(|tx| {
             let outcome = outcomes.next().expect("one outcome a decoded transaction");
-            tx.finish(outcome).map_err(|reason| format!("invalid signature: {reason:?}"))
+            let tx = tx.finish(outcome).map_err(|reason| reason.to_string())?;
+            // No fork that is in use takes it (EIP-2).
+            if tx.high_s { Err(format!("invalid signature: {}", TxError::HighS)) } else { Ok(tx) }
         });
         match sender {
             Ok(tx) => writeln!(out, "{}", tx.sender.to_checksum(None))?,
