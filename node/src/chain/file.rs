@@ -14,6 +14,8 @@ use super::GenesisError;
 const DEFAULT_DIFFICULTY: u64 = 131_072;
 /// The field of the accounts.
 const ALLOC: &str = "alloc";
+/// The field of the gas that the genesis block says to have used.
+pub(super) const GAS_USED: &str = "gasUsed";
 
 /// What becomes of the accounts in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,8 +26,16 @@ pub(super) enum Accounts {
     Skipped,
 }
 
+/// A genesis file.
+#[derive(Debug, PartialEq)]
+pub(super) struct ParsedFile {
+    pub(super) file: GenesisFile,
+    /// A field of geth's that the library's type does not have.
+    pub(super) gas_used: u64,
+}
+
 /// Reads the file, naming the field at fault.
-pub(super) fn parse(text: &str, accounts: Accounts) -> Result<GenesisFile, GenesisError> {
+pub(super) fn parse(text: &str, accounts: Accounts) -> Result<ParsedFile, GenesisError> {
     let not_json = |error: serde_json::Error| GenesisError::Json(error.to_string());
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let parts = FileSeed(accounts).deserialize(&mut deserializer).map_err(not_json)?;
@@ -40,6 +50,7 @@ pub(super) fn parse(text: &str, accounts: Accounts) -> Result<GenesisFile, Genes
     if !matches!(config.get("chainId"), Some(Value::Number(_) | Value::String(_))) {
         return Err(GenesisError::field("config.chainId", "is missing"));
     }
+    let gas_used = fields.remove(GAS_USED).map_or(Ok(0), gas_used)?;
     if !fields.contains_key("difficulty") && config.get("ethash").is_some() {
         fields.insert("difficulty".to_owned(), DEFAULT_DIFFICULTY.into());
     }
@@ -53,7 +64,23 @@ pub(super) fn parse(text: &str, accounts: Accounts) -> Result<GenesisFile, Genes
     };
     let file = serde_json::from_value::<GenesisFile>(fields.clone().into());
     let file = file.map_err(|error| culprit(&fields, &error.to_string()))?;
-    Ok(GenesisFile { alloc, ..file })
+    Ok(ParsedFile { file: GenesisFile { alloc, ..file }, gas_used })
+}
+
+/// A number, or a string with a hexadecimal or decimal number, as geth reads it.
+fn gas_used(value: Value) -> Result<u64, GenesisError> {
+    let number = match &value {
+        Value::Null => Some(0),
+        Value::Number(number) => number.as_u64(),
+        Value::String(text) => match text.strip_prefix("0x") {
+            Some(digits) => u64::from_str_radix(digits, 16).ok(),
+            None => text.parse().ok(),
+        },
+        _ => None,
+    };
+    number.ok_or_else(|| {
+        GenesisError::field(GAS_USED, format!("must be a number of 64 bits, got {value}"))
+    })
 }
 
 /// The file's fields but for the accounts.
@@ -205,14 +232,37 @@ mod tests {
             "0x70997970C51812dc3A010C7d01b50e0d17dc79C8":
                 {"balance": "0x1", "storage": {"0x1": "0x2", "3": "04"}}
         }, "config": {"chainId": 7}, "gasLimit": "0x1000"}"#;
-        let file = parse(text, Accounts::Kept).unwrap();
+        let file = parse(text, Accounts::Kept).unwrap().file;
         let balances: Vec<_> =
             file.alloc.values().map(|account| account.balance.to::<u64>()).collect();
         assert_eq!(balances, [1, 10]);
         let slots = file.alloc.values().next().unwrap().storage_slots().count();
         assert_eq!((slots, file.config.chain_id, file.gas_limit), (2, 7, 0x1000));
-        let skipped = parse(text, Accounts::Skipped).unwrap();
+        let skipped = parse(text, Accounts::Skipped).unwrap().file;
         assert_eq!(skipped, GenesisFile { alloc: BTreeMap::new(), ..file });
+    }
+
+    #[test]
+    fn gas_used_is_read_as_geth_reads_it() {
+        let parse = |gas_used: &str| {
+            let text = format!(
+                r#"{{"config": {{"chainId": 1}}, "gasLimit": "0x1", "gasUsed": {gas_used}}}"#
+            );
+            parse(&text, Accounts::Kept).map(|parsed| parsed.gas_used)
+        };
+        for (text, expected) in [
+            ("null", 0),
+            ("7", 7),
+            ("\"7\"", 7),
+            ("\"0x1f\"", 31),
+            ("\"0xffffffffffffffff\"", u64::MAX),
+        ] {
+            assert_eq!(parse(text), Ok(expected), "{text}");
+        }
+        for text in ["-1", "\"\"", "\"0x\"", "[]", "\"0x10000000000000000\"", "\"much\""] {
+            let error = parse(text).unwrap_err().to_string();
+            assert!(error.contains("`gasUsed`") && error.contains(text), "{error}");
+        }
     }
 
     #[test]

@@ -101,7 +101,7 @@ impl ChainSpec {
     /// # Errors
     /// Names the field that is missing, malformed or impossible.
     pub fn from_json(text: &str) -> Result<Self, GenesisError> {
-        Self::new(file::parse(text, Accounts::Skipped)?)
+        Self::new(file::parse(text, Accounts::Skipped)?.file)
     }
 
     /// The rules as genesis JSON without accounts; [`Self::from_json`] gives them back.

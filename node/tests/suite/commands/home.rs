@@ -188,6 +188,30 @@ fn a_genesis_file_of_another_chain_is_noticed_at_start() {
     Home::open(&path).unwrap().check_genesis_file().unwrap();
 }
 
+/// geth refuses such a genesis, and its blocks could never follow.
+#[test]
+fn a_genesis_with_a_number_is_refused_and_leaves_no_home() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, home) = (folder.path().join("genesis.json"), folder.path().join("a/home"));
+    let mut json: Value =
+        serde_json::from_str(&Genesis::native_dev(GENESIS_TIME).to_json()).unwrap();
+    for number in ["0x7", "0xffffffffffffffff"] {
+        json["number"] = json!(number);
+        std::fs::write(&file, json.to_string()).unwrap();
+        let path = file.to_str().unwrap();
+        for args in [&["genesis", "validate", path][..], &["init", "--genesis", path]] {
+            let (code, out, err) = evmd(&home, args);
+            assert_eq!((code, out.as_str()), (1, ""), "{err}");
+            assert!(err.contains("genesis field `number`: must be 0"), "{err}");
+        }
+        assert_eq!(files_in(folder.path()), ["genesis.json"]);
+        assert!(!folder.path().join("a").exists());
+    }
+    json["number"] = json!("0x0");
+    std::fs::write(&file, json.to_string()).unwrap();
+    assert_eq!(evmd(&home, &["init", "--genesis", file.to_str().unwrap()]).0, 0);
+}
+
 #[test]
 fn other_forks_are_noticed_at_start_where_block_0_does_not_commit_to_them() {
     let folder = tempfile::tempdir().unwrap();
