@@ -4,6 +4,7 @@
 mod environments;
 mod future_head;
 mod genesis_file;
+mod init;
 mod rules;
 mod vacant;
 
@@ -255,7 +256,8 @@ pub struct Home {
     pub index: IndexDb,
     /// What the last run had not flushed.
     pub replayed: Replayed,
-    _lock: HomeLock,
+    /// There is one, but while the home is being opened.
+    _lock: Option<HomeLock>,
 }
 
 impl Home {
@@ -281,42 +283,16 @@ impl Home {
         }
     }
 
-    /// Makes a home folder with the chain that starts at `genesis`. Continues an `init` that was killed
-    /// before the chain had its genesis. An index of no more than a genesis block is made again.
-    ///
-    /// # Errors
-    /// If the folder has a chain, the genesis file of another chain, or data of a missing chain.
-    pub fn init(path: &Path, genesis: &Genesis) -> Result<Self, HomeError> {
-        let io = |source| HomeError::Io { path: path.to_owned(), source };
-        std::fs::create_dir_all(path).map_err(io)?;
-        let lock = HomeLock::acquire(path)?;
-        let config = Config::load(path)?;
-        if Self::exists(path) {
-            let chain = open_or_migrate_chain(path, &config)?;
-            if chain.meta(GENESIS_KEY)?.is_some() || chain.reader()?.head_number()?.is_some() {
-                return Err(HomeError::Exists(path.to_owned()));
-            }
-        }
-        let file = vacant::check_for_init(path, &config, genesis)?;
-        let chain = open_chain(path, &config)?;
-        config.write_new(path)?;
-        remove_index(path)?;
-        let text = genesis.to_json();
-        if file == GenesisFile::Missing {
-            whole_file::write(&path.join(GENESIS_FILE), text.as_bytes()).map_err(io)?;
-        }
-        chain.put_meta(GENESIS_KEY, text.as_bytes())?;
-        chain.append(&[genesis_record(genesis)])?;
-        drop((chain, lock));
-        Self::open(path)
-    }
-
     /// Opens a home folder and replays into the index what the last run did not flush.
     pub fn open(path: &Path) -> Result<Self, HomeError> {
         Self::require_chain(path)?;
-        // State roots are made of the hashes of this backend.
-        verify::ensure_self_tested(Backend::detect().unwrap_or(Backend::Scalar))?;
+        ensure_self_tested()?;
         let lock = HomeLock::acquire(path)?;
+        Ok(Self { _lock: Some(lock), ..Self::open_locked(path)? })
+    }
+
+    /// [`Self::open`] of a folder whose lock the caller holds.
+    fn open_locked(path: &Path) -> Result<Self, HomeError> {
         let config = Config::load(path)?;
         let (chain, index) = open_for_writing(path, &config)?;
         // A process killed inside `init` leaves an environment without a first block, or without anything,
@@ -341,7 +317,7 @@ impl Home {
             chain,
             index,
             replayed: Replayed::default(),
-            _lock: lock,
+            _lock: None,
         };
         home.replayed = home.replay()?;
         Ok(home)
@@ -538,6 +514,11 @@ pub(crate) fn stored_modules(
         return Err(format!("module root {root}, header {}", header.extra_data));
     }
     Modules::of_record(&record, native).map_err(|error| error.to_string())
+}
+
+/// State roots are made of the hashes of the backend that this machine has.
+fn ensure_self_tested() -> Result<(), verify::SelfTestError> {
+    verify::ensure_self_tested(Backend::detect().unwrap_or(Backend::Scalar))
 }
 
 /// Block 0 as it is stored: its changes are the genesis accounts.
