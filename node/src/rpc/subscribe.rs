@@ -31,11 +31,8 @@ use jsonrpsee::{
     core::{RegisterMethodError, SubscriptionError, traits::IdProvider},
     types::SubscriptionId,
 };
-use serde::de::IgnoredAny;
 use serde_json::{json as value, value::RawValue};
 use std::{
-    borrow::Cow,
-    collections::BTreeMap,
     future::{Future, ready},
     hash::{BuildHasher, RandomState},
     sync::{

@@ -60,7 +60,6 @@ fn settings_are_shown_and_changed() {
         ("storage.index-map-bytes", "131071"),
         ("mempool.minimum-gas-prices", "1"),
         ("mempool.minimum-gas-prices", "atest"),
-        ("mempool.minimum-gas-prices", "-1atest"),
         ("mempool.minimum-gas-prices", "0.5atest,1stake"),
     ] {
         let reason = bad(&["config", "set", key, value, "--home", home]);
