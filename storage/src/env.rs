@@ -13,7 +13,6 @@
 
 #![allow(unsafe_code)]
 
-use std::fs;
 use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
@@ -25,6 +24,7 @@ use heed::{CommitOrAbort, CompactionOption, Database, Env, EnvOpenOptions, RwTxn
 use crate::checked::{CheckedTable, RowFormat};
 use crate::data_file;
 use crate::error::{DecodeError, OpenError, ReadError, WriteError};
+use crate::folders::{OPEN_FOLDER_MODE, make_folder, sync_folder};
 use crate::room::{DATA_FILE, has_room, is_short_write};
 use crate::snapshot::{ReadTxn, Readers};
 
@@ -183,7 +183,7 @@ impl Environment {
         may_migrate: bool,
     ) -> Result<Opened<N>, OpenError> {
         let io = |source| OpenError::Io { path: path.to_owned(), source };
-        fs::create_dir_all(path).map_err(|source| match source.kind() {
+        make_folder(path, OPEN_FOLDER_MODE).map_err(|source| match source.kind() {
             // Whatever else it is: a file, or a link without target.
             std::io::ErrorKind::AlreadyExists => OpenError::foreign(path, &kind, "it is no folder"),
             _ => io(source),
@@ -203,8 +203,9 @@ impl Environment {
             Refusal::Lmdb(error) => refused(error),
             Refusal::Open(error) => error,
         })?;
-        // Each time: whoever made the file may have been killed before this.
-        sync_folders(path).map_err(io)?;
+        // LMDB syncs what is in a new file, not that it is there. Each time: whoever made the file may have
+        // been killed before this.
+        sync_folder(path).map_err(io)?;
         // LMDB maps at least what the file already uses.
         let map_bytes = map_bytes.max(env.info().map_size as u64);
         let readers = Arc::default();
@@ -253,12 +254,13 @@ impl Environment {
     /// and syncs it. Writers go on meanwhile, here and in other processes; the pages they free stay
     /// in the file until the copy ends.
     pub(crate) fn copy(&self, to: &Path) -> Result<(), WriteError> {
-        fs::create_dir_all(to).map_err(|error| self.copy_error(to, error.into()))?;
+        let io = |error: std::io::Error| self.copy_error(to, error.into());
+        make_folder(to, OPEN_FOLDER_MODE).map_err(io)?;
         let file = to.join(DATA_FILE);
         let copied = self.env.copy_to_path(&file, CompactionOption::Enabled);
         let synced = copied.and_then(|file| Ok(file.sync_all()?));
         synced.map_err(|error| self.copy_error(to, error))?;
-        sync_folders(to).map_err(|error| self.copy_error(to, error.into()))
+        sync_folder(to).map_err(io)
     }
 
     fn copy_error(&self, to: &Path, error: heed::Error) -> WriteError {
@@ -290,15 +292,6 @@ impl Environment {
     pub(crate) fn not_next(&self, expected: u64, found: u64) -> WriteError {
         WriteError::NotNext { path: self.path.to_path_buf(), expected, found }
     }
-}
-
-/// Syncs a folder and the one it is in: LMDB syncs what is in a new file, not that it is there.
-fn sync_folders(folder: &Path) -> Result<(), std::io::Error> {
-    let folder = folder.canonicalize()?;
-    for folder in folder.ancestors().take(2) {
-        fs::File::open(folder)?.sync_all()?;
-    }
-    Ok(())
 }
 
 /// Opens the tables in one transaction: an environment is made whole or not at all.
@@ -392,6 +385,7 @@ mod tests {
     use super::*;
     use crate::chain::{ChainDb, ChainOptions};
     use crate::index::{IndexDb, IndexOptions};
+    use heed::EnvFlags;
 
     const MAP_BYTES: u64 = 1 << 20;
 
@@ -403,6 +397,20 @@ mod tests {
         let mut txn = env.write().unwrap();
         meta.table.delete(&mut txn, CHECK_KEY).unwrap();
         env.commit(txn).unwrap();
+    }
+
+    #[test]
+    fn no_flag_gives_up_the_sync_of_a_commit() {
+        let folder = tempfile::tempdir().unwrap();
+        let opened =
+            Environment::open(folder.path(), Kind::OF_TESTS, MAP_BYTES, ["rows"], false).unwrap();
+        let flags = opened.env.env.flags().unwrap().unwrap();
+        let unsafe_flags = EnvFlags::NO_SYNC
+            | EnvFlags::NO_META_SYNC
+            | EnvFlags::WRITE_MAP
+            | EnvFlags::MAP_ASYNC
+            | EnvFlags::NO_LOCK;
+        assert_eq!(flags & unsafe_flags, EnvFlags::empty(), "see the top of this file");
     }
 
     #[test]

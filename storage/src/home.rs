@@ -1,10 +1,11 @@
 //! The lock on a home folder: one process at a time.
 
-use std::fs::{self, File, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io::{Read, Seek, Write};
 use std::path::Path;
 
 use crate::error::OpenError;
+use crate::folders::{OPEN_FOLDER_MODE, make_folder};
 
 /// File that is locked, inside the home folder.
 const LOCK_FILE: &str = "LOCK";
@@ -27,7 +28,7 @@ impl HomeLock {
     pub fn acquire(home: impl AsRef<Path>) -> Result<Self, OpenError> {
         let path = home.as_ref().join(LOCK_FILE);
         let io = |source| OpenError::Io { path: path.clone(), source };
-        fs::create_dir_all(home.as_ref()).map_err(io)?;
+        make_folder(home.as_ref(), OPEN_FOLDER_MODE).map_err(io)?;
         let mut file = File::options()
             .read(true)
             .write(true)

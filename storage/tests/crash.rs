@@ -5,11 +5,12 @@
 #![allow(clippy::unwrap_used)]
 
 mod blocks;
+mod power;
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use alloy_primitives::{B256, U256, keccak256};
 use blocks::{account, block, changes};
@@ -21,6 +22,8 @@ use storage::{
 
 /// Set for a child process: the folder to write to.
 const CHILD_FOLDER: &str = "STORAGE_TEST_FOLDER";
+/// Set for a child process that ends by itself: after how many announcements.
+const CHILD_ANNOUNCES: &str = "STORAGE_TEST_ANNOUNCES";
 /// Room for all a child writes before it is killed.
 const MAP_BYTES: u64 = 4 << 30;
 /// Times each child is killed.
@@ -40,10 +43,23 @@ fn open_index(folder: &Path) -> IndexDb {
     IndexDb::open(folder, IndexOptions { map_bytes: MAP_BYTES }).unwrap()
 }
 
-fn announce(number: u64) {
-    let mut out = std::io::stdout().lock();
-    writeln!(out, "\nwritten {number}").unwrap();
-    out.flush().unwrap();
+/// Announcements of a child; no more than [`CHILD_ANNOUNCES`] says.
+struct Announcements(u64);
+
+impl Announcements {
+    fn new() -> Self {
+        let most = std::env::var(CHILD_ANNOUNCES).ok();
+        Self(most.map_or(u64::MAX, |most| most.parse().unwrap()))
+    }
+
+    /// Announces a block; says whether another may follow.
+    fn announce(&mut self, number: u64) -> bool {
+        let mut out = std::io::stdout().lock();
+        writeln!(out, "\nwritten {number}").unwrap();
+        out.flush().unwrap();
+        self.0 -= 1;
+        self.0 > 0
+    }
 }
 
 fn next_block(chain: &ChainDb) -> u64 {
@@ -56,10 +72,12 @@ fn child_appends() {
     let Some(folder) = std::env::var_os(CHILD_FOLDER) else { return };
     let chain = open_chain(folder.as_ref());
     let mut next = next_block(&chain);
-    loop {
+    let mut announcements = Announcements::new();
+    let mut goes_on = true;
+    while goes_on {
         let slice: Vec<_> = (next..next + 1 + next % 3).map(block).collect();
         match chain.append(&slice) {
-            Ok(()) => announce(slice[slice.len() - 1].number),
+            Ok(()) => goes_on = announcements.announce(slice[slice.len() - 1].number),
             Err(error @ WriteError::DiskFull { .. }) => return println!("\nrefused: {error}"),
             Err(error) => panic!("{error}"),
         }
@@ -81,7 +99,9 @@ fn child_flushes() {
     for number in at.map_or(0, |at| at.0 + 1)..next {
         trie.update(&index.reader().unwrap(), &changes(number)).unwrap();
     }
-    loop {
+    let mut announcements = Announcements::new();
+    let mut goes_on = true;
+    while goes_on {
         let batch: Vec<_> =
             (next..next + FLUSH_BLOCKS).map(|number| (number, changes(number))).collect();
         for (_, changes) in &batch {
@@ -94,7 +114,7 @@ fn child_flushes() {
             index.write_trie(&trie.checkpoint(next - 1)).unwrap();
             trie.written(next - 1);
         }
-        announce(next - 1);
+        goes_on = announcements.announce(next - 1);
     }
 }
 
@@ -108,19 +128,16 @@ fn root_of(reader: &impl NodeRead<Error = ReadError>) -> B256 {
     root.map_or(EMPTY_ROOT_HASH, |node| node.root_hash())
 }
 
-fn spawn(test: &str, folder: &Path) -> Child {
-    Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", test, "--nocapture"])
-        .env(CHILD_FOLDER, folder)
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap()
+fn child(test: &str, folder: &Path) -> Command {
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    child.args(["--exact", test, "--nocapture"]).env(CHILD_FOLDER, folder).stdout(Stdio::piped());
+    child
 }
 
 /// Kills a child some blocks after its start; returns the last block it announced. The child goes
 /// on while its lines are read, so the kill meets it anywhere.
 fn kill_after(test: &str, folder: &Path, lines: u64) -> u64 {
-    let mut child = spawn(test, folder);
+    let mut child = child(test, folder).spawn().unwrap();
     let out = BufReader::new(child.stdout.take().unwrap());
     let mut announced = None;
     let mut seen = 0;

@@ -1,0 +1,135 @@
+//! Reads what `recorder.c` writes.
+
+use std::{
+    ffi::OsString,
+    io::{Error, ErrorKind, Result},
+    os::unix::ffi::OsStringExt,
+    path::PathBuf,
+};
+
+/// Bytes of a record before its path and its data.
+const HEAD_BYTES: usize = 48;
+/// Bits of a record's flags.
+const TRUNCATED: u32 = 1;
+const SYNCED: u32 = 2;
+
+/// Something the program did, after everything before it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// The thread that did it, by the kernel's number.
+    pub thread: u64,
+    /// What it did.
+    pub operation: Operation,
+}
+
+impl Event {
+    /// What it wrote to a pipe or a socket.
+    pub fn output(&self) -> Option<&[u8]> {
+        match &self.operation {
+            Operation::Output(bytes) => Some(bytes),
+            _ => None,
+        }
+    }
+}
+
+/// What a program does to files, and its outputs. Open files are named by their inodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// Opened a file to be made if it is not there, or to be emptied.
+    Open {
+        /// Its name.
+        path: PathBuf,
+        /// The file.
+        inode: u64,
+        /// Whether it was emptied.
+        truncated: bool,
+    },
+    /// Wrote to a file.
+    Write {
+        /// The file.
+        inode: u64,
+        /// Offset.
+        at: u64,
+        /// What.
+        bytes: Vec<u8>,
+        /// Whether the write was synced, because the file was opened with `O_DSYNC`.
+        synced: bool,
+    },
+    /// Cut or lengthened a file.
+    Length {
+        /// The file.
+        inode: u64,
+        /// Its bytes.
+        bytes: u64,
+    },
+    /// Synced a file or a folder.
+    Sync {
+        /// Which.
+        inode: u64,
+    },
+    /// Gave a file or a folder another name.
+    Rename {
+        /// The old name.
+        from: PathBuf,
+        /// The new one.
+        to: PathBuf,
+    },
+    /// Removed a name of a file, or an empty folder.
+    Remove {
+        /// Which.
+        path: PathBuf,
+    },
+    /// Made a folder.
+    Folder {
+        /// Its name.
+        path: PathBuf,
+        /// The folder.
+        inode: u64,
+    },
+    /// Wrote to a pipe or a socket: what somebody else sees.
+    Output(Vec<u8>),
+}
+
+/// The events of a record. One that a kill has cut short at the end is left out.
+pub(crate) fn read(mut bytes: &[u8]) -> Result<Vec<Event>> {
+    let mut events = Vec::new();
+    while let Some((event, rest)) = read_one(bytes)? {
+        events.push(event);
+        bytes = rest;
+    }
+    Ok(events)
+}
+
+fn read_one(bytes: &[u8]) -> Result<Option<(Event, &[u8])>> {
+    let Some((head, rest)) = bytes.split_first_chunk::<HEAD_BYTES>() else { return Ok(None) };
+    let word = |at: usize| {
+        let word = head[at..].first_chunk().expect("the offsets are inside the head");
+        u64::from_le_bytes(*word)
+    };
+    let kind_and_flags = word(0);
+    let [thread, inode, at, path_bytes, data_bytes] = [8, 16, 24, 32, 40].map(word);
+    let length = |bytes: u64| usize::try_from(bytes).map_err(|_| damaged("a length"));
+    let Some((path, rest)) = rest.split_at_checked(length(path_bytes)?) else { return Ok(None) };
+    let Some((data, rest)) = rest.split_at_checked(length(data_bytes)?) else { return Ok(None) };
+    let path = || PathBuf::from(OsString::from_vec(path.to_vec()));
+    let flags = (kind_and_flags >> 32) as u32;
+    let operation = match kind_and_flags as u32 {
+        1 => Operation::Open { path: path(), inode, truncated: flags & TRUNCATED != 0 },
+        2 => Operation::Write { inode, at, bytes: data.to_vec(), synced: flags & SYNCED != 0 },
+        3 => Operation::Length { inode, bytes: at },
+        4 => Operation::Sync { inode },
+        5 => {
+            let to = PathBuf::from(OsString::from_vec(data.to_vec()));
+            Operation::Rename { from: path(), to }
+        }
+        6 => Operation::Remove { path: path() },
+        7 => Operation::Folder { path: path(), inode },
+        8 => Operation::Output(data.to_vec()),
+        _ => return Err(damaged("a kind")),
+    };
+    Ok(Some((Event { thread, operation }, rest)))
+}
+
+fn damaged(what: &str) -> Error {
+    Error::new(ErrorKind::InvalidData, format!("the record has {what} that is not known"))
+}

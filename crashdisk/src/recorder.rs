@@ -1,0 +1,121 @@
+//! Runs a program and records what it does to its files.
+
+use std::{
+    fs,
+    io::{Error, Result},
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use crate::{
+    disk::{Disk, Fault},
+    record::{self, Event},
+    tree::Tree,
+};
+
+/// Source of the preloaded library.
+const SOURCE: &str = include_str!("recorder.c");
+/// Variable that names the record, for the library.
+const RECORD: &str = "CRASHDISK_RECORD";
+
+/// A library to be loaded into a program, and the folder it watches.
+#[derive(Debug)]
+pub struct Recorder {
+    library: PathBuf,
+    record: PathBuf,
+    root: PathBuf,
+    before: Disk,
+}
+
+impl Recorder {
+    /// Compiles the library into the folder `own`, and takes what is below `root` as synced.
+    ///
+    /// # Errors
+    /// If there is no C compiler `cc`, and from the file system.
+    pub fn new(own: &Path, root: &Path) -> Result<Self> {
+        let (source, library) = (own.join("recorder.c"), own.join("recorder.so"));
+        fs::write(&source, SOURCE)?;
+        let flags = ["-shared", "-fPIC", "-O1", "-U_FORTIFY_SOURCE"];
+        let compiler =
+            Command::new("cc").args(flags).arg("-o").arg(&library).arg(&source).output()?;
+        if !compiler.status.success() {
+            let said = String::from_utf8_lossy(&compiler.stderr).into_owned();
+            return Err(Error::other(format!("cc could not compile recorder.c: {said}")));
+        }
+        let root = root.canonicalize()?;
+        let before = Disk::read(&root)?;
+        Ok(Self { library, record: own.join("record"), root, before })
+    }
+
+    /// The watched folder, without links in its path. The program has to use this path.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Makes a command record what it does.
+    pub fn watch<'a>(&self, command: &'a mut Command) -> &'a mut Command {
+        command.env("LD_PRELOAD", &self.library).env(RECORD, &self.record)
+    }
+
+    /// Reads the record, after the program has ended or was killed.
+    ///
+    /// # Errors
+    /// If there is none, because nothing was run or it is linked statically.
+    pub fn finish(self) -> Result<Recording> {
+        let events = record::read(&fs::read(&self.record)?)?;
+        fs::remove_file(&self.record)?;
+        Ok(Recording { root: self.root, before: self.before, events })
+    }
+}
+
+/// What a program did.
+#[derive(Debug)]
+pub struct Recording {
+    root: PathBuf,
+    before: Disk,
+    events: Vec<Event>,
+}
+
+impl Recording {
+    /// Calls `look` after each event, in order, with the disk as it is then.
+    pub fn replay(&self, mut look: impl FnMut(&Disk, &Event)) {
+        let mut disk = self.before.clone();
+        for event in &self.events {
+            disk.apply(event);
+            look(&disk, event);
+        }
+    }
+
+    /// The disk after everything.
+    pub fn after(&self) -> Disk {
+        let mut disk = self.before.clone();
+        self.events.iter().for_each(|event| disk.apply(event));
+        disk
+    }
+
+    /// Renames that were not made to last, those before an output of the same thread and, if the program ended by
+    /// itself, those before its end.
+    pub fn faults(&self, has_ended: bool) -> Vec<Fault> {
+        let disk = self.after();
+        if has_ended { disk.end() } else { disk.faults().to_vec() }
+    }
+
+    /// What the model of all writes, synced or not, does not have in common with the folder as it is. Anything means
+    /// that the recorder has missed something, and that its other results are worth nothing.
+    ///
+    /// # Errors
+    /// From the file system.
+    pub fn missed(&self, ignored: &[&str]) -> Result<Vec<String>> {
+        let (model, folder) = (self.after().tree(&mut || true), Tree::read(&self.root)?);
+        Ok(folder.without(ignored).differences(&model.without(ignored)))
+    }
+
+    /// What a power failure after the end would change of the folder as it is.
+    ///
+    /// # Errors
+    /// From the file system.
+    pub fn lost(&self, ignored: &[&str]) -> Result<Vec<String>> {
+        let (disk, folder) = (self.after().tree(&mut || false), Tree::read(&self.root)?);
+        Ok(folder.without(ignored).differences(&disk.without(ignored)))
+    }
+}

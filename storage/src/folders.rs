@@ -1,0 +1,93 @@
+//! Folders that are still there after a power failure. The sync of a file does not keep its name: that of the
+//! folder does.
+
+use std::fs::{DirBuilder, File};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
+
+/// Who may use a folder where nothing is secret, less what the process's mask forbids.
+pub const OPEN_FOLDER_MODE: u32 = 0o777;
+
+/// Makes a folder and the folders it is in, with this mode, and syncs the name of each. A folder that
+/// is there keeps its mode; its name is synced, because whoever made it may have been killed before that.
+///
+/// # Errors
+/// From the file system, and if something else than a folder has the name.
+pub fn make_folder(path: &Path, mode: u32) -> io::Result<()> {
+    let made = DirBuilder::new().mode(mode).create(path);
+    let made = match (made, path.parent()) {
+        (Err(error), Some(parent)) if error.kind() == io::ErrorKind::NotFound => {
+            make_folder(parent, mode)?;
+            DirBuilder::new().mode(mode).create(path)
+        }
+        (made, _) => made,
+    };
+    match made {
+        Ok(()) => sync_name(path),
+        Err(_) if path.is_dir() => match sync_name(path) {
+            // It may be inside a folder that others own.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+            synced => synced,
+        },
+        Err(error) => Err(error),
+    }
+}
+
+/// Syncs the names in a folder.
+///
+/// # Errors
+/// From the file system.
+pub fn sync_folder(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+/// The folder that a path is in, as the path says it.
+pub fn folder_of(path: &Path) -> &Path {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    parent.unwrap_or_else(|| Path::new("."))
+}
+
+/// Syncs the name of a folder, which may be a link to it, or end in `..`.
+fn sync_name(folder: &Path) -> io::Result<()> {
+    sync_folder(folder_of(&folder.canonicalize()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn makes_all_folders_with_the_mode_and_leaves_those_that_are_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a/b/c");
+        make_folder(&path, 0o700).unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(&path), 0o700);
+        assert_eq!(mode(&folder.path().join("a")), 0o700);
+        make_folder(&path, 0o711).unwrap();
+        assert_eq!(mode(&path), 0o700);
+        make_folder(&folder.path().join("a/.."), 0o700).unwrap();
+    }
+
+    #[test]
+    fn what_is_no_folder_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        fs::write(&file, "").unwrap();
+        assert_eq!(make_folder(&file, 0o700).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert!(make_folder(&file.join("inside"), 0o700).is_err());
+        std::os::unix::fs::symlink(folder.path().join("nothing"), folder.path().join("link"))
+            .unwrap();
+        assert!(make_folder(&folder.path().join("link"), 0o700).is_err());
+    }
+
+    #[test]
+    fn a_path_without_a_folder_is_in_this_one() {
+        assert_eq!(folder_of(Path::new("home")), Path::new("."));
+        assert_eq!(folder_of(Path::new("a/home")), Path::new("a"));
+        assert_eq!(folder_of(Path::new("/")), Path::new("."));
+    }
+}

@@ -1,0 +1,85 @@
+//! A power failure at any moment leaves what was announced, whichever of the unsynced writes the disk has.
+
+use crashdisk::{Disk, Operation, Recorder, Recording};
+
+use super::*;
+
+/// Announcements of each child.
+const ANNOUNCES: u64 = 8;
+/// Draws of unsynced writes that the disk has all the same, at each moment.
+const DRAWS: u32 = 2;
+/// Not durable, and written through a map.
+const READERS_FILE: &str = "lock.mdb";
+
+/// Records a child in a folder inside a folder that it makes.
+fn record(test: &str) -> Recording {
+    let (own, root) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let recorder = Recorder::new(own.path(), root.path()).unwrap();
+    let mut child = child(test, &recorder.root().join(FOLDER));
+    child.env(CHILD_ANNOUNCES, ANNOUNCES.to_string());
+    let output = recorder.watch(&mut child).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let recording = recorder.finish().unwrap();
+    assert_eq!(recording.missed(&[READERS_FILE]).unwrap(), Vec::<String>::new());
+    assert_eq!(recording.lost(&[READERS_FILE]).unwrap(), Vec::<String>::new());
+    assert_eq!(recording.faults(true), []);
+    recording
+}
+
+/// Where the child's environment is, below the watched folder.
+const FOLDER: &str = "home/environment";
+
+/// Checks the files that a power failure leaves at each announcement, and at each sync after the first one.
+fn check_each_moment(test: &str, check: fn(&Path, u64)) {
+    let mut announced = None;
+    let mut announcements = 0;
+    let mut dice = dice();
+    record(test).replay(|disk, event| {
+        let said = String::from_utf8_lossy(event.output().unwrap_or_default());
+        let numbers = said.lines().filter_map(|line| line.strip_prefix("written "));
+        let number = numbers.last().map(|number| number.parse::<u64>().unwrap());
+        announcements += u64::from(number.is_some());
+        announced = number.or(announced);
+        let is_synced = match &event.operation {
+            Operation::Write { synced, .. } => *synced,
+            operation => matches!(operation, Operation::Sync { .. }),
+        };
+        if let Some(announced) = announced.filter(|_| number.is_some() || is_synced) {
+            check_moment(disk, announced, &mut dice, check);
+        }
+    });
+    assert_eq!(announcements, ANNOUNCES);
+}
+
+fn check_moment(
+    disk: &Disk,
+    announced: u64,
+    dice: &mut impl FnMut() -> bool,
+    check: fn(&Path, u64),
+) {
+    for draw in 0..=DRAWS {
+        let files = tempfile::tempdir().unwrap();
+        let tree = disk.tree(&mut || draw > 0 && dice());
+        tree.without(&[READERS_FILE]).write(files.path()).unwrap();
+        check(&files.path().join(FOLDER), announced);
+    }
+}
+
+/// Heads or tails, the same in each run.
+fn dice() -> impl FnMut() -> bool {
+    let mut throw = 0_u64;
+    move || {
+        throw += 1;
+        keccak256(throw.to_be_bytes())[0] & 1 == 0
+    }
+}
+
+#[test]
+fn appended_blocks_outlive_a_power_failure() {
+    check_each_moment("child_appends", check_chain);
+}
+
+#[test]
+fn flushed_blocks_outlive_a_power_failure() {
+    check_each_moment("child_flushes", check_index);
+}
