@@ -18,7 +18,7 @@ use std::{
     io,
     path::{Path, PathBuf},
 };
-use storage::HomeLock;
+use storage::{HomeLock, OPEN_FOLDER_MODE, folder_of, make_folder, sync_folder};
 
 /// The environments' folders, in the order they are copied: the index first, so that it knows of no
 /// block that the copied chain lacks. Restoring ends with the chain, without which there is no home.
@@ -49,7 +49,7 @@ pub fn create(home: &Path, to: &Path) -> Result<u64, HomeError> {
         let number = head(&beside, &Config::load(home)?)?;
         whole_file::write(&beside.join(GENESIS_FILE), &genesis).map_err(&io)?;
         fs::rename(&beside, to).map_err(at(to))?;
-        sync(parent(to)).map_err(at(to))?;
+        sync_folder(folder_of(to)).map_err(at(to))?;
         Ok(number)
     })();
     if made.is_err() {
@@ -65,7 +65,6 @@ pub fn create(home: &Path, to: &Path) -> Result<u64, HomeError> {
 /// If the home folder has a chain, the genesis file of another chain, or a journal of a chain that is not
 /// known, or if it is in use; if `from` is no snapshot; and from storage.
 pub fn restore(from: &Path, home: &Path) -> Result<Home, HomeError> {
-    fs::create_dir_all(home).map_err(at(home))?;
     // Nobody makes a chain there meanwhile.
     let lock = HomeLock::acquire(home)?;
     if Home::exists(home) {
@@ -87,19 +86,18 @@ pub fn restore(from: &Path, home: &Path) -> Result<Home, HomeError> {
         let genesis = home.join(GENESIS_FILE);
         whole_file::write(&genesis, text.as_bytes()).map_err(at(&genesis))?;
     }
-    sync(parent(home)).map_err(at(home))?;
     drop(lock);
     Home::open(home)
 }
 
 /// Copies a data file into a folder under another name, syncs it, and only then names it.
 fn copy_file(from: &Path, folder: &Path) -> io::Result<()> {
-    fs::create_dir_all(folder)?;
+    make_folder(folder, OPEN_FOLDER_MODE)?;
     let beside = folder.join("data.mdb.new");
     fs::copy(from, &beside)?;
-    sync(&beside)?;
+    File::open(&beside)?.sync_all()?;
     fs::rename(&beside, folder.join(DATA_FILE))?;
-    sync(folder)
+    sync_folder(folder)
 }
 
 /// The newest block of a copy that was just made. While it was made, the chain may have been rolled
@@ -112,6 +110,7 @@ fn head(copy: &Path, config: &Config) -> Result<u64, HomeError> {
     for folder in FOLDERS {
         let readers = copy.join(folder).join(READERS_FILE);
         fs::remove_file(&readers).map_err(at(&readers))?;
+        sync_folder(folder_of(&readers)).map_err(at(&readers))?;
     }
     head.map(|(number, _)| number).ok_or_else(|| HomeError::Empty(copy.to_owned()))
 }
@@ -122,14 +121,6 @@ fn beside(path: &Path) -> PathBuf {
     name.push(path.file_name().unwrap_or_default());
     name.push(".evmd-unfinished");
     path.with_file_name(name)
-}
-
-fn parent(path: &Path) -> &Path {
-    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."))
-}
-
-fn sync(path: &Path) -> io::Result<()> {
-    File::open(path)?.sync_all()
 }
 
 fn at(path: &Path) -> impl Fn(io::Error) -> HomeError {

@@ -2,11 +2,12 @@
 //! synced, and renamed.
 
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{self, OpenOptions},
     io::{self, Write},
     os::unix::fs::OpenOptionsExt,
     path::Path,
 };
+use storage::{folder_of, sync_folder};
 
 /// End of the name of a file that is being written.
 pub(crate) const UNFINISHED: &str = ".new";
@@ -31,8 +32,7 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
 
 /// As [`write`], for those that `mode` says.
 pub(crate) fn write_with_mode(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let folder = folder.unwrap_or_else(|| Path::new("."));
+    let folder = folder_of(path);
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
     let mut beside = name.to_owned();
     beside.push(format!(".{}{UNFINISHED}", std::process::id()));
@@ -43,7 +43,7 @@ pub(crate) fn write_with_mode(path: &Path, bytes: &[u8], mode: u32) -> io::Resul
         drop(fs::remove_file(&beside));
         return written;
     }
-    File::open(folder)?.sync_all()
+    sync_folder(folder)
 }
 
 fn write_new(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {

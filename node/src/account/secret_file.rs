@@ -5,7 +5,6 @@ use crate::whole_file::{self, UNFINISHED};
 use std::{
     fs::{self, File},
     io::{self, Read},
-    os::unix::fs::DirBuilderExt,
     path::Path,
 };
 use zeroize::Zeroizing;
@@ -54,7 +53,7 @@ pub(super) fn remove_unfinished(folder: &Path) -> io::Result<()> {
 
 /// Makes a folder for secrets, and the folders it is in.
 pub(super) fn make_folder(path: &Path) -> io::Result<()> {
-    fs::DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(path)
+    storage::make_folder(path, FOLDER_MODE)
 }
 
 #[cfg(test)]

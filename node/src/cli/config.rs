@@ -7,6 +7,7 @@ use crate::{
 };
 use anyhow::{Context, anyhow, ensure};
 use std::io::Write;
+use storage::{OPEN_FOLDER_MODE, make_folder};
 use toml::{Table, Value};
 
 #[derive(Debug, clap::Subcommand)]
@@ -110,6 +111,6 @@ fn set(home: &HomeArg, key: &str, value: &str) -> anyhow::Result<()> {
     toml::from_str::<Config>(&text)
         .map_err(|error| anyhow!("{value:?} is no value for {key}: {}", error.message()))?;
     let writing = || format!("cannot write {}", path.display());
-    std::fs::create_dir_all(&folder).with_context(writing)?;
+    make_folder(&folder, OPEN_FOLDER_MODE).with_context(writing)?;
     whole_file::write(&path, text.as_bytes()).with_context(writing)
 }

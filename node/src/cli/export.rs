@@ -10,7 +10,7 @@ use std::{
     ops::RangeInclusive,
     path::PathBuf,
 };
-use storage::ChainReader;
+use storage::{ChainReader, folder_of, sync_folder};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -52,7 +52,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     } else {
         write(&blocks, numbers, file).with_context(writing)?
     };
-    file.sync_all().with_context(writing)?;
+    file.sync_all().and_then(|()| sync_folder(folder_of(&args.file))).with_context(writing)?;
     let count = (last + 1).saturating_sub(args.from);
     let mut out = crate::cli::stdout();
     match args.output {

@@ -6,7 +6,9 @@ use std::{
     path::Path,
     time::{Duration, Instant},
 };
-use storage::{CHAIN_FORMAT, ChainDb, ChainOptions, IndexDb, IndexOptions, OpenError};
+use storage::{
+    CHAIN_FORMAT, ChainDb, ChainOptions, IndexDb, IndexOptions, OpenError, folder_of, sync_folder,
+};
 
 /// Time between two messages on the progress of a migration or replay. Commands that log only warnings
 /// show them, too: nothing else says why a start takes minutes.
@@ -103,14 +105,13 @@ pub(super) fn remove_index(home: &Path) -> Result<(), HomeError> {
     Ok(())
 }
 
-/// What was not there is removed, too.
+/// What was not there is removed, too. It does not come back after a power failure.
 pub(super) fn removed(result: std::io::Result<()>, path: &Path) -> Result<(), HomeError> {
-    match result {
-        Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
-            Err(HomeError::Io { path: path.to_owned(), source })
-        }
-        _ => Ok(()),
-    }
+    let result = match result {
+        Err(source) if source.kind() != std::io::ErrorKind::NotFound => Err(source),
+        _ => sync_folder(folder_of(path)),
+    };
+    result.map_err(|source| HomeError::Io { path: path.to_owned(), source })
 }
 
 #[cfg(test)]

@@ -37,9 +37,7 @@ impl Home {
     pub fn init(path: &Path, genesis: &Genesis) -> Result<Self, HomeError> {
         ensure_self_tested()?;
         let unfinished = Unfinished::before(path);
-        let io = |source| HomeError::Io { path: path.to_owned(), source };
-        // The folder may be another process's by now, which has files in it then.
-        fs::create_dir_all(path).map_err(io).inspect_err(|_| unfinished.remove_folders())?;
+        // If this fails, the folder may be another process's, which has files in it then.
         let lock = HomeLock::acquire(path).inspect_err(|_| unfinished.remove_folders())?;
         let made = make(path, genesis).and_then(|()| Self::open_locked(path));
         let home = made.inspect_err(|_| unfinished.remove())?;

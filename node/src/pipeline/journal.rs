@@ -113,8 +113,9 @@ impl Journal {
         };
         let Contents { entries, valid, damaged } = read(&bytes);
         let mut journal = Self { path: path.to_owned(), sync, ..Self::none() };
-        journal.replacement = Some(Replacement::new(path, sync).map_err(fault)?);
+        let replacement = Replacement::new(path).map_err(fault)?;
         if valid == 0 {
+            journal.replacement = Some(replacement);
             if !bytes.is_empty() {
                 tracing::error!(path = %path.display(), "not a mempool journal; it starts empty");
             }
@@ -133,6 +134,11 @@ impl Journal {
         let file = File::options().append(true).open(path).map_err(fault)?;
         journal.bytes = valid as u64;
         file.set_len(journal.bytes).map_err(fault)?;
+        if sync {
+            // Whoever wrote it may have synced neither its contents nor its name.
+            file.sync_all().and_then(|()| replacement.sync_name()).map_err(fault)?;
+        }
+        journal.replacement = Some(replacement);
         journal.file = Some(file);
         Ok((journal, entries))
     }
@@ -328,5 +334,7 @@ fn read_one(bytes: &[u8]) -> Option<(Option<Entry>, &[u8])> {
     Some((entry, after))
 }
 
+#[cfg(test)]
+mod power_tests;
 #[cfg(test)]
 mod tests;

@@ -11,6 +11,7 @@ use std::{
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
+use storage::folder_of;
 
 /// Wait after the first failed attempt, and the longest one: each failure doubles it.
 const MIN_RETRY: Duration = Duration::from_secs(1);
@@ -34,24 +35,22 @@ pub(super) struct Replacement {
     beside: PathBuf,
     /// Empty and open; `None` if there was no descriptor for it.
     next: Option<File>,
-    /// The journal's folder, if its names are synced.
-    folder: Option<File>,
+    /// The journal's folder, whose names are synced.
+    folder: File,
     /// Since the last failure: when to try again, and how long to wait if that fails.
     not_before: Option<Instant>,
     wait: Duration,
 }
 
 impl Replacement {
-    /// For a journal at `path`; `sync` says whether its name is synced, too.
-    pub(super) fn new(path: &Path, sync: bool) -> io::Result<Self> {
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        let folder = folder.unwrap_or_else(|| Path::new("."));
+    /// For a journal at `path`.
+    pub(super) fn new(path: &Path) -> io::Result<Self> {
         let beside = path.with_extension("new");
         Ok(Self {
             path: path.to_owned(),
             next: Some(File::create(&beside)?),
             beside,
-            folder: if sync { Some(File::open(folder)?) } else { None },
+            folder: File::open(folder_of(path))?,
             not_before: None,
             wait: MIN_RETRY,
         })
@@ -86,12 +85,15 @@ impl Replacement {
             let _ = fs::remove_file(&self.beside);
             return Err(Failure::Postponed(error));
         }
-        if let Some(folder) = &self.folder {
-            // What is synced from here on is in the new file.
-            folder.sync_all().map_err(Failure::NotSynced)?;
-        }
+        // What is synced from here on is in the new file.
+        self.sync_name().map_err(Failure::NotSynced)?;
         (self.not_before, self.wait) = (None, MIN_RETRY);
         Ok(file)
+    }
+
+    /// Syncs the journal's name.
+    pub(super) fn sync_name(&self) -> io::Result<()> {
+        self.folder.sync_all()
     }
 
     /// Notes a failure; returns how long to wait.

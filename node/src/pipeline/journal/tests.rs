@@ -4,7 +4,7 @@ use alloy_consensus::{SignableTransaction, TxLegacy};
 use alloy_eips::eip2718::Encodable2718;
 use alloy_primitives::{B256, Signature, U256, keccak256};
 
-fn tx(nonce: u64) -> RecoveredTx {
+pub(super) fn tx(nonce: u64) -> RecoveredTx {
     let signature = Signature::new(U256::ONE, U256::ONE, false);
     let body = TxLegacy { nonce, chain_id: Some(1), ..TxLegacy::default() };
     let tx = Transaction::Legacy(body.into_signed(signature));
@@ -21,11 +21,11 @@ fn tx(nonce: u64) -> RecoveredTx {
     }
 }
 
-fn entry(nonce: u64) -> Entry {
+pub(super) fn entry(nonce: u64) -> Entry {
     Entry { raw: tx(nonce).raw, sender: tx(nonce).sender }
 }
 
-fn written(path: &Path, count: u64) {
+pub(super) fn written(path: &Path, count: u64) {
     let (mut journal, _) = Journal::open(path, false).unwrap();
     for nonce in 0..count {
         journal.push(&tx(nonce));
