@@ -26,9 +26,11 @@ impl HomeLock {
     /// [`OpenError::HomeLocked`] with the other's pid when another process (or another lock in
     /// this one) holds it; [`OpenError::Io`] when the file cannot be made.
     pub fn acquire(home: impl AsRef<Path>) -> Result<Self, OpenError> {
-        let path = home.as_ref().join(LOCK_FILE);
+        let home = home.as_ref();
+        make_folder(home, OPEN_FOLDER_MODE)
+            .map_err(|source| OpenError::Io { path: home.to_owned(), source })?;
+        let path = home.join(LOCK_FILE);
         let io = |source| OpenError::Io { path: path.clone(), source };
-        make_folder(home.as_ref(), OPEN_FOLDER_MODE).map_err(io)?;
         let mut file = File::options()
             .read(true)
             .write(true)

@@ -36,8 +36,8 @@ fn check_each_moment(test: &str, check: fn(&Path, u64)) {
     let mut dice = dice();
     record(test).replay(|disk, event| {
         let said = String::from_utf8_lossy(event.output().unwrap_or_default());
-        let numbers = said.lines().filter_map(|line| line.strip_prefix("written "));
-        let number = numbers.last().map(|number| number.parse::<u64>().unwrap());
+        let mut numbers = said.lines().filter_map(|line| line.strip_prefix("written "));
+        let number = numbers.next_back().map(|number| number.parse::<u64>().unwrap());
         announcements += u64::from(number.is_some());
         announced = number.or(announced);
         let is_synced = match &event.operation {

@@ -39,9 +39,9 @@ fn child_does_its_deed() {
             println!("written");
         }
         "order" => {
-            let options = OpenOptions::new().write(true).clone();
-            let plain = options.open(path("before")).unwrap();
-            let synced = options.clone().custom_flags(O_DSYNC).open(path("before")).unwrap();
+            let mut options = OpenOptions::new();
+            let plain = options.write(true).open(path("before")).unwrap();
+            let synced = options.custom_flags(O_DSYNC).open(path("before")).unwrap();
             plain.write_all_at(b"aaaa", 0).unwrap();
             synced.write_all_at(b"bb", 1).unwrap();
             println!("synced");
