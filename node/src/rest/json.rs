@@ -191,9 +191,13 @@ impl Serialize for Item<'_> {
     }
 }
 
-/// An integer of 18 places with its point.
+/// A decimal, which messages hold as an integer times 10^18, with its point. Text that is not an integer stays as it is:
+/// a client chooses the fields of a transaction that it has decoded.
 fn decimal(scaled: &str) -> String {
     let (sign, digits) = scaled.strip_prefix('-').map_or(("", scaled), |digits| ("-", digits));
+    if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return scaled.to_owned();
+    }
     let digits = format!("{digits:0>width$}", width = PLACES + 1);
     let (whole, fraction) = digits.split_at(digits.len() - PLACES);
     format!("{sign}{whole}.{fraction}")
@@ -213,6 +217,14 @@ mod tests {
             ("-1500000000000000000", "-1.500000000000000000"),
         ] {
             assert_eq!(decimal(scaled), shown);
+        }
+    }
+
+    /// A cut 18 bytes from the end of these would be in the middle of a character.
+    #[test]
+    fn text_that_is_not_a_decimal_is_shown_unchanged() {
+        for text in ["é00000000000000000", "-é00000000000000000", "1.5", "ten", "\u{1f600}"] {
+            assert_eq!(decimal(text), text);
         }
     }
 }
