@@ -160,6 +160,22 @@ impl Genesis {
 }
 
 #[cfg(test)]
+impl Genesis {
+    /// A chain of Ethereum's rules whose London fork is at block 7.
+    pub(crate) fn london_at_block_7() -> Self {
+        let file = serde_json::json!({
+            "config": {
+                "chainId": 1, "homesteadBlock": 0, "eip150Block": 0, "eip158Block": 0,
+                "byzantiumBlock": 0, "constantinopleBlock": 0, "petersburgBlock": 0,
+                "istanbulBlock": 0, "berlinBlock": 0, "londonBlock": 7,
+            },
+            "gasLimit": "0x5f5e100", "alloc": {},
+        });
+        Self::from_json(&file.to_string()).expect("the file is valid")
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::{Value, json};

@@ -143,15 +143,7 @@ mod tests {
 
     #[test]
     fn block_before_london_names_the_first_base_fee() {
-        let file = serde_json::json!({
-            "config": {
-                "chainId": 1, "homesteadBlock": 0, "eip150Block": 0, "eip158Block": 0,
-                "byzantiumBlock": 0, "constantinopleBlock": 0, "petersburgBlock": 0,
-                "istanbulBlock": 0, "berlinBlock": 0, "londonBlock": 7,
-            },
-            "gasLimit": "0x5f5e100", "alloc": {},
-        });
-        let spec = Genesis::from_json(&file.to_string()).unwrap().spec;
+        let spec = Genesis::london_at_block_7().spec;
         let next = |number| {
             let header = Header { number, difficulty: U256::ONE, ..Header::default() };
             fee_row(&spec, &header, None, std::iter::empty()).next_base_fee

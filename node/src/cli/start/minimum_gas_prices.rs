@@ -65,15 +65,7 @@ mod tests {
 
     #[test]
     fn an_ethereum_chain_has_the_minimum_up_to_london() {
-        let file = serde_json::json!({
-            "config": {
-                "chainId": 1, "homesteadBlock": 0, "eip150Block": 0, "eip158Block": 0,
-                "byzantiumBlock": 0, "constantinopleBlock": 0, "petersburgBlock": 0,
-                "istanbulBlock": 0, "berlinBlock": 0, "londonBlock": 7,
-            },
-            "gasLimit": "0x5f5e100", "alloc": {},
-        });
-        let spec = Genesis::from_json(&file.to_string()).unwrap().spec;
+        let spec = Genesis::london_at_block_7().spec;
         let warned = |number| {
             let head = Header { number, difficulty: U256::ONE, ..Header::default() };
             warning(&spec, &head, &setting("1atest"))
