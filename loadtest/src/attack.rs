@@ -35,11 +35,11 @@ const MAX_CLIENTS: usize = 1000;
 const MAX_DURATION_S: f64 = 120.0;
 /// Maximum number of rounds.
 const MAX_ROUNDS: u32 = 9;
-/// The attack runs for this long before the probe beside it begins.
+/// The attack runs for this long before the probe begins.
 const SWELL: Duration = Duration::from_secs(1);
-/// Connections of the probe. One connection has one call under way, so a node that needs more than 5 ms for each
-/// of 200 calls a second would be charged for a queue that only grows, in the measurement beside valid requests
-/// as well as in the other; several connections measure what separate users of the node wait.
+/// Connections of the probe. A connection has one call in flight. On a single connection, 200 calls a second form a
+/// queue that grows until the end of the measurement as soon as a call takes more than 5 ms, and the latencies would
+/// be those of the queue. Several connections measure how long separate users of the node wait.
 const PROBE_CONNECTIONS: usize = 20;
 /// The longest wait for the answer to a probe.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(60);

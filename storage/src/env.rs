@@ -203,8 +203,8 @@ impl Environment {
             Refusal::Lmdb(error) => refused(error),
             Refusal::Open(error) => error,
         })?;
-        // LMDB syncs what is in a new file, not that it is there. Each time: whoever made the file may have
-        // been killed before this.
+        // LMDB syncs the contents of a new file and not its name. The name is synced at every opening, because the
+        // process that made the file may have been killed before it came here.
         sync_folder(path).map_err(io)?;
         // LMDB maps at least what the file already uses.
         let map_bytes = map_bytes.max(env.info().map_size as u64);

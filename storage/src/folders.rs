@@ -1,4 +1,4 @@
-//! Folders that are still there after a power failure. The sync of a file does not keep its name: that of the
+//! Makes folders that survive a power failure. The sync of a file does not make its name durable; the sync of the
 //! folder does.
 
 use std::fs::{DirBuilder, File};
@@ -6,11 +6,11 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
-/// Who may use a folder where nothing is secret, less what the process's mask forbids.
+/// Mode of a folder that holds no secrets, before the process's umask is applied.
 pub const OPEN_FOLDER_MODE: u32 = 0o777;
 
 /// Makes a folder and the folders it is in, with this mode, and syncs the name of each. A folder that
-/// is there keeps its mode; its name is synced, because whoever made it may have been killed before that.
+/// is there keeps its mode; its name is synced, because the process that made it may have been killed before that.
 ///
 /// # Errors
 /// From the file system, and if something else than a folder has the name.

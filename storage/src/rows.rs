@@ -53,9 +53,9 @@ impl Rows {
         self.rows.clear();
     }
 
-    /// Forgets all, and has room for so many rows of this many bytes each, with some to spare for a few more the
-    /// next time: hundreds of megabytes are not made again for them. Memory that is too small is given up: to grow it
-    /// would copy what it held.
+    /// Removes all rows and reserves memory for `rows` rows and `bytes` bytes, and for a few more rows the next
+    /// time, so that hundreds of megabytes are not allocated again for them. Memory that is too small is released
+    /// first, because growing it would copy what it held.
     pub(crate) fn make_room(&mut self, rows: usize, bytes: usize) {
         self.clear();
         let spare = rows + rows / SPARE;

@@ -1,13 +1,13 @@
-//! A transaction that the pool has taken, as those who listen are told of it.
+//! A transaction that the pool has accepted, as listeners receive it.
 
 use crate::execution::RecoveredTx;
 use alloy_primitives::B256;
 use std::sync::{Arc, Weak};
 
-/// Bytes of a transaction up to which it is kept for those who listen. One who does not keep up, such as a filter
-/// that is not polled, has tens of thousands of transactions before it. Larger ones would take gigabytes, and the pool,
-/// whose size is bounded, would no longer be what bounds them: a client can replace a transaction hundreds of
-/// times without paying for it.
+/// Maximum size of a transaction that is kept for listeners. A listener that does not keep up, such as a filter
+/// that is not polled, can have tens of thousands of transactions waiting. Larger transactions would use gigabytes,
+/// and the limits of the pool would not bound them: a client can replace a transaction hundreds of times without
+/// paying for it.
 const MAX_KEPT_BYTES: usize = 1024;
 
 /// See the module.

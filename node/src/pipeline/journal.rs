@@ -135,7 +135,7 @@ impl Journal {
         journal.bytes = valid as u64;
         file.set_len(journal.bytes).map_err(fault)?;
         if sync {
-            // Whoever wrote it may have synced neither its contents nor its name.
+            // The process that wrote it may have synced neither its contents nor its name.
             file.sync_all().and_then(|()| replacement.sync_name()).map_err(fault)?;
         }
         journal.replacement = Some(replacement);

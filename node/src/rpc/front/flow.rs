@@ -154,7 +154,7 @@ impl Flow {
     }
 
     /// The socket took this many of the bytes that are owed, or will not be given them. A call that waits for
-    /// the least to be owed is not told when others are owed less: its own client has to read first.
+    /// its client to have the fewest bytes owed is not woken when others are owed less: its own client has to read first.
     pub(in crate::rpc) fn written(&self, bytes: usize) {
         let less = |owed: usize| Some(owed.saturating_sub(bytes));
         let owed = self.owed.fetch_update(SeqCst, SeqCst, less).expect("it gives a number");
