@@ -1,8 +1,8 @@
 //! Scenario `attack`: what hostile clients do to a cheap call and to the node's memory.
 //!
-//! In each round the same number of connections first sends valid requests and then attacks. Beside both,
-//! `eth_blockNumber` is asked at a fixed rate on connections of its own, and the health check on a new one each
-//! time. The attack comes from an address of its own, so that the node can tell it from the probe.
+//! In each round the same number of connections first sends valid requests and then attacks. During both,
+//! `eth_blockNumber` is called at a fixed rate on connections of its own, and the health check each time on a
+//! new one. The attack comes from an address of its own, so that the node can tell it from the probe.
 
 mod client;
 mod kind;
@@ -29,14 +29,14 @@ use std::{
     time::Duration,
 };
 
-/// Maximum number of attacking connections: a process has about a thousand files unless it asks for more.
+/// Maximum number of attacking connections: by default a process may open about a thousand files.
 const MAX_CLIENTS: usize = 1000;
 /// Maximum duration of one measurement, in seconds: an attack always ends by itself.
 const MAX_DURATION_S: f64 = 120.0;
 /// Maximum number of rounds.
 const MAX_ROUNDS: u32 = 9;
 /// The attack runs for this long before the probe begins.
-const SWELL: Duration = Duration::from_secs(1);
+const RAMP_UP: Duration = Duration::from_secs(1);
 /// Connections of the probe. A connection has one call in flight. On a single connection, 200 calls a second form a
 /// queue that grows until the end of the measurement as soon as a call takes more than 5 ms, and the latencies would
 /// be those of the queue. Several connections measure how long separate users of the node wait.
@@ -140,7 +140,7 @@ fn default_source(node: SocketAddr) -> Option<IpAddr> {
     (cfg!(target_os = "linux") && is_local).then_some(LOOPBACK_SOURCE.into())
 }
 
-/// Probes the node beside valid requests, or, with the address of its source, beside the attack.
+/// Probes the node during valid requests, or during the attack if the address of its source is given.
 fn measure(
     args: &Args,
     node: &Node,
@@ -156,7 +156,7 @@ fn measure(
                 .run(&watch.abandon)),
             None => valid_requests(args, node, &watch).map(|()| Counts::default()),
         });
-        std::thread::park_timeout(SWELL);
+        std::thread::park_timeout(RAMP_UP);
         let probe = probe(args, node);
         watch.abandon.store(true, Relaxed);
         (probe, loading.join(), watching.join())

@@ -24,7 +24,7 @@ pub(crate) fn handshake_request(url: &Url) -> Vec<u8> {
     .into_bytes()
 }
 
-/// Asks for WebSocket on a fresh connection; gives what came behind the answer.
+/// Opens a WebSocket on a new connection; returns the bytes after the response.
 pub(crate) fn handshake(stream: &mut TcpStream, url: &Url) -> anyhow::Result<Vec<u8>> {
     stream.write_all(&handshake_request(url))?;
     let mut input = Vec::new();

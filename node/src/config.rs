@@ -9,6 +9,7 @@ pub(crate) mod memory;
 mod minimum_gas_prices;
 mod server;
 
+pub(crate) use bounds::with_setting;
 pub use cosmos::{Comet, Grpc, Rest};
 pub use engine::Engine;
 pub use minimum_gas_prices::{ForeignToken, MinimumGasPrices, MinimumGasPricesError};
@@ -133,7 +134,7 @@ const SERVE_THREADS_MAX: usize = 64;
 
 /// Bytes of answers kept on a machine with enough memory.
 const FULL_ANSWER_CACHE_BYTES: u64 = 128 << 20;
-/// Minimum of it.
+/// Its minimum.
 const MIN_ANSWER_CACHE_BYTES: u64 = 8 << 20;
 
 impl JsonRpc {
@@ -277,11 +278,11 @@ pub struct Mempool {
     pub price_bump: u32,
     /// Executable slots that an account keeps as long as others have more than this.
     pub account_slots: usize,
-    /// Executable slots in all. 0 derives them from the memory.
+    /// Maximum of executable slots of all accounts. 0 derives it from the memory.
     pub global_slots: usize,
     /// Transactions behind a nonce gap, for one account.
     pub account_queue: usize,
-    /// Slots behind nonce gaps, in all. 0 derives them from the memory.
+    /// Maximum of slots behind nonce gaps, of all accounts. 0 derives it from the memory.
     pub global_queue: usize,
     /// Seconds that transactions wait behind a gap.
     pub lifetime_s: u64,
@@ -316,10 +317,10 @@ impl Default for Mempool {
     }
 }
 
-/// Minimum of the executable slots that are derived from the memory: two full blocks of transfers, 512 MiB if
-/// each transaction is as large as a slot.
+/// Minimum that is derived for the executable slots: two full blocks of transfers, or 512 MiB if each
+/// transaction is as large as a slot.
 const MIN_GLOBAL_SLOTS: usize = 16_384;
-/// The same for those behind nonce gaps.
+/// The same for slots behind nonce gaps.
 const MIN_GLOBAL_QUEUE: usize = 4_096;
 
 impl Mempool {
@@ -388,12 +389,12 @@ pub struct Storage {
     /// Most bytes the index environment may grow to; costs address space only.
     #[serde(deserialize_with = "bounds::map_bytes")]
     pub index_map_bytes: u64,
-    /// Most accounts of the newest state that execution keeps at hand, and the mempool's checks keep
-    /// at hand again, and a quarter as many slots; 85 and 171 bytes each, taken as they are met. 0 derives the
-    /// number from the memory.
+    /// Maximum number of accounts of the newest state that execution caches. The checks of the mempool cache as
+    /// many again, and execution caches a quarter as many slots. An account takes 85 bytes and a slot 171,
+    /// allocated when first used. 0 derives the number from the memory.
     pub recent_accounts: usize,
-    /// Most bytes of the state trie kept in memory, apart from what is not in the index yet. 0 derives the
-    /// number from the memory.
+    /// Maximum bytes of the state trie in memory, not counting changes that are not in the index yet. 0 derives
+    /// the number from the memory.
     pub trie_cache_bytes: u64,
 }
 
@@ -401,7 +402,7 @@ pub struct Storage {
 /// the mempool's checks, and 540 MB for slots. With a quarter, a transfer between ten million accounts cost a
 /// seventh more: what is not there is searched for in the index, by both.
 const FULL_RECENT_ACCOUNTS: usize = (1 << 24) / 4 * 3;
-/// Minimum of those that are derived from the memory: some large blocks, 35 MB in all.
+/// Minimum that is derived from the memory: the accounts of some large blocks, 35 MB in total.
 const MIN_RECENT_ACCOUNTS: usize = (1 << 18) / 4 * 3;
 
 impl Storage {
@@ -433,7 +434,7 @@ impl Default for Storage {
     }
 }
 
-/// The name of this machine for itself.
+/// The name by which this machine reaches itself.
 fn local_hosts() -> Vec<String> {
     vec!["localhost".to_owned()]
 }
@@ -526,7 +527,7 @@ impl Config {
         let path = home.join(CONFIG_FILE);
         let text = match std::fs::read_to_string(&path) {
             Ok(text) => text,
-            // A link whose target is missing is no file that was never written.
+            // A symbolic link without a target is an error: the settings exist, but cannot be read.
             Err(error)
                 if error.kind() == std::io::ErrorKind::NotFound
                     && !whole_file::is_present(&path) =>
@@ -536,8 +537,11 @@ impl Config {
             Err(source) => return Err(ConfigError::Io { path, source }),
         };
         toml::from_str(&text).map_err(|error| {
-            let line = bounds::line_of(&text, error.span().map_or(0, |span| span.start));
-            ConfigError::Syntax { path, line, message: error.message().replace('\n', ", ") }
+            let offset = error.span().map_or(0, |span| span.start);
+            let reason = error.message().replace('\n', ", ");
+            let (line, message) =
+                (bounds::line_of(&text, offset), bounds::with_setting_at(&text, offset, reason));
+            ConfigError::Syntax { path, line, message }
         })
     }
 

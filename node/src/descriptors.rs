@@ -14,7 +14,7 @@ const OWN_FILES: u64 = 64;
 const METRICS_CONNECTIONS: u64 = 64;
 /// Descriptors of a thread that serves JSON-RPC: its epoll instance, its wake-up, and its signals.
 const FILES_PER_THREAD: u64 = 4;
-/// The limit that is assumed where there is none: more than all servers accept.
+/// The limit that is assumed if the system has none: more than all servers accept.
 const UNLIMITED: u64 = 1 << 30;
 
 /// Raises the limit of open files to the highest value that the system allows (as Go's runtime does), and
@@ -28,11 +28,12 @@ pub fn raise_limit() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(UNLIMITED)
 }
 
-/// How many descriptors connections may take, apart from those of the metrics server, in a process that may have `open_files` of them, of which
-/// `threads` threads serve JSON-RPC. At least 1, so that there is something to share.
+/// The number of descriptors that connections may use, apart from those of the metrics server, in a process that
+/// may have `open_files` descriptors and serves JSON-RPC with `threads` threads. At least 1, so that [`share`] has
+/// something to share.
 pub fn for_connections(open_files: u64, threads: usize) -> u64 {
     let own = own_files(threads);
-    // With a very low limit half of the reserve must do. The node seldom needs all of it.
+    // With a very low limit the reserve is halved: the node rarely needs all of it.
     open_files.saturating_sub(own).max(open_files.saturating_sub(own / 2) / 2).max(1)
 }
 

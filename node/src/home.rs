@@ -99,8 +99,9 @@ pub enum HomeError {
     },
     /// The genesis file is that of another chain.
     #[error(
-        "{} is not of the chain in this home: its block 0 is {file}, the chain's {chain}; put the chain's \
-         own file back, or make a home of its own for this one (evmd init --genesis FILE --home DIR)",
+        "{} belongs to another chain: block 0 of the file is {file}, block 0 of the chain in this home is \
+         {chain}; restore the file of this chain, or create a separate home for the other chain (evmd init \
+         --genesis FILE --home DIR)",
         path.display()
     )]
     OtherGenesis {
@@ -113,9 +114,9 @@ pub enum HomeError {
     },
     /// The genesis file has the same block 0 as the chain, and other rules.
     #[error(
-        "{} is not of the chain in this home: both have block 0 {chain}, but its `config` is another; put \
-         the chain's own file back, or make a home of its own for this one (evmd init --genesis FILE \
-         --home DIR)",
+        "{} belongs to another chain: block 0 is {chain} in both, but the `config` of the file differs from \
+         that of the chain in this home; restore the file of this chain, or create a separate home for the \
+         other chain (evmd init --genesis FILE --home DIR)",
         path.display()
     )]
     OtherRules {
@@ -188,9 +189,9 @@ pub enum HomeError {
     },
     /// The index was made of other blocks.
     #[error(
-        "the index was made of another chain: it knows block {number} as {index}{}; build it again with \
+        "the index belongs to another chain: block {number} is {index} in the index{}; rebuild it with \
          `evmd reindex`",
-        chain.map_or_else(String::new, |hash| format!(", the chain as {hash}"))
+        chain.map_or_else(String::new, |hash| format!(" and {hash} in the chain"))
     )]
     OtherIndex {
         /// The newest block of the index.

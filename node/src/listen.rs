@@ -2,8 +2,8 @@
 //! ([`crate::budget`]); requests that are answered at once; and times within which a request must be whole and
 //! a response must be read.
 //!
-//! Health checks are answered whatever other clients do: they need no turn, and when all connections are
-//! taken, a few more are accepted for them ([`reserve`]).
+//! Health checks are answered whatever other clients do: they do not wait for other requests, and when all
+//! connections are taken, a few more are accepted for them ([`reserve`]).
 
 mod access;
 mod body;

@@ -1,8 +1,8 @@
-//! Says why the process ends when a mapped file cannot be read.
+//! Reports why the process ends when a mapped file cannot be read.
 //!
 //! The environments are mapped into memory. If a data file is truncated while it is mapped, or its disk
-//! fails, touching a page raises SIGBUS, whose default action ends the process without a word. The handler
-//! writes a message that was made beforehand, restores the default action and raises the signal again, so
+//! fails, touching a page raises SIGBUS, whose default action ends the process without a message. The handler
+//! writes a message that was prepared when it was installed, restores the default action and raises the signal again, so
 //! that the exit status stays that of SIGBUS.
 //!
 //! Must never: do anything in the handler that is not async-signal-safe, such as allocating.

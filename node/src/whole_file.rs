@@ -14,8 +14,8 @@ pub(crate) const UNFINISHED: &str = ".new";
 /// Who may read and write a file where nothing is secret, less what the process's mask forbids.
 const OPEN_MODE: u32 = 0o666;
 
-/// Whether there is anything at `path`: also a link whose target is missing, and what may not be looked
-/// at. Such a file must not be taken for one that was never made.
+/// Whether anything exists at `path`, including a symbolic link without a target and a file that must not be
+/// examined. Such a file must not be mistaken for one that was never created.
 pub(crate) fn is_present(path: &Path) -> bool {
     use io::ErrorKind::{NotADirectory, NotFound};
     !matches!(fs::symlink_metadata(path), Err(error) if [NotFound, NotADirectory].contains(&error.kind()))

@@ -7,7 +7,7 @@
 //! Each checksum also covers the table, the key, the length of the payload and the number of the
 //! chunk: a row or chunk that is found in the wrong place does not match. The length comes first and
 //! has to agree with the size that LMDB reports for the value. Otherwise a damaged size could make a
-//! reader touch memory behind the end of the file.
+//! reader access memory past the end of the file.
 
 use std::io::Write;
 use std::ops::Range;
@@ -105,7 +105,7 @@ impl RowFormat {
         Ok(row)
     }
 
-    /// What comes before the payload, with room for a small payload behind it.
+    /// The length and the checksums, with capacity for a small payload after them.
     fn head(&self, key: &[u8], payload: &[u8]) -> Result<Vec<u8>, heed::Error> {
         let bytes = head_bytes(payload.len(), self.chunk_bytes);
         let too_long = heed::Error::Mdb(MdbError::BadValSize);
@@ -142,7 +142,7 @@ impl RowFormat {
         let length = u32::from_be_bytes(*length);
         let head = head_bytes(length as usize, self.chunk_bytes);
         if value.len() < head || value.len() - head != length as usize {
-            return Err(error("row has another length than it says"));
+            return Err(error("the length in the row differs from its size"));
         }
         let (head, payload) = value.split_at(head);
         let (checksums, _) = head[NUMBER_BYTES..].as_chunks();

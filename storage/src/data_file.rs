@@ -1,9 +1,9 @@
-//! Looks at LMDB's data file before LMDB maps it.
+//! Checks the data file of LMDB before LMDB maps it.
 //!
-//! A page in use that the file does not have is a SIGBUS when it is touched, and LMDB does not look.
-//! It also believes whatever its two meta pages say. So the meta pages are held to what LMDB writes,
-//! and the size of the file to the last page in use. (LMDB may leave the last pages unwritten if they are
-//! free: then the list of free pages decides.)
+//! Access to a page that is in use but missing from the file raises SIGBUS, and LMDB neither checks the size of
+//! the file nor the contents of its two meta pages. So the meta pages are compared with what LMDB writes, and
+//! the size of the file with the last page in use. (LMDB may leave the last pages unwritten if they are free:
+//! then the list of free pages decides.)
 //!
 //! LMDB's structures have the byte order of the machine. Nothing is checked on a big-endian one.
 
@@ -41,8 +41,7 @@ const FREE_FLAGS: u16 = 0x08;
 const NO_PAGE: u64 = u64::MAX;
 /// Levels a tree may have: as many as LMDB's cursors.
 const DEPTH_MAX: u16 = 32;
-/// Times the meta pages are read again while they do not belong together: another process may be
-/// writing them.
+/// Maximum number of times that inconsistent meta pages are read: another process may be writing them.
 const READS_MAX: u32 = 5;
 
 /// What a meta page says.
@@ -54,8 +53,7 @@ struct Meta {
     txn: u64,
 }
 
-/// Refuses a data file that LMDB could not use without harm. A file that is not there, or empty, is a new
-/// one.
+/// Refuses a data file that LMDB cannot use safely. A file that is missing or empty is a new one.
 pub(crate) fn check(folder: &Path, kind: &Kind) -> Result<(), OpenError> {
     if cfg!(target_endian = "big") {
         return Ok(());
@@ -93,7 +91,7 @@ pub(crate) fn check(folder: &Path, kind: &Kind) -> Result<(), OpenError> {
 
 /// Why a file is refused.
 enum Refusal {
-    /// It has to have this many bytes.
+    /// It must have at least this many bytes.
     Short(u64),
     Damaged(&'static str),
 }
@@ -127,7 +125,7 @@ fn read_metas(file: &File) -> io::Result<Result<Meta, Refusal>> {
 fn parse_meta(page: &[u8]) -> Result<Meta, &'static str> {
     let body = &page[PAGE_HEADER_BYTES..];
     if u16_at(page, 10) != META || u32_at(body, 0) != MAGIC || u32_at(body, 4) != VERSION {
-        return Err("it is no LMDB file, or its first pages are damaged");
+        return Err("it is not an LMDB file, or its meta pages are damaged");
     }
     // Free pages (size of a page, flags, depth, three counts, entries, root), then the tables.
     let (free, tables) = (&body[24..72], &body[72..120]);
@@ -150,7 +148,7 @@ fn parse_meta(page: &[u8]) -> Result<Meta, &'static str> {
         || !is_tree(free)
         || !is_tree(tables)
     {
-        return Err("its first pages are damaged");
+        return Err("its meta pages are damaged");
     }
     Ok(meta)
 }
@@ -165,12 +163,12 @@ fn newer(first: Meta, second: Meta) -> Result<Meta, &'static str> {
         || !(is_new || alternate)
         || new.last_page < old.last_page
     {
-        return Err("its first two pages do not belong together");
+        return Err("its two meta pages are inconsistent");
     }
     Ok(new)
 }
 
-/// Whether every page from `first` to the last one is free. Anything odd means no.
+/// Whether every page from `first` to the last one is free. False if the list of free pages is malformed.
 fn free_from(file: &File, meta: &Meta, first: u64) -> io::Result<bool> {
     let mut missing: BTreeSet<u64> = BTreeSet::new();
     let mut pages = vec![(meta.free_root, 0)];

@@ -43,8 +43,8 @@ const META: &str = "meta";
 const KIND_KEY: &[u8] = b"env.kind";
 /// Key in [`META`]: format number, u32 big-endian.
 const FORMAT_KEY: &[u8] = b"env.format";
-/// Key in [`META`]: kind and format once more, with a checksum. A format number that was damaged must
-/// not start a migration.
+/// Key in [`META`]: a copy of kind and format with a checksum. A damaged format number must not start a
+/// migration.
 const CHECK_KEY: &[u8] = b"env.check";
 
 /// A table of byte strings in lexicographic order.

@@ -84,7 +84,7 @@ pub enum OpenError {
     },
     /// The data file is shorter than the pages in use.
     #[error(
-        "{} is truncated: {found} bytes of at least {expected} are there; {remedy}",
+        "{} is truncated: it has {found} bytes, but must have at least {expected}; {remedy}",
         path.display()
     )]
     Truncated {

@@ -1,6 +1,6 @@
 //! The self-test of a backend on the machine that is going to rely on it.
 //!
-//! A wrong recovery gives a transaction another sender, and nothing later would notice. So a node compares
+//! A wrong recovery attributes a transaction to another sender, and no later check would detect it. So a node compares
 //! the backend with known answers and with libsecp256k1 before its first use. Vector code has cases that
 //! ordinary signatures never reach: incomplete vectors, lanes that leave early, the point at infinity.
 //! Each of them is tried, each in every lane.
@@ -162,7 +162,7 @@ pub fn ensure_self_tested(backend: Backend) -> Result<(), SelfTestError> {
 fn examine(subject: &mut impl Subject) -> Result<(), SelfTestError> {
     hashes(subject)?;
     let special = vectors::special();
-    // The reference of everything else has to have the known answers itself.
+    // The scalar backend is the reference for ordinary signatures, so it must match the known answers first.
     for (position, vector) in special.iter().enumerate() {
         if scalar::recover(&vector.job) != vector.expected {
             let (class, length) = (vector.class, special.len());
@@ -212,7 +212,7 @@ fn batches<'a>(special: &'a [Vector], plain: &'a [Vector]) -> Vec<Vec<&'a Vector
         }
         batches.push(batch);
     }
-    // All among each other.
+    // All of them together: mixed with ordinary signatures, and alone.
     let mixed = plain.iter().cycle().zip(special.iter().cycle());
     batches.push(mixed.flat_map(|(plain, special)| [plain, special]).take(LONG).collect());
     batches.push(special.iter().collect());

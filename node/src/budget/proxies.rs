@@ -1,4 +1,4 @@
-//! Reverse proxies whose word about a client's address is taken.
+//! Reverse proxies that are trusted to name the address of a client.
 
 use hyper::header::{FORWARDED, HeaderMap, HeaderName};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -10,7 +10,7 @@ use std::{
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// Hops of the headers that are looked at: more than any chain of proxies has.
+/// Maximum number of hops that are read from the headers: more than any chain of proxies has.
 const MAX_HOPS: usize = 32;
 
 /// An address or a network, such as `10.0.0.0/8`.
@@ -20,7 +20,7 @@ pub struct Network {
     prefix: u8,
 }
 
-/// A text that is no network.
+/// The text is neither an address nor a network.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{0:?} is neither an IP address nor a network such as 10.0.0.0/8")]
 pub struct InvalidNetwork(String);

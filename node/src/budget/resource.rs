@@ -11,8 +11,8 @@ use std::{
 
 /// From one half of the limit on, the client that holds the most is refused.
 const FAIR_SHARE: u64 = 2;
-/// Evicted owners release what they hold when their tasks run. Until then at most one part in so many of the
-/// limit, and the last owner's part, may be in use twice.
+/// Evicted owners release what they hold when their tasks run. Until then the limit may be exceeded by one part in
+/// `MAX_LEAVING_SHARE` of it, and by what the last evicted owner holds.
 const MAX_LEAVING_SHARE: u64 = 8;
 
 /// See the module.
@@ -26,21 +26,21 @@ pub(crate) struct Resource {
     state: Mutex<State>,
 }
 
-/// Why a client gets nothing.
+/// Why a request for a part of a resource is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
     /// The client has reached the limit of one client.
     PerClient(u64),
     /// More than half is used, and this client holds the most.
     Largest(u64),
-    /// All is used, and no client holds much more than this one.
+    /// The resource is used up, and no other client holds much more than this one.
     Full(u64),
     /// The owner was evicted already.
     Evicted(u64),
 }
 
 impl Refused {
-    /// The limit that was met.
+    /// The limit that was reached.
     pub(crate) const fn limit(self) -> u64 {
         match self {
             Self::PerClient(limit)
@@ -323,7 +323,7 @@ impl Held {
         Self { resource: Arc::clone(&resource), client: self.client, claim, amount: part }
     }
 
-    /// Gives some back.
+    /// Releases a part.
     pub(crate) fn shrink(&mut self, less: u64) {
         let less = less.min(self.amount);
         if less == 0 {

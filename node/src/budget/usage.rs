@@ -97,12 +97,12 @@ impl Usage {
         self.account.owner.evict();
     }
 
-    /// What is held, without the buffer.
+    /// The accounted memory, for a caller that keeps the buffer itself.
     pub(crate) fn into_held(self) -> Option<Held> {
         self.held
     }
 
-    /// Gives back what a buffer of this many bytes does not need.
+    /// Releases what a buffer of this many bytes does not need.
     pub(crate) fn shrink_to(&mut self, bytes: usize) {
         if let Some(held) = &mut self.held {
             held.shrink(held.amount().saturating_sub((bytes as u64).next_multiple_of(STEP_BYTES)));

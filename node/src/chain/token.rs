@@ -1,4 +1,4 @@
-//! In which unit Cosmos transactions and queries count.
+//! The unit of amounts in Cosmos transactions and queries.
 
 use super::{ChainSpec, EvmParams, RulesVersion};
 use crate::cosmos::{Token, TokenUnit};

@@ -2,7 +2,7 @@
 
 use super::{HomeArg, Output};
 use crate::{
-    config::{CONFIG_FILE, Config},
+    config::{CONFIG_FILE, Config, with_setting},
     whole_file,
 };
 use anyhow::{Context, anyhow, ensure};
@@ -104,12 +104,12 @@ fn set(home: &HomeArg, key: &str, value: &str) -> anyhow::Result<()> {
             let items = value.split(',').map(str::trim).filter(|item| !item.is_empty());
             Value::Array(items.map(|item| Value::String(item.to_owned())).collect())
         }
-        _ => value.parse().map_err(|_| anyhow!("{value:?} is no value for {key}"))?,
+        _ => value.parse().map_err(|_| anyhow!("{key} cannot be {value:?}"))?,
     };
     section.insert(name.to_owned(), new);
     let text = toml::to_string_pretty(&table)?;
     toml::from_str::<Config>(&text)
-        .map_err(|error| anyhow!("{value:?} is no value for {key}: {}", error.message()))?;
+        .map_err(|error| anyhow!(with_setting(key, value, error.message())))?;
     let writing = || format!("cannot write {}", path.display());
     make_folder(&folder, OPEN_FOLDER_MODE).with_context(writing)?;
     whole_file::write(&path, text.as_bytes()).with_context(writing)

@@ -219,13 +219,13 @@ fn start_logs(default: &str) {
     tracing_subscriber::registry().with(lines.with_filter(filter)).init();
 }
 
-/// Standard error, whose write errors are ignored: it may be a full disk, and a log line that is lost must
-/// not end the program, as the error message of the log's own would.
+/// Standard error whose write errors are ignored. It may be redirected to a full disk, and a lost log line must
+/// not end the program: `tracing-subscriber` reports a failed write with `eprintln!`, which would panic.
 struct LossyStderr(std::io::Stderr);
 
 impl Write for LossyStderr {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        // A short write would be repeated for ever on a device that takes nothing.
+        // Reporting a short write would make the caller retry forever on a device that accepts nothing.
         let _ = self.0.write_all(bytes);
         Ok(bytes.len())
     }

@@ -109,7 +109,7 @@ fn duration(text: &str) -> Result<Duration, String> {
     let number: f64 = number.parse().map_err(|_| format!("{number} is no number"))?;
     let ms = number * unit_ms;
     if !(1.0..=86_400_000.0).contains(&ms) {
-        return Err("allowed are 1ms to 86400s".to_owned());
+        return Err("it must be between 1ms and 86400s".to_owned());
     }
     Ok(Duration::from_millis(ms as u64))
 }
@@ -151,7 +151,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         .thread_name("observe")
         .on_thread_start(|| slice::ask(slice::SOCKETS))
         .build()?;
-    // Before the servers: a client that is served may end the node, and it ends in good order then.
+    // Before the servers start: a client may stop the node as soon as it is served, and the node must then shut
+    // down cleanly.
     let interrupts = runtime.block_on(async { Interrupts::listen() })?;
     let servers = serve(&home, &pipeline, backend, signers, observing.handle());
     let servers = runtime.block_on(servers)?;
@@ -284,7 +285,7 @@ fn known_namespaces(config: &JsonRpc) -> anyhow::Result<()> {
     }
 }
 
-/// Refuses to let other machines sign with the node's keys, unless the operator wants exactly that. Every method
+/// Refuses to let other machines sign with the node's keys, unless the setting allows it. Every method
 /// that signs, among them `eth_sendTransaction`, `eth_sign*` and `personal_*`, needs the keyring.
 fn no_remote_signing(config: &JsonRpc) -> anyhow::Result<()> {
     if config.keyring == KeyringChoice::Off || config.allow_remote_signing {

@@ -3,6 +3,18 @@
 use serde::{Deserialize, Deserializer, de::Error as _};
 use storage::MAP_BYTES_MIN;
 
+/// How the reasons of this module begin. They continue the name of the setting.
+const MUST_BE: &str = "must be";
+
+/// A reason with the name of the setting.
+pub(crate) fn with_setting(setting: &str, value: &str, reason: &str) -> String {
+    if reason.starts_with(MUST_BE) {
+        format!("{setting} {reason}")
+    } else {
+        format!("{setting} cannot be {value:?}: {reason}")
+    }
+}
+
 /// Longest time between blocks, in milliseconds: a day. The shortest is one.
 const BLOCK_TIME_MS_MAX: u64 = 86_400_000;
 
@@ -10,7 +22,7 @@ const BLOCK_TIME_MS_MAX: u64 = 86_400_000;
 pub(super) fn block_time_ms<'de, D: Deserializer<'de>>(source: D) -> Result<u64, D::Error> {
     let ms = u64::deserialize(source)?;
     if !(1..=BLOCK_TIME_MS_MAX).contains(&ms) {
-        let reason = format!("block-time-ms {ms}: allowed are 1 to {BLOCK_TIME_MS_MAX}");
+        let reason = format!("{MUST_BE} between 1 and {BLOCK_TIME_MS_MAX}, got {ms}");
         return Err(D::Error::custom(reason));
     }
     Ok(ms)
@@ -33,13 +45,13 @@ fn wait<E: serde::de::Error>(time: u64, most: u64) -> Result<u64, E> {
     if (1..=most).contains(&time) {
         return Ok(time);
     }
-    Err(E::custom(format!("{time}: allowed are 1 to {most}")))
+    Err(E::custom(format!("{MUST_BE} between 1 and {most}, got {time}")))
 }
 
 /// Most of something that is served.
 pub(super) fn not_zero<'de, D: Deserializer<'de>>(source: D) -> Result<u32, D::Error> {
     match u32::deserialize(source)? {
-        0 => Err(D::Error::custom("0 would serve nobody: 1 is the least")),
+        0 => Err(D::Error::custom(format!("{MUST_BE} at least 1, got 0"))),
         most => Ok(most),
     }
 }
@@ -49,12 +61,22 @@ pub(super) fn map_bytes<'de, D: Deserializer<'de>>(source: D) -> Result<u64, D::
     let bytes = u64::deserialize(source)?;
     if bytes < MAP_BYTES_MIN {
         let reason = format!(
-            "{bytes} bytes would not hold an empty environment: {MAP_BYTES_MIN} are the least; the \
-             default costs address space only"
+            "{MUST_BE} at least {MAP_BYTES_MIN}, the bytes of an empty environment, got {bytes}; a larger \
+             value costs address space only"
         );
         return Err(D::Error::custom(reason));
     }
     Ok(bytes)
+}
+
+/// A reason why a file is refused at `offset`, with the name of the setting there.
+pub(super) fn with_setting_at(text: &str, offset: usize, reason: String) -> String {
+    let start = text.get(..offset).and_then(|before| before.rfind('\n')).map_or(0, |at| at + 1);
+    let line = text.get(start..).unwrap_or_default();
+    match line.split_once('=') {
+        Some((setting, _)) if reason.starts_with(MUST_BE) => format!("{} {reason}", setting.trim()),
+        _ => reason,
+    }
 }
 
 /// The line, from 1 on, in which the byte at `offset` is.

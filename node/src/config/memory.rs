@@ -1,7 +1,7 @@
 //! The memory that the process may use, and the defaults that follow from it.
 //!
-//! With [`FULL_MEMORY`] or more, every default has its full value. With less, a default is the same share of
-//! its full value as the memory is of [`FULL_MEMORY`], but at least its minimum.
+//! With [`FULL_MEMORY`] or more, every default has its full value. With less, it is reduced in proportion to the
+//! memory, but not below its minimum.
 
 use std::{fs, path::Path, sync::LazyLock};
 
@@ -25,8 +25,8 @@ pub(super) fn derived_on(memory: u64, full: u64, minimum: u64) -> u64 {
     u64::try_from(share).expect("it is at most the full value").max(minimum)
 }
 
-/// What [`available_memory`] is where the file system begins at `root`. A system that says nothing counts as
-/// large.
+/// [`available_memory`] of a system whose root folder is `root`. If neither the machine nor a cgroup states a
+/// size, the memory counts as full.
 fn available_below(root: &Path) -> u64 {
     let machine = machine_memory(root);
     let cgroups = cgroup_limits(root);
@@ -58,8 +58,8 @@ fn cgroup_limits(root: &Path) -> Vec<u64> {
         } else {
             continue;
         };
-        // A container often sees its own cgroup as the root of the mount, so that the group's path leads
-        // nowhere: the loop then still reaches the mount itself.
+        // A container often sees its own cgroup as the root of the mount, so the path of the group does not
+        // exist there. The loop then still reads the limit of the mount itself.
         for mount in mounts.iter().map(|mount| root.join(mount)) {
             let group = Path::new(group.trim_start_matches('/'));
             let folders = group.ancestors().map(|group| mount.join(group));
@@ -69,8 +69,8 @@ fn cgroup_limits(root: &Path) -> Vec<u64> {
     limits
 }
 
-/// The limit in a file; `None` for `max`. Version 1 has a number near 2^63 instead, which the machine's memory
-/// is below.
+/// The limit in a file; `None` for `max`. Version 1 states a number near 2^63 instead, which is above the memory
+/// of the machine and therefore has no effect.
 fn limit(file: &Path) -> Option<u64> {
     fs::read_to_string(file).ok()?.trim().parse().ok()
 }

@@ -4,10 +4,10 @@ use super::memory::derived;
 use crate::budget::Network;
 use serde::{Deserialize, Serialize};
 
-/// Bytes that clients may use on a machine with enough memory: 32 responses of the largest size by default, of
-/// which two cores write hundreds within the time that a slow client is given.
+/// Bytes that clients may use on a machine with enough memory: 32 responses of the default maximum size. Two
+/// cores write hundreds of them within the time that a slow client has.
 pub(super) const FULL_CLIENT_BYTES: u64 = 2 << 30;
-/// Minimum of it: a response of the largest size by default, and bodies of requests.
+/// Its minimum: one response of the default maximum size, and request bodies.
 pub(super) const MIN_CLIENT_BYTES: u64 = 128 << 20;
 
 /// `[server]`

@@ -60,7 +60,7 @@ impl ClockStatus {
     }
 }
 
-/// The clock of block production. It has one owner, who asks it before each block.
+/// The clock of block production. It has one owner, which reads it before each block.
 pub struct Clock {
     source: Box<dyn TimeSource>,
     max_step: Duration,

@@ -126,7 +126,7 @@ pub(crate) fn check_names(tx: &CosmosTx, chain: &ChainFacts<'_>) -> Result<(), R
     for message in &tx.messages {
         if let Some(coin) = coin::foreign(message.coins(), chain.token.denom) {
             let text =
-                format!("{}{}: there is only {}", coin.amount, coin.denom, chain.token.denom);
+                format!("{}{}: this chain has only {}", coin.amount, coin.denom, chain.token.denom);
             return Err(match message {
                 Message::Send(_) => invalid_coins(text),
                 _ => super::error::gov_invalid_deposit_denom(text),
@@ -138,7 +138,7 @@ pub(crate) fn check_names(tx: &CosmosTx, chain: &ChainFacts<'_>) -> Result<(), R
                 Update::FeeMarket(_) => false,
             });
             if renamed {
-                let text = format!("evm_denom: the token is {} and stays it", chain.token.denom);
+                let text = format!("evm_denom cannot be changed: it is {}", chain.token.denom);
                 return Err(gov_invalid_message(text));
             }
         }

@@ -12,7 +12,7 @@ const MAX_DIGITS: usize = 78;
 /// # Errors
 /// [`Refusal`] if it is none.
 pub fn coin_text(text: &str) -> Result<Coin, Refusal> {
-    let wrong = || invalid_coins(format!("{text:?} is no amount of a token, such as 10atest"));
+    let wrong = || invalid_coins(format!("{text:?} is not an amount of a token, such as 10atest"));
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (amount, denom) = text.split_at(digits);
     let named = denom.starts_with(|first: char| first.is_ascii_alphabetic());

@@ -83,8 +83,8 @@ pub struct Token<'a> {
 
 impl Token<'_> {
     /// The name of the wei, which envelopes of Ethereum transactions use: the same as that of the base
-    /// unit if that is a wei. Otherwise the SI prefix of the base unit's name becomes `a`, so that
-    /// `utest` gives `atest`; `a` is put before a name without the prefix.
+    /// unit if that is a wei. Otherwise `a` replaces the SI prefix of the base unit's name, so `utest`
+    /// becomes `atest`, or precedes a name without the prefix.
     pub fn extended_denom(&self) -> String {
         if !self.unit.has_fractions() {
             return self.denom.to_owned();

@@ -162,7 +162,7 @@ impl CosmosTx {
         size.saturating_add(GAS_PER_SIGNATURE).saturating_add(messages)
     }
 
-    /// What leaves the signer's account beside the fee, in the token's base unit.
+    /// What leaves the account of the signer in addition to the fee, in the token's base unit.
     fn value(&self) -> Option<U256> {
         self.messages.iter().try_fold(U256::ZERO, |sum, message| sum.checked_add(message.value()))
     }
@@ -234,7 +234,7 @@ fn price(
         let price = price.filter(|_| option.max_priority_price.bytes().all(|b| b.is_ascii_digit()));
         tip = Some(price.ok_or_else(|| {
             let text = &option.max_priority_price;
-            invalid_request(format!("max priority price {text:?} is no amount"))
+            invalid_request(format!("max priority price {text:?} is not an amount"))
         })?);
     }
     let fee = auth.fee.as_ref().ok_or_else(|| invalid_request("the transaction states no fee"))?;

@@ -24,7 +24,9 @@ pub(super) fn genesis(chain: &ChainDb) -> Result<((), String), Failure> {
     let hash = genesis.header().hash_slow();
     match first {
         Some((_, first)) if first == hash => Ok(((), format!("block 0 is {hash}"))),
-        _ => Err(failed(&format!("the stored genesis has block 0 {hash}, the chain another"))),
+        _ => Err(failed(&format!(
+            "block 0 of the stored genesis is {hash}, but the chain has a different block 0"
+        ))),
     }
 }
 
@@ -45,7 +47,7 @@ pub(super) fn blocks(chain: &ChainDb, spec: &ChainSpec) -> Result<((), String), 
     let mut transactions = 0;
     let count = each_block(chain, "verifying blocks", |blocks, number| {
         let checked = block(blocks, spec, number, parent);
-        // The block after a damaged one is held to what that one is called.
+        // The parent hash of the next block is compared even if this block is damaged.
         parent = blocks.hash(number).ok().flatten();
         transactions += checked?;
         Ok(())

@@ -32,14 +32,15 @@ pub(super) fn lookups(chain: &ChainDb, index: &IndexDb) -> Result<((), String), 
         let hash = layer.hash().expect("a replayed block is sealed");
         let found = reader.block_number(hash).map_err(Failure::of_index)?;
         if found != Some(number) {
-            let detail = format!("block_numbers: block {number} {hash} is found as {found:?}");
+            let detail =
+                format!("block_numbers: the lookup of block {number} {hash} returns {found:?}");
             return Err(Failure::of_index(detail));
         }
         for (position, hash) in (0..).zip(layer.tx_hashes()) {
             let found = reader.tx_location(*hash).map_err(Failure::of_index)?;
             if found != Some((number, position)) {
                 let detail = format!(
-                    "transactions: {hash} of block {number}, index {position}, is found as {found:?}"
+                    "transactions: the lookup of {hash}, block {number}, index {position}, returns {found:?}"
                 );
                 return Err(Failure::of_index(detail));
             }
@@ -60,7 +61,7 @@ pub(super) fn state(chain: &ChainDb, index: &IndexDb) -> Result<((), String), Fa
     };
     if root != expected {
         let detail = format!(
-            "accounts, storage: the state of block {number} has root {root}, its header {expected}"
+            "accounts, storage: the state of block {number} has root {root}, but its header has {expected}"
         );
         return Err(Failure::of_index(detail));
     }
@@ -78,8 +79,9 @@ pub(super) fn trie(chain: &ChainDb, index: &IndexDb) -> Result<((), String), Fai
         stored_header(&blocks, number).map_err(|error| Failure::of_block(number, error))?;
     if root != header.state_root {
         let expected = header.state_root;
-        let detail =
-            format!("meta: the trie of block {number} has root {root}, its header {expected}");
+        let detail = format!(
+            "meta: the trie of block {number} has root {root}, but its header has {expected}"
+        );
         return Err(Failure::of_index(detail));
     }
     let verified = verify_state_trie(&reader, root);

@@ -154,7 +154,7 @@ pub fn run(home: &Path, verify: bool) -> Result<Report, HomeError> {
 }
 
 fn open_the_chain(home: &Path, config: &Config) -> Result<((ChainDb, ChainSpec), String), Failure> {
-    let remedy = "the message names the remedy";
+    let remedy = "the detail of the check names the remedy";
     let failed = |error: &dyn Display| Failure::new(error, remedy);
     let chain = open_chain(home, config).map_err(|error| failed(&error))?;
     let text = stored_genesis(&chain).map_err(|error| failed(&error))?;
@@ -163,14 +163,14 @@ fn open_the_chain(home: &Path, config: &Config) -> Result<((ChainDb, ChainSpec),
     let head = chain.reader().and_then(|blocks| blocks.head());
     let head = head.map_err(|error| failed(&error))?;
     let (number, hash) =
-        head.ok_or_else(|| Failure::new("no block is there", "restore a snapshot"))?;
+        head.ok_or_else(|| Failure::new("the chain has no blocks", "restore a snapshot"))?;
     Ok(((chain, spec), format!("head {number} {hash}")))
 }
 
 fn open_the_index(home: &Path, config: &Config) -> Result<(IndexDb, String), Failure> {
-    // Opening an index that is not there would make one.
+    // Opening a missing index would create one.
     if !home.join(INDEX_FOLDER).join("data.mdb").exists() {
-        return Err(Failure::of_index("no index is there"));
+        return Err(Failure::of_index("the index is missing"));
     }
     let index = open_index(home, config).map_err(Failure::of_index)?;
     let flushed = index.reader().and_then(|reader| reader.flushed());
@@ -183,5 +183,5 @@ fn open_the_index(home: &Path, config: &Config) -> Result<(IndexDb, String), Fai
 
 fn same_chain(chain: &ChainDb, index: &IndexDb) -> Result<((), String), Failure> {
     check_index(chain, index).map_err(Failure::of_index)?;
-    Ok(((), "its newest block is one of the chain".to_owned()))
+    Ok(((), "its newest block is a block of the chain".to_owned()))
 }

@@ -6,7 +6,7 @@ use alloy_primitives::U256;
 
 impl Session<'_> {
     /// Converts the deposits of all proposals from one unit to another, rounded down. What is left of a deposit
-    /// below one new unit stays in the account of governance, so that it always holds what it owes.
+    /// below one new unit stays in the account of governance, so its balance always covers all deposits.
     pub(crate) fn redenominate(&mut self, from: TokenUnit, to: TokenUnit) {
         if self.state().proposals.is_empty() {
             return;

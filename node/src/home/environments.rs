@@ -11,7 +11,7 @@ use storage::{
 };
 
 /// Time between two messages on the progress of a migration or replay. Commands that log only warnings
-/// show them, too: nothing else says why a start takes minutes.
+/// show them, too: otherwise nothing would explain why a start takes minutes.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
 
 pub(crate) fn open_chain(path: &Path, config: &Config) -> Result<ChainDb, OpenError> {
@@ -66,7 +66,7 @@ pub(crate) fn open_environments(
     Ok((open_chain(path, config)?, open_index(path, config)?))
 }
 
-/// Logs how far a long walk over the blocks has come, from the moment on that it is a long one.
+/// Logs the progress of a pass over all blocks, once it has taken longer than [`PROGRESS_INTERVAL`].
 pub(crate) struct ProgressLog {
     what: &'static str,
     last: Instant,

@@ -1,5 +1,5 @@
 //! Rules versions that a chain adopted after its genesis. They are stored in the chain environment
-//! beside the genesis text, in one transaction, and are read whenever the home is opened.
+//! next to the genesis text, in one transaction, and are read whenever the home is opened.
 
 use super::{Home, HomeError, of_stored_genesis, stored_genesis};
 use crate::chain::{

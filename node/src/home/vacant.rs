@@ -43,7 +43,7 @@ impl Home {
     /// If the genesis file cannot be used, or if there is any sign that the folder had a chain before.
     pub fn genesis_for_start(path: &Path) -> Result<Option<Genesis>, HomeError> {
         if !path.is_dir() {
-            // It is made, or it cannot be made.
+            // A missing or unreadable folder: `init` creates it, or reports why it cannot.
             return Ok(None);
         }
         let genesis = Self::genesis_file(path)?;

@@ -96,11 +96,12 @@ impl Shared {
             Ok(Ok(())) => {}
             Ok(Err(Broken::Memory(refused))) => return Err(self.no_memory(refused)),
             Ok(Err(Broken::Body(error))) => {
-                let text = format!("the request's body is broken: {error}");
+                let text = format!("cannot read the request body: {error}");
                 return Err(self.refusal(StatusCode::BAD_REQUEST, Code::InvalidArgument, text));
             }
             Err(_) => {
-                let text = format!("the request was not whole after {} s", MAX_BODY_TIME.as_secs());
+                let text =
+                    format!("the request body was incomplete after {} s", MAX_BODY_TIME.as_secs());
                 return Err(self.refusal(
                     StatusCode::REQUEST_TIMEOUT,
                     Code::DeadlineExceeded,
@@ -128,7 +129,7 @@ impl Shared {
             match frame {
                 Some(Ok(frame)) => first.push_back(frame),
                 Some(Err(error)) => {
-                    let text = format!("the response is broken: {error}");
+                    let text = format!("cannot produce the response: {error}");
                     return Err(self.refusal(
                         StatusCode::INTERNAL_SERVER_ERROR,
                         Code::Internal,

@@ -1,4 +1,4 @@
-//! A client's socket, closed when nothing moves on it for a while, and when the connection is evicted.
+//! A client's socket. It is closed after [`MAX_IDLE`] without traffic, and when the connection is evicted.
 
 use super::{Peer, quotes::Escape};
 use std::{
@@ -14,7 +14,7 @@ use tokio::{
     time::{Instant, Sleep, sleep},
 };
 
-/// A connection on which nothing moves for this long is closed. Clients open another.
+/// A connection without traffic for this long is closed. Clients open another.
 const MAX_IDLE: Duration = Duration::from_secs(120);
 
 /// See the module.
@@ -24,7 +24,7 @@ pub(super) struct Connection {
     idle: Pin<Box<Sleep>>,
     /// `None` unless requests are text.
     escape: Option<Escape>,
-    /// Its place among the connections is given up with the socket, which a WebSocket keeps.
+    /// Releases the place among the connections when the socket is dropped; a WebSocket keeps the socket.
     peer: Arc<Peer>,
 }
 
@@ -34,7 +34,7 @@ impl Connection {
         Self { stream, idle: Box::pin(sleep(MAX_IDLE)), escape, peer }
     }
 
-    /// Passes a result on, and starts the clock again if something moved.
+    /// Returns a result, and restarts the idle timeout if bytes were transferred.
     fn watch<T>(
         &mut self,
         cx: &mut Context<'_>,
@@ -51,7 +51,10 @@ impl Connection {
 }
 
 fn evicted<T>() -> Poll<io::Result<T>> {
-    Poll::Ready(Err(io::Error::new(io::ErrorKind::ConnectionAborted, "another client needs it")))
+    Poll::Ready(Err(io::Error::new(
+        io::ErrorKind::ConnectionAborted,
+        "evicted because another client needs the connection",
+    )))
 }
 
 impl AsyncRead for Connection {

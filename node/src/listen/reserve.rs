@@ -20,7 +20,7 @@ pub(super) const MAX_TIME: Duration = Duration::from_secs(2);
 #[derive(Debug, Default)]
 pub(super) struct Reserve(Mutex<VecDeque<(IpAddr, Arc<Evictable>)>>);
 
-/// A connection's place in the reserve, given up when dropped.
+/// A connection's place in the reserve, released when dropped.
 #[derive(Debug)]
 pub(super) struct Reserved<'a> {
     reserve: &'a Reserve,

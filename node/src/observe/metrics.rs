@@ -175,7 +175,7 @@ pub const METRICS: &[Metric] = &[
     metric(
         "clock_step_seconds",
         Kind::Gauge,
-        "Seconds by which the system clock is ahead of the time of new blocks after a step that was not followed; else 0.",
+        "Seconds by which the system clock is ahead of the time used for new blocks after a clock step that was not followed; otherwise 0.",
         &[],
         |now, samples| samples.add(&[], now.clock_step_seconds),
     ),
@@ -341,7 +341,7 @@ pub const METRICS: &[Metric] = &[
     metric(
         "client_resource_used",
         Kind::Gauge,
-        "What clients use of a resource that they share: bytes of memory, connections of each server, filters.",
+        "Use of a resource that all clients share: bytes of memory, connections of each server, or filters.",
         &["resource"],
         |now, samples| {
             now.resources.iter().for_each(|resource| samples.add(&[resource.name], resource.used));
@@ -350,7 +350,7 @@ pub const METRICS: &[Metric] = &[
     metric(
         "client_resource_limit",
         Kind::Gauge,
-        "The limit of a resource that clients share.",
+        "Limit of a resource that all clients share.",
         &["resource"],
         |now, samples| {
             now.resources.iter().for_each(|resource| samples.add(&[resource.name], resource.limit));
@@ -359,7 +359,7 @@ pub const METRICS: &[Metric] = &[
     metric(
         "client_resource_refused_total",
         Kind::Counter,
-        "Requests for a part of a resource that were refused.",
+        "Refused requests for a part of a resource that all clients share.",
         &["resource"],
         |now, samples| {
             let resources = now.resources.iter();

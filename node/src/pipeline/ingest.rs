@@ -95,7 +95,7 @@ pub(super) struct Ingest {
     sockets: Sockets,
     events: Events,
     connections: BTreeMap<u64, Connection>,
-    /// Accepting failed, for want of a file descriptor for instance: the kernel does not report the
+    /// Accepting failed, for lack of a file descriptor for instance: the kernel does not report the
     /// connections that still wait again.
     accept_again: bool,
     next_connection: u64,

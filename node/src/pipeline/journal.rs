@@ -12,7 +12,7 @@
 //! is to be trusted as much as the databases beside it.
 //!
 //! Bound: rewritten with the living transactions alone when it is more than twice their size, and has grown by
-//! [`SLACK_BYTES`] since. A rewrite that fails, for want of file descriptors or disk space, is repeated later;
+//! [`SLACK_BYTES`] since. A rewrite that fails, for lack of file descriptors or disk space, is repeated later;
 //! meanwhile the file grows, up to [`MAX_POSTPONED_BYTES`].
 
 mod replacement;
@@ -70,8 +70,8 @@ impl Entry {
     }
 }
 
-/// Whether a file holds more than the first bytes of a journal. Nothing is read: of a damaged journal or
-/// one of another version it is not known what is lost with it.
+/// Whether a file holds more than the header of a journal. The contents are not read: a journal that is damaged, or
+/// of another version, counts as one with transactions.
 pub(crate) fn journal_has_transactions(path: &Path) -> io::Result<bool> {
     match fs::metadata(path) {
         Ok(file) => Ok(file.len() > MAGIC.len() as u64),

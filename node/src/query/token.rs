@@ -41,7 +41,7 @@ fn metadata(token: Token<'_>) -> Metadata {
     }
 }
 
-/// A name of a whole token that differs from that of its base unit.
+/// A name for a whole token that differs from the name of its base unit.
 fn other_name(denom: &str) -> String {
     match denom.to_uppercase() {
         upper if upper == denom => format!("{denom}1"),

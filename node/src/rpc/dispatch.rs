@@ -330,8 +330,8 @@ impl Dispatcher {
     }
 
     /// Answers the calls of a batch, all over the same view; notifications are `None` and have no
-    /// answer. Once the results are larger than a response may be, or than there is room for, or the time
-    /// of the batch is over, the rest is not run.
+    /// answer. Once the results exceed the maximum response or the memory of clients, or the deadline of the
+    /// batch has passed, the remaining calls are not run.
     async fn answer_batch(
         &self,
         calls: Vec<Option<Result<Asked<'_>, Error>>>,
@@ -396,9 +396,9 @@ impl Dispatcher {
     }
 }
 
-/// Waits for all of them, begun in their order, until the deadline; `None` for those that are late. Those
-/// of a batch are answered together, so one poll after another of whatever is left is less than to find
-/// out which it was.
+/// Polls all futures, starting in their order, until they are ready or the deadline has passed; `None` for those
+/// that are late. The calls of a batch usually become ready together, so polling all that remain costs less
+/// than tracking which one was woken.
 async fn all_until<F: Future>(
     deadline: tokio::time::Instant,
     futures: impl Iterator<Item = F>,

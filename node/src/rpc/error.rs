@@ -257,7 +257,7 @@ impl Error {
 
     /// A connection has as many subscriptions as it may have.
     pub fn too_many_subscriptions(limit: u32) -> Self {
-        let message = format!("too many subscriptions: at most {limit} of a connection");
+        let message = format!("too many subscriptions: at most {limit} per connection");
         Self::limit_coded(TOO_MANY_SUBSCRIPTIONS, message, limit.into())
     }
 

@@ -58,7 +58,7 @@ struct Installed {
     /// The last block its client knows of.
     seen: u64,
     polled: Instant,
-    /// Set when another client needs the place, or the memory.
+    /// Set when another client needs the filter's place or memory.
     evictable: Arc<Evictable>,
     _place: Held,
     _memory: Held,
@@ -111,7 +111,8 @@ impl Filters {
         let evictable = Arc::<Evictable>::default();
         let place = self.places.acquire(client, 1, &evictable).map_err(|_| {
             let limit = self.places.limit();
-            let message = format!("too many filters: at most {limit} at once, of all clients");
+            let message =
+                format!("too many filters: at most {limit} at a time for all clients together");
             Error::limit(message, limit, None)
         })?;
         let bytes = kind.memory_bytes() as u64;

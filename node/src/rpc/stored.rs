@@ -66,8 +66,8 @@ pub(super) fn recover(raw: &[Bytes]) -> Result<Vec<RecoveredTx>, Error> {
     recovered.collect::<Result<_, _>>().map_err(|error| Error::server(error.to_string()))
 }
 
-/// The bytes of the transaction at `index` of a block at or below the view's head, if it has as many. Decodes no
-/// transaction.
+/// The bytes of the transaction at `index` of a block at or below the view's head, if the block has one there.
+/// Decodes no transaction.
 pub(super) fn raw_tx(
     blocks: &ChainReader,
     number: u64,
@@ -152,7 +152,7 @@ impl OneTx {
         Self::of_raw(spec, blocks, number, index, raw)
     }
 
-    /// Reads the transaction at `index` of a block, if it has as many.
+    /// Reads the transaction at `index` of a block, if the block has one there.
     pub(super) fn at(
         spec: &ChainSpec,
         blocks: &ChainReader,

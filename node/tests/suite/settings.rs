@@ -67,7 +67,7 @@ fn settings_are_shown_and_changed() {
     }
     assert_eq!(fs::read_to_string(folder.path().join("config.toml")).unwrap(), file);
     let small = bad(&["config", "set", "storage.chain-map-bytes", "1", "--home", home]);
-    assert!(small.contains("storage.chain-map-bytes: 1 bytes") && small.contains("131072 are"));
+    assert!(small.starts_with("storage.chain-map-bytes must be at least 131072, "), "{small}");
     // The least that is taken can be opened.
     for name in ["chain", "index"] {
         assert_eq!(set(&format!("storage.{name}-map-bytes"), "131072").0, 0);

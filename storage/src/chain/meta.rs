@@ -1,7 +1,7 @@
 //! What belongs to a chain but to no block, such as its genesis.
 //!
-//! A row that has got lost would look like one that was never there, and the node would follow other rules.
-//! So `meta` also has a list of the keys, which an opening compares with the rows.
+//! A lost row would look like one that was never written, and the node would then follow other rules. So `meta`
+//! also has a list of its keys, which is compared with the rows when the environment is opened.
 
 use alloy_primitives::Bytes;
 use heed::RwTxn;
@@ -10,7 +10,7 @@ use super::ChainDb;
 use crate::codec;
 use crate::error::{DecodeError, ReadError, WriteError};
 
-/// First bytes of the keys of callers, so that they never meet our own.
+/// Prefix of the keys of callers, which keeps them apart from the keys of this crate.
 pub(super) const CALLER_KEY_PREFIX: &[u8] = b"user.";
 /// Key in `meta`: the keys of callers.
 const KEYS_KEY: &[u8] = b"meta.keys";
@@ -71,7 +71,7 @@ impl ChainDb {
         if list == found.as_slice() {
             return Ok(());
         }
-        Err(corrupt(DecodeError { what: "the keys are not those of the list", at: 0 }))
+        Err(corrupt(DecodeError { what: "the keys differ from the list of keys", at: 0 }))
     }
 }
 

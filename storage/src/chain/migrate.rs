@@ -1,8 +1,8 @@
 //! Migration from format 3, whose rows have no checksums, in place.
 //!
 //! Blocks are rewritten in batches, each in one transaction that also records the next block in `meta`:
-//! a process that dies leaves rows with checksums below that block and rows without from it on, and the
-//! next one goes on there. The last transaction writes the rows of `meta` and the format number. Pages that
+//! if the process dies, rows below that block have checksums and the others do not, and the next process
+//! continues from there. The last transaction writes the rows of `meta` and the format number. Pages that
 //! a batch frees hold the rows of later ones, so the file grows by about two batches.
 //!
 //! Rows are copied as they are. Whether a row was damaged before the migration is found by the checks of
@@ -101,7 +101,7 @@ fn rewrite(chain: &ChainDb, txn: &mut RwTxn<'_>, number: u64) -> Result<usize, W
     Ok(bytes)
 }
 
-/// Gives the rows of `meta` their checksums, and the environment its new format number.
+/// Adds checksums to the rows of `meta`, and writes the new format number.
 fn finish(chain: &ChainDb, txn: &mut RwTxn<'_>) -> Result<Step, WriteError> {
     let meta = chain.tables.meta;
     let write = |txn: &mut RwTxn<'_>| {

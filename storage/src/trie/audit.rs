@@ -58,11 +58,11 @@ pub fn verify_state_trie<N: NodeRead>(
             }
         };
         if !is_right {
-            return Err(damaged("record has another hash than what refers to it"));
+            return Err(damaged("the hash of the record differs from the reference to it"));
         }
         let mut leaf_at = |leaf: &Leaf, at: Nibbles| {
             if !has_own_reference(leaf) {
-                return Err(damaged("leaf has another hash than it says"));
+                return Err(damaged("the hash of the leaf differs from the hash it states"));
             }
             if owner.is_some() {
                 verified.slots += 1;

@@ -1,5 +1,5 @@
-//! Signatures and messages of the self-test. The known answers were computed by a program of its own, with
-//! integers of any length and the formulas of textbooks.
+//! Signatures and messages of the self-test. The known answers were computed by a separate program, with
+//! integers of arbitrary precision and textbook formulas.
 
 use super::VectorClass;
 use crate::{Job, Key, Outcome, Reason, keccak256, order::ORDER_WORDS, scalar, words};
@@ -13,7 +13,7 @@ pub(super) struct Vector {
 }
 
 impl Vector {
-    /// Whether it is computed in a lane, and not turned away before.
+    /// Whether it reaches the lanes, instead of being rejected by the checks before them.
     pub(super) const fn reaches_lanes(&self) -> bool {
         matches!(
             self.class,

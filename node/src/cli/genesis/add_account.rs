@@ -63,7 +63,7 @@ fn amount(text: &str, genesis: &Genesis) -> anyhow::Result<U256> {
     let (digits, denom) = text.split_at(end);
     let unit = if denom.is_empty() { TokenUnit::WEI } else { unit_named(denom, &genesis.spec)? };
     let amount = U256::from_str_radix(digits, 10).ok().filter(|_| !digits.is_empty());
-    let amount = amount.with_context(|| format!("{text:?} is no amount of the token"))?;
+    let amount = amount.with_context(|| format!("{text:?} is not an amount of the token"))?;
     unit.to_wei(amount).with_context(|| format!("{text} exceeds 2^256 - 1 wei"))
 }
 

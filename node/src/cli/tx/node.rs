@@ -46,7 +46,7 @@ impl NodeToken {
         } else {
             format!("{} and, for wei, {extended}", token.denom)
         };
-        bail!("there is only {names}, not {denom}")
+        bail!("unknown denomination {denom}: this chain has {names}")
     }
 
     /// A price in whole wei, rounded up; `None` if it exceeds 128 bits.
@@ -93,11 +93,11 @@ impl Node {
     pub(super) fn token(&self) -> anyhow::Result<NodeToken> {
         let answer = self.get("/cosmos/evm/vm/v1/params")?;
         let denom = answer["params"]["evm_denom"].as_str();
-        let denom = denom.context("the node names no token")?.to_owned();
+        let denom = denom.context("the node returned no token")?.to_owned();
         let path = "/cosmos/bank/v1beta1/denoms_metadata_by_query_string";
         let answer = self.get(&format!("{path}?denom={}", escape(&denom)))?;
         let units = answer["metadata"]["denom_units"].as_array();
-        let units = units.context("the node shows no metadata of its token")?;
+        let units = units.context("the node returned no metadata of its token")?;
         let whole = units.iter().filter_map(|unit| unit["exponent"].as_u64()).max();
         let unit = match whole.unwrap_or_default() {
             0 => TokenUnit::WEI,

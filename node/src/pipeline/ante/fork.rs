@@ -7,7 +7,7 @@ use crate::{
 };
 use alloy_primitives::B256;
 
-/// The pooled transactions that break a rule of the block's fork. Looks at the whole pool.
+/// The pooled transactions that break a rule of the block's fork. Checks the whole pool.
 pub(super) fn unfit(pool: &Mempool, context: &CheckContext<'_>) -> Vec<(B256, Reject)> {
     let broken = |tx: &RecoveredTx| Some((tx.hash, decorator::check_rules(tx, context).err()?));
     pool.lanes().flat_map(Lane::all).filter_map(|pooled| broken(&pooled.tx)).collect()

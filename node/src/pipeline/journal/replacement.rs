@@ -1,8 +1,8 @@
 //! Replaces the journal by a shorter file.
 //!
 //! A process may run out of file descriptors, so the next file is opened in advance and its descriptor is
-//! kept. If there is none all the same, or the disk is full, the old file stays complete and the attempt is
-//! repeated later. Writing beside the file and renaming leaves the old one or the new one after a crash.
+//! kept. If it is lost, or the disk is full, the old file stays complete and the attempt is repeated later. The
+//! next file is written under another name and then renamed, so a crash leaves either the old or the new file.
 
 use std::{
     fs::{self, File},
@@ -31,9 +31,9 @@ pub(super) enum Failure {
 pub(super) struct Replacement {
     /// The journal.
     path: PathBuf,
-    /// Where its successor is written.
-    beside: PathBuf,
-    /// Empty and open; `None` if there was no descriptor for it.
+    /// Where the next file is written.
+    next_path: PathBuf,
+    /// The next file, empty and open; `None` if there was no descriptor for it.
     next: Option<File>,
     /// The journal's folder, whose names are synced.
     folder: File,
@@ -45,30 +45,30 @@ pub(super) struct Replacement {
 impl Replacement {
     /// For a journal at `path`.
     pub(super) fn new(path: &Path) -> io::Result<Self> {
-        let beside = path.with_extension("new");
+        let next_path = path.with_extension("new");
         Ok(Self {
             path: path.to_owned(),
-            next: Some(File::create(&beside)?),
-            beside,
+            next: Some(File::create(&next_path)?),
+            next_path,
             folder: File::open(folder_of(path))?,
             not_before: None,
             wait: MIN_RETRY,
         })
     }
 
-    /// Whether no failure forbids an attempt at this time.
+    /// Whether an attempt may be made at this time.
     pub(super) fn is_due(&self, now: Instant) -> bool {
         self.not_before.is_none_or(|time| now >= time)
     }
 
     /// Opens the next file if that failed before, or if its name was removed.
     pub(super) fn prepare(&mut self) -> Result<(), Failure> {
-        if self.next.as_ref().is_some_and(|file| is_file_at(file, &self.beside)) {
+        if self.next.as_ref().is_some_and(|file| is_file_at(file, &self.next_path)) {
             return Ok(());
         }
-        // Closed first: its descriptor may be the only one.
+        // The old descriptor is closed first: it may be the only one available.
         self.next = None;
-        self.next = Some(File::create(&self.beside).map_err(Failure::Postponed)?);
+        self.next = Some(File::create(&self.next_path).map_err(Failure::Postponed)?);
         Ok(())
     }
 
@@ -79,10 +79,10 @@ impl Replacement {
         let written = file
             .write_all(bytes)
             .and_then(|()| file.sync_data())
-            .and_then(|()| fs::rename(&self.beside, &self.path));
+            .and_then(|()| fs::rename(&self.next_path, &self.path));
         if let Err(error) = written {
-            // A part of it may be what the disk is short of.
-            let _ = fs::remove_file(&self.beside);
+            // The disk may be full because of the part that was written.
+            let _ = fs::remove_file(&self.next_path);
             return Err(Failure::Postponed(error));
         }
         // What is synced from here on is in the new file.
@@ -104,13 +104,13 @@ impl Replacement {
         wait
     }
 
-    /// Takes a descriptor for the next file, after that of the old one was closed.
+    /// Opens the next file, once the descriptor of the old one has been closed.
     pub(super) fn reserve(&mut self) {
         // Without one, the next attempt opens the file.
         let _ = self.prepare();
     }
 
-    /// Gives the descriptor up, as other parts of the process could take it.
+    /// Drops the descriptor, as if another part of the process had taken it.
     #[cfg(test)]
     pub(super) fn lose_reserve(&mut self) {
         self.next = None;
@@ -130,7 +130,7 @@ impl Drop for Replacement {
     fn drop(&mut self) {
         if self.next.take().is_some() {
             // An empty file; the next start would overwrite it.
-            let _ = fs::remove_file(&self.beside);
+            let _ = fs::remove_file(&self.next_path);
         }
     }
 }

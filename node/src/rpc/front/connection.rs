@@ -39,7 +39,7 @@ const PIECES_MAX: usize = 16;
 /// costs as much as some of them.
 const SMALL_LEAST: u32 = 64;
 
-/// What the one who reads requests tells the socket, and the socket him.
+/// Messages between the request reader and the socket task.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     /// Requests that arrived whole.
@@ -51,7 +51,7 @@ pub(super) struct Progress {
     /// hyper may hold bytes that the socket has not accepted: it has not flushed since it dropped the
     /// last response body or since the last write.
     unflushed: AtomicBool,
-    /// Bytes of response bodies that hyper received since the ledger was last balanced.
+    /// Bytes of response bodies that hyper received since the counters were last compared.
     handed_over: AtomicU64,
     /// Bytes that the socket accepted since then, heads included.
     accepted: AtomicU64,
@@ -149,7 +149,7 @@ impl Progress {
     }
 }
 
-/// A response was cut short by a mistake of this program.
+/// A bug of this program truncated a response.
 #[derive(Debug, thiserror::Error)]
 #[error("the socket accepted {accepted} bytes for response bodies of {handed_over} bytes")]
 struct UnsentResponse {
@@ -227,7 +227,7 @@ impl Connection {
         Some(WRITE_TURN - self.turn)
     }
 
-    /// Passes the result of a write on, and gives up on a client that does not take enough.
+    /// Returns the result of a write, and closes the connection of a client that does not read enough.
     fn watch_write(
         &mut self,
         cx: &mut Context<'_>,
@@ -308,7 +308,10 @@ fn give_way(cx: &mut Context<'_>) {
 }
 
 fn evicted<T>() -> Poll<io::Result<T>> {
-    Poll::Ready(Err(io::Error::new(io::ErrorKind::ConnectionAborted, "another client needs it")))
+    Poll::Ready(Err(io::Error::new(
+        io::ErrorKind::ConnectionAborted,
+        "evicted because another client needs the connection",
+    )))
 }
 
 impl AsyncRead for Connection {
@@ -402,7 +405,7 @@ impl AsyncWrite for Connection {
         if !self.progress.upgraded.load(Relaxed)
             && let Err(error) = self.progress.flushed()
         {
-            tracing::error!(%error, "a connection is closed because a response was cut short");
+            tracing::error!(%error, "a connection is closed because a response was truncated; this is a bug, please report it");
             return Poll::Ready(Err(io::Error::other(error)));
         }
         Pin::new(&mut self.stream).poll_flush(cx)

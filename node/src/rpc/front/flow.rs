@@ -1,10 +1,10 @@
 //! Back-pressure of a WebSocket: a client that sends much and reads little waits, instead of filling the
 //! memory with messages and responses.
 //!
-//! Bound: messages that are unanswered, and their bytes, beyond which the socket is not read; bytes of
-//! responses and notifications that the client has not taken, beyond which no call begins and nothing is
-//! pushed, fewer if all clients together take little; calls in the lines, and batches, whose responses are
-//! made before they are counted. When full: waits.
+//! Limits: above [`MAX_UNANSWERED_BYTES`] of unanswered messages the socket is not read; above [`OWED_MAX`] of
+//! responses and notifications that the client has not read, no call begins and nothing is pushed (above
+//! [`OWED_LEAST`] if all clients together read little). Calls in the queues, and batches, are limited by number,
+//! because their responses exist before they are counted. When full: waits.
 
 use crate::{
     budget::{Account, Usage},
@@ -28,11 +28,11 @@ const OWED_LEAST: usize = 64 * 1024;
 /// Bytes owed to all connections from which on each is allowed the least: as much as 32 of them may
 /// have that do not read.
 const OWED_ALL: usize = 32 * OWED_MAX;
-/// Minimum of it, on a machine with little memory.
+/// Its minimum, on a machine with little memory.
 const MIN_OWED_ALL: usize = 4 * OWED_MAX;
 /// Bytes of a connection, received and owed, that are not accounted to its client.
 const FREE_BYTES: usize = 64 * 1024;
-/// Accounted bytes are given back when this many are not needed, so that the lock is seldom taken.
+/// Accounted bytes are released once this many are not needed, so the lock is rarely taken.
 const SLACK_BYTES: usize = 256 * 1024;
 /// Calls of a connection in the lines at once, as many large answers may come together: enough for
 /// every thread there to have another.
@@ -58,9 +58,9 @@ pub(in crate::rpc) struct Flow {
     /// Bytes of messages that were read and whose responses are not written.
     unanswered: AtomicUsize,
     /// Wakes the reader of the socket.
-    less: Notify,
+    not_full: Notify,
     owed: AtomicUsize,
-    /// Bytes of a message whose end has not arrived.
+    /// Bytes of an incomplete message.
     unfinished: AtomicUsize,
     room: Notify,
     line: Arc<Semaphore>,
@@ -75,7 +75,7 @@ impl Default for Flow {
     fn default() -> Self {
         Self {
             unanswered: AtomicUsize::new(0),
-            less: Notify::new(),
+            not_full: Notify::new(),
             owed: AtomicUsize::new(0),
             unfinished: AtomicUsize::new(0),
             room: Notify::new(),
@@ -96,22 +96,22 @@ pub(super) struct Unanswered {
 
 impl Flow {
     /// Counts a message of this many bytes that was read.
-    pub(super) fn hear(flow: &Arc<Self>, bytes: usize) -> Unanswered {
+    pub(super) fn received(flow: &Arc<Self>, bytes: usize) -> Unanswered {
         let bytes = bytes + TASK_BYTES;
         flow.unanswered.fetch_add(bytes, SeqCst);
         flow.settle();
         Unanswered { flow: Arc::clone(flow), bytes }
     }
 
-    /// Whether so much is unanswered that the socket is not to be read.
+    /// Whether the socket must not be read, because too much is unanswered.
     pub(super) fn is_full(&self) -> bool {
         self.unanswered.load(SeqCst) >= MAX_UNANSWERED_BYTES
     }
 
-    /// Waits until less is unanswered. Only the reader of the socket waits here.
-    pub(super) async fn until_less(&self) {
+    /// Waits until the socket may be read. Only the reader of the socket waits here.
+    pub(super) async fn until_not_full(&self) {
         while self.is_full() {
-            self.less.notified().await;
+            self.not_full.notified().await;
         }
     }
 
@@ -171,7 +171,7 @@ impl Flow {
         *self.usage.lock().unwrap_or_else(PoisonError::into_inner) = Some(account.buffer(0));
     }
 
-    /// So many bytes have arrived of a message whose end has not.
+    /// This many bytes of an incomplete message have arrived.
     pub(super) fn unfinished(&self, bytes: usize) {
         self.unfinished.store(bytes, SeqCst);
         self.settle();
@@ -219,7 +219,7 @@ impl Drop for Unanswered {
         let before = self.flow.unanswered.fetch_sub(self.bytes, SeqCst);
         self.flow.settle();
         if before >= MAX_UNANSWERED_BYTES {
-            self.flow.less.notify_one();
+            self.flow.not_full.notify_one();
         }
     }
 }
@@ -292,7 +292,7 @@ mod tests {
         flow.unfinished(FREE_BYTES + 1);
         assert!(used() > FREE_BYTES);
         flow.unfinished(0);
-        let message = Flow::hear(&flow, 500_000);
+        let message = Flow::received(&flow, 500_000);
         flow.owe(1_000_000);
         assert!(used() >= 1_500_000 && !account.owner.is_evicted());
         flow.written(1_000_000);
@@ -324,10 +324,10 @@ mod tests {
         let flow = Arc::<Flow>::default();
         let cx = &mut Context::from_waker(Waker::noop());
         let max = MAX_UNANSWERED_BYTES / TASK_BYTES;
-        let mut messages: Vec<_> = (1..max).map(|_| Flow::hear(&flow, 0)).collect();
-        assert!(!flow.is_full() && pin!(flow.until_less()).poll(cx).is_ready());
-        messages.push(Flow::hear(&flow, 0));
-        let mut waiting = pin!(flow.until_less());
+        let mut messages: Vec<_> = (1..max).map(|_| Flow::received(&flow, 0)).collect();
+        assert!(!flow.is_full() && pin!(flow.until_not_full()).poll(cx).is_ready());
+        messages.push(Flow::received(&flow, 0));
+        let mut waiting = pin!(flow.until_not_full());
         assert!(flow.is_full() && waiting.as_mut().poll(cx).is_pending());
         messages.pop();
         assert!(!flow.is_full() && waiting.poll(cx).is_ready());
@@ -337,10 +337,10 @@ mod tests {
     fn the_socket_is_not_read_while_large_messages_are_unanswered() {
         let flow = Arc::<Flow>::default();
         let cx = &mut Context::from_waker(Waker::noop());
-        let large = Flow::hear(&flow, MAX_UNANSWERED_BYTES - TASK_BYTES - 1);
+        let large = Flow::received(&flow, MAX_UNANSWERED_BYTES - TASK_BYTES - 1);
         assert!(!flow.is_full());
-        let small = Flow::hear(&flow, 0);
-        let mut waiting = pin!(flow.until_less());
+        let small = Flow::received(&flow, 0);
+        let mut waiting = pin!(flow.until_not_full());
         assert!(flow.is_full() && waiting.as_mut().poll(cx).is_pending());
         drop(large);
         assert!(!flow.is_full() && waiting.poll(cx).is_ready());

@@ -54,8 +54,8 @@ pub(super) async fn serve(
     Ok(response)
 }
 
-/// What a client does wrong is a response too. The client of a request that a trusted proxy passes on is not the
-/// proxy.
+/// Errors of the client are responses, too. The client of a request that a trusted proxy forwards is the one that
+/// the proxy names.
 async fn answer(
     front: &Front,
     client: &Arc<Client>,

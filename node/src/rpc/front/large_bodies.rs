@@ -1,11 +1,11 @@
 //! Reads and answers large bodies away from the threads that serve sockets, which one such body could
 //! hold up for tens of milliseconds.
 //!
-//! Takes: bodies. Gives: responses. State: the bodies that wait for their turn, by address and
-//! connection. Bound: one body is parsed on each thread at once, and [`Waiting`] holds the others. When
-//! full: refuses the body.
+//! Input: bodies. Output: responses. State: the queue of bodies, by address and connection. Limit: each
+//! thread parses one body at a time, and [`Waiting`] bounds the queue. When full: the body is refused.
 //!
-//! A turn ends when the body has been parsed, so a call that waits for the pipeline holds up no other.
+//! A thread is released when the body has been parsed, so a call that waits for the pipeline does not delay
+//! the next body.
 
 use super::Client;
 use crate::rpc::{error::Error, lines::Waiting};
@@ -34,7 +34,7 @@ struct Queue {
     waiting: Waiting<oneshot::Sender<Result<Turn, usize>>>,
 }
 
-/// A thread on which a body may be parsed. The next body has its turn when this is dropped.
+/// Permission to parse a body on a thread. When this is dropped, the next body is parsed there.
 #[derive(Debug)]
 pub(in crate::rpc) struct Turn {
     bodies: Arc<LargeBodies>,
@@ -47,7 +47,7 @@ impl LargeBodies {
         Self { threads, queue: Mutex::new(Queue { free, waiting: Waiting::default() }) }
     }
 
-    /// Runs `answer` when it is this client's turn. It ends the turn itself.
+    /// Runs `answer` on a thread when it is this client's turn. `answer` releases the thread by dropping the turn.
     ///
     /// # Errors
     /// If too many bodies wait, or the node stops.
@@ -62,7 +62,7 @@ impl LargeBodies {
     {
         let turn = self.turn(client).await?;
         let thread = &self.threads[turn.thread];
-        // Dropped with the caller, the set ends the task.
+        // The set ends the task if the caller is dropped.
         let mut task = JoinSet::new();
         task.spawn_on(answer(turn), thread);
         match task.join_next().await {

@@ -134,7 +134,7 @@ pub(super) struct Front {
     slow_max: Duration,
 }
 
-/// A connection's place among all, given up when dropped.
+/// A connection's place among all, released when dropped.
 #[derive(Debug)]
 struct Place {
     seat: Seat,

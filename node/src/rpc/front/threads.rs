@@ -25,7 +25,7 @@ use tokio::{
 /// node's keys, checking blobs.
 const BLOCKING_MAX: usize = 2;
 
-/// How much the threads for large bodies give way to all others, in the steps of `nice(1)`.
+/// Niceness of the threads for large bodies, as in `nice(1)`: all other threads have priority.
 const LARGE_NICE: i32 = 5;
 
 /// The threads that a connection belongs to.
@@ -158,7 +158,7 @@ impl Thread {
             if nice == 0 {
                 slice::ask(slice::SOCKETS);
             } else {
-                // On Linux this is the priority of the calling thread. Without it, they only compete.
+                // On Linux this sets the priority of the calling thread. If it fails, the threads compete with the others.
                 let _ = rustix::process::setpriority_process(None, nice);
             }
             // Nothing is ever told: an error says that the sender is gone.

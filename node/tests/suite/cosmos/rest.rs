@@ -238,7 +238,7 @@ async fn transactions_and_blocks() {
     let head = "POST /cosmos/tx/v1beta1/txs HTTP/1.1\r\nTransfer-Encoding: chunked\r\n";
     let (status, broken) =
         served.raw(head, &format!("{:x}\r\n{body}\r\nno size\r\n", body.to_string().len())).await;
-    assert!(status == 400 && broken.contains("body is broken"), "{status} {broken}");
+    assert!(status == 400 && broken.contains("cannot read the request body"), "{status} {broken}");
 
     // The state before and after, by the block's number.
     let path = format!("/cosmos/auth/v1beta1/accounts/{ALICE}");

@@ -72,7 +72,7 @@ impl Runs {
                 let (key, _) =
                     page.entry(entry).map_err(|why| RunError::Corrupt(at.to_vec(), why))?;
                 if key < last.as_slice() {
-                    return Err(corrupt("entries of a run do not ascend"));
+                    return Err(corrupt("the entries of a run are not in ascending order"));
                 }
                 last.clear();
                 last.extend_from_slice(key);
@@ -80,7 +80,7 @@ impl Runs {
                     continue;
                 }
                 if self.filtered && !self.may_hold(txn, source.id, source.lines, key)? {
-                    return Err(corrupt("the filter of a run does not know a key"));
+                    return Err(corrupt("the filter of a run rejects a key of the run"));
                 }
                 entries += 1;
             }
@@ -92,6 +92,6 @@ impl Runs {
 
 fn wrong_count() -> RunError {
     let why =
-        DecodeError { what: "a run has another number of entries than its directory says", at: 0 };
+        DecodeError { what: "the number of entries in a run differs from its directory", at: 0 };
     RunError::Corrupt(DIRECTORY.to_vec(), why)
 }

@@ -161,7 +161,7 @@ impl Runs {
         let Some(row) = rows.table.get(txn, &at)? else { return Ok(false) };
         let is_set = rows.rows.row(&at, row).and_then(|row| {
             let line = row.part(place.start..place.start + LINE_BYTES)?;
-            let short = DecodeError { what: "filter of a run is cut short", at: row.len() };
+            let short = DecodeError { what: "filter of a run is truncated", at: row.len() };
             Ok(place.is_set(line.ok_or(short)?))
         });
         is_set.map_err(|why| RunError::Corrupt(at.to_vec(), why))

@@ -1,9 +1,9 @@
 //! A WebSocket: its messages are decoded once, here, and answered by the same dispatcher as the bodies
 //! of HTTP requests, so both receive the same responses. jsonrpsee keeps the subscriptions.
 //!
-//! Takes: a socket. Gives: messages to the dispatcher, responses and notifications to the client.
-//! State: a message whose end has not arrived, and what waits for the client. Bound: [`Flow`]. When
-//! full: the socket is not read.
+//! Input: a socket. Output: messages to the dispatcher, responses and notifications to the client.
+//! State: an incomplete message, and messages that wait for the client. Limit: [`Flow`]. When full: the
+//! socket is not read.
 
 mod frames;
 pub(super) mod handshake;
@@ -172,9 +172,9 @@ impl Session {
                         tracing::error!(%error, "a WebSocket message was not answered");
                     }
                 }
-                () = client.flow.until_less(), if full => {}
+                () = client.flow.until_not_full(), if full => {}
                 _ = self.pings.tick() => {
-                    // Its pong may be among what is not read.
+                    // Its pong may be among the bytes that are not read.
                     if !full && self.last_heard.elapsed() > MAX_SILENCE {
                         return End::Lost;
                     }
@@ -220,7 +220,7 @@ impl Session {
 
     /// Begins to answer a message.
     fn begin(&mut self, message: Bytes) {
-        let unanswered = Flow::hear(&self.client.flow, message.len());
+        let unanswered = Flow::received(&self.client.flow, message.len());
         let (front, client) = (Arc::clone(&self.front), Arc::clone(&self.client));
         let transport = Transport::WebSocket(Arc::clone(&self.subscriber));
         let outgoing = self.outgoing.clone();

@@ -1,5 +1,5 @@
-//! Writes what the client of a WebSocket is sent: responses, notifications of subscriptions and control
-//! frames, each as one frame.
+//! Writes to the client of a WebSocket: responses, notifications of subscriptions and control frames, each as
+//! one frame.
 
 use super::{frames, subscriber::with_client_id};
 use crate::rpc::front::flow::{Flow, Unanswered};
@@ -132,7 +132,7 @@ mod tests {
             flow.owe(content.len());
             let (replies, outgoing) = mpsc::channel(2);
             let (_sink, pushed) = mpsc::channel(1);
-            let message = Flow::hear(&std::sync::Arc::default(), 1);
+            let message = Flow::received(&std::sync::Arc::default(), 1);
             replies.try_send(Outgoing::Response { pieces, message }).unwrap();
             replies.try_send(Outgoing::Close(Some(frames::NORMAL))).unwrap();
             let writing = write(server, &flow, outgoing, pushed);
@@ -164,7 +164,7 @@ mod tests {
             read = client.read_exact(&mut pongs) => drop(read.unwrap()),
         }
         assert_eq!(flow.owed_bytes(), response.len());
-        let message = Flow::hear(&std::sync::Arc::default(), 1);
+        let message = Flow::received(&std::sync::Arc::default(), 1);
         let pieces = vec![response.clone().into()];
         replies.try_send(Outgoing::Response { pieces, message }).unwrap();
         let mut read = vec![0; frames::text_head(response.len()).len() + response.len()];
