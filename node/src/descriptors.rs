@@ -3,6 +3,7 @@
 //! A process without free descriptors cannot accept connections, rewrite its journal or read a key. So the
 //! limits of all servers together leave a reserve for the node's own files.
 
+use crate::{budget::MAX_METRICS_CONNECTIONS, listen::MAX_RESERVED};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Descriptors for the node's own files: standard streams, the home lock, two environments with their
@@ -11,7 +12,9 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 const OWN_FILES: u64 = 64;
 /// Connections of the metrics server, which are few and are not lowered: monitors must see a node that is
 /// short of descriptors.
-const METRICS_CONNECTIONS: u64 = 64;
+const METRICS_CONNECTIONS: u64 = MAX_METRICS_CONNECTIONS as u64;
+/// Connections that REST, gRPC, CometBFT RPC and metrics accept above their limits, for health checks.
+const RESERVED_CONNECTIONS: u64 = 4 * MAX_RESERVED as u64;
 /// Descriptors of a thread that serves JSON-RPC: its epoll instance, its wake-up, and its signals.
 const FILES_PER_THREAD: u64 = 4;
 /// The limit that is assumed if the system has none: more than all servers accept.
@@ -38,7 +41,7 @@ pub fn for_connections(open_files: u64, threads: usize) -> u64 {
 }
 
 const fn own_files(threads: usize) -> u64 {
-    OWN_FILES + METRICS_CONNECTIONS + FILES_PER_THREAD * threads as u64
+    OWN_FILES + METRICS_CONNECTIONS + RESERVED_CONNECTIONS + FILES_PER_THREAD * threads as u64
 }
 
 /// Shares `available` connections among servers that want this many each. A server that wants little gets
@@ -83,7 +86,7 @@ mod tests {
                 assert!(available + own_files(threads) <= open_files);
             }
         }
-        assert_eq!(for_connections(1024, 2), 1024 - 64 - 64 - 8);
+        assert_eq!(for_connections(1024, 2), 1024 - 64 - 32 - 32 - 8);
         assert_eq!(share(888, &DEFAULTS), [164, 165, 165, 165, 165, 64]);
     }
 

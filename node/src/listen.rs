@@ -12,6 +12,7 @@ mod quotes;
 mod reserve;
 
 pub(crate) use access::Access;
+pub(crate) use reserve::MAX_RESERVED;
 
 use crate::{
     budget::{Account, Budget, Evictable, Held, Resource},

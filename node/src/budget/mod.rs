@@ -29,7 +29,7 @@ use std::{
 const MAX_INGEST_IDLE: Duration = Duration::from_secs(60);
 
 /// Connections of the metrics server: a few scrapers, load balancers and people.
-pub(crate) const MAX_METRICS_CONNECTIONS: u32 = 64;
+pub(crate) const MAX_METRICS_CONNECTIONS: u32 = 32;
 
 /// See the module.
 #[derive(Debug)]

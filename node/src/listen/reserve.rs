@@ -11,8 +11,8 @@ use std::{
     time::Duration,
 };
 
-/// Connections of the reserve at a time.
-const MAX_RESERVED: usize = 16;
+/// Maximum number of connections in the reserve of a server at a time.
+pub(crate) const MAX_RESERVED: usize = 8;
 /// Time after which a connection of the reserve is closed. A health check takes milliseconds.
 pub(super) const MAX_TIME: Duration = Duration::from_secs(2);
 
