@@ -263,7 +263,16 @@ fn a_truncated_chain_names_its_sizes_and_a_snapshot() {
     let length = whole.len() as u64;
     for cut in [0, 1, PAGE_BYTES, 2 * PAGE_BYTES, length / 2, length - PAGE_BYTES, length - 1] {
         fs::write(&chain, &whole[..cut as usize]).unwrap();
-        let text = Home::open(&path).unwrap_err().to_string();
+        let text = match Home::open(&path) {
+            Err(error) => error.to_string(),
+            // The last pages of the file may be free, and then nothing is missing.
+            Ok(home) => {
+                drop(home);
+                assert!(cut >= length - PAGE_BYTES, "{cut} of {length} bytes were accepted");
+                assert_eq!(doctor::run(&path, true).unwrap().failed(), 0, "{cut}");
+                continue;
+            }
+        };
         for part in ["truncated", &format!("{cut} bytes"), "snapshot"] {
             assert!(text.contains(part), "{cut}: {text}");
         }

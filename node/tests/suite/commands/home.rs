@@ -174,11 +174,14 @@ fn a_genesis_file_of_another_chain_is_noticed_at_start() {
     json["config"]["osakaTime"] = json!(7);
     // Block 0 commits to the forks from rules version 1 on.
     let rules = check(&json.to_string()).unwrap_err();
-    assert!(rules.contains("its block 0 is "), "{rules}");
+    assert!(rules.contains("block 0 of the file is "), "{rules}");
     assert!(check("{}").unwrap_err().contains("genesis.json: "));
     let other = Genesis::native_dev(GENESIS_TIME + 1);
     let refused = check(&other.to_json()).unwrap_err();
-    let hashes = format!("its block 0 is {}, the chain's {hash}", other.header().hash_slow());
+    let hashes = format!(
+        "block 0 of the file is {}, block 0 of the chain in this home is {hash}",
+        other.header().hash_slow()
+    );
     assert!(refused.contains(&hashes) && refused.contains("evmd init --genesis"), "{refused}");
     drop(home);
     let (code, out, err) = evmd(&path, &["start", "--no-produce", "--quiet"]);
@@ -223,7 +226,7 @@ fn other_forks_are_noticed_at_start_where_block_0_does_not_commit_to_them() {
     std::fs::write(folder.path().join("genesis.json"), json.to_string()).unwrap();
     let error = home.check_genesis_file().unwrap_err().to_string();
     let hash = home.view().unwrap().head.hash;
-    assert!(error.contains(&format!("both have block 0 {hash}")), "{error}");
+    assert!(error.contains(&format!("block 0 is {hash} in both")), "{error}");
 }
 
 /// A chain of CometBFT's on the same machine has the address that ours has by default.
