@@ -23,6 +23,9 @@ fn answer(path: &Path) {
     fs::copy(&elsewhere, path).unwrap();
     let (mut journal, entries) = Journal::open(path, true).unwrap();
     assert_eq!(entries, [entry(0)]);
+    // The pool holds it from here on, so a client that sends it again learns that it is known.
+    println!("\nanswered 0");
+    journal.keep_late(vec![Arc::new(tx(0))]);
     for nonce in 1..TXS {
         journal.push(&tx(nonce));
         journal.write().unwrap();
@@ -73,5 +76,5 @@ fn a_power_failure_leaves_what_was_answered_for() {
             }
         }
     });
-    assert_eq!(answered.len() as u64, TXS - 1);
+    assert_eq!(answered.len() as u64, TXS);
 }
