@@ -47,6 +47,16 @@ pub enum AddressError {
 /// # Errors
 /// Says which form was recognised and what is wrong with it.
 pub fn parse_address(text: &str, prefix: &str) -> Result<Address, AddressError> {
+    let address = parse_address_in_any_case(text, prefix)?;
+    check_case(text, address)?;
+    Ok(address)
+}
+
+/// Reads an address of which a program has written the digits: their case is not checked, as in geth.
+///
+/// # Errors
+/// Says which form was recognised and what is wrong with it.
+pub fn parse_address_in_any_case(text: &str, prefix: &str) -> Result<Address, AddressError> {
     let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
     let is_hex = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     match digits {
@@ -62,14 +72,22 @@ fn parse_hex(digits: &str) -> Result<Address, AddressError> {
     if digits.len() != HEX_DIGITS {
         return Err(AddressError::Length(digits.len()));
     }
-    let address: Address = digits.parse().map_err(|_| AddressError::Form(digits.to_owned()))?;
+    digits.parse().map_err(|_| AddressError::Form(digits.to_owned()))
+}
+
+/// Checks the EIP-55 checksum of hex digits in mixed case, which a person may have mistyped.
+fn check_case(text: &str, address: Address) -> Result<(), AddressError> {
+    let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")).unwrap_or(text);
+    if digits.len() != HEX_DIGITS || !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return Ok(());
+    }
     let mixed = digits.bytes().any(|byte| byte.is_ascii_lowercase())
         && digits.bytes().any(|byte| byte.is_ascii_uppercase());
     let expected = address.to_checksum(None);
     if mixed && expected[2..] != *digits {
         return Err(AddressError::Checksum { expected });
     }
-    Ok(address)
+    Ok(())
 }
 
 fn parse_bech32(text: &str, prefix: &str) -> Result<Address, AddressError> {
@@ -116,6 +134,11 @@ mod tests {
         let wrong = CHECKSUMMED.replace('F', "f");
         let error = parse_address(&wrong, "cosmos").expect_err("refused");
         assert_eq!(error, AddressError::Checksum { expected: CHECKSUMMED.to_owned() });
+        let bare = parse_address(&wrong[2..], "cosmos").expect_err("refused");
+        assert_eq!(bare, error);
+        let address = parse_address(CHECKSUMMED, "cosmos");
+        assert_eq!(parse_address_in_any_case(&wrong, "cosmos"), address);
+        assert_eq!(parse_address_in_any_case(&wrong[2..], "cosmos"), address);
         let mut text = bech32("cosmos", &[7; 20]);
         text.pop();
         text.push('q');

@@ -1,7 +1,7 @@
 //! Reads the parameters of a call, with geth's words for what is wrong with them.
 
 use super::error::Error;
-use crate::{account::parse_address, chain::ChainSpec};
+use crate::{account::parse_address_in_any_case, chain::ChainSpec};
 use alloy_primitives::{Address, B256, Bytes, U256, hex};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
@@ -92,8 +92,9 @@ pub(super) fn one_or_many<T>(
 
 /// An address or a list of them.
 pub(super) fn addresses(raw: &RawValue, spec: &ChainSpec) -> Result<Vec<Address>, String> {
-    let address =
-        |text: &str| parse_address(text, &spec.bech32_prefix).map_err(|error| error.to_string());
+    let address = |text: &str| {
+        parse_address_in_any_case(text, &spec.bech32_prefix).map_err(|error| error.to_string())
+    };
     one_or_many(raw, address)
 }
 
@@ -170,7 +171,8 @@ impl Param for B256 {
 
 impl Param for Address {
     fn read(json: &str, spec: &ChainSpec) -> Result<Self, String> {
-        parse_address(&string(json)?, &spec.bech32_prefix).map_err(|error| error.to_string())
+        parse_address_in_any_case(&string(json)?, &spec.bech32_prefix)
+            .map_err(|error| error.to_string())
     }
 }
 

@@ -9,7 +9,7 @@ use super::{
     stored,
 };
 use crate::{
-    account::parse_address,
+    account::parse_address_in_any_case,
     block::Block,
     chain::{Attributes, ChainSpec, Parent, next_header},
     execution::{
@@ -59,7 +59,8 @@ struct Wanted {
 impl Param for Wanted {
     fn read(json: &str, spec: &ChainSpec) -> Result<Self, String> {
         let object: Object = fields::read(json)?;
-        let recipient = parse_address(&object.suggested_fee_recipient, &spec.bech32_prefix);
+        let recipient =
+            parse_address_in_any_case(&object.suggested_fee_recipient, &spec.bech32_prefix);
         let withdrawals = object.withdrawals.map(|list| {
             list.into_iter().map(|withdrawal| withdrawal.read(spec)).collect::<Result<_, _>>()
         });

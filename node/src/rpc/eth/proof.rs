@@ -143,7 +143,7 @@ impl Param for Wanted {
         let given: BTreeMap<String, Vec<HashField>> = fields::read(json)?;
         let mut wanted = BTreeMap::new();
         for (address, slots) in given {
-            let address = crate::account::parse_address(&address, &spec.bech32_prefix)
+            let address = crate::account::parse_address_in_any_case(&address, &spec.bech32_prefix)
                 .map_err(|error| error.to_string())?;
             wanted.insert(address, slots.into_iter().map(|HashField(slot)| slot).collect());
         }

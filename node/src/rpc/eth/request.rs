@@ -1,7 +1,7 @@
 //! What a client wants tried: a transaction, and how accounts and the block differ for it.
 
 use crate::{
-    account::parse_address,
+    account::parse_address_in_any_case,
     chain::ChainSpec,
     execution::{AccountOverride, BlockOverrides, Call as Execution},
     rpc::{
@@ -141,7 +141,7 @@ impl Request {
 }
 
 fn required_address(field: &str, text: &str, spec: &ChainSpec) -> Result<Address, String> {
-    let read = parse_address(text, &spec.bech32_prefix);
+    let read = parse_address_in_any_case(text, &spec.bech32_prefix);
     read.map_err(|error| format!("{field}: {error}"))
 }
 
@@ -228,7 +228,7 @@ impl Param for AccountOverrides {
         let mut overrides = Vec::with_capacity(objects.len());
         let mut slots_left = SLOTS_MAX;
         for (text, object) in objects {
-            let address = parse_address(&text, &spec.bech32_prefix);
+            let address = parse_address_in_any_case(&text, &spec.bech32_prefix);
             let address = address.map_err(|error| error.to_string())?;
             let account = object.unwrap_or_default().read(address, &mut slots_left, spec);
             overrides.push(account.map_err(|reason| format!("{text}: {reason}"))?);
