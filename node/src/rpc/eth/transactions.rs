@@ -181,16 +181,24 @@ const SYNC_MS_DEFAULT: u64 = 2_000;
 /// EIP-7966: the transaction is submitted and not mined in time.
 const SYNC_TIMEOUT: i32 = 4;
 
+/// How long to wait for a receipt. EIP-7966: the default is used if the timeout is not valid, as 0 is not.
+fn wait_ms(timeout: Option<Number>) -> u64 {
+    match timeout {
+        None | Some(Number(0)) => SYNC_MS_DEFAULT,
+        Some(Number(ms)) => ms.min(SYNC_MS_MAX),
+    }
+}
+
 /// Submits, and waits for the block.
 pub(super) async fn send_raw_sync(call: Call) -> Answer {
-    let (raw, Number(ms)) = {
+    let (raw, ms) = {
         let mut arguments = call.arguments()?;
         let raw: Bytes = arguments.required()?;
-        (raw, arguments.optional()?.unwrap_or(Number(SYNC_MS_DEFAULT)))
+        (raw, wait_ms(arguments.optional()?))
     };
     let mut heads = call.context.published.heads();
     let hash = call.context.pool.submit(raw).await?;
-    let deadline = tokio::time::Instant::now() + Duration::from_millis(ms.min(SYNC_MS_MAX));
+    let deadline = tokio::time::Instant::now() + Duration::from_millis(ms);
     loop {
         let now = Call { view: call.context.published.load(), ..call.clone() };
         if let Some(receipt) = receipt_at(&now, hash)? {
@@ -236,4 +244,18 @@ fn raw_at(call: &Call, id: BlockId, index: u64) -> Answer {
     let Some(number) = id.find(&call.view)? else { return Ok(Json::fixed("null")) };
     let index = usize::try_from(index).unwrap_or(usize::MAX);
     put(&raw_tx(&call.view.blocks()?, number, index)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_timeout_of_zero_is_the_default_and_a_long_one_the_maximum() {
+        let cases = [(None, 2_000), (Some(0), 2_000), (Some(1), 1)];
+        let limits = [(Some(29_999), 29_999), (Some(30_000), 30_000), (Some(30_001), 30_000)];
+        for (timeout, ms) in cases.into_iter().chain(limits) {
+            assert_eq!(wait_ms(timeout.map(Number)), ms, "{timeout:?}");
+        }
+    }
 }
