@@ -21,6 +21,7 @@ use alloy_primitives::{B256, U128, map::HashMap};
 use std::{
     hash::{BuildHasher, RandomState},
     net::IpAddr,
+    ops::RangeInclusive,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
@@ -28,8 +29,8 @@ use tokio::sync::broadcast::{Receiver, error::TryRecvError};
 
 /// Blocks looked through where the socket is served; a client that polls meets fewer.
 const BLOCKS_AT_ONCE: u64 = 8;
-/// Blocks told in one answer of a block filter.
-const BLOCKS_MAX: u64 = 10_000;
+/// Maximum number of blocks in one answer of a block filter. The next poll continues after them.
+const MAX_BLOCKS: u64 = 10_000;
 
 /// What a filter is about.
 enum Kind {
@@ -266,13 +267,18 @@ fn see(call: &Call, id: u128, last: u64) {
 }
 
 fn new_blocks(call: &Call, id: u128, seen: u64) -> Answer {
-    let head = call.view.number();
-    let first = (seen + 1).max(head.saturating_sub(BLOCKS_MAX - 1));
+    let new = first_new_blocks(seen, call.view.number());
+    let last = *new.end();
     let blocks = call.view.blocks()?;
-    let hashes = (first..=head).map(|number| Ok(stored::header(&blocks, number)?.0));
+    let hashes = new.map(|number| Ok(stored::header(&blocks, number)?.0));
     let answer = json(&hashes.collect::<Result<Vec<B256>, Error>>()?)?;
-    see(call, id, head);
+    see(call, id, last);
     Ok(answer)
+}
+
+/// The oldest blocks after `seen` that one answer may hold; an empty range if there are none.
+fn first_new_blocks(seen: u64, head: u64) -> RangeInclusive<u64> {
+    seen + 1..=head.min(seen.saturating_add(MAX_BLOCKS))
 }
 
 /// The blocks of a log filter that are new.
@@ -341,6 +347,23 @@ pub(super) fn filter_logs(call: &Call) -> Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_late_poll_of_a_block_filter_continues_with_the_oldest_block() {
+        assert!(first_new_blocks(5, 5).is_empty());
+        assert_eq!(first_new_blocks(5, 6), 6..=6);
+        for (new, last) in [
+            (MAX_BLOCKS - 1, MAX_BLOCKS - 1),
+            (MAX_BLOCKS, MAX_BLOCKS),
+            (MAX_BLOCKS + 1, MAX_BLOCKS),
+        ] {
+            assert_eq!(first_new_blocks(7, 7 + new), 8..=7 + last);
+        }
+        assert_eq!(
+            first_new_blocks(7 + MAX_BLOCKS, 8 + MAX_BLOCKS),
+            8 + MAX_BLOCKS..=8 + MAX_BLOCKS
+        );
+    }
     use crate::config::Config;
 
     #[test]
