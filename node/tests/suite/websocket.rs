@@ -192,6 +192,17 @@ async fn legal_frames_of_any_form_are_answered() {
     node.stop().await;
 }
 
+/// web3.js connects again after this status, and not after 1000.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_stops_is_going_away() {
+    let node = Node::native().await;
+    let (idle, mut used) = (Raw::open(node.rpc.address).await, Raw::open(node.rpc.address).await);
+    used.send(&[frame(FIN | TEXT, CALL.as_bytes())]).await;
+    assert_eq!(used.receive_text().await, ANSWER);
+    let (idle, used, _) = tokio::join!(idle.closed(), used.closed(), node.stop());
+    assert_eq!((idle, used), (1001, 1001));
+}
+
 /// The kernel's buffers and what the node may hold are full before all of it is read.
 #[tokio::test(flavor = "multi_thread")]
 async fn many_empty_continuation_frames_and_pings_are_no_messages() {

@@ -71,7 +71,7 @@ async fn every_websocket_is_told_that_the_node_ends() {
     }
     node.stop().await;
     for socket in &mut sockets {
-        assert_eq!(timeout(PATIENCE, socket.closing()).await.unwrap(), 1000);
+        assert_eq!(timeout(PATIENCE, socket.closing()).await.unwrap(), 1001);
     }
 }
 

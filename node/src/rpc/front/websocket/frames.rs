@@ -28,7 +28,9 @@ const PING: u8 = 9;
 const PONG: u8 = 10;
 
 /// Status codes of close frames (section 7.4).
+#[cfg(test)]
 pub(super) const NORMAL: u16 = 1000;
+pub(super) const GOING_AWAY: u16 = 1001;
 const PROTOCOL_ERROR: u16 = 1002;
 const NO_STATUS: u16 = 1005;
 const INVALID_TEXT: u16 = 1007;

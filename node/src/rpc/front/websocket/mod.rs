@@ -95,7 +95,7 @@ pub(super) async fn serve(
         End::Lost => return,
         End::Close(status) => status,
         End::Stopped => tokio::select! {
-            () = session.finish_calls() => Some(frames::NORMAL),
+            () = session.finish_calls() => Some(frames::GOING_AWAY),
             ended = &mut writing => return log_end(&ended, address),
         },
     };
