@@ -397,17 +397,47 @@ async fn serve_comet(
     }
 }
 
-/// Ctrl-C and the termination signal.
+/// The signals that end the node in order.
 struct Interrupts {
+    /// Ctrl-C.
     interrupt: Signal,
     terminate: Signal,
+    /// The terminal was closed. `None` if the node was started with `nohup`.
+    hangup: Option<Signal>,
 }
 
 impl Interrupts {
     fn listen() -> std::io::Result<Self> {
         let interrupt = signal(SignalKind::interrupt())?;
-        Ok(Self { interrupt, terminate: signal(SignalKind::terminate())? })
+        let terminate = signal(SignalKind::terminate())?;
+        let hangup = (!is_hangup_ignored()).then(|| signal(SignalKind::hangup())).transpose()?;
+        Ok(Self { interrupt, terminate, hangup })
     }
+
+    /// Waits for any of them.
+    async fn recv(&mut self) {
+        let hangup = async {
+            match &mut self.hangup {
+                Some(hangup) => hangup.recv().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+            _ = hangup => {}
+        }
+    }
+}
+
+/// Whether the process was started so that SIGHUP does nothing, as `nohup` does. Only Linux says it.
+fn is_hangup_ignored() -> bool {
+    const SIGHUP_BIT: u64 = 1;
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    ignored
+        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .is_some_and(|mask| mask & SIGHUP_BIT != 0)
 }
 
 /// Waits for a signal, or the end of the pipeline.
@@ -415,8 +445,7 @@ async fn until_over(pipeline: &Pipeline, mut interrupts: Interrupts) {
     let mut tick = tokio::time::interval(Duration::from_millis(200));
     loop {
         tokio::select! {
-            _ = interrupts.interrupt.recv() => return,
-            _ = interrupts.terminate.recv() => return,
+            () = interrupts.recv() => return,
             _ = tick.tick() => if pipeline.is_over() { return },
         }
     }

@@ -96,8 +96,12 @@ impl Running {
         });
     }
 
-    fn terminate(mut self) -> ExitStatus {
-        kill_process(self.pid(), Signal::TERM).unwrap();
+    fn terminate(self) -> ExitStatus {
+        self.end_by(Signal::TERM)
+    }
+
+    fn end_by(mut self, signal: Signal) -> ExitStatus {
+        kill_process(self.pid(), signal).unwrap();
         self.0.wait().unwrap()
     }
 }
@@ -204,6 +208,31 @@ fn start_warns_that_a_minimum_price_has_no_effect_on_ethereum_transactions() {
     let log: Vec<String> = log.lines().map(Result::unwrap).collect();
     let warning = "mempool.minimum-gas-prices has no effect on Ethereum transactions";
     assert!(log.iter().any(|line| line.contains(warning)), "{log:?}");
+}
+
+/// A terminal that is closed sends SIGHUP to what runs in it. `nohup` says that it is to go on.
+#[test]
+fn a_node_whose_terminal_closes_stops_in_order_and_goes_on_under_nohup() {
+    let _turn = turn();
+    let folder = tempfile::tempdir().unwrap();
+    let ports = Ports::free();
+    for (setup, goes_on) in [("", false), ("trap '' HUP;", true)] {
+        let script = format!("{setup} exec \"$0\" \"$@\"");
+        let mut command = Command::new("sh");
+        command.args(["-c", &script, env!("CARGO_BIN_EXE_evmd"), "start", "--quiet", "--home"]);
+        command.arg(folder.path()).args(ports.flags()).env_remove("RUST_LOG");
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut node = Running::start(&mut command);
+        node.wait_for(&ports);
+        if goes_on {
+            kill_process(node.pid(), Signal::HUP).unwrap();
+            let before = ports_head(folder.path());
+            wait_until("a block after it", || ports_head(folder.path()) > before + 1);
+            assert!(node.terminate().success());
+        } else {
+            assert!(node.end_by(Signal::HUP).success());
+        }
+    }
 }
 
 /// `2>/dev/full` made the first log line a panic, and the summary may find no room either.
