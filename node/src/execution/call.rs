@@ -6,7 +6,7 @@
 use std::error::Error;
 
 use alloy_consensus::{Header, Transaction as _};
-use alloy_eips::{eip2930::AccessList, eip7702::SignedAuthorization};
+use alloy_eips::{eip2930::AccessList, eip4844::DATA_GAS_PER_BLOB, eip7702::SignedAuthorization};
 use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, Log, TxKind, U256};
 use revm::{
     context::{TransactionType, TxEnv, either::Either},
@@ -259,10 +259,13 @@ where
         }
         if call.max_fee_per_gas > 0 {
             let balance = self.account(call, call.from)?.balance;
-            if call.value >= balance {
-                return Err(CallError::InsufficientFunds);
-            }
-            let allowance = (balance - call.value) / U256::from(call.max_fee_per_gas);
+            // Blobs are paid for at their own price, whatever the gas limit is.
+            let available = balance
+                .checked_sub(call.value)
+                .and_then(|rest| rest.checked_sub(max_blob_fee(call)))
+                .filter(|rest| !rest.is_zero())
+                .ok_or(CallError::InsufficientFunds)?;
+            let allowance = available / U256::from(call.max_fee_per_gas);
             high = u64::try_from(allowance).map_or(high, |allowance| high.min(allowance));
         }
         Ok(high)
@@ -391,6 +394,12 @@ const fn is_gas_too_low(reason: &InvalidTransaction) -> bool {
         InvalidTransaction::CallGasCostMoreThanGasLimit { .. }
             | InvalidTransaction::GasFloorMoreThanGasLimit { .. }
     )
+}
+
+/// What the sender must be able to pay for the blobs of a call (EIP-4844), in wei.
+fn max_blob_fee(call: &Call) -> U256 {
+    let gas = U256::from(call.blob_hashes.len()) * U256::from(DATA_GAS_PER_BLOB);
+    gas.saturating_mul(U256::from(call.max_fee_per_blob_gas.unwrap_or_default()))
 }
 
 pub(super) fn transaction(spec: &ChainSpec, call: &Call, gas_limit: u64) -> TxEnv {
