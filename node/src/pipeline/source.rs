@@ -15,6 +15,7 @@ use super::{
     stage::{Progress, Stage},
 };
 use crate::{block::Block, view::Published};
+use alloy_primitives::B256;
 use bytes::BytesMut;
 use flate2::read::MultiGzDecoder;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -97,6 +98,9 @@ pub(super) struct Source {
     offset: u64,
     buffer: BytesMut,
     seq: u64,
+    /// Numbers and hashes of the blocks that were sent and are not in the published view yet. The rings of the
+    /// pipeline bound them.
+    sent: VecDeque<(u64, B256)>,
     published: Published,
     out: Outbox<GivenBlock>,
     progress: Arc<SourceProgress>,
@@ -122,6 +126,7 @@ impl Source {
             offset: 0,
             buffer: BytesMut::new(),
             seq: 0,
+            sent: VecDeque::new(),
             published,
             out,
             progress,
@@ -208,18 +213,23 @@ impl Source {
         read.map(|read| read > 0).map_err(|error| self.fault(error))
     }
 
-    /// The chain has this very block.
-    fn is_known(&self, block: &Block) -> Result<bool, Fault> {
+    /// Whether the chain has this very block, or an earlier file has brought it.
+    fn is_known(&mut self, block: &Block) -> Result<bool, Fault> {
+        let number = block.header.number;
         let view = self.published.load();
-        if block.header.number > view.number() {
-            return Ok(false);
+        while self.sent.front().is_some_and(|(sent, _)| *sent <= view.number()) {
+            self.sent.pop_front();
         }
-        let known = view.blocks()?.header(block.header.number)?;
+        let known = if number <= view.number() {
+            view.blocks()?.header(number)?.map(|(hash, _)| hash)
+        } else {
+            self.sent.iter().rev().find(|(sent, _)| *sent == number).map(|(_, hash)| *hash)
+        };
         match known {
-            Some((hash, _)) if hash == block.hash => Ok(true),
-            Some((hash, _)) => Err(self.fault(format!(
-                "block {} is {}, but the chain has {hash} there; competing blocks are refused",
-                block.header.number, block.hash
+            Some(hash) if hash == block.hash => Ok(true),
+            Some(hash) => Err(self.fault(format!(
+                "block {number} is {}, but the chain has {hash} there; competing blocks are refused",
+                block.hash
             ))),
             None => Ok(false),
         }
@@ -251,6 +261,7 @@ impl Stage for Source {
             self.progress.known.fetch_add(1, Ordering::Relaxed);
             return Ok(Progress::Worked);
         }
+        self.sent.push_back((block.header.number, block.hash));
         self.out.send(GivenBlock { seq: self.seq, block });
         self.seq += 1;
         self.meter.give(1);

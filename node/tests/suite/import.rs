@@ -43,6 +43,30 @@ fn an_exported_chain_imports_to_the_same_head() {
     assert_eq!(home.view().unwrap().head.hash, head);
 }
 
+#[test]
+fn files_that_overlap_are_imported_by_one_command() {
+    let folder = tempfile::tempdir().unwrap();
+    let [chain, first, second] =
+        ["chain.rlp", "first.rlp", "second.rlp"].map(|name| folder.path().join(name));
+    let head = exported_chain(&chain, 8);
+    let blocks = decode(&chain);
+    fs::write(&first, encode(&blocks[..6])).unwrap();
+    fs::write(&second, encode(&blocks[3..])).unwrap();
+    // The pipeline may or may not have published the first blocks when the second file is read.
+    for attempt in 0..5 {
+        let home = native_home(&folder.path().join(attempt.to_string()));
+        import(&home, vec![first.clone(), second.clone(), first.clone()]).unwrap();
+        assert_eq!(home.view().unwrap().head.hash, head);
+    }
+
+    let mut other = decode(&chain);
+    other[3].header.gas_used += 1;
+    fs::write(&second, encode(&other[3..])).unwrap();
+    let home = native_home(&folder.path().join("competing"));
+    let error = import(&home, vec![first, second]).unwrap_err().to_string();
+    assert!(error.contains("competing blocks are refused"), "{error}");
+}
+
 /// All that the index answers about a chain, by the view at its head.
 fn lookups(home: &Home) -> Vec<String> {
     let view = home.view().unwrap();
