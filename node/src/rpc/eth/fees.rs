@@ -20,6 +20,11 @@ const TIP_BLOCKS_SEEN_MAX: u64 = 128;
 const TIP_PERCENT: u64 = 60;
 /// Where the fee market has no base fee, the price shown is this percentile of the gas.
 const MEDIAN_PERCENT: u64 = 50;
+/// Maximum suggested tip in wei, 500 gwei: the default of geth and reth.
+const MAX_SUGGESTED_TIP: u128 = 500_000_000_000;
+/// A block with less gas used than this share of its limit had room for every transaction, so what was paid in it
+/// does not show what is needed.
+const FULL_PERCENT: u64 = 50;
 /// Without transactions, the tip that a rise of the base fee by one full block would add:
 /// `base_fee * (elasticity - 1) / denominator`, on Ethereum with the constants of EIP-1559.
 const TIP_FALLBACK_DIVISOR: u128 = 8;
@@ -31,7 +36,8 @@ pub(super) fn gas_price(call: &Call) -> Answer {
         Some(_) => prices(call)?.median,
         None => u128::from(view.head.next_base_fee).saturating_add(suggested_tip(call)?),
     };
-    put(&U128::from(price.max(least_price(view))))
+    // The pool must accept what is suggested.
+    put(&U128::from(price.max(least_price(view)).max(call.context.pool_limits.price_limit)))
 }
 
 pub(super) fn max_priority_fee(call: &Call) -> Answer {
@@ -77,10 +83,30 @@ fn prices(call: &Call) -> Result<std::sync::Arc<Prices>, Error> {
     let view = &call.view;
     call.services.prices(view, || {
         let rows = recent_rows(view)?;
-        let tips = rows.iter().flat_map(|row| &row.tips).copied().collect();
-        let tip = gas_percentile(tips, TIP_PERCENT).unwrap_or_else(|| fallback_tip(view));
-        Ok(Prices { head: view.head.hash, tip, median: median_price(view, &rows) })
+        let fallback = fallback_tip(view);
+        // Without a base fee the tip is the whole price, and no block says that less would be enough.
+        let most_of_room = without_base_fee(view).map_or(fallback, |_| MAX_SUGGESTED_TIP);
+        Ok(Prices {
+            head: view.head.hash,
+            tip: tip_of(&rows, fallback, most_of_room).min(MAX_SUGGESTED_TIP),
+            median: median_price(view, &rows),
+        })
     })
+}
+
+/// The tip that outbids most of the gas of `rows`, or `fallback` without any. Tips of blocks that are far from full
+/// count as `most_of_room` at most: otherwise one client that always bids more than the suggestion raises it without
+/// end.
+fn tip_of(rows: &[FeeRow], fallback: u128, most_of_room: u128) -> u128 {
+    let tips = rows.iter().flat_map(|row| {
+        let most = if is_far_from_full(row) { most_of_room } else { u128::MAX };
+        row.tips.iter().map(move |tip| Tip { tip: tip.tip.min(most), ..*tip })
+    });
+    gas_percentile(tips.collect(), TIP_PERCENT).unwrap_or(fallback)
+}
+
+fn is_far_from_full(row: &FeeRow) -> bool {
+    u128::from(row.gas_used) * 100 < u128::from(row.gas_limit) * u128::from(FULL_PERCENT)
 }
 
 /// The tip that this node's own mempool asks for at the next base fee.
@@ -100,13 +126,15 @@ fn fallback_tip(view: &View) -> u128 {
     base_fee * rise / u128::from(params.base_fee_change_denominator.max(1))
 }
 
-/// The median price of recent blocks, by gas.
+/// The median price of recent blocks, by gas; at most [`MAX_SUGGESTED_TIP`] above the least price.
 fn median_price(view: &View, rows: &[FeeRow]) -> u128 {
     let prices = rows.iter().flat_map(|row| {
         let base_fee = u128::from(row.base_fee);
         row.tips.iter().map(move |tip| Tip { tip: tip.tip.saturating_add(base_fee), ..*tip })
     });
-    gas_percentile(prices.collect(), MEDIAN_PERCENT).unwrap_or_else(|| least_price(view))
+    let least = least_price(view);
+    let most = least.saturating_add(MAX_SUGGESTED_TIP);
+    gas_percentile(prices.collect(), MEDIAN_PERCENT).map_or(least, |price| price.min(most))
 }
 
 /// The last blocks with transactions.
@@ -139,4 +167,35 @@ fn fee_rows(view: &View, first: u64, last: u64) -> Result<Vec<FeeRow>, Error> {
         FeeRow::read(&row).map_err(Error::internal)
     })
     .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GWEI: u128 = 1_000_000_000;
+
+    fn row(gas_used: u64, tips: &[(u128, u64)]) -> FeeRow {
+        let tips = tips.iter().map(|(tip, gas)| Tip { tip: *tip, gas: *gas }).collect();
+        FeeRow { gas_used, gas_limit: 1000, tips, ..FeeRow::default() }
+    }
+
+    #[test]
+    fn only_blocks_with_little_room_raise_the_suggested_tip() {
+        assert_eq!(tip_of(&[], 7, 7), 7);
+        assert_eq!(tip_of(&[row(499, &[(50, 499)])], 7, 7), 7);
+        assert_eq!(tip_of(&[row(500, &[(50, 500)])], 7, 7), 50);
+        assert_eq!(tip_of(&[row(499, &[(3, 499)])], 7, 7), 3, "a lower tip was enough");
+    }
+
+    #[test]
+    fn a_client_that_outbids_the_suggestion_does_not_raise_it() {
+        let mut tip = GWEI;
+        let mut rows = Vec::new();
+        for _ in 0..100 {
+            rows.push(row(21, &[(tip * 6 / 5, 21)]));
+            tip = tip_of(&rows, GWEI, GWEI);
+        }
+        assert_eq!(tip, GWEI);
+    }
 }
