@@ -2,13 +2,18 @@
 
 use std::fs::{File, TryLockError};
 use std::io::{Read, Seek, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use crate::error::OpenError;
 use crate::folders::{OPEN_FOLDER_MODE, make_folder};
 
 /// File that is locked, inside the home folder.
-const LOCK_FILE: &str = "LOCK";
+pub const LOCK_FILE: &str = "LOCK";
+/// Maximum number of times that a folder is made again that another process has removed.
+const MAX_RETRIES: u32 = 3;
+/// Maximum number of times that an empty lock file is read: some milliseconds.
+const MAX_PID_READS: u32 = 1_000;
 /// Longest text read from a lock file: a pid has at most ten digits.
 const PID_BYTES_MAX: u64 = 16;
 
@@ -27,17 +32,9 @@ impl HomeLock {
     /// this one) holds it; [`OpenError::Io`] when the file cannot be made.
     pub fn acquire(home: impl AsRef<Path>) -> Result<Self, OpenError> {
         let home = home.as_ref();
-        make_folder(home, OPEN_FOLDER_MODE)
-            .map_err(|source| OpenError::Io { path: home.to_owned(), source })?;
         let path = home.join(LOCK_FILE);
         let io = |source| OpenError::Io { path: path.clone(), source };
-        let mut file = File::options()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(&path)
-            .map_err(io)?;
+        let mut file = open(home, &path)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
@@ -46,8 +43,44 @@ impl HomeLock {
             }
             Err(TryLockError::Error(source)) => return Err(io(source)),
         }
+        // Its holder may have removed or renamed the folder since the file was opened. Then this lock excludes
+        // no other process, and the holder has just ended.
+        if !is_file_at(&file, &path).map_err(io)? {
+            return Err(OpenError::HomeLocked { path, pid: None });
+        }
         write_pid(&mut file).map_err(io)?;
         Ok(Self { file })
+    }
+}
+
+/// Opens the lock file, and makes it and the folder if they do not exist.
+fn open(home: &Path, path: &Path) -> Result<File, OpenError> {
+    let mut options = File::options();
+    options.read(true).write(true).create(true).truncate(false);
+    let mut attempts = 0;
+    loop {
+        make_folder(home, OPEN_FOLDER_MODE)
+            .map_err(|source| OpenError::Io { path: home.to_owned(), source })?;
+        match options.open(path) {
+            Ok(file) => return Ok(file),
+            // Another process has removed the empty folder in between.
+            Err(error)
+                if error.kind() == std::io::ErrorKind::NotFound && attempts < MAX_RETRIES =>
+            {
+                attempts += 1;
+            }
+            Err(source) => return Err(OpenError::Io { path: path.to_owned(), source }),
+        }
+    }
+}
+
+/// Whether `path` still names the open file.
+fn is_file_at(file: &File, path: &Path) -> Result<bool, std::io::Error> {
+    let open = file.metadata()?;
+    match std::fs::metadata(path) {
+        Ok(named) => Ok((open.dev(), open.ino()) == (named.dev(), named.ino())),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
     }
 }
 
@@ -66,10 +99,19 @@ fn write_pid(file: &mut File) -> Result<(), std::io::Error> {
     writeln!(file, "{}", std::process::id())
 }
 
+/// The process that holds the lock. It writes its id right after it has locked the file, so the file may be empty
+/// for a moment.
 fn read_pid(file: &mut File) -> Option<u32> {
-    let mut text = String::new();
-    file.take(PID_BYTES_MAX).read_to_string(&mut text).ok()?;
-    text.trim().parse().ok()
+    for _ in 0..MAX_PID_READS {
+        let mut text = String::new();
+        file.rewind().ok()?;
+        Read::by_ref(file).take(PID_BYTES_MAX).read_to_string(&mut text).ok()?;
+        if let Ok(pid) = text.trim().parse() {
+            return Some(pid);
+        }
+        std::thread::yield_now();
+    }
+    None
 }
 
 #[cfg(test)]

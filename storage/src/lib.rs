@@ -86,7 +86,7 @@ pub use chain::{
 pub use env::{EnvStats, MAP_BYTES_MIN, READERS_MAX};
 pub use error::{DecodeError, OpenError, ReadError, WriteError};
 pub use folders::{OPEN_FOLDER_MODE, folder_of, make_folder, sync_folder};
-pub use home::HomeLock;
+pub use home::{HomeLock, LOCK_FILE};
 pub use index::{
     FlushBlock, INDEX_FORMAT, INDEX_MAP_BYTES_DEFAULT, IndexDb, IndexOptions, IndexReader,
     PostingKey,

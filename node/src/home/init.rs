@@ -14,17 +14,16 @@ use std::{
     fs, io,
     path::{Path, PathBuf},
 };
-use storage::HomeLock;
+use storage::{HomeLock, LOCK_FILE};
 
-/// The files that a new home has, from the innermost on.
-const FILES: [&str; 7] = [
+/// The files that a new home has, apart from its lock.
+const FILES: [&str; 6] = [
     "chain/data.mdb",
     "chain/lock.mdb",
     "index/data.mdb",
     "index/lock.mdb",
     GENESIS_FILE,
     CONFIG_FILE,
-    "LOCK",
 ];
 
 impl Home {
@@ -36,9 +35,12 @@ impl Home {
     /// something cannot be written. Then nothing that was made is left.
     pub fn init(path: &Path, genesis: &Genesis) -> Result<Self, HomeError> {
         ensure_self_tested()?;
-        let unfinished = Unfinished::before(path);
-        // If this fails, the folder may be another process's, which has files in it then.
-        let lock = HomeLock::acquire(path).inspect_err(|_| unfinished.remove_folders())?;
+        let folders = Folders::missing(path);
+        let makes_lock = !is_present(&path.join(LOCK_FILE));
+        // If this fails, another process may be making a chain there: only empty folders are removed.
+        let lock = HomeLock::acquire(path).inspect_err(|_| folders.remove())?;
+        // Only now, because the process that held the lock before may have made a chain.
+        let unfinished = Unfinished::before(path, folders, makes_lock);
         let made = make(path, genesis).and_then(|()| Self::open_locked(path));
         let home = made.inspect_err(|_| unfinished.remove())?;
         Ok(Self { _lock: Some(lock), ..home })
@@ -67,21 +69,43 @@ fn make(path: &Path, genesis: &Genesis) -> Result<(), HomeError> {
     Ok(chain.append(&[genesis_record(genesis)])?)
 }
 
-/// What was not there before a home was made.
+/// The folders around a home that did not exist, from the innermost on.
+struct Folders(Vec<PathBuf>);
+
+impl Folders {
+    fn missing(home: &Path) -> Self {
+        let outer = home.ancestors().filter(|folder| !folder.as_os_str().is_empty());
+        Self(outer.map(Path::to_owned).filter(|folder| !is_present(folder)).collect())
+    }
+
+    /// Removes those that are empty.
+    fn remove(&self) {
+        for folder in &self.0 {
+            report(folder, fs::remove_dir(folder));
+        }
+    }
+}
+
+/// What did not exist before a home was made.
 struct Unfinished {
     files: Vec<PathBuf>,
-    /// From the innermost on.
-    folders: Vec<PathBuf>,
+    inner: Vec<PathBuf>,
+    outer: Folders,
 }
 
 impl Unfinished {
-    fn before(home: &Path) -> Self {
+    /// For a home whose lock is held. `makes_lock` says whether its file was missing before.
+    fn before(home: &Path, outer: Folders, makes_lock: bool) -> Self {
         let missing = |path: &PathBuf| !is_present(path);
-        let files = FILES.map(|file| home.join(file)).into_iter().filter(missing).collect();
+        let files = FILES.map(|file| home.join(file)).into_iter().filter(missing);
+        // The file of a lock that another process made before this one stays with its chain.
+        let lock = (makes_lock && !Home::exists(home)).then(|| home.join(LOCK_FILE));
         let inner = [CHAIN_FOLDER, INDEX_FOLDER].map(|folder| home.join(folder));
-        let outer = home.ancestors().filter(|folder| !folder.as_os_str().is_empty());
-        let folders = inner.into_iter().chain(outer.map(Path::to_owned)).filter(missing).collect();
-        Self { files, folders }
+        Self {
+            files: files.chain(lock).collect(),
+            inner: inner.into_iter().filter(missing).collect(),
+            outer,
+        }
     }
 
     /// Removes the files that were made, and their folders. What was there before, and what others made in
@@ -90,13 +114,10 @@ impl Unfinished {
         for file in &self.files {
             report(file, fs::remove_file(file));
         }
-        self.remove_folders();
-    }
-
-    fn remove_folders(&self) {
-        for folder in &self.folders {
+        for folder in &self.inner {
             report(folder, fs::remove_dir(folder));
         }
+        self.outer.remove();
     }
 }
 
@@ -164,7 +185,7 @@ mod tests {
     fn folders_that_were_made_for_a_failed_init_are_removed() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let home = folder.path().join("a/b/home");
-        let unfinished = Unfinished::before(&home);
+        let unfinished = Unfinished::before(&home, Folders::missing(&home), true);
         fs::create_dir_all(home.join(INDEX_FOLDER)).expect("folders");
         for file in [GENESIS_FILE, "LOCK", "index/data.mdb"] {
             fs::write(home.join(file), "").expect("written");
@@ -172,11 +193,27 @@ mod tests {
         unfinished.remove();
         assert_eq!(entries(folder.path()), Vec::<PathBuf>::new());
         // What another process put there stays.
-        let unfinished = Unfinished::before(&home);
+        let unfinished = Unfinished::before(&home, Folders::missing(&home), true);
         fs::create_dir_all(&home).expect("folders");
         fs::write(home.join("other"), "").expect("written");
         unfinished.remove();
         assert!(home.join("other").exists());
+    }
+
+    /// Two processes begin at once: the second looks at the folder before the first has made anything, and holds
+    /// the lock after the first has finished.
+    #[test]
+    fn an_init_that_comes_second_leaves_the_chain_of_the_first() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let home = folder.path().join("home");
+        let (folders, makes_lock) = (Folders::missing(&home), !is_present(&home.join(LOCK_FILE)));
+        drop(Home::init(&home, &Genesis::native_dev(1_700_000_000)).expect("a chain"));
+        let before = entries(&home);
+        let lock = HomeLock::acquire(&home).expect("a lock");
+        Unfinished::before(&home, folders, makes_lock).remove();
+        drop(lock);
+        assert_eq!(entries(&home), before);
+        Home::open(&home).expect("the chain is whole");
     }
 
     #[test]
