@@ -207,6 +207,23 @@ pub enum HomeError {
     /// Something is where a snapshot was to be written.
     #[error("{} is there already; choose another folder", .0.display())]
     Taken(PathBuf),
+    /// Another process writes the same snapshot.
+    #[error(
+        "{} is being made by {}; wait until it ends, or choose another folder",
+        path.display(), pid.map_or_else(|| "another process".to_owned(), |pid| format!("process {pid}"))
+    )]
+    BeingMade {
+        /// The folder.
+        path: PathBuf,
+        /// The process, if it is known.
+        pid: Option<u32>,
+    },
+    /// The chain changed between the copies of its two environments.
+    #[error(
+        "another process rolled back the chain in {} while it was copied; run the command again",
+        .0.display()
+    )]
+    RolledBack(PathBuf),
     /// The folder holds no chain.
     #[error("{} holds no chain; make one with `evmd init`, or choose another with --home", .0.display())]
     Empty(PathBuf),
@@ -289,6 +306,11 @@ impl Home {
         Self::require_chain(path)?;
         ensure_self_tested()?;
         let lock = HomeLock::acquire(path)?;
+        Self::open_with(lock, path)
+    }
+
+    /// [`Self::open`] of a folder that `lock` locks.
+    pub(crate) fn open_with(lock: HomeLock, path: &Path) -> Result<Self, HomeError> {
         Ok(Self { _lock: Some(lock), ..Self::open_locked(path)? })
     }
 

@@ -18,7 +18,9 @@ use std::{
     io,
     path::{Path, PathBuf},
 };
-use storage::{HomeLock, OPEN_FOLDER_MODE, folder_of, make_folder, sync_folder};
+use storage::{
+    HomeLock, LOCK_FILE, OPEN_FOLDER_MODE, OpenError, folder_of, make_folder, sync_folder,
+};
 
 /// The environments' folders, in the order they are copied: the index first, so that it knows of no
 /// block that the copied chain lacks. Restoring ends with the chain, without which there is no home.
@@ -30,33 +32,59 @@ const READERS_FILE: &str = "lock.mdb";
 /// Copies the chain of a home folder into the new folder `to`; gives the number of its newest block.
 ///
 /// # Errors
-/// If `to` is there already, and from storage.
+/// If `to` exists, if another process is making it, and from storage.
 pub fn create(home: &Path, to: &Path) -> Result<u64, HomeError> {
     if to.exists() {
         return Err(HomeError::Taken(to.to_owned()));
     }
     let (chain, index) = Home::attach(home)?;
-    let beside = beside(to);
-    let io = at(&beside);
-    if beside.exists() {
-        // Left by an attempt that was interrupted.
-        fs::remove_dir_all(&beside).map_err(&io)?;
-    }
+    let unfinished = unfinished(to);
+    let io = at(&unfinished);
+    let lock = HomeLock::acquire(&unfinished).map_err(|error| match error {
+        OpenError::HomeLocked { pid, .. } => HomeError::BeingMade { path: to.to_owned(), pid },
+        other => other.into(),
+    })?;
     let made = (|| -> Result<u64, HomeError> {
-        index.copy(beside.join(FOLDERS[0]))?;
-        chain.copy(beside.join(FOLDERS[1]))?;
+        // The process that held the lock may have finished since the first look.
+        if to.exists() {
+            return Err(HomeError::Taken(to.to_owned()));
+        }
+        remove_leftovers(&unfinished).map_err(&io)?;
+        index.copy(unfinished.join(FOLDERS[0]))?;
+        chain.copy(unfinished.join(FOLDERS[1]))?;
         let genesis = stored_genesis(&chain)?.ok_or_else(|| HomeError::Empty(home.to_owned()))?;
-        let number = head(&beside, &Config::load(home)?)?;
-        whole_file::write(&beside.join(GENESIS_FILE), &genesis).map_err(&io)?;
-        fs::rename(&beside, to).map_err(at(to))?;
-        sync_folder(folder_of(to)).map_err(at(to))?;
+        let number = head(&unfinished, &Config::load(home)?).map_err(|error| match error {
+            HomeError::OtherIndex { .. } if check_index(&chain, &index).is_ok() => {
+                HomeError::RolledBack(home.to_owned())
+            }
+            other => other,
+        })?;
+        whole_file::write(&unfinished.join(GENESIS_FILE), &genesis).map_err(&io)?;
+        fs::rename(&unfinished, to).map_err(at(to))?;
+        // The lock is held until here: what was renamed is complete, and the name is free again.
+        fs::remove_file(to.join(LOCK_FILE)).map_err(at(to))?;
+        sync_folder(to).and_then(|()| sync_folder(folder_of(to))).map_err(at(to))?;
         Ok(number)
     })();
     if made.is_err() {
-        // Its room may be what a running node is short of. It is gone, or the error says more than another.
-        let _ = fs::remove_dir_all(&beside);
+        // A running node may need the space. If this fails too, the first error says more.
+        let _ = fs::remove_dir_all(&unfinished);
     }
+    drop(lock);
     made
+}
+
+/// Removes what an interrupted attempt has left, apart from the lock.
+fn remove_leftovers(folder: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            fs::remove_dir_all(entry.path())?;
+        } else if entry.file_name() != LOCK_FILE {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
 }
 
 /// Makes a home folder of a snapshot and opens it, which checks it.
@@ -86,8 +114,8 @@ pub fn restore(from: &Path, home: &Path) -> Result<Home, HomeError> {
         let genesis = home.join(GENESIS_FILE);
         whole_file::write(&genesis, text.as_bytes()).map_err(at(&genesis))?;
     }
-    drop(lock);
-    Home::open(home)
+    // The lock is kept, so that no other process comes first.
+    Home::open_with(lock, home)
 }
 
 /// Copies a data file into a folder under another name, syncs it, and only then names it.
@@ -115,8 +143,8 @@ fn head(copy: &Path, config: &Config) -> Result<u64, HomeError> {
     head.map(|(number, _)| number).ok_or_else(|| HomeError::Empty(copy.to_owned()))
 }
 
-/// Where a snapshot is written before it is named: under a name that nobody else would give.
-fn beside(path: &Path) -> PathBuf {
+/// Where a snapshot is written before it is named: under a name that no user would choose.
+fn unfinished(path: &Path) -> PathBuf {
     let mut name = OsString::from(".");
     name.push(path.file_name().unwrap_or_default());
     name.push(".evmd-unfinished");

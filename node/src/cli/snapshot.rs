@@ -47,7 +47,11 @@ fn print(output: Output, done: &str, height: u64, folder: &Path) -> anyhow::Resu
     match output {
         Output::Text => writeln!(out, "{done} blocks 0 to {height} to {}", folder.display())?,
         Output::Json => {
-            writeln!(out, "{}", serde_json::json!({ "height": height, "folder": folder }))?;
+            writeln!(
+                out,
+                "{}",
+                serde_json::json!({ "height": height, "folder": folder.to_string_lossy() })
+            )?;
         }
     }
     Ok(())
