@@ -6,7 +6,7 @@ use crate::{
     whole_file,
 };
 use anyhow::{Context, anyhow, ensure};
-use std::io::Write;
+use std::{io::Write, path::Path};
 use storage::{OPEN_FOLDER_MODE, make_folder};
 use toml::{Table, Value};
 
@@ -85,7 +85,21 @@ fn find<'a>(settings: &'a Table, key: &str) -> anyhow::Result<&'a Value> {
 /// say stays a default.
 fn set(home: &HomeArg, key: &str, value: &str) -> anyhow::Result<()> {
     let folder = home.path()?;
-    let config = Config::load(&folder)?;
+    // A wrong setting must not leave a folder.
+    changed(&folder, key, value)?;
+    let path = folder.join(CONFIG_FILE);
+    let writing = || format!("cannot write {}", path.display());
+    make_folder(&folder, OPEN_FOLDER_MODE).with_context(writing)?;
+    let lock = whole_file::lock_for_change(&path).with_context(writing)?;
+    let text = changed(&folder, key, value)?;
+    whole_file::write(&path, text.as_bytes()).with_context(writing)?;
+    drop(lock);
+    Ok(())
+}
+
+/// The file's text after a change.
+fn changed(folder: &Path, key: &str, value: &str) -> anyhow::Result<String> {
+    let config = Config::load(folder)?;
     let old = find(&Table::try_from(&config)?, key)?.clone();
     ensure!(!old.is_table(), "{key} is a section: name a setting in it");
     let path = folder.join(CONFIG_FILE);
@@ -110,7 +124,5 @@ fn set(home: &HomeArg, key: &str, value: &str) -> anyhow::Result<()> {
     let text = toml::to_string_pretty(&table)?;
     toml::from_str::<Config>(&text)
         .map_err(|error| anyhow!(with_setting(key, value, error.message())))?;
-    let writing = || format!("cannot write {}", path.display());
-    make_folder(&folder, OPEN_FOLDER_MODE).with_context(writing)?;
-    whole_file::write(&path, text.as_bytes()).with_context(writing)
+    Ok(text)
 }

@@ -1,16 +1,15 @@
 //! `evmd export`
 
 use super::{HomeArg, Output, is_stdout_closed};
-use crate::{block, home::Home};
+use crate::{block, home::Home, whole_file::NewFile};
 use anyhow::{Context, bail};
 use flate2::{Compression, write::GzEncoder};
 use std::{
-    fs::File,
     io::{BufWriter, Write},
     ops::RangeInclusive,
     path::PathBuf,
 };
-use storage::{ChainReader, folder_of, sync_folder};
+use storage::ChainReader;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -45,20 +44,24 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         return Ok(write(&blocks, numbers, crate::cli::stdout())?.flush()?);
     }
     let writing = || format!("cannot write {}", args.file.display());
-    let file = File::create(&args.file).with_context(writing)?;
+    let file = NewFile::create(&args.file).with_context(writing)?;
     let file = if args.file.extension().is_some_and(|extension| extension == "gz") {
         let packed = write(&blocks, numbers, GzEncoder::new(file, Compression::default()));
         packed.with_context(writing)?.finish().with_context(writing)?
     } else {
         write(&blocks, numbers, file).with_context(writing)?
     };
-    file.sync_all().and_then(|()| sync_folder(folder_of(&args.file))).with_context(writing)?;
+    file.finish().with_context(writing)?;
     let count = (last + 1).saturating_sub(args.from);
     let mut out = crate::cli::stdout();
     match args.output {
         Output::Text => writeln!(out, "exported {count} blocks to {}", args.file.display())?,
         Output::Json => {
-            writeln!(out, "{}", serde_json::json!({ "blocks": count, "file": args.file }))?;
+            writeln!(
+                out,
+                "{}",
+                serde_json::json!({ "blocks": count, "file": args.file.to_string_lossy() })
+            )?;
         }
     }
     Ok(())

@@ -58,7 +58,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         Output::Json => {
             let value = serde_json::json!({
                 "moniker": args.moniker,
-                "home": path,
+                "home": path.to_string_lossy(),
                 "chainId": home.spec.chain_id,
                 "genesisHash": view.head.hash,
                 "stateRoot": view.head.header.state_root,

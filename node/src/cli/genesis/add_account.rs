@@ -27,6 +27,8 @@ pub(in crate::cli) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+    let writing = || format!("cannot write {}", args.file.display());
+    let lock = whole_file::lock_for_change(&args.file).with_context(writing)?;
     let genesis = if args.file.exists() { read(&args.file)? } else { dev_genesis() };
     let address = parse_address(&args.address, &genesis.spec.bech32_prefix)?;
     let amount = amount(&args.amount, &genesis)?;
@@ -42,15 +44,14 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     alloc.insert(key, serde_json::json!({ "balance": format!("{amount:#x}") }));
     let text = format!("{file:#}\n");
     Genesis::from_json(&text).context("the changed genesis")?;
-    let writing = || format!("cannot write {}", args.file.display());
     whole_file::write(&args.file, text.as_bytes()).with_context(writing)?;
+    drop(lock);
     let (address, mut out) = (address.to_checksum(None), crate::cli::stdout());
     match args.output {
         Output::Text => writeln!(out, "{address} has {amount} in {}", args.file.display())?,
         Output::Json => {
             let amount = amount.to_string();
-            let value =
-                serde_json::json!({ "address": address, "amount": amount, "file": args.file });
+            let value = serde_json::json!({ "address": address, "amount": amount, "file": args.file.to_string_lossy() });
             writeln!(out, "{value}")?;
         }
     }

@@ -116,8 +116,12 @@ pub fn producing(block_time: Option<Duration>) -> Options {
 /// A native chain of at least `length` blocks with transfers, exported to `file`; gives its head's hash.
 pub fn exported_chain(file: &Path, length: u64) -> B256 {
     let folder = tempfile::tempdir().unwrap();
-    let home = native_home(folder.path());
-    let pipeline = Pipeline::start(&home, producing(Some(Duration::from_millis(5)))).unwrap();
+    exported_chain_of(&native_home(folder.path()), file, length)
+}
+
+/// As [`exported_chain`], with the blocks that are made in `home`.
+pub fn exported_chain_of(home: &Home, file: &Path, length: u64) -> B256 {
+    let pipeline = Pipeline::start(home, producing(Some(Duration::from_millis(5)))).unwrap();
     let client = pipeline.client();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     for nonce in 0..30 {
@@ -127,7 +131,7 @@ pub fn exported_chain(file: &Path, length: u64) -> B256 {
     wait_until("a few blocks are there", || pipeline.published.load().number() >= length);
     pipeline.stop();
     pipeline.join().unwrap();
-    export(&home, file)
+    export(home, file)
 }
 
 /// Writes all blocks of a home to a file, as an import reads them; gives the head's hash.
