@@ -36,6 +36,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         .build_client(false)
         .build_transport(false)
         .include_file("all.rs")
+        // The messages of both packages are the same on the wire, so they share their Rust types.
+        .extern_path(".feemarket.v1", "crate::proto::cosmos::evm::feemarket::v1")
         .compile_fds_with_config(compiler.file_descriptor_set(), config)?;
     fs::write(generated.join("sources.txt"), sources(&definitions, &files)?)?;
     Ok(())

@@ -1,5 +1,5 @@
-//! gRPC: the queries under the names of the Cosmos interfaces and under the short name of the fee
-//! market, with reflection (v1 and v1alpha) and health.
+//! gRPC: the queries under the names of the Cosmos interfaces, those of the fee market also under
+//! `feemarket.Query` and `feemarket.v1.Query`, with reflection (v1 and v1alpha) and health.
 //!
 //! Services only take a request apart and give its answer; the answers are made in
 //! [`crate::query`]. The metadata `x-cosmos-block-height` chooses the block of a query, and says
@@ -8,6 +8,7 @@
 mod bank;
 mod direct;
 mod evm;
+mod feemarket;
 mod gov_v1beta1;
 mod node;
 mod services;
@@ -29,11 +30,11 @@ use crate::{
                     tendermint::v1beta1::service_server as blocks,
                 },
                 consensus::v1::query_server as consensus,
-                evm::{feemarket::v1::query_server as feemarket, vm::v1::query_server as vm},
+                evm::{feemarket::v1::query_server as fee_market, vm::v1::query_server as vm},
                 gov::{v1::query_server as gov, v1beta1::query_server as old_gov},
                 tx::v1beta1::service_server as tx,
             },
-            feemarket::query_server as short,
+            feemarket::{query_server as fee_market_short, v1::query_server as fee_market_v1},
         },
     },
 };
@@ -55,8 +56,9 @@ pub fn routes(queries: &Queries, most_bytes: usize) -> Routes {
     Routes::new(auth::QueryServer::new(service()).max_decoding_message_size(limit))
         .add_service(balances::QueryServer::new(service()).max_decoding_message_size(limit))
         .add_service(vm::QueryServer::new(service()).max_decoding_message_size(limit))
-        .add_service(feemarket::QueryServer::new(service()).max_decoding_message_size(limit))
-        .add_service(short::QueryServer::new(service()).max_decoding_message_size(limit))
+        .add_service(fee_market::QueryServer::new(service()).max_decoding_message_size(limit))
+        .add_service(fee_market_v1::QueryServer::new(service()).max_decoding_message_size(limit))
+        .add_service(fee_market_short::QueryServer::new(service()).max_decoding_message_size(limit))
         .add_service(gov::QueryServer::new(service()).max_decoding_message_size(limit))
         .add_service(old_gov::QueryServer::new(service()).max_decoding_message_size(limit))
         .add_service(tx::ServiceServer::new(service()).max_decoding_message_size(limit))

@@ -5,14 +5,10 @@
 use super::HEIGHT_HEADER;
 use crate::query::{
     Queries, QueryError, Snapshot, Turn,
-    proto::{
-        cosmos::{
-            auth::v1beta1::{self as auth, query_server::Query as AuthQuery},
-            evm::feemarket::v1::{self as feemarket, query_server::Query as FeemarketQuery},
-            gov::v1::{self as gov, query_server::Query as GovQuery},
-            tx::v1beta1::{self as tx, service_server::Service as TxService},
-        },
-        feemarket::query_server::Query as ShortFeemarketQuery,
+    proto::cosmos::{
+        auth::v1beta1::{self as auth, query_server::Query as AuthQuery},
+        gov::v1::{self as gov, query_server::Query as GovQuery},
+        tx::v1beta1::{self as tx, service_server::Service as TxService},
     },
     tx_bytes, tx_encode,
 };
@@ -185,54 +181,6 @@ impl AuthQuery for Service {
         request: Request<auth::QueryAccountInfoRequest>,
     ) -> Answer<auth::QueryAccountInfoResponse> {
         self.answer_apart(request, |at, query| at.auth_account_info(&query.address)).await
-    }
-}
-
-#[tonic::async_trait]
-impl FeemarketQuery for Service {
-    async fn params(
-        &self,
-        request: Request<feemarket::QueryParamsRequest>,
-    ) -> Answer<feemarket::QueryParamsResponse> {
-        self.answer_apart(request, |at, _| at.feemarket_params()).await
-    }
-
-    async fn base_fee(
-        &self,
-        request: Request<feemarket::QueryBaseFeeRequest>,
-    ) -> Answer<feemarket::QueryBaseFeeResponse> {
-        self.answer_apart(request, |at, _| at.feemarket_base_fee()).await
-    }
-
-    async fn block_gas(
-        &self,
-        request: Request<feemarket::QueryBlockGasRequest>,
-    ) -> Answer<feemarket::QueryBlockGasResponse> {
-        self.answer_apart(request, |at, _| at.feemarket_block_gas()).await
-    }
-}
-
-#[tonic::async_trait]
-impl ShortFeemarketQuery for Service {
-    async fn params(
-        &self,
-        request: Request<feemarket::QueryParamsRequest>,
-    ) -> Answer<feemarket::QueryParamsResponse> {
-        self.answer_apart(request, |at, _| at.feemarket_params()).await
-    }
-
-    async fn base_fee(
-        &self,
-        request: Request<feemarket::QueryBaseFeeRequest>,
-    ) -> Answer<feemarket::QueryBaseFeeResponse> {
-        self.answer_apart(request, |at, _| at.feemarket_base_fee()).await
-    }
-
-    async fn block_gas(
-        &self,
-        request: Request<feemarket::QueryBlockGasRequest>,
-    ) -> Answer<feemarket::QueryBlockGasResponse> {
-        self.answer_apart(request, |at, _| at.feemarket_block_gas()).await
     }
 }
 

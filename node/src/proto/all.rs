@@ -92,6 +92,9 @@ pub mod evmd {
 }
 pub mod feemarket {
     include!("feemarket.rs");
+    pub mod v1 {
+        include!("feemarket.v1.rs");
+    }
 }
 pub mod tendermint {
     pub mod abci {

@@ -16,11 +16,11 @@ pub mod query_server {
         async fn params(
             &self,
             request: tonic::Request<
-                super::super::cosmos::evm::feemarket::v1::QueryParamsRequest,
+                crate::proto::cosmos::evm::feemarket::v1::QueryParamsRequest,
             >,
         ) -> std::result::Result<
             tonic::Response<
-                super::super::cosmos::evm::feemarket::v1::QueryParamsResponse,
+                crate::proto::cosmos::evm::feemarket::v1::QueryParamsResponse,
             >,
             tonic::Status,
         >;
@@ -28,11 +28,11 @@ pub mod query_server {
         async fn base_fee(
             &self,
             request: tonic::Request<
-                super::super::cosmos::evm::feemarket::v1::QueryBaseFeeRequest,
+                crate::proto::cosmos::evm::feemarket::v1::QueryBaseFeeRequest,
             >,
         ) -> std::result::Result<
             tonic::Response<
-                super::super::cosmos::evm::feemarket::v1::QueryBaseFeeResponse,
+                crate::proto::cosmos::evm::feemarket::v1::QueryBaseFeeResponse,
             >,
             tonic::Status,
         >;
@@ -40,11 +40,11 @@ pub mod query_server {
         async fn block_gas(
             &self,
             request: tonic::Request<
-                super::super::cosmos::evm::feemarket::v1::QueryBlockGasRequest,
+                crate::proto::cosmos::evm::feemarket::v1::QueryBlockGasRequest,
             >,
         ) -> std::result::Result<
             tonic::Response<
-                super::super::cosmos::evm::feemarket::v1::QueryBlockGasResponse,
+                crate::proto::cosmos::evm::feemarket::v1::QueryBlockGasResponse,
             >,
             tonic::Status,
         >;
@@ -132,9 +132,9 @@ pub mod query_server {
                     impl<
                         T: Query,
                     > tonic::server::UnaryService<
-                        super::super::cosmos::evm::feemarket::v1::QueryParamsRequest,
+                        crate::proto::cosmos::evm::feemarket::v1::QueryParamsRequest,
                     > for ParamsSvc<T> {
-                        type Response = super::super::cosmos::evm::feemarket::v1::QueryParamsResponse;
+                        type Response = crate::proto::cosmos::evm::feemarket::v1::QueryParamsResponse;
                         type Future = BoxFuture<
                             tonic::Response<Self::Response>,
                             tonic::Status,
@@ -142,7 +142,7 @@ pub mod query_server {
                         fn call(
                             &mut self,
                             request: tonic::Request<
-                                super::super::cosmos::evm::feemarket::v1::QueryParamsRequest,
+                                crate::proto::cosmos::evm::feemarket::v1::QueryParamsRequest,
                             >,
                         ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
@@ -180,9 +180,9 @@ pub mod query_server {
                     impl<
                         T: Query,
                     > tonic::server::UnaryService<
-                        super::super::cosmos::evm::feemarket::v1::QueryBaseFeeRequest,
+                        crate::proto::cosmos::evm::feemarket::v1::QueryBaseFeeRequest,
                     > for BaseFeeSvc<T> {
-                        type Response = super::super::cosmos::evm::feemarket::v1::QueryBaseFeeResponse;
+                        type Response = crate::proto::cosmos::evm::feemarket::v1::QueryBaseFeeResponse;
                         type Future = BoxFuture<
                             tonic::Response<Self::Response>,
                             tonic::Status,
@@ -190,7 +190,7 @@ pub mod query_server {
                         fn call(
                             &mut self,
                             request: tonic::Request<
-                                super::super::cosmos::evm::feemarket::v1::QueryBaseFeeRequest,
+                                crate::proto::cosmos::evm::feemarket::v1::QueryBaseFeeRequest,
                             >,
                         ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
@@ -228,9 +228,9 @@ pub mod query_server {
                     impl<
                         T: Query,
                     > tonic::server::UnaryService<
-                        super::super::cosmos::evm::feemarket::v1::QueryBlockGasRequest,
+                        crate::proto::cosmos::evm::feemarket::v1::QueryBlockGasRequest,
                     > for BlockGasSvc<T> {
-                        type Response = super::super::cosmos::evm::feemarket::v1::QueryBlockGasResponse;
+                        type Response = crate::proto::cosmos::evm::feemarket::v1::QueryBlockGasResponse;
                         type Future = BoxFuture<
                             tonic::Response<Self::Response>,
                             tonic::Status,
@@ -238,7 +238,7 @@ pub mod query_server {
                         fn call(
                             &mut self,
                             request: tonic::Request<
-                                super::super::cosmos::evm::feemarket::v1::QueryBlockGasRequest,
+                                crate::proto::cosmos::evm::feemarket::v1::QueryBlockGasRequest,
                             >,
                         ) -> Self::Future {
                             let inner = Arc::clone(&self.0);

@@ -1,6 +1,9 @@
 //! Calls the gRPC services without a socket: a request message in, JSON out.
 
-use super::{error::Error, json::Definitions};
+use super::{
+    error::Error,
+    json::{Definitions, Style},
+};
 use crate::grpc::{Direct, HEIGHT_HEADER};
 use axum::{
     http::{HeaderValue, header},
@@ -34,9 +37,14 @@ impl Gateway {
 
     /// Writes an encoded message as JSON. A block of thousands of transactions takes a core for tenths of a second,
     /// in which the thread would serve no other socket.
-    async fn convert(&self, kind: MessageDescriptor, message: Bytes) -> Result<Vec<u8>, Error> {
+    async fn convert(
+        &self,
+        kind: MessageDescriptor,
+        message: Bytes,
+        style: Style,
+    ) -> Result<Vec<u8>, Error> {
         if message.len() <= MAX_CONVERTED_AT_ONCE_BYTES {
-            return to_json(&self.definitions, kind, message);
+            return to_json(&self.definitions, kind, message, style);
         }
         let permit =
             Arc::clone(&self.conversions).acquire_owned().await.map_err(Error::internal)?;
@@ -44,7 +52,7 @@ impl Gateway {
         let converted = tokio::task::spawn_blocking(move || {
             // The conversion goes on when its caller has gone.
             let _permit = permit;
-            to_json(&definitions, kind, message)
+            to_json(&definitions, kind, message, style)
         });
         converted.await.map_err(Error::internal)?
     }
@@ -61,17 +69,18 @@ impl Gateway {
         found.expect("routes name methods of our definitions")
     }
 
-    /// Asks a service and writes its answer.
+    /// Asks a service and writes its answer in the given style.
     pub(super) async fn call(
         &self,
         method: &MethodDescriptor,
         message: &DynamicMessage,
         height: Option<&HeaderValue>,
+        style: Style,
     ) -> Result<Response, Error> {
         let path = format!("/{}/{}", method.parent_service().full_name(), method.name());
         let answer = self.services.call(&path, &message.encode_to_vec(), height).await;
         let told = answer.map_err(|status| Error::of_service(status.code(), status.message()))?;
-        let json = self.convert(method.output(), told.message).await?;
+        let json = self.convert(method.output(), told.message, style).await?;
         let mut response = ([(header::CONTENT_TYPE, "application/json")], json).into_response();
         if let Some(height) = told.height {
             response.headers_mut().insert(HEIGHT_HEADER, height);
@@ -84,9 +93,10 @@ fn to_json(
     definitions: &Definitions,
     kind: MessageDescriptor,
     message: Bytes,
+    style: Style,
 ) -> Result<Vec<u8>, Error> {
     let message = DynamicMessage::decode(kind, message).map_err(Error::internal)?;
-    serde_json::to_vec(&definitions.json(&message)).map_err(Error::internal)
+    serde_json::to_vec(&definitions.json(&message, style)).map_err(Error::internal)
 }
 
 #[cfg(test)]

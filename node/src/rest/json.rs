@@ -1,5 +1,6 @@
 //! Messages as JSON, as the reference's gateway writes them: names as in the definitions, every field
-//! there, 64-bit numbers as strings, bytes in base64, an absent message `null`.
+//! there, 64-bit numbers as strings, bytes in base64, an absent message `null`. Paths under `/chain/` show decimals
+//! and 64-bit numbers in another [`Style`].
 
 use alloy_primitives::hex;
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
@@ -28,6 +29,15 @@ pub(crate) enum Mark {
     Hex,
 }
 
+/// How decimals and 64-bit integers are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Style {
+    /// As the SDK's gateway writes them: a decimal with its point, a 64-bit integer as a string.
+    Sdk,
+    /// As under `/chain/`: a decimal as the integer of 18 places that messages hold, a 64-bit integer as a number.
+    Plain,
+}
+
 impl Definitions {
     /// Reads our own definitions.
     pub(crate) fn read() -> Self {
@@ -47,9 +57,9 @@ impl Definitions {
         }
     }
 
-    /// A message that writes itself.
-    pub(crate) const fn json<'a>(&'a self, message: &'a DynamicMessage) -> Json<'a> {
-        Json { definitions: self, message }
+    /// A message that writes itself in the given style.
+    pub(crate) const fn json<'a>(&'a self, message: &'a DynamicMessage, style: Style) -> Json<'a> {
+        Json { definitions: self, message, style }
     }
 
     /// The message of a type that an `Any` names.
@@ -64,6 +74,7 @@ impl Definitions {
 pub(crate) struct Json<'a> {
     definitions: &'a Definitions,
     message: &'a DynamicMessage,
+    style: Style,
 }
 
 impl Json<'_> {
@@ -90,7 +101,8 @@ impl Json<'_> {
                 map.serialize_entry(field.name(), &())?;
                 continue;
             }
-            let item = Item { definitions: self.definitions, field: &field, mark, value: &value };
+            let Self { definitions, style, .. } = *self;
+            let item = Item { definitions, style, field: &field, mark, value: &value };
             map.serialize_entry(field.name(), &item)?;
         }
         Ok(())
@@ -106,7 +118,7 @@ impl Json<'_> {
         match self.definitions.named(&type_url) {
             Some(descriptor) => {
                 let inner = DynamicMessage::decode(descriptor, value).map_err(S::Error::custom)?;
-                self.definitions.json(&inner).fields(&mut map)?;
+                self.definitions.json(&inner, self.style).fields(&mut map)?;
             }
             None => map.serialize_entry("value", &BASE64.encode(value))?,
         }
@@ -144,6 +156,7 @@ impl Serialize for Json<'_> {
 /// A field's value, or one of a list's.
 struct Item<'a> {
     definitions: &'a Definitions,
+    style: Style,
     field: &'a FieldDescriptor,
     mark: Option<Mark>,
     value: &'a Value,
@@ -151,19 +164,23 @@ struct Item<'a> {
 
 impl Serialize for Item<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let is_plain = self.style == Style::Plain;
         match (self.value, self.mark) {
             (Value::Bool(value), _) => serializer.serialize_bool(*value),
             (Value::I32(value), _) => serializer.serialize_i32(*value),
             (Value::U32(value), _) => serializer.serialize_u32(*value),
+            (Value::I64(value), _) if is_plain => serializer.serialize_i64(*value),
+            (Value::U64(value), _) if is_plain => serializer.serialize_u64(*value),
             (Value::I64(value), _) => serializer.collect_str(value),
             (Value::U64(value), _) => serializer.collect_str(value),
-            (Value::String(value), Some(Mark::Decimal)) => {
+            (Value::String(value), Some(Mark::Decimal)) if !is_plain => {
                 serializer.serialize_str(&decimal(value))
             }
             (Value::String(value), _) => serializer.serialize_str(value),
             // The SDK has some decimals in fields of bytes.
             (Value::Bytes(value), Some(Mark::Decimal)) => {
-                serializer.serialize_str(&decimal(&String::from_utf8_lossy(value)))
+                let scaled = String::from_utf8_lossy(value);
+                serializer.serialize_str(&if is_plain { scaled } else { decimal(&scaled).into() })
             }
             (Value::Bytes(value), Some(Mark::Hex)) => {
                 serializer.serialize_str(&hex::encode_prefixed(value))
@@ -176,7 +193,9 @@ impl Serialize for Item<'_> {
                     None => serializer.serialize_i32(*number),
                 }
             }
-            (Value::Message(message), _) => self.definitions.json(message).serialize(serializer),
+            (Value::Message(message), _) => {
+                self.definitions.json(message, self.style).serialize(serializer)
+            }
             (Value::List(items), _) => {
                 let mut list = serializer.serialize_seq(Some(items.len()))?;
                 for value in items {

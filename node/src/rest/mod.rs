@@ -36,7 +36,8 @@ use axum::{
 use bytes::Bytes;
 use error::Error;
 use gateway::Gateway;
-use route::{ROUTES, Route, Verb};
+use json::Style;
+use route::{ROUTES, Route, Verb, style_of};
 use std::sync::Arc;
 
 /// The name that the SDK's gateway has for [`grpc::HEIGHT_HEADER`].
@@ -68,9 +69,12 @@ fn router(config: &Rest, queries: Queries) -> Router {
     let gateway = Arc::new(Gateway::new(grpc::routes(&queries, most_bytes)));
     let mut router = Router::new();
     for route in ROUTES {
-        let asked = move |gateway, path, query, headers| ask(gateway, route, path, query, headers);
         let submitted = move |gateway, body| submit(gateway, route, body);
         for path in route.paths() {
+            let style = style_of(&path);
+            let asked = move |gateway, path, query, headers| {
+                ask(gateway, route, style, path, query, headers)
+            };
             router = match route.verb {
                 Verb::Get => router.route(&path, get(asked)),
                 Verb::Post => router.route(&path, post(submitted)),
@@ -97,6 +101,7 @@ pub(crate) fn methods() -> impl Iterator<Item = &'static str> {
 async fn ask(
     State(gateway): State<Arc<Gateway>>,
     route: &Route,
+    style: Style,
     path: Result<RawPathParams, RawPathParamsRejection>,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
@@ -106,7 +111,7 @@ async fn ask(
         let values: Vec<_> = path.iter().collect();
         let method = gateway.method(route.method_for(&values));
         let message = request::from_text(&method.input(), &values, query.as_deref())?;
-        gateway.call(&method, &message, height(&headers)?).await
+        gateway.call(&method, &message, height(&headers)?, style).await
     };
     answer.await.unwrap_or_else(Error::into_response)
 }
@@ -131,7 +136,7 @@ async fn submit(
         let body = body.map_err(|error| Error::of_body(error.status(), error.body_text()))?;
         let method = gateway.method(route.method);
         let message = request::from_json(&gateway.definitions, method.input(), &body)?;
-        gateway.call(&method, &message, None).await
+        gateway.call(&method, &message, None, Style::Sdk).await
     };
     answer.await.unwrap_or_else(Error::into_response)
 }

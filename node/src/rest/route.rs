@@ -1,5 +1,6 @@
 //! Which path is which query.
 
+use super::json::Style;
 use crate::account::decode_any;
 
 /// How a path is asked.
@@ -55,6 +56,11 @@ impl Route {
     }
 }
 
+/// The style of answers under a path.
+pub(super) fn style_of(path: &str) -> Style {
+    if path.starts_with("/chain/") { Style::Plain } else { Style::Sdk }
+}
+
 const fn get(path: &'static str, method: &'static str) -> Route {
     Route { verb: Verb::Get, path, method }
 }
@@ -63,12 +69,11 @@ const fn post(path: &'static str, method: &'static str) -> Route {
     Route { verb: Verb::Post, path, method }
 }
 
-/// Beginnings of paths that are served under another beginning too.
+/// Beginnings of paths that are served under another beginning too. Answers under it are in [`Style::Plain`].
 const ALIASES: &[(&str, &str)] = &[
     ("/cosmos/auth/", "/chain/auth/"),
     ("/cosmos/bank/", "/chain/bank/"),
     ("/cosmos/evm/vm/", "/chain/evm/"),
-    ("/cosmos/evm/feemarket/", "/chain/feemarket/"),
 ];
 
 /// All paths but the aliases.
@@ -108,6 +113,9 @@ pub(super) const ROUTES: &[Route] = &[
     get("/cosmos/evm/feemarket/v1/params", "cosmos.evm.feemarket.v1.Query/Params"),
     get("/cosmos/evm/feemarket/v1/base_fee", "cosmos.evm.feemarket.v1.Query/BaseFee"),
     get("/cosmos/evm/feemarket/v1/block_gas", "cosmos.evm.feemarket.v1.Query/BlockGas"),
+    get("/chain/feemarket/v1/params", "feemarket.v1.Query/Params"),
+    get("/chain/feemarket/v1/base_fee", "feemarket.v1.Query/BaseFee"),
+    get("/chain/feemarket/v1/block_gas", "feemarket.v1.Query/BlockGas"),
     get("/cosmos/base/tendermint/v1beta1/node_info", "cosmos.base.tendermint.v1beta1.Service/GetNodeInfo"),
     get("/cosmos/base/tendermint/v1beta1/syncing", "cosmos.base.tendermint.v1beta1.Service/GetSyncing"),
     get("/cosmos/base/tendermint/v1beta1/blocks/latest", "cosmos.base.tendermint.v1beta1.Service/GetLatestBlock"),

@@ -4,7 +4,10 @@
 use crate::{
     proto::cosmos::tx::v1beta1::Tx,
     query::tx_bytes,
-    rest::{json::Definitions, unmark::unmark},
+    rest::{
+        json::{Definitions, Style},
+        unmark::unmark,
+    },
 };
 use anyhow::Context;
 use prost::Message;
@@ -30,7 +33,7 @@ pub(super) fn tx_json(tx: &Tx) -> anyhow::Result<Value> {
     let kind = definitions.pool.get_message_by_name("cosmos.tx.v1beta1.Tx");
     let kind = kind.context("our definitions have transactions")?;
     let message = DynamicMessage::decode(kind, tx.encode_to_vec().as_slice())?;
-    Ok(serde_json::to_value(definitions.json(&message))?)
+    Ok(serde_json::to_value(definitions.json(&message, Style::Sdk))?)
 }
 
 /// The bytes that are broadcast.

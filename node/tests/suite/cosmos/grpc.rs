@@ -185,6 +185,7 @@ async fn a_client_finds_its_way_by_reflection() {
         "cosmos.evm.feemarket.v1.Query",
         "cosmos.tx.v1beta1.Service",
         "feemarket.Query",
+        "feemarket.v1.Query",
         "grpc.health.v1.Health",
         "grpc.reflection.v1.ServerReflection",
     ] {
@@ -268,11 +269,15 @@ async fn a_transaction_is_tried_by_its_fields_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_fee_market_under_both_names() {
+async fn the_fee_market_under_its_three_names() {
     let served = Served::start().await;
     served.node.wait_for("eth_getBlockByNumber", json!(["0x1", false])).await;
     let mut client = Client::connect(&served).await;
-    for path in ["/cosmos.evm.feemarket.v1.Query/Params", "/feemarket.Query/Params"] {
+    for path in [
+        "/cosmos.evm.feemarket.v1.Query/Params",
+        "/feemarket.Query/Params",
+        "/feemarket.v1.Query/Params",
+    ] {
         let mut request = Request::new(QueryParamsRequest {});
         request.metadata_mut().insert("x-cosmos-block-height", 1.into());
         let answer: Response<QueryParamsResponse> = client.call(path, request).await.unwrap();
@@ -281,6 +286,15 @@ async fn the_fee_market_under_both_names() {
         assert_eq!(params.base_fee, "875000000000000000000000000");
         assert_eq!(params.min_gas_multiplier, "500000000000000000");
         assert_eq!((params.base_fee_change_denominator, params.elasticity_multiplier), (8, 2));
+    }
+    // Reflection shows the messages of the version's own package.
+    for name in ["feemarket.Query", "feemarket.v1.Query"] {
+        let pool = definitions(&mut client, name).await;
+        let service = pool.get_service_by_name(name).unwrap();
+        let method = service.methods().find(|method| method.name() == "Params").unwrap();
+        assert_eq!(method.output().full_name(), "feemarket.v1.QueryParamsResponse");
+        let params = pool.get_message_by_name("feemarket.v1.Params").unwrap();
+        assert_eq!(params.get_field_by_name("enable_height").unwrap().number(), 5);
     }
     served.stop().await;
 }

@@ -34,11 +34,11 @@ fn error(code: u32, message: &str) -> Value {
 #[tokio::test(flavor = "multi_thread")]
 async fn accounts_and_addresses() {
     let served = Served::start().await;
-    let account = json!({
-        "@type": "/cosmos.auth.v1beta1.BaseAccount",
-        "address": ALICE, "pub_key": null, "account_number": "0", "sequence": "0",
-    });
-    for family in ["cosmos", "chain"] {
+    for (family, zero) in [("cosmos", json!("0")), ("chain", json!(0))] {
+        let account = json!({
+            "@type": "/cosmos.auth.v1beta1.BaseAccount",
+            "address": ALICE, "pub_key": null, "account_number": zero, "sequence": zero,
+        });
         let at = |rest: &str| format!("/{family}/auth/v1beta1/{rest}");
         for address in [ALICE, ALICE_HEX, &ALICE_HEX[2..]] {
             let answer = served.get(&at(&format!("accounts/{address}"))).await;
@@ -56,7 +56,8 @@ async fn accounts_and_addresses() {
         let answer = served.get(&at(&format!("bech32/{escaped}"))).await;
         assert_eq!(answer, json!({ "address_string": ALICE }));
         let params = served.get(&at("params")).await;
-        assert_eq!(params["params"]["tx_sig_limit"], "7");
+        let limit = &params["params"]["tx_sig_limit"];
+        assert_eq!(*limit, if family == "chain" { json!(7) } else { json!("7") });
     }
     let gov = json!({
         "@type": "/cosmos.auth.v1beta1.ModuleAccount",
@@ -144,7 +145,7 @@ async fn balances_and_the_evm() {
     let hash = "0xc5d2460186f7233c927e7db2dcc703c0e500b653ca82273b7bfad8045d85a470";
     let answer = served.get(&format!("/cosmos/evm/vm/v1/account/{ALICE_HEX}")).await;
     assert_eq!(answer, json!({ "balance": BALANCE, "code_hash": hash, "nonce": "0" }));
-    let answer = served.get(&format!("/chain/evm/v1/cosmos_account/{ALICE_HEX}")).await;
+    let answer = served.get(&format!("/cosmos/evm/vm/v1/cosmos_account/{ALICE_HEX}")).await;
     let expected = json!({ "cosmos_address": ALICE, "sequence": "0", "account_number": "0" });
     assert_eq!(answer, expected);
     let validator = "cosmosvalcons17w0adeg64ky0daxwd2ugyuneellmjgnxj6umtj";
@@ -173,29 +174,51 @@ async fn balances_and_the_evm() {
     served.stop().await;
 }
 
+/// The SDK writes decimals with their point and 64-bit integers as strings.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_fee_market_in_both_families() {
+async fn the_fee_market_under_cosmos_has_the_shape_of_the_sdk() {
     let served = Served::start().await;
-    served.node.wait_for("eth_getBlockByNumber", json!(["0x1", false])).await;
-    for family in ["/cosmos/evm/feemarket/v1", "/chain/feemarket/v1"] {
-        let (_, answer) = served.ask_at(&format!("{family}/params"), Some("1")).await;
-        let params = json!({
-            "no_base_fee": false, "base_fee_change_denominator": 8, "elasticity_multiplier": 2,
-            "enable_height": "0", "base_fee": "875000000.000000000000000000",
-            "min_gas_price": "0.000000000000000000", "min_gas_multiplier": "0.500000000000000000",
-        });
-        assert_eq!(answer, json!({ "params": params }));
-        let (_, answer) = served.ask_at(&format!("{family}/base_fee"), Some("1")).await;
-        assert_eq!(answer, json!({ "base_fee": "875000000.000000000000000000" }));
-        let (_, answer) = served.ask_at(&format!("{family}/block_gas"), Some("1")).await;
-        assert_eq!(answer, json!({ "gas": "0" }));
-        // The same words in the same order as JSON-RPC's, which the command line prints.
-        let head = format!("GET {family}/params HTTP/1.1\r\nx-cosmos-block-height: 1\r\n");
-        let (_, text) = served.raw(&head, "").await;
-        assert!(text.starts_with("{\"params\":{\"no_base_fee\":false,"), "{text}");
-        let rpc = served.node.call("evmd_feemarketParams", json!(["0x1"])).await;
-        assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), rpc);
-    }
+    let at = |rest: &str| format!("/cosmos/evm/feemarket/v1/{rest}");
+    let (_, answer) = served.ask_at(&at("params"), Some("1")).await;
+    let params = json!({
+        "no_base_fee": false, "base_fee_change_denominator": 8, "elasticity_multiplier": 2,
+        "enable_height": "0", "base_fee": "875000000.000000000000000000",
+        "min_gas_price": "0.000000000000000000", "min_gas_multiplier": "0.500000000000000000",
+    });
+    assert_eq!(answer, json!({ "params": params }));
+    let (_, answer) = served.ask_at(&at("base_fee"), Some("1")).await;
+    assert_eq!(answer, json!({ "base_fee": "875000000.000000000000000000" }));
+    let (_, answer) = served.ask_at(&at("block_gas"), Some("1")).await;
+    assert_eq!(answer, json!({ "gas": "0" }));
+    // The same words in the same order as JSON-RPC's, which the command line prints.
+    let head = format!("GET {} HTTP/1.1\r\nx-cosmos-block-height: 1\r\n", at("params"));
+    let (_, text) = served.raw(&head, "").await;
+    assert!(text.starts_with("{\"params\":{\"no_base_fee\":false,"), "{text}");
+    let rpc = served.node.call("evmd_feemarketParams", json!(["0x1"])).await;
+    assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), rpc);
+    served.stop().await;
+}
+
+/// Under `/chain/` a decimal is the value times 10^18, and integers are numbers.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_fee_market_under_chain_has_scaled_decimals_and_plain_integers() {
+    let served = Served::start().await;
+    let at = |rest: &str| format!("/chain/feemarket/v1/{rest}");
+    let (_, answer) = served.ask_at(&at("params"), Some("1")).await;
+    let params = json!({
+        "no_base_fee": false, "base_fee_change_denominator": 8, "elasticity_multiplier": 2,
+        "enable_height": 0, "base_fee": "875000000000000000000000000",
+        "min_gas_price": "0", "min_gas_multiplier": "500000000000000000",
+    });
+    assert_eq!(answer, json!({ "params": params }));
+    let (_, answer) = served.ask_at(&at("base_fee"), Some("1")).await;
+    assert_eq!(answer, json!({ "base_fee": "875000000000000000000000000" }));
+    let (_, answer) = served.ask_at(&at("block_gas"), Some("1")).await;
+    assert_eq!(answer, json!({ "gas": 0 }));
+    let supply = served.get("/chain/bank/v1beta1/supply").await;
+    assert_eq!(supply["pagination"], json!({ "next_key": null, "total": 1 }));
+    let account = served.get(&format!("/chain/evm/v1/account/{ALICE_HEX}")).await;
+    assert_eq!((&account["nonce"], &account["balance"]), (&json!(0), &json!(BALANCE)));
     served.stop().await;
 }
 
