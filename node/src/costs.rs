@@ -7,6 +7,8 @@ mod comet;
 mod grpc;
 mod json_rpc;
 
+pub(crate) use grpc::{has_time_limit, waits_in_turn};
+
 /// Methods whose work grows with the same thing.
 #[derive(Clone, Copy, Debug)]
 pub struct CostClass {

@@ -170,6 +170,21 @@ pub(super) const INTERFACE: InterfaceCosts = InterfaceCosts {
     ],
 };
 
+/// Whether a method can be refused because enough queries wait already.
+pub(crate) fn waits_in_turn(method: &str) -> bool {
+    places(method).any(|place| [READS, CALLS, SEARCHES].contains(&place))
+}
+
+/// Whether a method is given up after some time.
+pub(crate) fn has_time_limit(method: &str) -> bool {
+    places(method).any(|place| [CALLS, SEARCHES].contains(&place))
+}
+
+fn places(method: &str) -> impl Iterator<Item = &'static str> {
+    let classes = INTERFACE.classes.iter().filter(move |class| class.methods.contains(&method));
+    classes.flat_map(|class| class.places.iter().copied())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

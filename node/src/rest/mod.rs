@@ -67,6 +67,15 @@ pub async fn serve(config: &Rest, budget: &Arc<Budget>, queries: Queries) -> Res
 fn router(config: &Rest, queries: Queries) -> Router {
     let most_bytes = config.max_request_bytes as usize;
     let gateway = Arc::new(Gateway::new(grpc::routes(&queries, most_bytes)));
+    paths(&gateway)
+        .fallback(|| async { Error::not_served().into_response() })
+        .method_not_allowed_fallback(|| async { Error::not_served().into_response() })
+        .with_state(gateway)
+        .layer(DefaultBodyLimit::max(most_bytes))
+}
+
+/// Every path that is served.
+fn paths(gateway: &Gateway) -> Router<Arc<Gateway>> {
     let mut router = Router::new();
     for route in ROUTES {
         let submitted = move |gateway, body| submit(gateway, route, body);
@@ -81,15 +90,9 @@ fn router(config: &Rest, queries: Queries) -> Router {
             };
         }
     }
-    let description: Bytes = openapi::describe(&gateway).to_string().into();
+    let description: Bytes = openapi::describe(gateway).to_string().into();
     let described = async move || ([(CONTENT_TYPE, "application/json")], description.clone());
-    router
-        .fallback(|| async { Error::not_served().into_response() })
-        .method_not_allowed_fallback(|| async { Error::not_served().into_response() })
-        .with_state(gateway)
-        .route(OPENAPI_PATH, get(described))
-        .merge(swagger::router())
-        .layer(DefaultBodyLimit::max(most_bytes))
+    router.route(OPENAPI_PATH, get(described)).merge(swagger::router())
 }
 
 /// The methods of gRPC that paths lead to.
@@ -139,4 +142,30 @@ async fn submit(
         gateway.call(&method, &message, None, Style::Sdk).await
     };
     answer.await.unwrap_or_else(Error::into_response)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+    use tonic::service::Routes;
+
+    /// Texts in quotes that begin like a path. A router lists its paths only in its debug output.
+    fn served(router: &Router<Arc<Gateway>>) -> BTreeSet<String> {
+        let shown = format!("{router:?}");
+        let shown = shown.split("fallback_router").next().unwrap();
+        shown.split('"').filter(|text| text.starts_with('/')).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn the_document_describes_what_is_served_and_nothing_else() {
+        let gateway = Gateway::new(Routes::default());
+        let served = served(&paths(&gateway));
+        assert!(served.contains(OPENAPI_PATH) && served.contains("/swagger/"), "{served:?}");
+        let document = openapi::describe(&gateway);
+        let described: BTreeSet<_> =
+            document["paths"].as_object().unwrap().keys().cloned().collect();
+        let refused = route::NOT_SERVED.iter().map(|(_, path)| (*path).to_owned());
+        assert_eq!(described, served.into_iter().chain(refused).collect());
+    }
 }

@@ -1,235 +1,173 @@
-//! The description of all paths (`OpenAPI` 3.1), made of the routes and the definitions, comments
-//! included, so that it cannot say anything else than what is served.
+//! The description of all paths (`OpenAPI` 3.1), made of the tables that paths are served from and of the
+//! definitions, comments included. A test compares it with the paths that are served, and another one validates
+//! responses against it.
+
+mod failures;
+mod parameters;
+mod schemas;
 
 use super::{
+    OPENAPI_PATH,
     gateway::Gateway,
-    json::Mark,
-    route::{ROUTES, Route, Verb},
+    route::{NOT_SERVED, ROUTES, Route, Verb, style_of},
+    swagger,
 };
-use prost_reflect::{FieldDescriptor, FileDescriptor, Kind, MessageDescriptor};
+use failures::{OF_ANY_PATH, failed, statuses};
+use parameters::{HEIGHT, height_parameter, parameters, path_parameters};
+use prost_reflect::{FileDescriptor, MethodDescriptor};
+use schemas::{Form, Schemas};
 use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
 
-/// Says what is served.
+/// The tag of what is no query.
+const DOCUMENTS: &str = "documents";
+
+/// The OpenAPI document.
 pub(super) fn describe(gateway: &Gateway) -> Value {
-    let mut schemas = Schemas { gateway, known: BTreeMap::new() };
-    let mut paths: Map<String, Value> = Map::new();
+    let mut operations = Operations::default();
+    let mut schemas = Schemas::new(&gateway.definitions);
     for route in ROUTES {
         for path in route.paths() {
-            let verb = match route.verb {
-                Verb::Get => "get",
-                Verb::Post => "post",
-            };
-            let operation = schemas.operation(route, &path);
-            let entry = paths.entry(path).or_insert_with(|| json!({}));
-            entry[verb] = operation;
+            operations.add(&path, route.verb, query(gateway, &mut schemas, route, &path));
         }
     }
-    let mut components: Map<String, Value> = schemas.known.into_iter().collect();
-    components.insert("Error".to_owned(), error_schema());
+    for (verb, path) in NOT_SERVED {
+        operations.add(path, *verb, not_served(path));
+    }
+    operations.add(OPENAPI_PATH, Verb::Get, document("application/json", "This document."));
+    for (path, media_type) in swagger::pages() {
+        let page = media_type.map_or_else(redirect, |kind| document(kind, "A file of Swagger UI."));
+        operations.add(path, Verb::Get, page);
+    }
+    let mut schemas = schemas.into_components();
+    schemas.insert("Error".to_owned(), failures::error_schema());
     json!({
         "openapi": "3.1.0",
         "info": {
             "title": "evmd",
             "version": env!("CARGO_PKG_VERSION"),
             "description": "Queries of the Cosmos interfaces. Addresses are read as hex or Bech32. \
-                            The header x-cosmos-block-height chooses the block.",
+                            The header x-cosmos-block-height chooses the block. Responses under /cosmos/ have \
+                            the shape of the SDK. Under /chain/ a decimal is a string of the value times 10^18, \
+                            and every integer is a number.",
             "license": { "name": "MIT OR Apache-2.0" },
         },
-        "paths": paths,
-        "components": { "schemas": components },
-    })
-}
-
-fn error_schema() -> Value {
-    json!({
-        "type": "object",
-        "description": "Why a request failed.",
-        "properties": {
-            "code": { "type": "integer", "description": "gRPC's number." },
-            "message": { "type": "string" },
-            "details": { "type": "array", "items": {} },
+        "paths": operations.paths,
+        "components": {
+            "parameters": { (HEIGHT): height_parameter() },
+            "responses": failures::components(),
+            "schemas": schemas,
         },
-        "required": ["code", "message", "details"],
     })
 }
 
-/// Schemas of messages, by their full names.
-struct Schemas<'a> {
-    gateway: &'a Gateway,
-    known: BTreeMap<String, Value>,
+/// The operations by their paths.
+#[derive(Default)]
+struct Operations {
+    paths: Map<String, Value>,
 }
 
-impl Schemas<'_> {
-    fn operation(&mut self, route: &Route, path: &str) -> Value {
-        let method = self.gateway.method(route.method);
-        let service = method.parent_service();
-        let summary = comment(&service.parent_file(), method.path());
+impl Operations {
+    /// Adds an operation and names it after its path.
+    fn add(&mut self, path: &str, verb: Verb, mut operation: Value) {
         let id: String = path.chars().map(|c| if c.is_alphanumeric() { c } else { '_' }).collect();
-        let failed = |what: &str| {
-            json!({
-                "description": what,
-                "content": { "application/json": {
-                    "schema": { "$ref": "#/components/schemas/Error" },
-                } },
-            })
-        };
-        let output = self.message(&method.output());
-        let mut operation = json!({
-            "operationId": format!("{}{}", id.trim_matches('_'), route.verb.suffix()),
-            "tags": [service.package_name()],
-            "summary": summary,
-            "responses": {
-                "200": {
-                    "description": "The answer.",
-                    "content": { "application/json": { "schema": output } },
-                },
-                "400": failed("The request makes no sense."),
-                "404": failed("There is no such thing."),
-                "default": failed("Any other failure."),
-            },
-        });
-        match route.verb {
-            Verb::Post => {
-                let schema = self.message(&method.input());
-                operation["requestBody"] = json!({
-                    "required": true,
-                    "content": { "application/json": { "schema": schema } },
-                });
-            }
-            Verb::Get => {
-                let mut parameters = Vec::new();
-                self.parameters(route.path, &method.input(), "", &mut parameters);
-                parameters.push(json!({
-                    "name": crate::grpc::HEIGHT_HEADER,
-                    "in": "header",
-                    "description": "The block to answer as of; the newest without it.",
-                    "schema": { "type": "string", "pattern": "^[0-9]{1,18}$" },
-                }));
-                operation["parameters"] = parameters.into();
-            }
-        }
-        operation
-    }
-
-    /// The fields of a request: in the path if it names them, else after `?`.
-    fn parameters(
-        &mut self,
-        path: &str,
-        message: &MessageDescriptor,
-        prefix: &str,
-        parameters: &mut Vec<Value>,
-    ) {
-        for field in message.fields() {
-            let name = format!("{prefix}{}", field.name());
-            if let Kind::Message(inner) = field.kind() {
-                self.parameters(path, &inner, &format!("{name}."), parameters);
-                continue;
-            }
-            let in_path = path.contains(&format!("{{{name}}}"));
-            parameters.push(json!({
-                "name": name,
-                "in": if in_path { "path" } else { "query" },
-                "required": in_path,
-                "description": comment(&field.parent_file(), field.path()),
-                "schema": parameter_schema(&field, in_path),
-            }));
-        }
-    }
-
-    /// A reference to a message's schema, which is made on the first.
-    fn message(&mut self, message: &MessageDescriptor) -> Value {
-        let name = message.full_name();
-        match name {
-            "google.protobuf.Any" => {
-                return json!({
-                    "type": "object",
-                    "properties": { "@type": { "type": "string" } },
-                    "required": ["@type"],
-                });
-            }
-            "google.protobuf.Timestamp" => {
-                return json!({ "type": "string", "format": "date-time" });
-            }
-            "google.protobuf.Duration" => {
-                return json!({ "type": "string", "pattern": "^-?[0-9]+(\\.[0-9]+)?s$" });
-            }
-            _ => {}
-        }
-        if !self.known.contains_key(name) {
-            // Taken first, should a message ever hold itself.
-            self.known.insert(name.to_owned(), Value::Null);
-            let mut properties = Map::new();
-            for field in message.fields() {
-                properties.insert(field.name().to_owned(), self.field(&field));
-            }
-            let mut schema = json!({ "type": "object", "properties": properties });
-            if let Some(text) = comment(&message.parent_file(), message.path()) {
-                schema["description"] = text.into();
-            }
-            self.known.insert(name.to_owned(), schema);
-        }
-        json!({ "$ref": format!("#/components/schemas/{name}") })
-    }
-
-    fn field(&mut self, field: &FieldDescriptor) -> Value {
-        let mut schema = match field.kind() {
-            Kind::Message(inner) if field.is_list() => self.message(&inner),
-            Kind::Message(inner) => json!({ "anyOf": [self.message(&inner), { "type": "null" }] }),
-            _ => self.scalar(field),
-        };
-        if field.is_list() {
-            schema = json!({ "type": "array", "items": schema });
-        }
-        if let Some(text) = comment(&field.parent_file(), field.path()) {
-            schema["description"] = text.into();
-        }
-        schema
-    }
-
-    fn scalar(&self, field: &FieldDescriptor) -> Value {
-        match (field.kind(), self.gateway.definitions.mark(field)) {
-            (_, Some(Mark::Decimal)) => {
-                json!({ "type": "string", "pattern": "^-?[0-9]+\\.[0-9]{18}$" })
-            }
-            (_, Some(Mark::Hex)) => json!({ "type": "string", "pattern": "^0x([0-9a-f]{2})*$" }),
-            (Kind::Bytes, _) => json!({ "type": "string", "contentEncoding": "base64" }),
-            (Kind::Enum(kind), _) => {
-                let names: Vec<_> = kind.values().map(|value| value.name().to_owned()).collect();
-                json!({ "type": "string", "enum": names })
-            }
-            (Kind::Bool, _) => json!({ "type": "boolean" }),
-            (Kind::Int32, _) => {
-                json!({ "type": "integer", "minimum": i32::MIN, "maximum": i32::MAX })
-            }
-            (Kind::Uint32, _) => json!({ "type": "integer", "minimum": 0, "maximum": u32::MAX }),
-            (Kind::Uint64, _) => json!({ "type": "string", "pattern": "^[0-9]+$" }),
-            (Kind::Int64, _) => json!({ "type": "string", "pattern": "^-?[0-9]+$" }),
-            _ => json!({ "type": "string" }),
-        }
+        // `/swagger` and `/swagger/` are two paths.
+        let end = if path.ends_with('/') { "_index" } else { "" };
+        let id = format!("{}{end}{}", id.trim_matches('_'), verb.suffix());
+        operation["operationId"] = id.into();
+        let item = self.paths.entry(path).or_insert_with(|| json!({}));
+        item[verb.name()] = operation;
     }
 }
 
-/// A parameter is text whatever it holds; one that is a list is there once for each of its items.
-fn parameter_schema(field: &FieldDescriptor, in_path: bool) -> Value {
-    let schema = item_schema(field, in_path);
-    if field.is_list() { json!({ "type": "array", "items": schema }) } else { schema }
+/// The operation of a query.
+fn query(gateway: &Gateway, schemas: &mut Schemas<'_>, route: &Route, path: &str) -> Value {
+    let method = gateway.method(route.method);
+    let service = method.parent_service();
+    let mut responses = failed(statuses(route));
+    responses.insert("200".to_owned(), answer(gateway, schemas, route, path));
+    let mut operation = json!({
+        "tags": [service.package_name()],
+        "responses": responses,
+    });
+    if let Some(summary) = comment(&service.parent_file(), method.path()) {
+        operation["summary"] = summary.into();
+    }
+    match route.verb {
+        Verb::Post => operation["requestBody"] = body(schemas, &method),
+        Verb::Get => {
+            let mut list = parameters(route.path, &method.input());
+            list.push(json!({ "$ref": format!("#/components/parameters/{HEIGHT}") }));
+            operation["parameters"] = list.into();
+        }
+    }
+    operation
 }
 
-fn item_schema(field: &FieldDescriptor, in_path: bool) -> Value {
-    match field.kind() {
-        Kind::Bool => json!({ "type": "boolean" }),
-        Kind::Uint32 => json!({ "type": "integer", "minimum": 0, "maximum": u32::MAX }),
-        Kind::Uint64 => json!({ "type": "integer", "minimum": 0 }),
-        Kind::Int64 => json!({ "type": "integer" }),
-        Kind::Bytes => json!({ "type": "string", "contentEncoding": "base64" }),
-        Kind::Enum(kind) => {
-            let names: Vec<_> = kind.values().map(|value| value.name().to_owned()).collect();
-            json!({ "type": "string", "enum": names })
-        }
-        _ if in_path => json!({ "type": "string", "minLength": 1 }),
+/// The response of a query that succeeds.
+fn answer(gateway: &Gateway, schemas: &mut Schemas<'_>, route: &Route, path: &str) -> Value {
+    let outputs = route.methods().map(|method| {
+        let output = gateway.method(method).output();
+        let form = match output.name() {
+            // A client chooses what it has decoded.
+            "TxDecodeResponse" => Form::Decoded,
+            _ => Form::Answer(style_of(path)),
+        };
+        schemas.message(&output, form)
+    });
+    let mut outputs: Vec<_> = outputs.collect();
+    let schema = match outputs.len() {
+        1 => outputs.remove(0),
+        _ => json!({ "oneOf": outputs }),
+    };
+    json!({
+        "description": "The query succeeded.",
+        "headers": { (crate::grpc::HEIGHT_HEADER): {
+            "description": "The block that the response describes.",
+            "schema": { "type": "string", "pattern": "^[0-9]+$" },
+        } },
+        "content": { "application/json": { "schema": schema } },
+    })
+}
+
+fn body(schemas: &mut Schemas<'_>, method: &MethodDescriptor) -> Value {
+    let schema = schemas.message(&method.input(), Form::Request);
+    json!({ "required": true, "content": { "application/json": { "schema": schema } } })
+}
+
+/// The operation of a path of the SDK that is not served.
+fn not_served(path: &str) -> Value {
+    json!({
+        "tags": ["not served"],
+        "summary": "A query of the SDK that this node does not serve.",
+        "parameters": path_parameters(path),
+        "responses": failed(OF_ANY_PATH),
+    })
+}
+
+/// The operation of a file.
+fn document(media_type: &str, summary: &str) -> Value {
+    let mut responses = failed(OF_ANY_PATH);
+    let schema = match media_type {
+        "application/json" => json!({ "type": "object" }),
         _ => json!({ "type": "string" }),
-    }
+    };
+    let whole = json!({
+        "description": "The file.",
+        "content": { media_type: { "schema": schema } },
+    });
+    responses.insert("200".to_owned(), whole);
+    json!({ "tags": [DOCUMENTS], "summary": summary, "responses": responses })
+}
+
+/// The operation of an address that leads to the start page.
+fn redirect() -> Value {
+    let mut responses = failed(OF_ANY_PATH);
+    responses.insert("308".to_owned(), json!({ "description": "Swagger UI is at /swagger/." }));
+    json!({
+        "tags": [DOCUMENTS],
+        "summary": "Leads to Swagger UI.",
+        "responses": responses,
+    })
 }
 
 /// The comment before a definition.

@@ -13,8 +13,16 @@ pub(super) enum Verb {
 }
 
 impl Verb {
+    /// Its name in the OpenAPI document.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Get => "get",
+            Self::Post => "post",
+        }
+    }
+
     /// What tells the names of operations apart that share a path.
-    pub(super) const fn suffix(&self) -> &'static str {
+    pub(super) const fn suffix(self) -> &'static str {
         match self {
             Self::Get => "",
             Self::Post => "_post",
@@ -34,6 +42,8 @@ pub(super) struct Route {
 
 /// The reference has two queries under this path, by what is in it.
 const BECH32: &str = "/cosmos/auth/v1beta1/bech32/{address_string}";
+/// The one of bytes in base64.
+const BECH32_OF_BYTES: &str = "cosmos.auth.v1beta1.Query/AddressBytesToString";
 
 impl Route {
     /// Its path, and those it has under other beginnings.
@@ -48,11 +58,14 @@ impl Route {
     pub(super) fn method_for(&self, values: &[(&str, &str)]) -> &'static str {
         let bytes = |text: &str| decode_any(text).is_err() && !text.starts_with("0x");
         match values {
-            [(_, text)] if self.path == BECH32 && bytes(text) => {
-                "cosmos.auth.v1beta1.Query/AddressBytesToString"
-            }
+            [(_, text)] if self.path == BECH32 && bytes(text) => BECH32_OF_BYTES,
             _ => self.method,
         }
+    }
+
+    /// Service and method for any values of the path.
+    pub(super) fn methods(&self) -> impl Iterator<Item = &'static str> {
+        [self.method].into_iter().chain((self.path == BECH32).then_some(BECH32_OF_BYTES))
     }
 }
 
@@ -149,4 +162,17 @@ pub(super) const ROUTES: &[Route] = &[
     post("/cosmos/tx/v1beta1/decode", "cosmos.tx.v1beta1.Service/TxDecode"),
     post("/cosmos/tx/v1beta1/encode", "cosmos.tx.v1beta1.Service/TxEncode"),
     post("/cosmos/tx/v1beta1/txs", "cosmos.tx.v1beta1.Service/BroadcastTx"),
+];
+
+/// Paths of the SDK's gateway, of modules that are served, which this node answers as it answers unknown paths.
+pub(super) const NOT_SERVED: &[(Verb, &str)] = &[
+    (Verb::Get, "/cosmos/auth/v1beta1/address_by_id/{id}"),
+    (Verb::Get, "/cosmos/bank/v1beta1/denom_owners/{denom}"),
+    (Verb::Get, "/cosmos/bank/v1beta1/denom_owners_by_query"),
+    (Verb::Get, "/cosmos/base/tendermint/v1beta1/abci_query"),
+    (Verb::Get, "/cosmos/evm/vm/v1/trace_block"),
+    (Verb::Get, "/cosmos/evm/vm/v1/trace_tx"),
+    (Verb::Get, "/cosmos/gov/v1/constitution"),
+    (Verb::Post, "/cosmos/tx/v1beta1/decode/amino"),
+    (Verb::Post, "/cosmos/tx/v1beta1/encode/amino"),
 ];

@@ -55,10 +55,19 @@ const FILES: [File; 4] = [
     },
 ];
 
-/// Serves the files and the two addresses that people type.
+/// Addresses that people type.
+const SHORT: [&str; 2] = ["/swagger", "/swagger/index.html"];
+
+/// The paths of the pages with the media types of the files; the others lead to the start page.
+pub(super) fn pages() -> impl Iterator<Item = (&'static str, Option<&'static str>)> {
+    let files = FILES.iter().map(|file| (file.path, Some(file.kind)));
+    files.chain(SHORT.map(|path| (path, None)))
+}
+
+/// Serves the files and the addresses that people type.
 pub(super) fn router<S: Clone + Send + Sync + 'static>() -> Router<S> {
     let mut router = Router::new();
-    for path in ["/swagger", "/swagger/index.html"] {
+    for path in SHORT {
         router = router.route(path, get(|| async { Redirect::permanent("/swagger/") }));
     }
     for file in FILES {

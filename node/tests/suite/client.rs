@@ -322,6 +322,15 @@ impl Socket {
 
 /// Sends bytes and reads the HTTP answer up to the end of the connection.
 pub(crate) async fn exchange(address: SocketAddr, request: &[u8]) -> (u16, String) {
+    let (status, _, body) = exchange_with_head(address, request).await;
+    (status, body)
+}
+
+/// The same with the head of the response.
+pub(crate) async fn exchange_with_head(
+    address: SocketAddr,
+    request: &[u8],
+) -> (u16, String, String) {
     let talk = async {
         let mut stream = TcpStream::connect(address).await.unwrap();
         // A server that has refused already may close before it has read everything.
@@ -339,7 +348,7 @@ pub(crate) async fn exchange(address: SocketAddr, request: &[u8]) -> (u16, Strin
     } else {
         body.to_owned()
     };
-    (status, body)
+    (status, head.to_owned(), body)
 }
 
 /// Joins the chunks of a chunked body.

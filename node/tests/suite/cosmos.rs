@@ -14,6 +14,7 @@ mod grpc;
 mod journal;
 mod minimum_price;
 mod no_production;
+mod openapi;
 mod rest;
 mod search;
 mod served;

@@ -1,0 +1,240 @@
+//! Schemas of messages, by the rules by which [`crate::rest::json`] writes them and
+//! [`crate::rest::request`] reads them.
+
+use super::comment;
+use crate::rest::json::{Definitions, Mark, Style};
+use prost_reflect::{EnumDescriptor, FieldDescriptor, Kind, MessageDescriptor};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+const ANY: &str = "google.protobuf.Any";
+
+/// The types that queries put into an `Any`. Transactions of clients may hold others.
+const IN_ANY: [&str; 17] = [
+    "cosmos.auth.v1beta1.BaseAccount",
+    "cosmos.auth.v1beta1.ModuleAccount",
+    "cosmos.bank.v1beta1.MsgSend",
+    "cosmos.bank.v1beta1.MsgSendResponse",
+    "cosmos.evm.crypto.v1.ethsecp256k1.PubKey",
+    "cosmos.evm.feemarket.v1.MsgUpdateParams",
+    "cosmos.evm.types.v1.ExtensionOptionDynamicFeeTx",
+    "cosmos.evm.vm.v1.ExtensionOptionsEthereumTx",
+    "cosmos.evm.vm.v1.MsgEthereumTx",
+    "cosmos.evm.vm.v1.MsgUpdateParams",
+    "cosmos.gov.v1.MsgDeposit",
+    "cosmos.gov.v1.MsgDepositResponse",
+    "cosmos.gov.v1.MsgSubmitProposal",
+    "cosmos.gov.v1.MsgSubmitProposalResponse",
+    "cosmos.gov.v1.MsgVote",
+    "cosmos.gov.v1.MsgVoteResponse",
+    "cosmos.tx.v1beta1.Tx",
+];
+
+/// Where a message is written or read, which decides how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// In a response.
+    Answer(Style),
+    /// In a response, with the contents that a client chose: neither decimals nor enumerations need be valid.
+    Decoded,
+    /// In the body of a request.
+    Request,
+}
+
+impl Form {
+    /// Distinguishes the schemas of a message.
+    const fn suffix(self) -> &'static str {
+        match self {
+            Self::Answer(Style::Sdk) => "",
+            Self::Answer(Style::Plain) => ".plain",
+            Self::Decoded => ".decoded",
+            Self::Request => ".request",
+        }
+    }
+
+    /// The form of what an `Any` holds: under `/cosmos/` that is mostly a part of a transaction.
+    const fn inside_any(self) -> Self {
+        match self {
+            Self::Answer(Style::Sdk) => Self::Decoded,
+            other => other,
+        }
+    }
+}
+
+/// The schemas that operations refer to.
+pub(super) struct Schemas<'a> {
+    definitions: &'a Definitions,
+    known: BTreeMap<String, Value>,
+}
+
+impl<'a> Schemas<'a> {
+    pub(super) const fn new(definitions: &'a Definitions) -> Self {
+        Self { definitions, known: BTreeMap::new() }
+    }
+
+    /// All of them, by name.
+    pub(super) fn into_components(self) -> Map<String, Value> {
+        self.known.into_iter().collect()
+    }
+
+    /// A reference to the schema of a message, or the schema of one that JSON has a scalar for.
+    pub(super) fn message(&mut self, message: &MessageDescriptor, form: Form) -> Value {
+        match message.full_name() {
+            ANY => self.any(form),
+            "google.protobuf.Timestamp" => json!({ "type": "string", "format": "date-time" }),
+            "google.protobuf.Duration" => {
+                json!({ "type": "string", "pattern": "^-?[0-9]+(\\.[0-9]+)?s$" })
+            }
+            name => {
+                let name = format!("{name}{}", form.suffix());
+                self.component(name, |schemas| schemas.object(message, form))
+            }
+        }
+    }
+
+    /// A reference to a component, which is made at the first one.
+    fn component(&mut self, name: String, make: impl FnOnce(&mut Self) -> Value) -> Value {
+        let reference = json!({ "$ref": format!("#/components/schemas/{name}") });
+        if !self.known.contains_key(&name) {
+            // The name is taken first, because messages may contain themselves.
+            self.known.insert(name.clone(), Value::Null);
+            let schema = make(self);
+            self.known.insert(name, schema);
+        }
+        reference
+    }
+
+    fn object(&mut self, message: &MessageDescriptor, form: Form) -> Value {
+        let (mut properties, mut required) = (Map::new(), Vec::new());
+        for field in message.fields() {
+            properties.insert(field.name().to_owned(), self.field(&field, form));
+            let is_message = matches!(field.kind(), Kind::Message(_));
+            // A field marked `optional` is left out.
+            if form != Form::Request && (is_message || !field.supports_presence()) {
+                required.push(field.name().to_owned());
+            }
+        }
+        let mut schema = json!({
+            "type": "object",
+            "properties": properties,
+            "additionalProperties": false,
+        });
+        if !required.is_empty() {
+            schema["required"] = required.into();
+        }
+        if let Some(text) = comment(&message.parent_file(), message.path()) {
+            schema["description"] = text.into();
+        }
+        schema
+    }
+
+    /// An `Any`: one of the types that are known to be in it, or another one.
+    fn any(&mut self, form: Form) -> Value {
+        if form == Form::Request {
+            return json!({
+                "type": "object",
+                "properties": { "@type": { "type": "string" } },
+                "required": ["@type"],
+            });
+        }
+        self.component(format!("{ANY}{}", form.suffix()), |schemas| {
+            let inside = form.inside_any();
+            let urls = IN_ANY.map(|name| format!("/{name}"));
+            let mut choices = vec![json!({
+                "type": "object",
+                "properties": { "@type": { "type": "string", "not": { "enum": urls } } },
+                "required": ["@type"],
+            })];
+            choices.extend(IN_ANY.iter().map(|name| schemas.typed(name, inside)));
+            json!({ "oneOf": choices })
+        })
+    }
+
+    /// A message with its type, as it is in an `Any`.
+    fn typed(&mut self, name: &str, form: Form) -> Value {
+        let message = self.definitions.pool.get_message_by_name(name);
+        let message = message.expect("the list names messages of our definitions");
+        self.component(format!("{name}.any{}", form.suffix()), |schemas| {
+            let mut schema = schemas.object(&message, form);
+            schema["properties"]["@type"] = json!({ "const": format!("/{name}") });
+            let mut required = vec![Value::from("@type")];
+            required.extend(schema["required"].as_array().into_iter().flatten().cloned());
+            schema["required"] = required.into();
+            schema
+        })
+    }
+
+    fn field(&mut self, field: &FieldDescriptor, form: Form) -> Value {
+        let mut schema = match field.kind() {
+            Kind::Message(inner) if field.is_list() => self.message(&inner, form),
+            Kind::Message(inner) => {
+                json!({ "anyOf": [self.message(&inner, form), { "type": "null" }] })
+            }
+            _ => self.scalar(field, form),
+        };
+        if field.is_list() {
+            schema = json!({ "type": "array", "items": schema });
+        }
+        if let Some(text) = comment(&field.parent_file(), field.path()) {
+            schema["description"] = text.into();
+        }
+        schema
+    }
+
+    fn scalar(&self, field: &FieldDescriptor, form: Form) -> Value {
+        match (field.kind(), self.definitions.mark(field)) {
+            (_, Some(Mark::Decimal)) => decimal(form),
+            (_, Some(Mark::Hex)) if form != Form::Request => {
+                json!({ "type": "string", "pattern": "^0x([0-9a-f]{2})*$" })
+            }
+            (_, Some(Mark::Hex)) => json!({ "type": "string" }),
+            (Kind::Bytes, _) => bytes(field, form),
+            (Kind::Enum(kind), _) => enumeration(&kind, form),
+            (Kind::Bool, _) => json!({ "type": "boolean" }),
+            (Kind::Int32, _) => {
+                json!({ "type": "integer", "minimum": i32::MIN, "maximum": i32::MAX })
+            }
+            (Kind::Uint32, _) => json!({ "type": "integer", "minimum": 0, "maximum": u32::MAX }),
+            (Kind::Uint64, _) => integer("^[0-9]+$", json!(0), json!(u64::MAX), form),
+            (Kind::Int64, _) => integer("^-?[0-9]+$", json!(i64::MIN), json!(i64::MAX), form),
+            _ => json!({ "type": "string" }),
+        }
+    }
+}
+
+fn decimal(form: Form) -> Value {
+    let pattern = match form {
+        Form::Answer(Style::Sdk) => "^-?[0-9]+\\.[0-9]{18}$",
+        Form::Answer(Style::Plain) => "^-?[0-9]+$",
+        Form::Request => "^-?[0-9]+(\\.[0-9]{1,18})?$",
+        Form::Decoded => return json!({ "type": "string" }),
+    };
+    json!({ "type": "string", "pattern": pattern })
+}
+
+/// Bytes in base64. A response has `null` for a field without bytes.
+fn bytes(field: &FieldDescriptor, form: Form) -> Value {
+    let is_null = form != Form::Request && !field.is_list();
+    let kind = if is_null { json!(["string", "null"]) } else { json!("string") };
+    json!({ "type": kind, "contentEncoding": "base64" })
+}
+
+fn enumeration(kind: &EnumDescriptor, form: Form) -> Value {
+    let names: Vec<_> = kind.values().map(|value| value.name().to_owned()).collect();
+    let named = json!({ "type": "string", "enum": names });
+    match form {
+        Form::Answer(_) => named,
+        Form::Decoded | Form::Request => json!({ "anyOf": [named, { "type": "integer" }] }),
+    }
+}
+
+/// An integer of 64 bits.
+fn integer(pattern: &str, minimum: Value, maximum: Value, form: Form) -> Value {
+    match form {
+        Form::Answer(Style::Plain) => {
+            json!({ "type": "integer", "minimum": minimum, "maximum": maximum })
+        }
+        Form::Answer(Style::Sdk) | Form::Decoded => json!({ "type": "string", "pattern": pattern }),
+        Form::Request => json!({ "type": ["string", "integer"], "pattern": pattern }),
+    }
+}
