@@ -1,8 +1,8 @@
 //! Golden answers of REST.
 
-use super::served::{FORKING, Served};
+use super::served::Served;
 use crate::common::{
-    FEE_CAP, producing,
+    FEE_CAP,
     signed::{any, coins, signed, slower_market},
     transfer,
 };
@@ -10,8 +10,7 @@ use alloy_primitives::{Address, hex};
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use node::{
     account::{Bech32Kind, bech32},
-    chain::{DEV_ACCOUNTS, Genesis},
-    home::Home,
+    chain::DEV_ACCOUNTS,
     proto::cosmos::{
         evm::vm::v1::{ExtensionOptionsEthereumTx, MsgEthereumTx},
         tx::v1beta1::{AuthInfo, Fee, TxBody, TxRaw},
@@ -351,13 +350,7 @@ async fn what_is_in_a_block_is_decoded_and_encoded_again() {
 /// What only a native chain has is refused by name, and the rest is answered.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_chain_of_ethereum_s_rules_has_no_supply() {
-    let folder = tempfile::tempdir().unwrap();
-    let text = r#"{"config":{"chainId":1},"gasLimit":"0x989680","difficulty":"0x1","alloc":{},
-        "coinbase":"0x1111111111111111111111111111111111111111"}"#;
-    let opening = FORKING.lock().await;
-    let home = Home::init(folder.path(), &Genesis::from_json(text).unwrap()).unwrap();
-    let served = Served::on(folder, home, producing(None)).await;
-    drop(opening);
+    let served = Served::with_ethereum_rules().await;
     for path in ["bank/v1beta1/supply", "bank/v1beta1/supply/by_denom", "evm/vm/v1/min_gas_price"] {
         let (status, answer) = served.ask(&format!("/cosmos/{path}")).await;
         assert_eq!((status, &answer["code"]), (400, &json!(9)), "{answer}");

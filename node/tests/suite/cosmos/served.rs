@@ -1,8 +1,12 @@
 //! A node with REST, gRPC and CometBFT's RPC.
 
-use crate::client::{Node, PATIENCE, exchange};
+use crate::{
+    client::{Node, PATIENCE, exchange},
+    common::producing,
+};
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use node::{
+    chain::Genesis,
     comet,
     config::{Comet, Grpc},
     grpc,
@@ -33,6 +37,18 @@ impl Served {
         // As a height, 0 is the newest block: what is mined has one before it that can be named.
         node.wait_for("eth_getBlockByNumber", json!(["0x1", false])).await;
         Self::with(node).await
+    }
+
+    /// Serves block 0 of a chain that follows Ethereum's rules.
+    pub(crate) async fn with_ethereum_rules() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let text = r#"{"config":{"chainId":1},"gasLimit":"0x989680","difficulty":"0x1","alloc":{},
+            "coinbase":"0x1111111111111111111111111111111111111111"}"#;
+        let opening = FORKING.lock().await;
+        let home = Home::init(folder.path(), &Genesis::from_json(text).unwrap()).unwrap();
+        let served = Self::on(folder, home, producing(None)).await;
+        drop(opening);
+        served
     }
 
     /// Serves a home folder.
