@@ -4,6 +4,8 @@
 mod kept;
 mod logs;
 mod prestate;
+#[cfg(test)]
+mod tests;
 
 use std::{error::Error, mem};
 

@@ -16,6 +16,7 @@ mod parity;
 mod prices;
 mod protection;
 mod push;
+mod recorded_traces;
 mod seats;
 mod signing;
 mod state_pages;
