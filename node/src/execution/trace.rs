@@ -196,7 +196,7 @@ where
     *machine.inspector_mut() = tracer.watch()?;
     let result = machine.inspect(env.clone());
     let (kept, inspector) = machine.inspector_mut();
-    if kept.is_exceeded() || T::is_exceeded(inspector) {
+    if kept.is_exceeded() || T::is_exceeded(&inspector.tracer) {
         return Err(TraceError::TooLarge);
     }
     let result = result.map_err(error)?;

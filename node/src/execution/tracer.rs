@@ -1,13 +1,16 @@
 //! What watches a transaction run, and what it tells afterwards: geth's tracers and parity's, both with a
 //! bound on what they keep.
 
+mod completed;
+mod flat;
 mod kept;
 mod logs;
 mod prestate;
+mod steps;
 #[cfg(test)]
 mod tests;
 
-use std::{error::Error, mem};
+use std::{convert::Infallible, error::Error, mem};
 
 use alloy_consensus::Transaction as _;
 use alloy_primitives::{Bytes, U256, map::HashSet};
@@ -17,34 +20,30 @@ use alloy_rpc_types_trace::{
         GethTrace,
     },
     parity::{
-        Action, CallAction, CallOutput, CallType, LocalizedTransactionTrace, TraceOutput,
-        TraceResults, TraceType, TransactionTrace,
+        Action, CallAction, CallOutput, CallType, TraceOutput, TraceResults, TraceType,
+        TransactionTrace,
     },
 };
 use revm::{
     Inspector,
     context::{BlockEnv, TxEnv},
     context_interface::result::ResultAndState,
-    interpreter::InstructionResult,
 };
 use revm_inspectors::tracing::{
-    DebugInspector, TraceLimitBehavior, TraceLimits, TracingInspector, TracingInspectorConfig,
-    TransactionContext, types::CallTraceNode,
+    DebugInspector, DebugInspectorError, TraceLimitBehavior, TraceLimits, TracingInspector,
+    TracingInspectorConfig, TransactionContext,
 };
 use serde_json::Value;
 use storage::StateRead;
 
-use super::{
-    RecoveredTx, TraceError,
-    machine::MachineContext,
-    overlay::Overlay,
-    words::{INVALID, translate},
-};
+use super::{RecoveredTx, TraceError, machine::MachineContext, overlay::Overlay};
+pub(super) use completed::Completed;
+use completed::Note;
 pub(super) use kept::KEPT_BYTES_MAX;
 use kept::{Kept, Steps, What};
 
-/// A tracer's inspector, with what bounds it before it.
-pub(super) type Watch<I> = (Kept, I);
+/// A tracer's inspector with what completes it, after what bounds it.
+pub(super) type Watch<I> = (Kept, Completed<I>);
 
 /// A kind of trace.
 pub(crate) trait Tracer<S>
@@ -65,7 +64,7 @@ where
     /// What is told of one that ran on `state` and is not committed.
     fn trace(
         &self,
-        inspector: &mut Self::Inspector,
+        inspector: &mut Completed<Self::Inspector>,
         ran: &Ran<'_>,
         state: &mut Overlay<'_, S>,
     ) -> Result<Self::Trace, TraceError>;
@@ -103,7 +102,7 @@ where
 
     fn watch(&self) -> Result<Watch<DebugInspector>, TraceError> {
         check(&self.0)?;
-        let options = with_whole_tree(self.0.clone());
+        let options = for_inspectors(self.0.clone());
         let mut inspector = DebugInspector::new(options).map_err(TraceError::from)?;
         let bare = What { calls: true, inputs: false, steps: None };
         let what = match &mut inspector {
@@ -121,41 +120,27 @@ where
                 };
                 What { steps: Some(steps), ..bare }
             }
-            // It counts the copies of memory itself.
-            DebugInspector::Erc7562Tracer(inner, _) => {
-                *inner = mem::take(inner).with_limits(copies());
-                What { inputs: true, steps: Some(Steps::stacks()), ..bare }
-            }
-            DebugInspector::Mux(..) => What { inputs: true, steps: mux_steps(&self.0), ..bare },
+            DebugInspector::Mux(..) => What { inputs: true, ..bare },
             // The others keep selectors, or nothing.
             _ => What { calls: false, ..bare },
         };
-        Ok((Kept::new(what), inspector))
+        Ok((Kept::new(what), Completed::new(inspector)))
     }
 
-    fn is_exceeded(inspector: &DebugInspector) -> bool {
-        match inspector {
-            DebugInspector::Erc7562Tracer(inner, _) => inner.limit_exceeded(),
-            _ => false,
-        }
+    fn is_exceeded(_: &DebugInspector) -> bool {
+        false
     }
 
     fn trace(
         &self,
-        inspector: &mut DebugInspector,
+        inspector: &mut Completed<DebugInspector>,
         ran: &Ran<'_>,
         state: &mut Overlay<'_, S>,
     ) -> Result<GethTrace, TraceError> {
         let context = Some(ran.standing.context);
-        let mut trace = inspector.get_result(context, ran.env, ran.block, ran.result, state)?;
-        let config = &self.0.tracer_config.0;
-        if let (GethTrace::FlatCallTracer(frames), DebugInspector::FlatCallTracer(inner)) =
-            (&mut trace, &*inspector)
-            && !is_set(config, PARITY_ERRORS)
-        {
-            name_invalid(frames, inner.traces().nodes());
-        }
-        formed(trace, config, ran, state)
+        let Completed { tracer, notes, .. } = inspector;
+        let trace = tracer.get_result(context, ran.env, ran.block, ran.result, state)?;
+        formed(trace, &self.0.tracer_config.0, notes, ran, state)
     }
 
     fn trace_cosmos(&self, tx: &RecoveredTx, gas_used: u64) -> GethTrace {
@@ -178,6 +163,8 @@ const ONLY_TOP_CALL: &str = "onlyTopCall";
 const WITH_LOG: &str = "withLog";
 /// A setting of `flatCallTracer`.
 const PARITY_ERRORS: &str = "convertParityErrors";
+/// A setting of `flatCallTracer`.
+const PRECOMPILES: &str = "includePrecompiles";
 
 /// Whether a setting of a tracer is there and true.
 fn is_set(config: &Value, name: &str) -> bool {
@@ -195,8 +182,12 @@ fn settings(options: &GethDebugTracingOptions, of: GethDebugBuiltInTracerType) -
     }
 }
 
-/// Refuses settings that contradict each other, which the inspector does not know of.
+/// Refuses what the inspectors would accept: settings that contradict each other, and a tracer whose
+/// results differ from geth's.
 fn check(options: &GethDebugTracingOptions) -> Result<(), TraceError> {
+    if options.tracer == Some(GethDebugBuiltInTracerType::Erc7562Tracer.into()) {
+        return Err(DebugInspectorError::<Infallible>::JsTracerNotEnabled.into());
+    }
     let prestate = settings(options, GethDebugBuiltInTracerType::PreStateTracer);
     if prestate.is_some_and(|config| is_set(config, "diffMode") && is_set(config, "includeEmpty")) {
         return Err(TraceError::Tracer("cannot use diffMode with includeEmpty".to_owned()));
@@ -204,23 +195,35 @@ fn check(options: &GethDebugTracingOptions) -> Result<(), TraceError> {
     Ok(())
 }
 
-/// Has the call tracer make all frames where logs are wanted: those of calls that are not shown count.
-fn with_whole_tree(mut options: GethDebugTracingOptions) -> GethDebugTracingOptions {
-    let calls = GethDebugTracerType::from(GethDebugBuiltInTracerType::CallTracer);
-    let is_alone = options.tracer.as_ref() == Some(&calls);
-    let config = &mut options.tracer_config.0;
-    let config = if is_alone { Some(config) } else { config.get_mut(calls.as_str()) };
-    let config = config.filter(|config| is_set(config, WITH_LOG) && is_set(config, ONLY_TOP_CALL));
-    if let Some(only) = config.and_then(|config| config.get_mut(ONLY_TOP_CALL)) {
-        *only = Value::Bool(false);
+/// The options for the inspectors, which have to see more than is shown.
+fn for_inspectors(mut options: GethDebugTracingOptions) -> GethDebugTracingOptions {
+    let calls = settings_mut(&mut options, GethDebugBuiltInTracerType::CallTracer);
+    // Logs are numbered by those of all calls, also of calls that are not shown.
+    if let Some(config) = calls.filter(|config| is_set(config, WITH_LOG)) {
+        config[ONLY_TOP_CALL] = false.into();
+    }
+    let flat = settings_mut(&mut options, GethDebugBuiltInTracerType::FlatCallTracer);
+    // The inspector would hide calls of any kind, and there is a note for each call.
+    if let Some(config) = flat.filter(|config| config.is_null() || config.is_object()) {
+        config[PRECOMPILES] = true.into();
     }
     options
+}
+
+fn settings_mut(
+    options: &mut GethDebugTracingOptions,
+    of: GethDebugBuiltInTracerType,
+) -> Option<&mut Value> {
+    let is_alone = options.tracer == Some(of.into());
+    let config = &mut options.tracer_config.0;
+    if is_alone { Some(config) } else { config.get_mut(GethDebugTracerType::from(of).as_str()) }
 }
 
 /// A trace in geth's form, by the settings of its tracer.
 fn formed<S>(
     trace: GethTrace,
     config: &Value,
+    notes: &[Note],
     ran: &Ran<'_>,
     state: &Overlay<'_, S>,
 ) -> Result<GethTrace, TraceError>
@@ -228,21 +231,29 @@ where
     S: StateRead<Error: Error + Send + Sync + 'static>,
 {
     Ok(match trace {
+        GethTrace::Default(mut frame) => {
+            steps::complete(&mut frame);
+            frame.into()
+        }
         GethTrace::CallTracer(mut frame) => {
+            completed::name_failures(&mut frame, notes);
             if is_set(config, WITH_LOG) {
                 logs::number(&mut frame, ran.standing.logs_before);
             }
             if is_set(config, ONLY_TOP_CALL) {
                 logs::leave_top(&mut frame);
             }
-            translate(frame.into(), false)
+            frame.into()
         }
         GethTrace::FlatCallTracer(mut frames) => {
             if let Some(first) = frames.first_mut() {
                 // Like its limit, the whole transaction's.
                 first.set_gas_used(ran.result.result.tx_gas_used());
             }
-            translate(frames.into(), is_set(config, PARITY_ERRORS))
+            let (parity, precompiles) =
+                (is_set(config, PARITY_ERRORS), is_set(config, PRECOMPILES));
+            flat::complete(&mut frames, notes, parity, precompiles);
+            frames.into()
         }
         GethTrace::PreStateTracer(frame) => {
             // Accounts share their code, until each has its own text.
@@ -250,34 +261,18 @@ where
                 return Err(TraceError::TooLarge);
             }
             // The inspector's type has no place for the hash of code.
-            GethTrace::JS(prestate::show(frame, config, &ran.result.state, state)?)
+            let to = ran.env.kind.to();
+            GethTrace::JS(prestate::show(frame, config, to, &ran.result.state, state)?)
         }
         GethTrace::MuxTracer(mut mux) => {
             for (tracer, trace) in &mut mux.0 {
-                *trace = formed(mem::take(trace), &config[tracer.as_str()], ran, state)?;
+                let config = &config[tracer.as_str()];
+                *trace = formed(mem::take(trace), config, notes, ran, state)?;
             }
             GethTrace::MuxTracer(mux)
         }
-        trace => translate(trace, false),
+        trace => trace,
     })
-}
-
-/// Gives the instruction that is there to be invalid its name: parity has one word for it and for what
-/// is no instruction at all. `nodes` are those that `frames` were made of.
-fn name_invalid(frames: &mut [LocalizedTransactionTrace], nodes: &[CallTraceNode]) {
-    let failed = nodes.iter().filter(|node| !node.is_precompile() && node.trace.is_error());
-    let errors = frames.iter_mut().filter_map(|frame| frame.trace.error.as_mut());
-    for (node, error) in failed.zip(errors) {
-        if node.status() == Some(InstructionResult::InvalidFEOpcode) {
-            INVALID.clone_into(error);
-        }
-    }
-}
-
-/// What the tracers inside a mux keep of each instruction: one of them does.
-fn mux_steps(options: &GethDebugTracingOptions) -> Option<Steps> {
-    let whole = Steps { memory: true, ..Steps::stacks() };
-    settings(options, GethDebugBuiltInTracerType::Erc7562Tracer).map(|_| whole)
 }
 
 /// The bound of a tracer that counts the copies it makes itself, and ends the execution.
@@ -306,7 +301,8 @@ where
             // What they write to memory it counts itself.
             steps: config.record_steps.then_some(Steps::pushes()),
         };
-        Ok((Kept::new(what), TracingInspector::new(config).with_limits(copies())))
+        let inspector = TracingInspector::new(config).with_limits(copies());
+        Ok((Kept::new(what), Completed::new(inspector)))
     }
 
     fn is_exceeded(inspector: &TracingInspector) -> bool {
@@ -315,12 +311,11 @@ where
 
     fn trace(
         &self,
-        inspector: &mut TracingInspector,
+        inspector: &mut Completed<TracingInspector>,
         ran: &Ran<'_>,
         state: &mut Overlay<'_, S>,
     ) -> Result<TraceResults, TraceError> {
-        let inspector = mem::take(inspector);
-        let builder = inspector.into_parity_builder();
+        let builder = mem::take(&mut inspector.tracer).into_parity_builder();
         Ok(builder.into_trace_results_with_state(ran.result, &self.0, &*state)?)
     }
 

@@ -48,10 +48,6 @@ pub(super) struct Steps {
 }
 
 impl Steps {
-    pub(super) const fn stacks() -> Self {
-        Self { stack: true, memory: false, pushes: false, most: u64::MAX }
-    }
-
     pub(super) const fn pushes() -> Self {
         Self { stack: false, memory: false, pushes: true, most: u64::MAX }
     }

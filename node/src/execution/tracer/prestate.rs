@@ -7,6 +7,7 @@ use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U256};
 use alloy_rpc_types_trace::geth::{AccountState, DiffMode, PreStateFrame, PreStateMode};
 use revm::{
     DatabaseRef,
+    bytecode::Bytecode,
     state::{Account as Touched, EvmState},
 };
 use serde::Serialize;
@@ -66,6 +67,7 @@ pub(super) fn code_digits(frame: &PreStateFrame) -> usize {
 pub(super) fn show<D: DatabaseRef>(
     frame: PreStateFrame,
     config: &Value,
+    to: Option<&Address>,
     touched: &EvmState,
     before: &D,
 ) -> Result<Value, D::Error> {
@@ -74,9 +76,15 @@ pub(super) fn show<D: DatabaseRef>(
             if is_set(config, "includeEmpty") {
                 add_empty(&mut accounts, touched, !is_set(config, "disableStorage"));
             }
+            if let Some(delegate) = new_delegate(to, touched, before)? {
+                accounts.remove(&delegate);
+            }
             Shown::Before(with_hashes(accounts, before)?)
         }
-        PreStateFrame::Diff(DiffMode { post, pre }) => {
+        PreStateFrame::Diff(DiffMode { post, mut pre }) => {
+            if !is_set(config, "disableStorage") {
+                add_destroyed_slots(&mut pre, touched);
+            }
             let mut pre = with_hashes(pre, before)?;
             pre.retain(|_, account| !account.is_empty());
             let post = with_new_hashes(post, !is_set(config, "disableCode"), touched, before)?;
@@ -84,6 +92,23 @@ pub(super) fn show<D: DatabaseRef>(
         }
     };
     Ok(serde_json::to_value(shown).expect("plain structures serialise"))
+}
+
+/// The account that the recipient `to` delegates to since this transaction (EIP-7702), if nothing touches
+/// it. geth reads the recipient's code before the delegation, so it does not see this account.
+fn new_delegate<D: DatabaseRef>(
+    to: Option<&Address>,
+    touched: &EvmState,
+    before: &D,
+) -> Result<Option<Address>, D::Error> {
+    let Some((to, account)) = to.and_then(|to| touched.get_key_value(to)) else { return Ok(None) };
+    let delegate = account.info.code.as_ref().and_then(Bytecode::eip7702_address);
+    let is_new = code_hash(before, *to)? != account.info.code_hash;
+    let delegate = delegate.filter(|delegate| {
+        let is_touched = touched.get(delegate).is_some_and(Touched::is_touched);
+        is_new && !is_touched
+    });
+    Ok(delegate)
 }
 
 /// Adds the accounts touched that the inspector left out, because they were empty.
@@ -94,6 +119,16 @@ fn add_empty(accounts: &mut BTreeMap<Address, AccountState>, touched: &EvmState,
             storage: if storage { slots_before(account) } else { BTreeMap::new() },
             ..AccountState::default()
         });
+    }
+}
+
+/// Adds the slots of the accounts that were destroyed. The inspector shows slots that have another value
+/// afterwards, and those of a destroyed account have none.
+fn add_destroyed_slots(pre: &mut BTreeMap<Address, AccountState>, touched: &EvmState) {
+    for (address, account) in touched {
+        if let Some(shown) = pre.get_mut(address).filter(|_| account.is_selfdestructed()) {
+            shown.storage = slots_before(account);
+        }
     }
 }
 
@@ -146,7 +181,6 @@ fn with_new_hashes<D: DatabaseRef>(
 mod tests {
     use super::*;
     use revm::{
-        bytecode::Bytecode,
         database::InMemoryDB,
         state::{AccountInfo, EvmStorageSlot, TransactionId},
     };
@@ -205,7 +239,7 @@ mod tests {
         ]);
         let show = |config: Value| {
             let frame = PreStateFrame::Default(PreStateMode(told.clone()));
-            show(frame, &config, &touched, &state).unwrap()
+            show(frame, &config, None, &touched, &state).unwrap()
         };
         let (here, there) = (json!({ "balance": "0x0", "codeHash": hash }), balance(1));
         let keys = [HERE, THERE, NOWHERE].map(|address| format!("{address:?}").to_lowercase());
@@ -231,7 +265,7 @@ mod tests {
                 ]),
                 post: BTreeMap::from([(THERE, balance(2))]),
             };
-            show(PreStateFrame::Diff(told), &config, &touched, &state).unwrap()
+            show(PreStateFrame::Diff(told), &config, None, &touched, &state).unwrap()
         };
         let keys = [HERE, THERE, NOWHERE].map(|address| format!("{address:?}").to_lowercase());
         let created = with_code(&[0]);

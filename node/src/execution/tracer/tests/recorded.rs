@@ -64,15 +64,17 @@ fn traces_are_those_that_the_tests_of_geth_expect() {
 
 /// Every folder is either run or excluded.
 fn check_folders(root: &Path) {
-    let found: BTreeSet<_> = fs::read_dir(root).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let found: BTreeSet<_> =
+        fs::read_dir(root).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     let known = FOLDERS.iter().chain(&EXCLUDED).map(|(folder, _)| (*folder).into());
     assert_eq!(found, known.collect());
 }
 
 fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    let mut files: Vec<_> =
-        entries.filter(|path| path.extension().is_some_and(|extension| extension == "json")).collect();
+    let mut files: Vec<_> = entries
+        .filter(|path| path.extension().is_some_and(|extension| extension == "json"))
+        .collect();
     files.sort();
     files
 }
@@ -167,7 +169,9 @@ fn normalize(trace: &mut Value, is_flat: bool) {
 
 fn is_zero(value: &Value) -> bool {
     match value {
-        Value::String(text) => text.strip_prefix("0x").is_some_and(|text| text.trim_matches('0').is_empty()),
+        Value::String(text) => {
+            text.strip_prefix("0x").is_some_and(|text| text.trim_matches('0').is_empty())
+        }
         Value::Object(fields) => fields.is_empty(),
         value => value.is_null(),
     }
@@ -200,7 +204,10 @@ fn first_difference(path: &str, expected: &Value, found: &Value) -> Option<Strin
 
 fn different(path: &str, expected: Option<&Value>, found: Option<&Value>) -> String {
     let text = |value: Option<&Value>| {
-        value.map_or_else(|| "nothing".to_owned(), |value| value.to_string().chars().take(200).collect())
+        value.map_or_else(
+            || "nothing".to_owned(),
+            |value| value.to_string().chars().take(200).collect(),
+        )
     };
     format!("{path} is {}, expected {}", text(found), text(expected))
 }
