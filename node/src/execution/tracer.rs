@@ -1,6 +1,7 @@
 //! What watches a transaction run, and what it tells afterwards: geth's tracers and parity's, both with a
 //! bound on what they keep.
 
+mod call_memory;
 mod completed;
 mod flat;
 mod kept;
@@ -37,6 +38,7 @@ use serde_json::Value;
 use storage::StateRead;
 
 use super::{RecoveredTx, TraceError, machine::MachineContext, overlay::Overlay};
+use call_memory::CallMemory;
 pub(super) use completed::Completed;
 use completed::Note;
 pub(super) use kept::KEPT_BYTES_MAX;
@@ -104,7 +106,7 @@ where
         check(&self.0)?;
         let options = for_inspectors(self.0.clone());
         let mut inspector = DebugInspector::new(options).map_err(TraceError::from)?;
-        let bare = What { calls: true, inputs: false, steps: None };
+        let bare = What { calls: true, inputs: false, outputs: false, steps: None };
         let what = match &mut inspector {
             DebugInspector::CallTracer(..) | DebugInspector::FlatCallTracer(_) => {
                 What { inputs: true, ..bare }
@@ -290,33 +292,39 @@ impl<S> Tracer<S> for ParityTracer
 where
     S: StateRead<Error: Error + Send + Sync + 'static> + 'static,
 {
-    type Inspector = TracingInspector;
+    type Inspector = (CallMemory, TracingInspector);
     type Trace = TraceResults;
 
-    fn watch(&self) -> Result<Watch<TracingInspector>, TraceError> {
+    fn watch(&self) -> Result<Watch<Self::Inspector>, TraceError> {
         let config = TracingInspectorConfig::from_parity_config(&self.0);
         let what = What {
             calls: true,
             inputs: config.record_inputs,
+            outputs: config.record_steps,
             // What they write to memory it counts itself.
             steps: config.record_steps.then_some(Steps::pushes()),
         };
         let inspector = TracingInspector::new(config).with_limits(copies());
-        Ok((Kept::new(what), Completed::new(inspector)))
+        Ok((Kept::new(what), Completed::new((CallMemory::new(config.record_steps), inspector))))
     }
 
-    fn is_exceeded(inspector: &TracingInspector) -> bool {
+    fn is_exceeded((_, inspector): &Self::Inspector) -> bool {
         inspector.limit_exceeded()
     }
 
     fn trace(
         &self,
-        inspector: &mut Completed<TracingInspector>,
+        inspector: &mut Completed<Self::Inspector>,
         ran: &Ran<'_>,
         state: &mut Overlay<'_, S>,
     ) -> Result<TraceResults, TraceError> {
-        let builder = mem::take(&mut inspector.tracer).into_parity_builder();
-        Ok(builder.into_trace_results_with_state(ran.result, &self.0, &*state)?)
+        let (memory, tracer) = &mut inspector.tracer;
+        let builder = mem::take(tracer).into_parity_builder();
+        let mut results = builder.into_trace_results_with_state(ran.result, &self.0, &*state)?;
+        if let Some(trace) = &mut results.vm_trace {
+            memory.complete(trace);
+        }
+        Ok(results)
     }
 
     fn trace_cosmos(&self, tx: &RecoveredTx, gas_used: u64) -> TraceResults {

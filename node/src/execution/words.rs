@@ -84,14 +84,13 @@ pub(super) fn precompile_text(address: Address, input: usize) -> &'static str {
 /// the table does not have.
 pub(super) fn parity_text(failure: &str) -> &str {
     match failure {
-        CODE_STORAGE | "out of gas" | "gas uint64 overflow" | "max code size exceeded" => {
-            "Out of gas"
-        }
+        CODE_STORAGE | "gas uint64 overflow" | "max code size exceeded" => "Out of gas",
         "invalid jump destination" => "Bad jump destination",
         REVERTED => "Reverted",
         "return data out of bounds" => "Out of bounds",
         "stack limit reached 1024 (1023)" => "Out of stack",
         "precompiled failed" | "invalid input length" => "Built-in failed",
+        text if text.starts_with("out of gas") => "Out of gas",
         text if text.starts_with("invalid opcode:") => "Bad instruction",
         text if text.starts_with("stack underflow") => "Stack underflow",
         text => text,

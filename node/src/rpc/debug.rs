@@ -88,7 +88,8 @@ pub(super) const METHODS: &[Method] = &[
         name: "debug_traceTransaction",
         parameters: &["hash", "options = {}"],
         help: "A mined transaction run again under a tracer: struct logs, callTracer, \
-               prestateTracer, 4byteTracer, flatCallTracer, muxTracer, noopTracer. No JavaScript.",
+               prestateTracer, 4byteTracer, flatCallTracer, muxTracer, noopTracer. No JavaScript and no \
+               erc7562Tracer.",
         run: Run::Line(Line::Long, trace_transaction),
     },
     Method {

@@ -121,7 +121,7 @@ async fn serve(folder: tempfile::TempDir, mut home: Home) -> Node {
 }
 
 /// The chain of the recordings, served.
-async fn imported(folder: &Path) -> Node {
+pub(crate) async fn imported(folder: &Path) -> Node {
     imported_from(&folder.join("tests/genesis.json"), folder.join("tests/chain.rlp")).await
 }
 

@@ -30,6 +30,8 @@ pub(super) struct What {
     pub(super) calls: bool,
     /// What calls are given.
     pub(super) inputs: bool,
+    /// The memory that calls return to.
+    pub(super) outputs: bool,
     /// Instructions.
     pub(super) steps: Option<Steps>,
 }
@@ -116,6 +118,9 @@ impl<C: ContextTr> Inspector<C> for Kept {
 
     fn call(&mut self, context: &mut C, inputs: &mut CallInputs) -> Option<CallOutcome> {
         self.begin_call(inputs.input.len(), context);
+        if self.what.outputs {
+            self.keep(inputs.return_memory_offset.len(), context);
+        }
         None
     }
 

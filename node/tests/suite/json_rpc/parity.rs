@@ -24,6 +24,11 @@ const LOUD: [u8; 21] = [
 /// Has the identity contract give back half a megabyte, for ever.
 const ECHO: [u8; 19] =
     [0x5b, 0x60, 0, 0x60, 0, 0x62, 0x08, 0, 0, 0x60, 0, 0x60, 4, 0x5a, 0xfa, 0x50, 0x60, 0, 0x56];
+/// Calls an account without code with a hundred kilobytes of memory for its output, for ever.
+const ROOMY: [u8; 21] = [
+    0x5b, 0x62, 0x01, 0x90, 0, 0x60, 0, 0x60, 0, 0x60, 0, 0x60, 0, 0x60, 0xff, 0x5a, 0xf1, 0x50,
+    0x60, 0, 0x56,
+];
 /// Fills a hundred kilobytes of memory, and writes there for ever.
 const WIDE: [u8; 16] =
     [0x60, 0, 0x62, 0x01, 0x90, 0, 0x53, 0x5b, 0x60, 0, 0x60, 0, 0x53, 0x60, 7, 0x56];
@@ -399,14 +404,18 @@ async fn what_a_trace_keeps_is_bounded() {
         (&ECHO[..], json!({ "tracer": "prestateTracer" })),
         (&WIDE[..], json!({ "enableMemory": true })),
         (&WIDE[..], json!({})),
-        (&WIDE[..], json!({ "tracer": "erc7562Tracer" })),
     ] {
         let mut options = options;
         options["stateOverrides"] = with(code);
         let (code, message) = node.fail("debug_traceCall", json!([call, "latest", options])).await;
         assert!(code == -32000 && message.starts_with(TOO_LARGE), "{options}: {message}");
     }
-    for (code, kind) in [(&LOUD[..], "trace"), (&WIDE[..], "vmTrace"), (&ECHO[..], "stateDiff")] {
+    for (code, kind) in [
+        (&LOUD[..], "trace"),
+        (&WIDE[..], "vmTrace"),
+        (&ROOMY[..], "vmTrace"),
+        (&ECHO[..], "stateDiff"),
+    ] {
         let traced = json!([call, [kind], "latest", with(code)]);
         let (code, message) = node.fail("trace_call", traced).await;
         assert!(code == -32000 && message.starts_with(TOO_LARGE), "{kind}: {message}");

@@ -1,8 +1,10 @@
-//! A chain of 34 blocks and what geth answered when each was traced by each of its tracers.
+//! What geth answered when the blocks of two chains were traced: 34 blocks by each of its tracers, and
+//! blocks of `execution-apis` by its struct logger.
 
 use crate::{
     client::{Node, config},
     common::{fixtures, import, producing},
+    rpc_io::imported,
 };
 use node::{chain::Genesis, home::Home};
 use serde_json::Value;
@@ -75,4 +77,51 @@ async fn compare(node: &Node, file: &Path) -> Result<(), String> {
         return Ok(());
     }
     Err(format!("\n  answer   {answer}\n  recorded {expected}"))
+}
+
+/// Folders of conversations about struct logs.
+const STRUCT_LOGS: [&str; 3] =
+    ["debug_traceBlockByHash", "debug_traceBlockByNumber", "debug_traceTransaction"];
+
+/// Here every field counts, also where a recording says that only the schema does.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs EVMD_FIXTURES: run .ci/fixtures"]
+async fn struct_logs_are_those_that_geth_recorded() {
+    let root = fixtures("execution-apis");
+    let node = imported(&root).await;
+    let (mut run, mut different) = (0, Vec::new());
+    for file in STRUCT_LOGS.iter().flat_map(|name| files(&root.join("tests").join(name))) {
+        let mut answer = Value::Null;
+        for line in fs::read_to_string(&file).unwrap().lines() {
+            if let Some(request) = line.strip_prefix(">> ") {
+                answer = node.post(request).await;
+            } else if let Some(recorded) = line.strip_prefix("<< ") {
+                run += 1;
+                if let Some(difference) = difference(recorded, &answer) {
+                    different.push(format!("{}: {difference}", file.display()));
+                }
+            }
+        }
+    }
+    node.stop().await;
+    assert!(run > 0);
+    assert!(different.is_empty(), "{} of {run} differ:\n{}", different.len(), different.join("\n"));
+}
+
+/// The first instruction that differs, or else the whole answers.
+fn difference(recorded: &str, answer: &Value) -> Option<String> {
+    let recorded: Value = serde_json::from_str(recorded).unwrap();
+    let steps = |answer: &Value| {
+        let results = answer["result"].as_array().cloned().unwrap_or_default();
+        let steps =
+            results.iter().filter_map(|row| row["result"]["structLogs"].as_array().cloned());
+        steps.flatten().collect::<Vec<_>>()
+    };
+    let (expected, found) = (steps(&recorded), steps(answer));
+    let step = expected.iter().zip(&found).find(|(expected, found)| expected != found);
+    match step {
+        _ if recorded == *answer => None,
+        Some((expected, found)) => Some(format!("{found}, expected {expected}")),
+        None => Some(format!("{answer}, expected {recorded}")),
+    }
 }

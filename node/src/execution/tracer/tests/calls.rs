@@ -100,7 +100,7 @@ fn a_failed_call_is_explained_in_the_words_of_geth() {
         (&hex!("fe"), "invalid opcode: INVALID", "Bad instruction"),
         (&hex!("5b600056"), "out of gas", "Out of gas"),
         (&hex!("600356"), "invalid jump destination", "Bad jump destination"),
-        (&hex!("60016000600060003e"), "return data out of bounds", "Out of bounds"),
+        (&hex!("6001600060003e"), "return data out of bounds", "Out of bounds"),
         (&hex!("60006000fd"), "execution reverted", "Reverted"),
         (&hex!("5b60016000600056"), "stack limit reached 1024 (1023)", "Out of stack"),
     ] {
