@@ -53,6 +53,7 @@ impl<I> Completed<I> {
     }
 
     fn begin(&mut self, is_hidden: bool) {
+        self.returned = Bytes::new();
         self.open.push(self.notes.len());
         self.notes.push(Note { failure: None, is_hidden });
     }

@@ -290,4 +290,28 @@ mod tests {
         let shown = diff(json!({ "diffMode": true }), EvmState::from_iter([(NOWHERE, destroyed)]));
         assert_eq!(shown["post"], json!({ &keys[1]: balance(2) }));
     }
+
+    #[test]
+    fn an_account_delegated_to_by_the_transaction_is_not_seen_before_it() {
+        let (mut state, _) = state();
+        let delegating = || {
+            let code = Bytecode::new_eip7702(HERE);
+            AccountInfo { nonce: 1, ..AccountInfo::from_bytecode(code) }
+        };
+        let addresses = |state: &InMemoryDB, delegate: Touched| {
+            let told = BTreeMap::from([(HERE, balance(0)), (THERE, balance(1))]);
+            let touched = EvmState::from_iter([(HERE, delegate), (THERE, changed(delegating()))]);
+            let frame = PreStateFrame::Default(PreStateMode(told));
+            let shown = show(frame, &Value::Null, Some(&THERE), &touched, state).unwrap();
+            shown.as_object().unwrap().keys().cloned().collect::<Vec<_>>()
+        };
+        let [here, there] = [HERE, THERE].map(|address| format!("{address:?}").to_lowercase());
+        let loaded = || Touched::from(with_code(&[0x60, 0]));
+        assert_eq!(addresses(&state, loaded()), std::slice::from_ref(&there));
+        // It is seen if something else touches it, or if the delegation was there before.
+        let both = [here, there];
+        assert_eq!(addresses(&state, loaded().with_touched_mark()), both);
+        state.insert_account_info(THERE, delegating());
+        assert_eq!(addresses(&state, loaded()), both);
+    }
 }
