@@ -57,7 +57,7 @@ fn opcode_text(opcode: u8) -> String {
 }
 
 /// The words for a precompile that refused its input. `revm` does not keep the reason, but for most
-/// precompiles the length of the input tells it.
+/// precompiles the length of the input shows it.
 pub(super) fn precompile_text(address: Address, input: usize) -> &'static str {
     const WRONG_LENGTH: &str = "invalid input length";
     let number = match address.as_slice().split_last() {

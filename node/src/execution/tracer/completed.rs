@@ -66,7 +66,7 @@ impl<I> Completed<I> {
     }
 }
 
-/// Gives the failures of a call and of the calls in it geth's words. `notes` begin with that call's.
+/// Words the failures of a call and of the calls in it as geth does. `notes` begin with that call's.
 pub(super) fn name_failures(root: &mut CallFrame, notes: &[Note]) {
     name_next(root, &mut notes.iter());
 }

@@ -31,7 +31,7 @@ pub(super) fn complete(
     }
 }
 
-/// Gives frames, each of which stands before those inside it, their places in the tree.
+/// Numbers frames by their places in the tree. Each frame comes before those inside it.
 fn number(frames: &mut [LocalizedTransactionTrace]) {
     // The frames on the way to the present one.
     let mut parents: Vec<usize> = Vec::new();

@@ -299,9 +299,9 @@ mod tests {
             AccountInfo { nonce: 1, ..AccountInfo::from_bytecode(code) }
         };
         let addresses = |state: &InMemoryDB, delegate: Touched| {
-            let told = BTreeMap::from([(HERE, balance(0)), (THERE, balance(1))]);
+            let found = BTreeMap::from([(HERE, balance(0)), (THERE, balance(1))]);
             let touched = EvmState::from_iter([(HERE, delegate), (THERE, changed(delegating()))]);
-            let frame = PreStateFrame::Default(PreStateMode(told));
+            let frame = PreStateFrame::Default(PreStateMode(found));
             let shown = show(frame, &Value::Null, Some(&THERE), &touched, state).unwrap();
             shown.as_object().unwrap().keys().cloned().collect::<Vec<_>>()
         };

@@ -4,7 +4,7 @@ use alloy_rpc_types_trace::geth::DefaultFrame;
 
 use crate::execution::words::INVALID;
 
-/// Leaves out what geth leaves out, and gives errors geth's words.
+/// Leaves out what geth leaves out, and words errors as geth does.
 pub(super) fn complete(frame: &mut DefaultFrame) {
     for step in &mut frame.struct_logs {
         // The inspector shows all of them with every instruction.
