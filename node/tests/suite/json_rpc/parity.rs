@@ -395,7 +395,10 @@ fn with(code: &[u8]) -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_trace_keeps_is_bounded() {
-    let node = native().await;
+    let folder = tempfile::tempdir().unwrap();
+    let home = native_home(folder.path());
+    // A quarter of a gigabyte takes a debug build long on a busy machine.
+    let node = serve_with(folder, home, |config| config.json_rpc.call_timeout_ms = 60_000).await;
     let call = json!({ "to": RECEIVER });
     for (code, options) in [
         (&LOUD[..], json!({ "tracer": "callTracer" })),
