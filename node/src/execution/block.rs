@@ -411,6 +411,11 @@ where
         self.environment.block.gas_limit.saturating_sub(self.executed.gas_used)
     }
 
+    /// Gas that the transactions taken so far have used.
+    pub const fn gas_used(&self) -> u64 {
+        self.executed.gas_used
+    }
+
     /// Transactions taken so far.
     pub const fn len(&self) -> usize {
         self.executed.receipts.len()

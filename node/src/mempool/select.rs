@@ -30,6 +30,8 @@ pub struct Room {
     pub charged: u64,
     /// Most bytes of all candidates, summed.
     pub bytes: usize,
+    /// Most candidates.
+    pub txs: usize,
     /// Blob gas of the block.
     pub blob_gas: u64,
     /// Price of blob gas in the block, in wei.
@@ -39,7 +41,15 @@ pub struct Room {
 impl Room {
     /// For transactions that are charged their whole limits, and have no blobs.
     pub const fn exact(gas: u64, bytes: usize) -> Self {
-        Self { gas, candidates_gas: gas, charged: WHOLE, bytes, blob_gas: 0, blob_base_fee: 0 }
+        Self {
+            gas,
+            candidates_gas: gas,
+            charged: WHOLE,
+            bytes,
+            txs: usize::MAX,
+            blob_gas: 0,
+            blob_base_fee: 0,
+        }
     }
 
     /// It has blobs that do not fit, or do not pay.
@@ -56,6 +66,7 @@ impl Room {
             gas: self.gas.saturating_sub(charge),
             candidates_gas: self.candidates_gas - tx.gas(),
             bytes: self.bytes - tx.bytes(),
+            txs: self.txs - 1,
             blob_gas: self.blob_gas - tx.blob_gas(),
             ..self
         }
@@ -90,7 +101,10 @@ impl Mempool {
         let mut begun: BinaryHeap<(Rank, usize)> = BinaryHeap::new();
         let mut chosen = Selection::default();
         let mut misfits = 0;
-        while room.gas.min(room.candidates_gas) >= TX_GAS_MIN && misfits < MISFITS_MAX {
+        while room.gas.min(room.candidates_gas) >= TX_GAS_MIN
+            && room.txs > 0
+            && misfits < MISFITS_MAX
+        {
             while near.len() < HEADS_AHEAD
                 && let Some(head) = heads.next()
             {

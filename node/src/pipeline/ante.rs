@@ -21,7 +21,7 @@ mod fork;
 mod query;
 
 pub(super) use desk::{AtDesk, Desk};
-pub use query::{Found, PoolQuery, SenderTxs};
+pub use query::{BlockPart, Candidates, Found, PoolQuery, SenderTxs};
 
 use super::{
     arrival::Arrival,
@@ -466,7 +466,7 @@ impl Ante {
             return false;
         };
         let (pool, spec) = (&mut self.pool, &self.spec);
-        let chosen = chosen.unwrap_or_else(|| candidates(pool, ground, spec));
+        let chosen = chosen.unwrap_or_else(|| candidates(pool, ground, spec, &BlockPart::WHOLE));
         let number = ground.header.number + 1;
         out.send(Proposal { number, timestamp: slot.timestamp, txs: chosen.txs });
         self.outstanding = true;
@@ -483,7 +483,7 @@ impl Ante {
         if gas < full || gas < self.look_at_gas {
             return (some, None);
         }
-        let chosen = candidates(&mut self.pool, &self.ground, &self.spec);
+        let chosen = candidates(&mut self.pool, &self.ground, &self.spec, &BlockPart::WHOLE);
         if chosen.gas >= full || chosen.bytes_full {
             return (Demand::Full, Some(chosen));
         }
@@ -509,9 +509,14 @@ impl Ante {
     }
 }
 
-/// The best transactions for the block after this one, and some for the room they leave.
-fn candidates(pool: &mut Mempool, ground: &Ground, spec: &ChainSpec) -> Selection {
-    let gas = ground.header.gas_limit;
+/// The best transactions for a part of the block after this one, and some for the room they leave.
+fn candidates(
+    pool: &mut Mempool,
+    ground: &Ground,
+    spec: &ChainSpec,
+    part: &BlockPart,
+) -> Selection {
+    let gas = ground.header.gas_limit.min(part.gas);
     let modules = ground.modules.as_deref();
     let blobs = ground.checks(spec, modules).blobs;
     let share = modules.map(|modules| modules.market.params().min_gas_multiplier);
@@ -521,6 +526,7 @@ fn candidates(pool: &mut Mempool, ground: &Ground, spec: &ChainSpec) -> Selectio
         candidates_gas: gas.saturating_mul(CANDIDATE_BLOCKS),
         charged: parts.and_then(LegacyDec::truncate_u64).unwrap_or_default(),
         bytes: BLOCK_TX_BYTES_MAX,
+        txs: part.txs,
         blob_gas: blobs.map_or(0, |rules| rules.block_gas),
         blob_base_fee: blobs.map_or(0, |rules| rules.base_fee),
     })
@@ -562,7 +568,7 @@ impl Ante {
             worked = true;
         }
         if let Some(query) = self.deferred.take() {
-            query.answer(&self.pool, &self.ground)?;
+            self.reply_to(query)?;
             worked = true;
         }
         worked |= self.serve_callers()?;
@@ -586,7 +592,7 @@ impl Ante {
                 self.deferred = Some(query);
                 break;
             }
-            query.answer(&self.pool, &self.ground)?;
+            self.reply_to(query)?;
         }
         for _ in 0..ROUND {
             let Some(batch) = self.submissions.take() else { break };
@@ -594,6 +600,16 @@ impl Ante {
             worked = true;
         }
         Ok(worked)
+    }
+
+    fn reply_to(&mut self, query: PoolQuery) -> Result<(), ReadError> {
+        let Self { pool, ground, spec, accepts, .. } = self;
+        // What a node does not accept it does not put into a block either.
+        let choose = |pool: &mut Mempool, part: &BlockPart| match accepts {
+            true => candidates(pool, ground, spec, part).txs,
+            false => Vec::new(),
+        };
+        query.answer(pool, ground, choose)
     }
 
     /// The part of a step that callers wait for, by one of them; says whether it was all there is to do

@@ -2,7 +2,7 @@
 //! `ante`, and waits for the answer.
 
 use super::{
-    ante::{Desk, Found, PoolQuery, SenderTxs},
+    ante::{BlockPart, Candidates, Desk, Found, PoolQuery, SenderTxs},
     arrival::Arrival,
     batch::Submitted,
     ring::Outbox,
@@ -79,6 +79,14 @@ impl PoolClient {
     /// See [`Self::nonce`].
     pub async fn content(&self, sender: Option<Address>) -> Result<Vec<SenderTxs>, Reject> {
         Ok(self.ask(|reply| PoolQuery::Content(sender, reply)).await?.unwrap_or_default())
+    }
+
+    /// The best transactions for a part of the next block; `None` when there is no pool.
+    ///
+    /// # Errors
+    /// See [`Self::nonce`].
+    pub async fn candidates(&self, part: BlockPart) -> Result<Option<Candidates>, Reject> {
+        self.ask(|reply| PoolQuery::Candidates(part, reply)).await
     }
 
     /// How full the pool is.

@@ -18,6 +18,7 @@ use super::{
     batch::{ExecutedBlock, Proposal, RecoveredBlock, SealedHeader},
     fault::{BlockFault, BlockReason, Fault},
     meter::Meter,
+    next::{NextBlock, Tried, TryBounds, try_all},
     reorder::Reorder,
     ring::{Inbox, Outbox},
     stage::{Progress, Stage},
@@ -26,22 +27,19 @@ use super::{
 use crate::{
     block::Block,
     chain::{
-        Attributes, ChainSpec, Fork, HeaderError, Violation, next_header, validate_body,
-        validate_header, validate_ommers,
+        ChainSpec, Fork, HeaderError, Violation, validate_body, validate_header, validate_ommers,
     },
     cosmos,
-    decorator::Reject,
     execution::{
         BlockBuilder, BlockInput, Executed, ExecutionError, ParentUnknown, RecoveredTx, StateError,
-        TxError, execute_block, put_parent_hash,
+        execute_block, put_parent_hash,
     },
     home::HomeError,
-    modules::Modules,
     view::{Layer, RecentReader, RecentState, View},
 };
 use alloy_consensus::Header;
 use alloy_eips::eip4895::Withdrawals;
-use alloy_primitives::{Address, B256, Bytes, keccak256, map::HashSet};
+use alloy_primitives::{B256, Bytes};
 use roots::ReceiptRoots;
 use std::{
     mem,
@@ -100,9 +98,6 @@ struct Built {
     turned: Option<Turned>,
 }
 
-/// Transactions of a built block, those left out with the reason, and what execution gave.
-type Tried = (Vec<Arc<RecoveredTx>>, Vec<(B256, String)>, Executed);
-
 impl Execute {
     /// The stage at the head of `view`.
     pub(super) fn new(
@@ -144,7 +139,7 @@ impl Execute {
         let block = &given.block;
         self.check(block).map_err(refused)?;
         let broken = |violation| refused(HeaderError { number, violation }.into());
-        let turn = self.begin(number);
+        let turn = Turn::of(&self.spec, self.tip.modules.as_deref(), number);
         self.check_turn(turn.as_ref(), block).map_err(broken)?;
         let txs =
             given.txs.map_err(|(index, text)| refused(BlockReason::Transaction { index, text }))?;
@@ -177,12 +172,6 @@ impl Execute {
         Ok(executed)
     }
 
-    /// Begins the modules' turn of block `number`, on a native chain.
-    fn begin(&self, number: u64) -> Option<Turn> {
-        let (native, modules) = self.spec.native().zip(self.tip.modules.as_deref())?;
-        Some(Turn::begin(native, modules, number))
-    }
-
     /// Holds a given header to the fee market.
     fn check_turn(&self, turn: Option<&Turn>, block: &Block) -> Result<(), Violation> {
         match self.spec.native().zip(turn) {
@@ -211,28 +200,24 @@ impl Execute {
     /// # Panics
     /// If the proposal builds on another block than the tip.
     fn build(&mut self, proposal: &Proposal) -> Result<Built, ExecutionError> {
-        let mut header = self.draft(proposal.timestamp);
-        assert_eq!(proposal.number, header.number, "a proposal builds on the tip");
-        let turn = self.begin(header.number);
-        if let Some(turn) = &turn {
-            header.base_fee_per_gas = Some(turn.modules().market.base_fee_wei());
-        }
+        let (parent, modules) = (self.tip.parent(), self.tip.modules.as_deref());
+        let next = NextBlock::after(&self.spec, &parent, modules, proposal.timestamp);
+        assert_eq!(proposal.number, next.header.number, "a proposal builds on the tip");
         let unreadable = |error: ReadError| ExecutionError::State {
             number: proposal.number,
             source: StateError::new(error),
         };
         let state = self.tip.state.reader().map_err(unreadable)?;
-        let modules = turn.as_ref().map(Turn::modules);
         let recent = RecentReader::new(&mut self.recent, &state).map_err(unreadable)?;
-        let (txs, skipped, mut executed) =
-            try_all(&self.spec, &recent, &self.tip, modules, &header, &proposal.txs)?;
-        let turned = self.spec.native().zip(turn);
-        let turned = turned.map(|(native, turn)| turn.end(native, &mut executed));
-        if let Some(turned) = &turned {
-            header.extra_data = turned.record.root().0.into();
-        }
-        header.gas_used = executed.gas_used;
-        header.blob_gas_used = header.blob_gas_used.map(|_| executed.blob_gas_used);
+        let (modules, header) = (next.modules(), &next.header);
+        let mut builder = if self.tip.hash.is_some() {
+            BlockBuilder::start(&self.spec, &recent, &self.tip, modules, header)?
+        } else {
+            BlockBuilder::start_early(&self.spec, &recent, &self.tip, modules, header)?
+        };
+        let Tried { txs, skipped } = try_all(&mut builder, &proposal.txs, &TryBounds::NONE)?;
+        let mut executed = builder.finish(&[], None)?;
+        let (header, turned) = next.end(&self.spec, &mut executed);
         Ok(Built { header, txs, skipped, executed, turned })
     }
 
@@ -277,21 +262,6 @@ impl Execute {
             ..Block::default()
         };
         self.advance(block, true, txs, skipped, executed, turned)
-    }
-
-    /// The header of the block to build, without what execution gives.
-    fn draft(&self, timestamp: u64) -> Header {
-        let attributes = Attributes {
-            timestamp,
-            beneficiary: self.tip.header.beneficiary,
-            gas_limit: self.tip.header.gas_limit,
-            // Not random on a chain of one maker, but another in each block.
-            prev_randao: keccak256(self.tip.header.mix_hash),
-            extra_data: Bytes::new(),
-            // There is no beacon chain.
-            parent_beacon_block_root: B256::ZERO,
-        };
-        next_header(&self.spec, &self.tip.parent(), &attributes)
     }
 
     /// The next given block, once it is there.
@@ -340,47 +310,6 @@ impl Execute {
             fee_row: Bytes::new(),
         }
     }
-}
-
-/// Tries transactions in order until the block has no room for another transfer.
-fn try_all(
-    spec: &ChainSpec,
-    state: &RecentReader<'_>,
-    tip: &Tip,
-    modules: Option<&Modules>,
-    header: &Header,
-    candidates: &[Arc<RecoveredTx>],
-) -> Result<Tried, ExecutionError> {
-    let mut builder = if tip.hash.is_some() {
-        BlockBuilder::start(spec, state, tip, modules, header)?
-    } else {
-        BlockBuilder::start_early(spec, state, tip, modules, header)?
-    };
-    let mut txs = Vec::with_capacity(candidates.len());
-    let mut skipped = Vec::new();
-    // Later nonces of a sender cannot follow a transaction that was left out; they stay pooled.
-    let mut stalled: HashSet<Address> = HashSet::default();
-    let no_root = |_: &StateChanges| Ok(B256::ZERO);
-    builder.expect(candidates)?;
-    for (at, tx) in candidates.iter().enumerate() {
-        if !stalled.is_empty() && stalled.contains(&tx.sender) {
-            continue;
-        }
-        builder.approach(candidates, at);
-        match builder.push(tx, &no_root)? {
-            Ok(_) => txs.push(Arc::clone(tx)),
-            // Its turn may come in a later block.
-            Err(TxError::BlockGas { .. } | TxError::Rejected(Reject::NonceTooHigh { .. })) => {
-                stalled.insert(tx.sender);
-            }
-            Err(reason) => {
-                stalled.insert(tx.sender);
-                skipped.push((tx.hash, reason.to_string()));
-            }
-        }
-    }
-    let executed = builder.finish(&[], None)?;
-    Ok((txs, skipped, executed))
 }
 
 impl Stage for Execute {

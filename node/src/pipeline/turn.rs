@@ -2,7 +2,7 @@
 //! after its last.
 
 use crate::{
-    chain::{Native, Violation},
+    chain::{ChainSpec, Native, Violation},
     execution::Executed,
     feemarket::{
         Event,
@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 /// Between the two ends of a block.
 #[derive(Debug)]
-pub(super) struct Turn {
+pub(crate) struct Turn {
     modules: Modules,
     events: Vec<StoredEvent>,
     height: u64,
@@ -24,7 +24,7 @@ pub(super) struct Turn {
 
 /// After a block.
 #[derive(Clone, Debug)]
-pub(super) struct Turned {
+pub(crate) struct Turned {
     /// The modules.
     pub modules: Arc<Modules>,
     /// What is stored.
@@ -32,6 +32,12 @@ pub(super) struct Turned {
 }
 
 impl Turn {
+    /// Begins the turn of block `height` if the chain is a native one.
+    pub(super) fn of(spec: &ChainSpec, before: Option<&Modules>, height: u64) -> Option<Self> {
+        let (native, before) = spec.native().zip(before)?;
+        Some(Self::begin(native, before, height))
+    }
+
     /// Begins block `height` on the modules as the block before left them.
     pub(super) fn begin(native: &Native, before: &Modules, height: u64) -> Self {
         let mut modules = before.clone();

@@ -19,8 +19,33 @@ pub enum PoolQuery {
     Transaction(B256, oneshot::Sender<Found>),
     /// How full the pool is.
     Level(oneshot::Sender<Level>),
+    /// The best transactions for a part of the next block.
+    Candidates(BlockPart, oneshot::Sender<Candidates>),
     /// What a sender has pooled, or everybody has.
     Content(Option<Address>, oneshot::Sender<Vec<SenderTxs>>),
+}
+
+/// How much of a block candidates are wanted for.
+#[derive(Clone, Copy, Debug)]
+pub struct BlockPart {
+    /// Gas.
+    pub gas: u64,
+    /// Maximum number of candidates.
+    pub txs: usize,
+}
+
+impl BlockPart {
+    /// A whole block.
+    pub const WHOLE: Self = Self { gas: u64::MAX, txs: usize::MAX };
+}
+
+/// Transactions for the next block.
+#[derive(Clone, Debug, Default)]
+pub struct Candidates {
+    /// Number of the newest block built, which they follow. It may not be published yet.
+    pub after: u64,
+    /// In the order in which the block tries them.
+    pub txs: Vec<Arc<RecoveredTx>>,
 }
 
 /// What the pool knows of a hash.
@@ -60,7 +85,13 @@ impl SenderTxs {
 impl PoolQuery {
     /// Answers from the pool and the newest block built. What is in that block has left the pool, and
     /// can be seen elsewhere only when the block is durable.
-    pub(super) fn answer(self, pool: &Mempool, ground: &Ground) -> Result<(), ReadError> {
+    /// `choose` chooses transactions for a part of the next block.
+    pub(super) fn answer(
+        self,
+        pool: &mut Mempool,
+        ground: &Ground,
+        choose: impl FnOnce(&mut Mempool, &BlockPart) -> Vec<Arc<RecoveredTx>>,
+    ) -> Result<(), ReadError> {
         match self {
             Self::Nonce(sender, reply) => {
                 let next = match pool.lane(sender) {
@@ -80,6 +111,11 @@ impl PoolQuery {
             }
             // To walk the whole pool for nobody is too much work to be asked for.
             Self::Content(None, reply) if reply.is_closed() => {}
+            Self::Candidates(_, reply) if reply.is_closed() => {}
+            Self::Candidates(part, reply) => {
+                let txs = choose(pool, &part);
+                let _ = reply.send(Candidates { after: ground.header.number, txs });
+            }
             Self::Content(sender, reply) => {
                 let content = match sender {
                     Some(sender) => pool.lane(sender).map(SenderTxs::of).into_iter().collect(),
@@ -91,8 +127,8 @@ impl PoolQuery {
         Ok(())
     }
 
-    /// It walks the whole pool.
+    /// It walks the whole pool, or a block's part of it.
     pub(super) const fn is_large(&self) -> bool {
-        matches!(self, Self::Content(None, _))
+        matches!(self, Self::Content(None, _) | Self::Candidates(..))
     }
 }
