@@ -20,7 +20,7 @@ pub(super) enum BlockTag {
     Earliest,
     /// The newest block. `safe` and `finalized` are the same: blocks here are final at once.
     Latest,
-    /// The newest block, and what the mempool adds where a method says so.
+    /// The block after the newest one, of the best transactions of the pool.
     Pending,
     /// By number.
     Number(u64),
@@ -48,7 +48,8 @@ impl BlockTag {
         }
     }
 
-    /// The number meant in this view; it may be above the head.
+    /// The number meant in this view, which has the pending block as its head if there is one; it may be above
+    /// the head.
     pub(super) fn number(self, view: &View) -> u64 {
         match self {
             Self::Earliest => 0,
@@ -61,6 +62,11 @@ impl BlockTag {
 impl BlockId {
     /// The newest block.
     pub(super) const LATEST: Self = Self::Tag(BlockTag::Latest);
+
+    /// The pending block is meant.
+    pub(super) fn is_pending(self) -> bool {
+        self == Self::Tag(BlockTag::Pending)
+    }
 
     /// The number of the block in this view; `None` when the view has no such block.
     pub(super) fn find(self, view: &View) -> Result<Option<u64>, Error> {

@@ -169,7 +169,7 @@ pub(super) const METHODS: &[Method] = &[
 
 fn required_block(call: &Call) -> Result<u64, Error> {
     let id: BlockId = call.arguments()?.required()?;
-    id.require(&call.view)
+    call.require_made(id)
 }
 
 /// A block by tag or number; cosmos/evm has its number plain.
@@ -186,7 +186,7 @@ impl Param for PlainTag {
 
 fn tagged_block(call: &Call) -> Result<u64, Error> {
     let PlainTag(tag) = call.arguments()?.required()?;
-    BlockId::Tag(tag).require(&call.view)
+    call.require_made(BlockId::Tag(tag))
 }
 
 fn header_rlp(call: &Call) -> Answer {
@@ -337,7 +337,7 @@ fn trace_transaction(call: &Call) -> Answer {
 
 /// The number of the block that is meant; geth's words where it is not there.
 fn block_number(call: &Call, id: BlockId) -> Result<u64, Error> {
-    id.find(&call.view)?.ok_or_else(|| {
+    call.find_made(id)?.ok_or_else(|| {
         Error::server(match id {
             BlockId::Tag(tag) => format!("block #{} not found", tag.number(&call.view)),
             BlockId::Hash(hash) => format!("block {hash} not found"),
@@ -426,7 +426,7 @@ fn trace_call(call: &Call) -> Answer {
     let request: Request = arguments.required()?;
     let id: BlockId = arguments.optional()?.unwrap_or(BlockId::LATEST);
     let CallOptions { options, overrides, inside } = arguments.optional()?.unwrap_or_default();
-    if id == BlockId::Tag(BlockTag::Pending) {
+    if id.is_pending() {
         return Err(Error::server("tracing on top of pending is not supported"));
     }
     let number = block_number(call, id)?;

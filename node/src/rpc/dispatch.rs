@@ -9,6 +9,7 @@ use super::{
     lines::{Interrupt, Lines},
     meter::CallMeter,
     method::{Answer, Call, Method, Run, methods},
+    pending::PendingBlocks,
     pushed::PushedReceipts,
     rates::{self, Rates},
     services::Services,
@@ -43,6 +44,7 @@ pub(super) struct Dispatcher {
     pub(super) receipts: PushedReceipts,
     services: Arc<Services>,
     lines: Lines,
+    pending: PendingBlocks,
     meter: Arc<CallMeter>,
     /// Number of the counters of methods that are not served: one past the last method.
     unknown: usize,
@@ -118,6 +120,7 @@ impl Dispatcher {
             batch_time: services.limits.longest(),
             services: Arc::new(services),
             lines: Lines::new(),
+            pending: PendingBlocks::default(),
             unknown: names.len() - 1,
             meter: Arc::new(CallMeter::new(names)),
             response_bytes_max: config.max_response_bytes as usize,
@@ -125,9 +128,10 @@ impl Dispatcher {
         }
     }
 
-    /// Forgets filters that are not wanted any more.
-    pub(super) fn sweep_filters(&self) {
+    /// Drops filters that are not wanted any more, and pending blocks that are old.
+    pub(super) fn sweep(&self) {
         self.services.filters.sweep();
+        self.pending.sweep();
     }
 
     /// The counters of calls.
@@ -289,6 +293,7 @@ impl Dispatcher {
                             method,
                             params: asked.params,
                             view: Arc::clone(view),
+                            pending: None,
                             context: Arc::clone(&self.context),
                             services: Arc::clone(&self.services),
                             client: Arc::clone(client),
@@ -305,15 +310,30 @@ impl Dispatcher {
         answer
     }
 
-    async fn run(&self, method: &'static Method, call: Call) -> Answer {
+    /// Runs a method, and again with the pending block if it wants that.
+    async fn run(&self, method: &'static Method, mut call: Call) -> Answer {
+        if let Run::Waiting(run) = method.run {
+            let running = AssertUnwindSafe(run(call)).catch_unwind();
+            return running.await.unwrap_or_else(|_| Err(panicked(method.name)));
+        }
+        loop {
+            let answer = self.run_once(method, &call).await;
+            let Some(wanted) = answer.as_ref().err().and_then(Error::wanted) else { return answer };
+            let admit = |line| {
+                let weight = rates::further_weight(line);
+                self.rates.admit(&call.client.rate, call.client.address, weight)
+            };
+            let pending = self.pending.get(&call, wanted, &self.lines, admit).await?;
+            call = call.on(pending);
+        }
+    }
+
+    async fn run_once(&self, method: &'static Method, call: &Call) -> Answer {
         let (run, line) = match method.run {
-            Run::Inline(run) => return guard(method.name, || run(&call)),
-            Run::Waiting(run) => {
-                let running = AssertUnwindSafe(run(call)).catch_unwind();
-                return running.await.unwrap_or_else(|_| Err(panicked(method.name)));
-            }
+            Run::Inline(run) => return guard(method.name, || run(call)),
+            Run::Waiting(_) => return Err(Error::internal("this method takes its call")),
             Run::Line(line, run) => (run, line),
-            Run::Quick { at_once, whole, line } => match guard(method.name, || at_once(&call)) {
+            Run::Quick { at_once, whole, line } => match guard(method.name, || at_once(call)) {
                 Ok(Some(answer)) => return Ok(answer),
                 Ok(None) => {
                     let weight = rates::further_weight(line);
@@ -325,6 +345,7 @@ impl Dispatcher {
         };
         let client = Arc::clone(&call.client);
         let _place = client.flow.line().await;
+        let call = call.clone();
         let work = move |interrupt: &Interrupt| run(&Call { interrupt: interrupt.clone(), ..call });
         self.lines.run(line, &client, work).await
     }

@@ -1,6 +1,7 @@
 //! What goes over the wire when a call fails. Every code and text is made here, geth's wherever
 //! tools match on them; the inside of a failure goes to the log, never to the caller.
 
+use super::pending::Wanted;
 use crate::{
     account::SignerError,
     mempool::Reject,
@@ -45,6 +46,8 @@ pub struct Error {
     message: Cow<'static, str>,
     data: Option<Box<RawValue>>,
     rate: bool,
+    /// What the method needs to be run again with. Never on the wire.
+    wanted: Option<Wanted>,
 }
 
 /// The `data` of an error about a limit.
@@ -75,11 +78,11 @@ pub struct Suggested {
 
 impl Error {
     const fn fixed(code: i32, message: &'static str) -> Self {
-        Self { code, message: Cow::Borrowed(message), data: None, rate: false }
+        Self { code, message: Cow::Borrowed(message), data: None, rate: false, wanted: None }
     }
 
     const fn owned(code: i32, message: String) -> Self {
-        Self { code, message: Cow::Owned(message), data: None, rate: false }
+        Self { code, message: Cow::Owned(message), data: None, rate: false, wanted: None }
     }
 
     /// Says where in the request the failure is.
@@ -107,6 +110,22 @@ impl Error {
     /// The client called too often.
     pub const fn is_rate(&self) -> bool {
         self.rate
+    }
+
+    /// What the method has to be run again with.
+    pub(super) const fn wanted(&self) -> Option<Wanted> {
+        self.wanted
+    }
+
+    /// The method needs the pending block, and is run again with it.
+    pub(super) fn pending_wanted(wanted: Wanted) -> Self {
+        let error = Self::fixed(INTERNAL, "the pending block was not built");
+        Self { wanted: Some(wanted), ..error }
+    }
+
+    /// The method is not for a block that may never be made.
+    pub(super) const fn pending_refused() -> Self {
+        Self::fixed(SERVER, "this method does not support the pending block: use \"latest\"")
     }
 
     /// The message on the wire.
@@ -166,12 +185,12 @@ impl Error {
 
     /// Parameters that can be read and mean nothing.
     pub fn invalid_params(message: impl Into<Cow<'static, str>>) -> Self {
-        Self { code: INVALID_PARAMS, message: message.into(), data: None, rate: false }
+        Self { code: INVALID_PARAMS, message: message.into(), data: None, rate: false, wanted: None }
     }
 
     /// A failure with geth's general code.
     pub fn server(message: impl Into<Cow<'static, str>>) -> Self {
-        Self { code: SERVER, message: message.into(), data: None, rate: false }
+        Self { code: SERVER, message: message.into(), data: None, rate: false, wanted: None }
     }
 
     /// A block asked for by number, or by hash, is not there.

@@ -120,7 +120,7 @@ fn of_head(call: &Call, answer: fn(&Call) -> Answer) -> Result<Option<Json>, Err
 /// The block that the only parameter names.
 fn number(call: &Call) -> Result<u64, Error> {
     let id: BlockId = call.arguments()?.optional()?.unwrap_or(BlockId::LATEST);
-    id.require(&call.view)
+    call.require_made(id)
 }
 
 /// What is stored of the block that the only parameter names.

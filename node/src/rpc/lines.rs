@@ -17,7 +17,7 @@ use alloy_primitives::map::HashMap;
 use std::{
     collections::VecDeque,
     hash::Hash,
-    net::IpAddr,
+    net::{IpAddr, Ipv4Addr},
     panic::AssertUnwindSafe,
     sync::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError,
@@ -311,6 +311,26 @@ impl Lines {
         client: &Client,
         work: impl FnOnce(&Interrupt) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
+        self.run_for(line, client.address, client.id, work).await
+    }
+
+    /// [`Self::run`] of work whose result several clients wait for. It has a turn of its own, so that it does
+    /// not wait for what one of them has waiting in the line.
+    pub(super) async fn run_own<T: Send + 'static>(
+        &self,
+        line: Line,
+        work: impl FnOnce(&Interrupt) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
+        self.run_for(line, Ipv4Addr::UNSPECIFIED.into(), 0, work).await
+    }
+
+    async fn run_for<T: Send + 'static>(
+        &self,
+        line: Line,
+        address: IpAddr,
+        connection: u64,
+        work: impl FnOnce(&Interrupt) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
         let desk = match line {
             Line::Short => &self.short,
             Line::Long => &self.long,
@@ -329,7 +349,7 @@ impl Lines {
             // An error says that the caller has gone.
             let _ = reply.send(result);
         };
-        let pushed = desk.lock().0.push(client.address, client.id, Box::new(job));
+        let pushed = desk.lock().0.push(address, connection, Box::new(job));
         if let Some((job, limit)) = pushed.map_err(Error::busy)? {
             job(Go::Refused(limit));
         }

@@ -1,13 +1,16 @@
 //! The table of methods, and what a method gets and gives.
 
 use super::{
-    Context, debug,
+    Context,
+    block_id::BlockId,
+    debug,
     error::Error,
     eth, evmd,
     front::Client,
     lines::{Deadline, Interrupt, Line},
     net, ots,
     params::Arguments,
+    pending::{PendingBlock, Wanted},
     personal,
     services::Services,
     testing,
@@ -139,8 +142,10 @@ pub struct Call {
     pub(super) method: &'static Method,
     /// JSON text of the parameters; empty where none are given.
     pub(super) params: Bytes,
-    /// What the whole call, or batch of calls, sees.
+    /// What the whole call, or batch of calls, sees; with the pending block, what is seen on it.
     pub(super) view: Arc<View>,
+    /// The pending block, once it was wanted.
+    pub(super) pending: Option<Arc<PendingBlock>>,
     pub(super) context: Arc<Context>,
     pub(super) services: Arc<Services>,
     /// Who calls.
@@ -153,6 +158,53 @@ impl Call {
     /// The parameters, not more than the method has.
     pub(super) fn arguments(&self) -> Result<Arguments<'_>, Error> {
         Arguments::new(&self.params, self.method.parameters.len(), &self.context.spec)
+    }
+
+    /// The pending block.
+    ///
+    /// # Errors
+    /// That it is wanted, after which the method is run again with it.
+    pub(super) fn pending(&self, wanted: Wanted) -> Result<&PendingBlock, Error> {
+        let pending = self.pending.as_deref().filter(|pending| pending.has(wanted));
+        pending.ok_or_else(|| Error::pending_wanted(wanted))
+    }
+
+    /// This call on a pending block.
+    pub(super) fn on(self, pending: Arc<PendingBlock>) -> Self {
+        Self { view: Arc::clone(&pending.view), pending: Some(pending), ..self }
+    }
+
+    /// The number of a block, `None` when there is no such block. That of the pending block is the head of the
+    /// view once the call has it.
+    pub(super) fn find(&self, id: BlockId) -> Result<Option<u64>, Error> {
+        if id.is_pending() {
+            self.pending(Wanted::State)?;
+        }
+        id.find(&self.view)
+    }
+
+    /// As [`Self::find`]; a block that is not there is geth's error.
+    pub(super) fn require(&self, id: BlockId) -> Result<u64, Error> {
+        if id.is_pending() {
+            self.pending(Wanted::State)?;
+        }
+        id.require(&self.view)
+    }
+
+    /// As [`Self::find`], of blocks that are made.
+    pub(super) fn find_made(&self, id: BlockId) -> Result<Option<u64>, Error> {
+        if id.is_pending() {
+            return Err(Error::pending_refused());
+        }
+        id.find(&self.view)
+    }
+
+    /// As [`Self::require`], of blocks that are made.
+    pub(super) fn require_made(&self, id: BlockId) -> Result<u64, Error> {
+        if id.is_pending() {
+            return Err(Error::pending_refused());
+        }
+        id.require(&self.view)
     }
 
     /// When a single execution is to be given up.

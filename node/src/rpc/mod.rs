@@ -25,6 +25,7 @@ mod object;
 mod ots;
 mod params;
 pub(crate) mod parties;
+mod pending;
 mod personal;
 mod pushed;
 mod rates;

@@ -60,7 +60,7 @@ async fn sweep(dispatcher: Arc<Dispatcher>) {
     let mut ticks = tokio::time::interval(SWEEP_PERIOD);
     loop {
         ticks.tick().await;
-        dispatcher.sweep_filters();
+        dispatcher.sweep();
     }
 }
 

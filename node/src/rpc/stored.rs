@@ -16,7 +16,7 @@ use storage::{ChainReader, StoredReceipt};
 use verify::{Backend, Recoverer};
 
 /// A block of a view.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct StoredBlock {
     pub(crate) block: Block,
     pub(crate) senders: Vec<Address>,
@@ -33,6 +33,14 @@ fn missing(what: &str, number: u64) -> Error {
 pub(super) fn header(blocks: &ChainReader, number: u64) -> Result<(B256, Header), Error> {
     let (hash, rlp) = blocks.header(number)?.ok_or_else(|| missing("header", number))?;
     Ok((hash, decode_header(&rlp)?))
+}
+
+/// Hash and header of a block of a view, whose head may be the pending block.
+pub(super) fn header_of(view: &View, number: u64) -> Result<(B256, Header), Error> {
+    if number == view.number() {
+        return Ok((view.head.hash, Header::clone(&view.head.header)));
+    }
+    header(&view.blocks()?, number)
 }
 
 /// Decodes a stored header.
@@ -90,6 +98,11 @@ pub(super) fn ommers(blocks: &ChainReader, number: u64) -> Result<Vec<Header>, E
 }
 
 impl StoredBlock {
+    /// A block with the senders of its transactions.
+    pub(super) fn new(spec: &ChainSpec, block: Block, senders: Vec<Address>) -> Self {
+        Self { unit: spec.token_unit(block.header.number), block, senders }
+    }
+
     /// Reads a block at or below the view's head.
     pub(crate) fn read(spec: &ChainSpec, blocks: &ChainReader, number: u64) -> Result<Self, Error> {
         let senders = blocks.senders(number)?.ok_or_else(|| missing("senders", number))?;
@@ -97,7 +110,7 @@ impl StoredBlock {
         if senders.len() != block.transactions.len() {
             return Err(missing("sender for each transaction", number));
         }
-        Ok(Self { block, senders, unit: spec.token_unit(number) })
+        Ok(Self::new(spec, block, senders))
     }
 
     /// The transaction at `index`, if the block has as many.

@@ -95,6 +95,9 @@ impl View {
     }
 
     fn state_root(&self, number: u64) -> Result<B256, TrieViewError> {
+        if number == self.number() {
+            return Ok(self.head.header.state_root);
+        }
         let damaged = || TrieViewError::Block(number);
         let (_, header) = self.blocks()?.header(number)?.ok_or_else(damaged)?;
         let header: alloy_consensus::Header =

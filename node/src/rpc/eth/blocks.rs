@@ -10,12 +10,14 @@ use crate::{
         object::{
             BlockObject, HeaderObject, ReceiptObject, ReceiptPlace, TransactionObject, Transactions,
         },
+        pending::Wanted,
         services::Question,
         stored::{self, MinedTx, StoredBlock},
         text::Json,
     },
     view::View,
 };
+use alloy_consensus::Header;
 use alloy_primitives::{B256, U64};
 use storage::{ChainReader, StoredReceipt};
 
@@ -85,7 +87,11 @@ pub(super) fn block_receipts(call: &Call) -> Answer {
 
 /// The answer about a block, if it is known or the block is small.
 fn whole_at_once(call: &Call, (id, what): (BlockId, Whole)) -> Result<Option<Json>, Error> {
-    let Some(number) = id.find(&call.view)? else { return null().map(Some) };
+    if id.is_pending() {
+        // It may be large, and is kept by no cache of answers.
+        return call.pending(Wanted::Roots).map(|_| None);
+    }
+    let Some(number) = call.find(id)? else { return null().map(Some) };
     if let Some(answer) = call.services.answers.get(&what.question(number)) {
         return Ok(Some(answer));
     }
@@ -102,25 +108,45 @@ fn whole_at_once(call: &Call, (id, what): (BlockId, Whole)) -> Result<Option<Jso
 
 /// The answer about a block.
 fn whole(call: &Call, (id, what): (BlockId, Whole)) -> Answer {
-    let Some(number) = id.find(&call.view)? else { return null() };
+    if id.is_pending() {
+        return shape_pending(call, &what);
+    }
+    let Some(number) = call.find(id)? else { return null() };
     shape(call, &call.view.blocks()?, number, &what)
 }
 
 fn shape(call: &Call, blocks: &ChainReader, number: u64, what: &Whole) -> Answer {
     let stored = StoredBlock::read(&call.context.spec, blocks, number)?;
     let answer = match what {
-        Whole::Block { full: true } => {
-            let objects = stored.txs().map(|tx| tx.map(|tx| TransactionObject::mined(&tx)));
-            let objects = Transactions::Full(objects.collect::<Result<_, Error>>()?);
-            Json::put(&BlockObject::new(&stored.block, objects))
-        }
-        Whole::Block { full: false } => {
-            let hashes = Transactions::Hashes(stored.tx_hashes());
-            Json::put(&BlockObject::new(&stored.block, hashes))
+        Whole::Block { full } => {
+            Json::put(&BlockObject::new(&stored.block, transactions(&stored, *full)?))
         }
         Whole::Receipts => receipts(call, blocks, &stored)?,
     };
     Ok(call.services.answers.keep(what.question(number), answer))
+}
+
+/// The answer about the pending block.
+fn shape_pending(call: &Call, what: &Whole) -> Answer {
+    let pending = call.pending(Wanted::Roots)?;
+    let stored = pending.stored();
+    match what {
+        Whole::Block { full } => {
+            put(&BlockObject::new(&stored.block, transactions(stored, *full)?).pending())
+        }
+        Whole::Receipts => {
+            put(&receipt_objects(&call.context.spec, stored, pending.receipts())?)
+        }
+    }
+}
+
+/// The transactions of a block: hashes, or all of each.
+fn transactions(stored: &StoredBlock, full: bool) -> Result<Transactions, Error> {
+    if !full {
+        return Ok(Transactions::Hashes(stored.tx_hashes()));
+    }
+    let objects = stored.txs().map(|tx| tx.map(|tx| TransactionObject::mined(&tx)));
+    objects.collect::<Result<_, Error>>().map(Transactions::Full)
 }
 
 fn null() -> Answer {
@@ -138,8 +164,12 @@ pub(super) fn count_by_hash(call: &Call) -> Answer {
 }
 
 fn transaction_count(call: &Call, id: BlockId) -> Answer {
-    let Some(number) = id.find(&call.view)? else { return null() };
-    put(&U64::from(call.view.blocks()?.tx_count(number)?))
+    let Some(number) = call.find(id)? else { return null() };
+    let count = match &call.pending {
+        Some(pending) => pending.stored().block.transactions.len(),
+        None => call.view.blocks()?.tx_count(number)?,
+    };
+    put(&U64::from(count))
 }
 
 pub(super) fn uncle_count_by_number(call: &Call) -> Answer {
@@ -152,9 +182,17 @@ pub(super) fn uncle_count_by_hash(call: &Call) -> Answer {
     uncle_count(call, BlockId::Hash(hash))
 }
 
+/// The ommers of a block. The node makes none.
+fn ommers(call: &Call, number: u64) -> Result<Vec<Header>, Error> {
+    match &call.pending {
+        Some(pending) => Ok(pending.stored().block.ommers.clone()),
+        None => stored::ommers(&call.view.blocks()?, number),
+    }
+}
+
 fn uncle_count(call: &Call, id: BlockId) -> Answer {
-    let Some(number) = id.find(&call.view)? else { return null() };
-    put(&U64::from(stored::ommers(&call.view.blocks()?, number)?.len()))
+    let Some(number) = call.find(id)? else { return null() };
+    put(&U64::from(ommers(call, number)?.len()))
 }
 
 fn receipts(call: &Call, blocks: &ChainReader, stored: &StoredBlock) -> Answer {
@@ -256,8 +294,8 @@ pub(super) fn uncle_by_hash(call: &Call) -> Answer {
 }
 
 fn uncle(call: &Call, id: BlockId, index: u64) -> Answer {
-    let Some(number) = id.find(&call.view)? else { return null() };
-    let ommers = stored::ommers(&call.view.blocks()?, number)?;
+    let Some(number) = call.find(id)? else { return null() };
+    let ommers = ommers(call, number)?;
     let index = usize::try_from(index).unwrap_or(usize::MAX);
     let Some(ommer) = ommers.get(index) else { return null() };
     let body = Block::default().encode_body();
@@ -281,7 +319,11 @@ pub(super) fn header_by_hash(call: &Call) -> Answer {
 }
 
 pub(in crate::rpc) fn header(call: &Call, id: BlockId) -> Answer {
-    let Some(number) = id.find(&call.view)? else { return null() };
+    if id.is_pending() {
+        let block = &call.pending(Wanted::Roots)?.stored().block;
+        return put(&HeaderObject::new(block.hash, &block.header).pending());
+    }
+    let Some(number) = call.find(id)? else { return null() };
     let (hash, header) = stored::header(&call.view.blocks()?, number)?;
     put(&HeaderObject::new(hash, &header))
 }

@@ -113,7 +113,8 @@ pub(super) fn estimate(
 /// block. An estimate by the head's own rules would then be refused when it is used.
 fn first_of_next_fork(call: &Call, header: &Header) -> Option<Header> {
     let (spec, head) = (&call.context.spec, &call.view.head);
-    if *header != *head.header {
+    // The pending block is the next one itself.
+    if *header != *head.header || call.pending.is_some() {
         return None;
     }
     let step = spec.rules.timestamp_step();
@@ -198,7 +199,7 @@ fn run_request<T>(
     let execution = request.check(&call.context.spec)?;
     let blob_base_fee = block.blob_base_fee;
     let execution = Execution { overrides: accounts, blob_base_fee, ..execution };
-    let number = id.require(&call.view)?;
+    let number = call.require(id)?;
     run_on(call, deadline, number, &block, |site| run(site, &execution))
 }
 
@@ -214,7 +215,7 @@ pub(in crate::rpc) fn on_state<T>(
     id: BlockId,
     run: impl FnOnce(&CallSite<'_, StateReader>) -> Result<T, Error>,
 ) -> Result<T, Error> {
-    let number = id.require(&call.view)?;
+    let number = call.require(id)?;
     run_on(call, &call.call_deadline(), number, &BlockOverrides::default(), run)
 }
 
@@ -226,11 +227,7 @@ fn run_on<T>(
     overrides: &BlockOverrides,
     run: impl FnOnce(&CallSite<'_, StateReader>) -> Result<T, Error>,
 ) -> Result<T, Error> {
-    let mut header = if number == call.view.number() {
-        Header::clone(&call.view.head.header)
-    } else {
-        stored::header(&call.view.blocks()?, number)?.1
-    };
+    let (_, mut header) = stored::header_of(&call.view, number)?;
     overrides.apply(&mut header);
     let state = call.view.state.reader_at(number)?;
     let hashes = Hashes { view: &call.view, deadline };

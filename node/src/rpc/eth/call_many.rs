@@ -25,6 +25,7 @@ use crate::{
 use alloy_primitives::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use std::borrow::Cow;
 
 /// Maximum number of calls one after another: more than any tool sends, and each costs an environment.
 pub(in crate::rpc) const MAX_CALLS: usize = 1_000;
@@ -122,9 +123,12 @@ pub(super) fn call_many(call: &Call) -> Answer {
     if bundles.is_empty() {
         return Err(Error::invalid_params("bundles are empty"));
     }
-    let number = context.block.require(&call.view)?;
+    let number = call.require(context.block)?;
     let spec = &call.context.spec;
-    let stored = StoredBlock::read(spec, &call.view.blocks()?, number)?;
+    let stored = match &call.pending {
+        Some(pending) => Cow::Borrowed(pending.stored()),
+        None => Cow::Owned(StoredBlock::read(spec, &call.view.blocks()?, number)?),
+    };
     let (header, hash) = (&stored.block.header, stored.block.hash);
     let count = stored.block.transactions.len();
     // Inside the block its transactions run again, after all of them there is the state of the block.

@@ -74,7 +74,7 @@ pub(super) fn get_proof(call: &Call) -> Answer {
     if keys.len() > SLOTS_MAX {
         return Err(Error::limit(too_many_slots(), SLOTS_MAX as u64, None));
     }
-    let number = id.require(&call.view)?;
+    let number = call.require_made(id)?;
     let (_, header) = stored::header(&call.view.blocks()?, number)?;
     let trie = call.view.trie_at(number)?;
     let slots: Vec<U256> = keys.iter().map(|key| key.slot).collect();
@@ -119,7 +119,7 @@ pub(super) fn get_account(call: &Call) -> Answer {
     let mut arguments = call.arguments()?;
     let address: Address = arguments.required()?;
     let id: BlockId = arguments.optional()?.unwrap_or(BlockId::LATEST);
-    let number = id.require(&call.view)?;
+    let number = call.require_made(id)?;
     let (_, header) = stored::header(&call.view.blocks()?, number)?;
     let trie = call.view.trie_at(number)?;
     let proof = account_proof(&trie, header.state_root, address, &[]).map_err(Error::internal)?;
@@ -169,7 +169,7 @@ pub(super) fn get_storage_values(call: &Call) -> Answer {
     if count > SLOTS_MAX {
         return Err(Error::client_limit(too_many_slots(), SLOTS_MAX as u64));
     }
-    let state = call.view.state.reader_at(id.require(&call.view)?)?;
+    let state = call.view.state.reader_at(call.require(id)?)?;
     let mut found: BTreeMap<Address, Vec<B256>> = BTreeMap::new();
     for (address, slots) in wanted {
         let values = found.entry(address).or_default();

@@ -18,6 +18,7 @@ use crate::{
         method::{Answer, Call, json},
         object::{BlockObject, LogObject, LogPlace, TransactionObject, Transactions},
         params::Param,
+        pending::Wanted,
         stored::{self, MinedTx},
     },
 };
@@ -109,7 +110,11 @@ pub(super) fn simulate(call: &Call) -> Answer {
     if calls > CALLS_MAX {
         return Err(Error::client_limit(format!("more than {CALLS_MAX} calls"), CALLS_MAX as u64));
     }
-    let number = id.require(&call.view)?;
+    if id.is_pending() {
+        // The first block names the hash of the one before it.
+        call.pending(Wanted::Roots)?;
+    }
+    let number = call.require(id)?;
     let spec = &call.context.spec;
     let mut blocks = Vec::with_capacity(payload.blocks.len());
     for block in payload.blocks {
@@ -132,8 +137,7 @@ fn run(
     blocks: Vec<SimulateBlock>,
     options: SimulateOptions,
 ) -> Result<Vec<SimulatedBlock>, Error> {
-    let chain = call.view.blocks()?;
-    let (hash, header) = stored::header(&chain, number)?;
+    let (hash, header) = stored::header_of(&call.view, number)?;
     let state = call.view.state.reader_at(number)?;
     let trie = call.view.trie_at(number)?;
     let state_root = |changes: &StateChanges| {

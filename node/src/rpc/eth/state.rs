@@ -1,7 +1,7 @@
 //! Accounts, code and storage at any block.
 
 use crate::rpc::{
-    block_id::{BlockId, BlockTag},
+    block_id::BlockId,
     error::Error,
     method::{Answer, Call, put},
     params::Arguments,
@@ -15,7 +15,7 @@ const KEY_DIGITS_MAX: usize = 64;
 /// The state at the block named next, the newest if none is.
 fn state_at(call: &Call, arguments: &mut Arguments<'_>) -> Result<crate::view::StateReader, Error> {
     let id: Option<BlockId> = arguments.optional()?;
-    let number = id.unwrap_or(BlockId::LATEST).require(&call.view)?;
+    let number = call.require(id.unwrap_or(BlockId::LATEST))?;
     Ok(call.view.state.reader_at(number)?)
 }
 
@@ -69,7 +69,7 @@ pub(super) async fn transaction_count(call: Call) -> Answer {
         let id: BlockId = arguments.optional()?.unwrap_or(BlockId::LATEST);
         let number = id.require(&call.view)?;
         let account = call.view.state.reader_at(number)?.account(address)?;
-        (address, account.unwrap_or_default().nonce, id == BlockId::Tag(BlockTag::Pending))
+        (address, account.unwrap_or_default().nonce, id.is_pending())
     };
     let pooled = if pending { call.context.pool.nonce(address).await? } else { None };
     put(&U64::from(pooled.map_or(on_chain, |pooled| pooled.max(on_chain))))

@@ -10,6 +10,7 @@ use crate::{
         object::TransactionObject,
         params::Number,
         parties,
+        pending::Wanted,
         services::Question,
         stored::{OneTx, raw_tx},
         text::Json,
@@ -71,7 +72,12 @@ pub(super) fn by_block_number_and_index(call: &Call) -> Answer {
 }
 
 fn at_index(call: &Call, id: BlockId, index: u64) -> Answer {
-    let Some(number) = id.find(&call.view)? else { return Ok(Json::fixed("null")) };
+    if id.is_pending() {
+        let index = usize::try_from(index).unwrap_or(usize::MAX);
+        let tx = call.pending(Wanted::Roots)?.stored().tx(index)?;
+        return put(&tx.map(|tx| TransactionObject::mined(&tx)));
+    }
+    let Some(number) = call.find(id)? else { return Ok(Json::fixed("null")) };
     let tx = OneTx::at(&call.context.spec, &call.view.blocks()?, number, index)?;
     put(&tx.map(|tx| TransactionObject::mined(&tx.mined())))
 }
@@ -241,8 +247,11 @@ pub(super) fn raw_by_block_number_and_index(call: &Call) -> Answer {
 }
 
 fn raw_at(call: &Call, id: BlockId, index: u64) -> Answer {
-    let Some(number) = id.find(&call.view)? else { return Ok(Json::fixed("null")) };
+    let Some(number) = call.find(id)? else { return Ok(Json::fixed("null")) };
     let index = usize::try_from(index).unwrap_or(usize::MAX);
+    if let Some(pending) = &call.pending {
+        return put(&pending.stored().block.transactions.get(index));
+    }
     put(&raw_tx(&call.view.blocks()?, number, index)?)
 }
 

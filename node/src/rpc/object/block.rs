@@ -10,20 +10,20 @@ use alloy_eips::eip4895::Withdrawal;
 use alloy_primitives::{Address, B64, B256, Bloom, Bytes, U64, U256};
 use serde::Serialize;
 
-/// A header. Fields a fork brought are absent before it.
+/// A header. Fields a fork brought are absent before it; some are `null` while the block is pending.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::rpc) struct HeaderObject<'a> {
     number: U64,
-    hash: B256,
+    hash: Option<B256>,
     parent_hash: B256,
-    nonce: B64,
+    nonce: Option<B64>,
     sha3_uncles: B256,
     logs_bloom: &'a Bloom,
     transactions_root: B256,
     state_root: B256,
     receipts_root: B256,
-    miner: Address,
+    miner: Option<Address>,
     difficulty: U256,
     extra_data: &'a Bytes,
     mix_hash: B256,
@@ -72,15 +72,15 @@ impl<'a> HeaderObject<'a> {
     pub(in crate::rpc) fn new(hash: B256, header: &'a Header) -> Self {
         Self {
             number: U64::from(header.number),
-            hash,
+            hash: Some(hash),
             parent_hash: header.parent_hash,
-            nonce: header.nonce,
+            nonce: Some(header.nonce),
             sha3_uncles: header.ommers_hash,
             logs_bloom: &header.logs_bloom,
             transactions_root: header.transactions_root,
             state_root: header.state_root,
             receipts_root: header.receipts_root,
-            miner: header.beneficiary,
+            miner: Some(header.beneficiary),
             difficulty: header.difficulty,
             extra_data: &header.extra_data,
             mix_hash: header.mix_hash,
@@ -97,7 +97,19 @@ impl<'a> HeaderObject<'a> {
     }
 }
 
+impl HeaderObject<'_> {
+    /// As geth has the header of the pending block: without what making it would change.
+    pub(in crate::rpc) fn pending(self) -> Self {
+        Self { hash: None, nonce: None, miner: None, ..self }
+    }
+}
+
 impl<'a> BlockObject<'a> {
+    /// As geth has the pending block.
+    pub(in crate::rpc) fn pending(self) -> Self {
+        Self { header: self.header.pending(), ..self }
+    }
+
     /// Shapes a block.
     pub(in crate::rpc) fn new(block: &'a Block, transactions: Transactions) -> Self {
         Self {

@@ -140,7 +140,7 @@ fn has_code(call: &Call) -> Answer {
     let mut arguments = call.arguments()?;
     let address: Address = arguments.required()?;
     let Block(tag) = arguments.optional()?.unwrap_or(Block(BlockTag::Latest));
-    let number = BlockId::Tag(tag).require(&call.view)?;
+    let number = call.require(BlockId::Tag(tag))?;
     let account = call.view.state.reader_at(number)?.account(address)?;
     json(&account.is_some_and(|account| is_code(&account)))
 }

@@ -1,0 +1,212 @@
+//! Builds a pending block, and works out its roots.
+
+use super::{BUILD_TIME, PART, PUBLISHED_WAIT, PendingBlock, Wanted};
+use crate::{
+    block::{Block, join},
+    chain::{ChainSpec, Fork, Parent},
+    consensus,
+    execution::{
+        BlockBuilder, BlockHashes, Executed, ExecutionError, RecoveredTx, StateError,
+        complete_header,
+    },
+    pipeline::{NextBlock, Tried, TryBounds, base_fee_after, try_all},
+    rpc::{
+        Context,
+        error::Error,
+        lines::{Deadline, Line, Lines},
+        stored::StoredBlock,
+    },
+    view::{Head, Layer, View},
+};
+use alloy_consensus::{Header, Transaction as _};
+use alloy_eips::eip4895::Withdrawals;
+use alloy_primitives::{Address, B256, U256, map::HashMap};
+use std::{
+    cell::Cell,
+    mem,
+    sync::Arc,
+    time::{Instant, SystemTime},
+};
+use storage::{StateChanges, StateRead, update_state_root};
+
+/// Builds a pending block on the newest one.
+pub(super) async fn build(context: &Arc<Context>, lines: &Lines) -> Result<PendingBlock, Error> {
+    let started = Instant::now();
+    let candidates = context.pool.candidates(PART).await?.unwrap_or_default();
+    // What is in a block that is built has left the pool, and its effects are in the view of that block only.
+    let mut heads = context.published.heads();
+    let published = heads.wait_for(|head| *head >= candidates.after);
+    // In vain only if the disk is slow, or the node ends.
+    let _ = tokio::time::timeout(PUBLISHED_WAIT, published).await;
+    let view = context.published.load();
+    if view.number() < candidates.after {
+        let message = format!(
+            "block {} is not durable after {PUBLISHED_WAIT:?}, so there is no pending block: try again",
+            candidates.after
+        );
+        return Err(Error::server(message));
+    }
+    let context = Arc::clone(context);
+    lines
+        .run_own(Line::Short, move |interrupt| {
+            let txs = match view.number() > candidates.after {
+                true => not_mined(&view, candidates.txs)?,
+                false => candidates.txs,
+            };
+            let limits = BuildLimits { gas: PART.gas, deadline: interrupt.within(BUILD_TIME) };
+            build_on(&context.spec, view, &txs, started, &limits)
+        })
+        .await
+}
+
+/// Transactions without those that a block has taken since they were chosen.
+fn not_mined(view: &View, txs: Vec<Arc<RecoveredTx>>) -> Result<Vec<Arc<RecoveredTx>>, Error> {
+    let state = view.state.reader()?;
+    let mut nonces: HashMap<Address, u64> = HashMap::default();
+    for tx in &txs {
+        if !nonces.contains_key(&tx.sender) {
+            let account = state.account(tx.sender)?;
+            nonces.insert(tx.sender, account.unwrap_or_default().nonce);
+        }
+    }
+    Ok(txs.into_iter().filter(|tx| tx.tx.nonce() >= nonces[&tx.sender]).collect())
+}
+
+/// What bounds the execution of a pending block beside the rules of blocks.
+#[derive(Debug)]
+struct BuildLimits {
+    gas: u64,
+    deadline: Deadline,
+}
+
+/// Hashes of blocks, while there is time to execute transactions and after it.
+struct BuildHashes<'a> {
+    view: &'a View,
+    deadline: &'a Deadline,
+    /// The block ends, which must not be given up.
+    ends: Cell<bool>,
+}
+
+impl BlockHashes for BuildHashes<'_> {
+    fn block_hash(&self, number: u64) -> Result<Option<B256>, StateError> {
+        self.view.blocks().and_then(|blocks| blocks.hash(number)).map_err(StateError::new)
+    }
+
+    fn may_be_given_up(&self) -> bool {
+        true
+    }
+
+    fn is_given_up(&self) -> bool {
+        !self.ends.get() && self.deadline.passed()
+    }
+}
+
+fn failed(error: ExecutionError) -> Error {
+    Error::internal(error)
+}
+
+/// Builds a pending block on the head of a view, as execute builds a block.
+fn build_on(
+    spec: &ChainSpec,
+    view: Arc<View>,
+    txs: &[Arc<RecoveredTx>],
+    started: Instant,
+    limits: &BuildLimits,
+) -> Result<PendingBlock, Error> {
+    let head = &view.head;
+    let step = spec.rules.timestamp_step();
+    let timestamp = consensus::next_timestamp(SystemTime::now(), head.header.timestamp, step);
+    // The sum over all blocks matters for the first block after the merge only, which no node here makes.
+    let merged = head.header.difficulty.is_zero();
+    let total_difficulty = if merged { U256::MAX } else { head.header.difficulty };
+    let parent = Parent { header: &head.header, hash: head.hash, total_difficulty };
+    let next = NextBlock::after(spec, &parent, head.modules.as_deref(), timestamp);
+
+    let state = view.state.reader()?;
+    let carries_roots = spec.fork_of(&next.header) < Fork::Byzantium;
+    let trie = carries_roots.then(|| view.trie_at(view.number())).transpose()?;
+    let state_root = |changes: &StateChanges| match &trie {
+        Some(trie) => update_state_root(trie, changes, head.header.state_root)
+            .map(|(root, _)| root)
+            .map_err(StateError::new),
+        None => Ok(B256::ZERO),
+    };
+    let hashes = BuildHashes { view: &view, deadline: &limits.deadline, ends: Cell::new(false) };
+    let is_over = || hashes.is_given_up();
+    let bounds = TryBounds { gas: limits.gas, is_over: &is_over, state_root: &state_root };
+    let modules = next.modules();
+    let mut builder =
+        BlockBuilder::start(spec, &state, &hashes, modules, &next.header).map_err(failed)?;
+    let Tried { txs, .. } = try_all(&mut builder, txs, &bounds).map_err(failed)?;
+    hashes.ends.set(true);
+    let mut executed = builder.finish(&[], None).map_err(failed)?;
+    drop(state);
+
+    let (header, turned) = next.end(spec, &mut executed);
+    let modules = turned.map(|turned| turned.modules);
+    let market = modules.as_deref().map(|modules| &modules.market);
+    let next_base_fee = base_fee_after(spec, &header, market);
+    let changes = mem::take(&mut executed.changes);
+    let layer = Layer::new(header.number, changes, txs.iter().map(|tx| tx.hash).collect());
+    let after = view.state.with_layer(Arc::new(layer), 0);
+    let stored = stored(spec, &header, &txs, &executed);
+    let head = Head { hash: B256::ZERO, header: Arc::new(header), next_base_fee, modules };
+    let pending = View { head, state: after, chain: view.chain.clone() };
+    Ok(PendingBlock {
+        view: Arc::new(pending),
+        parent: view,
+        stored,
+        executed,
+        has: Wanted::State,
+        started,
+    })
+}
+
+fn stored(
+    spec: &ChainSpec,
+    header: &Header,
+    txs: &[Arc<RecoveredTx>],
+    executed: &Executed,
+) -> StoredBlock {
+    let block = Block {
+        transactions: txs.iter().map(|tx| tx.raw.clone()).collect(),
+        withdrawals: header.withdrawals_root.map(|_| Withdrawals::default()),
+        header: header.clone(),
+        ..Block::default()
+    };
+    StoredBlock::new(spec, block, executed.senders.clone())
+}
+
+/// Adds the roots and the hash.
+pub(super) async fn add_roots(
+    pending: Arc<PendingBlock>,
+    lines: &Lines,
+) -> Result<PendingBlock, Error> {
+    lines.run_own(Line::Long, move |_| with_roots(&pending)).await
+}
+
+fn with_roots(pending: &PendingBlock) -> Result<PendingBlock, Error> {
+    let PendingBlock { view, parent, stored, executed, started, .. } = pending;
+    let trie = parent.trie_at(parent.number())?;
+    let layer = view.state.layers().last();
+    let layer = layer.ok_or_else(|| Error::internal("a pending block has no layer"))?;
+    let (root, _) = update_state_root(&trie, layer.changes(), parent.head.header.state_root)
+        .map_err(Error::internal)?;
+    let mut stored = stored.clone();
+    let mut header = stored.block.header.clone();
+    complete_header(&mut header, executed, root, &stored.block.body());
+    stored.block.hash = header.hash_slow();
+    stored.block.rlp_bytes =
+        join(&alloy_rlp::encode(&header), &stored.block.encode_body()).len();
+    stored.block.header = header.clone();
+    let head =
+        Head { hash: stored.block.hash, header: Arc::new(header), ..view.head.clone() };
+    Ok(PendingBlock {
+        view: Arc::new(View { head, ..View::clone(view) }),
+        parent: Arc::clone(parent),
+        stored,
+        executed: executed.clone(),
+        has: Wanted::Roots,
+        started: *started,
+    })
+}
