@@ -66,7 +66,16 @@ pub fn fee_row<'a>(
     let blobs = spec.blob_params(header.timestamp).zip(header.excess_blob_gas);
     FeeRow {
         base_fee,
-        next_base_fee: base_fee_after(spec, header, market),
+        next_base_fee: match spec.native().zip(market) {
+            Some((native, market)) => {
+                market.next_base_fee_wei(header.number.saturating_add(1), native.max_gas)
+            }
+            // The first block of London has a base fee, and its parent has none.
+            None if spec.fork_after(header, header.timestamp) >= Fork::London => {
+                next_base_fee(header)
+            }
+            None => 0,
+        },
         gas_used: header.gas_used,
         gas_limit: header.gas_limit,
         blob_gas_used: header.blob_gas_used.unwrap_or(0),
@@ -76,19 +85,6 @@ pub fn fee_row<'a>(
             params.calc_blob_fee(next_excess_blob_gas(&params, fork, header))
         }),
         tips,
-    }
-}
-
-/// The base fee of the block after the one with this header, in wei, with the fee market as that block left it
-/// if the chain is a native one; zero where the rules have none.
-pub(crate) fn base_fee_after(spec: &ChainSpec, header: &Header, market: Option<&Market>) -> u64 {
-    match spec.native().zip(market) {
-        Some((native, market)) => {
-            market.next_base_fee_wei(header.number.saturating_add(1), native.max_gas)
-        }
-        // The first block of London has a base fee, and its parent has none.
-        None if spec.fork_after(header, header.timestamp) >= Fork::London => next_base_fee(header),
-        None => 0,
     }
 }
 

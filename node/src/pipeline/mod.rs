@@ -36,7 +36,6 @@ pub use batch::{RawTx, Reply, Submitted};
 pub use client::PoolClient;
 pub use commit::CommittedTotals;
 pub use fault::{BlockFault, BlockReason, Fault};
-pub(crate) use fee::base_fee_after;
 pub use fee::fee_row;
 pub use flush::write_layers;
 pub use ingest::{FRAME_BYTES_MAX, TX_BYTES_MAX};

@@ -120,12 +120,13 @@ fn of_head(call: &Call, answer: fn(&Call) -> Answer) -> Result<Option<Json>, Err
 /// The block that the only parameter names.
 fn number(call: &Call) -> Result<u64, Error> {
     let id: BlockId = call.arguments()?.optional()?.unwrap_or(BlockId::LATEST);
-    call.require_made(id)
+    call.require(id)
 }
 
 /// What is stored of the block that the only parameter names.
 fn record(call: &Call) -> Result<Record, Error> {
-    let number = number(call)?;
+    let id: BlockId = call.arguments()?.optional()?.unwrap_or(BlockId::LATEST);
+    let number = call.require_made(id)?;
     if call.context.spec.native().is_none() {
         return Err(no_market());
     }

@@ -18,6 +18,7 @@ use crate::{
     pipeline::BlockPart,
     view::{Published, View},
 };
+use alloy_primitives::Bytes;
 use std::{
     future::Future,
     sync::Arc,
@@ -55,6 +56,7 @@ pub(in crate::rpc) struct PendingBlock {
     stored: StoredBlock,
     /// Without the changes, which are a layer of the view.
     executed: Executed,
+    fee_row: Bytes,
     has: Wanted,
     /// Before the pool was asked.
     started: Instant,
@@ -69,6 +71,11 @@ impl PendingBlock {
     /// Receipts of its transactions.
     pub(in crate::rpc) fn receipts(&self) -> &[StoredReceipt] {
         &self.executed.receipts
+    }
+
+    /// Its row of the fee history.
+    pub(in crate::rpc) fn fee_row(&self) -> &[u8] {
+        &self.fee_row
     }
 
     /// Whether it has what is wanted.

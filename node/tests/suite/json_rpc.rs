@@ -21,3 +21,5 @@ mod seats;
 mod signing;
 mod state_pages;
 mod traces;
+
+pub(crate) use native::CONTRACT;

@@ -34,6 +34,7 @@ mod load_kill;
 mod mempool;
 mod metrics_docs;
 mod native;
+mod pending;
 mod production;
 mod rpc_docs;
 mod rpc_io;

@@ -167,6 +167,7 @@ impl Twins {
                 candidates_gas: 2 * gas,
                 charged,
                 bytes: SLOT_BYTES * 3,
+                txs: usize::MAX,
                 blob_gas: BLOB_GAS * self.dice.below(5),
                 blob_base_fee: u128::from(self.dice.below(6)),
             }

@@ -9,6 +9,7 @@ use crate::{
         error::Error,
         method::{Answer, Call, json},
         params::{Param, string},
+        pending::Wanted,
         services::Question,
         text::Json,
     },
@@ -90,9 +91,19 @@ fn fee_history(call: &Call, rewards_max: u64) -> Result<Option<Json>, Error> {
         return Ok(Some(Json::fixed(empty)));
     }
     check_percentiles(&percentiles)?;
+    let is_pending = newest == BlockTag::Pending;
+    if is_pending {
+        call.pending(Wanted::State)?;
+    }
     let (newest, head) = (newest.number(&call.view), call.view.number());
     check_newest(newest, head)?;
     let count = count.min(call.context.feehistory_cap).min(newest + 1);
+    if is_pending {
+        // Neither the columns nor the answers kept know the block.
+        let whole = rewards_max == u64::MAX;
+        let text = || stored(call, newest + 1 - count, newest, &percentiles);
+        return whole.then(text).transpose().map(|text| text.map(Json::from_text));
+    }
     let bits = percentiles.iter().map(|percentile| percentile.to_bits()).collect();
     let question = Question::Fees { newest, count, percentiles: bits };
     let services = &call.services;
@@ -122,13 +133,22 @@ fn check_newest(newest: u64, head: u64) -> Result<(), Error> {
     Ok(())
 }
 
-/// The answer from the rows of the chain.
+/// The answer from the rows of the chain, and that of the pending block if it is the last.
 fn stored(call: &Call, first: u64, last: u64, percentiles: &[f64]) -> Result<Vec<u8>, Error> {
     let mut answer = StoredAnswer::new(first, last, percentiles);
-    call.view.blocks()?.each_fee_row(first..=last, |number, bytes| {
+    let mut push = |number, bytes: &[u8]| {
         let row = RowReader::new(bytes).map_err(Error::internal)?;
         answer.push(number, &row).map_err(Error::internal)
-    })?;
+    };
+    match &call.pending {
+        None => call.view.blocks()?.each_fee_row(first..=last, push)?,
+        Some(pending) => {
+            if first < last {
+                call.view.blocks()?.each_fee_row(first..=last - 1, &mut push)?;
+            }
+            push(last, pending.fee_row())?;
+        }
+    }
     Ok(answer.finish())
 }
 

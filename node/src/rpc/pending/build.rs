@@ -9,7 +9,7 @@ use crate::{
         BlockBuilder, BlockHashes, Executed, ExecutionError, RecoveredTx, StateError,
         complete_header,
     },
-    pipeline::{NextBlock, Tried, TryBounds, base_fee_after, try_all},
+    pipeline::{NextBlock, Tried, TryBounds, fee_row, try_all},
     rpc::{
         Context,
         error::Error,
@@ -145,18 +145,20 @@ fn build_on(
     let (header, turned) = next.end(spec, &mut executed);
     let modules = turned.map(|turned| turned.modules);
     let market = modules.as_deref().map(|modules| &modules.market);
-    let next_base_fee = base_fee_after(spec, &header, market);
+    let gas = executed.tx_gas.iter().copied();
+    let row = fee_row(spec, &header, market, txs.iter().map(|tx| &tx.tx).zip(gas));
     let changes = mem::take(&mut executed.changes);
     let layer = Layer::new(header.number, changes, txs.iter().map(|tx| tx.hash).collect());
     let after = view.state.with_layer(Arc::new(layer), 0);
     let stored = stored(spec, &header, &txs, &executed);
-    let head = Head { hash: B256::ZERO, header: Arc::new(header), next_base_fee, modules };
+    let head = Head { hash: B256::ZERO, header: Arc::new(header), next_base_fee: row.next_base_fee, modules };
     let pending = View { head, state: after, chain: view.chain.clone() };
     Ok(PendingBlock {
         view: Arc::new(pending),
         parent: view,
         stored,
         executed,
+        fee_row: row.to_bytes().into(),
         has: Wanted::State,
         started,
     })
@@ -186,7 +188,7 @@ pub(super) async fn add_roots(
 }
 
 fn with_roots(pending: &PendingBlock) -> Result<PendingBlock, Error> {
-    let PendingBlock { view, parent, stored, executed, started, .. } = pending;
+    let PendingBlock { view, parent, stored, executed, fee_row, started, .. } = pending;
     let trie = parent.trie_at(parent.number())?;
     let layer = view.state.layers().last();
     let layer = layer.ok_or_else(|| Error::internal("a pending block has no layer"))?;
@@ -206,6 +208,7 @@ fn with_roots(pending: &PendingBlock) -> Result<PendingBlock, Error> {
         parent: Arc::clone(parent),
         stored,
         executed: executed.clone(),
+        fee_row: fee_row.clone(),
         has: Wanted::Roots,
         started: *started,
     })

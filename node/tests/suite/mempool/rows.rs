@@ -153,6 +153,22 @@ fn replacing_a_blob_transaction_doubles_all_three_prices() {
 }
 
 #[test]
+fn no_more_are_chosen_than_are_wanted() {
+    let mut pool = Pool::new(default());
+    for nonce in 5..9 {
+        pool.insert(Draft { sender: 1, nonce, ..PLAIN }).unwrap();
+    }
+    let mut chosen = |txs| {
+        let room = Room { txs, ..Room::exact(u64::MAX, usize::MAX) };
+        pool.pool.select(room).txs.iter().map(|tx| tx.tx.nonce()).collect::<Vec<_>>()
+    };
+    assert_eq!(chosen(0), [] as [u64; 0]);
+    assert_eq!(chosen(3), [5, 6, 7], "one fewer than there are");
+    assert_eq!(chosen(4), [5, 6, 7, 8]);
+    assert_eq!(chosen(5), [5, 6, 7, 8]);
+}
+
+#[test]
 fn blobs_wait_for_room_and_for_their_price() {
     let mut pool = Pool::new(default());
     for (sender, blobs, blob_cap) in [(1, 3, 10), (2, 4, 20), (3, 2, 5), (4, 1, 20), (5, 0, 0)] {
