@@ -14,7 +14,11 @@ pub(super) const INTERFACE: InterfaceCosts = InterfaceCosts {
     places: "`at once` is the thread that serves the socket. The short and the long line have threads of their own \
              at low priority and fair queues by address and connection (see [rpc.md](rpc.md#limits-and-fairness)). \
              `at once, or ...` answers on the socket's thread if the answer is cached or the work is found to be \
-             small, and in the line otherwise.",
+             small, and in the line otherwise.\n\nA request that names `pending` may have to build the pending block first: \
+             in the short line, at most once a second for each new block, with at most 100,000,000 gas, 10,000 transactions \
+             of the pool and 0.5 s. Blocks, receipts, transactions of a block and `eth_simulateV1` also need its roots: in the long line, an update of the \
+             trie, whose work grows with what changed since the last checkpoint, up to 200,000 accounts and slots. One request \
+             does this at a time; the others wait, and what they do then is in the table.",
     classes: &[
         CostClass {
             work: "Answers from memory",

@@ -30,7 +30,7 @@ pub struct Room {
     pub charged: u64,
     /// Most bytes of all candidates, summed.
     pub bytes: usize,
-    /// Most candidates.
+    /// Maximum number of candidates.
     pub txs: usize,
     /// Blob gas of the block.
     pub blob_gas: u64,

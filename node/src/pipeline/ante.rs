@@ -604,7 +604,7 @@ impl Ante {
 
     fn reply_to(&mut self, query: PoolQuery) -> Result<(), ReadError> {
         let Self { pool, ground, spec, accepts, .. } = self;
-        // What a node does not accept it does not put into a block either.
+        // A node that accepts no transactions puts none into its next block.
         let choose = |pool: &mut Mempool, part: &BlockPart| match accepts {
             true => candidates(pool, ground, spec, part).txs,
             false => Vec::new(),

@@ -1,5 +1,5 @@
-//! The next block of a chain: its header before execution, the transactions tried for it, and what its
-//! execution adds. Execute makes blocks of this, and the RPC its pending block.
+//! The next block of a chain: its header before execution, the execution of candidates, and what the execution
+//! adds to the header. The execute stage produces blocks with this, and JSON-RPC builds the pending block.
 
 use super::turn::{Turn, Turned};
 use crate::{
@@ -24,7 +24,7 @@ pub(crate) struct NextBlock {
 }
 
 impl NextBlock {
-    /// The block after `parent`, which left these modules behind if the chain is a native one.
+    /// The block after `parent`; `modules` are those of a native chain after `parent`.
     pub(crate) fn after(
         spec: &ChainSpec,
         parent: &Parent<'_>,
@@ -54,8 +54,7 @@ impl NextBlock {
         self.turn.as_ref().map(Turn::modules)
     }
 
-    /// Ends the modules' turn, and adds to the header what they and the execution leave in it. Roots and bloom
-    /// are missing still.
+    /// Ends the modules' turn and completes the header, except for roots and bloom.
     pub(crate) fn end(self, spec: &ChainSpec, executed: &mut Executed) -> (Header, Option<Turned>) {
         let Self { mut header, turn } = self;
         let turned = spec.native().zip(turn).map(|(native, turn)| turn.end(native, executed));
@@ -73,34 +72,33 @@ impl NextBlock {
 pub(crate) struct Tried {
     /// Those in the block.
     pub(crate) txs: Vec<Arc<RecoveredTx>>,
-    /// Those left out that cannot be in a later block, with the reason.
+    /// Those that are invalid, with the reason.
     pub(crate) skipped: Vec<(B256, String)>,
 }
 
-/// When to try no more transactions, apart from the rules of the block.
+/// Bounds of the execution, in addition to the rules of the block.
 #[derive(Clone, Copy)]
 pub(crate) struct TryBounds<'a> {
-    /// Gas that the transactions may use together: the first that has a higher limit than what is left of it
-    /// is not tried, and none after it.
+    /// Maximum gas of all transactions. The first one with a higher gas limit than the rest ends the block.
     pub(crate) gas: u64,
-    /// Whether the block is to end with what is in it.
+    /// Whether the block must end with the transactions executed so far.
     pub(crate) is_over: &'a dyn Fn() -> bool,
-    /// The root in receipts before Byzantium.
+    /// Computes the state root in receipts before Byzantium.
     pub(crate) state_root: &'a StateRoot<'a>,
 }
 
 impl TryBounds<'_> {
-    /// None, for blocks since Byzantium.
+    /// No bounds, for blocks since Byzantium.
     pub(crate) const NONE: TryBounds<'static> =
         TryBounds { gas: u64::MAX, is_over: &|| false, state_root: &no_root };
 }
 
-/// The root of receipts that carry none.
+/// For receipts without a state root.
 fn no_root(_: &StateChanges) -> Result<B256, StateError> {
     Ok(B256::ZERO)
 }
 
-/// Tries transactions in order. One that is left out keeps the later ones of its sender out.
+/// Executes the candidates in order. If one is left out, so are the later ones of its sender.
 pub(crate) fn try_all<S>(
     builder: &mut BlockBuilder<'_, S>,
     candidates: &[Arc<RecoveredTx>],
@@ -123,7 +121,7 @@ where
         }
         builder.approach(candidates, at);
         let pushed = match builder.push(tx, bounds.state_root) {
-            // It was given up, and the block is as before.
+            // The transaction was interrupted, and has changed nothing.
             Err(ExecutionError::Interpreter { .. }) if (bounds.is_over)() => break,
             pushed => pushed?,
         };
@@ -140,4 +138,109 @@ where
         }
     }
     Ok(tried)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        chain::{DEV_ACCOUNTS, Genesis},
+        execution::BlockHashes,
+        home::Home,
+    };
+    use alloy_consensus::{SignableTransaction, TxEip1559};
+    use alloy_primitives::{Bytes, Signature, TxKind, U256};
+    use std::{cell::Cell, sync::OnceLock};
+
+    /// Is over after it has been asked this many times.
+    struct Patience(Cell<u32>);
+
+    impl Patience {
+        fn is_over(&self) -> bool {
+            let left = self.0.get();
+            self.0.set(left.saturating_sub(1));
+            left == 0
+        }
+    }
+
+    impl BlockHashes for Patience {
+        fn block_hash(&self, _: u64) -> Result<Option<B256>, StateError> {
+            Ok(None)
+        }
+
+        fn may_be_given_up(&self) -> bool {
+            true
+        }
+
+        fn is_given_up(&self) -> bool {
+            self.is_over()
+        }
+    }
+
+    fn tx(nonce: u64, gas_limit: u64, input: &[u8]) -> Arc<RecoveredTx> {
+        let to = if input.is_empty() { TxKind::Call(Address::ZERO) } else { TxKind::Create };
+        let tx = TxEip1559 {
+            chain_id: Genesis::native_dev(0).spec.chain_id,
+            nonce,
+            gas_limit,
+            max_fee_per_gas: 100_000_000_000,
+            max_priority_fee_per_gas: 1,
+            to,
+            value: U256::ZERO,
+            input: input.to_vec().into(),
+            ..TxEip1559::default()
+        };
+        let tx = tx.into_signed(Signature::test_signature());
+        let hash = *tx.hash();
+        Arc::new(RecoveredTx {
+            raw: Bytes::new(),
+            tx: tx.into(),
+            hash,
+            sender: DEV_ACCOUNTS[0].address,
+            high_s: false,
+            authorities: OnceLock::new(),
+            cosmos: None,
+        })
+    }
+
+    /// How many of the transactions are in a block with these bounds.
+    fn taken(txs: &[Arc<RecoveredTx>], gas: u64, patience: u32) -> usize {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::init(folder.path(), &Genesis::native_dev(1_000)).unwrap();
+        let view = home.view().unwrap();
+        let head = &view.head;
+        let parent = Parent { header: &head.header, hash: head.hash, total_difficulty: U256::MAX };
+        let next = NextBlock::after(&home.spec, &parent, head.modules.as_deref(), 2_000);
+        let patience = Patience(Cell::new(patience));
+        let state = view.state.reader().unwrap();
+        let mut builder =
+            BlockBuilder::start(&home.spec, &state, &patience, next.modules(), &next.header)
+                .unwrap();
+        let is_over = || patience.0.get() == 0;
+        let bounds = TryBounds { gas, is_over: &is_over, ..TryBounds::NONE };
+        let tried = try_all(&mut builder, txs, &bounds).unwrap();
+        let mut executed = builder.finish(&[], None).unwrap();
+        assert_eq!(executed.receipts.len(), tried.txs.len());
+        let (header, turned) = next.end(&home.spec, &mut executed);
+        assert_eq!(header.gas_used, executed.gas_used);
+        assert_eq!(turned.is_some(), home.spec.native().is_some());
+        tried.txs.len()
+    }
+
+    #[test]
+    fn the_gas_bound_is_exact() {
+        let txs: Vec<_> = (0..3).map(|nonce| tx(nonce, 21_000, &[])).collect();
+        let counts = [0, 20_999, 21_000, 41_999, 42_000, 42_001, 63_000, u64::MAX];
+        assert_eq!(counts.map(|gas| taken(&txs, gas, u32::MAX)), [0, 0, 1, 1, 2, 2, 3, 3]);
+    }
+
+    #[test]
+    fn an_interrupted_block_keeps_what_was_executed_before() {
+        // JUMPDEST, PUSH1 0, JUMP: until the gas is used up.
+        let endless = tx(1, 50_000_000, &alloy_primitives::hex!("5b600056"));
+        let txs = [tx(0, 21_000, &[]), endless, tx(2, 21_000, &[])];
+        assert_eq!(taken(&txs, u64::MAX, u32::MAX), 3, "a failed transaction is in the block");
+        assert_eq!(taken(&txs, u64::MAX, 5), 1);
+        assert_eq!(taken(&txs, u64::MAX, 0), 0);
+    }
 }

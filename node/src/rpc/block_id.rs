@@ -48,8 +48,7 @@ impl BlockTag {
         }
     }
 
-    /// The number meant in this view, which has the pending block as its head if there is one; it may be above
-    /// the head.
+    /// The number in this view, which may be above the head. The pending block is the head if the view has one.
     pub(super) fn number(self, view: &View) -> u64 {
         match self {
             Self::Earliest => 0,
@@ -63,7 +62,7 @@ impl BlockId {
     /// The newest block.
     pub(super) const LATEST: Self = Self::Tag(BlockTag::Latest);
 
-    /// The pending block is meant.
+    /// Whether this is the pending block.
     pub(super) fn is_pending(self) -> bool {
         self == Self::Tag(BlockTag::Pending)
     }

@@ -169,7 +169,7 @@ pub(super) const METHODS: &[Method] = &[
 
 fn required_block(call: &Call) -> Result<u64, Error> {
     let id: BlockId = call.arguments()?.required()?;
-    call.require_made(id)
+    call.require_canonical(id)
 }
 
 /// A block by tag or number; cosmos/evm has its number plain.
@@ -186,7 +186,7 @@ impl Param for PlainTag {
 
 fn tagged_block(call: &Call) -> Result<u64, Error> {
     let PlainTag(tag) = call.arguments()?.required()?;
-    call.require_made(BlockId::Tag(tag))
+    call.require_canonical(BlockId::Tag(tag))
 }
 
 fn header_rlp(call: &Call) -> Answer {
@@ -337,7 +337,7 @@ fn trace_transaction(call: &Call) -> Answer {
 
 /// The number of the block that is meant; geth's words where it is not there.
 fn block_number(call: &Call, id: BlockId) -> Result<u64, Error> {
-    call.find_made(id)?.ok_or_else(|| {
+    call.find_canonical(id)?.ok_or_else(|| {
         Error::server(match id {
             BlockId::Tag(tag) => format!("block #{} not found", tag.number(&call.view)),
             BlockId::Hash(hash) => format!("block {hash} not found"),

@@ -128,7 +128,7 @@ impl Dispatcher {
         }
     }
 
-    /// Drops filters that are not wanted any more, and pending blocks that are old.
+    /// Drops expired filters and pending blocks.
     pub(super) fn sweep(&self) {
         self.services.filters.sweep();
         self.pending.sweep();
@@ -310,7 +310,7 @@ impl Dispatcher {
         answer
     }
 
-    /// Runs a method, and again with the pending block if it wants that.
+    /// Runs a method, and again with the pending block if the method requires it.
     async fn run(&self, method: &'static Method, mut call: Call) -> Answer {
         if let Run::Waiting(run) = method.run {
             let running = AssertUnwindSafe(run(call)).catch_unwind();
@@ -318,13 +318,14 @@ impl Dispatcher {
         }
         loop {
             let answer = self.run_once(method, &call).await;
-            let Some(wanted) = answer.as_ref().err().and_then(Error::wanted) else { return answer };
+            let required = answer.as_ref().err().and_then(Error::required_pending);
+            let Some(detail) = required else { return answer };
             let admit = |line| {
                 let weight = rates::further_weight(line);
                 self.rates.admit(&call.client.rate, call.client.address, weight)
             };
-            let pending = self.pending.get(&call, wanted, &self.lines, admit).await?;
-            call = call.on(pending);
+            let pending = self.pending.get(&call, detail, &self.lines, admit).await?;
+            call = call.with_pending(pending);
         }
     }
 

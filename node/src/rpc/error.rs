@@ -1,7 +1,7 @@
 //! What goes over the wire when a call fails. Every code and text is made here, geth's wherever
 //! tools match on them; the inside of a failure goes to the log, never to the caller.
 
-use super::pending::Wanted;
+use super::pending::PendingDetail;
 use crate::{
     account::SignerError,
     mempool::Reject,
@@ -46,8 +46,8 @@ pub struct Error {
     message: Cow<'static, str>,
     data: Option<Box<RawValue>>,
     rate: bool,
-    /// What the method needs to be run again with. Never on the wire.
-    wanted: Option<Wanted>,
+    /// The method must run again with a pending block. The dispatcher handles this; no client receives it.
+    required_pending: Option<PendingDetail>,
 }
 
 /// The `data` of an error about a limit.
@@ -78,11 +78,17 @@ pub struct Suggested {
 
 impl Error {
     const fn fixed(code: i32, message: &'static str) -> Self {
-        Self { code, message: Cow::Borrowed(message), data: None, rate: false, wanted: None }
+        Self {
+            code,
+            message: Cow::Borrowed(message),
+            data: None,
+            rate: false,
+            required_pending: None,
+        }
     }
 
     const fn owned(code: i32, message: String) -> Self {
-        Self { code, message: Cow::Owned(message), data: None, rate: false, wanted: None }
+        Self { code, message: Cow::Owned(message), data: None, rate: false, required_pending: None }
     }
 
     /// Says where in the request the failure is.
@@ -112,18 +118,18 @@ impl Error {
         self.rate
     }
 
-    /// What the method has to be run again with.
-    pub(super) const fn wanted(&self) -> Option<Wanted> {
-        self.wanted
+    /// The pending block with which the method must run again.
+    pub(super) const fn required_pending(&self) -> Option<PendingDetail> {
+        self.required_pending
     }
 
-    /// The method needs the pending block, and is run again with it.
-    pub(super) fn pending_wanted(wanted: Wanted) -> Self {
+    /// The method requires the pending block: the dispatcher runs it again with that block.
+    pub(super) fn pending_required(detail: PendingDetail) -> Self {
         let error = Self::fixed(INTERNAL, "the pending block was not built");
-        Self { wanted: Some(wanted), ..error }
+        Self { required_pending: Some(detail), ..error }
     }
 
-    /// The method is not for a block that may never be made.
+    /// The method does not support the pending block.
     pub(super) const fn pending_refused() -> Self {
         Self::fixed(SERVER, "this method does not support the pending block: use \"latest\"")
     }
@@ -185,12 +191,24 @@ impl Error {
 
     /// Parameters that can be read and mean nothing.
     pub fn invalid_params(message: impl Into<Cow<'static, str>>) -> Self {
-        Self { code: INVALID_PARAMS, message: message.into(), data: None, rate: false, wanted: None }
+        Self {
+            code: INVALID_PARAMS,
+            message: message.into(),
+            data: None,
+            rate: false,
+            required_pending: None,
+        }
     }
 
     /// A failure with geth's general code.
     pub fn server(message: impl Into<Cow<'static, str>>) -> Self {
-        Self { code: SERVER, message: message.into(), data: None, rate: false, wanted: None }
+        Self {
+            code: SERVER,
+            message: message.into(),
+            data: None,
+            rate: false,
+            required_pending: None,
+        }
     }
 
     /// A block asked for by number, or by hash, is not there.
@@ -312,6 +330,7 @@ impl From<TrieViewError> for Error {
     fn from(error: TrieViewError) -> Self {
         match error {
             TrieViewError::TooOld(_) => Self::limit(error.to_string(), UNDONE_MAX as u64, None),
+            TrieViewError::Outdated(_) => Self::server(error.to_string()),
             error => Self::internal(error),
         }
     }

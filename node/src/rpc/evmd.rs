@@ -126,7 +126,7 @@ fn number(call: &Call) -> Result<u64, Error> {
 /// What is stored of the block that the only parameter names.
 fn record(call: &Call) -> Result<Record, Error> {
     let id: BlockId = call.arguments()?.optional()?.unwrap_or(BlockId::LATEST);
-    let number = call.require_made(id)?;
+    let number = call.require_canonical(id)?;
     if call.context.spec.native().is_none() {
         return Err(no_market());
     }

@@ -314,8 +314,8 @@ impl Lines {
         self.run_for(line, client.address, client.id, work).await
     }
 
-    /// [`Self::run`] of work whose result several clients wait for. It has a turn of its own, so that it does
-    /// not wait for what one of them has waiting in the line.
+    /// As [`Self::run`], for work whose result several clients wait for. It has a queue of its own, so that
+    /// earlier calls of one client do not delay the others.
     pub(super) async fn run_own<T: Send + 'static>(
         &self,
         line: Line,

@@ -10,7 +10,7 @@ use super::{
     lines::{Deadline, Interrupt, Line},
     net, ots,
     params::Arguments,
-    pending::{PendingBlock, Wanted},
+    pending::{PendingBlock, PendingDetail},
     personal,
     services::Services,
     testing,
@@ -142,9 +142,9 @@ pub struct Call {
     pub(super) method: &'static Method,
     /// JSON text of the parameters; empty where none are given.
     pub(super) params: Bytes,
-    /// What the whole call, or batch of calls, sees; with the pending block, what is seen on it.
+    /// What the whole call, or batch of calls, sees. Its head is the pending block if `pending` is set.
     pub(super) view: Arc<View>,
-    /// The pending block, once it was wanted.
+    /// The pending block, after the method has required it.
     pub(super) pending: Option<Arc<PendingBlock>>,
     pub(super) context: Arc<Context>,
     pub(super) services: Arc<Services>,
@@ -163,22 +163,22 @@ impl Call {
     /// The pending block.
     ///
     /// # Errors
-    /// That it is wanted, after which the method is run again with it.
-    pub(super) fn pending(&self, wanted: Wanted) -> Result<&PendingBlock, Error> {
-        let pending = self.pending.as_deref().filter(|pending| pending.has(wanted));
-        pending.ok_or_else(|| Error::pending_wanted(wanted))
+    /// If the call does not have it yet: the dispatcher then runs the method again with it.
+    pub(super) fn pending(&self, detail: PendingDetail) -> Result<&PendingBlock, Error> {
+        let pending = self.pending.as_deref().filter(|pending| pending.has(detail));
+        pending.ok_or_else(|| Error::pending_required(detail))
     }
 
-    /// This call on a pending block.
-    pub(super) fn on(self, pending: Arc<PendingBlock>) -> Self {
+    /// This call with the view of a pending block.
+    pub(super) fn with_pending(self, pending: Arc<PendingBlock>) -> Self {
         Self { view: Arc::clone(&pending.view), pending: Some(pending), ..self }
     }
 
-    /// The number of a block, `None` when there is no such block. That of the pending block is the head of the
-    /// view once the call has it.
+    /// The number of a block; `None` if there is no such block. The pending block is the head of the view once
+    /// the call has it.
     pub(super) fn find(&self, id: BlockId) -> Result<Option<u64>, Error> {
         if id.is_pending() {
-            self.pending(Wanted::State)?;
+            self.pending(PendingDetail::State)?;
         }
         id.find(&self.view)
     }
@@ -186,21 +186,21 @@ impl Call {
     /// As [`Self::find`]; a block that is not there is geth's error.
     pub(super) fn require(&self, id: BlockId) -> Result<u64, Error> {
         if id.is_pending() {
-            self.pending(Wanted::State)?;
+            self.pending(PendingDetail::State)?;
         }
         id.require(&self.view)
     }
 
-    /// As [`Self::find`], of blocks that are made.
-    pub(super) fn find_made(&self, id: BlockId) -> Result<Option<u64>, Error> {
+    /// As [`Self::find`], for methods that do not support the pending block.
+    pub(super) fn find_canonical(&self, id: BlockId) -> Result<Option<u64>, Error> {
         if id.is_pending() {
             return Err(Error::pending_refused());
         }
         id.find(&self.view)
     }
 
-    /// As [`Self::require`], of blocks that are made.
-    pub(super) fn require_made(&self, id: BlockId) -> Result<u64, Error> {
+    /// As [`Self::require`], for methods that do not support the pending block.
+    pub(super) fn require_canonical(&self, id: BlockId) -> Result<u64, Error> {
         if id.is_pending() {
             return Err(Error::pending_refused());
         }

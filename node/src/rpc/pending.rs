@@ -1,9 +1,11 @@
-//! The pending block: what the next block is if it is made now, of the best transactions of the pool.
+//! The pending block: the next block as this node would produce it now, of the best transactions of the pool.
 //!
-//! Takes: a wish for it. Gives: the block as the head of a view of its own, on which a method answers as on
-//! that of a block which is made. State: the newest such block, dropped once it is old. Bound: one is built at a time, of
-//! at most [`PART`] of the pool and within [`BUILD_TIME`]; others wait for it. A stage is asked one question for
-//! each that is built, and waits for nothing.
+//! Takes: requests of methods for which a client names `pending`.
+//! Returns: the block as the head of a view of its own, on which a method runs in the same way as on a canonical
+//! block.
+//! State: the newest pending block until it is too old, without roots and with roots.
+//! Bound: one block is built at a time, of at most [`MAX_PENDING`] and within [`MAX_BUILD_TIME`], and other requests wait
+//! for it. The ante stage answers one query for each build. No stage waits for anything here.
 
 mod build;
 
@@ -27,43 +29,43 @@ use std::{
 use storage::StoredReceipt;
 use tokio::sync::Mutex;
 
-/// What a pending block takes of the pool at most: gas of the transactions in it, and transactions tried. A block
-/// of the default gas limit of a native chain has no more.
-const PART: BlockPart = BlockPart { gas: 100_000_000, txs: 10_000 };
-/// How long its transactions are executed: it ends with those that were executed in this time.
-const BUILD_TIME: Duration = Duration::from_millis(500);
-/// For how long a pending block is served, if no block is made meanwhile. geth's time is two seconds.
-const FRESH_TIME: Duration = Duration::from_secs(1);
-/// The longest wait for a block that is built to be published: most take milliseconds, some wait for the disk.
-const PUBLISHED_WAIT: Duration = Duration::from_secs(1);
+/// Maximum gas of the transactions of a pending block, and maximum number of transactions taken from the pool for it.
+/// A block with the default gas limit of a native chain stays within both.
+const MAX_PENDING: BlockPart = BlockPart { gas: 100_000_000, txs: 10_000 };
+/// Maximum time for the execution of its transactions. The block ends with those executed until then.
+const MAX_BUILD_TIME: Duration = Duration::from_millis(500);
+/// Maximum age of a pending block that is served while its parent is the head. geth uses two seconds.
+const MAX_PENDING_AGE: Duration = Duration::from_secs(1);
+/// Maximum wait until an executed block is published.
+const MAX_PUBLISH_WAIT: Duration = Duration::from_secs(1);
 
-/// How much of the pending block a method needs.
+/// How much of the pending block a method requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::rpc) enum Wanted {
-    /// What its transactions did.
+pub(in crate::rpc) enum PendingDetail {
+    /// The state, the transactions and their receipts.
     State,
-    /// Its roots and its hash, too. They cost an update of the trie.
+    /// Roots and hash, too. They require an update of the trie.
     Roots,
 }
 
 /// A pending block.
 #[derive(Debug)]
 pub(in crate::rpc) struct PendingBlock {
-    /// The chain and the state with the block as their head. Its hash is zero without roots.
+    /// The chain and the state with the block as the head. Without roots, its hash is zero.
     pub(in crate::rpc) view: Arc<View>,
-    /// The view it was built on.
+    /// The view that it was built on.
     parent: Arc<View>,
     stored: StoredBlock,
-    /// Without the changes, which are a layer of the view.
+    /// Without the state changes, which are a layer of the view.
     executed: Executed,
     fee_row: Bytes,
-    has: Wanted,
-    /// Before the pool was asked.
+    detail: PendingDetail,
+    /// When the pool was queried.
     started: Instant,
 }
 
 impl PendingBlock {
-    /// The block with its senders.
+    /// The block with the senders of its transactions.
     pub(in crate::rpc) const fn stored(&self) -> &StoredBlock {
         &self.stored
     }
@@ -78,111 +80,112 @@ impl PendingBlock {
         &self.fee_row
     }
 
-    /// Whether it has what is wanted.
-    pub(in crate::rpc) fn has(&self, wanted: Wanted) -> bool {
-        self.has >= wanted
+    /// Whether it has this much.
+    pub(in crate::rpc) fn has(&self, detail: PendingDetail) -> bool {
+        self.detail >= detail
     }
 
-    /// Whether it is an answer to someone who asked then.
-    fn is_for(&self, asked: &Asked) -> bool {
-        let is_new = self.started >= asked.at || self.started.elapsed() < FRESH_TIME;
-        is_new && self.parent.number() >= asked.head
+    fn is_old(&self) -> bool {
+        self.started.elapsed() >= MAX_PENDING_AGE
+    }
+
+    /// Whether it may answer a request. A build that started after the request is new enough even if it took
+    /// long: otherwise requests on a fast chain would build one block after another.
+    fn answers(&self, request: &RequestStart) -> bool {
+        let is_new = self.started >= request.time || !self.is_old();
+        is_new && self.parent.number() >= request.head
     }
 }
 
-/// When the pending block was asked for.
+/// When a request arrived.
 #[derive(Clone, Copy, Debug)]
-struct Asked {
-    at: Instant,
-    /// Number of the newest block then.
+struct RequestStart {
+    time: Instant,
+    /// Number of the head at that time.
     head: u64,
 }
 
-impl Asked {
+impl RequestStart {
     fn now(published: &Published) -> Self {
-        Self { at: Instant::now(), head: published.load().number() }
+        Self { time: Instant::now(), head: published.load().number() }
     }
 }
 
-/// The newest of what is made on demand, by one at a time; others wait for it.
+/// The newest result of a build that one request runs while the others wait.
 #[derive(Debug)]
-struct Newest<T>(Mutex<Option<Arc<T>>>);
+struct SharedBuild<T>(Mutex<Option<Arc<T>>>);
 
-impl<T> Default for Newest<T> {
+impl<T> Default for SharedBuild<T> {
     fn default() -> Self {
         Self(Mutex::new(None))
     }
 }
 
-impl<T> Newest<T> {
-    /// The newest if it fits, else a new one.
+impl<T> SharedBuild<T> {
+    /// The newest result if it fits, else that of a new build.
     async fn get(
         &self,
         fits: impl Fn(&T) -> bool,
-        make: impl Future<Output = Result<T, Error>>,
+        build: impl Future<Output = Result<T, Error>>,
     ) -> Result<Arc<T>, Error> {
         let mut newest = self.0.lock().await;
         if let Some(known) = newest.as_ref().filter(|known| fits(known)) {
             return Ok(Arc::clone(known));
         }
-        // What does not fit must not use memory while its successor is made.
+        // The old result must not use memory during the build.
         *newest = None;
-        let made = Arc::new(make.await?);
-        *newest = Some(Arc::clone(&made));
-        Ok(made)
+        let built = Arc::new(build.await?);
+        *newest = Some(Arc::clone(&built));
+        Ok(built)
     }
 
-    /// Drops it if it is old, unless one is being made.
-    fn forget(&self, is_old: impl Fn(&T) -> bool) {
-        if let Ok(mut newest) = self.0.try_lock()
-            && newest.as_ref().is_some_and(|known| is_old(known))
-        {
-            *newest = None;
+    /// Drops an old result, except during a build.
+    fn drop_if(&self, is_old: impl Fn(&T) -> bool) {
+        if let Ok(mut newest) = self.0.try_lock() {
+            *newest = newest.take().filter(|known| !is_old(known));
         }
     }
 }
 
-/// The pending blocks that calls share.
+/// The pending blocks that all calls share.
 #[derive(Debug, Default)]
 pub(in crate::rpc) struct PendingBlocks {
-    without_roots: Newest<PendingBlock>,
-    with_roots: Newest<PendingBlock>,
+    without_roots: SharedBuild<PendingBlock>,
+    with_roots: SharedBuild<PendingBlock>,
 }
 
 impl PendingBlocks {
-    /// The pending block for a call. `admit` counts the line in which work for it is done against the rate of
-    /// its client, if there is work.
+    /// The pending block for a call. Before a build, `admit` counts it against the rate limit of the client.
     pub(in crate::rpc) async fn get(
         &self,
         call: &Call,
-        wanted: Wanted,
+        detail: PendingDetail,
         lines: &Lines,
         admit: impl Fn(Line) -> Result<(), Error>,
     ) -> Result<Arc<PendingBlock>, Error> {
-        let asked = Asked::now(&call.context.published);
-        // Before the wait for others: a client that does not read holds up itself only.
+        let request = RequestStart::now(&call.context.published);
+        // This must come before the lock: a client that does not read its responses waits here.
         let _place = call.client.flow.line().await;
-        let fits = |known: &PendingBlock| known.is_for(&asked);
-        let without = self.without_roots.get(fits, async {
+        let fits = |known: &PendingBlock| known.answers(&request);
+        let without_roots = self.without_roots.get(fits, async {
             admit(Line::Short)?;
             build::build(&call.context, lines).await
         });
-        if wanted == Wanted::State {
-            return without.await;
+        if detail == PendingDetail::State {
+            return without_roots.await;
         }
-        let with = self.with_roots.get(fits, async {
-            let without = without.await?;
+        let with_roots = self.with_roots.get(fits, async {
+            let pending = without_roots.await?;
             admit(Line::Long)?;
-            build::add_roots(without, lines).await
+            build::add_roots(pending, lines).await
         });
-        with.await
+        with_roots.await
     }
 
-    /// Drops what is too old to be served: it holds layers that the node needs no more.
+    /// Drops blocks that are too old to be served. Their views keep layers in memory that the node has flushed.
     pub(in crate::rpc) fn sweep(&self) {
-        let is_old = |known: &PendingBlock| known.started.elapsed() >= FRESH_TIME;
-        self.without_roots.forget(is_old);
-        self.with_roots.forget(is_old);
+        self.without_roots.drop_if(PendingBlock::is_old);
+        self.with_roots.drop_if(PendingBlock::is_old);
     }
 }
 
@@ -192,11 +195,11 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
     #[tokio::test]
-    async fn many_askers_have_one_made() {
-        let (newest, made) = (Newest::default(), AtomicUsize::new(0));
+    async fn concurrent_requests_share_one_build() {
+        let (newest, made) = (SharedBuild::default(), AtomicUsize::new(0));
         let ask = || {
             newest.get(|_: &usize| true, async {
-                // The others ask meanwhile.
+                // The other requests arrive during the build.
                 tokio::task::yield_now().await;
                 Ok(made.fetch_add(1, Relaxed))
             })
@@ -207,16 +210,16 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn after_a_failure_the_next_asker_tries() {
-        let newest = Newest::default();
+    async fn a_failed_build_is_repeated_by_the_next_request() {
+        let newest = SharedBuild::default();
         let failed = newest.get(|_: &u8| true, async { Err(Error::server("no")) }).await;
         assert_eq!(failed.unwrap_err().message(), "no");
         assert_eq!(*newest.get(|_| true, async { Ok(7) }).await.unwrap(), 7);
         assert_eq!(*newest.get(|_| true, async { Ok(8) }).await.unwrap(), 7);
         assert_eq!(*newest.get(|_| false, async { Ok(8) }).await.unwrap(), 8);
-        newest.forget(|known| *known == 7);
+        newest.drop_if(|known| *known == 7);
         assert_eq!(*newest.get(|_| true, async { Ok(9) }).await.unwrap(), 8);
-        newest.forget(|known| *known == 8);
+        newest.drop_if(|known| *known == 8);
         assert_eq!(*newest.get(|_| true, async { Ok(9) }).await.unwrap(), 9);
     }
 }

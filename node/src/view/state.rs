@@ -9,6 +9,9 @@ use storage::{Account, IndexDb, IndexReader, ReadError, StateRead};
 #[derive(Clone, Debug)]
 pub struct StateView {
     next: u64,
+    /// The state before this block is canonical: it is `next`, or the block before it if the newest layer is that
+    /// of a pending block.
+    canonical_next: u64,
     /// Contiguous, oldest first, the newest before `next`; reaches back at least to the last
     /// flushed block.
     layers: Arc<[Arc<Layer>]>,
@@ -18,7 +21,7 @@ pub struct StateView {
 impl StateView {
     /// The state before block `next`, all of it flushed.
     pub fn before(next: u64, index: IndexDb) -> Self {
-        Self { next, layers: Arc::new([]), index }
+        Self { next, canonical_next: next, layers: Arc::new([]), index }
     }
 
     /// The state after the next block; layers up to `flushed` are dropped.
@@ -31,7 +34,22 @@ impl StateView {
         let next = layer.number() + 1;
         let kept = self.layers.iter().filter(|layer| layer.number() > flushed);
         let layers = kept.cloned().chain([layer]).collect();
-        Self { next, layers, index: self.index.clone() }
+        Self { next, canonical_next: next, layers, index: self.index.clone() }
+    }
+
+    /// The state after a pending block, which may differ from the next canonical block. Only the pending block's
+    /// layer has its changes; neither the index nor the chain ever has them.
+    ///
+    /// # Panics
+    /// If the layer is not that of the next block.
+    #[must_use]
+    pub fn with_pending(&self, layer: Arc<Layer>) -> Self {
+        Self { canonical_next: self.next, ..self.with_layer(layer, 0) }
+    }
+
+    /// The number of the newest canonical block.
+    pub(super) const fn canonical(&self) -> u64 {
+        self.canonical_next.saturating_sub(1)
     }
 
     /// The block that comes next.
@@ -81,10 +99,13 @@ impl StateView {
 
     fn reader_before(&self, next: u64) -> Result<StateReader, ReadError> {
         let index = self.index.reader()?;
+        // Below a pending block is its parent, whatever block has that number in the index meanwhile.
+        let index_next = next.min(self.canonical_next);
         // When flush is ahead of the wanted block, the latest tables are too new: history answers.
-        let historic = index.flushed()?.is_some_and(|flushed| flushed >= next);
+        let historic = index.flushed()?.is_some_and(|flushed| flushed >= index_next);
         let newest = self.layers.partition_point(|layer| layer.number() < next);
-        Ok(StateReader { next, layers: Arc::clone(&self.layers), newest, index, historic })
+        let layers = Arc::clone(&self.layers);
+        Ok(StateReader { next, index_next, layers, newest, index, historic })
     }
 }
 
@@ -92,6 +113,8 @@ impl StateView {
 #[derive(Debug)]
 pub struct StateReader {
     next: u64,
+    /// The index is read as before this block.
+    index_next: u64,
     layers: Arc<[Arc<Layer>]>,
     /// Layers up to this position count.
     newest: usize,
@@ -114,10 +137,10 @@ impl StateReader {
         self.next
     }
 
-    /// The block after which this is the state.
+    /// The block after which the index is read.
     const fn last(&self) -> u64 {
         // History holds nothing from before block 0.
-        self.next.saturating_sub(1)
+        self.index_next.saturating_sub(1)
     }
 
     /// The snapshot of the index environment below.
@@ -185,6 +208,47 @@ fn is_bare(account: &Account) -> bool {
 mod tests {
     use super::*;
     use storage::{AccountChange, FlushBlock, IndexOptions, StateChanges};
+
+    #[test]
+    fn a_pending_state_does_not_see_the_block_that_has_its_number_in_the_index() {
+        let [both, other] = [1, 2].map(Address::with_last_byte);
+        let balance = |address, balance: u64| AccountChange {
+            address,
+            account: Some(Account { balance: U256::from(balance), ..Account::default() }),
+            wiped: false,
+            slots: Vec::new(),
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let index = IndexDb::open(folder.path(), IndexOptions { map_bytes: 1 << 24 }).unwrap();
+        let flush = |number, accounts| {
+            let changes = StateChanges { accounts, codes: Vec::new() };
+            let block = FlushBlock {
+                number,
+                hash: B256::with_last_byte(number as u8),
+                tx_hashes: &[],
+                posting_keys: &[],
+                changes: &changes,
+            };
+            index.flush(&[block]).unwrap();
+        };
+        flush(0, vec![balance(both, 10), balance(other, 20)]);
+        let changes = StateChanges { accounts: vec![balance(both, 11)], codes: Vec::new() };
+        let pending = StateView::before(1, index.clone()).with_pending(Arc::new(Layer::new(
+            1,
+            changes,
+            Vec::new(),
+        )));
+        let seen = |address| {
+            let account = pending.reader().unwrap().account(address).unwrap();
+            account.unwrap().balance.to::<u64>()
+        };
+        assert_eq!([both, other].map(seen), [11, 20]);
+        // The canonical blocks 1 and 2 are other ones.
+        flush(1, vec![balance(both, 12), balance(other, 22)]);
+        assert_eq!([both, other].map(seen), [11, 20]);
+        flush(2, vec![balance(both, 13), balance(other, 23)]);
+        assert_eq!([both, other].map(seen), [11, 20]);
+    }
 
     #[test]
     fn an_account_had_no_storage_before_a_contract_was_made_over_it() {

@@ -36,6 +36,9 @@ pub enum TrieViewError {
          trie records are kept of"
     )]
     TooOld(u64),
+    /// The trie is that of a newer block already.
+    #[error("the pending block {0} is older than the trie: try again")]
+    Outdated(u64),
     /// What the chain or history says does not give the block's state root.
     #[error("history gives state root {found} for block {number}, not {expected}")]
     Damaged {
@@ -79,6 +82,12 @@ impl View {
     pub fn trie_at(&self, number: u64) -> Result<TrieReader, TrieViewError> {
         let state = self.state.reader_at(number)?;
         let (at, root) = state.index().trie_block()?.ok_or(TrieViewError::Block(number))?;
+        let is_pending = number > self.state.canonical();
+        if is_pending && at > self.state.canonical() {
+            // Its changes can be redone, but those of the canonical block with its number cannot be undone with
+            // them in one update.
+            return Err(TrieViewError::Outdated(number));
+        }
         if at == number {
             return Ok(TrieReader { state, between: None });
         }

@@ -13,6 +13,7 @@ use alloy_primitives::{Address, Bytes, TxKind, U256, keccak256};
 use node::{
     chain::{DEV_ACCOUNTS, Genesis},
     home::Home,
+    pipeline::BlockPart,
 };
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -81,10 +82,18 @@ async fn balance_nonce_and_code_are_those_after_unmined_transactions() {
     for (method, params, latest, pending) in [
         ("eth_getBalance", vec![json!(RECEIVER)], json!("0x0"), json!("0x1")),
         ("eth_getTransactionCount", vec![json!(sender)], json!("0x0"), json!("0x2")),
-        ("eth_getCode", vec![json!(contract)], json!("0x"), json!(Bytes::from(CONTRACT[9..].to_vec()))),
-        ("eth_getStorageValues", vec![json!({ contract.to_string(): ["0x0"] })],
+        (
+            "eth_getCode",
+            vec![json!(contract)],
+            json!("0x"),
+            json!(Bytes::from(CONTRACT[9..].to_vec())),
+        ),
+        (
+            "eth_getStorageValues",
+            vec![json!({ contract.to_string(): ["0x0"] })],
             json!({ format!("{contract:#x}"): [format!("0x{:064x}", 0)] }),
-            json!({ format!("{contract:#x}"): [slot] })),
+            json!({ format!("{contract:#x}"): [slot] }),
+        ),
     ] {
         for (tag, expected) in [("latest", latest), (PENDING, pending.clone())] {
             let with_tag: Vec<_> = params.iter().cloned().chain([json!(tag)]).collect();
@@ -131,10 +140,7 @@ async fn calls_and_estimates_run_on_the_pending_block() {
         .await;
     assert_eq!(quantity(&number), U256::from(1));
     let hash = node
-        .call(
-            "eth_call",
-            json!([{ "to": RECEIVER }, PENDING, returning("0x6000405f5260205ff3")]),
-        )
+        .call("eth_call", json!([{ "to": RECEIVER }, PENDING, returning("0x6000405f5260205ff3")]))
         .await;
     assert_eq!(hash, head["hash"]);
     node.stop().await;
@@ -212,7 +218,8 @@ async fn the_block_that_is_made_has_the_content_of_the_pending_one() {
     let made_receipts = node.call("eth_getBlockReceipts", json!([number])).await;
     let facts = |receipts: &Value| {
         let all = receipts.as_array().unwrap().iter();
-        let fields = ["transactionHash", "status", "gasUsed", "cumulativeGasUsed", "contractAddress"];
+        let fields =
+            ["transactionHash", "status", "gasUsed", "cumulativeGasUsed", "contractAddress"];
         all.map(|one| fields.map(|field| one[field].clone())).collect::<Vec<_>>()
     };
     assert_eq!(facts(&made_receipts), facts(&receipts));
@@ -234,7 +241,8 @@ async fn the_block_that_is_made_has_the_content_of_the_pending_one() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_transaction_that_cannot_be_executed_keeps_its_followers_out() {
     let node = waiting().await;
-    let balance = quantity(&node.call("eth_getBalance", json!([DEV_ACCOUNTS[0].address, "latest"])).await);
+    let balance =
+        quantity(&node.call("eth_getBalance", json!([DEV_ACCOUNTS[0].address, "latest"])).await);
     let all_of = |nonce, value| {
         sign(
             0,
@@ -263,6 +271,26 @@ async fn a_transaction_that_cannot_be_executed_keeps_its_followers_out() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_pool_returns_no_more_than_a_part_of_a_block() {
+    let node = waiting().await;
+    for nonce in 0..5 {
+        pool(&node, &transfer(0, nonce, RECEIVER)).await;
+    }
+    let client = node.pipeline.client();
+    for (txs, expected) in [(0, 0), (4, 4), (5, 5), (6, 5)] {
+        let part = BlockPart { gas: u64::MAX, txs };
+        let candidates = client.candidates(part).await.unwrap().unwrap();
+        assert_eq!((candidates.after, candidates.txs.len()), (0, expected), "{txs}");
+    }
+    for (gas, expected) in [(20_999, 0), (21_000, 1), (41_999, 1), (42_000, 2), (63_000, 3)] {
+        let part = BlockPart { gas, txs: usize::MAX };
+        let candidates = client.candidates(part).await.unwrap().unwrap();
+        assert_eq!(candidates.txs.len(), expected, "{gas}");
+    }
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn many_at_once_see_one_block() {
     let node = waiting().await;
     pool(&node, &transfer(0, 0, RECEIVER)).await;
@@ -273,7 +301,9 @@ async fn many_at_once_see_one_block() {
     let mut batch = Vec::new();
     for id in 0..50 {
         let params = json!([RECEIVER, if id % 2 == 0 { PENDING } else { "latest" }]);
-        batch.push(json!({ "jsonrpc": "2.0", "id": id, "method": "eth_getBalance", "params": params }));
+        batch.push(
+            json!({ "jsonrpc": "2.0", "id": id, "method": "eth_getBalance", "params": params }),
+        );
     }
     let answers = node.post(&Value::from(batch).to_string()).await;
     for (id, answer) in answers.as_array().unwrap().iter().enumerate() {

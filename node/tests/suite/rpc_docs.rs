@@ -17,6 +17,17 @@ fn document() -> String {
          A call, or a whole batch, sees one block. Where a block is asked for, a tag, a number, a hash or \
          an EIP-1898 object is taken; `safe` and `finalized` are the newest block, because blocks are \
          final.\n\n\
+         ## The pending block\n\n\
+         `pending` is the next block as this node would produce it now: number, timestamp, base fee and fork of the next block, \
+         and the best transactions of the pool, executed on the state of the newest block. Cosmos transactions are among them. \
+         If the node accepts no transactions, because it only imports or because it produces no blocks and \
+         `mempool.accept-without-production` is off, the block is empty. \
+         Balances, code, storage, calls, estimates, access lists, simulations, blocks, receipts, fee history and the fee market are \
+         served of it. eth_getProof, eth_getAccount and the methods that trace or show blocks (`debug`, `trace_block`, `ots`) refuse it, \
+         and so does debug_traceCall, as in geth; there are no pending logs. eth_getTransactionCount counts what the pool holds.\n\n\
+         A pending block has at most 100,000,000 gas of transactions, of at most 10,000 of the pool, and its transactions are \
+         executed for at most 0.5 s. It is built when a client asks for it, by one request at a time while the others wait, \
+         and is served for up to a second unless there is a new block ([ADR](adr/0028-pending-block.md)).\n\n\
          ## Parameters\n\n\
          Names of fields in request objects are compared without regard to ASCII case, the last of several \
          fields with one name counts, and unknown fields are ignored: geth does so, and clients rely on it. An \

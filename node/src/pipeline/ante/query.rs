@@ -25,7 +25,7 @@ pub enum PoolQuery {
     Content(Option<Address>, oneshot::Sender<Vec<SenderTxs>>),
 }
 
-/// How much of a block candidates are wanted for.
+/// The part of a block for which candidates are chosen.
 #[derive(Clone, Copy, Debug)]
 pub struct BlockPart {
     /// Gas.
@@ -42,9 +42,9 @@ impl BlockPart {
 /// Transactions for the next block.
 #[derive(Clone, Debug, Default)]
 pub struct Candidates {
-    /// Number of the newest block built, which they follow. It may not be published yet.
+    /// Number of the newest executed block, which may not be published yet.
     pub after: u64,
-    /// In the order in which the block tries them.
+    /// In the order of execution.
     pub txs: Vec<Arc<RecoveredTx>>,
 }
 

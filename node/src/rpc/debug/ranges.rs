@@ -176,7 +176,7 @@ pub(super) fn account_range(call: &Call) -> Answer {
         Some(limit @ 1..=MAX_ACCOUNTS) => limit,
         _ => MAX_ACCOUNTS,
     };
-    let number = call.require_made(id)?;
+    let number = call.require_canonical(id)?;
     let replay = Replay::new(call);
     let (_, header) = stored::header(&call.view.blocks()?, number)?;
     let (trie, root) = (call.view.trie_at(number)?, header.state_root);

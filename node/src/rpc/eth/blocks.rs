@@ -10,7 +10,7 @@ use crate::{
         object::{
             BlockObject, HeaderObject, ReceiptObject, ReceiptPlace, TransactionObject, Transactions,
         },
-        pending::Wanted,
+        pending::PendingDetail,
         services::Question,
         stored::{self, MinedTx, StoredBlock},
         text::Json,
@@ -88,8 +88,8 @@ pub(super) fn block_receipts(call: &Call) -> Answer {
 /// The answer about a block, if it is known or the block is small.
 fn whole_at_once(call: &Call, (id, what): (BlockId, Whole)) -> Result<Option<Json>, Error> {
     if id.is_pending() {
-        // It may be large, and is kept by no cache of answers.
-        return call.pending(Wanted::Roots).map(|_| None);
+        // It may be large, and its answers are not cached.
+        return call.pending(PendingDetail::Roots).map(|_| None);
     }
     let Some(number) = call.find(id)? else { return null().map(Some) };
     if let Some(answer) = call.services.answers.get(&what.question(number)) {
@@ -126,17 +126,15 @@ fn shape(call: &Call, blocks: &ChainReader, number: u64, what: &Whole) -> Answer
     Ok(call.services.answers.keep(what.question(number), answer))
 }
 
-/// The answer about the pending block.
+/// As [`shape`], for the pending block.
 fn shape_pending(call: &Call, what: &Whole) -> Answer {
-    let pending = call.pending(Wanted::Roots)?;
+    let pending = call.pending(PendingDetail::Roots)?;
     let stored = pending.stored();
     match what {
         Whole::Block { full } => {
             put(&BlockObject::new(&stored.block, transactions(stored, *full)?).pending())
         }
-        Whole::Receipts => {
-            put(&receipt_objects(&call.context.spec, stored, pending.receipts())?)
-        }
+        Whole::Receipts => put(&receipt_objects(&call.context.spec, stored, pending.receipts())?),
     }
 }
 
@@ -182,7 +180,7 @@ pub(super) fn uncle_count_by_hash(call: &Call) -> Answer {
     uncle_count(call, BlockId::Hash(hash))
 }
 
-/// The ommers of a block. The node makes none.
+/// The ommers of a block.
 fn ommers(call: &Call, number: u64) -> Result<Vec<Header>, Error> {
     match &call.pending {
         Some(pending) => Ok(pending.stored().block.ommers.clone()),
@@ -320,7 +318,7 @@ pub(super) fn header_by_hash(call: &Call) -> Answer {
 
 pub(in crate::rpc) fn header(call: &Call, id: BlockId) -> Answer {
     if id.is_pending() {
-        let block = &call.pending(Wanted::Roots)?.stored().block;
+        let block = &call.pending(PendingDetail::Roots)?.stored().block;
         return put(&HeaderObject::new(block.hash, &block.header).pending());
     }
     let Some(number) = call.find(id)? else { return null() };

@@ -9,7 +9,7 @@ use crate::{
         error::Error,
         method::{Answer, Call, json},
         params::{Param, string},
-        pending::Wanted,
+        pending::PendingDetail,
         services::Question,
         text::Json,
     },
@@ -93,13 +93,13 @@ fn fee_history(call: &Call, rewards_max: u64) -> Result<Option<Json>, Error> {
     check_percentiles(&percentiles)?;
     let is_pending = newest == BlockTag::Pending;
     if is_pending {
-        call.pending(Wanted::State)?;
+        call.pending(PendingDetail::State)?;
     }
     let (newest, head) = (newest.number(&call.view), call.view.number());
     check_newest(newest, head)?;
     let count = count.min(call.context.feehistory_cap).min(newest + 1);
     if is_pending {
-        // Neither the columns nor the answers kept know the block.
+        // The columns and the cached answers do not contain the pending block.
         let whole = rewards_max == u64::MAX;
         let text = || stored(call, newest + 1 - count, newest, &percentiles);
         return whole.then(text).transpose().map(|text| text.map(Json::from_text));
@@ -133,7 +133,7 @@ fn check_newest(newest: u64, head: u64) -> Result<(), Error> {
     Ok(())
 }
 
-/// The answer from the rows of the chain, and that of the pending block if it is the last.
+/// The answer from the stored rows. The last row is that of the pending block if the call has one.
 fn stored(call: &Call, first: u64, last: u64, percentiles: &[f64]) -> Result<Vec<u8>, Error> {
     let mut answer = StoredAnswer::new(first, last, percentiles);
     let mut push = |number, bytes: &[u8]| {

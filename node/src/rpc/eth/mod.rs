@@ -99,7 +99,8 @@ pub(super) const METHODS: &[Method] = &[
     method(
         "eth_getBlockByNumber",
         &["block", "full"],
-        "A block with its transactions whole, or their hashes; null for a block that is not there.",
+        "A block with its transactions whole, or their hashes; null for a block that is not there. As in geth, \
+         hash, nonce and miner of the pending block are null.",
         Run::Quick {
             at_once: blocks::block_by_number_at_once,
             whole: blocks::block_by_number,
@@ -189,7 +190,7 @@ pub(super) const METHODS: &[Method] = &[
     method(
         "eth_getTransactionByBlockNumberAndIndex",
         &["block", "index"],
-        "A mined transaction.",
+        "A transaction of a block, which may be the pending one.",
         Run::Inline(transactions::by_block_number_and_index),
     ),
     method(
@@ -217,7 +218,7 @@ pub(super) const METHODS: &[Method] = &[
     method(
         "eth_getRawTransactionByBlockNumberAndIndex",
         &["block", "index"],
-        "The bytes of a mined transaction.",
+        "The bytes of a transaction of a block, which may be the pending one.",
         Run::Inline(transactions::raw_by_block_number_and_index),
     ),
     method(
@@ -268,7 +269,8 @@ pub(super) const METHODS: &[Method] = &[
     method(
         "eth_getTransactionCount",
         &["address", BLOCK],
-        "The next nonce of an account; at `pending` with what the pool holds without a gap.",
+        "The next nonce of an account; at `pending` with what the pool holds without a gap, whether or not the \
+         pending block has room for it.",
         Run::Waiting(|call| Box::pin(state::transaction_count(call))),
     ),
     method(
@@ -296,7 +298,7 @@ pub(super) const METHODS: &[Method] = &[
         &["address", "slots", BLOCK],
         "Merkle-Patricia proof of an account and of slots (EIP-1186), at any block between \
          which and the last checkpoint of the trie at most 200,000 accounts and slots have changed; \
-         under full load that can leave out the newest.",
+         under full load that can leave out the newest. Not of the pending block.",
         Run::Line(Line::Long, proof::get_proof),
     ),
     method(

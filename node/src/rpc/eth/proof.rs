@@ -74,7 +74,7 @@ pub(super) fn get_proof(call: &Call) -> Answer {
     if keys.len() > SLOTS_MAX {
         return Err(Error::limit(too_many_slots(), SLOTS_MAX as u64, None));
     }
-    let number = call.require_made(id)?;
+    let number = call.require_canonical(id)?;
     let (_, header) = stored::header(&call.view.blocks()?, number)?;
     let trie = call.view.trie_at(number)?;
     let slots: Vec<U256> = keys.iter().map(|key| key.slot).collect();
@@ -119,7 +119,7 @@ pub(super) fn get_account(call: &Call) -> Answer {
     let mut arguments = call.arguments()?;
     let address: Address = arguments.required()?;
     let id: BlockId = arguments.optional()?.unwrap_or(BlockId::LATEST);
-    let number = call.require_made(id)?;
+    let number = call.require_canonical(id)?;
     let (_, header) = stored::header(&call.view.blocks()?, number)?;
     let trie = call.view.trie_at(number)?;
     let proof = account_proof(&trie, header.state_root, address, &[]).map_err(Error::internal)?;

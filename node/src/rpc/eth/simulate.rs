@@ -18,7 +18,7 @@ use crate::{
         method::{Answer, Call, json},
         object::{BlockObject, LogObject, LogPlace, TransactionObject, Transactions},
         params::Param,
-        pending::Wanted,
+        pending::PendingDetail,
         stored::{self, MinedTx},
     },
 };
@@ -111,8 +111,8 @@ pub(super) fn simulate(call: &Call) -> Answer {
         return Err(Error::client_limit(format!("more than {CALLS_MAX} calls"), CALLS_MAX as u64));
     }
     if id.is_pending() {
-        // The first block names the hash of the one before it.
-        call.pending(Wanted::Roots)?;
+        // The first simulated block contains the hash of the pending one.
+        call.pending(PendingDetail::Roots)?;
     }
     let number = call.require(id)?;
     let spec = &call.context.spec;

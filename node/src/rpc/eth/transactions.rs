@@ -10,7 +10,7 @@ use crate::{
         object::TransactionObject,
         params::Number,
         parties,
-        pending::Wanted,
+        pending::PendingDetail,
         services::Question,
         stored::{OneTx, raw_tx},
         text::Json,
@@ -74,7 +74,7 @@ pub(super) fn by_block_number_and_index(call: &Call) -> Answer {
 fn at_index(call: &Call, id: BlockId, index: u64) -> Answer {
     if id.is_pending() {
         let index = usize::try_from(index).unwrap_or(usize::MAX);
-        let tx = call.pending(Wanted::Roots)?.stored().tx(index)?;
+        let tx = call.pending(PendingDetail::Roots)?.stored().tx(index)?;
         return put(&tx.map(|tx| TransactionObject::mined(&tx)));
     }
     let Some(number) = call.find(id)? else { return Ok(Json::fixed("null")) };

@@ -98,14 +98,14 @@ impl<'a> HeaderObject<'a> {
 }
 
 impl HeaderObject<'_> {
-    /// As geth has the header of the pending block: without what making it would change.
+    /// The header of the pending block: as in geth, without hash, nonce and miner.
     pub(in crate::rpc) fn pending(self) -> Self {
         Self { hash: None, nonce: None, miner: None, ..self }
     }
 }
 
 impl<'a> BlockObject<'a> {
-    /// As geth has the pending block.
+    /// The pending block, see [`HeaderObject::pending`].
     pub(in crate::rpc) fn pending(self) -> Self {
         Self { header: self.header.pending(), ..self }
     }

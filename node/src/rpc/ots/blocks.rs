@@ -32,7 +32,7 @@ pub(super) fn details_by_hash(call: &Call) -> Answer {
 }
 
 fn details(call: &Call, id: BlockId) -> Answer {
-    let Some(number) = call.find_made(id)? else { return json(&()) };
+    let Some(number) = call.find_canonical(id)? else { return json(&()) };
     let blocks = call.view.blocks()?;
     let stored = StoredBlock::read(&call.context.spec, &blocks, number)?;
     let receipts = receipts_of(&blocks, &stored)?;
@@ -90,7 +90,7 @@ pub(super) fn transactions(call: &Call) -> Answer {
     let Block(tag) = arguments.required()?;
     let Number(page) = arguments.required()?;
     let size = page_size(arguments.required()?)?;
-    let Some(number) = call.find_made(BlockId::Tag(tag))? else { return json(&()) };
+    let Some(number) = call.find_canonical(BlockId::Tag(tag))? else { return json(&()) };
     let blocks = call.view.blocks()?;
     let stored = StoredBlock::read(&call.context.spec, &blocks, number)?;
     let receipts = receipts_of(&blocks, &stored)?;

@@ -1,6 +1,6 @@
 //! Builds a pending block, and works out its roots.
 
-use super::{BUILD_TIME, PART, PUBLISHED_WAIT, PendingBlock, Wanted};
+use super::{MAX_BUILD_TIME, MAX_PENDING, MAX_PUBLISH_WAIT, PendingBlock, PendingDetail};
 use crate::{
     block::{Block, join},
     chain::{ChainSpec, Fork, Parent},
@@ -32,16 +32,16 @@ use storage::{StateChanges, StateRead, update_state_root};
 /// Builds a pending block on the newest one.
 pub(super) async fn build(context: &Arc<Context>, lines: &Lines) -> Result<PendingBlock, Error> {
     let started = Instant::now();
-    let candidates = context.pool.candidates(PART).await?.unwrap_or_default();
-    // What is in a block that is built has left the pool, and its effects are in the view of that block only.
+    let candidates = context.pool.candidates(MAX_PENDING).await?.unwrap_or_default();
+    // The transactions of an executed block have left the pool, and only the view of that block has their effects.
     let mut heads = context.published.heads();
     let published = heads.wait_for(|head| *head >= candidates.after);
-    // In vain only if the disk is slow, or the node ends.
-    let _ = tokio::time::timeout(PUBLISHED_WAIT, published).await;
+    // This times out only if the disk is slow or the node stops.
+    let _ = tokio::time::timeout(MAX_PUBLISH_WAIT, published).await;
     let view = context.published.load();
     if view.number() < candidates.after {
         let message = format!(
-            "block {} is not durable after {PUBLISHED_WAIT:?}, so there is no pending block: try again",
+            "block {} is not durable after {MAX_PUBLISH_WAIT:?}, so there is no pending block: try again",
             candidates.after
         );
         return Err(Error::server(message));
@@ -53,13 +53,14 @@ pub(super) async fn build(context: &Arc<Context>, lines: &Lines) -> Result<Pendi
                 true => not_mined(&view, candidates.txs)?,
                 false => candidates.txs,
             };
-            let limits = BuildLimits { gas: PART.gas, deadline: interrupt.within(BUILD_TIME) };
+            let limits =
+                BuildLimits { gas: MAX_PENDING.gas, deadline: interrupt.within(MAX_BUILD_TIME) };
             build_on(&context.spec, view, &txs, started, &limits)
         })
         .await
 }
 
-/// Transactions without those that a block has taken since they were chosen.
+/// Removes the transactions that a newer block contains.
 fn not_mined(view: &View, txs: Vec<Arc<RecoveredTx>>) -> Result<Vec<Arc<RecoveredTx>>, Error> {
     let state = view.state.reader()?;
     let mut nonces: HashMap<Address, u64> = HashMap::default();
@@ -72,19 +73,19 @@ fn not_mined(view: &View, txs: Vec<Arc<RecoveredTx>>) -> Result<Vec<Arc<Recovere
     Ok(txs.into_iter().filter(|tx| tx.tx.nonce() >= nonces[&tx.sender]).collect())
 }
 
-/// What bounds the execution of a pending block beside the rules of blocks.
+/// Bounds of the execution of a pending block, in addition to the gas limit of the block.
 #[derive(Debug)]
 struct BuildLimits {
     gas: u64,
     deadline: Deadline,
 }
 
-/// Hashes of blocks, while there is time to execute transactions and after it.
+/// Block hashes, and the deadline for the execution of transactions.
 struct BuildHashes<'a> {
     view: &'a View,
     deadline: &'a Deadline,
-    /// The block ends, which must not be given up.
-    ends: Cell<bool>,
+    /// The transactions have been executed. The end of the block must not be interrupted.
+    ending: Cell<bool>,
 }
 
 impl BlockHashes for BuildHashes<'_> {
@@ -97,7 +98,7 @@ impl BlockHashes for BuildHashes<'_> {
     }
 
     fn is_given_up(&self) -> bool {
-        !self.ends.get() && self.deadline.passed()
+        !self.ending.get() && self.deadline.passed()
     }
 }
 
@@ -105,7 +106,7 @@ fn failed(error: ExecutionError) -> Error {
     Error::internal(error)
 }
 
-/// Builds a pending block on the head of a view, as execute builds a block.
+/// Builds a pending block on the head of a view, in the same way as the execute stage.
 fn build_on(
     spec: &ChainSpec,
     view: Arc<View>,
@@ -116,7 +117,7 @@ fn build_on(
     let head = &view.head;
     let step = spec.rules.timestamp_step();
     let timestamp = consensus::next_timestamp(SystemTime::now(), head.header.timestamp, step);
-    // The sum over all blocks matters for the first block after the merge only, which no node here makes.
+    // The total difficulty of all blocks matters only for the first block after the merge.
     let merged = head.header.difficulty.is_zero();
     let total_difficulty = if merged { U256::MAX } else { head.header.difficulty };
     let parent = Parent { header: &head.header, hash: head.hash, total_difficulty };
@@ -131,14 +132,14 @@ fn build_on(
             .map_err(StateError::new),
         None => Ok(B256::ZERO),
     };
-    let hashes = BuildHashes { view: &view, deadline: &limits.deadline, ends: Cell::new(false) };
+    let hashes = BuildHashes { view: &view, deadline: &limits.deadline, ending: Cell::new(false) };
     let is_over = || hashes.is_given_up();
     let bounds = TryBounds { gas: limits.gas, is_over: &is_over, state_root: &state_root };
     let modules = next.modules();
     let mut builder =
         BlockBuilder::start(spec, &state, &hashes, modules, &next.header).map_err(failed)?;
     let Tried { txs, .. } = try_all(&mut builder, txs, &bounds).map_err(failed)?;
-    hashes.ends.set(true);
+    hashes.ending.set(true);
     let mut executed = builder.finish(&[], None).map_err(failed)?;
     drop(state);
 
@@ -149,9 +150,14 @@ fn build_on(
     let row = fee_row(spec, &header, market, txs.iter().map(|tx| &tx.tx).zip(gas));
     let changes = mem::take(&mut executed.changes);
     let layer = Layer::new(header.number, changes, txs.iter().map(|tx| tx.hash).collect());
-    let after = view.state.with_layer(Arc::new(layer), 0);
+    let after = view.state.with_pending(Arc::new(layer));
     let stored = stored(spec, &header, &txs, &executed);
-    let head = Head { hash: B256::ZERO, header: Arc::new(header), next_base_fee: row.next_base_fee, modules };
+    let head = Head {
+        hash: B256::ZERO,
+        header: Arc::new(header),
+        next_base_fee: row.next_base_fee,
+        modules,
+    };
     let pending = View { head, state: after, chain: view.chain.clone() };
     Ok(PendingBlock {
         view: Arc::new(pending),
@@ -159,7 +165,7 @@ fn build_on(
         stored,
         executed,
         fee_row: row.to_bytes().into(),
-        has: Wanted::State,
+        detail: PendingDetail::State,
         started,
     })
 }
@@ -198,18 +204,16 @@ fn with_roots(pending: &PendingBlock) -> Result<PendingBlock, Error> {
     let mut header = stored.block.header.clone();
     complete_header(&mut header, executed, root, &stored.block.body());
     stored.block.hash = header.hash_slow();
-    stored.block.rlp_bytes =
-        join(&alloy_rlp::encode(&header), &stored.block.encode_body()).len();
+    stored.block.rlp_bytes = join(&alloy_rlp::encode(&header), &stored.block.encode_body()).len();
     stored.block.header = header.clone();
-    let head =
-        Head { hash: stored.block.hash, header: Arc::new(header), ..view.head.clone() };
+    let head = Head { hash: stored.block.hash, header: Arc::new(header), ..view.head.clone() };
     Ok(PendingBlock {
         view: Arc::new(View { head, ..View::clone(view) }),
         parent: Arc::clone(parent),
         stored,
         executed: executed.clone(),
         fee_row: fee_row.clone(),
-        has: Wanted::Roots,
+        detail: PendingDetail::Roots,
         started: *started,
     })
 }

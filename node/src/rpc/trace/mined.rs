@@ -93,7 +93,7 @@ fn reward_traces(call: &Call, stored: &StoredBlock) -> Vec<LocalizedTransactionT
 
 pub(super) fn block(call: &Call) -> Answer {
     let id: BlockId = call.arguments()?.required()?;
-    let Some(number) = call.find_made(id)? else { return json(&()) };
+    let Some(number) = call.find_canonical(id)? else { return json(&()) };
     let stored = StoredBlock::read(&call.context.spec, &call.view.blocks()?, number)?;
     let mut rows = Rows::new(call);
     let _ended = traces_of(call, &Replay::new(call), &stored, |trace| {
@@ -163,7 +163,7 @@ pub(super) fn replay_block(call: &Call) -> Answer {
     let mut arguments = call.arguments()?;
     let id: BlockId = arguments.required()?;
     let tracer: ParityTracer = arguments.required()?;
-    let Some(number) = call.find_made(id)? else { return json(&()) };
+    let Some(number) = call.find_canonical(id)? else { return json(&()) };
     let stored = StoredBlock::read(&call.context.spec, &call.view.blocks()?, number)?;
     let mut rows = Rows::new(call);
     if !stored.block.transactions.is_empty() {
