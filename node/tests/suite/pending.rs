@@ -12,6 +12,7 @@ use alloy_consensus::TxEip1559;
 use alloy_primitives::{Address, Bytes, TxKind, U256, keccak256};
 use node::{
     chain::{DEV_ACCOUNTS, Genesis},
+    cosmos::TX_TYPE,
     home::Home,
     pipeline::BlockPart,
 };
@@ -90,7 +91,7 @@ async fn balance_nonce_and_code_are_those_after_unmined_transactions() {
         ),
         (
             "eth_getStorageValues",
-            vec![json!({ contract.to_string(): ["0x0"] })],
+            vec![json!({ contract.to_string(): [format!("0x{:064x}", 0)] })],
             json!({ format!("{contract:#x}"): [format!("0x{:064x}", 0)] }),
             json!({ format!("{contract:#x}"): [slot] }),
         ),
@@ -171,7 +172,7 @@ async fn the_block_that_is_made_has_the_content_of_the_pending_one() {
     // Of a Cosmos account, between the others.
     let sent = signed::signed(4, 0, vec![signed::send(4, &signed::address_of(5), 7)]);
     let client = node.pipeline.client();
-    client.submit(sent.into()).await.unwrap();
+    client.submit([&[TX_TYPE], &sent[..]].concat().into()).await.unwrap();
     // Behind a gap.
     pool(&node, &transfer(6, 1, RECEIVER)).await;
     let pending = block_with(&node, txs.len() + 1).await;

@@ -114,35 +114,8 @@ fn build_on(
     started: Instant,
     limits: &BuildLimits,
 ) -> Result<PendingBlock, Error> {
-    let head = &view.head;
-    let step = spec.rules.timestamp_step();
-    let timestamp = consensus::next_timestamp(SystemTime::now(), head.header.timestamp, step);
-    // The total difficulty of all blocks matters only for the first block after the merge.
-    let merged = head.header.difficulty.is_zero();
-    let total_difficulty = if merged { U256::MAX } else { head.header.difficulty };
-    let parent = Parent { header: &head.header, hash: head.hash, total_difficulty };
-    let next = NextBlock::after(spec, &parent, head.modules.as_deref(), timestamp);
-
-    let state = view.state.reader()?;
-    let carries_roots = spec.fork_of(&next.header) < Fork::Byzantium;
-    let trie = carries_roots.then(|| view.trie_at(view.number())).transpose()?;
-    let state_root = |changes: &StateChanges| match &trie {
-        Some(trie) => update_state_root(trie, changes, head.header.state_root)
-            .map(|(root, _)| root)
-            .map_err(StateError::new),
-        None => Ok(B256::ZERO),
-    };
-    let hashes = BuildHashes { view: &view, deadline: &limits.deadline, ending: Cell::new(false) };
-    let is_over = || hashes.is_given_up();
-    let bounds = TryBounds { gas: limits.gas, is_over: &is_over, state_root: &state_root };
-    let modules = next.modules();
-    let mut builder =
-        BlockBuilder::start(spec, &state, &hashes, modules, &next.header).map_err(failed)?;
-    let Tried { txs, .. } = try_all(&mut builder, txs, &bounds).map_err(failed)?;
-    hashes.ending.set(true);
-    let mut executed = builder.finish(&[], None).map_err(failed)?;
-    drop(state);
-
+    let next = next_block(spec, &view.head);
+    let (txs, mut executed) = execute(spec, &view, &next, txs, limits)?;
     let (header, turned) = next.end(spec, &mut executed);
     let modules = turned.map(|turned| turned.modules);
     let market = modules.as_deref().map(|modules| &modules.market);
@@ -150,17 +123,12 @@ fn build_on(
     let row = fee_row(spec, &header, market, txs.iter().map(|tx| &tx.tx).zip(gas));
     let changes = mem::take(&mut executed.changes);
     let layer = Layer::new(header.number, changes, txs.iter().map(|tx| tx.hash).collect());
-    let after = view.state.with_pending(Arc::new(layer));
+    let state = view.state.with_pending(Arc::new(layer));
     let stored = stored(spec, &header, &txs, &executed);
-    let head = Head {
-        hash: B256::ZERO,
-        header: Arc::new(header),
-        next_base_fee: row.next_base_fee,
-        modules,
-    };
-    let pending = View { head, state: after, chain: view.chain.clone() };
+    let (header, next_base_fee) = (Arc::new(header), row.next_base_fee);
+    let head = Head { hash: B256::ZERO, header, next_base_fee, modules };
     Ok(PendingBlock {
-        view: Arc::new(pending),
+        view: Arc::new(View { head, state, chain: view.chain.clone() }),
         parent: view,
         stored,
         executed,
@@ -168,6 +136,45 @@ fn build_on(
         detail: PendingDetail::State,
         started,
     })
+}
+
+/// The block that would be produced now.
+fn next_block(spec: &ChainSpec, head: &Head) -> NextBlock {
+    let step = spec.rules.timestamp_step();
+    let timestamp = consensus::next_timestamp(SystemTime::now(), head.header.timestamp, step);
+    // The total difficulty of all blocks matters only for the first block after the merge.
+    let merged = head.header.difficulty.is_zero();
+    let total_difficulty = if merged { U256::MAX } else { head.header.difficulty };
+    let parent = Parent { header: &head.header, hash: head.hash, total_difficulty };
+    NextBlock::after(spec, &parent, head.modules.as_deref(), timestamp)
+}
+
+/// Executes transactions; returns those in the block.
+fn execute(
+    spec: &ChainSpec,
+    view: &View,
+    next: &NextBlock,
+    txs: &[Arc<RecoveredTx>],
+    limits: &BuildLimits,
+) -> Result<(Vec<Arc<RecoveredTx>>, Executed), Error> {
+    let state = view.state.reader()?;
+    let carries_roots = spec.fork_of(&next.header) < Fork::Byzantium;
+    let trie = carries_roots.then(|| view.trie_at(view.number())).transpose()?;
+    let state_root = |changes: &StateChanges| match &trie {
+        Some(trie) => update_state_root(trie, changes, view.head.header.state_root)
+            .map(|(root, _)| root)
+            .map_err(StateError::new),
+        None => Ok(B256::ZERO),
+    };
+    let hashes = BuildHashes { view, deadline: &limits.deadline, ending: Cell::new(false) };
+    let is_over = || hashes.is_given_up();
+    let bounds = TryBounds { gas: limits.gas, is_over: &is_over, state_root: &state_root };
+    let modules = next.modules();
+    let mut builder =
+        BlockBuilder::start(spec, &state, &hashes, modules, &next.header).map_err(failed)?;
+    let Tried { txs, .. } = try_all(&mut builder, txs, &bounds).map_err(failed)?;
+    hashes.ending.set(true);
+    Ok((txs, builder.finish(&[], None).map_err(failed)?))
 }
 
 fn stored(
