@@ -20,7 +20,10 @@ use crate::{
 };
 use alloy_consensus::{Header, Transaction as _};
 use alloy_eips::eip4895::Withdrawals;
-use alloy_primitives::{Address, B256, U256, map::HashMap};
+use alloy_primitives::{
+    Address, B256, U256,
+    map::{Entry, HashMap},
+};
 use std::{
     cell::Cell,
     mem,
@@ -65,9 +68,8 @@ fn not_mined(view: &View, txs: Vec<Arc<RecoveredTx>>) -> Result<Vec<Arc<Recovere
     let state = view.state.reader()?;
     let mut nonces: HashMap<Address, u64> = HashMap::default();
     for tx in &txs {
-        if !nonces.contains_key(&tx.sender) {
-            let account = state.account(tx.sender)?;
-            nonces.insert(tx.sender, account.unwrap_or_default().nonce);
+        if let Entry::Vacant(unknown) = nonces.entry(tx.sender) {
+            unknown.insert(state.account(tx.sender)?.unwrap_or_default().nonce);
         }
     }
     Ok(txs.into_iter().filter(|tx| tx.tx.nonce() >= nonces[&tx.sender]).collect())
