@@ -169,3 +169,69 @@ impl<'a> Reader<'a> {
         Err(WireError::NumberRange)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The reference is prost, which encodes every other message.
+    #[test]
+    fn numbers_of_every_length_are_encoded_as_by_prost() {
+        let around = |bits: u32| {
+            let power = 1_u64.checked_shl(bits).unwrap_or_default();
+            [power.wrapping_sub(1), power, power.wrapping_add(1)]
+        };
+        for number in (0..=64).flat_map(around) {
+            let mut expected = Vec::new();
+            prost::encoding::uint64::encode(3, &number, &mut expected);
+            let written = Writer::default().number(3, number).finish();
+            assert_eq!(
+                written,
+                if number == 0 { Vec::new() } else { expected.clone() },
+                "{number}"
+            );
+            let mut reader = Reader::new(&expected);
+            let field = reader.field().unwrap().unwrap();
+            assert!(
+                field.number == 3 && matches!(field.value, Value::Number(found) if found == number)
+            );
+            assert!(reader.field().unwrap().is_none());
+        }
+    }
+
+    #[test]
+    fn fields_of_other_kinds_are_passed_over_in_their_length() {
+        let last = Writer::default().number(1, 7).finish();
+        for (kind, length) in [(FIXED64, 8), (FIXED32, 4)] {
+            let tag = u8::try_from(2 << 3 | kind).unwrap();
+            let bytes = [&[tag][..], &vec![0xff; length], &last].concat();
+            let mut reader = Reader::new(&bytes);
+            let other = reader.field().unwrap().unwrap();
+            assert!(
+                other.number == 2 && matches!(other.value, Value::Other(found) if found == kind)
+            );
+            let field = reader.field().unwrap().unwrap();
+            assert!(field.number == 1 && matches!(field.value, Value::Number(7)));
+            let short = &bytes[..length];
+            assert!(matches!(Reader::new(short).field(), Err(WireError::Truncated)), "{kind}");
+        }
+        let group = [2 << 3 | 3];
+        assert!(matches!(
+            Reader::new(&group).field(),
+            Err(WireError::WireType { field: 2, kind: 3 })
+        ));
+    }
+
+    #[test]
+    fn a_number_above_64_bits_is_refused() {
+        let max = [[0xff; 9].as_slice(), &[0x01]].concat();
+        let field = |bytes: &[u8]| [&[1 << 3][..], bytes].concat();
+        let bytes = field(&max);
+        let read = Reader::new(&bytes).field().unwrap().unwrap();
+        assert!(matches!(read.value, Value::Number(u64::MAX)));
+        for bytes in [[[0xff; 9].as_slice(), &[0x02]].concat(), [0xff; 11].to_vec()] {
+            let bytes = field(&bytes);
+            assert!(matches!(Reader::new(&bytes).field(), Err(WireError::NumberRange)));
+        }
+    }
+}
