@@ -28,6 +28,7 @@ mod key_vectors;
 mod keys;
 mod kill;
 mod large_responses;
+mod limits_docs;
 mod listeners;
 mod load;
 mod load_kill;

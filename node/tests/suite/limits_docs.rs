@@ -1,0 +1,131 @@
+//! `docs/limits.md` has the names and values that the program has, and no limit on clients is missing there.
+
+use node::config::Config;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::Path,
+};
+
+/// Folders and files whose limits clients meet.
+const SEARCHED: [&str; 13] = [
+    "budget",
+    "comet",
+    "gov/limits.rs",
+    "grpc",
+    "listen",
+    "listen.rs",
+    "observe",
+    "pipeline/arrival.rs",
+    "pipeline/ingest",
+    "pipeline/ingest.rs",
+    "pipeline/submit.rs",
+    "query",
+    "rpc",
+];
+
+/// Maxima that no client can reach, with the reason.
+const NOT_LIMITS: [(&str, &str, &str); 11] = [
+    ("rpc/front/connection.rs", "PIECES_MAX", "pieces of a response in one system call"),
+    ("rpc/front/websocket/output.rs", "MAX_SLICES", "pieces of a message in one system call"),
+    ("rpc/front/websocket/frames.rs", "MAX_HEAD_BYTES", "length of a frame head in RFC 6455"),
+    ("rpc/front/websocket/frames.rs", "MAX", "of a test"),
+    ("rpc/front/threads.rs", "BLOCKING_MAX", "threads"),
+    ("rpc/block_id.rs", "NUMBER_MAX", "the range of block numbers"),
+    ("rpc/envelope.rs", "MAX", "of a test"),
+    ("listen/tests.rs", "MAX_BODY", "of a test"),
+    ("budget/resource.rs", "MAX_LEAVING_SHARE", "precision of the limits of this module"),
+    ("pipeline/submit.rs", "IN_VAIN_MAX", "rounds in which submissions are gathered"),
+    ("query/public_keys.rs", "MAX_CACHED_ACCOUNTS", "size of a cache"),
+];
+
+/// Beginnings and ends of the names of settings that limit something.
+const SETTINGS: [&str; 8] =
+    ["max-", "rate-", "account-", "global-", "-cap", "-timeout-ms", "-timeout-s", "lifetime-s"];
+
+/// Constants named as maxima: file, name and value as it is written.
+fn constants(folder: &Path, root: &Path, found: &mut BTreeMap<(String, String), String>) {
+    if folder.is_dir() {
+        for entry in fs::read_dir(folder).unwrap() {
+            constants(&entry.unwrap().path(), root, found);
+        }
+        return;
+    }
+    let Ok(text) = fs::read_to_string(folder) else { return };
+    let file = folder.strip_prefix(root).unwrap().to_str().unwrap();
+    for (at, _) in text.match_indices("const ") {
+        let Some((name, rest)) = text[at + "const ".len()..].split_once(": ") else { continue };
+        let is_name = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+        let is_maximum = name.split('_').any(|word| word == "MAX");
+        if !name.chars().all(is_name) || !is_maximum {
+            continue;
+        }
+        let value = rest.split_once('=').unwrap().1.split_once(';').unwrap().0;
+        let value = value.split_whitespace().collect::<Vec<_>>().join(" ");
+        found.insert((file.to_owned(), name.to_owned()), value);
+    }
+}
+
+/// The first two cells of the page's rows: a constant or a setting, and its value.
+fn rows(page: &str) -> Vec<(String, String)> {
+    let row = |line: &str| {
+        let mut cells = line.strip_prefix("| `")?.split(" | ");
+        let name = cells.next()?.to_owned();
+        let value = cells.next()?.trim_start_matches('`').split_once('`')?.0.to_owned();
+        Some((name, value))
+    };
+    page.lines().filter_map(row).collect()
+}
+
+#[test]
+fn limits_are_documented_with_their_values() {
+    let crate_folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = fs::read_to_string(crate_folder.parent().unwrap().join("docs/limits.md")).unwrap();
+    let source = crate_folder.join("src");
+    let mut all = BTreeMap::new();
+    constants(&source, &source, &mut all);
+    let config = toml::Table::try_from(Config::default()).unwrap();
+    let setting = |key: &str| -> Option<String> {
+        let (section, name) = key.split_once('.')?;
+        Some(config.get(section)?.get(name)?.to_string())
+    };
+
+    let mut documented = BTreeSet::new();
+    for (name, value) in rows(&page) {
+        let found = match name.split_once("` in `") {
+            Some((name, file)) => {
+                let file = file.trim_end_matches('`');
+                documented.insert((file.to_owned(), name.to_owned()));
+                all.get(&(file.to_owned(), name.to_owned())).cloned()
+            }
+            None => {
+                let key = name.trim_end_matches('`');
+                documented.insert((String::new(), key.to_owned()));
+                setting(key)
+            }
+        };
+        assert_eq!(found, Some(value), "{name}");
+    }
+
+    let exempt: BTreeSet<_> =
+        NOT_LIMITS.iter().map(|(file, name, _)| ((*file).to_owned(), (*name).to_owned())).collect();
+    let is_searched = |file: &str| {
+        SEARCHED.iter().any(|part| file == *part || file.starts_with(&format!("{part}/")))
+    };
+    let expected: BTreeSet<_> = all.into_keys().filter(|(file, _)| is_searched(file)).collect();
+    let missing: Vec<_> =
+        expected.iter().filter(|key| !documented.contains(key) && !exempt.contains(key)).collect();
+    assert!(missing.is_empty(), "not in docs/limits.md: {missing:?}");
+    assert!(exempt.is_subset(&expected), "an exemption names no constant");
+    for (section, keys) in &config {
+        for key in keys.as_table().unwrap().keys() {
+            let is_limit = SETTINGS.iter().any(|part| key.starts_with(part) || key.ends_with(part));
+            let name = format!("{section}.{key}");
+            let is_documented = documented.contains(&(String::new(), name.clone()));
+            assert!(!is_limit || is_documented || NOT_LIMIT_SETTINGS.contains(&&*name), "{name}");
+        }
+    }
+}
+
+/// Settings with such names that limit nothing that a client does.
+const NOT_LIMIT_SETTINGS: [&str; 1] = ["engine.max-clock-step-s"];
