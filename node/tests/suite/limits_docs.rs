@@ -129,3 +129,23 @@ fn limits_are_documented_with_their_values() {
 
 /// Settings with such names that limit nothing that a client does.
 const NOT_LIMIT_SETTINGS: [&str; 1] = ["engine.max-clock-step-s"];
+
+/// `docs/threat-model.md` names every address that a node listens on.
+#[test]
+fn every_port_is_in_the_threat_model() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("docs");
+    let page = fs::read_to_string(docs.join("threat-model.md")).unwrap();
+    for (section, keys) in toml::Table::try_from(Config::default()).unwrap() {
+        for key in keys.as_table().unwrap().keys().filter(|key| key.ends_with("address")) {
+            assert!(page.contains(&format!("| `{section}.{key}` |")), "{section}.{key}");
+        }
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path().join("home");
+    drop(node::home::Home::init(&home, &node::chain::Genesis::native_dev(0)).unwrap());
+    for entry in fs::read_dir(&home).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        let is_named = page.contains(&format!("| `{name}"));
+        assert!(is_named, "{name}");
+    }
+}
