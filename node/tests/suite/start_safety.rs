@@ -1,6 +1,8 @@
 //! `evmd start` and the other commands where something is missing or not as it should be: the chain of a
 //! home folder, the clock, descriptors, and room for what is printed.
 
+mod home_files;
+
 use crate::common::{GENESIS_TIME, exported_chain, wait_until};
 use node::chain::Genesis;
 use rustix::process::{Pid, Signal, kill_process};
