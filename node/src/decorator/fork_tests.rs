@@ -524,3 +524,14 @@ fn init_code_and_gas_limit_are_admitted_up_to_their_limits() {
         }
     }
 }
+
+#[test]
+fn the_rules_of_a_context_begin_with_their_forks() {
+    for fork in FORKS {
+        let world = World::new(fork);
+        let context = world.context();
+        assert_eq!(context.london, fork >= Fork::London, "{fork:?}");
+        assert_eq!(context.blobs.is_some(), fork >= Fork::Cancun, "{fork:?}");
+        assert_eq!(context.replay_protection, fork >= Fork::SpuriousDragon, "{fork:?}");
+    }
+}

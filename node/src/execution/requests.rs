@@ -172,4 +172,20 @@ mod tests {
         let error = deposits(1, DEPOSIT_CONTRACT, &own).unwrap_err();
         assert!(matches!(error, ExecutionError::DepositLayout { number: 1, index: 0 }));
     }
+
+    #[test]
+    fn each_word_of_the_layout_of_a_deposit_event_is_read_whole() {
+        let is_valid = |data: Vec<u8>| {
+            let log = Log::new_unchecked(DEPOSIT_CONTRACT, vec![DEPOSIT_EVENT], data.into());
+            deposits(1, DEPOSIT_CONTRACT, &[receipt(vec![log])]).is_ok()
+        };
+        assert!(is_valid(event_data(1)));
+        let offsets = (0..DEPOSIT_FIELDS.len()).map(|field| field * 32);
+        let lengths = DEPOSIT_FIELDS.into_iter().map(|(offset, _)| offset);
+        for byte in offsets.chain(lengths).flat_map(|at| at..at + 32) {
+            let mut data = event_data(1);
+            data[byte] ^= 1;
+            assert!(!is_valid(data), "byte {byte}");
+        }
+    }
 }

@@ -438,7 +438,11 @@ mod tests {
     const SENDER: Address = Address::repeat_byte(1);
 
     fn pooled(nonce: u64) -> Pooled {
-        let tx = TxLegacy { nonce, gas_price: PRICE, gas_limit: GAS, ..TxLegacy::default() };
+        paying(nonce, U256::ZERO)
+    }
+
+    fn paying(nonce: u64, value: U256) -> Pooled {
+        let tx = TxLegacy { nonce, gas_price: PRICE, gas_limit: GAS, value, ..TxLegacy::default() };
         let tx = RecoveredTx {
             raw: Bytes::new(),
             tx: Envelope::Legacy(tx.into_signed(Signature::test_signature())),
@@ -480,5 +484,20 @@ mod tests {
                 assert_eq!(lane.cost(), cost * U256::from(kept));
             }
         }
+    }
+
+    #[test]
+    fn costs_whose_sum_exceeds_256_bits_are_not_paid_for() {
+        let half = U256::ONE << 255;
+        let (now, rich) = (Instant::now(), U256::MAX - U256::ONE);
+        let account = Account { nonce: 5, balance: rich, ..Account::default() };
+        let mut lane = Lane::new(SENDER, account, now);
+        for nonce in [5, 6] {
+            assert!(lane.put(paying(nonce, half), now).is_none());
+        }
+        assert_eq!(lane.cost(), U256::MAX);
+        let mut gone = Vec::new();
+        assert_eq!(lane.advance(account, now, &mut gone), 1);
+        assert_eq!(lane.all().map(Pooled::nonce).collect::<Vec<_>>(), [5]);
     }
 }
