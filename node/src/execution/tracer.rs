@@ -142,7 +142,11 @@ where
         let context = Some(ran.standing.context);
         let Completed { tracer, notes, .. } = inspector;
         let trace = tracer.get_result(context, ran.env, ran.block, ran.result, state)?;
-        formed(trace, &self.0.tracer_config.0, notes, ran, state)
+        let mut trace = formed(trace, &self.0.tracer_config.0, notes, ran, state)?;
+        if let GethTrace::Default(frame) = &mut trace {
+            steps::cut(frame, self.0.config.limit.unwrap_or_default());
+        }
+        Ok(trace)
     }
 
     fn trace_cosmos(&self, tx: &RecoveredTx, gas_used: u64) -> GethTrace {
@@ -199,6 +203,7 @@ fn check(options: &GethDebugTracingOptions) -> Result<(), TraceError> {
 
 /// The options for the inspectors, which have to see more than is shown.
 fn for_inspectors(mut options: GethDebugTracingOptions) -> GethDebugTracingOptions {
+    options.config.limit = options.config.limit.map(steps::to_record);
     let calls = settings_mut(&mut options, GethDebugBuiltInTracerType::CallTracer);
     // Logs are numbered by those of all calls, also of calls that are not shown.
     if let Some(config) = calls.filter(|config| is_set(config, WITH_LOG)) {

@@ -4,6 +4,31 @@ use alloy_rpc_types_trace::geth::DefaultFrame;
 
 use crate::execution::words::INVALID;
 
+/// Minimum length of an instruction in JSON: `{"pc":0,"op":"OR","gas":1,"gasCost":3,"depth":1}`.
+const MIN_STEP_BYTES: u64 = 48;
+
+/// The number of instructions to record so that at least `limit` bytes of JSON are: the inspector counts instructions,
+/// and geth bytes.
+pub(super) fn to_record(limit: u64) -> u64 {
+    if limit == 0 { 0 } else { limit / MIN_STEP_BYTES + 2 }
+}
+
+/// Keeps the instructions of a trace up to the first whose end is beyond `limit` bytes of JSON, as geth's option
+/// `limit` does. 0 is no limit.
+pub(super) fn cut(frame: &mut DefaultFrame, limit: u64) {
+    if limit == 0 {
+        return;
+    }
+    let mut bytes = 0;
+    let kept = frame.struct_logs.iter().take_while(|step| {
+        let is_within = bytes <= limit;
+        bytes += serde_json::to_vec(step).map_or(0, |json| json.len() as u64);
+        is_within
+    });
+    let kept = kept.count();
+    frame.struct_logs.truncate(kept);
+}
+
 /// Leaves out what geth leaves out, and words errors as geth does.
 pub(super) fn complete(frame: &mut DefaultFrame) {
     for step in &mut frame.struct_logs {
@@ -38,6 +63,30 @@ mod tests {
     use super::*;
     use alloy_rpc_types_trace::geth::StructLog;
     use revm::interpreter::InstructionResult;
+
+    #[test]
+    fn the_limit_is_one_of_bytes_and_includes_the_step_that_exceeds_it() {
+        let frame = || DefaultFrame {
+            struct_logs: vec![StructLog { op: "ADD".into(), ..StructLog::default() }; 4],
+            ..DefaultFrame::default()
+        };
+        let bytes = serde_json::to_vec(&frame().struct_logs[0]).unwrap().len() as u64;
+        assert!(bytes >= MIN_STEP_BYTES, "{bytes}");
+        for (limit, kept) in [
+            (0, 4),
+            (1, 1),
+            (bytes - 1, 1),
+            (bytes, 2),
+            (2 * bytes - 1, 2),
+            (2 * bytes, 3),
+            (9 * bytes, 4),
+        ] {
+            let mut frame = frame();
+            cut(&mut frame, limit);
+            assert_eq!(frame.struct_logs.len(), kept, "{limit}");
+            assert!(limit == 0 || to_record(limit) >= kept as u64, "{limit}");
+        }
+    }
 
     #[test]
     fn steps_speak_as_geth() {
