@@ -89,6 +89,11 @@ pub mod evmd {
             include!("evmd.gov.v1.rs");
         }
     }
+    pub mod mempool {
+        pub mod v1 {
+            include!("evmd.mempool.v1.rs");
+        }
+    }
 }
 pub mod feemarket {
     include!("feemarket.rs");

@@ -16,6 +16,24 @@ impl ::prost::Name for WeightedVoteOption {
         "/cosmos.gov.v1beta1.WeightedVoteOption".into()
     }
 }
+/// A proposal that changes nothing by itself.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TextProposal {
+    #[prost(string, tag = "1")]
+    pub title: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub description: ::prost::alloc::string::String,
+}
+impl ::prost::Name for TextProposal {
+    const NAME: &'static str = "TextProposal";
+    const PACKAGE: &'static str = "cosmos.gov.v1beta1";
+    fn full_name() -> ::prost::alloc::string::String {
+        "cosmos.gov.v1beta1.TextProposal".into()
+    }
+    fn type_url() -> ::prost::alloc::string::String {
+        "/cosmos.gov.v1beta1.TextProposal".into()
+    }
+}
 /// What an account put down for a proposal.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Deposit {
@@ -1066,5 +1084,102 @@ pub mod query_server {
     pub const SERVICE_NAME: &str = "cosmos.gov.v1beta1.Query";
     impl<T> tonic::server::NamedService for QueryServer<T> {
         const NAME: &'static str = SERVICE_NAME;
+    }
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct MsgSubmitProposal {
+    /// A TextProposal.
+    #[prost(message, optional, tag = "1")]
+    pub content: ::core::option::Option<::prost_types::Any>,
+    #[prost(message, repeated, tag = "2")]
+    pub initial_deposit: ::prost::alloc::vec::Vec<super::super::base::v1beta1::Coin>,
+    #[prost(string, tag = "3")]
+    pub proposer: ::prost::alloc::string::String,
+}
+impl ::prost::Name for MsgSubmitProposal {
+    const NAME: &'static str = "MsgSubmitProposal";
+    const PACKAGE: &'static str = "cosmos.gov.v1beta1";
+    fn full_name() -> ::prost::alloc::string::String {
+        "cosmos.gov.v1beta1.MsgSubmitProposal".into()
+    }
+    fn type_url() -> ::prost::alloc::string::String {
+        "/cosmos.gov.v1beta1.MsgSubmitProposal".into()
+    }
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct MsgSubmitProposalResponse {
+    #[prost(uint64, tag = "1")]
+    pub proposal_id: u64,
+}
+impl ::prost::Name for MsgSubmitProposalResponse {
+    const NAME: &'static str = "MsgSubmitProposalResponse";
+    const PACKAGE: &'static str = "cosmos.gov.v1beta1";
+    fn full_name() -> ::prost::alloc::string::String {
+        "cosmos.gov.v1beta1.MsgSubmitProposalResponse".into()
+    }
+    fn type_url() -> ::prost::alloc::string::String {
+        "/cosmos.gov.v1beta1.MsgSubmitProposalResponse".into()
+    }
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct MsgVote {
+    #[prost(uint64, tag = "1")]
+    pub proposal_id: u64,
+    #[prost(string, tag = "2")]
+    pub voter: ::prost::alloc::string::String,
+    #[prost(enumeration = "VoteOption", tag = "3")]
+    pub option: i32,
+}
+impl ::prost::Name for MsgVote {
+    const NAME: &'static str = "MsgVote";
+    const PACKAGE: &'static str = "cosmos.gov.v1beta1";
+    fn full_name() -> ::prost::alloc::string::String {
+        "cosmos.gov.v1beta1.MsgVote".into()
+    }
+    fn type_url() -> ::prost::alloc::string::String {
+        "/cosmos.gov.v1beta1.MsgVote".into()
+    }
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct MsgVoteResponse {}
+impl ::prost::Name for MsgVoteResponse {
+    const NAME: &'static str = "MsgVoteResponse";
+    const PACKAGE: &'static str = "cosmos.gov.v1beta1";
+    fn full_name() -> ::prost::alloc::string::String {
+        "cosmos.gov.v1beta1.MsgVoteResponse".into()
+    }
+    fn type_url() -> ::prost::alloc::string::String {
+        "/cosmos.gov.v1beta1.MsgVoteResponse".into()
+    }
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct MsgDeposit {
+    #[prost(uint64, tag = "1")]
+    pub proposal_id: u64,
+    #[prost(string, tag = "2")]
+    pub depositor: ::prost::alloc::string::String,
+    #[prost(message, repeated, tag = "3")]
+    pub amount: ::prost::alloc::vec::Vec<super::super::base::v1beta1::Coin>,
+}
+impl ::prost::Name for MsgDeposit {
+    const NAME: &'static str = "MsgDeposit";
+    const PACKAGE: &'static str = "cosmos.gov.v1beta1";
+    fn full_name() -> ::prost::alloc::string::String {
+        "cosmos.gov.v1beta1.MsgDeposit".into()
+    }
+    fn type_url() -> ::prost::alloc::string::String {
+        "/cosmos.gov.v1beta1.MsgDeposit".into()
+    }
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct MsgDepositResponse {}
+impl ::prost::Name for MsgDepositResponse {
+    const NAME: &'static str = "MsgDepositResponse";
+    const PACKAGE: &'static str = "cosmos.gov.v1beta1";
+    fn full_name() -> ::prost::alloc::string::String {
+        "cosmos.gov.v1beta1.MsgDepositResponse".into()
+    }
+    fn type_url() -> ::prost::alloc::string::String {
+        "/cosmos.gov.v1beta1.MsgDepositResponse".into()
     }
 }
