@@ -101,7 +101,12 @@ pub(crate) fn sequence(tx: &CosmosTx, account: &Account) -> Result<(), Refusal> 
     if got == expected && got != u64::MAX {
         return Ok(());
     }
-    Err(wrong_sequence(format!("account sequence mismatch, expected {expected}, got {got}")))
+    Err(sequence_mismatch(expected, got))
+}
+
+/// The refusal of a sequence, in the words in which clients look for the expected one.
+pub(crate) fn sequence_mismatch(expected: u64, got: u64) -> Refusal {
+    wrong_sequence(format!("account sequence mismatch, expected {expected}, got {got}"))
 }
 
 /// Addresses and tokens are this chain's.

@@ -21,7 +21,7 @@ mod token;
 mod tx;
 
 pub use check::{ChainFacts, Passed, check};
-pub(crate) use check::{check_names, check_unit, sequence};
+pub(crate) use check::{check_names, check_unit, sequence, sequence_mismatch};
 pub use coin::coin_text;
 pub use error::Refusal;
 pub(crate) use error::{

@@ -105,11 +105,14 @@ pub(super) const INTERFACE: InterfaceCosts = InterfaceCosts {
             methods: &["cosmos.tx.v1beta1.Service/TxDecode", "cosmos.tx.v1beta1.Service/TxEncode"],
         },
         CostClass {
-            work: "Submits a transaction",
+            work: "Submits a transaction, or asks the pool about one account",
             grows_with: "the transaction",
             bound: "the limits of the mempool",
             places: &[WAITS],
-            methods: &["cosmos.tx.v1beta1.Service/BroadcastTx"],
+            methods: &[
+                "cosmos.tx.v1beta1.Service/BroadcastTx",
+                "evmd.mempool.v1.Query/PendingSequence",
+            ],
         },
         CostClass {
             work: "Reads a whole block, and writes out all or some of it",

@@ -37,6 +37,7 @@ pub(super) const INVALID_SIGNER: Code =
     sdk(24, "tx intended signer does not match the given signer");
 pub(super) const INVALID_CHAIN_ID: Code = sdk(28, "invalid chain-id");
 pub(super) const INVALID_TYPE: Code = sdk(29, "invalid type");
+pub(super) const WRONG_SEQUENCE: Code = sdk(32, "incorrect account sequence");
 pub(super) const NOT_SUPPORTED: Code = sdk(37, "feature not supported");
 pub(super) const CREATE_DISABLED: Code = evm(5, "EVM create operation is disabled");
 pub(super) const CALL_DISABLED: Code = evm(6, "EVM Call operation is disabled");

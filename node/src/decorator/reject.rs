@@ -306,6 +306,14 @@ pub enum Reject {
         /// Least tip cap.
         needed: u128,
     },
+    /// Price replaces no Cosmos transaction. The text begins as geth's for a nonce that is used.
+    #[error(
+        "nonce too low: a pooled Cosmos transaction, which cannot be replaced, has nonce {nonce}"
+    )]
+    NonceOfCosmos {
+        /// The nonce of both.
+        nonce: u64,
+    },
     /// A replacement must raise both fee fields by a tenth.
     #[error("replacement transaction underpriced")]
     ReplacementUnderpriced,
@@ -443,15 +451,16 @@ impl Reject {
             Self::NonceTooHigh { .. } => ("nonce_too_high", code::PLAIN),
             Self::NonceExhausted(_) => ("nonce_exhausted", code::INVALID_SEQUENCE),
             Self::AlreadyKnown => ("already_known", code::TX_IN_MEMPOOL),
-            Self::Underpriced => ("underpriced", code::PLAIN),
-            Self::BelowMinimum { .. } => ("below_minimum", code::PLAIN),
-            Self::ReplacementUnderpriced => ("replacement_underpriced", code::PLAIN),
-            Self::FutureReplacesPending => ("future_replaces_pending", code::PLAIN),
+            Self::Underpriced => ("underpriced", code::INSUFFICIENT_FEE),
+            Self::BelowMinimum { .. } => ("below_minimum", code::INSUFFICIENT_FEE),
+            Self::NonceOfCosmos { .. } => ("nonce_of_cosmos", code::INVALID_SEQUENCE),
+            Self::ReplacementUnderpriced => ("replacement_underpriced", code::INSUFFICIENT_FEE),
+            Self::FutureReplacesPending => ("future_replaces_pending", code::MEMPOOL_FULL),
             Self::PoolFull => ("pool_full", code::MEMPOOL_FULL),
-            Self::AccountLimit { .. } => ("account_limit", code::PLAIN),
-            Self::DelegatedInFlight => ("delegated_in_flight", code::PLAIN),
-            Self::DelegatedGap => ("delegated_gap", code::PLAIN),
-            Self::AuthorityReserved => ("authority_reserved", code::PLAIN),
+            Self::AccountLimit { .. } => ("account_limit", code::MEMPOOL_FULL),
+            Self::DelegatedInFlight => ("delegated_in_flight", code::MEMPOOL_FULL),
+            Self::DelegatedGap => ("delegated_gap", code::WRONG_SEQUENCE),
+            Self::AuthorityReserved => ("authority_reserved", code::INVALID_REQUEST),
             Self::Expired { .. } => ("expired", code::PLAIN),
         }
     }

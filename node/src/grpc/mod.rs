@@ -10,6 +10,7 @@ mod direct;
 mod evm;
 mod feemarket;
 mod gov_v1beta1;
+mod mempool;
 mod node;
 mod services;
 
@@ -34,6 +35,7 @@ use crate::{
                 gov::{v1::query_server as gov, v1beta1::query_server as old_gov},
                 tx::v1beta1::service_server as tx,
             },
+            evmd::mempool::v1::query_server as pool,
             feemarket::{query_server as fee_market_short, v1::query_server as fee_market_v1},
         },
     },
@@ -65,6 +67,7 @@ pub fn routes(queries: &Queries, most_bytes: usize) -> Routes {
         .add_service(settings::ServiceServer::new(service()).max_decoding_message_size(limit))
         .add_service(blocks::ServiceServer::new(service()).max_decoding_message_size(limit))
         .add_service(consensus::QueryServer::new(service()).max_decoding_message_size(limit))
+        .add_service(pool::QueryServer::new(service()).max_decoding_message_size(limit))
 }
 
 /// Serves on the configured address until [`Server::stop`].

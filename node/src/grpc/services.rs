@@ -29,7 +29,7 @@ impl From<QueryError> for Status {
 
 impl Service {
     /// The chain as of the block that the metadata names.
-    fn at(&self, metadata: &MetadataMap) -> Result<Snapshot, Status> {
+    pub(super) fn at(&self, metadata: &MetadataMap) -> Result<Snapshot, Status> {
         let height = match metadata.get(HEIGHT_HEADER) {
             None => 0,
             Some(value) => {
@@ -98,7 +98,7 @@ impl Service {
 }
 
 /// An answer that says which block it is of.
-fn told<M>(answer: M, snapshot: &Snapshot) -> Response<M> {
+pub(super) fn told<M>(answer: M, snapshot: &Snapshot) -> Response<M> {
     let mut response = Response::new(answer);
     response.metadata_mut().insert(HEIGHT_HEADER, snapshot.number().into());
     response

@@ -5,7 +5,7 @@ use super::{
     limits::{BLOB_PRICE_BUMP, bumped},
     room::Newcomer,
 };
-use crate::{decorator::has_code, execution::RecoveredTx};
+use crate::{cosmos, decorator::has_code, execution::RecoveredTx};
 use alloy_primitives::{Address, U256};
 use std::{sync::Arc, time::Instant};
 use storage::Account;
@@ -43,6 +43,9 @@ impl Mempool {
         let number = self.by_sender.get(&sender).copied();
         let lane = number.map(|number| self.at(number));
         let old = lane.and_then(|lane| lane.get(new.nonce()));
+        if let (Some(lane), Some(old)) = (lane, old) {
+            check_replaceable(&new, old, lane.next_nonce())?;
+        }
         check_funds(&new, old, lane, account)?;
         self.check_delegation(&new, lane, account)?;
         match old {
@@ -135,8 +138,24 @@ impl Mempool {
     }
 }
 
+/// Clients of the Cosmos interfaces take a code of 0 for a promise, and read the sequence on chain. So price
+/// replaces no Cosmos transaction, and a Cosmos transaction replaces none: `expected` is the sequence to use.
+fn check_replaceable(new: &Pooled, old: &Pooled, expected: u64) -> Result<(), Reject> {
+    let nonce = new.nonce();
+    if new.tx.cosmos.is_some() {
+        return Err(cosmos::sequence_mismatch(expected, nonce).into());
+    }
+    if old.tx.cosmos.is_some() {
+        return Err(Reject::NonceOfCosmos { nonce });
+    }
+    Ok(())
+}
+
 fn check_nonce(new: &Pooled, account: &Account) -> Result<(), Reject> {
     let (next, nonce) = (account.nonce, new.nonce());
+    if new.tx.cosmos.is_some() && (nonce < next || nonce == u64::MAX) {
+        return Err(cosmos::sequence_mismatch(next, nonce).into());
+    }
     if nonce < next {
         return Err(Reject::NonceTooLow { next, nonce });
     }

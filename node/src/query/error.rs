@@ -1,6 +1,9 @@
 //! Why a query has no answer.
 
-use crate::rpc::{self, TrialError};
+use crate::{
+    mempool::Reject,
+    rpc::{self, TrialError},
+};
 use std::fmt::Display;
 use storage::ReadError;
 
@@ -49,6 +52,11 @@ impl QueryError {
     pub(super) fn busy(waiting: usize) -> Self {
         let message = format!("{waiting} queries like this wait for their turn, try again");
         Self { code: Code::ResourceExhausted, message }
+    }
+
+    /// The mempool is too busy to be asked.
+    pub(super) fn of_pool(reject: Reject) -> Self {
+        Self { code: Code::ResourceExhausted, message: reject.to_string() }
     }
 
     pub(super) fn not_found(message: impl Into<String>) -> Self {

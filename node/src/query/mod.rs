@@ -18,6 +18,7 @@ mod feemarket;
 mod follow;
 mod gov;
 mod gov_v1beta1;
+mod mempool;
 mod msg_responses;
 mod node;
 mod page;

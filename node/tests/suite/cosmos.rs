@@ -17,5 +17,6 @@ mod no_production;
 mod openapi;
 mod rest;
 mod search;
+mod sequence;
 mod served;
 mod txs;

@@ -135,11 +135,12 @@ impl Node {
         token.price_in_wei(&price)?.context("the node's minimum_gas_price is out of range")
     }
 
-    /// The number of transactions an account has sent; none of one that does not exist.
+    /// The sequence of an account's next transaction: after those that wait in the mempool, none of which a
+    /// Cosmos transaction can replace.
     pub(super) fn sequence(&self, account: Address) -> anyhow::Result<u64> {
-        let path = format!("/cosmos/evm/vm/v1/account/{}", escape(&account.to_string()));
+        let path = format!("/evmd/mempool/v1/pending_sequence/{}", escape(&account.to_string()));
         let answer = self.get(&path)?;
-        answer["nonce"].as_str().and_then(|nonce| nonce.parse().ok()).context("no sequence")
+        answer["sequence"].as_str().and_then(|next| next.parse().ok()).context("no sequence")
     }
 
     /// Gas that a transaction would use.

@@ -57,6 +57,9 @@ const MAY_NOT_FIND: [&str; 18] = [
     "cosmos.gov.v1beta1.Query/TallyResult",
 ];
 
+/// The method that asks the mempool, which refuses questions above its bound.
+const ASKS_POOL: &str = "evmd.mempool.v1.Query/PendingSequence";
+
 /// The statuses with which a request to any path can fail.
 pub(super) const OF_ANY_PATH: [u16; 6] = [400, 403, 414, 431, 501, 503];
 
@@ -70,7 +73,7 @@ pub(super) fn statuses(route: &Route) -> Vec<u16> {
     if route.methods().any(|method| MAY_NOT_FIND.contains(&method)) {
         statuses.push(404);
     }
-    if route.methods().any(costs::waits_in_turn) {
+    if route.methods().any(|method| method == ASKS_POOL || costs::waits_in_turn(method)) {
         statuses.push(429);
     }
     if route.methods().any(costs::has_time_limit) {

@@ -1,7 +1,7 @@
 //! Chains whose token has 6, 8 or 18 decimals, through every interface: accounts hold wei, Cosmos transactions
 //! and queries count in the token's base unit.
 
-use super::served::{FORKING, Served};
+use super::served::{FORKING, Served, evmd};
 use crate::{
     client,
     common::{
@@ -35,11 +35,7 @@ use node::{
 use prost::Message;
 use prost_types::Any;
 use serde_json::{Value, json};
-use std::{
-    path::Path,
-    process::{Command, Stdio},
-    time::Duration,
-};
+use std::time::Duration;
 
 /// Gas limit of the Cosmos transactions.
 const GAS: u64 = 400_000;
@@ -157,14 +153,6 @@ fn newest_rules() -> Value {
     json!([{ "version": 1, "height": 0 }])
 }
 
-/// Code and log of a transaction that is broadcast.
-async fn broadcast(served: &Served, tx: &[u8]) -> (u64, String) {
-    let body = json!({ "tx_bytes": BASE64.encode(tx), "mode": "BROADCAST_MODE_SYNC" });
-    let (_, sent) = served.post("/cosmos/tx/v1beta1/txs", &body.to_string()).await;
-    let response = &sent["tx_response"];
-    (response["code"].as_u64().unwrap(), response["raw_log"].as_str().unwrap().to_owned())
-}
-
 /// Balance in wei over JSON-RPC.
 async fn wei(served: &Served, address: Address) -> U256 {
     let balance = served.node.call("eth_getBalance", json!([address, "latest"])).await;
@@ -274,7 +262,7 @@ async fn transfers_and_fees_count_in_base_units() {
         let before = wei(&served, alice).await;
         // One below the minimum, and the minimum itself.
         let low = chain.signed(0, chain.least_fee - 1, chain.send(bob, 7));
-        let (code, log) = broadcast(&served, &low).await;
+        let (code, log) = served.broadcast(&low).await;
         let text = format!(
             "provided fee < minimum global fee ({}{denom} < {}{denom})",
             chain.least_fee - 1,
@@ -349,7 +337,7 @@ async fn amounts_at_the_boundaries() {
     let served = chain.serve(&newest_rules()).await;
     let bob = Address::repeat_byte(0xb0);
     let nothing = chain.with_signature(0, 4_000, chain.send(bob, 0), vec![1; 64]);
-    let (code, log) = broadcast(&served, &nothing).await;
+    let (code, log) = served.broadcast(&nothing).await;
     assert_eq!((code, log.as_str()), (10, "0utest: invalid coins"));
     // 256 bits of units are more than 256 bits of wei, which no account has.
     let huge = U256::MAX / chain.factor();
@@ -365,7 +353,7 @@ async fn amounts_at_the_boundaries() {
     let rest = all - U256::from(8_000);
     let mined = served.mined(&chain.signed(0, 4_000, chain.send(bob, rest + U256::ONE))).await;
     assert_eq!(mined["code"], 0, "the fee of the second one is missing now: {mined}");
-    let (code, log) = broadcast(&served, &chain.signed(1, 4_000, chain.send(bob, 1))).await;
+    let (code, log) = served.broadcast(&chain.signed(1, 4_000, chain.send(bob, 1))).await;
     let text = "spendable balance 3999utest is smaller than 4000utest";
     assert!(code == 5 && log.starts_with(text), "{log}");
     assert_eq!(wei(&served, DEV_ACCOUNTS[0].address).await, chain.factor() * U256::from(3_999));
@@ -431,7 +419,7 @@ async fn an_adopting_chain_changes_its_unit_at_the_height() {
     let wei_fee = 4_000_000_000_000_000;
     // This one waits for the four before it, and counts in wei.
     let waiting = chain.signed(4, wei_fee, chain.send(bob, 7));
-    assert_eq!(broadcast(&served, &waiting).await, (0, String::new()));
+    assert_eq!(served.broadcast(&waiting).await, (0, String::new()));
     // Each is in a block of its own.
     for (sequence, fee) in [(0, wei_fee), (1, wei_fee), (2, 4_000), (3, 4_000)] {
         let mined = served.mined(&chain.signed(sequence, fee, chain.send(bob, 7))).await;
@@ -490,23 +478,6 @@ async fn an_adopting_chain_changes_its_unit_at_the_height() {
     .unwrap();
 }
 
-/// Runs `evmd`; its standard output. It must succeed.
-async fn evmd(home: &Path, args: String) -> String {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_evmd"));
-    command.args(args.split(' ')).env("EVMD_HOME", home).env("EVMD_KEYRING_BACKEND", "test");
-    let run = move || {
-        command.stdout(Stdio::piped()).stderr(Stdio::piped()).stdin(Stdio::null());
-        let starting = FORKING.blocking_lock();
-        let child = command.spawn().unwrap();
-        drop(starting);
-        child.wait_with_output().unwrap()
-    };
-    let output = tokio::task::spawn_blocking(run).await.unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    assert!(output.status.success(), "{args}: {}", text(output.stderr));
-    text(output.stdout)
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn the_minimum_price_of_the_mempool_is_in_base_units() {
     let chain = SIX;
@@ -523,7 +494,7 @@ async fn the_minimum_price_of_the_mempool_is_in_base_units() {
     let bob = Address::repeat_byte(0xb0);
     let low = chain.signed(0, 7_999, chain.send(bob, 7));
     let text = "insufficient fees; got: 7999utest required: 8000utest: insufficient fee";
-    assert_eq!(broadcast(&served, &low).await, (13, text.to_owned()));
+    assert_eq!(served.broadcast(&low).await, (13, text.to_owned()));
     for (sequence, fee) in [(0, 8_000), (1, 8_001)] {
         let mined = served.mined(&chain.signed(sequence, fee, chain.send(bob, 7))).await;
         assert_eq!(mined["code"], 0, "{fee}: {mined}");

@@ -42,20 +42,12 @@ async fn serve() -> Served {
     Served::with(Node::start_with(folder, home, options, config).await).await
 }
 
-/// Code and log of a broadcast.
-async fn broadcast(served: &Served, tx: &[u8]) -> (u64, String) {
-    let body = json!({ "tx_bytes": BASE64.encode(tx), "mode": "BROADCAST_MODE_SYNC" });
-    let (_, sent) = served.post("/cosmos/tx/v1beta1/txs", &body.to_string()).await;
-    let response = &sent["tx_response"];
-    (response["code"].as_u64().unwrap(), response["raw_log"].as_str().unwrap().to_owned())
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn cosmos_transactions_below_the_minimum_price_are_refused() {
     let served = serve().await;
     let refused = "insufficient fees; got: 799999999600000atest required: 800000000000000atest: \
                    insufficient fee";
-    assert_eq!(broadcast(&served, &coins(PRICE - 1, 0, 0)).await, (13, refused.to_owned()));
+    assert_eq!(served.broadcast(&coins(PRICE - 1, 0, 0)).await, (13, refused.to_owned()));
     for (sequence, price) in [(0, PRICE), (1, PRICE + 1)] {
         assert_eq!(served.mined(&coins(price, 0, sequence)).await["code"], 0, "{price}");
     }

@@ -15,6 +15,10 @@ use node::{
     pipeline::Options,
 };
 use serde_json::{Value, json};
+use std::{
+    path::Path,
+    process::{Command, Stdio},
+};
 use tempfile::TempDir;
 use tokio::sync::Mutex;
 
@@ -97,6 +101,14 @@ impl Served {
         self.send(&head, body).await
     }
 
+    /// Code and log of the answer to a Cosmos transaction.
+    pub(crate) async fn broadcast(&self, tx: &[u8]) -> (u64, String) {
+        let body = json!({ "tx_bytes": BASE64.encode(tx), "mode": "BROADCAST_MODE_SYNC" });
+        let (_, sent) = self.post("/cosmos/tx/v1beta1/txs", &body.to_string()).await;
+        let response = &sent["tx_response"];
+        (response["code"].as_u64().unwrap(), response["raw_log"].as_str().unwrap().to_owned())
+    }
+
     /// Broadcasts a Cosmos transaction and waits for its block; gives what became of it.
     pub(crate) async fn mined(&self, tx: &[u8]) -> Value {
         let body = json!({ "tx_bytes": BASE64.encode(tx), "mode": "BROADCAST_MODE_SYNC" });
@@ -132,4 +144,21 @@ impl Served {
         self.comet.stop().await;
         self.node.stop().await;
     }
+}
+
+/// Runs `evmd`; its standard output. It must succeed.
+pub(crate) async fn evmd(home: &Path, args: String) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_evmd"));
+    command.args(args.split(' ')).env("EVMD_HOME", home).env("EVMD_KEYRING_BACKEND", "test");
+    let run = move || {
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).stdin(Stdio::null());
+        let starting = FORKING.blocking_lock();
+        let child = command.spawn().unwrap();
+        drop(starting);
+        child.wait_with_output().unwrap()
+    };
+    let output = tokio::task::spawn_blocking(run).await.unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    assert!(output.status.success(), "{args}: {}", text(output.stderr));
+    text(output.stdout)
 }

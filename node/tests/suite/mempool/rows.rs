@@ -85,11 +85,11 @@ fn nonces() {
 fn prices_below_this_nodes() {
     let mut pool = Pool::new(default());
     let free = Draft { nonce: 5, tip: 0, cap: 0, ..PLAIN };
-    let text = "undefined 1: transaction gas price below minimum: gas tip cap 0, minimum needed 1";
+    let text = "sdk 13: transaction gas price below minimum: gas tip cap 0, minimum needed 1";
     assert_eq!(pool.refused(free), text);
     assert!(pool.insert(Draft { cap: 1, ..free }).is_ok(), "no tip is no error");
     let mut pool = Pool::new(Limits { min_tip: 7, ..default() });
-    let text = "undefined 1: transaction gas price below minimum: gas tip cap 6, minimum needed 7";
+    let text = "sdk 13: transaction gas price below minimum: gas tip cap 6, minimum needed 7";
     assert_eq!(pool.refused(Draft { tip: 6, cap: 90, ..free }), text);
 }
 
@@ -121,7 +121,7 @@ fn replacements() {
             for price in [old, least - 1] {
                 let nonce = 5 + ahead;
                 let again = Draft { nonce, tip: price, cap: price, ..PLAIN };
-                assert_eq!(pool.refused(again), "undefined 1: replacement transaction underpriced");
+                assert_eq!(pool.refused(again), "sdk 13: replacement transaction underpriced");
             }
             assert!(pool.put(1, ahead, least).is_ok());
             assert_eq!(pool.pool.len(), 1);
@@ -131,7 +131,7 @@ fn replacements() {
     let mut pool = Pool::new(default());
     let old = Draft { nonce: 5, tip: 0, cap: 1000, ..PLAIN };
     pool.insert(old).unwrap();
-    let text = "undefined 1: replacement transaction underpriced";
+    let text = "sdk 13: replacement transaction underpriced";
     assert_eq!(pool.refused(Draft { tip: 0, cap: 1100, ..old }), text);
     assert_eq!(pool.refused(Draft { tip: 1, cap: 1099, ..old }), text);
     assert!(pool.insert(Draft { tip: 1, cap: 1100, ..old }).is_ok());
@@ -142,7 +142,7 @@ fn replacing_a_blob_transaction_doubles_all_three_prices() {
     let mut pool = Pool::new(default());
     let old = Draft { nonce: 5, tip: 10, cap: 100, blobs: 2, blob_cap: 7, ..PLAIN };
     pool.insert(old).unwrap();
-    let text = "undefined 1: replacement transaction underpriced";
+    let text = "sdk 13: replacement transaction underpriced";
     let twice = Draft { tip: 20, cap: 200, blob_cap: 14, ..old };
     assert_eq!(pool.refused(Draft { tip: 19, ..twice }), text);
     assert_eq!(pool.refused(Draft { cap: 199, ..twice }), text);
@@ -204,7 +204,7 @@ fn an_accounts_share_of_the_queue() {
     pool.put(1, 0, 100).unwrap();
     pool.put(1, 2, 100).unwrap();
     pool.put(1, 3, 100).unwrap();
-    let text = "undefined 1: account limit exceeded: pooled 3 txs";
+    let text = "sdk 20: account limit exceeded: pooled 3 txs";
     assert_eq!(pool.refused(Draft { nonce: 9, ..PLAIN }), text);
     assert_eq!(pool.put(1, 1, 100), Ok(Standing::Pending), "what fills the gap is welcome");
     assert_eq!(pool.pool.level().queued, 0);
@@ -218,13 +218,13 @@ fn a_full_pool_takes_only_dearer_ones() {
         pool.put(sender, 1, 100 + u128::from(sender)).unwrap();
     }
     let newcomer = Draft { sender: 20, nonce: 5, tip: 101, cap: 101, ..PLAIN };
-    assert_eq!(pool.refused(newcomer), "undefined 1: transaction underpriced");
+    assert_eq!(pool.refused(newcomer), "sdk 13: transaction underpriced");
     let dearer = Draft { tip: 102, cap: 102, ..newcomer };
     assert_eq!(pool.insert(dearer), Ok(Standing::Pending));
     assert_eq!(pool.pool.lane(address(1)).unwrap().pending().len(), 1, "the cheapest end went");
     // Not worth more at this base fee, however high its cap.
     let capped = Draft { sender: 21, tip: 1, cap: 10_000, ..newcomer };
-    assert_eq!(pool.refused(capped), "undefined 1: transaction underpriced");
+    assert_eq!(pool.refused(capped), "sdk 13: transaction underpriced");
     // More than its guaranteed slots: the dearest goes first.
     assert!(pool.put(8, 2, 1_000_000).is_err());
 }
@@ -241,7 +241,7 @@ fn guaranteed_slots_push_out_what_is_beyond_them() {
     assert!(large.bytes > SLOT_BYTES * 3);
     pool.put(2, 1, 51).unwrap();
     // Four slots are more than a guarantee of two, and cheaper than all others beyond theirs.
-    assert_eq!(pool.refused(large), "undefined 1: transaction underpriced");
+    assert_eq!(pool.refused(large), "sdk 13: transaction underpriced");
 }
 
 #[test]
@@ -270,8 +270,8 @@ fn a_full_queue_does_not_push_out_what_can_run() {
     }
     let gapped = Draft { sender: 6, nonce: 7, ..PLAIN };
     let at = |price| Draft { tip: price, cap: price, ..gapped };
-    assert_eq!(pool.refused(at(100)), "undefined 1: future transaction tries to replace pending");
-    assert_eq!(pool.refused(at(60)), "undefined 1: transaction underpriced");
+    assert_eq!(pool.refused(at(100)), "sdk 20: future transaction tries to replace pending");
+    assert_eq!(pool.refused(at(60)), "sdk 13: transaction underpriced");
     assert_eq!(pool.insert(at(101)), Ok(Standing::Queued));
 }
 
@@ -279,10 +279,10 @@ fn a_full_queue_does_not_push_out_what_can_run() {
 fn delegated_accounts_have_one_in_flight() {
     let mut pool = Pool::new(default());
     pool.account.code_hash = alloy_primitives::keccak256("a delegation");
-    let text = "undefined 1: gapped-nonce tx from delegated accounts";
+    let text = "sdk 32: gapped-nonce tx from delegated accounts";
     assert_eq!(pool.refused(Draft { nonce: 6, ..PLAIN }), text);
     pool.put(1, 0, 100).unwrap();
-    let text = "undefined 1: in-flight transaction limit reached for delegated accounts";
+    let text = "sdk 20: in-flight transaction limit reached for delegated accounts";
     assert_eq!(pool.refused(Draft { nonce: 6, ..PLAIN }), text);
     assert!(pool.put(1, 0, 110).is_ok(), "it may be replaced");
 }
@@ -301,7 +301,7 @@ fn pending_delegations_reserve_their_authorities() {
     pool.put(8, 0, 100).unwrap();
     pool.put(8, 1, 100).unwrap();
     let reserved = set_code(&mut pool, 2, address(8)).unwrap_err();
-    assert_eq!(said(&reserved), "undefined 1: authority already reserved");
+    assert_eq!(said(&reserved), "sdk 18: authority already reserved");
     // The authority is now treated as delegated, until that transaction is gone.
     assert_eq!(pool.put(7, 1, 100), Err(Reject::DelegatedInFlight));
     let used = Account { nonce: 6, ..RICH };
