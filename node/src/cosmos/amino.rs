@@ -1,20 +1,26 @@
 //! The JSON of `StdSignDoc`, which `SIGN_MODE_LEGACY_AMINO_JSON` signs and EIP-712 renders.
 //!
-//! Messages that carry other messages (proposals) have no such form here: they are signed in
-//! `SIGN_MODE_DIRECT`.
+//! Messages that carry other messages (proposals of `cosmos.gov.v1`) have no such form here: they are signed
+//! in `SIGN_MODE_DIRECT`.
 
 use super::{ACCOUNT_NUMBER, CosmosTx, message::Message};
 use crate::proto::cosmos::base::v1beta1::Coin;
 use serde_json::{Map, Value, json};
 
-/// The document, keys in order; `None` if a message has no such form.
+/// The document, keys in order; `None` if a message has no such form. The fee payer is in it if the transaction
+/// states one, as the SDK's `AminoSignFee` has it; a granter cannot be stated.
 pub(super) fn document(tx: &CosmosTx, chain_id: u64) -> Option<Value> {
-    let messages: Vec<_> = tx
-        .messages
-        .iter()
-        .zip(&tx.body.messages)
-        .map(|(read, _)| message(read))
-        .collect::<Option<_>>()?;
+    let mut document = without_payer(tx, chain_id)?;
+    let payer = tx.auth_info.fee.as_ref().map_or("", |fee| &fee.payer);
+    if !payer.is_empty() {
+        document["fee"]["payer"] = payer.into();
+    }
+    Some(document)
+}
+
+/// The document without the fee payer: what version 0 of the consensus rules takes for the document.
+pub(super) fn without_payer(tx: &CosmosTx, chain_id: u64) -> Option<Value> {
+    let messages: Vec<_> = tx.messages.iter().map(message).collect::<Option<_>>()?;
     let fee = tx.auth_info.fee.as_ref()?;
     // The document has no place for options, so it cannot be what was agreed to.
     if !tx.body.extension_options.is_empty() || !tx.body.non_critical_extension_options.is_empty() {
@@ -95,7 +101,7 @@ fn message(message: &Message) -> Option<Value> {
             }),
         ),
         Message::Deposit(deposit) => (
-            "cosmos-sdk/v1/MsgDeposit",
+            if deposit.former { "cosmos-sdk/MsgDeposit" } else { "cosmos-sdk/v1/MsgDeposit" },
             json!({
                 "amount": coins(&deposit.coins),
                 "depositor": deposit.depositor.text(),
@@ -111,7 +117,19 @@ fn message(message: &Message) -> Option<Value> {
             if !vote.metadata.is_empty() {
                 value["metadata"] = vote.metadata.as_str().into();
             }
-            ("cosmos-sdk/v1/MsgVote", value)
+            (if vote.former { "cosmos-sdk/MsgVote" } else { "cosmos-sdk/v1/MsgVote" }, value)
+        }
+        Message::Submit(submission) if submission.former => {
+            let message = &submission.message;
+            let content = json!({ "description": message.summary, "title": message.title });
+            (
+                "cosmos-sdk/MsgSubmitProposal",
+                json!({
+                    "content": { "type": "cosmos-sdk/TextProposal", "value": content },
+                    "initial_deposit": coins(&message.initial_deposit),
+                    "proposer": submission.proposer.text(),
+                }),
+            )
         }
         Message::Submit(_) => return None,
     };

@@ -8,7 +8,7 @@ use super::{
     },
     message::Message,
 };
-use crate::{feemarket::LegacyDec, modules::Update};
+use crate::{chain::RulesVersion, feemarket::LegacyDec, modules::Update};
 use alloy_primitives::U256;
 use storage::Account;
 
@@ -19,7 +19,9 @@ pub struct ChainFacts<'a> {
     pub prefix: &'a str,
     /// The token in that block.
     pub token: Token<'a>,
-    /// Height of the block it would be in.
+    /// The version of the rules of the block it would be in.
+    pub rules: RulesVersion,
+    /// Height of that block.
     pub height: u64,
     /// That block's base fee, in wei.
     pub base_fee: u64,
@@ -52,6 +54,7 @@ pub fn check(tx: &CosmosTx, chain: &ChainFacts<'_>, account: &Account) -> Result
             chain.height
         )));
     }
+    tx.check_form(chain.rules)?;
     check_unit(tx, chain.token)?;
     check_names(tx, chain)?;
     tx.price.reaches_minimum(chain.min_gas_price, chain.token)?;

@@ -58,7 +58,9 @@ registered! {
     wrong_sequence = "sdk" 32 "incorrect account sequence";
     not_supported = "sdk" 37 "feature not supported";
     gov_inactive = "gov" 3 "inactive proposal";
+    gov_invalid_content = "gov" 5 "invalid proposal content";
     gov_invalid_vote = "gov" 7 "invalid vote option";
+    gov_no_handler = "gov" 9 "no handler exists for proposal type";
     gov_unroutable = "gov" 10 "proposal message not recognized by router";
     gov_invalid_message = "gov" 12 "invalid proposal message";
     gov_invalid_signer = "gov" 13 "expected gov account as only signer for proposal message";

@@ -4,11 +4,13 @@
 use super::{
     coin,
     error::{
-        Refusal, gov_invalid_message, gov_invalid_proposal, gov_invalid_signer, gov_invalid_vote,
-        gov_metadata_too_long, gov_summary_too_long, gov_unroutable, invalid_address,
-        invalid_coins, invalid_request, invalid_type, tx_decode,
+        Refusal, gov_invalid_content, gov_invalid_message, gov_invalid_proposal,
+        gov_invalid_signer, gov_invalid_vote, gov_metadata_too_long, gov_no_handler,
+        gov_summary_too_long, gov_unroutable, invalid_address, invalid_coins, invalid_request,
+        invalid_type, tx_decode,
     },
     gov_address,
+    wire::{Reader, canonical},
 };
 use crate::{
     account::decode_any,
@@ -19,7 +21,10 @@ use crate::{
         bank::v1beta1::MsgSend,
         base::v1beta1::Coin,
         evm::{feemarket::v1 as feemarket_proto, vm::v1 as vm_proto},
-        gov::v1::{MsgDeposit, MsgSubmitProposal, MsgVote, VoteOption},
+        gov::{
+            v1::{MsgDeposit, MsgSubmitProposal, MsgVote, VoteOption},
+            v1beta1 as former,
+        },
     },
 };
 use alloy_primitives::{Address, U256};
@@ -35,6 +40,11 @@ const MAX_METADATA_CHARS: usize = 255;
 const MAX_LISTED: usize = 256;
 /// Longest summary, in characters: 40 times the metadata, as in the SDK.
 const MAX_SUMMARY_CHARS: usize = 40 * MAX_METADATA_CHARS;
+
+/// Longest title of a text proposal, in characters; the SDK's own limit.
+const MAX_FORMER_TITLE_CHARS: usize = 140;
+/// Longest description of a text proposal, in characters; the SDK's own limit.
+const MAX_FORMER_DESCRIPTION_CHARS: usize = 10_000;
 
 /// An account as a message names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,8 +101,10 @@ pub struct Submission {
     pub updates: Vec<Update>,
     /// The first deposit, in the token's base unit.
     pub deposit: U256,
-    /// The message itself.
+    /// The message itself; one of `cosmos.gov.v1beta1` in the form of `v1`.
     pub message: MsgSubmitProposal,
+    /// It came as one of `cosmos.gov.v1beta1`.
+    pub former: bool,
 }
 
 /// `/cosmos.gov.v1.MsgDeposit`.
@@ -106,6 +118,8 @@ pub struct Deposit {
     pub coins: Vec<Coin>,
     /// The same as a number of base units of the token.
     pub amount: U256,
+    /// It came as one of `cosmos.gov.v1beta1`.
+    pub former: bool,
 }
 
 /// `/cosmos.gov.v1.MsgVote`.
@@ -119,6 +133,8 @@ pub struct Vote {
     pub option: VoteOption,
     /// A note.
     pub metadata: String,
+    /// It came as one of `cosmos.gov.v1beta1`.
+    pub former: bool,
 }
 
 /// A message of a transaction.
@@ -136,19 +152,31 @@ pub enum Message {
 
 impl Message {
     /// Reads a message and checks what needs no state.
-    pub(super) fn read(any: &Any) -> Result<Self, Refusal> {
+    pub(super) fn read(any: &Any, reader: &mut Reader) -> Result<Self, Refusal> {
         let kind = any.type_url.as_str();
         if kind == MsgSend::type_url() {
-            return Self::send(canonical(&any.value)?);
+            return Self::send(reader.read(&any.value)?);
         }
         if kind == MsgSubmitProposal::type_url() {
-            return Self::submit(canonical(&any.value)?);
+            return Self::submit(reader.read(&any.value)?, false);
         }
         if kind == MsgDeposit::type_url() {
-            return Self::deposit(canonical(&any.value)?);
+            return Self::deposit(reader.read(&any.value)?, false);
         }
         if kind == MsgVote::type_url() {
-            return Self::vote(canonical(&any.value)?);
+            return Self::vote(reader.read(&any.value)?, false);
+        }
+        if kind == former::MsgSubmitProposal::type_url() {
+            return Self::submit(text_proposal(reader.read(&any.value)?, reader)?, true);
+        }
+        if kind == former::MsgDeposit::type_url() {
+            let former::MsgDeposit { proposal_id, depositor, amount } = reader.read(&any.value)?;
+            return Self::deposit(MsgDeposit { proposal_id, depositor, amount }, true);
+        }
+        if kind == former::MsgVote::type_url() {
+            let former::MsgVote { proposal_id, voter, option } = reader.read(&any.value)?;
+            let vote = MsgVote { proposal_id, voter, option, ..MsgVote::default() };
+            return Self::vote(vote, true);
         }
         if kind == vm_proto::MsgEthereumTx::type_url() {
             return Err(invalid_type(
@@ -171,14 +199,14 @@ impl Message {
         Ok(Self::Send(Send { from, to, coins: message.amount, amount }))
     }
 
-    fn deposit(message: MsgDeposit) -> Result<Self, Refusal> {
+    fn deposit(message: MsgDeposit, former: bool) -> Result<Self, Refusal> {
         let depositor = Party::read(&message.depositor)?;
         let amount = some(&message.amount)?;
         let (proposal, coins) = (message.proposal_id, message.amount);
-        Ok(Self::Deposit(Deposit { proposal, depositor, coins, amount }))
+        Ok(Self::Deposit(Deposit { proposal, depositor, coins, amount, former }))
     }
 
-    fn vote(message: MsgVote) -> Result<Self, Refusal> {
+    fn vote(message: MsgVote, former: bool) -> Result<Self, Refusal> {
         let voter = Party::read(&message.voter)?;
         let option = match VoteOption::try_from(message.option) {
             Ok(VoteOption::Unspecified) | Err(_) => {
@@ -188,10 +216,10 @@ impl Message {
         };
         metadata(&message.metadata)?;
         let (proposal, metadata) = (message.proposal_id, message.metadata);
-        Ok(Self::Vote(Vote { proposal, voter, option, metadata }))
+        Ok(Self::Vote(Vote { proposal, voter, option, metadata, former }))
     }
 
-    fn submit(message: MsgSubmitProposal) -> Result<Self, Refusal> {
+    fn submit(message: MsgSubmitProposal, former: bool) -> Result<Self, Refusal> {
         let proposer = Party::read(&message.proposer)?;
         if message.title.is_empty() {
             return Err(gov_invalid_proposal("proposal title cannot be empty"));
@@ -216,16 +244,29 @@ impl Message {
         }
         let deposit = coin::total(&message.initial_deposit)?;
         let updates = message.messages.iter().map(read_update).collect::<Result<_, _>>()?;
-        Ok(Self::Submit(Box::new(Submission { proposer, updates, deposit, message })))
+        Ok(Self::Submit(Box::new(Submission { proposer, updates, deposit, message, former })))
     }
 
     /// The type it travels under.
     pub fn type_url(&self) -> String {
         match self {
             Self::Send(_) => MsgSend::type_url(),
+            Self::Submit(it) if it.former => former::MsgSubmitProposal::type_url(),
             Self::Submit(_) => MsgSubmitProposal::type_url(),
+            Self::Deposit(it) if it.former => former::MsgDeposit::type_url(),
             Self::Deposit(_) => MsgDeposit::type_url(),
+            Self::Vote(it) if it.former => former::MsgVote::type_url(),
             Self::Vote(_) => MsgVote::type_url(),
+        }
+    }
+
+    /// Whether it is one of `cosmos.gov.v1beta1`, which older wallets send.
+    pub const fn is_former(&self) -> bool {
+        match self {
+            Self::Send(_) => false,
+            Self::Submit(submission) => submission.former,
+            Self::Deposit(deposit) => deposit.former,
+            Self::Vote(vote) => vote.former,
         }
     }
 
@@ -358,14 +399,37 @@ fn some(coins: &[Coin]) -> Result<U256, Refusal> {
     }
 }
 
-/// A message in its one encoding: no unknown fields, no other order, nothing twice. What is signed is
-/// then what is understood.
-pub(super) fn canonical<M: prost::Message + Default>(bytes: &[u8]) -> Result<M, Refusal> {
-    let message = M::decode(bytes).map_err(|error| tx_decode(error.to_string()))?;
-    if message.encode_to_vec() != bytes {
-        return Err(tx_decode("unknown fields, or another encoding than the canonical one"));
+/// A proposal of `cosmos.gov.v1beta1` in the form of `v1`, to which the SDK turns it too: a text changes nothing.
+fn text_proposal(
+    message: former::MsgSubmitProposal,
+    reader: &mut Reader,
+) -> Result<MsgSubmitProposal, Refusal> {
+    let content = message.content.ok_or_else(|| gov_invalid_content("missing content"))?;
+    if content.type_url != former::TextProposal::type_url() {
+        return Err(gov_no_handler(content.type_url));
     }
-    Ok(message)
+    let former::TextProposal { title, description } = reader.read(&content.value)?;
+    let lengths = [
+        ("title", &title, MAX_FORMER_TITLE_CHARS),
+        ("description", &description, MAX_FORMER_DESCRIPTION_CHARS),
+    ];
+    for (name, text, limit) in lengths {
+        if text.trim().is_empty() {
+            return Err(gov_invalid_content(format!("proposal {name} cannot be blank")));
+        }
+        let length = text.chars().count();
+        if length > limit {
+            let text = format!("proposal {name} has {length} characters, max length is {limit}");
+            return Err(gov_invalid_content(text));
+        }
+    }
+    Ok(MsgSubmitProposal {
+        initial_deposit: message.initial_deposit,
+        proposer: message.proposer,
+        title,
+        summary: description,
+        ..MsgSubmitProposal::default()
+    })
 }
 
 /// No gas, no limit: what the signer must be, once.

@@ -13,12 +13,15 @@ mod check;
 mod coin;
 mod eip712;
 mod error;
+mod form;
 mod gas_price;
 mod message;
+mod normal;
 mod price;
 mod sign;
 mod token;
 mod tx;
+mod wire;
 
 pub use check::{ChainFacts, Passed, check};
 pub(crate) use check::{check_names, check_unit, sequence, sequence_mismatch};
@@ -30,6 +33,7 @@ pub(crate) use error::{
 };
 pub use gas_price::{GasPrice, GasPriceError};
 pub use message::{Deposit, Message, Send, Submission, Vote, read_update};
+pub(crate) use normal::normalised;
 pub use price::FeePrice;
 pub use sign::{ACCOUNT_NUMBER, SignMode};
 pub use token::{Token, TokenUnit};

@@ -11,10 +11,16 @@ use super::{
 };
 use crate::{
     account::PUBLIC_KEY_BYTES,
-    proto::cosmos::tx::{signing::v1beta1::SignMode as ProtoMode, v1beta1::SignDoc},
+    proto::cosmos::{
+        evm::crypto::v1::ethsecp256k1::PubKey,
+        tx::{
+            signing::v1beta1::SignMode as ProtoMode,
+            v1beta1::{SignDoc, SignerInfo},
+        },
+    },
 };
 use alloy_primitives::{Address, B256, Signature, U256, keccak256};
-use prost::Message as _;
+use prost::{Message as _, Name};
 
 /// The account number in every sign document. Accounts of this chain have no other number: a
 /// signature is bound by chain id, sequence and key, so the recover stage needs no state.
@@ -38,6 +44,14 @@ pub enum SignMode {
 }
 
 impl SignMode {
+    /// Its number in `SignerInfo`.
+    pub(super) const fn number(self) -> i32 {
+        match self {
+            Self::Direct => ProtoMode::Direct as i32,
+            Self::AminoJson => ProtoMode::LegacyAminoJson as i32,
+        }
+    }
+
     pub(super) fn of(number: i32, signatures: Signatures) -> Option<Self> {
         match ProtoMode::try_from(number).ok()? {
             ProtoMode::Direct => Some(Self::Direct),
@@ -76,21 +90,81 @@ impl CosmosTx {
         address == self.signer.address && self.public_key.is_none_or(|stated| stated == *key)
     }
 
-    /// Judges the signature when no key that recovers from the sign bytes is the signer's: it may be
-    /// over a rendering that wallets show.
+    /// Judges the signature, and notes in the transaction's form what it does not cover. `of_sign_bytes` says
+    /// whether a key that recovers from the sign bytes is the signer's; if not, the signature may be over a
+    /// rendering that wallets show.
     ///
     /// # Errors
-    /// When it is not.
-    pub(crate) fn check_rendered(&self, chain_id: u64) -> Result<(), Refusal> {
-        let mut rendered = self.wallet_digests(chain_id).into_iter();
-        if rendered.any(|digest| self.key_over(digest).is_some()) {
+    /// When it is the signer's over nothing that the transaction says.
+    pub(crate) fn judge(&mut self, of_sign_bytes: bool, chain_id: u64) -> Result<(), Refusal> {
+        let other = |tx: &Self| {
+            tx.other_digests(chain_id).into_iter().any(|digest| tx.key_over(digest).is_some())
+        };
+        if !of_sign_bytes && !other(self) {
+            return Err(unauthorized(format!(
+                "signature verification failed; please verify account number ({ACCOUNT_NUMBER}), \
+                 sequence ({}) and chain-id ({chain_id})",
+                self.sequence()
+            )));
+        }
+        let signs_document =
+            self.mode == SignMode::AminoJson && amino::without_payer(self, chain_id).is_some();
+        if of_sign_bytes && !signs_document {
+            // Every byte of body and `AuthInfo`.
             return Ok(());
         }
-        Err(unauthorized(format!(
-            "signature verification failed; please verify account number ({ACCOUNT_NUMBER}), \
-             sequence ({}) and chain-id ({chain_id})",
-            self.sequence()
-        )))
+        if self.form.defaults {
+            return Err(unauthorized("default values may be stated in SIGN_MODE_DIRECT only"));
+        }
+        self.form.signed_payer = of_sign_bytes && self.states_payer();
+        self.form.unsigned = self.form.unsigned.or_else(|| self.outside_document(of_sign_bytes));
+        Ok(())
+    }
+
+    /// [`Self::judge`] where nothing has been recovered yet.
+    ///
+    /// # Errors
+    /// As [`Self::judge`].
+    pub(crate) fn judged(mut self, chain_id: u64) -> Result<Self, Refusal> {
+        let of_sign_bytes = self.key_over(self.digest(chain_id)).is_some();
+        self.judge(of_sign_bytes, chain_id)?;
+        Ok(self)
+    }
+
+    /// What a signature over the Amino document, or over a rendering of it, does not cover although it could be
+    /// written in another way.
+    fn outside_document(&self, of_sign_bytes: bool) -> Option<&'static str> {
+        let former_key = |info: &SignerInfo| {
+            info.public_key.as_ref().is_some_and(|any| any.type_url != PubKey::type_url())
+        };
+        if !of_sign_bytes && self.states_payer() {
+            Some("the fee payer: leave it out")
+        } else if !of_sign_bytes && self.mode != SignMode::AminoJson {
+            Some("the sign mode: state SIGN_MODE_LEGACY_AMINO_JSON")
+        } else if self.public_key.is_none() {
+            Some("the absence of a public key: state the key")
+        } else if self.auth_info.signer_infos.iter().any(former_key) {
+            Some("the type of the public key: state ethsecp256k1 of cosmos.evm")
+        } else {
+            None
+        }
+    }
+
+    fn states_payer(&self) -> bool {
+        self.auth_info.fee.as_ref().is_some_and(|fee| !fee.payer.is_empty())
+    }
+
+    /// What the signature may be over instead of the sign bytes: the renderings of wallets, and the document
+    /// without the fee payer, which version 0 of the rules accepts.
+    fn other_digests(&self, chain_id: u64) -> Vec<B256> {
+        let mut digests = self.wallet_digests(chain_id);
+        if self.mode == SignMode::AminoJson
+            && self.states_payer()
+            && let Some(document) = amino::without_payer(self, chain_id)
+        {
+            digests.push(keccak256(amino::bytes(&document)));
+        }
+        digests
     }
 
     /// The key of a transaction whose signature has been found good: the one it states, or else the
@@ -98,7 +172,7 @@ impl CosmosTx {
     pub fn signing_key(&self, chain_id: u64) -> Option<[u8; PUBLIC_KEY_BYTES]> {
         let recovered = || {
             let mut digests =
-                [self.digest(chain_id)].into_iter().chain(self.wallet_digests(chain_id));
+                [self.digest(chain_id)].into_iter().chain(self.other_digests(chain_id));
             digests.find_map(|digest| self.key_over(digest))
         };
         self.public_key.or_else(recovered)
@@ -118,7 +192,7 @@ impl CosmosTx {
     /// What wallets sign that know EIP-712 only: the digests of the renderings, the reference's first.
     /// None for transactions that have no such rendering.
     pub fn wallet_digests(&self, chain_id: u64) -> Vec<B256> {
-        let Some(document) = amino::document(self, chain_id) else { return Vec::new() };
+        let Some(document) = amino::without_payer(self, chain_id) else { return Vec::new() };
         let newer = eip712::digest(&document, chain_id);
         newer.into_iter().chain(eip712::legacy_digest(self, &document, chain_id)).collect()
     }

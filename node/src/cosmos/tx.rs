@@ -6,13 +6,16 @@ use super::{
         Refusal, invalid_public_key, invalid_request, memo_too_large, no_signatures, not_supported,
         out_of_gas, unauthorized, unknown_option,
     },
-    message::{Message, Party, canonical, one_signer},
+    form::Form,
+    message::{Message, Party, one_signer},
     price::{Charge, FeePrice},
     sign::SignMode,
     token::{Token, TokenUnit},
+    wire::{Reader, canonical},
 };
 use crate::{
     account::PUBLIC_KEY_BYTES,
+    chain::RulesVersion,
     execution::Transaction,
     feemarket::LegacyDec,
     proto::cosmos::{
@@ -32,7 +35,7 @@ pub const MAX_MEMO_CHARS: usize = 256;
 /// Most messages in one transaction: each costs gas, this bounds the work before that is known.
 const MAX_MESSAGES: usize = 64;
 /// Type of keys of older chains of this family; their wallets still write it.
-const ETHERMINT_KEY: &str = "/ethermint.crypto.v1.ethsecp256k1.PubKey";
+pub(super) const ETHERMINT_KEY: &str = "/ethermint.crypto.v1.ethsecp256k1.PubKey";
 /// Type of keys of other chains of the SDK, which no account here has.
 const COSMOS_KEY: &str = "/cosmos.crypto.secp256k1.PubKey";
 
@@ -45,7 +48,8 @@ pub enum Signatures {
     Optional,
 }
 
-/// A Cosmos transaction. All of it is in its one canonical encoding, and valid in itself.
+/// A Cosmos transaction. All of it is in its canonical encoding, but for default values that are stated where the
+/// signature covers them, and valid in itself.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CosmosTx {
     /// `TxBody` as it was signed.
@@ -70,6 +74,7 @@ pub struct CosmosTx {
     pub price: FeePrice,
     /// Bytes of the `TxRaw`.
     pub size: usize,
+    pub(super) form: Form,
     unit: TokenUnit,
 }
 
@@ -79,9 +84,11 @@ impl CosmosTx {
     /// # Errors
     /// What is wrong with it, as the SDK names it.
     pub fn decode(bytes: &[u8], signatures: Signatures) -> Result<Self, Refusal> {
+        // Nobody signs what is outside body and `AuthInfo`.
         let raw: TxRaw = canonical(bytes)?;
-        let body: TxBody = canonical(&raw.body_bytes)?;
-        let auth_info: AuthInfo = canonical(&raw.auth_info_bytes)?;
+        let mut reader = Reader::default();
+        let body: TxBody = reader.read(&raw.body_bytes)?;
+        let auth_info: AuthInfo = reader.read(&raw.auth_info_bytes)?;
         if body.memo.len() > MAX_MEMO_CHARS {
             let length = body.memo.len();
             return Err(memo_too_large(format!(
@@ -92,9 +99,13 @@ impl CosmosTx {
             let count = body.messages.len();
             return Err(invalid_request(format!("{count} messages: at most {MAX_MESSAGES}")));
         }
-        let messages: Vec<_> = body.messages.iter().map(Message::read).collect::<Result<_, _>>()?;
+        let messages: Vec<_> = body
+            .messages
+            .iter()
+            .map(|any| Message::read(any, &mut reader))
+            .collect::<Result<_, _>>()?;
         let signer = one_signer(&messages)?;
-        let price = price(&body, &auth_info, &signer, signatures)?;
+        let price = price(&body, &auth_info, &signer, signatures, &mut reader)?;
         let [info] = auth_info.signer_infos.as_slice() else {
             return Err(wrong_signers(auth_info.signer_infos.len()));
         };
@@ -104,10 +115,18 @@ impl CosmosTx {
             [signature] => self::signature(signature, signatures)?,
             several => return Err(wrong_signers(several.len())),
         };
+        let recovery_id = raw.signatures.iter().any(|signature| signature.len() > 64);
         let tx = Self {
-            public_key: public_key(info, signatures)?,
+            public_key: public_key(info, signatures, &mut reader)?,
             mode: mode(info, signatures)?,
             size: bytes.len(),
+            form: Form {
+                defaults: reader.defaults,
+                former_messages: messages.iter().any(Message::is_former),
+                unsigned: (recovery_id && signatures == Signatures::Required)
+                    .then_some("its 65th byte: leave it out"),
+                ..Form::default()
+            },
             body_bytes: raw.body_bytes,
             auth_info_bytes: raw.auth_info_bytes,
             body,
@@ -135,6 +154,14 @@ impl CosmosTx {
     #[must_use]
     pub fn in_unit(self, unit: TokenUnit) -> Self {
         Self { unit, ..self }
+    }
+
+    /// These rules accept its form.
+    ///
+    /// # Errors
+    /// Why they do not.
+    pub(crate) fn check_form(&self, rules: RulesVersion) -> Result<(), Refusal> {
+        self.form.check(rules)
     }
 
     /// The number that orders the signer's transactions: the account's Ethereum nonce.
@@ -213,6 +240,7 @@ fn price(
     auth: &AuthInfo,
     signer: &Party,
     signatures: Signatures,
+    reader: &mut Reader,
 ) -> Result<FeePrice, Refusal> {
     let mut tip = None;
     if let Some(option) = body.non_critical_extension_options.first() {
@@ -229,7 +257,7 @@ fn price(
                 option.type_url
             )));
         }
-        let option: ExtensionOptionDynamicFeeTx = canonical(&option.value)?;
+        let option: ExtensionOptionDynamicFeeTx = reader.read(&option.value)?;
         let price = U256::from_str_radix(&option.max_priority_price, 10).ok();
         let price = price.filter(|_| option.max_priority_price.bytes().all(|b| b.is_ascii_digit()));
         tip = Some(price.ok_or_else(|| {
@@ -270,6 +298,7 @@ fn signature(bytes: &[u8], signatures: Signatures) -> Result<[u8; 64], Refusal> 
 fn public_key(
     info: &SignerInfo,
     signatures: Signatures,
+    reader: &mut Reader,
 ) -> Result<Option<[u8; PUBLIC_KEY_BYTES]>, Refusal> {
     let Some(any) = &info.public_key else { return Ok(None) };
     if signatures == Signatures::Optional && any.type_url == COSMOS_KEY {
@@ -283,7 +312,7 @@ fn public_key(
             PubKey::type_url()
         )));
     }
-    let key: PubKey = canonical(&any.value)?;
+    let key: PubKey = reader.read(&any.value)?;
     if key.key.is_empty() {
         // What clients put there to simulate.
         return Ok(None);

@@ -7,7 +7,7 @@ use super::{
     stateless, steps,
 };
 use crate::{
-    chain::{ChainSpec, EvmParams, Fork, next_excess_blob_gas},
+    chain::{ChainSpec, EvmParams, Fork, RulesVersion, next_excess_blob_gas},
     cosmos::TokenUnit,
     execution::RecoveredTx,
     feemarket::{GasWanted, LegacyDec, Market, Price},
@@ -83,6 +83,8 @@ pub struct CheckContext<'a> {
     pub replay_protection: bool,
     /// Parameters of the EVM.
     pub evm: &'a EvmParams,
+    /// The version of the rules of the block.
+    pub rules: RulesVersion,
     /// The unit in which Cosmos transactions of the block count.
     pub token_unit: TokenUnit,
     /// Gas limit of the block.
@@ -125,6 +127,7 @@ impl<'a> CheckContext<'a> {
             // A native chain never takes unprotected ones for lack of a fork.
             replay_protection: spec.native().is_some() || spec.replay_protection(header.number),
             evm: modules.map_or(&ETHEREUM, |modules| &modules.evm),
+            rules: spec.rules_version(header.number),
             token_unit: spec.token_unit(header.number),
             block_gas_limit: header.gas_limit,
             base_fee: header.base_fee_per_gas,

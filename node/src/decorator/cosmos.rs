@@ -27,6 +27,7 @@ impl CheckContext<'_> {
         ChainFacts {
             prefix: self.bech32_prefix,
             token: self.token(),
+            rules: self.rules,
             height: self.height,
             base_fee: self.base_fee.unwrap_or_default(),
             gas_limit: self.block_gas_limit,

@@ -5,7 +5,7 @@ use super::{
     stateless, steps,
 };
 use crate::{
-    chain::{AccessRule, AccessType, EvmParams, Fork},
+    chain::{AccessRule, AccessType, EvmParams, Fork, RulesVersion},
     cosmos::TokenUnit,
     execution::{RecoveredTx, Transaction},
     feemarket::{GasWanted, LegacyDec, Price, TokenDecimals},
@@ -121,6 +121,7 @@ fn context(evm: &EvmParams) -> CheckContext<'_> {
         bech32_prefix: "cosmos",
         height: 1,
         evm,
+        rules: RulesVersion::NEWEST,
         token_unit: TokenUnit::WEI,
         block_gas_limit: 10_000_000,
         base_fee: Some(875_000_000),

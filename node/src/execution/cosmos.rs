@@ -116,7 +116,9 @@ where
     ) -> Result<Result<bool, TxError>, StateError> {
         let Some(session) = &self.gov else { return Ok(Err(Reject::TypeNotSupported.into())) };
         let token = self.token(session.denom());
-        let charge = check_unit(tx, token)
+        let charge = tx
+            .check_form(self.spec.rules_version(self.number))
+            .and_then(|()| check_unit(tx, token))
             .and_then(|()| tx.price.charge(self.environment.block.basefee, token));
         let charge = match charge {
             Ok(charge) => charge,

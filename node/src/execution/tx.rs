@@ -231,13 +231,12 @@ impl DecodedTx {
         chain_id: u64,
     ) -> Result<RecoveredTx, RecoverError> {
         let Self { raw, tx, hash, cosmos } = self;
-        let cosmos = cosmos.expect("only called for a Cosmos transaction");
+        let mut cosmos = cosmos.expect("only called for a Cosmos transaction");
         let wrong = |refusal| RecoverError::Cosmos(Box::new(refusal));
         cosmos.check_signature_form().map_err(wrong)?;
         let signed = |key: &Key| cosmos.is_signed_by(&compressed(key), key.address.into());
-        if !outcomes.into_iter().flatten().any(signed) {
-            cosmos.check_rendered(chain_id).map_err(wrong)?;
-        }
+        let of_sign_bytes = outcomes.into_iter().flatten().any(signed);
+        Arc::make_mut(&mut cosmos).judge(of_sign_bytes, chain_id).map_err(wrong)?;
         let sender = cosmos.signer.address;
         let (authorities, cosmos) = (OnceLock::new(), Some(cosmos));
         Ok(RecoveredTx { raw, tx, hash, sender, high_s: false, authorities, cosmos })

@@ -209,7 +209,8 @@ impl Ante {
         let saved = mem::take(&mut self.saved);
         let count = saved.len();
         // Written by us and covered by a checksum: it decodes, or another version wrote it.
-        let txs = saved.into_iter().filter_map(|entry| entry.recovered().ok()).map(Arc::new);
+        let txs = saved.into_iter().filter_map(|entry| entry.recovered(self.spec.chain_id).ok());
+        let txs = txs.map(Arc::new);
         self.late_until = self.ground.header.number + LATE_BLOCKS;
         self.take_in(txs.collect())?;
         if count > 0 {

@@ -56,8 +56,13 @@ pub(super) struct Entry {
 
 impl Entry {
     /// Decodes it. Its signature had a low `s`, or it would not have been accepted.
-    pub(super) fn recovered(self) -> Result<RecoveredTx, DecodeError> {
+    /// That of a Cosmos transaction is judged again, because the rules ask what it covers.
+    pub(super) fn recovered(self, chain_id: u64) -> Result<RecoveredTx, DecodeError> {
         let DecodedTx { raw, tx, hash, cosmos } = DecodedTx::decode(self.raw)?;
+        let judged = cosmos.map(|cosmos| Arc::unwrap_or_clone(cosmos).judged(chain_id));
+        let cosmos =
+            judged.transpose().map_err(|refusal| DecodeError::Cosmos(Box::new(refusal)))?;
+        let cosmos = cosmos.map(Arc::new);
         Ok(RecoveredTx {
             raw,
             tx,

@@ -7,7 +7,7 @@ use super::proto::cosmos::{
     tx::v1beta1::{AuthInfo, Fee, Tx, TxBody, TxRaw},
 };
 use crate::{
-    cosmos::{CosmosTx, TX_TYPE},
+    cosmos::{CosmosTx, TX_TYPE, normalised},
     decorator::{EnvelopeFault, Reject},
     execution::{DecodedTx, Transaction},
 };
@@ -38,7 +38,7 @@ pub(super) fn open(bytes: Vec<u8>, denom: &str) -> Result<Bytes, Reject> {
     let ethereum = |any: &Any| any.type_url == option;
     let alone = body.messages.iter().all(|any| any.type_url == MsgEthereumTx::type_url());
     if !body.extension_options.iter().any(ethereum) && (!alone || body.messages.is_empty()) {
-        return Ok([&[TX_TYPE], bytes.as_slice()].concat().into());
+        return Ok([&[TX_TYPE], normalised(bytes).as_slice()].concat().into());
     }
     let auth = AuthInfo::decode(tx.auth_info_bytes.as_slice()).map_err(malformed)?;
     let messages = body.messages.iter().filter(|any| any.type_url == MsgEthereumTx::type_url());

@@ -5,7 +5,10 @@ use super::{
     proto::cosmos::{
         bank::v1beta1::MsgSendResponse,
         base::abci::v1beta1::TxMsgData,
-        gov::v1::{MsgDepositResponse, MsgSubmitProposalResponse, MsgVoteResponse},
+        gov::{
+            v1::{MsgDepositResponse, MsgSubmitProposalResponse, MsgVoteResponse},
+            v1beta1 as former,
+        },
     },
 };
 use crate::{cosmos::Message, execution::SUBMIT_EVENT, feemarket::store::StoredEvent};
@@ -17,11 +20,17 @@ pub(super) fn responses(messages: &[Message], stored: &[StoredEvent]) -> Vec<Any
     let mut opened = stored.iter().filter_map(proposal);
     let response = |message: &Message| match message {
         Message::Send(_) => any(&MsgSendResponse {}),
-        Message::Submit(_) => {
+        Message::Submit(submission) => {
             let proposal_id = opened.next().unwrap_or_default();
-            any(&MsgSubmitProposalResponse { proposal_id })
+            if submission.former {
+                any(&former::MsgSubmitProposalResponse { proposal_id })
+            } else {
+                any(&MsgSubmitProposalResponse { proposal_id })
+            }
         }
+        Message::Deposit(deposit) if deposit.former => any(&former::MsgDepositResponse {}),
         Message::Deposit(_) => any(&MsgDepositResponse {}),
+        Message::Vote(vote) if vote.former => any(&former::MsgVoteResponse {}),
         Message::Vote(_) => any(&MsgVoteResponse {}),
     };
     messages.iter().map(response).collect()

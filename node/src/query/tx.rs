@@ -60,14 +60,16 @@ impl Queries {
         let denom = self.spec.token(next).extended_denom();
         let answer = match envelope::open(bytes, &denom) {
             Ok(raw) => {
-                let is_cosmos = cosmos::is_cosmos(&raw);
-                self.pool.submit(raw).await.map(|hash| (hash, is_cosmos))
+                let sdk_hash = cosmos::is_cosmos(&raw).then(|| shown(cosmos::cosmos_hash(&raw)));
+                self.pool.submit(raw).await.map(|hash| (hash, sdk_hash))
             }
             Err(reject) => Err(reject.into()),
         };
         let tx_response = match answer {
-            Ok((_, true)) => TxResponse { txhash: sent, ..TxResponse::default() },
-            Ok((hash, false)) => TxResponse { txhash: hash.to_string(), ..TxResponse::default() },
+            Ok((hash, sdk_hash)) => TxResponse {
+                txhash: sdk_hash.unwrap_or_else(|| hash.to_string()),
+                ..TxResponse::default()
+            },
             Err(reject) => TxResponse {
                 txhash: sent,
                 code: reject.code().number,
@@ -161,6 +163,7 @@ impl Snapshot {
         let state = self.state()?;
         let no_hash = |_: u64| None;
         let context = CheckContext::of_block(&self.spec, Some(&modules), &header);
+        tx.check_form(context.rules).map_err(refused)?;
         cosmos::check_names(&tx, &context.cosmos_facts(Mode::Simulate)).map_err(refused)?;
         let account = state.account(tx.signer.address)?.unwrap_or_default();
         if tx.sequence() < account.nonce {

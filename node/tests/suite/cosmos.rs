@@ -8,6 +8,7 @@ mod comet_socket;
 mod comet_txs;
 mod cosmjs;
 mod decimals;
+mod forms;
 mod golden;
 mod gov;
 mod grpc;

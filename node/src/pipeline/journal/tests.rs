@@ -44,7 +44,7 @@ fn what_was_written_comes_back_without_an_orderly_end() {
     journal.write().unwrap();
     let (_, entries) = Journal::open(&path, false).unwrap();
     assert_eq!(entries.len(), 4);
-    let again = entries[3].clone().recovered().unwrap();
+    let again = entries[3].clone().recovered(1).unwrap();
     assert_eq!((again.hash, again.sender), (tx(3).hash, tx(3).sender));
 }
 
