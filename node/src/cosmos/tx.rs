@@ -23,12 +23,13 @@ use crate::{
             crypto::v1::ethsecp256k1::PubKey, types::v1::ExtensionOptionDynamicFeeTx,
             vm::v1::ExtensionOptionsEthereumTx,
         },
-        tx::v1beta1::{AuthInfo, SignerInfo, TxBody, TxRaw, mode_info::Sum},
+        tx::v1beta1::{AuthInfo, ModeInfo, SignerInfo, TxBody, TxRaw, mode_info, mode_info::Sum},
     },
 };
 use alloy_consensus::{SignableTransaction, TxEip1559};
 use alloy_primitives::{Address, Bytes, Signature, TxKind, U256};
-use prost::Name;
+use prost::{Message as _, Name};
+use prost_types::Any;
 
 /// Longest memo, in bytes (the SDK's `max_memo_characters`).
 pub const MAX_MEMO_CHARS: usize = 256;
@@ -72,7 +73,7 @@ pub struct CosmosTx {
     pub signature: [u8; 64],
     /// What it offers for gas.
     pub price: FeePrice,
-    /// Bytes of the `TxRaw`.
+    /// Bytes of the `TxRaw`, with the signature and the key that one to be simulated will have.
     pub size: usize,
     pub(super) form: Form,
     unit: TokenUnit,
@@ -116,10 +117,12 @@ impl CosmosTx {
             several => return Err(wrong_signers(several.len())),
         };
         let recovery_id = raw.signatures.iter().any(|signature| signature.len() > 64);
+        let is_unsigned = signature == [0; 64] && signatures == Signatures::Optional;
+        let size = if is_unsigned { signed_size(&raw, &auth_info) } else { bytes.len() };
         let tx = Self {
             public_key: public_key(info, signatures, &mut reader)?,
             mode: mode(info, signatures)?,
-            size: bytes.len(),
+            size,
             form: Form {
                 defaults: reader.defaults,
                 former_messages: messages.iter().any(Message::is_former),
@@ -232,6 +235,24 @@ impl CosmosTx {
         };
         transfer.into_signed(Signature::new(r, s, false)).into()
     }
+}
+
+/// Bytes of a transaction once it is signed: gas is counted for those that are not there yet.
+fn signed_size(raw: &TxRaw, auth: &AuthInfo) -> usize {
+    let mut auth = auth.clone();
+    for info in &mut auth.signer_infos {
+        let is_there = |any: &Any| any.type_url != COSMOS_KEY && any.value.len() > PUBLIC_KEY_BYTES;
+        if !info.public_key.as_ref().is_some_and(is_there) {
+            let key = PubKey { key: vec![2; PUBLIC_KEY_BYTES] };
+            info.public_key =
+                Some(Any { type_url: PubKey::type_url(), value: key.encode_to_vec() });
+        }
+        let single = mode_info::Single { mode: SignMode::AminoJson.number() };
+        info.mode_info = Some(ModeInfo { sum: Some(Sum::Single(single)) });
+    }
+    let body_bytes = raw.body_bytes.clone();
+    let signatures = vec![vec![0; 64]];
+    TxRaw { body_bytes, auth_info_bytes: auth.encode_to_vec(), signatures }.encoded_len()
 }
 
 /// What it offers for gas; the payer is the signer.

@@ -307,3 +307,32 @@ async fn version_0_of_the_rules_stays_as_it_was() {
     }
     served.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn simulation_counts_the_signature_and_the_key() {
+    let served = Served::start().await;
+    let signed = Draft::payment(DIRECT, 0).signed();
+    let simulate = async |raw: Vec<u8>| {
+        use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
+        let body = json!({ "tx_bytes": BASE64.encode(raw) }).to_string();
+        let (status, answer) = served.post("/cosmos/tx/v1beta1/simulate", &body).await;
+        assert_eq!(status, 200, "{answer}");
+        answer["gas_info"]["gas_used"].as_str().unwrap().parse::<u64>().unwrap()
+    };
+    let whole = simulate(signed.raw()).await;
+    let unsigned = signed.changed(|draft| draft.signature.clear());
+    assert!(signed.raw().len() > unsigned.raw().len() + 60);
+    let without = unsigned.read();
+    let none = TxRaw {
+        body_bytes: without.body_bytes,
+        auth_info_bytes: without.auth_info_bytes,
+        signatures: Vec::new(),
+    };
+    let keyless = unsigned.changed(|draft| draft.auth.signer_infos[0].public_key = None);
+    for raw in [unsigned.raw(), none.encode_to_vec(), keyless.raw()] {
+        assert_eq!(simulate(raw).await, whole);
+    }
+    let mined = served.mined(&signed.raw()).await;
+    assert_eq!(mined["gas_used"], json!(whole.to_string()));
+    served.stop().await;
+}
