@@ -12,10 +12,33 @@ const COMMIT_WAIT: Duration = Duration::from_secs(10);
 /// block takes cannot hold up everything else.
 pub(super) const COMMITS_MAX: usize = 16;
 
-/// Submits a transaction; a refusal of the pool is an answer.
+/// Codes of the SDK for what CometBFT's mempool refuses by itself.
+const TX_IN_MEMPOOL: u32 = 19;
+const MEMPOOL_FULL: u32 = 20;
+const TX_TOO_LARGE: u32 = 21;
+
+/// Submits a transaction; a refusal by the checks is an answer.
 async fn submit(node: &Node, given: &Arguments) -> Result<TxResponse, Error> {
     let bytes = given.bytes("tx")?.ok_or(Error::Missing("tx"))?;
-    Ok(node.queries.broadcast_tx(bytes).await?.tx_response.unwrap_or_default())
+    let answer = node.queries.broadcast_tx(bytes).await?.tx_response.unwrap_or_default();
+    match mempool_error(&answer) {
+        Some(text) => Err(Error::Pool(text)),
+        None => Ok(answer),
+    }
+}
+
+/// The error of CometBFT's mempool for a transaction that is not even checked. The SDK's clients look for these
+/// words, and make the same codes of them.
+fn mempool_error(answer: &TxResponse) -> Option<String> {
+    if answer.codespace != "sdk" {
+        return None;
+    }
+    match answer.code {
+        TX_IN_MEMPOOL => Some("tx already exists in cache".to_owned()),
+        MEMPOOL_FULL => Some(format!("mempool is full: {}", answer.raw_log)),
+        TX_TOO_LARGE => Some(format!("Tx too large: {}", answer.raw_log)),
+        _ => None,
+    }
 }
 
 /// Answers what the pool says.

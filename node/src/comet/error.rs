@@ -76,7 +76,7 @@ pub(super) enum Error {
     /// What a query or the pool says.
     #[error("{0}")]
     Query(#[from] QueryError),
-    /// The pool does not answer.
+    /// The pool does not answer, or has no place for a transaction.
     #[error("{0}")]
     Pool(String),
     /// A failure of ours; its cause is in the log.

@@ -279,7 +279,10 @@ impl TxService for Service {
         &self,
         request: Request<tx::BroadcastTxRequest>,
     ) -> Answer<tx::BroadcastTxResponse> {
-        Ok(Response::new(self.0.broadcast_tx(request.into_inner().tx_bytes).await?))
+        let snapshot = self.at(request.metadata())?;
+        let tx::BroadcastTxRequest { tx_bytes, mode } = request.into_inner();
+        let answer = self.0.broadcast_tx_in_mode(tx_bytes, mode).await?;
+        Ok(told(answer, &snapshot))
     }
 
     async fn get_block_with_txs(

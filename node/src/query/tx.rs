@@ -10,7 +10,7 @@ use super::{
     node::signed,
     proto::cosmos::{
         base::abci::v1beta1::{GasInfo, Result as TxResult, TxResponse},
-        tx::v1beta1::{BroadcastTxResponse, GetTxResponse, SimulateResponse, Tx},
+        tx::v1beta1::{BroadcastMode, BroadcastTxResponse, GetTxResponse, SimulateResponse, Tx},
     },
 };
 use crate::{
@@ -47,6 +47,26 @@ impl ShownTx {
 }
 
 impl Queries {
+    /// Submits a transaction as [`Self::broadcast_tx`] does, if the mode is one that the SDK still has.
+    ///
+    /// # Errors
+    /// For another mode, or none, and as [`Self::broadcast_tx`].
+    pub async fn broadcast_tx_in_mode(
+        &self,
+        bytes: Vec<u8>,
+        mode: i32,
+    ) -> Result<BroadcastTxResponse, QueryError> {
+        match BroadcastMode::try_from(mode) {
+            Ok(BroadcastMode::Sync | BroadcastMode::Async) => self.broadcast_tx(bytes).await,
+            // The SDK looks for bytes first.
+            _ if bytes.is_empty() => self.broadcast_tx(bytes).await,
+            _ => Err(QueryError::unknown(
+                "unsupported return type unspecified; supported types: sync, async. Set mode to \
+                 BROADCAST_MODE_SYNC or BROADCAST_MODE_ASYNC, and find the block of the transaction by its hash",
+            )),
+        }
+    }
+
     /// Submits a transaction and waits for the pool's answer: a refusal is an answer too.
     ///
     /// # Errors

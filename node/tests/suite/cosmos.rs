@@ -3,6 +3,7 @@
 mod answers;
 mod call;
 mod cli;
+mod clients;
 mod comet;
 mod comet_socket;
 mod comet_txs;

@@ -29,7 +29,11 @@ const FAILURES: [(u16, &str, Writer); 12] = [
     (414, "The path and the query are longer than 65,534 bytes.", Writer::Parser),
     (429, "Too many queries of this kind wait already.", Writer::Gateway),
     (431, "There are more than 100 headers, or they are too large.", Writer::Parser),
-    (500, "The node failed, or a transaction that was simulated did.", Writer::Gateway),
+    (
+        500,
+        "The node failed, a transaction that was simulated failed, or the mode of a broadcast is not supported.",
+        Writer::Gateway,
+    ),
     (501, "Nothing is served under this path, or not by this HTTP method.", Writer::Gateway),
     (503, "Clients use too many connections or too much memory.", Writer::Either),
     (504, "The query took longer than it may.", Writer::Gateway),

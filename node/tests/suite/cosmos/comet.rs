@@ -48,7 +48,7 @@ impl Served {
     }
 
     /// The whole answer to a call.
-    async fn comet_answer(&self, method: &str, params: Value) -> Value {
+    pub(crate) async fn comet_answer(&self, method: &str, params: Value) -> Value {
         let call = json!({ "jsonrpc": "2.0", "id": 7, "method": method, "params": params });
         let (status, answer) = self.comet_post(&call.to_string()).await;
         assert_eq!((status, &answer["id"]), (200, &json!(7)), "{method}: {answer}");

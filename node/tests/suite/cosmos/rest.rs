@@ -254,7 +254,8 @@ async fn transactions_and_blocks() {
         (&again["tx_response"]["code"], &again["tx_response"]["codespace"]),
         (&json!(3), &json!("sdk"))
     );
-    let (_, junk) = served.post("/cosmos/tx/v1beta1/txs", "{\"tx_bytes\":\"AQ==\"}").await;
+    let junk = json!({ "tx_bytes": "AQ==", "mode": "BROADCAST_MODE_SYNC" });
+    let (_, junk) = served.post("/cosmos/tx/v1beta1/txs", &junk.to_string()).await;
     assert_eq!(junk["tx_response"]["code"], 2, "{junk}");
     // Half a body is none, however whole it looks.
     let head = "POST /cosmos/tx/v1beta1/txs HTTP/1.1\r\nTransfer-Encoding: chunked\r\n";

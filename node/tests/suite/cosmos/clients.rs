@@ -1,0 +1,51 @@
+//! What clients of the SDK look for in answers: errors of CometBFT's mempool, and modes of a broadcast.
+
+use super::served::{FORKING, Served};
+use crate::common::{
+    native_home, producing,
+    signed::{address_of, send, signed},
+};
+use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
+use serde_json::json;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_same_transaction_twice_is_an_error_of_cometbft() {
+    let folder = tempfile::tempdir().unwrap();
+    let opening = FORKING.lock().await;
+    let home = native_home(folder.path());
+    let served = Served::on(folder, home, producing(None)).await;
+    drop(opening);
+    let raw = signed(0, 0, vec![send(0, &address_of(9), 7)]);
+    assert_eq!(served.broadcast(&raw).await.0, 0);
+    assert_eq!(served.broadcast(&raw).await.0, 19, "REST answers with the SDK's code");
+    for method in ["broadcast_tx_sync", "broadcast_tx_async", "broadcast_tx_commit"] {
+        let answer = served.comet_answer(method, json!({ "tx": BASE64.encode(&raw) })).await;
+        let error = &answer["error"];
+        assert_eq!(
+            (&error["code"], &error["data"]),
+            (&json!(-32603), &json!("tx already exists in cache")),
+            "{method}: {answer}"
+        );
+    }
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_broadcast_states_a_mode_that_the_sdk_has() {
+    let served = Served::start().await;
+    let tx = BASE64.encode(signed(0, 0, vec![send(0, &address_of(9), 7)]));
+    let block = json!({ "tx_bytes": tx, "mode": "BROADCAST_MODE_BLOCK" });
+    for body in [json!({ "tx_bytes": tx }), json!({ "tx_bytes": tx, "mode": 0 }), block] {
+        let (status, answer) = served.post("/cosmos/tx/v1beta1/txs", &body.to_string()).await;
+        assert_eq!((status, &answer["code"]), (500, &json!(2)), "{answer}");
+        let text = answer["message"].as_str().unwrap();
+        assert!(text.contains("supported types: sync, async"), "{text}");
+    }
+    for (mode, code) in [("BROADCAST_MODE_ASYNC", 0), ("BROADCAST_MODE_SYNC", 19)] {
+        let body = json!({ "tx_bytes": tx, "mode": mode });
+        let (_, answer) = served.post("/cosmos/tx/v1beta1/txs", &body.to_string()).await;
+        let answer = &answer["tx_response"];
+        assert!([code, 32].contains(&answer["code"].as_i64().unwrap()), "{answer}");
+    }
+    served.stop().await;
+}
