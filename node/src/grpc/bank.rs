@@ -20,7 +20,9 @@ impl Query for Service {
         &self,
         request: Request<bank::QueryAllBalancesRequest>,
     ) -> Answer<bank::QueryAllBalancesResponse> {
-        self.answer(request, |at, query| at.bank_balances(&query.address, query.pagination))
+        self.answer(request, |at, query| {
+            at.bank_balances(&query.address, query.pagination, query.resolve_denom)
+        })
     }
 
     async fn spendable_balances(

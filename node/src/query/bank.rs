@@ -55,7 +55,8 @@ impl Snapshot {
         Ok(QueryBalanceResponse { balance: Some(self.amount(address, denom)?) })
     }
 
-    /// All balances of an account that are not zero.
+    /// All balances of an account that are not zero. As in the SDK, `resolve_denom` names them after the display unit
+    /// of the metadata and leaves the amounts in base units.
     ///
     /// # Errors
     /// If the address is none, or the page makes no sense.
@@ -63,8 +64,14 @@ impl Snapshot {
         &self,
         address: &str,
         page: Option<PageRequest>,
+        resolve_denom: bool,
     ) -> Result<QueryAllBalancesResponse, QueryError> {
-        let (balances, page) = self.coins(address, page)?;
+        let (mut balances, page) = self.coins(address, page)?;
+        if resolve_denom {
+            for coin in &mut balances {
+                coin.denom = self.bank_metadata(&coin.denom)?.display;
+            }
+        }
         Ok(QueryAllBalancesResponse { balances, pagination: Some(page) })
     }
 

@@ -1,6 +1,7 @@
 //! Calls the gRPC services without a socket: a request message in, JSON out.
 
 use super::{
+    GATEWAY_HEIGHT_HEADER,
     error::Error,
     json::{Definitions, Style},
 };
@@ -83,6 +84,7 @@ impl Gateway {
         let json = self.convert(method.output(), told.message, style).await?;
         let mut response = ([(header::CONTENT_TYPE, "application/json")], json).into_response();
         if let Some(height) = told.height {
+            response.headers_mut().insert(GATEWAY_HEIGHT_HEADER, height.clone());
             response.headers_mut().insert(HEIGHT_HEADER, height);
         }
         Ok(response)

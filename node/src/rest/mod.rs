@@ -3,8 +3,8 @@
 //!
 //! A request is made into a gRPC request by the table in [`route`], answered by the services of
 //! [`crate::grpc`], and the answer written as JSON: nothing is answered here. The header
-//! `x-cosmos-block-height` chooses the block of a query, and says which it was in the answer; clients of
-//! the SDK's gateway name it [`GATEWAY_HEIGHT_HEADER`].
+//! `x-cosmos-block-height` chooses the block of a query, and says which it was in the answer; so does
+//! [`GATEWAY_HEIGHT_HEADER`], its name in the SDK's gateway.
 
 mod error;
 mod gateway;

@@ -7,7 +7,7 @@ mod parameters;
 mod schemas;
 
 use super::{
-    OPENAPI_PATH,
+    GATEWAY_HEIGHT_HEADER, OPENAPI_PATH,
     gateway::Gateway,
     route::{NOT_SERVED, ROUTES, Route, Verb, style_of},
     swagger,
@@ -119,12 +119,13 @@ fn answer(gateway: &Gateway, schemas: &mut Schemas<'_>, route: &Route, path: &st
         1 => outputs.remove(0),
         _ => json!({ "oneOf": outputs }),
     };
+    let height = json!({
+        "description": "The block that the response describes.",
+        "schema": { "type": "string", "pattern": "^[0-9]+$" },
+    });
     json!({
         "description": "The query succeeded.",
-        "headers": { (crate::grpc::HEIGHT_HEADER): {
-            "description": "The block that the response describes.",
-            "schema": { "type": "string", "pattern": "^[0-9]+$" },
-        } },
+        "headers": { (crate::grpc::HEIGHT_HEADER): height, (GATEWAY_HEIGHT_HEADER): height },
         "content": { "application/json": { "schema": schema } },
     })
 }

@@ -1,9 +1,13 @@
-//! What clients of the SDK look for in answers: errors of CometBFT's mempool, and modes of a broadcast.
+//! What clients of the SDK look for in answers: errors of CometBFT's mempool, modes of a broadcast, names of heights
+//! and of tokens.
 
 use super::served::{FORKING, Served};
-use crate::common::{
-    native_home, producing,
-    signed::{address_of, send, signed},
+use crate::{
+    client::exchange_with_head,
+    common::{
+        native_home, producing,
+        signed::{address_of, send, signed},
+    },
 };
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use serde_json::json;
@@ -46,6 +50,29 @@ async fn a_broadcast_states_a_mode_that_the_sdk_has() {
         let (_, answer) = served.post("/cosmos/tx/v1beta1/txs", &body.to_string()).await;
         let answer = &answer["tx_response"];
         assert!([code, 32].contains(&answer["code"].as_i64().unwrap()), "{answer}");
+    }
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_name_their_height_and_the_display_unit() {
+    let served = Served::start().await;
+    let path = format!("/cosmos/bank/v1beta1/balances/{}", address_of(0));
+    for (query, denom) in [("", "atest"), ("?resolve_denom=true", "test")] {
+        let answer = served.get(&format!("{path}{query}")).await;
+        assert_eq!(answer["balances"][0]["denom"], denom, "{answer}");
+        assert_eq!(answer["balances"][0]["amount"], "10000000000000000000000");
+    }
+    for path in [path.as_str(), "/cosmos/bank/v1beta1/params"] {
+        let request = format!(
+            "GET {path} HTTP/1.1\r\nHost: localhost\r\nx-cosmos-block-height: 1\r\nConnection: close\r\n\r\n"
+        );
+        let (status, head, _) =
+            exchange_with_head(served.node.rest.address, request.as_bytes()).await;
+        assert_eq!(status, 200);
+        for name in ["x-cosmos-block-height", "grpc-metadata-x-cosmos-block-height"] {
+            assert!(head.to_lowercase().contains(&format!("\r\n{name}: 1\r\n")), "{head}");
+        }
     }
     served.stop().await;
 }
