@@ -23,8 +23,8 @@ pub struct ChainFacts<'a> {
     pub rules: RulesVersion,
     /// Height of that block.
     pub height: u64,
-    /// That block's base fee, in wei.
-    pub base_fee: u64,
+    /// That block's base fee for Cosmos transactions, in wei.
+    pub base_fee: LegacyDec,
     /// That block's gas limit.
     pub gas_limit: u64,
     /// The chain's least price of gas, in wei.

@@ -9,6 +9,7 @@
 //! Pure: no I/O, no clock, no state.
 
 mod amino;
+mod base_fee;
 mod check;
 mod coin;
 mod eip712;
@@ -23,6 +24,7 @@ mod token;
 mod tx;
 mod wire;
 
+pub(crate) use base_fee::{base_fee, stored_base_fee};
 pub use check::{ChainFacts, Passed, check};
 pub(crate) use check::{check_names, check_unit, sequence, sequence_mismatch};
 pub use coin::coin_text;

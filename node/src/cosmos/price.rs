@@ -99,9 +99,9 @@ impl FeePrice {
     ///
     /// # Errors
     /// When the cap is below it.
-    pub fn charge(&self, base_fee: u64, token: Token<'_>) -> Result<Charge, Refusal> {
+    pub fn charge(&self, base_fee: LegacyDec, token: Token<'_>) -> Result<Charge, Refusal> {
         let denom = token.denom;
-        let base = token.unit.price_from_wei(LegacyDec::from(base_fee));
+        let base = token.unit.price_from_wei(base_fee);
         let cap = self.cap()?;
         if cap < base {
             return Err(insufficient_fee(format!(
@@ -173,20 +173,21 @@ mod tests {
     #[test]
     fn charges_are_the_reference_s() {
         for (fee, gas, base, tip, effective, charged) in [
-            (10_u64, 1, 10, None, "10", 10_u64),
-            (10_000_010, 1, 10, None, "10000010", 10_000_010),
-            (10_000_000, 1, 10, Some(0_u64), "10", 10),
-            (10_000_010, 1, 10, Some(5_000_000), "5000010", 5_000_010),
-            (7, 3, 1, None, "2.333333333333333333", 7),
+            (10_u64, 1, "10", None, "10", 10_u64),
+            (10_000_010, 1, "10", None, "10000010", 10_000_010),
+            (10_000_000, 1, "10", Some(0_u64), "10", 10),
+            (10_000_010, 1, "10", Some(5_000_000), "5000010", 5_000_010),
+            (7, 3, "1.5", None, "2.333333333333333333", 7),
+            (7, 3, "1.5", Some(0), "1.5", 5),
         ] {
             let offer = FeePrice { fee: U256::from(fee), gas, tip: tip.map(U256::from) };
-            let charge = offer.charge(base, TEST).unwrap();
+            let charge = offer.charge(dec(base), TEST).unwrap();
             assert_eq!((charge.price, charge.fee), (dec(effective), U256::from(charged)));
         }
         let low = FeePrice { fee: U256::from(9), gas: 1, tip: None };
-        assert_eq!(low.charge(10, TEST).unwrap_err().code.number, 13);
+        assert_eq!(low.charge(dec("9.000000000000000001"), TEST).unwrap_err().code.number, 13);
         let none = FeePrice { gas: 0, ..low };
-        assert_eq!(none.charge(0, TEST).unwrap_err().code.number, 18);
+        assert_eq!(none.charge(LegacyDec::ZERO, TEST).unwrap_err().code.number, 18);
     }
     /// With fewer than 18 decimals, all prices and amounts of the reference are in the token's base unit. Whole
     /// units are charged.
@@ -212,16 +213,23 @@ mod tests {
         let token = Token { denom: "utest", unit };
         let base_fee = 10_000_000_001_u64; // 0.010000000001 units
         let with = |fee| FeePrice { fee: U256::from(fee), gas: 21_000, tip: Some(U256::ZERO) };
-        let charge = with(500_u64).charge(base_fee, token).unwrap();
+        let charge = with(500_u64).charge(LegacyDec::from(base_fee), token).unwrap();
         assert_eq!(charge.price, LegacyDec::from(base_fee), "wei per gas");
         assert_eq!(charge.amount, U256::from(211), "210.000000021 rounded up");
         assert_eq!(charge.fee, U256::from(211_000_000_000_000_u64), "wei");
-        assert_eq!(with(211).charge(base_fee, token).unwrap().amount, charge.amount);
-        let low = with(210).charge(base_fee, token).unwrap_err();
+        assert_eq!(
+            with(211).charge(LegacyDec::from(base_fee), token).unwrap().amount,
+            charge.amount
+        );
+        let low = with(210).charge(LegacyDec::from(base_fee), token).unwrap_err();
         let text = "gas prices too low, got: 0.010000000000000000utest required: \
                     0.010000000001000000utest";
         assert!(low.detail.starts_with(text), "{low}");
         let most = FeePrice { fee: U256::MAX >> 1, gas: 1, tip: None };
-        assert_eq!(most.charge(0, token).unwrap_err().code.number, 1, "no account has so much");
+        assert_eq!(
+            most.charge(LegacyDec::ZERO, token).unwrap_err().code.number,
+            1,
+            "no account has so much"
+        );
     }
 }

@@ -176,7 +176,7 @@ impl CosmosTx {
     ///
     /// # Errors
     /// When it offers less than the base fee.
-    pub(crate) fn charge(&self, base_fee: u64, denom: &str) -> Result<Charge, Refusal> {
+    pub(crate) fn charge(&self, base_fee: LegacyDec, denom: &str) -> Result<Charge, Refusal> {
         self.price.charge(base_fee, Token { denom, unit: self.unit })
     }
 

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     chain::{ChainSpec, EvmParams, Fork, RulesVersion, next_excess_blob_gas},
-    cosmos::TokenUnit,
+    cosmos::{self, TokenUnit},
     execution::RecoveredTx,
     feemarket::{GasWanted, LegacyDec, Market, Price},
     modules::Modules,
@@ -91,6 +91,8 @@ pub struct CheckContext<'a> {
     pub block_gas_limit: u64,
     /// Base fee of the block in wei; zero where there is none.
     pub base_fee: Option<u64>,
+    /// Base fee of the block for Cosmos transactions in wei, which may have a fraction.
+    pub cosmos_base_fee: LegacyDec,
     /// What blob transactions are held to; none are taken without.
     pub blobs: Option<BlobRules>,
     /// The base fee moves: gas wanted counts.
@@ -131,6 +133,12 @@ impl<'a> CheckContext<'a> {
             token_unit: spec.token_unit(header.number),
             block_gas_limit: header.gas_limit,
             base_fee: header.base_fee_per_gas,
+            cosmos_base_fee: cosmos::base_fee(
+                spec,
+                header.number,
+                header.base_fee_per_gas.unwrap_or_default(),
+                market,
+            ),
             blobs: BlobRules::of_block(spec, fork, header),
             base_fee_enabled: market.is_some_and(|market| market.counts_gas(header.number)),
             min_gas_price: market.map(Market::min_gas_price_wei).unwrap_or_default(),
@@ -159,7 +167,14 @@ impl<'a> CheckContext<'a> {
             excess_blob_gas: blobs.map(|params| next_excess_blob_gas(&params, fork, parent)),
             ..Header::default()
         };
-        Self::of_fork(spec, modules, &header, fork)
+        let context = Self::of_fork(spec, modules, &header, fork);
+        match spec.native().zip(modules) {
+            Some((native, modules)) if context.rules >= RulesVersion::V1 => {
+                let next = modules.market.next_base_fee_in_wei(header.number, native.max_gas);
+                Self { cosmos_base_fee: next, ..context }
+            }
+            _ => context,
+        }
     }
 
     /// The same with a minimum price of gas for this node's mempool, in the token's base unit.

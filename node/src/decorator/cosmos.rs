@@ -29,7 +29,7 @@ impl CheckContext<'_> {
             token: self.token(),
             rules: self.rules,
             height: self.height,
-            base_fee: self.base_fee.unwrap_or_default(),
+            base_fee: self.cosmos_base_fee,
             gas_limit: self.block_gas_limit,
             min_gas_price: self.min_gas_price,
             mempool_min_gas_price: minimum,
@@ -65,7 +65,6 @@ pub(super) fn check_cosmos(
     sender: &Sender,
     mode: Mode,
 ) -> Result<Admitted, Reject> {
-    let base_fee = context.base_fee.unwrap_or_default();
     let facts = context.cosmos_facts(mode);
     externally_owned(sender, tx.sender)?;
     let passed = cosmos::check(cosmos, &facts, &sender.account)?;
@@ -76,7 +75,7 @@ pub(super) fn check_cosmos(
         cosmos::sequence(cosmos, &sender.account)?;
     }
     let gas_wanted = steps::gas_wanted(tx.tx.gas_limit(), context)?;
-    let tip = passed.price.checked_sub(LegacyDec::from(base_fee)).unwrap_or_default();
+    let tip = passed.price.checked_sub(context.cosmos_base_fee).unwrap_or_default();
     let tip = tip.truncate_u256().unwrap_or(U256::MAX);
     Ok(Admitted {
         sender: *sender,

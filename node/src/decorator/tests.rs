@@ -125,6 +125,7 @@ fn context(evm: &EvmParams) -> CheckContext<'_> {
         token_unit: TokenUnit::WEI,
         block_gas_limit: 10_000_000,
         base_fee: Some(875_000_000),
+        cosmos_base_fee: LegacyDec::from(875_000_000_u64),
         blobs: None,
         base_fee_enabled: true,
         min_gas_price: LegacyDec::ZERO,

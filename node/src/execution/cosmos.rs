@@ -6,7 +6,9 @@
 use super::{BlockBuilder, StateError, TxError, overlay::Overlay};
 use crate::{
     chain::{ChainSpec, FEE_COLLECTOR},
-    cosmos::{CosmosTx, Message, Refusal, Token, check_unit, insufficient_funds, unsupported},
+    cosmos::{
+        CosmosTx, Message, Refusal, Token, base_fee, check_unit, insufficient_funds, unsupported,
+    },
     decorator::Reject,
     feemarket::store::{Attribute, StoredEvent},
     gov::{Bank, Rules, Session},
@@ -116,10 +118,12 @@ where
     ) -> Result<Result<bool, TxError>, StateError> {
         let Some(session) = &self.gov else { return Ok(Err(Reject::TypeNotSupported.into())) };
         let token = self.token(session.denom());
+        let whole = self.environment.block.basefee;
+        let base_fee = base_fee(self.spec, self.number, whole, Some(session.market()));
         let charge = tx
             .check_form(self.spec.rules_version(self.number))
             .and_then(|()| check_unit(tx, token))
-            .and_then(|()| tx.price.charge(self.environment.block.basefee, token));
+            .and_then(|()| tx.price.charge(base_fee, token));
         let charge = match charge {
             Ok(charge) => charge,
             Err(refusal) => return Ok(Err(Reject::Cosmos(refusal).into())),

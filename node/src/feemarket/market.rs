@@ -148,6 +148,17 @@ impl Market {
         self.whole_wei(self.base_fee().unwrap_or_default())
     }
 
+    /// The base fee in wei, fraction kept; zero where there is none.
+    pub fn base_fee_in_wei(&self) -> LegacyDec {
+        self.wei(self.base_fee().unwrap_or_default())
+    }
+
+    /// The same of block `height` of this gas limit.
+    pub fn next_base_fee_in_wei(&self, height: u64, gas_limit: u64) -> LegacyDec {
+        let next = self.next_base_fee(height, gas_limit);
+        next.map_or_else(|| self.base_fee_in_wei(), |next| self.wei(next))
+    }
+
     /// The least price of gas in wei, fraction kept.
     pub fn min_gas_price_wei(&self) -> LegacyDec {
         self.wei(self.params.min_gas_price)

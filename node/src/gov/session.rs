@@ -8,7 +8,10 @@ use super::{
 use crate::{
     account::{bech32, decode_any},
     cosmos::{Deposit, Refusal, Submission, Vote, gov_address, read_update},
-    feemarket::store::{Attribute, StoredEvent},
+    feemarket::{
+        Market,
+        store::{Attribute, StoredEvent},
+    },
     modules::{Modules, Update},
     proto::{
         cosmos::{
@@ -82,6 +85,11 @@ impl<'a> Session<'a> {
     /// The token.
     pub fn denom(&self) -> &'a str {
         &self.rules.modules.evm.evm_denom
+    }
+
+    /// The fee market at the beginning of the block.
+    pub const fn market(&self) -> &'a Market {
+        &self.rules.modules.market
     }
 
     pub(super) fn state(&self) -> &State {

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     chain::FEE_COLLECTOR,
-    cosmos::{CosmosTx, Message},
+    cosmos::{CosmosTx, Message, stored_base_fee},
     execution::FAILED_EVENT,
     feemarket::{
         self, Price,
@@ -220,7 +220,9 @@ impl Snapshot {
     ) -> Result<(), QueryError> {
         let stored = outcomes.stored.get(&mined.index.to_string());
         let stored = stored.map(Vec::as_slice).unwrap_or_default();
-        let base_fee = mined.block.header.base_fee_per_gas.unwrap_or_default();
+        let header = &mined.block.header;
+        let whole = header.base_fee_per_gas.unwrap_or_default();
+        let base_fee = stored_base_fee(&self.spec, header.number, whole, &outcomes.of_block);
         let charge = tx.charge(base_fee, &self.denom()).map_err(QueryError::internal)?;
         response.events = self.ante_events(tx, charge.amount);
         match stored.iter().find(|event| event.kind == FAILED_EVENT) {

@@ -12,6 +12,7 @@ use super::{
     block_id::{BlockId, BlockTag},
     error::Error,
     eth::{GivenOverrides, Request, gas_cap, on_block_with, raw_by_hash},
+    evmd::modules_within,
     fields::{self, name_of},
     lines::Line,
     method::{Answer, Call, Method, Run, json},
@@ -471,10 +472,12 @@ fn trace_inside(
     let mut seen = header.clone();
     inside.block.apply(&mut seen);
     let parent = BlockId::Tag(BlockTag::Number(parent));
+    let within = modules_within(call, number)?;
     on_block_with(call, request, parent, overrides, |site, execution| {
         let failed = |error| trace_error(error, execution.from);
+        let site = CallSite { modules: within.as_deref(), ..*site };
         let overlay = site.overlay_after(header, hash, &before).map_err(failed)?;
-        let CallSite { spec, modules, state, hashes, .. } = *site;
+        let CallSite { spec, modules, state, hashes, .. } = site;
         let site = CallSite { spec, modules, state, hashes, header: &seen };
         let (trace, _) =
             site.trace_on(overlay, execution, tracer, gas_cap(call)).map_err(failed)?;

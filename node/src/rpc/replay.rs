@@ -82,7 +82,7 @@ impl<'a> Replay<'a> {
         let no_root = |_: &StateChanges| Ok::<_, StateError>(B256::ZERO);
         let hashes = Hashes { view: &call.view, deadline: &self.deadline };
         let spec = &call.context.spec;
-        let modules = super::evmd::modules_after(call, parent)?;
+        let modules = super::evmd::modules_within(call, header.number)?;
         let (hash, modules) = (stored.block.hash, modules.as_deref());
         let failed = |error| match self.deadline.passed() {
             true => self.late(),

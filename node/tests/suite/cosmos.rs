@@ -1,6 +1,7 @@
 //! REST, gRPC and `evmd query` as clients see them: over sockets, on a development chain.
 
 mod answers;
+mod base_fee;
 mod call;
 mod cli;
 mod clients;

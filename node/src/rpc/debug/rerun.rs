@@ -6,7 +6,7 @@ use crate::{
     rpc::{
         error::Error,
         eth::Hashes,
-        evmd::modules_after,
+        evmd::modules_within,
         method::Call,
         replay::trace_error,
         stored::{self, MinedTx, StoredBlock},
@@ -37,7 +37,7 @@ impl<'a> Rerun<'a> {
         let blocks = call.view.blocks()?;
         let stored = StoredBlock::read(&call.context.spec, &blocks, number)?;
         let parent = number.saturating_sub(1);
-        let modules = modules_after(call, parent)?;
+        let modules = modules_within(call, number)?;
         Ok(Self { call, stored, parent: stored::header(&blocks, parent)?.1, modules })
     }
 

@@ -14,7 +14,7 @@ use crate::{
     rpc::{
         block_id::BlockId,
         error::Error,
-        evmd::modules_after,
+        evmd::{modules_after, modules_within},
         fields,
         method::{Answer, Call, json},
         params::{Number, Param},
@@ -138,7 +138,13 @@ pub(super) fn call_many(call: &Call) -> Answer {
     let before = before.map(|tx| tx.map(MinedTx::recovered)).collect::<Result<Vec<_>, Error>>()?;
     let deadline = call.call_deadline();
     let hashes = Hashes { view: &call.view, deadline: &deadline };
-    let (state, modules) = (call.view.state.reader_at(at)?, modules_after(call, at)?);
+    let (state, modules) = (
+        call.view.state.reader_at(at)?,
+        match inside {
+            Some(_) => modules_within(call, number)?,
+            None => modules_after(call, number)?,
+        },
+    );
     let modules = modules.as_deref();
     let site = CallSite { spec, modules, state: &state, hashes: &hashes, header };
     let overlay = match inside {

@@ -2,7 +2,9 @@
 
 use super::{Block, page_size};
 use crate::{
+    cosmos::stored_base_fee,
     execution::rewards,
+    feemarket::{LegacyDec, store::Record},
     rpc::{
         block_id::BlockId,
         error::Error,
@@ -49,7 +51,7 @@ fn details(call: &Call, id: BlockId) -> Answer {
             "uncleReward": U256::from(ommers),
             "issuance": U256::from(rewards.beneficiary + ommers),
         },
-        "totalFees": fees(&stored, &receipts)?,
+        "totalFees": fees(call, &stored, &receipts)?,
     }))
 }
 
@@ -68,8 +70,19 @@ fn shown(
 }
 
 /// What the senders of a block paid for its gas, in wei.
-fn fees(stored: &StoredBlock, receipts: &[StoredReceipt]) -> Result<U256, Error> {
+fn fees(call: &Call, stored: &StoredBlock, receipts: &[StoredReceipt]) -> Result<U256, Error> {
     let base_fee = stored.block.header.base_fee_per_gas;
+    let spec = &call.context.spec;
+    let exact = || -> Result<LegacyDec, Error> {
+        let (number, whole) = (stored.block.header.number, base_fee.unwrap_or_default());
+        let row = call.view.blocks()?.module(number)?.unwrap_or_default();
+        if row.is_empty() {
+            return Ok(LegacyDec::from(whole));
+        }
+        let events = Record::from_bytes(&row).map_err(Error::internal)?.events;
+        Ok(stored_base_fee(spec, number, whole, &events))
+    };
+    let exact = exact()?;
     let (mut fees, mut gas_before) = (U256::ZERO, 0);
     for (mined, receipt) in stored.txs().zip(receipts) {
         let mined = mined?;
@@ -77,7 +90,7 @@ fn fees(stored: &StoredBlock, receipts: &[StoredReceipt]) -> Result<U256, Error>
         gas_before = receipt.cumulative_gas_used;
         let fee = match &mined.cosmos {
             // It pays for its whole gas limit.
-            Some(tx) => tx.charge(base_fee.unwrap_or_default(), "").map_err(Error::internal)?.fee,
+            Some(tx) => tx.charge(exact, "").map_err(Error::internal)?.fee,
             None => U256::from(mined.tx.effective_gas_price(base_fee)) * U256::from(gas_used),
         };
         fees = fees.saturating_add(fee);
