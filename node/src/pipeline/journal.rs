@@ -5,9 +5,9 @@
 //! power failure can lose what the kernel had not written back yet (some seconds), unless the file
 //! is synced before each answer, which the settings offer.
 //!
-//! Format: the 8 bytes [`MAGIC`], then records: 4 bytes length of the transaction and 4 bytes
-//! CRC-32 of the rest, both big-endian; 20 bytes sender; the EIP-2718 bytes. A record that is cut off ends the
-//! file. A damaged one is passed over if its length leads to one that is not damaged; else it ends the file, too.
+//! Format: see [`format`]. The file names the chain by the hash of block 0. A file of another chain or version is set
+//! aside under another name. A record that is cut off ends the file; if others are damaged, a copy of the file is kept,
+//! and the rest of its records are used.
 //! Senders are kept so that a restart recovers no signature again; the file
 //! is to be trusted as much as the databases beside it.
 //!
@@ -15,6 +15,8 @@
 //! [`SLACK_BYTES`] since. A rewrite that fails, for lack of file descriptors or disk space, is repeated later;
 //! meanwhile the file grows, up to [`MAX_POSTPONED_BYTES`].
 
+mod aside;
+mod format;
 mod replacement;
 
 use super::fault::Fault;
@@ -23,22 +25,19 @@ use crate::{
     mempool::Mempool,
     whole_file::is_present,
 };
-use alloy_primitives::{Address, Bytes};
+use alloy_primitives::{Address, B256, Bytes};
+use format::{HEADER_BYTES, Header, RECORD_HEAD_BYTES, Records, Version};
 use replacement::{Failure, Replacement};
 use std::{
     collections::VecDeque,
     fs::{self, File},
-    io::{self, Write},
+    io::{self, Read, Write},
     mem,
     path::{Path, PathBuf},
     sync::{Arc, OnceLock},
     time::Instant,
 };
 
-/// First bytes of the file; the last one is the version.
-const MAGIC: &[u8; 8] = b"evmdtxs\x01";
-/// Bytes of a record before its transaction.
-const HEAD_BYTES: usize = 4 + 4 + Address::len_bytes();
 /// Bytes of dead records that are not worth a rewrite: some 400,000 transfers, which a restart
 /// passes over in half a second.
 const SLACK_BYTES: u64 = 64 * 1024 * 1024;
@@ -75,14 +74,17 @@ impl Entry {
     }
 }
 
-/// Whether a file holds more than the header of a journal. The contents are not read: a journal that is damaged, or
+/// Whether a file holds more than the header of a journal. The records are not read: a journal that is damaged, or
 /// of another version, counts as one with transactions.
 pub(crate) fn journal_has_transactions(path: &Path) -> io::Result<bool> {
-    match fs::metadata(path) {
-        Ok(file) => Ok(file.len() > MAGIC.len() as u64),
-        Err(_) if !is_present(path) => Ok(false),
-        Err(error) => Err(error),
-    }
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(_) if !is_present(path) => return Ok(false),
+        Err(error) => return Err(error),
+    };
+    let mut start = Vec::new();
+    (&file).take(HEADER_BYTES as u64).read_to_end(&mut start)?;
+    Ok(file.metadata()?.len() > format::header_bytes(&start) as u64)
 }
 
 /// The open journal.
@@ -91,6 +93,7 @@ pub(super) struct Journal {
     /// Absent when none is kept.
     file: Option<File>,
     path: PathBuf,
+    header: Header,
     sync: bool,
     /// Bytes in the file.
     bytes: u64,
@@ -108,44 +111,75 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    /// Opens the journal, with what it holds. A damaged end is cut off.
-    pub(super) fn open(path: &Path, sync: bool) -> Result<(Self, Vec<Entry>), Fault> {
-        let fault = |source| Fault::Journal { path: path.to_owned(), source };
+    /// Opens the journal of the chain whose block 0 has the hash `genesis`, with what it holds.
+    pub(super) fn open(
+        path: &Path,
+        sync: bool,
+        genesis: B256,
+    ) -> Result<(Self, Vec<Entry>), Fault> {
+        Self::try_open(path, sync, genesis)
+            .map_err(|source| Fault::Journal { path: path.to_owned(), source })
+    }
+
+    fn try_open(path: &Path, sync: bool, genesis: B256) -> io::Result<(Self, Vec<Entry>)> {
         let bytes = match fs::read(path) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-            Err(error) => return Err(fault(error)),
+            Err(error) => return Err(error),
         };
-        let Contents { entries, valid, damaged } = read(&bytes);
-        let mut journal = Self { path: path.to_owned(), sync, ..Self::none() };
-        let replacement = Replacement::new(path).map_err(fault)?;
-        if valid == 0 {
-            journal.replacement = Some(replacement);
-            if !bytes.is_empty() {
-                tracing::error!(path = %path.display(), "not a mempool journal; it starts empty");
+        let found = Found::in_file(&bytes, genesis);
+        let mut journal =
+            Self { path: path.to_owned(), header: Header::new(genesis)?, sync, ..Self::none() };
+        journal.replacement = Some(Replacement::new(path)?);
+        match found {
+            Found::Usable(header, records) => {
+                journal.header = header;
+                journal.append_to(HEADER_BYTES + records.valid, bytes.len())?;
+                return Ok((journal, records.entries));
             }
-            journal.replace(MAGIC).map_err(|failure| match failure {
-                Failure::Postponed(source) | Failure::NotSynced(source) => fault(source),
-            })?;
-            return Ok((journal, entries));
+            Found::Other { why, entries } => {
+                let aside = why.map(|why| aside::keep(path).map(|aside| (why, aside)));
+                let aside = aside.transpose()?;
+                journal.begin(&entries).inspect_err(|_| {
+                    // The next start keeps it again.
+                    aside.iter().for_each(|(_, aside)| drop(fs::remove_file(aside)));
+                })?;
+                if let Some((why, aside)) = aside {
+                    let (path, aside) = (path.display(), aside.display());
+                    tracing::error!(%path, kept_as = %aside, used = entries.len(), "the mempool's journal {why}");
+                }
+                Ok((journal, entries))
+            }
         }
-        if damaged > 0 {
-            tracing::error!(path = %path.display(), damaged, "the journal has damaged records, which are left out");
+    }
+
+    /// Uses the file that is there, of which `valid` bytes can be read.
+    fn append_to(&mut self, valid: usize, length: usize) -> io::Result<()> {
+        if valid < length {
+            let (path, lost) = (self.path.display(), length - valid);
+            tracing::warn!(%path, lost, "the journal's end is cut off");
         }
-        if valid < bytes.len() {
-            let lost = bytes.len() - valid;
-            tracing::warn!(path = %path.display(), lost, "the journal's end is cut off");
-        }
-        let file = File::options().append(true).open(path).map_err(fault)?;
-        journal.bytes = valid as u64;
-        file.set_len(journal.bytes).map_err(fault)?;
-        if sync {
+        let file = File::options().append(true).open(&self.path)?;
+        self.bytes = valid as u64;
+        file.set_len(self.bytes)?;
+        if self.sync {
             // The process that wrote it may have synced neither its contents nor its name.
-            file.sync_all().and_then(|()| replacement.sync_name()).map_err(fault)?;
+            file.sync_all()?;
+            self.replacement.as_ref().map_or(Ok(()), Replacement::sync_name)?;
         }
-        journal.replacement = Some(replacement);
-        journal.file = Some(file);
-        Ok((journal, entries))
+        self.file = Some(file);
+        Ok(())
+    }
+
+    /// Writes a new file with these transactions.
+    fn begin(&mut self, entries: &[Entry]) -> io::Result<()> {
+        let mut bytes = self.header.to_bytes();
+        for entry in entries {
+            self.header.put_entry(&mut bytes, entry);
+        }
+        self.replace(&bytes).map_err(|failure| match failure {
+            Failure::Postponed(source) | Failure::NotSynced(source) => source,
+        })
     }
 
     /// A journal that keeps nothing.
@@ -153,6 +187,7 @@ impl Journal {
         Self {
             file: None,
             path: PathBuf::new(),
+            header: Header::NONE,
             sync: false,
             bytes: 0,
             buffer: Vec::new(),
@@ -167,7 +202,7 @@ impl Journal {
     pub(super) fn push(&mut self, tx: &RecoveredTx) -> usize {
         let before = self.buffer.len();
         if self.file.is_some() {
-            put(&mut self.buffer, tx);
+            self.header.put(&mut self.buffer, tx);
         }
         before
     }
@@ -224,7 +259,7 @@ impl Journal {
     /// if it is much, a rewrite leaves much, and the next one waits for as many bytes again.
     /// While a rewrite is postponed, it is not worth looking.
     pub(super) fn is_bloated(&self, pool: &Mempool, now: Instant) -> bool {
-        let alive = pool.bytes() + (pool.len() * HEAD_BYTES) as u64;
+        let alive = pool.bytes() + (pool.len() * RECORD_HEAD_BYTES) as u64;
         let least = (2 * alive).max(self.rewritten) + SLACK_BYTES;
         let is_due = self.replacement.as_ref().is_some_and(|replacement| replacement.is_due(now));
         is_due && self.bytes > least
@@ -265,11 +300,11 @@ impl Journal {
         self.forget_durable(durable);
         let mut pooled: Vec<_> = pool.lanes().flat_map(|lane| lane.all()).collect();
         pooled.sort_by_key(|pooled| pooled.offer.arrival);
-        let mut bytes = MAGIC.to_vec();
+        let mut bytes = self.header.to_bytes();
         let built = self.building.iter().flat_map(|(_, txs)| txs.iter());
         let pooled = pooled.into_iter().map(|pooled| &pooled.tx);
         for tx in built.chain(pooled).chain(&self.late) {
-            put(&mut bytes, tx);
+            self.header.put(&mut bytes, tx);
         }
         self.replace(&bytes)
     }
@@ -285,58 +320,48 @@ impl Journal {
     }
 }
 
-/// Appends a record.
-fn put(out: &mut Vec<u8>, tx: &RecoveredTx) {
-    let length = u32::try_from(tx.raw.len()).expect("a pooled transaction is at most 128 KiB");
-    let mut crc = crc32fast::Hasher::new();
-    crc.update(tx.sender.as_slice());
-    crc.update(&tx.raw);
-    out.extend_from_slice(&length.to_be_bytes());
-    out.extend_from_slice(&crc.finalize().to_be_bytes());
-    out.extend_from_slice(tx.sender.as_slice());
-    out.extend_from_slice(&tx.raw);
+/// What is at the journal's path.
+enum Found {
+    /// A journal of this chain and version.
+    Usable(Header, Records),
+    /// Something else, with the transactions of it that can be used.
+    Other {
+        /// Why a copy is kept; `None` if nothing would be lost.
+        why: Option<&'static str>,
+        entries: Vec<Entry>,
+    },
 }
 
-/// What a file holds.
-#[derive(Debug, Default)]
-struct Contents {
-    entries: Vec<Entry>,
-    /// Bytes up to the end of the last record that is not damaged; zero without magic.
-    valid: usize,
-    /// Damaged records before it.
-    damaged: usize,
-}
-
-fn read(bytes: &[u8]) -> Contents {
-    let mut contents = Contents::default();
-    let Some(mut rest) = bytes.strip_prefix(MAGIC) else { return contents };
-    contents.valid = MAGIC.len();
-    let mut passed_over = 0;
-    while let Some((entry, after)) = read_one(rest) {
-        rest = after;
-        match entry {
-            Some(entry) => {
-                contents.entries.push(entry);
-                contents.damaged += mem::take(&mut passed_over);
-                contents.valid = bytes.len() - rest.len();
+impl Found {
+    fn in_file(bytes: &[u8], genesis: B256) -> Self {
+        const DAMAGED: &str = "has damaged records, which are left out; a copy of it is kept";
+        const OTHER_CHAIN: &str =
+            "belongs to another chain, or its first bytes are damaged; it is set aside";
+        const OTHER_VERSION: &str =
+            "is of a version that this program cannot read; it is set aside";
+        match format::version(bytes) {
+            Version::Two(header, records) if header.genesis == genesis => {
+                let records = format::read_v2(&header, records);
+                match records.damaged {
+                    0 => Self::Usable(header, records),
+                    _ => Self::Other { why: Some(DAMAGED), entries: records.entries },
+                }
             }
-            None => passed_over += 1,
+            Version::One(records) => {
+                let records = format::read_v1(records);
+                let why = (records.damaged > 0).then_some(DAMAGED);
+                Self::Other { why, entries: records.entries }
+            }
+            Version::Two(_, records) => {
+                let why = (!records.is_empty()).then_some(OTHER_CHAIN);
+                Self::Other { why, entries: Vec::new() }
+            }
+            Version::Unknown => {
+                let why = (!bytes.is_empty()).then_some(OTHER_VERSION);
+                Self::Other { why, entries: Vec::new() }
+            }
         }
     }
-    contents
-}
-
-/// The record at the start, `None` inside if it is damaged, and what follows it.
-fn read_one(bytes: &[u8]) -> Option<(Option<Entry>, &[u8])> {
-    let (length, rest) = bytes.split_first_chunk::<4>()?;
-    let (crc, rest) = rest.split_first_chunk::<4>()?;
-    let length = usize::try_from(u32::from_be_bytes(*length)).ok()?;
-    let covered = Address::len_bytes().checked_add(length)?;
-    let (covered, after) = rest.split_at_checked(covered)?;
-    let (sender, raw) = covered.split_at(Address::len_bytes());
-    let entry = (crc32fast::hash(covered) == u32::from_be_bytes(*crc))
-        .then(|| Entry { raw: Bytes::copy_from_slice(raw), sender: Address::from_slice(sender) });
-    Some((entry, after))
 }
 
 #[cfg(test)]

@@ -141,7 +141,9 @@ impl<'a> Making<'a> {
         }
         let (home, settings) = (self.home, &self.home.config.mempool);
         let (journal, saved) = if settings.journal {
-            Journal::open(&home.path.join(JOURNAL_FILE), settings.journal_sync)?
+            let genesis = home.chain.reader()?.hash(0)?;
+            let genesis = genesis.ok_or_else(|| HomeError::Empty(home.path.clone()))?;
+            Journal::open(&home.path.join(JOURNAL_FILE), settings.journal_sync, genesis)?
         } else {
             (Journal::none(), Vec::new())
         };

@@ -1,7 +1,7 @@
 //! A power failure at any moment leaves what was answered for, if the journal is synced.
 
 use super::{
-    tests::{entry, tx, written},
+    tests::{GENESIS, entry, read, tx, written},
     *,
 };
 use crashdisk::Recorder;
@@ -21,7 +21,7 @@ fn answer(path: &Path) {
     let elsewhere = path.with_extension("elsewhere");
     written(&elsewhere, 1);
     fs::copy(&elsewhere, path).unwrap();
-    let (mut journal, entries) = Journal::open(path, true).unwrap();
+    let (mut journal, entries) = Journal::open(path, true, GENESIS).unwrap();
     assert_eq!(entries, [entry(0)]);
     // The pool holds it from here on, so a client that sends it again learns that it is known.
     println!("\nanswered 0");

@@ -4,6 +4,8 @@ use alloy_consensus::{SignableTransaction, TxLegacy};
 use alloy_eips::eip2718::Encodable2718;
 use alloy_primitives::{B256, Signature, U256, keccak256};
 
+pub(super) const GENESIS: B256 = B256::repeat_byte(9);
+
 pub(super) fn tx(nonce: u64) -> RecoveredTx {
     let signature = Signature::new(U256::ONE, U256::ONE, false);
     let body = TxLegacy { nonce, chain_id: Some(1), ..TxLegacy::default() };
@@ -25,8 +27,31 @@ pub(super) fn entry(nonce: u64) -> Entry {
     Entry { raw: tx(nonce).raw, sender: tx(nonce).sender }
 }
 
+/// The transactions in the bytes of a file of the chain [`GENESIS`].
+pub(super) fn read(bytes: &[u8]) -> Records {
+    match Found::in_file(bytes, GENESIS) {
+        Found::Usable(_, records) => records,
+        Found::Other { entries, .. } => Records { entries, ..Records::default() },
+    }
+}
+
+/// The copies that are kept of `journal` in a folder.
+fn kept(folder: &Path) -> Vec<Vec<u8>> {
+    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let kept = files.filter(|path| path.to_string_lossy().contains("journal.kept-"));
+    kept.map(|path| fs::read(path).unwrap()).collect()
+}
+
+/// A record of version 1.
+fn record_v1(nonce: u64) -> Vec<u8> {
+    let Entry { raw, sender } = entry(nonce);
+    let covered = [sender.as_slice(), &raw].concat();
+    let length = u32::try_from(raw.len()).unwrap().to_be_bytes();
+    [&length, &crc32fast::hash(&covered).to_be_bytes(), covered.as_slice()].concat()
+}
+
 pub(super) fn written(path: &Path, count: u64) {
-    let (mut journal, _) = Journal::open(path, false).unwrap();
+    let (mut journal, _) = Journal::open(path, false, GENESIS).unwrap();
     for nonce in 0..count {
         journal.push(&tx(nonce));
     }
@@ -38,11 +63,11 @@ fn what_was_written_comes_back_without_an_orderly_end() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal");
     written(&path, 3);
-    let (mut journal, entries) = Journal::open(&path, true).unwrap();
+    let (mut journal, entries) = Journal::open(&path, true, GENESIS).unwrap();
     assert_eq!(entries, [entry(0), entry(1), entry(2)]);
     journal.push(&tx(3));
     journal.write().unwrap();
-    let (_, entries) = Journal::open(&path, false).unwrap();
+    let (_, entries) = Journal::open(&path, false, GENESIS).unwrap();
     assert_eq!(entries.len(), 4);
     let again = entries[3].clone().recovered(1).unwrap();
     assert_eq!((again.hash, again.sender), (tx(3).hash, tx(3).sender));
@@ -52,54 +77,133 @@ fn what_was_written_comes_back_without_an_orderly_end() {
 fn what_was_taken_back_is_not_written() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal");
-    let (mut journal, _) = Journal::open(&path, false).unwrap();
+    let (mut journal, _) = Journal::open(&path, false, GENESIS).unwrap();
     journal.push(&tx(0));
     let before = journal.push(&tx(1));
     journal.retract(before);
     journal.push(&tx(2));
     journal.write().unwrap();
-    assert_eq!(Journal::open(&path, false).unwrap().1, [entry(0), entry(2)]);
+    assert_eq!(Journal::open(&path, false, GENESIS).unwrap().1, [entry(0), entry(2)]);
 }
 
 #[test]
-fn any_cut_leaves_the_records_before_and_any_flipped_byte_all_others() {
+fn any_cut_leaves_the_records_before_and_any_flipped_bit_all_others() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal");
     written(&path, 3);
     let whole = fs::read(&path).unwrap();
-    let record = (whole.len() - MAGIC.len()) / 3;
-    for at in 0..whole.len() {
-        let before = at.saturating_sub(MAGIC.len()) / record;
-        let before = if at < MAGIC.len() { 0 } else { before };
+    let record = (whole.len() - HEADER_BYTES) / 3;
+    for at in HEADER_BYTES..whole.len() {
+        let before = (at - HEADER_BYTES) / record;
         let cut = read(&whole[..at]);
         assert_eq!((cut.entries.len(), cut.damaged), (before, 0), "cut at {at}");
-        assert!(cut.valid <= at);
-        let mut flipped = whole.clone();
-        flipped[at] ^= 0x10;
-        let found = read(&flipped);
-        // A damaged length leads nowhere.
-        let is_length = at < MAGIC.len() || (at - MAGIC.len()) % record < 4;
-        let (left, damaged) = match before {
-            _ if is_length => (before, 0),
-            2 => (2, 0),
-            _ => (2, 1),
-        };
-        assert_eq!((found.entries.len(), found.damaged), (left, damaged), "flipped at {at}");
+        assert_eq!(cut.valid, before * record, "cut at {at}");
+        for bit in 0..8 {
+            let mut flipped = whole.clone();
+            flipped[at] ^= 1 << bit;
+            let mut others = vec![entry(0), entry(1), entry(2)];
+            others.remove(before);
+            assert_eq!(read(&flipped).entries, others, "bit {bit} flipped at {at}");
+        }
     }
-    // What follows a damaged record stays in the file.
-    let mut damaged = whole.clone();
-    damaged[MAGIC.len() + record + 10] ^= 1;
-    fs::write(&path, &damaged).unwrap();
-    for _ in 0..2 {
-        assert_eq!(Journal::open(&path, false).unwrap().1, [entry(0), entry(2)]);
-    }
-    // After a cut, what is appended can be read.
+    // After a cut, what is appended can be read, and there is nothing to keep a copy of.
     fs::write(&path, &whole[..whole.len() - 5]).unwrap();
-    let (mut journal, entries) = Journal::open(&path, false).unwrap();
+    let (mut journal, entries) = Journal::open(&path, false, GENESIS).unwrap();
     assert_eq!(entries.len(), 2);
     journal.push(&tx(9));
     journal.write().unwrap();
-    assert_eq!(Journal::open(&path, false).unwrap().1.last(), Some(&entry(9)));
+    assert_eq!(Journal::open(&path, false, GENESIS).unwrap().1.last(), Some(&entry(9)));
+    assert_eq!(kept(folder.path()), Vec::<Vec<u8>>::new());
+}
+
+#[test]
+fn a_copy_of_a_damaged_journal_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("journal");
+    written(&path, 3);
+    let whole = fs::read(&path).unwrap();
+    let record = (whole.len() - HEADER_BYTES) / 3;
+    // In the middle, and at the end.
+    for (n, left) in [(1, [entry(0), entry(2)]), (2, [entry(0), entry(1)])] {
+        let mut damaged = whole.clone();
+        damaged[HEADER_BYTES + n * record + 10] ^= 1;
+        fs::write(&path, &damaged).unwrap();
+        // The second time, the file is whole.
+        for _ in 0..2 {
+            assert_eq!(Journal::open(&path, false, GENESIS).unwrap().1, left);
+            let copies = kept(folder.path());
+            assert_eq!(copies.iter().filter(|copy| **copy == damaged).count(), 1);
+            assert_eq!(copies.len(), n);
+        }
+    }
+}
+
+#[test]
+fn a_journal_of_another_chain_or_version_is_set_aside() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("journal");
+    written(&path, 2);
+    let ours = fs::read(&path).unwrap();
+    let other_chain = Journal::open(&path, false, B256::repeat_byte(8)).unwrap().1;
+    assert_eq!(other_chain, [], "the transactions of one chain are not tried on another");
+    assert_eq!(kept(folder.path()), std::slice::from_ref(&ours));
+    // An empty one of another chain is nothing to keep.
+    assert_eq!(Journal::open(&path, false, GENESIS).unwrap().1, []);
+    assert_eq!(kept(folder.path()).len(), 1);
+    for version in [0, 3, 255] {
+        let mut other = ours.clone();
+        other[7] = version;
+        fs::write(&path, &other).unwrap();
+        let (mut journal, entries) = Journal::open(&path, true, GENESIS).unwrap();
+        assert_eq!(entries, []);
+        journal.push(&tx(5));
+        journal.write().unwrap();
+        drop(journal);
+        assert!(kept(folder.path()).contains(&other), "version {version}");
+        assert_eq!(Journal::open(&path, false, GENESIS).unwrap().1, [entry(5)]);
+    }
+    assert_eq!(kept(folder.path()).len(), 4);
+}
+
+#[test]
+fn a_journal_of_version_1_is_read_and_rewritten() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("journal");
+    let first = [b"evmdtxs\x01".as_slice(), &record_v1(0), &record_v1(1), &record_v1(2)].concat();
+    fs::write(&path, &first).unwrap();
+    assert!(journal_has_transactions(&path).unwrap());
+    let all = [entry(0), entry(1), entry(2)];
+    assert_eq!(Journal::open(&path, false, GENESIS).unwrap().1, all);
+    assert_eq!(read(&fs::read(&path).unwrap()).entries, all, "it names the chain from here on");
+    assert_eq!(kept(folder.path()), Vec::<Vec<u8>>::new());
+    assert_eq!(Journal::open(&path, false, B256::ZERO).unwrap().1, []);
+    // A damaged record is passed over by its length.
+    let mut damaged = first.clone();
+    damaged[8 + record_v1(0).len() + 10] ^= 1;
+    fs::write(&path, &damaged).unwrap();
+    assert_eq!(Journal::open(&path, false, GENESIS).unwrap().1, [entry(0), entry(2)]);
+    assert!(kept(folder.path()).contains(&damaged));
+    // A header alone holds nothing, of either version.
+    fs::write(&path, b"evmdtxs\x01").unwrap();
+    assert!(!journal_has_transactions(&path).unwrap());
+    drop(Journal::open(&path, false, GENESIS).unwrap());
+    assert!(!journal_has_transactions(&path).unwrap());
+}
+
+/// A client can place the bytes of a record inside a transaction. After damage, they must not be taken for one.
+#[test]
+fn a_record_inside_a_transaction_is_not_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("journal");
+    let (mut journal, _) = Journal::open(&path, false, GENESIS).unwrap();
+    let carrier = RecoveredTx { raw: record_v1(7).into(), ..tx(0) };
+    journal.push(&carrier);
+    journal.push(&tx(1));
+    journal.write().unwrap();
+    let mut damaged = fs::read(&path).unwrap();
+    damaged[HEADER_BYTES + 2] ^= 1;
+    fs::write(&path, &damaged).unwrap();
+    assert_eq!(Journal::open(&path, false, GENESIS).unwrap().1, [entry(1)]);
 }
 
 #[test]
@@ -107,15 +211,15 @@ fn a_rewrite_keeps_blocks_that_are_not_durable() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal");
     written(&path, 5);
-    let (mut journal, _) = Journal::open(&path, false).unwrap();
+    let (mut journal, _) = Journal::open(&path, false, GENESIS).unwrap();
     journal.built(7, Arc::new(vec![Arc::new(tx(0))]), 6);
     journal.built(8, Arc::new(vec![Arc::new(tx(1))]), 6);
     journal.compact(&Mempool::default(), 7, Instant::now()).unwrap();
-    let (_, entries) = Journal::open(&path, false).unwrap();
+    let (_, entries) = Journal::open(&path, false, GENESIS).unwrap();
     assert_eq!(entries, [entry(1)]);
     journal.keep_late(vec![Arc::new(tx(2))]);
     journal.compact(&Mempool::default(), 7, Instant::now()).unwrap();
-    assert_eq!(Journal::open(&path, false).unwrap().1, [entry(1), entry(2)]);
+    assert_eq!(Journal::open(&path, false, GENESIS).unwrap().1, [entry(1), entry(2)]);
     assert_eq!(journal.take_late().len(), 1);
     journal.compact(&Mempool::default(), 7, Instant::now()).unwrap();
     // No more dead bytes than are worth it since the last rewrite, whatever that has left.
@@ -125,7 +229,7 @@ fn a_rewrite_keeps_blocks_that_are_not_durable() {
     assert!(journal.is_bloated(&Mempool::default(), Instant::now()));
     journal.push(&tx(4));
     journal.write().unwrap();
-    assert_eq!(Journal::open(&path, false).unwrap().1, [entry(1), entry(4)]);
+    assert_eq!(Journal::open(&path, false, GENESIS).unwrap().1, [entry(1), entry(4)]);
     assert_ne!(tx(4).hash, B256::ZERO);
 }
 
@@ -156,7 +260,7 @@ fn without_descriptors() {
     use rustix::process::{Resource, Rlimit, setrlimit};
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal");
-    let (mut journal, _) = Journal::open(&path, true).unwrap();
+    let (mut journal, _) = Journal::open(&path, true, GENESIS).unwrap();
     let limit = Rlimit { current: Some(CHILD_FILES), maximum: Some(CHILD_FILES) };
     setrlimit(Resource::Nofile, limit).unwrap();
     let mut taken = Vec::new();
@@ -174,7 +278,7 @@ fn without_descriptors() {
     for nonce in 0..3 {
         add(&mut journal, nonce);
         journal.compact(&Mempool::default(), 0, start).unwrap();
-        assert_eq!(journal.bytes, MAGIC.len() as u64, "rewritten");
+        assert_eq!(journal.bytes, HEADER_BYTES as u64, "rewritten");
     }
     // If other parts of the process have taken it, transactions are still journalled.
     journal.replacement.as_mut().unwrap().lose_reserve();
@@ -183,8 +287,8 @@ fn without_descriptors() {
         add(&mut journal, nonce);
         journal.compact(&Mempool::default(), 0, start).unwrap();
     }
-    let record = (journal.bytes - MAGIC.len() as u64) / 3;
-    assert_eq!(journal.bytes, MAGIC.len() as u64 + 3 * record, "nothing is rewritten");
+    let record = (journal.bytes - HEADER_BYTES as u64) / 3;
+    assert_eq!(journal.bytes, HEADER_BYTES as u64 + 3 * record, "nothing is rewritten");
     assert_eq!(fs::metadata(&path).unwrap().len(), journal.bytes);
     // The next attempts are later each time.
     journal.bytes += SLACK_BYTES;
@@ -198,10 +302,10 @@ fn without_descriptors() {
     taken.clear();
     journal.keep_late(vec![Arc::new(tx(2))]);
     journal.compact(&Mempool::default(), 0, start).unwrap();
-    assert_eq!(journal.bytes, MAGIC.len() as u64 + record);
+    assert_eq!(journal.bytes, HEADER_BYTES as u64 + record);
     assert!(journal.replacement.as_ref().unwrap().is_due(start));
     drop(journal);
-    assert_eq!(Journal::open(&path, false).unwrap().1, [entry(2)]);
+    assert_eq!(Journal::open(&path, false, GENESIS).unwrap().1, [entry(2)]);
 }
 
 #[test]
@@ -209,7 +313,7 @@ fn a_rewrite_that_fails_leaves_the_file_as_it_is() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal");
     written(&path, 2);
-    let (mut journal, _) = Journal::open(&path, true).unwrap();
+    let (mut journal, _) = Journal::open(&path, true, GENESIS).unwrap();
     // Something has the name of the next file.
     let in_the_way = path.with_extension("new");
     fs::remove_file(&in_the_way).unwrap();
@@ -221,7 +325,7 @@ fn a_rewrite_that_fails_leaves_the_file_as_it_is() {
     assert_eq!(read(&fs::read(&path).unwrap()).entries, [entry(0), entry(1), entry(2)]);
     fs::remove_dir(&in_the_way).unwrap();
     journal.compact(&Mempool::default(), 0, now).unwrap();
-    assert_eq!(fs::read(&path).unwrap(), MAGIC, "the second attempt succeeds");
+    assert_eq!(fs::read(&path).unwrap(), journal.header.to_bytes(), "the second attempt succeeds");
     // Beyond the bound the failure is a fault.
     fs::remove_file(&in_the_way).unwrap();
     fs::create_dir(&in_the_way).unwrap();
