@@ -145,6 +145,10 @@ pub enum OpenError {
         /// Folder of the environment.
         path: PathBuf,
     },
+    /// A process of another process id namespace has the environment open under the id of this process. LMDB keeps
+    /// readers apart by that.
+    #[error(transparent)]
+    SameProcessId(SameProcessId),
     /// Anything else LMDB reports.
     #[error("cannot open {}: {source}; if the file is damaged, {remedy}", path.display())]
     Lmdb {
@@ -201,6 +205,10 @@ pub enum ReadError {
         /// What to do about it.
         remedy: &'static str,
     },
+    /// A process of another process id namespace has the environment open under the id of this process. LMDB keeps
+    /// readers apart by that.
+    #[error(transparent)]
+    SameProcessId(SameProcessId),
     /// Anything else LMDB reports.
     #[error("cannot read {}: {source}; if the file is damaged, {remedy}", path.display())]
     Lmdb {
@@ -249,6 +257,10 @@ pub enum WriteError {
     /// What had to be read first could not be.
     #[error(transparent)]
     Read(#[from] ReadError),
+    /// A process of another process id namespace has the environment open under the id of this process. LMDB keeps
+    /// readers apart by that.
+    #[error(transparent)]
+    SameProcessId(SameProcessId),
     /// Anything else LMDB reports.
     #[error("cannot write {}: {source}; if the file is damaged, {remedy}", path.display())]
     Lmdb {
@@ -259,6 +271,26 @@ pub enum WriteError {
         /// What to do about it.
         remedy: &'static str,
     },
+}
+
+/// A process of another container holds this environment under the process id of this process.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "another process with process id {pid} has an LMDB environment of this home open, which is possible only in another \
+     container (process id namespace): run the command in the container of the node (such as `docker exec`), or in one \
+     that shares its process ids (`--pid container:NAME`), or stop the node"
+)]
+pub struct SameProcessId {
+    /// The id.
+    pub pid: u32,
+}
+
+impl SameProcessId {
+    /// LMDB locks one byte of its lock file for each process id, and reports a byte that is locked as `EAGAIN`.
+    fn of(error: &heed::Error) -> Option<Self> {
+        let is_it = matches!(error, heed::Error::Io(io) if io.kind() == io::ErrorKind::WouldBlock);
+        is_it.then(|| Self { pid: std::process::id() })
+    }
 }
 
 /// Whether the system refused to let a file grow.
@@ -277,6 +309,9 @@ impl OpenError {
     }
 
     pub(crate) fn from_heed(path: &Path, map_bytes: u64, kind: &Kind, source: heed::Error) -> Self {
+        if let Some(same) = SameProcessId::of(&source) {
+            return Self::SameProcessId(same);
+        }
         let path = path.to_owned();
         let (setting, remedy) = (kind.map_setting, kind.damage_remedy);
         match source {
@@ -319,6 +354,9 @@ impl ReadError {
         readers_max: u32,
         source: heed::Error,
     ) -> Self {
+        if let Some(same) = SameProcessId::of(&source) {
+            return Self::SameProcessId(same);
+        }
         let (path, remedy) = (path.to_owned(), kind.damage_remedy);
         match source {
             heed::Error::Mdb(MdbError::ReadersFull) => {
@@ -331,12 +369,34 @@ impl ReadError {
 
 impl WriteError {
     pub(crate) fn from_heed(path: &Path, map_bytes: u64, kind: &Kind, source: heed::Error) -> Self {
+        if let Some(same) = SameProcessId::of(&source) {
+            return Self::SameProcessId(same);
+        }
         let path = path.to_owned();
         let (setting, remedy) = (kind.map_setting, kind.damage_remedy);
         match source {
             heed::Error::Io(source) if is_disk_full(&source) => Self::DiskFull { path },
             heed::Error::Mdb(MdbError::MapFull) => Self::MapFull { path, map_bytes, setting },
             source => Self::Lmdb { path, source, remedy },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_of_another_container_with_the_same_id_is_named() {
+        let again = || heed::Error::Io(io::ErrorKind::WouldBlock.into());
+        let (path, kind) = (Path::new("chain"), &Kind::OF_TESTS);
+        let pid = format!("process id {}", std::process::id());
+        for text in [
+            OpenError::from_heed(path, 1, kind, again()).to_string(),
+            ReadError::from_heed(path, kind, 1, again()).to_string(),
+            WriteError::from_heed(path, 1, kind, again()).to_string(),
+        ] {
+            assert!(text.contains(&pid) && text.contains("container"), "{text}");
         }
     }
 }

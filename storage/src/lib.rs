@@ -84,7 +84,7 @@ pub use chain::{
     MigrationProgress, ReceiptOutcome, StoredReceipt,
 };
 pub use env::{EnvStats, MAP_BYTES_MIN, READERS_MAX};
-pub use error::{DecodeError, OpenError, ReadError, WriteError};
+pub use error::{DecodeError, OpenError, ReadError, SameProcessId, WriteError};
 pub use folders::{OPEN_FOLDER_MODE, folder_of, make_folder, sync_folder};
 pub use home::{HomeLock, LOCK_FILE};
 pub use index::{
