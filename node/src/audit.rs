@@ -36,13 +36,13 @@ pub struct StateAudit {
 /// about 200 bytes of memory an account.
 ///
 /// # Errors
-/// If the folder holds no chain, or it cannot be read.
+/// If the folder holds no chain, if its index is not built, or if it cannot be read.
 pub fn state_root(path: &Path) -> Result<StateAudit, HomeError> {
     let (chain, index) = Home::attach(path)?;
     // The index first: it must not know of a block that the snapshot of the chain does not have.
     let reader = index.reader()?;
     let audit = flat_state(&chain.reader()?, &reader)?;
-    audit.ok_or_else(|| HomeError::Empty(path.to_owned()))
+    audit.ok_or_else(|| HomeError::NoIndex(path.to_owned()))
 }
 
 /// The same of open environments; `None` if the index is empty.
@@ -103,4 +103,22 @@ fn after(address: Address) -> Option<Address> {
     let next = U256::from_be_slice(address.as_slice()) + U256::ONE;
     let bytes: [u8; 32] = next.to_be_bytes();
     (bytes[..12] == [0; 12]).then(|| Address::from_slice(&bytes[12..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{chain::Genesis, home::INDEX_FOLDER};
+
+    /// As a `reindex` leaves it that was killed.
+    #[test]
+    fn an_index_that_is_not_built_is_not_a_missing_chain() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path();
+        drop(Home::init(path, &Genesis::native_dev(1_700_000_000)).expect("a chain"));
+        std::fs::remove_dir_all(path.join(INDEX_FOLDER)).expect("was there");
+        let error = state_root(path).expect_err("there is no index");
+        assert!(matches!(error, HomeError::NoIndex(_)), "{error}");
+        assert!(error.to_string().contains("evmd reindex"), "{error}");
+    }
 }

@@ -227,6 +227,12 @@ pub enum HomeError {
     /// The folder holds no chain.
     #[error("{} holds no chain; make one with `evmd init`, or choose another with --home", .0.display())]
     Empty(PathBuf),
+    /// The index is empty: `reindex` was interrupted, or the folder was restored without it.
+    #[error(
+        "the index of the chain in {} is not built; build it with `evmd reindex` or `evmd start`",
+        .0.display()
+    )]
+    NoIndex(PathBuf),
     /// The folder holds blocks, but not the genesis that they follow from.
     #[error("{} holds blocks, but its stored genesis is missing; restore a snapshot", .0.display())]
     NoGenesis(PathBuf),
