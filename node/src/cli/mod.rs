@@ -10,6 +10,7 @@ mod genesis;
 mod import;
 mod init;
 mod keys;
+mod logs;
 mod prefix;
 mod query;
 mod reindex;
@@ -25,13 +26,9 @@ mod version;
 use crate::pipeline::Reading;
 use anyhow::Context;
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
+use logs::start as start_logs;
 use standard_output::{is_stdout_closed, stdout};
-use std::{
-    io::{IsTerminal, Write},
-    path::PathBuf,
-    process::ExitCode,
-    time::Instant,
-};
+use std::{io::Write, path::PathBuf, process::ExitCode, time::Instant};
 use verify::Backend;
 
 /// An EVM indexer-node: takes signed transactions or whole blocks in, answers wallets, explorers
@@ -137,6 +134,7 @@ pub fn main() -> ExitCode {
     };
     // What was written without a line break is still in the buffer.
     let done = run(cli.command).and_then(|()| Ok(stdout().flush()?));
+    logs::flush();
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -203,36 +201,6 @@ fn tested_backend() -> anyhow::Result<Backend> {
     let elapsed = begun.elapsed();
     tracing::debug!(%backend, ?elapsed, "the self-test of signature recovery and Keccak-256 passed");
     Ok(backend)
-}
-
-/// Writes logs to standard error. `RUST_LOG` chooses levels by target (`warn,node::rpc=debug`); if it is
-/// not set, or cannot be parsed, `default` does.
-fn start_logs(default: &str) {
-    use tracing_subscriber::{Layer, layer::SubscriberExt, util::SubscriberInitExt};
-    let parsed = |text: &str| text.parse::<tracing_subscriber::filter::Targets>().ok();
-    let chosen = std::env::var("RUST_LOG").ok().and_then(|text| parsed(&text));
-    let filter = chosen.unwrap_or_else(|| parsed(default).expect("our own defaults are valid"));
-    let colours = std::io::stderr().is_terminal();
-    let lines = tracing_subscriber::fmt::layer()
-        .with_writer(|| LossyStderr(std::io::stderr()))
-        .with_ansi(colours);
-    tracing_subscriber::registry().with(lines.with_filter(filter)).init();
-}
-
-/// Standard error whose write errors are ignored. It may be redirected to a full disk, and a lost log line must
-/// not end the program: `tracing-subscriber` reports a failed write with `eprintln!`, which would panic.
-struct LossyStderr(std::io::Stderr);
-
-impl Write for LossyStderr {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        // Reporting a short write would make the caller retry forever on a device that accepts nothing.
-        let _ = self.0.write_all(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
 }
 
 /// What each stage did, a line each.
