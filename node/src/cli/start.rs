@@ -154,7 +154,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     // Before the servers start: a client may stop the node as soon as it is served, and the node must then shut
     // down cleanly.
     let interrupts = runtime.block_on(async { Interrupts::listen() })?;
-    let servers = serve(&home, &pipeline, backend, signers, observing.handle());
+    let servers = serve(&home, &pipeline, block_time, backend, signers, observing.handle());
     let servers = runtime.block_on(servers)?;
     if let Err(error) = banner(&home, &pipeline, &servers, block_time, backend, args.quiet) {
         // A full disk or a closed pipe behind standard output is no reason to stop a node.
@@ -339,6 +339,7 @@ fn signers(home: &Home) -> anyhow::Result<Option<Arc<Signers>>> {
 async fn serve(
     home: &Home,
     pipeline: &Pipeline,
+    block_time: Option<Duration>,
     backend: Backend,
     signers: Option<Arc<Signers>>,
     observing: &tokio::runtime::Handle,
@@ -373,6 +374,8 @@ async fn serve(
         index: home.index.clone(),
         config: config.clone(),
         backend,
+        // Without empty blocks, an old head may only say that there are no transactions.
+        block_time: block_time.filter(|_| config.engine.empty_blocks),
     };
     let observe = observing.spawn(observe::serve(config.metrics.address, context)).await??;
     Ok(Servers { rpc, rest, grpc, comet, observe })

@@ -11,6 +11,7 @@ use crate::{
 };
 use std::{fmt::Write, time::Duration};
 use storage::EnvStats;
+use tokio::task::spawn_blocking;
 
 /// What kind of values a metric has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +62,7 @@ pub(super) struct Snapshot {
     block_gas: Option<u64>,
     /// `None` while it is too busy to be asked.
     pool: Option<Level>,
-    environments: [(&'static str, EnvStats); 2],
+    environments: Vec<(&'static str, EnvStats)>,
     calls: Vec<CallReading>,
     /// Connections of JSON-RPC by thread.
     connections: Vec<(String, usize)>,
@@ -73,6 +74,11 @@ pub(super) struct Snapshot {
 impl Snapshot {
     pub(super) async fn take(context: &Context) -> Self {
         let view = context.published.load();
+        let (chain, index) = (view.chain.clone(), context.index.clone());
+        // This begins read transactions, for which a disk that does not respond may keep the thread.
+        let environments =
+            spawn_blocking(move || [("chain", chain.stats()), ("index", index.stats())]);
+        let environments = environments.await.ok();
         Self {
             stages: context.monitor.readings(),
             rings: context.monitor.rings(),
@@ -82,7 +88,7 @@ impl Snapshot {
             next_base_fee: view.head.next_base_fee,
             block_gas: view.head.market().map(crate::feemarket::Market::block_gas),
             pool: context.pool.level().await.ok(),
-            environments: [("chain", view.chain.stats()), ("index", context.index.stats())],
+            environments: environments.into_iter().flatten().collect(),
             calls: context.calls.readings(),
             connections: context
                 .seats
@@ -471,7 +477,7 @@ mod tests {
             next_base_fee: 875_000_000,
             block_gas: Some(21_000),
             pool: Some(Level { pending: 3, queued: 2, bytes: 500 }),
-            environments: [("chain", stats()), ("index", stats())],
+            environments: vec![("chain", stats()), ("index", stats())],
             calls: vec![call],
             connections: vec![("serve-0".to_owned(), 2)],
             resources: vec![ResourceReading {

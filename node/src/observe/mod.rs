@@ -4,6 +4,7 @@
 //! Reads counters and the published view; never makes a stage wait for more than one question to
 //! the mempool.
 
+mod head;
 mod metrics;
 mod status;
 
@@ -25,7 +26,8 @@ use axum::{
     response::IntoResponse,
     routing::get,
 };
-use std::{net::SocketAddr, sync::Arc};
+use head::HeadCheck;
+use std::{net::SocketAddr, ops::Deref, sync::Arc, time::Duration};
 use storage::IndexDb;
 use verify::Backend;
 
@@ -57,6 +59,23 @@ pub struct Context {
     pub config: Config,
     /// The recovery backend in use.
     pub backend: Backend,
+    /// Time between blocks, if the node makes one whenever it has passed.
+    pub block_time: Option<Duration>,
+}
+
+/// What requests are answered from.
+#[derive(Debug)]
+struct Observed {
+    context: Context,
+    head: HeadCheck,
+}
+
+impl Deref for Observed {
+    type Target = Context;
+
+    fn deref(&self) -> &Context {
+        &self.context
+    }
 }
 
 /// Serves on `address` until [`Server::stop`].
@@ -70,11 +89,13 @@ pub async fn serve(address: SocketAddr, context: Context) -> Result<Server, Faul
         ("metrics.allowed-hosts", &config.allowed_hosts),
         ("metrics.cors-origins", &config.cors_origins),
     );
+    let thread = |source| Fault::Socket { what: "the thread of health checks".to_owned(), source };
+    let head = HeadCheck::start(context.published.clone()).map_err(thread)?;
     let router = Router::new()
         .route("/metrics", get(metrics))
         .route("/health", get(health))
         .route("/status", get(status))
-        .with_state(Arc::new(context));
+        .with_state(Arc::new(Observed { context, head }));
     let bounds = Bounds {
         address,
         connections: Arc::clone(&budget.metrics),
@@ -86,7 +107,7 @@ pub async fn serve(address: SocketAddr, context: Context) -> Result<Server, Faul
     listen::serve("metrics", bounds, &budget, router).await
 }
 
-type Shared = State<Arc<Context>>;
+type Shared = State<Arc<Observed>>;
 
 async fn metrics(State(context): Shared) -> impl IntoResponse {
     let snapshot = metrics::Snapshot::take(&context).await;

@@ -1,6 +1,6 @@
 //! `/health` and `/status`.
 
-use super::Context;
+use super::{Context, Observed, head};
 use crate::{
     chain::Rules,
     config::Endpoints,
@@ -14,24 +14,27 @@ use serde::Serialize;
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Health {
-    /// The newest block can be read and no stage has failed.
+    /// The newest block can be read, is not too old, and no stage has failed.
     pub(super) healthy: bool,
     head: u64,
     head_readable: bool,
+    /// The node makes blocks, and has made none for much longer than the time between them.
+    head_stalled: bool,
     fault: bool,
     /// What is not as it should be, although the node does its work.
     degraded: Vec<String>,
 }
 
 impl Health {
-    pub(super) fn take(context: &Context) -> Self {
-        let view = context.published.load();
-        let stored = view.blocks().and_then(|blocks| blocks.hash(view.number()));
-        let head_readable = matches!(stored, Ok(Some(hash)) if hash == view.head.hash);
+    /// From memory: a disk that does not respond must not keep this from being answered.
+    pub(super) fn take(context: &Observed) -> Self {
+        let (view, age) = (context.published.load(), context.published.age());
+        let head_readable = context.head.is_readable();
+        let head_stalled = context.block_time.is_some_and(|time| head::is_stalled(time, age));
         let fault = context.monitor.fault();
         let degraded = clock_reason(context.monitor.clock_step_seconds()).into_iter().collect();
-        let healthy = head_readable && !fault;
-        Self { healthy, head: view.number(), head_readable, fault, degraded }
+        let healthy = head_readable && !head_stalled && !fault;
+        Self { healthy, head: view.number(), head_readable, head_stalled, fault, degraded }
     }
 }
 

@@ -26,7 +26,10 @@ use crate::{
 use alloy_consensus::Header;
 use alloy_primitives::B256;
 use arc_swap::ArcSwap;
-use std::sync::Arc;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 use storage::{ChainDb, ChainReader, ReadError};
 use tokio::sync::watch;
 
@@ -159,6 +162,8 @@ pub struct Published(Arc<Place>);
 #[derive(Debug)]
 struct Place {
     view: ArcSwap<View>,
+    /// When it was published.
+    since: ArcSwap<Instant>,
     head: watch::Sender<u64>,
 }
 
@@ -166,19 +171,26 @@ impl Published {
     /// Publishes the first view.
     pub fn new(view: View) -> Self {
         let head = watch::Sender::new(view.number());
-        Self(Arc::new(Place { view: ArcSwap::from_pointee(view), head }))
+        let since = ArcSwap::from_pointee(Instant::now());
+        Self(Arc::new(Place { view: ArcSwap::from_pointee(view), since, head }))
     }
 
     /// Replaces the view. Only the commit stage calls this.
     pub(crate) fn publish(&self, view: View) {
         let number = view.number();
         self.0.view.store(Arc::new(view));
+        self.0.since.store(Arc::new(Instant::now()));
         self.0.head.send_replace(number);
     }
 
     /// The current view.
     pub fn load(&self) -> Arc<View> {
         self.0.view.load_full()
+    }
+
+    /// Time since the current view was published, or since the start if it is the first one.
+    pub(crate) fn age(&self) -> Duration {
+        self.0.since.load().elapsed()
     }
 
     /// Tells the number of the newest block whenever it changes, after the view is there. Blocks

@@ -84,7 +84,7 @@ impl Node {
         options: Options,
         config: Config,
     ) -> Self {
-        let backend = options.backend;
+        let (backend, block_time) = (options.backend, options.block_time);
         let pipeline = Pipeline::start(&home, options).unwrap();
         let queries =
             Queries::new(home.spec.clone(), pipeline.published.clone(), pipeline.client(), &config);
@@ -117,6 +117,7 @@ impl Node {
             index: home.index.clone(),
             config: config.clone(),
             backend,
+            block_time,
         };
         let observe = observe::serve(config.metrics.address, context).await.unwrap();
         Self { pipeline, rpc, rest, queries, observe, budget, _home: home, folder }

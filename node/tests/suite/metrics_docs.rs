@@ -12,7 +12,9 @@ fn document() -> String {
          `http://{address}` ([`metrics.address`](settings.md#metrics)) serves to monitors:\n\n\
          - `/metrics`: the table below in the text format of Prometheus;\n\
          - `/health`: 200 while the newest block can be read and no stage has failed, else 503; either way \
-         a JSON object that says which. A node that works, but not as it should, answers 200 and lists \
+         a JSON object that says which. A node that makes empty blocks answers 503, too, if it has made none for ten \
+         block times, and 10 s at least. A thread of its own reads the newest block every second; if the disk \
+         keeps it for more than 10 s, the answer is 503. A node that works, but not as it should, answers 200 and lists \
          the reasons in `degraded`: the system clock was set by more than `engine.max-clock-step-s`;\n\
          - `/status`: head, pool, addresses, stages and calls as one JSON object, the same figures.\n\n\
          Names carry their units, counters begin at zero with each start, and rates are the reader's to \
