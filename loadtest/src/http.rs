@@ -1,7 +1,14 @@
 //! HTTP/1.1 as far as a load needs it: POST over kept connections, one request at a time.
 
 use anyhow::{Context, bail};
-use std::{net::SocketAddr, net::ToSocketAddrs, ops::Range};
+use std::{
+    net::{SocketAddr, TcpStream, ToSocketAddrs},
+    ops::Range,
+    time::Duration,
+};
+
+/// Wait for an address of a name that has several.
+const PROBE_WAIT: Duration = Duration::from_secs(2);
 
 /// Most bytes of a response's head: far above what nodes send.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
@@ -42,9 +49,9 @@ impl Url {
         } else {
             format!("{host}:80")
         };
-        let mut found =
+        let found =
             with_port.to_socket_addrs().with_context(|| format!("{text}: cannot resolve"))?;
-        let address = found.next().with_context(|| format!("{text}: {host} has no address"))?;
+        let address = reachable(found).with_context(|| format!("{text}: {host} has no address"))?;
         let (host, path) = (host.to_owned(), path.to_owned());
         Ok(Self { text: text.to_owned(), address, host, path, is_ws })
     }
@@ -62,6 +69,15 @@ impl Url {
         )
         .into_bytes()
     }
+}
+
+/// The first address that accepts a connection, or else the first one, whose error says more than that of another.
+/// `localhost` may be `::1` first, while the node listens on 127.0.0.1. A single address is not tried.
+fn reachable(addresses: impl Iterator<Item = SocketAddr>) -> Option<SocketAddr> {
+    let addresses: Vec<_> = addresses.collect();
+    let accepts = |address: &&SocketAddr| TcpStream::connect_timeout(address, PROBE_WAIT).is_ok();
+    let found = if addresses.len() > 1 { addresses.iter().find(accepts) } else { None };
+    found.or(addresses.first()).copied()
 }
 
 /// Writes a request behind what waits to be sent.
@@ -187,6 +203,17 @@ mod tests {
         assert_eq!(Url::parse("http://[::1]:9").unwrap().address.port(), 9);
         let refused = Url::parse("https://127.0.0.1").unwrap_err().to_string();
         assert!(refused.contains("https is not supported"), "{refused}");
+    }
+
+    #[test]
+    fn of_several_addresses_one_that_accepts_is_used() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let open = listener.local_addr().unwrap();
+        // Nothing listens at this port of another loopback address.
+        let closed = SocketAddr::new("127.0.0.2".parse().unwrap(), open.port());
+        assert_eq!(reachable([closed, open].into_iter()), Some(open));
+        assert_eq!(reachable([closed, closed].into_iter()), Some(closed));
+        assert_eq!(reachable([closed].into_iter()), Some(closed));
     }
 
     #[test]

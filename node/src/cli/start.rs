@@ -96,8 +96,15 @@ pub(super) struct Args {
 }
 
 fn address(text: &str) -> Result<SocketAddr, String> {
-    let mut found = text.to_socket_addrs().map_err(|error| error.to_string())?;
-    found.next().ok_or_else(|| "no such address".to_owned())
+    let found = text.to_socket_addrs().map_err(|error| error.to_string())?;
+    listen_address(found).ok_or_else(|| "no such address".to_owned())
+}
+
+/// The address of a name to listen on. If it has several, as `localhost` often has, that is the first one of IPv4: clients
+/// that try only one address, and the defaults of this program, use that.
+fn listen_address(addresses: impl Iterator<Item = SocketAddr>) -> Option<SocketAddr> {
+    let addresses: Vec<_> = addresses.collect();
+    addresses.iter().find(|address| address.is_ipv4()).or(addresses.first()).copied()
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
@@ -550,6 +557,15 @@ memory           {}",
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_with_two_addresses_is_listened_on_at_that_of_ipv4() {
+        let [v6, v4] = ["[::1]:1", "127.0.0.1:1"].map(|address| address.parse().unwrap());
+        for (addresses, chosen) in [(vec![v6, v4], v4), (vec![v4, v6], v4), (vec![v6], v6)] {
+            assert_eq!(listen_address(addresses.into_iter()), Some(chosen));
+        }
+        assert_eq!(listen_address(std::iter::empty()), None);
+    }
 
     #[test]
     fn a_keyring_signs_for_this_machine_only_unless_that_is_allowed() {

@@ -5,7 +5,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::{
     io::{Read, Write},
-    net::{TcpStream, ToSocketAddrs},
+    net::{SocketAddr, TcpStream, ToSocketAddrs},
     time::Duration,
 };
 
@@ -85,9 +85,7 @@ impl Client {
 
     /// Sends a request of HTTP/1.0: the answer comes unchunked and ends with the connection.
     fn exchange(&self, request: &str) -> anyhow::Result<(u16, String)> {
-        let mut addresses = self.authority.to_socket_addrs()?;
-        let address = addresses.next().context("the name has no address")?;
-        let mut stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
+        let mut stream = connect(self.authority.to_socket_addrs()?)?;
         stream.set_read_timeout(Some(TIMEOUT))?;
         stream.set_write_timeout(Some(TIMEOUT))?;
         stream.write_all(request.as_bytes())?;
@@ -99,9 +97,35 @@ impl Client {
     }
 }
 
+/// Connects to the first address that accepts. `localhost` may be `::1` first, while the node listens on 127.0.0.1.
+fn connect(addresses: impl Iterator<Item = SocketAddr>) -> anyhow::Result<TcpStream> {
+    let mut failed = None;
+    for address in addresses {
+        match TcpStream::connect_timeout(&address, TIMEOUT) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => failed = Some(anyhow::Error::new(error).context(address)),
+        }
+    }
+    Err(failed.unwrap_or_else(|| anyhow::anyhow!("the name has no address")))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::TcpListener;
+
+    #[test]
+    fn every_address_of_a_name_is_tried() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let open = listener.local_addr().unwrap();
+        // Nothing listens at this port of another loopback address.
+        let closed = SocketAddr::new("127.0.0.2".parse().unwrap(), open.port());
+        let stream = connect([closed, open].into_iter()).unwrap();
+        assert_eq!(stream.peer_addr().unwrap(), open);
+        let error = connect([closed].into_iter()).unwrap_err();
+        assert!(error.to_string().contains("127.0.0.2"), "{error}");
+        assert!(connect(std::iter::empty()).is_err());
+    }
 
     #[test]
     fn urls_are_read() {
