@@ -95,7 +95,7 @@ impl Queue {
         self.0.changed.notify_all();
     }
 
-    /// Waits for lines and takes all of them; the first says how many were dropped after these.
+    /// Waits for lines and takes all of them, followed by a notice of how many were dropped after these.
     fn take(&self) -> Vec<Vec<u8>> {
         let mut lines = self.lock();
         lines.writing = false;

@@ -142,7 +142,9 @@ impl Journal {
                 let aside = aside.transpose()?;
                 journal.begin(&entries).inspect_err(|_| {
                     // The next start keeps it again.
-                    aside.iter().for_each(|(_, aside)| drop(fs::remove_file(aside)));
+                    if let Some((_, aside)) = &aside {
+                        drop(fs::remove_file(aside));
+                    }
                 })?;
                 if let Some((why, aside)) = aside {
                     let (path, aside) = (path.display(), aside.display());
