@@ -108,6 +108,18 @@ const STREAMING_PATH: &str = "/grpc.reflection.";
 /// The health checks of gRPC.
 const GRPC_HEALTH_PATH: &str = "/grpc.health.v1.Health/";
 
+/// For what outlives its HTTP request, such as a WebSocket: the server's end waits for it, for a while, so that it can
+/// say goodbye to its client.
+#[derive(Clone, Debug)]
+pub(crate) struct Stopping(watch::Receiver<bool>);
+
+impl Stopping {
+    /// Ready when the server is to stop.
+    pub(crate) async fn wait(&mut self) {
+        is_stopping(&mut self.0).await;
+    }
+}
+
 /// A running server.
 #[derive(Debug)]
 pub struct Server {
@@ -126,6 +138,7 @@ struct Shared {
     body: usize,
     protocol: Protocol,
     router: Router,
+    stopping: Stopping,
 }
 
 /// A connection.
@@ -150,6 +163,7 @@ pub(crate) async fn serve(
     let fault = |source| Fault::Socket { what: format!("{what} on {}", bounds.address), source };
     let listener = TcpListener::bind(bounds.address).await.map_err(fault)?;
     let address = listener.local_addr().map_err(fault)?;
+    let (stop, stopped) = watch::channel(false);
     let shared = Arc::new(Shared {
         budget: Arc::clone(budget),
         connections: bounds.connections,
@@ -158,8 +172,8 @@ pub(crate) async fn serve(
         body: bounds.body,
         protocol: bounds.protocol,
         router,
+        stopping: Stopping(stopped.clone()),
     });
-    let (stop, stopped) = watch::channel(false);
     Ok(Server { address, stop, task: tokio::spawn(shared.accept(listener, stopped)) })
 }
 
@@ -168,7 +182,13 @@ impl Server {
     pub async fn stop(self) {
         let Self { stop, mut task, .. } = self;
         stop.send_replace(true);
-        if tokio::time::timeout(STOP_WAIT, &mut task).await.is_err() {
+        let ended = async {
+            // A panic there has been reported.
+            let _ = (&mut task).await;
+            // WebSockets have tasks of their own, each with a receiver.
+            stop.closed().await;
+        };
+        if tokio::time::timeout(STOP_WAIT, ended).await.is_err() {
             task.abort();
         }
     }
@@ -331,6 +351,7 @@ impl Shared {
         let (mut request, received) = self.receive(&account, peer, request).await?;
         // For WebSockets, which use memory as long as they are open.
         request.extensions_mut().insert(Arc::clone(&account));
+        request.extensions_mut().insert(self.stopping.clone());
         let turn = match is_health {
             true => None,
             false => Some(self.turns.acquire().await.expect("it is never closed")),

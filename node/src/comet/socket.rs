@@ -14,6 +14,7 @@ use super::{
 };
 use crate::{
     budget::{Account, Held, Usage},
+    listen::Stopping,
     query::Watch,
 };
 use axum::{
@@ -49,6 +50,7 @@ const FREE_BYTES: usize = 16 * 1024;
 pub(super) async fn open(
     State(node): State<Arc<Node>>,
     Extension(account): Extension<Arc<Account>>,
+    Extension(stopping): Extension<Stopping>,
     upgrade: WebSocketUpgrade,
 ) -> Response {
     let most = node.message_bytes;
@@ -63,7 +65,7 @@ pub(super) async fn open(
         }
     };
     let upgrade = upgrade.max_message_size(most).max_frame_size(most);
-    upgrade.on_upgrade(|socket| Client::new(node, socket, account, memory).serve())
+    upgrade.on_upgrade(|socket| Client::new(node, socket, account, memory).serve(stopping))
 }
 
 /// Why a client is served no longer.
@@ -105,8 +107,12 @@ impl Client {
         }
     }
 
-    async fn serve(mut self) {
-        let Err(gone) = self.follow_and_answer().await;
+    async fn serve(mut self, mut stopping: Stopping) {
+        let gone = tokio::select! {
+            Err(gone) = self.follow_and_answer() => gone,
+            // Clients take an end without a reason, or with another one, for one that they asked for.
+            () = stopping.wait() => Gone::Dropped(close_code::AWAY, "the node is stopping"),
+        };
         if let Gone::Dropped(code, reason) = gone {
             let _ =
                 self.send(Message::Close(Some(CloseFrame { code, reason: reason.into() }))).await;

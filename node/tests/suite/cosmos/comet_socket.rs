@@ -68,6 +68,28 @@ impl Socket {
     }
 }
 
+/// A client must not take the end of the node for one that it asked for: it would not connect again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_stops_sends_a_close_frame() {
+    let served = Served::start().await;
+    let mut idle = Socket::open(&served).await;
+    let mut subscribed = Socket::open(&served).await;
+    subscribed.subscribe(1, "tm.event='NewBlock'").await;
+    served.stop().await;
+    for socket in [&mut idle, &mut subscribed] {
+        let closed = async {
+            loop {
+                match socket.0.next().await.unwrap().unwrap() {
+                    Message::Close(frame) => return frame.unwrap(),
+                    _ => {}
+                }
+            }
+        };
+        let frame = tokio::time::timeout(PATIENCE, closed).await.expect("a close frame");
+        assert_eq!(u16::from(frame.code), 1001, "{frame}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn blocks_are_told_of() {
     let served = Served::start().await;
