@@ -11,7 +11,7 @@ use crate::{
     stats::Stats,
     wire::{Answer, Connection, Endpoint},
 };
-use anyhow::{Context, bail};
+use anyhow::bail;
 use indicatif::ProgressBar;
 use mio::{Events, Interest, Poll, Token};
 use std::{
@@ -24,6 +24,12 @@ use std::{
 const SLEEP_MAX: Duration = Duration::from_millis(50);
 /// Connections lost one after another, without an answer between, before the run is given up.
 const LOST_MAX: u32 = 20;
+/// Connections lost within this time count as one: a node that restarts closes all of them.
+const LOST_TOGETHER: Duration = Duration::from_millis(100);
+/// Maximum wait for a node that accepts no connection, and the pause between two attempts. Each attempt stands for a
+/// request that could not be sent, and counts as a failed one.
+const RECONNECT_WAIT: Duration = Duration::from_secs(10);
+const RECONNECT_PAUSE: Duration = Duration::from_millis(100);
 /// Time between two looks at a source that holds its requests back.
 const HOLD_LOOK: Duration = Duration::from_millis(1);
 /// Most requests of an open loop sent before looking at answers again.
@@ -184,6 +190,8 @@ struct Loop<'a> {
     stats: Stats,
     payload: Vec<u8>,
     lost: u32,
+    /// When the last one of them was counted.
+    lost_at: Option<Instant>,
     /// Looked at first for the next request of an open loop.
     turn: usize,
 }
@@ -218,6 +226,7 @@ impl<'a> Loop<'a> {
             stats: Stats::new(),
             payload: Vec::new(),
             lost: 0,
+            lost_at: None,
             turn: 0,
         })
     }
@@ -409,7 +418,10 @@ impl<'a> Loop<'a> {
         let lost: u64 = slot.waiting.drain(..).map(|(_, operations)| u64::from(operations)).sum();
         if lost > 0 {
             self.stats.failed(lost, || reason);
-            self.lost += 1;
+            if self.lost_at.is_none_or(|at| at.elapsed() > LOST_TOGETHER) {
+                self.lost += 1;
+                self.lost_at = Some(Instant::now());
+            }
         }
         if self.lost > LOST_MAX {
             let address = self.endpoint.address();
@@ -417,11 +429,26 @@ impl<'a> Loop<'a> {
                 "{LOST_MAX} connections to {address} were lost one after another without an answer"
             );
         }
-        let mut connection =
-            Connection::open(self.endpoint).context("opening a connection again")?;
+        let mut connection = self.reconnect()?;
         register(&self.poll, number, &mut connection)?;
-        slot.connection = connection;
+        self.slots[number].connection = connection;
         Ok(())
+    }
+
+    /// Opens a connection; waits for a node that restarts.
+    fn reconnect(&mut self) -> anyhow::Result<Connection> {
+        let begun = Instant::now();
+        loop {
+            let error = match Connection::open(self.endpoint) {
+                Ok(connection) => return Ok(connection),
+                Err(error) => error,
+            };
+            if begun.elapsed() >= RECONNECT_WAIT || self.watch.abandon.load(Relaxed) {
+                return Err(error.context("opening a connection again"));
+            }
+            self.stats.failed(1, || format!("{error:#}"));
+            std::thread::park_timeout(RECONNECT_PAUSE);
+        }
     }
 
     /// A request without an answer for too long has failed, and whatever waits behind it.

@@ -5,7 +5,7 @@
 use serde_json::{Value, json};
 use std::{
     io::{BufRead, BufReader, Read, Write},
-    net::{SocketAddr, TcpListener, TcpStream},
+    net::{Shutdown, SocketAddr, TcpListener, TcpStream},
     process::{Command, Output, Stdio},
     sync::{
         Condvar, Mutex,
@@ -168,6 +168,59 @@ fn an_answer_that_never_comes_is_a_failure_and_not_the_end() {
     let errors = part["errors"].as_u64().unwrap();
     assert!((1..10).contains(&errors), "what waited on that connection: {part}");
     assert!(json.to_string().contains("no answer in 100.0ms (--timeout)"), "{json}");
+}
+
+/// Fee questions of the run over a restart so far.
+static BEFORE_RESTART: AtomicU32 = AtomicU32::new(0);
+const QUESTIONS_BEFORE_RESTART: u32 = 50;
+
+fn counted(call: &Value) -> Value {
+    if call["method"] == "eth_feeHistory" {
+        BEFORE_RESTART.fetch_add(1, Relaxed);
+    }
+    quiet_chain(call)
+}
+
+/// Serves until it has been asked some questions; then closes all connections, and serves again after `pause`.
+fn serve_and_restart(pause: Duration) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    listener.set_nonblocking(true).unwrap();
+    thread::spawn(move || {
+        let mut streams = Vec::new();
+        while BEFORE_RESTART.load(Relaxed) < QUESTIONS_BEFORE_RESTART {
+            match listener.accept() {
+                Ok((stream, _)) => {
+                    stream.set_nonblocking(false).unwrap();
+                    streams.push(stream.try_clone().unwrap());
+                    thread::spawn(move || converse(stream, counted));
+                }
+                Err(_) => thread::park_timeout(Duration::from_millis(1)),
+            }
+        }
+        drop(listener);
+        streams.iter().for_each(|stream| drop(stream.shutdown(Shutdown::Both)));
+        thread::park_timeout(pause);
+        for stream in TcpListener::bind(address).unwrap().incoming() {
+            let stream = stream.unwrap();
+            thread::spawn(move || converse(stream, quiet_chain));
+        }
+    });
+    address
+}
+
+#[test]
+fn a_node_that_restarts_costs_the_requests_meanwhile() {
+    let address = serve_and_restart(Duration::from_millis(300));
+    // More connections than may be lost one after another.
+    let run = ["-d", "1.5", "--warmup", "0", "-o", "json", "--shape", "1:", "-c", "32"];
+    let output = loadtest("fees", address, &run);
+    assert_eq!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stderr));
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let part = &json["nodes"][0]["parts"][0];
+    let before = u64::from(QUESTIONS_BEFORE_RESTART);
+    assert!(part["operations"].as_u64().unwrap() > 2 * before, "it went on: {part}");
+    assert!(part["errors"].as_u64().unwrap() > 0, "{part}");
 }
 
 #[test]
