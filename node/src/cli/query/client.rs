@@ -99,11 +99,15 @@ impl Client {
 
 /// Connects to the first address that accepts. `localhost` may be `::1` first, while the node listens on 127.0.0.1.
 fn connect(addresses: impl Iterator<Item = SocketAddr>) -> anyhow::Result<TcpStream> {
-    let mut failed = None;
+    let mut failed: Option<anyhow::Error> = None;
     for address in addresses {
         match TcpStream::connect_timeout(&address, TIMEOUT) {
             Ok(stream) => return Ok(stream),
-            Err(error) => failed = Some(anyhow::Error::new(error).context(address)),
+            // Of several addresses the error names the last; of one, the caller names it.
+            Err(error) if failed.is_some() => {
+                failed = Some(anyhow::Error::new(error).context(address));
+            }
+            Err(error) => failed = Some(error.into()),
         }
     }
     Err(failed.unwrap_or_else(|| anyhow::anyhow!("the name has no address")))
@@ -123,6 +127,8 @@ mod tests {
         let stream = connect([closed, open].into_iter()).unwrap();
         assert_eq!(stream.peer_addr().unwrap(), open);
         let error = connect([closed].into_iter()).unwrap_err();
+        assert!(!error.to_string().contains("127.0.0.2"), "{error}");
+        let error = connect([closed, closed].into_iter()).unwrap_err();
         assert!(error.to_string().contains("127.0.0.2"), "{error}");
         assert!(connect(std::iter::empty()).is_err());
     }
