@@ -135,7 +135,7 @@ impl Journal {
             Found::Usable(header, records) => {
                 journal.header = header;
                 journal.append_to(HEADER_BYTES + records.valid, bytes.len())?;
-                return Ok((journal, records.entries));
+                Ok((journal, records.entries))
             }
             Found::Other { why, entries } => {
                 let aside = why.map(|why| aside::keep(path).map(|aside| (why, aside)));

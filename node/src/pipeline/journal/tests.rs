@@ -178,7 +178,7 @@ fn a_journal_of_version_1_is_read_and_rewritten() {
     assert_eq!(kept(folder.path()), Vec::<Vec<u8>>::new());
     assert_eq!(Journal::open(&path, false, B256::ZERO).unwrap().1, []);
     // A damaged record is passed over by its length.
-    let mut damaged = first.clone();
+    let mut damaged = first;
     damaged[8 + record_v1(0).len() + 10] ^= 1;
     fs::write(&path, &damaged).unwrap();
     assert_eq!(Journal::open(&path, false, GENESIS).unwrap().1, [entry(0), entry(2)]);

@@ -79,9 +79,8 @@ async fn a_node_that_stops_sends_a_close_frame() {
     for socket in [&mut idle, &mut subscribed] {
         let closed = async {
             loop {
-                match socket.0.next().await.unwrap().unwrap() {
-                    Message::Close(frame) => return frame.unwrap(),
-                    _ => {}
+                if let Message::Close(frame) = socket.0.next().await.unwrap().unwrap() {
+                    return frame.unwrap();
                 }
             }
         };
