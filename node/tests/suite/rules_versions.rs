@@ -11,6 +11,7 @@ use node::{
     home::{AdoptError, Home},
     pipeline::Pipeline,
     snapshot,
+    view::View,
 };
 use serde_json::{Value, json};
 use std::{
@@ -39,7 +40,15 @@ fn grow(home: &Home, height: u64) -> u64 {
     for nonce in account.nonce..account.nonce + 3 {
         runtime.block_on(client.submit(transfer(0, nonce, recipient))).unwrap();
     }
-    wait_until("enough blocks are there", || pipeline.published.load().number() >= height);
+    // Transactions that are left in the journal would be sent twice.
+    let are_mined = |view: &View| {
+        let state = view.state.reader().unwrap();
+        state.account(sender).unwrap().unwrap().nonce == account.nonce + 3
+    };
+    wait_until("enough blocks with all transactions are there", || {
+        let view = pipeline.published.load();
+        view.number() >= height && are_mined(&view)
+    });
     pipeline.stop();
     pipeline.join().unwrap();
     home.view().unwrap().number()
