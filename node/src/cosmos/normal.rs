@@ -1,5 +1,5 @@
-//! Rewrites what nobody has signed into the form that the rules accept, before a transaction is hashed. So wallets
-//! may write it as they do, and nobody else can make another hash of it.
+//! Rewrites the bytes that no signature covers into the form that the rules accept, before a transaction is hashed.
+//! Wallets may therefore encode them as they do, and a third party cannot change the hash of a transaction.
 
 use super::{
     sign::SignMode,
