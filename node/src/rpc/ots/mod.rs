@@ -1,6 +1,6 @@
 //! `ots_`, and the one method of `erigon_` beside it: what the explorer Otterscan asks a node for, in
-//! the shapes of its API level 8 (otterscan/otterscan, docs/custom-jsonrpc.md). Off unless enabled, because
-//! traces cost what their block cost.
+//! the shapes of its API level 8 (`custom-jsonrpc.md` among its documents). Off unless enabled, because traces cost
+//! what their block cost.
 
 mod blocks;
 mod search;

@@ -1,0 +1,109 @@
+//! Dependencies between the crates of the workspace point downwards only.
+
+use super::{Violation, tree::Tree};
+
+/// The crates, from the bottom to the top: a crate depends only on crates before it.
+const LAYERS: [&str; 7] =
+    ["crashdisk", "verify", "storage", "node", "xtask", "loadtest", "benches"];
+
+/// The tables of a manifest that name dependencies.
+const TABLES: [&str; 3] = ["dependencies", "dev-dependencies", "build-dependencies"];
+
+pub(super) fn check(tree: &Tree) -> Vec<Violation> {
+    check_layers(tree, &LAYERS)
+}
+
+fn check_layers(tree: &Tree, layers: &[&str]) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    for (path, text) in members(tree) {
+        let mut refuse =
+            |text: String| violations.push(Violation { path: path.clone(), line: 0, text });
+        let manifest: toml::Table = match text.parse() {
+            Ok(manifest) => manifest,
+            Err(error) => {
+                refuse(error.to_string());
+                continue;
+            }
+        };
+        let name = manifest["package"]["name"].as_str().unwrap_or_default();
+        let Some(layer) = layers.iter().position(|known| *known == name) else {
+            refuse(format!(
+                "the crate {name} has no layer: add it to LAYERS of the check of layers"
+            ));
+            continue;
+        };
+        for dependency in dependencies(&manifest) {
+            if layers[layer..].contains(&dependency.as_str()) {
+                refuse(format!(
+                    "{name} depends on {dependency}, which is not below it: move what both need below both"
+                ));
+            }
+        }
+    }
+    violations
+}
+
+/// The manifests of the workspace's members.
+fn members(tree: &Tree) -> Vec<(String, &str)> {
+    let workspace: toml::Table =
+        tree.get("Cargo.toml").unwrap_or_default().parse().unwrap_or_default();
+    let members = workspace
+        .get("workspace")
+        .and_then(|workspace| workspace.get("members"))
+        .and_then(toml::Value::as_array);
+    members
+        .into_iter()
+        .flatten()
+        .filter_map(|member| {
+            let path = format!("{}/Cargo.toml", member.as_str()?);
+            let text = tree.get(&path)?;
+            Some((path, text))
+        })
+        .collect()
+}
+
+/// The names of all dependencies, of each target too.
+fn dependencies(manifest: &toml::Table) -> Vec<String> {
+    let targets = manifest.get("target").and_then(toml::Value::as_table);
+    let of_targets = targets.into_iter().flat_map(toml::Table::values);
+    let of_targets = of_targets.filter_map(toml::Value::as_table);
+    let tables = std::iter::once(manifest).chain(of_targets);
+    tables
+        .flat_map(|table| TABLES.iter().filter_map(|name| table.get(*name)?.as_table()))
+        .flat_map(|table| table.keys().cloned())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn violations(low: &str, high: &str) -> Vec<String> {
+        let tree = Tree::from([
+            ("Cargo.toml", "[workspace]\nmembers = [\"low\", \"high\"]\n"),
+            ("low/Cargo.toml", low),
+            ("high/Cargo.toml", high),
+        ]);
+        let found = check_layers(&tree, &["low", "high"]);
+        found.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn an_upward_dependency_is_refused_wherever_it_is_named() {
+        let package = |name: &str, rest: &str| format!("[package]\nname = \"{name}\"\n{rest}");
+        let high = package("high", "[dependencies]\nlow = { path = \"../low\" }\nserde = \"1\"\n");
+        assert!(violations(&package("low", ""), &high).is_empty());
+        for table in ["dependencies", "dev-dependencies", "target.'cfg(unix)'.dependencies"] {
+            let low = package("low", &format!("[{table}]\nhigh.workspace = true\n"));
+            let found = violations(&low, &high);
+            assert_eq!(found.len(), 1, "{table}");
+            assert!(found[0].contains("low depends on high"), "{}", found[0]);
+        }
+    }
+
+    #[test]
+    fn a_crate_without_a_layer_is_refused() {
+        let found = violations("[package]\nname = \"new\"\n", "[package]\nname = \"high\"\n");
+        assert!(found.len() == 1 && found[0].contains("new has no layer"), "{found:?}");
+    }
+}

@@ -1,0 +1,72 @@
+//! Checks of the source that the compiler does not make. Each check is a function from a [`Tree`] to violations, so
+//! that its tests can plant violations in a small tree.
+
+mod cycles;
+mod layers;
+mod references;
+mod source;
+mod tree;
+mod unsafe_code;
+mod wording;
+
+use std::{fmt, io::Write, path::Path, process::ExitCode};
+use tree::Tree;
+
+/// Something that a check refuses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Violation {
+    /// Path of the file, relative to the root of the repository.
+    path: String,
+    /// Number of the line, from 1; 0 for the whole file.
+    line: usize,
+    /// What is wrong, and the remedy.
+    text: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.path, self.line, self.text)
+    }
+}
+
+/// All checks.
+const CHECKS: [fn(&Tree) -> Vec<Violation>; 5] =
+    [layers::check, cycles::check, references::check, unsafe_code::check, wording::check];
+
+/// Prints the violations of a checkout; fails if there is one.
+pub(crate) fn run(root: &Path) -> anyhow::Result<ExitCode> {
+    let tree = Tree::read(root)?;
+    let violations: Vec<_> = CHECKS.iter().flat_map(|check| check(&tree)).collect();
+    let mut out = std::io::stdout().lock();
+    for violation in &violations {
+        writeln!(out, "{violation}")?;
+    }
+    if violations.is_empty() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    writeln!(out, "tidy: {} violations", violations.len())?;
+    Ok(ExitCode::FAILURE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_repository_is_tidy() {
+        let tree = Tree::read(&crate::workspace()).unwrap();
+        let violations: Vec<_> = CHECKS.iter().flat_map(|check| check(&tree)).collect();
+        let text: String = violations.iter().map(|violation| format!("{violation}\n")).collect();
+        assert!(violations.is_empty(), "\n{text}");
+    }
+
+    #[test]
+    fn a_checkout_with_a_violation_fails() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        std::fs::write(root.join("Cargo.toml"), "[workspace]\nmembers = []\n").unwrap();
+        assert_eq!(run(root).unwrap(), ExitCode::SUCCESS);
+        std::fs::write(root.join("README.md"), "See [this](docs/missing.md).\n").unwrap();
+        assert_eq!(run(root).unwrap(), ExitCode::FAILURE);
+    }
+}
