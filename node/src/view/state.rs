@@ -77,8 +77,9 @@ impl StateView {
         self.reader_before(number.saturating_add(1).min(self.next))
     }
 
-    /// The first block up to `last` after which an account is as `wanted`, which it then stays: some
-    /// twenty reads.
+    /// The first block up to `last` after which an account is as `wanted`, if it stays so from then on. An
+    /// account that is so more than once, such as a contract that was created again, gives any of those
+    /// blocks. It takes some twenty reads.
     pub fn first_block(
         &self,
         last: u64,

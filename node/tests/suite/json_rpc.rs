@@ -4,6 +4,7 @@ mod audit;
 mod bad_input;
 mod call_many;
 mod calls;
+mod contract_creator;
 mod discover;
 mod executed_again;
 mod explorer;

@@ -3,6 +3,7 @@
 //! what their block cost.
 
 mod blocks;
+mod creator;
 mod search;
 mod trace;
 
@@ -80,9 +81,9 @@ pub(super) const METHODS: &[Method] = &[
     Method {
         name: "ots_getContractCreator",
         parameters: &["address"],
-        help: "The transaction in which a contract was created, and who created it: an account or \
-               another contract. Null for what genesis has, and for accounts that delegate (EIP-7702).",
-        run: Run::Line(Line::Long, search::contract_creator),
+        help: "The transaction in which the contract that is there now was created, and who created it: an \
+               account or another contract. Null for what genesis has, and for accounts that delegate (EIP-7702).",
+        run: Run::Line(Line::Long, creator::contract_creator),
     },
     Method {
         name: "ots_traceTransaction",

@@ -1,24 +1,18 @@
 //! Transactions by who takes part in them.
 
-use super::{Block, page_size, trace::Frames};
-use crate::{
-    decorator::{has_code, is_delegation},
-    rpc::{
-        block_id::BlockTag,
-        error::Error,
-        eth::{ReceiptPlaces, receipts_of},
-        method::{Answer, Call, json},
-        object::{ReceiptObject, TransactionObject},
-        params::Number,
-        parties::{Direction, Found, Search, Step},
-        stored::StoredBlock,
-    },
+use super::{Block, page_size};
+use crate::rpc::{
+    block_id::BlockTag,
+    error::Error,
+    eth::{ReceiptPlaces, receipts_of},
+    method::{Answer, Call, json},
+    object::{ReceiptObject, TransactionObject},
+    params::Number,
+    parties::{Direction, Found, Search, Step},
 };
-use alloy_primitives::{Address, B256};
+use alloy_primitives::Address;
 use serde::Serialize;
 use serde_json::Value;
-use std::ops::ControlFlow;
-use storage::StateRead;
 
 /// A page of transactions, newest first.
 #[derive(Default, Serialize)]
@@ -144,51 +138,4 @@ pub(super) fn hash_by_sender_and_nonce(call: &Call) -> Answer {
     let found = crate::rpc::parties::sent(&call.context.spec, &call.view, sender, nonce)?;
     let hash = found.map(|(block, index)| Ok::<_, Error>(block.tx(index)?.map(|tx| tx.hash)));
     json(&hash.transpose()?.flatten())
-}
-
-/// Who created a contract, and in which transaction.
-#[derive(Serialize)]
-struct Creation {
-    hash: B256,
-    creator: Address,
-}
-
-pub(super) fn contract_creator(call: &Call) -> Answer {
-    let address: Address = call.arguments()?.required()?;
-    let state = call.view.state.reader()?;
-    let account = state.account(address)?.filter(has_code);
-    let Some(account) = account else { return json(&()) };
-    if is_delegation(&state.code(account.code_hash)?) {
-        return json(&());
-    }
-    let since = call.view.state.first_block(call.view.number(), address, |account| {
-        account.as_ref().is_some_and(has_code)
-    })?;
-    // What genesis has nobody created.
-    let Some(number) = since.filter(|number| *number > 0) else { return json(&()) };
-    let stored = StoredBlock::read(&call.context.spec, &call.view.blocks()?, number)?;
-    json(&creation(call, &stored, address)?)
-}
-
-fn creation(
-    call: &Call,
-    stored: &StoredBlock,
-    address: Address,
-) -> Result<Option<Creation>, Error> {
-    for mined in stored.txs() {
-        let mined = mined?;
-        if mined.created() == Some(address) {
-            return Ok(Some(Creation { hash: mined.hash, creator: mined.sender }));
-        }
-    }
-    // Another contract did: its calls tell.
-    let mut found = None;
-    Frames::of_block(call, stored, |hash, frames| {
-        found = frames.created(address).map(|creator| Creation { hash, creator });
-        match found {
-            Some(_) => ControlFlow::Break(()),
-            None => ControlFlow::Continue(()),
-        }
-    })?;
-    Ok(found)
 }

@@ -40,11 +40,11 @@ impl Frames {
 
     /// Those of each transaction of a block, until `take` breaks off.
     pub(super) fn of_block(
-        call: &Call,
+        replay: &Replay<'_>,
         stored: &StoredBlock,
         mut take: impl FnMut(B256, &Self) -> ControlFlow<()>,
     ) -> Result<(), Error> {
-        Replay::new(call).block(stored, call_tracer(), .., |place, trace| {
+        replay.block(stored, call_tracer(), .., |place, trace| {
             Ok(take(place.hash, &Self::of_trace(trace)?))
         })
     }
