@@ -1,11 +1,13 @@
 //! Answers calls, from wherever they come: finds the method, gives it the view, runs it where it
 //! belongs, counts it. Subscriptions of WebSockets go on to jsonrpsee.
 
+mod batch;
+
 use super::{
     Context,
     envelope::{Body, Envelope, NO_ID},
     error::Error,
-    front::{Client, Gathered, Reply, Subscriber, Turn, Untaken},
+    front::{Client, Reply, Subscriber, Turn, Untaken},
     lines::{Interrupt, Lines},
     meter::CallMeter,
     method::{Answer, Call, Method, Run, methods},
@@ -17,24 +19,13 @@ use super::{
 };
 use crate::{config::JsonRpc, view::View};
 use alloy_primitives::Bytes;
-use futures_util::{FutureExt, future::maybe_done};
-use serde_json::value::RawValue;
+use futures_util::FutureExt;
 use std::{
-    future::{Future, poll_fn},
     num::NonZeroU32,
     panic::AssertUnwindSafe,
-    pin::pin,
     sync::Arc,
-    task::Poll,
     time::{Duration, Instant},
 };
-
-/// Consecutive calls of this method in a batch are submitted together: each of them waits for the
-/// pool, which takes many as quickly as one.
-const TOGETHER: &str = "eth_sendRawTransaction";
-
-/// How long calls of a batch are answered before other connections of the thread have their turn.
-const BATCH_TURN: Duration = Duration::from_micros(200);
 
 /// What all connections share.
 #[derive(Debug)]
@@ -84,22 +75,6 @@ pub(super) enum Transport {
     Http,
     /// A message of a WebSocket, which may subscribe.
     WebSocket(Arc<Subscriber>),
-}
-
-/// Yields to the other connections of the thread every [`BATCH_TURN`].
-struct Pace(Instant);
-
-impl Pace {
-    fn new() -> Self {
-        Self(Instant::now())
-    }
-
-    async fn keep(&mut self) {
-        if self.0.elapsed() > BATCH_TURN {
-            tokio::task::yield_now().await;
-            self.0 = Instant::now();
-        }
-    }
 }
 
 /// A call as a server took it apart.
@@ -157,7 +132,9 @@ impl Dispatcher {
             }
             Ok(Body::Single(call)) => self.respond_to_call(body, &call, client, transport).await,
             Ok(Body::TooMany(members)) => Respond::Reply(self.refuse_batch(&members)),
-            Ok(Body::Batch(members)) => self.respond_to_batch(body, &members, client).await,
+            Ok(Body::Batch(members)) => {
+                self.respond_to_batch(body, &members, client, transport).await
+            }
         }
     }
 
@@ -202,8 +179,7 @@ impl Dispatcher {
         Respond::Reply(reply)
     }
 
-    /// Opens a subscription. Its parameters are read here, where a large body is read, and not where its
-    /// messages are made.
+    /// Opens a subscription.
     async fn subscribe(
         &self,
         subscriber: &Subscriber,
@@ -211,61 +187,14 @@ impl Dispatcher {
         params: &Bytes,
         client: &Client,
     ) -> Result<(), Error> {
+        subscriber.subscribe(id, self.subscription(params, client)?).await
+    }
+
+    /// What a client subscribes to. The parameters are read here, where a large body is read, and not where the
+    /// messages of the subscription are made.
+    fn subscription(&self, params: &Bytes, client: &Client) -> Result<Kind, Error> {
         self.rates.admit(&client.rate, client.address, NonZeroU32::MIN)?;
-        subscriber.subscribe(id, Kind::read(params, &self.context.spec)?).await
-    }
-
-    /// One response for all calls of a batch that has too many, to the first of them that expects one,
-    /// as geth.
-    fn refuse_batch(&self, members: &[&RawValue]) -> Reply {
-        let id = members.iter().find_map(|raw| Envelope::read(raw.get().as_bytes()).ok()?.id());
-        let mut reply = Reply::default();
-        reply.text("[");
-        reply.answer(id.unwrap_or(NO_ID), Err(Error::batch_too_large(self.batch_max)));
-        reply.text("]");
-        reply
-    }
-
-    async fn respond_to_batch(
-        &self,
-        body: &Bytes,
-        members: &[&RawValue],
-        client: &Arc<Client>,
-    ) -> Respond {
-        let mut pace = Pace::new();
-        let mut read = Vec::with_capacity(members.len());
-        for raw in members {
-            pace.keep().await;
-            read.push(Envelope::read(raw.get().as_bytes()));
-        }
-        let calls = read.iter().map(|member| match member {
-            Ok(call) if call.id().is_some() => Some(Ok(asked(body, call))),
-            Ok(_) => None,
-            Err((_, error)) => Some(Err(error.clone())),
-        });
-        // What was gathered counts until the response has been made of it.
-        let (answers, _gathered) = self.answer_batch(calls.collect(), client).await;
-        let ids = read.iter().filter_map(|member| match member {
-            Ok(call) => call.id(),
-            Err((id, _)) => Some(*id),
-        });
-        if answers.is_empty() {
-            return Respond::Nothing;
-        }
-        let mut reply = Reply::default();
-        for (index, (id, answer)) in ids.zip(answers).enumerate() {
-            pace.keep().await;
-            reply.text(if index == 0 { "[" } else { "," });
-            // Ids count as well, and errors.
-            let answer = if reply.len() > self.response_bytes_max {
-                Err(Error::too_large("response", self.response_bytes_max))
-            } else {
-                answer
-            };
-            reply.answer(id, answer);
-        }
-        reply.text("]");
-        Respond::Reply(reply)
+        Kind::read(params, &self.context.spec)
     }
 
     fn bounded(&self, answer: Answer) -> Answer {
@@ -350,89 +279,6 @@ impl Dispatcher {
         let work = move |interrupt: &Interrupt| run(&Call { interrupt: interrupt.clone(), ..call });
         self.lines.run(line, &client, work).await
     }
-
-    /// Answers the calls of a batch, all over the same view; notifications are `None` and have no
-    /// answer. Once the results exceed the maximum response or the memory of clients, or the deadline of the
-    /// batch has passed, the remaining calls are not run.
-    async fn answer_batch(
-        &self,
-        calls: Vec<Option<Result<Asked<'_>, Error>>>,
-        client: &Arc<Client>,
-    ) -> (Vec<Answer>, Gathered) {
-        let view = self.context.published.load();
-        let mut answers: Vec<Answer> = Vec::with_capacity(calls.len());
-        let mut bytes = 0;
-        let mut gathered = Untaken::of(&client.account).gather();
-        let mut pace = Pace::new();
-        let deadline = tokio::time::Instant::now() + self.batch_time;
-        let mut calls = calls.into_iter().flatten().peekable();
-        while let Some(call) = calls.next() {
-            if call.is_ok() && tokio::time::Instant::now() >= deadline {
-                answers.push(Err(Error::batch_timed_out(self.batch_time)));
-                continue;
-            }
-            if bytes > self.response_bytes_max {
-                answers.push(Err(Error::too_large("response", self.response_bytes_max)));
-                continue;
-            }
-            if let Err(error) = gathered.add(0) {
-                answers.push(Err(error));
-                continue;
-            }
-            pace.keep().await;
-            let answered = answers.len();
-            match call {
-                Err(error) => answers.push(Err(error)),
-                Ok(asked) if asked.method == TOGETHER => {
-                    let mut together = vec![asked];
-                    let same = |next: &Result<Asked<'_>, Error>| {
-                        next.as_ref().is_ok_and(|asked| asked.method == TOGETHER)
-                    };
-                    while let Some(Ok(next)) = calls.next_if(same) {
-                        together.push(next);
-                    }
-                    let sent = together.into_iter().map(|asked| self.answer(asked, &view, client));
-                    let sent = all_until(deadline, sent).await.into_iter();
-                    answers.extend(sent.map(|answer| self.in_batch_time(answer)));
-                }
-                Ok(asked) => {
-                    let answer = self.answer(asked, &view, client);
-                    let answer = tokio::time::timeout_at(deadline, answer).await;
-                    answers.push(self.in_batch_time(answer.ok()));
-                }
-            }
-            let more = answers[answered..]
-                .iter()
-                .map(|answer| answer.as_ref().map_or(0, |result| result.bytes().len()))
-                .sum::<usize>();
-            bytes += more;
-            // What is gathered stays; a refusal ends the batch before its next call.
-            let _ = gathered.add(more);
-        }
-        (answers, gathered)
-    }
-
-    /// The answer of a call in a batch, if there was one in the time of the batch.
-    fn in_batch_time(&self, answer: Option<Answer>) -> Answer {
-        answer.unwrap_or_else(|| Err(Error::batch_timed_out(self.batch_time)))
-    }
-}
-
-/// Polls all futures, starting in their order, until they are ready or the deadline has passed; `None` for those
-/// that are late. The calls of a batch usually become ready together, so polling all that remain costs less
-/// than tracking which one was woken.
-async fn all_until<F: Future>(
-    deadline: tokio::time::Instant,
-    futures: impl Iterator<Item = F>,
-) -> Vec<Option<F::Output>> {
-    let mut all: Vec<_> = futures.map(|future| Box::pin(maybe_done(future))).collect();
-    let mut late = pin!(tokio::time::sleep_until(deadline));
-    poll_fn(|cx| {
-        let left = all.iter_mut().map(|one| one.as_mut().poll(cx)).filter(Poll::is_pending).count();
-        if left == 0 || late.as_mut().poll(cx).is_ready() { Poll::Ready(()) } else { Poll::Pending }
-    })
-    .await;
-    all.iter_mut().map(|one| one.as_mut().take_output()).collect()
 }
 
 /// A call of a body. Its parameters are not copied.

@@ -36,13 +36,13 @@ use std::{
     future::{Future, ready},
     hash::{BuildHasher, RandomState},
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
 };
 use tokio::sync::{
     broadcast::{self, error::RecvError},
-    watch,
+    oneshot, watch,
 };
 
 /// Names a subscription is opened and closed by.
@@ -150,10 +150,31 @@ impl Kind {
     }
 }
 
+/// Lets a subscription that was opened in a batch begin, once the response of the batch has been written. Dropped
+/// before, it ends the subscription, because the client does not know of it.
+#[derive(Debug)]
+pub(super) struct Start(oneshot::Sender<()>);
+
+impl Start {
+    /// For a subscription that begins when the receiver does.
+    pub(super) fn new() -> (Self, oneshot::Receiver<()>) {
+        let (start, started) = oneshot::channel();
+        (Self(start), started)
+    }
+
+    /// The client knows of the subscription.
+    pub(super) fn begin(self) {
+        // An error says that the subscription has ended.
+        let _ = self.0.send(());
+    }
+}
+
 /// A subscription that a client opens, with the memory that it takes until it ends.
 #[derive(Debug)]
 pub(super) struct Wanted {
     kind: Kind,
+    /// Of a subscription that was opened in a batch, until it begins.
+    start: Mutex<Option<oneshot::Receiver<()>>>,
     _memory: Held,
 }
 
@@ -163,10 +184,23 @@ const SUBSCRIPTION_BYTES: usize = 4 * 1024;
 impl Wanted {
     /// # Errors
     /// If clients use too much memory.
-    pub(super) fn new(kind: Kind, account: &Account) -> Result<Arc<Self>, Error> {
+    pub(super) fn new(
+        kind: Kind,
+        start: Option<oneshot::Receiver<()>>,
+        account: &Account,
+    ) -> Result<Arc<Self>, Error> {
         let memory = account.hold(SUBSCRIPTION_BYTES + kind.memory_bytes());
         let memory = memory.map_err(|refused| Error::client_memory(refused.limit()))?;
-        Ok(Arc::new(Self { kind, _memory: memory }))
+        Ok(Arc::new(Self { kind, start: Mutex::new(start), _memory: memory }))
+    }
+
+    /// Waits until the client knows of the subscription. Returns whether it does.
+    async fn started(&self) -> bool {
+        let start = self.start.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match start {
+            Some(start) => start.await.is_ok(),
+            None => true,
+        }
     }
 }
 
@@ -217,7 +251,7 @@ pub(super) fn module(
         |_, pending, dispatcher, extensions| async move {
             let client = extensions.get::<Arc<Client>>().expect("the subscriber names who calls");
             let wanted = extensions.get::<Arc<Wanted>>().expect("the subscriber has read it");
-            open(&wanted.kind, pending, &dispatcher, &client.flow).await
+            open(wanted, pending, &dispatcher, &client.flow).await
         },
     )?;
     Ok(module)
@@ -226,16 +260,24 @@ pub(super) fn module(
 /// Serves a subscription to its end. What fails in between is the last thing that the client is told of
 /// it, as an error.
 async fn open(
-    kind: &Kind,
+    wanted: &Wanted,
     pending: PendingSubscriptionSink,
     dispatcher: &Dispatcher,
     flow: &Flow,
 ) -> Result<(), SubscriptionError> {
+    let kind = &wanted.kind;
     // Subscribed before the client knows of it, so that nothing falls in between.
     let mut heads = dispatcher.context.published.heads();
     let arrivals = matches!(kind, Kind::Pending { .. }).then(|| dispatcher.context.pool.arrivals());
     let last = *heads.borrow_and_update();
     let Ok(sink) = pending.accept().await else { return Ok(()) };
+    let started = tokio::select! {
+        () = sink.closed() => false,
+        started = wanted.started() => started,
+    };
+    if !started {
+        return Ok(());
+    }
     let outlet = Outlet { sink, flow };
     match serve(kind, &outlet, dispatcher, heads, arrivals, last).await {
         Ok(()) | Err(End::Gone) => Ok(()),

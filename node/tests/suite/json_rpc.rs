@@ -21,6 +21,7 @@ mod recorded_traces;
 mod seats;
 mod signing;
 mod state_pages;
+mod subscribe_in_batch;
 mod traces;
 
 pub(crate) use native::CONTRACT;

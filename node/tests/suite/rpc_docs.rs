@@ -62,7 +62,8 @@ fn document() -> String {
          ping for 60 s. A call at work keeps its connection. A WebSocket is not read while 4 MiB of \
          its messages, each counted with 1 KiB in addition, have not been answered; no call is begun \
          and nothing pushed while it has 8 MiB to take. Messages are answered as bodies of HTTP are, and a \
-         response has the id exactly as it was sent. A client that violates RFC 6455 is closed with status 1002, \
+         response has the id exactly as it was sent. A batch over WebSocket may open and close subscriptions; their \
+         notifications follow its response. A client that violates RFC 6455 is closed with status 1002, \
          text that is not UTF-8 with 1007, and a message above `max-request-bytes` with 1009.\n\n\
          ## Explorers\n\n\
          `evmd start --json-rpc.api eth,net,web3,rpc,txpool,evmd,ots,erigon` serves Otterscan, from any page of this machine by \

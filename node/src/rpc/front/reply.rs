@@ -4,7 +4,7 @@ use super::{
     connection::Open,
     untaken::{self, Untaken},
 };
-use crate::rpc::{error::Error, text::Json};
+use crate::rpc::{error::Error, subscribe::Start, text::Json};
 use alloy_primitives::Bytes;
 use hyper::body::{Body, Bytes as Piece, Frame, SizeHint};
 use jsonrpsee::types::ErrorObject;
@@ -24,6 +24,7 @@ pub(in crate::rpc) struct Reply {
     pieces: Vec<Piece>,
     open: Vec<u8>,
     closed_bytes: usize,
+    subscriptions: Vec<Start>,
 }
 
 impl Reply {
@@ -78,10 +79,15 @@ impl Reply {
         }
     }
 
-    /// The pieces of a WebSocket message.
-    pub(super) fn into_pieces(mut self) -> Vec<Piece> {
+    /// A subscription whose id is in the response begins when that has been written.
+    pub(in crate::rpc) fn subscription(&mut self, start: Start) {
+        self.subscriptions.push(start);
+    }
+
+    /// The pieces of a WebSocket message, and what begins when it has been written.
+    pub(super) fn into_pieces(mut self) -> (Vec<Piece>, Vec<Start>) {
         self.close();
-        self.pieces
+        (self.pieces, self.subscriptions)
     }
 
     /// The body; a large one counts as untaken until it is written.

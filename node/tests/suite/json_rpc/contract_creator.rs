@@ -6,7 +6,7 @@ use crate::{
     common::{FEE_CAP, sign},
 };
 use alloy_consensus::TxEip1559;
-use alloy_primitives::{Address, B256, Bytes, TxKind, address, hex};
+use alloy_primitives::{Address, B256, Bytes, TxKind, U256, address, hex};
 use node::{
     chain::{DEV_ACCOUNTS, Genesis},
     home::Home,
@@ -77,6 +77,7 @@ impl Sender<'_> {
             gas_limit: 300_000,
             max_fee_per_gas: FEE_CAP,
             to: TxKind::Call(to),
+            value: U256::ONE,
             input: Bytes::from_static(input),
             ..TxEip1559::default()
         };

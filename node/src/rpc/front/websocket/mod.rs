@@ -229,7 +229,8 @@ impl Session {
                 Respond::Reply(reply) | Respond::TooMany(reply) => reply,
                 Respond::Nothing => return,
             };
-            let response = Outgoing::Response { pieces: reply.into_pieces(), message: unanswered };
+            let (pieces, subscriptions) = reply.into_pieces();
+            let response = Outgoing::Response { pieces, message: unanswered, subscriptions };
             // An error says that the connection has ended.
             let _ = outgoing.send(response).await;
         });

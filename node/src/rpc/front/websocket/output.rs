@@ -2,7 +2,10 @@
 //! one frame.
 
 use super::{frames, subscriber::with_client_id};
-use crate::rpc::front::flow::{Flow, Unanswered};
+use crate::rpc::{
+    front::flow::{Flow, Unanswered},
+    subscribe::Start,
+};
 use hyper::body::{Buf, Bytes};
 use serde_json::value::RawValue;
 use std::io::{self, IoSlice};
@@ -18,7 +21,12 @@ const MAX_SLICES: usize = 16;
 #[derive(Debug)]
 pub(super) enum Outgoing {
     /// The response to a message, which is unanswered until the response is written.
-    Response { pieces: Vec<Bytes>, message: Unanswered },
+    Response {
+        pieces: Vec<Bytes>,
+        message: Unanswered,
+        /// Subscriptions whose ids are in the response.
+        subscriptions: Vec<Start>,
+    },
     /// A complete ping or pong.
     Control(Vec<u8>),
     /// The last frame.
@@ -35,9 +43,10 @@ pub(super) async fn write<W: AsyncWrite + Unpin>(
     loop {
         tokio::select! {
             Some(next) = outgoing.recv() => match next {
-                Outgoing::Response { pieces, message } => {
+                Outgoing::Response { pieces, message, subscriptions } => {
                     let owed = pieces.iter().map(Bytes::len).sum();
                     write_text(&mut socket, flow, pieces, owed).await?;
+                    subscriptions.into_iter().for_each(Start::begin);
                     drop(message);
                 }
                 Outgoing::Control(frame) => {
@@ -50,7 +59,9 @@ pub(super) async fn write<W: AsyncWrite + Unpin>(
             },
             Some(json) = pushed.recv() => {
                 let owed = json.get().len();
-                write_text(&mut socket, flow, vec![with_client_id(json)], owed).await?;
+                if let Some(text) = with_client_id(json) {
+                    write_text(&mut socket, flow, vec![text], owed).await?;
+                }
             }
         }
     }
@@ -133,7 +144,9 @@ mod tests {
             let (replies, outgoing) = mpsc::channel(2);
             let (_sink, pushed) = mpsc::channel(1);
             let message = Flow::received(&std::sync::Arc::default(), 1);
-            replies.try_send(Outgoing::Response { pieces, message }).unwrap();
+            replies
+                .try_send(Outgoing::Response { pieces, message, subscriptions: Vec::new() })
+                .unwrap();
             replies.try_send(Outgoing::Close(Some(frames::NORMAL))).unwrap();
             let writing = write(server, &flow, outgoing, pushed);
             let (written, taken) = tokio::join!(writing, client.read_to_end(&mut read));
@@ -166,7 +179,9 @@ mod tests {
         assert_eq!(flow.owed_bytes(), response.len());
         let message = Flow::received(&std::sync::Arc::default(), 1);
         let pieces = vec![response.clone().into()];
-        replies.try_send(Outgoing::Response { pieces, message }).unwrap();
+        replies
+            .try_send(Outgoing::Response { pieces, message, subscriptions: Vec::new() })
+            .unwrap();
         let mut read = vec![0; frames::text_head(response.len()).len() + response.len()];
         tokio::select! {
             ended = &mut writing => panic!("{ended:?}"),

@@ -4,7 +4,7 @@ use crate::rpc::{
     error::Error,
     front::Client,
     method::Answer,
-    subscribe::{Ids, Kind, SUBSCRIBE, UNSUBSCRIBE, Wanted},
+    subscribe::{Ids, Kind, SUBSCRIBE, Start, UNSUBSCRIBE, Wanted},
     text::Json,
 };
 use alloy_primitives::Bytes;
@@ -20,7 +20,10 @@ use jsonrpsee::{
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::{borrow::Cow, sync::Arc};
-use tokio::{runtime::Handle, sync::mpsc};
+use tokio::{
+    runtime::Handle,
+    sync::{mpsc, oneshot},
+};
 
 /// Opens and closes the subscriptions of a connection.
 #[derive(Debug)]
@@ -60,12 +63,40 @@ impl Subscriber {
     /// # Errors
     /// If the connection has as many as it may have, or clients use too much memory.
     pub(in crate::rpc) async fn subscribe(&self, id: &str, kind: Kind) -> Result<(), Error> {
+        // The response waits for the client with the notifications, and an id may be large.
+        let bytes = response_bytes(id);
+        self.client.flow.owe(bytes);
+        let opened = self.open(id, kind, None).await;
+        opened.map(drop).inspect_err(|_| self.client.flow.written(bytes))
+    }
+
+    /// Opens a subscription whose id is part of the response to a batch. Nothing is pushed before the
+    /// subscription is started, which is for when that response has been written.
+    ///
+    /// # Errors
+    /// As [`Self::subscribe`].
+    pub(in crate::rpc) async fn subscribe_in_batch(
+        &self,
+        kind: Kind,
+    ) -> Result<(Json, Start), Error> {
+        let (start, started) = Start::new();
+        let response = self.open(BATCH_ID, kind, Some(started)).await?;
+        let result = result(&response).ok_or_else(|| no_subscription(&response))?;
+        Ok((Json::from_text(result.get()), start))
+    }
+
+    async fn open(
+        &self,
+        id: &str,
+        kind: Kind,
+        start: Option<oneshot::Receiver<()>>,
+    ) -> Result<MethodResponse, Error> {
         let Some(MethodCallback::Subscription(open)) = self.methods.method(SUBSCRIBE) else {
             return Err(Error::unknown_method(SUBSCRIBE));
         };
         let max = self.permits.max();
         let permit = self.permits.acquire().ok_or_else(|| Error::too_many_subscriptions(max))?;
-        let wanted = Wanted::new(kind, &self.client.account)?;
+        let wanted = Wanted::new(kind, start, &self.client.account)?;
         let state = SubscriptionState {
             conn_id: self.connection(),
             id_provider: &*self.ids,
@@ -74,20 +105,12 @@ impl Subscriber {
         let mut extensions = Extensions::new();
         extensions.insert(Arc::clone(&self.client));
         extensions.insert(wanted);
-        // The response waits for the client with the notifications, and an id may be large.
-        let bytes = response_bytes(id);
-        self.client.flow.owe(bytes);
         let opening = {
             let _runtime = self.runtime.enter();
             open(Id::Str(id.into()), Params::new(None), self.sink.clone(), state, extensions)
         };
-        match opening.await {
-            response if response.is_subscription() => Ok(()),
-            response => {
-                self.client.flow.written(bytes);
-                Err(Error::internal(format_args!("no subscription: {response}")))
-            }
-        }
+        let response = opening.await;
+        if response.is_subscription() { Ok(response) } else { Err(no_subscription(&response)) }
     }
 
     /// Closes a subscription.
@@ -107,14 +130,23 @@ fn read_params(params: &Bytes) -> Params<'_> {
     Params::new(Some(text).filter(|text| !text.is_empty()))
 }
 
+fn no_subscription(response: &MethodResponse) -> Error {
+    Error::internal(format_args!("no subscription: {}", response.as_json()))
+}
+
+/// The result in a response of jsonrpsee's.
+fn result(response: &MethodResponse) -> Option<&RawValue> {
+    #[derive(Deserialize)]
+    struct Answered<'a> {
+        #[serde(borrow)]
+        result: Option<&'a RawValue>,
+    }
+    serde_json::from_str::<Answered<'_>>(response.as_json().get()).ok()?.result
+}
+
 /// Whether the result is `true`: jsonrpsee answers `false` if there is no such subscription.
 fn is_true(response: &MethodResponse) -> bool {
-    #[derive(Deserialize)]
-    struct Answered {
-        result: Option<bool>,
-    }
-    let answered = serde_json::from_str::<Answered>(response.as_json().get());
-    answered.is_ok_and(|answered| answered.result == Some(true))
+    result(response).is_some_and(|result| result.get() == "true")
 }
 
 /// Bytes of jsonrpsee's response to a call with this id.
@@ -124,11 +156,15 @@ fn response_bytes(id: &str) -> usize {
     RESPONSE_START.len() - 1 + quoted.len() + REST.len()
 }
 
+/// The id for jsonrpsee of a subscription whose id is part of the response to a batch. No JSON text is empty.
+const BATCH_ID: &str = "";
+
 /// How jsonrpsee begins a response. Notifications have a method instead of an id.
 const RESPONSE_START: &str = "{\"jsonrpc\":\"2.0\",\"id\":\"";
 
-/// A message of jsonrpsee's as the client receives it: in a response, the id is what the client sent.
-pub(super) fn with_client_id(json: Box<RawValue>) -> Piece {
+/// A message of jsonrpsee's as the client receives it: in a response, the id is what the client sent. `None` if it
+/// is part of the response to a batch.
+pub(super) fn with_client_id(json: Box<RawValue>) -> Option<Piece> {
     #[derive(Deserialize)]
     struct Response<'a> {
         /// JSON text.
@@ -145,9 +181,10 @@ pub(super) fn with_client_id(json: Box<RawValue>) -> Piece {
         && let Some((name, value)) =
             result.map(|result| ("result", result)).or(error.map(|error| ("error", error)))
     {
-        return format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"{name}\":{value}}}").into();
+        let response = || format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"{name}\":{value}}}").into();
+        return (id != BATCH_ID).then(response);
     }
-    String::from(Box::<str>::from(json)).into()
+    Some(String::from(Box::<str>::from(json)).into())
 }
 
 #[cfg(test)]
@@ -166,12 +203,12 @@ mod tests {
             let payload = ResponsePayload::success("0x1");
             let response = MethodResponse::subscription_response(internal(), payload, 1000);
             let expected = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":"0x1"}}"#);
-            assert_eq!(with_client_id(response.into_json()), expected);
+            assert_eq!(with_client_id(response.into_json()).unwrap(), expected);
             let error = ErrorObject::owned(-32602, "x", None::<()>);
             let response = MethodResponse::subscription_error(internal(), error);
             let error = r#"{"code":-32602,"message":"x"}"#;
             let expected = format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#);
-            assert_eq!(with_client_id(response.into_json()), expected);
+            assert_eq!(with_client_id(response.into_json()).unwrap(), expected);
         }
     }
 
@@ -211,9 +248,17 @@ mod tests {
     }
 
     #[test]
+    fn a_response_that_is_part_of_a_batch_is_not_sent_alone() {
+        let payload = ResponsePayload::success("0x1");
+        let response = MethodResponse::subscription_response(Id::Str(BATCH_ID.into()), payload, 99);
+        assert_eq!(result(&response).unwrap().get(), "\"0x1\"");
+        assert_eq!(with_client_id(response.into_json()), None);
+    }
+
+    #[test]
     fn notifications_are_not_changed() {
         let text = r#"{"jsonrpc":"2.0","method":"eth_subscription","params":{"subscription":"0x1","result":{"id":"7"}}}"#;
         let json = RawValue::from_string(text.to_owned()).unwrap();
-        assert_eq!(with_client_id(json), text);
+        assert_eq!(with_client_id(json).unwrap(), text);
     }
 }
