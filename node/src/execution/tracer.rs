@@ -6,6 +6,7 @@ mod completed;
 mod flat;
 mod kept;
 mod logs;
+mod looked_up;
 mod prestate;
 mod steps;
 #[cfg(test)]
@@ -14,7 +15,7 @@ mod tests;
 use std::{convert::Infallible, error::Error, mem};
 
 use alloy_consensus::Transaction as _;
-use alloy_primitives::{Bytes, U256, map::HashSet};
+use alloy_primitives::{Address, Bytes, U256, map::HashSet};
 use alloy_rpc_types_trace::{
     geth::{
         CallFrame, GethDebugBuiltInTracerType, GethDebugTracerType, GethDebugTracingOptions,
@@ -140,9 +141,10 @@ where
         state: &mut Overlay<'_, S>,
     ) -> Result<GethTrace, TraceError> {
         let context = Some(ran.standing.context);
-        let Completed { tracer, notes, .. } = inspector;
+        let Completed { tracer, notes, created, .. } = inspector;
         let trace = tracer.get_result(context, ran.env, ran.block, ran.result, state)?;
-        let mut trace = formed(trace, &self.0.tracer_config.0, notes, ran, state)?;
+        let noted = Noted { notes, created };
+        let mut trace = formed(trace, &self.0.tracer_config.0, noted, ran, state)?;
         if let GethTrace::Default(frame) = &mut trace {
             steps::cut(frame, self.0.config.limit.unwrap_or_default());
         }
@@ -226,11 +228,18 @@ fn settings_mut(
     if is_alone { Some(config) } else { config.get_mut(GethDebugTracerType::from(of).as_str()) }
 }
 
+/// What was noted of a transaction while it ran.
+#[derive(Clone, Copy)]
+struct Noted<'a> {
+    notes: &'a [Note],
+    created: &'a [Address],
+}
+
 /// A trace in geth's form, by the settings of its tracer.
 fn formed<S>(
     trace: GethTrace,
     config: &Value,
-    notes: &[Note],
+    noted: Noted<'_>,
     ran: &Ran<'_>,
     state: &Overlay<'_, S>,
 ) -> Result<GethTrace, TraceError>
@@ -243,7 +252,7 @@ where
             frame.into()
         }
         GethTrace::CallTracer(mut frame) => {
-            completed::name_failures(&mut frame, notes);
+            completed::name_failures(&mut frame, noted.notes);
             if is_set(config, WITH_LOG) {
                 logs::number(&mut frame, ran.standing.logs_before);
             }
@@ -259,22 +268,25 @@ where
             }
             let (parity, precompiles) =
                 (is_set(config, PARITY_ERRORS), is_set(config, PRECOMPILES));
-            flat::complete(&mut frames, notes, parity, precompiles);
+            flat::complete(&mut frames, noted.notes, parity, precompiles);
             frames.into()
         }
-        GethTrace::PreStateTracer(frame) => {
+        GethTrace::PreStateTracer(mut frame) => {
+            let looked_up = looked_up::addresses(ran.env, noted.created);
+            let touched = &ran.result.state;
+            looked_up::add(&mut frame, config, &looked_up, touched, state)?;
             // Accounts share their code, until each has its own text.
             if prestate::code_digits(&frame) > KEPT_BYTES_MAX {
                 return Err(TraceError::TooLarge);
             }
             // The inspector's type has no place for the hash of code.
             let to = ran.env.kind.to();
-            GethTrace::JS(prestate::show(frame, config, to, &ran.result.state, state)?)
+            GethTrace::JS(prestate::show(frame, config, to, &looked_up, touched, state)?)
         }
         GethTrace::MuxTracer(mut mux) => {
             for (tracer, trace) in &mut mux.0 {
                 let config = &config[tracer.as_str()];
-                *trace = formed(mem::take(trace), config, notes, ran, state)?;
+                *trace = formed(mem::take(trace), config, noted, ran, state)?;
             }
             GethTrace::MuxTracer(mux)
         }

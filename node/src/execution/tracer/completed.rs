@@ -32,6 +32,8 @@ pub(super) struct Note {
 pub(crate) struct Completed<I> {
     pub(crate) tracer: I,
     pub(super) notes: Vec<Note>,
+    /// Where contracts were to be created, by creations that failed before they began too.
+    pub(super) created: Vec<Address>,
     /// Those that have not ended, from the outermost on.
     open: Vec<usize>,
     last: LastStep,
@@ -45,6 +47,7 @@ impl<I> Completed<I> {
         Self {
             tracer,
             notes: Vec::new(),
+            created: Vec::new(),
             open: Vec::new(),
             last: LastStep { opcode: 0, stack: 0 },
             is_destruction_reported: false,
@@ -152,6 +155,9 @@ where
 
     fn create(&mut self, context: &mut C, inputs: &mut CreateInputs) -> Option<CreateOutcome> {
         self.begin(false);
+        let creator = context.journal_ref().evm_state().get(&inputs.caller());
+        let nonce = creator.map(|account| account.info.nonce).unwrap_or_default();
+        self.created.push(inputs.created_address(nonce));
         self.tracer.create(context, inputs)
     }
 

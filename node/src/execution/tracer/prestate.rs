@@ -60,7 +60,7 @@ pub(super) fn code_digits(frame: &PreStateFrame) -> usize {
 }
 
 /// What the inspector tells of a transaction that ran on `before` and left `touched`, as geth shows it
-/// by these settings.
+/// by these settings. The accounts that it names, `looked_up`, have been added.
 ///
 /// # Errors
 /// When `before` cannot be read.
@@ -68,6 +68,7 @@ pub(super) fn show<D: DatabaseRef>(
     frame: PreStateFrame,
     config: &Value,
     to: Option<&Address>,
+    looked_up: &[Address],
     touched: &EvmState,
     before: &D,
 ) -> Result<Value, D::Error> {
@@ -76,7 +77,9 @@ pub(super) fn show<D: DatabaseRef>(
             if is_set(config, "includeEmpty") {
                 add_empty(&mut accounts, touched, !is_set(config, "disableStorage"));
             }
-            if let Some(delegate) = new_delegate(to, touched, before)? {
+            if let Some(delegate) = new_delegate(to, touched, before)?
+                && !looked_up.contains(&delegate)
+            {
                 accounts.remove(&delegate);
             }
             Shown::Before(with_hashes(accounts, before)?)
@@ -239,7 +242,7 @@ mod tests {
         ]);
         let show = |config: Value| {
             let frame = PreStateFrame::Default(PreStateMode(told.clone()));
-            show(frame, &config, None, &touched, &state).unwrap()
+            show(frame, &config, None, &[], &touched, &state).unwrap()
         };
         let (here, there) = (json!({ "balance": "0x0", "codeHash": hash }), balance(1));
         let keys = [HERE, THERE, NOWHERE].map(|address| format!("{address:?}").to_lowercase());
@@ -265,7 +268,7 @@ mod tests {
                 ]),
                 post: BTreeMap::from([(THERE, balance(2))]),
             };
-            show(PreStateFrame::Diff(told), &config, None, &touched, &state).unwrap()
+            show(PreStateFrame::Diff(told), &config, None, &[], &touched, &state).unwrap()
         };
         let keys = [HERE, THERE, NOWHERE].map(|address| format!("{address:?}").to_lowercase());
         let created = with_code(&[0]);
@@ -302,7 +305,7 @@ mod tests {
             let found = BTreeMap::from([(HERE, balance(0)), (THERE, balance(1))]);
             let touched = EvmState::from_iter([(HERE, delegate), (THERE, changed(delegating()))]);
             let frame = PreStateFrame::Default(PreStateMode(found));
-            let shown = show(frame, &Value::Null, Some(&THERE), &touched, state).unwrap();
+            let shown = show(frame, &Value::Null, Some(&THERE), &[], &touched, state).unwrap();
             shown.as_object().unwrap().keys().cloned().collect::<Vec<_>>()
         };
         let [here, there] = [HERE, THERE].map(|address| format!("{address:?}").to_lowercase());

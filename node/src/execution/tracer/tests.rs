@@ -1,6 +1,7 @@
 //! Transactions on small chains in memory, traced by the code that serves `debug_` and `trace_`.
 
 mod calls;
+mod looked_up;
 mod recorded;
 mod state;
 
