@@ -20,6 +20,7 @@ use super::{
     replay::{Place, Replay, Rows, text, trace_error},
     stored::{self, MinedTx, StoredBlock, locate},
     text::Json,
+    trace_time::{TraceTime, timeout},
 };
 use crate::{
     block::{Block, join},
@@ -32,7 +33,7 @@ use alloy_rpc_types_trace::geth::{
 };
 use serde::Serialize;
 use serde_json::{Map, Value, value::RawValue};
-use std::ops::ControlFlow;
+use std::{ops::ControlFlow, time::Duration};
 
 pub(super) const METHODS: &[Method] = &[
     Method {
@@ -333,7 +334,8 @@ fn trace_transaction(call: &Call) -> Answer {
     let Some((stored, index)) = locate(&call.context.spec, &call.view, hash)? else {
         return Err(Error::server("transaction not found"));
     };
-    text(call, &Replay::new(call).transaction(&stored, index, GethTracer(options))?)
+    let replay = Replay::with_timeout(call, timeout(&options)?);
+    text(call, &replay.transaction(&stored, index, GethTracer(options))?)
 }
 
 /// The number of the block that is meant; geth's words where it is not there.
@@ -372,8 +374,9 @@ fn trace_block_by_rlp(call: &Call) -> Answer {
 fn trace_block(call: &Call, number: u64, options: GethDebugTracingOptions) -> Answer {
     let stored = StoredBlock::read(&call.context.spec, &call.view.blocks()?, number)?;
     let mut rows = Rows::new(call);
+    let replay = Replay::with_timeout(call, timeout(&options)?);
     let tracer = GethTracer(options);
-    Replay::new(call).block(&stored, tracer, .., |Place { hash: tx_hash, .. }, result| {
+    replay.block(&stored, tracer, .., |Place { hash: tx_hash, .. }, result| {
         rows.push(&Traced { tx_hash, result })?;
         Ok(ControlFlow::Continue(()))
     })?;
@@ -394,6 +397,8 @@ struct Inside {
     index: u64,
     /// How its block differs.
     block: BlockOverrides,
+    /// Maximum time of its trace.
+    timeout: Option<Duration>,
 }
 
 impl Param for CallOptions {
@@ -414,7 +419,7 @@ impl Param for CallOptions {
             Some(index) => {
                 let block = block_overrides.map(|raw| BlockOverrides::read(raw.get(), spec));
                 let block = block.transpose()?.unwrap_or_default();
-                Some(Inside { index: u64::read(index, spec)?, block })
+                Some(Inside { index: u64::read(index, spec)?, block, timeout: None })
             }
             None => None,
         };
@@ -431,14 +436,21 @@ fn trace_call(call: &Call) -> Answer {
         return Err(Error::server("tracing on top of pending is not supported"));
     }
     let number = block_number(call, id)?;
+    let timeout = timeout(&options)?;
     let tracer = GethTracer(options);
     if let Some(inside) = inside {
+        let inside = Inside { timeout, ..inside };
         let trace = trace_inside(call, request, number, &inside, overrides, &tracer)?;
         return text(call, &trace);
     }
     let id = BlockId::Tag(BlockTag::Number(number));
     let trace = on_block_with(call, request, id, overrides, |site, execution| {
+        let time = TraceTime::new(site.hashes, timeout);
+        let CallSite { spec, modules, state, header, .. } = *site;
+        let site = CallSite { spec, modules, state, hashes: &time, header };
+        time.begin();
         let trace = site.trace(execution, &tracer, gas_cap(call));
+        time.end()?;
         trace.map_err(|error| trace_error(error, execution.from))
     })?;
     text(call, &trace)
@@ -475,12 +487,16 @@ fn trace_inside(
     let within = modules_within(call, number)?;
     on_block_with(call, request, parent, overrides, |site, execution| {
         let failed = |error| trace_error(error, execution.from);
-        let site = CallSite { modules: within.as_deref(), ..*site };
+        let time = TraceTime::new(site.hashes, inside.timeout);
+        let CallSite { spec, state, .. } = *site;
+        let (modules, hashes) = (within.as_deref(), &time);
+        let site = CallSite { spec, modules, state, hashes, header: site.header };
         let overlay = site.overlay_after(header, hash, &before).map_err(failed)?;
-        let CallSite { spec, modules, state, hashes, .. } = site;
         let site = CallSite { spec, modules, state, hashes, header: &seen };
-        let (trace, _) =
-            site.trace_on(overlay, execution, tracer, gas_cap(call)).map_err(failed)?;
+        time.begin();
+        let trace = site.trace_on(overlay, execution, tracer, gas_cap(call));
+        time.end()?;
+        let (trace, _) = trace.map_err(failed)?;
         Ok(trace)
     })
 }

@@ -7,6 +7,7 @@ use super::{
     method::{Answer, Call},
     stored::StoredBlock,
     text::Json,
+    trace_time::TraceTime,
 };
 use crate::{
     execution::{StateError, TraceError, TracedBlock, Tracer},
@@ -17,6 +18,7 @@ use serde::Serialize;
 use std::{
     io,
     ops::{ControlFlow, RangeBounds},
+    time::Duration,
 };
 use storage::StateChanges;
 
@@ -32,12 +34,20 @@ pub(super) struct Place {
 pub(super) struct Replay<'a> {
     call: &'a Call,
     deadline: Deadline,
+    /// Maximum time of each transaction that is traced, if the client has named one.
+    timeout: Option<Duration>,
 }
 
 impl<'a> Replay<'a> {
     /// As much as the settings give a call.
     pub(super) fn new(call: &'a Call) -> Self {
-        Self { call, deadline: call.interrupt.within(call.services.limits.trace_time) }
+        let deadline = call.interrupt.within(call.services.limits.trace_time);
+        Self { call, deadline, timeout: None }
+    }
+
+    /// The same, and each transaction that is traced has at most this time.
+    pub(super) fn with_timeout(call: &'a Call, timeout: Option<Duration>) -> Self {
+        Self { timeout, ..Self::new(call) }
     }
 
     /// The error if the time is over.
@@ -81,6 +91,7 @@ impl<'a> Replay<'a> {
         // Receipts are thrown away, so their roots need not be right.
         let no_root = |_: &StateChanges| Ok::<_, StateError>(B256::ZERO);
         let hashes = Hashes { view: &call.view, deadline: &self.deadline };
+        let time = TraceTime::new(&hashes, self.timeout);
         let spec = &call.context.spec;
         let modules = super::evmd::modules_within(call, header.number)?;
         let (hash, modules) = (stored.block.hash, modules.as_deref());
@@ -93,7 +104,7 @@ impl<'a> Replay<'a> {
             TraceError::TooLarge => Error::server(format!("transaction {hash}: {error}")),
             error => failed(error),
         };
-        let block = TracedBlock::start(spec, &state, &hashes, header, hash, modules, tracer);
+        let block = TracedBlock::start(spec, &state, &time, header, hash, modules, tracer);
         let mut block = block.map_err(failed)?;
         for tx in stored.txs() {
             self.in_time()?;
@@ -104,7 +115,13 @@ impl<'a> Replay<'a> {
                 block.pass(&tx, &no_root).map_err(failed)?;
                 continue;
             }
-            let trace = block.trace(&tx, &no_root).map_err(|error| named(error, place.hash))?;
+            time.begin();
+            let trace = block.trace(&tx, &no_root);
+            // Not when the node's own time is over, which has an error of its own.
+            if !self.deadline.passed() {
+                time.end()?;
+            }
+            let trace = trace.map_err(|error| named(error, place.hash))?;
             if take(place, trace)?.is_break() {
                 break;
             }

@@ -22,6 +22,7 @@ mod seats;
 mod signing;
 mod state_pages;
 mod subscribe_in_batch;
+mod trace_timeout;
 mod traces;
 
 pub(crate) use native::CONTRACT;

@@ -45,7 +45,8 @@ fn document() -> String {
          scans and traces. In a line, addresses take turns, then their connections; at most 1,024 calls \
          wait, 512 of one address, 128 of one connection, and one more is refused with -32005. Work whose \
          time is over, or whose caller has gone, is given up, running code too: `execution aborted (timeout \
-         = 5s)`.\n\n\
+         = 5s)`. The `timeout` among the options of a tracer limits the time of each transaction that is traced, as \
+         in geth (`execution timeout`), but within the time of the node, which also holds without it.\n\n\
          `rate-per-connection` and `rate-per-ip` allow so many calls a second and as many at once; a call of \
          the short line counts for 4, of the long line for 20. A call too many has -32005 with `data: {limit, \
          retryAfterMs}`, and HTTP 429 unless it stands in a batch. A batch has one bound of bytes for all its \
