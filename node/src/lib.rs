@@ -19,7 +19,7 @@
 //! - [`view`]: what readers see: an immutable snapshot, replaced per block.
 //! - [`query`]: the answers of the Cosmos interfaces; [`grpc`] and [`rest`] serve them,
 //!   as the messages of [`proto`]; [`comet`] serves them as CometBFT's RPC does, all three by [`listen`];
-//!   `access` checks hosts and origins for every HTTP server.
+//!   `access` checks hosts and origins for every HTTP server, `compression` compresses large responses.
 //! - [`costs`]: what bounds the work of each query.
 //! - [`rpc`]: Ethereum's JSON-RPC; [`observe`]: metrics, health and status.
 //! - [`budget`]: what the clients of all servers share.
@@ -32,6 +32,7 @@ pub mod budget;
 pub mod chain;
 pub mod cli;
 pub mod comet;
+mod compression;
 pub mod config;
 pub mod consensus;
 pub mod cosmos;

@@ -7,6 +7,7 @@
 
 mod access;
 mod body;
+mod compress;
 mod connection;
 mod quotes;
 mod reserve;
@@ -16,6 +17,7 @@ pub(crate) use reserve::MAX_RESERVED;
 
 use crate::{
     budget::{Account, Budget, Evictable, Held, Resource},
+    compression::accepts_gzip,
     grpc,
     pipeline::Fault,
 };
@@ -135,6 +137,8 @@ struct Shared {
     connections: Arc<Resource>,
     reserve: Reserve,
     turns: Semaphore,
+    /// Turns to compress responses.
+    compressions: Arc<Semaphore>,
     body: usize,
     protocol: Protocol,
     router: Router,
@@ -169,6 +173,7 @@ pub(crate) async fn serve(
         connections: bounds.connections,
         reserve: Reserve::default(),
         turns: Semaphore::new(bounds.concurrent as usize),
+        compressions: Arc::new(Semaphore::new(compress::MAX_COMPRESSIONS)),
         body: bounds.body,
         protocol: bounds.protocol,
         router,
@@ -346,6 +351,7 @@ impl Shared {
             Protocol::Http { access, .. } => Some(access.check(&request)?),
             Protocol::Grpc => None,
         };
+        let accepts_gzip = accepts_gzip(request.headers());
         let client = self.budget.proxies.client(peer.address, request.headers());
         let account = self.budget.account(client, &peer.evictable);
         let (mut request, received) = self.receive(&account, peer, request).await?;
@@ -357,7 +363,10 @@ impl Shared {
             false => Some(self.turns.acquire().await.expect("it is never closed")),
         };
         let is_stream = self.is_stream(request.uri().path());
-        let response = self.router.clone().oneshot(request).await.into_response();
+        let mut response = self.router.clone().oneshot(request).await.into_response();
+        if matches!(self.protocol, Protocol::Http { .. }) {
+            response = self.compress(&account, accepts_gzip, response).await;
+        }
         drop(turn);
         // A stream of requests goes on as long as its response.
         let kept = is_stream.then_some(received);

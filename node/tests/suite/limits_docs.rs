@@ -25,7 +25,7 @@ const SEARCHED: [&str; 13] = [
 ];
 
 /// Maxima that no client can reach, with the reason.
-const NOT_LIMITS: [(&str, &str, &str); 14] = [
+const NOT_LIMITS: [(&str, &str, &str); 16] = [
     ("rpc/front/connection.rs", "PIECES_MAX", "pieces of a response in one system call"),
     ("rpc/front/websocket/output.rs", "MAX_SLICES", "pieces of a message in one system call"),
     ("rpc/front/websocket/frames.rs", "MAX_HEAD_BYTES", "length of a frame head in RFC 6455"),
@@ -33,6 +33,8 @@ const NOT_LIMITS: [(&str, &str, &str); 14] = [
     ("rpc/front/threads.rs", "BLOCKING_MAX", "threads"),
     ("rpc/block_id.rs", "NUMBER_MAX", "the range of block numbers"),
     ("rpc/envelope.rs", "MAX", "of a test"),
+    ("rpc/go_duration.rs", "MAX_NANOSECONDS", "the range of Go's durations"),
+    ("rpc/go_duration.rs", "MAX_FRACTION_DIGITS", "precision of a duration"),
     ("observe/head.rs", "MAX_HEAD_AGE", "when /health reports a head that stands"),
     ("observe/head.rs", "MAX_HEAD_AGE_BLOCKS", "the same, in block times"),
     ("observe/head.rs", "MAX_CHECK_AGE", "the same, for the check itself"),

@@ -11,6 +11,7 @@ mod client;
 mod clients;
 mod commands;
 mod common;
+mod compression;
 mod cosmos;
 mod costs_docs;
 mod dice;

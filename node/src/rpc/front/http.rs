@@ -1,13 +1,14 @@
 //! One HTTP request: is it for us, from whom, and what does it ask.
 
 use super::{
-    Client, Front, Reply, Untaken,
+    Client, Front, Reply, Untaken, compress,
     connection::Progress,
-    reply::ReplyBody,
+    reply::{ReplyBody, counted},
     websocket::handshake::{self, HandshakeError},
 };
 use crate::{
     budget::{Refused, Usage},
+    compression::{self, MIN_COMPRESSED_BYTES},
     rpc::{
         dispatch::{Respond, Transport},
         error::Error,
@@ -90,7 +91,7 @@ async fn answer(
     };
     if let Some(origin) = allowed {
         response.headers_mut().insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
-        response.headers_mut().insert(VARY, HeaderValue::from_static("origin"));
+        response.headers_mut().append(VARY, HeaderValue::from_static("origin"));
     }
     response
 }
@@ -180,6 +181,7 @@ async fn post(
             "supply the content-type application/json\n",
         );
     }
+    let accepts_gzip = compression::accepts_gzip(request.headers());
     let limit = front.request_bytes_max;
     // Held until the response has been made.
     let mut usage = client.account.buffer(FREE_BODY_BYTES);
@@ -202,6 +204,9 @@ async fn post(
     };
     progress.body_read();
     match front.respond(client, body, Transport::Http).await {
+        Respond::Reply(reply) if reply.len() >= MIN_COMPRESSED_BYTES => {
+            large(front, client, progress, reply, accepts_gzip).await
+        }
         Respond::Reply(reply) => {
             progress.answer(reply.len());
             respond(StatusCode::OK, JSON, reply.finish(&Untaken::of(&client.account)))
@@ -213,6 +218,36 @@ async fn post(
             response
         }
     }
+}
+
+/// A response that is compressed if the client accepts that.
+async fn large(
+    front: &Front,
+    client: &Client,
+    progress: &Progress,
+    reply: Reply,
+    accepts_gzip: bool,
+) -> Response<ReplyBody> {
+    let untaken = Untaken::of(&client.account);
+    let (pieces, _) = reply.into_pieces();
+    let mut pieces = counted(pieces, &untaken);
+    let compressed = match accepts_gzip {
+        true => compress::compressed(&front.compressions, client, &pieces).await,
+        false => None,
+    };
+    let is_compressed = compressed.is_some();
+    if let Some(compressed) = compressed {
+        pieces = counted(vec![compressed], &untaken);
+    }
+    progress.answer(pieces.iter().map(Bytes::len).sum());
+    let body = ReplyBody::pieces(pieces);
+    let mut response = respond(StatusCode::OK, JSON, body);
+    let headers = response.headers_mut();
+    if is_compressed {
+        compression::name_coding(headers);
+    }
+    compression::name_variation(headers);
+    response
 }
 
 enum ReadError {

@@ -7,6 +7,7 @@
 //! sends no request, or does not take its answer, is closed. When full: says so, and closes if it is the
 //! connections.
 
+mod compress;
 mod connection;
 mod flow;
 mod http;
@@ -125,6 +126,8 @@ pub(super) struct Front {
     origins: Origins,
     next_id: AtomicU64,
     large_bodies: Arc<LargeBodies>,
+    /// Turns on the same threads to compress responses.
+    compressions: Arc<LargeBodies>,
     /// jsonrpsee's, for subscriptions.
     methods: Methods,
     subscription_ids: Arc<subscribe::Ids>,
@@ -174,6 +177,7 @@ impl Front {
             origins: Origins::new(&config.cors_origins),
             next_id: AtomicU64::new(0),
             large_bodies: Arc::new(LargeBodies::new(threads.large())),
+            compressions: Arc::new(LargeBodies::new(threads.large())),
             methods: methods.into(),
             subscription_ids: Arc::default(),
             max_subscriptions: config.max_subscriptions,

@@ -93,12 +93,16 @@ impl Reply {
     /// The body; a large one counts as untaken until it is written.
     pub(super) fn finish(mut self, untaken: &Untaken) -> ReplyBody {
         self.close();
-        let mut pieces = self.pieces;
-        if untaken::is_large(self.closed_bytes) {
-            pieces = pieces.into_iter().map(|piece| untaken.counted(piece)).collect();
-        }
-        ReplyBody::pieces(pieces)
+        ReplyBody::pieces(counted(self.pieces, untaken))
     }
+}
+
+/// The pieces of a body; those of a large one count as untaken until they are written.
+pub(super) fn counted(pieces: Vec<Piece>, untaken: &Untaken) -> Vec<Piece> {
+    if !untaken::is_large(pieces.iter().map(Piece::len).sum()) {
+        return pieces;
+    }
+    pieces.into_iter().map(|piece| untaken.counted(piece)).collect()
 }
 
 /// See the module.
@@ -113,7 +117,8 @@ pub(super) struct ReplyBody {
 }
 
 impl ReplyBody {
-    fn pieces(pieces: Vec<Piece>) -> Self {
+    /// A body of pieces that are counted.
+    pub(super) fn pieces(pieces: Vec<Piece>) -> Self {
         let left = pieces.iter().map(|piece| piece.len() as u64).sum();
         Self { pieces: pieces.into_iter(), left, open: None }
     }
