@@ -4,7 +4,8 @@
 //! what the SDK's channels show, with [`Reject::code`] beside it (reference, tables 2.2 and 5.2).
 //!
 //! Rows of those tables that no value reaches have no variant: amounts are unsigned in their
-//! encoding, so none is negative, and prices above 128 bits do not decode ([`Reject::Malformed`]).
+//! encoding, so none is negative, and prices above 128 bits do not decode ([`Reject::Malformed`]; JSON-RPC finds
+//! the reason then).
 
 use super::{
     code::{self, Code},

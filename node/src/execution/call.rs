@@ -20,6 +20,7 @@ use super::{
     machine::{GIVEN_UP, Machine, MachineError},
     overlay::Overlay,
     overrides::{self, AccountOverride, OverrideError},
+    prices::WidePrices,
 };
 use crate::{
     chain::{ChainSpec, Fork},
@@ -66,6 +67,8 @@ pub struct Call {
     pub overrides: Vec<AccountOverride>,
     /// Price of blob gas instead of the block's, in wei.
     pub blob_base_fee: Option<u128>,
+    /// The prices, if they exceed 128 bits. Such a call never runs.
+    pub wide_prices: Option<WidePrices>,
 }
 
 impl Call {
@@ -89,6 +92,7 @@ impl Call {
             is_legacy: !tx.is_dynamic_fee(),
             overrides: Vec::new(),
             blob_base_fee: None,
+            wide_prices: None,
         }
     }
 }
@@ -133,6 +137,9 @@ pub enum CallError {
     /// The call runs out of gas at the highest limit allowed.
     #[error("gas required exceeds allowance ({0})")]
     Allowance(u64),
+    /// The call has a price above 128 bits for which it could pay.
+    #[error("a price of gas above 2^128-1 wei is not supported, whatever the balance is")]
+    PriceTooHigh,
     /// The overrides make no sense.
     #[error(transparent)]
     Override(OverrideError),
@@ -181,7 +188,7 @@ where
     /// have with all of it, as far as that can be told. What it may cost is bounded by `little`.
     pub fn call_with_little(&self, call: &Call, gas_cap: u64, little: u64) -> Option<CallOutcome> {
         // The caller's funds are held to price x limit, and old forks let gas decide more.
-        let free = call.max_fee_per_gas == 0;
+        let free = call.max_fee_per_gas == 0 && call.wide_prices.is_none();
         if !free || self.spec.fork_of(self.header) < Fork::Byzantium {
             return None;
         }
@@ -204,6 +211,9 @@ where
     /// the caller can pay for, EIP-7825's and `gas_cap`.
     pub fn estimate_gas(&self, call: &Call, gas_cap: u64) -> Result<u64, CallError> {
         let mut high = self.highest_limit(call)?.min(gas_cap);
+        if call.wide_prices.is_some() && high < TRANSFER_GAS {
+            return Err(CallError::Allowance(high));
+        }
         if call.input.is_empty()
             && let TxKind::Call(to) = call.to
             && self.account(call, to)?.code_hash == KECCAK256_EMPTY
@@ -257,7 +267,8 @@ where
         if let Some(cap) = self.spec.fork_of(self.header).max_tx_gas() {
             high = high.min(cap);
         }
-        if call.max_fee_per_gas > 0 {
+        let price = call.wide_prices.map_or(U256::from(call.max_fee_per_gas), |wide| wide.fee_cap);
+        if !price.is_zero() {
             let balance = self.account(call, call.from)?.balance;
             // Blobs are paid for at their own price, whatever the gas limit is.
             let available = balance
@@ -265,7 +276,7 @@ where
                 .and_then(|rest| rest.checked_sub(max_blob_fee(call)))
                 .filter(|rest| !rest.is_zero())
                 .ok_or(CallError::InsufficientFunds)?;
-            let allowance = available / U256::from(call.max_fee_per_gas);
+            let allowance = available / price;
             high = u64::try_from(allowance).map_or(high, |allowance| high.min(allowance));
         }
         Ok(high)
@@ -296,6 +307,7 @@ where
 
     fn run(&self, call: &Call, gas: u64) -> Result<CallResult, CallError> {
         let mut machine = self.machine(call, ())?;
+        check_prices(call, gas, machine.overlay_mut())?;
         let result = machine.transact(transaction(self.spec, call, gas));
         result.map(outcome).map_err(machine_error)
     }
@@ -315,6 +327,7 @@ where
         }
         let mut machine = self.machine_over(overlay, call, ())?;
         let gas = call.gas.unwrap_or(gas_cap).min(gas_cap);
+        check_prices(call, gas, machine.overlay_mut())?;
         let result = machine.transact(transaction(self.spec, call, gas)).map_err(machine_error)?;
         Ok((outcome(result), machine.into_overlay()))
     }
@@ -399,7 +412,25 @@ const fn is_gas_too_low(reason: &InvalidTransaction) -> bool {
 /// What the sender must be able to pay for the blobs of a call (EIP-4844), in wei.
 fn max_blob_fee(call: &Call) -> U256 {
     let gas = U256::from(call.blob_hashes.len()) * U256::from(DATA_GAS_PER_BLOB);
-    gas.saturating_mul(U256::from(call.max_fee_per_blob_gas.unwrap_or_default()))
+    let price = U256::from(call.max_fee_per_blob_gas.unwrap_or_default());
+    gas.saturating_mul(call.wide_prices.map_or(price, |wide| wide.blob_fee_cap))
+}
+
+/// Refuses a call with prices above 128 bits on the state that it would run on.
+///
+/// # Errors
+/// Why the call is not valid, or a failed read.
+pub(super) fn check_prices<S>(
+    call: &Call,
+    gas: u64,
+    overlay: &mut Overlay<'_, S>,
+) -> Result<(), CallError>
+where
+    S: StateRead<Error: Error + Send + Sync + 'static>,
+{
+    let Some(prices) = &call.wide_prices else { return Ok(()) };
+    let balance = overlay.account(call.from)?.unwrap_or_default().balance;
+    Err(prices.refusal(call, gas, balance))
 }
 
 pub(super) fn transaction(spec: &ChainSpec, call: &Call, gas_limit: u64) -> TxEnv {

@@ -22,7 +22,7 @@ use storage::StateRead;
 use super::{
     BlockBuilder, BlockHashes, Call, CallError, CallOutcome, CallSite, ExecutionError, StateError,
     StateRoot, Transaction,
-    call::{machine_error, outcome, transaction},
+    call::{check_prices, machine_error, outcome, transaction},
     complete_header,
     environment::Environment,
     overlay::Overlay,
@@ -428,18 +428,19 @@ impl<'b> BlockRun<'b> {
         }
         let (tx, raw, hash) = unsigned(self.spec, &call, gas);
         let sender = call.from;
+        let failed = |error| match error {
+            CallError::Invalid(reason) => SimulateError::Invalid { reason, sender, gas },
+            CallError::State(error) => SimulateError::State(error),
+            error => SimulateError::Interpreter(error.to_string()),
+        };
+        check_prices(&call, gas, block.machine_mut().overlay_mut()).map_err(failed)?;
         let mut env = transaction(self.spec, &call, gas);
         if overflows {
             // Nobody checks the nonce here, but the interpreter refuses a full one.
             env.nonce = 0;
             block.machine_mut().overlay_mut().replace(sender, &restart, None)?;
         }
-        let result =
-            block.machine_mut().inspect(env).map_err(|error| match machine_error(error) {
-                CallError::Invalid(reason) => SimulateError::Invalid { reason, sender, gas },
-                CallError::State(error) => SimulateError::State(error),
-                error => SimulateError::Interpreter(error.to_string()),
-            })?;
+        let result = block.machine_mut().inspect(env).map_err(machine_error).map_err(failed)?;
         let machine = block.machine_mut();
         machine.overlay_mut().commit(result.state);
         if overflows {

@@ -24,7 +24,7 @@ use super::{
     BlockBuilder, BlockHashes, Call, CallError, CallResult, CallSite, ExecutionError, RecoveredTx,
     StateError, StateRoot, TxError,
     block::fatal,
-    call::{machine_error, outcome, transaction},
+    call::{check_prices, machine_error, outcome, transaction},
     cosmos::session,
     environment::Environment,
     machine::{Machine, MachineError},
@@ -276,7 +276,9 @@ where
             return Err(CallError::GivenUp.into());
         }
         let mut machine = self.machine_over(overlay, call, tracer.watch()?)?;
-        let env = transaction(self.spec, call, call.gas.unwrap_or(gas_cap).min(gas_cap));
+        let gas = call.gas.unwrap_or(gas_cap).min(gas_cap);
+        check_prices(call, gas, machine.overlay_mut())?;
+        let env = transaction(self.spec, call, gas);
         let error = |error| machine_error(error).into();
         let (trace, result) = watch(&mut machine, tracer, Standing::default(), &env, error)?;
         let mut overlay = machine.into_overlay();
@@ -304,6 +306,7 @@ where
             let before = call.access_list.clone().unwrap_or_default();
             let inspector = AccessListInspector::from(before.clone());
             let mut machine = self.machine(&call, inspector)?;
+            check_prices(&call, gas, machine.overlay_mut())?;
             let result = machine.inspect(transaction(self.spec, &call, gas));
             let result = result.map_err(machine_error)?;
             let mut found = machine.inspector_mut().access_list();

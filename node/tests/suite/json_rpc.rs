@@ -24,5 +24,6 @@ mod state_pages;
 mod subscribe_in_batch;
 mod trace_timeout;
 mod traces;
+mod wide_prices;
 
 pub(crate) use native::CONTRACT;

@@ -279,6 +279,10 @@ pub(super) fn invalid_text(reason: &InvalidTransaction, from: Address) -> String
         InvalidTransaction::LackOfFundForMaxFee { fee, balance } => format!(
             "insufficient funds for gas * price + value: address {from} have {balance} want {fee}"
         ),
+        InvalidTransaction::OverflowPaymentInTransaction => format!(
+            "insufficient funds for gas * price + value: address {from} required balance exceeds \
+             256 bits"
+        ),
         InvalidTransaction::GasPriceLessThanBasefee => {
             "max fee per gas less than block base fee".to_owned()
         }

@@ -14,6 +14,7 @@ pub(super) mod sign;
 mod simulate;
 mod state;
 mod transactions;
+mod wide_raw;
 
 pub(super) use blocks::{ReceiptPlaces, header, receipts_of, with_receipts};
 pub(super) use call::{Hashes, call_error, gas_bound, gas_cap, on_block_with, on_state};

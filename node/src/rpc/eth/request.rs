@@ -3,7 +3,7 @@
 use crate::{
     account::parse_address_in_any_case,
     chain::ChainSpec,
-    execution::{AccountOverride, BlockOverrides, Call as Execution},
+    execution::{AccountOverride, BlockOverrides, Call as Execution, WidePrices},
     rpc::{
         error::Error,
         fields::{self, HashField, QuantityField, WideField, text_fields},
@@ -28,7 +28,7 @@ text_fields! {
     Data(Vec<u8>) = |text| if text.is_empty() { Ok(Vec::new()) } else { bytes(text) };
     Wide(U256) = wide;
     Narrow(u64) = |text| if text.is_empty() { Ok(0) } else { quantity(text) };
-    /// A price or an amount that fits into 128 bits.
+    /// A price of a block, which fits into 128 bits.
     Wei(u128) = |text| u128::try_from(wide(text)?).map_err(|_| "exceeds 128 bits".to_owned());
 }
 
@@ -43,10 +43,10 @@ struct Object {
     from: Option<String>,
     to: Option<String>,
     gas: Option<Narrow>,
-    gas_price: Option<Wei>,
-    max_fee_per_gas: Option<Wei>,
-    max_priority_fee_per_gas: Option<Wei>,
-    max_fee_per_blob_gas: Option<Wei>,
+    gas_price: Option<Wide>,
+    max_fee_per_gas: Option<Wide>,
+    max_priority_fee_per_gas: Option<Wide>,
+    max_fee_per_blob_gas: Option<Wide>,
     value: Option<Wide>,
     nonce: Option<Narrow>,
     chain_id: Option<Narrow>,
@@ -158,9 +158,10 @@ impl Param for Request {
         let object: Object = fields::read(json)?;
         let (data, input) = (object.data, object.input);
         let inputs_differ = data.is_some() && input.is_some() && data != input;
-        let price = object.gas_price.map(|Wei(price)| price);
-        let cap = object.max_fee_per_gas.map(|Wei(cap)| cap);
-        let tip = object.max_priority_fee_per_gas.map(|Wei(tip)| tip);
+        let price = object.gas_price.map(|Wide(price)| price);
+        let cap = object.max_fee_per_gas.map(|Wide(cap)| cap);
+        let tip = object.max_priority_fee_per_gas.map(|Wide(tip)| tip);
+        let blob_cap = object.max_fee_per_blob_gas.map(|Wide(cap)| cap);
         let from = address("from", object.from.as_ref(), spec)?.unwrap_or_default();
         let conflict = if price.is_some() && (cap.is_some() || tip.is_some()) {
             Some("both gasPrice and (maxFeePerGas or maxPriorityFeePerGas) specified".into())
@@ -181,23 +182,30 @@ impl Param for Request {
         });
         let authorizations = object.authorization_list.into_iter().flatten();
         let hashes = object.blob_versioned_hashes.into_iter().flatten();
+        let blob_hashes: Vec<_> = hashes.map(|HashField(hash)| hash).collect();
+        let fee_cap = price.or(cap).unwrap_or_default();
+        // Without blobs nobody pays for them.
+        let paid_blob_cap = blob_cap.filter(|_| !blob_hashes.is_empty()).unwrap_or_default();
+        let wide_prices = WidePrices::of(fee_cap, tip.unwrap_or_default(), paid_blob_cap);
+        let narrow = |price: U256| price.saturating_to::<u128>();
         let Data(input) = input.or(data).unwrap_or_default();
         let execution = Execution {
             from,
             to: address("to", object.to.as_ref(), spec)?.map_or(TxKind::Create, TxKind::Call),
             gas: object.gas.map(|Narrow(gas)| gas),
-            max_fee_per_gas: price.or(cap).unwrap_or_default(),
-            max_priority_fee_per_gas: tip.or_else(|| cap.map(|_| 0)),
+            max_fee_per_gas: narrow(fee_cap),
+            max_priority_fee_per_gas: tip.map(narrow).or_else(|| cap.map(|_| 0)),
             value: object.value.map(|Wide(value)| value).unwrap_or_default(),
             input: Bytes::from(input),
             access_list: access_list.transpose()?.map(AccessList),
-            blob_hashes: hashes.map(|HashField(hash)| hash).collect(),
-            max_fee_per_blob_gas: object.max_fee_per_blob_gas.map(|Wei(cap)| cap),
+            blob_hashes,
+            max_fee_per_blob_gas: blob_cap.map(narrow),
             authorizations: authorizations.map(|auth| auth.read(spec)).collect::<Result<_, _>>()?,
             nonce: object.nonce.map(|Narrow(nonce)| nonce),
             is_legacy: price.is_some(),
             overrides: Vec::new(),
             blob_base_fee: None,
+            wide_prices,
         };
         let chain_id = object.chain_id.map(|Narrow(id)| id);
         Ok(Self { execution, chain_id, conflict, inputs_differ })

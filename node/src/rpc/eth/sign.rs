@@ -5,11 +5,12 @@ use super::{
     call::{estimate, on_block_with},
     fees,
     request::{GivenOverrides, Request},
+    wide_raw,
 };
 use crate::{
     account::{SIGNATURE_BYTES, Signers, message_hash, typed_data_hash},
     chain::Fork,
-    execution::{Call as Execution, Transaction},
+    execution::{Call as Execution, Transaction, WidePrices},
     rpc::{
         block_id::BlockId,
         error::Error,
@@ -209,8 +210,8 @@ fn fill(call: &Call, request: Request, pooled: Option<u64>) -> Result<Execution,
         let doubled = u128::from(call.view.head.next_base_fee).saturating_mul(2);
         let cap = if cap_given { tx.max_fee_per_gas } else { doubled.saturating_add(tip) };
         if tip > cap && tx.max_priority_fee_per_gas.unwrap_or_default() > 0 {
-            let message = format!("maxFeePerGas ({cap}) < maxPriorityFeePerGas ({tip})");
-            return Err(Error::server(message));
+            let tip = tx.wide_prices.map_or(U256::from(tip), |wide| wide.tip);
+            return Err(tip_above_cap(U256::from(cap), tip));
         }
         (tx.max_fee_per_gas, tx.max_priority_fee_per_gas) = (cap, Some(tip.min(cap)));
     }
@@ -221,8 +222,12 @@ fn fill(call: &Call, request: Request, pooled: Option<u64>) -> Result<Execution,
     }
     if tx.gas.is_none() {
         // As an estimate that names no price: what it costs is not yet known to be affordable.
-        let unpriced =
-            Execution { max_fee_per_gas: 0, max_priority_fee_per_gas: None, ..tx.clone() };
+        let unpriced = Execution {
+            max_fee_per_gas: 0,
+            max_priority_fee_per_gas: None,
+            wide_prices: None,
+            ..tx.clone()
+        };
         let request = Request::of(unpriced);
         let gas = on_block_with(
             call,
@@ -233,7 +238,28 @@ fn fill(call: &Call, request: Request, pooled: Option<u64>) -> Result<Execution,
         )?;
         tx.gas = Some(gas);
     }
-    Ok(tx)
+    match tx.wide_prices {
+        Some(prices) => Err(unaffordable(call, &tx, &prices)?),
+        None => Ok(tx),
+    }
+}
+
+/// Why a transaction with prices above 128 bits is not made: its sender cannot pay for it.
+fn unaffordable(call: &Call, tx: &Execution, prices: &WidePrices) -> Result<Error, Error> {
+    let WidePrices { mut fee_cap, tip, .. } = *prices;
+    if fee_cap.is_zero() {
+        fee_cap = tip.saturating_add(U256::from(2) * U256::from(call.view.head.next_base_fee));
+    }
+    if tip > fee_cap {
+        return Ok(tip_above_cap(fee_cap, tip));
+    }
+    let account = call.view.state.reader()?.account(tx.from)?.unwrap_or_default();
+    let cost = wide_raw::cost(tx.gas.unwrap_or_default(), fee_cap, tx.value);
+    Ok(wide_raw::unaffordable(account.balance, cost))
+}
+
+fn tip_above_cap(cap: U256, tip: U256) -> Error {
+    Error::server(format!("maxFeePerGas ({cap}) < maxPriorityFeePerGas ({tip})"))
 }
 
 /// Signs a transaction whose fields are all there.

@@ -269,7 +269,8 @@ const fn invalid_code(reason: &InvalidTransaction) -> i32 {
         InvalidTransaction::GasPriceLessThanBasefee => -38012,
         InvalidTransaction::CallGasCostMoreThanGasLimit { .. }
         | InvalidTransaction::GasFloorMoreThanGasLimit { .. } => -38013,
-        InvalidTransaction::LackOfFundForMaxFee { .. } => -38014,
+        InvalidTransaction::LackOfFundForMaxFee { .. }
+        | InvalidTransaction::OverflowPaymentInTransaction => -38014,
         InvalidTransaction::CreateInitCodeSizeLimit => -38025,
         InvalidTransaction::PriorityFeeGreaterThanMaxFee => -32602,
         _ => -32603,

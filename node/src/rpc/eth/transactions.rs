@@ -1,7 +1,8 @@
 //! Single transactions: where they are, and sending them.
 
-use super::blocks::receipt_of;
+use super::{blocks::receipt_of, wide_raw};
 use crate::{
+    decorator::Reject,
     pipeline::Found,
     rpc::{
         block_id::{BlockId, BlockTag},
@@ -177,7 +178,16 @@ struct Logs<'a> {
 /// Submits through the pipeline and waits for the mempool's answer.
 pub(super) async fn send_raw(call: Call) -> Answer {
     let raw: Bytes = call.arguments()?.required()?;
-    put(&call.context.pool.submit(raw).await?)
+    put(&submit(&call, raw).await?)
+}
+
+/// Submits a transaction. One whose prices no type of transactions holds is refused for what it costs.
+async fn submit(call: &Call, raw: Bytes) -> Result<B256, Error> {
+    let submitted = call.context.pool.submit(raw.clone()).await;
+    submitted.map_err(|reject| match *reject {
+        Reject::Malformed(_) => wide_raw::refusal(call, &raw).unwrap_or_else(|| reject.into()),
+        _ => reject.into(),
+    })
 }
 
 /// The longest a caller may wait for a receipt, in milliseconds.
@@ -203,7 +213,7 @@ pub(super) async fn send_raw_sync(call: Call) -> Answer {
         (raw, wait_ms(arguments.optional()?))
     };
     let mut heads = call.context.published.heads();
-    let hash = call.context.pool.submit(raw).await?;
+    let hash = submit(&call, raw).await?;
     let deadline = tokio::time::Instant::now() + Duration::from_millis(ms);
     loop {
         let now = Call { view: call.context.published.load(), ..call.clone() };

@@ -58,7 +58,8 @@ where
     TxEnvelope::from(tx.into_signed(signature)).encoded_2718().into()
 }
 
-fn signature(from: usize, hash: B256) -> Signature {
+/// The signature of development account `from` for a hash.
+pub fn signature(from: usize, hash: B256) -> Signature {
     let key = SecretKey::from_secret_bytes(DEV_ACCOUNTS[from].private_key.0).unwrap();
     let signature =
         RecoverableSignature::sign_ecdsa_recoverable(Message::from_digest(hash.0), &key);
