@@ -1,22 +1,50 @@
 //! `rpc.discover`: the methods served, as an OpenRPC document. Made from the table of methods; the
-//! schemas of parameters are by their names, which mean the same in all methods.
+//! schemas of parameters are by their names, which mean the same in all methods, and those of results are tables of
+//! their own.
+
+mod results;
+mod schemas;
 
 use super::method::{Answer, Call, Method, json, methods};
-use serde_json::{Value, json as value};
+use serde::Serialize;
+use serde_json::{Value, json as value, value::RawValue};
+use std::sync::LazyLock;
 
 pub(super) fn discover(call: &Call) -> Answer {
     call.no_arguments()?;
-    json(&document(&call.client.endpoint.api))
+    json(&Document::of(&call.client.endpoint.api))
 }
 
-/// The document of an interface that serves these namespaces.
-fn document(api: &[String]) -> Value {
-    let served = methods().filter(|method| method.is_served(api));
-    value!({
-        "openrpc": "1.2.6",
-        "info": { "title": "evmd", "version": env!("CARGO_PKG_VERSION") },
-        "methods": served.map(describe).collect::<Vec<_>>(),
-    })
+/// The document of an interface.
+#[derive(Serialize)]
+struct Document {
+    openrpc: &'static str,
+    info: Value,
+    methods: Vec<Value>,
+    components: Components,
+}
+
+#[derive(Serialize)]
+struct Components {
+    schemas: &'static RawValue,
+}
+
+/// They are the same for all interfaces, and most of the document.
+static SCHEMAS: LazyLock<Box<RawValue>> = LazyLock::new(|| {
+    serde_json::value::to_raw_value(&schemas::components()).expect("a value serialises")
+});
+
+impl Document {
+    /// That of an interface that serves these namespaces.
+    fn of(api: &[String]) -> Self {
+        let served = methods().filter(|method| method.is_served(api));
+        Self {
+            openrpc: "1.2.6",
+            info: value!({ "title": "evmd", "version": env!("CARGO_PKG_VERSION") }),
+            methods: served.map(describe).collect(),
+            components: Components { schemas: &SCHEMAS },
+        }
+    }
 }
 
 fn describe(method: &Method) -> Value {
@@ -30,12 +58,13 @@ fn describe(method: &Method) -> Value {
         }
         described
     });
+    let result = results::result_of(method.name).map_or_else(|| value!({}), schemas::schema_of);
     value!({
         "name": method.name,
         "summary": method.help,
         "paramStructure": "by-position",
         "params": parameters.collect::<Vec<_>>(),
-        "result": { "name": "result", "schema": {} },
+        "result": { "name": "result", "schema": result },
     })
 }
 
@@ -102,7 +131,7 @@ mod tests {
     #[test]
     fn the_document_has_every_method_once_and_what_openrpc_requires() {
         let api: Vec<String> = super::super::namespaces().into_iter().map(str::to_owned).collect();
-        let document = document(&api);
+        let document = serde_json::to_value(Document::of(&api)).expect("it serialises");
         let listed = document["methods"].as_array().expect("a list");
         let names: BTreeSet<_> =
             listed.iter().filter_map(|method| method["name"].as_str()).collect();
@@ -115,7 +144,9 @@ mod tests {
             assert!(required.is_sorted_by(|a, b| a >= b), "{method}");
             let names: BTreeSet<_> = parameters.iter().map(|p| p["name"].as_str()).collect();
             assert_eq!(names.len(), parameters.len(), "{method}");
-            assert!(method["result"]["name"].is_string() && method["result"]["schema"].is_object());
+            assert!(method["result"]["name"].is_string());
+            let result = method["result"]["schema"].as_object().expect("a schema");
+            assert!(!result.is_empty(), "{method}");
         }
     }
 }

@@ -18,6 +18,7 @@ mod prices;
 mod protection;
 mod push;
 mod recorded_traces;
+mod results;
 mod seats;
 mod signing;
 mod state_pages;

@@ -37,7 +37,7 @@ fn document() -> String {
          Hashes, data, quantities and storage keys need `0x`. Addresses are taken in hex, with `0x` or without, \
          and in Bech32. Numbers of cosmos/evm, Otterscan and Parity may be plain JSON numbers, and the count of \
          eth_feeHistory may be decimal, as in geth.\n\n\
-         `rpc.discover` returns the methods that are served as an OpenRPC document. personal_listAccounts is \
+         `rpc.discover` returns the methods that are served as an OpenRPC document, with schemas of parameters and results. personal_listAccounts is \
          served with `eth`, too; the other methods of `personal` are off by default.\n\n\
          ## Limits and fairness\n\n\
          Reads of microseconds are answered where the socket is served. Others stand in one of two lines, \

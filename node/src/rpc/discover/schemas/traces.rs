@@ -1,0 +1,181 @@
+//! What `debug_` and `trace_` return.
+
+use super::Fields;
+
+pub(super) const OBJECTS: &[(&str, Fields)] = &[
+    (
+        "StructLog",
+        &[
+            ("pc", "Integer"),
+            ("op", "String"),
+            ("gas", "Integer"),
+            ("gasCost", "Integer"),
+            ("depth", "Integer"),
+            ("error?", "String"),
+            ("stack?", "[Quantity]"),
+            ("returnData?", "Data"),
+            ("memory?", "[String]"),
+            ("memSize?", "Integer"),
+            ("storage?", "{String}"),
+            ("refund?", "Integer"),
+        ],
+    ),
+    (
+        "StructLogs",
+        &[
+            ("failed", "Boolean"),
+            ("gas", "Integer"),
+            ("returnValue", "Data"),
+            ("structLogs", "[StructLog]"),
+        ],
+    ),
+    (
+        "CallFrameLog",
+        &[
+            ("address", "Address"),
+            ("topics", "[Hash]"),
+            ("data", "Data"),
+            ("position", "Quantity"),
+            ("index", "Quantity"),
+        ],
+    ),
+    (
+        "CallFrame",
+        &[
+            ("from", "Address"),
+            ("gas", "Quantity"),
+            ("gasUsed", "Quantity"),
+            ("to?", "Address"),
+            ("input", "Data"),
+            ("output?", "Data"),
+            ("error?", "String"),
+            ("revertReason?", "String"),
+            ("calls?", "[CallFrame]"),
+            ("logs?", "[CallFrameLog]"),
+            ("value?", "Quantity"),
+            ("type", "String"),
+        ],
+    ),
+    (
+        "PrestateAccount",
+        &[
+            ("balance?", "Quantity"),
+            ("nonce?", "Integer"),
+            ("code?", "Data"),
+            ("codeHash?", "Hash"),
+            ("storage?", "{Hash}"),
+        ],
+    ),
+    ("PrestateDiff", &[("pre", "{PrestateAccount}"), ("post", "{PrestateAccount}")]),
+    ("TracedTransaction", &[("txHash", "Hash"), ("result", "GethTrace")]),
+    ("StorageEntry", &[("key", "Hash?"), ("value", "Hash")]),
+    ("StorageRange", &[("storage", "{StorageEntry}?"), ("nextKey", "Hash?")]),
+    (
+        "DumpedAccount",
+        &[
+            ("balance", "Decimal"),
+            ("nonce", "Integer"),
+            ("root", "Hash"),
+            ("codeHash", "Hash"),
+            ("code?", "Data"),
+            ("storage?", "{String}"),
+            ("address?", "Address"),
+            ("key", "Hash"),
+        ],
+    ),
+    ("Dump", &[("root", "String"), ("accounts", "{DumpedAccount}"), ("next?", "String")]),
+    (
+        "ExecutionWitness",
+        &[("state", "[Data]"), ("codes", "[Data]"), ("keys", "[Data]"), ("headers", "[Data]")],
+    ),
+    (
+        "CallAction",
+        &[
+            ("from", "Address"),
+            ("callType", "String"),
+            ("gas", "Quantity"),
+            ("input", "Data"),
+            ("to", "Address"),
+            ("value", "Quantity"),
+        ],
+    ),
+    (
+        "CreateAction",
+        &[
+            ("from", "Address"),
+            ("gas", "Quantity"),
+            ("init", "Data"),
+            ("value", "Quantity"),
+            ("creationMethod", "String"),
+        ],
+    ),
+    (
+        "SelfdestructAction",
+        &[("address", "Address"), ("balance", "Quantity"), ("refundAddress", "Address")],
+    ),
+    ("RewardAction", &[("author", "Address"), ("rewardType", "String"), ("value", "Quantity")]),
+    ("CallOutput", &[("gasUsed", "Quantity"), ("output", "Data")]),
+    ("CreateOutput", &[("address", "Address"), ("code", "Data"), ("gasUsed", "Quantity")]),
+    (
+        "Trace",
+        &[
+            ("action", "CallAction|CreateAction|SelfdestructAction|RewardAction"),
+            ("error?", "String"),
+            ("result", "CallOutput|CreateOutput|Null"),
+            ("subtraces", "Integer"),
+            ("traceAddress", "[Integer]"),
+            ("type", "String"),
+        ],
+    ),
+    (
+        "PlacedTrace",
+        &[
+            ("..", "Trace"),
+            ("blockHash?", "Hash"),
+            ("blockNumber?", "Integer"),
+            ("transactionHash", "Hash?"),
+            ("transactionPosition", "Integer?"),
+        ],
+    ),
+    (
+        "AccountDiff",
+        &[("balance", "Delta"), ("code", "Delta"), ("nonce", "Delta"), ("storage", "{Delta}")],
+    ),
+    ("Changed", &[("from", "String"), ("to", "String")]),
+    ("DeltaAdded", &[("+", "String")]),
+    ("DeltaRemoved", &[("-", "String")]),
+    ("DeltaChanged", &[("*", "Changed")]),
+    ("VmMemory", &[("off", "Integer"), ("data", "Data")]),
+    ("VmStorage", &[("key", "Quantity"), ("val", "Quantity")]),
+    (
+        "VmExecuted",
+        &[
+            ("used", "Integer"),
+            ("push", "[Quantity]"),
+            ("mem", "VmMemory?"),
+            ("store", "VmStorage?"),
+        ],
+    ),
+    (
+        "VmInstruction",
+        &[
+            ("cost", "Integer"),
+            ("ex", "VmExecuted?"),
+            ("pc", "Integer"),
+            ("sub", "VmTrace?"),
+            ("op?", "String"),
+            ("idx?", "String"),
+        ],
+    ),
+    ("VmTrace", &[("code", "Data"), ("ops", "[VmInstruction]")]),
+    (
+        "Replay",
+        &[
+            ("output", "Data"),
+            ("stateDiff", "{AccountDiff}?"),
+            ("trace", "[Trace]"),
+            ("vmTrace", "VmTrace?"),
+        ],
+    ),
+    ("PlacedReplay", &[("..", "Replay"), ("transactionHash", "Hash")]),
+];
