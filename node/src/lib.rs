@@ -19,7 +19,8 @@
 //! - [`view`]: what readers see: an immutable snapshot, replaced per block.
 //! - [`query`]: the answers of the Cosmos interfaces; [`grpc`] and [`rest`] serve them,
 //!   as the messages of [`proto`]; [`comet`] serves them as CometBFT's RPC does, all three by [`listen`];
-//!   `access` checks hosts and origins for every HTTP server, `compression` compresses large responses.
+//!   `access` checks hosts and origins for every HTTP server, `compression` compresses large responses,
+//!   `half_close` serves clients that have closed their sending side.
 //! - [`costs`]: what bounds the work of each query.
 //! - [`rpc`]: Ethereum's JSON-RPC; [`observe`]: metrics, health and status.
 //! - [`budget`]: what the clients of all servers share.
@@ -45,6 +46,7 @@ pub mod feehistory;
 pub mod feemarket;
 pub mod gov;
 pub mod grpc;
+mod half_close;
 pub mod heap;
 pub mod home;
 pub mod listen;

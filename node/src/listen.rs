@@ -46,7 +46,7 @@ use std::{
     pin::{Pin, pin},
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering::SeqCst},
+        atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
     },
     time::Duration,
 };
@@ -153,6 +153,10 @@ pub(crate) struct Peer {
     owed: Owed,
     /// What is read next belongs to the body of a request, or to a WebSocket.
     content: AtomicBool,
+    /// Requests that are being answered over HTTP/1.1.
+    open: AtomicUsize,
+    /// hyper may hold bytes that the socket has not accepted.
+    unflushed: AtomicBool,
     /// `None` for a connection of the reserve.
     _place: Option<Held>,
 }
@@ -247,6 +251,8 @@ impl Shared {
             evictable: Arc::clone(&evictable),
             owed: Owed::default(),
             content: AtomicBool::new(false),
+            open: AtomicUsize::new(0),
+            unflushed: AtomicBool::new(false),
             _place: place,
         });
         let is_http = matches!(self.protocol, Protocol::Http { .. });
@@ -283,7 +289,7 @@ impl Shared {
         let service = service_fn(|request| {
             // Not in the future that answers: the HTTP library may read some of the body before it polls that.
             peer.begin(&request);
-            Arc::clone(self).answer(Arc::clone(peer), request)
+            Arc::clone(self).answer(Arc::clone(peer), Some(peer.open()), request)
         });
         let connection = http1::Builder::new()
             .max_buf_size(MAX_HEAD_BYTES)
@@ -305,7 +311,7 @@ impl Shared {
     ) -> hyper::Result<()> {
         let (shared, peer) = (Arc::clone(self), Arc::clone(peer));
         let service =
-            service_fn(move |request| Arc::clone(&shared).answer(Arc::clone(&peer), request));
+            service_fn(move |request| Arc::clone(&shared).answer(Arc::clone(&peer), None, request));
         let connection = http2::Builder::new(TokioExecutor::new())
             .max_concurrent_streams(MAX_STREAMS)
             .initial_stream_window_size(STREAM_WINDOW_BYTES)
@@ -323,14 +329,16 @@ impl Shared {
     async fn answer(
         self: Arc<Self>,
         peer: Arc<Peer>,
+        open: Option<Open>,
         request: Request<Incoming>,
     ) -> Result<Response<Body>, Infallible> {
-        Ok(self.try_answer(&peer, request).await.unwrap_or_else(|refusal| *refusal))
+        Ok(self.try_answer(&peer, open, request).await.unwrap_or_else(|refusal| *refusal))
     }
 
     async fn try_answer(
         &self,
         peer: &Arc<Peer>,
+        open: Option<Open>,
         request: Request<Incoming>,
     ) -> Result<Response<Body>, Box<Response<Body>>> {
         let is_health = self.is_health(request.uri().path());
@@ -370,7 +378,7 @@ impl Shared {
         drop(turn);
         // A stream of requests goes on as long as its response.
         let kept = is_stream.then_some(received);
-        let mut response = self.owe(&account, peer, kept, response)?;
+        let mut response = self.owe(&account, peer, (open, kept), response)?;
         if let Some(cors) = cors {
             cors.apply(&mut response);
         }
@@ -406,6 +414,16 @@ impl Shared {
     }
 }
 
+/// A request that is being answered, until this is dropped. The body of the response keeps it.
+#[derive(Debug)]
+struct Open(Arc<Peer>);
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.open.fetch_sub(1, SeqCst);
+    }
+}
+
 impl Peer {
     /// The head of a request has arrived.
     fn begin(&self, request: &Request<Incoming>) {
@@ -422,6 +440,22 @@ impl Peer {
     /// is not known before the next head.
     fn expects_head(&self) -> bool {
         !self.content.load(SeqCst)
+    }
+
+    /// A request is being answered until hyper has taken its response.
+    fn open(self: &Arc<Self>) -> Open {
+        self.open.fetch_add(1, SeqCst);
+        Open(Arc::clone(self))
+    }
+
+    fn set_unflushed(&self, unflushed: bool) {
+        self.unflushed.store(unflushed, SeqCst);
+    }
+
+    /// Whether a request has arrived whole and its response is not in the hands of the socket.
+    fn is_response_owed(&self) -> bool {
+        let is_owed = self.open.load(SeqCst) > 0 || self.unflushed.load(SeqCst);
+        is_owed && !self.content.load(SeqCst)
     }
 
     const fn is_reserved(&self) -> bool {

@@ -1,7 +1,7 @@
 //! Bodies of requests and responses, whose memory is accounted to the client: those of requests from their first
 //! byte to the response, those of responses until they have been written.
 
-use super::{Account, Peer, Protocol, STREAM_BYTES, STREAMING_BYTES, Shared};
+use super::{Account, Open, Peer, Protocol, STREAM_BYTES, STREAMING_BYTES, Shared};
 use crate::budget::{Held, Refused, accounted};
 use axum::{
     body::Body,
@@ -113,12 +113,12 @@ impl Shared {
         Ok((Request::from_parts(head, Body::from(bytes)), received))
     }
 
-    /// Accounts for a response until it has been written, and keeps the memory of its request as long.
+    /// Accounts for a response until it has been written, and keeps as long what belongs to its request.
     pub(super) fn owe(
         &self,
         account: &Arc<Account>,
         peer: &Arc<Peer>,
-        request: Option<Received>,
+        request: (Option<Open>, Option<Received>),
         response: Response<Body>,
     ) -> Result<Response<Body>, Box<Response<Body>>> {
         let (head, mut body) = response.into_parts();
@@ -240,7 +240,7 @@ struct OwedBody {
     account: Arc<Account>,
     peer: Arc<Peer>,
     free_bytes: usize,
-    _request: Option<Received>,
+    _request: (Option<Open>, Option<Received>),
 }
 
 impl fmt::Debug for OwedBody {

@@ -1,6 +1,7 @@
 //! A client's socket. It is closed after [`MAX_IDLE`] without traffic, and when the connection is evicted.
 
 use super::{Peer, quotes::Escape};
+use crate::half_close::HalfClose;
 use std::{
     io::{self, IoSlice},
     pin::Pin,
@@ -24,6 +25,7 @@ pub(super) struct Connection {
     idle: Pin<Box<Sleep>>,
     /// `None` unless requests are text.
     escape: Option<Escape>,
+    half_close: HalfClose,
     /// Releases the place among the connections when the socket is dropped; a WebSocket keeps the socket.
     peer: Arc<Peer>,
 }
@@ -31,7 +33,8 @@ pub(super) struct Connection {
 impl Connection {
     pub(super) fn new(stream: TcpStream, peer: Arc<Peer>, is_http: bool) -> Self {
         let escape = is_http.then(Escape::default);
-        Self { stream, idle: Box::pin(sleep(MAX_IDLE)), escape, peer }
+        let (idle, half_close) = (Box::pin(sleep(MAX_IDLE)), HalfClose::default());
+        Self { stream, idle, escape, half_close, peer }
     }
 
     /// Returns a result, and restarts the idle timeout if bytes were transferred.
@@ -47,6 +50,14 @@ impl Connection {
         }
         ready!(self.idle.as_mut().poll(cx));
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+impl Connection {
+    /// Ready when the end of the input is to be reported.
+    fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let is_response_owed = self.peer.is_response_owed();
+        self.half_close.poll_end(cx, &self.stream, is_response_owed)
     }
 }
 
@@ -69,8 +80,15 @@ impl AsyncRead for Connection {
         if self.escape.as_mut().is_some_and(|escape| escape.give(buffer)) {
             return Poll::Ready(Ok(()));
         }
-        let before = buffer.filled().len();
+        if self.half_close.has_ended() {
+            return self.poll_end(cx);
+        }
+        let (before, room) = (buffer.filled().len(), buffer.remaining());
         let result = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        let has_ended = matches!(result, Poll::Ready(Ok(()))) && buffer.filled().len() == before;
+        if has_ended && room > 0 && self.escape.is_some() {
+            return self.poll_end(cx);
+        }
         let Self { escape, peer, .. } = &mut *self;
         if let Some(escape) = escape
             && peer.expects_head()
@@ -90,6 +108,7 @@ impl AsyncWrite for Connection {
         if self.peer.evictable.poll_writer(cx) {
             return evicted();
         }
+        self.peer.set_unflushed(true);
         let result = Pin::new(&mut self.stream).poll_write(cx, bytes);
         self.watch(cx, result)
     }
@@ -102,6 +121,7 @@ impl AsyncWrite for Connection {
         if self.peer.evictable.poll_writer(cx) {
             return evicted();
         }
+        self.peer.set_unflushed(true);
         let result = Pin::new(&mut self.stream).poll_write_vectored(cx, pieces);
         self.watch(cx, result)
     }
@@ -110,7 +130,11 @@ impl AsyncWrite for Connection {
         self.stream.is_write_vectored()
     }
 
+    /// Called when the writer's buffer is empty.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.peer.set_unflushed(false);
+        let is_response_owed = self.peer.is_response_owed();
+        self.half_close.flushed(cx, is_response_owed);
         Pin::new(&mut self.stream).poll_flush(cx)
     }
 

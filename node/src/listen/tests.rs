@@ -75,6 +75,37 @@ fn got(path: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
 }
 
+/// What comes after the client has closed its sending side.
+async fn ask_and_shut_down(server: &Server, request: &str) -> String {
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    stream.write_all(request.as_bytes()).await.unwrap();
+    stream.shutdown().await.unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).await.unwrap();
+    text
+}
+
+#[tokio::test]
+async fn a_client_that_closes_its_sending_side_gets_its_response() {
+    let server = served().await;
+    for _ in 0..20 {
+        for request in [got("/?well"), posted("well")] {
+            for request in [request.clone(), request.replace("Connection: close\r\n", "")] {
+                let text = ask_and_shut_down(&server, &request).await;
+                assert!(text.starts_with("HTTP/1.1 200") && text.ends_with("well"), "{text}");
+            }
+        }
+        let text = ask_and_shut_down(&server, &got("/large")).await;
+        assert_eq!(text.split_once("\r\n\r\n").unwrap().1.len(), 1 << 20);
+    }
+    // Several requests, the last of which is not complete.
+    let requests =
+        got("/?one").replace("close", "keep-alive") + &posted("1234567").replace("67", "");
+    let text = ask_and_shut_down(&server, &requests).await;
+    assert_eq!(text.matches("HTTP/1.1 200").count(), 1, "{text}");
+    server.stop().await;
+}
+
 #[tokio::test]
 async fn unfinished_requests_take_no_turns() {
     let server = served().await;

@@ -8,11 +8,12 @@ use std::{
 };
 
 /// Folders and files whose limits clients meet.
-const SEARCHED: [&str; 13] = [
+const SEARCHED: [&str; 14] = [
     "budget",
     "comet",
     "gov/limits.rs",
     "grpc",
+    "half_close.rs",
     "listen",
     "listen.rs",
     "observe",

@@ -22,6 +22,7 @@ mod feemarket;
 mod fixtures;
 mod forks;
 mod governance;
+mod half_close;
 mod import;
 mod ingest;
 mod json_rpc;

@@ -58,9 +58,13 @@ fn document() -> String {
          Names and pages: a request has to be addressed to an IP address or to one of `allowed-hosts`, \
          against DNS rebinding. In HTTP/1.1 it has exactly one `Host`. Pages of `cors-origins` may read answers and open WebSockets; `:*` is any \
          port, `*` is any origin. Bodies have to be `application/json`.\n\n\
+         Responses of 16 KiB or more are compressed with gzip if `Accept-Encoding` allows it, on the threads for large bodies; \
+         see [costs.md](costs.md#compression).\n\n\
          A connection is closed when it sends no whole request for `idle-timeout-s`, when it does not take \
          64 KiB of its answer, or all of it, within `slow-client-s`, and a WebSocket when it answers no \
-         ping for 60 s. A call at work keeps its connection. A WebSocket is not read while 4 MiB of \
+         ping for 60 s. A call at work keeps its connection. A client that closes its sending side after a request over HTTP gets a \
+         response that is ready within 2 s; later ones are given up, because a client that has gone looks the same. \
+         A WebSocket is not read while 4 MiB of \
          its messages, each counted with 1 KiB in addition, have not been answered; no call is begun \
          and nothing pushed while it has 8 MiB to take. Messages are answered as bodies of HTTP are, and a \
          response has the id exactly as it was sent. A batch over WebSocket may open and close subscriptions; their \

@@ -2,7 +2,7 @@
 //! at all, arrives for a while, and when what is sent is not taken.
 
 use super::{Place, flow::Flow, threads::Room, untaken::is_large};
-use crate::budget::Evictable;
+use crate::{budget::Evictable, half_close::HalfClose};
 use hyper::body::Bytes;
 use std::{
     io,
@@ -104,6 +104,12 @@ impl Progress {
         self.open.load(Relaxed) > 0 && !self.unread.load(Relaxed)
     }
 
+    /// Whether a request has arrived whole and its response is not in the hands of the socket.
+    fn is_response_owed(&self) -> bool {
+        let is_unread = self.unread.load(Relaxed);
+        !is_unread && (self.open.load(Relaxed) > 0 || self.unflushed.load(Relaxed))
+    }
+
     /// An answer of this many bytes will be written.
     pub(super) fn answer(&self, bytes: usize) {
         let left = match self.bulk.load(Relaxed) {
@@ -178,6 +184,7 @@ pub(super) struct Connection {
     turn: usize,
     /// Bytes read in this turn.
     read_turn: usize,
+    half_close: HalfClose,
     /// Kept as long as the socket, which a WebSocket takes with it.
     place: Option<Place>,
 }
@@ -203,6 +210,7 @@ impl Connection {
             taken: None,
             turn: 0,
             read_turn: 0,
+            half_close: HalfClose::default(),
             place,
         }
     }
@@ -279,6 +287,12 @@ impl Connection {
         result
     }
 
+    /// Ready when the end of the input is to be reported.
+    fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let is_response_owed = self.progress.is_response_owed();
+        self.half_close.poll_end(cx, &self.stream, is_response_owed)
+    }
+
     /// Ready when nobody seems to be behind the socket. The timer is not set anew with every request:
     /// it looks when the last one was.
     fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<()> {
@@ -333,7 +347,15 @@ impl AsyncRead for Connection {
             give_way(cx);
             return Poll::Pending;
         }
+        if self.half_close.has_ended() {
+            return self.poll_end(cx);
+        }
+        let (before, room) = (buffer.filled().len(), buffer.remaining());
         let result = self.poll_read_turn(cx, buffer);
+        let has_ended = matches!(result, Poll::Ready(Ok(()))) && buffer.filled().len() == before;
+        if has_ended && room > 0 && !self.progress.upgraded.load(Relaxed) {
+            return self.poll_end(cx);
+        }
         let requests = self.progress.requests.load(Relaxed);
         if requests != self.requests_seen {
             self.requests_seen = requests;
@@ -408,6 +430,8 @@ impl AsyncWrite for Connection {
             tracing::error!(%error, "a connection is closed because a response was truncated; this is a bug, please report it");
             return Poll::Ready(Err(io::Error::other(error)));
         }
+        let is_response_owed = self.progress.is_response_owed();
+        self.half_close.flushed(cx, is_response_owed);
         Pin::new(&mut self.stream).poll_flush(cx)
     }
 
