@@ -63,6 +63,7 @@ fn fill(chain: &ChainDb, rows: u64) {
                 changes: StateChanges::default().into(),
                 fees: row(number).into(),
                 module: Default::default(),
+                governance: Vec::new(),
             })
             .collect();
         chain.append(&blocks).expect("appended");

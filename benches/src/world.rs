@@ -102,6 +102,7 @@ fn make_home(accounts: &[Address], with_token: bool, gas: u64, path: &Path) {
             changes: changes.into(),
             fees: fees.clone(),
             module: module.clone(),
+            governance: Vec::new(),
         };
         home.chain.append(&[&record]).expect("appended");
         let block = FlushBlock {

@@ -427,7 +427,7 @@ impl Home {
             Some(native) => {
                 let record = blocks.module(number)?.ok_or_else(missing)?;
                 let mut modules = stored_modules(native, &header, &record).map_err(damaged)?;
-                let gov = gov::store::load(&blocks, number);
+                let gov = gov::store::load(&blocks, native, number);
                 modules.gov = gov.map_err(|error| damaged(error.to_string()))?;
                 Some(Arc::new(modules))
             }
@@ -572,6 +572,7 @@ fn genesis_record(genesis: &Genesis) -> BlockRecord {
         changes: genesis.state().into(),
         fees: fee_row(&genesis.spec, &header, market, std::iter::empty()).to_bytes().into(),
         module,
+        governance: Vec::new(),
     }
 }
 

@@ -45,6 +45,7 @@
 //!     changes: changes.into(),
 //!     fees: Bytes::new(),
 //!     module: Bytes::new(),
+//!     governance: Vec::new(),
 //! };
 //! chain.append(&[&block])?; // durable from here
 //!
@@ -81,7 +82,8 @@ pub mod trie;
 
 pub use chain::{
     BlockRecord, CHAIN_FORMAT, CHAIN_MAP_BYTES_DEFAULT, ChainDb, ChainOptions, ChainReader,
-    MigrationProgress, ReceiptOutcome, StoredReceipt,
+    GovernanceItems, GovernanceKey, GovernanceRow, MigrationProgress, ReceiptOutcome,
+    StoredReceipt,
 };
 pub use env::{EnvStats, MAP_BYTES_MIN, READERS_MAX};
 pub use error::{DecodeError, OpenError, ReadError, SameProcessId, WriteError};

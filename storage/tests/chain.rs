@@ -32,6 +32,7 @@ fn stored(reader: &ChainReader, number: u64) -> Option<BlockRecord> {
         changes: reader.changes(number).unwrap()?.into(),
         fees: reader.fees(number).unwrap()?,
         module: reader.module(number).unwrap()?,
+        governance: Vec::new(),
     })
 }
 

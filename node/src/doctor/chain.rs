@@ -3,9 +3,10 @@
 use super::{Failure, MAX_FAILURES};
 use crate::{
     block::Block,
-    chain::{ChainSpec, Genesis, validate_body},
+    chain::{ChainSpec, Genesis, Native, validate_body},
     execution::receipts_root,
     feehistory::FeeRow,
+    gov,
     home::{ProgressLog, stored_genesis, stored_modules},
 };
 use alloy_consensus::Header;
@@ -37,6 +38,8 @@ pub(super) fn rows(chain: &ChainDb) -> Result<((), String), Failure> {
         rows += blocks.verify_block(number).map_err(|error| error.to_string())?;
         Ok(())
     })?;
+    let governance = chain.reader().and_then(|blocks| blocks.verify_governance());
+    rows += governance.map_err(|error| Failure::new(&error, "restore a snapshot"))?;
     Ok(((), format!("{rows} rows of {blocks} blocks match their checksums")))
 }
 
@@ -52,9 +55,22 @@ pub(super) fn blocks(chain: &ChainDb, spec: &ChainSpec) -> Result<((), String), 
         transactions += checked?;
         Ok(())
     })?;
+    if let Some(native) = spec.native() {
+        governance(chain, native)?;
+    }
     let detail =
         format!("{count} blocks with {transactions} transactions agree with their headers");
     Ok(((), detail))
+}
+
+/// The governance rows of the head are what its header commits to. Those of other blocks are compared with their
+/// headers when they are read.
+fn governance(chain: &ChainDb, native: &Native) -> Result<(), Failure> {
+    let failed = |error: &dyn std::fmt::Display| Failure::new(error, "restore a snapshot");
+    let blocks = chain.reader().map_err(|error| failed(&error))?;
+    let head = blocks.head_number().map_err(|error| failed(&error))?;
+    let Some(head) = head else { return Ok(()) };
+    gov::store::load(&blocks, native, head).map(|_| ()).map_err(|error| failed(&error))
 }
 
 /// Checks one block; returns how many transactions it has.

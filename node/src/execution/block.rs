@@ -21,7 +21,7 @@ use revm::{
     context::TxEnv,
     context_interface::result::{EVMError, ExecutionResult},
 };
-use storage::{ReceiptOutcome, StateChanges, StateRead, StoredReceipt, prefetch};
+use storage::{GovernanceRow, ReceiptOutcome, StateChanges, StateRead, StoredReceipt, prefetch};
 
 use super::{
     BlockHashes, ExecutionError, RecoveredTx, StateError, TxError,
@@ -85,8 +85,8 @@ pub struct Executed {
     /// New parameters of modules that were decided in the block, in order. Each is one that
     /// [`Modules::update`] accepts.
     pub updates: Vec<Update>,
-    /// Governance after the block and the bytes to store of it, if the block changed it.
-    pub gov: Option<(Governance, Bytes)>,
+    /// Governance after the block and the rows to store of it, if the block changed it.
+    pub gov: Option<(Governance, Vec<GovernanceRow>)>,
     /// Events of Cosmos transactions and of governance, in order.
     pub events: Vec<StoredEvent>,
 }

@@ -91,7 +91,8 @@ pub(super) fn session<'a>(
     header: &Header,
 ) -> Option<Session<'a>> {
     let (native, modules) = spec.native().zip(modules)?;
-    let rules = Rules { params: &native.gov, prefix: &spec.bech32_prefix, modules };
+    let version = spec.rules_version(header.number);
+    let rules = Rules { params: &native.gov, prefix: &spec.bech32_prefix, modules, version };
     let mut session = Session::new(rules, header.number, header.timestamp);
     let unit = |height| spec.token_unit(height);
     if let Some(parent) = header.number.checked_sub(1)

@@ -146,7 +146,7 @@ pub struct Record {
     pub row: Bytes,
     /// Events of the block, in order.
     pub events: Vec<StoredEvent>,
-    /// The state of governance, if the block changed it; see [`crate::gov::store`].
+    /// The whole state of governance, in records of programs that stored it here; see [`crate::gov::store`].
     pub gov: Option<Bytes>,
 }
 

@@ -2,36 +2,48 @@
 //!
 //! One [`Governance`] travels with the chain like the fee market. Messages change it in a block
 //! ([`Session`]), the end of a block counts the votes whose time has come ([`Session::end`]). What is
-//! kept of it, and how a header commits to it, is in [`store`].
+//! stored of it is in [`store`], and how a header commits to it in `commitment`.
 //!
 //! The rules are those of the SDK's `gov` module with one difference: the voters are the validators
-//! that genesis names, each weighing its power. Nobody else's vote is taken.
+//! that genesis names, each weighing its power. No other account's vote is taken.
 //!
-//! Pure: no I/O, and the block's time for a clock.
+//! Pure: no I/O except in [`store::load`], and the block's time for a clock.
 
+mod closing;
+mod commitment;
+mod deposits;
 mod limits;
 mod params;
 mod redenominate;
+mod rows;
 mod session;
+mod state;
 pub mod store;
 mod tally;
 
-pub use limits::{MAX_ACTIVE, MAX_FINISHED};
+pub use limits::{MAX_ACTIVE, MAX_FINISHED, MAX_PROPOSALS};
 pub(crate) use params::GovSection;
 pub use params::{GovParams, Validator};
 pub use session::{Bank, Ended, Rules, Session};
+pub use state::{Entry, GovState};
 pub use store::StoreError;
 pub use tally::{Tally, Verdict, tally};
 
-use crate::proto::evmd::gov::v1::State;
-use alloy_primitives::{B256, Bytes};
+use crate::chain::RulesVersion;
+use alloy_primitives::B256;
+use commitment::{Digests, commit};
 use std::sync::Arc;
+use storage::GovernanceRow;
 
 /// What governance has decided, and is deciding, after some block. Cheap to clone.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Governance {
-    state: Arc<State>,
+    state: Arc<GovState>,
+    /// Digests of the proposals, if the commitment was made of them.
+    digests: Arc<Digests>,
     mark: Option<Mark>,
+    /// It was read from one message that an older program stored, so there are no rows of it yet.
+    has_no_rows: bool,
 }
 
 /// A state has no parts that are not equal to themselves.
@@ -40,15 +52,15 @@ impl Eq for Governance {}
 /// What a row tells of the state: enough to find it and to prove it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
-    /// Keccak-256 of its bytes.
+    /// The commitment to it.
     pub hash: B256,
-    /// The block that changed it last, with which it is stored.
+    /// The block that changed it last.
     pub height: u64,
 }
 
 impl Governance {
     /// Proposals, deposits and votes.
-    pub fn state(&self) -> &State {
+    pub fn state(&self) -> &GovState {
         &self.state
     }
 
@@ -57,11 +69,25 @@ impl Governance {
         self.mark
     }
 
-    /// What it is after block `height` that changed the state; with the bytes to store with that block.
+    /// What it is after block `height` that changed the state, under these rules; with the rows to store with that
+    /// block.
     #[must_use]
-    pub(crate) fn changed(state: State, height: u64) -> (Self, Bytes) {
-        let bytes = store::bytes(&state);
-        let mark = Some(Mark { hash: alloy_primitives::keccak256(&bytes), height });
-        (Self { state: Arc::new(state), mark }, bytes)
+    pub(crate) fn changed(
+        &self,
+        state: GovState,
+        height: u64,
+        version: RulesVersion,
+    ) -> (Self, Vec<GovernanceRow>) {
+        let nothing = GovState::default();
+        let stored = if self.has_no_rows { &nothing } else { &*self.state };
+        let rows = rows::changed(stored, &state);
+        let (hash, digests) = commit(&state, Some((&self.state, &self.digests)), version);
+        let changed = Self {
+            state: Arc::new(state),
+            digests: Arc::new(digests),
+            mark: Some(Mark { hash, height }),
+            has_no_rows: false,
+        };
+        (changed, rows)
     }
 }

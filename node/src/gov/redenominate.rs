@@ -3,22 +3,22 @@
 use super::Session;
 use crate::{cosmos::TokenUnit, proto::cosmos::base::v1beta1::Coin};
 use alloy_primitives::U256;
+use std::sync::Arc;
 
 impl Session<'_> {
     /// Converts the deposits of all proposals from one unit to another, rounded down. What is left of a deposit
     /// below one new unit stays in the account of governance, so its balance always covers all deposits.
     pub(crate) fn redenominate(&mut self, from: TokenUnit, to: TokenUnit) {
-        if self.state().proposals.is_empty() {
+        if self.state().entries().next().is_none() {
             return;
         }
-        let state = self.state_mut();
-        for proposal in &mut state.proposals {
-            convert(&mut proposal.total_deposit, from, to);
+        for entry in self.state_mut().entries_mut() {
+            convert(&mut entry.head.total_deposit, from, to);
+            for placed in entry.deposits.values_mut() {
+                convert(&mut Arc::make_mut(placed).item.amount, from, to);
+            }
+            entry.deposits.retain(|_, placed| !placed.item.amount.is_empty());
         }
-        for deposit in &mut state.deposits {
-            convert(&mut deposit.amount, from, to);
-        }
-        state.deposits.retain(|deposit| !deposit.amount.is_empty());
     }
 }
 
@@ -37,9 +37,10 @@ fn convert(coins: &mut Vec<Coin>, from: TokenUnit, to: TokenUnit) {
 mod tests {
     use super::*;
     use crate::{
-        chain::Genesis,
+        account::bech32,
+        chain::{DEV_ACCOUNTS, Genesis, RulesVersion},
         feemarket::TokenDecimals,
-        gov::{Governance, Rules},
+        gov::{GovState, Governance, Rules},
         modules::Modules,
         proto::{
             cosmos::gov::v1::{Deposit, Proposal},
@@ -54,17 +55,17 @@ mod tests {
         let factor = 1_000_000_000_000;
         let amounts = [factor - 1, factor, factor + 1, 5 * factor];
         let total = amounts.iter().sum();
+        let depositors = DEV_ACCOUNTS.iter().map(|account| bech32("cosmos", account.address));
         let state = State {
             proposals: vec![
                 Proposal { id: 1, total_deposit: coins(total), ..Proposal::default() },
                 Proposal { id: 2, ..Proposal::default() },
             ],
-            deposits: amounts
-                .iter()
-                .map(|amount| Deposit {
+            deposits: std::iter::zip(amounts, depositors)
+                .map(|(amount, depositor)| Deposit {
                     proposal_id: 1,
-                    amount: coins(*amount),
-                    ..Deposit::default()
+                    amount: coins(amount),
+                    depositor,
                 })
                 .collect(),
             last_id: 2,
@@ -72,13 +73,15 @@ mod tests {
         };
         let genesis = Genesis::native_dev(0);
         let native = genesis.spec.native().unwrap();
-        let (gov, _) = Governance::changed(state, 6);
+        let state = GovState::from_message(state).unwrap();
+        let (gov, _) = Governance::default().changed(state, 6, RulesVersion::V0);
         let modules = Modules { gov, ..Modules::genesis(native) };
-        let rules = Rules { params: &native.gov, prefix: "cosmos", modules: &modules };
+        let version = RulesVersion::V1;
+        let rules = Rules { params: &native.gov, prefix: "cosmos", modules: &modules, version };
         let mut session = Session::new(rules, 7, 0);
         let six = TokenUnit::of(TokenDecimals::new(6).unwrap());
         session.redenominate(TokenUnit::WEI, six);
-        let state = session.state();
+        let state = session.state().to_message();
         let shown = |coins: &[Coin]| coins.first().map(|coin| coin.amount.clone());
         let deposits: Vec<_> = state.deposits.iter().map(|d| shown(&d.amount).unwrap()).collect();
         assert_eq!(deposits, ["1", "1", "5"], "less than a unit is not listed");

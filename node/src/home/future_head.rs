@@ -97,6 +97,7 @@ mod tests {
                 changes: StateChanges::default().into(),
                 fees: alloy_primitives::Bytes::new(),
                 module: alloy_primitives::Bytes::new(),
+                governance: Vec::new(),
             };
             home.chain.append(&[record]).unwrap();
         }

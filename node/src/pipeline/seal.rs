@@ -128,7 +128,8 @@ impl Seal {
             receipts: block.executed.receipts,
             changes: block.layer.shared_changes(),
             fees: block.fee_row,
-            module: turned.map_or_else(Bytes::new, |turned| turned.record.to_bytes()),
+            module: turned.as_ref().map_or_else(Bytes::new, |turned| turned.record.to_bytes()),
+            governance: turned.map_or_else(Vec::new, |turned| turned.governance),
         };
         let head =
             Head { hash: block.block.hash, header, next_base_fee: block.next_base_fee, modules };

@@ -13,6 +13,7 @@ use crate::{
 use alloy_consensus::Header;
 use alloy_primitives::B256;
 use std::sync::Arc;
+use storage::GovernanceRow;
 
 /// Between the two ends of a block.
 #[derive(Debug)]
@@ -29,6 +30,8 @@ pub(crate) struct Turned {
     pub modules: Arc<Modules>,
     /// What is stored.
     pub record: Record,
+    /// What is stored of governance.
+    pub governance: Vec<GovernanceRow>,
 }
 
 impl Turn {
@@ -64,10 +67,10 @@ impl Turn {
             self.modules.update(update.clone()).expect("held to the rules when it was decided");
         }
         self.events.append(&mut executed.events);
-        let mut gov = None;
-        if let Some((governance, bytes)) = executed.gov.take() {
-            self.modules.gov = governance;
-            gov = Some(bytes);
+        let mut governance = Vec::new();
+        if let Some((gov, rows)) = executed.gov.take() {
+            self.modules.gov = gov;
+            governance = rows;
         }
         let amount = self
             .modules
@@ -75,8 +78,8 @@ impl Turn {
             .end_block(executed.gas_wanted, executed.gas_used)
             .expect("gas wanted is bounded as it grows, gas used by the gas limit");
         self.events.push(Event::BlockGas { height: self.height, amount }.into());
-        let record = Record { gov, ..self.modules.record(native, self.height, self.events) };
-        Turned { modules: Arc::new(self.modules), record }
+        let record = self.modules.record(native, self.height, self.events);
+        Turned { modules: Arc::new(self.modules), record, governance }
     }
 }
 

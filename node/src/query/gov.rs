@@ -6,17 +6,16 @@ use super::{
     proto::cosmos::{
         base::query::v1beta1::PageRequest,
         gov::v1::{
-            Deposit, DepositParams, Params, Proposal, ProposalStatus, QueryDepositResponse,
-            QueryDepositsResponse, QueryParamsResponse, QueryProposalResponse,
-            QueryProposalsRequest, QueryProposalsResponse, QueryTallyResultResponse,
-            QueryVoteResponse, QueryVotesResponse, TallyParams, Vote, VotingParams,
+            DepositParams, Params, ProposalStatus, QueryDepositResponse, QueryDepositsResponse,
+            QueryParamsResponse, QueryProposalResponse, QueryProposalsRequest,
+            QueryProposalsResponse, QueryTallyResultResponse, QueryVoteResponse,
+            QueryVotesResponse, TallyParams, VotingParams,
         },
     },
 };
 use crate::{
-    account::parse_address,
     chain::Native,
-    gov::{Governance, tally},
+    gov::{Entry, Governance, tally},
 };
 
 impl Snapshot {
@@ -37,7 +36,8 @@ impl Snapshot {
     /// # Errors
     /// If there is none of this id, or it is too old to be kept.
     pub fn gov_proposal(&self, id: u64) -> Result<QueryProposalResponse, QueryError> {
-        Ok(QueryProposalResponse { proposal: Some(find(&self.governance()?, id)?.clone()) })
+        let governance = self.governance()?;
+        Ok(QueryProposalResponse { proposal: Some(find(&governance, id)?.proposal()) })
     }
 
     /// Proposals, the oldest first.
@@ -50,26 +50,20 @@ impl Snapshot {
     ) -> Result<QueryProposalsResponse, QueryError> {
         let page = query.pagination.take();
         let governance = self.governance()?;
-        let state = governance.state();
         let named = |text: &str| match text {
             "" => Ok(None),
-            text => Ok::<_, QueryError>(Some(self.bech32(self.address(text)?))),
+            text => self.address(text).map(Some),
         };
         let (voter, depositor) = (named(&query.voter)?, named(&query.depositor)?);
-        let wanted = |proposal: &&Proposal| {
-            let status = query.proposal_status();
-            (status == ProposalStatus::Unspecified || status == proposal.status())
-                && voter.as_ref().is_none_or(|voter| {
-                    state.votes.iter().any(|v| v.proposal_id == proposal.id && v.voter == *voter)
-                })
-                && depositor.as_ref().is_none_or(|depositor| {
-                    let theirs =
-                        |d: &Deposit| d.proposal_id == proposal.id && d.depositor == *depositor;
-                    state.deposits.iter().any(theirs)
-                })
+        let status = query.proposal_status();
+        let wanted = |entry: &&Entry| {
+            (status == ProposalStatus::Unspecified || status == entry.status())
+                && voter.is_none_or(|voter| entry.vote(voter).is_some())
+                && depositor.is_none_or(|depositor| entry.deposit(depositor).is_some())
         };
-        let found = state.proposals.iter().filter(wanted);
-        let (proposals, pagination) = cut(found, page)?;
+        let found = governance.state().entries().filter(wanted);
+        let (chosen, pagination) = cut(found, page)?;
+        let proposals = chosen.iter().map(Entry::proposal).collect();
         Ok(QueryProposalsResponse { proposals, pagination: Some(pagination) })
     }
 
@@ -78,17 +72,15 @@ impl Snapshot {
     /// # Errors
     /// If it has none, or the voting is over.
     pub fn gov_vote(&self, id: u64, voter: &str) -> Result<QueryVoteResponse, QueryError> {
-        let (governance, voter) = (self.governance()?, self.bech32(self.address(voter)?));
-        find(&governance, id)?;
-        let mut votes = governance.state().votes.iter();
-        let vote = votes.find(|vote| vote.proposal_id == id && vote.voter == voter);
-        let vote = vote.cloned().ok_or_else(|| {
+        let (governance, voter) = (self.governance()?, self.address(voter)?);
+        let vote = find(&governance, id)?.vote(voter).cloned().ok_or_else(|| {
+            let voter = self.bech32(voter);
             QueryError::invalid(format!("voter: {voter} not found for proposal: {id}"))
         })?;
         Ok(QueryVoteResponse { vote: Some(vote) })
     }
 
-    /// The votes on a proposal.
+    /// The votes on a proposal, in the order of the voters' addresses.
     ///
     /// # Errors
     /// If there is none of this id, or the page makes no sense.
@@ -98,8 +90,7 @@ impl Snapshot {
         page: Option<PageRequest>,
     ) -> Result<QueryVotesResponse, QueryError> {
         let governance = self.governance()?;
-        find(&governance, id)?;
-        let votes = governance.state().votes.iter().filter(|vote| vote.proposal_id == id);
+        let votes = find(&governance, id)?.votes().map(|(_, vote)| vote);
         let (votes, pagination) = cut(votes, page)?;
         Ok(QueryVotesResponse { votes, pagination: Some(pagination) })
     }
@@ -113,17 +104,15 @@ impl Snapshot {
         id: u64,
         depositor: &str,
     ) -> Result<QueryDepositResponse, QueryError> {
-        let (governance, depositor) = (self.governance()?, self.bech32(self.address(depositor)?));
-        find(&governance, id)?;
-        let mut deposits = governance.state().deposits.iter();
-        let found = deposits.find(|d| d.proposal_id == id && d.depositor == depositor);
-        let deposit = found.cloned().ok_or_else(|| {
+        let (governance, depositor) = (self.governance()?, self.address(depositor)?);
+        let deposit = find(&governance, id)?.deposit(depositor).cloned().ok_or_else(|| {
+            let depositor = self.bech32(depositor);
             QueryError::invalid(format!("depositer: {depositor} not found for proposal: {id}"))
         })?;
         Ok(QueryDepositResponse { deposit: Some(deposit) })
     }
 
-    /// What all put down for a proposal.
+    /// What all put down for a proposal, in the order of the depositors' addresses.
     ///
     /// # Errors
     /// As [`Self::gov_votes`].
@@ -133,8 +122,7 @@ impl Snapshot {
         page: Option<PageRequest>,
     ) -> Result<QueryDepositsResponse, QueryError> {
         let governance = self.governance()?;
-        find(&governance, id)?;
-        let deposits = governance.state().deposits.iter().filter(|d| d.proposal_id == id);
+        let deposits = find(&governance, id)?.deposits().map(|(_, deposit)| deposit);
         let (deposits, pagination) = cut(deposits, page)?;
         Ok(QueryDepositsResponse { deposits, pagination: Some(pagination) })
     }
@@ -145,14 +133,12 @@ impl Snapshot {
     /// If there is none of this id.
     pub fn gov_tally(&self, id: u64) -> Result<QueryTallyResultResponse, QueryError> {
         let governance = self.governance()?;
-        let proposal = find(&governance, id)?;
-        if proposal.status() != ProposalStatus::VotingPeriod {
-            return Ok(QueryTallyResultResponse { tally: proposal.final_tally_result.clone() });
+        let entry = find(&governance, id)?;
+        if entry.status() != ProposalStatus::VotingPeriod {
+            return Ok(QueryTallyResultResponse { tally: entry.final_tally() });
         }
-        let votes = governance.state().votes.iter().filter(|vote| vote.proposal_id == id);
-        let of = |vote: &Vote| parse_address(&vote.voter, &self.spec.bech32_prefix).ok();
-        let known = votes.filter_map(|vote| Some((vote, of(vote)?)));
-        let tally = tally(&self.native()?.gov, known).to_proto();
+        let votes = entry.votes().map(|(address, vote)| (vote, *address));
+        let tally = tally(&self.native()?.gov, votes).to_proto();
         Ok(QueryTallyResultResponse { tally: Some(tally) })
     }
 
@@ -196,8 +182,7 @@ impl Snapshot {
     }
 }
 
-fn find(governance: &Governance, id: u64) -> Result<&Proposal, QueryError> {
-    let mut proposals = governance.state().proposals.iter();
-    let found = proposals.find(|proposal| proposal.id == id);
+fn find(governance: &Governance, id: u64) -> Result<&Entry, QueryError> {
+    let found = governance.state().entry(id);
     found.ok_or_else(|| QueryError::not_found(format!("proposal {id} doesn't exist")))
 }

@@ -104,7 +104,7 @@ impl View {
         let blocks = self.blocks()?;
         let record = blocks.module(number)?.ok_or(ModulesViewError::Missing(number))?;
         let mut modules = Modules::of_bytes(&record, native)?;
-        modules.gov = gov::store::load(&blocks, number)?;
+        modules.gov = gov::store::load(&blocks, native, number)?;
         Ok(Arc::new(modules))
     }
 

@@ -385,6 +385,7 @@ fn a_stored_market_that_could_halt_is_refused_at_start() {
                 changes: StateChanges::default().into(),
                 fees: blocks.fees(0).unwrap().unwrap(),
                 module: record,
+                governance: Vec::new(),
             }])
             .unwrap();
         let error = home.view().unwrap_err().to_string();

@@ -41,6 +41,7 @@ fn block(number: u64) -> BlockRecord {
         changes: StateChanges { accounts: vec![change], codes: Vec::new() }.into(),
         fees: seed.repeat(3).into(),
         module: Bytes::new(),
+        governance: Vec::new(),
     }
 }
 

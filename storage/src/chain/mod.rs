@@ -5,6 +5,7 @@
 //! whole or not at all, and numbers follow each other without gap. Every row carries checksums
 //! (`checked`). Must never be written by anything derived from the `index` environment.
 
+mod governance;
 mod meta;
 mod migrate;
 mod reader;
@@ -23,6 +24,7 @@ use crate::env::{EnvStats, Environment, KeyRange, Kind, Opened, Table};
 use crate::error::{OpenError, ReadError, WriteError};
 use crate::state::StateChanges;
 
+pub use governance::{GovernanceItems, GovernanceKey, GovernanceRow};
 pub use migrate::MigrationProgress;
 pub use reader::ChainReader;
 
@@ -91,6 +93,8 @@ pub struct BlockRecord {
     pub fees: Bytes,
     /// Row of native module state; opaque here, may be empty.
     pub module: Bytes,
+    /// Items of governance that the block changed, each once.
+    pub governance: Vec<GovernanceRow>,
 }
 
 /// How to open the `chain` environment.
@@ -117,6 +121,7 @@ struct Tables {
     changes: CheckedTable,
     fees: CheckedTable,
     module: CheckedTable,
+    governance: CheckedTable,
 }
 
 /// Tables keyed by block number, each with its number in checksums.
@@ -129,10 +134,15 @@ const BLOCK_TABLES: [(&str, u8); 7] = [
     ("fees", 6),
     ("module", 7),
 ];
-/// Tables for rows that a later version writes. This version keeps them empty and refuses an
-/// environment where they are not: it would ignore what the rows say.
-const RESERVED_TABLES: [(&str, u8); 4] =
-    [("governance", 8), ("certificates", 9), ("evidence", 10), ("calls", 11)];
+/// Tables whose rows begin with a version: name, number in checksums, newest version that this program knows. It
+/// keeps those of version 0 empty, and refuses an environment with rows of a newer version: it would ignore what
+/// they say.
+const VERSIONED_TABLES: [(&str, u8, u8); 4] = [
+    ("governance", 8, governance::ROW_VERSION),
+    ("certificates", 9, 0),
+    ("evidence", 10, 0),
+    ("calls", 11, 0),
+];
 
 const NAMES: [&str; 11] = [
     "headers",
@@ -149,13 +159,15 @@ const NAMES: [&str; 11] = [
 ];
 
 impl Tables {
-    fn new(meta: CheckedTable, tables: [Table; 7]) -> Self {
+    fn new(meta: CheckedTable, tables: [Table; 7], governance: Table) -> Self {
+        let (name, id, _) = VERSIONED_TABLES[0];
+        let governance = CheckedTable::new(governance, name, id);
         let mut tables = tables.into_iter().zip(BLOCK_TABLES);
         let [headers, bodies, senders, receipts, changes, fees, module] = [(); 7].map(|()| {
             let (table, (name, id)) = tables.next().expect("seven tables");
             CheckedTable::new(table, name, id)
         });
-        Self { meta, headers, bodies, senders, receipts, changes, fees, module }
+        Self { meta, headers, bodies, senders, receipts, changes, fees, module, governance }
     }
 
     /// All tables keyed by block number, in the order of [`BLOCK_TABLES`].
@@ -215,10 +227,11 @@ impl ChainDb {
     ) -> Result<(Self, bool), OpenError> {
         let opened = Environment::open(path, KIND, options.map_bytes, NAMES, may_migrate)?;
         let Opened { env, meta, tables, is_old } = opened;
-        let (tables, reserved) = tables.split_at(BLOCK_TABLES.len());
-        check_reserved(&env, reserved)?;
+        let (tables, versioned) = tables.split_at(BLOCK_TABLES.len());
+        check_versions(&env, versioned)?;
+        let governance = versioned[0];
         let tables = tables.try_into().expect("as many as have names");
-        let chain = Self { env, tables: Tables::new(meta, tables) };
+        let chain = Self { env, tables: Tables::new(meta, tables, governance) };
         if !is_old {
             chain.check_meta_keys()?;
         }
@@ -273,7 +286,8 @@ impl ChainDb {
         codec::encode_changes(scratch, &block.changes);
         put(tables.changes, scratch)?;
         put(tables.fees, &block.fees)?;
-        put(tables.module, &block.module)
+        put(tables.module, &block.module)?;
+        governance::put(tables.governance, txn, block.number, &block.governance, scratch)
     }
 
     /// Removes every block above `number` (rollback). Returns how many there were.
@@ -295,6 +309,8 @@ impl ChainDb {
                 .delete_range(&mut txn, &range)
                 .map_err(|error| self.env.write_error(error))?;
         }
+        governance::truncate_after(self.tables.governance, &mut txn, number)
+            .map_err(|error| self.env.write_error(error))?;
         self.env.commit(txn)?;
         Ok(removed as u64)
     }
@@ -335,17 +351,19 @@ impl ChainDb {
     }
 }
 
-/// Refuses an environment with rows of a newer version.
-fn check_reserved(env: &Environment, tables: &[Table]) -> Result<(), OpenError> {
+/// Refuses an environment with rows of a newer version. Of each table only the last row is read here; a reader
+/// finds the version of any other row that it reads.
+fn check_versions(env: &Environment, tables: &[Table]) -> Result<(), OpenError> {
     let txn = env.read()?;
-    for (table, (name, id)) in tables.iter().zip(RESERVED_TABLES) {
+    for (table, (name, id, newest)) in tables.iter().zip(VERSIONED_TABLES) {
         let last = table.last(txn.txn()).map_err(|error| txn.error(error))?;
         let Some((key, row)) = last else { continue };
         let payload = RowFormat::new(id).payload(key, row);
         let payload = payload.map_err(|why| txn.corrupt(name, key, why))?;
-        // The envelope of these rows starts with a version.
         let found = payload.first().copied().unwrap_or_default();
-        return Err(OpenError::NewerRows { path: env.path().to_owned(), table: name, found });
+        if newest == 0 || found > newest {
+            return Err(OpenError::NewerRows { path: env.path().to_owned(), table: name, found });
+        }
     }
     Ok(())
 }
@@ -457,7 +475,7 @@ mod tests {
 
     #[test]
     fn rows_of_a_newer_version_are_refused() {
-        for (name, id) in RESERVED_TABLES {
+        for (name, id, _) in VERSIONED_TABLES {
             let folder = tempfile::tempdir().unwrap();
             let opened = Environment::open(folder.path(), KIND, 1 << 20, [name], false).unwrap();
             let mut txn = opened.env.write().unwrap();

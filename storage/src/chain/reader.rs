@@ -20,8 +20,8 @@ const MISSING: DecodeError = DecodeError { what: "the row is missing", at: 0 };
 /// see, so hold it for a request, not for ever.
 #[derive(Debug)]
 pub struct ChainReader {
-    txn: ReadTxn,
-    tables: Tables,
+    pub(super) txn: ReadTxn,
+    pub(super) tables: Tables,
 }
 
 /// All methods fail only when the file cannot be read, or when a row is damaged or missing; a block

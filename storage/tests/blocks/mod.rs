@@ -39,6 +39,7 @@ pub(crate) fn block(number: u64) -> BlockRecord {
         changes: changes(number).into(),
         fees: Bytes::from(number.to_be_bytes().to_vec()),
         module: Bytes::new(),
+        governance: Vec::new(),
     }
 }
 

@@ -87,6 +87,7 @@ impl Chain {
                 changes: Arc::clone(&changes),
                 fees: Bytes::new(),
                 module: Bytes::new(),
+                governance: Vec::new(),
             };
             chain.append(&[record]).unwrap();
             let flush = FlushBlock {

@@ -7,7 +7,7 @@ use node::{
     account::module_address,
     chain::{DEV_ACCOUNTS, Genesis},
     cosmos::{CosmosTx, Message, Refusal, Signatures},
-    gov::{Bank, Ended, Governance, Rules, Session},
+    gov::{Bank, Ended, Entry, Governance, Rules, Session},
     modules::Modules,
     proto::cosmos::gov::v1::{
         MsgDeposit, MsgSubmitProposal, MsgVote, Proposal, ProposalStatus, VoteOption,
@@ -95,7 +95,8 @@ impl Chain {
     fn block(&mut self, time: u64, txs: Vec<(usize, Any)>) -> (Ended, Vec<Result<(), Refusal>>) {
         self.height += 1;
         let params = &self.genesis.spec.native().unwrap().gov;
-        let rules = Rules { params, prefix: "cosmos", modules: &self.modules };
+        let version = self.genesis.spec.rules_version(self.height);
+        let rules = Rules { params, prefix: "cosmos", modules: &self.modules, version };
         let mut session = Session::new(rules, self.height, time);
         let mut done = Vec::new();
         for (from, message) in txs {
@@ -125,8 +126,8 @@ impl Chain {
         &self.modules.gov
     }
 
-    fn proposal(&self, id: u64) -> Option<&Proposal> {
-        self.gov().state().proposals.iter().find(|proposal| proposal.id == id)
+    fn proposal(&self, id: u64) -> Option<Proposal> {
+        self.gov().state().entry(id).map(Entry::proposal)
     }
 
     fn status(&self, id: u64) -> ProposalStatus {
@@ -207,7 +208,7 @@ fn votes_are_weighed_as_the_sdk_weighs_them() {
         let burned = if *burns { DEPOSIT } else { 0 };
         assert_eq!((chain.kept(), chain.burned()), (U256::ZERO, U256::from(burned)), "{votes:?}");
         assert_eq!(chain.purse.of(5), U256::from(RICHES - burned));
-        let state = chain.gov().state();
+        let state = chain.gov().state().to_message();
         assert!(state.votes.is_empty() && state.deposits.is_empty());
         // It is over: nothing is added to it, and nothing happens again.
         let (ended, done) = chain.block(START + 500, vec![vote(0, Yes), deposit(5, 1)]);
@@ -267,7 +268,7 @@ fn the_last_deposit_opens_the_vote_and_all_are_given_back() {
     assert_eq!(proposal.status(), ProposalStatus::VotingPeriod);
     assert_eq!(proposal.voting_end_time.as_ref().unwrap().seconds, (START + 20 + VOTING) as i64);
     assert_eq!(proposal.total_deposit[0].amount, (DEPOSIT + 7).to_string());
-    assert_eq!(chain.gov().state().deposits.len(), 2, "one entry an account");
+    assert_eq!(chain.gov().state().to_message().deposits.len(), 2, "one entry an account");
     chain.block(START + 20 + VOTING, vec![vote(0, Yes)]);
     assert_eq!(chain.status(1), ProposalStatus::Passed, "a vote in the last block counts");
     assert_eq!(chain.kept(), U256::ZERO);
@@ -306,5 +307,5 @@ fn who_is_no_validator_has_no_vote() {
     let (_, done) = chain.block(START, vec![(5, submission(DEPOSIT, false)), vote(5, Yes)]);
     let refusal = done[1].as_ref().unwrap_err();
     assert_eq!((refusal.code.space, refusal.code.number), ("gov", 7));
-    assert!(chain.gov().state().votes.is_empty());
+    assert!(chain.gov().state().to_message().votes.is_empty());
 }

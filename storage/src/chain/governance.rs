@@ -1,0 +1,215 @@
+//! Rows of governance: the history of each proposal, deposit and vote.
+//!
+//! A row is written by the block that changed the item, under the item's key and the block's number. So what an
+//! item was after any block is its last row at or below that block, and a block writes only what it changes.
+//! `truncate_after` removes the rows of removed blocks; nothing else is ever removed. An item that no longer
+//! exists has a row without contents from then on.
+
+use std::ops::Bound;
+
+use alloy_primitives::{Address, Bytes};
+use heed::RwTxn;
+
+use super::{ChainReader, Tables};
+use crate::checked::CheckedTable;
+use crate::env::KeyRange;
+use crate::error::{DecodeError, ReadError};
+
+/// Version of the rows that this program writes: the first byte of each.
+pub(super) const ROW_VERSION: u8 = 1;
+/// Bytes of the kind and the proposal in a key.
+const PREFIX_BYTES: usize = 9;
+/// Bytes of an address in a key.
+const ADDRESS_BYTES: usize = 20;
+
+/// What a row is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum GovernanceKey {
+    /// Which proposals there are.
+    List,
+    /// The part of a proposal that changes.
+    Proposal(u64),
+    /// A deposit for a proposal, by its depositor.
+    Deposit(u64, Address),
+    /// A vote on a proposal, by its voter.
+    Vote(u64, Address),
+    /// The part of a proposal that never changes.
+    Content(u64),
+}
+
+/// Items of which a proposal has one for each account.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GovernanceItems {
+    /// Its deposits.
+    Deposits,
+    /// Its votes.
+    Votes,
+}
+
+/// An item of governance as a block leaves it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GovernanceRow {
+    /// The item.
+    pub key: GovernanceKey,
+    /// Its contents, opaque here; empty if it no longer exists.
+    pub value: Bytes,
+}
+
+impl GovernanceKey {
+    /// The key without the number of the block.
+    fn item(self) -> Vec<u8> {
+        let (kind, proposal, address) = match self {
+            Self::List => (0, 0, None),
+            Self::Proposal(id) => (1, id, None),
+            Self::Deposit(id, address) => (2, id, Some(address)),
+            Self::Vote(id, address) => (3, id, Some(address)),
+            Self::Content(id) => (4, id, None),
+        };
+        let mut key = prefix(kind, proposal);
+        key.extend(address.iter().flat_map(|address| address.as_slice()));
+        key
+    }
+}
+
+impl GovernanceItems {
+    const fn kind(self) -> u8 {
+        match self {
+            Self::Deposits => 2,
+            Self::Votes => 3,
+        }
+    }
+}
+
+fn prefix(kind: u8, proposal: u64) -> Vec<u8> {
+    let mut key = vec![kind];
+    key.extend(proposal.to_be_bytes());
+    key
+}
+
+/// Writes the rows of a block. The payload of each begins with the version.
+pub(super) fn put(
+    table: CheckedTable,
+    txn: &mut RwTxn<'_>,
+    number: u64,
+    rows: &[GovernanceRow],
+    scratch: &mut Vec<u8>,
+) -> Result<(), heed::Error> {
+    for row in rows {
+        let key = [row.key.item().as_slice(), &number.to_be_bytes()].concat();
+        scratch.clear();
+        scratch.push(ROW_VERSION);
+        scratch.extend_from_slice(&row.value);
+        table.put(txn, &key, scratch)?;
+    }
+    Ok(())
+}
+
+/// Removes the rows of all blocks above `number`. Reads the keys of all rows, because they are ordered by item.
+pub(super) fn truncate_after(
+    table: CheckedTable,
+    txn: &mut RwTxn<'_>,
+    number: u64,
+) -> Result<(), heed::Error> {
+    let mut removed = Vec::new();
+    for row in table.table.iter(txn)? {
+        let (key, _) = row?;
+        if height_of(key).is_some_and(|height| height > number) {
+            removed.push(key.to_vec());
+        }
+    }
+    for key in removed {
+        table.table.delete(txn, &key)?;
+    }
+    Ok(())
+}
+
+/// The number of the block in a key.
+fn height_of(key: &[u8]) -> Option<u64> {
+    key.last_chunk().map(|height| u64::from_be_bytes(*height))
+}
+
+impl Tables {
+    /// The contents of a row, verified.
+    fn governance_value(&self, key: &[u8], row: &[u8]) -> Result<Bytes, DecodeError> {
+        match self.governance.rows.payload(key, row)?.split_first() {
+            Some((&ROW_VERSION, value)) => Ok(Bytes::copy_from_slice(value)),
+            _ => Err(DecodeError { what: "the version of the row is unknown", at: 0 }),
+        }
+    }
+}
+
+/// Methods for governance fail as the others do.
+impl ChainReader {
+    /// An item of governance after block `number`, and the block that changed it last; `None` if it does not exist.
+    pub fn governance(
+        &self,
+        key: GovernanceKey,
+        number: u64,
+    ) -> Result<Option<(u64, Bytes)>, ReadError> {
+        self.governance_item(&key.item(), number)
+    }
+
+    /// The deposits or votes of a proposal after block `number`, in the order of their addresses. Takes two searches
+    /// for each address that ever had such an item.
+    pub fn governance_items(
+        &self,
+        items: GovernanceItems,
+        proposal: u64,
+        number: u64,
+    ) -> Result<Vec<(Address, Bytes)>, ReadError> {
+        let table = self.tables.governance.table;
+        let prefix = prefix(items.kind(), proposal);
+        let mut start = prefix.clone();
+        let mut found = Vec::new();
+        loop {
+            let next = table.get_greater_than_or_equal_to(self.txn.txn(), &start);
+            let next = next.map_err(|error| self.txn.error(error))?;
+            let Some((key, _)) = next.filter(|(key, _)| key.starts_with(&prefix)) else {
+                return Ok(found);
+            };
+            let item = key.get(..PREFIX_BYTES + ADDRESS_BYTES).ok_or_else(|| self.bad_key(key))?;
+            if let Some((_, value)) = self.governance_item(item, number)? {
+                found.push((Address::from_slice(&item[PREFIX_BYTES..]), value));
+            }
+            // Above all rows of this item, whatever their heights.
+            start = [item, &u64::MAX.to_be_bytes(), &[0]].concat();
+        }
+    }
+
+    /// Verifies every row of governance. Returns how many there are.
+    pub fn verify_governance(&self) -> Result<usize, ReadError> {
+        let all: KeyRange<'_> = (Bound::Unbounded, Bound::Unbounded);
+        let table = self.tables.governance;
+        let rows = table.table.range(self.txn.txn(), &all).map_err(|e| self.txn.error(e))?;
+        let mut count = 0;
+        for row in rows {
+            let (key, row) = row.map_err(|error| self.txn.error(error))?;
+            let value = self.tables.governance_value(key, row);
+            value.map_err(|why| self.txn.corrupt(table.name, key, why))?;
+            count += 1;
+        }
+        Ok(count)
+    }
+
+    fn governance_item(&self, item: &[u8], number: u64) -> Result<Option<(u64, Bytes)>, ReadError> {
+        let table = self.tables.governance;
+        let last = [item, &number.to_be_bytes()].concat();
+        let row = table.table.get_lower_than_or_equal_to(self.txn.txn(), &last);
+        let row = row.map_err(|error| self.txn.error(error))?;
+        let of_item = |key: &[u8]| key.len() == last.len() && key.starts_with(item);
+        let Some((key, row)) = row.filter(|(key, _)| of_item(key)) else { return Ok(None) };
+        let height = height_of(key).ok_or_else(|| self.bad_key(key))?;
+        let value = self.tables.governance_value(key, row);
+        let value = value.map_err(|why| self.txn.corrupt(table.name, key, why))?;
+        Ok((!value.is_empty()).then_some((height, value)))
+    }
+
+    fn bad_key(&self, key: &[u8]) -> ReadError {
+        let what = "the key is too short";
+        self.txn.corrupt(self.tables.governance.name, key, DecodeError { what, at: key.len() })
+    }
+}
+
+#[cfg(test)]
+#[path = "governance_tests.rs"]
+mod tests;
