@@ -3,7 +3,7 @@
 
 use super::{
     QueryError, Snapshot,
-    page::Page,
+    page::cut,
     proto::cosmos::{
         bank::v1beta1::{
             QueryAllBalancesResponse, QueryBalanceResponse, QuerySpendableBalanceByDenomResponse,
@@ -33,14 +33,9 @@ impl Snapshot {
         address: &str,
         page: Option<PageRequest>,
     ) -> Result<(Vec<Coin>, PageResponse), QueryError> {
-        let page = Page::of(page)?;
         let coin = self.amount(address, &self.denom())?;
-        let mut coins = if coin.amount == "0" { Vec::new() } else { vec![coin] };
-        let total = if page.count_total { coins.len() as u64 } else { 0 };
-        if page.key.is_some() || page.skip > 0 {
-            coins.clear();
-        }
-        Ok((coins, PageResponse { next_key: Vec::new(), total }))
+        let held = (coin.amount != "0").then(|| (coin.denom.clone(), coin));
+        cut(held.into_iter(), page)
     }
 
     /// An account's balance of one token.

@@ -21,8 +21,8 @@ impl Snapshot {
         let (id, block) = self.carried_block(number)?;
         let stored = StoredBlock::read(&self.spec, &self.view.blocks()?, number)?;
         let all: Vec<_> = (0..stored.block.transactions.len()).collect();
-        let (chosen, pagination) = cut_counted(all.iter(), page)?;
-        let mined = chosen.into_iter().filter_map(|index| stored.tx(index).transpose());
+        let (chosen, pagination) = cut_counted(&all, page)?;
+        let mined = chosen.into_iter().filter_map(|index| stored.tx(*index).transpose());
         let txs = mined.map(|mined| Ok(self.shown(&mined?)));
         Ok(GetBlockWithTxsResponse {
             txs: txs.collect::<Result<_, QueryError>>()?,

@@ -62,8 +62,9 @@ impl Snapshot {
                 && depositor.is_none_or(|depositor| entry.deposit(depositor).is_some())
         };
         let found = governance.state().entries().filter(wanted);
-        let (chosen, pagination) = cut(found, page)?;
-        let proposals = chosen.iter().map(Entry::proposal).collect();
+        let keyed = found.map(|entry| (entry.id().to_be_bytes(), entry));
+        let (chosen, pagination) = cut(keyed, page)?;
+        let proposals = chosen.into_iter().map(Entry::proposal).collect();
         Ok(QueryProposalsResponse { proposals, pagination: Some(pagination) })
     }
 
@@ -90,8 +91,10 @@ impl Snapshot {
         page: Option<PageRequest>,
     ) -> Result<QueryVotesResponse, QueryError> {
         let governance = self.governance()?;
-        let votes = find(&governance, id)?.votes().map(|(_, vote)| vote);
+        let votes =
+            find(&governance, id)?.votes().map(|(address, vote)| (address.into_array(), vote));
         let (votes, pagination) = cut(votes, page)?;
+        let votes = votes.into_iter().cloned().collect();
         Ok(QueryVotesResponse { votes, pagination: Some(pagination) })
     }
 
@@ -122,8 +125,10 @@ impl Snapshot {
         page: Option<PageRequest>,
     ) -> Result<QueryDepositsResponse, QueryError> {
         let governance = self.governance()?;
-        let deposits = find(&governance, id)?.deposits().map(|(_, deposit)| deposit);
-        let (deposits, pagination) = cut(deposits, page)?;
+        let deposits = find(&governance, id)?.deposits();
+        let keyed = deposits.map(|(address, deposit)| (address.into_array(), deposit));
+        let (deposits, pagination) = cut(keyed, page)?;
+        let deposits = deposits.into_iter().cloned().collect();
         Ok(QueryDepositsResponse { deposits, pagination: Some(pagination) })
     }
 

@@ -57,46 +57,72 @@ impl Page {
     }
 }
 
-/// A page of a list. Its key is the number of items before.
-pub(super) fn cut<'a, T: Clone + 'a>(
-    items: impl DoubleEndedIterator<Item = &'a T> + Clone,
+/// A page of a list whose items have keys, given in the order of the keys. The key of a page is the key of the next
+/// item, so that nothing is repeated or left out if the list changes between two pages. A key that no item has stands
+/// for the place where it would be.
+pub(super) fn cut<K, T>(
+    items: impl DoubleEndedIterator<Item = (K, T)> + Clone,
     page: Option<PageRequest>,
-) -> Result<(Vec<T>, PageResponse), QueryError> {
+) -> Result<(Vec<T>, PageResponse), QueryError>
+where
+    K: Key,
+{
     let page = Page::of(page)?;
-    let start = match &page.key {
-        None => page.skip,
-        Some(key) => {
-            let number = <[u8; 8]>::try_from(key.as_slice()).ok().map(u64::from_be_bytes);
-            let number = number.and_then(|number| usize::try_from(number).ok());
-            number.ok_or_else(|| QueryError::invalid("pagination: key is not one of this list"))?
-        }
+    if page.key.as_ref().is_some_and(|key| K::BYTES.is_some_and(|bytes| bytes != key.len())) {
+        return Err(QueryError::invalid("pagination: key is not one of this list"));
+    }
+    let total = if page.count_total { items.clone().count() as u64 } else { 0 };
+    let (chosen, next_key) = match (page.reverse, page.key.as_deref()) {
+        (false, None) => taken(items, &page),
+        (false, Some(from)) => taken(items.skip_while(|(key, _)| key.as_ref() < from), &page),
+        (true, None) => taken(items.rev(), &page),
+        (true, Some(from)) => taken(items.rev().skip_while(|(key, _)| key.as_ref() > from), &page),
     };
-    let all = items.clone().count();
-    let chosen: Vec<_> = if page.reverse {
-        items.rev().skip(start).take(page.limit).cloned().collect()
-    } else {
-        items.skip(start).take(page.limit).cloned().collect()
-    };
-    let end = start.saturating_add(chosen.len());
-    let more = end < all && !chosen.is_empty();
-    let next_key = if more { (end as u64).to_be_bytes().to_vec() } else { Vec::new() };
-    let total = if page.count_total { all as u64 } else { 0 };
     Ok((chosen, PageResponse { next_key, total }))
 }
 
-/// The same of a list that the SDK takes from CometBFT: its items are always counted.
-pub(super) fn cut_counted<'a, T: Clone + 'a>(
-    items: impl DoubleEndedIterator<Item = &'a T> + Clone,
+/// The items of a page, and the key of the one after them.
+fn taken<K: Key, T>(items: impl Iterator<Item = (K, T)>, page: &Page) -> (Vec<T>, Vec<u8>) {
+    let mut rest = items.skip(page.skip);
+    let chosen = rest.by_ref().take(page.limit).map(|(_, item)| item).collect();
+    let next = rest.next().map(|(key, _)| key.as_ref().to_vec());
+    (chosen, next.unwrap_or_default())
+}
+
+/// The key of an item of a list. Its bytes are in the order of the list.
+pub(super) trait Key: AsRef<[u8]> {
+    /// Bytes of each key, if all have the same length.
+    const BYTES: Option<usize>;
+}
+
+impl<const N: usize> Key for [u8; N] {
+    const BYTES: Option<usize> = Some(N);
+}
+
+impl Key for String {
+    const BYTES: Option<usize> = None;
+}
+
+/// A page of a list that never changes, such as the transactions of a block: the key of an item is its number. As the
+/// SDK takes such lists from CometBFT, their items are always counted.
+pub(super) fn cut_counted<T>(
+    items: &[T],
     page: Option<PageRequest>,
-) -> Result<(Vec<T>, PageResponse), QueryError> {
-    let total = items.clone().count() as u64;
-    let (chosen, page) = cut(items, page)?;
-    Ok((chosen, PageResponse { total, ..page }))
+) -> Result<(Vec<&T>, PageResponse), QueryError> {
+    let numbered = items.iter().enumerate();
+    let keyed = numbered.map(|(number, item)| ((number as u64).to_be_bytes(), item));
+    let (chosen, page) = cut(keyed, page)?;
+    Ok((chosen, PageResponse { total: items.len() as u64, ..page }))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Items whose keys are their own bytes.
+    fn keyed(items: &[u64]) -> impl DoubleEndedIterator<Item = ([u8; 8], u64)> + Clone {
+        items.iter().map(|item| (item.to_be_bytes(), *item))
+    }
 
     #[test]
     fn pages_go_on_by_key_in_both_directions() {
@@ -104,7 +130,7 @@ mod tests {
             let (mut all, mut key) = (Vec::new(), Vec::new());
             loop {
                 let request = PageRequest { key, limit: 2, reverse, ..PageRequest::default() };
-                let (page, next) = cut([1, 2, 3, 4, 5].iter(), Some(request)).unwrap();
+                let (page, next) = cut(keyed(&[1, 2, 3, 4, 5]), Some(request)).unwrap();
                 all.extend(page);
                 assert_eq!(next.total, 0);
                 if next.next_key.is_empty() {
@@ -120,6 +146,27 @@ mod tests {
     }
 
     #[test]
+    fn nothing_is_repeated_or_left_out_while_a_list_changes() {
+        let page = |items: &[u64], key: Vec<u8>, reverse| {
+            let request = PageRequest { key, limit: 2, reverse, ..PageRequest::default() };
+            let (page, next) = cut(keyed(items), Some(request)).unwrap();
+            (page, next.next_key)
+        };
+        let (first, key) = page(&[10, 20, 30, 40], Vec::new(), false);
+        assert_eq!((first, &key[..]), (vec![10, 20], &30_u64.to_be_bytes()[..]));
+        // Items before the place are removed and added; the item of the key may have gone.
+        assert_eq!(page(&[20, 30, 40], key.clone(), false).0, [30, 40]);
+        assert_eq!(page(&[5, 10, 15, 20, 30, 40], key.clone(), false).0, [30, 40]);
+        assert_eq!(page(&[10, 20, 40, 50, 60], key, false).0, [40, 50]);
+        let (first, key) = page(&[10, 20, 30, 40], Vec::new(), true);
+        assert_eq!((first, &key[..]), (vec![40, 30], &20_u64.to_be_bytes()[..]));
+        assert_eq!(page(&[10, 20, 30, 40, 50], key.clone(), true).0, [20, 10]);
+        assert_eq!(page(&[10, 30, 40], key, true).0, [10]);
+        let other = PageRequest { key: vec![1], ..PageRequest::default() };
+        assert!(cut(keyed(&[1]), Some(other)).is_err(), "a key of another list");
+    }
+
+    #[test]
     fn items_are_counted_where_that_is_asked_for() {
         let key = 1_u64.to_be_bytes().to_vec();
         for (request, total) in [
@@ -129,9 +176,9 @@ mod tests {
             (PageRequest { count_total: true, key: key.clone(), ..PageRequest::default() }, 0),
             (PageRequest { key, ..PageRequest::default() }, 0),
         ] {
-            let (_, page) = cut([1, 2, 3].iter(), Some(request.clone())).unwrap();
+            let (_, page) = cut(keyed(&[1, 2, 3]), Some(request.clone())).unwrap();
             assert_eq!(page.total, total, "{request:?}");
-            let (_, page) = cut_counted([1, 2, 3].iter(), Some(request)).unwrap();
+            let (_, page) = cut_counted(&[1, 2, 3], Some(request)).unwrap();
             assert_eq!(page.total, 3);
         }
     }
@@ -144,9 +191,9 @@ mod tests {
             let request = PageRequest { limit, ..PageRequest::default() };
             assert_eq!(Page::of(Some(request)).unwrap().limit, MAX_PAGE_ITEMS);
         }
-        let items: Vec<_> = (0..=MAX_PAGE_ITEMS).collect();
+        let items: Vec<_> = (0..=MAX_PAGE_ITEMS as u64).collect();
         let request = PageRequest { limit: 5000, ..PageRequest::default() };
-        let (page, next) = cut(items.iter(), Some(request)).unwrap();
+        let (page, next) = cut(keyed(&items), Some(request)).unwrap();
         assert_eq!((page.len(), next.next_key.is_empty()), (MAX_PAGE_ITEMS, false));
         for request in [
             PageRequest { offset: 1, key: vec![1], ..PageRequest::default() },
@@ -175,12 +222,12 @@ mod tests {
         // The items themselves: a full page, and the one at the largest offset.
         for count in [999, 1_000, 1_001] {
             let items: Vec<u64> = (0..count).collect();
-            let (page, next) = cut(items.iter(), Some(request(0, 1_000))).unwrap();
+            let (page, next) = cut(keyed(&items), Some(request(0, 1_000))).unwrap();
             assert_eq!(page.len() as u64, count.min(1_000));
             assert_eq!(next.next_key.is_empty(), count <= 1_000, "{count} items");
         }
         let items: Vec<u64> = (0..10_002).collect();
-        let (page, _) = cut(items.iter(), Some(request(10_000, 1_000))).unwrap();
+        let (page, _) = cut(keyed(&items), Some(request(10_000, 1_000))).unwrap();
         assert_eq!(page, [10_000, 10_001]);
     }
 }

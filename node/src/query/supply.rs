@@ -60,7 +60,7 @@ impl Snapshot {
     ) -> Result<QueryTotalSupplyResponse, QueryError> {
         let token = self.token();
         let supply = coin(token.denom, token.unit.from_wei(self.supply()?));
-        let (supply, pagination) = cut([&supply].into_iter(), page)?;
+        let (supply, pagination) = cut([(supply.denom.clone(), supply)].into_iter(), page)?;
         Ok(QueryTotalSupplyResponse { supply, pagination: Some(pagination) })
     }
 

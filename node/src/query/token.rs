@@ -94,7 +94,9 @@ impl Snapshot {
         &self,
         page: Option<PageRequest>,
     ) -> Result<QueryDenomsMetadataResponse, QueryError> {
-        let (metadatas, pagination) = cut([&metadata(self.token())].into_iter(), page)?;
+        let metadata = metadata(self.token());
+        let keyed = [(metadata.base.clone(), metadata)];
+        let (metadatas, pagination) = cut(keyed.into_iter(), page)?;
         Ok(QueryDenomsMetadataResponse { metadatas, pagination: Some(pagination) })
     }
 
@@ -112,7 +114,7 @@ impl Snapshot {
         &self,
         query: QuerySendEnabledRequest,
     ) -> Result<QuerySendEnabledResponse, QueryError> {
-        let (send_enabled, pagination) = cut(std::iter::empty(), query.pagination)?;
+        let (send_enabled, pagination) = cut(std::iter::empty::<(String, _)>(), query.pagination)?;
         Ok(QuerySendEnabledResponse { send_enabled, pagination: Some(pagination) })
     }
 }

@@ -59,7 +59,8 @@ impl Snapshot {
             voting_power: ALL_POWER,
             ..Validator::default()
         };
-        cut_counted([&validator].into_iter(), page)
+        let (chosen, page) = cut_counted(std::slice::from_ref(&validator), page)?;
+        Ok((chosen.into_iter().cloned().collect(), page))
     }
 
     /// A proposer as Cosmos tools name it.

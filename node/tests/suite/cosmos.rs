@@ -13,6 +13,7 @@ mod decimals;
 mod forms;
 mod golden;
 mod gov;
+mod gov_pages;
 mod grpc;
 mod journal;
 mod minimum_price;
