@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 
 use super::{ForkSchedule, Native, rules::ActivationJson};
 use crate::{
-    feemarket,
+    feemarket::{self, LegacyDec},
     gov::{GovParams, Validator},
 };
 
@@ -126,10 +126,14 @@ fn governance(gov: &GovParams) -> Value {
         burn_vote_quorum,
         burn_proposal_deposit_prevote,
         burn_vote_veto,
+        min_initial_deposit_ratio,
+        min_deposit_ratio,
+        proposal_cancel_ratio,
+        proposal_cancel_dest,
         validators,
     } = gov;
     let validator = |Validator { address, power }: &Validator| json!({ "address": address, "power": power.to_string() });
-    json!({
+    let mut fields = json!({
         "min_deposit": min_deposit.to_string(),
         "expedited_min_deposit": expedited_min_deposit.to_string(),
         "max_deposit_period": max_deposit_period.to_string(),
@@ -143,7 +147,20 @@ fn governance(gov: &GovParams) -> Value {
         "burn_proposal_deposit_prevote": burn_proposal_deposit_prevote,
         "burn_vote_veto": burn_vote_veto,
         "validators": validators.iter().map(validator).collect::<Vec<_>>(),
-    })
+    });
+    // Added after the first chains: left out while they are as if they were not there.
+    let ratios = [
+        ("min_initial_deposit_ratio", min_initial_deposit_ratio),
+        ("min_deposit_ratio", min_deposit_ratio),
+        ("proposal_cancel_ratio", proposal_cancel_ratio),
+    ];
+    for (name, ratio) in ratios.into_iter().filter(|(_, ratio)| **ratio != LegacyDec::ZERO) {
+        fields[name] = ratio.to_string().into();
+    }
+    if !proposal_cancel_dest.is_empty() {
+        fields["proposal_cancel_dest"] = proposal_cancel_dest.as_str().into();
+    }
+    fields
 }
 
 /// JSON with the keys of every object in ascending order of their bytes, and no white space. Numbers
@@ -301,7 +318,7 @@ mod tests {
             ("/config/evmd/gov/params/min_deposit", json!([{ "denom": "atest", "amount": "7" }])),
             (
                 "/config/evmd/gov/params/expedited_min_deposit",
-                json!([{ "denom": "atest", "amount": "7" }]),
+                json!([{ "denom": "atest", "amount": "50000007" }]),
             ),
             ("/config/evmd/gov/params/max_deposit_period", json!("31s")),
             ("/config/evmd/gov/params/voting_period", json!("31s")),
@@ -313,6 +330,13 @@ mod tests {
             ("/config/evmd/gov/params/burn_vote_quorum", json!(true)),
             ("/config/evmd/gov/params/burn_proposal_deposit_prevote", json!(true)),
             ("/config/evmd/gov/params/burn_vote_veto", json!(false)),
+            ("/config/evmd/gov/params/min_initial_deposit_ratio", json!("0.5")),
+            ("/config/evmd/gov/params/min_deposit_ratio", json!("0.5")),
+            ("/config/evmd/gov/params/proposal_cancel_ratio", json!("0.5")),
+            (
+                "/config/evmd/gov/params/proposal_cancel_dest",
+                json!("cosmos17w0adeg64ky0daxwd2ugyuneellmjgnxramjtq"),
+            ),
             ("/config/evmd/gov/validators/0/power", json!("2")),
             (
                 "/config/evmd/gov/validators/0/address",

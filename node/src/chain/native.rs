@@ -195,9 +195,12 @@ pub(super) fn read(file: &GenesisFile) -> Result<Option<Native>, GenesisError> {
         return Err(GenesisError::field("extraData", reason));
     }
     let evm = section.evm.params;
-    let gov = section.gov.read(prefix, &evm.evm_denom).map_err(|reason| refuse("gov", reason))?;
     let rules =
         RulesSchedule::read(section.rules).map_err(|error| refuse("rules", error.to_string()))?;
+    let gov = section
+        .gov
+        .read(prefix, &evm.evm_denom, rules.version(0))
+        .map_err(|reason| refuse("gov", reason))?;
     let bech32_prefix = section.bech32_prefix;
     // Known once the forks have been read as well.
     let config_hash = B256::ZERO;

@@ -14,6 +14,7 @@ mod commitment;
 mod deposits;
 mod limits;
 mod params;
+mod params_json;
 mod redenominate;
 mod rows;
 mod session;
@@ -22,8 +23,8 @@ pub mod store;
 mod tally;
 
 pub use limits::{MAX_ACTIVE, MAX_FINISHED, MAX_PROPOSALS};
-pub(crate) use params::GovSection;
 pub use params::{GovParams, Validator};
+pub(crate) use params_json::GovSection;
 pub use session::{Bank, Ended, Rules, Session};
 pub use state::{Entry, GovState};
 pub use store::StoreError;

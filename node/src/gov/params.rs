@@ -1,26 +1,11 @@
 //! The rules of governance, as genesis states them.
 
 use crate::{
-    account::parse_address,
     feemarket::LegacyDec,
     proto::cosmos::{base::v1beta1::Coin, gov::v1::Params},
 };
 use alloy_primitives::{Address, U256};
 use prost_types::Duration;
-use serde::{Deserialize, Serialize};
-
-/// Two days, the SDK's period for deposits and for votes.
-const TWO_DAYS: u64 = 172_800;
-/// One day, the SDK's period for urgent votes.
-const DAY: u64 = 86_400;
-/// The SDK's least deposit.
-const MIN_DEPOSIT: u64 = 10_000_000;
-/// The SDK's least deposit for an urgent proposal.
-const EXPEDITED_MIN_DEPOSIT: u64 = 50_000_000;
-/// Longest period, in seconds: 100 years.
-const MAX_PERIOD: u64 = 100 * 365 * 86_400;
-/// Most validators.
-const MAX_VALIDATORS: usize = 1000;
 
 /// Who votes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,156 +43,33 @@ pub struct GovParams {
     pub burn_proposal_deposit_prevote: bool,
     /// Deposits are lost when a proposal is vetoed.
     pub burn_vote_veto: bool,
+    /// Share of the deposit that a proposal must bring along; from version 1 of the rules on.
+    pub min_initial_deposit_ratio: LegacyDec,
+    /// Share of the deposit that each single deposit must have at least; from version 1 of the rules on. If it is not
+    /// zero, no proposal can be made without a deposit, as in the SDK.
+    pub min_deposit_ratio: LegacyDec,
+    /// What a cancelled proposal costs. Proposals cannot be cancelled here, so it is only shown.
+    pub proposal_cancel_ratio: LegacyDec,
+    /// The account that receives it; empty to burn it. Only shown, too.
+    pub proposal_cancel_dest: String,
     /// Who votes, by address.
     pub validators: Vec<Validator>,
-}
-
-/// `gov` of the genesis section: the SDK's parameters, and the voters.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct GovSection {
-    params: ParamsJson,
-    validators: Vec<ValidatorJson>,
-}
-
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, default)]
-struct ParamsJson {
-    min_deposit: Vec<CoinJson>,
-    max_deposit_period: String,
-    voting_period: String,
-    quorum: String,
-    threshold: String,
-    veto_threshold: String,
-    expedited_voting_period: String,
-    expedited_threshold: String,
-    expedited_min_deposit: Vec<CoinJson>,
-    burn_vote_quorum: bool,
-    burn_proposal_deposit_prevote: bool,
-    burn_vote_veto: bool,
-}
-
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-struct CoinJson {
-    denom: String,
-    amount: String,
-}
-
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-struct ValidatorJson {
-    address: String,
-    power: String,
-}
-
-impl Default for ParamsJson {
-    fn default() -> Self {
-        Self {
-            min_deposit: Vec::new(),
-            max_deposit_period: format!("{TWO_DAYS}s"),
-            voting_period: format!("{TWO_DAYS}s"),
-            quorum: "0.334".to_owned(),
-            threshold: "0.5".to_owned(),
-            veto_threshold: "0.334".to_owned(),
-            expedited_voting_period: format!("{DAY}s"),
-            expedited_threshold: "0.667".to_owned(),
-            expedited_min_deposit: Vec::new(),
-            burn_vote_quorum: false,
-            burn_proposal_deposit_prevote: false,
-            burn_vote_veto: true,
-        }
-    }
-}
-
-impl GovSection {
-    /// That of a development chain: a single validator, and seconds for periods.
-    pub(crate) fn development(validator: Address, seconds: u64, urgent: u64) -> Self {
-        Self {
-            params: ParamsJson {
-                max_deposit_period: format!("{seconds}s"),
-                voting_period: format!("{seconds}s"),
-                expedited_voting_period: format!("{urgent}s"),
-                ..ParamsJson::default()
-            },
-            validators: vec![ValidatorJson {
-                address: validator.to_string(),
-                power: "1".to_owned(),
-            }],
-        }
-    }
-
-    /// Checks the section of a chain with this prefix and token.
-    pub(crate) fn read(&self, prefix: &str, denom: &str) -> Result<GovParams, String> {
-        let json = &self.params;
-        let share = |name: &str, text: &str| {
-            let value = text.parse().map_err(|error| format!("params.{name}: {error}"))?;
-            let inside = (LegacyDec::ZERO..=LegacyDec::ONE).contains(&value);
-            if inside { Ok(value) } else { Err(format!("params.{name}: {text} is not 0 to 1")) }
-        };
-        let period = |name: &str, text: &str| {
-            let seconds = text.strip_suffix('s').and_then(|digits| digits.parse().ok());
-            seconds
-                .filter(|seconds| (1..=MAX_PERIOD).contains(seconds))
-                .ok_or_else(|| format!("params.{name}: {text:?} is no period such as \"30s\""))
-        };
-        let deposit = |name: &str, coins: &[CoinJson], default: u64| match coins {
-            [] => Ok(U256::from(default)),
-            [coin] if coin.denom == denom => {
-                coin.amount.parse().map_err(|_| format!("params.{name}: {:?}", coin.amount))
-            }
-            _ => Err(format!("params.{name}: one amount of {denom} is wanted")),
-        };
-        Ok(GovParams {
-            min_deposit: deposit("min_deposit", &json.min_deposit, MIN_DEPOSIT)?,
-            expedited_min_deposit: deposit(
-                "expedited_min_deposit",
-                &json.expedited_min_deposit,
-                EXPEDITED_MIN_DEPOSIT,
-            )?,
-            max_deposit_period: period("max_deposit_period", &json.max_deposit_period)?,
-            voting_period: period("voting_period", &json.voting_period)?,
-            expedited_voting_period: period(
-                "expedited_voting_period",
-                &json.expedited_voting_period,
-            )?,
-            quorum: share("quorum", &json.quorum)?,
-            threshold: share("threshold", &json.threshold)?,
-            expedited_threshold: share("expedited_threshold", &json.expedited_threshold)?,
-            veto_threshold: share("veto_threshold", &json.veto_threshold)?,
-            burn_vote_quorum: json.burn_vote_quorum,
-            burn_proposal_deposit_prevote: json.burn_proposal_deposit_prevote,
-            burn_vote_veto: json.burn_vote_veto,
-            validators: self.validators(prefix)?,
-        })
-    }
-
-    fn validators(&self, prefix: &str) -> Result<Vec<Validator>, String> {
-        if self.validators.len() > MAX_VALIDATORS {
-            return Err(format!("validators: at most {MAX_VALIDATORS}"));
-        }
-        let read = |json: &ValidatorJson| {
-            let address = parse_address(&json.address, prefix)
-                .map_err(|error| format!("validators: {}: {error}", json.address))?;
-            let power = json.power.parse().ok().filter(|power| (1..1 << 40).contains(power));
-            let power = power
-                .ok_or_else(|| format!("validators: power {:?} is not 1 to 2^40", json.power))?;
-            Ok(Validator { address, power })
-        };
-        let mut validators =
-            self.validators.iter().map(read).collect::<Result<Vec<_>, String>>()?;
-        validators.sort_unstable_by_key(|validator| validator.address);
-        match validators.windows(2).find(|pair| pair[0].address == pair[1].address) {
-            Some(pair) => Err(format!("validators: {} is there twice", pair[0].address)),
-            None => Ok(validators),
-        }
-    }
 }
 
 impl GovParams {
     /// Deposit that opens the vote, in wei.
     pub const fn needed_deposit(&self, expedited: bool) -> U256 {
         if expedited { self.expedited_min_deposit } else { self.min_deposit }
+    }
+
+    /// Deposit that a proposal must bring along (SDK: rounded to the nearest).
+    pub fn least_initial_deposit(&self, expedited: bool) -> U256 {
+        share_of(self.needed_deposit(expedited), self.min_initial_deposit_ratio, true)
+    }
+
+    /// Minimum of a single deposit (SDK: rounded down).
+    pub fn least_deposit(&self, expedited: bool) -> U256 {
+        share_of(self.needed_deposit(expedited), self.min_deposit_ratio, false)
     }
 
     /// Seconds to vote.
@@ -228,7 +90,6 @@ impl GovParams {
         let period = |seconds: u64| {
             Some(Duration { seconds: i64::try_from(seconds).unwrap_or(i64::MAX), nanos: 0 })
         };
-        let none = LegacyDec::ZERO.to_string();
         Params {
             min_deposit: coin(self.min_deposit),
             max_deposit_period: period(self.max_deposit_period),
@@ -236,16 +97,29 @@ impl GovParams {
             quorum: self.quorum.to_string(),
             threshold: self.threshold.to_string(),
             veto_threshold: self.veto_threshold.to_string(),
-            min_initial_deposit_ratio: none.clone(),
-            proposal_cancel_ratio: none.clone(),
-            proposal_cancel_dest: String::new(),
+            min_initial_deposit_ratio: self.min_initial_deposit_ratio.to_string(),
+            proposal_cancel_ratio: self.proposal_cancel_ratio.to_string(),
+            proposal_cancel_dest: self.proposal_cancel_dest.clone(),
             expedited_voting_period: period(self.expedited_voting_period),
             expedited_threshold: self.expedited_threshold.to_string(),
             expedited_min_deposit: coin(self.expedited_min_deposit),
             burn_vote_quorum: self.burn_vote_quorum,
             burn_proposal_deposit_prevote: self.burn_proposal_deposit_prevote,
             burn_vote_veto: self.burn_vote_veto,
-            min_deposit_ratio: none,
+            min_deposit_ratio: self.min_deposit_ratio.to_string(),
         }
     }
+}
+
+/// A share, at most 1, of an amount: rounded to the nearest integer, to the even one if both are as near, or down.
+fn share_of(amount: U256, share: LegacyDec, rounds: bool) -> U256 {
+    let product = share.checked_mul_int(amount).unwrap_or(LegacyDec::MAX);
+    let whole = product.truncate_u256().unwrap_or(U256::MAX);
+    if !rounds {
+        return whole;
+    }
+    let rest = product.checked_sub(LegacyDec::from(whole)).unwrap_or_default();
+    let above = rest.checked_add(rest).unwrap_or_default().cmp(&LegacyDec::ONE);
+    let up = above.is_gt() || (above.is_eq() && whole.bit(0));
+    whole.saturating_add(U256::from(up))
 }

@@ -59,6 +59,7 @@ impl Chain {
         let params = &mut genesis["config"]["evmd"]["gov"]["params"];
         params["max_deposit_period"] = json!(format!("{VOTING_SECONDS}s"));
         params["voting_period"] = json!(format!("{VOTING_SECONDS}s"));
+        params["expedited_voting_period"] = json!(format!("{}s", VOTING_SECONDS / 2));
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("given.json"), genesis.to_string()).unwrap();
         let ports = std::array::from_fn(|_| TcpListener::bind("127.0.0.1:0").unwrap())
