@@ -65,6 +65,7 @@ registered! {
     gov_invalid_message = "gov" 12 "invalid proposal message";
     gov_invalid_signer = "gov" 13 "expected gov account as only signer for proposal message";
     gov_metadata_too_long = "gov" 15 "metadata too long";
+    gov_min_deposit_too_small = "gov" 16 "minimum deposit is too small";
     gov_invalid_proposal = "gov" 21 "invalid proposal";
     gov_summary_too_long = "gov" 22 "summary too long";
     gov_invalid_deposit_denom = "gov" 23 "invalid deposit denom";

@@ -56,6 +56,12 @@ pub struct Party {
 }
 
 impl Party {
+    /// An account of a chain with this prefix.
+    #[cfg(test)]
+    pub(crate) fn new(prefix: &str, address: Address) -> Self {
+        Self { prefix: prefix.to_owned(), address }
+    }
+
     pub(super) fn read(text: &str) -> Result<Self, Refusal> {
         let wrong = |reason: String| invalid_address(format!("{text}: {reason}"));
         if text.is_empty() {

@@ -31,9 +31,12 @@ pub use coin::coin_text;
 pub use error::Refusal;
 pub(crate) use error::{
     gov_inactive as inactive_proposal, gov_invalid_proposal as invalid_proposal,
-    gov_invalid_vote as no_voter, insufficient_funds, not_supported as unsupported,
+    gov_invalid_vote as no_voter, gov_min_deposit_too_small as min_deposit_too_small,
+    insufficient_funds, not_supported as unsupported,
 };
 pub use gas_price::{GasPrice, GasPriceError};
+#[cfg(test)]
+pub(crate) use message::Party;
 pub use message::{Deposit, Message, Send, Submission, Vote, read_update};
 pub(crate) use normal::normalised;
 pub use price::FeePrice;

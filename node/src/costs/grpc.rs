@@ -129,7 +129,7 @@ pub(super) const INTERFACE: InterfaceCosts = InterfaceCosts {
         CostClass {
             work: "Reads the governance state; that of the newest block is in memory",
             grows_with: "proposals, deposits and votes that are kept",
-            bound: "64 open and 256 ended proposals, 100 deposits for each, 1,000 voters",
+            bound: "64 waiting, 256 voted on and 256 ended proposals, 100 deposits for each, 1,000 voters",
             places: &[READS],
             methods: &[
                 "cosmos.gov.v1.Query/Proposal",

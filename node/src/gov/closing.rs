@@ -3,6 +3,7 @@
 use super::{
     limits::MAX_FINISHED,
     session::{Bank, Ended, Session, amount_of, dropped_event, event, timestamp},
+    slots,
     state::Entry,
     tally::tally,
 };
@@ -12,6 +13,7 @@ use crate::{
     proto::cosmos::gov::v1::ProposalStatus,
 };
 use alloy_primitives::{Address, U256};
+use std::sync::Arc;
 
 impl Session<'_> {
     /// Ends the block: proposals without deposit go, votes whose time is over are counted, and what
@@ -23,7 +25,9 @@ impl Session<'_> {
     /// # Panics
     /// If the account of governance has less than was put down.
     pub fn end<B: Bank>(mut self, bank: &mut B) -> Result<Ended, B::Error> {
-        let mut ended = Ended::default();
+        let shared = std::mem::take(&mut self.events);
+        let events = shared.into_iter().map(Arc::unwrap_or_clone).collect();
+        let mut ended = Ended { events, ..Ended::default() };
         let due: Vec<_> =
             self.state().entries().filter(|entry| self.is_due(entry)).map(Entry::id).collect();
         for id in due {
@@ -35,6 +39,7 @@ impl Session<'_> {
                 self.close(bank, id, &mut ended)?;
             }
         }
+        self.open_waiting(&mut ended);
         self.forget_oldest();
         let (height, version) = (self.height, self.rules.version);
         let before = &self.rules.modules.gov;
@@ -42,14 +47,33 @@ impl Session<'_> {
         Ok(ended)
     }
 
-    /// Its time is over.
+    /// It has the deposit that opens its vote.
+    fn is_funded(&self, entry: &Entry) -> bool {
+        let needed = self.rules.params.needed_deposit(entry.head.expedited);
+        amount_of(&entry.head.total_deposit) >= needed
+    }
+
+    /// Its time is over. From version 1 on a proposal that waits for another vote to end has no end of its own.
     fn is_due(&self, entry: &Entry) -> bool {
         let end = match entry.status() {
+            ProposalStatus::DepositPeriod if self.is_version_1() && self.is_funded(entry) => None,
             ProposalStatus::DepositPeriod => entry.head.deposit_end_time,
             ProposalStatus::VotingPeriod => entry.head.voting_end_time,
             _ => None,
         };
         end.is_some_and(|end| end.seconds.unsigned_abs() <= self.time)
+    }
+
+    /// Begins the votes for which there was no place before, those with the largest deposits first.
+    fn open_waiting(&mut self, ended: &mut Ended) {
+        if !self.is_version_1() {
+            return;
+        }
+        while let Some(id) = slots::next_to_open(self.state(), |entry| self.is_funded(entry)) {
+            self.open(id);
+            let started = [("voting_period_start", id.to_string())];
+            ended.events.push(event("proposal_deposit", id, &started));
+        }
     }
 
     /// Counts the votes on a proposal and does what they say.
@@ -106,7 +130,7 @@ impl Session<'_> {
     }
 
     /// Removes a proposal that is not voted on.
-    fn drop_proposal<B: Bank>(
+    pub(super) fn drop_proposal<B: Bank>(
         &mut self,
         bank: &mut B,
         id: u64,
@@ -124,6 +148,23 @@ impl Session<'_> {
             pay_out(bank, (!burns).then_some(address), amount)?;
         }
         Ok(())
+    }
+
+    /// Returns one deposit of a proposal that is not over.
+    pub(super) fn return_deposit<B: Bank>(
+        &mut self,
+        bank: &mut B,
+        id: u64,
+        address: Address,
+    ) -> Result<(), B::Error> {
+        let Some(returned) = self.entry_mut(id).deposits.remove(&address) else { return Ok(()) };
+        let amount = amount_of(&returned.item.amount);
+        let total = amount_of(&self.entry_mut(id).head.total_deposit);
+        self.entry_mut(id).head.total_deposit = self.coins(total.saturating_sub(amount));
+        let attributes =
+            [("depositor", returned.item.depositor.clone()), ("amount", amount.to_string())];
+        self.events.push(Arc::new(event("deposit_returned", id, &attributes)));
+        pay_out(bank, Some(address), amount)
     }
 
     /// Keeps the newest of the proposals that are over.

@@ -3,11 +3,12 @@
 use super::{
     limits::MAX_DEPOSITS,
     session::{Bank, Session, amount_of, inactive, timestamp},
+    slots,
     state::{Placed, place},
 };
 use crate::{
     account::bech32,
-    cosmos::{Deposit, Refusal, gov_address},
+    cosmos::{Deposit, Refusal, gov_address, min_deposit_too_small},
     proto::cosmos::{
         base::v1beta1::Coin,
         gov::v1::{Deposit as StoredDeposit, ProposalStatus},
@@ -17,6 +18,24 @@ use alloy_primitives::{Address, U256};
 use std::sync::Arc;
 
 impl Session<'_> {
+    /// An amount as the SDK shows it in errors; nothing is shown of nothing.
+    pub(super) fn shown(&self, amount: U256) -> String {
+        let denom = &self.rules.modules.evm.evm_denom;
+        if amount.is_zero() { String::new() } else { format!("{amount}{denom}") }
+    }
+
+    /// From version 1 on: a deposit must be a share of the deposit that the proposal needs.
+    pub(super) fn check_deposit(&self, amount: U256, expedited: bool) -> Result<(), Refusal> {
+        let least = self.rules.params.least_deposit(expedited);
+        if !self.is_version_1() || amount >= least {
+            return Ok(());
+        }
+        let [amount, least] = [amount, least].map(|amount| self.shown(amount));
+        Err(min_deposit_too_small(format!(
+            "received {amount} but need at least one of the following: {least}"
+        )))
+    }
+
     /// Adds to a proposal's deposit; says whether that opened the vote.
     ///
     /// # Errors
@@ -36,19 +55,21 @@ impl Session<'_> {
         from: Address,
         amount: U256,
     ) -> Result<Result<bool, Refusal>, B::Error> {
-        let Some(entry) = self.active(id) else { return Ok(Err(inactive(id))) };
-        if !entry.deposits.contains_key(&from) && entry.deposits.len() >= MAX_DEPOSITS {
-            let text = format!("{MAX_DEPOSITS} accounts have put something down for proposal {id}");
-            return Ok(Err(crate::cosmos::invalid_proposal(text)));
-        }
+        let replaced = match self.place_for_deposit(id, from, amount) {
+            Ok(replaced) => replaced,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
         if let Err(refusal) = bank.transfer(from, Some(gov_address()), amount)? {
             return Ok(Err(refusal));
+        }
+        if let Some(replaced) = replaced {
+            self.return_deposit(bank, id, replaced)?;
         }
         let coins = self.coins(amount);
         let total = amount_of(&self.entry_mut(id).head.total_deposit).saturating_add(amount);
         let sum = self.coins(total);
         let depositor = bech32(self.rules.prefix, from);
-        let params = self.rules.params;
+        let (params, may_open) = (self.rules.params, self.may_open());
         let entry = self.entry_mut(id);
         match entry.deposits.get(&from) {
             Some(known) => {
@@ -65,11 +86,37 @@ impl Session<'_> {
         let head = &mut entry.head;
         head.total_deposit = sum;
         let waits = head.status() == ProposalStatus::DepositPeriod;
-        let opens = waits && total >= params.needed_deposit(head.expedited);
+        let opens = waits && may_open && total >= params.needed_deposit(head.expedited);
         if opens {
             self.open(id);
         }
         Ok(Ok(opens))
+    }
+
+    fn may_open(&self) -> bool {
+        !self.is_version_1() || slots::may_open(self.state())
+    }
+
+    /// The account whose deposit has to go for a new one; `None` if none has to.
+    fn place_for_deposit(
+        &self,
+        id: u64,
+        from: Address,
+        amount: U256,
+    ) -> Result<Option<Address>, Refusal> {
+        let entry = self.active(id).ok_or_else(|| inactive(id))?;
+        self.check_deposit(amount, entry.head.expedited)?;
+        if entry.deposits.contains_key(&from) {
+            return Ok(None);
+        }
+        if self.is_version_1() {
+            return slots::place_of_deposit(entry, amount);
+        }
+        if entry.deposits.len() >= MAX_DEPOSITS {
+            let text = format!("{MAX_DEPOSITS} accounts have put something down for proposal {id}");
+            return Err(crate::cosmos::invalid_proposal(text));
+        }
+        Ok(None)
     }
 
     /// Begins the vote on a proposal.

@@ -18,11 +18,12 @@ mod params_json;
 mod redenominate;
 mod rows;
 mod session;
+mod slots;
 mod state;
 pub mod store;
 mod tally;
 
-pub use limits::{MAX_ACTIVE, MAX_FINISHED, MAX_PROPOSALS};
+pub use limits::{MAX_ACTIVE, MAX_FINISHED, MAX_PROPOSALS, MAX_VOTING, MAX_WAITING};
 pub use params::{GovParams, Validator};
 pub(crate) use params_json::GovSection;
 pub use session::{Bank, Ended, Rules, Session};

@@ -3,13 +3,14 @@
 use super::{
     GovParams, Governance,
     limits::MAX_ACTIVE,
+    slots,
     state::{Entry, GovState, place},
     tally::Tally,
 };
 use crate::{
     account::bech32,
     chain::RulesVersion,
-    cosmos::{Refusal, Submission, Vote},
+    cosmos::{Refusal, Submission, Vote, min_deposit_too_small},
     feemarket::{
         Market,
         store::{Attribute, StoredEvent},
@@ -22,6 +23,7 @@ use crate::{
 };
 use alloy_primitives::{Address, U256};
 use prost_types::Timestamp;
+use std::sync::Arc;
 use storage::GovernanceRow;
 
 /// Moves tokens in the state of the block.
@@ -62,6 +64,9 @@ pub struct Session<'a> {
     pub(super) state: Option<GovState>,
     pub(super) height: u64,
     pub(super) time: u64,
+    /// What messages brought about for others than their signer. Shared, because a session is cloned for each
+    /// transaction.
+    pub(super) events: Vec<Arc<StoredEvent>>,
 }
 
 /// What a block leaves behind.
@@ -78,7 +83,7 @@ pub struct Ended {
 impl<'a> Session<'a> {
     /// Begins the block of this height and time, in seconds.
     pub const fn new(rules: Rules<'a>, height: u64, time: u64) -> Self {
-        Self { rules, state: None, height, time }
+        Self { rules, state: None, height, time, events: Vec::new() }
     }
 
     /// The token.
@@ -104,6 +109,11 @@ impl<'a> Session<'a> {
         self.state_mut().entry_mut(id).expect("the caller found it")
     }
 
+    /// Version 1 of the rules, or a later one, is in force.
+    pub(crate) fn is_version_1(&self) -> bool {
+        self.rules.version >= RulesVersion::V1
+    }
+
     pub(super) fn coins(&self, amount: U256) -> Vec<Coin> {
         if amount.is_zero() {
             return Vec::new();
@@ -120,11 +130,10 @@ impl<'a> Session<'a> {
         bank: &mut B,
         submission: &Submission,
     ) -> Result<Result<u64, Refusal>, B::Error> {
-        let active = self.state().entries().filter(|entry| entry.is_active()).count();
-        if active >= MAX_ACTIVE {
-            let text = format!("{active} proposals are open, which is the most there may be");
-            return Ok(Err(crate::cosmos::invalid_proposal(text)));
-        }
+        let replaced = match self.place_for(submission) {
+            Ok(replaced) => replaced,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
         let id = self.add_proposal(submission);
         let proposer = submission.proposer.address;
         if !submission.deposit.is_zero()
@@ -132,7 +141,36 @@ impl<'a> Session<'a> {
         {
             return Ok(Err(refusal));
         }
+        if let Some(replaced) = replaced {
+            self.drop_proposal(bank, replaced, false)?;
+            self.events.push(Arc::new(dropped_event(replaced)));
+        }
         Ok(Ok(id))
+    }
+
+    /// The proposal that has to go for a new one; `None` if none has to.
+    fn place_for(&self, submission: &Submission) -> Result<Option<u64>, Refusal> {
+        if !self.is_version_1() {
+            let active = self.state().entries().filter(|entry| entry.is_active()).count();
+            if active >= MAX_ACTIVE {
+                let text = format!("{active} proposals are open, which is the most there may be");
+                return Err(crate::cosmos::invalid_proposal(text));
+            }
+            return Ok(None);
+        }
+        let (deposit, expedited) = (submission.deposit, submission.message.expedited);
+        let params = self.rules.params;
+        let least = params.least_initial_deposit(expedited);
+        if deposit < least {
+            let [was, need] = [deposit, least].map(|amount| self.shown(amount));
+            return Err(min_deposit_too_small(format!("was ({was}), need ({need})")));
+        }
+        // The SDK holds the initial deposit to the ratio of all deposits even if there is none.
+        self.check_deposit(deposit, expedited)?;
+        if deposit >= params.needed_deposit(expedited) && slots::may_open(self.state()) {
+            return Ok(None);
+        }
+        slots::place_of_proposal(self.state(), deposit)
     }
 
     /// Adds a proposal that waits for its deposit.
