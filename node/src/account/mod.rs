@@ -33,7 +33,7 @@ pub use bech32_form::{
 pub use eth_account::EthAccount;
 pub use hd_path::{COIN_TYPE, HdPath, PathError};
 pub use key::{KeyError, PRIVATE_KEY_BYTES, PUBLIC_KEY_BYTES, PrivateKey, PublicKey};
-pub use module_account::module_address;
+pub use module_account::{MODULE_ACCOUNTS, is_module_account, module_address};
 pub use secret_file::{read_secret, write_secret};
 pub use sign::{SIGNATURE_BYTES, TypedDataError, message_hash, typed_data_hash};
 pub use signers::{SignerError, Signers};

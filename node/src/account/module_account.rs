@@ -2,10 +2,21 @@
 
 use alloy_primitives::Address;
 use sha2::{Digest, Sha256};
+use std::sync::LazyLock;
+
+/// The names of the chain's module accounts. No key belongs to any of them.
+pub const MODULE_ACCOUNTS: [&str; 4] = ["evm", "fee_collector", "feemarket", "gov"];
 
 /// Address of the module account called `name`: the first 20 bytes of SHA-256 of the name.
 pub fn module_address(name: &str) -> Address {
     Address::from_slice(&Sha256::digest(name.as_bytes())[..Address::len_bytes()])
+}
+
+/// Whether an address is that of one of [`MODULE_ACCOUNTS`].
+pub fn is_module_account(address: Address) -> bool {
+    static ADDRESSES: LazyLock<[Address; MODULE_ACCOUNTS.len()]> =
+        LazyLock::new(|| MODULE_ACCOUNTS.map(module_address));
+    ADDRESSES.contains(&address)
 }
 
 #[cfg(test)]
@@ -25,6 +36,7 @@ mod tests {
         ];
         for (name, address) in known {
             assert_eq!(module_address(name), address, "{name}");
+            assert_eq!(is_module_account(address), MODULE_ACCOUNTS.contains(&name), "{name}");
         }
     }
 }

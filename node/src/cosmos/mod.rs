@@ -32,7 +32,7 @@ pub use error::Refusal;
 pub(crate) use error::{
     gov_inactive as inactive_proposal, gov_invalid_proposal as invalid_proposal,
     gov_invalid_vote as no_voter, gov_min_deposit_too_small as min_deposit_too_small,
-    insufficient_funds, not_supported as unsupported,
+    insufficient_funds, not_supported as unsupported, unauthorized,
 };
 pub use gas_price::{GasPrice, GasPriceError};
 #[cfg(test)]

@@ -3,11 +3,13 @@
 //! Their gas is a function of what they say (see [`CosmosTx::gas_used`]); the fee is for the whole
 //! gas limit and nothing of it comes back, as in the SDK.
 
-use super::{BlockBuilder, StateError, TxError, overlay::Overlay};
+use super::{BlockBuilder, StateError, TxError, overlay::Overlay, precompiles::is_one_of_any_fork};
 use crate::{
+    account::is_module_account,
     chain::{ChainSpec, FEE_COLLECTOR},
     cosmos::{
-        CosmosTx, Message, Refusal, Token, base_fee, check_unit, insufficient_funds, unsupported,
+        CosmosTx, Message, Refusal, Token, base_fee, check_unit, insufficient_funds, unauthorized,
+        unsupported,
     },
     decorator::Reject,
     feemarket::store::{Attribute, StoredEvent},
@@ -191,6 +193,9 @@ fn run<B: Bank>(
     bank: &mut B,
 ) -> Result<Result<Vec<StoredEvent>, Refusal>, B::Error> {
     let done = match message {
+        Message::Send(send) if session.is_version_1() && !may_receive(send.to.address) => {
+            Err(unauthorized(format!("{} is not allowed to receive funds", send.to)))
+        }
         Message::Send(send) => {
             let sent = bank.transfer(send.from.address, Some(send.to.address), send.amount)?;
             sent.map(|()| {
@@ -240,6 +245,11 @@ fn run<B: Bank>(
         }),
     };
     Ok(done)
+}
+
+/// Module accounts and precompiles have no keys, so that what they receive is lost (SDK: blocked addresses).
+fn may_receive(address: Address) -> bool {
+    !is_module_account(address) && !is_one_of_any_fork(address)
 }
 
 fn event(kind: &str, attributes: &[(&str, String)]) -> StoredEvent {

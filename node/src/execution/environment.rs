@@ -66,7 +66,7 @@ impl Environment {
             blob_excess_gas_and_price,
             slot_num: 0,
         };
-        let native = NativeRules::of(spec, modules);
+        let native = NativeRules::of(spec, modules, header.number);
         Self {
             fork,
             cfg,

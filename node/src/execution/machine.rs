@@ -9,7 +9,7 @@ use alloy_primitives::{Address, Bytes, U256};
 use revm::{
     Context, Inspector, Journal, MainContext,
     bytecode::opcode::{
-        CALL, CALLCODE, DELEGATECALL, GAS, JUMPDEST, KECCAK256, SSTORE, STATICCALL,
+        CALL, CALLCODE, DELEGATECALL, GAS, JUMPDEST, KECCAK256, SELFDESTRUCT, SSTORE, STATICCALL,
     },
     context::{
         BlockEnv, CfgEnv, ContextSetters, Evm, FrameStack, TxEnv,
@@ -30,7 +30,7 @@ use revm::{
     interpreter::{
         Host, InitialAndFloorGas, Instruction, InstructionContext, InstructionResult,
         instructions::{
-            host::sstore_with_gas_accounting,
+            host::{selfdestruct, sstore_with_gas_accounting},
             system::{gas, keccak256},
         },
         interpreter::EthInterpreter,
@@ -47,7 +47,10 @@ use super::{
     overlay::{Overlay, StateError},
     precompiles::NodePrecompiles,
 };
-use crate::chain::{ExtraPrecompiles, Fork};
+use crate::{
+    account::is_module_account,
+    chain::{ExtraPrecompiles, Fork},
+};
 
 pub(super) type MachineContext<'a, S> =
     Context<BlockEnv, TxEnv, CfgEnv, Overlay<'a, S>, Journal<Overlay<'a, S>>, ()>;
@@ -61,6 +64,8 @@ const JUMPDEST_GAS: u16 = 1;
 const GAS_GAS: u16 = 2;
 /// Gas of KECCAK256 before its words, in every fork.
 const KECCAK256_GAS: u16 = 30;
+/// Gas of SELFDESTRUCT before what it touches, since EIP-150.
+const SELFDESTRUCT_GAS: u16 = 5_000;
 /// Accounts that a transaction may touch and leave their room to the next, which walks all of it.
 const ACCOUNTS_KEPT: usize = 64;
 /// Gas limit of a system call (EIP-4788 and its followers).
@@ -110,6 +115,11 @@ where
                 Instruction::new(watched_jumpdest),
                 JUMPDEST_GAS,
             );
+        }
+        if native.as_ref().is_some_and(NativeRules::blocks_module_accounts) {
+            let gas = if fork >= Fork::Tangerine { SELFDESTRUCT_GAS } else { 0 };
+            let guarded = Instruction::new(selfdestruct_to_others);
+            instruction.insert_instruction(SELFDESTRUCT, guarded, gas);
         }
         let none = ExtraPrecompiles::default();
         let extra = native.as_ref().map_or(&none, |native| &native.precompiles);
@@ -394,6 +404,20 @@ where
     }
     context.host.error = Err(given_up());
     Err(InstructionResult::FatalExternalError)
+}
+
+/// SELFDESTRUCT, which reverts if its ether would go to a module account: see [`NativeRules::refuses_ether`].
+fn selfdestruct_to_others<S>(
+    context: InstructionContext<'_, MachineContext<'_, S>, EthInterpreter>,
+) -> Result<(), InstructionResult>
+where
+    S: StateRead<Error: Error + Send + Sync + 'static>,
+{
+    let beneficiary = context.interpreter.stack.peek(0).ok();
+    if beneficiary.is_some_and(|word| is_module_account(Address::from_word(word.into()))) {
+        return Err(InstructionResult::Revert);
+    }
+    selfdestruct(context)
 }
 
 /// KECCAK256, where the hash of two words that are in memory may be known already.

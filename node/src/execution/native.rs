@@ -13,7 +13,8 @@ use revm::{
 };
 
 use crate::{
-    chain::{AccessControl, ChainSpec, ExtraPrecompiles, FEE_COLLECTOR, Rules},
+    account::is_module_account,
+    chain::{AccessControl, ChainSpec, ExtraPrecompiles, FEE_COLLECTOR, Rules, RulesVersion},
     feemarket::{self, LegacyDec},
     modules::Modules,
 };
@@ -30,12 +31,14 @@ pub(super) struct NativeRules {
     pub(super) precompiles: ExtraPrecompiles,
     /// `None` when nobody is kept from anything.
     access: Option<Arc<AccessControl>>,
+    /// From version 1 of the rules on: module accounts receive ether only as fees and deposits.
+    blocks_module_accounts: bool,
 }
 
 impl NativeRules {
     /// The rules of a chain, without a least charge; `None` on an Ethereum chain. Without modules
     /// nobody is kept from anything, and no contract is there beside those of the fork.
-    pub(super) fn of(spec: &ChainSpec, modules: Option<&Modules>) -> Option<Self> {
+    pub(super) fn of(spec: &ChainSpec, modules: Option<&Modules>, number: u64) -> Option<Self> {
         let access = modules.map(|modules| &modules.evm.access_control);
         let access = access.filter(|access| !access.is_open());
         let extra = modules.map(|modules| &modules.evm.active_static_precompiles);
@@ -44,6 +47,7 @@ impl NativeRules {
             min_gas_multiplier: None,
             precompiles: extra.cloned().unwrap_or_default(),
             access: access.map(|access| Arc::new(access.clone())),
+            blocks_module_accounts: spec.rules_version(number) >= RulesVersion::V1,
         })
     }
 
@@ -58,14 +62,29 @@ impl NativeRules {
         self.access.is_none()
     }
 
-    /// The end of a frame that the access rules forbid, and `None` for all others: nothing has run,
-    /// its gas comes back, the caller sees a failed call.
+    /// Whether ether sent to this address would be lost: the keys of module accounts do not exist.
+    pub(super) fn refuses_ether(&self, address: Address) -> bool {
+        self.blocks_module_accounts && is_module_account(address)
+    }
+
+    /// Whether [`Self::refuses_ether`] holds for any address.
+    pub(super) const fn blocks_module_accounts(&self) -> bool {
+        self.blocks_module_accounts
+    }
+
+    /// The end of a frame that would send ether to a module account, or that the access rules forbid, and `None` for all
+    /// others: nothing has run, its gas comes back, the caller sees a failed call.
     pub(super) fn forbidden(&self, signer: Address, frame: &FrameInput) -> Option<FrameResult> {
+        if let FrameInput::Call(call) = frame
+            && call.transfers_value()
+            && self.refuses_ether(call.target_address)
+        {
+            let result = refused(call.gas_limit);
+            let memory = call.return_memory_offset.clone();
+            return Some(FrameResult::Call(CallOutcome::new(result, memory)));
+        }
         // The block's own calls (EIP-4788 and its followers) are nobody's.
         let access = self.access.as_deref().filter(|_| signer != SYSTEM_ADDRESS)?;
-        let refused = |gas_limit| {
-            InterpreterResult::new(InstructionResult::Revert, Bytes::new(), Gas::new(gas_limit))
-        };
         match frame {
             FrameInput::Create(create) if !access.create.allows(signer, create.caller()) => {
                 let result = refused(create.gas_limit());
@@ -78,4 +97,9 @@ impl NativeRules {
             _ => None,
         }
     }
+}
+
+/// A frame that reverts before it has run.
+fn refused(gas_limit: u64) -> InterpreterResult {
+    InterpreterResult::new(InstructionResult::Revert, Bytes::new(), Gas::new(gas_limit))
 }

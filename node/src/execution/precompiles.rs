@@ -30,6 +30,13 @@ pub(super) fn may_be_one(address: Address) -> bool {
     address[..ZERO_BYTES] == [0; ZERO_BYTES]
 }
 
+/// Whether some fork, or a parameter of a native chain, puts a precompile at this address: 0x01 to 0x11 (EIP-2537 is the
+/// last), 0x0100 (EIP-7951) and 0x0400 (bech32).
+pub(super) fn is_one_of_any_fork(address: Address) -> bool {
+    let number = u16::from_be_bytes([address[ZERO_BYTES], address[ZERO_BYTES + 1]]);
+    may_be_one(address) && matches!(number, 0x01..=0x11 | 0x0100 | 0x0400)
+}
+
 /// See the module.
 #[derive(Debug)]
 pub(super) struct NodePrecompiles {

@@ -80,7 +80,8 @@ fn plain(environment: &Environment, tx: &RecoveredTx) -> Option<(Address, u128)>
         && !envelope.value().is_zero()
         && envelope.gas_limit() >= TRANSFER_GAS;
     let to = envelope.to()?;
-    let open = environment.native.as_ref().is_none_or(|native| native.is_open());
+    let native = environment.native.as_ref();
+    let open = native.is_none_or(|native| native.is_open() && !native.refuses_ether(to));
     if !known_fork || !is_transfer || !open || may_be_one(to) {
         return None;
     }

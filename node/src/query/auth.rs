@@ -16,7 +16,7 @@ use super::{
     },
 };
 use crate::{
-    account::{EthAccount, module_address},
+    account::{EthAccount, MODULE_ACCOUNTS, is_module_account, module_address},
     cosmos::ACCOUNT_NUMBER,
     rpc::Interrupt,
 };
@@ -28,7 +28,7 @@ use storage::StateRead;
 /// Longest time for a page of accounts, whose public keys may have to be searched for.
 const LIST_TIME: Duration = Duration::from_secs(5);
 /// The chain's own accounts and what they may do with tokens.
-const MODULES: [(&str, &[&str]); 4] = [
+const MODULES: [(&str, &[&str]); MODULE_ACCOUNTS.len()] = [
     ("evm", &["minter", "burner"]),
     ("fee_collector", &[]),
     ("feemarket", &[]),
@@ -148,7 +148,7 @@ impl Snapshot {
     /// An account, of the chain itself or not.
     fn eth_account(&self, address: Address) -> Result<EthAccount, QueryError> {
         let account = self.state()?.account(address)?;
-        let is_module = || MODULES.iter().any(|(name, _)| module_address(name) == address);
+        let is_module = || is_module_account(address);
         if account.is_none() && !is_module() {
             let text = self.bech32(address);
             return Err(QueryError::not_found(format!("account {text} not found: key not found")));

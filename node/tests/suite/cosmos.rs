@@ -2,6 +2,7 @@
 
 mod answers;
 mod base_fee;
+mod blocked;
 mod call;
 mod cli;
 mod clients;
