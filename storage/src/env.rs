@@ -25,8 +25,9 @@ use crate::checked::{CheckedTable, RowFormat};
 use crate::data_file;
 use crate::error::{DecodeError, OpenError, ReadError, WriteError};
 use crate::folders::{OPEN_FOLDER_MODE, make_folder, sync_folder};
+use crate::readers::{Lease, Readers};
 use crate::room::{DATA_FILE, has_room, is_short_write};
-use crate::snapshot::{ReadTxn, Readers};
+use crate::snapshot::ReadTxn;
 
 /// Read transactions open at once, each an RPC request or batch; LMDB's own default of 126 is too
 /// few for a busy server, and a slot costs 64 bytes.
@@ -135,11 +136,11 @@ pub struct EnvStats {
     pub used_bytes: u64,
     /// Number of the last committed transaction.
     pub last_txn_id: u64,
-    /// Read transactions open now.
+    /// Read transactions in use now.
     pub readers: u32,
     /// Read transactions that may be open at once.
     pub readers_max: u32,
-    /// How long the oldest open read transaction has been open.
+    /// How long the oldest read transaction has been in use.
     pub oldest_reader_age: Option<Duration>,
 }
 
@@ -235,19 +236,28 @@ impl Environment {
 
     /// A read transaction on what is committed now.
     pub(crate) fn read(&self) -> Result<ReadTxn, ReadError> {
-        ReadTxn::begin(self.env.clone(), Arc::clone(&self.path), self.kind, &self.readers)
+        ReadTxn::begin(&self.env, Arc::clone(&self.path), self.kind, &self.readers)
     }
 
     /// The write transaction; waits for the one there may be. Readers of processes that were killed are
     /// forgotten first: no page that was freed after them would ever be used again.
     pub(crate) fn write(&self) -> Result<RwTxn<'_>, WriteError> {
+        self.readers.end_outdated();
         let begun = self.env.clear_stale_readers().and_then(|_| self.env.write_txn());
         begun.map_err(|error| self.write_error(error))
     }
 
     /// Commits and returns when everything is on disk.
     pub(crate) fn commit(&self, txn: RwTxn<'_>) -> Result<(), WriteError> {
-        txn.commit().map_err(|error| self.write_error(error))
+        txn.commit().map_err(|error| self.write_error(error))?;
+        self.readers.renew(&self.env);
+        Ok(())
+    }
+
+    /// Keeps read transactions ready from now on, so that readers do not depend on a disk that responds to writes.
+    /// For a process that writes: without commits they would keep pages from being used again.
+    pub(crate) fn keep_readers_ready(&self) {
+        self.readers.keep_ready(&self.env);
     }
 
     /// Writes what is committed now into a new environment in the folder `to`, free pages left out,
@@ -257,6 +267,7 @@ impl Environment {
         let io = |error: std::io::Error| self.copy_error(to, error.into());
         make_folder(to, OPEN_FOLDER_MODE).map_err(io)?;
         let file = to.join(DATA_FILE);
+        let _lease = Lease::new(&self.readers);
         let copied = self.env.copy_to_path(&file, CompactionOption::Enabled);
         let synced = copied.and_then(|file| Ok(file.sync_all()?));
         synced.map_err(|error| self.copy_error(to, error))?;

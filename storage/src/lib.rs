@@ -74,6 +74,7 @@ mod home;
 mod index;
 mod prefetch;
 mod ranks;
+mod readers;
 mod room;
 mod rows;
 mod snapshot;

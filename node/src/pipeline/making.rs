@@ -61,6 +61,8 @@ impl<'a> Making<'a> {
         let number = || Arc::new(AtomicU64::new(view.number()));
         Ok(Self {
             home,
+        home.chain.keep_readers_ready();
+        home.index.keep_readers_ready();
             options,
             published: Published::new(view.clone()),
             stop: Arc::default(),

@@ -17,6 +17,7 @@ mod parity;
 mod prices;
 mod protection;
 mod push;
+mod readers;
 mod recorded_traces;
 mod results;
 mod seats;

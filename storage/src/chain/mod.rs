@@ -331,6 +331,13 @@ impl ChainDb {
         self.env.copy(to.as_ref())
     }
 
+    /// Keeps read transactions of the newest commit ready from now on, so that readers work while the disk does not
+    /// respond to writes. For a process that commits regularly: otherwise the transactions would keep pages from
+    /// being used again. Costs some 50 microseconds at each commit.
+    pub fn keep_readers_ready(&self) {
+        self.env.keep_readers_ready();
+    }
+
     /// Map, transaction and reader figures.
     pub fn stats(&self) -> EnvStats {
         self.env.stats()

@@ -1,0 +1,105 @@
+//! Read transactions that are kept ready.
+
+// Functions beside the tests are part of them.
+#![allow(clippy::unwrap_used)]
+
+mod blocks;
+
+use std::path::Path;
+
+use blocks::{account, block, changes};
+use storage::{ChainDb, ChainOptions, FlushBlock, IndexDb, IndexOptions};
+
+const MAP_BYTES: u64 = 256 << 20;
+
+fn open(folder: &Path) -> ChainDb {
+    ChainDb::open(folder, ChainOptions { map_bytes: MAP_BYTES }).unwrap()
+}
+
+/// The file that LMDB writes to when a read transaction begins or ends.
+fn reader_table(folder: &Path) -> Vec<u8> {
+    std::fs::read(folder.join("lock.mdb")).unwrap()
+}
+
+#[test]
+fn readers_of_a_serving_process_write_nothing_to_the_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let chain = open(folder.path());
+    chain.append(&[block(0)]).unwrap();
+    let read_on_a_thread = |count: usize| {
+        let read = || {
+            let readers: Vec<_> = (0..count).map(|_| chain.reader().unwrap()).collect();
+            assert!(readers.iter().all(|reader| reader.hash(0).unwrap().is_some()));
+            assert_eq!(chain.meta("genesis").unwrap(), None);
+            reader_table(folder.path())
+        };
+        std::thread::scope(|scope| scope.spawn(read).join().unwrap())
+    };
+    // Without ready transactions each reader is written down.
+    let before = reader_table(folder.path());
+    assert_ne!(read_on_a_thread(1), before);
+    chain.keep_readers_ready();
+    for number in 1..4 {
+        let before = reader_table(folder.path());
+        assert_eq!(read_on_a_thread(40), before);
+        assert_eq!(reader_table(folder.path()), before);
+        chain.append(&[block(number)]).unwrap();
+    }
+    // A reader of an older commit is ended by the thread that writes next.
+    let old = chain.reader().unwrap();
+    chain.append(&[block(4)]).unwrap();
+    let before = reader_table(folder.path());
+    drop(old);
+    assert_eq!(reader_table(folder.path()), before);
+}
+
+#[test]
+fn ready_readers_see_the_newest_commit_and_keep_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let chain = open(folder.path());
+    chain.keep_readers_ready();
+    let mut held = Vec::new();
+    for number in 0..20 {
+        chain.append(&[block(number)]).unwrap();
+        // More at once than are kept ready.
+        for _ in 0..100 {
+            held.push((number, chain.reader().unwrap()));
+        }
+        if number % 3 == 2 {
+            for (expected, reader) in held.drain(..) {
+                assert_eq!(reader.head_number().unwrap(), Some(expected));
+            }
+            assert_eq!(chain.stats().readers, 0);
+        }
+        let reader = chain.reader().unwrap();
+        assert_eq!(reader.head().unwrap(), Some((number, block(number).hash)));
+        assert_eq!(chain.meta("key").unwrap().map_or(0, |value| u64::from(value[0])), number);
+        drop(reader);
+        chain.put_meta("key", &[number as u8 + 1]).unwrap();
+    }
+}
+
+#[test]
+fn ready_readers_do_not_make_the_file_larger() {
+    let used_bytes = |ready: bool| {
+        let folder = tempfile::tempdir().unwrap();
+        let index = IndexDb::open(folder.path(), IndexOptions { map_bytes: MAP_BYTES }).unwrap();
+        if ready {
+            index.keep_readers_ready();
+        }
+        for number in 0..60 {
+            let changes = changes(number);
+            let block = FlushBlock {
+                number,
+                hash: block(number).hash,
+                tx_hashes: &[],
+                posting_keys: &[],
+                changes: &changes,
+            };
+            index.flush(&[block]).unwrap();
+            index.reader().unwrap().account(account(number)).unwrap();
+        }
+        index.stats().used_bytes
+    };
+    assert_eq!(used_bytes(true), used_bytes(false));
+}
