@@ -38,6 +38,8 @@ pub fn create(home: &Path, to: &Path) -> Result<u64, HomeError> {
         return Err(HomeError::Taken(to.to_owned()));
     }
     let (chain, index) = Home::attach(home)?;
+    // The metrics of a running node show the snapshot from here on, also while it waits for its lock or its disk.
+    let reader = index.reader()?;
     let unfinished = unfinished(to);
     let io = at(&unfinished);
     let lock = HomeLock::acquire(&unfinished).map_err(|error| match error {
@@ -51,6 +53,7 @@ pub fn create(home: &Path, to: &Path) -> Result<u64, HomeError> {
         }
         remove_leftovers(&unfinished).map_err(&io)?;
         index.copy(unfinished.join(FOLDERS[0]))?;
+        drop(reader);
         chain.copy(unfinished.join(FOLDERS[1]))?;
         let genesis = stored_genesis(&chain)?.ok_or_else(|| HomeError::Empty(home.to_owned()))?;
         let number = head(&unfinished, &Config::load(home)?).map_err(|error| match error {

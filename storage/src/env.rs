@@ -25,6 +25,7 @@ use crate::checked::{CheckedTable, RowFormat};
 use crate::data_file;
 use crate::error::{DecodeError, OpenError, ReadError, WriteError};
 use crate::folders::{OPEN_FOLDER_MODE, make_folder, sync_folder};
+use crate::reader_table::ReaderTable;
 use crate::readers::{Lease, Readers};
 use crate::room::{DATA_FILE, has_room, is_short_write};
 use crate::snapshot::ReadTxn;
@@ -136,11 +137,11 @@ pub struct EnvStats {
     pub used_bytes: u64,
     /// Number of the last committed transaction.
     pub last_txn_id: u64,
-    /// Read transactions in use now.
+    /// Read transactions in use now, in this process and in others.
     pub readers: u32,
     /// Read transactions that may be open at once.
     pub readers_max: u32,
-    /// How long the oldest read transaction has been in use.
+    /// How long the oldest read transaction has been in use; one of another process, since the figures showed it first.
     pub oldest_reader_age: Option<Duration>,
 }
 
@@ -151,6 +152,7 @@ pub(crate) struct Environment {
     path: Arc<Path>,
     kind: Kind,
     map_bytes: u64,
+    // Dropped after `env`: see `ReaderTable`.
     readers: Arc<Readers>,
 }
 
@@ -209,7 +211,7 @@ impl Environment {
         sync_folder(path).map_err(io)?;
         // LMDB maps at least what the file already uses.
         let map_bytes = map_bytes.max(env.info().map_size as u64);
-        let readers = Arc::default();
+        let readers = Arc::new(Readers::new(ReaderTable::open(path).map_err(io)?));
         let env = Self { env, path: path.into(), kind, map_bytes, readers };
         let meta = CheckedTable::new(meta, META, kind.meta_id);
         Ok(Opened { env, meta, tables, is_old })

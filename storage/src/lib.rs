@@ -74,6 +74,7 @@ mod home;
 mod index;
 mod prefetch;
 mod ranks;
+mod reader_table;
 mod readers;
 mod room;
 mod rows;

@@ -1,4 +1,4 @@
-//! The read transactions of an environment: those in use, and those kept ready for use.
+//! The read transactions of an environment: those in use, those kept ready for use, and those of other processes.
 //!
 //! To begin or to end a read transaction, LMDB writes into the mapped file `lock.mdb`. While the file system is
 //! frozen (as backups of a machine do), such a write stops the thread. A node therefore keeps some transactions of the
@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 
 use heed::{Env, RoTxn, WithoutTls};
 
+use crate::reader_table::ReaderTable;
+
 /// Transactions kept ready. More are in use at once only if more threads than that read; the others begin their own.
 const READY: usize = 64;
 /// Transactions of older commits that wait for the writing thread to end them; each uses one of the slots for readers.
@@ -21,11 +23,12 @@ const OUTDATED_MAX: usize = 64;
 type Txn = RoTxn<'static, WithoutTls>;
 
 /// See the module.
-#[derive(Default)]
 pub(crate) struct Readers {
+    // Dropped before the table, which has to outlive the environment that the transactions keep open.
     state: Mutex<State>,
     /// Held while the ready transactions are replaced.
     renewal: Mutex<()>,
+    table: ReaderTable,
 }
 
 #[derive(Default)]
@@ -42,11 +45,19 @@ struct State {
 }
 
 impl Readers {
-    /// How many transactions are in use, and how long the oldest has been.
+    pub(crate) fn new(table: ReaderTable) -> Self {
+        Self { state: Mutex::default(), renewal: Mutex::default(), table }
+    }
+
+    /// How many transactions are in use, in this process and in others, and how long the oldest has been; for another
+    /// process, since this function first found it.
     pub(crate) fn count_and_oldest(&self) -> (u32, Option<Duration>) {
+        // If the table cannot be read, the figures of this process are still worth having.
+        let (others, other_since) = self.table.others().unwrap_or_default();
         let state = self.lock();
-        let oldest = state.used.first_key_value().map(|(_, since)| since.elapsed());
-        (state.used.len() as u32, oldest)
+        let own_since = state.used.first_key_value().map(|(_, since)| *since);
+        let oldest = own_since.into_iter().chain(other_since).min();
+        (state.used.len() as u32 + others, oldest.map(|since| since.elapsed()))
     }
 
     /// Keeps transactions ready from now on.

@@ -1,15 +1,20 @@
-//! Read transactions that are kept ready.
+//! Read transactions that are kept ready, and those of other processes.
 
 // Functions beside the tests are part of them.
 #![allow(clippy::unwrap_used)]
 
 mod blocks;
 
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use blocks::{account, block, changes};
 use storage::{ChainDb, ChainOptions, FlushBlock, IndexDb, IndexOptions};
 
+/// Set for a child process: the folder whose chain it reads.
+const CHILD_FOLDER: &str = "STORAGE_TEST_READ_FOLDER";
 const MAP_BYTES: u64 = 256 << 20;
 
 fn open(folder: &Path) -> ChainDb {
@@ -102,4 +107,47 @@ fn ready_readers_do_not_make_the_file_larger() {
         index.stats().used_bytes
     };
     assert_eq!(used_bytes(true), used_bytes(false));
+}
+
+/// Not a test by itself: reads until its input ends.
+#[test]
+fn child_reads() {
+    let Some(folder) = std::env::var_os(CHILD_FOLDER) else { return };
+    let chain = open(folder.as_ref());
+    let reader = chain.reader().unwrap();
+    println!("\nreads {:?}", reader.head_number().unwrap());
+    std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
+    drop(reader);
+}
+
+#[test]
+fn readers_of_another_process_are_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let chain = open(folder.path());
+    chain.append(&[block(0)]).unwrap();
+    assert_eq!(chain.stats().readers, 0);
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "child_reads", "--nocapture"])
+        .env(CHILD_FOLDER, folder.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Kept, because the child fails if it cannot write.
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.any(|line| line.starts_with("reads ")), "it reads");
+    let first = chain.stats();
+    assert_eq!((first.readers, first.oldest_reader_age.is_some()), (1, true));
+    // One of this process is younger.
+    let own = chain.reader().unwrap();
+    let second = chain.stats();
+    assert_eq!(second.readers, 2);
+    assert!(second.oldest_reader_age.unwrap() > Duration::ZERO);
+    assert!(second.oldest_reader_age > first.oldest_reader_age);
+    drop(own);
+    drop(child.stdin.take());
+    assert!(child.wait().unwrap().success());
+    drop(lines);
+    assert_eq!(chain.stats().readers, 0);
+    assert_eq!(chain.stats().oldest_reader_age, None);
 }

@@ -75,7 +75,7 @@ impl Snapshot {
     pub(super) async fn take(context: &Context) -> Self {
         let view = context.published.load();
         let (chain, index) = (view.chain.clone(), context.index.clone());
-        // This begins read transactions, for which a disk that does not respond may keep the thread.
+        // This reads files, for which a disk that does not respond may keep the thread.
         let environments =
             spawn_blocking(move || [("chain", chain.stats()), ("index", index.stats())]);
         let environments = environments.await.ok();
@@ -314,7 +314,7 @@ pub const METRICS: &[Metric] = &[
     metric(
         "storage_readers",
         Kind::Gauge,
-        "Read transactions open in an environment.",
+        "Read transactions in use in an environment, by this process and by others.",
         &["environment"],
         |now, samples| each_environment(now, samples, |stats| f64::from(stats.readers)),
     ),
@@ -328,7 +328,7 @@ pub const METRICS: &[Metric] = &[
     metric(
         "storage_oldest_reader_seconds",
         Kind::Gauge,
-        "Age of the oldest open read transaction, whose pages cannot be reused.",
+        "How long the oldest read transaction has been in use, whose pages cannot be reused; one of another process, since the metrics showed it first.",
         &["environment"],
         |now, samples| {
             let age = |stats: &EnvStats| stats.oldest_reader_age.unwrap_or_default().as_secs_f64();

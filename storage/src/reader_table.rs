@@ -1,0 +1,151 @@
+//! The read transactions of other processes, from LMDB's reader table.
+//!
+//! LMDB's own function for this needs the environment's address, which `heed` does not return. The table is in
+//! `lock.mdb`, which all processes map into memory, so reading the file returns what LMDB sees. Its layout is that
+//! of `MDB_txninfo` in LMDB's `mdb.c`; a table of another layout is not read.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use crate::env::READERS_MAX;
+
+/// Name of the file in the folder of an environment.
+const FILE: &str = "lock.mdb";
+/// `MDB_MAGIC` and `MDB_LOCK_FORMAT` of a 64-bit Linux whose `pthread_mutex_t` has 40 bytes.
+const MAGIC: u32 = 0xbeef_c0de;
+const FORMAT: u32 = 0x2c2f_6002;
+/// Bytes of the header: magic, format, last transaction, number of slots, and two mutexes.
+const HEADER_BYTES: usize = 128;
+/// Where the header has the number of slots that have ever been used.
+const SLOTS_AT: usize = 16;
+/// Bytes of a slot: the number of the transaction that is read, the process, the thread, and padding.
+const SLOT_BYTES: usize = 64;
+const PROCESS_AT: usize = 8;
+/// Transaction number of a slot that is reserved and not reading.
+const NOT_READING: u64 = u64::MAX;
+
+/// A read transaction of another process: the slot it uses, the process, and the transaction that it reads.
+type Reader = (usize, u32, u64);
+
+/// The reader table of an environment that is open in this process.
+///
+/// Must be dropped after the environment has been closed. Closing any descriptor of a file releases all locks that
+/// the process has on it (POSIX), and LMDB finds out by such a lock whether the process of a reader still lives.
+pub(crate) struct ReaderTable {
+    file: File,
+    /// When each reader of another process was first found.
+    found: Mutex<BTreeMap<Reader, Instant>>,
+}
+
+impl ReaderTable {
+    /// Opens the table of the environment in the folder `path`.
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        Ok(Self { file: File::open(path.join(FILE))?, found: Mutex::default() })
+    }
+
+    /// The number of read transactions that other processes have open, and when the oldest of them was first found
+    /// by this function: the table has no times.
+    pub(crate) fn others(&self) -> io::Result<(u32, Option<Instant>)> {
+        let now = Instant::now();
+        let open = self.read(std::process::id())?;
+        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = open.iter().map(|reader| (*reader, found.get(reader).copied().unwrap_or(now)));
+        *found = known.collect();
+        Ok((found.len() as u32, found.values().min().copied()))
+    }
+
+    fn read(&self, own: u32) -> io::Result<Vec<Reader>> {
+        let mut header = [0; HEADER_BYTES];
+        self.file.read_exact_at(&mut header, 0)?;
+        if word(&header, 0) != MAGIC || word(&header, 4) != FORMAT {
+            return Ok(Vec::new());
+        }
+        let slots = word(&header, SLOTS_AT).min(READERS_MAX) as usize;
+        let mut table = vec![0; slots * SLOT_BYTES];
+        self.file.read_exact_at(&mut table, HEADER_BYTES as u64)?;
+        let readers = table.chunks_exact(SLOT_BYTES).enumerate().map(|(slot, bytes)| {
+            let txn = u64::from(word(bytes, 0)) | u64::from(word(bytes, 4)) << 32;
+            (slot, word(bytes, PROCESS_AT), txn)
+        });
+        let is_other =
+            |(_, process, txn): &Reader| ![0, own].contains(process) && *txn != NOT_READING;
+        Ok(readers.filter(is_other).collect())
+    }
+}
+
+/// The 32-bit number at a position, in the processor's order.
+fn word(bytes: &[u8], at: usize) -> u32 {
+    let mut word = [0; 4];
+    word.copy_from_slice(&bytes[at..at + 4]);
+    u32::from_ne_bytes(word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chain::{ChainDb, ChainOptions};
+
+    /// A process number that no process has: Linux stops at 2^22.
+    const OTHER: u32 = u32::MAX;
+
+    #[test]
+    fn the_table_shows_what_lmdb_writes() {
+        let folder = tempfile::tempdir().unwrap();
+        let chain = ChainDb::open(folder.path(), ChainOptions { map_bytes: 1 << 20 }).unwrap();
+        // After the environment, so that it is dropped before.
+        let table = std::mem::ManuallyDrop::new(ReaderTable::open(folder.path()).unwrap());
+        assert_eq!(table.read(OTHER).unwrap(), []);
+        let readers = [chain.reader().unwrap(), chain.reader().unwrap()];
+        let found = table.read(OTHER).unwrap();
+        let (own, txn) = (std::process::id(), readers[0].txn_id());
+        assert_eq!(found, [(0, own, txn), (1, own, txn)]);
+        // Those of this process are counted elsewhere.
+        assert_eq!(table.others().unwrap(), (0, None));
+        drop(readers);
+        assert_eq!(table.read(OTHER).unwrap(), []);
+    }
+
+    #[test]
+    fn a_reader_is_as_old_as_the_first_look_that_found_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(FILE);
+        let slots = |readers: &[(u32, u64)]| {
+            let mut bytes = vec![0; HEADER_BYTES];
+            bytes[..4].copy_from_slice(&MAGIC.to_ne_bytes());
+            bytes[4..8].copy_from_slice(&FORMAT.to_ne_bytes());
+            bytes[SLOTS_AT..SLOTS_AT + 4].copy_from_slice(&(readers.len() as u32).to_ne_bytes());
+            for (process, txn) in readers {
+                bytes.extend(txn.to_ne_bytes());
+                bytes.extend(process.to_ne_bytes());
+                bytes.extend([0; SLOT_BYTES - 12]);
+            }
+            std::fs::write(&path, bytes).unwrap();
+        };
+        slots(&[(OTHER, 7), (0, 3), (OTHER, NOT_READING)]);
+        let table = ReaderTable::open(folder.path()).unwrap();
+        let (count, first) = table.others().unwrap();
+        assert_eq!(count, 1);
+        slots(&[(OTHER, 7), (OTHER - 1, 8)]);
+        let (count, again) = table.others().unwrap();
+        assert_eq!((count, again), (2, first));
+        // The slot is used for another transaction.
+        slots(&[(OTHER, 9), (OTHER - 1, 8)]);
+        let (count, later) = table.others().unwrap();
+        assert!(count == 2 && later > first);
+        slots(&[]);
+        assert_eq!(table.others().unwrap(), (0, None));
+    }
+
+    #[test]
+    fn a_table_of_another_layout_is_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join(FILE), [0xff; 4096]).unwrap();
+        let table = ReaderTable::open(folder.path()).unwrap();
+        assert_eq!(table.others().unwrap(), (0, None));
+    }
+}
