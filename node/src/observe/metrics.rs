@@ -11,7 +11,10 @@ use crate::{
 };
 use std::{fmt::Write, time::Duration};
 use storage::EnvStats;
-use tokio::task::spawn_blocking;
+use tokio::{task::spawn_blocking, time::timeout};
+
+/// Time for which the metrics wait for those of the pool, which may wait for a disk that does not respond.
+const POOL_WAIT: Duration = Duration::from_secs(1);
 
 /// What kind of values a metric has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +63,7 @@ pub(super) struct Snapshot {
     next_base_fee: u64,
     /// `None` on an Ethereum chain.
     block_gas: Option<u64>,
-    /// `None` while it is too busy to be asked.
+    /// `None` while it is too busy to be asked, or waits for the disk.
     pool: Option<Level>,
     environments: Vec<(&'static str, EnvStats)>,
     calls: Vec<CallReading>,
@@ -87,7 +90,7 @@ impl Snapshot {
             clock_step_seconds: context.monitor.clock_step_seconds(),
             next_base_fee: view.head.next_base_fee,
             block_gas: view.head.market().map(crate::feemarket::Market::block_gas),
-            pool: context.pool.level().await.ok(),
+            pool: timeout(POOL_WAIT, context.pool.level()).await.ok().and_then(Result::ok),
             environments: environments.into_iter().flatten().collect(),
             calls: context.calls.readings(),
             connections: context

@@ -26,6 +26,7 @@ pub use query::{BlockPart, Candidates, Found, PoolQuery, SenderTxs};
 use super::{
     arrival::Arrival,
     batch::{CheckBatch, Ground, Proposal, Recovered, Reply, ReplyBatch, Submitted, Tip},
+    disk::DiskWatch,
     fault::Fault,
     journal::{Entry, Journal},
     meter::Meter,
@@ -116,6 +117,8 @@ pub(super) struct Context {
     pub journal: Journal,
     /// What the journal held at the start.
     pub saved: Vec<Entry>,
+    /// Whether the disk responds.
+    pub disk: DiskWatch,
     /// Recently used accounts, none so far.
     pub recent: RecentState,
 }
@@ -145,6 +148,8 @@ pub(super) struct Ante {
     journal: Journal,
     /// Transactions of the journal, until the first step takes them in.
     saved: Vec<Entry>,
+    /// Whether the disk responds.
+    disk: DiskWatch,
     /// Block up to which those that could not be taken in are tried again.
     late_until: u64,
     checks: Inbox<CheckBatch>,
@@ -183,6 +188,7 @@ impl Ante {
             expiry_due: Instant::now() + EXPIRY_PERIOD,
             journal: context.journal,
             saved: context.saved,
+            disk: context.disk,
             late_until: 0,
             checks: ends.checks,
             submissions: ends.submissions,
@@ -617,7 +623,7 @@ impl Ante {
     /// now, or the worker must see to the rest.
     fn attend(&mut self) -> bool {
         // Neither is for a thread that serves sockets: answering for the whole pool, waiting for the disk.
-        if self.deferred.is_some() || self.journal.syncs() {
+        if self.deferred.is_some() || self.journal.syncs() || self.disk.is_late() {
             return false;
         }
         if self.fault.is_some() || !self.saved.is_empty() {

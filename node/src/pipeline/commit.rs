@@ -8,6 +8,7 @@
 
 use super::{
     batch::SealedBlock,
+    disk::DiskWatch,
     fault::Fault,
     flush::Layers,
     meter::Meter,
@@ -57,6 +58,8 @@ pub(super) struct Commit {
     published: Published,
     ends: Ends,
     totals: Arc<CommittedTotals>,
+    /// Tells other threads whether the disk responds.
+    disk: DiskWatch,
     meter: Arc<Meter>,
 }
 
@@ -74,9 +77,10 @@ impl Commit {
         published: Published,
         ends: Ends,
         totals: Arc<CommittedTotals>,
+        disk: DiskWatch,
         meter: Arc<Meter>,
     ) -> Self {
-        Self { chain, published, ends, totals, meter }
+        Self { chain, published, ends, totals, disk, meter }
     }
 
     /// Takes what is waiting, up to a group.
@@ -122,7 +126,7 @@ impl Stage for Commit {
             layers.push(block.layer);
             newest = Some(block.view);
         }
-        self.chain.append(&records)?;
+        self.disk.write(|| self.chain.append(&records))?;
         // Durable: from here on the blocks are announced.
         self.totals.add(transactions, gas);
         if let Some(view) = newest {

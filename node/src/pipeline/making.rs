@@ -7,6 +7,7 @@ use super::{
         ExecutedBlock, GivenBlock, RawBatch, Recovered, ReplyBatch, SealedBlock, SealedHeader,
     },
     commit::{self, Commit, CommittedTotals},
+    disk::DiskWatch,
     execute::{self, Execute},
     fee::{self, Fee},
     flush::{Flush, Layers},
@@ -49,6 +50,8 @@ pub(super) struct Making<'a> {
     flushed: Arc<AtomicU64>,
     trie_written: Arc<AtomicU64>,
     recovered: Arc<Meter>,
+    /// Whether the disk responds.
+    disk: DiskWatch,
     /// What the clock of block production reports.
     pub(super) clock: ClockStatus,
     pub(super) meters: Vec<Arc<Meter>>,
@@ -58,17 +61,18 @@ pub(super) struct Making<'a> {
 impl<'a> Making<'a> {
     pub(super) fn new(home: &'a Home, options: Options) -> Result<Self, HomeError> {
         let view = home.view()?;
+        home.chain.keep_readers_ready();
+        home.index.keep_readers_ready();
         let number = || Arc::new(AtomicU64::new(view.number()));
         Ok(Self {
             home,
-        home.chain.keep_readers_ready();
-        home.index.keep_readers_ready();
             options,
             published: Published::new(view.clone()),
             stop: Arc::default(),
             flushed: number(),
             trie_written: number(),
             recovered: Arc::new(Meter::new("recover")),
+            disk: DiskWatch::new(),
             clock: ClockStatus::default(),
             meters: Vec::new(),
             workers: Vec::new(),
@@ -164,6 +168,7 @@ impl<'a> Making<'a> {
             accepts_without_engine: settings.accept_without_production,
             journal,
             saved,
+            disk: self.disk.clone(),
             recent: self.recent()?,
         };
         let stage = AtDesk::new(desk, Ante::new(context, ends, self.meter("ante")));
@@ -230,7 +235,8 @@ impl<'a> Making<'a> {
         let (chain, published) = (self.home.chain.clone(), self.published.clone());
         let totals = Arc::<CommittedTotals>::default();
         let ends = commit::Ends { sealed, layers };
-        let stage = Commit::new(chain, published, ends, Arc::clone(&totals), self.meter("commit"));
+        let (disk, meter) = (self.disk.clone(), self.meter("commit"));
+        let stage = Commit::new(chain, published, ends, Arc::clone(&totals), disk, meter);
         self.workers.push(worker.runs(stage));
         totals
     }

@@ -10,6 +10,7 @@ mod batch;
 mod bell;
 mod client;
 mod commit;
+mod disk;
 mod execute;
 mod fault;
 mod fee;
