@@ -144,6 +144,11 @@ impl ForkSchedule {
         }
     }
 
+    /// The time at which a fork starts; `None` if it never does, or starts at a height.
+    pub(super) fn time(&self, fork: Fork) -> Option<u64> {
+        self.times.iter().find(|(known, _)| *known == fork).map(|(_, time)| *time)
+    }
+
     /// The blob limits from each time on, in order of time.
     pub(super) fn blobs(&self) -> &[(u64, BlobParams)] {
         &self.blobs

@@ -1,6 +1,6 @@
 //! A genesis file made into a chain's first header and first state.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, convert::Infallible};
 
 use alloy_consensus::{Header, constants::EMPTY_WITHDRAWALS};
 use alloy_eips::{eip1559::INITIAL_BASE_FEE, eip7685::EMPTY_REQUESTS_HASH};
@@ -11,7 +11,7 @@ use serde::Serialize;
 use storage::{Account, AccountChange, StateChanges};
 
 use super::{
-    ChainSpec, Fork, GenesisError,
+    ChainSpec, Fork, GenesisError, MissingContract,
     file::{self, Accounts, ParsedFile},
 };
 use crate::modules::Modules;
@@ -116,6 +116,15 @@ impl Genesis {
             requests_hash: (fork >= Fork::Prague).then_some(EMPTY_REQUESTS_HASH),
             ..Default::default()
         }
+    }
+
+    /// The contracts that blocks of this chain call and that the genesis accounts lack.
+    pub fn missing_system_contracts(&self) -> Vec<MissingContract> {
+        let code = |address| self.alloc.get(&address).and_then(|account| account.code.as_ref());
+        let has_code =
+            |address| Ok::<_, Infallible>(code(address).is_some_and(|code| !code.is_empty()));
+        let Ok(missing) = self.spec.missing_system_contracts(has_code);
+        missing
     }
 
     /// The genesis accounts as the changes of block 0 to an empty state.

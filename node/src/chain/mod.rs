@@ -18,6 +18,7 @@ mod ommers;
 mod preinstalls;
 mod rules;
 mod spec;
+mod system_contracts;
 mod token;
 
 pub use body::{Body, MAX_BLOCK_BYTES, validate_body};
@@ -37,3 +38,4 @@ pub use preinstalls::{CREATE2_DEPLOYER, MULTICALL3, SAFE_FACTORY};
 pub(crate) use rules::ActivationJson;
 pub use rules::{Activation, RulesError, RulesSchedule, RulesVersion};
 pub use spec::{ChainSpec, Rules};
+pub use system_contracts::{MissingContract, SYSTEM_CONTRACTS, SystemContract};

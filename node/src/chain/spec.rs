@@ -152,6 +152,11 @@ impl ChainSpec {
         self.fork(parent.number.saturating_add(1), timestamp, merged)
     }
 
+    /// The timestamp from which a fork's rules hold, in seconds; `None` if they never do, or from a height on.
+    pub(super) fn fork_time(&self, fork: Fork) -> Option<u64> {
+        self.forks.time(fork)
+    }
+
     /// The fork by height alone: right before the merge, London after it.
     pub(super) fn fork_by_height(&self, number: u64) -> Fork {
         self.forks.at(number, 0, false).min(Fork::London)

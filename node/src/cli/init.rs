@@ -43,6 +43,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         },
     };
     let home = Home::init(&path, &genesis)?;
+    warn_of_missing_contracts(&genesis);
     let view = home.view()?;
     let mut out = crate::cli::stdout();
     match args.output {
@@ -67,6 +68,15 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Warns of the contracts that blocks call and that the genesis lacks. It is no error: they may be deployed before
+/// the fork that calls them, and blocks that are invalid without them can be imported as such.
+pub(super) fn warn_of_missing_contracts(genesis: &Genesis) {
+    for missing in genesis.missing_system_contracts() {
+        // The result of the command does not depend on whether somebody reads the error stream.
+        drop(writeln!(std::io::stderr(), "warning: {missing}"));
+    }
 }
 
 /// The same genesis for a chain with this id.

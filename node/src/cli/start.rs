@@ -1,6 +1,7 @@
 //! `evmd start`
 
 mod minimum_gas_prices;
+mod system_contracts;
 
 use super::{HomeArg, init::dev_genesis, keys, start_logs, tested_backend};
 use crate::{
@@ -138,6 +139,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     no_remote_signing(&home.config.json_rpc)?;
     let signers = signers(&home)?;
     let block_time = block_time(args, &home)?;
+    system_contracts::check(&home, block_time.is_some())?;
     let options = Options {
         transactions: Some(home.config.ingest.address),
         block_time,

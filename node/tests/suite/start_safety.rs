@@ -2,6 +2,7 @@
 //! home folder, the clock, descriptors, and room for what is printed.
 
 mod home_files;
+mod system_contracts;
 
 use crate::common::{GENESIS_TIME, exported_chain, wait_until};
 use node::chain::Genesis;
