@@ -30,8 +30,19 @@ pub fn make_folder(path: &Path, mode: u32) -> io::Result<()> {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
             synced => synced,
         },
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(no_folder(path)),
         Err(error) => Err(error),
     }
+}
+
+/// The system only says that the name exists.
+fn no_folder(path: &Path) -> io::Error {
+    let text = if path.exists() {
+        "it is a file, and a folder is needed"
+    } else {
+        "it is a link whose target does not exist"
+    };
+    io::Error::new(io::ErrorKind::AlreadyExists, text)
 }
 
 /// Syncs the names in a folder.
@@ -77,11 +88,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("file");
         fs::write(&file, "").unwrap();
-        assert_eq!(make_folder(&file, 0o700).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        let error = make_folder(&file, 0o700).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+        assert!(error.to_string().contains("it is a file"), "{error}");
         assert!(make_folder(&file.join("inside"), 0o700).is_err());
         std::os::unix::fs::symlink(folder.path().join("nothing"), folder.path().join("link"))
             .unwrap();
-        assert!(make_folder(&folder.path().join("link"), 0o700).is_err());
+        let error = make_folder(&folder.path().join("link"), 0o700).unwrap_err();
+        assert!(error.to_string().contains("it is a link"), "{error}");
     }
 
     #[test]

@@ -167,6 +167,22 @@ fn start_begins_the_chain_of_the_genesis_file_and_refuses_once_its_chain_is_miss
 }
 
 #[test]
+fn a_home_that_is_a_file_is_named_as_such() {
+    let _turn = turn();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    fs::write(&file, "mine").unwrap();
+    for command in ["start", "init"] {
+        let (code, out, err) = run(&file, &[command]);
+        assert_eq!((code, out.as_str()), (1, ""), "{command}: {err}");
+        let expected =
+            format!("cannot open {}: it is a file, and a folder is needed", file.display());
+        assert!(err.contains(&expected), "{command}: {err}");
+    }
+    assert_eq!(fs::read_to_string(&file).unwrap(), "mine");
+}
+
+#[test]
 fn a_head_in_the_future_is_refused_unless_a_flag_accepts_it() {
     let _turn = turn();
     let folder = tempfile::tempdir().unwrap();
