@@ -128,7 +128,7 @@ impl Json<'_> {
     /// A `Duration`, in seconds.
     fn duration<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let span: prost_types::Duration = self.message.transcode_to().map_err(S::Error::custom)?;
-        serializer.collect_str(&span)
+        serializer.serialize_str(&seconds(span))
     }
 
     /// A `Timestamp`, in RFC 3339.
@@ -222,6 +222,22 @@ fn decimal(scaled: &str) -> String {
     format!("{sign}{whole}.{fraction}")
 }
 
+/// A duration as protobuf's JSON has it: seconds with 0, 3, 6 or 9 decimal places. `Display` of the type fails for the
+/// smallest number of seconds, and a client chooses the fields of a transaction that it has decoded.
+fn seconds(mut span: prost_types::Duration) -> String {
+    span.normalize();
+    let sign = if span.seconds < 0 || span.nanos < 0 { "-" } else { "" };
+    let (seconds, nanos) = (span.seconds.unsigned_abs(), span.nanos.unsigned_abs());
+    match nanos {
+        0 => format!("{sign}{seconds}s"),
+        _ if nanos.is_multiple_of(1_000_000) => {
+            format!("{sign}{seconds}.{:03}s", nanos / 1_000_000)
+        }
+        _ if nanos.is_multiple_of(1_000) => format!("{sign}{seconds}.{:06}s", nanos / 1_000),
+        _ => format!("{sign}{seconds}.{nanos:09}s"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -244,6 +260,22 @@ mod tests {
     fn text_that_is_not_a_decimal_is_shown_unchanged() {
         for text in ["é00000000000000000", "-é00000000000000000", "1.5", "ten", "\u{1f600}"] {
             assert_eq!(decimal(text), text);
+        }
+    }
+    #[test]
+    fn every_duration_is_shown() {
+        for (span, shown) in [
+            ((0, 0), "0s"),
+            ((172_800, 0), "172800s"),
+            ((1, 500_000_000), "1.500s"),
+            ((0, -1_000), "-0.000001s"),
+            ((-1, -7), "-1.000000007s"),
+            ((i64::MAX, 999_999_999), "9223372036854775807.999999999s"),
+            ((i64::MIN, 0), "-9223372036854775808s"),
+            ((i64::MIN, -1), "-9223372036854775808.000000001s"),
+        ] {
+            let (seconds, nanos) = span;
+            assert_eq!(super::seconds(prost_types::Duration { seconds, nanos }), shown);
         }
     }
 }
