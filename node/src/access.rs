@@ -5,7 +5,10 @@
 //! treats the page and this server as one origin, and only the `Host` field shows the difference. For
 //! other pages the browser enforces CORS, except for WebSockets, so the server must check their origin.
 
-use hyper::{Request, StatusCode, Version, header::HOST};
+use hyper::{
+    HeaderMap, Request, StatusCode, Version,
+    header::{HOST, HeaderValue, ORIGIN},
+};
 use std::{fmt, net::IpAddr};
 
 /// Names that requests may be addressed to.
@@ -86,6 +89,28 @@ fn without_port(host: &str) -> &str {
     match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
         _ => host,
+    }
+}
+
+/// Several origins: whichever is checked, a proxy or a browser may go by another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RepeatedOrigin;
+
+impl fmt::Display for RepeatedOrigin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a request must have at most one Origin header")
+    }
+}
+
+/// The origin of the page that sends a request; `None` if no page does.
+///
+/// # Errors
+/// If there are several.
+pub(crate) fn origin(headers: &HeaderMap) -> Result<Option<&HeaderValue>, RepeatedOrigin> {
+    let mut origins = headers.get_all(ORIGIN).iter();
+    match (origins.next(), origins.next()) {
+        (_, Some(_)) => Err(RepeatedOrigin),
+        (origin, None) => Ok(origin),
     }
 }
 

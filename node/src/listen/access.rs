@@ -1,6 +1,6 @@
 //! Which requests a server accepts, by host and origin, and what it tells browsers about it (CORS).
 
-use crate::access::{Hosts, Origins};
+use crate::access::{self, Hosts, Origins};
 use axum::{
     body::Body,
     http::{
@@ -8,8 +8,7 @@ use axum::{
         header::{
             ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
             ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE,
-            ACCESS_CONTROL_REQUEST_HEADERS, ACCESS_CONTROL_REQUEST_METHOD, HOST, ORIGIN, UPGRADE,
-            VARY,
+            ACCESS_CONTROL_REQUEST_HEADERS, ACCESS_CONTROL_REQUEST_METHOD, HOST, UPGRADE, VARY,
         },
     },
     response::IntoResponse,
@@ -60,7 +59,14 @@ impl Access {
             return Err(Box::new((error.status(), format!("{error}\n")).into_response()));
         }
         let headers = request.headers();
-        let Some(origin) = headers.get(ORIGIN) else { return Ok(Cors(None)) };
+        let origin = match access::origin(headers) {
+            Ok(Some(origin)) => origin,
+            Ok(None) => return Ok(Cors(None)),
+            Err(error) => {
+                let refused = (StatusCode::BAD_REQUEST, format!("{error}\n"));
+                return Err(Box::new(refused.into_response()));
+            }
+        };
         let allowed = self.allow(origin, headers);
         if *request.method() == Method::OPTIONS
             && headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD)

@@ -121,13 +121,14 @@ async fn ask(
 
 /// The block that a request names, by either name.
 fn height(headers: &HeaderMap) -> Result<Option<&HeaderValue>, Error> {
-    match (headers.get(grpc::HEIGHT_HEADER), headers.get(GATEWAY_HEIGHT_HEADER)) {
-        (Some(height), Some(other)) if height != other => {
-            let both = [grpc::HEIGHT_HEADER, GATEWAY_HEIGHT_HEADER].join(" and ");
-            Err(Error::invalid(format!("{both} name different blocks: send one of them")))
-        }
-        (height, other) => Ok(height.or(other)),
+    let names = [grpc::HEIGHT_HEADER, GATEWAY_HEIGHT_HEADER];
+    let mut heights = names.iter().flat_map(|name| headers.get_all(*name));
+    let height = heights.next();
+    if heights.any(|other| Some(other) != height) {
+        let both = names.join(" and ");
+        return Err(Error::invalid(format!("{both} name different blocks: send one of them")));
     }
+    Ok(height)
 }
 
 async fn submit(

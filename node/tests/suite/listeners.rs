@@ -79,6 +79,10 @@ async fn every_server_checks_hosts_and_origins() {
         };
         assert!(allowed("http://localhost:3000").await, "{server}");
         assert!(!allowed("https://evil.example").await, "{server}");
+        let two = "http://localhost:3000\r\nOrigin: https://evil.example";
+        let (refused, text) = ask(&format!("Host: localhost\r\nOrigin: {two}\r\n")).await;
+        assert_eq!(refused, 400, "{server}");
+        assert!(text.contains("at most one Origin"), "{server}: {text}");
         let post = "POST / HTTP/1.1\r\nHost: localhost\r\nOrigin: https://evil.example\r\n\
                     Content-Type: text/plain\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}";
         let (posted, _) = exchange(address, post.as_bytes()).await;

@@ -7,6 +7,7 @@ use super::{
     websocket::handshake::{self, HandshakeError},
 };
 use crate::{
+    access,
     budget::{Refused, Usage},
     compression::{self, MIN_COMPRESSED_BYTES},
     rpc::{
@@ -21,7 +22,7 @@ use hyper::{
     header::{
         ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
         ACCESS_CONTROL_MAX_AGE, CONNECTION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue,
-        ORIGIN, RETRY_AFTER, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_VERSION, UPGRADE, VARY,
+        RETRY_AFTER, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_VERSION, UPGRADE, VARY,
     },
     upgrade::OnUpgrade,
 };
@@ -69,11 +70,15 @@ async fn answer(
         return plain(error.status(), format!("{error}\n"));
     }
     let client = &front.client_behind(client, headers);
-    let origin = headers.get(ORIGIN).cloned();
+    let origin = match access::origin(headers) {
+        Ok(origin) => origin.cloned(),
+        Err(error) => return plain(StatusCode::BAD_REQUEST, format!("{error}\n")),
+    };
+    let is_from_page = origin.is_some();
     let allowed =
         origin.filter(|origin| origin.to_str().is_ok_and(|origin| front.origins.allow(origin)));
     if handshake::is_requested(headers) {
-        if headers.contains_key(ORIGIN) && allowed.is_none() {
+        if is_from_page && allowed.is_none() {
             return plain(
                 StatusCode::FORBIDDEN,
                 "this origin is not allowed: see json-rpc.cors-origins\n",
