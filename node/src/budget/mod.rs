@@ -3,26 +3,24 @@
 //! A [`Resource`] has one limit for all clients together and knows how much each client's address holds. One
 //! address may use all of it as long as no other address needs any. When more than half is used, the
 //! address that holds the most is refused first; a request of another address that does not fit closes
-//! the idlest connection of that address (`docs/adr/0024`).
+//! the idlest connection of that address (`docs/adr/0024`). For IPv6, networks of several sizes are compared.
 //!
 //! A [`Budget`] is made once, when the pipeline starts, and all servers share it.
 
 mod evictable;
+mod networks;
 mod proxies;
 mod resource;
 mod usage;
 
 pub(crate) use evictable::Evictable;
+pub(crate) use networks::{Networks, client_key};
 pub use proxies::{InvalidNetwork, Network, TrustedProxies};
 pub(crate) use resource::{Held, Refused, Resource, ResourceReading};
 pub(crate) use usage::{Account, Usage, accounted};
 
 use crate::config::Config;
-use std::{
-    net::{IpAddr, Ipv6Addr},
-    sync::Arc,
-    time::Duration,
-};
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 /// When all ingest connections are taken, one that has been idle for this long is closed for a new one of any
 /// client.
@@ -84,30 +82,5 @@ impl Budget {
             .into_iter()
             .chain(connections)
             .map(|resource| resource.reading())
-    }
-}
-
-/// The address that a client is accounted under. An IPv6 host usually has a whole /64 to itself.
-pub(crate) fn client_key(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(long) => {
-            let [a, b, c, d, ..] = long.segments();
-            Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
-        }
-        short => short,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_ipv6_network_counts_as_one_client() {
-        let key = |text: &str| client_key(text.parse().unwrap());
-        assert_eq!(key("2001:db8::1"), key("2001:db8::ffff:1"));
-        assert_ne!(key("2001:db8::1"), key("2001:db8:0:1::1"));
-        assert_eq!(key("::ffff:10.0.0.1"), key("10.0.0.1"));
-        assert_ne!(key("10.0.0.1"), key("10.0.0.2"));
     }
 }

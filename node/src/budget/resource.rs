@@ -1,7 +1,6 @@
 //! One resource with a limit, and the rule by which clients share it.
 
-use super::{Evictable, client_key};
-use alloy_primitives::map::HashMap;
+use super::{Evictable, Networks, client_key, networks::levels};
 use std::{
     collections::BTreeMap,
     net::IpAddr,
@@ -9,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-/// From one half of the limit on, the client that holds the most is refused.
+/// From one half of the limit on, the client or network that holds the most is refused.
 const FAIR_SHARE: u64 = 2;
 /// Evicted owners release what they hold when their tasks run. Until then the limit may be exceeded by one part in
 /// `MAX_LEAVING_SHARE` of it, and by what the last evicted owner holds.
@@ -31,7 +30,7 @@ pub(crate) struct Resource {
 pub(crate) enum Refused {
     /// The client has reached the limit of one client.
     PerClient(u64),
-    /// More than half is used, and this client holds the most.
+    /// More than half is used, and this client holds the most, or its network does.
     Largest(u64),
     /// The resource is used up, and no other client holds much more than this one.
     Full(u64),
@@ -69,7 +68,7 @@ struct State {
     /// Held by evicted owners that have not released it yet.
     leaving: u64,
     next_claim: u64,
-    clients: HashMap<IpAddr, Holdings>,
+    clients: BTreeMap<IpAddr, Holdings>,
     refused: u64,
     evicted: u64,
 }
@@ -187,38 +186,68 @@ impl Resource {
         if state.used + amount <= self.limit / FAIR_SHARE {
             return Ok(());
         }
-        let most_of_another = state.most_of_another(client);
-        if !is_proxy && most_of_another > 0 && own > most_of_another {
-            return Err(Refused::Largest(self.limit));
+        let full = if is_proxy { 0 } else { state.levels_with_the_most(client) };
+        if full > 0 {
+            // The client's network holds the most, so that the client has to make room within it.
+            return self.make_room_within(state, client, full, amount);
         }
         while state.used + amount > self.limit {
-            let victim = state.largest_above(client, own + amount);
+            let victim = state.idlest_of_rival(client, amount, 0);
             let victim = victim.or_else(|| state.idlest(self.max_idle?));
             let (client, claim) = victim.ok_or(Refused::Full(self.limit))?;
-            if state.leaving > self.limit / MAX_LEAVING_SHARE {
-                return Err(Refused::Full(self.limit));
-            }
-            state.evict(client, claim);
+            self.evict(state, client, claim)?;
         }
+        Ok(())
+    }
+
+    /// Evicts as much as the client asks for from other clients of its own network, which are compared from `level` on.
+    fn make_room_within(
+        &self,
+        state: &mut State,
+        client: IpAddr,
+        level: usize,
+        amount: u64,
+    ) -> Result<(), Refused> {
+        let target = state.used.saturating_sub(amount);
+        while state.used > target {
+            let victim = state.idlest_of_rival(client, amount, level);
+            let (client, claim) = victim.ok_or(Refused::Largest(self.limit))?;
+            self.evict(state, client, claim)?;
+        }
+        Ok(())
+    }
+
+    fn evict(&self, state: &mut State, client: IpAddr, claim: u64) -> Result<(), Refused> {
+        if state.leaving > self.limit / MAX_LEAVING_SHARE {
+            return Err(Refused::Full(self.limit));
+        }
+        state.evict(client, claim);
         Ok(())
     }
 }
 
 impl State {
-    /// The largest holding of any other client.
-    fn most_of_another(&self, client: IpAddr) -> u64 {
-        let others = self.clients.iter().filter(|(address, _)| **address != client);
-        others.map(|(_, holdings)| holdings.held).max().unwrap_or(0)
+    fn networks(&self) -> Networks<'_, Holdings> {
+        let evictable = |holdings: &Holdings| if holdings.is_proxy { 0 } else { holdings.held };
+        Networks { clients: &self.clients, held: |holdings| holdings.held, evictable }
     }
 
-    /// The idlest claim of the client that holds the most, if that is more than `least`.
-    fn largest_above(&self, client: IpAddr, least: u64) -> Option<(IpAddr, u64)> {
-        let others = self.clients.iter().filter(|(address, _)| **address != client);
-        let (address, largest) = others
-            .filter(|(_, holdings)| !holdings.is_proxy)
-            .max_by_key(|(_, holdings)| holdings.held)?;
-        let (claim, _) = largest.idlest()?;
-        (largest.held > least).then_some((*address, claim))
+    /// From the largest networks on, the number of levels at which the client's network holds the most of several.
+    fn levels_with_the_most(&self, client: IpAddr) -> usize {
+        let networks = self.networks();
+        let has_the_most = |level: &usize| {
+            let beside = networks.held_beside(client, *level);
+            beside > 0 && networks.held(client, *level) > beside
+        };
+        (0..levels(client)).take_while(has_the_most).count()
+    }
+
+    /// The idlest claim of the client that has to make room for `amount` of this one. Levels before `level` are not
+    /// compared.
+    fn idlest_of_rival(&self, client: IpAddr, amount: u64, level: usize) -> Option<(IpAddr, u64)> {
+        let rival = self.networks().rival(client, amount, level)?;
+        let (claim, _) = self.clients.get(&rival)?.idlest()?;
+        Some((rival, claim))
     }
 
     /// The idlest claim of all, if it has been idle for longer than `max_idle`.

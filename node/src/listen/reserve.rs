@@ -1,11 +1,11 @@
 //! Connections above the limit of a server, for health checks only. When there are too many, the oldest one
-//! of the client that has the most is closed. So a health check is answered even while one client keeps all
+//! of the network and client that have the most is closed. So a health check is answered even while one client keeps all
 //! connections and opens more, however fast.
 
-use crate::budget::{Evictable, client_key};
+use crate::budget::{Evictable, Networks, client_key};
 use std::{
     cmp::Reverse,
-    collections::VecDeque,
+    collections::{BTreeMap, VecDeque},
     net::IpAddr,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
@@ -42,13 +42,18 @@ impl Reserve {
     }
 }
 
-/// The oldest connection of the client that has the most.
+/// The oldest connection of the client that has the most, in the networks that have the most.
 fn one_too_many(connections: &VecDeque<(IpAddr, Arc<Evictable>)>) -> Option<usize> {
-    let count = |client| connections.iter().filter(|(other, _)| *other == client).count();
+    let mut counts = BTreeMap::<_, u64>::new();
+    for (client, _) in connections {
+        *counts.entry(*client).or_default() += 1;
+    }
+    let held = |count: &u64| *count;
+    let networks = Networks { clients: &counts, held, evictable: held };
     let (at, _) = connections
         .iter()
         .enumerate()
-        .max_by_key(|(at, (client, _))| (count(*client), Reverse(*at)))?;
+        .max_by_key(|(at, (client, _))| (networks.held_by_levels(*client), Reverse(*at)))?;
     Some(at)
 }
 
@@ -96,5 +101,21 @@ mod tests {
         let left = flood.iter().filter(|(_, connection)| !connection.is_evicted()).count();
         assert_eq!(left, MAX_RESERVED - 1);
         assert!(!flood[10 * MAX_RESERVED - 1].1.is_evicted(), "its newest one is left");
+    }
+    /// As many clients as there are places, each with one connection, are closed if they are in one /48.
+    #[test]
+    fn the_network_with_the_most_connections_gives_way() {
+        let reserve = Reserve::default();
+        let probe = Arc::<Evictable>::default();
+        let _place = reserve.enter("2001:db8:1::1".parse().unwrap(), &probe);
+        let mut flood = Vec::new();
+        for number in 0..10 * MAX_RESERVED {
+            let connection = Arc::<Evictable>::default();
+            let from = format!("2001:db8:0:{number:x}::1").parse().unwrap();
+            flood.push((reserve.enter(from, &connection), connection));
+        }
+        assert!(!probe.is_evicted());
+        let left = flood.iter().filter(|(_, connection)| !connection.is_evicted()).count();
+        assert_eq!(left, MAX_RESERVED - 1);
     }
 }

@@ -12,11 +12,9 @@
 //! the pipeline and the sockets: whatever is scanned, a block is made and a balance is read.
 
 use super::{error::Error, front::Client};
-use crate::budget::client_key;
-use alloy_primitives::map::HashMap;
+use crate::budget::{Networks, client_key};
 use std::{
-    collections::VecDeque,
-    hash::Hash,
+    collections::{BTreeMap, VecDeque},
     net::{IpAddr, Ipv4Addr},
     panic::AssertUnwindSafe,
     sync::{
@@ -121,16 +119,16 @@ impl<W> Drop for Wanted<W> {
 #[derive(Debug)]
 struct Turns<K, Q> {
     order: VecDeque<K>,
-    queues: HashMap<K, Q>,
+    queues: BTreeMap<K, Q>,
 }
 
 impl<K, Q> Default for Turns<K, Q> {
     fn default() -> Self {
-        Self { order: VecDeque::new(), queues: HashMap::default() }
+        Self { order: VecDeque::new(), queues: BTreeMap::new() }
     }
 }
 
-impl<K: Copy + Eq + Hash, Q: Default> Turns<K, Q> {
+impl<K: Copy + Ord, Q: Default> Turns<K, Q> {
     fn queue(&mut self, key: K) -> &mut Q {
         let Self { order, queues } = self;
         queues.entry(key).or_insert_with(|| {
@@ -203,7 +201,7 @@ impl<T> Waiting<T> {
         }
         let displaced = match self.count {
             0..WAITING_MAX => None,
-            _ => Some((self.take_of_most(of_address + 1).ok_or(WAITING_MAX)?, WAITING_MAX)),
+            _ => Some((self.take_of_rival(address).ok_or(WAITING_MAX)?, WAITING_MAX)),
         };
         let of_address = self.addresses.queue(address);
         of_address.connections.queue(connection).push_back(job);
@@ -219,14 +217,13 @@ impl<T> Waiting<T> {
         (of_address.waiting, of_connection.map_or(0, VecDeque::len))
     }
 
-    /// Takes the newest call of the connection that has the most, of the address that has the most, if that
-    /// has more than `least`.
-    fn take_of_most(&mut self, least: usize) -> Option<T> {
-        let of_address =
-            self.addresses.queues.values_mut().max_by_key(|of_address| of_address.waiting)?;
-        if of_address.waiting <= least {
-            return None;
-        }
+    /// Takes the newest call of the connection that has the most, of the address that has to make room for this one:
+    /// networks of several sizes are compared, because an attacker may have many addresses.
+    fn take_of_rival(&mut self, address: IpAddr) -> Option<T> {
+        let held = |of_address: &OfAddress<T>| of_address.waiting as u64;
+        let networks = Networks { clients: &self.addresses.queues, held, evictable: held };
+        let rival = networks.rival(address, 1, 0)?;
+        let of_address = self.addresses.queues.get_mut(&rival)?;
         let connections = &mut of_address.connections;
         let most = connections.queues.iter_mut().max_by_key(|(_, jobs)| jobs.len());
         let (&connection, jobs) = most?;
@@ -235,6 +232,9 @@ impl<T> Waiting<T> {
             connections.remove(connection);
         }
         of_address.waiting -= 1;
+        if of_address.waiting == 0 {
+            self.addresses.remove(rival);
+        }
         self.count -= 1;
         Some(job)
     }
@@ -478,6 +478,23 @@ mod tests {
         assert!(counts[1].abs_diff(counts[2]) <= 1, "{counts:?}");
         assert!(waiting.addresses.queues.is_empty() && waiting.addresses.order.is_empty());
         assert_eq!(waiting.count, 0);
+    }
+
+    /// Each /64 is a client, and has one call here. What they have in common is their /48.
+    #[test]
+    fn clients_of_one_network_that_fill_a_line_do_not_keep_another_out() {
+        let mut waiting = Waiting::default();
+        let from = |number: usize| format!("2001:db8:0:{number:x}::1").parse::<IpAddr>().unwrap();
+        for number in 0..WAITING_MAX {
+            assert_eq!(waiting.push(from(number), number as u64, number), Ok(None));
+        }
+        let displaced = waiting.push(address(1), 5_000, WAITING_MAX).unwrap();
+        assert!(displaced.is_some_and(|(job, _)| job < WAITING_MAX), "one of theirs");
+        assert_eq!(waiting.addresses.queues.len(), WAITING_MAX, "an address without calls is gone");
+        assert_eq!(waiting.count, WAITING_MAX);
+        assert_eq!(waiting.push(from(1_000), 1_000, 0), Err(WAITING_MAX), "it has as many");
+        let taken = std::iter::from_fn(|| waiting.pop()).count();
+        assert_eq!((taken, waiting.count), (WAITING_MAX, 0));
     }
 
     #[test]

@@ -87,6 +87,57 @@ fn clients_that_hold_as_much_do_not_evict_each_other() {
     assert_eq!((first.len(), second.len(), refused), (2, 2, Refused::Full(4)));
 }
 
+/// One client for each /64 of a /48.
+fn host(network: &str, number: u16) -> IpAddr {
+    format!("{network}:{number:x}::1").parse().unwrap()
+}
+
+#[test]
+fn a_network_with_many_clients_is_refused_as_one() {
+    let resource = resource(100);
+    let attack = |resource: &Arc<Resource>, number: u16| {
+        let owner = Arc::new(Evictable::default());
+        let held = resource.acquire(host("2001:db8:1", number), 1, &owner);
+        held.map(|held| (owner, held))
+    };
+    let mut taken: Vec<_> = (0..100).map(|number| attack(&resource, number).unwrap()).collect();
+    // Others get what they ask for, whatever addresses they have, up to the same share.
+    let others: [IpAddr; 2] = [client(1), host("2001:db8:2", 7)];
+    let mut kept = Vec::new();
+    for _ in 0..30 {
+        for other in others {
+            let owner = Arc::new(Evictable::default());
+            kept.push((resource.acquire(other, 1, &owner).unwrap(), owner));
+            taken.retain(|(owner, _)| !owner.is_evicted());
+        }
+    }
+    assert_eq!(taken.len(), 40);
+    assert!(kept.iter().all(|(_, owner)| !owner.is_evicted()));
+    // Now the /48 holds the most, and a further client of it is refused.
+    assert_eq!(attack(&resource, 200).err(), Some(Refused::Largest(100)));
+}
+
+#[test]
+fn clients_of_one_network_make_room_for_each_other() {
+    let resource = resource(10);
+    let owner = Arc::new(Evictable::default());
+    let _other = resource.acquire(client(1), 1, &owner).unwrap();
+    // A /56 of a provider's /48 takes what the /48 can have, with one connection for each /64.
+    let attackers: Vec<_> = (0..10)
+        .map_while(|number| {
+            let owner = Arc::new(Evictable::default());
+            let held = resource.acquire(host("2001:db8:1", number), 1, &owner).ok()?;
+            Some((owner, held))
+        })
+        .collect();
+    assert_eq!(attackers.len(), 4, "as many as one IPv4 address");
+    // A client of another /56 of the same /48 is served: its network evicts one of its own.
+    let honest = Arc::new(Evictable::default());
+    let _held = resource.acquire(host("2001:db8:1", 0x100), 1, &honest).unwrap();
+    assert_eq!(attackers.iter().filter(|(owner, _)| owner.is_evicted()).count(), 1);
+    assert!(!owner.is_evicted() && !honest.is_evicted());
+}
+
 #[test]
 fn owners_that_do_not_leave_stop_evictions() {
     let resource = resource(80);
