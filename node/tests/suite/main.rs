@@ -23,6 +23,7 @@ mod fixtures;
 mod forks;
 mod governance;
 mod half_close;
+mod hostile;
 mod import;
 mod ingest;
 mod json_rpc;

@@ -80,6 +80,17 @@ pub fn signed_at(
     messages: Vec<Any>,
 ) -> Vec<u8> {
     let key = PrivateKey::from_bytes(DEV_ACCOUNTS[from].private_key.as_slice()).unwrap();
+    signed_by(&key, price, tells_key, sequence, messages)
+}
+
+/// The same of the account of any key.
+pub fn signed_by(
+    key: &PrivateKey,
+    price: u64,
+    tells_key: bool,
+    sequence: u64,
+    messages: Vec<Any>,
+) -> Vec<u8> {
     let public_key = any(&PubKey { key: key.public_key().as_bytes().to_vec() });
     let single = mode_info::Single { mode: DIRECT };
     let signer = SignerInfo {
