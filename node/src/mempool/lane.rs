@@ -131,8 +131,8 @@ pub(super) struct Listed {
     pub(super) head: Option<Offer>,
     /// The floor of the last executable one, and whether the lane has more than it is guaranteed.
     pub(super) tail: Option<(Offer, bool)>,
-    /// The floor of the last one behind the gap.
-    pub(super) queue: Option<Offer>,
+    /// The floor of the last one behind the gap, and whether the lane has more of them than it is guaranteed.
+    pub(super) queue: Option<(Offer, bool)>,
     /// Counted in the sums.
     pub(super) load: Load,
 }
@@ -398,10 +398,12 @@ impl Lane {
     /// What the pool's orders and sums should hold of this lane.
     pub(super) fn listing(&self, account_slots: usize) -> Listed {
         let spare = self.load.pending_slots > account_slots;
+        let spare_queue = self.load.queued_slots > account_slots;
+        let queue = self.queued.last_key_value();
         Listed {
             head: self.pending.front().map(|pooled| pooled.offer),
             tail: self.pending.back().map(|pooled| (pooled.floor, spare)),
-            queue: self.queued.last_key_value().map(|(_, pooled)| pooled.floor),
+            queue: queue.map(|(_, pooled)| (pooled.floor, spare_queue)),
             load: self.load,
         }
     }

@@ -72,8 +72,10 @@ pub struct Mempool {
     spare_tails: Worst,
     /// The pool has been full, and is not much less yet.
     pressed: bool,
-    /// Ends of queues.
+    /// Ends of queues within what an account is guaranteed.
     queues: Worst,
+    /// Ends of longer queues. They give way first, because nothing behind a gap is ever paid for.
+    spare_queues: Worst,
     /// Of all lanes.
     load: Load,
     /// Bytes of all raw transactions.
@@ -263,7 +265,7 @@ impl Mempool {
     /// Drops what has waited behind a gap for too long. Looks at every lane with a gap.
     pub fn expire(&mut self, now: Instant) {
         let lifetime = self.limits.lifetime;
-        let waiting = self.queues.lanes();
+        let waiting = self.queues.lanes().chain(self.spare_queues.lanes());
         let old =
             waiting.filter(|lane| now.saturating_duration_since(self.at(*lane).beat) > lifetime);
         for lane in old.collect::<Vec<_>>() {
@@ -372,16 +374,20 @@ impl Mempool {
             }
         }
         if old.queue != new.queue {
-            if let Some(offer) = &old.queue {
-                self.queues.remove(offer, number);
+            if let Some((offer, spare)) = &old.queue {
+                self.queues_mut(*spare).remove(offer, number);
             }
-            if let Some(offer) = &new.queue {
-                self.queues.insert(offer, number);
+            if let Some((offer, spare)) = &new.queue {
+                self.queues_mut(*spare).insert(offer, number);
             }
         }
     }
 
     const fn tails_mut(&mut self, spare: bool) -> &mut Worst {
         if spare { &mut self.spare_tails } else { &mut self.tails }
+    }
+
+    const fn queues_mut(&mut self, spare: bool) -> &mut Worst {
+        if spare { &mut self.spare_queues } else { &mut self.queues }
     }
 }

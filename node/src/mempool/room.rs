@@ -73,7 +73,8 @@ impl Mempool {
             let spare = self.spare_tails.first(self.base_fee).map(victim(true, false));
             return spare.or_else(|| self.tails.first(self.base_fee).map(victim(false, false)));
         }
-        self.queues.first(self.base_fee).map(victim(false, true))
+        let spare = self.spare_queues.first(self.base_fee).map(victim(true, true));
+        spare.or_else(|| self.queues.first(self.base_fee).map(victim(false, true)))
     }
 
     /// Takes a victim out of its lane and of the indexes.
@@ -128,7 +129,9 @@ impl Mempool {
             let is_end = end.is_some_and(|end| end.nonce() == nonce);
             return if is_end { Err(self.too_cheap(victim, worth)) } else { Ok(()) };
         }
-        let spare = own.listing(self.limits.account_slots).tail.is_some_and(|(_, spare)| spare);
+        let listing = own.listing(self.limits.account_slots);
+        let row = if victim.queued { listing.queue } else { listing.tail };
+        let spare = row.is_some_and(|(_, spare)| spare);
         let gives_way = victim.spare && !spare;
         if !gives_way && victim.rank.worth >= worth {
             return Err(self.too_cheap(victim, worth));

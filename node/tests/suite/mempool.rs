@@ -28,7 +28,7 @@ const TIGHT: Limits = Limits {
     account_slots: 3,
     global_slots: 60,
     account_queue: 4,
-    global_queue: 20,
+    global_queue: 30,
     lifetime: Duration::from_secs(100),
 };
 

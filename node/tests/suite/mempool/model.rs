@@ -166,7 +166,7 @@ impl Model {
         let rows = self.senders.keys().filter_map(|sender| {
             let row = &self.rows(*sender)[usize::from(queued)];
             let held: usize = row.iter().map(|(_, tx)| slots(tx)).sum();
-            let spare = !queued && held > self.limits.account_slots;
+            let spare = held > self.limits.account_slots;
             // `false` sorts first: spare rows give way first.
             Self::floor(row).map(|floor| (!spare, self.rank(floor), *sender))
         });
@@ -219,7 +219,7 @@ impl Model {
         let upto = row.iter().position(|(_, tx)| tx.id == new.id).unwrap();
         let (covers, fee, _) = self.rank(Self::floor(&row[..=upto]).unwrap());
         let worth = (covers, fee);
-        let held: usize = rows[0].iter().map(|(_, tx)| slots(tx)).sum();
+        let held = rows[usize::from(queued)].iter().map(|(_, tx)| slots(tx)).sum::<usize>();
         let refused = if sender == new.sender {
             end == new.id
         } else {
