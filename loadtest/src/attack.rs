@@ -20,7 +20,7 @@ use anyhow::{Context, bail};
 use client::{Attack, Counts};
 use indicatif::ProgressBar;
 use kind::{Kind, Targets};
-use monitor::{Monitor, Seen};
+use monitor::{Monitor, Observed};
 use serde_json::{Value, json};
 use std::{
     io::Write as _,
@@ -49,7 +49,7 @@ const LOOPBACK_SOURCE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 const MIB: f64 = (1u64 << 20) as f64;
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct AttackArgs {
     /// What the hostile clients do
     #[arg(value_enum)]
     kind: Kind,
@@ -88,17 +88,17 @@ pub(crate) struct Args {
 
 /// One measurement.
 #[derive(Debug)]
-struct Measured {
+struct Measurement {
     probe: Stats,
-    seen: Seen,
+    observed: Observed,
     counts: Counts,
 }
 
 /// Runs the attack; whether the node was healthy all the time.
-pub(crate) fn run(args: &Args) -> anyhow::Result<bool> {
+pub(crate) fn run(args: &AttackArgs) -> anyhow::Result<bool> {
     check(args)?;
     interrupt::listen()?;
-    let node = Node::reach(&args.url, args.pid)?;
+    let node = Node::connect(&args.url, args.pid)?;
     let address = node.url.address;
     if !address.ip().to_canonical().is_loopback() && !args.allow_remote {
         bail!("{address} is not a loopback address: --allow-remote attacks other machines as well");
@@ -110,15 +110,17 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<bool> {
         let valid = measure(args, &node, &targets, None)?;
         let attack = measure(args, &node, &targets, Some(source))?;
         rounds.push((valid, attack));
-        if interrupt::asked() {
+        if interrupt::requested() {
             break;
         }
     }
     publish(args, &rounds)?;
-    Ok(rounds.iter().all(|(_, attack)| attack.seen.health_failed == 0 && attack.probe.errors == 0))
+    Ok(rounds
+        .iter()
+        .all(|(_, attack)| attack.observed.health_failed == 0 && attack.probe.errors == 0))
 }
 
-fn check(args: &Args) -> anyhow::Result<()> {
+fn check(args: &AttackArgs) -> anyhow::Result<()> {
     if !(1..=MAX_CLIENTS).contains(&args.clients) {
         bail!("--clients must be between 1 and {MAX_CLIENTS}, got {}", args.clients);
     }
@@ -142,14 +144,14 @@ fn default_source(node: SocketAddr) -> Option<IpAddr> {
 
 /// Probes the node during valid requests, or during the attack if the address of its source is given.
 fn measure(
-    args: &Args,
+    args: &AttackArgs,
     node: &Node,
     targets: &Targets,
     attack: Option<Option<IpAddr>>,
-) -> anyhow::Result<Measured> {
+) -> anyhow::Result<Measurement> {
     let watch = Watch::default();
     let monitor = Monitor::new(targets.metrics, node.process);
-    let (probe, counts, seen) = std::thread::scope(|scope| {
+    let (probe, counts, observed) = std::thread::scope(|scope| {
         let watching = scope.spawn(|| monitor.run(&watch.abandon));
         let loading = scope.spawn(|| match attack {
             Some(source) => Ok(Attack { kind: args.kind, targets, source, clients: args.clients }
@@ -162,11 +164,11 @@ fn measure(
         (probe, loading.join(), watching.join())
     });
     let counts = counts.map_err(|_| anyhow::anyhow!("the load panicked"))??;
-    let seen = seen.map_err(|_| anyhow::anyhow!("the monitor panicked"))?;
-    Ok(Measured { probe: probe.context("the probe")?, seen, counts })
+    let observed = observed.map_err(|_| anyhow::anyhow!("the monitor panicked"))?;
+    Ok(Measurement { probe: probe.context("the probe")?, observed, counts })
 }
 
-fn probe(args: &Args, node: &Node) -> anyhow::Result<Stats> {
+fn probe(args: &AttackArgs, node: &Node) -> anyhow::Result<Stats> {
     let plan = Plan {
         connections: PROBE_CONNECTIONS,
         depth: None,
@@ -180,7 +182,7 @@ fn probe(args: &Args, node: &Node) -> anyhow::Result<Stats> {
 }
 
 /// Requests that keep both cores busy, on as many connections as the attack has.
-fn valid_requests(args: &Args, node: &Node, watch: &Watch) -> anyhow::Result<()> {
+fn valid_requests(args: &AttackArgs, node: &Node, watch: &Watch) -> anyhow::Result<()> {
     let plan = Plan {
         connections: args.clients,
         depth: None,
@@ -209,15 +211,15 @@ fn median(mut values: Vec<f64>) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-fn publish(args: &Args, rounds: &[(Measured, Measured)]) -> anyhow::Result<()> {
-    let of = |value: fn(&Measured) -> f64| {
+fn publish(args: &AttackArgs, rounds: &[(Measurement, Measurement)]) -> anyhow::Result<()> {
+    let of = |value: fn(&Measurement) -> f64| {
         let valid = median(rounds.iter().map(|(valid, _)| value(valid)).collect());
         (valid, median(rounds.iter().map(|(_, attack)| value(attack)).collect()))
     };
     let p50 = of(|one| milliseconds(&one.probe, 0.5));
     let p99 = of(|one| milliseconds(&one.probe, 0.99));
-    let memory = of(|one| one.seen.memory as f64 / MIB);
-    let health = of(|one| one.seen.health_slowest.as_secs_f64() * 1e3);
+    let memory = of(|one| one.observed.memory as f64 / MIB);
+    let health = of(|one| one.observed.health_slowest.as_secs_f64() * 1e3);
     let ratio = median(
         rounds
             .iter()
@@ -229,8 +231,8 @@ fn publish(args: &Args, rounds: &[(Measured, Measured)]) -> anyhow::Result<()> {
     let sum = |count: fn(&Counts) -> u64| -> u64 {
         rounds.iter().map(|(_, attack)| count(&attack.counts)).sum()
     };
-    let failed: u64 = rounds.iter().map(|(_, attack)| attack.seen.health_failed).sum();
-    let answered: u64 = rounds.iter().map(|(_, attack)| attack.seen.health_answered).sum();
+    let failed: u64 = rounds.iter().map(|(_, attack)| attack.observed.health_failed).sum();
+    let answered: u64 = rounds.iter().map(|(_, attack)| attack.observed.health_answered).sum();
     let probe_errors: u64 = rounds.iter().map(|(_, attack)| attack.probe.errors).sum();
     let counts: Value = json!({
         "connected": sum(|counts| counts.connected),

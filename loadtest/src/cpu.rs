@@ -12,7 +12,7 @@ pub(crate) struct Process(u32);
 
 impl Process {
     /// One given by number.
-    pub(crate) fn of(pid: u32) -> anyhow::Result<Self> {
+    pub(crate) fn from_pid(pid: u32) -> anyhow::Result<Self> {
         let process = Self(pid);
         process.cpu().with_context(|| format!("no process {pid} (--pid)"))?;
         Ok(process)

@@ -21,22 +21,22 @@ use std::{
 };
 
 /// Longest sleep: bounds how late a deadline is seen.
-const SLEEP_MAX: Duration = Duration::from_millis(50);
+const MAX_SLEEP: Duration = Duration::from_millis(50);
 /// Connections lost one after another, without an answer between, before the run is given up.
-const LOST_MAX: u32 = 20;
+const MAX_LOST: u32 = 20;
 /// Connections lost within this time count as one: a node that restarts closes all of them.
-const LOST_TOGETHER: Duration = Duration::from_millis(100);
+const SAME_LOSS_WINDOW: Duration = Duration::from_millis(100);
 /// Maximum wait for a node that accepts no connection, and the pause between two attempts. Each attempt stands for a
 /// request that could not be sent, and counts as a failed one.
 const RECONNECT_WAIT: Duration = Duration::from_secs(10);
 const RECONNECT_PAUSE: Duration = Duration::from_millis(100);
 /// Time between two looks at a source that holds its requests back.
-const HOLD_LOOK: Duration = Duration::from_millis(1);
+const HOLD_POLL_INTERVAL: Duration = Duration::from_millis(1);
 /// Most requests of an open loop sent before looking at answers again.
-const BURST: usize = 256;
+const MAX_BURST: usize = 256;
 /// Requests closer than this in an open loop are sent a tick's worth together: a wake-up for each
 /// would cost more than the request.
-const GAP_MIN: Duration = Duration::from_micros(100);
+const MIN_GAP: Duration = Duration::from_micros(100);
 /// A tick of the poll.
 const TICK: Duration = Duration::from_millis(1);
 
@@ -133,10 +133,10 @@ pub(crate) fn drive(
             .collect();
         while !threads.iter().all(|thread| thread.is_finished()) {
             show(bar, plan, begun, watch);
-            if interrupt::asked() {
+            if interrupt::requested() {
                 watch.stop.store(true, Relaxed);
             }
-            std::thread::park_timeout(SLEEP_MAX);
+            std::thread::park_timeout(MAX_SLEEP);
         }
         threads
             .into_iter()
@@ -170,9 +170,9 @@ struct Slot {
     number: usize,
     connection: Connection,
     /// When each request under way was due, and the operations in it.
-    waiting: VecDeque<(Instant, u32)>,
+    in_flight: VecDeque<(Instant, u32)>,
     /// Has sent all it has to.
-    over: bool,
+    done: bool,
 }
 
 struct Loop<'a> {
@@ -193,7 +193,7 @@ struct Loop<'a> {
     /// When the last one of them was counted.
     lost_at: Option<Instant>,
     /// Looked at first for the next request of an open loop.
-    turn: usize,
+    next_slot: usize,
 }
 
 impl<'a> Loop<'a> {
@@ -210,7 +210,7 @@ impl<'a> Loop<'a> {
         for number in numbers {
             let mut connection = Connection::open(endpoint)?;
             register(&poll, slots.len(), &mut connection)?;
-            slots.push(Slot { number, connection, waiting: VecDeque::new(), over: false });
+            slots.push(Slot { number, connection, in_flight: VecDeque::new(), done: false });
         }
         let gap = plan.rate.map(|rate| Duration::from_secs_f64(workers as f64 / rate));
         Ok(Self {
@@ -227,7 +227,7 @@ impl<'a> Loop<'a> {
             payload: Vec::new(),
             lost: 0,
             lost_at: None,
-            turn: 0,
+            next_slot: 0,
         })
     }
 
@@ -235,7 +235,7 @@ impl<'a> Loop<'a> {
         let mut events = Events::with_capacity(256);
         self.end = self.plan.duration.map(|duration| begun + duration);
         let mut due = begun;
-        let mut last_look = begun;
+        let mut last_poll = begun;
         let mut sent_all = None;
         for slot in 0..self.slots.len() {
             // What a handshake left in the buffer, and the first requests.
@@ -248,19 +248,19 @@ impl<'a> Loop<'a> {
                 sent_all.get_or_insert(now);
             }
             let wait = if !sending {
-                SLEEP_MAX
+                MAX_SLEEP
             } else if let Some(gap) = self.gap {
-                due = self.send_due(due, gap, last_look, now)?;
-                let wait = due.saturating_duration_since(Instant::now()).min(SLEEP_MAX);
-                if gap < GAP_MIN { wait.max(TICK) } else { wait }
+                due = self.send_due(due, gap, last_poll, now)?;
+                let wait = due.saturating_duration_since(Instant::now()).min(MAX_SLEEP);
+                if gap < MIN_GAP { wait.max(TICK) } else { wait }
             } else {
                 self.fill(now)?;
-                if self.source.is_ready() { SLEEP_MAX } else { HOLD_LOOK }
+                if self.source.is_ready() { MAX_SLEEP } else { HOLD_POLL_INTERVAL }
             };
-            last_look = now;
-            let idle = self.slots.iter().all(|slot| slot.waiting.is_empty());
-            let over = idle && (!sending || self.slots.iter().all(|slot| slot.over));
-            if over || self.watch.abandon.load(Relaxed) {
+            last_poll = now;
+            let idle = self.slots.iter().all(|slot| slot.in_flight.is_empty());
+            let done = idle && (!sending || self.slots.iter().all(|slot| slot.done));
+            if done || self.watch.abandon.load(Relaxed) {
                 break;
             }
             self.wait(&mut events, wait, idle)?;
@@ -274,7 +274,7 @@ impl<'a> Loop<'a> {
                     self.take_answers(slot, begun)?;
                 }
             }
-            self.watch_deadlines(now, sent_all)?;
+            self.check_timeouts(now, sent_all)?;
         }
         self.stats.elapsed = begun.elapsed();
         Ok(self.stats)
@@ -310,11 +310,11 @@ impl<'a> Loop<'a> {
 
     fn refill(&mut self, slot: usize, now: Instant) -> anyhow::Result<()> {
         // Answers come in bursts: half a window is refilled at once, not one for one.
-        if self.depth > 2 && self.slots[slot].waiting.len() > self.depth / 2 {
+        if self.depth > 2 && self.slots[slot].in_flight.len() > self.depth / 2 {
             return Ok(());
         }
-        while self.slots[slot].waiting.len() < self.depth
-            && !self.slots[slot].over
+        while self.slots[slot].in_flight.len() < self.depth
+            && !self.slots[slot].done
             && self.source.is_ready()
         {
             self.send(slot, now)?;
@@ -327,16 +327,16 @@ impl<'a> Loop<'a> {
         &mut self,
         mut due: Instant,
         gap: Duration,
-        last_look: Instant,
+        last_poll: Instant,
         now: Instant,
     ) -> anyhow::Result<Instant> {
-        for _ in 0..BURST {
+        for _ in 0..MAX_BURST {
             if due > now {
                 break;
             }
-            let Some(slot) = self.free().filter(|_| self.source.is_ready()) else { break };
+            let Some(slot) = self.free_slot().filter(|_| self.source.is_ready()) else { break };
             // Due since the last look, at which a connection was free: only our timer was late.
-            let from = if due >= last_look { now } else { due };
+            let from = if due >= last_poll { now } else { due };
             self.send(slot, from)?;
             due += gap;
         }
@@ -348,15 +348,15 @@ impl<'a> Loop<'a> {
     }
 
     /// A connection with room for another request.
-    fn free(&mut self) -> Option<usize> {
+    fn free_slot(&mut self) -> Option<usize> {
         let count = self.slots.len();
-        let turn = self.turn;
-        let mut numbers = (0..count).map(|step| (turn + step) % count);
+        let start = self.next_slot;
+        let mut numbers = (0..count).map(|step| (start + step) % count);
         let free = numbers.find(|&slot| {
             let slot = &self.slots[slot];
-            !slot.over && slot.waiting.len() < self.depth
+            !slot.done && slot.in_flight.len() < self.depth
         })?;
-        self.turn = (free + 1) % count;
+        self.next_slot = (free + 1) % count;
         Some(free)
     }
 
@@ -364,10 +364,10 @@ impl<'a> Loop<'a> {
         self.payload.clear();
         let slot = &mut self.slots[slot];
         match self.source.next(slot.number, &mut self.payload)? {
-            None => slot.over = true,
+            None => slot.done = true,
             Some(operations) => {
-                slot.connection.put(&self.payload);
-                slot.waiting.push_back((due, operations));
+                slot.connection.queue(&self.payload);
+                slot.in_flight.push_back((due, operations));
             }
         }
         Ok(())
@@ -378,10 +378,10 @@ impl<'a> Loop<'a> {
         let slot = &mut self.slots[number];
         let (stats, source) = (&mut self.stats, &mut self.source);
         let mut answered = 0;
-        while !slot.waiting.is_empty() {
-            let waiting = &mut slot.waiting;
+        while !slot.in_flight.is_empty() {
+            let in_flight = &mut slot.in_flight;
             let mut take = |answer: Answer<'_>| {
-                let (due, operations) = waiting.pop_front().expect("looked at above");
+                let (due, operations) = in_flight.pop_front().expect("looked at above");
                 let failed = match answer {
                     Answer::Taken => None,
                     Answer::Refused(text) => Some((operations, text)),
@@ -407,26 +407,26 @@ impl<'a> Loop<'a> {
             self.watch.operations.fetch_add(answered, Relaxed);
         }
         if self.slots[number].connection.is_closed() {
-            return self.open_again(number, "the node closed the connection".to_owned());
+            return self.reopen(number, "the node closed the connection".to_owned());
         }
         Ok(())
     }
 
     /// A lost connection is opened again; what was under way on it has failed for this reason.
-    fn open_again(&mut self, number: usize, reason: String) -> anyhow::Result<()> {
+    fn reopen(&mut self, number: usize, reason: String) -> anyhow::Result<()> {
         let slot = &mut self.slots[number];
-        let lost: u64 = slot.waiting.drain(..).map(|(_, operations)| u64::from(operations)).sum();
+        let lost: u64 = slot.in_flight.drain(..).map(|(_, operations)| u64::from(operations)).sum();
         if lost > 0 {
             self.stats.failed(lost, || reason);
-            if self.lost_at.is_none_or(|at| at.elapsed() > LOST_TOGETHER) {
+            if self.lost_at.is_none_or(|at| at.elapsed() > SAME_LOSS_WINDOW) {
                 self.lost += 1;
                 self.lost_at = Some(Instant::now());
             }
         }
-        if self.lost > LOST_MAX {
+        if self.lost > MAX_LOST {
             let address = self.endpoint.address();
             bail!(
-                "{LOST_MAX} connections to {address} were lost one after another without an answer"
+                "{MAX_LOST} connections to {address} were lost one after another without an answer"
             );
         }
         let mut connection = self.reconnect()?;
@@ -453,17 +453,17 @@ impl<'a> Loop<'a> {
 
     /// A request without an answer for too long has failed, and whatever waits behind it.
     /// `sent_all` is when the last was sent: an open loop waits so long at most from then on.
-    fn watch_deadlines(&mut self, now: Instant, sent_all: Option<Instant>) -> anyhow::Result<()> {
+    fn check_timeouts(&mut self, now: Instant, sent_all: Option<Instant>) -> anyhow::Result<()> {
         let (longest, before) = (self.plan.timeout, self.lost);
         for number in 0..self.slots.len() {
-            let Some((due, _)) = self.slots[number].waiting.front() else { continue };
+            let Some((due, _)) = self.slots[number].in_flight.front() else { continue };
             // In an open loop a request may have waited for a connection first.
             let since =
                 if self.gap.is_none() { Some(*due) } else { sent_all.map(|at| at.max(*due)) };
             if since.is_some_and(|since| now.saturating_duration_since(since) > longest) {
                 // All that a pause takes at once are one loss.
                 self.lost = before;
-                self.open_again(number, format!("no answer in {longest:.1?} (--timeout)"))?;
+                self.reopen(number, format!("no answer in {longest:.1?} (--timeout)"))?;
             }
         }
         Ok(())

@@ -2,9 +2,9 @@
 //! JSON-RPC batch and one operation.
 
 use crate::{
-    dice::Dice,
     options::{Common, Node},
     report::Report,
+    rng::Rng,
     rounds::{self, Calls, Part},
     rpc::hex,
     sample::Sample,
@@ -13,14 +13,14 @@ use crate::{
 use serde_json::{Value, json};
 
 /// Different pages of each kind.
-const PAGES: usize = 256;
+const PAGES_PER_KIND: usize = 256;
 /// Blocks an indexer asks for at once.
-const INDEXED: u64 = 10;
+const INDEXER_BLOCKS: u64 = 10;
 /// Blocks on a front page.
-const LISTED: u64 = 10;
+const FRONT_PAGE_BLOCKS: u64 = 10;
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct ExplorerArgs {
     #[command(flatten)]
     common: Common,
     /// The ERC-20 contract of token pages [default: the most used of recent blocks]
@@ -32,7 +32,7 @@ pub(crate) struct Args {
 }
 
 type Call = (&'static str, Value);
-type Page = fn(&Sample, &mut Dice) -> anyhow::Result<Vec<Call>>;
+type Page = fn(&Sample, &mut Rng) -> anyhow::Result<Vec<Call>>;
 
 const KINDS: [(&str, Page); 6] = [
     ("front page", front_page),
@@ -46,26 +46,26 @@ const KINDS: [(&str, Page); 6] = [
 /// Asked for beside the others where it is wanted.
 const HISTORY: (&str, Page) = ("address history", history_page);
 /// Transactions on a page of Otterscan's.
-const HISTORY_LISTED: u64 = 25;
+const HISTORY_PAGE_TXS: u64 = 25;
 
-fn some_block(sample: &Sample, dice: &mut Dice) -> u64 {
-    *dice.pick(&sample.blocks).unwrap_or(&sample.head)
+fn random_block(sample: &Sample, rng: &mut Rng) -> u64 {
+    *rng.pick(&sample.blocks).unwrap_or(&sample.head)
 }
 
 /// The newest blocks and the prices.
-fn front_page(sample: &Sample, _: &mut Dice) -> anyhow::Result<Vec<Call>> {
-    let first = sample.head.saturating_sub(LISTED - 1);
+fn front_page(sample: &Sample, _: &mut Rng) -> anyhow::Result<Vec<Call>> {
+    let first = sample.head.saturating_sub(FRONT_PAGE_BLOCKS - 1);
     let mut calls: Vec<_> = (first..=sample.head)
         .map(|number| ("eth_getBlockByNumber", json!([hex(number), false])))
         .collect();
     calls.push(("eth_gasPrice", json!([])));
-    calls.push(("eth_feeHistory", json!([hex(LISTED), "latest", [50.0]])));
+    calls.push(("eth_feeHistory", json!([hex(FRONT_PAGE_BLOCKS), "latest", [50.0]])));
     Ok(calls)
 }
 
 /// Otterscan's block and its transactions, with what each has used.
-fn block_page(sample: &Sample, dice: &mut Dice) -> anyhow::Result<Vec<Call>> {
-    let number = hex(some_block(sample, dice));
+fn block_page(sample: &Sample, rng: &mut Rng) -> anyhow::Result<Vec<Call>> {
+    let number = hex(random_block(sample, rng));
     Ok(vec![
         ("eth_blockNumber", json!([])),
         ("eth_getBlockByNumber", json!([number, true])),
@@ -73,23 +73,23 @@ fn block_page(sample: &Sample, dice: &mut Dice) -> anyhow::Result<Vec<Call>> {
     ])
 }
 
-fn transaction_page(sample: &Sample, dice: &mut Dice) -> anyhow::Result<Vec<Call>> {
-    let hash = dice.pick(&sample.hashes);
+fn transaction_page(sample: &Sample, rng: &mut Rng) -> anyhow::Result<Vec<Call>> {
+    let hash = rng.pick(&sample.hashes);
     Ok(vec![
         ("eth_getTransactionByHash", json!([hash])),
         ("eth_getTransactionReceipt", json!([hash])),
-        ("eth_getBlockByNumber", json!([hex(some_block(sample, dice)), false])),
+        ("eth_getBlockByNumber", json!([hex(random_block(sample, rng)), false])),
         ("eth_blockNumber", json!([])),
     ])
 }
 
-fn address_page(sample: &Sample, dice: &mut Dice) -> anyhow::Result<Vec<Call>> {
-    let account = dice.pick(&sample.accounts);
-    Ok(standing(account.map_or("", String::as_str)).to_vec())
+fn address_page(sample: &Sample, rng: &mut Rng) -> anyhow::Result<Vec<Call>> {
+    let account = rng.pick(&sample.accounts);
+    Ok(account_state(account.map_or("", String::as_str)).to_vec())
 }
 
 /// How an account stands.
-fn standing(account: &str) -> [Call; 3] {
+fn account_state(account: &str) -> [Call; 3] {
     [
         ("eth_getBalance", json!([account, "latest"])),
         ("eth_getTransactionCount", json!([account, "latest"])),
@@ -98,15 +98,15 @@ fn standing(account: &str) -> [Call; 3] {
 }
 
 /// What Otterscan shows of an address first: its newest transactions with their receipts.
-fn history_page(sample: &Sample, dice: &mut Dice) -> anyhow::Result<Vec<Call>> {
-    let account = dice.pick(&sample.accounts);
-    let newest = ("ots_searchTransactionsBefore", json!([account, 0, HISTORY_LISTED]));
-    Ok(standing(account.map_or("", String::as_str)).into_iter().chain([newest]).collect())
+fn history_page(sample: &Sample, rng: &mut Rng) -> anyhow::Result<Vec<Call>> {
+    let account = rng.pick(&sample.accounts);
+    let newest = ("ots_searchTransactionsBefore", json!([account, 0, HISTORY_PAGE_TXS]));
+    Ok(account_state(account.map_or("", String::as_str)).into_iter().chain([newest]).collect())
 }
 
 /// What a holder has, and every transfer to it there ever was.
-fn holder_page(sample: &Sample, dice: &mut Dice) -> anyhow::Result<Vec<Call>> {
-    let holder = dice.pick(&sample.holders).map_or("0x0", String::as_str);
+fn holder_page(sample: &Sample, rng: &mut Rng) -> anyhow::Result<Vec<Call>> {
+    let holder = rng.pick(&sample.holders).map_or("0x0", String::as_str);
     let token = sample.token()?;
     let filter = json!({
         "fromBlock": "0x0", "toBlock": hex(sample.head), "address": token,
@@ -120,9 +120,9 @@ fn holder_page(sample: &Sample, dice: &mut Dice) -> anyhow::Result<Vec<Call>> {
 }
 
 /// Blockscout's indexer: whole blocks with their receipts.
-fn indexer(sample: &Sample, dice: &mut Dice) -> anyhow::Result<Vec<Call>> {
-    let last = some_block(sample, dice).max(INDEXED);
-    let numbers = last + 1 - INDEXED..=last.min(sample.head);
+fn indexer(sample: &Sample, rng: &mut Rng) -> anyhow::Result<Vec<Call>> {
+    let last = random_block(sample, rng).max(INDEXER_BLOCKS);
+    let numbers = last + 1 - INDEXER_BLOCKS..=last.min(sample.head);
     Ok(numbers
         .flat_map(|number| {
             let number = hex(number);
@@ -141,16 +141,16 @@ fn batch(calls: Vec<Call>) -> Vec<u8> {
     Value::Array(calls.collect()).to_string().into_bytes()
 }
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<(Report, &Common)> {
-    rounds::of_each("explorer", &args.common, |node| parts(args, node))
+pub(crate) fn run(args: &ExplorerArgs) -> anyhow::Result<(Report, &Common)> {
+    rounds::run_on_each_node("explorer", &args.common, |node| parts(args, node))
 }
 
-fn parts(args: &Args, node: &Node) -> anyhow::Result<Vec<Box<dyn Part>>> {
+fn parts(args: &ExplorerArgs, node: &Node) -> anyhow::Result<Vec<Box<dyn Part>>> {
     let common = &args.common;
     let sample = Sample::take(&node.rpc, common.seed, args.token.as_deref())?;
     let part = |(name, page): (&'static str, Page)| {
-        let mut dice = Dice::new(common.seed);
-        let bodies = (0..PAGES).map(|_| Ok(batch(page(&sample, &mut dice)?)));
+        let mut rng = Rng::new(common.seed);
+        let bodies = (0..PAGES_PER_KIND).map(|_| Ok(batch(page(&sample, &mut rng)?)));
         let bodies = bodies.collect::<anyhow::Result<_>>()?;
         Ok(Box::new(Calls::new(name, common, node, bodies)) as Box<dyn Part>)
     };

@@ -1,9 +1,9 @@
 //! Scenario `fees`: `eth_feeHistory` in several shapes.
 
 use crate::{
-    dice::Dice,
     options::{Common, Node},
     report::Report,
+    rng::Rng,
     rounds::{self, Calls, Part},
     rpc::hex,
 };
@@ -15,7 +15,7 @@ use std::str::FromStr;
 const RANGES: u64 = 1024;
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct FeesArgs {
     #[command(flatten)]
     common: Common,
     /// COUNT:PERCENTILES, as in 1024:10,25,50,75,90; with @old at the end, random old ranges
@@ -72,16 +72,16 @@ impl Shape {
         let Some(range) = head.checked_sub(self.count).filter(|range| *range > 0) else {
             bail!("{}: the chain has {head} blocks, too few for old ranges", self.name());
         };
-        let mut dice = Dice::new(seed);
-        Ok((0..RANGES).map(|_| body(hex(self.count + dice.below(range)))).collect())
+        let mut rng = Rng::new(seed);
+        Ok((0..RANGES).map(|_| body(hex(self.count + rng.below(range)))).collect())
     }
 }
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<(Report, &Common)> {
-    rounds::of_each("fees", &args.common, |node| parts(args, node))
+pub(crate) fn run(args: &FeesArgs) -> anyhow::Result<(Report, &Common)> {
+    rounds::run_on_each_node("fees", &args.common, |node| parts(args, node))
 }
 
-fn parts(args: &Args, node: &Node) -> anyhow::Result<Vec<Box<dyn Part>>> {
+fn parts(args: &FeesArgs, node: &Node) -> anyhow::Result<Vec<Box<dyn Part>>> {
     let head = node.rpc.block_number()?;
     let part = |shape: &Shape| {
         let bodies = shape.bodies(head, args.common.seed)?;

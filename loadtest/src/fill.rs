@@ -2,11 +2,11 @@
 //! different tips, transfers and token transfers, as fast as the node makes blocks.
 
 use crate::{
-    dice::Dice,
-    fund::{self, Wanted},
+    fund::{self, SenderSpec},
     keys,
     options::{Node, bar},
-    txs::Load,
+    rng::Rng,
+    tx_template::Load,
 };
 use alloy_primitives::U256;
 use anyhow::bail;
@@ -20,14 +20,14 @@ const TIPS: [u128; 8] = [1, 2, 5, 10, 15, 20, 50, 100];
 /// Wei in a tenth of a gwei.
 const TENTH_GWEI: u128 = 100_000_000;
 /// Longest wait for the next block.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// Time between two looks at the head.
-const LOOK: Duration = Duration::from_millis(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 /// Fee cap, in wei per gas: 100 gwei, above the base fee of small blocks.
 const FEE_CAP: u128 = 100_000_000_000;
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct FillArgs {
     /// The node's JSON-RPC
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8545")]
     url: String,
@@ -45,12 +45,12 @@ pub(crate) struct Args {
     seed: u64,
 }
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+pub(crate) fn run(args: &FillArgs) -> anyhow::Result<()> {
     if args.senders == 0 || args.blocks == 0 {
         bail!("--senders and --blocks must be at least 1");
     }
-    let node = Node::reach(&args.url, None)?;
-    let wanted = Wanted {
+    let node = Node::connect(&args.url, None)?;
+    let wanted = SenderSpec {
         load: Load::Mixed,
         senders: args.senders,
         txs_each: args.blocks * args.txs / args.senders as u64 + args.blocks,
@@ -63,22 +63,22 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let mut senders = fund::prepare(&node, wanted)?;
     let addresses: Vec<_> = senders.keys.iter().map(|key| key.address).collect();
     let mut nonces = node.rpc.nonces(&addresses)?;
-    let mut dice = Dice::new(args.seed);
+    let mut rng = Rng::new(args.seed);
     let bar = bar("fill");
     bar.set_length(args.blocks);
     let first = node.rpc.block_number()?;
     let (mut head, mut sent) = (first, 0_u64);
     while head < first + args.blocks {
-        let txs: Vec<_> = (0..dice.below(args.txs + 1))
+        let txs: Vec<_> = (0..rng.below(args.txs + 1))
             .map(|_| {
-                let at = dice.below(senders.keys.len() as u64) as usize;
-                senders.form.tip = TIPS[dice.below(TIPS.len() as u64) as usize] * TENTH_GWEI;
-                let to = keys::recipient(args.seed, dice.below(1000));
+                let at = rng.below(senders.keys.len() as u64) as usize;
+                senders.template.tip = TIPS[rng.below(TIPS.len() as u64) as usize] * TENTH_GWEI;
+                let to = keys::recipient(args.seed, rng.below(1000));
                 let (key, nonce) = (&senders.keys[at], nonces[at]);
                 nonces[at] += 1;
-                match dice.below(2) {
-                    0 => senders.form.transfer(key, nonce, to, U256::ONE),
-                    _ => senders.form.token_transfer(key, nonce, to, 1),
+                match rng.below(2) {
+                    0 => senders.template.transfer(key, nonce, to, U256::ONE),
+                    _ => senders.template.token_transfer(key, nonce, to, 1),
                 }
             })
             .collect();
@@ -88,10 +88,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         bar.set_position(head - first);
     }
     bar.finish_and_clear();
-    fund::wait_for_nonces(&node, &addresses, &nonces, PATIENCE)?;
+    fund::wait_for_nonces(&node, &addresses, &nonces, TIMEOUT)?;
     let mut out = std::io::stdout();
     writeln!(out, "{sent} transactions in blocks {} to {}", first + 1, node.rpc.block_number()?)?;
-    Ok(writeln!(out, "token {}", senders.form.token)?)
+    Ok(writeln!(out, "token {}", senders.template.token)?)
 }
 
 fn next_block(node: &Node, head: u64) -> anyhow::Result<u64> {
@@ -101,9 +101,9 @@ fn next_block(node: &Node, head: u64) -> anyhow::Result<u64> {
         if now > head {
             return Ok(now);
         }
-        if begun.elapsed() > PATIENCE {
-            bail!("{} has made no block for {PATIENCE:.0?}", node.url.text);
+        if begun.elapsed() > TIMEOUT {
+            bail!("{} has made no block for {TIMEOUT:.0?}", node.url.text);
         }
-        std::thread::park_timeout(LOOK);
+        std::thread::park_timeout(POLL_INTERVAL);
     }
 }

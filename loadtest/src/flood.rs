@@ -23,10 +23,10 @@ use std::{
 /// Longest wait for a heavy answer: the flood is given up at the end, whatever is under way.
 const HEAVY_TIMEOUT: Duration = Duration::from_secs(3600);
 /// The flood runs for so long before the probe beside it begins.
-const SWELL: Duration = Duration::from_millis(500);
+const RAMP_UP: Duration = Duration::from_millis(500);
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct FloodArgs {
     #[command(flatten)]
     common: Common,
     /// Cheap calls a second, on one connection
@@ -79,7 +79,7 @@ impl Heavy {
     }
 }
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<(Report, &Common)> {
+pub(crate) fn run(args: &FloodArgs) -> anyhow::Result<(Report, &Common)> {
     let common = &args.common;
     common.check()?;
     let nodes = common.nodes()?;
@@ -104,12 +104,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<(Report, &Common)> {
     let mut report = rounds::run("flood", common, &nodes, parts)?;
     for (number, rows) in report.rows.iter().enumerate() {
         // An interrupted run may have no more than the first.
-        let [alone, beside] = rows.as_slice() else { continue };
+        let [alone, flooded] = rows.as_slice() else { continue };
         let p99 = |row: &Row| row.sum().latency.value_at_quantile(0.99) as f64;
         report.notes.push(format!(
             "node {}: p99 of eth_blockNumber grows {:.2}x beside the flood",
             crate::report::letter(number),
-            p99(beside) / p99(alone).max(1.0)
+            p99(flooded) / p99(alone).max(1.0)
         ));
     }
     Ok((report, common))
@@ -131,7 +131,7 @@ fn check_served(node: &Node, heavy: Heavy) -> anyhow::Result<()> {
 
 /// The cheap call, alone or beside the flood.
 struct Probe<'a> {
-    args: &'a Args,
+    args: &'a FloodArgs,
     node: Node,
     heavy: Arc<[Vec<u8>]>,
     flooded: bool,
@@ -158,8 +158,8 @@ impl Probe<'_> {
 
 impl Part for Probe<'_> {
     fn name(&self) -> String {
-        let beside = if self.flooded { "beside the flood" } else { "calm" };
-        format!("eth_blockNumber, {beside}")
+        let load = if self.flooded { "beside the flood" } else { "calm" };
+        format!("eth_blockNumber, {load}")
     }
 
     fn run(&mut self, bar: &ProgressBar) -> anyhow::Result<Round> {
@@ -170,7 +170,7 @@ impl Part for Probe<'_> {
         let this = &*self;
         let (round, flood) = std::thread::scope(|scope| {
             let flood = scope.spawn(|| this.flood(&watch));
-            std::thread::park_timeout(SWELL);
+            std::thread::park_timeout(RAMP_UP);
             let round = measure(this.node.process, || this.probe(bar));
             watch.abandon.store(true, Relaxed);
             (round, flood.join())

@@ -9,13 +9,13 @@ use std::{
 };
 
 /// Time between two looks at the head.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Most blocks of one question about base fees.
-const FEE_BLOCKS: u64 = 1024;
+const MAX_FEE_BLOCKS: u64 = 1024;
 
 /// A block that came during the load.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Seen {
+pub(crate) struct SeenBlock {
     pub(crate) number: u64,
     pub(crate) at: Instant,
     pub(crate) txs: u64,
@@ -41,10 +41,10 @@ pub(crate) fn follow(
     goal: &Goal,
     watch: &Watch,
     patience: Duration,
-) -> anyhow::Result<Vec<Seen>> {
-    let mut blocks: Vec<Seen> = Vec::new();
+) -> anyhow::Result<Vec<SeenBlock>> {
+    let mut blocks: Vec<SeenBlock> = Vec::new();
     let mut mined = 0;
-    let mut last_news = Instant::now();
+    let mut last_progress = Instant::now();
     loop {
         let sent = goal.sent.load(Relaxed);
         if goal.failed.load(Relaxed) || sent && mined >= goal.taken.load(Relaxed) {
@@ -58,28 +58,28 @@ pub(crate) fn follow(
             mined += txs;
             goal.mined.store(mined, Relaxed);
             if txs > 0 {
-                last_news = at;
+                last_progress = at;
             }
-            blocks.push(Seen { number: head, at, txs });
+            blocks.push(SeenBlock { number: head, at, txs });
         }
         // While sending, what was answered is what there is to mine.
         let taken = if sent { goal.taken.load(Relaxed) } else { watch.operations.load(Relaxed) };
         if mined >= taken {
-            last_news = Instant::now();
-        } else if last_news.elapsed() > patience {
+            last_progress = Instant::now();
+        } else if last_progress.elapsed() > patience {
             bail!(
                 "{} of {taken} transactions are mined, and none for {patience:.0?} (--patience)",
                 mined.min(taken)
             );
         }
-        std::thread::park_timeout(LOOK);
+        std::thread::park_timeout(POLL_INTERVAL);
     }
 }
 
 /// Seconds since `begun` and base fee in gwei of the blocks seen.
-pub(crate) fn base_fees(node: &Node, blocks: &[Seen], begun: Instant) -> Vec<(f64, f64)> {
+pub(crate) fn base_fees(node: &Node, blocks: &[SeenBlock], begun: Instant) -> Vec<(f64, f64)> {
     let Some(last) = blocks.last() else { return Vec::new() };
-    let count = (blocks.len() as u64).min(FEE_BLOCKS);
+    let count = (blocks.len() as u64).min(MAX_FEE_BLOCKS);
     let params = json!([hex(count), hex(last.number), []]);
     // A chain without a fee market has none to show.
     let Ok(history) = node.rpc.call("eth_feeHistory", params) else { return Vec::new() };
@@ -88,7 +88,7 @@ pub(crate) fn base_fees(node: &Node, blocks: &[Seen], begun: Instant) -> Vec<(f6
     // A node may answer for fewer blocks than asked.
     let oldest = crate::rpc::quantity(&history["oldestBlock"]).unwrap_or(u64::MAX);
     let shown = blocks.iter().skip_while(|block| block.number < oldest);
-    let point = |(block, wei): (&Seen, u64)| {
+    let point = |(block, wei): (&SeenBlock, u64)| {
         (block.at.saturating_duration_since(begun).as_secs_f64(), wei as f64 / 1e9)
     };
     shown.zip(fees).map(point).collect()

@@ -1,10 +1,10 @@
 //! Makes senders able to send: ether from the development accounts, and a token with its balances.
 
 use crate::{
-    dice::Dice,
     keys::{self, Key, Signer},
     options::Node,
-    txs::{Form, Load},
+    rng::Rng,
+    tx_template::{Load, TxTemplate},
 };
 use alloy_primitives::{Address, U256, hex};
 use anyhow::{Context, bail};
@@ -15,21 +15,21 @@ use std::{
 };
 
 /// Longest wait for the chain to have something.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 /// Time between two looks.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Token units each sender gets.
 const TOKENS: u64 = 1_000_000_000_000;
 /// Transactions a funder has in the pool at once: what every node takes of one account.
-const FUNDER_TXS: usize = 16;
+const MAX_FUNDER_TXS: usize = 16;
 /// Most part of what the funders have that is given away, as a divisor.
-const KEPT_DIVISOR: u64 = 10;
+const RESERVE_DIVISOR: u64 = 10;
 
-/// Accounts ready to send, and the form of what they send.
+/// Accounts ready to send, and the template of what they send.
 #[derive(Clone, Debug)]
 pub(crate) struct Senders {
     pub(crate) keys: Arc<[Key]>,
-    pub(crate) form: Form,
+    pub(crate) template: TxTemplate,
     pub(crate) recipients: Recipients,
 }
 
@@ -37,19 +37,19 @@ pub(crate) struct Senders {
 #[derive(Clone, Debug)]
 pub(crate) enum Recipients {
     /// So many made-up accounts in turn.
-    MadeUp(u64),
+    Generated(u64),
     /// Any of these each time.
-    AnyOf(Arc<[Key]>),
+    Among(Arc<[Key]>),
 }
 
 impl Senders {
-    /// The receiver of the transaction in this place of the load.
-    pub(crate) fn recipient(&self, seed: u64, place: u64) -> Address {
+    /// The receiver of the transaction in this index of the load.
+    pub(crate) fn recipient(&self, seed: u64, index: u64) -> Address {
         match &self.recipients {
-            Recipients::MadeUp(count) => keys::recipient(seed, place % count),
-            Recipients::AnyOf(keys) => {
-                let mut dice = Dice::new(seed ^ place.wrapping_mul(0xd6e8_feb8_6659_fd93));
-                keys[dice.below(keys.len() as u64) as usize].address
+            Recipients::Generated(count) => keys::recipient(seed, index % count),
+            Recipients::Among(keys) => {
+                let mut rng = Rng::new(seed ^ index.wrapping_mul(0xd6e8_feb8_6659_fd93));
+                keys[rng.below(keys.len() as u64) as usize].address
             }
         }
     }
@@ -57,7 +57,7 @@ impl Senders {
 
 /// What the senders are to be able to do.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct SenderSpec {
     pub(crate) load: Load,
     pub(crate) senders: usize,
     /// Transactions each sends.
@@ -74,32 +74,32 @@ pub(crate) struct Wanted {
 }
 
 /// Funds whoever has too little, and creates the token if it is not there.
-pub(crate) fn prepare(node: &Node, wanted: Wanted) -> anyhow::Result<Senders> {
-    let mut senders = unprepared(wanted, node.rpc.chain_id()?);
+pub(crate) fn prepare(node: &Node, wanted: SenderSpec) -> anyhow::Result<Senders> {
+    let mut senders = without_funding(wanted, node.rpc.chain_id()?);
     if !wanted.prefunded {
-        give_ether(node, &senders, wanted)?;
+        fund_with_ether(node, &senders, wanted)?;
     }
     if wanted.load != Load::Transfer {
-        give_tokens(node, &mut senders)?;
+        fund_with_tokens(node, &mut senders)?;
     }
     Ok(senders)
 }
 
 /// The accounts as they are, without asking any node.
-pub(crate) fn unprepared(wanted: Wanted, chain_id: u64) -> Senders {
+pub(crate) fn without_funding(wanted: SenderSpec, chain_id: u64) -> Senders {
     let signer = Signer::new(wanted.seed);
     let (fee_cap, tip) = (wanted.fee_cap, wanted.tip.min(wanted.fee_cap));
-    let form = Form { chain_id, fee_cap, tip, token: Address::ZERO, signer };
+    let template = TxTemplate { chain_id, fee_cap, tip, token: Address::ZERO, signer };
     let keys: Arc<[Key]> = keys::senders(wanted.seed, wanted.senders).into();
     let recipients = match wanted.prefunded {
-        true => Recipients::AnyOf(Arc::clone(&keys)),
-        false => Recipients::MadeUp(wanted.recipients),
+        true => Recipients::Among(Arc::clone(&keys)),
+        false => Recipients::Generated(wanted.recipients),
     };
-    Senders { keys, form, recipients }
+    Senders { keys, template, recipients }
 }
 
-fn give_ether(node: &Node, senders: &Senders, wanted: Wanted) -> anyhow::Result<()> {
-    let gas = U256::from(wanted.load.gas_max()) * U256::from(wanted.txs_each + 1);
+fn fund_with_ether(node: &Node, senders: &Senders, wanted: SenderSpec) -> anyhow::Result<()> {
+    let gas = U256::from(wanted.load.max_gas()) * U256::from(wanted.txs_each + 1);
     let need = gas * U256::from(wanted.fee_cap) + U256::from(wanted.txs_each);
     let addresses: Vec<_> = senders.keys.iter().map(|key| key.address).collect();
     let balances = node.rpc.balances(&addresses)?;
@@ -110,72 +110,74 @@ fn give_ether(node: &Node, senders: &Senders, wanted: Wanted) -> anyhow::Result<
     }
     let funders = keys::dev_keys();
     let has = node.rpc.balances(&funders.iter().map(|key| key.address).collect::<Vec<_>>())?;
-    let room: U256 = has.iter().map(|has| has - has / U256::from(KEPT_DIVISOR)).sum();
-    if room < need * U256::from(poor.len()) {
+    let available: U256 = has.iter().map(|has| has - has / U256::from(RESERVE_DIVISOR)).sum();
+    if available < need * U256::from(poor.len()) {
         bail!(
             "{} senders need {need} wei each, and the development accounts of this chain have \
-             {room} to give: take fewer transactions, a lower --fee-cap, or a genesis that funds \
+             {available} to give: take fewer transactions, a lower --fee-cap, or a genesis that funds \
              them (`loadtest genesis`)",
             poor.len()
         );
     }
     // Whoever has most gives most: the funders in turn, as long as each can.
-    let mut left: Vec<_> = has.iter().map(|has| has - has / U256::from(KEPT_DIVISOR)).collect();
+    let mut left: Vec<_> = has.iter().map(|has| has - has / U256::from(RESERVE_DIVISOR)).collect();
     let mut shares: Vec<Vec<Address>> = vec![Vec::new(); funders.len()];
     for (turn, address) in poor.iter().enumerate() {
-        let places = (0..funders.len()).map(|step| (turn + step) % funders.len());
-        let funder = places.into_iter().find(|place| left[*place] >= need);
+        let indices = (0..funders.len()).map(|step| (turn + step) % funders.len());
+        let funder = indices.into_iter().find(|index| left[*index] >= need);
         let funder = funder.context("no development account has enough for another sender")?;
         left[funder] -= need;
         shares[funder].push(*address);
     }
     let addresses: Vec<_> = funders.iter().map(|key| key.address).collect();
     let nonces = node.rpc.nonces(&addresses)?;
-    let orders = funders.iter().zip(nonces).zip(&shares).map(|((key, nonce), share)| {
+    let txs_by_funder = funders.iter().zip(nonces).zip(&shares).map(|((key, nonce), share)| {
         let txs = share.iter().zip(nonce..);
-        let txs = txs.map(|(to, nonce)| senders.form.transfer(key, nonce, *to, need)).collect();
-        Order { from: key.address, nonce, txs }
+        let txs = txs.map(|(to, nonce)| senders.template.transfer(key, nonce, *to, need)).collect();
+        FunderTxs { from: key.address, nonce, txs }
     });
-    send_in_parts(node, &orders.collect::<Vec<_>>())
+    send_in_parts(node, &txs_by_funder.collect::<Vec<_>>())
 }
 
-fn give_tokens(node: &Node, senders: &mut Senders) -> anyhow::Result<()> {
+fn fund_with_tokens(node: &Node, senders: &mut Senders) -> anyhow::Result<()> {
     let owner = &keys::dev_keys()[0];
     let mut nonce = node.rpc.nonces(&[owner.address])?[0];
-    senders.form.token = owner.address.create(nonce);
-    let creation = senders.form.creation(owner, nonce);
-    send_in_parts(node, &[Order { from: owner.address, nonce, txs: vec![creation] }])?;
-    let code = node.rpc.call("eth_getCode", json!([senders.form.token, "latest"]))?;
+    senders.template.token = owner.address.create(nonce);
+    let creation = senders.template.creation(owner, nonce);
+    send_in_parts(node, &[FunderTxs { from: owner.address, nonce, txs: vec![creation] }])?;
+    let code = node.rpc.call("eth_getCode", json!([senders.template.token, "latest"]))?;
     if code.as_str().is_none_or(|code| code.len() <= 2) {
         bail!("{}: the token's creation failed (is Shanghai active?)", node.url.text);
     }
     nonce += 1;
     let keys = senders.keys.iter().zip(nonce..);
     let txs: Vec<_> = keys
-        .map(|(key, nonce)| senders.form.token_transfer(owner, nonce, key.address, TOKENS))
+        .map(|(key, nonce)| senders.template.token_transfer(owner, nonce, key.address, TOKENS))
         .collect();
-    send_in_parts(node, &[Order { from: owner.address, nonce, txs }])
+    send_in_parts(node, &[FunderTxs { from: owner.address, nonce, txs }])
 }
 
 /// What an account sends, from its next nonce on.
-struct Order {
+struct FunderTxs {
     from: Address,
     nonce: u64,
     txs: Vec<Vec<u8>>,
 }
 
 /// Sends what accounts have to, a few of each at a time, and waits until all are mined.
-fn send_in_parts(node: &Node, orders: &[Order]) -> anyhow::Result<()> {
-    let most = orders.iter().map(|order| order.txs.len()).max().unwrap_or(0);
-    let accounts: Vec<_> = orders.iter().map(|order| order.from).collect();
-    for from in (0..most).step_by(FUNDER_TXS) {
-        let to = from + FUNDER_TXS;
-        let part = |order: &Order| order.txs.iter().skip(from).take(FUNDER_TXS).cloned().collect();
-        let txs: Vec<Vec<Vec<u8>>> = orders.iter().map(part).collect();
+fn send_in_parts(node: &Node, txs_by_funder: &[FunderTxs]) -> anyhow::Result<()> {
+    let max_txs = txs_by_funder.iter().map(|funder| funder.txs.len()).max().unwrap_or(0);
+    let accounts: Vec<_> = txs_by_funder.iter().map(|funder| funder.from).collect();
+    for from in (0..max_txs).step_by(MAX_FUNDER_TXS) {
+        let to = from + MAX_FUNDER_TXS;
+        let part = |funder: &FunderTxs| {
+            funder.txs.iter().skip(from).take(MAX_FUNDER_TXS).cloned().collect()
+        };
+        let txs: Vec<Vec<Vec<u8>>> = txs_by_funder.iter().map(part).collect();
         send(node, &txs.concat())?;
-        let mined = |order: &Order| order.nonce + order.txs.len().min(to) as u64;
-        let wanted: Vec<_> = orders.iter().map(mined).collect();
-        wait_for_nonces(node, &accounts, &wanted, PATIENCE)?;
+        let mined = |funder: &FunderTxs| funder.nonce + funder.txs.len().min(to) as u64;
+        let wanted: Vec<_> = txs_by_funder.iter().map(mined).collect();
+        wait_for_nonces(node, &accounts, &wanted, TIMEOUT)?;
     }
     Ok(())
 }
@@ -203,6 +205,6 @@ pub(crate) fn wait_for_nonces(
         if begun.elapsed() > patience {
             bail!("{account} has {has} transactions mined of {want} after {patience:.0?}");
         }
-        std::thread::park_timeout(LOOK);
+        std::thread::park_timeout(POLL_INTERVAL);
     }
 }

@@ -1,7 +1,7 @@
 //! `loadtest genesis`: a genesis file that gives ether to the made-up senders, so that a load over a
 //! million accounts needs no transactions before it.
 
-use crate::{beside::Beside, keys, options::bar};
+use crate::{atomic_file::AtomicFile, keys, options::bar};
 use alloy_primitives::U256;
 use anyhow::{Context, bail};
 use serde_json::{Map, Value};
@@ -14,13 +14,13 @@ use std::{
 /// evmd's development chain.
 const TEMPLATE: &str = include_str!("genesis.json");
 /// Accounts made and written at once: bounds memory.
-const PIECE: u64 = 65_536;
+const ACCOUNTS_PER_WRITE: u64 = 65_536;
 /// Base fees of the load's chain move by one part in so many: blocks stay full for minutes, and an
 /// eighth a block would soon be beyond any fee cap.
 const BASE_FEE_CHANGE_DENOMINATOR: u64 = 1_000_000;
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct GenesisArgs {
     /// Accounts: the senders of `--senders N --prefunded` for any N up to this
     #[arg(long, value_name = "N", default_value_t = 1_000_000)]
     accounts: u64,
@@ -41,13 +41,13 @@ pub(crate) struct Args {
     file: PathBuf,
 }
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+pub(crate) fn run(args: &GenesisArgs) -> anyhow::Result<()> {
     if args.accounts == 0 {
         bail!("--accounts 0: there would be nobody to send");
     }
     let begun = Instant::now();
     let (rest, alloc) = settings(args)?;
-    let mut whole = Beside::create(&args.file)?;
+    let mut whole = AtomicFile::create(&args.file)?;
     let mut out = BufWriter::with_capacity(1 << 20, &mut whole.file);
     write(&mut out, &rest, &alloc, args)?;
     out.flush().context("writing the genesis")?;
@@ -63,7 +63,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 /// The file's fields but for its accounts, and the accounts it has already.
-fn settings(args: &Args) -> anyhow::Result<(Map<String, Value>, Map<String, Value>)> {
+fn settings(args: &GenesisArgs) -> anyhow::Result<(Map<String, Value>, Map<String, Value>)> {
     let text = match &args.template {
         Some(path) => read(path)?,
         None => TEMPLATE.to_owned(),
@@ -96,7 +96,7 @@ fn write(
     out: &mut impl Write,
     rest: &Map<String, Value>,
     alloc: &Map<String, Value>,
-    args: &Args,
+    args: &GenesisArgs,
 ) -> anyhow::Result<()> {
     let text = serde_json::to_string_pretty(rest)?;
     let open = text.trim_end().strip_suffix('}').context("an object ends with a brace")?;
@@ -107,9 +107,9 @@ fn write(
     let wei = U256::from(args.ether) * U256::from(10).pow(U256::from(18));
     let bar = bar("genesis");
     bar.set_length(args.accounts);
-    for from in (0..args.accounts).step_by(PIECE as usize) {
-        let to = (from + PIECE).min(args.accounts);
-        for (number, key) in (from..).zip(keys::senders_of(args.seed, from..to)) {
+    for from in (0..args.accounts).step_by(ACCOUNTS_PER_WRITE as usize) {
+        let to = (from + ACCOUNTS_PER_WRITE).min(args.accounts);
+        for (number, key) in (from..).zip(keys::senders_in(args.seed, from..to)) {
             let end = if number + 1 == args.accounts { "\n" } else { ",\n" };
             write!(out, "    \"{:#x}\": {{\"balance\": \"{wei:#x}\"}}{end}", key.address)?;
         }

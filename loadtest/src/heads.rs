@@ -16,17 +16,17 @@ use std::{
 };
 
 /// Longest wait for something to read before looking whether to go on.
-const READ_WAIT: Duration = Duration::from_millis(50);
+const READ_TIMEOUT: Duration = Duration::from_millis(50);
 /// Time between two questions for the newest block.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Hashes of blocks by number, as they were told.
 #[derive(Debug, Default)]
-pub(crate) struct Heads(Mutex<BTreeMap<u64, String>>);
+pub(crate) struct ReportedHeads(Mutex<BTreeMap<u64, String>>);
 
-impl Heads {
+impl ReportedHeads {
     /// Takes a block as JSON has it; fails when another one was told in its place.
-    fn take(&self, block: &Value) -> anyhow::Result<()> {
+    fn record(&self, block: &Value) -> anyhow::Result<()> {
         let number = crate::rpc::quantity(&block["number"])?;
         let hash = block["hash"].as_str().context("a block without a hash")?.to_owned();
         let mut heads = self.0.lock().expect("nothing panics with the lock");
@@ -38,28 +38,28 @@ impl Heads {
     }
 
     /// All that was told.
-    pub(crate) fn told(self) -> BTreeMap<u64, String> {
+    pub(crate) fn into_hashes(self) -> BTreeMap<u64, String> {
         self.0.into_inner().expect("nothing panics with the lock")
     }
 
     /// Asks again and again until `over`, or the node is gone.
-    pub(crate) fn ask(&self, rpc: &Rpc, over: &AtomicBool) -> anyhow::Result<()> {
-        while !over.load(Relaxed) {
+    pub(crate) fn poll(&self, rpc: &Rpc, done: &AtomicBool) -> anyhow::Result<()> {
+        while !done.load(Relaxed) {
             let Ok(block) = rpc.call("eth_getBlockByNumber", json!(["latest", false])) else {
                 return Ok(());
             };
-            self.take(&block)?;
-            std::thread::park_timeout(LOOK);
+            self.record(&block)?;
+            std::thread::park_timeout(POLL_INTERVAL);
         }
         Ok(())
     }
 
     /// Listens until `over`, or the node is gone.
-    pub(crate) fn listen(&self, mut socket: Subscription, over: &AtomicBool) -> anyhow::Result<()> {
-        while !over.load(Relaxed) {
+    pub(crate) fn listen(&self, mut socket: Subscription, done: &AtomicBool) -> anyhow::Result<()> {
+        while !done.load(Relaxed) {
             match socket.read() {
                 Ok(Some(message)) if message["method"] == "eth_subscription" => {
-                    self.take(&message["params"]["result"])?;
+                    self.record(&message["params"]["result"])?;
                 }
                 Ok(_) => {}
                 // The node is gone: what came before it went has been taken.
@@ -83,7 +83,7 @@ impl Subscription {
         let mut stream = TcpStream::connect(url.address)
             .with_context(|| format!("nothing answers at {}", url.address))?;
         let input = ws::handshake(&mut stream, url)?;
-        stream.set_read_timeout(Some(READ_WAIT))?;
+        stream.set_read_timeout(Some(READ_TIMEOUT))?;
         let params = json!(["newHeads"]);
         let call = json!({"jsonrpc": "2.0", "id": 1, "method": "eth_subscribe", "params": params});
         let mut out = Vec::new();

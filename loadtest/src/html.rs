@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 /// Points of a curve by percentile.
 const CURVE_POINTS: u32 = 120;
 /// Most nines of the curve: p99.99.
-const NINES: f64 = 4.0;
+const MAX_NINES: f64 = 4.0;
 
 const STYLE: &str = "\
 :root{--a:#2463c9;--b:#d9622b;--text:#1c2330;--dim:#5d6777;--line:#d5dae2;--back:#fff;--card:#f6f8fa}
@@ -207,7 +207,7 @@ fn by_percentile(row: &Row) -> Vec<(f64, f64)> {
         return Vec::new();
     }
     let point = |step: u32| {
-        let quantile = 1.0 - 10f64.powf(-f64::from(step) / f64::from(CURVE_POINTS) * NINES);
+        let quantile = 1.0 - 10f64.powf(-f64::from(step) / f64::from(CURVE_POINTS) * MAX_NINES);
         (quantile, quantile_us(&sum.latency, quantile))
     };
     (0..=CURVE_POINTS).map(point).collect()

@@ -8,12 +8,12 @@ use std::{
 };
 
 /// Wait for an address of a name that has several.
-const PROBE_WAIT: Duration = Duration::from_secs(2);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Most bytes of a response's head: far above what nodes send.
-const HEAD_BYTES_MAX: usize = 16 * 1024;
+const MAX_HEAD_BYTES: usize = 16 * 1024;
 /// Most bytes of a response: what a node may reasonably answer to one call.
-const BODY_BYTES_MAX: usize = 1024 * 1024 * 1024;
+const MAX_BODY_BYTES: usize = 1024 * 1024 * 1024;
 
 /// Where to connect, and what to say there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,7 +75,8 @@ impl Url {
 /// `localhost` may be `::1` first, while the node listens on 127.0.0.1. A single address is not tried.
 fn reachable(addresses: impl Iterator<Item = SocketAddr>) -> Option<SocketAddr> {
     let addresses: Vec<_> = addresses.collect();
-    let accepts = |address: &&SocketAddr| TcpStream::connect_timeout(address, PROBE_WAIT).is_ok();
+    let accepts =
+        |address: &&SocketAddr| TcpStream::connect_timeout(address, PROBE_TIMEOUT).is_ok();
     let found = if addresses.len() > 1 { addresses.iter().find(accepts) } else { None };
     found.or(addresses.first()).copied()
 }
@@ -122,10 +123,10 @@ pub(crate) enum Body {
 impl Response {
     /// The response at the front of `input`; `None` until all of it is there.
     pub(crate) fn read(input: &[u8]) -> anyhow::Result<Option<Self>> {
-        let window = &input[..input.len().min(HEAD_BYTES_MAX)];
+        let window = &input[..input.len().min(MAX_HEAD_BYTES)];
         let Some(head) = memchr::memmem::find(window, b"\r\n\r\n") else {
-            if input.len() >= HEAD_BYTES_MAX {
-                bail!("a response head of more than {HEAD_BYTES_MAX} bytes");
+            if input.len() >= MAX_HEAD_BYTES {
+                bail!("a response head of more than {MAX_HEAD_BYTES} bytes");
             }
             return Ok(None);
         };
@@ -159,8 +160,8 @@ impl Response {
             }));
         }
         let length = length.unwrap_or(0);
-        if length > BODY_BYTES_MAX {
-            bail!("a response of {length} bytes, limit {BODY_BYTES_MAX}");
+        if length > MAX_BODY_BYTES {
+            bail!("a response of {length} bytes, limit {MAX_BODY_BYTES}");
         }
         let body = start..start + length;
         let whole = input.len() >= body.end;
@@ -177,8 +178,8 @@ fn join_chunks(input: &[u8]) -> anyhow::Result<Option<(usize, Vec<u8>)>> {
         let size = std::str::from_utf8(&input[at..at + line])?;
         let size = size.split(';').next().unwrap_or_default().trim();
         let size = usize::from_str_radix(size, 16).context("a chunk size is no number")?;
-        if body.len().saturating_add(size) > BODY_BYTES_MAX {
-            bail!("a response of more than {BODY_BYTES_MAX} bytes");
+        if body.len().saturating_add(size) > MAX_BODY_BYTES {
+            bail!("a response of more than {MAX_BODY_BYTES} bytes");
         }
         at += line + 2;
         let Some(chunk) = input.get(at..at + size + 2) else { return Ok(None) };
@@ -247,7 +248,7 @@ mod tests {
     #[test]
     fn nonsense_is_an_error() {
         assert!(Response::read(b"SSH-2.0\r\n\r\n").is_err());
-        assert!(Response::read(&[b'x'; HEAD_BYTES_MAX]).is_err());
+        assert!(Response::read(&[b'x'; MAX_HEAD_BYTES]).is_err());
         assert!(Response::read(b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n").is_err());
     }
 }

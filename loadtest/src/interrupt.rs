@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 /// Exit code of a run that was interrupted: 128 and the number of SIGINT.
 pub(crate) const EXIT_CODE: u8 = 130;
 
-static ASKED: AtomicBool = AtomicBool::new(false);
+static REQUESTED: AtomicBool = AtomicBool::new(false);
 
 /// Listens to Ctrl-C from now on.
 pub(crate) fn listen() -> anyhow::Result<()> {
     ctrlc::set_handler(|| {
-        if ASKED.swap(true, Relaxed) {
+        if REQUESTED.swap(true, Relaxed) {
             std::process::exit(EXIT_CODE.into());
         }
     })
@@ -19,6 +19,6 @@ pub(crate) fn listen() -> anyhow::Result<()> {
 }
 
 /// Whether it was pressed.
-pub(crate) fn asked() -> bool {
-    ASKED.load(Relaxed)
+pub(crate) fn requested() -> bool {
+    REQUESTED.load(Relaxed)
 }

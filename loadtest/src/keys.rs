@@ -4,7 +4,7 @@
 //! way: with a nonce from a small set made beforehand, `s` takes two multiplications instead of a
 //! multiplication of a point. They are valid like any other and cost a verifier as much.
 
-use crate::dice::Dice;
+use crate::rng::Rng;
 use alloy_primitives::{Address, B256, Signature, U256, b256, keccak256, uint};
 use secp256k1::{PublicKey, SecretKey};
 use std::ops::Range;
@@ -27,10 +27,11 @@ const DEV_KEYS: [B256; 10] = [
 /// Order of the group of secp256k1 (SEC 2, 2.4.1).
 const ORDER: U256 = uint!(0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141_U256);
 /// Half of it: EIP-2 asks for an `s` not above.
-const HALF: U256 = uint!(0x7fffffffffffffffffffffffffffffff5d576e7357a4501ddfe92f46681b20a0_U256);
+const HALF_ORDER: U256 =
+    uint!(0x7fffffffffffffffffffffffffffffff5d576e7357a4501ddfe92f46681b20a0_U256);
 /// Made-up accounts whose keys follow each other: the next public key is then one addition of points
 /// away, a tenth of a multiplication.
-const STRETCH: u64 = 4096;
+const KEY_RUN: u64 = 4096;
 /// Nonces in the set. Each signature of a sender takes the next.
 const NONCES: u64 = 64;
 
@@ -70,18 +71,18 @@ pub(crate) fn dev_keys() -> Vec<Key> {
 
 /// Made-up accounts: the same for the same seed, made on all cores.
 pub(crate) fn senders(seed: u64, count: usize) -> Vec<Key> {
-    senders_of(seed, 0..count as u64)
+    senders_in(seed, 0..count as u64)
 }
 
 /// Those in some of the places of [`senders`].
-pub(crate) fn senders_of(seed: u64, places: Range<u64>) -> Vec<Key> {
+pub(crate) fn senders_in(seed: u64, places: Range<u64>) -> Vec<Key> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from) as u64;
-    let share = (places.end - places.start).div_ceil(threads).next_multiple_of(STRETCH);
+    let share = (places.end - places.start).div_ceil(threads).next_multiple_of(KEY_RUN);
     let end = places.end;
     std::thread::scope(|scope| {
         let parts: Vec<_> = places
             .step_by(share.max(1) as usize)
-            .map(|from| scope.spawn(move || stretch(seed, from, (from + share).min(end))))
+            .map(|from| scope.spawn(move || derive_run(seed, from, (from + share).min(end))))
             .collect();
         let made = parts.into_iter().map(|part| part.join().expect("making keys does not panic"));
         made.flatten().collect()
@@ -89,12 +90,12 @@ pub(crate) fn senders_of(seed: u64, places: Range<u64>) -> Vec<Key> {
 }
 
 /// Accounts `from..to`.
-fn stretch(seed: u64, from: u64, to: u64) -> Vec<Key> {
+fn derive_run(seed: u64, from: u64, to: u64) -> Vec<Key> {
     let one = public_key(B256::with_last_byte(1));
     let mut keys: Vec<Key> = Vec::with_capacity((to - from) as usize);
     let mut last: Option<(U256, PublicKey)> = None;
     for number in from..to {
-        let (secret, public) = match last.filter(|_| !number.is_multiple_of(STRETCH)) {
+        let (secret, public) = match last.filter(|_| !number.is_multiple_of(KEY_RUN)) {
             Some((secret, public)) => {
                 let next = public.combine(&one).expect("infinity but for a chance of 2^-243");
                 (secret.add_mod(U256::ONE, ORDER), next)
@@ -116,12 +117,12 @@ pub(crate) fn sender(seed: u64, number: u64) -> Key {
 }
 
 fn sender_secret(seed: u64, number: u64) -> U256 {
-    let first = U256::from_be_bytes(made_up("sender", seed, number / STRETCH).0);
-    first.add_mod(U256::from(number % STRETCH), ORDER)
+    let first = U256::from_be_bytes(derive_scalar("sender", seed, number / KEY_RUN).0);
+    first.add_mod(U256::from(number % KEY_RUN), ORDER)
 }
 
 /// A number below the order, and above 0 but for a chance of 2^-256.
-fn made_up(what: &str, seed: u64, number: u64) -> B256 {
+fn derive_scalar(what: &str, seed: u64, number: u64) -> B256 {
     let text = [what.as_bytes(), &seed.to_be_bytes(), &number.to_be_bytes()].concat();
     let number = U256::from_be_bytes(keccak256(text).0) % ORDER;
     B256::from(number.to_be_bytes::<32>())
@@ -129,10 +130,10 @@ fn made_up(what: &str, seed: u64, number: u64) -> B256 {
 
 /// Made-up accounts that only receive; a genesis may fund them so that they exist.
 pub(crate) fn recipient(seed: u64, number: u64) -> Address {
-    let mut dice = Dice::new(seed ^ number.wrapping_mul(0xd6e8_feb8_6659_fd93));
+    let mut rng = Rng::new(seed ^ number.wrapping_mul(0xd6e8_feb8_6659_fd93));
     let mut bytes = [0; 20];
     for part in bytes.chunks_mut(8) {
-        part.copy_from_slice(&dice.next().to_be_bytes()[..part.len()]);
+        part.copy_from_slice(&rng.next().to_be_bytes()[..part.len()]);
     }
     Address::from(bytes)
 }
@@ -154,7 +155,7 @@ pub(crate) struct Signer {
 impl Signer {
     pub(crate) fn new(seed: u64) -> Self {
         let nonce = |number| {
-            let nonce = made_up("nonce", seed, number);
+            let nonce = derive_scalar("nonce", seed, number);
             let (x, y) = public_point(nonce);
             let inverse = U256::from_be_bytes(nonce.0).inv_mod(ORDER).expect("the order is prime");
             let r = U256::from_be_bytes(x);
@@ -164,14 +165,14 @@ impl Signer {
         Self { nonces: (0..NONCES).map(nonce).collect() }
     }
 
-    /// Signs a digest; `turn` chooses the nonce.
-    pub(crate) fn sign(&self, key: &Key, digest: B256, turn: u64) -> Signature {
-        let Nonce { inverse, r, y_is_odd } = self.nonces[(turn % NONCES) as usize];
+    /// Signs a digest; `index` chooses the nonce.
+    pub(crate) fn sign(&self, key: &Key, digest: B256, index: u64) -> Signature {
+        let Nonce { inverse, r, y_is_odd } = self.nonces[(index % NONCES) as usize];
         let product = r.mul_mod(key.secret, ORDER);
         let s = U256::from_be_bytes(digest.0).reduce_mod(ORDER).add_mod(product, ORDER);
         let s = s.mul_mod(inverse, ORDER);
         assert!(!s.is_zero(), "true but for a chance of 2^-256");
-        match s > HALF {
+        match s > HALF_ORDER {
             true => Signature::new(r, ORDER - s, !y_is_odd),
             false => Signature::new(r, s, y_is_odd),
         }
@@ -192,11 +193,11 @@ mod tests {
         let mut keys = senders(7, 5);
         keys.extend(dev_keys());
         let mut odd = 0;
-        for turn in 0..2 * NONCES {
-            let key = &keys[turn as usize % keys.len()];
-            let digest = keccak256(turn.to_be_bytes());
-            let signature = signer.sign(key, digest, turn);
-            assert!(signature.s() <= HALF);
+        for index in 0..2 * NONCES {
+            let key = &keys[index as usize % keys.len()];
+            let digest = keccak256(index.to_be_bytes());
+            let signature = signer.sign(key, digest, index);
+            assert!(signature.s() <= HALF_ORDER);
             odd += usize::from(signature.v());
             let mut compact = [0; 64];
             compact[..32].copy_from_slice(&signature.r().to_be_bytes::<32>());
@@ -205,7 +206,7 @@ mod tests {
             let signature = RecoverableSignature::from_compact(&compact, id).unwrap();
             let public = signature.recover_ecdsa(Message::from_digest(digest.0)).unwrap();
             let hash = keccak256(&public.serialize_uncompressed()[1..]);
-            assert_eq!(Address::from_word(hash), key.address, "turn {turn}");
+            assert_eq!(Address::from_word(hash), key.address, "index {index}");
         }
         assert!((1..2 * NONCES as usize).contains(&odd), "both parities occur");
     }
@@ -213,8 +214,8 @@ mod tests {
     #[test]
     fn accounts_are_the_same_for_the_same_seed() {
         assert_eq!(senders(1, 3)[2].address, senders(1, 9)[2].address);
-        let many = senders(1, 2 * STRETCH as usize + 2);
-        for number in [0, 1, STRETCH - 1, STRETCH, 2 * STRETCH + 1] {
+        let many = senders(1, 2 * KEY_RUN as usize + 2);
+        for number in [0, 1, KEY_RUN - 1, KEY_RUN, 2 * KEY_RUN + 1] {
             let (one, other) = (sender(1, number), &many[number as usize]);
             assert_eq!((one.secret, one.address), (other.secret, other.address), "{number}");
         }

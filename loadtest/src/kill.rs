@@ -1,18 +1,18 @@
 //! Scenario `kill`: kills a node with SIGKILL under full load, again and again, and holds what is
-//! left to what it had told.
+//! left to what it had reported.
 //!
-//! Each life of the node has senders of its own, so nothing has to be known of the lives before.
+//! Each round of the node has senders of its own, so nothing has to be known of the rounds before.
 
 use crate::{
     drive::{Plan, Source, Watch, drive},
-    fund::{self, Recipients, Senders, Wanted},
-    heads::{Heads, Subscription},
+    fund::{self, Recipients, SenderSpec, Senders},
+    heads::{ReportedHeads, Subscription},
     keys::Key,
     node::{Audit, Evmd, Replayed, Running},
     options::{Output, bar},
     signed::{self, Header, Reader},
-    tx::{Form, Submissions},
-    txs::Load,
+    tx::{RequestFormat, Submissions},
+    tx_template::Load,
     wire::Endpoint,
 };
 use alloy_primitives::Address;
@@ -34,27 +34,27 @@ use std::{
 /// Wei in a gwei.
 const GWEI: f64 = 1e9;
 /// Time between two looks whether it is time to kill.
-const LOOK: Duration = Duration::from_millis(1);
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
 /// Time between two looks at what is mined after a restart.
-const DRAIN_LOOK: Duration = Duration::from_millis(50);
+const DRAIN_POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Longest time without another one mined before what is missing is lost.
-const DRAIN_PATIENCE: Duration = Duration::from_secs(20);
-/// Longest time without an answer before a life is given up.
-const STALL_PATIENCE: Duration = Duration::from_secs(60);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(20);
+/// Longest time without an answer before a round is given up.
+const STALL_TIMEOUT: Duration = Duration::from_secs(60);
 /// Longest wait for an answer under load.
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// Blocks told that are looked up after a restart, beside the newest.
-const LOOKED_UP: usize = 8;
+const MAX_CHECKED_BLOCKS: usize = 8;
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct KillArgs {
     /// The program `evmd`; the one beside this without it
     #[arg(long, value_name = "FILE")]
     evmd: Option<PathBuf>,
     /// Home folder of a chain that `loadtest genesis` has funded, and where nothing was sent
     #[arg(long, value_name = "DIR")]
     home: PathBuf,
-    /// Accounts of that genesis: each life's senders are a part of them, all receive
+    /// Accounts of that genesis: each round's senders are a part of them, all receive
     #[arg(long, value_name = "N", default_value_t = 1_000_000)]
     accounts: usize,
     /// How often to kill
@@ -83,7 +83,7 @@ pub(crate) struct Args {
     output: Output,
 }
 
-impl Args {
+impl KillArgs {
     fn check(&self) -> anyhow::Result<()> {
         if self.kills == 0 || self.least == 0 || self.most < self.least {
             bail!("--kills and --least must be at least 1, and --most not below --least");
@@ -98,23 +98,23 @@ impl Args {
     }
 
     /// Answers after which a node is killed.
-    fn target(&self, life: usize) -> u64 {
+    fn target(&self, round: usize) -> u64 {
         let steps = (self.kills - 1).max(1) as u64;
-        self.least + (self.most - self.least) * life as u64 / steps
+        self.least + (self.most - self.least) * round as u64 / steps
     }
 }
 
-/// One life of the node, and what was left of it.
+/// One round of the node, and what was left of it.
 #[derive(Clone, Debug)]
-struct Life {
+struct KillRound {
     answered: u64,
     /// Answers a second.
     rate: f64,
-    /// The newest block told.
-    told: u64,
+    /// The newest block reported.
+    reported: u64,
     /// The home as it was killed.
     killed: Audit,
-    /// It had flushed blocks of its own life.
+    /// It had flushed blocks of its own round.
     flushed: bool,
     /// At the restart.
     replayed: Replayed,
@@ -122,33 +122,33 @@ struct Life {
     restart_seconds: f64,
 }
 
-impl Life {
+impl KillRound {
     /// Seconds to serve again for 100,000 transactions that had to be replayed, if there were any.
-    fn seconds_each(&self) -> Option<f64> {
+    fn restart_seconds_per_100k(&self) -> Option<f64> {
         let replayed = Some(self.replayed.transactions).filter(|replayed| *replayed > 0)?;
         Some(self.restart_seconds * 1e5 / replayed as f64)
     }
 
     fn json(&self) -> Value {
         json!({
-            "answered": self.answered, "answeredPerSecond": self.rate, "told": self.told,
+            "answered": self.answered, "answeredPerSecond": self.rate, "told": self.reported,
             "head": self.killed.head, "flushed": self.killed.block,
             "flushedInThisLife": self.flushed, "unflushedTransactions": self.killed.unflushed,
             "replayedBlocks": self.replayed.blocks,
             "replayedTransactions": self.replayed.transactions,
             "replaySeconds": self.replayed.seconds,
             "restartSeconds": self.restart_seconds,
-            "restartSecondsPer100000": self.seconds_each(),
+            "restartSecondsPer100000": self.restart_seconds_per_100k(),
         })
     }
 }
 
 /// Kills; the first thing that was lost is an error.
-pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+pub(crate) fn run(args: &KillArgs) -> anyhow::Result<()> {
     args.check()?;
     let evmd = Evmd::find(args.evmd.as_deref(), &args.home)?;
     let mut node = evmd.start()?;
-    let wanted = Wanted {
+    let wanted = SenderSpec {
         load: Load::Transfer,
         senders: args.accounts,
         txs_each: 1,
@@ -158,7 +158,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         recipients: 0,
         prefunded: true,
     };
-    let all = fund::unprepared(wanted, node.rpc.chain_id()?);
+    let all = fund::without_funding(wanted, node.rpc.chain_id()?);
     if node.rpc.balances(&[all.keys[0].address])?[0].is_zero() {
         bail!(
             "{} does not fund these senders: it has to be made with `loadtest genesis`, with at least \
@@ -167,9 +167,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         );
     }
     let mut out = std::io::stdout();
-    let mut lives = Vec::new();
+    let mut rounds = Vec::new();
     for number in 0..args.kills {
-        let (life, next) = live_and_die(args, &evmd, node, &all, number)
+        let (round, next) = run_one_kill(args, &evmd, node, &all, number)
             .with_context(|| format!("kill {}", number + 1))?;
         node = next;
         if args.output == Output::Text {
@@ -178,33 +178,33 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
                 "kill {:>2}: {} answered at {:.0}/s; told block {}, head {}, index at {}{}; \
                  {} transactions replayed in {:.2} s, serving after {:.2} s",
                 number + 1,
-                life.answered,
-                life.rate,
-                life.told,
-                life.killed.head,
-                life.killed.block,
-                if life.flushed { "" } else { " (not flushed in this life)" },
-                life.replayed.transactions,
-                life.replayed.seconds,
-                life.restart_seconds,
+                round.answered,
+                round.rate,
+                round.reported,
+                round.killed.head,
+                round.killed.block,
+                if round.flushed { "" } else { " (not flushed in this round)" },
+                round.replayed.transactions,
+                round.replayed.seconds,
+                round.restart_seconds,
             )?;
         }
-        lives.push(life);
+        rounds.push(round);
     }
     node.kill()?;
-    publish(args, &lives)
+    publish(args, &rounds)
 }
 
-fn publish(args: &Args, lives: &[Life]) -> anyhow::Result<()> {
-    let mut each: Vec<_> = lives.iter().filter_map(Life::seconds_each).collect();
+fn publish(args: &KillArgs, rounds: &[KillRound]) -> anyhow::Result<()> {
+    let mut each: Vec<_> = rounds.iter().filter_map(KillRound::restart_seconds_per_100k).collect();
     each.sort_unstable_by(f64::total_cmp);
     let (median, most) = (each.get(each.len() / 2), each.last());
-    let flushed = lives.iter().filter(|life| life.flushed).count();
+    let flushed = rounds.iter().filter(|round| round.flushed).count();
     let mut out = std::io::stdout();
     if args.output == Output::Json {
-        let lives: Vec<_> = lives.iter().map(Life::json).collect();
+        let rounds: Vec<_> = rounds.iter().map(KillRound::json).collect();
         let value = json!({
-            "kills": lives, "afterAFlush": flushed,
+            "kills": rounds, "afterAFlush": flushed,
             "restartSecondsPer100000": { "median": median, "most": most },
         });
         return Ok(writeln!(out, "{value:#}")?);
@@ -213,7 +213,7 @@ fn publish(args: &Args, lives: &[Life]) -> anyhow::Result<()> {
         out,
         "{} kills, {flushed} of them after a flush under load: no block told was lost or replaced, \
          no transaction answered for was lost, and every state root was that of all accounts",
-        lives.len()
+        rounds.len()
     )?;
     let (Some(median), Some(most)) = (median, most) else {
         return Ok(writeln!(out, "no transaction had to be replayed: all were flushed (--least)")?);
@@ -226,54 +226,54 @@ fn publish(args: &Args, lives: &[Life]) -> anyhow::Result<()> {
     )?)
 }
 
-/// One life: full load, SIGKILL, and everything that must hold then. Gives the next node.
-fn live_and_die(
-    args: &Args,
+/// One round: full load, SIGKILL, and everything that must hold then. Gives the next node.
+fn run_one_kill(
+    args: &KillArgs,
     evmd: &Evmd,
     mut node: Running,
     all: &Senders,
     number: usize,
-) -> anyhow::Result<(Life, Running)> {
+) -> anyhow::Result<(KillRound, Running)> {
     let first_head = node.rpc.block_number()?;
     let share = args.accounts / args.kills;
     let keys: Arc<[Key]> = all.keys[number * share..(number + 1) * share].into();
     let target = args.target(number);
     let file = sign(args, &keys, all, target)?;
-    let (answered, rate, told) = load(args, &mut node, file, target)?;
+    let (answered, rate, reported) = load(args, &mut node, file, target)?;
     drop(node);
-    let (&newest, _) = told.last_key_value().context("the node told of no block")?;
+    let (&newest, _) = reported.last_key_value().context("the node told of no block")?;
     let killed = evmd.audit().context("as it was killed")?;
     let node = evmd.start().context("after the kill")?;
-    look_up(&node, &told)?;
+    check_blocks(&node, &reported)?;
     let restarted = evmd.audit().context("after the restart")?;
     if restarted.block < newest {
-        bail!("block {newest} was told, and the index ends at {}", restarted.block);
+        bail!("block {newest} was reported, and the index ends at {}", restarted.block);
     }
-    let kept = kept(&node, &keys, answered)?;
+    let kept = wait_until_mined(&node, &keys, answered)?;
     if kept < answered {
         bail!("{answered} transactions were answered for, and {kept} are mined");
     }
-    let life = Life {
+    let round = KillRound {
         answered,
         rate,
-        told: newest,
+        reported: newest,
         killed,
         flushed: killed.block > first_head,
         replayed: node.replayed,
         restart_seconds: node.starting.as_secs_f64(),
     };
-    Ok((life, node))
+    Ok((round, node))
 }
 
 /// More transactions than are answered for before the kill.
-fn sign(args: &Args, keys: &Arc<[Key]>, all: &Senders, target: u64) -> anyhow::Result<File> {
+fn sign(args: &KillArgs, keys: &Arc<[Key]>, all: &Senders, target: u64) -> anyhow::Result<File> {
     let senders = Senders {
         keys: Arc::clone(keys),
-        form: all.form.clone(),
-        recipients: Recipients::AnyOf(Arc::clone(&all.keys)),
+        template: all.template.clone(),
+        recipients: Recipients::Among(Arc::clone(&all.keys)),
     };
     let header = Header {
-        chain_id: all.form.chain_id,
+        chain_id: all.template.chain_id,
         load: Load::Transfer,
         count: target + args.ahead,
         senders: keys.len(),
@@ -288,12 +288,13 @@ fn sign(args: &Args, keys: &Arc<[Key]>, all: &Senders, target: u64) -> anyhow::R
 /// Loads the node until `target` answers, then kills it. Gives the answers, answers a second, and
 /// the blocks it had told of.
 fn load(
-    args: &Args,
+    args: &KillArgs,
     node: &mut Running,
     file: File,
     target: u64,
 ) -> anyhow::Result<(u64, f64, BTreeMap<u64, String>)> {
-    let (heads, over, mined) = (Heads::default(), AtomicBool::new(false), AtomicU64::new(0));
+    let (heads, done, mined) =
+        (ReportedHeads::default(), AtomicBool::new(false), AtomicU64::new(0));
     let watch = Watch::default();
     let plan = Plan {
         connections: args.connections,
@@ -304,35 +305,35 @@ fn load(
     };
     let reader = Reader::open(file, args.connections)?;
     let source: Box<dyn Source + '_> =
-        Box::new(Submissions::new(reader, Form::Raw, args.ahead, &mined));
+        Box::new(Submissions::new(reader, RequestFormat::Raw, args.ahead, &mined));
     let endpoint = Endpoint::Ingest(node.ingest);
     let subscription = Subscription::open(&node.ws)?;
     let (rpc, first) = (node.rpc.clone(), node.rpc.block_number()?);
     let begun = Instant::now();
     let elapsed = std::thread::scope(|scope| {
-        let listening = scope.spawn(|| heads.listen(subscription, &over));
-        let asking = scope.spawn(|| heads.ask(&rpc, &over));
-        let counting = scope.spawn(|| count(&rpc, first, &mined, &over));
+        let listening = scope.spawn(|| heads.listen(subscription, &done));
+        let polling = scope.spawn(|| heads.poll(&rpc, &done));
+        let counting = scope.spawn(|| count_mined(&rpc, first, &mined, &done));
         let bar = bar("load");
         let (endpoint, plan, watch) = (&endpoint, &plan, &watch);
         let loading = scope.spawn(move || drive(endpoint, plan, vec![source], watch, &bar));
-        let (mut seen, mut last_news) = (0, Instant::now());
-        while seen < target && !loading.is_finished() && last_news.elapsed() < STALL_PATIENCE {
-            std::thread::park_timeout(LOOK);
+        let (mut seen, mut last_progress) = (0, Instant::now());
+        while seen < target && !loading.is_finished() && last_progress.elapsed() < STALL_TIMEOUT {
+            std::thread::park_timeout(POLL_INTERVAL);
             let answers = watch.operations.load(Relaxed);
             if answers > seen {
-                (seen, last_news) = (answers, Instant::now());
+                (seen, last_progress) = (answers, Instant::now());
             }
         }
         let elapsed = begun.elapsed();
         let killed = node.kill();
         watch.abandon.store(true, Relaxed);
-        over.store(true, Relaxed);
+        done.store(true, Relaxed);
         let finished = |what| anyhow::anyhow!("{what} panicked");
         // That the connections are gone is what was wanted.
         let loaded = loading.join().map_err(|_| finished("loading"))?;
         listening.join().map_err(|_| finished("listening"))??;
-        asking.join().map_err(|_| finished("asking"))??;
+        polling.join().map_err(|_| finished("polling"))??;
         counting.join().map_err(|_| finished("counting"))?;
         killed?;
         if watch.operations.load(Relaxed) < target {
@@ -342,26 +343,26 @@ fn load(
         Ok(elapsed)
     })?;
     let answered = watch.operations.load(Relaxed);
-    Ok((answered, answered as f64 / elapsed.as_secs_f64(), heads.told()))
+    Ok((answered, answered as f64 / elapsed.as_secs_f64(), heads.into_hashes()))
 }
 
 /// Counts mined transactions until the node is gone.
-fn count(rpc: &crate::rpc::Rpc, mut head: u64, mined: &AtomicU64, over: &AtomicBool) {
-    while !over.load(Relaxed) {
+fn count_mined(rpc: &crate::rpc::Rpc, mut head: u64, mined: &AtomicU64, done: &AtomicBool) {
+    while !done.load(Relaxed) {
         let Ok(newest) = rpc.block_number() else { return };
         while head < newest {
             head += 1;
             let Ok(txs) = rpc.tx_count(head) else { return };
             mined.fetch_add(txs, Relaxed);
         }
-        std::thread::park_timeout(LOOK * 20);
+        std::thread::park_timeout(POLL_INTERVAL * 20);
     }
 }
 
 /// Fails unless the restarted node has the blocks that were told of, under their hashes.
-fn look_up(node: &Running, told: &BTreeMap<u64, String>) -> anyhow::Result<()> {
-    let step = told.len().div_ceil(LOOKED_UP).max(1);
-    for (number, hash) in told.iter().rev().step_by(step) {
+fn check_blocks(node: &Running, reported: &BTreeMap<u64, String>) -> anyhow::Result<()> {
+    let step = reported.len().div_ceil(MAX_CHECKED_BLOCKS).max(1);
+    for (number, hash) in reported.iter().rev().step_by(step) {
         let block =
             node.rpc.call("eth_getBlockByNumber", json!([format!("{number:#x}"), false]))?;
         if block["hash"].as_str() != Some(hash) {
@@ -371,16 +372,16 @@ fn look_up(node: &Running, told: &BTreeMap<u64, String>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Mined transactions of a life's senders: waits for as many as were answered for, as long as more
+/// Mined transactions of a round's senders: waits for as many as were answered for, as long as more
 /// are mined. Those of an empty pool may be on their way into a block.
-fn kept(node: &Running, keys: &[Key], answered: u64) -> anyhow::Result<u64> {
+fn wait_until_mined(node: &Running, keys: &[Key], answered: u64) -> anyhow::Result<u64> {
     let addresses: Vec<Address> = keys.iter().map(|key| key.address).collect();
-    let (mut kept, mut last_news) = (0, Instant::now());
-    while kept < answered && last_news.elapsed() < DRAIN_PATIENCE {
-        std::thread::park_timeout(DRAIN_LOOK);
+    let (mut kept, mut last_progress) = (0, Instant::now());
+    while kept < answered && last_progress.elapsed() < DRAIN_TIMEOUT {
+        std::thread::park_timeout(DRAIN_POLL_INTERVAL);
         let mined = node.rpc.nonces(&addresses)?.into_iter().sum();
         if mined > kept {
-            (kept, last_news) = (mined, Instant::now());
+            (kept, last_progress) = (mined, Instant::now());
         }
     }
     Ok(kept)

@@ -4,10 +4,9 @@
 //! on two in turn; `drive` is the loop that sends and measures, over `wire`; `report` and `html`
 //! tell the result.
 
+mod atomic_file;
 mod attack;
-mod beside;
 mod cpu;
-mod dice;
 mod drive;
 mod explorer;
 mod fees;
@@ -28,6 +27,7 @@ mod peers;
 mod plot;
 mod reads;
 mod report;
+mod rng;
 mod rounds;
 mod rpc;
 mod sample;
@@ -36,7 +36,7 @@ mod soak;
 mod stats;
 mod token;
 mod tx;
-mod txs;
+mod tx_template;
 mod wire;
 mod ws;
 
@@ -64,29 +64,29 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Scenario {
     /// Transactions, followed until they are mined
-    Tx(tx::Args),
+    Tx(tx::TxArgs),
     /// Sign transactions into a file, for `tx --file`
     Sign(tx::SignArgs),
     /// A genesis file with many funded accounts, for --prefunded
-    Genesis(genesis::Args),
+    Genesis(genesis::GenesisArgs),
     /// Fee history in several shapes
-    Fees(fees::Args),
+    Fees(fees::FeesArgs),
     /// The mix of methods that public endpoints see, or each method alone
-    Reads(reads::Args),
+    Reads(reads::ReadsArgs),
     /// The calls that other nodes were measured by, row by row
-    Peers(peers::Args),
+    Peers(peers::PeersArgs),
     /// Whole pages of an explorer, each one JSON-RPC batch
-    Explorer(explorer::Args),
+    Explorer(explorer::ExplorerArgs),
     /// A cheap call's latency beside a flood of heavy ones
-    Flood(flood::Args),
+    Flood(flood::FloodArgs),
     /// A cheap call, memory and health while hostile clients attack
-    Attack(attack::Args),
+    Attack(attack::AttackArgs),
     /// Transfers and reads for a long time, with memory, disk and latency held to bounds
-    Soak(soak::Args),
+    Soak(soak::SoakArgs),
     /// SIGKILL under full load again and again: nothing that was told may be lost
-    Kill(kill::Args),
+    Kill(kill::KillArgs),
     /// Give a chain blocks and transactions to be asked about
-    Fill(fill::Args),
+    Fill(fill::FillArgs),
 }
 
 fn main() -> ExitCode {
@@ -115,7 +115,7 @@ fn main() -> ExitCode {
 
 fn publish((report, common): (Report, &Common)) -> anyhow::Result<ExitCode> {
     report.publish(common)?;
-    if interrupt::asked() {
+    if interrupt::requested() {
         return Ok(ExitCode::from(interrupt::EXIT_CODE));
     }
     let bad = report.errors() > 0;

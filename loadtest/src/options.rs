@@ -6,9 +6,9 @@ use indicatif::{ProgressBar, ProgressStyle};
 use std::{fs::File, io::IsTerminal, path::PathBuf, time::Duration};
 
 /// Most connections: a process has about a thousand files unless told otherwise.
-const CONNECTIONS_MAX: usize = 1000;
+const MAX_CONNECTIONS: usize = 1000;
 /// Rounds of a comparison, so that a median says something.
-const ROUNDS_COMPARED: u32 = 3;
+const COMPARE_ROUNDS: u32 = 3;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Output {
@@ -79,7 +79,7 @@ pub(crate) struct Node {
 
 impl Node {
     /// Asks the node who it is.
-    pub(crate) fn reach(url: &str, pid: Option<u32>) -> anyhow::Result<Self> {
+    pub(crate) fn connect(url: &str, pid: Option<u32>) -> anyhow::Result<Self> {
         let url = Url::parse(url)?;
         let rpc = Rpc::new(&url);
         let reached = rpc.chain_id();
@@ -91,7 +91,7 @@ impl Node {
             reached?;
         }
         let process = match pid {
-            Some(pid) => Some(Process::of(pid)?),
+            Some(pid) => Some(Process::from_pid(pid)?),
             None => Process::listening(url.address),
         };
         let version = rpc.client_version();
@@ -99,22 +99,22 @@ impl Node {
     }
 
     /// A server that is measured and not asked anything else.
-    pub(crate) fn silent(url: &str, version: &str) -> anyhow::Result<Self> {
+    pub(crate) fn without_rpc(url: &str, version: &str) -> anyhow::Result<Self> {
         let url = Url::parse(url)?;
         let (rpc, process) = (Rpc::new(&url), Process::listening(url.address));
         Ok(Self { url, rpc, process, version: version.to_owned() })
     }
 
     pub(crate) fn endpoint(&self) -> Endpoint {
-        Endpoint::of(&self.url)
+        Endpoint::from_url(&self.url)
     }
 }
 
 impl Common {
     /// Refuses what makes no sense before anything is loaded.
     pub(crate) fn check(&self) -> anyhow::Result<()> {
-        if !(1..=CONNECTIONS_MAX).contains(&self.connections) {
-            bail!("--connections {}: 1 to {CONNECTIONS_MAX} are possible", self.connections);
+        if !(1..=MAX_CONNECTIONS).contains(&self.connections) {
+            bail!("--connections {}: 1 to {MAX_CONNECTIONS} are possible", self.connections);
         }
         if self.threads == 0 || self.threads > self.connections {
             bail!("--threads {}: 1 to the number of connections are possible", self.threads);
@@ -140,9 +140,9 @@ impl Common {
 
     /// The nodes: the one under test, and the one it is compared with.
     pub(crate) fn nodes(&self) -> anyhow::Result<Vec<Node>> {
-        let mut nodes = vec![Node::reach(&self.url, self.pid)?];
+        let mut nodes = vec![Node::connect(&self.url, self.pid)?];
         if let Some(url) = &self.compare {
-            let other = Node::reach(url, self.compare_pid).context("--compare")?;
+            let other = Node::connect(url, self.compare_pid).context("--compare")?;
             if other.url.address == nodes[0].url.address {
                 bail!("--compare names the same node as --url: {}", other.url.address);
             }
@@ -162,7 +162,7 @@ impl Common {
     }
 
     pub(crate) fn rounds(&self) -> u32 {
-        let default = if self.compare.is_some() { ROUNDS_COMPARED } else { 1 };
+        let default = if self.compare.is_some() { COMPARE_ROUNDS } else { 1 };
         self.rounds.unwrap_or(default)
     }
 }

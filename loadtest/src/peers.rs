@@ -2,10 +2,10 @@
 //! one row each in their order, so that `docs/benchmarks.md` can set one node beside another.
 
 use crate::{
-    dice::Dice,
     options::{Common, Node},
-    reads::{self, Params, block, call_balance_of, logs_over, some_blocks},
+    reads::{self, Params, block, block_range, call_balance_of, logs_over},
     report::Report,
+    rng::Rng,
     rounds::{self, Calls, Part},
     sample::Sample,
     token,
@@ -20,7 +20,7 @@ const NARROW_BLOCKS: u64 = 10;
 const BATCH: usize = 20;
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct PeersArgs {
     #[command(flatten)]
     common: Common,
     /// Only rows whose name holds one of these
@@ -56,24 +56,24 @@ const ROWS: [(&str, Params); 18] = [
 ];
 
 /// One holder sends another nothing, which succeeds whatever they have.
-fn token_transfer(sample: &Sample, dice: &mut Dice) -> anyhow::Result<Value> {
-    let (from, to) = (dice.pick(&sample.holders), dice.pick(&sample.holders));
+fn token_transfer(sample: &Sample, rng: &mut Rng) -> anyhow::Result<Value> {
+    let (from, to) = (rng.pick(&sample.holders), rng.pick(&sample.holders));
     let to = to.and_then(|to| to.parse().ok()).unwrap_or_default();
     let data = alloy_primitives::hex::encode_prefixed(token::transfer(to, 0));
     Ok(json!([{ "from": from, "to": sample.token()?, "data": data }]))
 }
 
 /// Transfers of the token to one holder.
-fn holder_logs(sample: &Sample, dice: &mut Dice) -> anyhow::Result<Value> {
-    let holder = dice.pick(&sample.holders).map(|holder| token::topic(holder));
-    let (first, last) = some_blocks(sample, dice, WIDE_BLOCKS);
+fn holder_logs(sample: &Sample, rng: &mut Rng) -> anyhow::Result<Value> {
+    let holder = rng.pick(&sample.holders).map(|holder| token::topic(holder));
+    let (first, last) = block_range(sample, rng, WIDE_BLOCKS);
     Ok(json!([{
         "fromBlock": first, "toBlock": last,
         "address": sample.token()?, "topics": [token::TRANSFER, Value::Null, holder],
     }]))
 }
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<(Report, &Common)> {
+pub(crate) fn run(args: &PeersArgs) -> anyhow::Result<(Report, &Common)> {
     let common = &args.common;
     common.check()?;
     let nodes = common.nodes()?;
@@ -81,7 +81,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<(Report, &Common)> {
     Ok((rounds::run("peers", common, &nodes, parts)?, common))
 }
 
-fn parts(args: &Args, node: &Node) -> anyhow::Result<Vec<Box<dyn Part>>> {
+fn parts(args: &PeersArgs, node: &Node) -> anyhow::Result<Vec<Box<dyn Part>>> {
     let common = &args.common;
     let sample = Sample::take(&node.rpc, common.seed, args.token.as_deref())?;
     let mut rows = Vec::new();

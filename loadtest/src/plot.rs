@@ -11,7 +11,7 @@ const RIGHT: f64 = 26.0;
 const TOP: f64 = 30.0;
 const BOTTOM: f64 = 40.0;
 /// Most ticks of an axis.
-const TICKS: f64 = 5.0;
+const MAX_TICKS: f64 = 5.0;
 /// Height of one bar with its gap.
 const BAR: f64 = 22.0;
 /// Room for the names beside bars, and for the figures behind them.
@@ -76,7 +76,7 @@ fn span(values: impl Iterator<Item = f64>, from_zero: bool) -> Option<(f64, f64)
 
 /// Round steps that divide a span into a few parts.
 fn linear_ticks(low: f64, high: f64) -> Vec<f64> {
-    let rough = (high - low) / TICKS;
+    let rough = (high - low) / MAX_TICKS;
     let power = 10f64.powf(rough.log10().floor());
     let step = [1.0, 2.0, 5.0, 10.0].into_iter().map(|unit| unit * power).find(|s| *s >= rough);
     let step = step.unwrap_or(rough);
@@ -164,7 +164,7 @@ impl Chart {
 /// A bar for each name and node, the longest as wide as there is room.
 pub(crate) fn bars(title: &str, names: &[String], values: &[Vec<Option<f64>>]) -> String {
     let all = || values.iter().flatten().flatten();
-    let Some((_, most)) = span(all().copied(), true) else { return String::new() };
+    let Some((_, max)) = span(all().copied(), true) else { return String::new() };
     let nodes = values.len() as f64;
     let height = TOP + names.len() as f64 * (BAR * nodes + 8.0) + 8.0;
     let room = BARS_WIDTH - BAR_LEFT - BAR_RIGHT;
@@ -184,7 +184,7 @@ pub(crate) fn bars(title: &str, names: &[String], values: &[Vec<Option<f64>>]) -
         );
         for (node, values) in values.iter().enumerate() {
             let Some(value) = values[row] else { continue };
-            let (y, width) = (top + node as f64 * BAR, (value / most * room).max(1.0));
+            let (y, width) = (top + node as f64 * BAR, (value / max * room).max(1.0));
             let _ = write!(
                 svg,
                 "<rect class=\"{}\" x=\"{BAR_LEFT}\" y=\"{y:.1}\" width=\"{width:.1}\" \

@@ -1,9 +1,9 @@
 //! Scenario `reads`: the mix of methods that public endpoints see, or each method alone.
 
 use crate::{
-    dice::Dice,
     options::{Common, Node},
     report::Report,
+    rng::Rng,
     rounds::{self, Calls, Part},
     rpc::hex,
     sample::Sample,
@@ -18,7 +18,7 @@ const METHOD_BODIES: usize = 1024;
 const LOG_BLOCKS: u64 = 10;
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct ReadsArgs {
     #[command(flatten)]
     common: Common,
     /// Measure each method alone, beside one that does nothing
@@ -37,11 +37,11 @@ pub(crate) struct Args {
 }
 
 /// Makes the parameters of one request.
-pub(crate) type Params = fn(&Sample, &mut Dice) -> anyhow::Result<Value>;
+pub(crate) type Params = fn(&Sample, &mut Rng) -> anyhow::Result<Value>;
 
 /// A kind of request.
 #[derive(Clone, Copy, Debug)]
-struct Kind {
+struct RequestKind {
     name: &'static str,
     /// Share of the mix, in percent.
     percent: u32,
@@ -50,113 +50,125 @@ struct Kind {
 
 /// The mix of public endpoints, as far as published; the last fourteen percent spread over what
 /// wallets and explorers ask beside it.
-const MIX: &[Kind] = &[
-    Kind { name: "eth_call", percent: 53, params: call_balance_of },
-    Kind {
+const MIX: &[RequestKind] = &[
+    RequestKind { name: "eth_call", percent: 53, params: call_balance_of },
+    RequestKind {
         name: "eth_getBlockByNumber",
         percent: 7,
         params: |s, d| Ok(json!([block(s, d), false])),
     },
-    Kind {
+    RequestKind {
         name: "eth_getBlockByNumber (full)",
         percent: 3,
         params: |s, d| Ok(json!([block(s, d), true])),
     },
-    Kind {
+    RequestKind {
         name: "eth_getBalance",
         percent: 7,
         params: |s, d| Ok(json!([d.pick(&s.accounts), "latest"])),
     },
-    Kind {
+    RequestKind {
         name: "eth_getTransactionReceipt",
         percent: 6,
         params: |s, d| Ok(json!([d.pick(&s.hashes)])),
     },
-    Kind { name: "eth_chainId", percent: 6, params: |_, _| Ok(json!([])) },
-    Kind { name: "eth_blockNumber", percent: 4, params: |_, _| Ok(json!([])) },
-    Kind { name: "eth_getLogs", percent: 3, params: token_logs },
-    Kind {
+    RequestKind { name: "eth_chainId", percent: 6, params: |_, _| Ok(json!([])) },
+    RequestKind { name: "eth_blockNumber", percent: 4, params: |_, _| Ok(json!([])) },
+    RequestKind { name: "eth_getLogs", percent: 3, params: token_logs },
+    RequestKind {
         name: "eth_getTransactionByHash",
         percent: 3,
         params: |s, d| Ok(json!([d.pick(&s.hashes)])),
     },
-    Kind {
+    RequestKind {
         name: "eth_getTransactionCount",
         percent: 2,
         params: |s, d| Ok(json!([d.pick(&s.accounts), "latest"])),
     },
-    Kind { name: "eth_gasPrice", percent: 2, params: |_, _| Ok(json!([])) },
-    Kind { name: "eth_getBlockReceipts", percent: 1, params: |s, d| Ok(json!([block(s, d)])) },
-    Kind {
+    RequestKind { name: "eth_gasPrice", percent: 2, params: |_, _| Ok(json!([])) },
+    RequestKind {
+        name: "eth_getBlockReceipts",
+        percent: 1,
+        params: |s, d| Ok(json!([block(s, d)])),
+    },
+    RequestKind {
         name: "eth_feeHistory",
         percent: 1,
         params: |_, _| Ok(json!(["0x5", "latest", [50.0]])),
     },
-    Kind { name: "eth_estimateGas", percent: 1, params: |s, d| Ok(json!([transfer(s, d)?])) },
-    Kind { name: "eth_getCode", percent: 1, params: |s, _| Ok(json!([s.token()?, "latest"])) },
+    RequestKind {
+        name: "eth_estimateGas",
+        percent: 1,
+        params: |s, d| Ok(json!([transfer(s, d)?])),
+    },
+    RequestKind {
+        name: "eth_getCode",
+        percent: 1,
+        params: |s, _| Ok(json!([s.token()?, "latest"])),
+    },
 ];
 
 /// Measured alone with `--each`, but no part of the mix.
-const BESIDE: &[Kind] = &[
-    Kind { name: "web3_clientVersion", percent: 0, params: |_, _| Ok(json!([])) },
-    Kind { name: "net_version", percent: 0, params: |_, _| Ok(json!([])) },
-    Kind { name: "eth_maxPriorityFeePerGas", percent: 0, params: |_, _| Ok(json!([])) },
-    Kind {
+const OTHER_METHODS: &[RequestKind] = &[
+    RequestKind { name: "web3_clientVersion", percent: 0, params: |_, _| Ok(json!([])) },
+    RequestKind { name: "net_version", percent: 0, params: |_, _| Ok(json!([])) },
+    RequestKind { name: "eth_maxPriorityFeePerGas", percent: 0, params: |_, _| Ok(json!([])) },
+    RequestKind {
         name: "eth_getBlockByNumber (latest)",
         percent: 0,
         params: |_, _| Ok(json!(["latest", false])),
     },
-    Kind {
+    RequestKind {
         name: "eth_getBalance (old block)",
         percent: 0,
         params: |s, d| Ok(json!([d.pick(&s.accounts), block(s, d)])),
     },
-    Kind {
+    RequestKind {
         name: "eth_getStorageAt",
         percent: 0,
         params: |s, d| Ok(json!([s.token()?, hex(d.below(8)), "latest"])),
     },
-    Kind { name: "eth_getLogs (holder, all blocks)", percent: 0, params: holder_logs },
-    Kind { name: "eth_getLogs (token, 100 blocks)", percent: 0, params: many_logs },
-    Kind {
+    RequestKind { name: "eth_getLogs (holder, all blocks)", percent: 0, params: holder_logs },
+    RequestKind { name: "eth_getLogs (token, 100 blocks)", percent: 0, params: logs_of_100_blocks },
+    RequestKind {
         name: "eth_feeHistory (1024, 5p)",
         percent: 0,
         params: |_, _| Ok(json!(["0x400", "latest", [10.0, 25.0, 50.0, 75.0, 90.0]])),
     },
-    Kind {
+    RequestKind {
         name: "eth_feeHistory (20, 3p)",
         percent: 0,
         params: |_, _| Ok(json!(["0x14", "latest", [10.0, 50.0, 90.0]])),
     },
 ];
 
-pub(crate) fn block(sample: &Sample, dice: &mut Dice) -> String {
-    hex(*dice.pick(&sample.blocks).unwrap_or(&sample.head))
+pub(crate) fn block(sample: &Sample, rng: &mut Rng) -> String {
+    hex(*rng.pick(&sample.blocks).unwrap_or(&sample.head))
 }
 
-pub(crate) fn call_balance_of(sample: &Sample, dice: &mut Dice) -> anyhow::Result<Value> {
-    let holder = dice.pick(&sample.holders).or(sample.accounts.first());
+pub(crate) fn call_balance_of(sample: &Sample, rng: &mut Rng) -> anyhow::Result<Value> {
+    let holder = rng.pick(&sample.holders).or(sample.accounts.first());
     let data = token::balance_of(holder.map_or("0x", String::as_str));
     Ok(json!([{ "to": sample.token()?, "data": data }, "latest"]))
 }
 
-fn transfer(sample: &Sample, dice: &mut Dice) -> anyhow::Result<Value> {
+fn transfer(sample: &Sample, rng: &mut Rng) -> anyhow::Result<Value> {
     // Holders are accounts of somebody; among all accounts there are contracts, which revert.
-    let (from, to) = (dice.pick(&sample.holders), dice.pick(&sample.holders));
+    let (from, to) = (rng.pick(&sample.holders), rng.pick(&sample.holders));
     sample.token()?;
     Ok(json!({ "from": from, "to": to, "value": "0x0" }))
 }
 
-pub(crate) fn token_logs(sample: &Sample, dice: &mut Dice) -> anyhow::Result<Value> {
-    logs_over(sample, dice, LOG_BLOCKS)
+pub(crate) fn token_logs(sample: &Sample, rng: &mut Rng) -> anyhow::Result<Value> {
+    logs_over(sample, rng, LOG_BLOCKS)
 }
 
-fn many_logs(sample: &Sample, dice: &mut Dice) -> anyhow::Result<Value> {
-    logs_over(sample, dice, 100)
+fn logs_of_100_blocks(sample: &Sample, rng: &mut Rng) -> anyhow::Result<Value> {
+    logs_over(sample, rng, 100)
 }
 
-pub(crate) fn logs_over(sample: &Sample, dice: &mut Dice, blocks: u64) -> anyhow::Result<Value> {
-    let (first, last) = some_blocks(sample, dice, blocks);
+pub(crate) fn logs_over(sample: &Sample, rng: &mut Rng, blocks: u64) -> anyhow::Result<Value> {
+    let (first, last) = block_range(sample, rng, blocks);
     Ok(json!([{
         "fromBlock": first, "toBlock": last,
         "address": sample.token()?, "topics": [token::TRANSFER],
@@ -164,14 +176,14 @@ pub(crate) fn logs_over(sample: &Sample, dice: &mut Dice, blocks: u64) -> anyhow
 }
 
 /// So many blocks in a row, or all there are: the first and the last.
-pub(crate) fn some_blocks(sample: &Sample, dice: &mut Dice, blocks: u64) -> (String, String) {
-    let last = *dice.pick(&sample.blocks).unwrap_or(&sample.head);
+pub(crate) fn block_range(sample: &Sample, rng: &mut Rng, blocks: u64) -> (String, String) {
+    let last = *rng.pick(&sample.blocks).unwrap_or(&sample.head);
     let last = last.max(blocks - 1).min(sample.head);
     (hex(last.saturating_sub(blocks - 1)), hex(last))
 }
 
-fn holder_logs(sample: &Sample, dice: &mut Dice) -> anyhow::Result<Value> {
-    let holder = dice.pick(&sample.holders).map(|holder| token::topic(holder));
+fn holder_logs(sample: &Sample, rng: &mut Rng) -> anyhow::Result<Value> {
+    let holder = rng.pick(&sample.holders).map(|holder| token::topic(holder));
     Ok(json!([{
         "fromBlock": "0x0", "toBlock": hex(sample.head),
         "address": sample.token()?, "topics": [token::TRANSFER, Value::Null, holder],
@@ -186,25 +198,25 @@ pub(crate) fn body(method: &str, params: &Value) -> Vec<u8> {
 
 /// The mix in its shares, in any order.
 pub(crate) fn mix(sample: &Sample, seed: u64) -> anyhow::Result<Vec<Vec<u8>>> {
-    let mut dice = Dice::new(seed);
+    let mut rng = Rng::new(seed);
     let mut bodies = Vec::with_capacity(MIX_BODIES);
     for kind in MIX {
         for _ in 0..MIX_BODIES * kind.percent as usize / 100 {
-            bodies.push(body(kind.name, &(kind.params)(sample, &mut dice)?));
+            bodies.push(body(kind.name, &(kind.params)(sample, &mut rng)?));
         }
     }
-    dice.shuffle(&mut bodies);
+    rng.shuffle(&mut bodies);
     Ok(bodies)
 }
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<(Report, &Common)> {
+pub(crate) fn run(args: &ReadsArgs) -> anyhow::Result<(Report, &Common)> {
     let common = &args.common;
     common.check()?;
     let mut nodes = common.nodes()?;
     let mut parts: Vec<_> =
         nodes.iter().map(|node| parts(args, node)).collect::<anyhow::Result<_>>()?;
     if let Some(url) = &args.yardstick {
-        let yardstick = Node::silent(url, "a method that does nothing")?;
+        let yardstick = Node::without_rpc(url, "a method that does nothing")?;
         let noop = || {
             let bodies = vec![body("noop", &json!([]))];
             Box::new(Calls::new("noop", common, &yardstick, bodies)) as Box<dyn Part>
@@ -214,23 +226,23 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<(Report, &Common)> {
     }
     let mut report = rounds::run("reads", common, &nodes, parts)?;
     if args.yardstick.is_some() {
-        note_costs(&mut report);
+        add_cost_notes(&mut report);
     }
     Ok((report, common))
 }
 
 /// Tells what each method costs beside the one that does nothing, measured in the same rounds.
-fn note_costs(report: &mut Report) {
+fn add_cost_notes(report: &mut Report) {
     let [methods, noops] = report.rows.as_slice() else { return };
     let notes = methods.iter().zip(noops).filter_map(|(method, noop)| {
-        let cost = method.cost_beside(noop)?;
+        let cost = method.cost_relative_to(noop)?;
         Some(format!("{}: {cost:.2} of the CPU of a method that does nothing", method.part))
     });
     let notes: Vec<_> = notes.collect();
     report.notes.extend(notes);
 }
 
-fn parts(args: &Args, node: &Node) -> anyhow::Result<Vec<Box<dyn Part>>> {
+fn parts(args: &ReadsArgs, node: &Node) -> anyhow::Result<Vec<Box<dyn Part>>> {
     let common = &args.common;
     let sample = Sample::take(&node.rpc, common.seed, args.token.as_deref())?;
     let part =
@@ -238,9 +250,9 @@ fn parts(args: &Args, node: &Node) -> anyhow::Result<Vec<Box<dyn Part>>> {
     if !args.each {
         return Ok(vec![part("mix", mix(&sample, common.seed)?)]);
     }
-    let named = |kind: &Kind| args.only.iter().any(|only| kind.name.contains(only.as_str()));
-    let wanted = |kind: &&Kind| args.only.is_empty() || named(kind);
-    let kinds: Vec<_> = BESIDE.iter().chain(MIX).filter(wanted).collect();
+    let named = |kind: &RequestKind| args.only.iter().any(|only| kind.name.contains(only.as_str()));
+    let wanted = |kind: &&RequestKind| args.only.is_empty() || named(kind);
+    let kinds: Vec<_> = OTHER_METHODS.iter().chain(MIX).filter(wanted).collect();
     anyhow::ensure!(!kinds.is_empty(), "--only: no method has that in its name");
     let kinds = kinds.into_iter();
     let parts = kinds
@@ -255,8 +267,8 @@ pub(crate) fn bodies(
     sample: &Sample,
     seed: u64,
 ) -> anyhow::Result<Vec<Vec<u8>>> {
-    let mut dice = Dice::new(seed);
-    (0..METHOD_BODIES).map(|_| Ok(body(name, &params(sample, &mut dice)?))).collect()
+    let mut rng = Rng::new(seed);
+    (0..METHOD_BODIES).map(|_| Ok(body(name, &params(sample, &mut rng)?))).collect()
 }
 
 #[cfg(test)]

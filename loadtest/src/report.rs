@@ -53,7 +53,7 @@ impl Row {
 
     /// Server CPU beside that of another row: the median over the rounds, each with the other's,
     /// because a busy machine raises both of a round.
-    pub(crate) fn cost_beside(&self, other: &Self) -> Option<f64> {
+    pub(crate) fn cost_relative_to(&self, other: &Self) -> Option<f64> {
         let rounds = self.rounds.iter().zip(&other.rounds);
         let costs = rounds.map(|(ours, theirs)| {
             let theirs = theirs.cpu_us().filter(|cpu| *cpu > 0.0)?;
@@ -98,7 +98,7 @@ pub(crate) struct Report {
     /// Lines below the table.
     pub(crate) notes: Vec<String>,
     /// What a soak saw over time.
-    pub(crate) looks: Vec<Value>,
+    pub(crate) observations: Vec<Value>,
 }
 
 impl Report {
@@ -128,16 +128,16 @@ impl Report {
             rows,
             elapsed,
             notes: Vec::new(),
-            looks: Vec::new(),
+            observations: Vec::new(),
         };
-        report.note_shares();
-        if interrupt::asked() {
+        report.add_cpu_note();
+        if interrupt::requested() {
             report.notes.push("interrupted: this is what was measured until then".to_owned());
         }
         report
     }
 
-    fn note_shares(&mut self) {
+    fn add_cpu_note(&mut self) {
         let rounds = || self.rows.iter().flatten().flat_map(|row| &row.rounds);
         let percent = |cpu: f64, wall: f64| 100.0 * cpu / wall.max(1e-9);
         // A row whose client was not measured ran beside one where it was.
@@ -244,7 +244,7 @@ impl Report {
             "elapsedSeconds": self.elapsed.as_secs_f64(),
             "nodes": nodes.collect::<Vec<_>>(),
             "notes": self.notes,
-            "looks": self.looks,
+            "looks": self.observations,
         })
     }
 }
@@ -368,11 +368,11 @@ mod tests {
             let rounds = cpu_us.map(|us| {
                 let stats = Stats { operations: 1000, ..Stats::new() };
                 let server_cpu = Some(Duration::from_micros(us * 1000));
-                Round { server_cpu, ..Round::of(stats, Duration::ZERO) }
+                Round { server_cpu, ..Round::from_stats(stats, Duration::ZERO) }
             });
             Row { rounds: rounds.into(), ..Row::new(String::new()) }
         };
-        let cost = |ours, theirs| row(ours).cost_beside(&row(theirs));
+        let cost = |ours, theirs| row(ours).cost_relative_to(&row(theirs));
         let near = |cost: Option<f64>, expected: f64| (cost.unwrap() - expected).abs() < 1e-6;
         assert!(near(cost([5, 24, 8], [10, 20, 10]), 0.8));
         assert!(near(cost([6, 30, 12], [5, 25, 30]), 1.2), "the medians alone would say 0.48");

@@ -36,7 +36,7 @@ pub(crate) struct Round {
 
 impl Round {
     /// Answers alone, without the CPU they cost.
-    pub(crate) fn of(stats: Stats, elapsed: Duration) -> Self {
+    pub(crate) fn from_stats(stats: Stats, elapsed: Duration) -> Self {
         Self {
             stats,
             server_cpu: None,
@@ -77,29 +77,29 @@ pub(crate) fn run<'a>(
     let begun = Instant::now();
     'rounds: for round in 0..common.rounds() {
         for part in 0..parts[0].len() {
-            for node in order(round, nodes.len()) {
+            for node in node_order(round, nodes.len()) {
                 let measured = &mut parts[node][part];
                 let bar = bar(&format!("{} [{}]", measured.name(), nodes[node].url.host));
                 let result = measured.run(&bar);
                 bar.finish_and_clear();
                 let result = result?;
-                if !interrupt::asked() || result.stats.requests > 0 {
+                if !interrupt::requested() || result.stats.requests > 0 {
                     rows[node][part].rounds.push(result);
                 }
-                if interrupt::asked() {
+                if interrupt::requested() {
                     break 'rounds;
                 }
             }
         }
     }
-    if interrupt::asked() {
-        keep_measured(&mut rows)?;
+    if interrupt::requested() {
+        discard_unmeasured(&mut rows)?;
     }
     Ok(Report::new(scenario, common, nodes, rows, begun.elapsed()))
 }
 
 /// After an interruption: keeps the parts that every node was measured in.
-fn keep_measured(rows: &mut [Vec<Row>]) -> anyhow::Result<()> {
+fn discard_unmeasured(rows: &mut [Vec<Row>]) -> anyhow::Result<()> {
     let measured = |part: &usize| rows.iter().all(|rows| !rows[*part].rounds.is_empty());
     let whole = (0..rows[0].len()).take_while(measured).count();
     ensure!(whole > 0, "interrupted before anything was measured");
@@ -110,7 +110,7 @@ fn keep_measured(rows: &mut [Vec<Row>]) -> anyhow::Result<()> {
 }
 
 /// Measures the parts that `parts` makes of each node that was named.
-pub(crate) fn of_each<'a>(
+pub(crate) fn run_on_each_node<'a>(
     scenario: &str,
     common: &'a Common,
     parts: impl Fn(&Node) -> anyhow::Result<Vec<Box<dyn Part + 'a>>>,
@@ -122,7 +122,7 @@ pub(crate) fn of_each<'a>(
 }
 
 /// Which node first: in turn, so that neither always has the warmer machine.
-fn order(round: u32, nodes: usize) -> Vec<usize> {
+fn node_order(round: u32, nodes: usize) -> Vec<usize> {
     let mut order: Vec<_> = (0..nodes).collect();
     if round % 2 == 1 {
         order.reverse();
@@ -145,7 +145,7 @@ pub(crate) fn measure(
     let server_after = process.and_then(|process| process.cpu().ok());
     let server_cpu = server_before.zip(server_after).map(|(before, after)| after - before);
     let client_cpu = own.cpu()? - client_before;
-    Ok(Round { server_cpu, client_cpu, ..Round::of(stats, elapsed) })
+    Ok(Round { server_cpu, client_cpu, ..Round::from_stats(stats, elapsed) })
 }
 
 /// Ready-made requests, sent again and again in the same order; each connection starts elsewhere.

@@ -13,7 +13,7 @@ const BATCH: usize = 100;
 /// What JSON-RPC answers for a method that is not served.
 const METHOD_NOT_FOUND: i64 = -32601;
 /// Most bytes of an answer.
-const ANSWER_BYTES_MAX: u64 = 512 * 1024 * 1024;
+const MAX_ANSWER_BYTES: u64 = 512 * 1024 * 1024;
 
 /// A node's JSON-RPC endpoint.
 #[derive(Clone, Debug)]
@@ -80,7 +80,7 @@ impl Rpc {
             .post(&self.url)
             .send_json(request)
             .with_context(|| format!("no node answers at {}", self.url))?;
-        let body = response.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_string();
+        let body = response.body_mut().with_config().limit(MAX_ANSWER_BYTES).read_to_string();
         let body = body.with_context(|| format!("reading the answer of {}", self.url))?;
         serde_json::from_str(&body)
             .with_context(|| format!("{} does not answer JSON: {body:.100}", self.url))

@@ -2,7 +2,7 @@
 //! ask about.
 
 use crate::{
-    dice::Dice,
+    rng::Rng,
     rpc::{Rpc, hex, quantity},
     token,
 };
@@ -13,13 +13,13 @@ use std::collections::{BTreeMap, BTreeSet};
 /// How far back samples are taken: what wallets and explorers look at.
 const WINDOW_BLOCKS: u64 = 1024;
 /// How much wider the search gets when no transactions, or none of a token, are found.
-const WIDER: u64 = 16;
+const WINDOW_FACTOR: u64 = 16;
 /// Blocks looked at in a search.
-const LOOKED_AT: u64 = 512;
+const MAX_PROBED_BLOCKS: u64 = 512;
 /// Blocks read.
-const BLOCKS: usize = 64;
+const MAX_BLOCKS: usize = 64;
 /// Most transactions kept of each.
-const TXS_OF_A_BLOCK: usize = 40;
+const MAX_BLOCK_TXS: usize = 40;
 
 /// See the module.
 #[derive(Clone, Debug, Default)]
@@ -39,20 +39,20 @@ pub(crate) struct Sample {
 }
 
 /// Some of the last `window` blocks that have transactions.
-fn filled_blocks(rpc: &Rpc, dice: &mut Dice, head: u64, window: u64) -> anyhow::Result<Vec<u64>> {
+fn filled_blocks(rpc: &Rpc, rng: &mut Rng, head: u64, window: u64) -> anyhow::Result<Vec<u64>> {
     let span = window.min(head);
-    let numbers: BTreeSet<u64> = if span <= LOOKED_AT {
+    let numbers: BTreeSet<u64> = if span <= MAX_PROBED_BLOCKS {
         (head - span + 1..=head).collect()
     } else {
-        (0..LOOKED_AT).map(|_| head - dice.below(span)).collect()
+        (0..MAX_PROBED_BLOCKS).map(|_| head - rng.below(span)).collect()
     };
     let mut numbers: Vec<u64> = numbers.into_iter().collect();
-    dice.shuffle(&mut numbers);
+    rng.shuffle(&mut numbers);
     let counts: Vec<_> = numbers.iter().map(|number| json!([hex(*number)])).collect();
     let counts = rpc.call_all("eth_getBlockTransactionCountByNumber", &counts)?;
     let mut blocks = Vec::new();
     for (number, count) in numbers.into_iter().zip(&counts) {
-        if blocks.len() < BLOCKS && quantity(count)? > 0 {
+        if blocks.len() < MAX_BLOCKS && quantity(count)? > 0 {
             blocks.push(number);
         }
     }
@@ -63,11 +63,11 @@ impl Sample {
     /// Looks at recent blocks, chosen by `seed`.
     pub(crate) fn take(rpc: &Rpc, seed: u64, token: Option<&str>) -> anyhow::Result<Self> {
         let head = rpc.block_number()?;
-        let mut dice = Dice::new(seed);
+        let mut rng = Rng::new(seed);
         let mut window = WINDOW_BLOCKS;
         let mut newest = None;
         loop {
-            let blocks = filled_blocks(rpc, &mut dice, head, window)?;
+            let blocks = filled_blocks(rpc, &mut rng, head, window)?;
             if !blocks.is_empty() {
                 let mut sample = Self { head, blocks, ..Self::default() };
                 sample.read_blocks(rpc)?;
@@ -83,7 +83,7 @@ impl Sample {
                 });
             }
             // A chain that has been quiet for a while, or quiet about tokens.
-            window = window.saturating_mul(WIDER);
+            window = window.saturating_mul(WINDOW_FACTOR);
         }
     }
 
@@ -91,7 +91,7 @@ impl Sample {
         for number in &self.blocks {
             let block = rpc.call("eth_getBlockByNumber", json!([hex(*number), true]))?;
             let txs = block["transactions"].as_array().context("a block without transactions")?;
-            for tx in txs.iter().take(TXS_OF_A_BLOCK) {
+            for tx in txs.iter().take(MAX_BLOCK_TXS) {
                 let text = |member: &str| tx[member].as_str().map(str::to_owned);
                 self.hashes.extend(text("hash"));
                 self.accounts.extend([text("from"), text("to")].into_iter().flatten());
@@ -123,8 +123,9 @@ impl Sample {
         }
         self.holders.sort_unstable();
         self.holders.dedup();
-        let most = used.into_iter().max_by_key(|(_, count)| *count).map(|(address, _)| address);
-        self.token = token.map(str::to_owned).or(most);
+        let most_used =
+            used.into_iter().max_by_key(|(_, count)| *count).map(|(address, _)| address);
+        self.token = token.map(str::to_owned).or(most_used);
         Ok(())
     }
 

@@ -6,7 +6,7 @@
 //! the senders; within it transactions are in nonce order, so whoever sends a lane over one
 //! connection keeps every sender's order. Chunks of the lanes follow each other in turn.
 
-use crate::{fund::Senders, txs::Load};
+use crate::{fund::Senders, tx_template::Load};
 use alloy_primitives::U256;
 use anyhow::{Context, bail};
 use indicatif::ProgressBar;
@@ -21,15 +21,15 @@ use std::{
 
 const MAGIC: &[u8; 8] = b"LOADTX02";
 /// Shares of the senders: as many connections can send a file at most.
-pub(crate) const LANES: usize = 64;
+pub(crate) const MAX_LANES: usize = 64;
 /// Most transactions of a chunk: what a reader holds of each lane.
-const CHUNK_TXS: u64 = 512;
+const MAX_CHUNK_TXS: u64 = 512;
 /// Bytes of a chunk's head.
 const CHUNK_HEAD: u64 = 12;
 /// Most bytes of a header, and of a chunk, that are believed.
-const PART_BYTES_MAX: u32 = 64 * 1024 * 1024;
+const MAX_PART_BYTES: u32 = 64 * 1024 * 1024;
 /// Chunks each signing thread may be ahead of the writer.
-const AHEAD: usize = 4;
+const MAX_AHEAD_CHUNKS: usize = 4;
 
 /// What a file holds.
 #[derive(Clone, Debug)]
@@ -45,7 +45,7 @@ pub(crate) struct Header {
 
 impl Header {
     pub(crate) fn lanes(&self) -> usize {
-        LANES.min(self.senders)
+        MAX_LANES.min(self.senders)
     }
 
     fn json(&self) -> Value {
@@ -90,25 +90,25 @@ impl Header {
     }
 }
 
-/// A chunk's place in the order of the file.
+/// A chunk's index in the order of the file.
 #[derive(Clone, Copy, Debug)]
-struct Piece {
+struct ChunkSpec {
     lane: usize,
     /// Ranks of its transactions within the lane.
     from: u64,
     to: u64,
 }
 
-fn pieces(header: &Header) -> impl Iterator<Item = Piece> + Clone {
-    let rounds = header.in_lane(0).div_ceil(CHUNK_TXS);
+fn chunk_specs(header: &Header) -> impl Iterator<Item = ChunkSpec> + Clone {
+    let rounds = header.in_lane(0).div_ceil(MAX_CHUNK_TXS);
     let lanes: Vec<_> = (0..header.lanes()).map(|lane| (lane, header.in_lane(lane))).collect();
     (0..rounds).flat_map(move |round| {
-        let piece = move |(lane, txs): (usize, u64)| {
-            let from = round * CHUNK_TXS;
-            let to = (from + CHUNK_TXS).min(txs);
-            (from < to).then_some(Piece { lane, from, to })
+        let spec = move |(lane, txs): (usize, u64)| {
+            let from = round * MAX_CHUNK_TXS;
+            let to = (from + MAX_CHUNK_TXS).min(txs);
+            (from < to).then_some(ChunkSpec { lane, from, to })
         };
-        lanes.clone().into_iter().filter_map(piece)
+        lanes.clone().into_iter().filter_map(spec)
     })
 }
 
@@ -129,12 +129,12 @@ pub(crate) fn write(
     std::thread::scope(|scope| {
         let signed: Vec<_> = (0..threads)
             .map(|thread| {
-                let (chunks, signed) = mpsc::sync_channel(AHEAD);
-                let own = pieces(header).skip(thread).step_by(threads);
+                let (chunks, signed) = mpsc::sync_channel(MAX_AHEAD_CHUNKS);
+                let own = chunk_specs(header).skip(thread).step_by(threads);
                 scope.spawn(move || {
-                    for piece in own {
+                    for spec in own {
                         // The writer has failed, and says why.
-                        if chunks.send(sign(header, senders, piece)).is_err() {
+                        if chunks.send(sign(header, senders, spec)).is_err() {
                             return;
                         }
                     }
@@ -142,35 +142,35 @@ pub(crate) fn write(
                 signed
             })
             .collect();
-        for (turn, piece) in pieces(header).enumerate() {
+        for (turn, spec) in chunk_specs(header).enumerate() {
             let chunk = signed[turn % threads].recv().context("a signing thread panicked")?;
             out.write_all(&chunk)?;
-            bar.inc(piece.to - piece.from);
+            bar.inc(spec.to - spec.from);
         }
         Ok(out.flush()?)
     })
 }
 
-fn sign(header: &Header, senders: &Senders, piece: Piece) -> Vec<u8> {
+fn sign(header: &Header, senders: &Senders, spec: ChunkSpec) -> Vec<u8> {
     let mut chunk = vec![0; CHUNK_HEAD as usize];
-    let in_lane = header.lane_senders(piece.lane);
-    for rank in piece.from..piece.to {
-        let sender = piece.lane + (rank % in_lane) as usize * header.lanes();
+    let in_lane = header.lane_senders(spec.lane);
+    for rank in spec.from..spec.to {
+        let sender = spec.lane + (rank % in_lane) as usize * header.lanes();
         let nonce = header.first_nonces[sender] + rank / in_lane;
         // A number of its own for every transaction of the file.
-        let place = rank * header.lanes() as u64 + piece.lane as u64;
-        let to = senders.recipient(header.seed, place);
+        let index = rank * header.lanes() as u64 + spec.lane as u64;
+        let to = senders.recipient(header.seed, index);
         let key = &senders.keys[sender];
         let raw = match header.load.is_token(rank) {
-            true => senders.form.token_transfer(key, nonce, to, 1),
-            false => senders.form.transfer(key, nonce, to, U256::ONE),
+            true => senders.template.token_transfer(key, nonce, to, 1),
+            false => senders.template.transfer(key, nonce, to, U256::ONE),
         };
         chunk.extend_from_slice(&(raw.len() as u32).to_be_bytes());
         chunk.extend_from_slice(&raw);
     }
     let bytes = (chunk.len() as u64 - CHUNK_HEAD) as u32;
-    chunk[..4].copy_from_slice(&(piece.lane as u32).to_be_bytes());
-    chunk[4..8].copy_from_slice(&((piece.to - piece.from) as u32).to_be_bytes());
+    chunk[..4].copy_from_slice(&(spec.lane as u32).to_be_bytes());
+    chunk[4..8].copy_from_slice(&((spec.to - spec.from) as u32).to_be_bytes());
     chunk[8..12].copy_from_slice(&bytes.to_be_bytes());
     chunk
 }
@@ -202,7 +202,7 @@ impl Reader {
             bail!("no file of signed transactions (`loadtest sign` makes them)");
         }
         let length = read_u32(&mut input)?;
-        if length > PART_BYTES_MAX {
+        if length > MAX_PART_BYTES {
             bail!("a header of {length} bytes");
         }
         let mut text = vec![0; length as usize];
@@ -216,11 +216,11 @@ impl Reader {
         let mut at = 12 + u64::from(length);
         let mut left = header.count;
         while left > 0 {
-            let place = || format!("the file ends at byte {at}, {left} transactions early");
-            let lane = read_u32(&mut input).with_context(place)?;
-            let count = read_u32(&mut input).with_context(place)?;
-            let bytes = read_u32(&mut input).with_context(place)?;
-            if bytes > PART_BYTES_MAX {
+            let truncated = || format!("the file ends at byte {at}, {left} transactions early");
+            let lane = read_u32(&mut input).with_context(truncated)?;
+            let count = read_u32(&mut input).with_context(truncated)?;
+            let bytes = read_u32(&mut input).with_context(truncated)?;
+            if bytes > MAX_PART_BYTES {
                 bail!("a chunk of {bytes} bytes at byte {at}");
             }
             left = left.checked_sub(u64::from(count)).context("more chunks than transactions")?;
@@ -235,9 +235,9 @@ impl Reader {
     pub(crate) fn next(&mut self, connection: usize) -> anyhow::Result<Option<&[u8]>> {
         let share = &mut self.shares[connection];
         if share.at >= share.chunk.len() {
-            let Some((place, bytes)) = share.chunks.pop_front() else { return Ok(None) };
+            let Some((offset, bytes)) = share.chunks.pop_front() else { return Ok(None) };
             share.chunk.resize(bytes as usize, 0);
-            self.file.read_exact_at(&mut share.chunk, place).context("the file has shrunk")?;
+            self.file.read_exact_at(&mut share.chunk, offset).context("the file has shrunk")?;
             share.at = 0;
         }
         let rest = &share.chunk[share.at..];
@@ -262,7 +262,7 @@ mod tests {
     use crate::{
         fund::Recipients,
         keys::{self, Signer},
-        txs::Form,
+        tx_template::TxTemplate,
     };
     use alloy_consensus::{Transaction, TxEnvelope, transaction::SignerRecoverable};
     use alloy_eips::eip2718::Decodable2718;
@@ -270,7 +270,7 @@ mod tests {
     use std::collections::HashMap;
 
     fn file(header: &Header) -> File {
-        let form = Form {
+        let template = TxTemplate {
             chain_id: header.chain_id,
             fee_cap: 10,
             tip: 1,
@@ -278,7 +278,7 @@ mod tests {
             signer: Signer::new(1),
         };
         let keys = keys::senders(header.seed, header.senders).into();
-        let senders = Senders { keys, form, recipients: Recipients::MadeUp(100) };
+        let senders = Senders { keys, template, recipients: Recipients::Generated(100) };
         let mut file = tempfile::tempfile().unwrap();
         write(&mut file, header, &senders, &ProgressBar::hidden()).unwrap();
         file

@@ -11,7 +11,7 @@ use crate::{
     rounds::{Replay, Round, measure},
     sample::Sample,
     stats::Stats,
-    tx::{self, What, append_call},
+    tx::{self, TxSettings, append_call},
     wire::Endpoint,
 };
 use alloy_primitives::U256;
@@ -30,18 +30,18 @@ use std::{
 };
 
 /// Requests signed ahead of the sending.
-const AHEAD: usize = 1024;
-/// Most looks printed.
-const LINES: usize = 20;
+const MAX_AHEAD_REQUESTS: usize = 1024;
+/// Most observations printed.
+const MAX_LINES: usize = 20;
 /// Bytes of a GiB.
 const GIB: f64 = (1u64 << 30) as f64;
 /// Bytes of a sector in a file's block count.
 const SECTOR: u64 = 512;
 /// First part of the run that bounds are compared with: caches fill in it.
-const SETTLING: f64 = 0.2;
+const WARM_UP_SHARE: f64 = 0.2;
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct SoakArgs {
     #[command(flatten)]
     common: Common,
     /// Minutes
@@ -62,7 +62,7 @@ pub(crate) struct Args {
     /// The node's home folder, whose growth is watched
     #[arg(long, value_name = "DIR")]
     home: Option<PathBuf>,
-    /// Seconds between two looks
+    /// Seconds between two observations
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
     every: f64,
     /// Most that memory of no file may grow after the first fifth, in MiB
@@ -94,9 +94,9 @@ pub(crate) struct Args {
     fee_cap: f64,
 }
 
-/// What one look saw.
+/// What one observation saw.
 #[derive(Clone, Copy, Debug)]
-struct Look {
+struct Observation {
     seconds: f64,
     transfers: u64,
     /// Memory that belongs to no file, in bytes.
@@ -110,14 +110,14 @@ struct Look {
     index_map: u64,
     /// Transactions in the node's pool.
     pooled: u64,
-    /// Of the reads since the last look, in microseconds.
+    /// Of the reads since the last observation, in microseconds.
     p50_us: f64,
     p99_us: f64,
     p999_us: f64,
     reads: u64,
 }
 
-impl Look {
+impl Observation {
     fn json(&self) -> Value {
         json!({
             "seconds": self.seconds, "transfers": self.transfers,
@@ -129,7 +129,7 @@ impl Look {
     }
 }
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<bool> {
+pub(crate) fn run(args: &SoakArgs) -> anyhow::Result<bool> {
     let common = &args.common;
     common.check()?;
     if common.compare.is_some() {
@@ -143,26 +143,26 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<bool> {
     let sample = Sample::take(&node.rpc, common.seed, None)?;
     let reads: Arc<[_]> = reads::mix(&sample, common.seed)?.into();
     let total = (args.tx_rate * args.minutes * 60.0) as u64;
-    let what = What {
+    let settings = TxSettings {
         count: total,
-        load: crate::txs::Load::Transfer,
+        load: crate::tx_template::Load::Transfer,
         senders: args.senders,
         recipients: 10_000,
         fee_cap: args.fee_cap,
         tip: 1.0,
         prefunded: args.prefunded,
     };
-    what.check()?;
-    let senders = fund::prepare(&node, what.wanted(common.seed, 1))?;
+    settings.check()?;
+    let senders = fund::prepare(&node, settings.sender_spec(common.seed, 1))?;
     let soak = Soak { args, node: &node, process, total };
-    let (looks, transfers, reads) = soak.run(senders, &reads)?;
-    let broken = soak.judge(&looks, &transfers, &reads);
-    soak.publish(looks, transfers, reads, &broken)?;
+    let (observations, transfers, reads) = soak.run(senders, &reads)?;
+    let broken = soak.broken_bounds(&observations, &transfers, &reads);
+    soak.publish(observations, transfers, reads, &broken)?;
     Ok(broken.is_empty())
 }
 
 struct Soak<'a> {
-    args: &'a Args,
+    args: &'a SoakArgs,
     node: &'a Node,
     process: Process,
     /// Transfers in all.
@@ -170,12 +170,12 @@ struct Soak<'a> {
 }
 
 impl Soak<'_> {
-    /// Loads for the whole time; gives the looks, and what became of transfers and reads.
+    /// Loads for the whole time; gives the observations, and what became of transfers and reads.
     fn run(
         &self,
         senders: Senders,
         reads: &Arc<[Vec<u8>]>,
-    ) -> anyhow::Result<(Vec<Look>, Round, Round)> {
+    ) -> anyhow::Result<(Vec<Observation>, Round, Round)> {
         let duration = Duration::from_secs_f64(self.args.minutes * 60.0);
         let watch = Watch::default();
         let over = AtomicBool::new(false);
@@ -183,31 +183,31 @@ impl Soak<'_> {
             let addresses: Vec<_> = senders.keys.iter().map(|key| key.address).collect();
             self.node.rpc.nonces(&addresses)?
         };
-        let (requests, signed) = mpsc::sync_channel(AHEAD);
+        let (requests, signed) = mpsc::sync_channel(MAX_AHEAD_REQUESTS);
         std::thread::scope(|scope| {
             let batches = self.total.div_ceil(self.args.batch as u64);
             let batch = self.args.batch;
-            let form = match self.args.ingest {
-                Some(_) => tx::Form::Raw,
-                None => tx::Form::Batch(batch),
+            let format = match self.args.ingest {
+                Some(_) => tx::RequestFormat::Raw,
+                None => tx::RequestFormat::Batch(batch),
             };
-            scope.spawn(move || sign(&senders, nonces, batches, batch, form, &requests));
+            scope.spawn(move || sign(&senders, nonces, batches, batch, format, &requests));
             let (watch, over) = (&watch, &over);
             let transfers = scope.spawn(move || {
-                let source = Signed { requests: signed, form, at: 0, bytes: Vec::new() };
+                let source = Signed { requests: signed, format, at: 0, bytes: Vec::new() };
                 let transfers = self.transfers(source, duration, watch);
                 over.store(true, Relaxed);
                 transfers
             });
-            let looked = self.look(reads, duration, watch, over);
-            if looked.is_err() {
+            let observed = self.observe(reads, duration, watch, over);
+            if observed.is_err() {
                 watch.stop.store(true, Relaxed);
             }
             let transfers = transfers.join();
             let transfers =
                 transfers.map_err(|_| anyhow::anyhow!("sending transfers panicked"))??;
-            let (looks, reads) = looked?;
-            Ok((looks, transfers, reads))
+            let (observations, reads) = observed?;
+            Ok((observations, transfers, reads))
         })
     }
 
@@ -235,15 +235,15 @@ impl Soak<'_> {
         round
     }
 
-    /// Reads, in stretches between looks.
-    fn look(
+    /// Reads, in stretches between observations.
+    fn observe(
         &self,
         reads: &Arc<[Vec<u8>]>,
         duration: Duration,
         watch: &Watch,
         over: &AtomicBool,
-    ) -> anyhow::Result<(Vec<Look>, Round)> {
-        let (begun, mut looks, mut sum) = (Instant::now(), Vec::new(), Stats::new());
+    ) -> anyhow::Result<(Vec<Observation>, Round)> {
+        let (begun, mut observations, mut sum) = (Instant::now(), Vec::new(), Stats::new());
         while begun.elapsed() < duration && !over.load(Relaxed) {
             let left = duration.saturating_sub(begun.elapsed());
             let stretch = Duration::from_secs_f64(self.args.every).min(left);
@@ -258,9 +258,9 @@ impl Soak<'_> {
             let hidden = indicatif::ProgressBar::hidden();
             let endpoint = self.node.endpoint();
             let stats = drive(&endpoint, &plan, vec![source], &Watch::default(), &hidden)?;
-            let look = self.one_look(begun, watch, &stats)?;
-            looks.push(look);
-            if self.args.disk_limit.is_some_and(|limit| look.disk as f64 > limit * GIB) {
+            let observation = self.observe_once(begun, watch, &stats)?;
+            observations.push(observation);
+            if self.args.disk_limit.is_some_and(|limit| observation.disk as f64 > limit * GIB) {
                 watch.stop.store(true, Relaxed);
                 over.store(true, Relaxed);
             }
@@ -268,11 +268,16 @@ impl Soak<'_> {
             sum.elapsed += stats.elapsed;
         }
         let elapsed = begun.elapsed();
-        let round = Round::of(sum, elapsed);
-        Ok((looks, round))
+        let round = Round::from_stats(sum, elapsed);
+        Ok((observations, round))
     }
 
-    fn one_look(&self, begun: Instant, watch: &Watch, reads: &Stats) -> anyhow::Result<Look> {
+    fn observe_once(
+        &self,
+        begun: Instant,
+        watch: &Watch,
+        reads: &Stats,
+    ) -> anyhow::Result<Observation> {
         let us = |quantile| crate::report::quantile_us(&reads.latency, quantile);
         let home = self.args.home.as_deref();
         let map = |folder: &str| {
@@ -282,7 +287,7 @@ impl Soak<'_> {
         };
         let pool = self.node.rpc.call("txpool_status", json!([]));
         let pooled = pool.ok().and_then(|pool| crate::rpc::quantity(&pool["pending"]).ok());
-        Ok(Look {
+        Ok(Observation {
             seconds: begun.elapsed().as_secs_f64(),
             transfers: watch.operations.load(Relaxed),
             anonymous: self.process.memory("RssAnon:").context("the node has gone")?,
@@ -299,14 +304,19 @@ impl Soak<'_> {
     }
 
     /// The bounds that were broken, in words.
-    fn judge(&self, looks: &[Look], transfers: &Round, reads: &Round) -> Vec<String> {
+    fn broken_bounds(
+        &self,
+        observations: &[Observation],
+        transfers: &Round,
+        reads: &Round,
+    ) -> Vec<String> {
         let mut broken = Vec::new();
         let failed = transfers.stats.errors + reads.stats.errors;
         if failed > 0 {
             broken.push(format!("{failed} operations failed"));
         }
-        let settled = ((looks.len() as f64 * SETTLING) as usize).max(1);
-        let (Some(first), Some(last)) = (looks.get(settled - 1), looks.last()) else {
+        let warm_up = ((observations.len() as f64 * WARM_UP_SHARE) as usize).max(1);
+        let (Some(first), Some(last)) = (observations.get(warm_up - 1), observations.last()) else {
             return broken;
         };
         let grown = (last.anonymous as f64 - first.anonymous as f64) / f64::from(1 << 20);
@@ -329,13 +339,14 @@ impl Soak<'_> {
                 self.args.memory_bound
             ));
         }
-        let (early, late) = looks.split_at(settled.min(looks.len() - 1));
-        let median = |looks: &[Look]| {
-            let mut values: Vec<_> = looks.iter().map(|look| look.p99_us).collect();
+        let (early, late) = observations.split_at(warm_up.min(observations.len() - 1));
+        let median = |observations: &[Observation]| {
+            let mut values: Vec<_> =
+                observations.iter().map(|observation| observation.p99_us).collect();
             values.sort_by(f64::total_cmp);
             values.get(values.len() / 2).copied()
         };
-        // A run of one look only has nothing to compare.
+        // A run of one observation only has nothing to compare.
         let factor = median(early).zip(median(late)).map(|(early, late)| late / early.max(1.0));
         if let Some(factor) = factor.filter(|factor| *factor > self.args.latency_bound) {
             broken.push(format!(
@@ -356,7 +367,7 @@ impl Soak<'_> {
 
     fn publish(
         &self,
-        looks: Vec<Look>,
+        observations: Vec<Observation>,
         transfers: Round,
         reads: Round,
         broken: &[String],
@@ -367,36 +378,37 @@ impl Soak<'_> {
         let rows = vec![vec![row("transfers", transfers), row("reads", reads)]];
         let nodes = std::slice::from_ref(self.node);
         let mut report = Report::new("soak", common, nodes, rows, elapsed);
-        report.looks = looks.iter().map(Look::json).collect();
+        report.observations = observations.iter().map(Observation::json).collect();
         let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
-        let step = looks.len().div_ceil(LINES).max(1);
+        let step = observations.len().div_ceil(MAX_LINES).max(1);
         report.notes.push(
             " seconds   transfers  tx/s  pooled  memory MiB  with files  disk MiB  chain map  index \
              map  read p50 us    p99  p99.9"
                 .to_owned(),
         );
-        let skipped = looks.len().saturating_sub(1) % step;
+        let skipped = observations.len().saturating_sub(1) % step;
         let mut before = (0.0, 0);
-        for look in looks.iter().skip(skipped).step_by(step) {
-            let rate = (look.transfers - before.1) as f64 / (look.seconds - before.0).max(1e-3);
-            before = (look.seconds, look.transfers);
+        for observation in observations.iter().skip(skipped).step_by(step) {
+            let rate = (observation.transfers - before.1) as f64
+                / (observation.seconds - before.0).max(1e-3);
+            before = (observation.seconds, observation.transfers);
             report.notes.push(format!(
                 "{:>8.0} {:>11} {rate:>5.0} {:>7} {:>11.0} {:>11.0} {:>9.0} {:>10.0} {:>10.0} \
                  {:>12.0} {:>6.0} {:>6.0}",
-                look.seconds,
-                look.transfers,
-                look.pooled,
-                mib(look.anonymous),
-                mib(look.resident),
-                mib(look.disk),
-                mib(look.chain_map),
-                mib(look.index_map),
-                look.p50_us,
-                look.p99_us,
-                look.p999_us,
+                observation.seconds,
+                observation.transfers,
+                observation.pooled,
+                mib(observation.anonymous),
+                mib(observation.resident),
+                mib(observation.disk),
+                mib(observation.chain_map),
+                mib(observation.index_map),
+                observation.p50_us,
+                observation.p99_us,
+                observation.p999_us,
             ));
         }
-        if let (Some(first), Some(last)) = (looks.first(), looks.last()) {
+        if let (Some(first), Some(last)) = (observations.first(), observations.last()) {
             let txs = last.transfers.saturating_sub(first.transfers).max(1) as f64;
             let each = last.disk.saturating_sub(first.disk) as f64 / txs;
             report.notes.push(format!("disk: {each:.0} bytes a transfer"));
@@ -430,7 +442,7 @@ fn sign(
     mut nonces: Vec<u64>,
     batches: u64,
     batch: usize,
-    form: tx::Form,
+    format: tx::RequestFormat,
     requests: &mpsc::SyncSender<Vec<u8>>,
 ) {
     let mut turn = 0;
@@ -439,21 +451,22 @@ fn sign(
         for place in 0..batch {
             let sender = turn % senders.keys.len();
             let to = senders.recipient(1, turn as u64);
-            let raw = senders.form.transfer(&senders.keys[sender], nonces[sender], to, U256::ONE);
+            let raw =
+                senders.template.transfer(&senders.keys[sender], nonces[sender], to, U256::ONE);
             nonces[sender] += 1;
             turn += 1;
-            match form {
-                tx::Form::Raw => {
+            match format {
+                tx::RequestFormat::Raw => {
                     body.extend_from_slice(&(raw.len() as u32).to_be_bytes());
                     body.extend_from_slice(&raw);
                 }
-                tx::Form::Call | tx::Form::Batch(_) => {
+                tx::RequestFormat::Call | tx::RequestFormat::Batch(_) => {
                     body.push(if place == 0 { b'[' } else { b',' });
                     append_call(&mut body, &raw);
                 }
             }
         }
-        if !matches!(form, tx::Form::Raw) {
+        if !matches!(format, tx::RequestFormat::Raw) {
             body.push(b']');
         }
         // Nobody takes more: the run has ended.
@@ -467,7 +480,7 @@ fn sign(
 /// a node keeps the later nonce until the earlier comes.
 struct Signed {
     requests: mpsc::Receiver<Vec<u8>>,
-    form: tx::Form,
+    format: tx::RequestFormat,
     /// Frames for the ingest: what is left of a batch begins at `at`.
     bytes: Vec<u8>,
     at: usize,
@@ -488,7 +501,7 @@ impl Signed {
 
 impl Source for Signed {
     fn next(&mut self, _: usize, out: &mut Vec<u8>) -> anyhow::Result<Option<u32>> {
-        let tx::Form::Batch(count) = self.form else {
+        let tx::RequestFormat::Batch(count) = self.format else {
             let Some(raw) = self.next_frame()? else { return Ok(None) };
             out.extend_from_slice(raw);
             return Ok(Some(1));

@@ -4,17 +4,17 @@ use hdrhistogram::Histogram;
 use std::time::Duration;
 
 /// Longest latency told apart, in nanoseconds: two minutes.
-const LATENCY_NS_MAX: u64 = 120_000_000_000;
+const MAX_LATENCY_NS: u64 = 120_000_000_000;
 /// Significant digits of latencies.
 const DIGITS: u8 = 3;
 /// Width of a step of the curves over time.
 pub(crate) const STEP: Duration = Duration::from_millis(250);
 /// Different error texts kept.
-const ERROR_TEXTS: usize = 5;
+const MAX_ERROR_TEXTS: usize = 5;
 
 /// An empty histogram of latencies in nanoseconds.
 pub(crate) fn latencies() -> Histogram<u64> {
-    Histogram::new_with_max(LATENCY_NS_MAX, DIGITS).expect("the constants are in range")
+    Histogram::new_with_max(MAX_LATENCY_NS, DIGITS).expect("the constants are in range")
 }
 
 /// See the module.
@@ -67,7 +67,7 @@ impl Stats {
     /// Counts operations that failed.
     pub(crate) fn failed(&mut self, operations: u64, text: impl FnOnce() -> String) {
         self.errors += operations;
-        if self.error_texts.len() < ERROR_TEXTS {
+        if self.error_texts.len() < MAX_ERROR_TEXTS {
             let text = text();
             if !self.error_texts.contains(&text) {
                 self.error_texts.push(text);
@@ -84,7 +84,7 @@ impl Stats {
         self.bytes += other.bytes;
         self.errors += other.errors;
         for text in &other.error_texts {
-            if self.error_texts.len() < ERROR_TEXTS && !self.error_texts.contains(text) {
+            if self.error_texts.len() < MAX_ERROR_TEXTS && !self.error_texts.contains(text) {
                 self.error_texts.push(text.clone());
             }
         }

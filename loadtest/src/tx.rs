@@ -2,17 +2,17 @@
 //! followed until they are mined.
 
 use crate::{
-    beside::Beside,
+    atomic_file::AtomicFile,
     drive::{Plan, Source, Watch, drive},
     follow::{self, Goal},
-    fund::{self, Senders, Wanted},
+    fund::{self, SenderSpec, Senders},
     interrupt, keys,
     options::{Common, Node, bar},
     report::Report,
     rounds::{self, Part, Round, measure},
     signed::{self, Header, Reader},
     stats::Stats,
-    txs::Load,
+    tx_template::Load,
     wire::Endpoint,
 };
 use alloy_primitives::{Address, hex};
@@ -30,19 +30,19 @@ use std::{
 /// Wei in a gwei.
 const GWEI: f64 = 1e9;
 /// Most calls of a batch: the limit of most nodes.
-const BATCH_MAX: usize = 1000;
+const MAX_BATCH_CALLS: usize = 1000;
 /// Senders whose nonces are looked at before and after: all of them, up to so many.
-const CHECKED: usize = 1000;
+const MAX_CHECKED_SENDERS: usize = 1000;
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct TxArgs {
     #[command(flatten)]
     common: Common,
     #[command(flatten)]
-    what: What,
+    what: TxSettings,
     /// Ways to send, measured one after another
-    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Via::Batch])]
-    via: Vec<Via>,
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Transport::Batch])]
+    via: Vec<Transport>,
     /// Where evmd takes raw transactions
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:8547")]
     ingest: SocketAddr,
@@ -62,7 +62,7 @@ pub(crate) struct Args {
 
 /// What is signed.
 #[derive(Clone, Debug, clap::Args)]
-pub(crate) struct What {
+pub(crate) struct TxSettings {
     /// Transactions of a measurement
     #[arg(long, short = 'n', value_name = "N", default_value_t = 20_000)]
     pub(crate) count: u64,
@@ -86,7 +86,7 @@ pub(crate) struct What {
     pub(crate) prefunded: bool,
 }
 
-impl What {
+impl TxSettings {
     pub(crate) fn check(&self) -> anyhow::Result<()> {
         if self.count == 0 || self.senders == 0 || self.recipients == 0 {
             bail!("--count, --senders and --recipients must be at least 1");
@@ -104,8 +104,8 @@ impl What {
     }
 
     /// What the senders need for so many files of this.
-    pub(crate) fn wanted(&self, seed: u64, files: u64) -> Wanted {
-        Wanted {
+    pub(crate) fn sender_spec(&self, seed: u64, files: u64) -> SenderSpec {
+        SenderSpec {
             load: self.load,
             senders: self.senders,
             txs_each: files * self.count.div_ceil(self.senders as u64),
@@ -120,7 +120,7 @@ impl What {
 
 /// How transactions travel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Via {
+enum Transport {
     /// evmd's TCP ingest
     Ingest,
     /// One eth_sendRawTransaction in each HTTP request
@@ -133,7 +133,7 @@ enum Via {
     WsBatch,
 }
 
-impl Via {
+impl Transport {
     const fn name(self) -> &'static str {
         match self {
             Self::Ingest => "TCP ingest",
@@ -156,7 +156,7 @@ impl Via {
 /// Requests made of a file of signed transactions.
 pub(crate) struct Submissions<'a> {
     reader: Reader,
-    form: Form,
+    format: RequestFormat,
     sent: u64,
     /// Most transactions sent and not mined, and how many are mined.
     ahead: u64,
@@ -165,7 +165,7 @@ pub(crate) struct Submissions<'a> {
 
 /// How a request is made.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Form {
+pub(crate) enum RequestFormat {
     /// The bytes as they are.
     Raw,
     /// A JSON-RPC call.
@@ -175,8 +175,13 @@ pub(crate) enum Form {
 }
 
 impl<'a> Submissions<'a> {
-    pub(crate) const fn new(reader: Reader, form: Form, ahead: u64, mined: &'a AtomicU64) -> Self {
-        Self { reader, form, sent: 0, ahead, mined }
+    pub(crate) const fn new(
+        reader: Reader,
+        format: RequestFormat,
+        ahead: u64,
+        mined: &'a AtomicU64,
+    ) -> Self {
+        Self { reader, format, sent: 0, ahead, mined }
     }
 }
 
@@ -195,13 +200,13 @@ impl Source for Submissions<'_> {
     fn next(&mut self, connection: usize, out: &mut Vec<u8>) -> anyhow::Result<Option<u32>> {
         let Some(raw) = self.reader.next(connection)? else { return Ok(None) };
         let mut count = 1;
-        match self.form {
-            Form::Raw => out.extend_from_slice(raw),
-            Form::Call => append_call(out, raw),
-            Form::Batch(most) => {
+        match self.format {
+            RequestFormat::Raw => out.extend_from_slice(raw),
+            RequestFormat::Call => append_call(out, raw),
+            RequestFormat::Batch(max_calls) => {
                 out.push(b'[');
                 append_call(out, raw);
-                while count < most as u32 {
+                while count < max_calls as u32 {
                     let Some(raw) = self.reader.next(connection)? else { break };
                     out.push(b',');
                     append_call(out, raw);
@@ -219,12 +224,12 @@ impl Source for Submissions<'_> {
     }
 }
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<(Report, &Common)> {
+pub(crate) fn run(args: &TxArgs) -> anyhow::Result<(Report, &Common)> {
     let common = &args.common;
     common.check()?;
     args.what.check()?;
-    if !(1..=BATCH_MAX).contains(&args.batch) {
-        bail!("--batch {}: 1 to {BATCH_MAX} are possible", args.batch);
+    if !(1..=MAX_BATCH_CALLS).contains(&args.batch) {
+        bail!("--batch {}: 1 to {MAX_BATCH_CALLS} are possible", args.batch);
     }
     if args.ahead == 0 {
         bail!("--ahead 0: nothing could be sent");
@@ -240,30 +245,30 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<(Report, &Common)> {
     Ok((rounds::run("tx", common, &nodes, parts)?, common))
 }
 
-fn parts<'a>(args: &'a Args, node: &Node) -> anyhow::Result<Vec<Box<dyn Part + 'a>>> {
+fn parts<'a>(args: &'a TxArgs, node: &Node) -> anyhow::Result<Vec<Box<dyn Part + 'a>>> {
     let senders = match &args.file {
         Some(_) => None,
         None => {
             let files = u64::from(args.common.rounds()) * args.via.len() as u64;
-            Some(fund::prepare(node, args.what.wanted(args.common.seed, files))?)
+            Some(fund::prepare(node, args.what.sender_spec(args.common.seed, files))?)
         }
     };
-    let part = |via: &Via| {
+    let part = |via: &Transport| {
         let (node, senders) = (node.clone(), senders.clone());
-        Box::new(Send { args, via: *via, node, senders }) as Box<dyn Part + 'a>
+        Box::new(SendPart { args, via: *via, node, senders }) as Box<dyn Part + 'a>
     };
     Ok(args.via.iter().map(part).collect())
 }
 
 /// One way to send.
-struct Send<'a> {
-    args: &'a Args,
-    via: Via,
+struct SendPart<'a> {
+    args: &'a TxArgs,
+    via: Transport,
     node: Node,
     senders: Option<Senders>,
 }
 
-impl Send<'_> {
+impl SendPart<'_> {
     /// The file to send: the one given, or one signed now.
     fn file(&self, bar: &ProgressBar) -> anyhow::Result<File> {
         let (what, seed) = (&self.args.what, self.args.common.seed);
@@ -281,18 +286,18 @@ impl Send<'_> {
         }
     }
 
-    fn form(&self) -> Form {
+    fn format(&self) -> RequestFormat {
         match self.via {
-            Via::Ingest => Form::Raw,
-            Via::Single | Via::Ws => Form::Call,
-            Via::Batch | Via::WsBatch => Form::Batch(self.args.batch),
+            Transport::Ingest => RequestFormat::Raw,
+            Transport::Single | Transport::Ws => RequestFormat::Call,
+            Transport::Batch | Transport::WsBatch => RequestFormat::Batch(self.args.batch),
         }
     }
 }
 
-const fn header(what: &What, senders: &Senders, seed: u64, first_nonces: Vec<u64>) -> Header {
+const fn header(what: &TxSettings, senders: &Senders, seed: u64, first_nonces: Vec<u64>) -> Header {
     Header {
-        chain_id: senders.form.chain_id,
+        chain_id: senders.template.chain_id,
         load: what.load,
         count: what.count,
         senders: first_nonces.len(),
@@ -308,7 +313,7 @@ fn nonces(node: &Node, senders: &Senders) -> anyhow::Result<Vec<u64>> {
 
 /// Senders to look at, spread over all, by their places.
 fn checked(header: &Header) -> Vec<usize> {
-    let count = header.senders.min(CHECKED);
+    let count = header.senders.min(MAX_CHECKED_SENDERS);
     (0..count).map(|number| number * header.senders / count).collect()
 }
 
@@ -332,11 +337,11 @@ fn check_file(node: &Node, header: &Header, checked: &[usize]) -> anyhow::Result
     Ok(addresses)
 }
 
-impl Part for Send<'_> {
+impl Part for SendPart<'_> {
     fn name(&self) -> String {
         let load = self.args.what.load.name();
         match self.via {
-            Via::Batch | Via::WsBatch => {
+            Transport::Batch | Transport::WsBatch => {
                 format!("{load}, {} of {}", self.via.name(), self.args.batch)
             }
             _ => format!("{load}, {}", self.via.name()),
@@ -354,7 +359,7 @@ impl Part for Send<'_> {
         bar.set_length(header.count);
         let head = self.node.rpc.block_number()?;
         let (goal, begun) = (Goal::default(), Instant::now());
-        let source = Submissions::new(reader, self.form(), self.args.ahead, &goal.mined);
+        let source = Submissions::new(reader, self.format(), self.args.ahead, &goal.mined);
         let source: Box<dyn Source + '_> = Box::new(source);
         let patience = Duration::from_secs_f64(self.args.patience);
         let mut blocks = Vec::new();
@@ -381,7 +386,7 @@ impl Part for Send<'_> {
                 Ok(stats)
             })
         })?;
-        if round.stats.errors == 0 && !interrupt::asked() {
+        if round.stats.errors == 0 && !interrupt::requested() {
             // The blocks may have held others' transactions: these are the proof.
             let last: Vec<_> = checked.iter().map(|sender| header.last_nonce(*sender)).collect();
             fund::wait_for_nonces(node, &senders, &last, patience)?;
@@ -410,7 +415,7 @@ fn with_refusals(error: anyhow::Error, stats: &Stats) -> anyhow::Error {
 #[derive(Debug, clap::Args)]
 pub(crate) struct SignArgs {
     #[command(flatten)]
-    what: What,
+    what: TxSettings,
     /// The node's JSON-RPC: its chain id and nonces are taken, its accounts funded
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8545")]
     url: String,
@@ -430,17 +435,17 @@ pub(crate) struct SignArgs {
 
 pub(crate) fn sign(args: &SignArgs) -> anyhow::Result<()> {
     args.what.check()?;
-    let mut whole = Beside::create(&args.file)?;
-    let wanted = args.what.wanted(args.seed, 1);
+    let mut whole = AtomicFile::create(&args.file)?;
+    let wanted = args.what.sender_spec(args.seed, 1);
     let (senders, header) = match args.offline {
         Some(chain_id) => {
-            let senders = fund::unprepared(wanted, chain_id);
+            let senders = fund::without_funding(wanted, chain_id);
             let first_nonces = vec![args.first_nonce; senders.keys.len()];
             let header = header(&args.what, &senders, args.seed, first_nonces);
             (senders, header)
         }
         None => {
-            let node = Node::reach(&args.url, None)?;
+            let node = Node::connect(&args.url, None)?;
             let senders = fund::prepare(&node, wanted)?;
             let header = header(&args.what, &senders, args.seed, nonces(&node, &senders)?);
             (senders, header)

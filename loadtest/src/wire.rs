@@ -13,7 +13,7 @@ use std::{
 };
 
 /// Longest wait for a connection.
-const CONNECT_WAIT: Duration = Duration::from_secs(5);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Bytes read at once.
 const READ_BYTES: usize = 256 * 1024;
 
@@ -30,7 +30,7 @@ pub(crate) enum Endpoint {
 
 impl Endpoint {
     /// Of a URL: by its scheme.
-    pub(crate) fn of(url: &Url) -> Self {
+    pub(crate) fn from_url(url: &Url) -> Self {
         if url.is_ws { Self::Ws(url.clone()) } else { Self::Http(url.clone()) }
     }
 
@@ -80,10 +80,10 @@ pub(crate) struct Connection {
 impl Connection {
     pub(crate) fn open(endpoint: &Endpoint) -> anyhow::Result<Self> {
         let address = endpoint.address();
-        let mut stream = std::net::TcpStream::connect_timeout(&address, CONNECT_WAIT)
+        let mut stream = std::net::TcpStream::connect_timeout(&address, CONNECT_TIMEOUT)
             .with_context(|| format!("nothing answers at {address}"))?;
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(CONNECT_WAIT))?;
+        stream.set_read_timeout(Some(CONNECT_TIMEOUT))?;
         let mut input = Vec::new();
         let head = match endpoint {
             Endpoint::Http(url) => url.post_head(),
@@ -108,7 +108,7 @@ impl Connection {
     }
 
     /// Puts a request in line; [`Self::write`] sends it.
-    pub(crate) fn put(&mut self, payload: &[u8]) {
+    pub(crate) fn queue(&mut self, payload: &[u8]) {
         match self.endpoint {
             Endpoint::Http(_) => http::append_request(&mut self.out, &self.head, payload),
             Endpoint::Ws(_) => ws::append_text(&mut self.out, payload),

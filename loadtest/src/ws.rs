@@ -9,9 +9,9 @@ use std::{
 };
 
 /// Most bytes of a message taken.
-const MESSAGE_BYTES_MAX: u64 = 1024 * 1024 * 1024;
+const MAX_MESSAGE_BYTES: u64 = 1024 * 1024 * 1024;
 /// Most bytes of the answer to the handshake.
-const HEAD_BYTES_MAX: usize = 16 * 1024;
+const MAX_HEAD_BYTES: usize = 16 * 1024;
 
 /// The request that asks for WebSocket.
 pub(crate) fn handshake_request(url: &Url) -> Vec<u8> {
@@ -42,8 +42,8 @@ pub(crate) fn handshake(stream: &mut TcpStream, url: &Url) -> anyhow::Result<Vec
             }
             return Ok(input.split_off(end + 4));
         }
-        if input.len() > HEAD_BYTES_MAX {
-            bail!("{}: a handshake of more than {HEAD_BYTES_MAX} bytes", url.text);
+        if input.len() > MAX_HEAD_BYTES {
+            bail!("{}: a handshake of more than {MAX_HEAD_BYTES} bytes", url.text);
         }
     }
 }
@@ -132,8 +132,8 @@ fn one(input: &[u8]) -> anyhow::Result<Option<(u8, Range<usize>)>> {
         (126 | 127, _) => return Ok(None),
         (length, _) => (2, u64::from(length)),
     };
-    if length > MESSAGE_BYTES_MAX {
-        bail!("a message of {length} bytes, limit {MESSAGE_BYTES_MAX}");
+    if length > MAX_MESSAGE_BYTES {
+        bail!("a message of {length} bytes, limit {MAX_MESSAGE_BYTES}");
     }
     let end = start + length as usize;
     Ok((input.len() >= end).then_some((first, start..end)))

@@ -20,9 +20,9 @@ pub(super) struct Monitor {
     process: Option<Process>,
 }
 
-/// What was seen.
+/// What was observed.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct Observed {
     /// The maximum of memory that belongs to no file, in bytes; 0 if the process is not known.
     pub(super) memory: u64,
     pub(super) health_answered: u64,
@@ -36,23 +36,23 @@ impl Monitor {
     }
 
     /// Watches until `stop`.
-    pub(super) fn run(&self, stop: &AtomicBool) -> Seen {
-        let mut seen = Seen::default();
+    pub(super) fn run(&self, stop: &AtomicBool) -> Observed {
+        let mut observed = Observed::default();
         while !stop.load(Relaxed) {
             let memory = self.process.and_then(|process| process.memory("RssAnon:"));
-            seen.memory = seen.memory.max(memory.unwrap_or(0));
+            observed.memory = observed.memory.max(memory.unwrap_or(0));
             if let Some(metrics) = self.metrics {
                 let begun = Instant::now();
                 let healthy = is_healthy(metrics);
-                seen.health_slowest = seen.health_slowest.max(begun.elapsed());
+                observed.health_slowest = observed.health_slowest.max(begun.elapsed());
                 match healthy {
-                    Ok(true) => seen.health_answered += 1,
-                    Ok(false) | Err(_) => seen.health_failed += 1,
+                    Ok(true) => observed.health_answered += 1,
+                    Ok(false) | Err(_) => observed.health_failed += 1,
                 }
             }
             std::thread::park_timeout(PERIOD);
         }
-        seen
+        observed
     }
 }
 

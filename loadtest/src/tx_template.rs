@@ -50,7 +50,7 @@ impl Load {
     }
 
     /// Most gas one of its transactions asks for.
-    pub(crate) const fn gas_max(self) -> u64 {
+    pub(crate) const fn max_gas(self) -> u64 {
         match self {
             Self::Transfer => TRANSFER_GAS,
             Self::Erc20 | Self::Mixed => TOKEN_GAS,
@@ -60,7 +60,7 @@ impl Load {
 
 /// What all transactions of a load have in common.
 #[derive(Clone, Debug)]
-pub(crate) struct Form {
+pub(crate) struct TxTemplate {
     pub(crate) chain_id: u64,
     /// In wei per gas.
     pub(crate) fee_cap: u128,
@@ -71,7 +71,7 @@ pub(crate) struct Form {
     pub(crate) signer: Signer,
 }
 
-impl Form {
+impl TxTemplate {
     /// A transfer of one wei, as EIP-2718 bytes.
     pub(crate) fn transfer(&self, key: &Key, nonce: u64, to: Address, wei: U256) -> Vec<u8> {
         self.sign(key, nonce, TxKind::Call(to), wei, TRANSFER_GAS, Vec::new())

@@ -12,13 +12,13 @@ const ENDING: &str = ".part";
 
 /// A file being written.
 #[derive(Debug)]
-pub(crate) struct Beside {
+pub(crate) struct AtomicFile {
     pub(crate) file: File,
     path: PathBuf,
-    beside: PathBuf,
+    temp_path: PathBuf,
 }
 
-impl Beside {
+impl AtomicFile {
     /// Begins a file that is not there yet.
     ///
     /// # Errors
@@ -28,12 +28,13 @@ impl Beside {
         if fs::symlink_metadata(path).is_ok() {
             bail!("{}: it is there already; remove it, or name another", cannot());
         }
-        let mut beside = path.as_os_str().to_owned();
-        beside.push(ENDING);
-        let beside = PathBuf::from(beside);
-        let open = File::options().read(true).write(true).create(true).truncate(true).open(&beside);
+        let mut temp_path = path.as_os_str().to_owned();
+        temp_path.push(ENDING);
+        let temp_path = PathBuf::from(temp_path);
+        let open =
+            File::options().read(true).write(true).create(true).truncate(true).open(&temp_path);
         let file = open.with_context(cannot)?;
-        Ok(Self { file, path: path.to_owned(), beside })
+        Ok(Self { file, path: path.to_owned(), temp_path })
     }
 
     /// Gives the file its name, and tells its bytes.
@@ -43,14 +44,14 @@ impl Beside {
     pub(crate) fn finish(self) -> anyhow::Result<u64> {
         let cannot = || format!("cannot make {}", self.path.display());
         let bytes = self.file.metadata().with_context(cannot)?.len();
-        fs::rename(&self.beside, &self.path).with_context(cannot)?;
+        fs::rename(&self.temp_path, &self.path).with_context(cannot)?;
         Ok(bytes)
     }
 }
 
-impl Drop for Beside {
+impl Drop for AtomicFile {
     /// Leaves nothing of a file that was not finished; a finished one has its own name.
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.beside);
+        let _ = fs::remove_file(&self.temp_path);
     }
 }
