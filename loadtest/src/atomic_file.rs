@@ -1,5 +1,5 @@
-//! Files that are there whole or not at all: written under another name beside their own, and renamed at
-//! the end. What an interrupted run leaves is overwritten by the next.
+//! Files that appear complete or not at all: they are written under a temporary name and renamed at
+//! the end. The next run overwrites what an interrupted one left behind.
 
 use anyhow::{Context, bail};
 use std::{
@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What the name of an unfinished file ends with.
+/// Suffix of an unfinished file's name.
 const ENDING: &str = ".part";
 
 /// A file being written.
@@ -19,14 +19,14 @@ pub(crate) struct AtomicFile {
 }
 
 impl AtomicFile {
-    /// Begins a file that is not there yet.
+    /// Creates a file whose final path must not exist.
     ///
     /// # Errors
-    /// If something has that name, or nothing can be written beside it.
+    /// If the path exists, or the temporary file cannot be created.
     pub(crate) fn create(path: &Path) -> anyhow::Result<Self> {
         let cannot = || format!("cannot make {}", path.display());
         if fs::symlink_metadata(path).is_ok() {
-            bail!("{}: it is there already; remove it, or name another", cannot());
+            bail!("{}: the file exists; remove it or choose another name", cannot());
         }
         let mut temp_path = path.as_os_str().to_owned();
         temp_path.push(ENDING);
@@ -37,10 +37,10 @@ impl AtomicFile {
         Ok(Self { file, path: path.to_owned(), temp_path })
     }
 
-    /// Gives the file its name, and tells its bytes.
+    /// Renames the file to its final path and returns its size in bytes.
     ///
     /// # Errors
-    /// If it cannot be renamed.
+    /// If renaming fails.
     pub(crate) fn finish(self) -> anyhow::Result<u64> {
         let cannot = || format!("cannot make {}", self.path.display());
         let bytes = self.file.metadata().with_context(cannot)?.len();
@@ -50,7 +50,7 @@ impl AtomicFile {
 }
 
 impl Drop for AtomicFile {
-    /// Leaves nothing of a file that was not finished; a finished one has its own name.
+    /// Removes an unfinished file. After `finish`, the temporary name no longer exists.
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.temp_path);
     }

@@ -1,8 +1,9 @@
 //! Scenario `attack`: what hostile clients do to a cheap call and to the node's memory.
 //!
 //! In each round the same number of connections first sends valid requests and then attacks. During both,
-//! `eth_blockNumber` is called at a fixed rate on connections of its own, and the health check each time on a
-//! new one. The attack comes from an address of its own, so that the node can tell it from the probe.
+//! `eth_blockNumber` is called at a fixed rate on separate connections, and each health check uses
+//! a new connection. The attack uses its own source address, so that the node can distinguish it
+//! from the probe.
 
 mod client;
 mod kind;
@@ -41,11 +42,11 @@ const RAMP_UP: Duration = Duration::from_secs(1);
 /// queue that grows until the end of the measurement as soon as a call takes more than 5 ms, and the latencies would
 /// be those of the queue. Several connections measure how long separate users of the node wait.
 const PROBE_CONNECTIONS: usize = 20;
-/// The longest wait for the answer to a probe.
+/// Timeout of a probe.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(60);
-/// Where attacks on this machine come from: another loopback address than the probe's.
+/// Source address of attacks on this machine: a loopback address that the probe does not use.
 const LOOPBACK_SOURCE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
-/// Bytes of a MiB.
+/// Bytes in a MiB.
 const MIB: f64 = (1u64 << 20) as f64;
 
 #[derive(Debug, clap::Args)]
@@ -53,35 +54,35 @@ pub(crate) struct AttackArgs {
     /// What the hostile clients do
     #[arg(value_enum)]
     kind: Kind,
-    /// The node's JSON-RPC
+    /// JSON-RPC URL of the node
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8545")]
     url: String,
-    /// Ports of its other servers, as NAME=PORT: ws, rest, grpc, comet, ingest, metrics; a port of 0 leaves
-    /// the server out
+    /// Ports of its other servers, as NAME=PORT: ws, rest, grpc, comet, ingest, metrics; port 0
+    /// excludes the server
     #[arg(long, value_name = "NAME=PORT", value_delimiter = ',')]
     ports: Vec<String>,
-    /// The node's process, for its memory; found by its port on loopback
+    /// Process whose memory is measured [default: the process that listens at a loopback URL]
     #[arg(long, value_name = "PID")]
     pid: Option<u32>,
-    /// Attacking connections, and connections of valid requests that they are compared with
+    /// Number of attacking connections, and of valid connections in the comparison
     #[arg(long, short, value_name = "N", default_value_t = 300)]
     clients: usize,
-    /// Seconds of each measurement
+    /// Duration of each measurement, in seconds
     #[arg(long, short, value_name = "SECONDS", default_value_t = 10.0)]
     duration: f64,
-    /// Measurements; medians are printed
+    /// Number of measurements; the medians are printed
     #[arg(long, value_name = "N", default_value_t = 3)]
     rounds: u32,
-    /// Cheap calls a second
+    /// Cheap calls per second
     #[arg(long, value_name = "PER_SECOND", default_value_t = 200.0)]
     probe_rate: f64,
-    /// The local address of the attack [default: 127.0.0.2 for a node on loopback]
+    /// Source address of the attack [default: 127.0.0.2 for a node on loopback]
     #[arg(long, value_name = "IP")]
     source: Option<IpAddr>,
-    /// Attack a node on another machine, which you must be allowed to do
+    /// Attack a node on another machine; you need permission to do so
     #[arg(long)]
     allow_remote: bool,
-    /// How to print the result
+    /// Output format
     #[arg(long, short, value_enum, default_value_t)]
     output: Output,
 }
@@ -94,14 +95,14 @@ struct Measurement {
     counts: Counts,
 }
 
-/// Runs the attack; whether the node was healthy all the time.
+/// Runs the attack and returns whether the node stayed healthy.
 pub(crate) fn run(args: &AttackArgs) -> anyhow::Result<bool> {
     check(args)?;
     interrupt::listen()?;
     let node = Node::connect(&args.url, args.pid)?;
     let address = node.url.address;
     if !address.ip().to_canonical().is_loopback() && !args.allow_remote {
-        bail!("{address} is not a loopback address: --allow-remote attacks other machines as well");
+        bail!("{address} is not a loopback address; use --allow-remote to attack another machine");
     }
     let source = args.source.or_else(|| default_source(address));
     let targets = Targets::new(&node.url, &args.ports)?;
@@ -136,13 +137,14 @@ fn check(args: &AttackArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// On Linux every address of 127.0.0.0/8 is this machine.
+/// Linux accepts connections from every address in 127.0.0.0/8.
 fn default_source(node: SocketAddr) -> Option<IpAddr> {
     let is_local = node.ip().is_ipv4() && node.ip().is_loopback();
     (cfg!(target_os = "linux") && is_local).then_some(LOOPBACK_SOURCE.into())
 }
 
-/// Probes the node during valid requests, or during the attack if the address of its source is given.
+/// Probes the node during the attack if `attack` holds its source address, else during valid
+/// requests.
 fn measure(
     args: &AttackArgs,
     node: &Node,
@@ -290,13 +292,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn medians_are_of_the_middle() {
+    fn median_is_the_middle_value() {
         assert_eq!(median(vec![3.0, 1.0, 2.0]), 2.0);
         assert!(median(Vec::new()).is_nan());
     }
 
     #[test]
-    fn an_attack_on_this_machine_has_its_own_address() {
+    fn attack_on_loopback_uses_its_own_source_address() {
         let source = |text: &str| default_source(text.parse().unwrap());
         assert_eq!(source("192.0.2.1:1"), None);
         assert_eq!(source("[::1]:1"), None);

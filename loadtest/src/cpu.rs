@@ -1,9 +1,9 @@
-//! CPU time of processes, from `/proc`: what a node spends on the load, and what this client does.
+//! CPU time of the node and of this client, from `/proc`.
 
 use anyhow::Context;
 use std::{fs, net::SocketAddr, path::Path, time::Duration};
 
-/// Ticks a second in `/proc/PID/stat`: fixed for user space on Linux (USER_HZ).
+/// Ticks per second in `/proc/PID/stat`: fixed for user space on Linux (USER_HZ).
 const TICKS_PER_SECOND: u64 = 100;
 
 /// A process whose CPU time is read.
@@ -11,10 +11,10 @@ const TICKS_PER_SECOND: u64 = 100;
 pub(crate) struct Process(u32);
 
 impl Process {
-    /// One given by number.
+    /// The process with this id. Fails if it does not exist.
     pub(crate) fn from_pid(pid: u32) -> anyhow::Result<Self> {
         let process = Self(pid);
-        process.cpu().with_context(|| format!("no process {pid} (--pid)"))?;
+        process.cpu().with_context(|| format!("--pid {pid}: no such process"))?;
         Ok(process)
     }
 
@@ -23,8 +23,8 @@ impl Process {
         Self(std::process::id())
     }
 
-    /// The process that listens on a loopback address; `None` elsewhere, or when it is not ours
-    /// to see.
+    /// The process that listens on a loopback address. Returns `None` for other addresses, or if
+    /// this user may not inspect the process.
     pub(crate) fn listening(address: SocketAddr) -> Option<Self> {
         if !address.ip().is_loopback() {
             return None;
@@ -39,16 +39,16 @@ impl Process {
         numbers.find(|pid| holds(*pid, &wanted)).map(Self)
     }
 
-    /// CPU time of all its threads so far, those that have ended included.
+    /// CPU time of all its threads so far, including those that have ended.
     pub(crate) fn cpu(self) -> anyhow::Result<Duration> {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.0))?;
         ticks(&stat)
             .map(|ticks| Duration::from_millis(ticks * 1000 / TICKS_PER_SECOND))
-            .context("the process's stat file is not as expected")
+            .context("unexpected format of /proc/PID/stat")
     }
 
-    /// Bytes of memory by the kernel's count of that name, such as `VmRSS:`; `None` once it has
-    /// gone.
+    /// Reads a memory field of `/proc/PID/status`, such as `VmRSS:`, in bytes. Returns `None` once
+    /// the process has ended.
     pub(crate) fn memory(self, name: &str) -> Option<u64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.0)).ok()?;
         let line = status.lines().find_map(|line| line.strip_prefix(name))?;
@@ -77,7 +77,7 @@ fn holds(pid: u32, socket: &str) -> bool {
 
 /// User and system time of a stat file, in ticks.
 fn ticks(stat: &str) -> Option<u64> {
-    // The name in parentheses may hold anything; the fields are counted behind it.
+    // The name in parentheses may contain any character, so fields are counted after it.
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_whitespace().skip(11);
     let user: u64 = fields.next()?.parse().ok()?;
@@ -90,13 +90,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_with_parentheses_does_not_move_the_fields() {
+    fn process_name_with_parentheses_is_skipped() {
         let stat = "7 (a b) c) S 1 2 3 4 5 6 7 8 9 10 40 2 0 0 20 0 1";
         assert_eq!(ticks(stat), Some(42));
     }
 
     #[test]
-    fn this_process_is_found_by_its_listening_port() {
+    fn process_is_found_by_its_listening_port() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let found = Process::listening(listener.local_addr().unwrap());
         assert_eq!(found, Some(Process::own()));

@@ -1,10 +1,9 @@
-//! The loop that loads: sends requests over some connections, closed loop (the next when the last
-//! is answered) or open loop (at a fixed rate, whatever the answers do), and measures latencies.
-//!
-//! In an open loop a latency counts from the moment the request was due, so a stall of the node is
-//! seen by every request that should have been sent during it (the correction for "coordinated
-//! omission"); only a late wake-up of this client's own timer, with a connection free, is not
-//! charged to the node.
+//! The load loop: it sends requests over several connections and measures latencies. In a closed
+//! loop a connection sends its next request when the last one is answered; in an open loop requests
+//! are sent at a fixed rate, independently of the answers. In an open loop latency is measured from
+//! the time at which the request was due, so a stall of the node affects every request that should
+//! have been sent during it (this avoids "coordinated omission"). Only a late wake-up of this
+//! client's own timer while a connection is free is not charged to the node.
 
 use crate::{
     interrupt,
@@ -20,44 +19,44 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Longest sleep: bounds how late a deadline is seen.
+/// Maximum sleep. It bounds how late a deadline is noticed.
 const MAX_SLEEP: Duration = Duration::from_millis(50);
-/// Connections lost one after another, without an answer between, before the run is given up.
+/// Maximum number of connections lost in a row, without an answer in between, before the run fails.
 const MAX_LOST: u32 = 20;
 /// Connections lost within this time count as one: a node that restarts closes all of them.
 const SAME_LOSS_WINDOW: Duration = Duration::from_millis(100);
-/// Maximum wait for a node that accepts no connection, and the pause between two attempts. Each attempt stands for a
-/// request that could not be sent, and counts as a failed one.
+/// Maximum wait for a node that accepts no connection, and the pause between two attempts. Each
+/// attempt counts as a failed request.
 const RECONNECT_WAIT: Duration = Duration::from_secs(10);
 const RECONNECT_PAUSE: Duration = Duration::from_millis(100);
-/// Time between two looks at a source that holds its requests back.
+/// Polling interval of a source that is not ready.
 const HOLD_POLL_INTERVAL: Duration = Duration::from_millis(1);
-/// Most requests of an open loop sent before looking at answers again.
+/// Maximum number of requests that an open loop sends before it reads answers.
 const MAX_BURST: usize = 256;
-/// Requests closer than this in an open loop are sent a tick's worth together: a wake-up for each
-/// would cost more than the request.
+/// If the interval between requests of an open loop is shorter than this, all requests of a tick
+/// are sent together. One wake-up per request would cost more than the request.
 const MIN_GAP: Duration = Duration::from_micros(100);
-/// A tick of the poll.
+/// Resolution of the poll timeout.
 const TICK: Duration = Duration::from_millis(1);
 
-/// Where requests come from.
+/// A source of requests.
 pub(crate) trait Source: Send {
-    /// Writes the next request of a connection; gives the operations in it, `None` when that
-    /// connection has sent all it has to.
+    /// Writes the next request of a connection and returns its number of operations, or `None` if
+    /// the connection has nothing left to send.
     fn next(&mut self, connection: usize, out: &mut Vec<u8>) -> anyhow::Result<Option<u32>>;
 
-    /// Whether there is something to be sent now: what holds back is asked again a little later.
+    /// Whether a request can be sent now. A source that is not ready is polled again.
     fn is_ready(&mut self) -> bool {
         true
     }
 
-    /// Looks at a JSON answer: how many of its operations failed, and the first failure in words.
+    /// Checks a JSON answer: returns how many of its operations failed, and the first error.
     fn check(&mut self, answer: &[u8], operations: u32) -> Option<(u32, String)> {
         check_json(answer, operations)
     }
 }
 
-/// Errors in an answer, or in the answers of a batch.
+/// Counts the errors in an answer or in the answers of a batch.
 pub(crate) fn check_json(answer: &[u8], operations: u32) -> Option<(u32, String)> {
     const ERROR: &[u8] = b"\"error\":";
     let text = |at: usize| {
@@ -65,7 +64,7 @@ pub(crate) fn check_json(answer: &[u8], operations: u32) -> Option<(u32, String)
         String::from_utf8_lossy(&answer[at..end]).into_owned()
     };
     if answer.first() == Some(&b'[') {
-        // Results of what is sent in batches here hold no member of that name.
+        // No result of a method that is sent in batches here has a member of this name.
         let mut places = memchr::memmem::find_iter(answer, ERROR);
         let first = places.next()?;
         return Some((1 + places.count() as u32, text(first)));
@@ -75,36 +74,36 @@ pub(crate) fn check_json(answer: &[u8], operations: u32) -> Option<(u32, String)
         (Some(error), Some(result)) if result < error => None,
         (Some(error), _) => Some((operations, text(error))),
         (None, Some(_)) => None,
-        (None, None) => Some((operations, format!("no JSON-RPC answer: {}", text(0)))),
+        (None, None) => Some((operations, format!("not a JSON-RPC answer: {}", text(0)))),
     }
 }
 
-/// How much load, and for how long.
+/// Amount and duration of the load.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
     pub(crate) connections: usize,
-    /// Requests under way on a connection, where the protocol can have several.
+    /// Maximum requests in flight per connection, if the protocol allows several.
     pub(crate) depth: Option<usize>,
-    /// Sends for so long; `None` until the source has no more.
+    /// How long requests are sent; `None`: until the source is exhausted.
     pub(crate) duration: Option<Duration>,
-    /// Requests a second in all; `None` is a closed loop.
+    /// Requests per second over all connections; `None` is a closed loop.
     pub(crate) rate: Option<f64>,
-    /// Longest wait for an answer.
+    /// Timeout of a request.
     pub(crate) timeout: Duration,
 }
 
-/// Progress of a run, seen from outside.
+/// Progress and control of a run, shared with other threads.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
     /// Operations answered.
     pub(crate) operations: AtomicU64,
-    /// Ends the sending; what is under way is waited for.
+    /// Stops sending; requests in flight are completed.
     pub(crate) stop: AtomicBool,
-    /// Ends at once.
+    /// Ends the run without waiting for requests in flight.
     pub(crate) abandon: AtomicBool,
 }
 
-/// Runs one loop a source, each with its share of connections and rate, while a bar shows it.
+/// Runs one loop per source, each with its share of connections and rate, and shows the progress.
 pub(crate) fn drive(
     endpoint: &Endpoint,
     plan: &Plan,
@@ -164,14 +163,14 @@ fn show(bar: &ProgressBar, plan: &Plan, begun: Instant, watch: &Watch) {
     bar.set_message(format!("{:.0} op/s", done as f64 / seconds));
 }
 
-/// One connection with what is under way on it.
+/// A connection and its requests in flight.
 struct Slot {
-    /// Its number among the connections of all loops.
+    /// Its index among the connections of all loops.
     number: usize,
     connection: Connection,
-    /// When each request under way was due, and the operations in it.
+    /// Due time and number of operations of each request in flight.
     in_flight: VecDeque<(Instant, u32)>,
-    /// Has sent all it has to.
+    /// Whether the source has no more requests for this connection.
     done: bool,
 }
 
@@ -179,9 +178,9 @@ struct Loop<'a> {
     endpoint: &'a Endpoint,
     plan: Plan,
     depth: usize,
-    /// Time between two requests in an open loop.
+    /// Interval between requests of an open loop.
     gap: Option<Duration>,
-    /// Until when requests are sent.
+    /// Time at which sending ends.
     end: Option<Instant>,
     source: Box<dyn Source + 'a>,
     watch: &'a Watch,
@@ -190,9 +189,9 @@ struct Loop<'a> {
     stats: Stats,
     payload: Vec<u8>,
     lost: u32,
-    /// When the last one of them was counted.
+    /// Time of the last counted loss.
     lost_at: Option<Instant>,
-    /// Looked at first for the next request of an open loop.
+    /// The slot to try first for the next request of an open loop.
     next_slot: usize,
 }
 
@@ -238,7 +237,7 @@ impl<'a> Loop<'a> {
         let mut last_poll = begun;
         let mut sent_all = None;
         for slot in 0..self.slots.len() {
-            // What a handshake left in the buffer, and the first requests.
+            // The handshake may have left answers in the buffer.
             self.take_answers(slot, begun)?;
         }
         loop {
@@ -280,8 +279,8 @@ impl<'a> Loop<'a> {
         Ok(self.stats)
     }
 
-    /// Waits for the sockets; what is shorter than a tick of the poll is waited for awake, giving
-    /// way to others.
+    /// Waits for socket events. The poll timeout has a resolution of one tick; a shorter wait
+    /// yields the thread or parks it instead.
     fn wait(&mut self, events: &mut Events, wait: Duration, idle: bool) -> anyhow::Result<()> {
         let ticks = Duration::from_millis(wait.as_millis() as u64);
         if ticks.is_zero() && !wait.is_zero() {
@@ -300,7 +299,7 @@ impl<'a> Loop<'a> {
         }
     }
 
-    /// Closed loop: every connection has as many requests under way as it may.
+    /// Closed loop: fills every connection up to its maximum number of requests in flight.
     fn fill(&mut self, now: Instant) -> anyhow::Result<()> {
         for slot in 0..self.slots.len() {
             self.refill(slot, now)?;
@@ -309,7 +308,7 @@ impl<'a> Loop<'a> {
     }
 
     fn refill(&mut self, slot: usize, now: Instant) -> anyhow::Result<()> {
-        // Answers come in bursts: half a window is refilled at once, not one for one.
+        // Answers arrive in bursts, so half a window is refilled at once instead of one by one.
         if self.depth > 2 && self.slots[slot].in_flight.len() > self.depth / 2 {
             return Ok(());
         }
@@ -322,7 +321,7 @@ impl<'a> Loop<'a> {
         self.slots[slot].connection.write()
     }
 
-    /// Open loop: sends what has become due; gives when the next is.
+    /// Open loop: sends all requests that are due and returns the time of the next one.
     fn send_due(
         &mut self,
         mut due: Instant,
@@ -335,19 +334,20 @@ impl<'a> Loop<'a> {
                 break;
             }
             let Some(slot) = self.free_slot().filter(|_| self.source.is_ready()) else { break };
-            // Due since the last look, at which a connection was free: only our timer was late.
+            // It became due after the last poll, when a connection was free: only our timer was
+            // late.
             let from = if due >= last_poll { now } else { due };
             self.send(slot, from)?;
             due += gap;
         }
-        // What was due together on a connection goes out in one write.
+        // Requests that were due together on a connection are sent in one write.
         for slot in &mut self.slots {
             slot.connection.write()?;
         }
         Ok(due)
     }
 
-    /// A connection with room for another request.
+    /// A connection that may send another request.
     fn free_slot(&mut self) -> Option<usize> {
         let count = self.slots.len();
         let start = self.next_slot;
@@ -381,7 +381,8 @@ impl<'a> Loop<'a> {
         while !slot.in_flight.is_empty() {
             let in_flight = &mut slot.in_flight;
             let mut take = |answer: Answer<'_>| {
-                let (due, operations) = in_flight.pop_front().expect("looked at above");
+                let (due, operations) =
+                    in_flight.pop_front().expect("checked by the loop condition");
                 let failed = match answer {
                     Answer::Taken => None,
                     Answer::Refused(text) => Some((operations, text)),
@@ -412,7 +413,7 @@ impl<'a> Loop<'a> {
         Ok(())
     }
 
-    /// A lost connection is opened again; what was under way on it has failed for this reason.
+    /// Reopens a lost connection. Its requests in flight count as failed with `reason`.
     fn reopen(&mut self, number: usize, reason: String) -> anyhow::Result<()> {
         let slot = &mut self.slots[number];
         let lost: u64 = slot.in_flight.drain(..).map(|(_, operations)| u64::from(operations)).sum();
@@ -435,7 +436,7 @@ impl<'a> Loop<'a> {
         Ok(())
     }
 
-    /// Opens a connection; waits for a node that restarts.
+    /// Opens a connection, and retries while the node restarts.
     fn reconnect(&mut self) -> anyhow::Result<Connection> {
         let begun = Instant::now();
         loop {
@@ -444,26 +445,26 @@ impl<'a> Loop<'a> {
                 Err(error) => error,
             };
             if begun.elapsed() >= RECONNECT_WAIT || self.watch.abandon.load(Relaxed) {
-                return Err(error.context("opening a connection again"));
+                return Err(error.context("cannot reconnect"));
             }
             self.stats.failed(1, || format!("{error:#}"));
             std::thread::park_timeout(RECONNECT_PAUSE);
         }
     }
 
-    /// A request without an answer for too long has failed, and whatever waits behind it.
-    /// `sent_all` is when the last was sent: an open loop waits so long at most from then on.
+    /// Fails requests that timed out and those queued behind them. `sent_all` is the time at which
+    /// sending ended; an open loop measures the timeout from then on.
     fn check_timeouts(&mut self, now: Instant, sent_all: Option<Instant>) -> anyhow::Result<()> {
-        let (longest, before) = (self.plan.timeout, self.lost);
+        let (timeout, before) = (self.plan.timeout, self.lost);
         for number in 0..self.slots.len() {
             let Some((due, _)) = self.slots[number].in_flight.front() else { continue };
             // In an open loop a request may have waited for a connection first.
             let since =
                 if self.gap.is_none() { Some(*due) } else { sent_all.map(|at| at.max(*due)) };
-            if since.is_some_and(|since| now.saturating_duration_since(since) > longest) {
-                // All that a pause takes at once are one loss.
+            if since.is_some_and(|since| now.saturating_duration_since(since) > timeout) {
+                // All connections that time out together count as one loss.
                 self.lost = before;
-                self.reopen(number, format!("no answer in {longest:.1?} (--timeout)"))?;
+                self.reopen(number, format!("no answer in {timeout:.1?} (--timeout)"))?;
             }
         }
         Ok(())

@@ -1,5 +1,5 @@
-//! Scenario `explorer`: whole pages, as Otterscan and Blockscout ask for them, each page one
-//! JSON-RPC batch and one operation.
+//! Scenario `explorer`: the requests of whole pages of Otterscan and Blockscout. Each page is one
+//! JSON-RPC batch and counts as one operation.
 
 use crate::{
     options::{Common, Node},
@@ -12,9 +12,9 @@ use crate::{
 };
 use serde_json::{Value, json};
 
-/// Different pages of each kind.
+/// Number of different pages of each kind.
 const PAGES_PER_KIND: usize = 256;
-/// Blocks an indexer asks for at once.
+/// Blocks in one request of an indexer.
 const INDEXER_BLOCKS: u64 = 10;
 /// Blocks on a front page.
 const FRONT_PAGE_BLOCKS: u64 = 10;
@@ -23,10 +23,10 @@ const FRONT_PAGE_BLOCKS: u64 = 10;
 pub(crate) struct ExplorerArgs {
     #[command(flatten)]
     common: Common,
-    /// The ERC-20 contract of token pages [default: the most used of recent blocks]
+    /// ERC-20 contract of token pages [default: the most used one in recent blocks]
     #[arg(long, value_name = "ADDRESS")]
     token: Option<String>,
-    /// Pages of what addresses sent and received, too: ots_searchTransactionsBefore
+    /// Also request pages of address history: ots_searchTransactionsBefore
     #[arg(long)]
     ots: bool,
 }
@@ -43,16 +43,16 @@ const KINDS: [(&str, Page); 6] = [
     ("indexer, 10 blocks", indexer),
 ];
 
-/// Asked for beside the others where it is wanted.
+/// Requested in addition with `--ots`.
 const HISTORY: (&str, Page) = ("address history", history_page);
-/// Transactions on a page of Otterscan's.
+/// Transactions on a history page of Otterscan.
 const HISTORY_PAGE_TXS: u64 = 25;
 
 fn random_block(sample: &Sample, rng: &mut Rng) -> u64 {
     *rng.pick(&sample.blocks).unwrap_or(&sample.head)
 }
 
-/// The newest blocks and the prices.
+/// The latest blocks and the gas prices.
 fn front_page(sample: &Sample, _: &mut Rng) -> anyhow::Result<Vec<Call>> {
     let first = sample.head.saturating_sub(FRONT_PAGE_BLOCKS - 1);
     let mut calls: Vec<_> = (first..=sample.head)
@@ -63,7 +63,7 @@ fn front_page(sample: &Sample, _: &mut Rng) -> anyhow::Result<Vec<Call>> {
     Ok(calls)
 }
 
-/// Otterscan's block and its transactions, with what each has used.
+/// Otterscan's block page: the block, its transactions and their receipts.
 fn block_page(sample: &Sample, rng: &mut Rng) -> anyhow::Result<Vec<Call>> {
     let number = hex(random_block(sample, rng));
     Ok(vec![
@@ -88,7 +88,7 @@ fn address_page(sample: &Sample, rng: &mut Rng) -> anyhow::Result<Vec<Call>> {
     Ok(account_state(account.map_or("", String::as_str)).to_vec())
 }
 
-/// How an account stands.
+/// Balance, nonce and code of an account.
 fn account_state(account: &str) -> [Call; 3] {
     [
         ("eth_getBalance", json!([account, "latest"])),
@@ -97,14 +97,14 @@ fn account_state(account: &str) -> [Call; 3] {
     ]
 }
 
-/// What Otterscan shows of an address first: its newest transactions with their receipts.
+/// Otterscan's address page: the newest transactions with their receipts.
 fn history_page(sample: &Sample, rng: &mut Rng) -> anyhow::Result<Vec<Call>> {
     let account = rng.pick(&sample.accounts);
     let newest = ("ots_searchTransactionsBefore", json!([account, 0, HISTORY_PAGE_TXS]));
     Ok(account_state(account.map_or("", String::as_str)).into_iter().chain([newest]).collect())
 }
 
-/// What a holder has, and every transfer to it there ever was.
+/// A holder's balance, and all transfers to it.
 fn holder_page(sample: &Sample, rng: &mut Rng) -> anyhow::Result<Vec<Call>> {
     let holder = rng.pick(&sample.holders).map_or("0x0", String::as_str);
     let token = sample.token()?;

@@ -11,14 +11,14 @@ use anyhow::{Context, bail};
 use serde_json::json;
 use std::str::FromStr;
 
-/// Different old ranges asked for.
+/// Number of different old ranges.
 const RANGES: u64 = 1024;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct FeesArgs {
     #[command(flatten)]
     common: Common,
-    /// COUNT:PERCENTILES, as in 1024:10,25,50,75,90; with @old at the end, random old ranges
+    /// COUNT:PERCENTILES, as in 1024:10,25,50,75,90; the suffix @old requests random old ranges
     /// instead of the newest blocks
     #[arg(long = "shape", value_name = "SHAPE", default_values = [
         "1024:10,25,50,75,90", "20:10,50,90", "5:50", "20:", "1:", "100:10,50,90@old",
@@ -26,7 +26,7 @@ pub(crate) struct FeesArgs {
     shapes: Vec<Shape>,
 }
 
-/// What is asked of a fee history.
+/// Parameters of an `eth_feeHistory` call.
 #[derive(Clone, Debug, PartialEq)]
 struct Shape {
     count: u64,
@@ -43,13 +43,15 @@ impl FromStr for Shape {
             None => (text, false),
         };
         let (count, list) = rest.split_once(':').context("expected COUNT:PERCENTILES")?;
-        let count: u64 = count.parse().context("the count is no number")?;
+        let count: u64 = count.parse().context("COUNT must be a number")?;
         if count == 0 {
-            bail!("a fee history of no blocks");
+            bail!("COUNT must be at least 1, got 0");
         }
         let percentiles = list.split(',').filter(|percentile| !percentile.is_empty());
         let percentiles = percentiles
-            .map(|percentile| percentile.trim().parse().context("a percentile is no number"))
+            .map(|percentile| {
+                percentile.trim().parse().context("PERCENTILES must be numbers separated by commas")
+            })
             .collect::<anyhow::Result<_>>()?;
         Ok(Self { count, percentiles, old })
     }
@@ -96,14 +98,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shapes_are_read() {
+    fn shapes_are_parsed() {
         let shape: Shape = "20:10,50.5@old".parse().unwrap();
         assert_eq!(shape, Shape { count: 20, percentiles: vec![10.0, 50.5], old: true });
         assert!("1:".parse::<Shape>().unwrap().percentiles.is_empty());
         for bad in ["", "x:1", "1", "0:1", "1:a"] {
             assert!(bad.parse::<Shape>().is_err(), "{bad}");
         }
-        assert!(shape.bodies(20, 1).is_err(), "no room for old ranges");
+        assert!(shape.bodies(20, 1).is_err(), "too few blocks for old ranges");
         assert_eq!(shape.bodies(1000, 1).unwrap(), shape.bodies(1000, 1).unwrap());
     }
 }

@@ -1,5 +1,5 @@
-//! Scenario `fill`: gives a chain something to be asked about. Blocks of few transactions with
-//! different tips, transfers and token transfers, as fast as the node makes blocks.
+//! Scenario `fill`: fills a chain with data to query. It sends transfers and token transfers with
+//! various priority fees, a few per block, as fast as the node produces blocks.
 
 use crate::{
     fund::{self, SenderSpec},
@@ -15,32 +15,32 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Different tips, as multiples of a tenth of a gwei.
+/// Priority fees, as multiples of 0.1 gwei.
 const TIPS: [u128; 8] = [1, 2, 5, 10, 15, 20, 50, 100];
-/// Wei in a tenth of a gwei.
+/// Wei in 0.1 gwei.
 const TENTH_GWEI: u128 = 100_000_000;
-/// Longest wait for the next block.
+/// Timeout of the next block.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// Time between two looks at the head.
+/// Polling interval of the head.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 /// Fee cap, in wei per gas: 100 gwei, above the base fee of small blocks.
 const FEE_CAP: u128 = 100_000_000_000;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct FillArgs {
-    /// The node's JSON-RPC
+    /// JSON-RPC URL of the node
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8545")]
     url: String,
-    /// Blocks to fill
+    /// Number of blocks to fill
     #[arg(long, value_name = "N", default_value_t = 1100)]
     blocks: u64,
-    /// Most transactions of a block; the fewest are none
+    /// Maximum transactions per block; the minimum is 0
     #[arg(long, value_name = "N", default_value_t = 12)]
     txs: u64,
-    /// Accounts that send
+    /// Number of sending accounts
     #[arg(long, value_name = "N", default_value_t = 50)]
     senders: usize,
-    /// The same seed makes the same transactions
+    /// Seed of the transactions
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 }
@@ -102,7 +102,7 @@ fn next_block(node: &Node, head: u64) -> anyhow::Result<u64> {
             return Ok(now);
         }
         if begun.elapsed() > TIMEOUT {
-            bail!("{} has made no block for {TIMEOUT:.0?}", node.url.text);
+            bail!("{} produced no block within {TIMEOUT:.0?}", node.url.text);
         }
         std::thread::park_timeout(POLL_INTERVAL);
     }

@@ -1,5 +1,5 @@
-//! Scenario `flood`: what a flood of heavy calls does to a cheap one. `eth_blockNumber` is asked at
-//! a fixed rate on a connection of its own, first on a calm node, then beside the flood.
+//! Scenario `flood`: how a flood of heavy calls affects a cheap call. `eth_blockNumber` is called
+//! at a fixed rate on a separate connection, first on an idle node, then during the flood.
 
 use crate::{
     drive::{Plan, Source, Watch, drive},
@@ -20,16 +20,16 @@ use std::{
     time::Duration,
 };
 
-/// Longest wait for a heavy answer: the flood is given up at the end, whatever is under way.
+/// Timeout of a heavy call: longer than any run, because the flood is abandoned at the end.
 const HEAVY_TIMEOUT: Duration = Duration::from_secs(3600);
-/// The flood runs for so long before the probe beside it begins.
+/// The flood runs for this long before the probe begins.
 const RAMP_UP: Duration = Duration::from_millis(500);
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct FloodArgs {
     #[command(flatten)]
     common: Common,
-    /// Cheap calls a second, on one connection
+    /// Cheap calls per second, on one connection
     #[arg(long, value_name = "PER_SECOND", default_value_t = 500.0)]
     probe_rate: f64,
     /// Heavy calls of the flood
@@ -91,7 +91,7 @@ pub(crate) fn run(args: &FloodArgs) -> anyhow::Result<(Report, &Common)> {
         let sample = Sample::take(&node.rpc, common.seed, None)?;
         let lists: Vec<_> = args.heavy.iter().map(|heavy| heavy.bodies(&sample)).collect();
         let longest = lists.iter().map(Vec::len).max().unwrap_or(0);
-        // The kinds in turn, the shorter lists again and again.
+        // Alternates between the kinds and repeats the shorter lists.
         let heavy: Vec<_> = (0..longest)
             .flat_map(|at| lists.iter().map(move |list| list[at % list.len()].clone()))
             .collect();
@@ -103,11 +103,11 @@ pub(crate) fn run(args: &FloodArgs) -> anyhow::Result<(Report, &Common)> {
     }
     let mut report = rounds::run("flood", common, &nodes, parts)?;
     for (number, rows) in report.rows.iter().enumerate() {
-        // An interrupted run may have no more than the first.
+        // An interrupted run may have only the first row.
         let [alone, flooded] = rows.as_slice() else { continue };
         let p99 = |row: &Row| row.sum().latency.value_at_quantile(0.99) as f64;
         report.notes.push(format!(
-            "node {}: p99 of eth_blockNumber grows {:.2}x beside the flood",
+            "node {}: p99 of eth_blockNumber grows {:.2}x during the flood",
             crate::report::letter(number),
             p99(flooded) / p99(alone).max(1.0)
         ));
@@ -115,7 +115,8 @@ pub(crate) fn run(args: &FloodArgs) -> anyhow::Result<(Report, &Common)> {
     Ok((report, common))
 }
 
-/// A flood of calls that a node does not have would weigh nothing, and look like a node that bears it.
+/// Fails if the node does not serve the heavy method. The flood would then cost nothing, and the
+/// node would seem to withstand it.
 fn check_served(node: &Node, heavy: Heavy) -> anyhow::Result<()> {
     let method = heavy.method();
     if node.rpc.has_method(method)? {
@@ -129,7 +130,7 @@ fn check_served(node: &Node, heavy: Heavy) -> anyhow::Result<()> {
     )
 }
 
-/// The cheap call, alone or beside the flood.
+/// The cheap call, alone or during the flood.
 struct Probe<'a> {
     args: &'a FloodArgs,
     node: Node,
@@ -146,7 +147,7 @@ impl Probe<'_> {
         drive(&self.node.endpoint(), &plan, vec![source], &Watch::default(), bar)
     }
 
-    /// Heavy calls on all connections until `watch` says stop.
+    /// Sends heavy calls on all connections until `watch` stops them.
     fn flood(&self, watch: &Watch) -> anyhow::Result<Stats> {
         let plan =
             Plan { duration: None, rate: None, timeout: HEAVY_TIMEOUT, ..self.args.common.plan() };
@@ -158,7 +159,7 @@ impl Probe<'_> {
 
 impl Part for Probe<'_> {
     fn name(&self) -> String {
-        let load = if self.flooded { "beside the flood" } else { "calm" };
+        let load = if self.flooded { "during the flood" } else { "idle" };
         format!("eth_blockNumber, {load}")
     }
 
@@ -177,13 +178,13 @@ impl Part for Probe<'_> {
         });
         let flood = flood.map_err(|_| anyhow::anyhow!("the flood panicked"))?.context("flood")?;
         let mut round = round?;
-        round.server_cpu = None; // It is the flood's.
+        round.server_cpu = None; // Nearly all of it was spent on the flood.
         round.figures = vec![
             ("heavy/s", flood.per_second()),
             ("heavyErrors", flood.errors as f64),
             ("heavyMegabytes/s", flood.bytes as f64 / 1e6 / flood.elapsed.as_secs_f64()),
         ];
-        // Refusals are how a node may protect itself; they are told, not counted as failures.
+        // A node may protect itself by refusing calls: refusals are reported, but are no failures.
         round.refusals = flood.error_texts;
         Ok(round)
     }

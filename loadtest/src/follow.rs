@@ -1,4 +1,5 @@
-//! Follows the chain while transactions are sent: which block was seen when, and what it held.
+//! Follows the chain while transactions are sent: when each block appeared, and how many
+//! transactions it contained.
 
 use crate::{drive::Watch, options::Node, rpc::hex};
 use anyhow::bail;
@@ -8,12 +9,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Time between two looks at the head.
+/// Polling interval of the head.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// Most blocks of one question about base fees.
+/// Maximum blocks of one `eth_feeHistory` call.
 const MAX_FEE_BLOCKS: u64 = 1024;
 
-/// A block that came during the load.
+/// A block that appeared during the load.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SeenBlock {
     pub(crate) number: u64,
@@ -21,20 +22,20 @@ pub(crate) struct SeenBlock {
     pub(crate) txs: u64,
 }
 
-/// How many transactions are to be waited for.
+/// Progress of sending and mining.
 #[derive(Debug, Default)]
 pub(crate) struct Goal {
-    /// Known once everything has been sent.
+    /// Whether everything has been sent; `taken` is final from then on.
     pub(crate) sent: AtomicBool,
-    /// Transactions the node has taken.
+    /// Transactions that the node accepted.
     pub(crate) taken: AtomicU64,
     /// Transactions mined so far.
     pub(crate) mined: AtomicU64,
-    /// The sending has failed: there is nothing to wait for.
+    /// Whether sending failed, so that there is nothing to wait for.
     pub(crate) failed: AtomicBool,
 }
 
-/// Watches the chain from `head` on until it has mined what was taken.
+/// Follows the chain from `head` on until all accepted transactions are mined.
 pub(crate) fn follow(
     node: &Node,
     mut head: u64,
@@ -62,13 +63,13 @@ pub(crate) fn follow(
             }
             blocks.push(SeenBlock { number: head, at, txs });
         }
-        // While sending, what was answered is what there is to mine.
+        // While requests are being sent, the accepted transactions are those that were answered.
         let taken = if sent { goal.taken.load(Relaxed) } else { watch.operations.load(Relaxed) };
         if mined >= taken {
             last_progress = Instant::now();
         } else if last_progress.elapsed() > patience {
             bail!(
-                "{} of {taken} transactions are mined, and none for {patience:.0?} (--patience)",
+                "{} of {taken} transactions are mined, and none in the last {patience:.0?} (--patience)",
                 mined.min(taken)
             );
         }
@@ -76,16 +77,16 @@ pub(crate) fn follow(
     }
 }
 
-/// Seconds since `begun` and base fee in gwei of the blocks seen.
+/// Seconds since `begun` and base fee in gwei of each block.
 pub(crate) fn base_fees(node: &Node, blocks: &[SeenBlock], begun: Instant) -> Vec<(f64, f64)> {
     let Some(last) = blocks.last() else { return Vec::new() };
     let count = (blocks.len() as u64).min(MAX_FEE_BLOCKS);
     let params = json!([hex(count), hex(last.number), []]);
-    // A chain without a fee market has none to show.
+    // A chain without a fee market has no base fees.
     let Ok(history) = node.rpc.call("eth_feeHistory", params) else { return Vec::new() };
     let fees = history["baseFeePerGas"].as_array().into_iter().flatten();
     let fees = fees.filter_map(|fee| crate::rpc::quantity(fee).ok());
-    // A node may answer for fewer blocks than asked.
+    // A node may return fewer blocks than requested.
     let oldest = crate::rpc::quantity(&history["oldestBlock"]).unwrap_or(u64::MAX);
     let shown = blocks.iter().skip_while(|block| block.number < oldest);
     let point = |(block, wei): (&SeenBlock, u64)| {

@@ -1,4 +1,4 @@
-//! Makes senders able to send: ether from the development accounts, and a token with its balances.
+//! Funds the senders: with ether from the development accounts, and with balances of a token.
 
 use crate::{
     keys::{self, Key, Signer},
@@ -14,18 +14,18 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Longest wait for the chain to have something.
+/// Timeout of a transaction.
 const TIMEOUT: Duration = Duration::from_secs(120);
-/// Time between two looks.
+/// Polling interval.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// Token units each sender gets.
+/// Token units per sender.
 const TOKENS: u64 = 1_000_000_000_000;
-/// Transactions a funder has in the pool at once: what every node takes of one account.
+/// Maximum pooled transactions per funder: a number that every node accepts from one account.
 const MAX_FUNDER_TXS: usize = 16;
-/// Most part of what the funders have that is given away, as a divisor.
+/// The funders keep this fraction of their balances, as a divisor.
 const RESERVE_DIVISOR: u64 = 10;
 
-/// Accounts ready to send, and the template of what they send.
+/// Funded accounts and the template of their transactions.
 #[derive(Clone, Debug)]
 pub(crate) struct Senders {
     pub(crate) keys: Arc<[Key]>,
@@ -33,17 +33,17 @@ pub(crate) struct Senders {
     pub(crate) recipients: Recipients,
 }
 
-/// Who receives.
+/// The receiving accounts.
 #[derive(Clone, Debug)]
 pub(crate) enum Recipients {
-    /// So many made-up accounts in turn.
+    /// This number of generated accounts in turn.
     Generated(u64),
-    /// Any of these each time.
+    /// A random one of these accounts for each transaction.
     Among(Arc<[Key]>),
 }
 
 impl Senders {
-    /// The receiver of the transaction in this index of the load.
+    /// Recipient of the transaction with this index.
     pub(crate) fn recipient(&self, seed: u64, index: u64) -> Address {
         match &self.recipients {
             Recipients::Generated(count) => keys::recipient(seed, index % count),
@@ -55,25 +55,25 @@ impl Senders {
     }
 }
 
-/// What the senders are to be able to do.
+/// Number of senders, and what they must be able to send.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SenderSpec {
     pub(crate) load: Load,
     pub(crate) senders: usize,
-    /// Transactions each sends.
+    /// Transactions per sender.
     pub(crate) txs_each: u64,
     /// In wei per gas.
     pub(crate) fee_cap: u128,
     /// In wei per gas.
     pub(crate) tip: u128,
     pub(crate) seed: u64,
-    /// Accounts that receive, where the senders do not.
+    /// Number of recipients, unless the senders themselves receive.
     pub(crate) recipients: u64,
-    /// The senders have ether from genesis: see [`crate::genesis`].
+    /// Whether the senders have ether from genesis: see [`crate::genesis`].
     pub(crate) prefunded: bool,
 }
 
-/// Funds whoever has too little, and creates the token if it is not there.
+/// Funds the senders whose balance is too low, and creates the token if the load needs one.
 pub(crate) fn prepare(node: &Node, wanted: SenderSpec) -> anyhow::Result<Senders> {
     let mut senders = without_funding(wanted, node.rpc.chain_id()?);
     if !wanted.prefunded {
@@ -85,7 +85,7 @@ pub(crate) fn prepare(node: &Node, wanted: SenderSpec) -> anyhow::Result<Senders
     Ok(senders)
 }
 
-/// The accounts as they are, without asking any node.
+/// The accounts without funding them, and without contacting a node.
 pub(crate) fn without_funding(wanted: SenderSpec, chain_id: u64) -> Senders {
     let signer = Signer::new(wanted.seed);
     let (fee_cap, tip) = (wanted.fee_cap, wanted.tip.min(wanted.fee_cap));
@@ -119,7 +119,7 @@ fn fund_with_ether(node: &Node, senders: &Senders, wanted: SenderSpec) -> anyhow
             poor.len()
         );
     }
-    // Whoever has most gives most: the funders in turn, as long as each can.
+    // The funders take turns as long as their balance suffices.
     let mut left: Vec<_> = has.iter().map(|has| has - has / U256::from(RESERVE_DIVISOR)).collect();
     let mut shares: Vec<Vec<Address>> = vec![Vec::new(); funders.len()];
     for (turn, address) in poor.iter().enumerate() {
@@ -157,14 +157,14 @@ fn fund_with_tokens(node: &Node, senders: &mut Senders) -> anyhow::Result<()> {
     send_in_parts(node, &[FunderTxs { from: owner.address, nonce, txs }])
 }
 
-/// What an account sends, from its next nonce on.
+/// Transactions of one funder, from its next nonce on.
 struct FunderTxs {
     from: Address,
     nonce: u64,
     txs: Vec<Vec<u8>>,
 }
 
-/// Sends what accounts have to, a few of each at a time, and waits until all are mined.
+/// Sends the transactions of all funders, a few of each at a time, and waits until they are mined.
 fn send_in_parts(node: &Node, txs_by_funder: &[FunderTxs]) -> anyhow::Result<()> {
     let max_txs = txs_by_funder.iter().map(|funder| funder.txs.len()).max().unwrap_or(0);
     let accounts: Vec<_> = txs_by_funder.iter().map(|funder| funder.from).collect();
@@ -188,7 +188,7 @@ pub(crate) fn send(node: &Node, txs: &[Vec<u8>]) -> anyhow::Result<()> {
     node.rpc.call_all("eth_sendRawTransaction", &params).map(drop)
 }
 
-/// Waits until every account's nonce is at least what is wanted.
+/// Waits until the nonce of every account has reached the given value.
 pub(crate) fn wait_for_nonces(
     node: &Node,
     accounts: &[Address],

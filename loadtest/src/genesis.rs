@@ -1,5 +1,5 @@
-//! `loadtest genesis`: a genesis file that gives ether to the made-up senders, so that a load over a
-//! million accounts needs no transactions before it.
+//! `loadtest genesis`: a genesis file that funds the generated senders, so that a load over a
+//! million accounts needs no funding transactions.
 
 use crate::{atomic_file::AtomicFile, keys, options::bar};
 use alloy_primitives::U256;
@@ -11,46 +11,46 @@ use std::{
     time::{Instant, SystemTime, UNIX_EPOCH},
 };
 
-/// evmd's development chain.
+/// Genesis of evmd's development chain.
 const TEMPLATE: &str = include_str!("genesis.json");
-/// Accounts made and written at once: bounds memory.
+/// Accounts generated and written at a time; bounds memory.
 const ACCOUNTS_PER_WRITE: u64 = 65_536;
-/// Base fees of the load's chain move by one part in so many: blocks stay full for minutes, and an
-/// eighth a block would soon be beyond any fee cap.
+/// The base fee changes by at most this fraction per block. Blocks stay full for minutes during a
+/// load, and with the usual eighth per block the base fee would soon exceed any fee cap.
 const BASE_FEE_CHANGE_DENOMINATOR: u64 = 1_000_000;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct GenesisArgs {
-    /// Accounts: the senders of `--senders N --prefunded` for any N up to this
+    /// Number of accounts: the senders of `--senders N --prefunded` for any N up to this
     #[arg(long, value_name = "N", default_value_t = 1_000_000)]
     accounts: u64,
-    /// Ether of each
+    /// Ether per account
     #[arg(long, value_name = "ETHER", default_value_t = 1000)]
     ether: u64,
-    /// Gas of a block
+    /// Gas limit of a block
     #[arg(long, value_name = "GAS", default_value_t = 210_000_000)]
     block_gas: u64,
-    /// The same seed makes the same accounts
+    /// Seed of the accounts
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// A geth genesis.json to add the accounts to, instead of evmd's development chain
+    /// geth genesis.json to which the accounts are added, instead of evmd's development chain
     #[arg(long, value_name = "FILE")]
     template: Option<PathBuf>,
-    /// The file to write
+    /// Output file
     #[arg(value_name = "FILE")]
     file: PathBuf,
 }
 
 pub(crate) fn run(args: &GenesisArgs) -> anyhow::Result<()> {
     if args.accounts == 0 {
-        bail!("--accounts 0: there would be nobody to send");
+        bail!("--accounts must be at least 1, got 0");
     }
     let begun = Instant::now();
     let (rest, alloc) = settings(args)?;
     let mut whole = AtomicFile::create(&args.file)?;
     let mut out = BufWriter::with_capacity(1 << 20, &mut whole.file);
     write(&mut out, &rest, &alloc, args)?;
-    out.flush().context("writing the genesis")?;
+    out.flush().context("cannot write the genesis")?;
     drop(out);
     let bytes = whole.finish()?;
     Ok(writeln!(
@@ -62,18 +62,18 @@ pub(crate) fn run(args: &GenesisArgs) -> anyhow::Result<()> {
     )?)
 }
 
-/// The file's fields but for its accounts, and the accounts it has already.
+/// The fields of the file without its accounts, and the accounts that it already has.
 fn settings(args: &GenesisArgs) -> anyhow::Result<(Map<String, Value>, Map<String, Value>)> {
     let text = match &args.template {
         Some(path) => read(path)?,
         None => TEMPLATE.to_owned(),
     };
-    let template: Value = serde_json::from_str(&text).context("the template is no JSON")?;
-    let Value::Object(mut fields) = template else { bail!("the template is no object") };
+    let template: Value = serde_json::from_str(&text).context("the template is not valid JSON")?;
+    let Value::Object(mut fields) = template else { bail!("the template is not a JSON object") };
     let alloc = match fields.remove("alloc") {
         Some(Value::Object(alloc)) => alloc,
         None => Map::new(),
-        Some(_) => bail!("the template's alloc is no object"),
+        Some(_) => bail!("alloc of the template is not a JSON object"),
     };
     fields.insert("gasLimit".to_owned(), format!("{:#x}", args.block_gas).into());
     if let Some(section) = fields.get_mut("config").and_then(|config| config.get_mut("evmd")) {
@@ -99,7 +99,7 @@ fn write(
     args: &GenesisArgs,
 ) -> anyhow::Result<()> {
     let text = serde_json::to_string_pretty(rest)?;
-    let open = text.trim_end().strip_suffix('}').context("an object ends with a brace")?;
+    let open = text.trim_end().strip_suffix('}').context("a JSON object ends with a brace")?;
     write!(out, "{},\n  \"alloc\": {{\n", open.trim_end())?;
     for (address, account) in alloc {
         writeln!(out, "    \"{address}\": {account},")?;

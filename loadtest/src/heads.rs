@@ -1,5 +1,4 @@
-//! What a node tells of its newest blocks, as long as it lives: over a subscription, and to whoever
-//! asks.
+//! The newest blocks that a node reports until it ends, over a subscription and over polling.
 
 use crate::{http::Url, rpc::Rpc, ws};
 use anyhow::{Context, bail};
@@ -15,34 +14,33 @@ use std::{
     time::Duration,
 };
 
-/// Longest wait for something to read before looking whether to go on.
+/// Read timeout, after which the end of the run is checked.
 const READ_TIMEOUT: Duration = Duration::from_millis(50);
-/// Time between two questions for the newest block.
+/// Polling interval of the newest block.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Hashes of blocks by number, as they were told.
+/// Hashes of the reported blocks by number.
 #[derive(Debug, Default)]
 pub(crate) struct ReportedHeads(Mutex<BTreeMap<u64, String>>);
 
 impl ReportedHeads {
-    /// Takes a block as JSON has it; fails when another one was told in its place.
+    /// Records a JSON block. Fails if another hash was reported for its number.
     fn record(&self, block: &Value) -> anyhow::Result<()> {
         let number = crate::rpc::quantity(&block["number"])?;
         let hash = block["hash"].as_str().context("a block without a hash")?.to_owned();
         let mut heads = self.0.lock().expect("nothing panics with the lock");
         let known = heads.entry(number).or_insert_with(|| hash.clone());
         if *known != hash {
-            bail!("block {number} was {known}, and then {hash}");
+            bail!("block {number} was reported as {known}, and later as {hash}");
         }
         Ok(())
     }
 
-    /// All that was told.
     pub(crate) fn into_hashes(self) -> BTreeMap<u64, String> {
         self.0.into_inner().expect("nothing panics with the lock")
     }
 
-    /// Asks again and again until `over`, or the node is gone.
+    /// Polls until `done` is set or the node is gone.
     pub(crate) fn poll(&self, rpc: &Rpc, done: &AtomicBool) -> anyhow::Result<()> {
         while !done.load(Relaxed) {
             let Ok(block) = rpc.call("eth_getBlockByNumber", json!(["latest", false])) else {
@@ -54,7 +52,7 @@ impl ReportedHeads {
         Ok(())
     }
 
-    /// Listens until `over`, or the node is gone.
+    /// Listens until `done` is set or the node is gone.
     pub(crate) fn listen(&self, mut socket: Subscription, done: &AtomicBool) -> anyhow::Result<()> {
         while !done.load(Relaxed) {
             match socket.read() {
@@ -62,7 +60,7 @@ impl ReportedHeads {
                     self.record(&message["params"]["result"])?;
                 }
                 Ok(_) => {}
-                // The node is gone: what came before it went has been taken.
+                // The node is gone. The messages before that were recorded.
                 Err(_) => return Ok(()),
             }
         }
@@ -78,10 +76,10 @@ pub(crate) struct Subscription {
 }
 
 impl Subscription {
-    /// Subscribes, and waits until the node has said so.
+    /// Subscribes, and waits for the confirmation.
     pub(crate) fn open(url: &Url) -> anyhow::Result<Self> {
         let mut stream = TcpStream::connect(url.address)
-            .with_context(|| format!("nothing answers at {}", url.address))?;
+            .with_context(|| format!("cannot connect to {}", url.address))?;
         let input = ws::handshake(&mut stream, url)?;
         stream.set_read_timeout(Some(READ_TIMEOUT))?;
         let params = json!(["newHeads"]);
@@ -91,7 +89,8 @@ impl Subscription {
         stream.write_all(&out)?;
         let mut socket = Self { stream, input };
         loop {
-            // Blocks may be told of before the answer; there will be others.
+            // Notifications may arrive before the answer. They can be ignored, because others
+            // follow.
             let Some(answer) = socket.read()?.filter(|message| message.get("method").is_none())
             else {
                 continue;
@@ -103,7 +102,7 @@ impl Subscription {
         }
     }
 
-    /// The next message; none if there is none yet.
+    /// The next message, or `None` if none arrived within the read timeout.
     fn read(&mut self) -> anyhow::Result<Option<Value>> {
         loop {
             if let Some((length, frame)) = ws::read(&self.input)? {

@@ -1,4 +1,4 @@
-//! The report as one page: no scripts, nothing loaded from elsewhere, light and dark.
+//! The report as one HTML page without scripts or external resources, in a light and a dark theme.
 
 use crate::{
     plot::{CLASSES, Chart, Line, Scale, bars, escape},
@@ -7,9 +7,9 @@ use crate::{
 };
 use std::fmt::Write as _;
 
-/// Points of a curve by percentile.
+/// Points of a percentile curve.
 const CURVE_POINTS: u32 = 120;
-/// Most nines of the curve: p99.99.
+/// Maximum number of nines of a percentile curve: p99.99.
 const MAX_NINES: f64 = 4.0;
 
 const STYLE: &str = "\
@@ -42,7 +42,6 @@ svg .line.a{stroke:var(--a)}svg .line.b{stroke:var(--b)}
 svg rect.a{fill:var(--a)}svg rect.b{fill:var(--b)}
 li{margin:2px 0}code{font-size:13px}";
 
-/// The whole page.
 pub(crate) fn page(report: &Report) -> String {
     let mut page = format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
@@ -76,8 +75,8 @@ pub(crate) fn page(report: &Report) -> String {
         let _ = write!(page, "<li>{}</li>", escape(note));
     }
     page.push_str(
-        "<li>Latency counts from the moment a request was due to its whole answer. CPU is user \
-         and system time of the node's process for one operation.</li></ul></body></html>\n",
+        "<li>Latency is the time from when a request was due until its complete answer. CPU is user \
+         and system time of the node's process per operation.</li></ul></body></html>\n",
     );
     page
 }
@@ -134,7 +133,7 @@ fn table_row(row: &Row, number: usize) -> String {
     html
 }
 
-/// Bars over all parts, where there are several.
+/// Bar charts over all parts, if there are several.
 fn overview(report: &Report) -> String {
     let names: Vec<_> = report.rows[0].iter().map(|row| row.part.clone()).collect();
     if names.len() < 2 {
@@ -143,8 +142,8 @@ fn overview(report: &Report) -> String {
     let of = |figure: fn(&Row) -> Option<f64>| -> Vec<Vec<Option<f64>>> {
         report.rows.iter().map(|rows| rows.iter().map(figure).collect()).collect()
     };
-    let cpu = bars("Server CPU, µs an operation", &names, &of(Row::cpu_us));
-    let speed = bars("Operations a second", &names, &of(|row| Some(row.per_second())));
+    let cpu = bars("Server CPU, µs per operation", &names, &of(Row::cpu_us));
+    let speed = bars("Operations per second", &names, &of(|row| Some(row.per_second())));
     let figures = [cpu, speed].into_iter().filter(|svg| !svg.is_empty());
     let figures: String = figures.map(|svg| format!("<figure>{svg}</figure><br>")).collect();
     format!("<h2>All parts</h2>{figures}")
@@ -166,7 +165,7 @@ fn details(report: &Report, part: usize) -> String {
             lines: lines(by_percentile),
         },
         Chart {
-            title: "Operations a second".to_owned(),
+            title: "Operations per second".to_owned(),
             x_label: "seconds",
             x_scale: Scale::Linear,
             y_scale: Scale::Linear,
@@ -213,10 +212,10 @@ fn by_percentile(row: &Row) -> Vec<(f64, f64)> {
     (0..=CURVE_POINTS).map(point).collect()
 }
 
-/// The first round: rounds repeat each other.
+/// The curve of the first round; the others are similar.
 fn over_time(row: &Row) -> Vec<(f64, f64)> {
     let Some(round) = row.rounds.first() else { return Vec::new() };
-    // The last step is not a whole one.
+    // The last step is incomplete.
     let whole = round.stats.series.len().saturating_sub(1);
     let step = STEP.as_secs_f64();
     let counts = round.stats.series[..whole].iter().enumerate();
@@ -244,7 +243,7 @@ fn show_count(count: f64) -> String {
 }
 
 fn show_gwei(gwei: f64) -> String {
-    // A chain that is loaded little may have a base fee of a few wei.
+    // The base fee of a chain with little load may be a few wei.
     if gwei != 0.0 && gwei < 1e-3 {
         return format!("{:.0} wei", gwei * 1e9);
     }

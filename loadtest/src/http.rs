@@ -1,4 +1,4 @@
-//! HTTP/1.1 as far as a load needs it: POST over kept connections, one request at a time.
+//! The part of HTTP/1.1 that a load needs: POST over persistent connections, one request at a time.
 
 use anyhow::{Context, bail};
 use std::{
@@ -7,35 +7,35 @@ use std::{
     time::Duration,
 };
 
-/// Wait for an address of a name that has several.
+/// Connection timeout per address if a name has several.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Most bytes of a response's head: far above what nodes send.
+/// Maximum bytes of a response head: far more than nodes send.
 const MAX_HEAD_BYTES: usize = 16 * 1024;
-/// Most bytes of a response: what a node may reasonably answer to one call.
+/// Maximum bytes of a response body: more than any reasonable answer to one call.
 const MAX_BODY_BYTES: usize = 1024 * 1024 * 1024;
 
-/// Where to connect, and what to say there.
+/// A parsed and resolved URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Url {
-    /// As given, for messages.
+    /// As given by the user, for messages.
     pub(crate) text: String,
     pub(crate) address: SocketAddr,
     /// For the `Host` header.
     pub(crate) host: String,
     pub(crate) path: String,
-    /// The scheme was `ws`.
+    /// Whether the scheme is `ws`.
     pub(crate) is_ws: bool,
 }
 
 impl Url {
-    /// Reads and resolves `http://HOST[:PORT][/PATH]` or the same with `ws`.
+    /// Parses and resolves `http://HOST[:PORT][/PATH]` or the same with `ws`.
     pub(crate) fn parse(text: &str) -> anyhow::Result<Self> {
         let (is_ws, rest) = match text.split_once("://") {
             Some(("http", rest)) => (false, rest),
             Some(("ws", rest)) => (true, rest),
             Some((scheme @ ("https" | "wss"), _)) => {
-                bail!("{text}: {scheme} is not supported; load the node itself over plain http")
+                bail!("{text}: {scheme} is not supported; connect to the node directly over http")
             }
             Some((scheme, _)) => bail!("{text}: unknown scheme {scheme}, expected http or ws"),
             None => (false, text),
@@ -56,12 +56,12 @@ impl Url {
         Ok(Self { text: text.to_owned(), address, host, path, is_ws })
     }
 
-    /// The URL for libraries.
+    /// The URL with the scheme `http`.
     pub(crate) fn http(&self) -> String {
         format!("http://{}{}", self.host, self.path)
     }
 
-    /// The constant front of a request; [`append_request`] puts length and body after it.
+    /// The constant part of a request head; [`append_request`] appends length and body.
     pub(crate) fn post_head(&self) -> Vec<u8> {
         format!(
             "POST {} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nContent-Length: ",
@@ -71,8 +71,8 @@ impl Url {
     }
 }
 
-/// The first address that accepts a connection, or else the first one, whose error says more than that of another.
-/// `localhost` may be `::1` first, while the node listens on 127.0.0.1. A single address is not tried.
+/// The first address that accepts a connection, or the first address if none does. `localhost` may
+/// resolve to `::1` first while the node listens on 127.0.0.1. A single address is not tried.
 fn reachable(addresses: impl Iterator<Item = SocketAddr>) -> Option<SocketAddr> {
     let addresses: Vec<_> = addresses.collect();
     let accepts =
@@ -81,7 +81,7 @@ fn reachable(addresses: impl Iterator<Item = SocketAddr>) -> Option<SocketAddr> 
     found.or(addresses.first()).copied()
 }
 
-/// Writes a request behind what waits to be sent.
+/// Appends a request to the output buffer.
 pub(crate) fn append_request(out: &mut Vec<u8>, head: &[u8], body: &[u8]) {
     out.extend_from_slice(head);
     let mut digits = [0; 20];
@@ -100,49 +100,49 @@ pub(crate) fn append_request(out: &mut Vec<u8>, head: &[u8], body: &[u8]) {
     out.extend_from_slice(body);
 }
 
-/// A whole response at the front of the input.
+/// A complete response at the start of the input.
 #[derive(Debug)]
 pub(crate) struct Response {
     /// Bytes of head and body together.
     pub(crate) length: usize,
     pub(crate) status: u16,
     pub(crate) body: Body,
-    /// The server closes the connection after it.
+    /// Whether the server closes the connection after it.
     pub(crate) closes: bool,
 }
 
-/// Where a body is.
+/// The body of a response.
 #[derive(Debug)]
 pub(crate) enum Body {
-    /// A part of the input.
+    /// A range of the input.
     Plain(Range<usize>),
-    /// Came in chunks; put together.
+    /// The concatenated chunks.
     Joined(Vec<u8>),
 }
 
 impl Response {
-    /// The response at the front of `input`; `None` until all of it is there.
+    /// Parses the response at the start of `input`; returns `None` while it is incomplete.
     pub(crate) fn read(input: &[u8]) -> anyhow::Result<Option<Self>> {
         let window = &input[..input.len().min(MAX_HEAD_BYTES)];
         let Some(head) = memchr::memmem::find(window, b"\r\n\r\n") else {
             if input.len() >= MAX_HEAD_BYTES {
-                bail!("a response head of more than {MAX_HEAD_BYTES} bytes");
+                bail!("a response head is longer than {MAX_HEAD_BYTES} bytes");
             }
             return Ok(None);
         };
-        let text = std::str::from_utf8(&input[..head]).context("a response head is no text")?;
+        let text = std::str::from_utf8(&input[..head]).context("a response head is not UTF-8")?;
         let mut lines = text.split("\r\n");
         let first = lines.next().unwrap_or_default();
         let status = first.strip_prefix("HTTP/1.").and_then(|rest| rest.get(2..5));
         let status: u16 = status
             .and_then(|status| status.parse().ok())
-            .with_context(|| format!("no HTTP response: {first:.60}"))?;
+            .with_context(|| format!("not an HTTP response: {first:.60}"))?;
         let (mut length, mut chunked, mut closes) = (None, false, first.starts_with("HTTP/1.0"));
         for line in lines {
             let Some((name, value)) = line.split_once(':') else { continue };
             let value = value.trim();
             if name.eq_ignore_ascii_case("content-length") {
-                length = Some(value.parse::<usize>().context("a content length is no number")?);
+                length = Some(value.parse::<usize>().context("Content-Length is not a number")?);
             } else if name.eq_ignore_ascii_case("transfer-encoding") {
                 chunked = value.eq_ignore_ascii_case("chunked");
             } else if name.eq_ignore_ascii_case("connection") {
@@ -161,7 +161,7 @@ impl Response {
         }
         let length = length.unwrap_or(0);
         if length > MAX_BODY_BYTES {
-            bail!("a response of {length} bytes, limit {MAX_BODY_BYTES}");
+            bail!("a response has {length} bytes, the maximum is {MAX_BODY_BYTES}");
         }
         let body = start..start + length;
         let whole = input.len() >= body.end;
@@ -169,7 +169,7 @@ impl Response {
     }
 }
 
-/// The bytes used and the body, once the last chunk is there.
+/// Returns the number of bytes read and the body, or `None` while the last chunk is missing.
 fn join_chunks(input: &[u8]) -> anyhow::Result<Option<(usize, Vec<u8>)>> {
     let mut body = Vec::new();
     let mut at = 0;
@@ -177,9 +177,10 @@ fn join_chunks(input: &[u8]) -> anyhow::Result<Option<(usize, Vec<u8>)>> {
         let Some(line) = memchr::memmem::find(&input[at..], b"\r\n") else { return Ok(None) };
         let size = std::str::from_utf8(&input[at..at + line])?;
         let size = size.split(';').next().unwrap_or_default().trim();
-        let size = usize::from_str_radix(size, 16).context("a chunk size is no number")?;
+        let size =
+            usize::from_str_radix(size, 16).context("a chunk size is not a hexadecimal number")?;
         if body.len().saturating_add(size) > MAX_BODY_BYTES {
-            bail!("a response of more than {MAX_BODY_BYTES} bytes");
+            bail!("a response is longer than {MAX_BODY_BYTES} bytes");
         }
         at += line + 2;
         let Some(chunk) = input.get(at..at + size + 2) else { return Ok(None) };
@@ -196,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn urls_are_taken_apart() {
+    fn urls_are_parsed() {
         let url = Url::parse("http://127.0.0.1:8545/a/b").unwrap();
         assert_eq!((url.host.as_str(), url.path.as_str()), ("127.0.0.1:8545", "/a/b"));
         assert!(Url::parse("ws://127.0.0.1:1").unwrap().is_ws);
@@ -207,10 +208,10 @@ mod tests {
     }
 
     #[test]
-    fn of_several_addresses_one_that_accepts_is_used() {
+    fn first_address_that_accepts_is_used() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let open = listener.local_addr().unwrap();
-        // Nothing listens at this port of another loopback address.
+        // Nothing listens at this port of the other loopback address.
         let closed = SocketAddr::new("127.0.0.2".parse().unwrap(), open.port());
         assert_eq!(reachable([closed, open].into_iter()), Some(open));
         assert_eq!(reachable([closed, closed].into_iter()), Some(closed));
@@ -226,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn responses_wait_for_their_last_byte() {
+    fn response_is_parsed_only_when_complete() {
         let plain = b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello";
         let chunked =
             b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n";
@@ -246,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_an_error() {
+    fn malformed_responses_are_refused() {
         assert!(Response::read(b"SSH-2.0\r\n\r\n").is_err());
         assert!(Response::read(&[b'x'; MAX_HEAD_BYTES]).is_err());
         assert!(Response::read(b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n").is_err());

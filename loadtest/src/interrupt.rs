@@ -1,4 +1,4 @@
-//! Ctrl-C while measuring: what was measured until then is told. A second one ends at once.
+//! Ctrl-C during a measurement: the results so far are reported. A second Ctrl-C exits immediately.
 
 use anyhow::Context;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -8,17 +8,17 @@ pub(crate) const EXIT_CODE: u8 = 130;
 
 static REQUESTED: AtomicBool = AtomicBool::new(false);
 
-/// Listens to Ctrl-C from now on.
+/// Installs the handler of Ctrl-C.
 pub(crate) fn listen() -> anyhow::Result<()> {
     ctrlc::set_handler(|| {
         if REQUESTED.swap(true, Relaxed) {
             std::process::exit(EXIT_CODE.into());
         }
     })
-    .context("listening to Ctrl-C")
+    .context("cannot install the handler of Ctrl-C")
 }
 
-/// Whether it was pressed.
+/// Whether Ctrl-C was pressed.
 pub(crate) fn requested() -> bool {
     REQUESTED.load(Relaxed)
 }

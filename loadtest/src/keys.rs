@@ -1,16 +1,15 @@
-//! The accounts that send: those every development chain funds, and made-up ones funded by them.
-//!
-//! All keys here are public knowledge. So the signatures need not hide them, and are made the cheap
-//! way: with a nonce from a small set made beforehand, `s` takes two multiplications instead of a
-//! multiplication of a point. They are valid like any other and cost a verifier as much.
+//! The sending accounts: those that every development chain funds, and generated ones funded by
+//! them. All keys here are public, so signatures may leak them. A signature reuses one of a few
+//! precomputed nonces: `s` then takes two scalar multiplications instead of a point multiplication.
+//! The signatures are valid, and verifying them costs as much as usual.
 
 use crate::rng::Rng;
 use alloy_primitives::{Address, B256, Signature, U256, b256, keccak256, uint};
 use secp256k1::{PublicKey, SecretKey};
 use std::ops::Range;
 
-/// Keys of the accounts that the mnemonic `test test test test test test test test test test test
-/// junk` gives: funded on development chains only.
+/// Keys derived from the mnemonic `test test test test test test test test test test test junk`,
+/// whose accounts development chains fund.
 const DEV_KEYS: [B256; 10] = [
     b256!("ac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80"),
     b256!("59c6995e998f97a5a0044966f0945389dc9e86dae88c7a8412f4603b6b78690d"),
@@ -26,13 +25,13 @@ const DEV_KEYS: [B256; 10] = [
 
 /// Order of the group of secp256k1 (SEC 2, 2.4.1).
 const ORDER: U256 = uint!(0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141_U256);
-/// Half of it: EIP-2 asks for an `s` not above.
+/// Half of the order: EIP-2 requires that `s` is not greater.
 const HALF_ORDER: U256 =
     uint!(0x7fffffffffffffffffffffffffffffff5d576e7357a4501ddfe92f46681b20a0_U256);
-/// Made-up accounts whose keys follow each other: the next public key is then one addition of points
-/// away, a tenth of a multiplication.
+/// Number of generated accounts with consecutive secret keys. The next public key then costs one
+/// point addition, a tenth of a point multiplication.
 const KEY_RUN: u64 = 4096;
-/// Nonces in the set. Each signature of a sender takes the next.
+/// Number of precomputed nonces. Each signature of a sender uses the next one.
 const NONCES: u64 = 64;
 
 /// An account that can sign.
@@ -54,10 +53,10 @@ impl Key {
 }
 
 fn public_key(secret: B256) -> PublicKey {
-    SecretKey::from_secret_bytes(secret.0).expect("a number below the order").public_key()
+    SecretKey::from_secret_bytes(secret.0).expect("below the group order").public_key()
 }
 
-/// Coordinates of the public key.
+/// Coordinates of a public key.
 fn public_point(secret: B256) -> ([u8; 32], [u8; 32]) {
     let public = public_key(secret).serialize_uncompressed();
     let half = |from: usize| public[from..from + 32].try_into().expect("32 bytes");
@@ -69,12 +68,12 @@ pub(crate) fn dev_keys() -> Vec<Key> {
     DEV_KEYS.iter().map(|secret| Key::new(*secret)).collect()
 }
 
-/// Made-up accounts: the same for the same seed, made on all cores.
+/// Generates accounts from a seed, on all cores.
 pub(crate) fn senders(seed: u64, count: usize) -> Vec<Key> {
     senders_in(seed, 0..count as u64)
 }
 
-/// Those in some of the places of [`senders`].
+/// The accounts of [`senders`] with these indices.
 pub(crate) fn senders_in(seed: u64, places: Range<u64>) -> Vec<Key> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from) as u64;
     let share = (places.end - places.start).div_ceil(threads).next_multiple_of(KEY_RUN);
@@ -84,12 +83,12 @@ pub(crate) fn senders_in(seed: u64, places: Range<u64>) -> Vec<Key> {
             .step_by(share.max(1) as usize)
             .map(|from| scope.spawn(move || derive_run(seed, from, (from + share).min(end))))
             .collect();
-        let made = parts.into_iter().map(|part| part.join().expect("making keys does not panic"));
+        let made = parts.into_iter().map(|part| part.join().expect("deriving keys does not panic"));
         made.flatten().collect()
     })
 }
 
-/// Accounts `from..to`.
+/// Derives the accounts `from..to`.
 fn derive_run(seed: u64, from: u64, to: u64) -> Vec<Key> {
     let one = public_key(B256::with_last_byte(1));
     let mut keys: Vec<Key> = Vec::with_capacity((to - from) as usize);
@@ -97,7 +96,7 @@ fn derive_run(seed: u64, from: u64, to: u64) -> Vec<Key> {
     for number in from..to {
         let (secret, public) = match last.filter(|_| !number.is_multiple_of(KEY_RUN)) {
             Some((secret, public)) => {
-                let next = public.combine(&one).expect("infinity but for a chance of 2^-243");
+                let next = public.combine(&one).expect("fails with probability 2^-243");
                 (secret.add_mod(U256::ONE, ORDER), next)
             }
             None => {
@@ -111,7 +110,7 @@ fn derive_run(seed: u64, from: u64, to: u64) -> Vec<Key> {
     keys
 }
 
-/// One made-up account: what [`senders`] has in that place.
+/// The account of [`senders`] with this index.
 pub(crate) fn sender(seed: u64, number: u64) -> Key {
     Key::new(B256::from(sender_secret(seed, number).to_be_bytes::<32>()))
 }
@@ -121,14 +120,14 @@ fn sender_secret(seed: u64, number: u64) -> U256 {
     first.add_mod(U256::from(number % KEY_RUN), ORDER)
 }
 
-/// A number below the order, and above 0 but for a chance of 2^-256.
+/// A number below the order. It is 0 with probability 2^-256.
 fn derive_scalar(what: &str, seed: u64, number: u64) -> B256 {
     let text = [what.as_bytes(), &seed.to_be_bytes(), &number.to_be_bytes()].concat();
     let number = U256::from_be_bytes(keccak256(text).0) % ORDER;
     B256::from(number.to_be_bytes::<32>())
 }
 
-/// Made-up accounts that only receive; a genesis may fund them so that they exist.
+/// A generated account that only receives; a genesis may fund it so that it exists.
 pub(crate) fn recipient(seed: u64, number: u64) -> Address {
     let mut rng = Rng::new(seed ^ number.wrapping_mul(0xd6e8_feb8_6659_fd93));
     let mut bytes = [0; 20];
@@ -138,7 +137,7 @@ pub(crate) fn recipient(seed: u64, number: u64) -> Address {
     Address::from(bytes)
 }
 
-/// A nonce of ECDSA with what follows from it.
+/// An ECDSA nonce and the values derived from it.
 #[derive(Clone, Copy, Debug)]
 struct Nonce {
     inverse: U256,
@@ -146,7 +145,7 @@ struct Nonce {
     y_is_odd: bool,
 }
 
-/// See the module.
+/// Signs with precomputed nonces; see the module.
 #[derive(Clone, Debug)]
 pub(crate) struct Signer {
     nonces: Vec<Nonce>,
@@ -159,7 +158,7 @@ impl Signer {
             let (x, y) = public_point(nonce);
             let inverse = U256::from_be_bytes(nonce.0).inv_mod(ORDER).expect("the order is prime");
             let r = U256::from_be_bytes(x);
-            assert!(r < ORDER, "true but for a chance of 2^-128");
+            assert!(r < ORDER, "fails with probability 2^-128");
             Nonce { inverse, r, y_is_odd: y[31] & 1 == 1 }
         };
         Self { nonces: (0..NONCES).map(nonce).collect() }
@@ -171,7 +170,7 @@ impl Signer {
         let product = r.mul_mod(key.secret, ORDER);
         let s = U256::from_be_bytes(digest.0).reduce_mod(ORDER).add_mod(product, ORDER);
         let s = s.mul_mod(inverse, ORDER);
-        assert!(!s.is_zero(), "true but for a chance of 2^-256");
+        assert!(!s.is_zero(), "fails with probability 2^-256");
         match s > HALF_ORDER {
             true => Signature::new(r, ORDER - s, !y_is_odd),
             false => Signature::new(r, s, y_is_odd),
@@ -188,7 +187,7 @@ mod tests {
     };
 
     #[test]
-    fn libsecp256k1_recovers_the_signer_of_every_signature() {
+    fn libsecp256k1_recovers_the_signer() {
         let signer = Signer::new(7);
         let mut keys = senders(7, 5);
         keys.extend(dev_keys());
@@ -212,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn accounts_are_the_same_for_the_same_seed() {
+    fn accounts_depend_only_on_the_seed() {
         assert_eq!(senders(1, 3)[2].address, senders(1, 9)[2].address);
         let many = senders(1, 2 * KEY_RUN as usize + 2);
         for number in [0, 1, KEY_RUN - 1, KEY_RUN, 2 * KEY_RUN + 1] {

@@ -1,7 +1,6 @@
-//! Scenario `kill`: kills a node with SIGKILL under full load, again and again, and holds what is
-//! left to what it had reported.
-//!
-//! Each round of the node has senders of its own, so nothing has to be known of the rounds before.
+//! Scenario `kill`: kills a node with SIGKILL under full load, repeatedly, and checks that the
+//! restarted node still has everything it had reported. Each round uses its own senders, so it does
+//! not depend on earlier rounds.
 
 use crate::{
     drive::{Plan, Source, Watch, drive},
@@ -33,52 +32,52 @@ use std::{
 
 /// Wei in a gwei.
 const GWEI: f64 = 1e9;
-/// Time between two looks whether it is time to kill.
+/// Polling interval of the number of answers.
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
-/// Time between two looks at what is mined after a restart.
+/// Polling interval of the mined transactions after a restart.
 const DRAIN_POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// Longest time without another one mined before what is missing is lost.
+/// If no further transaction is mined for this long, the missing ones are lost.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(20);
-/// Longest time without an answer before a round is given up.
+/// Maximum time without an answer before a round fails.
 const STALL_TIMEOUT: Duration = Duration::from_secs(60);
-/// Longest wait for an answer under load.
+/// Timeout of a request under load.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// Blocks told that are looked up after a restart, beside the newest.
+/// Number of reported blocks that are checked after a restart, in addition to the newest.
 const MAX_CHECKED_BLOCKS: usize = 8;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct KillArgs {
-    /// The program `evmd`; the one beside this without it
+    /// The program `evmd` [default: the one in the folder of this program]
     #[arg(long, value_name = "FILE")]
     evmd: Option<PathBuf>,
-    /// Home folder of a chain that `loadtest genesis` has funded, and where nothing was sent
+    /// Home folder of a new chain with a genesis from `loadtest genesis`
     #[arg(long, value_name = "DIR")]
     home: PathBuf,
-    /// Accounts of that genesis: each round's senders are a part of them, all receive
+    /// Accounts of that genesis: each kill has a share of them as senders, and all of them receive
     #[arg(long, value_name = "N", default_value_t = 1_000_000)]
     accounts: usize,
-    /// How often to kill
+    /// Number of kills
     #[arg(long, value_name = "N", default_value_t = 20)]
     kills: usize,
-    /// Answered transactions after which the first node is killed
+    /// Answered transactions before the first kill
     #[arg(long, value_name = "N", default_value_t = 250_000)]
     least: u64,
-    /// The same of the last; those between are spread evenly
+    /// Answered transactions before the last kill; those between are spaced evenly
     #[arg(long, value_name = "N", default_value_t = 600_000)]
     most: u64,
-    /// Connections to the ingest
+    /// Connections to the TCP ingest
     #[arg(long, short, value_name = "N", default_value_t = 4)]
     connections: usize,
-    /// Most transactions sent and not mined
+    /// Maximum transactions sent but not mined
     #[arg(long, value_name = "N", default_value_t = 100_000)]
     ahead: u64,
-    /// Most a transaction pays, in gwei per gas
+    /// Maximum fee of a transaction, in gwei per gas
     #[arg(long, value_name = "GWEI", default_value_t = 200.0)]
     fee_cap: f64,
-    /// The seed of the genesis
+    /// Seed of the genesis
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// How to print the result
+    /// Output format
     #[arg(long, short, value_enum, default_value_t)]
     output: Output,
 }
@@ -86,44 +85,45 @@ pub(crate) struct KillArgs {
 impl KillArgs {
     fn check(&self) -> anyhow::Result<()> {
         if self.kills == 0 || self.least == 0 || self.most < self.least {
-            bail!("--kills and --least must be at least 1, and --most not below --least");
+            bail!("--kills and --least must be at least 1, and --most at least --least");
         }
         if self.ahead == 0 {
-            bail!("--ahead 0: nothing could be sent");
+            bail!("--ahead must be at least 1, got 0");
         }
         if self.accounts / self.kills < self.connections.max(1) {
-            bail!("{} accounts are too few for {} kills", self.accounts, self.kills);
+            bail!("--accounts {} is too low for {} kills", self.accounts, self.kills);
         }
         Ok(())
     }
 
-    /// Answers after which a node is killed.
+    /// Number of answers after which the node is killed.
     fn target(&self, round: usize) -> u64 {
         let steps = (self.kills - 1).max(1) as u64;
         self.least + (self.most - self.least) * round as u64 / steps
     }
 }
 
-/// One round of the node, and what was left of it.
+/// One start, load and kill of the node, and its state afterwards.
 #[derive(Clone, Debug)]
 struct KillRound {
     answered: u64,
-    /// Answers a second.
+    /// Answers per second.
     rate: f64,
-    /// The newest block reported.
+    /// The newest block that the node reported.
     reported: u64,
-    /// The home as it was killed.
+    /// State of the home folder after the kill.
     killed: Audit,
-    /// It had flushed blocks of its own round.
+    /// Whether blocks of this round had been flushed.
     flushed: bool,
-    /// At the restart.
+    /// Blocks replayed at the restart.
     replayed: Replayed,
-    /// From starting the process to serving.
+    /// Time from starting the process to serving.
     restart_seconds: f64,
 }
 
 impl KillRound {
-    /// Seconds to serve again for 100,000 transactions that had to be replayed, if there were any.
+    /// Seconds from restart to serving per 100,000 replayed transactions; `None` if there were
+    /// none.
     fn restart_seconds_per_100k(&self) -> Option<f64> {
         let replayed = Some(self.replayed.transactions).filter(|replayed| *replayed > 0)?;
         Some(self.restart_seconds * 1e5 / replayed as f64)
@@ -143,7 +143,7 @@ impl KillRound {
     }
 }
 
-/// Kills; the first thing that was lost is an error.
+/// Runs all kills. Any lost block or transaction is an error.
 pub(crate) fn run(args: &KillArgs) -> anyhow::Result<()> {
     args.check()?;
     let evmd = Evmd::find(args.evmd.as_deref(), &args.home)?;
@@ -161,7 +161,7 @@ pub(crate) fn run(args: &KillArgs) -> anyhow::Result<()> {
     let all = fund::without_funding(wanted, node.rpc.chain_id()?);
     if node.rpc.balances(&[all.keys[0].address])?[0].is_zero() {
         bail!(
-            "{} does not fund these senders: it has to be made with `loadtest genesis`, with at least \
+            "{} does not fund these senders: create its genesis with `loadtest genesis`, with at least \
              as many accounts and the same seed",
             args.home.display()
         );
@@ -175,7 +175,7 @@ pub(crate) fn run(args: &KillArgs) -> anyhow::Result<()> {
         if args.output == Output::Text {
             writeln!(
                 out,
-                "kill {:>2}: {} answered at {:.0}/s; told block {}, head {}, index at {}{}; \
+                "kill {:>2}: {} answered at {:.0}/s; newest reported block {}, head {}, index at {}{}; \
                  {} transactions replayed in {:.2} s, serving after {:.2} s",
                 number + 1,
                 round.answered,
@@ -183,7 +183,7 @@ pub(crate) fn run(args: &KillArgs) -> anyhow::Result<()> {
                 round.reported,
                 round.killed.head,
                 round.killed.block,
-                if round.flushed { "" } else { " (not flushed in this round)" },
+                if round.flushed { "" } else { " (no flush in this round)" },
                 round.replayed.transactions,
                 round.replayed.seconds,
                 round.restart_seconds,
@@ -198,35 +198,38 @@ pub(crate) fn run(args: &KillArgs) -> anyhow::Result<()> {
 fn publish(args: &KillArgs, rounds: &[KillRound]) -> anyhow::Result<()> {
     let mut each: Vec<_> = rounds.iter().filter_map(KillRound::restart_seconds_per_100k).collect();
     each.sort_unstable_by(f64::total_cmp);
-    let (median, most) = (each.get(each.len() / 2), each.last());
+    let (median, max) = (each.get(each.len() / 2), each.last());
     let flushed = rounds.iter().filter(|round| round.flushed).count();
     let mut out = std::io::stdout();
     if args.output == Output::Json {
         let rounds: Vec<_> = rounds.iter().map(KillRound::json).collect();
         let value = json!({
             "kills": rounds, "afterAFlush": flushed,
-            "restartSecondsPer100000": { "median": median, "most": most },
+            "restartSecondsPer100000": { "median": median, "most": max },
         });
         return Ok(writeln!(out, "{value:#}")?);
     }
     writeln!(
         out,
-        "{} kills, {flushed} of them after a flush under load: no block told was lost or replaced, \
-         no transaction answered for was lost, and every state root was that of all accounts",
+        "{} kills, {flushed} of them after a flush under load: no reported block was lost or \
+         replaced, no answered transaction was lost, and every state root matched the accounts",
         rounds.len()
     )?;
-    let (Some(median), Some(most)) = (median, most) else {
-        return Ok(writeln!(out, "no transaction had to be replayed: all were flushed (--least)")?);
+    let (Some(median), Some(max)) = (median, max) else {
+        return Ok(writeln!(
+            out,
+            "no transaction had to be replayed, because all were flushed (see --least)"
+        )?);
     };
     Ok(writeln!(
         out,
-        "serving again for 100,000 transactions to replay: median {median:.2} s, most {most:.2} s, \
-         of {} restarts with any",
+        "restart per 100,000 replayed transactions: median {median:.2} s, maximum {max:.2} s, over \
+         {} restarts with a replay",
         each.len()
     )?)
 }
 
-/// One round: full load, SIGKILL, and everything that must hold then. Gives the next node.
+/// One round: full load, SIGKILL, restart and all checks. Returns the restarted node.
 fn run_one_kill(
     args: &KillArgs,
     evmd: &Evmd,
@@ -241,17 +244,17 @@ fn run_one_kill(
     let file = sign(args, &keys, all, target)?;
     let (answered, rate, reported) = load(args, &mut node, file, target)?;
     drop(node);
-    let (&newest, _) = reported.last_key_value().context("the node told of no block")?;
-    let killed = evmd.audit().context("as it was killed")?;
-    let node = evmd.start().context("after the kill")?;
+    let (&newest, _) = reported.last_key_value().context("the node reported no block")?;
+    let killed = evmd.audit().context("state after the kill")?;
+    let node = evmd.start().context("restart after the kill")?;
     check_blocks(&node, &reported)?;
-    let restarted = evmd.audit().context("after the restart")?;
+    let restarted = evmd.audit().context("state after the restart")?;
     if restarted.block < newest {
-        bail!("block {newest} was reported, and the index ends at {}", restarted.block);
+        bail!("block {newest} was reported, but the index ends at block {}", restarted.block);
     }
     let kept = wait_until_mined(&node, &keys, answered)?;
     if kept < answered {
-        bail!("{answered} transactions were answered for, and {kept} are mined");
+        bail!("{answered} transactions were answered, but only {kept} are mined");
     }
     let round = KillRound {
         answered,
@@ -265,7 +268,7 @@ fn run_one_kill(
     Ok((round, node))
 }
 
-/// More transactions than are answered for before the kill.
+/// Signs more transactions than will be answered before the kill.
 fn sign(args: &KillArgs, keys: &Arc<[Key]>, all: &Senders, target: u64) -> anyhow::Result<File> {
     let senders = Senders {
         keys: Arc::clone(keys),
@@ -280,13 +283,14 @@ fn sign(args: &KillArgs, keys: &Arc<[Key]>, all: &Senders, target: u64) -> anyho
         seed: args.seed,
         first_nonces: vec![0; keys.len()],
     };
-    let mut file = tempfile::tempfile().context("a file for signed transactions")?;
+    let mut file =
+        tempfile::tempfile().context("cannot create a temporary file for signed transactions")?;
     signed::write(&mut file, &header, &senders, &ProgressBar::hidden())?;
     Ok(file)
 }
 
-/// Loads the node until `target` answers, then kills it. Gives the answers, answers a second, and
-/// the blocks it had told of.
+/// Loads the node until `target` answers, then kills it. Returns the number of answers, the answers
+/// per second and the reported blocks.
 fn load(
     args: &KillArgs,
     node: &mut Running,
@@ -330,7 +334,7 @@ fn load(
         watch.abandon.store(true, Relaxed);
         done.store(true, Relaxed);
         let finished = |what| anyhow::anyhow!("{what} panicked");
-        // That the connections are gone is what was wanted.
+        // Lost connections are expected here.
         let loaded = loading.join().map_err(|_| finished("loading"))?;
         listening.join().map_err(|_| finished("listening"))??;
         polling.join().map_err(|_| finished("polling"))??;
@@ -338,7 +342,10 @@ fn load(
         killed?;
         if watch.operations.load(Relaxed) < target {
             let why = loaded.err().map_or_else(String::new, |error| format!(": {error:#}"));
-            bail!("only {} of {target} answers{why}", watch.operations.load(Relaxed));
+            bail!(
+                "only {} of {target} transactions were answered{why}",
+                watch.operations.load(Relaxed)
+            );
         }
         Ok(elapsed)
     })?;
@@ -359,21 +366,22 @@ fn count_mined(rpc: &crate::rpc::Rpc, mut head: u64, mined: &AtomicU64, done: &A
     }
 }
 
-/// Fails unless the restarted node has the blocks that were told of, under their hashes.
+/// Fails unless the restarted node has the reported blocks with the same hashes.
 fn check_blocks(node: &Running, reported: &BTreeMap<u64, String>) -> anyhow::Result<()> {
     let step = reported.len().div_ceil(MAX_CHECKED_BLOCKS).max(1);
     for (number, hash) in reported.iter().rev().step_by(step) {
         let block =
             node.rpc.call("eth_getBlockByNumber", json!([format!("{number:#x}"), false]))?;
         if block["hash"].as_str() != Some(hash) {
-            bail!("block {number} was told as {hash}, and is now {}", block["hash"]);
+            bail!("block {number} was reported as {hash}, and is now {}", block["hash"]);
         }
     }
     Ok(())
 }
 
-/// Mined transactions of a round's senders: waits for as many as were answered for, as long as more
-/// are mined. Those of an empty pool may be on their way into a block.
+/// Waits until all answered transactions of the round's senders are mined, as long as there is
+/// progress. Returns the number of mined transactions. An empty pool does not end the wait, because
+/// transactions may be on their way from the pool into a block.
 fn wait_until_mined(node: &Running, keys: &[Key], answered: u64) -> anyhow::Result<u64> {
     let addresses: Vec<Address> = keys.iter().map(|key| key.address).collect();
     let (mut kept, mut last_progress) = (0, Instant::now());

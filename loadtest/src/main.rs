@@ -1,8 +1,7 @@
-//! A client that loads a node from outside, over the wire only: it never links the node.
-//!
-//! Scenarios make *parts* (one thing to measure on one node); `rounds` runs them, on one node or
-//! on two in turn; `drive` is the loop that sends and measures, over `wire`; `report` and `html`
-//! tell the result.
+//! A client that loads a node over the network only. It does not link the node. A scenario consists
+//! of *parts* (one measurement on one node). `rounds` runs them on one node, or alternately on two.
+//! `drive` is the loop that sends requests over `wire` and measures. `report` and `html` print the
+//! result.
 
 mod atomic_file;
 mod attack;
@@ -45,15 +44,14 @@ use options::Common;
 use report::Report;
 use std::{io::Write as _, process::ExitCode};
 
-/// Exit code of a run that ended, with operations that failed.
+/// Exit code of a run that ended with failed operations.
 const SOME_FAILED: u8 = 2;
 
-/// Loads an Ethereum node over the wire and reports what it took.
-///
-/// Latencies are from the moment a request was due to its whole answer. Server CPU is user and
-/// system time of the node's process divided by the operations. Exit codes: 0 done, 1 could not
-/// run, 2 done, but some operations failed or a bound was broken, 130 interrupted (Ctrl-C): what
-/// was measured until then is told, but by `soak`, `kill` and `fill`.
+/// Load tests an Ethereum node over the network. Latency is the time from when a request was due
+/// until its complete answer. Server CPU is user and system time of the node's process, divided by
+/// the operations. Exit codes: 0 success, 1 could not run, 2 some operations failed or a bound was
+/// exceeded, 130 interrupted (Ctrl-C); all scenarios except `soak`, `kill` and `fill` then report
+/// the results so far.
 #[derive(Debug, Parser)]
 #[command(name = "loadtest", version, arg_required_else_help = true, max_term_width = 100)]
 struct Cli {
@@ -63,29 +61,29 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Scenario {
-    /// Transactions, followed until they are mined
+    /// Send transactions and follow them until they are mined
     Tx(tx::TxArgs),
     /// Sign transactions into a file, for `tx --file`
     Sign(tx::SignArgs),
-    /// A genesis file with many funded accounts, for --prefunded
+    /// Write a genesis file with many funded accounts, for --prefunded
     Genesis(genesis::GenesisArgs),
-    /// Fee history in several shapes
+    /// Request fee history in several shapes
     Fees(fees::FeesArgs),
-    /// The mix of methods that public endpoints see, or each method alone
+    /// Request the mix of methods that public endpoints receive, or each method alone
     Reads(reads::ReadsArgs),
-    /// The calls that other nodes were measured by, row by row
+    /// Request each call of the comparison with other nodes
     Peers(peers::PeersArgs),
-    /// Whole pages of an explorer, each one JSON-RPC batch
+    /// Request whole pages of a block explorer, each as one JSON-RPC batch
     Explorer(explorer::ExplorerArgs),
-    /// A cheap call's latency beside a flood of heavy ones
+    /// Measure the latency of a cheap call during a flood of heavy calls
     Flood(flood::FloodArgs),
-    /// A cheap call, memory and health while hostile clients attack
+    /// Measure a cheap call, memory and health while hostile clients attack
     Attack(attack::AttackArgs),
-    /// Transfers and reads for a long time, with memory, disk and latency held to bounds
+    /// Send transfers and reads for a long time, with bounds on memory, disk and latency
     Soak(soak::SoakArgs),
-    /// SIGKILL under full load again and again: nothing that was told may be lost
+    /// Kill a node repeatedly under full load (SIGKILL) and check that nothing it reported is lost
     Kill(kill::KillArgs),
-    /// Give a chain blocks and transactions to be asked about
+    /// Fill a chain with blocks and transactions to query
     Fill(fill::FillArgs),
 }
 
@@ -107,7 +105,7 @@ fn main() -> ExitCode {
         Scenario::Fill(args) => fill::run(&args).map(|()| ExitCode::SUCCESS),
     };
     result.unwrap_or_else(|error| {
-        // Nothing is left to tell if even the error stream is gone.
+        // If stderr is closed, the error cannot be reported anywhere.
         let _ = writeln!(std::io::stderr(), "error: {error:#}");
         ExitCode::FAILURE
     })

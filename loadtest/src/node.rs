@@ -1,4 +1,4 @@
-//! A node that this client starts and kills.
+//! An evmd process that this client starts and kills.
 
 use crate::{http::Url, rpc::Rpc};
 use anyhow::{Context, bail};
@@ -11,14 +11,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The program.
+/// The program `evmd` and a home folder.
 #[derive(Clone, Debug)]
 pub(crate) struct Evmd {
     program: PathBuf,
     home: PathBuf,
 }
 
-/// What `evmd start` says it replayed.
+/// The replay that `evmd start` printed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Replayed {
     pub(crate) blocks: u64,
@@ -26,52 +26,52 @@ pub(crate) struct Replayed {
     pub(crate) seconds: f64,
 }
 
-/// What `evmd debug state-root` found.
+/// The result of `evmd debug state-root`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Audit {
-    /// The newest block that the index has.
+    /// The newest block of the index.
     pub(crate) block: u64,
     pub(crate) head: u64,
-    /// Transactions of the blocks between.
+    /// Transactions in the blocks between `block` and `head`.
     pub(crate) unflushed: u64,
 }
 
-/// One that runs; dropping it kills it.
+/// A running node; dropping it kills the process.
 #[derive(Debug)]
 pub(crate) struct Running {
     process: Child,
-    /// Kept, so that the node never finds it closed.
+    /// Keeps the pipe open, so that the node can write to stdout.
     _banner: BufReader<ChildStdout>,
     pub(crate) rpc: Rpc,
     pub(crate) ws: Url,
     pub(crate) ingest: SocketAddr,
-    /// From starting the process to serving.
+    /// Time from starting the process to serving.
     pub(crate) starting: Duration,
     pub(crate) replayed: Replayed,
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It may be gone already.
+        // The process may have ended already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
 impl Evmd {
-    /// The program given, or the one beside this.
+    /// The given program, or the `evmd` in the folder of this program.
     pub(crate) fn find(program: Option<&Path>, home: &Path) -> anyhow::Result<Self> {
         let program = match program {
             Some(program) => program.to_owned(),
             None => std::env::current_exe()?.with_file_name("evmd"),
         };
         if !program.exists() {
-            bail!("{} is not there: build it, or name it with --evmd", program.display());
+            bail!("{} does not exist: build it, or set --evmd", program.display());
         }
         Ok(Self { program, home: home.to_owned() })
     }
 
-    /// Starts it, and waits until it serves.
+    /// Starts the node and waits until it serves.
     pub(crate) fn start(&self) -> anyhow::Result<Running> {
         let [json_rpc, ws, rest, grpc, metrics] = free_addresses()?;
         let begun = Instant::now();
@@ -86,9 +86,10 @@ impl Evmd {
             .stderr(Stdio::null())
             .spawn()
             .with_context(|| format!("cannot start {}", self.program.display()))?;
-        let mut banner = BufReader::new(process.stdout.take().context("its output is piped")?);
+        let mut banner =
+            BufReader::new(process.stdout.take().context("the output of evmd is piped")?);
         let (mut ingest, mut replayed, mut line) = (None, Replayed::default(), String::new());
-        // "metrics" is the last line.
+        // "metrics" is the last line of the banner.
         while !line.starts_with("metrics") {
             line.clear();
             if banner.read_line(&mut line)? == 0 {
@@ -100,7 +101,8 @@ impl Evmd {
                 ingest = at.trim().strip_prefix("tcp://").and_then(|at| at.parse().ok());
             }
             if let Some(text) = line.strip_prefix("replayed") {
-                replayed = Replayed::parse(text).context("what was replayed is not told")?;
+                replayed = Replayed::parse(text)
+                    .context("cannot parse the line of the banner about replayed blocks")?;
             }
         }
         Ok(Running {
@@ -108,13 +110,14 @@ impl Evmd {
             _banner: banner,
             rpc: Rpc::new(&Url::parse(&format!("http://{json_rpc}"))?),
             ws: Url::parse(&format!("ws://{ws}"))?,
-            ingest: ingest.context("the node does not say where it takes transactions")?,
+            ingest: ingest.context("the banner lacks the address of the TCP ingest")?,
             starting: begun.elapsed(),
             replayed,
         })
     }
 
-    /// Has the state root recomputed, of a home that may be in use; an error if it is wrong.
+    /// Runs `evmd debug state-root`, which recomputes the state root of a home that may be in use.
+    /// Fails if the root is wrong.
     pub(crate) fn audit(&self) -> anyhow::Result<Audit> {
         let mut command = Command::new(&self.program);
         command.args(["debug", "state-root", "-o", "json", "--home"]).arg(&self.home);
@@ -133,7 +136,7 @@ impl Evmd {
 }
 
 impl Running {
-    /// SIGKILL, and waits until it is gone.
+    /// Sends SIGKILL and waits until the process has ended.
     pub(crate) fn kill(&mut self) -> anyhow::Result<()> {
         self.process.kill()?;
         self.process.wait()?;
@@ -142,7 +145,7 @@ impl Running {
 }
 
 impl Replayed {
-    /// Of "N blocks with N transactions in S s".
+    /// Parses "N blocks with N transactions in S s".
     fn parse(text: &str) -> Option<Self> {
         let words: Vec<_> = text.split_whitespace().collect();
         let number = |at: usize| words.get(at)?.parse().ok();
@@ -154,7 +157,7 @@ impl Replayed {
     }
 }
 
-/// Addresses that were free a moment ago, which is as much as can be known.
+/// Loopback addresses that were free a moment ago. Another process may take one before it is used.
 fn free_addresses<const N: usize>() -> anyhow::Result<[String; N]> {
     let listeners: Vec<_> =
         (0..N).map(|_| TcpListener::bind("127.0.0.1:0")).collect::<Result<_, _>>()?;
@@ -170,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_line_about_replayed_blocks_is_understood() {
+    fn replay_line_of_the_banner_is_parsed() {
         let text = "         26 blocks with 260000 transactions in 1.250 s\n";
         let read = Replayed::parse(text).unwrap();
         assert_eq!((read.blocks, read.transactions, read.seconds), (26, 260_000, 1.25));

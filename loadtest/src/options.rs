@@ -1,13 +1,13 @@
-//! What all scenarios have in common on the command line.
+//! Command-line options that all scenarios share.
 
 use crate::{cpu::Process, drive::Plan, http::Url, rpc::Rpc, wire::Endpoint};
 use anyhow::{Context, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::{fs::File, io::IsTerminal, path::PathBuf, time::Duration};
 
-/// Most connections: a process has about a thousand files unless told otherwise.
+/// Maximum connections: by default a process may open about a thousand files.
 const MAX_CONNECTIONS: usize = 1000;
-/// Rounds of a comparison, so that a median says something.
+/// Default number of rounds of a comparison, so that the median is meaningful.
 const COMPARE_ROUNDS: u32 = 3;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -19,50 +19,51 @@ pub(crate) enum Output {
 
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Common {
-    /// The node's JSON-RPC: http://, or ws:// of an address that answers HTTP too
+    /// JSON-RPC URL of the node: http://, or ws:// of an address that also serves HTTP
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8545")]
     pub(crate) url: String,
-    /// Another node to load alternately in the same run; ratios are printed
+    /// Another node, loaded alternately in the same run; ratios are printed
     #[arg(long, value_name = "URL")]
     pub(crate) compare: Option<String>,
-    /// The node's process, for its CPU time; found by its port on loopback
+    /// Process whose CPU time is measured [default: the process that listens at a loopback URL]
     #[arg(long, value_name = "PID")]
     pub(crate) pid: Option<u32>,
-    /// The other node's process
+    /// Process of the other node
     #[arg(long, value_name = "PID", requires = "compare")]
     pub(crate) compare_pid: Option<u32>,
-    /// Connections, each with one request under way over HTTP
+    /// Number of connections; over HTTP each has one request in flight
     #[arg(long, short, value_name = "N", default_value_t = 8)]
     pub(crate) connections: usize,
-    /// Requests under way on a WebSocket or ingest connection
+    /// Maximum requests in flight on a WebSocket or ingest connection
     #[arg(long, value_name = "N")]
     pub(crate) depth: Option<usize>,
     /// Threads of this client
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) threads: usize,
-    /// Seconds a measurement takes
+    /// Duration of a measurement, in seconds
     #[arg(long, short, value_name = "SECONDS", default_value_t = 5.0)]
     pub(crate) duration: f64,
-    /// Seconds of the same load before each measurement
+    /// Duration of the warm-up before each measurement, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 0.3)]
     pub(crate) warmup: f64,
-    /// Open loop: requests a second in all, whatever the answers do. Without it, each connection
-    /// sends its next request when the last is answered
+    /// Open loop: total requests per second, independent of the answers. Without it, each
+    /// connection sends its next request when the last one is answered
     #[arg(long, value_name = "PER_SECOND")]
     pub(crate) rate: Option<f64>,
-    /// Measurements of each part; medians are printed [default: 1, or 3 with --compare]
+    /// Number of measurements of each part; the medians are printed [default: 1, or 3 with
+    /// --compare]
     #[arg(long, value_name = "N")]
     pub(crate) rounds: Option<u32>,
-    /// Longest wait for an answer, in seconds
+    /// Timeout of a request, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 30.0)]
     pub(crate) timeout: f64,
-    /// The same seed makes the same requests
+    /// Seed of the requests
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
-    /// How to print the result
+    /// Output format
     #[arg(long, short, value_enum, default_value_t)]
     pub(crate) output: Output,
-    /// Write a report with plots
+    /// Write an HTML report with plots
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
 }
@@ -73,20 +74,21 @@ pub(crate) struct Node {
     pub(crate) url: Url,
     pub(crate) rpc: Rpc,
     pub(crate) process: Option<Process>,
-    /// What it calls itself.
+    /// Its answer to `web3_clientVersion`.
     pub(crate) version: String,
 }
 
 impl Node {
-    /// Asks the node who it is.
+    /// Connects to a node and reads its chain id and version.
     pub(crate) fn connect(url: &str, pid: Option<u32>) -> anyhow::Result<Self> {
         let url = Url::parse(url)?;
         let rpc = Rpc::new(&url);
         let reached = rpc.chain_id();
         if url.is_ws {
-            // evmd's and geth's ports of WebSockets alone do not.
-            reached
-                .context("a ws:// address has to answer HTTP, too, for what is asked beforehand")?;
+            // The WebSocket-only ports of evmd and geth do not serve HTTP.
+            reached.context(
+                "a ws:// address must also serve HTTP, for calls before the measurement",
+            )?;
         } else {
             reached?;
         }
@@ -98,7 +100,7 @@ impl Node {
         Ok(Self { url, rpc, process, version })
     }
 
-    /// A server that is measured and not asked anything else.
+    /// A server that is measured but receives no other calls.
     pub(crate) fn without_rpc(url: &str, version: &str) -> anyhow::Result<Self> {
         let url = Url::parse(url)?;
         let (rpc, process) = (Rpc::new(&url), Process::listening(url.address));
@@ -111,34 +113,40 @@ impl Node {
 }
 
 impl Common {
-    /// Refuses what makes no sense before anything is loaded.
+    /// Validates the options before anything is loaded.
     pub(crate) fn check(&self) -> anyhow::Result<()> {
         if !(1..=MAX_CONNECTIONS).contains(&self.connections) {
-            bail!("--connections {}: 1 to {MAX_CONNECTIONS} are possible", self.connections);
+            bail!(
+                "--connections must be between 1 and {MAX_CONNECTIONS}, got {}",
+                self.connections
+            );
         }
         if self.threads == 0 || self.threads > self.connections {
-            bail!("--threads {}: 1 to the number of connections are possible", self.threads);
+            bail!(
+                "--threads must be between 1 and the number of connections, got {}",
+                self.threads
+            );
         }
         if self.depth == Some(0) {
-            bail!("--depth 0: nothing could be under way");
+            bail!("--depth must be at least 1, got 0");
         }
         if self.rounds == Some(0) {
-            bail!("--rounds 0: nothing would be measured");
+            bail!("--rounds must be at least 1, got 0");
         }
         positive("--duration", self.duration)?;
         positive("--timeout", self.timeout)?;
         if !(0.0..=3600.0).contains(&self.warmup) {
-            bail!("--warmup {}: 0 to 3600 seconds are possible", self.warmup);
+            bail!("--warmup must be between 0 and 3600 seconds, got {}", self.warmup);
         }
         if let Some(path) = &self.html {
-            // Before hours of measuring, not after.
+            // Fails now instead of after hours of measuring.
             let file = File::options().append(true).create(true).open(path);
-            file.with_context(|| format!("--html {}", path.display()))?;
+            file.with_context(|| format!("--html {}: cannot write the file", path.display()))?;
         }
         self.rate.map_or(Ok(()), |rate| positive("--rate", rate))
     }
 
-    /// The nodes: the one under test, and the one it is compared with.
+    /// The node under test, and the one to compare it with if given.
     pub(crate) fn nodes(&self) -> anyhow::Result<Vec<Node>> {
         let mut nodes = vec![Node::connect(&self.url, self.pid)?];
         if let Some(url) = &self.compare {
@@ -167,7 +175,7 @@ impl Common {
     }
 }
 
-/// A bar on a terminal, nothing elsewhere.
+/// A progress bar on a terminal, a hidden one elsewhere.
 pub(crate) fn bar(what: &str) -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
@@ -181,5 +189,5 @@ fn positive(name: &str, value: f64) -> anyhow::Result<()> {
     if value > 0.0 && value <= 1e9 {
         return Ok(());
     }
-    bail!("{name} {value}: must be above 0 and at most 1000000000")
+    bail!("{name} must be above 0 and at most 1000000000, got {value}")
 }

@@ -1,5 +1,5 @@
-//! Scenario `peers`: the wallet and explorer calls that anvil, hardhat and ganache were measured by,
-//! one row each in their order, so that `docs/benchmarks.md` can set one node beside another.
+//! Scenario `peers`: the wallet and explorer calls with which anvil, hardhat and ganache were
+//! measured, one row each, so that `docs/benchmarks.md` can compare the nodes.
 
 use crate::{
     options::{Common, Node},
@@ -16,22 +16,22 @@ use serde_json::{Value, json};
 const WIDE_BLOCKS: u64 = 1000;
 /// Blocks of a narrow one.
 const NARROW_BLOCKS: u64 = 10;
-/// Calls of a batch.
+/// Calls per batch.
 const BATCH: usize = 20;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct PeersArgs {
     #[command(flatten)]
     common: Common,
-    /// Only rows whose name holds one of these
+    /// Only rows whose name contains one of these texts
     #[arg(long, value_name = "TEXTS", value_delimiter = ',')]
     only: Vec<String>,
-    /// The ERC-20 contract that calls ask [default: the most used of recent blocks]
+    /// ERC-20 contract to call [default: the most used one in recent blocks]
     #[arg(long, value_name = "ADDRESS")]
     token: Option<String>,
 }
 
-/// Rows of one method each; what stands behind a method's name tells its rows apart.
+/// Rows of one method each. The text after a method's name distinguishes its rows.
 const ROWS: [(&str, Params); 18] = [
     ("eth_blockNumber", |_, _| Ok(json!([]))),
     ("eth_chainId", |_, _| Ok(json!([]))),
@@ -55,7 +55,7 @@ const ROWS: [(&str, Params); 18] = [
     }),
 ];
 
-/// One holder sends another nothing, which succeeds whatever they have.
+/// A transfer of 0 tokens from one holder to another, which succeeds with any balance.
 fn token_transfer(sample: &Sample, rng: &mut Rng) -> anyhow::Result<Value> {
     let (from, to) = (rng.pick(&sample.holders), rng.pick(&sample.holders));
     let to = to.and_then(|to| to.parse().ok()).unwrap_or_default();
@@ -98,7 +98,7 @@ fn parts(args: &PeersArgs, node: &Node) -> anyhow::Result<Vec<Box<dyn Part>>> {
     rows.retain(|(name, _)| {
         args.only.is_empty() || args.only.iter().any(|only| name.contains(only.as_str()))
     });
-    anyhow::ensure!(!rows.is_empty(), "--only: no row has that in its name");
+    anyhow::ensure!(!rows.is_empty(), "--only matches no row");
     let part = |(name, bodies)| Box::new(Calls::new(name, common, node, bodies)) as Box<dyn Part>;
     Ok(rows.into_iter().map(part).collect())
 }

@@ -1,20 +1,20 @@
-//! Line charts and bar charts as SVG, without anything else: they are put into the page as text.
+//! Line charts and bar charts as SVG text without dependencies.
 
 use std::fmt::Write as _;
 
-/// Outer size of a chart, in units of the drawing.
+/// Outer size of a chart, in SVG units.
 const WIDTH: f64 = 460.0;
 const HEIGHT: f64 = 250.0;
-/// Room for labels.
+/// Margins for labels.
 const LEFT: f64 = 66.0;
 const RIGHT: f64 = 26.0;
 const TOP: f64 = 30.0;
 const BOTTOM: f64 = 40.0;
-/// Most ticks of an axis.
+/// Approximate maximum number of ticks of an axis.
 const MAX_TICKS: f64 = 5.0;
-/// Height of one bar with its gap.
+/// Height of one bar including its gap.
 const BAR: f64 = 22.0;
-/// Room for the names beside bars, and for the figures behind them.
+/// Margins for the names to the left of bars and the figures to their right.
 const BAR_LEFT: f64 = 230.0;
 const BAR_RIGHT: f64 = 70.0;
 const BARS_WIDTH: f64 = 940.0;
@@ -22,7 +22,7 @@ const BARS_WIDTH: f64 = 940.0;
 /// The colours of node A and node B, from the page's style.
 pub(crate) const CLASSES: [&str; 2] = ["a", "b"];
 
-/// How values are placed on an axis.
+/// Scale of an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scale {
     Linear,
@@ -62,7 +62,7 @@ pub(crate) struct Chart {
     pub(crate) lines: Vec<Line>,
 }
 
-/// Least and greatest of some values, never equal.
+/// Minimum and maximum of some values; they are never equal.
 fn span(values: impl Iterator<Item = f64>, from_zero: bool) -> Option<(f64, f64)> {
     let (low, high) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
         (low.min(value), high.max(value))
@@ -74,7 +74,7 @@ fn span(values: impl Iterator<Item = f64>, from_zero: bool) -> Option<(f64, f64)
     Some(if high - low < 1e-9 { (low, low + 1.0) } else { (low, high) })
 }
 
-/// Round steps that divide a span into a few parts.
+/// Round values that divide a span into a few parts.
 fn linear_ticks(low: f64, high: f64) -> Vec<f64> {
     let rough = (high - low) / MAX_TICKS;
     let power = 10f64.powf(rough.log10().floor());
@@ -104,7 +104,7 @@ fn ticks(scale: Scale, low: f64, high: f64) -> Vec<f64> {
 }
 
 impl Chart {
-    /// The chart as SVG; empty when there is nothing to show.
+    /// The chart as SVG; empty if there are no points.
     pub(crate) fn svg(&self) -> String {
         let points = || self.lines.iter().flat_map(|line| &line.points);
         let x_span = span(points().map(|(x, _)| self.x_scale.place(*x)), false);
@@ -161,7 +161,7 @@ impl Chart {
     }
 }
 
-/// A bar for each name and node, the longest as wide as there is room.
+/// One bar per name and node, scaled to the maximum.
 pub(crate) fn bars(title: &str, names: &[String], values: &[Vec<Option<f64>>]) -> String {
     let all = || values.iter().flatten().flatten();
     let Some((_, max)) = span(all().copied(), true) else { return String::new() };
@@ -201,13 +201,13 @@ pub(crate) fn bars(title: &str, names: &[String], values: &[Vec<Option<f64>>]) -
     svg
 }
 
-/// A number without needless digits.
+/// A number without trailing zeros.
 fn plain(value: f64) -> String {
     let text = format!("{value:.3}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// Text inside a page.
+/// Escapes text for HTML.
 pub(crate) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chart_keeps_its_points_inside_and_its_text_harmless() {
+    fn chart_points_are_inside_the_axes_and_text_is_escaped() {
         let line = Line { node: 0, points: vec![(0.0, 10.0), (0.5, 100.0), (0.99, 5000.0)] };
         let chart = Chart {
             title: "<script>".to_owned(),
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flat_line_is_a_chart_too() {
+    fn flat_line_is_drawn() {
         let line = Line { node: 1, points: vec![(0.0, 0.0), (1.0, 0.0)] };
         let chart = Chart {
             title: String::new(),

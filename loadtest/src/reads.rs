@@ -1,4 +1,4 @@
-//! Scenario `reads`: the mix of methods that public endpoints see, or each method alone.
+//! Scenario `reads`: the mix of methods that public endpoints receive, or each method alone.
 
 use crate::{
     options::{Common, Node},
@@ -11,32 +11,32 @@ use crate::{
 };
 use serde_json::{Value, json};
 
-/// Different requests of the mix, and of each method.
+/// Number of different requests of the mix, and of each method.
 const MIX_BODIES: usize = 5000;
 const METHOD_BODIES: usize = 1024;
-/// Blocks of a log query.
+/// Blocks per log query.
 const LOG_BLOCKS: u64 = 10;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ReadsArgs {
     #[command(flatten)]
     common: Common,
-    /// Measure each method alone, beside one that does nothing
+    /// Measure each method alone
     #[arg(long)]
     each: bool,
-    /// With --each, only methods whose name holds one of these
+    /// With --each, only methods whose name contains one of these texts
     #[arg(long, value_name = "TEXTS", value_delimiter = ',', requires = "each")]
     only: Vec<String>,
-    /// With --each, load this server's method `noop` in turn with each method, and tell what a
-    /// method costs beside it (`cargo run --release -p benches --example jsonrpsee_noop`)
+    /// With --each, alternate each method with `noop` of this server, and report the cost of each
+    /// method relative to `noop` (`cargo run --release -p benches --example jsonrpsee_noop`)
     #[arg(long, value_name = "URL", requires = "each", conflicts_with = "compare")]
     yardstick: Option<String>,
-    /// The ERC-20 contract that calls ask [default: the most used of recent blocks]
+    /// ERC-20 contract to call [default: the most used one in recent blocks]
     #[arg(long, value_name = "ADDRESS")]
     token: Option<String>,
 }
 
-/// Makes the parameters of one request.
+/// Generates the parameters of one request.
 pub(crate) type Params = fn(&Sample, &mut Rng) -> anyhow::Result<Value>;
 
 /// A kind of request.
@@ -48,8 +48,8 @@ struct RequestKind {
     params: Params,
 }
 
-/// The mix of public endpoints, as far as published; the last fourteen percent spread over what
-/// wallets and explorers ask beside it.
+/// The mix of public endpoints, as far as it is published. The last 14 % are other methods that
+/// wallets and explorers call.
 const MIX: &[RequestKind] = &[
     RequestKind { name: "eth_call", percent: 53, params: call_balance_of },
     RequestKind {
@@ -108,7 +108,7 @@ const MIX: &[RequestKind] = &[
     },
 ];
 
-/// Measured alone with `--each`, but no part of the mix.
+/// Methods that are measured with `--each`, but are not part of the mix.
 const OTHER_METHODS: &[RequestKind] = &[
     RequestKind { name: "web3_clientVersion", percent: 0, params: |_, _| Ok(json!([])) },
     RequestKind { name: "net_version", percent: 0, params: |_, _| Ok(json!([])) },
@@ -153,7 +153,7 @@ pub(crate) fn call_balance_of(sample: &Sample, rng: &mut Rng) -> anyhow::Result<
 }
 
 fn transfer(sample: &Sample, rng: &mut Rng) -> anyhow::Result<Value> {
-    // Holders are accounts of somebody; among all accounts there are contracts, which revert.
+    // Holders are externally owned accounts. Among all accounts there are contracts, which revert.
     let (from, to) = (rng.pick(&sample.holders), rng.pick(&sample.holders));
     sample.token()?;
     Ok(json!({ "from": from, "to": to, "value": "0x0" }))
@@ -175,7 +175,7 @@ pub(crate) fn logs_over(sample: &Sample, rng: &mut Rng, blocks: u64) -> anyhow::
     }]))
 }
 
-/// So many blocks in a row, or all there are: the first and the last.
+/// The first and last of `blocks` consecutive blocks, or of all blocks if there are fewer.
 pub(crate) fn block_range(sample: &Sample, rng: &mut Rng, blocks: u64) -> (String, String) {
     let last = *rng.pick(&sample.blocks).unwrap_or(&sample.head);
     let last = last.max(blocks - 1).min(sample.head);
@@ -196,7 +196,7 @@ pub(crate) fn body(method: &str, params: &Value) -> Vec<u8> {
     format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{params}}}"#).into_bytes()
 }
 
-/// The mix in its shares, in any order.
+/// The requests of the mix in random order.
 pub(crate) fn mix(sample: &Sample, seed: u64) -> anyhow::Result<Vec<Vec<u8>>> {
     let mut rng = Rng::new(seed);
     let mut bodies = Vec::with_capacity(MIX_BODIES);
@@ -231,12 +231,12 @@ pub(crate) fn run(args: &ReadsArgs) -> anyhow::Result<(Report, &Common)> {
     Ok((report, common))
 }
 
-/// Tells what each method costs beside the one that does nothing, measured in the same rounds.
+/// Adds notes on the cost of each method relative to `noop` in the same rounds.
 fn add_cost_notes(report: &mut Report) {
     let [methods, noops] = report.rows.as_slice() else { return };
     let notes = methods.iter().zip(noops).filter_map(|(method, noop)| {
         let cost = method.cost_relative_to(noop)?;
-        Some(format!("{}: {cost:.2} of the CPU of a method that does nothing", method.part))
+        Some(format!("{}: {cost:.2} times the CPU of a method that does nothing", method.part))
     });
     let notes: Vec<_> = notes.collect();
     report.notes.extend(notes);
@@ -253,14 +253,14 @@ fn parts(args: &ReadsArgs, node: &Node) -> anyhow::Result<Vec<Box<dyn Part>>> {
     let named = |kind: &RequestKind| args.only.iter().any(|only| kind.name.contains(only.as_str()));
     let wanted = |kind: &&RequestKind| args.only.is_empty() || named(kind);
     let kinds: Vec<_> = OTHER_METHODS.iter().chain(MIX).filter(wanted).collect();
-    anyhow::ensure!(!kinds.is_empty(), "--only: no method has that in its name");
+    anyhow::ensure!(!kinds.is_empty(), "--only matches no method");
     let kinds = kinds.into_iter();
     let parts = kinds
         .map(|kind| Ok(part(kind.name, bodies(kind.name, kind.params, &sample, common.seed)?)));
     parts.collect()
 }
 
-/// Different requests of one kind; what stands behind the method's name is for people.
+/// Requests of one kind. Text after the method in `name` is ignored.
 pub(crate) fn bodies(
     name: &str,
     params: Params,
@@ -276,7 +276,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_mix_has_its_shares() {
+    fn mix_has_the_documented_shares() {
         assert_eq!(MIX.iter().map(|kind| kind.percent).sum::<u32>(), 100);
         let one = vec![format!("0x{:040x}", 7)];
         let sample = Sample {
@@ -289,7 +289,7 @@ mod tests {
         };
         let bodies = mix(&sample, 1).unwrap();
         assert_eq!(bodies.len(), MIX_BODIES);
-        assert_eq!(bodies, mix(&sample, 1).unwrap(), "the same seed makes the same requests");
+        assert_eq!(bodies, mix(&sample, 1).unwrap(), "requests depend only on the seed");
         assert_ne!(bodies, mix(&sample, 2).unwrap());
         let calls = bodies.iter().filter(|body| memchr::memmem::find(body, b"eth_call").is_some());
         assert_eq!(calls.count(), MIX_BODIES * 53 / 100);

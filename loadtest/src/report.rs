@@ -1,4 +1,4 @@
-//! The result of a run: medians of rounds, as a table, as JSON, or as a page (`html`).
+//! The result of a run: medians of the rounds as a table, as JSON or as a page (`html`).
 
 use crate::{
     html, interrupt,
@@ -46,13 +46,13 @@ impl Row {
         self.median(|round| Some(round.stats.per_second())).unwrap_or(0.0)
     }
 
-    /// Server CPU for an operation, in microseconds.
+    /// Server CPU per operation, in microseconds.
     pub(crate) fn cpu_us(&self) -> Option<f64> {
         self.median(Round::cpu_us)
     }
 
-    /// Server CPU beside that of another row: the median over the rounds, each with the other's,
-    /// because a busy machine raises both of a round.
+    /// Server CPU relative to another row: the median of the ratios of each round. Other work on
+    /// the machine affects both measurements of a round alike.
     pub(crate) fn cost_relative_to(&self, other: &Self) -> Option<f64> {
         let rounds = self.rounds.iter().zip(&other.rounds);
         let costs = rounds.map(|(ours, theirs)| {
@@ -62,7 +62,7 @@ impl Row {
         median(costs.collect::<Option<_>>()?)
     }
 
-    /// Names of further figures, with their medians.
+    /// Names and medians of further figures.
     pub(crate) fn figures(&self) -> Vec<(&'static str, f64)> {
         let Some(first) = self.rounds.first() else { return Vec::new() };
         let median = |name: &'static str| {
@@ -84,11 +84,11 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
     }
 }
 
-/// See the module.
+/// The result of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Report {
     pub(crate) scenario: String,
-    /// How it was run, in words.
+    /// Names and values of the settings.
     pub(crate) settings: Vec<(&'static str, String)>,
     /// URL and version of each node.
     pub(crate) nodes: Vec<(String, String)>,
@@ -97,7 +97,7 @@ pub(crate) struct Report {
     pub(crate) elapsed: Duration,
     /// Lines below the table.
     pub(crate) notes: Vec<String>,
-    /// What a soak saw over time.
+    /// Observations of a soak test.
     pub(crate) observations: Vec<Value>,
 }
 
@@ -110,7 +110,7 @@ impl Report {
         elapsed: Duration,
     ) -> Self {
         let mode = match common.rate {
-            Some(rate) => format!("open loop, {rate} requests a second"),
+            Some(rate) => format!("open loop, {rate} requests per second"),
             None => "closed loop".to_owned(),
         };
         let settings = vec![
@@ -132,7 +132,7 @@ impl Report {
         };
         report.add_cpu_note();
         if interrupt::requested() {
-            report.notes.push("interrupted: this is what was measured until then".to_owned());
+            report.notes.push("interrupted: these are the results so far".to_owned());
         }
         report
     }
@@ -140,7 +140,7 @@ impl Report {
     fn add_cpu_note(&mut self) {
         let rounds = || self.rows.iter().flatten().flat_map(|row| &row.rounds);
         let percent = |cpu: f64, wall: f64| 100.0 * cpu / wall.max(1e-9);
-        // A row whose client was not measured ran beside one where it was.
+        // A row without client CPU ran concurrently with one that has it.
         let measured = rounds().filter(|round| !round.client_cpu.is_zero());
         let wall: f64 = measured.map(|round| round.elapsed.as_secs_f64()).sum();
         let client: f64 = rounds().map(|round| round.client_cpu.as_secs_f64()).sum();
@@ -149,21 +149,21 @@ impl Report {
         let watched: f64 = known().map(|(_, elapsed)| elapsed.as_secs_f64()).sum();
         let node = match known().next() {
             Some(_) => format!("node {:.0}", percent(server, watched)),
-            None => "node not known (--pid)".to_owned(),
+            None => "node unknown (set --pid)".to_owned(),
         };
         self.notes.push(format!(
-            "CPU in percent of one core, while measuring: {node}, this client {:.0}",
+            "CPU in percent of one core during the measurement: {node}, this client {:.0}",
             percent(client, wall)
         ));
     }
 
-    /// Operations that failed, on the node under test.
+    /// Number of failed operations on the node under test.
     pub(crate) fn errors(&self) -> u64 {
         let rounds = self.rows.iter().take(1).flatten().flat_map(|row| &row.rounds);
         rounds.map(|round| round.stats.errors).sum()
     }
 
-    /// Prints the result, and writes the page if asked to.
+    /// Prints the result, and writes the page if `--html` is set.
     pub(crate) fn publish(&self, common: &Common) -> anyhow::Result<()> {
         if let Some(path) = &common.html {
             std::fs::write(path, html::page(self))
@@ -175,7 +175,7 @@ impl Report {
         };
         let mut out = std::io::stdout();
         match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-            // Whoever has read enough.
+            // The reader of the pipe has closed it.
             Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
             other => Ok(other?),
         }
@@ -278,7 +278,7 @@ fn line(row: &Row, number: usize, width: usize) -> String {
     )
 }
 
-/// How many times better the first node is: more operations, less CPU, lower latencies.
+/// Ratios by which the first node is better: more operations, less CPU, lower latencies.
 fn ratio(ours: &Row, theirs: &Row, width: usize) -> String {
     let (our_sum, their_sum) = (ours.sum(), theirs.sum());
     let times = |better: f64, worse: f64| format!("{:.2}x", worse / better.max(1e-9));
@@ -298,7 +298,7 @@ fn ratio(ours: &Row, theirs: &Row, width: usize) -> String {
     )
 }
 
-/// A figure with about three digits.
+/// Formats a figure with about three digits.
 pub(crate) fn short(value: f64) -> String {
     match value.abs() {
         large if large >= 100.0 => group(value.round() as i64),
@@ -356,14 +356,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn medians_of_odd_and_even_counts() {
+    fn median_of_odd_and_even_counts() {
         assert_eq!(median(vec![3.0, 1.0, 2.0]), Some(2.0));
         assert_eq!(median(vec![4.0, 1.0]), Some(2.5));
         assert_eq!(median(Vec::new()), None);
     }
 
     #[test]
-    fn a_cost_is_told_beside_the_same_round() {
+    fn relative_cost_compares_the_same_rounds() {
         let row = |cpu_us: [u64; 3]| {
             let rounds = cpu_us.map(|us| {
                 let stats = Stats { operations: 1000, ..Stats::new() };
@@ -375,12 +375,15 @@ mod tests {
         let cost = |ours, theirs| row(ours).cost_relative_to(&row(theirs));
         let near = |cost: Option<f64>, expected: f64| (cost.unwrap() - expected).abs() < 1e-6;
         assert!(near(cost([5, 24, 8], [10, 20, 10]), 0.8));
-        assert!(near(cost([6, 30, 12], [5, 25, 30]), 1.2), "the medians alone would say 0.48");
+        assert!(
+            near(cost([6, 30, 12], [5, 25, 30]), 1.2),
+            "the ratio of the medians would be 0.48"
+        );
         assert_eq!(cost([5, 24, 8], [10, 0, 10]), None);
     }
 
     #[test]
-    fn figures_have_about_three_digits() {
+    fn figures_are_formatted_with_about_three_digits() {
         let shown = [0.123, 12.34, 123.4, 1_234_567.0].map(short);
         assert_eq!(shown, ["0.12", "12.3", "123", "1,234,567"]);
     }

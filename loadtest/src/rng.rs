@@ -1,4 +1,4 @@
-//! Chance that is the same in every run with the same seed.
+//! Pseudo-random numbers that are the same in every run with the same seed.
 
 /// SplitMix64.
 #[derive(Clone, Debug)]
@@ -17,7 +17,7 @@ impl Rng {
         mixed ^ (mixed >> 31)
     }
 
-    /// Below `bound`, which must not be 0.
+    /// A number below `bound`, which must not be 0.
     pub(crate) const fn below(&mut self, bound: u64) -> u64 {
         ((self.next() as u128 * bound as u128) >> 64) as u64
     }
@@ -30,7 +30,7 @@ impl Rng {
         items.get(self.below(items.len() as u64) as usize)
     }
 
-    /// Puts items in any order.
+    /// Shuffles the items.
     pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
         for end in (1..items.len()).rev() {
             items.swap(end, self.below(end as u64 + 1) as usize);

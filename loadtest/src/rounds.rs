@@ -1,4 +1,4 @@
-//! Runs the parts of a scenario, round by round, on one node or on two in turn.
+//! Runs the parts of a scenario round by round, on one node or alternately on two.
 
 use crate::{
     cpu::Process,
@@ -16,26 +16,26 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What one measurement of one part gave.
+/// The result of one measurement of one part.
 #[derive(Clone, Debug)]
 pub(crate) struct Round {
     pub(crate) stats: Stats,
-    /// CPU time of the node; `None` if its process is not known.
+    /// CPU time of the node; `None` if its process is unknown.
     pub(crate) server_cpu: Option<Duration>,
     /// CPU time of this client.
     pub(crate) client_cpu: Duration,
-    /// From start to end, with whatever follows the answers.
+    /// Time from start to end, including work after the last answer.
     pub(crate) elapsed: Duration,
     /// Further figures by name.
     pub(crate) figures: Vec<(&'static str, f64)>,
-    /// Seconds since the start, and base fee in gwei, block by block.
+    /// Seconds since the start and base fee in gwei of each block.
     pub(crate) base_fees: Vec<(f64, f64)>,
-    /// What the node has refused, where that is no failure.
+    /// Refusals by the node that do not count as failures.
     pub(crate) refusals: Vec<String>,
 }
 
 impl Round {
-    /// Answers alone, without the CPU they cost.
+    /// A round without CPU times.
     pub(crate) fn from_stats(stats: Stats, elapsed: Duration) -> Self {
         Self {
             stats,
@@ -48,21 +48,21 @@ impl Round {
         }
     }
 
-    /// Server CPU for an operation, in microseconds.
+    /// Server CPU per operation, in microseconds.
     pub(crate) fn cpu_us(&self) -> Option<f64> {
         let operations = self.stats.operations.max(1) as f64;
         self.server_cpu.map(|cpu| cpu.as_secs_f64() * 1e6 / operations)
     }
 }
 
-/// One thing to measure on one node.
+/// A measurement on one node.
 pub(crate) trait Part {
     fn name(&self) -> String;
-    /// Measures it once.
+    /// Runs the measurement once.
     fn run(&mut self, bar: &ProgressBar) -> anyhow::Result<Round>;
 }
 
-/// Measures every part of every node: `nodes[n]` are the parts of node `n`, the same for each.
+/// Measures all parts on all nodes. `parts[n]` are the parts of node `n`; every node has the same.
 pub(crate) fn run<'a>(
     scenario: &str,
     common: &Common,
@@ -98,7 +98,7 @@ pub(crate) fn run<'a>(
     Ok(Report::new(scenario, common, nodes, rows, begun.elapsed()))
 }
 
-/// After an interruption: keeps the parts that every node was measured in.
+/// After an interruption, drops the parts that were not measured on every node.
 fn discard_unmeasured(rows: &mut [Vec<Row>]) -> anyhow::Result<()> {
     let measured = |part: &usize| rows.iter().all(|rows| !rows[*part].rounds.is_empty());
     let whole = (0..rows[0].len()).take_while(measured).count();
@@ -109,7 +109,7 @@ fn discard_unmeasured(rows: &mut [Vec<Row>]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Measures the parts that `parts` makes of each node that was named.
+/// Connects to the nodes, and measures the parts that `parts` returns for each of them.
 pub(crate) fn run_on_each_node<'a>(
     scenario: &str,
     common: &'a Common,
@@ -121,7 +121,7 @@ pub(crate) fn run_on_each_node<'a>(
     Ok((run(scenario, common, &nodes, parts)?, common))
 }
 
-/// Which node first: in turn, so that neither always has the warmer machine.
+/// The order of the nodes in a round. It alternates, so that none is always first.
 fn node_order(round: u32, nodes: usize) -> Vec<usize> {
     let mut order: Vec<_> = (0..nodes).collect();
     if round % 2 == 1 {
@@ -130,7 +130,7 @@ fn node_order(round: u32, nodes: usize) -> Vec<usize> {
     order
 }
 
-/// Times `load` and the CPU it costs the node and this client.
+/// Runs `load` and measures its time and the CPU time of the node and of this client.
 pub(crate) fn measure(
     process: Option<Process>,
     load: impl FnOnce() -> anyhow::Result<Stats>,
@@ -141,14 +141,14 @@ pub(crate) fn measure(
     let begun = Instant::now();
     let stats = load()?;
     let elapsed = begun.elapsed();
-    // A node that was restarted meanwhile is another process, and what the first one spent is not known.
+    // A restarted node is another process, so its CPU time is unknown.
     let server_after = process.and_then(|process| process.cpu().ok());
     let server_cpu = server_before.zip(server_after).map(|(before, after)| after - before);
     let client_cpu = own.cpu()? - client_before;
     Ok(Round { server_cpu, client_cpu, ..Round::from_stats(stats, elapsed) })
 }
 
-/// Ready-made requests, sent again and again in the same order; each connection starts elsewhere.
+/// Repeats prepared requests in the same order. Each connection starts at a different request.
 #[derive(Debug)]
 pub(crate) struct Replay {
     bodies: Arc<[Vec<u8>]>,
@@ -171,7 +171,7 @@ impl Source for Replay {
     }
 }
 
-/// A part that replays requests, each of them one operation.
+/// A part that repeats prepared requests; each request is one operation.
 #[derive(Debug)]
 pub(crate) struct Calls {
     name: String,

@@ -1,4 +1,4 @@
-//! JSON-RPC for what is not measured: preparing a load, and following the chain.
+//! JSON-RPC calls that are not measured: they prepare a load and follow the chain.
 
 use crate::http::Url;
 use alloy_primitives::{Address, U64, U256};
@@ -6,13 +6,13 @@ use anyhow::{Context, bail};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// Longest wait for an answer.
+/// Timeout of a call.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// Calls in one batch: below every node's limit.
+/// Calls per batch: below the limit of every node.
 const BATCH: usize = 100;
-/// What JSON-RPC answers for a method that is not served.
+/// JSON-RPC error code of a method that is not served.
 const METHOD_NOT_FOUND: i64 = -32601;
-/// Most bytes of an answer.
+/// Maximum bytes of an answer.
 const MAX_ANSWER_BYTES: u64 = 512 * 1024 * 1024;
 
 /// A node's JSON-RPC endpoint.
@@ -41,14 +41,14 @@ impl Rpc {
         }
     }
 
-    /// Whether a method that needs parameters is served: asked without any, it is refused at once, in
-    /// another way where it is not.
+    /// Whether a method with required parameters is served. Called without parameters, it fails at
+    /// once; the error code tells whether the method exists.
     pub(crate) fn has_method(&self, method: &str) -> anyhow::Result<bool> {
         let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": [] });
         Ok(self.post(&request)?["error"]["code"] != METHOD_NOT_FOUND)
     }
 
-    /// Calls a method for each of `params`, in batches; the first error ends it.
+    /// Calls a method for each of `params`, in batches. Fails at the first error.
     pub(crate) fn call_all(&self, method: &str, params: &[Value]) -> anyhow::Result<Vec<Value>> {
         let mut results = Vec::with_capacity(params.len());
         for params in params.chunks(BATCH) {
@@ -59,7 +59,7 @@ impl Rpc {
             let Some(answers) = answer.as_array_mut() else {
                 bail!("{}: {method} in a batch: {answer}", self.url);
             };
-            // Answers of a batch may come in any order.
+            // The answers of a batch may be in any order.
             answers.sort_by_key(|answer| answer["id"].as_u64());
             if answers.len() != params.len() {
                 bail!("{}: {} answers to a batch of {}", self.url, answers.len(), params.len());
@@ -83,7 +83,7 @@ impl Rpc {
         let body = response.body_mut().with_config().limit(MAX_ANSWER_BYTES).read_to_string();
         let body = body.with_context(|| format!("reading the answer of {}", self.url))?;
         serde_json::from_str(&body)
-            .with_context(|| format!("{} does not answer JSON: {body:.100}", self.url))
+            .with_context(|| format!("{} did not return JSON: {body:.100}", self.url))
     }
 
     fn quantity(&self, method: &str, params: Value) -> anyhow::Result<u64> {
@@ -115,24 +115,24 @@ impl Rpc {
         let params: Vec<_> = accounts.iter().map(|at| json!([at, "latest"])).collect();
         let balances = self.call_all("eth_getBalance", &params)?;
         let balances = balances.into_iter().map(serde_json::from_value);
-        balances.map(|balance| balance.context("a balance is no quantity")).collect()
+        balances.map(|balance| balance.context("a balance is not a quantity")).collect()
     }
 
-    /// Who answers, in its own words.
+    /// The node's answer to `web3_clientVersion`, or an empty text.
     pub(crate) fn client_version(&self) -> String {
         let version = self.call("web3_clientVersion", json!([]));
         version.ok().and_then(|text| text.as_str().map(str::to_owned)).unwrap_or_default()
     }
 }
 
-/// A quantity of JSON-RPC.
+/// Parses a JSON-RPC quantity.
 pub(crate) fn quantity(value: &Value) -> anyhow::Result<u64> {
-    let quantity: U64 =
-        serde_json::from_value(value.clone()).with_context(|| format!("{value} is no quantity"))?;
+    let quantity: U64 = serde_json::from_value(value.clone())
+        .with_context(|| format!("{value} is not a quantity"))?;
     Ok(quantity.to())
 }
 
-/// A number as JSON-RPC has it.
+/// Formats a number as a JSON-RPC quantity.
 pub(crate) fn hex(number: u64) -> String {
     format!("{number:#x}")
 }

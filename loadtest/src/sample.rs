@@ -1,5 +1,4 @@
-//! What a chain holds, in samples: the blocks, transactions, accounts and token that read requests
-//! ask about.
+//! A sample of the blocks, transactions, accounts and tokens of a chain, for read requests.
 
 use crate::{
     rng::Rng,
@@ -10,21 +9,21 @@ use anyhow::Context;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How far back samples are taken: what wallets and explorers look at.
+/// Samples come from this many recent blocks, which wallets and explorers query most.
 const WINDOW_BLOCKS: u64 = 1024;
-/// How much wider the search gets when no transactions, or none of a token, are found.
+/// Factor by which the window grows if it has no transactions or no token transfers.
 const WINDOW_FACTOR: u64 = 16;
-/// Blocks looked at in a search.
+/// Maximum blocks probed in one window.
 const MAX_PROBED_BLOCKS: u64 = 512;
-/// Blocks read.
+/// Maximum blocks in a sample.
 const MAX_BLOCKS: usize = 64;
-/// Most transactions kept of each.
+/// Maximum transactions sampled per block.
 const MAX_BLOCK_TXS: usize = 40;
 
-/// See the module.
+/// A sample of a chain.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sample {
-    /// The newest block when the sample was taken.
+    /// The latest block when the sample was taken.
     pub(crate) head: u64,
     /// Numbers of blocks with transactions.
     pub(crate) blocks: Vec<u64>,
@@ -32,13 +31,13 @@ pub(crate) struct Sample {
     pub(crate) hashes: Vec<String>,
     /// Accounts that sent or received.
     pub(crate) accounts: Vec<String>,
-    /// Accounts that hold the token.
+    /// Accounts in token transfers.
     pub(crate) holders: Vec<String>,
-    /// The token most used.
+    /// The given token, or the one with the most transfers.
     pub(crate) token: Option<String>,
 }
 
-/// Some of the last `window` blocks that have transactions.
+/// Random blocks with transactions among the last `window` blocks.
 fn filled_blocks(rpc: &Rpc, rng: &mut Rng, head: u64, window: u64) -> anyhow::Result<Vec<u64>> {
     let span = window.min(head);
     let numbers: BTreeSet<u64> = if span <= MAX_PROBED_BLOCKS {
@@ -60,7 +59,7 @@ fn filled_blocks(rpc: &Rpc, rng: &mut Rng, head: u64, window: u64) -> anyhow::Re
 }
 
 impl Sample {
-    /// Looks at recent blocks, chosen by `seed`.
+    /// Samples recent blocks, chosen by `seed`.
     pub(crate) fn take(rpc: &Rpc, seed: u64, token: Option<&str>) -> anyhow::Result<Self> {
         let head = rpc.block_number()?;
         let mut rng = Rng::new(seed);
@@ -79,10 +78,10 @@ impl Sample {
             }
             if window >= head {
                 return newest.with_context(|| {
-                    format!("no transactions found up to block {head}: run `loadtest fill` first")
+                    format!("no transactions up to block {head}: run `loadtest fill` first")
                 });
             }
-            // A chain that has been quiet for a while, or quiet about tokens.
+            // Recent blocks have no transactions or no token transfers.
             window = window.saturating_mul(WINDOW_FACTOR);
         }
     }
@@ -129,11 +128,10 @@ impl Sample {
         Ok(())
     }
 
-    /// The token, for requests that cannot be made without one.
+    /// The token. Fails if there is none.
     pub(crate) fn token(&self) -> anyhow::Result<&str> {
         self.token.as_deref().context(
-            "no ERC-20 transfers in the sampled blocks: name a token with --token, or run \
-             `loadtest fill` first",
+            "no ERC-20 transfers in the sampled blocks: set --token, or run `loadtest fill` first",
         )
     }
 }

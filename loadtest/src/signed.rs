@@ -1,10 +1,10 @@
-//! Files of signed transactions, so that signing is not measured. Written and read in pieces: a file
-//! may be larger than memory. The same settings give the same file.
+//! Files of signed transactions, so that signing is not measured. They are written and read in
+//! chunks, because a file may be larger than memory. Equal settings produce equal files.
 //!
 //! Layout: magic, 4-byte length and JSON of the header, then chunks: lane, transactions and bytes
 //! (4 bytes each, big-endian), then each transaction with its 4-byte length. A lane is a share of
-//! the senders; within it transactions are in nonce order, so whoever sends a lane over one
-//! connection keeps every sender's order. Chunks of the lanes follow each other in turn.
+//! the senders; within it transactions are in nonce order, so sending a lane over one connection
+//! preserves the order of every sender. The chunks of the lanes alternate.
 
 use crate::{fund::Senders, tx_template::Load};
 use alloy_primitives::U256;
@@ -20,18 +20,18 @@ use std::{
 };
 
 const MAGIC: &[u8; 8] = b"LOADTX02";
-/// Shares of the senders: as many connections can send a file at most.
+/// Maximum number of lanes. It is also the maximum number of connections that send a file.
 pub(crate) const MAX_LANES: usize = 64;
-/// Most transactions of a chunk: what a reader holds of each lane.
+/// Maximum transactions per chunk. A reader holds one chunk per lane.
 const MAX_CHUNK_TXS: u64 = 512;
-/// Bytes of a chunk's head.
+/// Bytes of a chunk header.
 const CHUNK_HEAD: u64 = 12;
-/// Most bytes of a header, and of a chunk, that are believed.
+/// Maximum accepted bytes of a header and of a chunk.
 const MAX_PART_BYTES: u32 = 64 * 1024 * 1024;
-/// Chunks each signing thread may be ahead of the writer.
+/// Maximum chunks that a signing thread is ahead of the writer.
 const MAX_AHEAD_CHUNKS: usize = 4;
 
-/// What a file holds.
+/// The header of a file.
 #[derive(Clone, Debug)]
 pub(crate) struct Header {
     pub(crate) chain_id: u64,
@@ -39,7 +39,7 @@ pub(crate) struct Header {
     pub(crate) count: u64,
     pub(crate) senders: usize,
     pub(crate) seed: u64,
-    /// The nonce each sender begins with.
+    /// The first nonce of each sender.
     pub(crate) first_nonces: Vec<u64>,
 }
 
@@ -70,31 +70,30 @@ impl Header {
         whole.then_some(header)
     }
 
-    /// Transactions in a lane: what its senders send, of whom each sends as many as any other, or
-    /// one more.
+    /// Transactions in a lane. The numbers of transactions of two senders differ by at most one.
     fn in_lane(&self, lane: usize) -> u64 {
         let (count, senders) = (self.count, self.senders as u64);
         let one_more = (count % senders).saturating_sub(lane as u64);
         self.lane_senders(lane) * (count / senders) + one_more.div_ceil(self.lanes() as u64)
     }
 
-    /// Senders of a lane: every [`Self::lanes`]th.
+    /// Number of senders in a lane: every [`Self::lanes`]th sender.
     fn lane_senders(&self, lane: usize) -> u64 {
         ((self.senders - lane).div_ceil(self.lanes())) as u64
     }
 
-    /// The nonce a sender has once everything is mined.
+    /// The nonce of a sender after all transactions are mined.
     pub(crate) fn last_nonce(&self, sender: usize) -> u64 {
         let (count, senders) = (self.count, self.senders as u64);
         self.first_nonces[sender] + count / senders + u64::from((sender as u64) < count % senders)
     }
 }
 
-/// A chunk's index in the order of the file.
+/// The transactions of one chunk.
 #[derive(Clone, Copy, Debug)]
 struct ChunkSpec {
     lane: usize,
-    /// Ranks of its transactions within the lane.
+    /// Range of its transactions within the lane.
     from: u64,
     to: u64,
 }
@@ -112,7 +111,7 @@ fn chunk_specs(header: &Header) -> impl Iterator<Item = ChunkSpec> + Clone {
     })
 }
 
-/// Signs everything a header says and writes it, on all cores.
+/// Signs and writes all transactions that the header describes, on all cores.
 pub(crate) fn write(
     file: &mut File,
     header: &Header,
@@ -133,7 +132,7 @@ pub(crate) fn write(
                 let own = chunk_specs(header).skip(thread).step_by(threads);
                 scope.spawn(move || {
                     for spec in own {
-                        // The writer has failed, and says why.
+                        // The writer has failed and returns the error.
                         if chunks.send(sign(header, senders, spec)).is_err() {
                             return;
                         }
@@ -157,7 +156,7 @@ fn sign(header: &Header, senders: &Senders, spec: ChunkSpec) -> Vec<u8> {
     for rank in spec.from..spec.to {
         let sender = spec.lane + (rank % in_lane) as usize * header.lanes();
         let nonce = header.first_nonces[sender] + rank / in_lane;
-        // A number of its own for every transaction of the file.
+        // Unique index of the transaction in the file.
         let index = rank * header.lanes() as u64 + spec.lane as u64;
         let to = senders.recipient(header.seed, index);
         let key = &senders.keys[sender];
@@ -175,12 +174,12 @@ fn sign(header: &Header, senders: &Senders, spec: ChunkSpec) -> Vec<u8> {
     chunk
 }
 
-/// A file being sent: each connection takes the transactions of its lanes.
+/// Reads a file: each connection sends the transactions of its lanes.
 #[derive(Debug)]
 pub(crate) struct Reader {
     file: File,
     pub(crate) header: Header,
-    /// By connection: where its next chunks are, and the chunk it is in.
+    /// By connection: its chunks, and its position in the current one.
     shares: Vec<Share>,
 }
 
@@ -192,38 +191,44 @@ struct Share {
 }
 
 impl Reader {
-    /// Opens a file for so many connections: looks at the heads of its chunks.
+    /// Opens a file for this number of connections and reads the headers of its chunks.
     pub(crate) fn open(mut file: File, connections: usize) -> anyhow::Result<Self> {
         file.seek(SeekFrom::Start(0))?;
         let mut input = BufReader::new(&file);
         let mut magic = [0; 8];
         input.read_exact(&mut magic).context("the file is too short")?;
         if &magic != MAGIC {
-            bail!("no file of signed transactions (`loadtest sign` makes them)");
+            bail!("not a file of signed transactions; create one with `loadtest sign`");
         }
         let length = read_u32(&mut input)?;
         if length > MAX_PART_BYTES {
-            bail!("a header of {length} bytes");
+            bail!("the header has {length} bytes, the maximum is {MAX_PART_BYTES}");
         }
         let mut text = vec![0; length as usize];
         input.read_exact(&mut text).context("the file ends inside its header")?;
-        let json = serde_json::from_slice(&text).context("the file's header is no JSON")?;
-        let header = Header::from_json(&json).context("the file's header lacks something")?;
+        let json = serde_json::from_slice(&text).context("the file's header is not JSON")?;
+        let header = Header::from_json(&json).context("the file's header is incomplete")?;
         if connections > header.lanes() {
-            bail!("{connections} connections, but the file has {} lanes", header.lanes());
+            bail!(
+                "--connections must be at most {}, the number of lanes in the file, got {connections}",
+                header.lanes()
+            );
         }
         let mut shares: Vec<Share> = (0..connections).map(|_| Share::default()).collect();
         let mut at = 12 + u64::from(length);
         let mut left = header.count;
         while left > 0 {
-            let truncated = || format!("the file ends at byte {at}, {left} transactions early");
+            let truncated =
+                || format!("the file ends at byte {at}, {left} transactions are missing");
             let lane = read_u32(&mut input).with_context(truncated)?;
             let count = read_u32(&mut input).with_context(truncated)?;
             let bytes = read_u32(&mut input).with_context(truncated)?;
             if bytes > MAX_PART_BYTES {
-                bail!("a chunk of {bytes} bytes at byte {at}");
+                bail!("the chunk at byte {at} has {bytes} bytes, the maximum is {MAX_PART_BYTES}");
             }
-            left = left.checked_sub(u64::from(count)).context("more chunks than transactions")?;
+            left = left
+                .checked_sub(u64::from(count))
+                .context("the chunks have more transactions than the header says")?;
             shares[lane as usize % connections].chunks.push_back((at + CHUNK_HEAD, bytes));
             at += CHUNK_HEAD + u64::from(bytes);
             input.seek_relative(i64::from(bytes))?;
@@ -244,7 +249,7 @@ impl Reader {
         let tx = rest
             .split_first_chunk::<4>()
             .and_then(|(length, rest)| rest.get(..u32::from_be_bytes(*length) as usize));
-        let tx = tx.context("a chunk of the file is broken")?;
+        let tx = tx.context("a chunk of the file is damaged")?;
         share.at += 4 + tx.len();
         Ok(Some(tx))
     }
@@ -290,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn every_connection_gets_its_senders_in_nonce_order() {
+    fn connections_send_in_nonce_order() {
         for (count, senders, connections) in [(2000, 70, 8), (1, 1, 1), (700, 3, 2), (50, 90, 4)] {
             let header = header(count, senders);
             let mut reader = Reader::open(file(&header), connections).unwrap();
@@ -319,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_settings_give_the_same_file() {
+    fn equal_settings_produce_equal_files() {
         let read = |mut file: File| {
             let mut bytes = Vec::new();
             file.seek(SeekFrom::Start(0)).unwrap();
@@ -330,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_file_is_told() {
+    fn damaged_file_is_refused() {
         let refused = |file| Reader::open(file, 1).unwrap_err().to_string();
         assert!(refused(tempfile::tempfile().unwrap()).contains("too short"));
         let mut other = tempfile::tempfile().unwrap();
@@ -339,8 +344,8 @@ mod tests {
         let short = file(&header(1000, 5));
         let length = short.metadata().unwrap().len();
         short.set_len(length - 40_000).unwrap();
-        assert!(refused(short).contains("transactions early"));
+        assert!(refused(short).contains("transactions are missing"));
         let few = Reader::open(file(&header(10, 3)), 4).unwrap_err().to_string();
-        assert!(few.contains("3 lanes"), "{few}");
+        assert!(few.contains("at most 3"), "{few}");
     }
 }

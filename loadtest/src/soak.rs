@@ -1,5 +1,5 @@
-//! Scenario `soak`: transfers at a fixed rate and reads beside them for a long time, with memory,
-//! files and latency watched and held to bounds.
+//! Scenario `soak`: transfers and reads at fixed rates for a long time. Memory, disk and latency
+//! are observed and compared with bounds.
 
 use crate::{
     cpu::Process,
@@ -29,88 +29,88 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Requests signed ahead of the sending.
+/// Maximum requests signed in advance.
 const MAX_AHEAD_REQUESTS: usize = 1024;
-/// Most observations printed.
+/// Maximum observations printed.
 const MAX_LINES: usize = 20;
-/// Bytes of a GiB.
+/// Bytes in a GiB.
 const GIB: f64 = (1u64 << 30) as f64;
-/// Bytes of a sector in a file's block count.
+/// Unit of `st_blocks`, in bytes.
 const SECTOR: u64 = 512;
-/// First part of the run that bounds are compared with: caches fill in it.
+/// Share of the run that is the warm-up, in which caches fill. Bounds compare the rest with it.
 const WARM_UP_SHARE: f64 = 0.2;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct SoakArgs {
     #[command(flatten)]
     common: Common,
-    /// Minutes
+    /// Duration in minutes
     #[arg(long, value_name = "MINUTES", default_value_t = 30.0)]
     minutes: f64,
-    /// Transfers a second
+    /// Transfers per second
     #[arg(long, value_name = "PER_SECOND", default_value_t = 2000.0)]
     tx_rate: f64,
-    /// Transfers in a JSON-RPC batch, or signed together for the ingest
+    /// Transfers per JSON-RPC batch, or signed together for the ingest
     #[arg(long, value_name = "N", default_value_t = 50)]
     batch: usize,
     /// Send over evmd's TCP ingest instead of in batches
     #[arg(long, value_name = "HOST:PORT")]
     ingest: Option<SocketAddr>,
-    /// Reads a second, of the public mix
+    /// Reads per second, from the mix of `reads`
     #[arg(long, value_name = "PER_SECOND", default_value_t = 500.0)]
     read_rate: f64,
-    /// The node's home folder, whose growth is watched
+    /// Home folder of the node, whose growth is measured
     #[arg(long, value_name = "DIR")]
     home: Option<PathBuf>,
-    /// Seconds between two observations
+    /// Interval between observations, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
     every: f64,
-    /// Most that memory of no file may grow after the first fifth, in MiB
+    /// Maximum growth of anonymous memory after the warm-up (first 20 % of the run), in MiB
     #[arg(long, value_name = "MIB", default_value_t = 256.0)]
     memory_bound: f64,
-    /// Most that the p99 of reads may grow from the first fifth to the rest
+    /// Maximum growth of the p99 latency of reads after the warm-up, as a factor
     #[arg(long, value_name = "FACTOR", default_value_t = 3.0)]
     latency_bound: f64,
-    /// Most bytes the home folder may grow by for each transfer
+    /// Maximum growth of the home folder, in bytes per transfer
     #[arg(long, value_name = "BYTES", default_value_t = 2000.0)]
     disk_bound: f64,
-    /// Least part of --tx-rate that must have been taken
+    /// Minimum accepted share of --tx-rate
     #[arg(long, value_name = "PART", default_value_t = 0.95)]
     rate_bound: f64,
-    /// Most transactions in the node's pool at the end
+    /// Maximum transactions in the node's pool at the end
     #[arg(long, value_name = "N", default_value_t = 100_000)]
     pool_bound: u64,
-    /// End when the home folder takes so many GiB
+    /// End the run when the home folder reaches this size, in GiB
     #[arg(long, value_name = "GIB", requires = "home")]
     disk_limit: Option<f64>,
-    /// Accounts that send
+    /// Number of sending accounts
     #[arg(long, value_name = "N", default_value_t = 1000)]
     senders: usize,
-    /// The senders have ether from `loadtest genesis` with the same seed; they receive as well
+    /// The senders are funded by `loadtest genesis` with the same seed; they also receive
     #[arg(long)]
     prefunded: bool,
-    /// Most a transfer pays, in gwei per gas
+    /// Maximum fee of a transfer, in gwei per gas
     #[arg(long, value_name = "GWEI", default_value_t = 200.0)]
     fee_cap: f64,
 }
 
-/// What one observation saw.
+/// Measurements at one time.
 #[derive(Clone, Copy, Debug)]
 struct Observation {
     seconds: f64,
     transfers: u64,
-    /// Memory that belongs to no file, in bytes.
+    /// Anonymous memory, in bytes.
     anonymous: u64,
-    /// All memory, with the mapped files that happen to be in it.
+    /// Resident memory including mapped files, in bytes.
     resident: u64,
-    /// Bytes that the home folder takes on disk.
+    /// Disk usage of the home folder, in bytes.
     disk: u64,
-    /// Bytes of the maps in use: how far each environment's file reaches.
+    /// Size of each environment's data file, in bytes.
     chain_map: u64,
     index_map: u64,
     /// Transactions in the node's pool.
     pooled: u64,
-    /// Of the reads since the last observation, in microseconds.
+    /// Latency of the reads since the last observation, in microseconds.
     p50_us: f64,
     p99_us: f64,
     p999_us: f64,
@@ -133,13 +133,13 @@ pub(crate) fn run(args: &SoakArgs) -> anyhow::Result<bool> {
     let common = &args.common;
     common.check()?;
     if common.compare.is_some() {
-        bail!("--compare: a soak is of one node");
+        bail!("--compare is not supported by soak");
     }
     if !(args.minutes > 0.0 && args.tx_rate > 0.0 && args.read_rate > 0.0 && args.every > 0.0) {
         bail!("--minutes, --tx-rate, --read-rate and --every must be above 0");
     }
     let node = common.nodes()?.remove(0);
-    let process = node.process.context("the node's process is not known (--pid)")?;
+    let process = node.process.context("the node's process is unknown: set --pid")?;
     let sample = Sample::take(&node.rpc, common.seed, None)?;
     let reads: Arc<[_]> = reads::mix(&sample, common.seed)?.into();
     let total = (args.tx_rate * args.minutes * 60.0) as u64;
@@ -165,12 +165,12 @@ struct Soak<'a> {
     args: &'a SoakArgs,
     node: &'a Node,
     process: Process,
-    /// Transfers in all.
+    /// Total number of transfers.
     total: u64,
 }
 
 impl Soak<'_> {
-    /// Loads for the whole time; gives the observations, and what became of transfers and reads.
+    /// Runs the load and returns the observations and the results of transfers and reads.
     fn run(
         &self,
         senders: Senders,
@@ -235,7 +235,7 @@ impl Soak<'_> {
         round
     }
 
-    /// Reads, in stretches between observations.
+    /// Sends reads, and observes the node after each interval.
     fn observe(
         &self,
         reads: &Arc<[Vec<u8>]>,
@@ -282,7 +282,7 @@ impl Soak<'_> {
         let home = self.args.home.as_deref();
         let map = |folder: &str| {
             let file = home.map(|home| home.join(folder).join("data.mdb"));
-            // Only evmd's home has these files.
+            // Only homes of evmd have these files.
             file.and_then(|file| std::fs::metadata(file).ok()).map_or(0, |found| found.len())
         };
         let pool = self.node.rpc.call("txpool_status", json!([]));
@@ -290,8 +290,8 @@ impl Soak<'_> {
         Ok(Observation {
             seconds: begun.elapsed().as_secs_f64(),
             transfers: watch.operations.load(Relaxed),
-            anonymous: self.process.memory("RssAnon:").context("the node has gone")?,
-            resident: self.process.memory("VmRSS:").context("the node has gone")?,
+            anonymous: self.process.memory("RssAnon:").context("the node has ended")?,
+            resident: self.process.memory("VmRSS:").context("the node has ended")?,
             disk: home.map(disk_bytes).transpose()?.unwrap_or(0),
             chain_map: map("chain"),
             index_map: map("index"),
@@ -303,7 +303,7 @@ impl Soak<'_> {
         })
     }
 
-    /// The bounds that were broken, in words.
+    /// Descriptions of the bounds that were exceeded.
     fn broken_bounds(
         &self,
         observations: &[Observation],
@@ -323,19 +323,19 @@ impl Soak<'_> {
         let rate = last.transfers as f64 / last.seconds.max(1e-3);
         if rate < self.args.tx_rate * self.args.rate_bound {
             broken.push(format!(
-                "{rate:.0} transfers a second were taken, bound {:.0}",
+                "{rate:.0} transfers per second were accepted, the minimum is {:.0}",
                 self.args.tx_rate * self.args.rate_bound
             ));
         }
         if last.pooled > self.args.pool_bound {
             broken.push(format!(
-                "{} transactions are left in the pool, bound {}",
+                "{} transactions are left in the pool, the maximum is {}",
                 last.pooled, self.args.pool_bound
             ));
         }
         if grown > self.args.memory_bound {
             broken.push(format!(
-                "memory grew by {grown:.0} MiB after the first fifth, bound {:.0}",
+                "memory grew by {grown:.0} MiB after the warm-up, the maximum is {:.0}",
                 self.args.memory_bound
             ));
         }
@@ -346,11 +346,11 @@ impl Soak<'_> {
             values.sort_by(f64::total_cmp);
             values.get(values.len() / 2).copied()
         };
-        // A run of one observation only has nothing to compare.
+        // A run with a single observation has nothing to compare.
         let factor = median(early).zip(median(late)).map(|(early, late)| late / early.max(1.0));
         if let Some(factor) = factor.filter(|factor| *factor > self.args.latency_bound) {
             broken.push(format!(
-                "the p99 of reads grew {factor:.2}x, bound {:.2}x",
+                "the p99 of reads grew {factor:.2}x, the maximum is {:.2}x",
                 self.args.latency_bound
             ));
         }
@@ -358,7 +358,7 @@ impl Soak<'_> {
         let each = (last.disk as f64 - first.disk as f64) / sent;
         if each > self.args.disk_bound {
             broken.push(format!(
-                "the home folder grew by {each:.0} bytes a transfer, bound {:.0}",
+                "the home folder grew by {each:.0} bytes per transfer, the maximum is {:.0}",
                 self.args.disk_bound
             ));
         }
@@ -411,24 +411,24 @@ impl Soak<'_> {
         if let (Some(first), Some(last)) = (observations.first(), observations.last()) {
             let txs = last.transfers.saturating_sub(first.transfers).max(1) as f64;
             let each = last.disk.saturating_sub(first.disk) as f64 / txs;
-            report.notes.push(format!("disk: {each:.0} bytes a transfer"));
+            report.notes.push(format!("disk: {each:.0} bytes per transfer"));
         }
         if broken.is_empty() {
-            report.notes.push("all bounds kept".to_owned());
+            report.notes.push("all bounds held".to_owned());
         }
         report.notes.extend(broken.iter().map(|bound| format!("BROKEN: {bound}")));
         report.publish(common)
     }
 }
 
-/// Bytes that a folder takes on disk: sparse files count what they hold.
+/// Disk usage of a folder in bytes. Holes in sparse files are not counted.
 fn disk_bytes(folder: &Path) -> anyhow::Result<u64> {
     let mut sum = 0;
     let entries =
         std::fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
     for entry in entries {
         let entry = entry?;
-        // A file may go while we look: a journal that is replaced.
+        // The node may remove a file at any time, for example a replaced journal.
         let Ok(metadata) = entry.metadata() else { continue };
         sum +=
             if metadata.is_dir() { disk_bytes(&entry.path())? } else { metadata.blocks() * SECTOR };
@@ -436,7 +436,7 @@ fn disk_bytes(folder: &Path) -> anyhow::Result<u64> {
     Ok(sum)
 }
 
-/// Signs batches of transfers, the senders in turn, as fast as they are taken.
+/// Signs batches of transfers of alternating senders until the channel is full.
 fn sign(
     senders: &Senders,
     mut nonces: Vec<u64>,
@@ -469,19 +469,19 @@ fn sign(
         if !matches!(format, tx::RequestFormat::Raw) {
             body.push(b']');
         }
-        // Nobody takes more: the run has ended.
+        // The receiver is gone: the run has ended.
         if requests.send(body).is_err() {
             return;
         }
     }
 }
 
-/// Requests as they are signed. Those of one sender may overtake each other between connections;
-/// a node keeps the later nonce until the earlier comes.
+/// Requests in the order of signing. Transactions of one sender may overtake each other on
+/// different connections; a node keeps a later nonce until the earlier one arrives.
 struct Signed {
     requests: mpsc::Receiver<Vec<u8>>,
     format: tx::RequestFormat,
-    /// Frames for the ingest: what is left of a batch begins at `at`.
+    /// Frames for the ingest: the rest of a batch begins at `at`.
     bytes: Vec<u8>,
     at: usize,
 }
@@ -492,7 +492,8 @@ impl Signed {
             let Ok(bytes) = self.requests.recv() else { return Ok(None) };
             (self.bytes, self.at) = (bytes, 0);
         }
-        let (length, rest) = self.bytes[self.at..].split_first_chunk().context("a whole frame")?;
+        let (length, rest) =
+            self.bytes[self.at..].split_first_chunk().context("an incomplete frame")?;
         let length = u32::from_be_bytes(*length) as usize;
         self.at += 4 + length;
         Ok(Some(&rest[..length]))

@@ -1,15 +1,15 @@
-//! What a run has seen: latencies by kind of request, answers over time, errors.
+//! Statistics of a run: latencies, answers over time, errors.
 
 use hdrhistogram::Histogram;
 use std::time::Duration;
 
-/// Longest latency told apart, in nanoseconds: two minutes.
+/// Maximum latency of the histogram, in nanoseconds: two minutes.
 const MAX_LATENCY_NS: u64 = 120_000_000_000;
 /// Significant digits of latencies.
 const DIGITS: u8 = 3;
-/// Width of a step of the curves over time.
+/// Time step of the curves over time.
 pub(crate) const STEP: Duration = Duration::from_millis(250);
-/// Different error texts kept.
+/// Maximum number of different error texts kept.
 const MAX_ERROR_TEXTS: usize = 5;
 
 /// An empty histogram of latencies in nanoseconds.
@@ -17,12 +17,12 @@ pub(crate) fn latencies() -> Histogram<u64> {
     Histogram::new_with_max(MAX_LATENCY_NS, DIGITS).expect("the constants are in range")
 }
 
-/// See the module.
+/// Statistics of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Stats {
-    /// From the moment a request was due to its whole answer, in nanoseconds.
+    /// Time from when a request was due until its complete answer, in nanoseconds.
     pub(crate) latency: Histogram<u64>,
-    /// Requests answered well.
+    /// Requests that were answered.
     pub(crate) requests: u64,
     /// Operations in them: calls of a batch, transactions.
     pub(crate) operations: u64,
@@ -30,11 +30,11 @@ pub(crate) struct Stats {
     pub(crate) bytes: u64,
     /// Operations refused or not answered.
     pub(crate) errors: u64,
-    /// The first few different errors, in words.
+    /// The first few different error texts.
     pub(crate) error_texts: Vec<String>,
     /// Operations answered in each [`STEP`] since the start.
     pub(crate) series: Vec<u64>,
-    /// From the first request to the last answer.
+    /// Time from the first request to the last answer.
     pub(crate) elapsed: Duration,
 }
 
@@ -75,8 +75,8 @@ impl Stats {
         }
     }
 
-    /// Adds what another connection, worker or round has seen. Rounds follow each other, workers
-    /// run side by side: the elapsed time stays this one's.
+    /// Adds the statistics of another worker or round, except its elapsed time: rounds run one
+    /// after another, but workers run concurrently.
     pub(crate) fn add(&mut self, other: &Self) {
         self.latency.add(&other.latency).expect("both have the same bounds");
         self.requests += other.requests;
@@ -96,7 +96,7 @@ impl Stats {
         }
     }
 
-    /// Operations a second.
+    /// Operations per second.
     pub(crate) fn per_second(&self) -> f64 {
         self.operations as f64 / self.elapsed.as_secs_f64().max(1e-9)
     }

@@ -1,4 +1,4 @@
-//! A small ERC-20 contract, and calls of such contracts.
+//! A small ERC-20 contract, and calls to such contracts.
 
 use alloy_primitives::{Address, U256, hex};
 
@@ -11,12 +11,12 @@ pub(crate) fn topic(address: &str) -> String {
     format!("0x{:0>64}", address.trim_start_matches("0x"))
 }
 
-/// Data of `balanceOf(address)`.
+/// Call data of `balanceOf(address)`.
 pub(crate) fn balance_of(address: &str) -> String {
     format!("0x70a08231{:0>64}", address.trim_start_matches("0x"))
 }
 
-/// Data of `transfer(address,uint256)`.
+/// Call data of `transfer(address,uint256)`.
 pub(crate) fn transfer(to: Address, amount: u64) -> Vec<u8> {
     let mut data = vec![0xa9, 0x05, 0x9c, 0xbb];
     data.extend_from_slice(to.into_word().as_slice());
@@ -24,9 +24,9 @@ pub(crate) fn transfer(to: Address, amount: u64) -> Vec<u8> {
     data
 }
 
-/// Creation code: balances in a mapping at slot 0 as Solidity lays it out, all of it the creator's
-/// at first, `transfer` with its check and event, `balanceOf`. Assembled here, so that no compiler
-/// is needed.
+/// Creation code of a token with `transfer`, its balance check and event, and `balanceOf`. Balances
+/// are a Solidity mapping at slot 0; the creator holds the whole supply. It is assembled here, so
+/// that no Solidity compiler is needed.
 pub(crate) fn creation_code() -> Vec<u8> {
     let runtime = runtime();
     let mut code = join(&[
@@ -41,7 +41,7 @@ pub(crate) fn creation_code() -> Vec<u8> {
     code
 }
 
-/// Bytes of the dispatch in front of the two functions.
+/// Bytes of the dispatcher in front of the two functions.
 const DISPATCH_BYTES: usize = 27;
 
 fn runtime() -> Vec<u8> {
@@ -76,7 +76,7 @@ fn runtime() -> Vec<u8> {
     ])
 }
 
-/// A length or place in this code, as the operand of PUSH1.
+/// A length or offset in this code, as the operand of PUSH1.
 fn short(place: usize) -> u8 {
     u8::try_from(place).expect("the code is below 256 bytes")
 }
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_jump_of_the_code_lands_on_a_destination() {
+    fn jumps_target_valid_destinations() {
         const JUMPDEST: u8 = 0x5b;
         let code = runtime();
         let (mut at, mut last_push, mut jumps) = (0, 0, 0);
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_are_words() {
+    fn call_data_has_abi_length() {
         assert_eq!(balance_of("0x11").len(), 2 + 8 + 64);
         assert_eq!(transfer(Address::ZERO, 1).len(), 68);
         assert_eq!(topic("0xab").len(), 66);

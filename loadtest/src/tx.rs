@@ -1,5 +1,5 @@
-//! Scenarios `tx` and `sign`: transactions signed beforehand, sent over one way or several, and
-//! followed until they are mined.
+//! Scenarios `tx` and `sign`: transactions are signed in advance, sent over one or several
+//! transports, and followed until they are mined.
 
 use crate::{
     atomic_file::AtomicFile,
@@ -29,9 +29,9 @@ use std::{
 
 /// Wei in a gwei.
 const GWEI: f64 = 1e9;
-/// Most calls of a batch: the limit of most nodes.
+/// Maximum calls of a batch: the limit of common nodes.
 const MAX_BATCH_CALLS: usize = 1000;
-/// Senders whose nonces are looked at before and after: all of them, up to so many.
+/// Maximum number of senders whose nonces are checked before and after a run.
 const MAX_CHECKED_SENDERS: usize = 1000;
 
 #[derive(Debug, clap::Args)]
@@ -40,48 +40,50 @@ pub(crate) struct TxArgs {
     common: Common,
     #[command(flatten)]
     what: TxSettings,
-    /// Ways to send, measured one after another
+    /// Transports, measured one after another
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Transport::Batch])]
     via: Vec<Transport>,
-    /// Where evmd takes raw transactions
+    /// Address of evmd's TCP ingest
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:8547")]
     ingest: SocketAddr,
-    /// Calls of a JSON-RPC batch
+    /// Calls per JSON-RPC batch
     #[arg(long, value_name = "N", default_value_t = 100)]
     batch: usize,
-    /// Send a file made by `loadtest sign` instead of signing now
+    /// Send a file written by `loadtest sign` instead of signing now
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
-    /// Most transactions sent and not mined: what is beyond a node's pool is refused
+    /// Maximum transactions sent but not mined; it should not exceed the size of the node's pool
     #[arg(long, value_name = "N", default_value_t = 100_000)]
     ahead: u64,
-    /// Longest wait for the next block with transactions, in seconds
+    /// Maximum wait for the next block with transactions, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 60.0)]
     patience: f64,
 }
 
-/// What is signed.
+/// Settings of the signed transactions.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct TxSettings {
-    /// Transactions of a measurement
+    /// Transactions per measurement
     #[arg(long, short = 'n', value_name = "N", default_value_t = 20_000)]
     pub(crate) count: u64,
-    /// What they do
+    /// Kind of transactions
     #[arg(long, value_enum, default_value_t)]
     pub(crate) load: Load,
-    /// Accounts that send; made up, and funded by the development accounts where needed
+    /// Number of sending accounts; they are generated, and funded by the development accounts if
+    /// needed
     #[arg(long, value_name = "N", default_value_t = 200)]
     pub(crate) senders: usize,
-    /// Accounts that receive
+    /// Number of receiving accounts
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     pub(crate) recipients: u64,
-    /// Most a transaction pays, in gwei per gas: above the base fee until the end
+    /// Maximum fee of a transaction, in gwei per gas; it must stay above the base fee during the
+    /// run
     #[arg(long, value_name = "GWEI", default_value_t = 200.0)]
     pub(crate) fee_cap: f64,
-    /// Tip, in gwei per gas
+    /// Priority fee, in gwei per gas
     #[arg(long, value_name = "GWEI", default_value_t = 1.0)]
     pub(crate) tip: f64,
-    /// The senders have ether from `loadtest genesis` with the same seed; they receive as well
+    /// The senders are funded by `loadtest genesis` with the same seed; they also receive
     #[arg(long)]
     pub(crate) prefunded: bool,
 }
@@ -92,18 +94,19 @@ impl TxSettings {
             bail!("--count, --senders and --recipients must be at least 1");
         }
         if !(self.fee_cap > 0.0 && self.fee_cap < 1e12 && self.tip >= 0.0 && self.tip < 1e12) {
-            bail!("--fee-cap {} and --tip {}: gwei, at most 10^12", self.fee_cap, self.tip);
+            bail!(
+                "--fee-cap must be above 0, --tip at least 0, and both below 10^12 gwei, got {} and {}",
+                self.fee_cap,
+                self.tip
+            );
         }
         if self.prefunded && self.load != Load::Transfer {
-            bail!(
-                "--prefunded: a genesis gives ether only; --load {} needs a token",
-                self.load.name()
-            );
+            bail!("--prefunded funds ether only, but --load {} needs a token", self.load.name());
         }
         Ok(())
     }
 
-    /// What the senders need for so many files of this.
+    /// What the senders need for this number of files.
     pub(crate) fn sender_spec(&self, seed: u64, files: u64) -> SenderSpec {
         SenderSpec {
             load: self.load,
@@ -118,7 +121,7 @@ impl TxSettings {
     }
 }
 
-/// How transactions travel.
+/// How transactions are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Transport {
     /// evmd's TCP ingest
@@ -127,7 +130,7 @@ enum Transport {
     Single,
     /// JSON-RPC batches over HTTP
     Batch,
-    /// One in each WebSocket message
+    /// One eth_sendRawTransaction in each WebSocket message
     Ws,
     /// JSON-RPC batches over WebSocket
     WsBatch,
@@ -153,20 +156,20 @@ impl Transport {
     }
 }
 
-/// Requests made of a file of signed transactions.
+/// Requests from a file of signed transactions.
 pub(crate) struct Submissions<'a> {
     reader: Reader,
     format: RequestFormat,
     sent: u64,
-    /// Most transactions sent and not mined, and how many are mined.
+    /// Maximum transactions sent but not mined.
     ahead: u64,
     mined: &'a AtomicU64,
 }
 
-/// How a request is made.
+/// Format of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum RequestFormat {
-    /// The bytes as they are.
+    /// The raw bytes of a transaction.
     Raw,
     /// A JSON-RPC call.
     Call,
@@ -185,14 +188,14 @@ impl<'a> Submissions<'a> {
     }
 }
 
-/// Writes a call that submits a transaction.
+/// Appends a call of `eth_sendRawTransaction`.
 pub(crate) fn append_call(out: &mut Vec<u8>, raw: &[u8]) {
     out.extend_from_slice(
         br#"{"jsonrpc":"2.0","id":1,"method":"eth_sendRawTransaction","params":["0x"#,
     );
     let at = out.len();
     out.resize(at + 2 * raw.len(), 0);
-    hex::encode_to_slice(raw, &mut out[at..]).expect("twice as long");
+    hex::encode_to_slice(raw, &mut out[at..]).expect("the buffer has twice the length");
     out.extend_from_slice(br#""]}"#);
 }
 
@@ -229,17 +232,17 @@ pub(crate) fn run(args: &TxArgs) -> anyhow::Result<(Report, &Common)> {
     common.check()?;
     args.what.check()?;
     if !(1..=MAX_BATCH_CALLS).contains(&args.batch) {
-        bail!("--batch {}: 1 to {MAX_BATCH_CALLS} are possible", args.batch);
+        bail!("--batch must be between 1 and {MAX_BATCH_CALLS}, got {}", args.batch);
     }
     if args.ahead == 0 {
-        bail!("--ahead 0: nothing could be sent");
+        bail!("--ahead must be at least 1, got 0");
     }
     if args.common.threads > 1 {
-        bail!("--threads {}: transactions are sent by one thread", args.common.threads);
+        bail!("--threads must be 1 for transactions, got {}", args.common.threads);
     }
     let nodes = common.nodes()?;
     if args.file.is_some() && (nodes.len() > 1 || common.rounds() > 1 || args.via.len() > 1) {
-        bail!("--file is sent once: one way, one round, one node");
+        bail!("--file requires one transport, one round and one node");
     }
     let parts = nodes.iter().map(|node| parts(args, node)).collect::<anyhow::Result<_>>()?;
     Ok((rounds::run("tx", common, &nodes, parts)?, common))
@@ -260,7 +263,7 @@ fn parts<'a>(args: &'a TxArgs, node: &Node) -> anyhow::Result<Vec<Box<dyn Part +
     Ok(args.via.iter().map(part).collect())
 }
 
-/// One way to send.
+/// One transport to measure.
 struct SendPart<'a> {
     args: &'a TxArgs,
     via: Transport,
@@ -269,7 +272,7 @@ struct SendPart<'a> {
 }
 
 impl SendPart<'_> {
-    /// The file to send: the one given, or one signed now.
+    /// The given file, or one signed now.
     fn file(&self, bar: &ProgressBar) -> anyhow::Result<File> {
         let (what, seed) = (&self.args.what, self.args.common.seed);
         match (&self.args.file, &self.senders) {
@@ -277,7 +280,8 @@ impl SendPart<'_> {
                 File::open(path).with_context(|| format!("cannot read {}", path.display()))
             }
             (None, Some(senders)) => {
-                let mut file = tempfile::tempfile().context("a file for signed transactions")?;
+                let mut file = tempfile::tempfile()
+                    .context("cannot create a temporary file for signed transactions")?;
                 let header = header(what, senders, seed, nonces(&self.node, senders)?);
                 signed::write(&mut file, &header, senders, bar)?;
                 Ok(file)
@@ -311,17 +315,18 @@ fn nonces(node: &Node, senders: &Senders) -> anyhow::Result<Vec<u64>> {
     node.rpc.nonces(&addresses)
 }
 
-/// Senders to look at, spread over all, by their places.
+/// Indices of the senders to check, spread evenly.
 fn checked(header: &Header) -> Vec<usize> {
     let count = header.senders.min(MAX_CHECKED_SENDERS);
     (0..count).map(|number| number * header.senders / count).collect()
 }
 
-/// Refuses a file that this chain could not take now; gives the senders looked at.
+/// Fails if the file does not fit the chain id and nonces of this chain. Returns the checked
+/// senders.
 fn check_file(node: &Node, header: &Header, checked: &[usize]) -> anyhow::Result<Vec<Address>> {
     let chain_id = node.rpc.chain_id()?;
     if header.chain_id != chain_id {
-        bail!("the file is for chain {}, this is chain {chain_id}", header.chain_id);
+        bail!("the file is for chain {}, but the node has chain {chain_id}", header.chain_id);
     }
     let address = |sender: &usize| keys::sender(header.seed, *sender as u64).address;
     let addresses: Vec<_> = checked.iter().map(address).collect();
@@ -330,7 +335,7 @@ fn check_file(node: &Node, header: &Header, checked: &[usize]) -> anyhow::Result
         let first = header.first_nonces[*sender];
         if has != first {
             bail!(
-                "the file begins with nonce {first} of {address}, the chain has {has}: sign it again"
+                "the file begins with nonce {first} of {address}, but the chain has {has}: sign it again"
             );
         }
     }
@@ -370,7 +375,7 @@ impl Part for SendPart<'_> {
             std::thread::scope(|scope| {
                 let following = scope.spawn(move || {
                     let seen = follow::follow(node, head, goal, sending, patience);
-                    // Without news of blocks, what holds back would do so for ever.
+                    // Without new blocks, sending would wait forever.
                     seen.inspect_err(|_| sending.abandon.store(true, Relaxed))
                 });
                 let stats = drive(&endpoint, &plan, vec![source], sending, bar);
@@ -387,7 +392,7 @@ impl Part for SendPart<'_> {
             })
         })?;
         if round.stats.errors == 0 && !interrupt::requested() {
-            // The blocks may have held others' transactions: these are the proof.
+            // Blocks may contain transactions of other clients, so check the nonces of our senders.
             let last: Vec<_> = checked.iter().map(|sender| header.last_nonce(*sender)).collect();
             fund::wait_for_nonces(node, &senders, &last, patience)?;
         }
@@ -404,10 +409,13 @@ impl Part for SendPart<'_> {
     }
 }
 
-/// Why not all was mined: what follows a refused transaction of its sender waits for it.
+/// Adds the first refusal to the error: later transactions of a sender wait for the refused one.
 fn with_refusals(error: anyhow::Error, stats: &Stats) -> anyhow::Error {
     match stats.error_texts.first() {
-        Some(first) => error.context(format!("{} were refused, the first: {first}", stats.errors)),
+        Some(first) => error.context(format!(
+            "{} transactions were refused, the first with: {first}",
+            stats.errors
+        )),
         None => error,
     }
 }
@@ -416,19 +424,21 @@ fn with_refusals(error: anyhow::Error, stats: &Stats) -> anyhow::Error {
 pub(crate) struct SignArgs {
     #[command(flatten)]
     what: TxSettings,
-    /// The node's JSON-RPC: its chain id and nonces are taken, its accounts funded
+    /// JSON-RPC URL of the node, from which chain id and nonces are read and where accounts are
+    /// funded
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8545")]
     url: String,
-    /// Ask no node: for a chain with this id, whose --prefunded senders all have the same nonce
+    /// Sign without a node, for a chain with this id whose --prefunded senders all have the same
+    /// nonce
     #[arg(long, value_name = "CHAIN_ID", requires = "prefunded")]
     offline: Option<u64>,
-    /// That nonce
+    /// First nonce of all senders, with --offline
     #[arg(long, value_name = "N", default_value_t = 0, requires = "offline")]
     first_nonce: u64,
-    /// The same seed makes the same transactions
+    /// Seed of the transactions
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// The file to write
+    /// Output file
     #[arg(value_name = "FILE")]
     file: PathBuf,
 }

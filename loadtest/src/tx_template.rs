@@ -1,4 +1,4 @@
-//! What a transaction of the load looks like.
+//! The transactions of a load.
 
 use crate::{
     keys::{Key, Signer},
@@ -10,12 +10,12 @@ use alloy_primitives::{Address, TxKind, U256};
 
 /// Gas limit of a transfer.
 pub(crate) const TRANSFER_GAS: u64 = 21_000;
-/// Gas limit of a transfer of the token: to a fresh account it takes about 52,000.
+/// Gas limit of a token transfer, which uses about 52,000 gas if the recipient is new.
 pub(crate) const TOKEN_GAS: u64 = 60_000;
-/// Gas limit of the token's creation.
+/// Gas limit of the token's deployment.
 pub(crate) const CREATION_GAS: u64 = 200_000;
 
-/// What the transactions do.
+/// Kind of transactions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Load {
     /// Transfers of ether
@@ -40,7 +40,7 @@ impl Load {
         [Self::Transfer, Self::Erc20, Self::Mixed].into_iter().find(|load| load.name() == name)
     }
 
-    /// The transaction in this place transfers the token.
+    /// Whether the transaction with this index transfers the token.
     pub(crate) const fn is_token(self, place: u64) -> bool {
         match self {
             Self::Transfer => false,
@@ -49,7 +49,7 @@ impl Load {
         }
     }
 
-    /// Most gas one of its transactions asks for.
+    /// Maximum gas limit of a transaction.
     pub(crate) const fn max_gas(self) -> u64 {
         match self {
             Self::Transfer => TRANSFER_GAS,
@@ -58,7 +58,7 @@ impl Load {
     }
 }
 
-/// What all transactions of a load have in common.
+/// The fields that all transactions of a load share.
 #[derive(Clone, Debug)]
 pub(crate) struct TxTemplate {
     pub(crate) chain_id: u64,
@@ -66,13 +66,13 @@ pub(crate) struct TxTemplate {
     pub(crate) fee_cap: u128,
     /// In wei per gas.
     pub(crate) tip: u128,
-    /// The token, once there is one.
+    /// Address of the token; zero before it is deployed.
     pub(crate) token: Address,
     pub(crate) signer: Signer,
 }
 
 impl TxTemplate {
-    /// A transfer of one wei, as EIP-2718 bytes.
+    /// A transfer of ether, as EIP-2718 bytes.
     pub(crate) fn transfer(&self, key: &Key, nonce: u64, to: Address, wei: U256) -> Vec<u8> {
         self.sign(key, nonce, TxKind::Call(to), wei, TRANSFER_GAS, Vec::new())
     }
@@ -89,7 +89,7 @@ impl TxTemplate {
         self.sign(key, nonce, TxKind::Call(self.token), U256::ZERO, TOKEN_GAS, data)
     }
 
-    /// The token's creation.
+    /// The deployment of the token.
     pub(crate) fn creation(&self, key: &Key, nonce: u64) -> Vec<u8> {
         let code = token::creation_code();
         self.sign(key, nonce, TxKind::Create, U256::ZERO, CREATION_GAS, code)

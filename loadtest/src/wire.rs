@@ -1,4 +1,5 @@
-//! One connection of the load: requests out, answers in, in order, over any of the protocols.
+//! One connection of the load. It sends requests and receives their answers in order, over any
+//! protocol.
 
 use crate::{
     http::{self, Body, Url},
@@ -12,15 +13,15 @@ use std::{
     time::Duration,
 };
 
-/// Longest wait for a connection.
+/// Timeout of connecting and of the handshake.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Bytes read at once.
+/// Bytes per read.
 const READ_BYTES: usize = 256 * 1024;
 
-/// How requests travel.
+/// Address and protocol of a server.
 #[derive(Clone, Debug)]
 pub(crate) enum Endpoint {
-    /// JSON-RPC in HTTP requests, one at a time a connection.
+    /// JSON-RPC in HTTP requests, one at a time per connection.
     Http(Url),
     /// JSON-RPC in WebSocket messages.
     Ws(Url),
@@ -29,7 +30,7 @@ pub(crate) enum Endpoint {
 }
 
 impl Endpoint {
-    /// Of a URL: by its scheme.
+    /// Chooses the protocol by the scheme of the URL.
     pub(crate) fn from_url(url: &Url) -> Self {
         if url.is_ws { Self::Ws(url.clone()) } else { Self::Http(url.clone()) }
     }
@@ -41,7 +42,7 @@ impl Endpoint {
         }
     }
 
-    /// Most requests under way on one connection.
+    /// Maximum requests in flight on one connection.
     pub(crate) fn depth(&self, wanted: Option<usize>) -> usize {
         match self {
             Self::Http(_) => 1,
@@ -51,18 +52,18 @@ impl Endpoint {
     }
 }
 
-/// An answer, as far as the protocol tells.
+/// An answer of the server.
 #[derive(Debug)]
 pub(crate) enum Answer<'a> {
     /// A JSON-RPC answer.
     Json(&'a [u8]),
-    /// The node has not taken the request at all; in words.
+    /// The node refused the request, with this reason.
     Refused(String),
-    /// The ingest took the transaction.
+    /// The ingest accepted the transaction.
     Taken,
 }
 
-/// See the module.
+/// A non-blocking connection with its buffers.
 #[derive(Debug)]
 pub(crate) struct Connection {
     endpoint: Endpoint,
@@ -71,7 +72,7 @@ pub(crate) struct Connection {
     out: Vec<u8>,
     written: usize,
     input: Vec<u8>,
-    /// Bytes of `input` that hold something.
+    /// Bytes of `input` that contain data.
     filled: usize,
     used: usize,
     closed: bool,
@@ -81,7 +82,7 @@ impl Connection {
     pub(crate) fn open(endpoint: &Endpoint) -> anyhow::Result<Self> {
         let address = endpoint.address();
         let mut stream = std::net::TcpStream::connect_timeout(&address, CONNECT_TIMEOUT)
-            .with_context(|| format!("nothing answers at {address}"))?;
+            .with_context(|| format!("cannot connect to {address}"))?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(CONNECT_TIMEOUT))?;
         let mut input = Vec::new();
@@ -107,7 +108,7 @@ impl Connection {
         })
     }
 
-    /// Puts a request in line; [`Self::write`] sends it.
+    /// Queues a request; [`Self::write`] sends it.
     pub(crate) fn queue(&mut self, payload: &[u8]) {
         match self.endpoint {
             Endpoint::Http(_) => http::append_request(&mut self.out, &self.head, payload),
@@ -121,7 +122,7 @@ impl Connection {
         }
     }
 
-    /// Sends what the socket takes.
+    /// Sends queued requests until the socket would block.
     pub(crate) fn write(&mut self) -> anyhow::Result<()> {
         while self.written < self.out.len() {
             match self.stream.write(&self.out[self.written..]) {
@@ -139,7 +140,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Reads what the socket has.
+    /// Reads until the socket would block.
     pub(crate) fn read(&mut self) {
         loop {
             if self.used > 0 {
@@ -158,7 +159,7 @@ impl Connection {
                 }
                 Ok(count) => {
                     self.filled += count;
-                    // A short read has emptied the socket: the next event tells of more.
+                    // A short read has emptied the socket. The next event announces more data.
                     if count < room {
                         return;
                     }
@@ -172,12 +173,12 @@ impl Connection {
         }
     }
 
-    /// The connection has ended; what was under way on it gets no answer.
+    /// Whether the connection was closed, so that requests in flight receive no answer.
     pub(crate) const fn is_closed(&self) -> bool {
         self.closed
     }
 
-    /// Gives the next whole answer to `take`; false when there is none.
+    /// Passes the next complete answer to `take`; returns false if there is none.
     pub(crate) fn answer(&mut self, take: impl FnOnce(Answer<'_>)) -> anyhow::Result<bool> {
         let input = &self.input[self.used..self.filled];
         match &self.endpoint {
@@ -229,7 +230,7 @@ impl Connection {
                         (5 + length, Answer::Refused(text))
                     }
                     [] | [0 | 1, ..] => return Ok(false),
-                    [other, ..] => bail!("the ingest answers with the unknown status {other}"),
+                    [other, ..] => bail!("the ingest returned the unknown status {other}"),
                 };
                 take(answer);
                 self.used += length;

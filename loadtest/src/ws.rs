@@ -1,4 +1,5 @@
-//! WebSocket (RFC 6455) as far as a load needs it: text messages out, whole messages in.
+//! The part of WebSocket (RFC 6455) that a load needs: it sends text messages and receives complete
+//! messages.
 
 use crate::http::Url;
 use anyhow::{Context, bail};
@@ -8,14 +9,14 @@ use std::{
     ops::Range,
 };
 
-/// Most bytes of a message taken.
+/// Maximum bytes of a received message.
 const MAX_MESSAGE_BYTES: u64 = 1024 * 1024 * 1024;
-/// Most bytes of the answer to the handshake.
+/// Maximum bytes of the response to the handshake.
 const MAX_HEAD_BYTES: usize = 16 * 1024;
 
-/// The request that asks for WebSocket.
+/// The handshake request.
 pub(crate) fn handshake_request(url: &Url) -> Vec<u8> {
-    // The key only has to be 16 bytes in base64; nothing is secret here.
+    // The key must be 16 bytes in base64. It need not be secret.
     format!(
         "GET {} HTTP/1.1\r\nHost: {}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
          Sec-WebSocket-Key: bG9hZHRlc3QtbG9hZHRlcw==\r\nSec-WebSocket-Version: 13\r\n\r\n",
@@ -38,18 +39,18 @@ pub(crate) fn handshake(stream: &mut TcpStream, url: &Url) -> anyhow::Result<Vec
         if let Some(end) = memchr::memmem::find(&input, b"\r\n\r\n") {
             if !input.starts_with(b"HTTP/1.1 101") {
                 let line = input.split(|byte| *byte == b'\r').next().unwrap_or_default();
-                bail!("{} speaks no WebSocket: {}", url.text, String::from_utf8_lossy(line));
+                bail!("{} does not support WebSocket: {}", url.text, String::from_utf8_lossy(line));
             }
             return Ok(input.split_off(end + 4));
         }
         if input.len() > MAX_HEAD_BYTES {
-            bail!("{}: a handshake of more than {MAX_HEAD_BYTES} bytes", url.text);
+            bail!("{}: the handshake response is longer than {MAX_HEAD_BYTES} bytes", url.text);
         }
     }
 }
 
-/// Writes a text message behind what waits to be sent. Clients must mask; the mask 0 is allowed
-/// and saves a pass over the bytes.
+/// Appends a text message to the output buffer. Clients must mask; the mask 0 is allowed and avoids
+/// a pass over the bytes.
 pub(crate) fn append_text(out: &mut Vec<u8>, message: &[u8]) {
     append_frame(out, 0x81, message);
 }
@@ -76,22 +77,23 @@ fn append_frame(out: &mut Vec<u8>, first: u8, payload: &[u8]) {
     out.extend_from_slice(payload);
 }
 
-/// What is at the front of the input.
+/// A received message or control frame.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Frame {
-    /// A whole message.
+    /// A message in one frame.
     Message(Range<usize>),
-    /// A message in parts; put together.
+    /// The concatenated payloads of a fragmented message.
     Joined(Vec<u8>),
-    /// To be answered.
+    /// A ping with its payload, to be answered with a pong.
     Ping(Range<usize>),
-    /// Nothing to do.
+    /// A pong, which needs no answer.
     Pong,
-    /// The server ends the connection.
+    /// The server closes the connection.
     Close,
 }
 
-/// The frame at the front of `input` and its length; `None` until all of it is there.
+/// Parses the frame at the start of `input` and returns it with its length, or `None` while it is
+/// incomplete.
 pub(crate) fn read(input: &[u8]) -> anyhow::Result<Option<(usize, Frame)>> {
     let Some((first, payload)) = one(input)? else { return Ok(None) };
     let end = payload.end;
@@ -103,7 +105,7 @@ pub(crate) fn read(input: &[u8]) -> anyhow::Result<Option<(usize, Frame)>> {
             loop {
                 let Some((first, payload)) = one(&input[at..])? else { return Ok(None) };
                 if first & 0x0f != 0 {
-                    bail!("a WebSocket frame inside a message in parts");
+                    bail!("a WebSocket frame within a fragmented message");
                 }
                 joined.extend_from_slice(&input[at..][payload.clone()]);
                 at += payload.end;
@@ -133,7 +135,7 @@ fn one(input: &[u8]) -> anyhow::Result<Option<(u8, Range<usize>)>> {
         (length, _) => (2, u64::from(length)),
     };
     if length > MAX_MESSAGE_BYTES {
-        bail!("a message of {length} bytes, limit {MAX_MESSAGE_BYTES}");
+        bail!("a message has {length} bytes, the maximum is {MAX_MESSAGE_BYTES}");
     }
     let end = start + length as usize;
     Ok((input.len() >= end).then_some((first, start..end)))
@@ -154,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_of_every_length_form_wait_for_their_last_byte() {
+    fn message_is_parsed_only_when_complete() {
         for length in [0, 125, 126, 65_535, 65_536] {
             let payload = vec![7; length];
             let frame = server_frame(0x81, &payload);
@@ -170,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_joined() {
+    fn fragments_are_joined() {
         let mut input = server_frame(0x01, b"ab");
         input.extend(server_frame(0x00, b"cd"));
         assert_eq!(read(&input).unwrap(), None);
@@ -180,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn control_frames_are_told_apart() {
+    fn control_frames_are_distinguished() {
         let (_, frame) = read(&server_frame(0x89, b"hi")).unwrap().unwrap();
         assert_eq!(frame, Frame::Ping(2..4));
         let (_, frame) = read(&server_frame(0x88, &[])).unwrap().unwrap();

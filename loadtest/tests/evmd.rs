@@ -1,5 +1,5 @@
-//! The built binary against a real node: the `evmd` in its folder, or the one that `EVMD_BIN` names.
-//! Nothing of the node is linked.
+//! Runs the built binary against a real node: the `evmd` in its folder, or `EVMD_BIN`. The node is
+//! not linked.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use serde_json::Value;
@@ -23,7 +23,7 @@ impl Drop for Node {
     }
 }
 
-/// The program under test. `cargo test --workspace` builds it in the folder of `loadtest`.
+/// The node's program. `cargo test --workspace` builds it in the folder of `loadtest`.
 fn binary() -> PathBuf {
     let neighbour = Path::new(env!("CARGO_BIN_EXE_loadtest")).with_file_name("evmd");
     let path = std::env::var_os("EVMD_BIN").map_or(neighbour, PathBuf::from);
@@ -31,9 +31,9 @@ fn binary() -> PathBuf {
     path
 }
 
-/// A node that makes a block each 20 ms.
+/// Starts a node with a block time of 20 ms.
 fn start(binary: &Path, home: &Path) -> Node {
-    // Free a moment ago, which is as much as can be known.
+    // These ports were free a moment ago; another process may take one.
     let free = || TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let (json_rpc, ingest) = (free(), free());
     let mut command = Command::new(binary);
@@ -60,11 +60,11 @@ fn loadtest(arguments: &[&str]) -> (Option<i32>, String) {
 }
 
 #[test]
-fn settings_that_make_no_sense_are_refused_before_anything_is_loaded() {
+fn invalid_settings_are_refused_before_the_load() {
     for (arguments, said) in [
-        (&["tx", "--ahead", "0"][..], "--ahead 0: nothing could be sent"),
+        (&["tx", "--ahead", "0"][..], "--ahead must be at least 1"),
         (&["reads", "--html", "/no/such/folder/page.html"], "--html /no/such/folder/page.html"),
-        (&["kill", "--home", "x", "--ahead", "0"], "--ahead 0"),
+        (&["kill", "--home", "x", "--ahead", "0"], "--ahead must be at least 1"),
     ] {
         let (code, text) = loadtest(arguments);
         assert!(code == Some(1) && text.contains(said), "{arguments:?}: {text}");
@@ -99,7 +99,7 @@ fn every_scenario_runs_against_a_node() {
     let one = ["-n", "300", "--senders", "20", file];
     run("sign", &one);
     let (code, text) = loadtest(&[&["sign"], &url[..], &one].concat());
-    assert!(code == Some(1) && text.contains("cannot make"), "an old file is kept: {text}");
+    assert!(code == Some(1) && text.contains("cannot make"), "an existing file is kept: {text}");
     run("tx", &["--file", file]);
     let (code, text) = loadtest(&[&["tx"], &url[..], &["--file", file]].concat());
     assert!(code == Some(1) && text.contains("sign it again"), "{text}");
@@ -108,8 +108,9 @@ fn every_scenario_runs_against_a_node() {
     run("fees", &[&quick[..], &each].concat());
     run("reads", &quick);
     run("reads", &[&quick[..], &["--each", "--only", "Number"]].concat());
-    let beside = ["--each", "--only", "eth_blockNumber", "--yardstick", node.url.as_str()];
-    let read: Value = serde_json::from_str(&run("reads", &[&quick[..], &beside].concat())).unwrap();
+    let yardstick = ["--each", "--only", "eth_blockNumber", "--yardstick", node.url.as_str()];
+    let read: Value =
+        serde_json::from_str(&run("reads", &[&quick[..], &yardstick].concat())).unwrap();
     assert_eq!(read["nodes"][1]["parts"][0]["part"], "noop", "{read}");
     assert!(read["notes"].to_string().contains("does nothing"), "{read}");
     run("peers", &[&quick[..], &["--only", "eth_getLogs,eth_estimateGas,mix"]].concat());
@@ -123,7 +124,7 @@ fn every_scenario_runs_against_a_node() {
     assert!(soaked["looks"].as_array().unwrap().len() > 1, "{soaked}");
 }
 
-/// A home of a genesis made by `loadtest genesis`; gives its folder's path.
+/// Creates a home with a genesis from `loadtest genesis` and returns its path.
 fn funded_home(evmd: &Path, folder: &Path, arguments: &[&str]) -> String {
     let genesis = folder.join("genesis.json");
     let genesis = genesis.to_str().unwrap();
@@ -136,7 +137,7 @@ fn funded_home(evmd: &Path, folder: &Path, arguments: &[&str]) -> String {
 }
 
 #[test]
-fn accounts_of_the_genesis_send_without_being_funded() {
+fn genesis_accounts_send_without_funding() {
     let binary = binary();
     let folder = tempfile::tempdir().unwrap();
     let home = funded_home(&binary, folder.path(), &["--accounts", "5000"]);
@@ -148,7 +149,7 @@ fn accounts_of_the_genesis_send_without_being_funded() {
     let (code, text) = loadtest(&[&offline[..], &own].concat());
     assert_eq!(code, Some(0), "{text}");
     let to_node = ["tx", "--url", &node.url, "--ingest", &node.ingest, "-o", "json"];
-    // Fewer ahead than a second's worth: the sending waits for blocks.
+    // Less than one second of transactions, so that sending has to wait for blocks.
     let sent = ["--via", "ingest", "--ahead", "3000", "--file", file];
     let (code, text) = loadtest(&[&to_node[..], &sent].concat());
     assert_eq!(code, Some(0), "{text}");
@@ -160,10 +161,10 @@ fn accounts_of_the_genesis_send_without_being_funded() {
 }
 
 #[test]
-fn a_node_killed_under_load_keeps_what_it_told() {
+fn killed_node_keeps_what_it_reported() {
     let binary = binary();
     let folder = tempfile::tempdir().unwrap();
-    // Twenty transfers a block: 128 blocks, after which the index is written, come soon.
+    // With twenty transfers per block, the 128 blocks after which the index is written come soon.
     let small = ["--accounts", "3000", "--block-gas", "420000"];
     let home = funded_home(&binary, folder.path(), &small);
     let kill = ["kill", "--home", &home, "--evmd", binary.to_str().unwrap(), "-o", "json"];
@@ -171,7 +172,7 @@ fn a_node_killed_under_load_keeps_what_it_told() {
     let (code, text) = loadtest(&[&kill[..], &when, &["--ahead", "2000"]].concat());
     assert_eq!(code, Some(0), "{text}");
     let killed: Value = serde_json::from_str(&text).unwrap();
-    // A write under way when the node is killed does not count, so not every one must have ended.
+    // The kill may interrupt a flush, so not every round has one.
     assert!(killed["afterAFlush"].as_u64().unwrap() > 0, "{killed}");
     for life in killed["kills"].as_array().unwrap() {
         assert!(life["answered"].as_u64().unwrap() >= 8000, "{life}");

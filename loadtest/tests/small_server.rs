@@ -1,5 +1,5 @@
-//! The built binary against a small server that answers as told: what is counted, what is printed,
-//! and with which exit code it ends.
+//! Runs the built binary against a small server with prepared answers, and checks counts, output
+//! and exit codes.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Answers JSON-RPC over HTTP until the test ends, each call with what `answer` gives.
+/// Serves JSON-RPC over HTTP until the test ends; `answer` returns the response to each call.
 fn serve(answer: fn(&Value) -> Value) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -60,7 +60,7 @@ fn converse(mut stream: TcpStream, answer: fn(&Value) -> Value) -> Option<()> {
         };
         let text = answer.to_string();
         let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n";
-        // In one write, which no delayed acknowledgement holds back.
+        // One write, so that a delayed acknowledgement does not defer the rest.
         let answer = format!("{head}Content-Length: {}\r\n\r\n{text}", text.len());
         stream.write_all(answer.as_bytes()).ok()?;
     }
@@ -92,7 +92,7 @@ fn slow(call: &Value) -> Value {
     quiet_chain(call)
 }
 
-/// One answer never comes.
+/// One call is never answered.
 fn once_silent(call: &Value) -> Value {
     static SPOKEN: AtomicU32 = AtomicU32::new(0);
     if call["method"] == "eth_feeHistory" && SPOKEN.fetch_add(1, Relaxed) == 10 {
@@ -103,7 +103,7 @@ fn once_silent(call: &Value) -> Value {
     quiet_chain(call)
 }
 
-/// Questions about fees so far.
+/// Number of fee history calls so far.
 static IN_SWING: (Mutex<u32>, Condvar) = (Mutex::new(0), Condvar::new());
 
 fn in_full_swing(call: &Value) -> Value {
@@ -148,7 +148,7 @@ fn every_answer_is_counted_once() {
 }
 
 #[test]
-fn failures_are_told_and_end_with_two() {
+fn failures_are_reported_with_exit_code_2() {
     let address = serve(failing);
     let output = loadtest("fees", address, &["-d", "0.2", "--shape", "1:"]);
     assert_eq!(output.status.code(), Some(2));
@@ -157,22 +157,22 @@ fn failures_are_told_and_end_with_two() {
 }
 
 #[test]
-fn an_answer_that_never_comes_is_a_failure_and_not_the_end() {
+fn missing_answer_is_a_failure_and_the_run_goes_on() {
     let address = serve(once_silent);
     let one = ["--timeout", "0.1", "--connections", "1", "--shape", "1:"];
     let output = loadtest("fees", address, &[&QUICK[..], &one].concat());
     assert_eq!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stderr));
     let json: Value = serde_json::from_slice(&output.stdout).unwrap();
     let part = &json["nodes"][0]["parts"][0];
-    assert!(part["operations"].as_u64().unwrap() > 10, "it went on: {part}");
+    assert!(part["operations"].as_u64().unwrap() > 10, "the run went on: {part}");
     let errors = part["errors"].as_u64().unwrap();
-    assert!((1..10).contains(&errors), "what waited on that connection: {part}");
+    assert!((1..10).contains(&errors), "requests in flight on that connection: {part}");
     assert!(json.to_string().contains("no answer in 100.0ms (--timeout)"), "{json}");
 }
 
-/// Fee questions of the run over a restart so far.
+/// Number of fee history calls before the restart.
 static BEFORE_RESTART: AtomicU32 = AtomicU32::new(0);
-const QUESTIONS_BEFORE_RESTART: u32 = 50;
+const CALLS_BEFORE_RESTART: u32 = 50;
 
 fn counted(call: &Value) -> Value {
     if call["method"] == "eth_feeHistory" {
@@ -181,14 +181,14 @@ fn counted(call: &Value) -> Value {
     quiet_chain(call)
 }
 
-/// Serves until it has been asked some questions; then closes all connections, and serves again after `pause`.
+/// Serves `CALLS_BEFORE_RESTART` calls, closes all connections, and serves again after `pause`.
 fn serve_and_restart(pause: Duration) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     listener.set_nonblocking(true).unwrap();
     thread::spawn(move || {
         let mut streams = Vec::new();
-        while BEFORE_RESTART.load(Relaxed) < QUESTIONS_BEFORE_RESTART {
+        while BEFORE_RESTART.load(Relaxed) < CALLS_BEFORE_RESTART {
             match listener.accept() {
                 Ok((stream, _)) => {
                     stream.set_nonblocking(false).unwrap();
@@ -210,21 +210,21 @@ fn serve_and_restart(pause: Duration) -> SocketAddr {
 }
 
 #[test]
-fn a_node_that_restarts_costs_the_requests_meanwhile() {
+fn requests_during_a_restart_fail_and_the_run_goes_on() {
     let address = serve_and_restart(Duration::from_millis(300));
-    // More connections than may be lost one after another.
+    // More connections than may be lost in a row.
     let run = ["-d", "1.5", "--warmup", "0", "-o", "json", "--shape", "1:", "-c", "32"];
     let output = loadtest("fees", address, &run);
     assert_eq!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stderr));
     let json: Value = serde_json::from_slice(&output.stdout).unwrap();
     let part = &json["nodes"][0]["parts"][0];
-    let before = u64::from(QUESTIONS_BEFORE_RESTART);
-    assert!(part["operations"].as_u64().unwrap() > 2 * before, "it went on: {part}");
+    let before = u64::from(CALLS_BEFORE_RESTART);
+    assert!(part["operations"].as_u64().unwrap() > 2 * before, "the run went on: {part}");
     assert!(part["errors"].as_u64().unwrap() > 0, "{part}");
 }
 
 #[test]
-fn ctrl_c_tells_what_was_measured() {
+fn ctrl_c_reports_the_results_so_far() {
     let address = serve(in_full_swing);
     let program = Command::new(env!("CARGO_BIN_EXE_loadtest"))
         .args(["fees", "--url", &format!("http://{address}"), "-d", "600", "--warmup", "0"])
@@ -240,29 +240,30 @@ fn ctrl_c_tells_what_was_measured() {
     assert_eq!(output.status.code(), Some(130));
     let json: Value = serde_json::from_slice(&output.stdout).unwrap();
     let parts = json["nodes"][0]["parts"].as_array().unwrap();
-    assert_eq!(parts.len(), 1, "the other was not begun");
+    assert_eq!(parts.len(), 1, "the other part was not started");
     assert!(parts[0]["operations"].as_u64().unwrap() >= 200, "{}", parts[0]);
     assert!(json.to_string().contains("interrupted"), "{json}");
 }
 
 #[test]
-fn an_open_loop_keeps_its_rate_and_charges_the_wait() {
+fn open_loop_keeps_its_rate_and_counts_waiting_as_latency() {
     let address = serve(quiet_chain);
     let rate = ["--rate", "200", "--shape", "1:"];
     let json = figures(&loadtest("fees", address, &[&QUICK[..], &rate].concat()));
     let operations = json["nodes"][0]["parts"][0]["operations"].as_u64().unwrap();
     assert!((1..=81).contains(&operations), "80 are due in 0.4 s: {operations}");
-    // One connection and 100 ms an answer: of 20 due in 0.4 s, the later ones wait for the former.
+    // One connection and 100 ms per answer: of the 20 requests due in 0.4 s, later ones wait for
+    // earlier ones.
     let address = serve(slow);
     let late = ["--rate", "50", "-c", "1", "--shape", "1:"];
     let json = figures(&loadtest("fees", address, &[&QUICK[..], &late].concat()));
     let part = &json["nodes"][0]["parts"][0];
     let max = part["latencyMicroseconds"]["max"].as_f64().unwrap();
-    assert!(max >= 300_000.0, "the wait for the connection counts: {part}");
+    assert!(max >= 300_000.0, "waiting for the connection counts: {part}");
 }
 
 #[test]
-fn two_nodes_are_loaded_in_turn() {
+fn two_nodes_are_loaded_alternately() {
     let (ours, theirs) = (serve(quiet_chain), serve(quiet_chain));
     let compare = format!("http://{theirs}");
     let page = tempfile::NamedTempFile::new().unwrap();
@@ -280,7 +281,7 @@ fn two_nodes_are_loaded_in_turn() {
 }
 
 #[test]
-fn what_cannot_be_run_is_said_at_once() {
+fn invalid_runs_are_refused_at_once() {
     let address = serve(quiet_chain);
     let refused = |scenario: &str, arguments: &[&str]| {
         let output = loadtest(scenario, address, arguments);
@@ -290,8 +291,8 @@ fn what_cannot_be_run_is_said_at_once() {
     assert!(refused("reads", &[]).contains("loadtest fill"));
     assert!(refused("flood", &[]).contains("does not serve eth_getLogs"));
     assert!(refused("flood", &["--heavy", "trace"]).contains("--json-rpc.api"));
-    assert!(refused("fees", &["-c", "0"]).contains("--connections 0"));
-    assert!(refused("fees", &["--rate", "0"]).contains("--rate 0"));
+    assert!(refused("fees", &["-c", "0"]).contains("--connections must be between"));
+    assert!(refused("fees", &["--rate", "0"]).contains("--rate must be above 0"));
     assert!(refused("fees", &["--pid", "4194304"]).contains("--pid"));
     assert!(refused("fees", &["--shape", "3000:@old"]).contains("too few"));
     assert!(refused("tx", &["--file", "/nowhere"]).contains("/nowhere"));
@@ -301,7 +302,7 @@ fn what_cannot_be_run_is_said_at_once() {
 }
 
 #[test]
-fn an_interrupted_file_is_not_there() {
+fn interrupted_file_does_not_exist() {
     let folder = tempfile::tempdir().unwrap();
     let (file, part) =
         (folder.path().join("genesis.json"), folder.path().join("genesis.json.part"));
@@ -310,11 +311,11 @@ fn an_interrupted_file_is_not_there() {
         command.args(["genesis", "--accounts", accounts]).arg(&file).stdout(Stdio::null());
         command
     };
-    // Far more than is made until it is killed.
+    // Far more accounts than are written before the kill.
     let mut child = genesis("50000000").spawn().unwrap();
     let begun = Instant::now();
     while !std::fs::metadata(&part).is_ok_and(|part| part.len() > 0) {
-        assert!(begun.elapsed() < Duration::from_secs(60), "nothing is written");
+        assert!(begun.elapsed() < Duration::from_secs(60), "nothing was written");
         thread::yield_now();
     }
     child.kill().unwrap();
@@ -323,7 +324,7 @@ fn an_interrupted_file_is_not_there() {
     assert!(genesis("10").status().unwrap().success());
     assert!(file.exists() && !part.exists());
     let written = std::fs::read(&file).unwrap();
-    assert_eq!(genesis("11").status().unwrap().code(), Some(1), "it is there");
+    assert_eq!(genesis("11").status().unwrap().code(), Some(1), "an existing file is refused");
     assert_eq!(std::fs::read(&file).unwrap(), written);
     let signed = folder.path().join("signed");
     let mut sign = Command::new(env!("CARGO_BIN_EXE_loadtest"));

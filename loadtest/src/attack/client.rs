@@ -11,13 +11,13 @@ use std::{
 
 /// Threads that serve the connections.
 const THREADS: usize = 2;
-/// The wait after a pass over all connections in which nothing moved.
+/// Pause after a pass over all connections that neither sent nor received.
 const PAUSE: Duration = Duration::from_millis(1);
-/// The wait before a connection that was closed or refused is opened again.
+/// Delay before a closed or refused connection is reopened.
 const RECONNECT_WAIT: Duration = Duration::from_millis(100);
-/// The longest wait for a connection.
+/// Timeout of a connection attempt.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
-/// Bytes written or read at a time, so that connections take turns.
+/// Maximum bytes written or read at a time, so that no connection delays the others.
 const TURN_BYTES: usize = 64 * 1024;
 
 /// An attack.
@@ -29,7 +29,7 @@ pub(super) struct Attack<'a> {
     pub(super) clients: usize,
 }
 
-/// What became of the connections.
+/// Outcomes of the connections.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {
     pub(super) connected: u64,
@@ -37,7 +37,7 @@ pub(super) struct Counts {
     pub(super) not_connected: u64,
     /// Responses with a status below 400.
     pub(super) answered: u64,
-    /// Responses with a status from 400 on.
+    /// Responses with status 400 or above.
     pub(super) refused: u64,
     /// Connections that the node closed.
     pub(super) closed: u64,
@@ -110,7 +110,7 @@ impl<'a> Client<'a> {
         Self { script, stream: None, sent: 0, not_before: Instant::now() }
     }
 
-    /// Does what can be done without waiting; whether that was anything.
+    /// Reads and writes as far as possible without blocking, and returns whether anything moved.
     fn step(&mut self, source: Option<IpAddr>, counts: &mut Counts) -> bool {
         let Some(stream) = &mut self.stream else { return self.open(source, counts) };
         let mut moved = false;
@@ -191,7 +191,7 @@ fn connect(target: SocketAddr, source: Option<IpAddr>) -> std::io::Result<TcpStr
     Ok(socket.into())
 }
 
-/// The responses that begin in these bytes: with a status below 400, and others.
+/// Counts the responses that begin in these bytes: those with a status below 400, and the others.
 fn responses(bytes: &[u8]) -> (u64, u64) {
     const START: &[u8] = b"HTTP/1.1 ";
     let mut counts = (0, 0);

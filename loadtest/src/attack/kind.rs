@@ -5,13 +5,13 @@ use anyhow::{Context, bail};
 use serde_json::json;
 use std::{fmt, net::SocketAddr, sync::Arc};
 
-/// Bytes of a large body: the maximum of a request by default.
+/// Bytes of a large body: the node's default maximum for a request.
 const LARGE_BODY: usize = 5 * 1024 * 1024;
-/// gRPC requests of a connection: above what servers allow at a time.
+/// gRPC requests per connection: more than servers allow concurrently.
 const STREAMS: u32 = 200;
-/// Requests of a slow WebSocket.
+/// Requests per slow WebSocket.
 const UNREAD_CALLS: usize = 400;
-/// Addresses of a log filter.
+/// Addresses in a log filter.
 const FILTER_ADDRESSES: usize = 500;
 
 /// What hostile clients do.
@@ -23,7 +23,7 @@ pub(super) enum Kind {
     Garbage,
     /// gRPC requests whose client never opens the flow-control window
     GrpcWindow,
-    /// WebSockets that ask for large responses and read nothing
+    /// WebSockets that request large responses and do not read them
     SlowWebsockets,
     /// Filters that are installed and never polled
     Filters,
@@ -53,7 +53,7 @@ const EACH: [Kind; 7] = [
     Kind::Descriptors,
 ];
 
-/// Where the servers of the node listen.
+/// Listening addresses of the node's servers.
 #[derive(Clone, Debug)]
 pub(super) struct Targets {
     json_rpc: Url,
@@ -62,7 +62,7 @@ pub(super) struct Targets {
     pub(super) metrics: Option<SocketAddr>,
 }
 
-/// Names of the other servers, and their ports by default.
+/// Names and default ports of the other servers.
 const PORTS: [(&str, u16); 6] = [
     ("ws", 8546),
     ("rest", 1317),
@@ -79,11 +79,11 @@ impl Targets {
         for text in given {
             let (name, port) = text.split_once('=').unwrap_or((text, ""));
             let Some((_, known)) = ports.iter_mut().find(|(known, _)| *known == name) else {
-                bail!(
-                    "--ports {text}: expected NAME=PORT with ws, rest, grpc, comet, ingest or metrics"
-                );
+                bail!("--ports {text}: NAME must be ws, rest, grpc, comet, ingest or metrics");
             };
-            *known = port.parse().with_context(|| format!("--ports {text}: no port"))?;
+            *known = port.parse().with_context(|| {
+                format!("--ports {text}: PORT must be a number from 0 to 65535")
+            })?;
         }
         let at = |port: u16| (port > 0).then(|| SocketAddr::new(json_rpc.address.ip(), port));
         let named =
@@ -108,11 +108,11 @@ impl Targets {
 pub(super) struct Script {
     pub(super) target: SocketAddr,
     pub(super) request: Arc<[u8]>,
-    /// The request is sent again after each response.
+    /// Whether the request is sent again after each response.
     pub(super) repeats: bool,
-    /// Responses are read.
+    /// Whether responses are read.
     pub(super) reads: bool,
-    /// The connection is closed once the request has been sent, and opened again.
+    /// Whether the connection is closed and reopened after the request was sent.
     pub(super) reconnects: bool,
 }
 
@@ -172,7 +172,7 @@ impl Kind {
                     ..script(targets.each(number), half_request())
                 })
                 .collect(),
-            Self::All => unreachable!("it was taken apart above"),
+            Self::All => unreachable!("handled above"),
         }
     }
 }
@@ -192,7 +192,7 @@ fn garbage() -> Vec<u8> {
     body
 }
 
-/// A WebSocket handshake and many calls with large answers.
+/// A WebSocket handshake followed by many calls with large responses.
 fn websocket_calls(url: &Url) -> Vec<u8> {
     let mut out = ws::handshake_request(url);
     let percentiles: Vec<u32> = (1..=100).collect();
@@ -206,7 +206,7 @@ fn websocket_calls(url: &Url) -> Vec<u8> {
     out
 }
 
-/// HTTP/2 requests for the newest block, with windows of no bytes.
+/// HTTP/2 requests for the latest block, with an initial window of 0 bytes.
 fn grpc_requests() -> Vec<u8> {
     const SETTINGS: u8 = 4;
     const HEADERS: u8 = 1;
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unfinished_body_lacks_one_byte_and_garbage_is_whole() {
+    fn unfinished_body_lacks_one_byte_and_garbage_is_complete() {
         for (kind, missing) in [(Kind::Bodies, 1), (Kind::Garbage, 0)] {
             let scripts = kind.scripts(&targets(), 2);
             let request = &scripts[1].request;
@@ -281,7 +281,7 @@ mod tests {
         let mut ports: Vec<_> = scripts.iter().map(|script| script.target.port()).collect();
         ports.sort_unstable();
         ports.dedup();
-        assert_eq!(ports, [1317, 8545, 8547, 9090, 26657, 26660], "but for the one left out");
+        assert_eq!(ports, [1317, 8545, 8547, 9090, 26657, 26660], "all except the excluded one");
         assert!(Kind::All.scripts(&targets, 70).len() >= 70);
         for text in ["rest", "rest=x", "none=1"] {
             assert!(Targets::new(&targets.json_rpc, &[text.to_owned()]).is_err(), "{text}");

@@ -8,22 +8,22 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Time between two looks.
+/// Interval between observations.
 const PERIOD: Duration = Duration::from_millis(100);
-/// The longest wait for a health check.
+/// Timeout of a health check.
 const HEALTH_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// See the module.
+/// Observes health and memory of a node.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Monitor {
     metrics: Option<SocketAddr>,
     process: Option<Process>,
 }
 
-/// What was observed.
+/// The observations of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Observed {
-    /// The maximum of memory that belongs to no file, in bytes; 0 if the process is not known.
+    /// Maximum anonymous memory in bytes; 0 if the process is unknown.
     pub(super) memory: u64,
     pub(super) health_answered: u64,
     pub(super) health_failed: u64,
