@@ -24,7 +24,7 @@ pub(crate) const CHUNK_BYTES: usize = 16 * 1024;
 const NUMBER_BYTES: usize = 4;
 /// Payloads from this size on are written to LMDB's page without a copy in between. LMDB keeps such values
 /// on pages of their own, so it does not matter for them that they are not appended to a leaf page.
-const RESERVED_BYTES_MIN: usize = 2048;
+const MIN_RESERVED_BYTES: usize = 2048;
 
 /// How the rows of one table are checked.
 #[derive(Clone, Copy, Debug)]
@@ -59,7 +59,7 @@ impl CheckedTable {
         key: &[u8],
         payload: &[u8],
     ) -> Result<(), heed::Error> {
-        if payload.len() < RESERVED_BYTES_MIN {
+        if payload.len() < MIN_RESERVED_BYTES {
             return self.table.put(txn, key, &self.rows.encode(key, payload)?);
         }
         self.put_reserved(txn, key, payload)
@@ -72,7 +72,7 @@ impl CheckedTable {
         key: &[u8],
         payload: &[u8],
     ) -> Result<(), heed::Error> {
-        if payload.len() < RESERVED_BYTES_MIN {
+        if payload.len() < MIN_RESERVED_BYTES {
             let row = self.rows.encode(key, payload)?;
             return self.table.put_with_flags(txn, PutFlags::APPEND, key, &row);
         }
@@ -110,7 +110,7 @@ impl RowFormat {
         let bytes = head_bytes(payload.len(), self.chunk_bytes);
         let too_long = heed::Error::Mdb(MdbError::BadValSize);
         let length = u32::try_from(payload.len()).map_err(|_| too_long)?;
-        let room = if payload.len() < RESERVED_BYTES_MIN { payload.len() } else { 0 };
+        let room = if payload.len() < MIN_RESERVED_BYTES { payload.len() } else { 0 };
         let mut head = Vec::with_capacity(bytes + room);
         head.extend_from_slice(&length.to_be_bytes());
         for number in 0..chunks(payload.len(), self.chunk_bytes) {

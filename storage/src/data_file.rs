@@ -13,9 +13,9 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use crate::disk_space::DATA_FILE;
 use crate::env::Kind;
 use crate::error::OpenError;
-use crate::room::DATA_FILE;
 
 /// Meta pages at the start of the file.
 const META_PAGES: u64 = 2;
@@ -24,8 +24,8 @@ const PAGE_HEADER_BYTES: usize = 16;
 /// Bytes of a meta page that mean something.
 const META_BYTES: usize = PAGE_HEADER_BYTES + 136;
 /// Sizes that a page may have.
-const PAGE_BYTES_MIN: u64 = 512;
-const PAGE_BYTES_MAX: u64 = 65_536;
+const MIN_PAGE_BYTES: u64 = 512;
+const MAX_PAGE_BYTES: u64 = 65_536;
 /// First word of a meta page's contents, and version of the file.
 const MAGIC: u32 = 0xBEEF_C0DE;
 const VERSION: u32 = 1;
@@ -40,9 +40,9 @@ const FREE_FLAGS: u16 = 0x08;
 /// Root of a table without entries.
 const NO_PAGE: u64 = u64::MAX;
 /// Levels a tree may have: as many as LMDB's cursors.
-const DEPTH_MAX: u16 = 32;
+const MAX_DEPTH: u16 = 32;
 /// Maximum number of times that inconsistent meta pages are read: another process may be writing them.
-const READS_MAX: u32 = 5;
+const MAX_READS: u32 = 5;
 
 /// What a meta page says.
 #[derive(Clone, Copy, Debug)]
@@ -99,7 +99,7 @@ enum Refusal {
 /// The meta page that LMDB uses.
 fn newest_meta(file: &File) -> io::Result<Result<Meta, Refusal>> {
     let mut read = read_metas(file)?;
-    for _ in 1..READS_MAX {
+    for _ in 1..MAX_READS {
         if read.is_ok() {
             break;
         }
@@ -110,7 +110,7 @@ fn newest_meta(file: &File) -> io::Result<Result<Meta, Refusal>> {
 
 fn read_metas(file: &File) -> io::Result<Result<Meta, Refusal>> {
     let Some(first) = read(file, 0, META_BYTES)? else {
-        return Ok(Err(Refusal::Short(META_PAGES * PAGE_BYTES_MIN)));
+        return Ok(Err(Refusal::Short(META_PAGES * MIN_PAGE_BYTES)));
     };
     let first = match parse_meta(&first) {
         Ok(meta) => meta,
@@ -138,10 +138,10 @@ fn parse_meta(page: &[u8]) -> Result<Meta, &'static str> {
     let is_page = |root: u64| root == NO_PAGE || (META_PAGES..=meta.last_page).contains(&root);
     let is_tree = |tree: &[u8]| {
         let (depth, root) = (u16_at(tree, 6), u64_at(tree, 40));
-        is_page(root) && depth <= DEPTH_MAX && (depth == 0) == (root == NO_PAGE)
+        is_page(root) && depth <= MAX_DEPTH && (depth == 0) == (root == NO_PAGE)
     };
     if !meta.page_bytes.is_power_of_two()
-        || !(PAGE_BYTES_MIN..=PAGE_BYTES_MAX).contains(&meta.page_bytes)
+        || !(MIN_PAGE_BYTES..=MAX_PAGE_BYTES).contains(&meta.page_bytes)
         || u16_at(free, 4) != FREE_FLAGS
         || u16_at(tables, 4) != 0
         || meta.last_page < META_PAGES - 1
@@ -175,7 +175,7 @@ fn free_from(file: &File, meta: &Meta, first: u64) -> io::Result<bool> {
     let mut visited = 0;
     while let Some((page, depth)) = pages.pop() {
         visited += 1;
-        if page == NO_PAGE || page >= first || depth > DEPTH_MAX || visited > first {
+        if page == NO_PAGE || page >= first || depth > MAX_DEPTH || visited > first {
             return Ok(false);
         }
         let bytes = usize::try_from(meta.page_bytes).expect("at most 64 KiB");

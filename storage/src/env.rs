@@ -23,18 +23,18 @@ use heed::{CommitOrAbort, CompactionOption, Database, Env, EnvOpenOptions, RwTxn
 
 use crate::checked::{CheckedTable, RowFormat};
 use crate::data_file;
+use crate::disk_space::{DATA_FILE, has_disk_space, is_short_write};
 use crate::error::{DecodeError, OpenError, ReadError, WriteError};
 use crate::folders::{OPEN_FOLDER_MODE, make_folder, sync_folder};
 use crate::reader_table::ReaderTable;
 use crate::readers::{Lease, Readers};
-use crate::room::{DATA_FILE, has_room, is_short_write};
 use crate::snapshot::ReadTxn;
 
 /// Read transactions open at once, each an RPC request or batch; LMDB's own default of 126 is too
 /// few for a busy server, and a slot costs 64 bytes.
-pub const READERS_MAX: u32 = 1024;
+pub const MAX_READERS: u32 = 1024;
 /// Tables an environment may hold: the most used is 11, the rest is room for a later format.
-const TABLES_MAX: u32 = 32;
+const MAX_TABLES: u32 = 32;
 /// Map sizes are rounded up to this: the largest page any supported system uses.
 const MAP_ROUNDING_BYTES: u64 = 64 * 1024;
 /// Least size of a map: an empty environment with its tables takes more than one of those steps.
@@ -197,7 +197,7 @@ impl Environment {
         let map_size = usize::try_from(map_bytes)
             .map_err(|_| io(std::io::Error::other("map size above the address space")))?;
         let mut options = EnvOpenOptions::new().read_txn_without_tls();
-        options.map_size(map_size).max_readers(READERS_MAX).max_dbs(TABLES_MAX);
+        options.map_size(map_size).max_readers(MAX_READERS).max_dbs(MAX_TABLES);
         // SAFETY: the file is changed through LMDB only, as the top of this file lists; no flag is
         // set that would give up syncing, locking or the read-only map.
         let env = unsafe { options.open(path) }.map_err(refused)?;
@@ -289,14 +289,14 @@ impl Environment {
             used_bytes: (info.last_page_number as u64 + 1) * page_bytes,
             last_txn_id: info.last_txn_id as u64,
             readers,
-            readers_max: READERS_MAX,
+            readers_max: MAX_READERS,
             oldest_reader_age,
         }
     }
 
     pub(crate) fn write_error(&self, error: heed::Error) -> WriteError {
         // LMDB reports a write cut short by a full disk as EIO: find out which it was.
-        if is_short_write(&error) && !has_room(&self.path) {
+        if is_short_write(&error) && !has_disk_space(&self.path) {
             return WriteError::DiskFull { path: self.path.to_path_buf() };
         }
         WriteError::from_heed(&self.path, self.map_bytes, &self.kind, error)

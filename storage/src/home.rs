@@ -15,7 +15,7 @@ const MAX_RETRIES: u32 = 3;
 /// Maximum number of times that an empty lock file is read: some milliseconds.
 const MAX_PID_READS: u32 = 1_000;
 /// Longest text read from a lock file: a pid has at most ten digits.
-const PID_BYTES_MAX: u64 = 16;
+const MAX_PID_BYTES: u64 = 16;
 
 /// Holds a home folder for this process until dropped; the system lets go of it however the
 /// process ends, so a lock file left behind is harmless.
@@ -105,7 +105,7 @@ fn read_pid(file: &mut File) -> Option<u32> {
     for _ in 0..MAX_PID_READS {
         let mut text = String::new();
         file.rewind().ok()?;
-        Read::by_ref(file).take(PID_BYTES_MAX).read_to_string(&mut text).ok()?;
+        Read::by_ref(file).take(MAX_PID_BYTES).read_to_string(&mut text).ok()?;
         if let Ok(pid) = text.trim().parse() {
             return Some(pid);
         }

@@ -65,6 +65,7 @@ mod chain;
 mod checked;
 mod codec;
 mod data_file;
+mod disk_space;
 mod env;
 mod error;
 mod folders;
@@ -73,12 +74,11 @@ mod history;
 mod home;
 mod index;
 mod prefetch;
-mod ranks;
 mod reader_table;
 mod readers;
-mod room;
 mod rows;
 mod snapshot;
+mod sorted_index;
 mod state;
 pub mod trie;
 
@@ -87,7 +87,7 @@ pub use chain::{
     GovernanceItems, GovernanceKey, GovernanceRow, MigrationProgress, ReceiptOutcome,
     StoredReceipt,
 };
-pub use env::{EnvStats, MAP_BYTES_MIN, READERS_MAX};
+pub use env::{EnvStats, MAP_BYTES_MIN, MAX_READERS};
 pub use error::{DecodeError, OpenError, ReadError, SameProcessId, WriteError};
 pub use folders::{OPEN_FOLDER_MODE, folder_of, make_folder, sync_folder};
 pub use home::{HomeLock, LOCK_FILE};
@@ -96,6 +96,6 @@ pub use index::{
     PostingKey,
 };
 pub use prefetch::prefetch;
-pub use ranks::Ranks;
+pub use sorted_index::SortedIndex;
 pub use state::{Account, AccountChange, StateChanges, StateRead, address_order};
 pub use trie::{LiveTrie, TrieCheckpoint, TrieUpdates, update_state_root};

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use crate::env::READERS_MAX;
+use crate::env::MAX_READERS;
 
 /// Name of the file in the folder of an environment.
 const FILE: &str = "lock.mdb";
@@ -65,7 +65,7 @@ impl ReaderTable {
         if word(&header, 0) != MAGIC || word(&header, 4) != FORMAT {
             return Ok(Vec::new());
         }
-        let slots = word(&header, SLOTS_AT).min(READERS_MAX) as usize;
+        let slots = word(&header, SLOTS_AT).min(MAX_READERS) as usize;
         let mut table = vec![0; slots * SLOT_BYTES];
         self.file.read_exact_at(&mut table, HEADER_BYTES as u64)?;
         let readers = table.chunks_exact(SLOT_BYTES).enumerate().map(|(slot, bytes)| {

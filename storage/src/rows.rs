@@ -10,7 +10,7 @@ use crate::env::{KeyRange, Table};
 use std::ops::Bound;
 
 /// Rows of a table for each one written, up to which it is walked.
-const WALKED_MOST: u64 = 8;
+const MAX_SCANNED_ROWS_PER_WRITE: u64 = 8;
 
 /// Rows for each one that there is room to spare for. Room that is not used takes addresses, not memory.
 const SPARE: usize = 8;
@@ -121,7 +121,7 @@ impl Rows {
         txn: &mut RwTxn<'_>,
         all: usize,
     ) -> Result<(), heed::Error> {
-        if table.len(txn)? > WALKED_MOST.saturating_mul(all as u64) {
+        if table.len(txn)? > MAX_SCANNED_ROWS_PER_WRITE.saturating_mul(all as u64) {
             return write_each(table, txn, self.iter());
         }
         let others = self.write_over(table, txn)?;

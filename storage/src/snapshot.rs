@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use heed::{Env, RoTxn, WithoutTls};
 
-use crate::env::{Kind, READERS_MAX, Table};
+use crate::env::{Kind, MAX_READERS, Table};
 use crate::error::{DecodeError, ReadError};
 use crate::readers::{Readers, UsedTxn};
 
@@ -32,7 +32,7 @@ impl ReadTxn {
     ) -> Result<Self, ReadError> {
         match UsedTxn::take(env, readers) {
             Ok(used) => Ok(Self { used, path, kind }),
-            Err(error) => Err(ReadError::from_heed(&path, &kind, READERS_MAX, error)),
+            Err(error) => Err(ReadError::from_heed(&path, &kind, MAX_READERS, error)),
         }
     }
 
@@ -51,7 +51,7 @@ impl ReadTxn {
 
     pub(crate) fn error(&self, error: heed::Error) -> ReadError {
         self.used.fail();
-        ReadError::from_heed(&self.path, &self.kind, READERS_MAX, error)
+        ReadError::from_heed(&self.path, &self.kind, MAX_READERS, error)
     }
 
     pub(crate) fn get(&self, table: Table, key: &[u8]) -> Result<Option<&[u8]>, ReadError> {

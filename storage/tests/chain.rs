@@ -153,12 +153,12 @@ fn readers_are_counted() {
 fn too_many_readers_are_refused_with_the_limit() {
     let folder = tempfile::tempdir().unwrap();
     let chain = open(&folder);
-    let readers: Vec<_> = (0..storage::READERS_MAX).map(|_| chain.reader().unwrap()).collect();
+    let readers: Vec<_> = (0..storage::MAX_READERS).map(|_| chain.reader().unwrap()).collect();
     match chain.reader().unwrap_err() {
-        storage::ReadError::ReadersFull { limit, .. } => assert_eq!(limit, storage::READERS_MAX),
+        storage::ReadError::ReadersFull { limit, .. } => assert_eq!(limit, storage::MAX_READERS),
         other => panic!("{other}"),
     }
-    assert_eq!(chain.stats().readers, storage::READERS_MAX);
+    assert_eq!(chain.stats().readers, storage::MAX_READERS);
     drop(readers);
     chain.reader().unwrap();
 }

@@ -33,7 +33,7 @@ const FLUSH_BLOCKS: u64 = 3;
 /// Blocks between checkpoints of the trie, about.
 const CHECKPOINT_BLOCKS: u64 = 7;
 /// Largest file of the child whose disk is full, in the shell's blocks of 512 bytes: 4 MiB.
-const FILE_BLOCKS_MAX: u32 = 8192;
+const MAX_FILE_BLOCKS: u32 = 8192;
 
 fn open_chain(folder: &Path) -> ChainDb {
     ChainDb::open(folder, ChainOptions { map_bytes: MAP_BYTES }).unwrap()
@@ -266,7 +266,7 @@ fn killed_while_flushing() {
 #[test]
 fn a_full_disk_is_an_error_and_keeps_what_was_there() {
     let folder = tempfile::tempdir().unwrap();
-    let script = format!("ulimit -f {FILE_BLOCKS_MAX}; trap '' XFSZ; exec \"$0\" \"$@\"");
+    let script = format!("ulimit -f {MAX_FILE_BLOCKS}; trap '' XFSZ; exec \"$0\" \"$@\"");
     let output = Command::new("sh")
         .args(["-c", &script])
         .arg(std::env::current_exe().unwrap())

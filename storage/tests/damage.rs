@@ -20,14 +20,14 @@ const MAP_BYTES: u64 = 64 << 20;
 const BLOCKS: u64 = 3;
 const PAGE_BYTES: u64 = 4096;
 /// Bytes of the rows of one block, at least, without its body.
-const ROW_BYTES_MIN: usize = 1000;
+const MIN_ROW_BYTES: usize = 1000;
 /// Set for a child process: the folder whose structure it damages, and the offset to begin at.
 const CHILD_FOLDER: &str = "STORAGE_TEST_DAMAGE_FOLDER";
 const CHILD_START: &str = "STORAGE_TEST_DAMAGE_START";
 /// Bytes between two that the child damages. Has no common factor with the size of a page.
 const CHILD_STRIDE: usize = 31;
 /// Damages that may end the child before the test gives up.
-const CRASHES_MAX: usize = 200;
+const MAX_CRASHES: usize = 200;
 
 fn open_chain(folder: &Path) -> Result<ChainDb, OpenError> {
     ChainDb::open(folder, ChainOptions { map_bytes: MAP_BYTES })
@@ -148,7 +148,7 @@ fn no_flipped_bit_of_a_row_changes_an_answer() {
     let contents = fs::read(data(folder.path())).unwrap();
     let covered = row_offsets(&contents);
     let count = covered.iter().filter(|covered| **covered).count();
-    assert!(count > BLOCKS as usize * ROW_BYTES_MIN, "{count} bytes of rows found");
+    assert!(count > BLOCKS as usize * MIN_ROW_BYTES, "{count} bytes of rows found");
     let chain = open_chain(folder.path()).unwrap();
     let truth = chain_answers(&chain);
     assert!(truth.iter().all(Option::is_some));
@@ -227,7 +227,7 @@ fn no_flipped_bit_of_the_structure_changes_an_answer() {
         let Some(at) = last.strip_prefix("at ") else { break };
         let offset: usize = at.split(' ').next().unwrap().parse().unwrap();
         crashes.push(format!("{at}: {status}"));
-        assert!(crashes.len() < CRASHES_MAX, "{crashes:?}");
+        assert!(crashes.len() < MAX_CRASHES, "{crashes:?}");
         // The child could not undo its damage.
         fs::write(data(folder.path()), &contents).unwrap();
         start = offset + CHILD_STRIDE;

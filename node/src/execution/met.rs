@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use alloy_primitives::{Address, U256, map::AddressMap};
-use storage::{Account, Ranks, address_order, prefetch};
+use storage::{Account, SortedIndex, address_order, prefetch};
 
 use super::slots::{Slot, Slots};
 
@@ -23,7 +23,7 @@ pub(super) struct Met {
     /// Places of those expected, ascending by address.
     expected: Range<usize>,
     /// Where these are.
-    ranks: Ranks,
+    ranks: SortedIndex,
     /// Accounts with their places that are looked for here first, for a transaction asks for its few
     /// again and again. The last is the one that was searched for last.
     near: [Option<(Address, u32)>; NEAR],
@@ -214,7 +214,7 @@ impl Met {
         self.before.reserve(new.len());
         if self.expected.is_empty() {
             self.expected = start..start + new.len();
-            self.ranks = Ranks::of(new.iter().map(|address| address_order(address).0));
+            self.ranks = SortedIndex::new(new.iter().map(|address| address_order(address).0));
             new.iter().zip(accounts).for_each(|(address, account)| self.push(*address, account));
         } else {
             for (address, account) in new.iter().zip(accounts) {

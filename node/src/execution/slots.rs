@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use alloy_primitives::{U256, map::DefaultHashBuilder};
-use storage::{Ranks, prefetch};
+use storage::{SortedIndex, prefetch};
 
 /// Slots found without a search, for a transaction: most ask for two or three of a contract.
 pub(super) const NEAR: usize = 4;
@@ -28,7 +28,7 @@ pub(super) struct Slots {
     /// Those expected, ascending.
     expected: Vec<(U256, Slot)>,
     /// Where these are.
-    ranks: Ranks,
+    ranks: SortedIndex,
     /// Places that are looked at first.
     near: [u32; NEAR],
 }
@@ -38,7 +38,7 @@ impl Default for Slots {
         Self {
             others: HashMap::default(),
             expected: Vec::new(),
-            ranks: Ranks::default(),
+            ranks: SortedIndex::default(),
             near: [NOWHERE; NEAR],
         }
     }
@@ -138,7 +138,7 @@ impl Slots {
             places[at as usize] = u32::try_from(new.len() - 1).unwrap_or(NOWHERE);
         }
         let values = read(&new)?;
-        self.ranks = Ranks::of(new.iter().map(first_word));
+        self.ranks = SortedIndex::new(new.iter().map(first_word));
         let met = |value: U256| Slot { original: value, current: value };
         self.expected = new.into_iter().zip(values.into_iter().map(met)).collect();
         Ok(places)

@@ -7,14 +7,14 @@
 use super::{Layer, View};
 use alloy_primitives::Address;
 use std::{ops::RangeInclusive, sync::Arc};
-use storage::{IndexReader, PostingKey, Ranks, ReadError, StateChanges, address_order};
+use storage::{IndexReader, PostingKey, ReadError, SortedIndex, StateChanges, address_order};
 
 /// Those among the addresses that the transactions of a block name whose accounts it leaves as they
 /// were, ascending. Of the senders there is none: their nonces rise.
 pub fn called(named: impl Iterator<Item = Address>, changes: &StateChanges) -> Vec<Address> {
     let changed = &changes.accounts;
     let word = |address: &Address| address_order(address).0;
-    let ranks = Ranks::of(changed.iter().map(|change| word(&change.address)));
+    let ranks = SortedIndex::new(changed.iter().map(|change| word(&change.address)));
     let is_changed = |address: &Address| {
         ranks.of_word(word(address)).any(|rank| changed[rank].address == *address)
     };

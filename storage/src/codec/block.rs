@@ -13,9 +13,9 @@ const SUCCEEDED: u8 = 1;
 const POST_STATE: u8 = 2;
 
 /// Fewest bytes of a receipt: type, outcome tag, gas, count of logs.
-const RECEIPT_BYTES_MIN: usize = 4;
+const MIN_RECEIPT_BYTES: usize = 4;
 /// Fewest bytes of a log: address, count of topics, length of data.
-const LOG_BYTES_MIN: usize = 22;
+const MIN_LOG_BYTES: usize = 22;
 /// Bytes of a topic.
 const TOPIC_BYTES: usize = 32;
 
@@ -112,7 +112,7 @@ fn take_receipt(input: &mut Input<'_>) -> Result<StoredReceipt, DecodeError> {
         _ => return Err(input.error("unknown receipt outcome")),
     };
     let cumulative_gas_used = input.varint()?;
-    let count = input.count(LOG_BYTES_MIN)?;
+    let count = input.count(MIN_LOG_BYTES)?;
     let mut logs = Vec::with_capacity(count);
     for _ in 0..count {
         logs.push(take_log(input)?);
@@ -122,7 +122,7 @@ fn take_receipt(input: &mut Input<'_>) -> Result<StoredReceipt, DecodeError> {
 
 pub(crate) fn decode_receipts(bytes: Bytes) -> Result<Vec<StoredReceipt>, DecodeError> {
     let mut input = Input::shared(&bytes);
-    let count = input.count(RECEIPT_BYTES_MIN)?;
+    let count = input.count(MIN_RECEIPT_BYTES)?;
     let mut receipts = Vec::with_capacity(count);
     for _ in 0..count {
         receipts.push(take_receipt(&mut input)?);

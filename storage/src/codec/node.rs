@@ -42,7 +42,7 @@ pub(crate) const PLAIN_ACCOUNT_END: [u8; 66] = hex!(
 );
 
 /// Nibbles of a whole path.
-const PATH_NIBBLES_MAX: u8 = 64;
+const MAX_PATH_NIBBLES: u8 = 64;
 
 /// Key of the node at `path`: the nibbles packed two a byte, the last half zero when odd, then
 /// their number. Sorts a node before those below it.
@@ -53,7 +53,7 @@ pub(crate) fn encode_path_key(out: &mut Vec<u8>, path: &Nibbles) {
 
 fn take_path(input: &mut Input<'_>) -> Result<Nibbles, DecodeError> {
     let nibbles = input.byte()?;
-    if nibbles > PATH_NIBBLES_MAX {
+    if nibbles > MAX_PATH_NIBBLES {
         return Err(input.error("path above 64 nibbles"));
     }
     let nibbles = usize::from(nibbles);

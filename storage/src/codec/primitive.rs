@@ -3,7 +3,7 @@
 use alloy_primitives::{Address, B256, Bytes, U256};
 
 /// Bytes of the longest LEB128 `u64`.
-const VARINT_BYTES_MAX: usize = 10;
+const MAX_VARINT_BYTES: usize = 10;
 
 /// Why stored bytes could not be understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -72,10 +72,10 @@ impl<'a> Input<'a> {
 
     pub(crate) fn varint(&mut self) -> Result<u64, DecodeError> {
         let mut value = 0u64;
-        for index in 0..VARINT_BYTES_MAX {
+        for index in 0..MAX_VARINT_BYTES {
             let byte = self.byte()?;
             let bits = u64::from(byte & 0x7f);
-            if index == VARINT_BYTES_MAX - 1 && bits > 1 {
+            if index == MAX_VARINT_BYTES - 1 && bits > 1 {
                 return Err(self.error("integer above 64 bits"));
             }
             value |= bits << (7 * index);
@@ -89,10 +89,10 @@ impl<'a> Input<'a> {
         Err(self.error("integer without an end"))
     }
 
-    /// A count of items that take at least `item_bytes_min` bytes each.
-    pub(crate) fn count(&mut self, item_bytes_min: usize) -> Result<usize, DecodeError> {
+    /// A count of items that take at least `min_item_bytes` bytes each.
+    pub(crate) fn count(&mut self, min_item_bytes: usize) -> Result<usize, DecodeError> {
         let count = self.varint()?;
-        let room = self.remaining() / item_bytes_min.max(1);
+        let room = self.remaining() / min_item_bytes.max(1);
         usize::try_from(count)
             .ok()
             .filter(|&count| count <= room)

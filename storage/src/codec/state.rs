@@ -17,11 +17,11 @@ const EXISTS: u8 = 1;
 const WIPED: u8 = 2;
 
 /// Fewest bytes of an account change: address, flags, count of slots.
-const CHANGE_BYTES_MIN: usize = 22;
+const MIN_CHANGE_BYTES: usize = 22;
 /// Fewest bytes of a slot: two length bytes.
-const SLOT_BYTES_MIN: usize = 2;
+const MIN_SLOT_BYTES: usize = 2;
 /// Fewest bytes of a code: hash and length.
-const CODE_BYTES_MIN: usize = 33;
+const MIN_CODE_BYTES: usize = 33;
 
 pub(crate) fn encode_account(out: &mut Vec<u8>, account: &Account) {
     let has_code = account.code_hash != KECCAK256_EMPTY;
@@ -107,7 +107,7 @@ fn take_change(input: &mut Input<'_>) -> Result<AccountChange, DecodeError> {
         return Err(input.error("unknown change flag"));
     }
     let account = if flags & EXISTS != 0 { Some(take_account(input)?) } else { None };
-    let count = input.count(SLOT_BYTES_MIN)?;
+    let count = input.count(MIN_SLOT_BYTES)?;
     let mut slots = Vec::with_capacity(count);
     for _ in 0..count {
         slots.push((input.counted_word()?, input.counted_word()?));
@@ -117,12 +117,12 @@ fn take_change(input: &mut Input<'_>) -> Result<AccountChange, DecodeError> {
 
 pub(crate) fn decode_changes(bytes: Bytes) -> Result<StateChanges, DecodeError> {
     let mut input = Input::shared(&bytes);
-    let count = input.count(CHANGE_BYTES_MIN)?;
+    let count = input.count(MIN_CHANGE_BYTES)?;
     let mut accounts = Vec::with_capacity(count);
     for _ in 0..count {
         accounts.push(take_change(&mut input)?);
     }
-    let count = input.count(CODE_BYTES_MIN)?;
+    let count = input.count(MIN_CODE_BYTES)?;
     let mut codes = Vec::with_capacity(count);
     for _ in 0..count {
         codes.push((input.b256()?, input.counted_bytes()?));

@@ -10,7 +10,7 @@ use alloy_primitives::{Address, U256};
 use heed::RwTxn;
 
 use super::keys::{SLOT_KEY_BYTES, account_at_key, slot_at_key, slot_key};
-use super::runs::{Added, NewRun, Runs};
+use super::runs::{AddedRun, NewRun, Runs};
 use super::{FlushBlock, Tables};
 use crate::codec;
 use crate::env::{Environment, delete_prefix};
@@ -20,7 +20,7 @@ use crate::state::AccountChange;
 
 /// Where a change is: the first bytes of its address, its block, its place in the block.
 #[derive(Clone, Copy)]
-struct Place {
+struct ChangePosition {
     prefix: u64,
     block: u32,
     at: u32,
@@ -44,8 +44,8 @@ pub(super) fn put(
     tables: &Tables,
     txn: &mut RwTxn<'_>,
     blocks: &[FlushBlock<'_>],
-) -> Result<[Added; 2], WriteError> {
-    let places = sorted_places(blocks);
+) -> Result<[AddedRun; 2], WriteError> {
+    let positions = sorted_positions(blocks);
     let begin =
         |runs: Runs| runs.begin(txn, UNFILTERED).map_err(|error| runs.write_error(env, error));
     let (accounts, slots) = (begin(tables.account_history)?, begin(tables.storage_history)?);
@@ -55,18 +55,18 @@ pub(super) fn put(
         tables,
         latest: Rows::default(),
         latest_slots: Rows::default(),
-        most: places.len(),
+        most: positions.len(),
         most_slots: changes().map(|change| change.slots.len()).sum(),
         accounts,
         slots,
         value: Vec::new(),
     };
-    let change = |place: &Place| {
+    let change = |place: &ChangePosition| {
         let block = &blocks[place.block as usize];
         (block.number, &block.changes.accounts[place.at as usize])
     };
     let mut dated: Vec<Dated<'_>> = Vec::new();
-    for alike in places.chunk_by(|a, b| a.prefix == b.prefix) {
+    for alike in positions.chunk_by(|a, b| a.prefix == b.prefix) {
         dated.clear();
         dated.extend(alike.iter().map(change));
         // Stable, so that the blocks of an account stay in order. Nearly always it is one account.
@@ -87,17 +87,17 @@ pub(super) fn put(
 }
 
 /// Every change, by the first bytes of its address and then block.
-fn sorted_places(blocks: &[FlushBlock<'_>]) -> Vec<Place> {
-    let mut places = Vec::with_capacity(blocks.iter().map(|b| b.changes.accounts.len()).sum());
+fn sorted_positions(blocks: &[FlushBlock<'_>]) -> Vec<ChangePosition> {
+    let mut positions = Vec::with_capacity(blocks.iter().map(|b| b.changes.accounts.len()).sum());
     for (block, flushed) in (0..).zip(blocks) {
         for (at, change) in (0..).zip(&flushed.changes.accounts) {
             let (prefix, _) = change.address.split_first_chunk().expect("20 bytes begin with 8");
-            places.push(Place { prefix: u64::from_be_bytes(*prefix), block, at });
+            positions.push(ChangePosition { prefix: u64::from_be_bytes(*prefix), block, at });
         }
     }
     // Stable, so that the blocks of an account stay in order; and what a block has is sorted already.
-    places.sort_by_key(|place| place.prefix);
-    places
+    positions.sort_by_key(|place| place.prefix);
+    positions
 }
 
 struct Writer<'a> {

@@ -3,8 +3,8 @@
 use heed::RwTxn;
 
 use super::keys::{decode_flushed, encode_flushed, encode_location};
-use super::postings::{POSTING_BLOCKS_MAX, encode_posting, posting_key};
-use super::runs::{Added, RunError, Runs};
+use super::postings::{MAX_POSTING_BLOCKS, encode_posting, posting_key};
+use super::runs::{AddedRun, RunError, Runs};
 use super::{FLUSHED_KEY, FlushBlock, PostingKey, Tables, accounts};
 use crate::env::Environment;
 use crate::error::WriteError;
@@ -60,7 +60,7 @@ fn put_lookups(
     tables: &Tables,
     txn: &mut RwTxn<'_>,
     blocks: &[FlushBlock<'_>],
-) -> Result<[Added; 2], WriteError> {
+) -> Result<[AddedRun; 2], WriteError> {
     for block in blocks {
         tables
             .block_numbers
@@ -79,7 +79,7 @@ fn put_transactions(
     runs: Runs,
     txn: &mut RwTxn<'_>,
     blocks: &[FlushBlock<'_>],
-) -> Result<Added, RunError> {
+) -> Result<AddedRun, RunError> {
     let count = blocks.iter().map(|block| block.tx_hashes.len()).sum();
     let mut places: Vec<(u64, u32, u32)> = Vec::with_capacity(count);
     for (block, flushed) in (0..).zip(blocks) {
@@ -104,7 +104,7 @@ fn put_postings(
     runs: Runs,
     txn: &mut RwTxn<'_>,
     blocks: &[FlushBlock<'_>],
-) -> Result<Added, RunError> {
+) -> Result<AddedRun, RunError> {
     let mut dated: Vec<(PostingKey, u64)> = Vec::new();
     for block in blocks {
         dated.extend(block.posting_keys.iter().map(|key| (*key, block.number)));
@@ -114,7 +114,7 @@ fn put_postings(
     let mut run = runs.begin(txn, dated.len() as u64)?;
     let (mut numbers, mut value) = (Vec::new(), Vec::new());
     for of_one in dated.chunk_by(|(a, _), (b, _)| a == b) {
-        for posting in of_one.chunks(POSTING_BLOCKS_MAX) {
+        for posting in of_one.chunks(MAX_POSTING_BLOCKS) {
             let (key, first) = posting[0];
             numbers.clear();
             numbers.extend(posting.iter().map(|(_, block)| *block));

@@ -10,27 +10,27 @@ use crate::chain::StoredReceipt;
 use crate::codec::DecodeError;
 
 /// Most blocks in one posting: what is far below the size of a page, and above what is flushed at once.
-pub(super) const POSTING_BLOCKS_MAX: usize = 256;
+pub(super) const MAX_POSTING_BLOCKS: usize = 256;
 /// Bytes of a posting's key: what it is of, first block.
-pub(super) const POSTING_KEY_BYTES: usize = WHAT_BYTES + 8;
+pub(super) const POSTING_KEY_BYTES: usize = SUBJECT_BYTES + 8;
 /// Bytes of a [`PostingKey`]: place, folded address or topic.
-pub(super) const WHAT_BYTES: usize = 9;
+pub(super) const SUBJECT_BYTES: usize = 9;
 /// Place of an address; topics have their position plus one.
-const ADDRESS_PLACE: u8 = 0;
+const ADDRESS_KIND: u8 = 0;
 /// Most topics of a log.
-const TOPICS_MAX: usize = 4;
+const MAX_TOPICS: usize = 4;
 /// Place of an address that was called.
-const CALLED_PLACE: u8 = 5;
+const CALLED_KIND: u8 = 5;
 
 /// What a block is looked up by: an address that logged, a topic in its position, or an address that
 /// was called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PostingKey(pub(super) [u8; WHAT_BYTES]);
+pub struct PostingKey(pub(super) [u8; SUBJECT_BYTES]);
 
 impl PostingKey {
     /// Logs of this address.
     pub fn address(address: Address) -> Self {
-        Self::new(ADDRESS_PLACE, &address.into_word())
+        Self::new(ADDRESS_KIND, &address.into_word())
     }
 
     /// Logs with this topic at `position`, 0 to 3.
@@ -38,17 +38,17 @@ impl PostingKey {
     /// # Panics
     /// When no log has so many topics.
     pub fn topic(position: usize, topic: &B256) -> Self {
-        assert!(position < TOPICS_MAX, "a log has at most four topics");
+        assert!(position < MAX_TOPICS, "a log has at most four topics");
         Self::new(position as u8 + 1, topic)
     }
 
     /// A transaction that names this address, in a block that left its account as it was.
     pub fn called(address: Address) -> Self {
-        Self::new(CALLED_PLACE, &address.into_word())
+        Self::new(CALLED_KIND, &address.into_word())
     }
 
     fn new(place: u8, word: &B256) -> Self {
-        let mut key = [0; WHAT_BYTES];
+        let mut key = [0; SUBJECT_BYTES];
         key[0] = place;
         // Addresses and small numbers stand in the last bytes, short texts in the first.
         let (words, _) = word.as_chunks::<8>();
@@ -67,7 +67,7 @@ impl PostingKey {
         let logs = receipts.iter().flat_map(|receipt| &receipt.logs);
         let mut keys: Vec<Self> = logs
             .flat_map(|log| {
-                let topics = log.topics().iter().take(TOPICS_MAX).enumerate();
+                let topics = log.topics().iter().take(MAX_TOPICS).enumerate();
                 let topics = topics.map(|(position, topic)| Self::topic(position, topic));
                 topics.chain([Self::address(log.address)])
             })
@@ -82,8 +82,8 @@ impl PostingKey {
 /// Key in `postings`: what it is of, first block.
 pub(super) fn posting_key(key: PostingKey, first: u64) -> [u8; POSTING_KEY_BYTES] {
     let mut out = [0; POSTING_KEY_BYTES];
-    out[..WHAT_BYTES].copy_from_slice(&key.0);
-    out[WHAT_BYTES..].copy_from_slice(&first.to_be_bytes());
+    out[..SUBJECT_BYTES].copy_from_slice(&key.0);
+    out[SUBJECT_BYTES..].copy_from_slice(&first.to_be_bytes());
     out
 }
 
@@ -100,7 +100,7 @@ pub(super) fn decode_posting(
     value: &[u8],
     mut take: impl FnMut(u64),
 ) -> Result<(), DecodeError> {
-    let first = key.get(WHAT_BYTES..).and_then(|first| first.try_into().ok());
+    let first = key.get(SUBJECT_BYTES..).and_then(|first| first.try_into().ok());
     let first = first.ok_or(DecodeError { what: "posting key is not 17 bytes", at: key.len() })?;
     let mut block = u64::from_be_bytes(first);
     take(block);
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_told_apart() {
+    fn positions_have_different_keys() {
         let topic = Address::repeat_byte(7).into_word();
         let keys = [
             PostingKey::address(Address::repeat_byte(7)),

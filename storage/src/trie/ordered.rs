@@ -83,7 +83,7 @@ impl Entry {
 
 /// Where a reference goes.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct Parent {
     /// [`ROOT`] for none.
     branch: u32,
     nibble: u8,
@@ -93,12 +93,12 @@ struct Place {
 struct Leaf {
     entry: Entry,
     depth: u32,
-    place: Place,
+    place: Parent,
 }
 
 #[derive(Debug)]
 struct Branch {
-    place: Place,
+    place: Parent,
     /// Nibbles down, extension counted.
     base: u32,
     /// Nibbles of the extension before it, and any key below, which has them.
@@ -122,7 +122,7 @@ impl Shape {
     fn build(&mut self, entries: &[Entry], depth: u32, parent: u32) {
         let (first, last) = (entries[0], entries[entries.len() - 1]);
         let nibble = if depth == 0 { 0 } else { first.nibble(depth - 1) };
-        let place = Place { branch: parent, nibble };
+        let place = Parent { branch: parent, nibble };
         if entries.len() == 1 {
             self.leaves.push(Leaf { entry: first, depth, place });
             return;
@@ -199,7 +199,7 @@ impl Shape {
     }
 
     /// Hands a node to its parent: its hash, or itself when it is shorter.
-    fn give(&mut self, place: Place, rlp: &[u8], hash: &[u8; 32], root: &mut B256) {
+    fn give(&mut self, place: Parent, rlp: &[u8], hash: &[u8; 32], root: &mut B256) {
         let Some(parent) = self.branches.get_mut(place.branch as usize) else {
             *root = B256::new(*hash);
             return;

@@ -119,12 +119,12 @@ impl<'a, N: NodeRead> Witness<'a, N> {
 }
 
 /// Whose trie, and where in it.
-type Place = (Option<B256>, Nibbles);
+type RecordPosition = (Option<B256>, Nibbles);
 
 /// Remembers the records that are read.
 struct Recorder<'a, N> {
     nodes: &'a N,
-    loaded: RefCell<BTreeMap<Place, Arc<Node>>>,
+    loaded: RefCell<BTreeMap<RecordPosition, Arc<Node>>>,
 }
 
 impl<N: NodeRead> NodeRead for Recorder<'_, N> {

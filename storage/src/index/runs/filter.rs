@@ -40,13 +40,13 @@ pub(super) const fn lines(keys: u64) -> u64 {
 }
 
 /// Where a key's line is, and the bits of it in the line.
-struct Place {
+struct FilterPosition {
     chunk: u32,
     start: usize,
     bits: [u16; PROBES as usize],
 }
 
-impl Place {
+impl FilterPosition {
     fn of(key: &[u8], lines: u64) -> Self {
         let part = |from: usize| {
             let bytes = key[from..from + 8].try_into().expect("eight bytes");
@@ -99,7 +99,7 @@ impl Filter {
         if self.lines == 0 {
             return Ok(());
         }
-        let place = Place::of(key, self.lines);
+        let place = FilterPosition::of(key, self.lines);
         if self.chunk.as_ref().is_none_or(|(number, _)| *number != place.chunk) {
             self.write(runs, txn)?;
             let at = chunk_key(self.id, place.chunk);
@@ -154,7 +154,7 @@ impl Runs {
         if lines == 0 {
             return Ok(true);
         }
-        let place = Place::of(key, lines);
+        let place = FilterPosition::of(key, lines);
         let at = chunk_key(id, place.chunk);
         // A chunk that no key has come to is not there.
         let rows = self.filters();
@@ -194,9 +194,10 @@ mod tests {
         assert!(lines <= CHUNK_LINES, "one chunk");
         let mut chunk = vec![0; lines as usize * LINE_BYTES];
         let key = |number: u64| keccak256(number.to_be_bytes());
-        (0..keys).for_each(|number| Place::of(key(number).as_slice(), lines).set(&mut chunk));
+        (0..keys)
+            .for_each(|number| FilterPosition::of(key(number).as_slice(), lines).set(&mut chunk));
         let holds = |number| {
-            let place = Place::of(key(number).as_slice(), lines);
+            let place = FilterPosition::of(key(number).as_slice(), lines);
             place.is_set(&chunk[place.start..place.start + LINE_BYTES])
         };
         assert!((0..keys).all(holds));
@@ -209,7 +210,7 @@ mod tests {
         let lines = 3 * CHUNK_LINES + 7;
         let mut last = (0, 0);
         for number in 0..=255u8 {
-            let place = Place::of(&[number; 16], lines);
+            let place = FilterPosition::of(&[number; 16], lines);
             assert!((place.chunk, place.start) >= last);
             last = (place.chunk, place.start);
         }

@@ -28,13 +28,13 @@ use crate::error::{DecodeError, WriteError};
 use page::Page;
 
 pub(super) use read::Entry;
-pub(super) use write::{Added, NewRun};
+pub(super) use write::{AddedRun, NewRun};
 
 /// Runs merged into one: more means fewer levels to write an entry to, and more runs to look into.
 pub(super) const FAN_IN: usize = 8;
 /// Entries a merge goes on at least in each flush: about ten milliseconds, so that small flushes
 /// after large ones do not leave long merges, and with them many runs, behind.
-const MERGE_ENTRIES_MIN: usize = 65_536;
+const MIN_MERGE_ENTRIES: usize = 65_536;
 /// Entries that one step of a merge takes, and bytes of a run made before they are written: some 3 and 1
 /// MB, which stay in the caches and in memory that serves again. The tests have small runs.
 const STEP_ENTRIES: usize = if cfg!(test) { 300 } else { 65_536 };

@@ -5,7 +5,7 @@ use heed::RwTxn;
 use super::directory::{Directory, Level, Merge, Run};
 use super::filter::{self, Filter};
 use super::page::{Page, Pages};
-use super::{FAN_IN, MERGE_ENTRIES_MIN, PIECE_BYTES, RunError, Runs, STEP_ENTRIES, page_key};
+use super::{FAN_IN, MIN_MERGE_ENTRIES, PIECE_BYTES, RunError, Runs, STEP_ENTRIES, page_key};
 use crate::env::Environment;
 use crate::error::{DecodeError, WriteError};
 use crate::rows::first_word;
@@ -14,7 +14,7 @@ use crate::rows::first_word;
 type Entry<'t> = (&'t [u8], &'t [u8]);
 
 /// Entries of one input taken up by a step of a merge.
-struct Piece<'t> {
+struct InputPiece<'t> {
     /// Key in the table and content of each page.
     pages: Vec<(&'t [u8], Page<'t>)>,
     /// Nothing comes after them.
@@ -70,9 +70,9 @@ impl NewRun {
         Ok(())
     }
 
-    /// Ends the run. Merges are to be gone on with, see [`Added::merge`].
-    pub(in crate::index) fn finish(mut self, txn: &mut RwTxn<'_>) -> Result<Added, RunError> {
-        let added = Added { runs: self.runs, entries: self.run.entries };
+    /// Ends the run. Merges are to be gone on with, see [`AddedRun::merge`].
+    pub(in crate::index) fn finish(mut self, txn: &mut RwTxn<'_>) -> Result<AddedRun, RunError> {
+        let added = AddedRun { runs: self.runs, entries: self.run.entries };
         if self.run.entries == 0 {
             return Ok(added);
         }
@@ -91,12 +91,12 @@ impl NewRun {
 
 /// A run of so many entries has been added.
 #[must_use]
-pub(in crate::index) struct Added {
+pub(in crate::index) struct AddedRun {
     runs: Runs,
     entries: u64,
 }
 
-impl Added {
+impl AddedRun {
     /// Goes on with each merge by about as much as was added, once that is committed. Each has a
     /// transaction of its own: LMDB holds in memory what a transaction changes, and keeps the memory, so one for
     /// all would take more of it with each level that there comes to be.
@@ -109,7 +109,7 @@ impl Added {
         let mut from = 0;
         loop {
             let mut txn = env.write()?;
-            let merged = self.runs.merge(&mut txn, from, budget.max(MERGE_ENTRIES_MIN));
+            let merged = self.runs.merge(&mut txn, from, budget.max(MIN_MERGE_ENTRIES));
             match merged.map_err(|error| self.runs.write_error(env, error))? {
                 Some(level) => from = level + 1,
                 None => return Ok(()),
@@ -288,8 +288,8 @@ impl Runs {
         id: u32,
         done: &[u8],
         entries: usize,
-    ) -> Result<Piece<'t>, RunError> {
-        let mut piece = Piece { pages: Vec::new(), is_last: true, next: (0, 0) };
+    ) -> Result<InputPiece<'t>, RunError> {
+        let mut piece = InputPiece { pages: Vec::new(), is_last: true, next: (0, 0) };
         let mut count = 0;
         for row in self.pages.table.prefix_iter(txn, &id.to_be_bytes())? {
             if count >= entries {
@@ -316,7 +316,7 @@ fn with_word(entry: Entry<'_>) -> (u64, Entry<'_>) {
     (first_word(entry.0), entry)
 }
 
-impl<'t> Piece<'t> {
+impl<'t> InputPiece<'t> {
     /// The next entry.
     fn take(&mut self) -> Result<Option<Entry<'t>>, DecodeError> {
         let (page, entry) = self.next;

@@ -10,7 +10,7 @@ use super::arena::{Arena, COLD, Slot, nibbles, position};
 /// Subtries in a turn of the hand, and one step for the storage tries.
 const STEPS: u32 = 257;
 /// Updates for which nothing is given back, at first: halved at each turn that does not suffice.
-const AGE_MAX: u32 = 1 << 12;
+const MAX_AGE: u32 = 1 << 12;
 
 /// Where the hand is.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub(super) struct Hand {
 
 impl Hand {
     pub(super) const fn new() -> Self {
-        Self { step: 0, age: AGE_MAX, stuck: None }
+        Self { step: 0, age: MAX_AGE, stuck: None }
     }
 }
 
@@ -41,7 +41,7 @@ impl LiveTrie {
     /// Gives back what is old until the cache is within its bound, or nothing more may go.
     pub(super) fn evict(&mut self) {
         if self.bytes() <= self.limit {
-            self.hand.age = AGE_MAX;
+            self.hand.age = MAX_AGE;
             return;
         }
         if self.hand.stuck == Some(self.durable) {

@@ -65,7 +65,7 @@ impl LiveTrie {
     }
 }
 
-/// Ranks of neighbours, in order. Keys that share their first two nibbles are in one group: no group
+/// SortedIndex of neighbours, in order. Keys that share their first two nibbles are in one group: no group
 /// changes what is two branches below the root of another.
 fn groups(keys: &[Key]) -> impl Iterator<Item = Range<usize>> {
     let mut start = 0;

@@ -478,7 +478,7 @@ impl Keys {
     }
 }
 
-/// Ranks of keys, in the order of the keys.
+/// SortedIndex of keys, in the order of the keys.
 fn ascending(keys: &[Key]) -> Vec<u32> {
     let key = |at: u32| &keys[at as usize];
     let mut order: Vec<(u64, u32)> =

@@ -8,7 +8,7 @@ use crate::codec::record as form;
 use crate::codec::{DecodeError, Input, PLAIN_ACCOUNT_END, put_counted_bytes};
 
 /// Most bytes of a value in a record: no state value is longer, and leaves are hashed as such.
-const VALUE_BYTES_MAX: usize = super::value::VALUE_BYTES_MAX;
+const MAX_VALUE_BYTES: usize = super::value::MAX_VALUE_BYTES;
 
 /// Takes in the record at `path`.
 pub(super) fn take_record(
@@ -112,7 +112,7 @@ impl<'a> TakenLeaf<'a> {
         }
         let count = input.count(1)?;
         let value = Value { head: input.take(count)?, plain: tag == form::CHILD_PLAIN_LEAF };
-        if value.len() > VALUE_BYTES_MAX {
+        if value.len() > MAX_VALUE_BYTES {
             return Err(input.error("value longer than any account"));
         }
         if !value.plain && value.head.ends_with(&PLAIN_ACCOUNT_END) {

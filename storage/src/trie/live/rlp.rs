@@ -61,7 +61,7 @@ pub(super) fn put_leaf(out: &mut Vec<u8>, key: &Key, depth: usize, value: Value<
 }
 
 /// Most bytes of a branch: list header, 16 hashes with theirs, and no value.
-const BRANCH_BYTES_MAX: usize = 3 + 16 * 33 + 1;
+const MAX_BRANCH_BYTES: usize = 3 + 16 * 33 + 1;
 
 /// Appends the RLP of a branch node with these children.
 pub(in crate::trie) fn put_branch(
@@ -78,7 +78,7 @@ pub(in crate::trie) fn put_branch(
             }
         }
     }
-    out.reserve(BRANCH_BYTES_MAX);
+    out.reserve(MAX_BRANCH_BYTES);
     put_list_header(out, payload);
     let mut references = references.iter();
     for nibble in 0..16 {

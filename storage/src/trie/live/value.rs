@@ -7,7 +7,7 @@ use crate::state::Account;
 use crate::trie::EMPTY_ROOT_HASH;
 
 /// Most bytes of a value: the RLP of an account, list header, nonce, balance and two hashes.
-pub(super) const VALUE_BYTES_MAX: usize = 2 + 9 + 33 + 33 + 33;
+pub(super) const MAX_VALUE_BYTES: usize = 2 + 9 + 33 + 33 + 33;
 
 /// The RLP of an account or of a storage word. That of an account without storage and code is
 /// without its end, which is the same for all of them.
@@ -37,13 +37,13 @@ impl Value<'_> {
 /// A value being made, without an allocation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ValueBuffer {
-    bytes: [u8; VALUE_BYTES_MAX],
+    bytes: [u8; MAX_VALUE_BYTES],
     length: usize,
     plain: bool,
 }
 
 impl ValueBuffer {
-    const EMPTY: Self = Self { bytes: [0; VALUE_BYTES_MAX], length: 0, plain: false };
+    const EMPTY: Self = Self { bytes: [0; MAX_VALUE_BYTES], length: 0, plain: false };
 
     pub(super) fn account(account: &Account, storage_root: B256) -> Self {
         let mut buffer = Self { length: 2, ..Self::EMPTY };

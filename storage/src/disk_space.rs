@@ -22,7 +22,7 @@ pub(crate) fn is_short_write(error: &heed::Error) -> bool {
 
 /// Whether a file like the environment's could grow: tried with a hole of its size and some bytes
 /// behind, so that disk, quota and the file size limit of the process all have their say.
-pub(crate) fn has_room(folder: &Path) -> bool {
+pub(crate) fn has_disk_space(folder: &Path) -> bool {
     let probe = folder.join(PROBE_FILE);
     let try_to_grow = || {
         let size = fs::metadata(folder.join(DATA_FILE))?.len();
@@ -30,8 +30,8 @@ pub(crate) fn has_room(folder: &Path) -> bool {
         file.seek(SeekFrom::Start(size))?;
         file.write_all(&vec![0; PROBE_BYTES])
     };
-    let has_room = !try_to_grow().is_err_and(|error| is_disk_full(&error));
+    let has_disk_space = !try_to_grow().is_err_and(|error| is_disk_full(&error));
     // A probe left behind is overwritten by the next, and nothing reads it.
     let _ = fs::remove_file(&probe);
-    has_room
+    has_disk_space
 }

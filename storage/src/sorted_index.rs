@@ -5,7 +5,7 @@ use std::ops::Range;
 /// Where the keys of an ascending list are: by their first words, and by the first bits of those, for
 /// most keys are hashes or parts of them and spread evenly. Takes 12 bytes a key.
 #[derive(Debug, Default)]
-pub struct Ranks {
+pub struct SortedIndex {
     words: Vec<u64>,
     /// First bits of a word that are looked up.
     bits: u32,
@@ -13,9 +13,9 @@ pub struct Ranks {
     starts: Vec<u32>,
 }
 
-impl Ranks {
+impl SortedIndex {
     /// Of the first words of an ascending list, such as [`crate::address_order`] gives.
-    pub fn of(words: impl Iterator<Item = u64>) -> Self {
+    pub fn new(words: impl Iterator<Item = u64>) -> Self {
         let words: Vec<u64> = words.collect();
         let bits = words.len().checked_ilog2().unwrap_or(0);
         let mut starts = vec![0; (1 << bits) + 1];
@@ -28,7 +28,7 @@ impl Ranks {
         Self { words, bits, starts }
     }
 
-    /// Ranks that a key with this first word may have, next to always one or none.
+    /// SortedIndex that a key with this first word may have, next to always one or none.
     #[inline]
     pub fn of_word(&self, word: u64) -> Range<usize> {
         let at = first_bits(word, self.bits);
@@ -73,7 +73,7 @@ mod tests {
         ) {
             list.sort_unstable();
             list.dedup();
-            let ranks = Ranks::of(list.iter().map(|address| address_order(address).0));
+            let ranks = SortedIndex::new(list.iter().map(|address| address_order(address).0));
             for (rank, address) in list.iter().enumerate() {
                 prop_assert!(ranks.of_word(address_order(address).0).contains(&rank));
             }
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn nothing_is_in_no_list() {
-        assert!(Ranks::default().of_word(0).is_empty());
-        assert!(Ranks::of([].into_iter()).of_word(0).is_empty());
+        assert!(SortedIndex::default().of_word(0).is_empty());
+        assert!(SortedIndex::new([].into_iter()).of_word(0).is_empty());
     }
 }
