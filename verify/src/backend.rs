@@ -155,13 +155,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wrong_name_is_told_what_there_is() {
+    fn unknown_name_lists_the_available_backends() {
         let message = Backend::named("sse9").expect_err("no such backend").to_string();
         assert!(message.contains("sse9") && message.contains("scalar"), "{message}");
     }
 
     #[test]
-    fn every_available_backend_has_its_name() {
+    fn available_backends_are_found_by_name() {
         for backend in Backend::available() {
             assert_eq!(Backend::named(backend.name()), Ok(backend));
         }

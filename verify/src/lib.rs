@@ -15,6 +15,7 @@ mod field;
 mod inverse;
 mod keccak;
 mod lanes;
+mod limbs;
 #[cfg(test)]
 mod oracle;
 mod order;
@@ -23,7 +24,6 @@ mod scalar;
 mod selftest;
 #[cfg(target_arch = "x86_64")]
 mod transpose;
-mod words;
 
 pub use backend::{BACKEND_VARIABLE, Backend, BackendError};
 pub use keccak::{keccak256, keccak256_batch, keccak256_batch_on, keccak256_spans};

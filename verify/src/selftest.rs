@@ -17,7 +17,7 @@ use vectors::{HASHES, Vector};
 /// Ordinary signatures: more than a vector has lanes, so that lanes differ.
 const PLAIN: usize = 24;
 /// Longest batch of which every length is tried: two vectors and one more.
-const LENGTHS_MAX: usize = 2 * LANES + 1;
+const MAX_LENGTH: usize = 2 * LANES + 1;
 /// Signatures in the longest batch: more than one pass of the engine's inner blocks.
 const LONG: usize = 12 * LANES + 5;
 
@@ -194,7 +194,7 @@ fn examine(subject: &mut impl Subject) -> Result<(), SelfTestError> {
 /// The batches in which the signatures are tried.
 fn batches<'a>(special: &'a [Vector], plain: &'a [Vector]) -> Vec<Vec<&'a Vector>> {
     let ordinary = |length| plain.iter().cycle().take(length).collect::<Vec<_>>();
-    let mut batches: Vec<_> = (1..=LENGTHS_MAX).map(ordinary).collect();
+    let mut batches: Vec<_> = (1..=MAX_LENGTH).map(ordinary).collect();
     // One of them at each position of each batch that fills at most one vector.
     let mut rest = special.iter().cycle();
     for length in 1..=LANES {
@@ -233,7 +233,7 @@ fn hashes(subject: &impl Subject) -> Result<(), SelfTestError> {
             return Err(wrong(Backend::Scalar, *bytes, 1, 0));
         }
     }
-    for length in 1..=LENGTHS_MAX {
+    for length in 1..=MAX_LENGTH {
         // Each length begins at another message, so that each is in each lane.
         let order: Vec<_> = (0..length).map(|i| (i + length) % HASHES.len()).collect();
         let messages: Vec<_> = order.iter().map(|i| known[*i].as_slice()).collect();

@@ -32,7 +32,7 @@ unsafe impl GlobalAlloc for Counting {
 static ALLOCATOR: Counting = Counting;
 
 #[test]
-fn the_steady_state_allocates_nothing() {
+fn steady_state_does_not_allocate() {
     let number =
         |i: u64, tag: u64| verify::keccak256(&[i.to_be_bytes(), tag.to_be_bytes()].concat());
     let jobs: Vec<_> = (0..700)

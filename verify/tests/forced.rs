@@ -8,7 +8,7 @@ use verify::{BACKEND_VARIABLE, Backend};
 fn detected_with(name: &str) -> String {
     let itself = std::env::current_exe().expect("the path of this test");
     let output = Command::new(itself)
-        .args(["--exact", "says_what_it_detects", "--nocapture"])
+        .args(["--exact", "prints_the_detected_backend", "--nocapture"])
         .env(BACKEND_VARIABLE, name)
         .output()
         .expect("a process");
@@ -16,7 +16,7 @@ fn detected_with(name: &str) -> String {
 }
 
 #[test]
-fn says_what_it_detects() {
+fn prints_the_detected_backend() {
     match Backend::detect() {
         Ok(backend) => println!("uses {backend}."),
         Err(error) => println!("refuses: {error}"),

@@ -281,7 +281,7 @@ fn attacks_in_short_batches() {
 }
 
 #[test]
-fn a_batch_of_nothing_but_infinity() {
+fn batch_of_points_at_infinity_only() {
     let jobs = vec![attacks()[0]; 300];
     let outcomes = expected(&jobs);
     for recoverer in &mut recoverers() {

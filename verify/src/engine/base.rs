@@ -5,7 +5,7 @@
 //! partial sums meet a row; `start` is chosen so that all the B cancel in the last window, and not
 //! before. b protects speed, never correctness: a meeting is detected and redone.
 
-use crate::words::from_be_bytes;
+use crate::limbs::from_be_bytes;
 use secp256k1::{PublicKey, Scalar, SecretKey};
 use std::sync::{Arc, OnceLock};
 

@@ -7,7 +7,7 @@
 use crate::{
     field::{Factor, Fe, limbs52, mul},
     inverse::{FIELD, ORDER, invert_var},
-    lanes::{Lanes, Mask, Part, five},
+    lanes::{Lanes, Mask, StagePart, five},
     order::Scalar,
 };
 use core::marker::PhantomData;
@@ -153,7 +153,7 @@ impl<E: Copy> Inverter<E> {
     where
         E: Element<V>,
     {
-        V::apart(Inversion { stack: self, zeros, lanes: PhantomData });
+        V::outlined(Inversion { stack: self, zeros, lanes: PhantomData });
     }
 
     #[inline(always)]
@@ -209,7 +209,7 @@ struct Inversion<'a, V, E> {
     lanes: PhantomData<V>,
 }
 
-impl<V: Lanes, E: Element<V>> Part for Inversion<'_, V, E> {
+impl<V: Lanes, E: Element<V>> StagePart for Inversion<'_, V, E> {
     type Result = ();
 
     #[inline(always)]
@@ -234,7 +234,7 @@ mod tests {
     use crate::{lanes::model::Model, oracle};
 
     #[test]
-    fn inverses_of_all_but_the_zeros() {
+    fn zeros_are_reported_and_the_rest_inverted() {
         let mut stream = oracle::Stream(3);
         for count in [1, 2, 3, 4, 5, 8, 13] {
             let mut inverter = Inverter::new(13, Factor::<Model>::one());

@@ -15,7 +15,7 @@ pub(super) trait Kernels: Lanes {
     /// The backend whose hashing goes with it.
     const BACKEND: Backend;
     /// Fewer signatures than this are quicker one by one: a vector costs the same however full.
-    const BATCH_MIN: usize;
+    const MIN_BATCH: usize;
     fn decompress(ws: &mut Workspace<Self>);
     fn scalars(ws: &mut Workspace<Self>);
     fn tables(ws: &mut Workspace<Self>);
@@ -43,7 +43,7 @@ macro_rules! stages {
 #[cfg(target_arch = "x86_64")]
 impl Kernels for Ifma {
     const BACKEND: Backend = Backend::Ifma;
-    const BATCH_MIN: usize = 2;
+    const MIN_BATCH: usize = 2;
     stages!(
         Ifma, "avx512f,avx512ifma,avx512dq,avx512bw,avx512vl,avx512vbmi2,bmi2":
         decompress scalars tables pairs base ladder finish
@@ -53,7 +53,7 @@ impl Kernels for Ifma {
 #[cfg(target_arch = "x86_64")]
 impl Kernels for Fma {
     const BACKEND: Backend = Backend::Avx2;
-    const BATCH_MIN: usize = 5;
+    const MIN_BATCH: usize = 5;
     stages!(Fma, "avx2,fma,bmi2": decompress scalars tables pairs base ladder finish);
 }
 
@@ -69,6 +69,6 @@ macro_rules! model_stage {
 #[cfg(test)]
 impl<const SIGNED: bool> Kernels for crate::lanes::model::Checked<SIGNED> {
     const BACKEND: Backend = Backend::Scalar;
-    const BATCH_MIN: usize = 2;
+    const MIN_BATCH: usize = 2;
     model_stage!(decompress scalars tables pairs base ladder finish);
 }

@@ -16,7 +16,7 @@ mod tests;
 mod workspace;
 
 use crate::{
-    Job, Key, Outcome, Reason, keccak::hash_all, lanes::LANES, order::ORDER_WORDS, scalar, words,
+    Job, Key, Outcome, Reason, keccak::hash_all, lanes::LANES, limbs, order::ORDER_WORDS, scalar,
 };
 use base::BaseTable;
 use kernels::Kernels;
@@ -30,7 +30,7 @@ const P_MINUS_N: [u64; 4] = [0x402d_a172_2fc9_baee, 0x4551_2319_50b7_5fc4, 1, 0]
 pub(crate) struct Engine<V> {
     workspace: Box<Workspace<V>>,
     /// Jobs of the chunk still in the race, by index.
-    racing: Vec<u16>,
+    pending: Vec<u16>,
     keys: Vec<[u8; 64]>,
     /// Of the keys.
     hashes: Vec<[u8; 32]>,
@@ -51,7 +51,7 @@ impl<V: Kernels> Engine<V> {
     fn over(base: std::sync::Arc<BaseTable>) -> Self {
         Self {
             workspace: Box::new(Workspace::new(base)),
-            racing: Vec::with_capacity(CHUNK),
+            pending: Vec::with_capacity(CHUNK),
             keys: Vec::with_capacity(CHUNK),
             hashes: Vec::with_capacity(CHUNK),
         }
@@ -67,12 +67,12 @@ impl<V: Kernels> Engine<V> {
 
     fn recover_chunk(&mut self, jobs: &[Job], outcomes: &mut [Outcome]) {
         self.admit(jobs, outcomes);
-        if self.racing.len() < V::BATCH_MIN {
+        if self.pending.len() < V::MIN_BATCH {
             return self.one_by_one(jobs, outcomes);
         }
         V::decompress(&mut self.workspace);
         self.pack(jobs, outcomes);
-        if self.racing.len() < V::BATCH_MIN {
+        if self.pending.len() < V::MIN_BATCH {
             return self.one_by_one(jobs, outcomes);
         }
         let ws = &mut *self.workspace;
@@ -91,18 +91,18 @@ impl<V: Kernels> Engine<V> {
     }
 
     fn one_by_one(&self, jobs: &[Job], outcomes: &mut [Outcome]) {
-        for &i in &self.racing {
+        for &i in &self.pending {
             outcomes[usize::from(i)] = scalar::recover(&jobs[usize::from(i)]);
         }
     }
 
     /// Turns away what is out of range; gives the x of the rest to decompression.
     fn admit(&mut self, jobs: &[Job], outcomes: &mut [Outcome]) {
-        self.racing.clear();
+        self.pending.clear();
         for (i, (job, outcome)) in jobs.iter().zip(outcomes).enumerate() {
             match abscissa(job) {
                 Ok(x) => {
-                    let (group, lane) = place(self.racing.len());
+                    let (group, lane) = group_and_lane(self.pending.len());
                     let exchange = &mut self.workspace.exchange[group];
                     exchange.x.set(lane, &x);
                     let bit = 1 << lane;
@@ -111,12 +111,12 @@ impl<V: Kernels> Engine<V> {
                     } else {
                         exchange.odd & !bit
                     };
-                    self.racing.push(i as u16);
+                    self.pending.push(i as u16);
                 }
                 Err(reason) => *outcome = Err(reason),
             }
         }
-        self.workspace.used = self.racing.len().div_ceil(LANES);
+        self.workspace.used = self.pending.len().div_ceil(LANES);
     }
 
     /// Closes the ranks after decompression: turns away the x that are not on the curve, and gives
@@ -124,23 +124,23 @@ impl<V: Kernels> Engine<V> {
     fn pack(&mut self, jobs: &[Job], outcomes: &mut [Outcome]) {
         let ws = &mut *self.workspace;
         let mut kept = 0;
-        for from in 0..self.racing.len() {
-            let i = self.racing[from];
-            let (group, lane) = place(from);
+        for from in 0..self.pending.len() {
+            let i = self.pending[from];
+            let (group, lane) = group_and_lane(from);
             let source = &ws.exchange[group];
             if source.on_curve >> lane & 1 == 0 {
                 outcomes[usize::from(i)] = Err(Reason::NoPublicKey);
                 continue;
             }
             let (x, y) = (source.x.get(lane), source.y.get(lane));
-            self.racing[kept] = i;
+            self.pending[kept] = i;
             fill(ws, kept, &x, &y, &jobs[usize::from(i)]);
             kept += 1;
         }
-        self.racing.truncate(kept);
+        self.pending.truncate(kept);
         ws.used = kept.div_ceil(LANES);
-        if let Some(&last) = self.racing.last() {
-            let (group, lane) = place(kept - 1);
+        if let Some(&last) = self.pending.last() {
+            let (group, lane) = group_and_lane(kept - 1);
             let (x, y) = (ws.exchange[group].x.get(lane), ws.exchange[group].y.get(lane));
             for lane in kept..ws.used * LANES {
                 fill(ws, lane, &x, &y, &jobs[usize::from(last)]);
@@ -150,20 +150,20 @@ impl<V: Kernels> Engine<V> {
 
     fn deliver(&mut self, jobs: &[Job], outcomes: &mut [Outcome]) {
         self.keys.clear();
-        for position in 0..self.racing.len() {
-            let (group, lane) = place(position);
+        for position in 0..self.pending.len() {
+            let (group, lane) = group_and_lane(position);
             let exchange = &self.workspace.exchange[group];
             let mut key = [0; 64];
-            key[..32].copy_from_slice(&words::to_be_bytes(&exchange.x.get(lane)));
-            key[32..].copy_from_slice(&words::to_be_bytes(&exchange.y.get(lane)));
+            key[..32].copy_from_slice(&limbs::to_be_bytes(&exchange.x.get(lane)));
+            key[32..].copy_from_slice(&limbs::to_be_bytes(&exchange.y.get(lane)));
             self.keys.push(key);
         }
         self.hashes.resize(self.keys.len(), [0; 32]);
         hash_all(V::BACKEND, self.keys.len(), |i| &self.keys[i], &mut self.hashes);
         for (position, (key, hash)) in self.keys.iter().zip(&self.hashes).enumerate() {
-            let (group, lane) = place(position);
+            let (group, lane) = group_and_lane(position);
             let exchange = &self.workspace.exchange[group];
-            let i = usize::from(self.racing[position]);
+            let i = usize::from(self.pending[position]);
             outcomes[i] = if exchange.redo >> lane & 1 == 1 {
                 scalar::recover(&jobs[i])
             } else if exchange.infinite >> lane & 1 == 1 {
@@ -185,19 +185,19 @@ const fn equal_part(count: usize, limit: usize) -> usize {
 }
 
 /// Group and lane of a position.
-const fn place(position: usize) -> (usize, usize) {
+const fn group_and_lane(position: usize) -> (usize, usize) {
     (position / LANES, position % LANES)
 }
 
 /// Writes one job into its lane.
 fn fill<V>(ws: &mut Workspace<V>, position: usize, x: &[u64; 4], y: &[u64; 4], job: &Job) {
-    let (group, lane) = place(position);
+    let (group, lane) = group_and_lane(position);
     let exchange = &mut ws.exchange[group];
     exchange.x.set(lane, x);
     exchange.y.set(lane, y);
-    exchange.r.set(lane, &words::from_be_bytes(&job.r));
-    exchange.s.set(lane, &words::from_be_bytes(&job.s));
-    exchange.z.set(lane, &words::from_be_bytes(&job.digest));
+    exchange.r.set(lane, &limbs::from_be_bytes(&job.r));
+    exchange.s.set(lane, &limbs::from_be_bytes(&job.s));
+    exchange.z.set(lane, &limbs::from_be_bytes(&job.digest));
 }
 
 /// x of R, if all of the job is in range.
@@ -205,17 +205,17 @@ fn abscissa(job: &Job) -> Result<[u64; 4], Reason> {
     if job.recovery_id > 3 {
         return Err(Reason::RecoveryId);
     }
-    let r = words::from_be_bytes(&job.r);
-    let s = words::from_be_bytes(&job.s);
-    let in_range = |x: &[u64; 4]| *x != [0; 4] && words::subtract(x, &ORDER_WORDS).1;
+    let r = limbs::from_be_bytes(&job.r);
+    let s = limbs::from_be_bytes(&job.s);
+    let in_range = |x: &[u64; 4]| *x != [0; 4] && limbs::subtract(x, &ORDER_WORDS).1;
     if !in_range(&r) || !in_range(&s) {
         return Err(Reason::ScalarOutOfRange);
     }
     if job.recovery_id & 2 == 0 {
         return Ok(r);
     }
-    if !words::subtract(&r, &P_MINUS_N).1 {
+    if !limbs::subtract(&r, &P_MINUS_N).1 {
         return Err(Reason::NoPublicKey);
     }
-    Ok(words::add(&r, &ORDER_WORDS))
+    Ok(limbs::add(&r, &ORDER_WORDS))
 }

@@ -7,7 +7,7 @@
 
 use crate::{
     field::{Columns, Factor, Fe, LOCKSTEP, Linear, mul, mul_fe, square},
-    lanes::{Lanes, Mask, Part},
+    lanes::{Lanes, Mask, StagePart},
     order::WINDOWS,
 };
 
@@ -63,7 +63,7 @@ impl<V: Lanes> Accumulators<V> {
     /// P becomes -2 P in the first `n` groups: 2 M + 4 S and one fused pair.
     #[inline(always)]
     pub(super) fn double(&mut self, n: usize) {
-        V::apart(Doubling { sum: self, n });
+        V::outlined(Doubling { sum: self, n });
     }
 
     #[inline(always)]
@@ -97,7 +97,7 @@ impl<V: Lanes> Accumulators<V> {
     /// becomes zero exactly when P is Q, -Q or infinity.
     #[inline(always)]
     pub(super) fn add(&mut self, n: usize, points: &[[Affine<V>; WINDOWS]], window: usize) {
-        V::apart(Addition { sum: self, n, points, window });
+        V::outlined(Addition { sum: self, n, points, window });
     }
 
     #[inline(always)]
@@ -163,7 +163,7 @@ struct Doubling<'a, V> {
     n: usize,
 }
 
-impl<V: Lanes> Part for Doubling<'_, V> {
+impl<V: Lanes> StagePart for Doubling<'_, V> {
     type Result = ();
 
     #[inline(always)]
@@ -180,7 +180,7 @@ struct Addition<'a, V> {
     window: usize,
 }
 
-impl<V: Lanes> Part for Addition<'_, V> {
+impl<V: Lanes> StagePart for Addition<'_, V> {
     type Result = ();
 
     #[inline(always)]

@@ -403,16 +403,16 @@ pub(super) fn ladder<V: Lanes>(ws: &mut Workspace<V>) {
     for ((groups, exchanges), windows) in parts.zip(ws.windows.chunks(length)) {
         // As in `decompress`.
         if groups.len() == 1 {
-            climb(1, &start, groups, exchanges, windows);
+            ladder_block(1, &start, groups, exchanges, windows);
         } else {
-            climb(groups.len(), &start, groups, exchanges, windows);
+            ladder_block(groups.len(), &start, groups, exchanges, windows);
         }
     }
 }
 
 /// [`ladder`] for the `n` groups given, at most [`LOCKSTEP`].
 #[inline(always)]
-fn climb<V: Lanes>(
+fn ladder_block<V: Lanes>(
     n: usize,
     start: &Affine<V>,
     groups: &mut [Group<V>],

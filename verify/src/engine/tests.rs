@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 fn jobs(count: usize, seed: u64) -> Vec<Job> {
     let mut stream = Stream(seed);
-    let mut bytes = || words::to_be_bytes(&stream.words());
+    let mut bytes = || limbs::to_be_bytes(&stream.words());
     (0..count)
         .map(|_| {
             let (digest, r, s) = (bytes(), bytes(), bytes());
@@ -38,7 +38,7 @@ fn engine<V: Kernels>(b: [u8; 32]) -> Engine<V> {
 }
 
 #[test]
-fn equals_libsecp256k1_whatever_the_blinding() {
+fn results_do_not_depend_on_the_blinding() {
     over_every_lanes!(random_over);
 }
 
@@ -98,7 +98,7 @@ fn craft(collision: Collision, w: usize, seed: u64) -> Job {
             continue;
         }
         let k = known * oracle::inverse(&slope, &n) % &n;
-        let Ok(key) = SecretKey::from_secret_bytes(words::to_be_bytes(&oracle::to_words(&k)))
+        let Ok(key) = SecretKey::from_secret_bytes(limbs::to_be_bytes(&oracle::to_words(&k)))
         else {
             continue;
         };
@@ -107,7 +107,7 @@ fn craft(collision: Collision, w: usize, seed: u64) -> Job {
         if r >= n {
             continue;
         }
-        let bytes = |x: BigUint| words::to_be_bytes(&oracle::to_words(&(x % &n)));
+        let bytes = |x: BigUint| limbs::to_be_bytes(&oracle::to_words(&(x % &n)));
         return Job {
             digest: bytes(&u1 * &r),
             s: bytes(&u2 * &r),
@@ -147,7 +147,7 @@ fn accumulator(
 }
 
 #[test]
-fn crafted_collisions_harm_nobody() {
+fn crafted_collisions_do_not_affect_other_lanes() {
     over_every_lanes!(collisions_over);
 }
 

@@ -17,10 +17,13 @@ pub(super) const GROUPS: usize = CHUNK / LANES;
 /// fit the cache for a whole chunk; the price is two inversions a block.
 pub(super) const BLOCK: usize = 16;
 /// Elements inverted together at most: the last round of the tables, or the windows of a block.
-const INVERSIONS: usize =
-    if GROUPS * ROUND_MAX > BLOCK * WINDOWS { GROUPS * ROUND_MAX } else { BLOCK * WINDOWS };
+const INVERSIONS: usize = if GROUPS * MAX_ROUND_STEPS > BLOCK * WINDOWS {
+    GROUPS * MAX_ROUND_STEPS
+} else {
+    BLOCK * WINDOWS
+};
 /// Steps of the longest round of the tables.
-const ROUND_MAX: usize = 8;
+const MAX_ROUND_STEPS: usize = 8;
 /// Odd multiples 1 P to 31 P of a point.
 pub(super) const ODD: usize = 16;
 

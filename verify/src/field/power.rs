@@ -3,7 +3,7 @@
 #![allow(clippy::needless_range_loop)]
 
 use super::{Factor, Fe, mul, square};
-use crate::lanes::{Lanes, Part};
+use crate::lanes::{Lanes, StagePart};
 
 /// Groups worked on in lockstep: enough independent chains to hide the multiplier's latency.
 pub(crate) const LOCKSTEP: usize = 4;
@@ -40,7 +40,7 @@ pub(crate) fn square_root<V: Lanes>(roots: &mut [Fe<V>; LOCKSTEP], n: usize) {
 /// `base^(2^squarings) * factor`
 #[inline(always)]
 fn step<V: Lanes>(base: &Set<V>, squarings: usize, factor: &Set<V>, n: usize) -> Set<V> {
-    V::apart(Step { base, squarings, factor, n })
+    V::outlined(Step { base, squarings, factor, n })
 }
 
 struct Step<'a, V> {
@@ -50,7 +50,7 @@ struct Step<'a, V> {
     n: usize,
 }
 
-impl<V: Lanes> Part for Step<'_, V> {
+impl<V: Lanes> StagePart for Step<'_, V> {
     type Result = Set<V>;
 
     #[inline(always)]

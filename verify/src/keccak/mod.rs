@@ -15,7 +15,7 @@ use keccak_asm::Keccak256;
 use std::{ops::Range, sync::OnceLock};
 
 /// Below this number of messages one permutation at a time is quicker than idle lanes.
-const VECTOR_MESSAGES_MIN: usize = 2;
+const MIN_VECTOR_MESSAGES: usize = 2;
 
 /// Keccak-256 of one message.
 pub fn keccak256(message: &[u8]) -> [u8; 32] {
@@ -60,7 +60,7 @@ pub(crate) fn hash_all<'a>(
     message: impl Fn(usize) -> &'a [u8],
     hashes: &mut [[u8; 32]],
 ) {
-    let backend = if count < VECTOR_MESSAGES_MIN { Backend::Scalar } else { backend };
+    let backend = if count < MIN_VECTOR_MESSAGES { Backend::Scalar } else { backend };
     assert!(backend.is_available(), "the {backend} backend needs {}", backend.needs());
     match backend {
         Backend::Scalar => {
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn known_digest_of_nothing() {
+    fn digest_of_the_empty_message() {
         let empty = [
             0xc5, 0xd2, 0x46, 0x01, 0x86, 0xf7, 0x23, 0x3c, 0x92, 0x7e, 0x7d, 0xb2, 0xdc, 0xc7,
             0x03, 0xc0, 0xe5, 0x00, 0xb6, 0x53, 0xca, 0x82, 0x27, 0x3b, 0x7b, 0xfa, 0xd8, 0x04,

@@ -10,7 +10,7 @@
 //! `Backend::Ifma`: nothing makes an `Fma` where AVX2, FMA and BMI2 are not there.
 #![allow(unsafe_code)]
 
-use super::{LANES, Lanes, MASK52, Mask, Part};
+use super::{LANES, Lanes, MASK52, Mask, StagePart};
 use core::arch::x86_64::*;
 
 /// 2^52 and its bits: below it, a double's last bits are an integer.
@@ -290,7 +290,7 @@ impl Fma {
 /// A part of a stage, with the stage's features.
 #[target_feature(enable = "avx2,fma,bmi2")]
 #[inline(never)]
-fn run<P: Part>(part: P) -> P::Result {
+fn run<P: StagePart>(part: P) -> P::Result {
     part.run()
 }
 
@@ -383,7 +383,7 @@ impl Lanes for Fma {
     }
 
     #[inline(always)]
-    fn apart<P: Part>(part: P) -> P::Result {
+    fn outlined<P: StagePart>(part: P) -> P::Result {
         // SAFETY: AVX2, FMA and BMI2 are there, see the module's proof.
         unsafe { run(part) }
     }

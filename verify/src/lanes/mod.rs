@@ -38,7 +38,7 @@ pub(crate) fn three<T>(f: impl Fn(usize) -> T) -> [T; 3] {
 }
 
 /// A part of a stage that occurs in it more than once: see [`Lanes::apart`].
-pub(crate) trait Part {
+pub(crate) trait StagePart {
     type Result;
     /// Does it. Implementations are `#[inline(always)]`.
     fn run(self) -> Self::Result;
@@ -116,7 +116,7 @@ pub(crate) trait Lanes: Copy + core::fmt::Debug + 'static {
     /// Runs a part of a stage: here in its place, or as a function of its own where the code of a
     /// product is so long that its many copies would take minutes to compile.
     #[inline(always)]
-    fn apart<P: Part>(part: P) -> P::Result {
+    fn outlined<P: StagePart>(part: P) -> P::Result {
         part.run()
     }
     /// Sum.

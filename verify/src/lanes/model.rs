@@ -1,7 +1,7 @@
 //! The vector vocabulary in checked integer arithmetic: the oracle of the SIMD code and the proof
 //! of its ranges. Slow; for tests only.
 
-use super::{LANES, Lanes, MASK52, Mask, Part};
+use super::{LANES, Lanes, MASK52, Mask, StagePart};
 
 /// Eight words, never inlined: the stages over it would take minutes to compile. Any overflow of a
 /// signed 64-bit word panics, and so does the carry of a negative limb. `SIGNED` says how products
@@ -97,7 +97,7 @@ impl<const SIGNED: bool> Lanes for Checked<SIGNED> {
     }
 
     #[inline(never)]
-    fn apart<P: Part>(part: P) -> P::Result {
+    fn outlined<P: StagePart>(part: P) -> P::Result {
         part.run()
     }
 

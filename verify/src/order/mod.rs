@@ -10,7 +10,7 @@ pub(crate) use split::{Digits, WINDOWS, split};
 use crate::field::{carry, limbs52, masked};
 use crate::{
     lanes::{Lanes, five},
-    words,
+    limbs,
 };
 
 /// n, the order of the group.
@@ -96,7 +96,7 @@ impl<V: Lanes> Scalar<V> {
         let [a, b, c, d, e] = self.0.map(|limb| limb.to_words()[0]);
         let x = [a | b << 52, b >> 12 | c << 40, c >> 24 | d << 28, d >> 36 | e << 16];
         // Below 1.07 n: bit 256 may be set, and n goes in once at most.
-        let (less, negative) = words::subtract(&x, &ORDER_WORDS);
+        let (less, negative) = limbs::subtract(&x, &ORDER_WORDS);
         if negative && e >> 48 == 0 { x } else { less }
     }
 }
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn constants_are_what_they_say() {
+    fn constants_match_their_definitions() {
         let n = oracle::order();
         let limbs = |l: [u64; 5]| l.iter().rev().fold(BigUint::ZERO, |sum, &x| (sum << 52u32) + x);
         for (constant, power) in [(R, 260u32), (R_SQUARED, 520), (R_CUBED, 780)] {

@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn digits_make_the_scalar_again() {
+    fn digits_recombine_to_the_scalar() {
         over_every_lanes!(digits_over);
     }
 

@@ -84,7 +84,7 @@ fn a_wrong_result_of_any_class_is_found() {
 
 #[test]
 fn a_wrong_result_in_any_position_of_an_incomplete_vector_is_found() {
-    for length in 1..=LENGTHS_MAX {
+    for length in 1..=MAX_LENGTH {
         for position in 0..length {
             let fault = |jobs: &[Job], at: usize| jobs.len() == length && at == position;
             let error = with_recovery_fault(Backend::Scalar, &fault).unwrap_err();
@@ -120,7 +120,7 @@ fn a_wrong_hash_of_any_length_in_any_position_is_found() {
             let error = with_hash_fault(backend, &fault).unwrap_err();
             assert!(matches!(error, SelfTestError::Keccak { bytes: b, .. } if b == bytes));
         }
-        for length in 1..=LENGTHS_MAX {
+        for length in 1..=MAX_LENGTH {
             for position in 0..length {
                 let fault =
                     |messages: &[&[u8]], at: usize| messages.len() == length && at == position;

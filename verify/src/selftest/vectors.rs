@@ -2,7 +2,7 @@
 //! integers of arbitrary precision and textbook formulas.
 
 use super::VectorClass;
-use crate::{Job, Key, Outcome, Reason, keccak256, order::ORDER_WORDS, scalar, words};
+use crate::{Job, Key, Outcome, Reason, keccak256, limbs, order::ORDER_WORDS, scalar};
 
 /// A signature with its result.
 #[derive(Clone, Debug)]
@@ -103,7 +103,7 @@ pub(super) fn message(length: usize) -> Vec<u8> {
 
 /// Signatures of every class but [`VectorClass::Plain`], and known answers of that.
 pub(super) fn special() -> Vec<Vector> {
-    let order = words::to_be_bytes(&ORDER_WORDS);
+    let order = limbs::to_be_bytes(&ORDER_WORDS);
     let job = |r, s, recovery_id| Job { digest: DIGEST, r, s, recovery_id };
     let refused = |class, job, reason| Vector { class, job, expected: Err(reason) };
     let mut vectors: Vec<_> = KNOWN
@@ -115,8 +115,8 @@ pub(super) fn special() -> Vec<Vector> {
         })
         .collect();
     // With R = G and s = z, s R - z G is at infinity; with R = -G it is if s = -z.
-    let minus_s = words::subtract(&ORDER_WORDS, &words::from_be_bytes(&S)).0;
-    for (digest, recovery_id) in [(S, 0), (words::to_be_bytes(&minus_s), 1)] {
+    let minus_s = limbs::subtract(&ORDER_WORDS, &limbs::from_be_bytes(&S)).0;
+    for (digest, recovery_id) in [(S, 0), (limbs::to_be_bytes(&minus_s), 1)] {
         let job = Job { digest, r: GENERATOR_X, s: S, recovery_id };
         vectors.push(refused(VectorClass::Infinity, job, Reason::NoPublicKey));
     }
