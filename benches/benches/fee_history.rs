@@ -3,7 +3,7 @@
 //!
 //! A chain of `EVMD_BENCH_FEE_ROWS` blocks (default 200,000; a year of three-second blocks is 10
 //! million) with fee rows of 0 to 12 transactions of eight different tips. All else a block has is
-//! left empty, so a block takes about [`BLOCK_BYTES`] on disk, 3 GB for 10 million; the folder is
+//! left empty, so a block takes about [`MAX_BLOCK_BYTES`] on disk, 3 GB for 10 million; the folder is
 //! removed at the end. Old questions are each about other blocks; reading is from a warm page cache
 //! where the rows fit.
 
@@ -13,15 +13,15 @@ use std::hint::black_box;
 use storage::{BlockRecord, ChainDb, ChainOptions, ChainReader, StateChanges};
 
 /// Blocks of a question, and percentiles.
-const QUESTIONS: [(u64, &[f64]); 2] =
+const QUERIES: [(u64, &[f64]); 2] =
     [(1024, &[10.0, 25.0, 50.0, 75.0, 90.0]), (20, &[10.0, 50.0, 90.0])];
 /// Old questions, asked one after another, and blocks between two of them.
-const OLD: u64 = 64;
-const OLD_STEP: u64 = 1_500;
+const OLD_RANGES: u64 = 64;
+const OLD_RANGE_STEP: u64 = 1_500;
 /// Blocks appended in one transaction.
-const GROUP: u64 = 10_000;
+const BLOCKS_PER_APPEND: u64 = 10_000;
 /// Most bytes a block may take on disk: a bench that fills it is stopped early.
-const BLOCK_BYTES: u64 = 400;
+const MAX_BLOCK_BYTES: u64 = 400;
 
 fn rows() -> u64 {
     let rows = std::env::var("EVMD_BENCH_FEE_ROWS").ok();
@@ -51,8 +51,8 @@ fn row(number: u64) -> Vec<u8> {
 }
 
 fn fill(chain: &ChainDb, rows: u64) {
-    for start in (0..rows).step_by(GROUP as usize) {
-        let blocks: Vec<_> = (start..rows.min(start + GROUP))
+    for start in (0..rows).step_by(BLOCKS_PER_APPEND as usize) {
+        let blocks: Vec<_> = (start..rows.min(start + BLOCKS_PER_APPEND))
             .map(|number| BlockRecord {
                 number,
                 hash: Default::default(),
@@ -84,8 +84,11 @@ fn stored(reader: &ChainReader, first: u64, (count, percentiles): (u64, &[f64]))
 fn fee_history(criterion: &mut Criterion) {
     let folder = tempfile::tempdir().expect("a folder");
     let rows = rows();
-    assert!(rows > OLD * OLD_STEP + RECENT_BLOCKS as u64, "EVMD_BENCH_FEE_ROWS is too small");
-    let options = ChainOptions { map_bytes: rows * BLOCK_BYTES };
+    assert!(
+        rows > OLD_RANGES * OLD_RANGE_STEP + RECENT_BLOCKS as u64,
+        "EVMD_BENCH_FEE_ROWS is too small"
+    );
+    let options = ChainOptions { map_bytes: rows * MAX_BLOCK_BYTES };
     let chain = ChainDb::open(folder.path(), options).expect("opened");
     fill(&chain, rows);
     let columns = FeeColumns::default();
@@ -95,7 +98,7 @@ fn fee_history(criterion: &mut Criterion) {
         columns.push(number, entry);
     }
     let reader = chain.reader().expect("a snapshot");
-    for question in QUESTIONS {
+    for question in QUERIES {
         let (count, percentiles) = question;
         let tip = rows - count;
         let held = columns.answer(tip, rows - 1, percentiles).expect("held");
@@ -118,10 +121,10 @@ fn fee_history(criterion: &mut Criterion) {
         group.bench_function("stored, tip", |bencher| {
             bencher.iter(|| stored(&reader, black_box(tip), question));
         });
-        let mut at = (0..OLD).cycle();
+        let mut at = (0..OLD_RANGES).cycle();
         group.bench_function("stored, old", |bencher| {
             bencher.iter(|| {
-                let first = at.next().map_or(0, |at| at * OLD_STEP);
+                let first = at.next().map_or(0, |at| at * OLD_RANGE_STEP);
                 stored(&reader, black_box(first), question)
             });
         });

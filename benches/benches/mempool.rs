@@ -33,7 +33,7 @@ const TRANSFER_GAS: u64 = 21_000;
 const BASE_FEE: u64 = 1_000_000_000;
 
 /// Where every account is before its first transaction.
-const FRESH: Account = Account { nonce: 0, balance: U256::MAX, code_hash: KECCAK256_EMPTY };
+const NEW_ACCOUNT: Account = Account { nonce: 0, balance: U256::MAX, code_hash: KECCAK256_EMPTY };
 
 /// Transfer number `n` of a pool with so many senders: the senders take turns.
 fn transfer(n: u64, senders: u64) -> Arc<RecoveredTx> {
@@ -71,7 +71,7 @@ fn insert(
     now: Instant,
 ) {
     for tx in txs {
-        let account = accounts.get(&tx.sender).copied().unwrap_or(FRESH);
+        let account = accounts.get(&tx.sender).copied().unwrap_or(NEW_ACCOUNT);
         let standing = pool.insert(tx, |_| Box::default(), &account, now);
         black_box(standing.expect("there is room"));
     }
@@ -92,7 +92,7 @@ fn changes(chosen: &[Arc<RecoveredTx>]) -> Vec<(Address, u64)> {
 fn follow(pool: &mut Mempool, base_fee: u64, changes: &[(Address, u64)], now: Instant) {
     pool.set_base_fee(base_fee);
     let accounts =
-        changes.iter().map(|(sender, nonce)| (*sender, Account { nonce: *nonce, ..FRESH }));
+        changes.iter().map(|(sender, nonce)| (*sender, Account { nonce: *nonce, ..NEW_ACCOUNT }));
     pool.advance(accounts, now);
 }
 
@@ -101,7 +101,7 @@ fn nonce(tx: &RecoveredTx) -> u64 {
 }
 
 /// A pool that holds [`PENDING`] before and after each block.
-struct Steady {
+struct SteadyPool {
     pool: Mempool,
     senders: u64,
     next: u64,
@@ -111,12 +111,12 @@ struct Steady {
 
 /// Time spent on a block's worth.
 #[derive(Default)]
-struct Spent {
+struct BlockTimes {
     insert: Duration,
     take: Duration,
 }
 
-impl Steady {
+impl SteadyPool {
     fn new(senders: u64) -> Self {
         let base_fees = [BASE_FEE, BASE_FEE + BASE_FEE / 8];
         let mut steady =
@@ -134,11 +134,11 @@ impl Steady {
     }
 
     /// Inserts a block's worth, and takes the best block's worth out again.
-    fn block(&mut self) -> Spent {
+    fn block(&mut self) -> BlockTimes {
         let txs = self.fresh(BLOCK);
         let account = |tx: &Arc<RecoveredTx>| {
             let lane = self.pool.lane(tx.sender);
-            lane.map_or(Account { nonce: nonce(tx), ..FRESH }, |lane| *lane.account())
+            lane.map_or(Account { nonce: nonce(tx), ..NEW_ACCOUNT }, |lane| *lane.account())
         };
         let mut accounts = HashMap::default();
         for tx in &txs {
@@ -156,7 +156,7 @@ impl Steady {
         self.base_fees.reverse();
         let now = Instant::now();
         follow(&mut self.pool, self.base_fees[0], &changes, now);
-        Spent { insert: inserted, take: selected + now.elapsed() }
+        BlockTimes { insert: inserted, take: selected + now.elapsed() }
     }
 }
 
@@ -165,7 +165,7 @@ fn mempool(c: &mut Criterion) {
     group.throughput(Throughput::Elements(BLOCK)).sample_size(20);
     for senders in [1_000, u64::MAX] {
         let shape = if senders == u64::MAX { "a_sender_each" } else { "1000_senders" };
-        let mut steady = Steady::new(senders);
+        let mut steady = SteadyPool::new(senders);
         group.bench_function(format!("insert/{shape}"), |b| {
             b.iter_custom(|rounds| (0..rounds).map(|_| steady.block().insert).sum());
         });

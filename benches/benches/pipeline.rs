@@ -46,14 +46,14 @@ use verify::Backend;
 /// Gas of a plain transfer.
 const TRANSFER_GAS: u64 = 21_000;
 /// Transactions the feeder writes at once.
-const PIECE: usize = 512;
+const FRAMES_PER_WRITE: usize = 512;
 /// How often the use of threads is noted.
-const THREADS_LOOK: Duration = Duration::from_millis(200);
+const THREAD_POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// Most cores of the table of recovery threads.
-const CORES_MAX: usize = 64;
+const MAX_CORES: usize = 64;
 /// How often the feeder looks whether there is room in its window, and its window whether a block is
 /// durable. Waking takes some 20 us on a virtual machine.
-const LOOK: Duration = Duration::from_millis(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 struct Settings {
     accounts: usize,
@@ -198,9 +198,11 @@ impl Run {
         );
         let mut rates: Vec<_> = self.series.windows(2).map(|pair| pair[1] - pair[0]).collect();
         rates.sort_unstable();
-        if let (Some(least), Some(most)) = (rates.first(), rates.last()) {
+        if let (Some(min), Some(max)) = (rates.first(), rates.last()) {
             let median = rates[rates.len() / 2];
-            println!("each second durable: least {least}, median {median}, most {most} tx");
+            println!(
+                "transactions made durable per second: minimum {min}, median {median}, maximum {max}"
+            );
         }
         println!(
             "memory: peak resident {} MiB (mapped files in it), most anonymous {} MiB",
@@ -250,7 +252,7 @@ impl Run {
         let stages: BTreeMap<_, _> =
             self.stages.iter().map(|stage| (stage.name, us(stage.busy_seconds))).collect();
         let rule = node::config::Pipeline::default();
-        let workers: Vec<_> = (1..=CORES_MAX).map(|cores| rule.recover_workers_on(cores)).collect();
+        let workers: Vec<_> = (1..=MAX_CORES).map(|cores| rule.recover_workers_on(cores)).collect();
         serde_json::json!({
             "accounts": settings.accounts,
             "workload": settings.kind.name(),
@@ -271,9 +273,9 @@ impl Run {
 }
 
 /// Watches a pipeline while it runs.
-struct Watch {
+struct RunMonitor {
     begun: Instant,
-    last_look: Instant,
+    last_sample: Instant,
     series: Vec<u64>,
     anonymous_kib: u64,
     before: BTreeMap<String, Use>,
@@ -281,11 +283,11 @@ struct Watch {
     seen: BTreeMap<String, Use>,
 }
 
-impl Watch {
+impl RunMonitor {
     fn start() -> Self {
         Self {
             begun: Instant::now(),
-            last_look: Instant::now(),
+            last_sample: Instant::now(),
             series: Vec::new(),
             anonymous_kib: 0,
             before: threads::snapshot(),
@@ -293,7 +295,7 @@ impl Watch {
         }
     }
 
-    fn see_threads(&mut self) {
+    fn sample_threads(&mut self) {
         for (name, used) in threads::snapshot() {
             let seen = self.seen.entry(name).or_default();
             seen.cpu_ns = seen.cpu_ns.max(used.cpu_ns);
@@ -301,10 +303,10 @@ impl Watch {
         }
     }
 
-    fn look(&mut self, durable: u64) {
-        if self.last_look.elapsed() >= THREADS_LOOK {
-            self.last_look = Instant::now();
-            self.see_threads();
+    fn observe(&mut self, durable: u64) {
+        if self.last_sample.elapsed() >= THREAD_POLL_INTERVAL {
+            self.last_sample = Instant::now();
+            self.sample_threads();
         }
         let second = self.begun.elapsed().as_secs() as usize;
         if self.series.len() <= second {
@@ -313,10 +315,10 @@ impl Watch {
         }
     }
 
-    fn end(mut self, first: u64, home: &Home, pipeline: &Pipeline) -> Run {
+    fn finish(mut self, first: u64, home: &Home, pipeline: &Pipeline) -> Run {
         let seconds = self.begun.elapsed().as_secs_f64();
         self.anonymous_kib = self.anonymous_kib.max(threads::memory_kib("RssAnon"));
-        self.see_threads();
+        self.sample_threads();
         let mut threads = self.seen;
         for (name, used) in &mut threads {
             let before = self.before.get(name).copied().unwrap_or_default();
@@ -377,14 +379,14 @@ fn ingest(settings: &Settings, home: &Home, file: &Path) -> Run {
     let mined = Arc::new(AtomicU64::new(0));
     let mut stream = TcpStream::connect(address).expect("connected");
     let answers = stream.try_clone().expect("cloned");
-    let mut watch = Watch::start();
+    let mut monitor = RunMonitor::start();
     let reader = thread::Builder::new().name("feeder-answers".to_owned());
     let count = settings.count;
     // What a thread has used is told only as long as it lives: these two end when all is measured.
     let measured = Arc::new(AtomicBool::new(false));
     let wait = |measured: Arc<AtomicBool>| {
         while !measured.load(Relaxed) {
-            thread::park_timeout(LOOK * 10);
+            thread::park_timeout(POLL_INTERVAL * 10);
         }
     };
     let flag = Arc::clone(&measured);
@@ -403,10 +405,10 @@ fn ingest(settings: &Settings, home: &Home, file: &Path) -> Run {
         let (mut sent, mut piece) = (0, Vec::new());
         while sent < count {
             while sent > done.load(Relaxed) + window {
-                thread::park_timeout(LOOK);
+                thread::park_timeout(POLL_INTERVAL);
             }
             piece.clear();
-            let size = PIECE.min((count - sent) as usize);
+            let size = FRAMES_PER_WRITE.min((count - sent) as usize);
             let read = frames.read(size, &mut piece);
             assert_eq!(read, size, "the file has all transactions");
             stream.write_all(&piece).expect("the node takes them");
@@ -418,10 +420,10 @@ fn ingest(settings: &Settings, home: &Home, file: &Path) -> Run {
     let mut durable = Durable::new(home, &pipeline);
     while durable.count() < count && !pipeline.is_over() {
         mined.store(durable.txs, Relaxed);
-        watch.look(durable.txs);
-        thread::park_timeout(LOOK);
+        monitor.observe(durable.txs);
+        thread::park_timeout(POLL_INTERVAL);
     }
-    let run = watch.end(first, home, &pipeline);
+    let run = monitor.finish(first, home, &pipeline);
     measured.store(true, Relaxed);
     feeder.join().expect("the feeder ends");
     assert_eq!(reader.join().expect("the reader ends"), 0, "no transaction is refused");
@@ -492,15 +494,15 @@ fn import(settings: &Settings, home: &Home, chain: &Path) -> Run {
         files: vec![chain.to_owned()],
         ..settings.options()
     };
-    let mut watch = Watch::start();
+    let mut monitor = RunMonitor::start();
     let pipeline = Pipeline::start(home, options).expect("started");
     let first = pipeline.published.load().number();
     let mut durable = Durable::new(home, &pipeline);
     while durable.count() < settings.count && !pipeline.is_over() {
-        watch.look(durable.txs);
-        thread::park_timeout(LOOK);
+        monitor.observe(durable.txs);
+        thread::park_timeout(POLL_INTERVAL);
     }
-    let run = watch.end(first, home, &pipeline);
+    let run = monitor.finish(first, home, &pipeline);
     pipeline.join().expect("imported");
     run
 }

@@ -17,9 +17,9 @@ use storage::{
 const BLOCK: usize = 10_000;
 
 /// The trie is in memory as a whole.
-struct Nothing;
+struct NoRecords;
 
-impl RecordRead for Nothing {
+impl RecordRead for NoRecords {
     type Error = Infallible;
 
     fn record(&self, _: bool, _: &[u8]) -> Result<Option<&[u8]>, Infallible> {
@@ -60,7 +60,7 @@ fn state_roots(c: &mut Criterion) {
         let mut trie = LiveTrie::new(EMPTY_ROOT_HASH, TRIE_CACHE_BYTES_DEFAULT);
         for first in (0..accounts).step_by(10_000) {
             let block = sorted((first..first + 10_000).map(|index| change(index, 0)).collect());
-            trie.update(&Nothing, &block).expect("in memory");
+            trie.update(&NoRecords, &block).expect("in memory");
         }
         println!("{accounts} accounts: {} MB in memory", trie.bytes() >> 20);
         let mut random = Random(1);
@@ -73,7 +73,7 @@ fn state_roots(c: &mut Criterion) {
         group.bench_function(BenchmarkId::from_parameter(accounts), |b| {
             b.iter_batched(
                 &mut block,
-                |block| trie.update(&Nothing, &block).expect("in memory"),
+                |block| trie.update(&NoRecords, &block).expect("in memory"),
                 BatchSize::PerIteration,
             );
         });

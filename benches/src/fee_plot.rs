@@ -133,8 +133,8 @@ pub fn draw() -> String {
 }
 
 /// A height in the panel; what lies outside the range is left at its edge.
-fn height(value: f64, (least, most): (f64, f64)) -> f64 {
-    TOP + PANEL.1 * (1.0 - (value.clamp(least, most) - least) / (most - least))
+fn height(value: f64, (min, max): (f64, f64)) -> f64 {
+    TOP + PANEL.1 * (1.0 - (value.clamp(min, max) - min) / (max - min))
 }
 
 fn line(

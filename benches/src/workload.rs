@@ -75,19 +75,19 @@ pub fn cache_folder() -> PathBuf {
 
 /// Keys that follow each other, each the one before plus one: the next public key is then one
 /// addition of points away, a tenth of a multiplication.
-const STRETCH: usize = 4096;
+const KEY_RUN: usize = 4096;
 
 /// The private key of account `index`.
 fn account_key(index: usize) -> SecretKey {
-    let first = signatures::key((index / STRETCH) as u64);
+    let first = signatures::key((index / KEY_RUN) as u64);
     let mut steps = [0; 32];
-    steps[24..].copy_from_slice(&((index % STRETCH) as u64).to_be_bytes());
+    steps[24..].copy_from_slice(&((index % KEY_RUN) as u64).to_be_bytes());
     let steps = Scalar::from_be_bytes(steps).expect("a small number");
     first.add_tweak(&steps).expect("zero with a chance of one in 2^243")
 }
 
 /// The addresses of the accounts from `first` on, which begins a stretch.
-fn stretch(first: usize, addresses: &mut [Address]) {
+fn key_run(first: usize, addresses: &mut [Address]) {
     let one = SecretKey::from_secret_bytes(B256::with_last_byte(1).0).expect("one").public_key();
     let mut public = account_key(first).public_key();
     for address in addresses {
@@ -104,12 +104,12 @@ pub fn addresses(count: usize) -> Vec<Address> {
     }
     eprintln!("deriving {count} addresses, once");
     let mut found = vec![Address::ZERO; count];
-    let half = count.div_ceil(2).next_multiple_of(STRETCH);
+    let half = count.div_ceil(2).next_multiple_of(KEY_RUN);
     thread::scope(|scope| {
         for (part, chunk) in found.chunks_mut(half).enumerate() {
             scope.spawn(move || {
-                for (i, addresses) in chunk.chunks_mut(STRETCH).enumerate() {
-                    stretch(part * half + i * STRETCH, addresses);
+                for (i, addresses) in chunk.chunks_mut(KEY_RUN).enumerate() {
+                    key_run(part * half + i * KEY_RUN, addresses);
                 }
             });
         }
