@@ -1,4 +1,4 @@
-//! Recovers a batch of signatures on the best backend of this machine and says how fast.
+//! Recovers a batch of signatures on the fastest backend of this machine and prints the throughput.
 //!
 //! `cargo run --release -p verify --example recover -- 100000`
 
@@ -8,7 +8,7 @@ use verify::{Backend, Job, Reason, Recoverer, keccak256, self_test};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let count: u64 = std::env::args().nth(1).map_or(Ok(10_000), |count| count.parse())?;
-    println!("signing {count} digests, each with a key of its own");
+    println!("signing {count} digests, each with a different key");
     let jobs = (0..count).map(sign).collect::<Result<Vec<_>, _>>()?;
 
     let backend = Backend::detect()?;
@@ -22,7 +22,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let recovered = outcomes.iter().flatten().count();
     println!(
-        "{backend}: {recovered} of {count} public keys in {elapsed:.1?}, {:.0} a second",
+        "{backend}: {recovered} of {count} public keys in {elapsed:.1?}, {:.0} per second",
         count as f64 / elapsed.as_secs_f64()
     );
     if let Some(Ok(key)) = outcomes.first() {

@@ -1,4 +1,4 @@
-//! Which instruction set does the work: detected once, overridable, never a compile-time choice.
+//! Backends: the instruction set is detected once at run time and can be overridden.
 
 use core::fmt;
 
@@ -9,11 +9,11 @@ pub const BACKEND_VARIABLE: &str = "EVMD_VERIFY_BACKEND";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Backend {
-    /// libsecp256k1, one signature at a time, and scalar Keccak. Runs everywhere; the oracle of
-    /// the others.
+    /// libsecp256k1, one signature at a time, and scalar Keccak. Runs on every processor, and is
+    /// the oracle for the others.
     Scalar,
-    /// Eight-way batch recovery on AVX2, with the multiplier of doubles (FMA) for want of one of 52
-    /// bits, and four-way Keccak.
+    /// Eight-way batch recovery on AVX2, which multiplies 52-bit limbs as doubles (FMA), and
+    /// four-way Keccak.
     #[cfg(target_arch = "x86_64")]
     Avx2,
     /// Eight-way batch recovery and Keccak on AVX-512 IFMA.
@@ -25,7 +25,7 @@ pub enum Backend {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BackendError {
-    /// The name is none of ours.
+    /// There is no backend with this name.
     #[error("{BACKEND_VARIABLE}={name}: no such backend; use one of: {available}")]
     Unknown {
         /// The name as given.
@@ -33,7 +33,7 @@ pub enum BackendError {
         /// Comma-separated names this processor supports.
         available: String,
     },
-    /// The name is ours, but the processor cannot run it.
+    /// The processor cannot run this backend.
     #[error(
         "{BACKEND_VARIABLE}={name}: this processor lacks some of {needs}; use one of: {available}"
     )]
@@ -48,7 +48,7 @@ pub enum BackendError {
 }
 
 impl Backend {
-    /// Every backend there is in this build, fastest last.
+    /// Every backend of this build, fastest last.
     const ALL: &'static [Self] = &[
         Self::Scalar,
         #[cfg(target_arch = "x86_64")]
@@ -57,7 +57,7 @@ impl Backend {
         Self::Ifma,
     ];
 
-    /// How many there are in this build.
+    /// Number of backends in this build.
     pub(crate) const COUNT: usize = Self::ALL.len();
 
     /// Every backend this processor can run, fastest last.
@@ -68,7 +68,7 @@ impl Backend {
     /// The backend named by `EVMD_VERIFY_BACKEND`, or the fastest available.
     ///
     /// # Errors
-    /// When the variable names a backend that does not exist or that this processor lacks.
+    /// If the variable names a backend that does not exist or that this processor cannot run.
     pub fn detect() -> Result<Self, BackendError> {
         match std::env::var(BACKEND_VARIABLE) {
             Ok(name) => Self::named(&name),
@@ -76,10 +76,10 @@ impl Backend {
         }
     }
 
-    /// The backend of that name.
+    /// The backend with this name.
     ///
     /// # Errors
-    /// When there is none, or this processor lacks it.
+    /// If it does not exist, or this processor cannot run it.
     pub fn named(name: &str) -> Result<Self, BackendError> {
         let available = || {
             let names: Vec<_> = Self::available().iter().map(|b| b.name()).collect();

@@ -1,7 +1,7 @@
 //! One modular inverse: the safegcd of Bernstein and Yang in variable time, after libsecp256k1's
 //! `modinv64`.
 //!
-//! Numbers are five signed 62-bit limbs. `docs/verify-math.md` gives the idea; a test compares
+//! Numbers are five signed 62-bit limbs. `docs/verify-math.md` explains the method; a test compares
 //! every result with its defining product.
 
 const LIMBS: usize = 5;

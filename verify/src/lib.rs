@@ -1,12 +1,10 @@
-//! Batch secp256k1 public-key recovery and batch Keccak-256.
-//!
-//! Takes slices of plain jobs, fills slices of plain outcomes. Starts no threads, opens no files,
-//! knows nothing of transactions, chains or storage. Every input is public, so running time may
-//! depend on it.
-//!
-//! - [`Recoverer`]: digest and signature in; public key and address, or the reason why not, out.
-//! - [`keccak256_batch`]: any mix of message lengths in, 32-byte hashes out.
-//! - [`Backend`]: which instruction set does the work, chosen once at run time.
+//! Batch secp256k1 public-key recovery and batch Keccak-256. The crate takes slices of jobs and
+//! fills slices of outcomes. It starts no threads, opens no files, and does not depend on
+//! transactions, chains or storage. Every input is public, so running time may depend on it.
+//! - [`Recoverer`]: recovers public key and address from digest and signature, or returns the
+//! reason why there is none.
+//! - [`keccak256_batch`]: hashes messages of any mix of lengths.
+//! - [`Backend`]: the instruction set, chosen once at run time.
 //! - [`self_test`]: compares a backend with known answers, before its results are relied on.
 
 mod backend;

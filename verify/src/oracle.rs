@@ -1,4 +1,4 @@
-//! What the tests of the arithmetic compare with: big integers, and the numbers worth trying.
+//! Reference arithmetic for tests, with big integers, and numbers at the edges of ranges.
 
 use num_bigint::{BigInt, BigUint};
 
@@ -35,7 +35,7 @@ pub(crate) fn inverse(x: &BigUint, m: &BigUint) -> BigUint {
 /// A point of a curve y^2 = x^3 + b; `None` is infinity.
 pub(crate) type Point = Option<(BigUint, BigUint)>;
 
-/// The sum of two points, by the textbook; b does not enter.
+/// The sum of two points by the textbook formulas, which do not use b.
 pub(crate) fn sum(p: &Point, q: &Point) -> Point {
     let m = prime();
     let (Some((x1, y1)), Some((x2, y2))) = (p, q) else {
@@ -77,7 +77,7 @@ pub(crate) fn lane(words: &[[u64; 8]; 4], l: usize) -> BigUint {
     from_words(&[words[0][l], words[1][l], words[2][l], words[3][l]])
 }
 
-/// Numbers at which carries and reductions turn: around 0, p, n, 2^256, and every limb and word.
+/// Numbers at which carries and reductions change: around 0, p, n, 2^256, and every limb and word.
 pub(crate) fn scalar_edges() -> Vec<BigUint> {
     let one = BigUint::from(1u8);
     let top = &one << 256u32;
@@ -96,7 +96,7 @@ pub(crate) fn scalar_edges() -> Vec<BigUint> {
     edges.into_iter().map(|edge| edge % &top).collect()
 }
 
-/// A generator of repeatable words (splitmix64).
+/// A deterministic generator of words (splitmix64).
 pub(crate) struct Stream(pub(crate) u64);
 
 impl Stream {

@@ -1,4 +1,4 @@
-//! The batch interface: jobs in, outcomes out, whatever the backend.
+//! The batch interface, common to all backends.
 
 #[cfg(target_arch = "x86_64")]
 use crate::lanes::{fma::Fma, ifma::Ifma};
@@ -39,17 +39,17 @@ pub enum Reason {
     NoPublicKey,
 }
 
-/// What became of one [`Job`].
+/// The result of one [`Job`].
 pub type Outcome = Result<Key, Reason>;
 
-/// Recovers batches on one backend; owns the workspace, so that the steady state allocates nothing.
+/// Recovers batches on one backend. It owns the workspace, so that recovery does not allocate.
 #[derive(Debug)]
 pub struct Recoverer {
     backend: Backend,
     engine: Work,
 }
 
-/// What does the work of a backend.
+/// The implementation of a backend.
 #[derive(Debug)]
 enum Work {
     /// libsecp256k1, one by one.
@@ -61,8 +61,8 @@ enum Work {
 }
 
 impl Recoverer {
-    /// Makes the workspace for `backend`. The first one of a process that uses vectors also builds
-    /// the shared table of multiples of G, about 20 milliseconds.
+    /// Allocates the workspace for `backend`. The first vector backend of a process also builds the
+    /// shared table of multiples of G, which takes about 20 milliseconds.
     ///
     /// # Panics
     /// If this processor cannot run `backend`; [`Backend::available`] and [`Backend::detect`] only
@@ -88,7 +88,7 @@ impl Recoverer {
     /// # Panics
     /// If the two slices differ in length.
     pub fn recover_batch(&mut self, jobs: &[Job], outcomes: &mut [Outcome]) {
-        assert_eq!(jobs.len(), outcomes.len(), "one outcome slot a job");
+        assert_eq!(jobs.len(), outcomes.len(), "one outcome slot per job");
         match &mut self.engine {
             Work::Single => {
                 for (job, outcome) in jobs.iter().zip(outcomes) {

@@ -21,7 +21,7 @@ const MAX_LENGTH: usize = 2 * LANES + 1;
 /// Signatures in the longest batch: more than one pass of the engine's inner blocks.
 const LONG: usize = 12 * LANES + 5;
 
-/// What a signature of the self-test is an example of.
+/// Class of a signature of the self-test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum VectorClass {
@@ -68,7 +68,7 @@ pub enum SelfTestError {
     Recovery {
         /// The backend under test.
         backend: Backend,
-        /// What the signature is an example of.
+        /// Class of the signature.
         class: VectorClass,
         /// Signatures in the batch.
         length: usize,

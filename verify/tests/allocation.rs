@@ -1,4 +1,4 @@
-//! Recovery and hashing allocate nothing once the workspace is made.
+//! Recovery and hashing do not allocate once the workspace exists.
 #![allow(unsafe_code)]
 
 use std::{
@@ -14,7 +14,7 @@ thread_local! {
     static COUNT: Cell<usize> = const { Cell::new(0) };
 }
 
-// SAFETY: every call is handed to the system's allocator unchanged.
+// SAFETY: every call is passed to the system's allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         COUNT.set(COUNT.get() + 1);

@@ -1,10 +1,10 @@
-//! The environment variable that forces a backend. What it is set to can only be seen by a new
-//! process, so this test runs itself.
+//! The environment variable that forces a backend. Only a new process sees a changed value, so this
+//! test runs itself as a child process.
 
 use std::process::Command;
 use verify::{BACKEND_VARIABLE, Backend};
 
-/// What a process with the variable set to `name` detects.
+/// The backend that a process with the variable set to `name` detects.
 fn detected_with(name: &str) -> String {
     let itself = std::env::current_exe().expect("the path of this test");
     let output = Command::new(itself)

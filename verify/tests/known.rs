@@ -1,6 +1,6 @@
-//! Every backend on known signatures: Wycheproof, mainnet blocks, execution-spec tests, and
-//! numbers at which something turns. Small selections are committed under `data/`; the whole
-//! collections are read from the folder that `EVMD_FIXTURES` names.
+//! Every backend on known signatures: Wycheproof, mainnet blocks, execution-spec tests, and numbers
+//! at the edges of ranges. Small selections are committed under `data/`; the whole collections are
+//! read from the folder that `EVMD_FIXTURES` names.
 
 mod support;
 
@@ -14,7 +14,7 @@ fn array(digits: &str) -> [u8; 32] {
     hex(digits).try_into().expect("32 bytes")
 }
 
-/// All four ids of a signature, compared with libsecp256k1; a valid one gives its key.
+/// All four ids of a signature, compared with libsecp256k1; a valid one must recover its key.
 fn check_wycheproof(cases: &[(Job, Option<Vec<u8>>)]) {
     let jobs: Vec<_> = cases
         .iter()
@@ -97,7 +97,7 @@ fn list(value: &serde_json::Value) -> &[serde_json::Value] {
     value.as_array().expect("a list")
 }
 
-/// The job of a signed transaction, and the sender it must give; `None` if it is not one.
+/// The job of a signed transaction; `None` if the bytes are not one.
 fn transaction(raw: &[u8]) -> Option<Job> {
     let transaction = TxEnvelope::decode_2718_exact(raw).ok()?;
     let signature = transaction.signature();
@@ -157,7 +157,7 @@ fn mainnet_blocks() {
 }
 
 /// Every `txbytes` of the state tests that is a well-formed transaction: the backends agree with
-/// libsecp256k1, and where the test does not expect a refusal, the sender is the test's.
+/// libsecp256k1, and if the test does not expect a refusal, the sender must be that of the test.
 #[test]
 #[ignore = "needs EVMD_FIXTURES: run .ci/fixtures"]
 fn execution_spec_transactions() {
@@ -243,7 +243,8 @@ fn attacks_alone_and_together() {
     }
 }
 
-/// Each attack at each of several places of a chunk of honest signatures: nobody else is harmed.
+/// Each attack at each of several places of a chunk of honest signatures: the other results do not
+/// change.
 #[test]
 fn attacks_among_honest_signatures() {
     let mut stream = support::Stream(6);
@@ -264,7 +265,7 @@ fn attacks_among_honest_signatures() {
     }
 }
 
-/// Batches of one vector at most: a group that is alone has code of its own.
+/// Batches of one vector at most: a single group has separate code.
 #[test]
 fn attacks_in_short_batches() {
     let mut stream = support::Stream(7);

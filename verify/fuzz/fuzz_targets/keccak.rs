@@ -1,6 +1,5 @@
-//! Bytes are cut into messages; every backend must hash each as the scalar code does.
-//!
-//! The first byte of what is left says how long the next message is, times seven.
+//! Splits bytes into messages; every backend must return the hashes of the scalar code. The first
+//! byte of the remaining input, times seven, is the length of the next message.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,9 +1,10 @@
 //! The table of multiples of G that every signature shares.
 //!
 //! Row 32 c1 + c2 is (2 c1 - 31) G + (2 c2 - 31) lambda G + B: what one window of u1 adds. The
-//! blinding point B = b G is drawn once a process, so that nobody can craft a signature whose
-//! partial sums meet a row; `start` is chosen so that all the B cancel in the last window, and not
-//! before. b protects speed, never correctness: a meeting is detected and redone.
+//! blinding point B = b G is random and chosen once per process, so that no client can craft a
+//! signature whose partial sums collide with a row. `start` is chosen so that all B cancel in the
+//! last window, and not before. b protects speed, not correctness: collisions are detected, and the
+//! lane is recovered by libsecp256k1.
 
 use crate::limbs::from_be_bytes;
 use secp256k1::{PublicKey, Scalar, SecretKey};
@@ -46,7 +47,8 @@ impl BaseTable {
         static TABLE: OnceLock<Arc<BaseTable>> = OnceLock::new();
         let make = || {
             loop {
-                // A draw fails when it is not below n or meets a row: with chance 2^-117.
+                // A random b is rejected if it is not below n or collides with a row: probability
+                // 2^-117.
                 if let Some(table) = Self::new(random_bytes()) {
                     return Arc::new(table);
                 }
@@ -106,9 +108,9 @@ fn odd_digit(c: usize) -> Option<SecretKey> {
     Some(if c < 16 { magnitude.negate() } else { magnitude })
 }
 
-/// Bytes nobody can foresee.
+/// Unpredictable bytes.
 fn random_bytes() -> [u8; 32] {
     let mut bytes = [0; 32];
-    getrandom::fill(&mut bytes).expect("the operating system gives random bytes");
+    getrandom::fill(&mut bytes).expect("the operating system returns random bytes");
     bytes
 }

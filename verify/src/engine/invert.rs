@@ -1,8 +1,8 @@
-//! Many inverses for the price of one: Montgomery's trick over a stack.
+//! Many inverses at the cost of one: Montgomery's trick over a stack.
 //!
 //! Elements are pushed, then all are inverted, then the inverses are popped in reverse order. A
-//! zero would spoil every product it enters, so zeros are found before the inversion, replaced
-//! by one, and reported with the group they belong to; no other lane is harmed.
+//! zero would make every product with it zero. So zeros are found before the inversion, replaced by
+//! one, and reported with their group; other lanes are not affected.
 
 use crate::{
     field::{Factor, Fe, limbs52, mul},
@@ -12,14 +12,14 @@ use crate::{
 };
 use core::marker::PhantomData;
 
-/// Independent running products, so that each product's latency hides behind three others.
+/// Number of independent running products, so that the latency of one overlaps with three others.
 const CHAINS: usize = 4;
 
-/// Whatever can be inverted in a batch.
+/// An element that can be inverted in a batch.
 pub(super) trait Element<V: Lanes>: Copy {
     fn one() -> Self;
     fn times(&self, other: &Self) -> Self;
-    /// The inverse of an element that is the same, and not zero, in every lane.
+    /// The inverse of an element that is equal in every lane and not zero.
     fn invert_uniform(&self) -> Self;
     fn zero_mask(&self) -> Mask;
     fn select(mask: Mask, yes: &Self, no: &Self) -> Self;
@@ -75,7 +75,7 @@ impl<V: Lanes> Element<V> for Scalar<V> {
         Self::splat(limbs52(invert_var(self.first_reduced(), &ORDER))).inverse_to_montgomery()
     }
 
-    /// Never: what is inverted modulo n is r, which is in 1..n, and n is prime.
+    /// Always empty: only r is inverted modulo n. It is in 1..n, and n is prime.
     #[inline(always)]
     fn zero_mask(&self) -> Mask {
         0
@@ -132,7 +132,7 @@ impl<E: Copy> Inverter<E> {
         self.used += 1;
     }
 
-    /// The inverse of the element pushed last that is still there, and the element itself.
+    /// Pops the last element; returns its inverse and the element itself.
     #[inline(always)]
     pub(super) fn pop<V: Lanes>(&mut self) -> (E, E)
     where
@@ -218,7 +218,7 @@ impl<V: Lanes, E: Element<V>> StagePart for Inversion<'_, V, E> {
     }
 }
 
-/// Inverts each lane, at the price of one scalar inversion and six products.
+/// Inverts each lane, at the cost of one scalar inversion and six products.
 #[inline(always)]
 fn inverse_by_lanes<V: Lanes, E: Element<V>>(a: &E) -> E {
     let pairs = a.times(&a.swap::<1>());

@@ -1,8 +1,6 @@
-//! The entry of each stage per instruction set.
-//!
-//! A stage is generic code; what makes it fast is to be compiled, with everything it inlines,
-//! under the right `#[target_feature]`. Stages are never inlined into one another: each is
-//! thousands of instructions already.
+//! The entry point of each stage for each instruction set. A stage is generic code. It is fast only
+//! if it is compiled, with everything that it inlines, under the right `#[target_feature]`. Stages
+//! are never inlined into each other, because each has thousands of instructions.
 #![allow(unsafe_code)]
 
 use super::{stages, workspace::Workspace};
@@ -12,9 +10,10 @@ use crate::{Backend, lanes::Lanes};
 
 /// The stages over one instruction set.
 pub(super) trait Kernels: Lanes {
-    /// The backend whose hashing goes with it.
+    /// The backend that hashes the keys.
     const BACKEND: Backend;
-    /// Fewer signatures than this are quicker one by one: a vector costs the same however full.
+    /// Smaller batches are faster one by one, because a vector costs the same however many lanes
+    /// are used.
     const MIN_BATCH: usize;
     fn decompress(ws: &mut Workspace<Self>);
     fn scalars(ws: &mut Workspace<Self>);

@@ -1,10 +1,10 @@
-//! Batch recovery over vectors: eight signatures a vector, up to [`CHUNK`] a pass.
+//! Batch recovery over vectors: eight signatures per vector, up to [`CHUNK`] per pass.
 //!
 //! Q = u2 R + u1 G with u2 = s / r and u1 = -z / r is computed for all signatures alike, with no
-//! branch on any of their values. What does not fit is dealt with at the edges: jobs out of range
-//! and x not on the curve leave before the expensive stages, and the lanes in which a formula did
-//! not apply (a zero denominator or Z shows it) are redone by libsecp256k1. The result never
-//! depends on what else is in the batch. `docs/verify-math.md` has the derivations.
+//! branch on any of their values. Jobs out of range, and x that are not on the curve, are rejected
+//! before the expensive stages. Lanes to which a formula did not apply (a denominator or Z is zero)
+//! are recovered again by libsecp256k1. The result never depends on what else is in the batch.
+//! `docs/verify-math.md` has the derivations.
 
 mod base;
 mod invert;
@@ -29,10 +29,10 @@ const P_MINUS_N: [u64; 4] = [0x402d_a172_2fc9_baee, 0x4551_2319_50b7_5fc4, 1, 0]
 #[derive(Debug)]
 pub(crate) struct Engine<V> {
     workspace: Box<Workspace<V>>,
-    /// Jobs of the chunk still in the race, by index.
+    /// Indices of the jobs of the chunk that have no result yet.
     pending: Vec<u16>,
     keys: Vec<[u8; 64]>,
-    /// Of the keys.
+    /// Hashes of the keys.
     hashes: Vec<[u8; 32]>,
 }
 
@@ -57,7 +57,7 @@ impl<V: Kernels> Engine<V> {
         }
     }
 
-    /// Recovers `jobs[i]` into `outcomes[i]`, which are as many.
+    /// Recovers `jobs[i]` into `outcomes[i]`. Both have the same length.
     pub(crate) fn recover_batch(&mut self, jobs: &[Job], outcomes: &mut [Outcome]) {
         let length = equal_part(jobs.len(), CHUNK).next_multiple_of(LANES);
         for (jobs, outcomes) in jobs.chunks(length).zip(outcomes.chunks_mut(length)) {
@@ -96,7 +96,7 @@ impl<V: Kernels> Engine<V> {
         }
     }
 
-    /// Turns away what is out of range; gives the x of the rest to decompression.
+    /// Rejects jobs that are out of range, and passes the x of the others to decompression.
     fn admit(&mut self, jobs: &[Job], outcomes: &mut [Outcome]) {
         self.pending.clear();
         for (i, (job, outcome)) in jobs.iter().zip(outcomes).enumerate() {
@@ -119,8 +119,8 @@ impl<V: Kernels> Engine<V> {
         self.workspace.used = self.pending.len().div_ceil(LANES);
     }
 
-    /// Closes the ranks after decompression: turns away the x that are not on the curve, and gives
-    /// the numbers of the rest to the stages that follow. Lanes left over repeat the last job.
+    /// Compacts the chunk after decompression: rejects the x that are not on the curve, and passes
+    /// the numbers of the other jobs to the next stages. Unused lanes repeat the last job.
     fn pack(&mut self, jobs: &[Job], outcomes: &mut [Outcome]) {
         let ws = &mut *self.workspace;
         let mut kept = 0;
@@ -177,8 +177,8 @@ impl<V: Kernels> Engine<V> {
     }
 }
 
-/// The length of equal parts, at most `limit` long, that `count` things are cut into: a last part
-/// of a few would cost nearly as much as a full one. At least 1.
+/// Splits `count` items into parts of nearly equal length, at most `limit`, and returns that length
+/// (at least 1). A short last part would cost nearly as much as a full one.
 const fn equal_part(count: usize, limit: usize) -> usize {
     let parts = count.div_ceil(limit);
     if parts == 0 { 1 } else { count.div_ceil(parts) }
@@ -200,7 +200,7 @@ fn fill<V>(ws: &mut Workspace<V>, position: usize, x: &[u64; 4], y: &[u64; 4], j
     exchange.z.set(lane, &limbs::from_be_bytes(&job.digest));
 }
 
-/// x of R, if all of the job is in range.
+/// x of R, if all numbers of the job are in range.
 fn abscissa(job: &Job) -> Result<[u64; 4], Reason> {
     if job.recovery_id > 3 {
         return Err(Reason::RecoveryId);

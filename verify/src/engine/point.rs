@@ -1,7 +1,6 @@
-//! Points of y^2 = x^3 + 7 and the formulas batch recovery adds and doubles with.
-//!
-//! Every formula fails in one way only: a denominator, or the Z of the result, is zero exactly
-//! when it does not apply. Derivations are in `docs/verify-math.md`.
+//! Points of y^2 = x^3 + 7 and the addition and doubling formulas of batch recovery. A denominator,
+//! or the Z of the result, is zero exactly if a formula does not apply. Derivations are in
+//! `docs/verify-math.md`.
 // In lockstep code `k` names the same group in every array it indexes.
 #![allow(clippy::needless_range_loop)]
 
@@ -48,7 +47,7 @@ pub(super) struct Accumulators<V> {
 }
 
 impl<V: Lanes> Accumulators<V> {
-    /// The same point, given as x and twice y, with Z = 1 everywhere.
+    /// The same point in all lanes, given as x and twice y, with Z = 1.
     #[inline(always)]
     pub(super) fn start(point: &Affine<V>) -> Self {
         Self {
@@ -94,7 +93,7 @@ impl<V: Lanes> Accumulators<V> {
     }
 
     /// P becomes -(P + Q) in the first `n` groups, Q being `points[k][window]` as x and twice y. Z
-    /// becomes zero exactly when P is Q, -Q or infinity.
+    /// becomes zero exactly if P is Q, -Q or infinity.
     #[inline(always)]
     pub(super) fn add(&mut self, n: usize, points: &[[Affine<V>; WINDOWS]], window: usize) {
         V::outlined(Addition { sum: self, n, points, window });
@@ -144,7 +143,7 @@ impl<V: Lanes> Accumulators<V> {
         }
     }
 
-    /// The lanes of group `k` in which adding `q` gives infinity: same x, different y.
+    /// The lanes of group `k` in which adding `q` results in infinity: same x, different y.
     #[inline(always)]
     pub(super) fn opposite_mask(&self, k: usize, q: &Affine<V>) -> Mask {
         let zz = square(&self.z[k]);
@@ -224,7 +223,7 @@ mod tests {
         sum
     }
 
-    /// The affine point of a lane; `None` where Z is zero.
+    /// The affine point of a lane; `None` if Z is zero.
     fn point<V: Lanes>(sum: &Accumulators<V>, lane: usize) -> Point {
         let p = oracle::prime();
         let z = value(sum.z[0].masked(), lane);
@@ -247,7 +246,7 @@ mod tests {
         all
     }
 
-    /// libsecp256k1's small groups: on y^2 = x^3 + 6, 2 and 4. No formula knows b.
+    /// libsecp256k1's small groups: on y^2 = x^3 + 6, 2 and 4. No formula uses b.
     fn groups() -> Vec<Vec<Point>> {
         [
             (

@@ -1,7 +1,7 @@
 //! The stages of batch recovery, in the order they run over a chunk.
 //!
 //! Each takes the whole workspace and works on its first `used` groups. All are
-//! `#[inline(always)]`: `kernels.rs` gives each its entry per instruction set.
+//! `#[inline(always)]`: `kernels.rs` has an entry point for each instruction set.
 // In lockstep code `k` names the same group in every array it indexes.
 #![allow(clippy::needless_range_loop)]
 
@@ -27,7 +27,7 @@ const BETA: [u64; 5] = limbs52([
 /// 1/2 modulo p.
 const HALF: [u64; 5] = limbs52([0xffff_ffff_7fff_fe18, u64::MAX, u64::MAX, u64::MAX >> 1]);
 
-/// Finds y of -R for every x, and which x have one.
+/// Computes y of -R for every x, and which x are on the curve.
 #[inline(always)]
 pub(super) fn decompress<V: Lanes>(ws: &mut Workspace<V>) {
     let used = ws.used;
@@ -40,7 +40,7 @@ pub(super) fn decompress<V: Lanes>(ws: &mut Workspace<V>) {
             *square = Columns::product(&xx, &x).plus(&Linear::small(7)).fold().fe();
         }
         let mut roots = squares;
-        // Alone, a group is kept in registers: code of its own.
+        // A single group fits into registers, so it has separate code.
         if n == 1 {
             square_root(&mut roots, 1);
         } else {
@@ -51,7 +51,7 @@ pub(super) fn decompress<V: Lanes>(ws: &mut Workspace<V>) {
             let zero = Columns::square(&root).fold().fe().sub(&squares[k]);
             exchange.on_curve = zero.zero_mask();
             let root = root.canonical();
-            // -R: the root whose parity is not R's.
+            // -R: the root whose parity differs from that of R.
             let negate = !(root.odd_mask() ^ exchange.odd);
             exchange.y = Words::of_canonical(root.negate_where(negate).canonical());
         }
@@ -93,7 +93,7 @@ enum Step {
     Add { a: At, b: usize, into: usize },
 }
 
-/// The odd multiples in five rounds; within a round no operation needs another's result.
+/// The odd multiples in five rounds; operations of a round are independent of each other.
 const ROUNDS: [&[Step]; 5] = {
     use At::{Even, Odd};
     use Step::{Add, Double};
@@ -142,7 +142,7 @@ impl<V: Lanes> Group<V> {
         }
     }
 
-    /// The slope of the line a step draws.
+    /// The slope of the line through the operands of a step.
     #[inline(always)]
     fn slope(&self, step: Step, inverse: &Factor<V>) -> Factor<V> {
         let rise = match step {
@@ -161,7 +161,7 @@ impl<V: Lanes> Group<V> {
         }
     }
 
-    /// Which odd multiples the digits `half` name.
+    /// Indices of the odd multiples for the digits `half`.
     #[inline(always)]
     fn multiples(&self, half: usize) -> Indices {
         let mut indices = [[0; LANES]; WINDOWS];
@@ -171,14 +171,14 @@ impl<V: Lanes> Group<V> {
         indices
     }
 
-    /// y of the multiple that window `w` of the digits `half` names by `index`.
+    /// y of the multiple with this `index`, with the sign of window `w` of the digits `half`.
     #[inline(always)]
     fn signed_y(&self, half: usize, w: usize, index: &[u64; LANES]) -> Fe<V> {
         let (_, negative) = self.digits[half].digit(w);
         pick(index, |i| &self.odd[i].y).negate_where(negative)
     }
 
-    /// Which rows of the base table the digits of u1 name.
+    /// Indices of the base table rows for the digits of u1.
     #[inline(always)]
     fn rows(&self) -> Indices {
         let [_, _, high, low] = &self.digits;
@@ -198,7 +198,7 @@ impl<V: Lanes> Group<V> {
     }
 }
 
-/// Completes the last `n` steps pushed, in lockstep; `at` names the group and step of each, the
+/// Completes the last `n` steps pushed, in lockstep; `at` returns the group and step of each, the
 /// last pushed first.
 #[inline(always)]
 fn complete<V: Lanes>(
@@ -265,11 +265,11 @@ pub(super) fn tables<V: Lanes>(ws: &mut Workspace<V>) {
     }
 }
 
-/// Which table entry each window of each lane takes, worked out ahead of its use: a word of a
-/// vector that was stored a moment ago cannot be loaded before the store has left the processor.
+/// The table entry for each window of each lane. It is computed well before its use, because
+/// loading a word of a recently stored vector stalls until the store has left the store buffer.
 type Indices = [[u64; LANES]; WINDOWS];
 
-/// Gathers, lane by lane, the entries of a table that `index` names.
+/// Gathers the table entries with these indices, lane by lane.
 #[inline(always)]
 fn pick<'a, V: Lanes>(index: &[u64; LANES], entry: impl Fn(usize) -> &'a Fe<V>) -> Fe<V> {
     let rows = index.map(|i| entry(i as usize % ODD));
@@ -314,7 +314,7 @@ pub(super) fn pairs<V: Lanes>(ws: &mut Workspace<V>) {
     }
 }
 
-/// Adds, per window, the row of the base table that the digits of u1 name.
+/// Adds, per window, the row of the base table for the digits of u1.
 #[inline(always)]
 pub(super) fn base<V: Lanes>(ws: &mut Workspace<V>) {
     let table = &*ws.base;
@@ -339,7 +339,8 @@ pub(super) fn base<V: Lanes>(ws: &mut Workspace<V>) {
 }
 
 /// Completes an addition to every window of a group, whose differences of x were pushed last, in
-/// lockstep. `rise(w, point)` gives the difference of y, `y` reduces the columns of the sum's y.
+/// lockstep. `rise(w, point)` returns the difference of y, and `y` reduces the columns of the sum's
+/// y.
 #[inline(always)]
 fn add_to_windows<V: Lanes>(
     windows: &mut [Affine<V>; WINDOWS],
@@ -352,7 +353,7 @@ fn add_to_windows<V: Lanes>(
     for first in (0..WINDOWS).step_by(LOCKSTEP).rev() {
         let n = LOCKSTEP.min(WINDOWS - first);
         let windows = &mut windows[first..first + n];
-        // In one loop, so that the gathering of one runs beside the products of another.
+        // One loop, so that gathers of one window overlap with products of another.
         for k in (0..n).rev() {
             let (inverse, run) = inverter.pop();
             slopes[k] = inverse;
@@ -375,7 +376,7 @@ fn add_to_windows<V: Lanes>(
     }
 }
 
-/// What a lockstep addition keeps between its steps.
+/// Intermediate values of a lockstep addition.
 struct Scratch<V> {
     slopes: [Factor<V>; LOCKSTEP],
     rises: [Factor<V>; LOCKSTEP],
@@ -410,7 +411,7 @@ pub(super) fn ladder<V: Lanes>(ws: &mut Workspace<V>) {
     }
 }
 
-/// [`ladder`] for the `n` groups given, at most [`LOCKSTEP`].
+/// [`ladder`] for `n` groups, at most [`LOCKSTEP`].
 #[inline(always)]
 fn ladder_block<V: Lanes>(
     n: usize,
@@ -443,7 +444,7 @@ fn ladder_block<V: Lanes>(
     }
 }
 
-/// Back to affine: the public keys, in the places of R.
+/// Converts to affine coordinates and stores the public keys in place of R.
 #[inline(always)]
 pub(super) fn finish<V: Lanes>(ws: &mut Workspace<V>) {
     let groups = &ws.groups[..ws.used];

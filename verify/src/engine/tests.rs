@@ -30,7 +30,7 @@ fn check<V: Kernels>(engine: &mut Engine<V>, jobs: &[Job]) {
     }
 }
 
-/// A b that only tests know.
+/// A fixed b for tests.
 const TEST_B: [u8; 32] = [0x5a; 32];
 
 fn engine<V: Kernels>(b: [u8; 32]) -> Engine<V> {
@@ -52,9 +52,9 @@ fn random_over<V: Kernels>() {
 /// Where a crafted signature makes a formula inapplicable.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Collision {
-    /// A window's sum of P meets plus or minus the base row of the window.
+    /// A window's sum of P equals plus or minus the base row of the window.
     Row { plus: bool },
-    /// The accumulator meets plus or minus the window's point.
+    /// The accumulator equals plus or minus the window's point.
     Accumulator { plus: bool },
 }
 
@@ -170,7 +170,7 @@ fn collisions_over<V: Kernels>() {
                     let exchange = &engine.workspace.exchange;
                     for (g, exchange) in exchange[..5].iter().enumerate() {
                         let here = if g == place / 8 { 1 << (place % 8) } else { 0 };
-                        // -P + P is the one collision that is no accident: it is the answer.
+                        // -P + P is the one collision that is the correct result.
                         let infinite =
                             w == 0 && collision == (Collision::Accumulator { plus: false });
                         let (redo, infinity) = if infinite { (0, here) } else { (here, 0) };

@@ -1,4 +1,4 @@
-//! The memory of batch recovery: made once, reused for every chunk.
+//! The memory of batch recovery: allocated once, reused for every chunk.
 
 use super::{base::BaseTable, invert::Inverter, point::Affine};
 use crate::{
@@ -13,10 +13,10 @@ use std::{ops::Range, sync::Arc};
 pub(super) const CHUNK: usize = 256;
 /// Groups of a chunk.
 pub(super) const GROUPS: usize = CHUNK / LANES;
-/// Groups that go from table to result together. Their windows, 17 KB a group, are what would not
-/// fit the cache for a whole chunk; the price is two inversions a block.
+/// Groups that go from table to result together. The windows of a whole chunk, 17 KB per group,
+/// would not fit the cache; this costs two inversions per block.
 pub(super) const BLOCK: usize = 16;
-/// Elements inverted together at most: the last round of the tables, or the windows of a block.
+/// Maximum elements inverted together: the last round of the tables, or the windows of a block.
 const INVERSIONS: usize = if GROUPS * MAX_ROUND_STEPS > BLOCK * WINDOWS {
     GROUPS * MAX_ROUND_STEPS
 } else {
@@ -54,7 +54,7 @@ impl Words {
     }
 }
 
-/// One group as the jobs give it and as recovery returns it.
+/// Inputs and outputs of one group.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Exchange {
     /// x of R.
@@ -71,13 +71,13 @@ pub(super) struct Exchange {
     pub(super) odd: Mask,
     /// Output of decompression: the lanes whose x is on the curve.
     pub(super) on_curve: Mask,
-    /// Output: the lanes with no answer, to be redone one by one.
+    /// Output: the lanes without a result, which are recovered one by one.
     pub(super) redo: Mask,
     /// Output: the lanes whose result is the point at infinity.
     pub(super) infinite: Mask,
 }
 
-/// What eight signatures keep from one stage to the next.
+/// Intermediate values of eight signatures.
 #[derive(Clone, Debug)]
 pub(super) struct Group<V> {
     /// Digits of u2 (for P and lambda P) and of u1 (for G and lambda G).
@@ -107,7 +107,7 @@ pub(super) struct Workspace<V> {
     pub(super) base: Arc<BaseTable>,
     /// Groups in use.
     pub(super) used: usize,
-    /// Those of them that the stages from `pairs` to `ladder` work on.
+    /// The groups on which the stages from `pairs` to `ladder` work.
     pub(super) block: Range<usize>,
 }
 

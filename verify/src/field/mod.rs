@@ -30,16 +30,16 @@ pub(crate) const R: u64 = C << 4;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fe<V>(pub(crate) [V; 5]);
 
-/// An element whose limbs hold stale bits above the 52nd: what a product leaves when the final
-/// masks are saved. The multiplier ignores those bits; sums must not see them.
+/// An element whose limbs have stale bits above the 52nd: a product without the final masks. The
+/// multiplier ignores these bits, but sums must not use them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Factor<V>(pub(crate) [V; 5]);
 
-/// A sum of elements that was not carried, never negative in limbs 0 to 3.
+/// A sum of elements without carries; limbs 0 to 3 are never negative.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Linear<V>(pub(crate) [V; 5]);
 
-/// Whatever may enter a product.
+/// A valid operand of a product.
 pub(crate) trait Multiplicand<V> {
     fn limbs(&self) -> &[V; 5];
 }
@@ -69,7 +69,7 @@ pub(crate) const fn limbs52(w: [u64; 4]) -> [u64; 5] {
     ]
 }
 
-/// Adds what exceeds 52 bits of each limb to the next, and leaves it there too.
+/// Adds the excess over 52 bits of each limb to the next limb, without masking it off.
 #[inline(always)]
 pub(crate) fn carry<V: Lanes>(mut c: [V; 5]) -> [V; 5] {
     c[1] = c[1].add(c[0].shr::<52>());

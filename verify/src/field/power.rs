@@ -1,4 +1,4 @@
-//! The square root: one fixed power, by the chain libsecp256k1 uses.
+//! The square root as a fixed power, with the addition chain of libsecp256k1.
 // In lockstep code `k` names the same group in every array it indexes.
 #![allow(clippy::needless_range_loop)]
 

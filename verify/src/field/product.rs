@@ -6,10 +6,10 @@
 use super::{C, Factor, Fe, Linear, MASK48, Multiplicand, R, carry, masked};
 use crate::lanes::{Lanes, five};
 
-/// What the columns of a product start with where lower halves are signed: zero modulo p, and in
-/// each column enough for all its lower halves, that of the first fold included. Every 2^52 is
-/// taken from the next column again, but for column 4: 2^260 is R, which is taken from column 0,
-/// so that columns 5 to 9 remain the exact quotient and never sum up to less than zero.
+/// Initial columns of a product if lower halves are signed. The sum is zero modulo p, and each
+/// column is large enough for all its lower halves, including that of the first fold. Every 2^52 is
+/// subtracted from the next column, except for column 4: its 2^260 is R, which is subtracted from
+/// column 0, so that columns 5 to 9 remain the exact quotient and are never negative.
 const BIAS: [u64; 10] = {
     const UNITS: [u64; 10] = [2, 2, 3, 3, 4, 2, 2, 2, 1, 0];
     let mut bias = [0u64; 10];
@@ -30,7 +30,7 @@ const BIAS: [u64; 10] = {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Columns<V>([V; 10]);
 
-/// Five columns and what exceeds the fifth, after the fold at 2^260.
+/// Five columns and the excess over the fifth, after the fold at 2^260.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Folded<V> {
     columns: [V; 5],
@@ -56,7 +56,7 @@ impl<V: Lanes> Columns<V> {
         Self(V::square(a.limbs())).biased()
     }
 
-    /// Makes the columns ready for signed lower halves, where there are any.
+    /// Prepares the columns for signed lower halves, if there are any.
     #[inline(always)]
     fn biased(mut self) -> Self {
         if V::SIGNED {

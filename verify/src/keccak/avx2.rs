@@ -1,7 +1,7 @@
 //! Four messages at once on AVX2.
 //!
-//! `unsafe` here rests on one proof: [`hash_all`] is `#[target_feature]`, so whoever calls it has
-//! shown that the processor has the features, and no `Ymm` is made anywhere else.
+//! `unsafe` here rests on one proof: [`hash_all`] is `#[target_feature]`, so its caller has shown
+//! that the processor has the features, and no `Ymm` is created anywhere else.
 #![allow(unsafe_code)]
 
 use super::sponge::{self, Block, RATE_BYTES, RATE_WORDS, Words};
@@ -26,7 +26,7 @@ impl Words for Ymm {
 
     #[inline(always)]
     fn splat(word: u64) -> Self {
-        // SAFETY: AVX2 is there, see the module's proof.
+        // SAFETY: AVX2 is available, see the module's proof.
         Self(unsafe { _mm256_set1_epi64x(word.cast_signed()) })
     }
 
@@ -104,11 +104,11 @@ fn words(rows: [&[u8; RATE_BYTES]; 4]) -> [Ymm; RATE_WORDS] {
         let r = rows.map(|row| unsafe {
             _mm256_loadu_si256(row.as_ptr().add(32 * quarter).cast::<__m256i>())
         });
-        // SAFETY: AVX2 is there, see the module's proof.
+        // SAFETY: AVX2 is available, see the module's proof.
         *words = unsafe { transpose_four(r) }.map(Ymm);
     }
     let last = rows.map(|row| i64::from_le_bytes(*row.last_chunk().expect("136 bytes")));
-    // SAFETY: AVX2 is there, see the module's proof.
+    // SAFETY: AVX2 is available, see the module's proof.
     words[16] = Ymm(unsafe { _mm256_set_epi64x(last[3], last[2], last[1], last[0]) });
     words
 }

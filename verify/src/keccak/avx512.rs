@@ -1,7 +1,7 @@
 //! Eight messages at once on AVX-512.
 //!
-//! `unsafe` here rests on one proof: [`hash_all`] is `#[target_feature]`, so whoever calls it has
-//! shown that the processor has the features, and no `Zmm` is made anywhere else.
+//! `unsafe` here rests on one proof: [`hash_all`] is `#[target_feature]`, so its caller has shown
+//! that the processor has the features, and no `Zmm` is created anywhere else.
 #![allow(unsafe_code)]
 
 use super::sponge::{self, Block, RATE_BYTES, RATE_WORDS, Words};
@@ -25,7 +25,7 @@ impl Words for Zmm {
 
     #[inline(always)]
     fn splat(word: u64) -> Self {
-        // SAFETY: AVX-512F is there, see the module's proof.
+        // SAFETY: AVX-512F is available, see the module's proof.
         Self(unsafe { _mm512_set1_epi64(word.cast_signed()) })
     }
 
@@ -98,7 +98,7 @@ fn words(low: [Zmm; 8], high: [Zmm; 8], last: [u64; 8]) -> [Zmm; RATE_WORDS] {
     let low = transpose(low);
     let high = transpose(high);
     let [a, b, c, d, e, f, g, h] = last.map(u64::cast_signed);
-    // SAFETY: AVX-512F is there, see the module's proof.
+    // SAFETY: AVX-512F is available, see the module's proof.
     let last = Zmm(unsafe { _mm512_set_epi64(h, g, f, e, d, c, b, a) });
     core::array::from_fn(|i| match i {
         0..8 => low[i],
@@ -111,7 +111,7 @@ fn words(low: [Zmm; 8], high: [Zmm; 8], last: [u64; 8]) -> [Zmm; RATE_WORDS] {
 #[inline(always)]
 fn load_full(block: &[u8; RATE_BYTES]) -> (Zmm, Zmm, u64) {
     let (rows, last) = block.split_at(128);
-    // SAFETY: 64 bytes are readable at 0 and at 64 of a 136-byte block; no alignment is asked for.
+    // SAFETY: 64 bytes are readable at 0 and at 64 of a 136-byte block; no alignment is required.
     let (low, high) = unsafe {
         let p = rows.as_ptr().cast::<__m512i>();
         (_mm512_loadu_si512(p), _mm512_loadu_si512(p.add(1)))
@@ -150,6 +150,6 @@ fn load_last(tail: &[u8]) -> (Zmm, Zmm, u64) {
 /// Row l of words 0..8 of lane l becomes row w of word w of lanes 0..8.
 #[inline(always)]
 fn transpose(r: [Zmm; 8]) -> [Zmm; 8] {
-    // SAFETY: AVX-512F is there, see the module's proof.
+    // SAFETY: AVX-512F is available, see the module's proof.
     unsafe { crate::transpose::transpose(r.map(|row| row.0)) }.map(Zmm)
 }

@@ -1,8 +1,7 @@
-//! Keccak-256 of many messages at once.
-//!
-//! The instruction set is chosen once a process, by the rules of [`Backend::detect`]; a forced
-//! backend that this processor lacks leaves hashing to the scalar code, since a hash function
-//! cannot report an error and the [`crate::Recoverer`] of the same process will.
+//! Keccak-256 of many messages at once. The instruction set is chosen once per process, by the
+//! rules of [`Backend::detect`]. If a backend is forced that this processor lacks, the scalar code
+//! hashes: a hash function cannot report the error, but the [`crate::Recoverer`] of the same
+//! process does.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -14,7 +13,7 @@ use crate::Backend;
 use keccak_asm::Keccak256;
 use std::{ops::Range, sync::OnceLock};
 
-/// Below this number of messages one permutation at a time is quicker than idle lanes.
+/// With fewer messages, the scalar code is faster than a vector with idle lanes.
 const MIN_VECTOR_MESSAGES: usize = 2;
 
 /// Keccak-256 of one message.
@@ -30,19 +29,19 @@ pub fn keccak256_batch(messages: &[&[u8]], hashes: &mut [[u8; 32]]) {
     keccak256_batch_on(chosen(), messages, hashes);
 }
 
-/// Keccak-256 of the bytes `spans[i]` of one buffer into `hashes[i]`: what a caller that encodes
-/// its messages back to back needs, without a slice of slices.
+/// Keccak-256 of the bytes `spans[i]` of one buffer into `hashes[i]`: for callers that encode
+/// messages back to back, without a slice of slices.
 ///
 /// # Panics
 /// If the two slices differ in length or a span is not inside `buffer`.
 pub fn keccak256_spans(buffer: &[u8], spans: &[Range<usize>], hashes: &mut [[u8; 32]]) {
-    assert_eq!(spans.len(), hashes.len(), "one hash slot a message");
+    assert_eq!(spans.len(), hashes.len(), "one hash slot per message");
     hash_all(chosen(), spans.len(), |i| &buffer[spans[i].clone()], hashes);
 }
 
 /// [`keccak256_batch`] on a given backend, for comparisons. Same panics.
 pub fn keccak256_batch_on(backend: Backend, messages: &[&[u8]], hashes: &mut [[u8; 32]]) {
-    assert_eq!(messages.len(), hashes.len(), "one hash slot a message");
+    assert_eq!(messages.len(), hashes.len(), "one hash slot per message");
     hash_all(backend, messages.len(), |i| messages[i], hashes);
 }
 
@@ -52,7 +51,8 @@ fn chosen() -> Backend {
     *CHOSEN.get_or_init(|| Backend::detect().unwrap_or(Backend::Scalar))
 }
 
-/// Keccak-256 of the `count` messages that `message` gives, into `hashes`, which are as many.
+/// Writes the Keccak-256 of the `count` messages that `message` returns into `hashes`, which has
+/// the same length.
 #[allow(unsafe_code)]
 pub(crate) fn hash_all<'a>(
     backend: Backend,

@@ -1,15 +1,15 @@
-//! The Keccak-256 sponge over several messages at once: one algorithm, whatever the vector.
+//! The Keccak-256 sponge over several messages at once: one algorithm for all vector types.
 //!
 //! Each vector lane works through its own message; a lane whose message ends takes the next one
-//! while the others continue, so any mix of lengths keeps all lanes busy. This module must never
-//! name an instruction set, and never read outside the messages.
+//! while the others continue, so any mix of lengths keeps all lanes busy. This module must not
+//! depend on an instruction set, and must not read outside the messages.
 
 /// Bytes absorbed per permutation: 1600 bits less twice the digest (Keccak, capacity 512).
 pub(super) const RATE_BYTES: usize = 136;
 /// Words of a block.
 pub(super) const RATE_WORDS: usize = RATE_BYTES / 8;
 
-/// FIPS 202, iota: one word a round.
+/// FIPS 202, iota: one word per round.
 const ROUND_CONSTANTS: [u64; 24] = [
     0x0000_0000_0000_0001,
     0x0000_0000_0000_8082,
@@ -37,14 +37,14 @@ const ROUND_CONSTANTS: [u64; 24] = [
     0x8000_0000_8000_8008,
 ];
 
-/// What one lane absorbs in one permutation.
+/// The input of one lane to one permutation.
 #[derive(Clone, Copy)]
 pub(super) enum Block<'a> {
     /// A whole block from the middle of a message.
     Full(&'a [u8; RATE_BYTES]),
     /// The last, incomplete block (possibly empty), to be padded.
     Last(&'a [u8]),
-    /// No message left for this lane; whatever is absorbed is never read.
+    /// No message is left for this lane; its state is never read.
     Idle,
 }
 
@@ -68,20 +68,20 @@ pub(super) trait Words: Copy {
     fn to_array(self) -> [u64; 8];
     /// The padded words of a block for each lane, word-major.
     fn load(blocks: &[Block<'_>; 8]) -> [Self; RATE_WORDS];
-    /// The same when all blocks are full, which long messages mostly are.
+    /// Like [`Self::load`], if all blocks are full, as most blocks of long messages are.
     fn load_full(blocks: &[&[u8; RATE_BYTES]; 8]) -> [Self; RATE_WORDS];
 }
 
-/// Where a lane stands in its message.
+/// Position of a lane in its message.
 #[derive(Clone, Copy, Default)]
 struct Cursor<'a> {
-    /// What is still to be absorbed.
+    /// The bytes still to be absorbed.
     rest: &'a [u8],
-    /// Which message this is; `None` when none was left.
+    /// Index of the message; `None` if none was left.
     message: Option<usize>,
 }
 
-/// Hashes `count` messages; `message(i)` gives the bytes of the i-th.
+/// Hashes `count` messages; `message(i)` returns the bytes of the i-th.
 #[inline(always)]
 pub(super) fn hash_all<'a, W: Words>(
     count: usize,
@@ -173,7 +173,7 @@ pub(super) fn permute<W: Words>(a: &mut [W; 25]) {
         let c = [column(0), column(1), column(2), column(3), column(4)];
         let r = c.map(|word| word.rotate::<1, 63>());
         let t = |i: usize| a[i].xor3(c[(i + 4) % 5], r[(i + 1) % 5]);
-        // Rho and pi: the source of each plane of the result, turned by its FIPS 202 offset.
+        // Rho and pi: the source of each plane of the result, rotated by its FIPS 202 offset.
         let planes = [
             [
                 t(0),

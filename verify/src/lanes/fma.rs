@@ -1,13 +1,13 @@
-//! The vector vocabulary on AVX2 with fused multiply-adds.
+//! The vector operations on AVX2 with fused multiply-adds.
 //!
 //! There is no 52-bit multiplier, but the one of doubles has 53 bits. With a and b exact doubles
 //! below 2^52, h = fma(a, b, 2^104) is 2^104 + hi 2^52, rounded to the nearest, and then
-//! l = fma(a, b, 2^104 - h) is what the rounding took away, exactly: a b = hi 2^52 + l with
+//! l = fma(a, b, 2^104 - h) is exactly the rounding error: a b = hi 2^52 + l with
 //! l in -2^51..=2^51. Both are read from the bits of the doubles, whose last place is worth one
 //! (l after an addition of 1.5 2^52). The rounding is the default one: no code here may change it.
 //!
 //! `unsafe` here rests on the proof of `ifma.rs`, with `Backend::Avx2` in the place of
-//! `Backend::Ifma`: nothing makes an `Fma` where AVX2, FMA and BMI2 are not there.
+//! `Backend::Ifma`: an `Fma` is only created if AVX2, FMA and BMI2 are available.
 #![allow(unsafe_code)]
 
 use super::{LANES, Lanes, MASK52, Mask, StagePart};
@@ -36,7 +36,7 @@ struct Half(__m256i);
 impl Half {
     #[inline(always)]
     fn splat(word: u64) -> Self {
-        // SAFETY: AVX2 is there, see the module's proof.
+        // SAFETY: AVX2 is available, see the module's proof.
         Self(unsafe { _mm256_set1_epi64x(word.cast_signed()) })
     }
 
@@ -169,7 +169,7 @@ struct Halves {
 impl Double {
     #[inline(always)]
     fn times(self, other: Self) -> Halves {
-        // SAFETY: AVX2 and FMA are there, see the module's proof.
+        // SAFETY: AVX2 and FMA are available, see the module's proof.
         unsafe {
             let base = _mm256_set1_pd(TWO_104);
             let high = _mm256_fmadd_pd(self.0, other.0, base);
@@ -180,12 +180,13 @@ impl Double {
     }
 }
 
-/// What the exponents in a sum of `low` lower and `high` upper halves add up to, negated.
+/// The negated sum of the exponents in a sum of `low` lower and `high` upper halves.
 const fn exponents(low: u64, high: u64) -> u64 {
     low.wrapping_mul(MIDDLE_BITS).wrapping_add(high.wrapping_mul(TWO_104_BITS)).wrapping_neg()
 }
 
-/// Column by column: only two are in the making at a time, and the limbs fill most registers.
+/// Works column by column, so that only two columns are live at a time; the limbs fill most
+/// registers.
 #[inline(always)]
 fn plus_product(mut c: [Half; 10], a: [Double; 5], b: [Double; 5]) -> [Half; 10] {
     let mut upper = Half::splat(0);
@@ -358,7 +359,7 @@ impl Lanes for Fma {
 
     #[inline(always)]
     fn madd_hi(self, a: Self, b: Self) -> Self {
-        // Rounded up where the lower half is negative.
+        // Rounded up if the lower half is negative.
         let (low, high) = Self::halves(a, b);
         self.add(high).sub(low.shr::<63>())
     }
@@ -371,7 +372,7 @@ impl Lanes for Fma {
 
     #[inline(always)]
     fn plus_product(columns: [Self; 10], a: &[Self; 5], b: &[Self; 5]) -> [Self; 10] {
-        // One half after the other: the limbs of both would not fit the registers.
+        // One half after the other, because the limbs of both would not fit the registers.
         let low = plus_product(half(&columns, 0), doubles(a, 0), doubles(b, 0));
         let high = plus_product(half(&columns, 1), doubles(a, 1), doubles(b, 1));
         joined(&low, &high)
@@ -384,7 +385,7 @@ impl Lanes for Fma {
 
     #[inline(always)]
     fn outlined<P: StagePart>(part: P) -> P::Result {
-        // SAFETY: AVX2, FMA and BMI2 are there, see the module's proof.
+        // SAFETY: AVX2, FMA and BMI2 are available, see the module's proof.
         unsafe { run(part) }
     }
 

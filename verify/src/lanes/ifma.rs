@@ -1,4 +1,4 @@
-//! The vector vocabulary on AVX-512 IFMA.
+//! The vector operations on AVX-512 IFMA.
 //!
 //! `unsafe` here rests on one proof: a [`crate::Recoverer`] with this backend is only made after
 //! `Backend::Ifma.is_available()`, and only its stages (all `#[target_feature]`, see
@@ -18,7 +18,7 @@ pub(crate) struct Ifma(__m512i);
 impl Lanes for Ifma {
     #[inline(always)]
     fn splat(word: u64) -> Self {
-        // SAFETY: AVX-512F is there, see the module's proof.
+        // SAFETY: AVX-512F is available, see the module's proof.
         Self(unsafe { _mm512_set1_epi64(word.cast_signed()) })
     }
 
@@ -48,13 +48,13 @@ impl Lanes for Ifma {
 
     #[inline(always)]
     fn transpose(rows: [&[u64; 4]; LANES]) -> [Self; 4] {
-        // SAFETY: AVX-512F is there, see the module's proof.
+        // SAFETY: AVX-512F is available, see the module's proof.
         unsafe { crate::transpose::transpose_short(rows) }.map(Self)
     }
 
     #[inline(always)]
     fn madd_lo(self, a: Self, b: Self) -> Self {
-        // SAFETY: AVX-512 IFMA is there, see the module's proof.
+        // SAFETY: AVX-512 IFMA is available, see the module's proof.
         Self(unsafe { _mm512_madd52lo_epu64(self.0, a.0, b.0) })
     }
 
@@ -108,7 +108,7 @@ impl Lanes for Ifma {
 
     #[inline(always)]
     fn funnel<const BITS: i32>(high: Self, low: Self) -> Self {
-        // SAFETY: AVX-512 VBMI2 is there, see the module's proof.
+        // SAFETY: AVX-512 VBMI2 is available, see the module's proof.
         Self(unsafe { _mm512_shrdi_epi64::<BITS>(low.0, high.0) })
     }
 

@@ -1,8 +1,8 @@
-//! The vector vocabulary of batch recovery: eight 64-bit words worked on alike.
+//! The vector operations of batch recovery, over eight 64-bit words.
 //!
 //! One algorithm is written over [`Lanes`]; `ifma.rs` runs it on AVX-512 IFMA, `fma.rs` on AVX2
-//! with the multiplier of doubles, `model.rs` runs it in checked integer arithmetic, which proves
-//! in tests that no column or limb overflows. Nothing here knows about fields or curves.
+//! with the multiplier for doubles, and `model.rs` in checked integer arithmetic, which shows in
+//! tests that no column or limb overflows. This module does not depend on fields or curves.
 
 use core::ops::Range;
 
@@ -24,8 +24,8 @@ const MIDDLE: Range<usize> = 3..7;
 /// A bit per lane.
 pub(crate) type Mask = u8;
 
-/// `[f(0), .. f(4)]`, written out: a closure handed to `core::array::from_fn` may be left as a
-/// function of its own, which would then be compiled without the instruction set.
+/// `[f(0), .. f(4)]`, written out: a closure that is passed to `core::array::from_fn` may become a
+/// separate function, which would be compiled without the instruction set.
 #[inline(always)]
 pub(crate) fn five<T>(f: impl Fn(usize) -> T) -> [T; 5] {
     [f(0), f(1), f(2), f(3), f(4)]
@@ -37,20 +37,20 @@ pub(crate) fn three<T>(f: impl Fn(usize) -> T) -> [T; 3] {
     [f(0), f(1), f(2)]
 }
 
-/// A part of a stage that occurs in it more than once: see [`Lanes::apart`].
+/// A part of a stage that the stage contains more than once: see [`Lanes::outlined`].
 pub(crate) trait StagePart {
     type Result;
-    /// Does it. Implementations are `#[inline(always)]`.
+    /// Runs the part. Implementations are `#[inline(always)]`.
     fn run(self) -> Self::Result;
 }
 
-/// Eight 64-bit words. Additions never overflow when the callers keep their stated ranges; a
-/// difference may be negative for a moment (two's complement) if a carry lifts it again before
-/// anything but an addition looks at it.
+/// Eight 64-bit words. Additions do not overflow if callers keep their stated ranges. A difference
+/// may be temporarily negative (two's complement) if a carry makes it positive before anything but
+/// an addition uses it.
 pub(crate) trait Lanes: Copy + core::fmt::Debug + 'static {
     /// Whether the lower halves of [`Lanes::plus_halves`], [`Lanes::plus_product`] and
-    /// [`Lanes::square`] are signed: from -2^51 to 2^51, the upper ones rounded to match. Whoever
-    /// sums them then sees to it that no column is negative when it is carried.
+    /// [`Lanes::square`] are signed: from -2^51 to 2^51, the upper ones rounded to match. Code that
+    /// sums them must ensure that no column is negative when it is carried.
     const SIGNED: bool = false;
     /// The same word in every lane.
     fn splat(word: u64) -> Self;
@@ -74,8 +74,8 @@ pub(crate) trait Lanes: Copy + core::fmt::Debug + 'static {
     }
     /// Adds the product of `a` and `b`, five limbs each, to ten columns: the lower half of
     /// `a[i] b[j]` to column `i + j`, the upper half to the next. The upper halves that belong to
-    /// the middle columns, which have the most terms, are summed apart: a chain of nine
-    /// multiply-adds would take longer than the processor needs for the whole product.
+    /// the middle columns, which have the most terms, are summed separately: the latency of nine
+    /// dependent multiply-adds would exceed the time of the whole product.
     #[inline(always)]
     fn plus_product(mut columns: [Self; 10], a: &[Self; 5], b: &[Self; 5]) -> [Self; 10] {
         let c = &mut columns;
@@ -113,8 +113,8 @@ pub(crate) trait Lanes: Copy + core::fmt::Debug + 'static {
         }
         c
     }
-    /// Runs a part of a stage: here in its place, or as a function of its own where the code of a
-    /// product is so long that its many copies would take minutes to compile.
+    /// Runs a part of a stage: inline, or as a separate function if the code of a product is so
+    /// long that compiling its many copies would take minutes.
     #[inline(always)]
     fn outlined<P: StagePart>(part: P) -> P::Result {
         part.run()
@@ -143,7 +143,7 @@ pub(crate) trait Lanes: Copy + core::fmt::Debug + 'static {
     fn sub_where(self, mask: Mask, a: Self, b: Self) -> Self;
     /// The lanes that are zero.
     fn zero_mask(self) -> Mask;
-    /// The lanes where `self < other`, unsigned.
+    /// The lanes in which `self < other`, unsigned.
     fn less_mask(self, other: Self) -> Mask;
     /// Lane `l` of the result is lane `l ^ DISTANCE`, for a distance of 1, 2 or 4.
     fn swap<const DISTANCE: usize>(self) -> Self;

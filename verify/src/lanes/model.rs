@@ -1,5 +1,5 @@
-//! The vector vocabulary in checked integer arithmetic: the oracle of the SIMD code and the proof
-//! of its ranges. Slow; for tests only.
+//! The vector operations in checked integer arithmetic: the oracle for the SIMD code and the check
+//! of its ranges. It is slow, and only for tests.
 
 use super::{LANES, Lanes, MASK52, Mask, StagePart};
 

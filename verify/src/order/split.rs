@@ -87,8 +87,8 @@ pub(crate) fn split<V: Lanes>(u: &Scalar<V>) -> (Digits<V>, Digits<V>) {
     (recode(k1), recode(k2))
 }
 
-/// round(u g / 2^384), perhaps one less: the lowest columns are left out, which changes the size
-/// of the halves by a hair and nothing else.
+/// round(u g / 2^384), or one less, because the lowest columns are omitted. This only changes the
+/// size of the halves slightly.
 #[inline(always)]
 fn rounded_quotient<V: Lanes>(u: &Scalar<V>, g: &[u64; 5]) -> [V; 3] {
     const LOWEST: usize = 6;
@@ -147,7 +147,7 @@ fn even_mask<V: Lanes>(k: &[V; 3]) -> Mask {
 }
 
 /// Adds lattice vectors until both halves are odd. A1 and M are odd, A2 is even: the first vector
-/// mends k1, the second then mends k2, towards the side that keeps k1 small.
+/// makes k1 odd, then the second makes k2 odd, with the sign that keeps k1 small.
 #[inline(always)]
 fn made_odd<V: Lanes>(k1: [V; 3], k2: [V; 3]) -> ([V; 3], [V; 3]) {
     let even = even_mask(&k1);

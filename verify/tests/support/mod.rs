@@ -1,4 +1,4 @@
-//! What the tests of recovery share: repeatable jobs, and the comparison of every backend with
+//! Shared by the tests of recovery: repeatable jobs, and the comparison of every backend with
 //! libsecp256k1.
 
 #![allow(dead_code, unreachable_pub)]
@@ -52,7 +52,7 @@ pub fn hex(digits: &str) -> Vec<u8> {
         .collect()
 }
 
-/// A generator of repeatable words (splitmix64).
+/// A deterministic generator of words (splitmix64).
 pub struct Stream(pub u64);
 
 impl Stream {
@@ -146,14 +146,14 @@ impl Stream {
     }
 }
 
-/// What libsecp256k1 says.
+/// The results of libsecp256k1.
 pub fn expected(jobs: &[Job]) -> Vec<Outcome> {
     let mut outcomes = vec![Err(Reason::RecoveryId); jobs.len()];
     Recoverer::new(Backend::Scalar).recover_batch(jobs, &mut outcomes);
     outcomes
 }
 
-/// A recoverer of every backend this processor has; prints which.
+/// A recoverer for every available backend; prints their names.
 pub fn recoverers() -> Vec<Recoverer> {
     let available = Backend::available();
     let names: Vec<_> = available.iter().map(|backend| backend.name()).collect();
