@@ -1,4 +1,4 @@
-//! The native chain's checks in check mode, of transactions whose senders are recovered: against a
+//! The native chain's checks in check mode, for transactions with recovered senders: against a
 //! state in memory, and through the state reader of a node's newest view.
 
 use alloy_primitives::{Address, B256, Bytes, U256, map::AddressMap};
@@ -14,7 +14,7 @@ use std::{convert::Infallible, hint::black_box};
 use storage::{Account, StateRead};
 use verify::{Backend, Recoverer};
 
-/// Transactions checked in one round.
+/// Transactions per round.
 const TXS: usize = 1_000;
 
 /// Accounts without code.
@@ -40,7 +40,7 @@ impl StateRead for Accounts {
     }
 }
 
-/// Transfers of all development accounts in turn.
+/// Transfers from alternating development accounts.
 fn transfers() -> Vec<RecoveredTx> {
     let raw: Vec<_> = (0..TXS)
         .map(|index| {

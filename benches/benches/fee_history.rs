@@ -1,26 +1,28 @@
-//! `eth_feeHistory` without the wire, 1,024 blocks with five percentiles and 20 with three: from the
-//! columns of recent blocks, and from stored rows at the tip and about a year before it.
+//! `eth_feeHistory` without the network, 1,024 blocks with five percentiles and 20 with three: from
+//! the columns of recent blocks, and from stored rows at the head and about a year before it.
 //!
 //! A chain of `EVMD_BENCH_FEE_ROWS` blocks (default 200,000; a year of three-second blocks is 10
-//! million) with fee rows of 0 to 12 transactions of eight different tips. All else a block has is
-//! left empty, so a block takes about [`MAX_BLOCK_BYTES`] on disk, 3 GB for 10 million; the folder is
-//! removed at the end. Old questions are each about other blocks; reading is from a warm page cache
-//! where the rows fit.
+//! million) with fee rows of 0 to 12 transactions with eight different priority fees. All other
+//! parts of a block are empty, so a block takes about [`MAX_BLOCK_BYTES`] on disk, 3 GB for 10
+//! million; the folder is removed at the end. Each query of old blocks uses a different range. Rows
+//! are read from a warm page cache if they fit.
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use node::feehistory::{FeeColumns, FeeEntry, FeeRow, RECENT_BLOCKS, RowReader, StoredAnswer, Tip};
 use std::hint::black_box;
 use storage::{BlockRecord, ChainDb, ChainOptions, ChainReader, StateChanges};
 
-/// Blocks of a question, and percentiles.
+/// Block counts and percentiles of the queries.
 const QUERIES: [(u64, &[f64]); 2] =
     [(1024, &[10.0, 25.0, 50.0, 75.0, 90.0]), (20, &[10.0, 50.0, 90.0])];
-/// Old questions, asked one after another, and blocks between two of them.
+/// Number of old ranges, which are queried one after another, and the distance between them in
+/// blocks.
 const OLD_RANGES: u64 = 64;
 const OLD_RANGE_STEP: u64 = 1_500;
 /// Blocks appended in one transaction.
 const BLOCKS_PER_APPEND: u64 = 10_000;
-/// Most bytes a block may take on disk: a bench that fills it is stopped early.
+/// Maximum bytes of a block on disk. It sets the map size, so that a benchmark cannot fill the
+/// disk.
 const MAX_BLOCK_BYTES: u64 = 400;
 
 fn rows() -> u64 {
@@ -28,7 +30,7 @@ fn rows() -> u64 {
     rows.map_or(200_000, |rows| rows.parse().expect("EVMD_BENCH_FEE_ROWS is a number"))
 }
 
-/// A row that looks like a block's.
+/// A fee row like that of a real block.
 fn row(number: u64) -> Vec<u8> {
     let mix = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let txs = (0..mix >> 32 & 0xf).take(12).map(|index| {
@@ -102,13 +104,13 @@ fn fee_history(criterion: &mut Criterion) {
         let (count, percentiles) = question;
         let tip = rows - count;
         let held = columns.answer(tip, rows - 1, percentiles).expect("held");
-        assert_eq!(held, stored(&reader, tip, question), "both are the same answer");
+        assert_eq!(held, stored(&reader, tip, question), "both answers are equal");
         let name = format!("fee_history {count}x{}", percentiles.len());
         let mut group = criterion.benchmark_group(name);
         group.bench_function("columns, tip", |bencher| {
             bencher.iter(|| columns.answer(black_box(tip), rows - 1, percentiles));
         });
-        // Nobody has asked for these before, so nothing of the answer is held.
+        // These ranges were not queried before, so no part of the answer is cached.
         let mut step = 0;
         group.bench_function("columns, tip, new percentiles", |bencher| {
             bencher.iter(|| {

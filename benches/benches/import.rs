@@ -1,7 +1,6 @@
-//! Import end to end: a file of blocks in, durable blocks with checked roots out.
-//!
-//! Prints the four switches with the figures: signatures checked, state root checked, commits
-//! durable, state in LMDB (small: the ten development accounts and the recipients).
+//! Import end to end: from a file of blocks to durable blocks with checked roots. Signatures and
+//! state roots are checked, commits are durable, and the state is in LMDB (small: the ten
+//! development accounts and the recipients).
 
 use alloy_primitives::Address;
 use benches::transfer;
@@ -23,7 +22,8 @@ const TRANSFERS: u64 = 20_000;
 /// Timestamp of genesis, in seconds.
 const GENESIS_TIME: u64 = 1_700_000_000;
 
-/// Makes a chain of full blocks of transfers to distinct recipients; gives its length in blocks.
+/// Produces a chain of full blocks of transfers to distinct recipients, and returns its length in
+/// blocks.
 fn make_chain(folder: &Path, file: &Path) -> u64 {
     let home = Home::init(folder, &Genesis::native_dev(GENESIS_TIME)).expect("a fresh folder");
     let options = options(vec![], Some(Duration::from_millis(100)));
@@ -40,7 +40,7 @@ fn make_chain(folder: &Path, file: &Path) -> u64 {
         std::thread::park_timeout(Duration::from_millis(10));
     }
     pipeline.stop();
-    pipeline.join().expect("an orderly end");
+    pipeline.join().expect("an orderly shutdown");
     let blocks = home.chain.reader().expect("a reader");
     let (head, _) = blocks.head().expect("readable").expect("a head");
     let mut bytes = Vec::new();

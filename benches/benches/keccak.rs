@@ -1,4 +1,4 @@
-//! Keccak-256 of many messages: every backend on the same bytes.
+//! Keccak-256 of many messages, with every backend on the same input.
 //!
 //! `cargo bench --profile release --workspace --bench keccak`. The scalar backend is the `keccak-asm` crate.
 
@@ -6,7 +6,7 @@ use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_m
 use std::hint::black_box;
 use verify::{Backend, keccak256_batch_on};
 
-/// Messages of a batch.
+/// Messages per batch.
 const BATCH: usize = 256;
 
 fn lengths(c: &mut Criterion) {

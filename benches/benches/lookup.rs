@@ -1,16 +1,15 @@
-//! Where a transaction is, by its hash, after many flushes: of one that exists, and of one that does
-//! not, which has to be looked for in every run.
-//!
-//! `EVMD_LOOKUP_FLUSHES` and `EVMD_LOOKUP_HASHES` (of a flush) change the size.
+//! Lookup of a transaction by its hash after many flushes: one that exists, and one that does not,
+//! which is searched in every run.
+//! `EVMD_LOOKUP_FLUSHES` and `EVMD_LOOKUP_HASHES` (per flush) change the size.
 
 use alloy_primitives::{B256, keccak256};
 use criterion::{Criterion, criterion_group, criterion_main};
 use std::hint::black_box;
 use storage::{FlushBlock, IndexDb, IndexOptions, StateChanges};
 
-/// Flushes: 7 runs on each of three levels, the most there can be of so many.
+/// Flushes: 7 runs on each of three levels, the maximum for three levels.
 const FLUSHES: u64 = 511;
-/// Transactions of a flush.
+/// Transactions per flush.
 const HASHES: u64 = 4000;
 
 fn setting(name: &str, default: u64) -> u64 {
@@ -45,7 +44,7 @@ fn bench(criterion: &mut Criterion) {
     let reader = index.reader().expect("a reader");
     let mut group = criterion.benchmark_group("tx-hash");
     let count = flushes * hashes;
-    // A stride without a common factor: every part of the runs in turn, in no order.
+    // A stride without a common factor: all parts of the runs are read, in no order.
     let mut next = 0;
     let mut turn = || {
         next = (next + 7_368_787) % count;

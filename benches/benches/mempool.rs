@@ -1,10 +1,9 @@
-//! The mempool with 100,000 transactions pending: what one more costs, and what it costs to take
-//! one into a block, from choosing it to dropping it once it is mined.
-//!
-//! No signatures and no state: the pool is told senders and accounts. Fees and senders are random,
-//! so that every order is exercised. The base fee goes up or down by an eighth with each block. Two
-//! shapes: a hundred transactions of each of 1,000 senders, and one of each of 100,000. Looking up
-//! the sender's account is part of inserting.
+//! The mempool with 100,000 pending transactions: the cost of inserting one more, and the cost of
+//! including one in a block, from selection to removal. Signatures and state are not part of it:
+//! the pool receives senders and accounts. Fees and senders are random, so that every ordering is
+//! used. The base fee rises or falls by an eighth with each block. There are two cases: 1,000
+//! senders with a hundred transactions each, and 100,000 senders with one each. Inserting includes
+//! the lookup of the sender's account.
 
 use alloy_consensus::{SignableTransaction, TxEip1559};
 use alloy_primitives::{
@@ -23,26 +22,26 @@ use std::{
 };
 use storage::Account;
 
-/// Transactions pending whenever something is measured.
+/// Pending transactions during each measurement.
 const PENDING: u64 = 100_000;
-/// Transactions inserted, or taken, in one measurement: about a block of transfers.
+/// Transactions inserted or removed in one measurement: about a block of transfers.
 const BLOCK: u64 = 4_760;
 /// Gas of a transfer.
 const TRANSFER_GAS: u64 = 21_000;
 /// Wei per gas.
 const BASE_FEE: u64 = 1_000_000_000;
 
-/// Where every account is before its first transaction.
+/// Every account before its first transaction.
 const NEW_ACCOUNT: Account = Account { nonce: 0, balance: U256::MAX, code_hash: KECCAK256_EMPTY };
 
-/// Transfer number `n` of a pool with so many senders: the senders take turns.
+/// Transfer number `n` of a pool with this number of senders, which take turns.
 fn transfer(n: u64, senders: u64) -> Arc<RecoveredTx> {
     let fees =
         u128::from(u64::from_be_bytes(keccak256(n.to_le_bytes())[..8].try_into().expect("8")));
     let tip = fees % 1_000_000_000;
     let body = TxEip1559 {
         nonce: n / senders,
-        // The base fee decides the rank of some, the tip that of the others.
+        // The base fee decides the rank of some, the priority fee that of the others.
         max_fee_per_gas: u128::from(BASE_FEE + BASE_FEE / 8) + (fees >> 32) % 2_000_000_000,
         max_priority_fee_per_gas: tip.min(u128::from(BASE_FEE)),
         gas_limit: TRANSFER_GAS,
@@ -73,22 +72,22 @@ fn insert(
     for tx in txs {
         let account = accounts.get(&tx.sender).copied().unwrap_or(NEW_ACCOUNT);
         let standing = pool.insert(tx, |_| Box::default(), &account, now);
-        black_box(standing.expect("there is room"));
+        black_box(standing.expect("the pool has space"));
     }
 }
 
-/// Chooses a block's worth.
+/// Selects the transactions of a block.
 fn select(pool: &mut Mempool) -> Vec<Arc<RecoveredTx>> {
     pool.select(Room::exact(BLOCK * TRANSFER_GAS, usize::MAX)).txs
 }
 
-/// Senders and next nonces after a block of these, as its state changes have them.
+/// Senders and next nonces in the state changes of a block with these transactions.
 fn changes(chosen: &[Arc<RecoveredTx>]) -> Vec<(Address, u64)> {
     let nonces: BTreeMap<_, _> = chosen.iter().map(|tx| (tx.sender, nonce(tx) + 1)).collect();
     nonces.into_iter().collect()
 }
 
-/// Follows the chain after a block.
+/// Updates the pool after a block.
 fn follow(pool: &mut Mempool, base_fee: u64, changes: &[(Address, u64)], now: Instant) {
     pool.set_base_fee(base_fee);
     let accounts =
@@ -105,11 +104,11 @@ struct SteadyPool {
     pool: Mempool,
     senders: u64,
     next: u64,
-    /// Of blocks in turn.
+    /// Base fees of successive blocks.
     base_fees: [u64; 2],
 }
 
-/// Time spent on a block's worth.
+/// Time spent on the transactions of a block.
 #[derive(Default)]
 struct BlockTimes {
     insert: Duration,
@@ -133,7 +132,7 @@ impl SteadyPool {
         (first..self.next).map(|n| transfer(n, self.senders)).collect()
     }
 
-    /// Inserts a block's worth, and takes the best block's worth out again.
+    /// Inserts the transactions of a block, and removes the best transactions for a block.
     fn block(&mut self) -> BlockTimes {
         let txs = self.fresh(BLOCK);
         let account = |tx: &Arc<RecoveredTx>| {

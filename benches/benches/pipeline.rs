@@ -1,21 +1,19 @@
-//! The whole pipeline end to end: signed transactions over the TCP ingest, or a file of blocks, in;
-//! durable blocks out.
+//! The whole pipeline end to end: from signed transactions over the TCP ingest, or a file of
+//! blocks, to durable blocks.
 //!
-//! `cargo bench --profile release --workspace --bench pipeline -- accounts=1000000 count=2000000`, where each setting
-//! may be left out:
-//!
-//! - `accounts=1000000`: funded accounts; senders and receivers are random ones of all of them
+//! `cargo bench --profile release --workspace --bench pipeline -- accounts=1000000 count=2000000`.
+//! Every setting is optional:
+//! - `accounts=1000000`: funded accounts, among which senders and recipients are random
 //! - `count=1000000`: transactions
 //! - `workload=transfers`: or `erc20`, or `mixed` (one in four)
 //! - `mode=ingest`: over TCP through recover, ante, mempool and proposals; or `import`: as blocks
 //! - `block=10000`: plain transfers that fill a block
-//! - `window=4`: blocks' worth of transactions submitted and not mined
+//! - `window=4`: maximum transactions submitted but not mined, in blocks
 //! - `recent=12582912`: the setting `storage.recent-accounts`
 //! - `seed=1`, `recover=2` (recovery threads), `folder=` (where the home is made)
-//! - `json=FILE`: the figures as JSON too, for `benches/growth` and `benches/saturation`
-//!
-//! Signing is done before, once, and kept under `target/bench-cache`. The feeder is a thread of
-//! this process; its row says what it costs.
+//! - `json=FILE`: also writes the figures as JSON, for `benches/growth` and `benches/saturation`
+//! Transactions are signed once in advance and kept under `target/bench-cache`. The feeder is a
+//! thread of this process; its row shows its cost.
 
 use alloy_primitives::Address;
 use benches::{
@@ -45,14 +43,14 @@ use verify::Backend;
 
 /// Gas of a plain transfer.
 const TRANSFER_GAS: u64 = 21_000;
-/// Transactions the feeder writes at once.
+/// Transactions per write of the feeder.
 const FRAMES_PER_WRITE: usize = 512;
-/// How often the use of threads is noted.
+/// Sampling interval of the CPU time of threads.
 const THREAD_POLL_INTERVAL: Duration = Duration::from_millis(200);
-/// Most cores of the table of recovery threads.
+/// Maximum cores in the table of recovery threads.
 const MAX_CORES: usize = 64;
-/// How often the feeder looks whether there is room in its window, and its window whether a block is
-/// durable. Waking takes some 20 us on a virtual machine.
+/// Polling interval of the feeder for space in its window, and of the window for durable blocks. A
+/// wake-up takes about 20 us on a virtual machine.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 struct Settings {
@@ -135,7 +133,7 @@ impl Settings {
 }
 
 fn main() {
-    // `cargo test --benches` runs this with no settings of its own: nothing to test here.
+    // `cargo test --benches` runs this without settings. There is nothing to test.
     if std::env::args().any(|argument| argument == "--test") {
         return;
     }
@@ -170,15 +168,15 @@ fn main() {
     let path = home.path.clone();
     drop(home);
     drop(Home::open(&path).expect("opens again"));
-    println!("opened again after an orderly end in {:.2} s", begun.elapsed().as_secs_f64());
+    println!("reopened after an orderly shutdown in {:.2} s", begun.elapsed().as_secs_f64());
 }
 
-/// What was seen of one run.
+/// The measurements of one run.
 struct Run {
     txs: u64,
     blocks: u64,
     seconds: f64,
-    /// Transactions durable at each second.
+    /// Durable transactions at the end of each second.
     series: Vec<u64>,
     threads: BTreeMap<String, Use>,
     peak_kib: u64,
@@ -205,7 +203,7 @@ impl Run {
             );
         }
         println!(
-            "memory: peak resident {} MiB (mapped files in it), most anonymous {} MiB",
+            "memory: peak resident {} MiB (including mapped files), maximum anonymous {} MiB",
             self.peak_kib / 1024,
             self.anonymous_kib / 1024
         );
@@ -240,7 +238,7 @@ impl Run {
         }
         let rejected: Vec<_> = self.stages.iter().flat_map(|stage| &stage.rejected).collect();
         if !rejected.is_empty() {
-            println!("turned away: {rejected:?}");
+            println!("rejected: {rejected:?}");
         }
         assert_eq!(self.txs, settings.count, "every transaction is in a block");
     }
@@ -272,14 +270,14 @@ impl Run {
     }
 }
 
-/// Watches a pipeline while it runs.
+/// Observes a pipeline while it runs.
 struct RunMonitor {
     begun: Instant,
     last_sample: Instant,
     series: Vec<u64>,
     anonymous_kib: u64,
     before: BTreeMap<String, Use>,
-    /// The most seen of each thread: some end before the last block is durable.
+    /// The last sample of each thread: some end before the last block is durable.
     seen: BTreeMap<String, Use>,
 }
 
@@ -375,14 +373,15 @@ impl<'a> Durable<'a> {
 fn ingest(settings: &Settings, home: &Home, file: &Path) -> Run {
     let pipeline = Pipeline::start(home, settings.options()).expect("started");
     let first = pipeline.published.load().number();
-    let address = pipeline.ingest_address.expect("transactions are taken");
+    let address = pipeline.ingest_address.expect("the ingest is enabled");
     let mined = Arc::new(AtomicU64::new(0));
     let mut stream = TcpStream::connect(address).expect("connected");
     let answers = stream.try_clone().expect("cloned");
     let mut monitor = RunMonitor::start();
     let reader = thread::Builder::new().name("feeder-answers".to_owned());
     let count = settings.count;
-    // What a thread has used is told only as long as it lives: these two end when all is measured.
+    // The system reports the CPU time of a thread only while it exists, so these two end after the
+    // measurement.
     let measured = Arc::new(AtomicBool::new(false));
     let wait = |measured: Arc<AtomicBool>| {
         while !measured.load(Relaxed) {
@@ -411,7 +410,7 @@ fn ingest(settings: &Settings, home: &Home, file: &Path) -> Run {
             let size = FRAMES_PER_WRITE.min((count - sent) as usize);
             let read = frames.read(size, &mut piece);
             assert_eq!(read, size, "the file has all transactions");
-            stream.write_all(&piece).expect("the node takes them");
+            stream.write_all(&piece).expect("the node accepts them");
             sent += read as u64;
         }
         wait(flag);
@@ -428,11 +427,11 @@ fn ingest(settings: &Settings, home: &Home, file: &Path) -> Run {
     feeder.join().expect("the feeder ends");
     assert_eq!(reader.join().expect("the reader ends"), 0, "no transaction is refused");
     pipeline.stop();
-    pipeline.join().expect("an orderly end");
+    pipeline.join().expect("an orderly shutdown");
     run
 }
 
-/// Reads one answer a transaction; gives how many were refusals.
+/// Reads one answer per transaction and returns the number of refusals.
 fn read_answers(stream: TcpStream, count: u64) -> u64 {
     let mut stream = std::io::BufReader::with_capacity(1 << 20, stream);
     let mut refused = 0;
@@ -453,7 +452,7 @@ fn read_answers(stream: TcpStream, count: u64) -> u64 {
     refused
 }
 
-/// The blocks of the same transactions, made once by the ingest.
+/// The blocks with the same transactions, produced once through the ingest.
 fn chain_file(settings: &Settings, accounts: &[Address], file: &Path, folder: &Path) -> PathBuf {
     let name = format!(
         "chain-{}-{}-{}-{}-{}.rlp",
@@ -467,7 +466,7 @@ fn chain_file(settings: &Settings, accounts: &[Address], file: &Path, folder: &P
     if path.exists() {
         return path;
     }
-    eprintln!("making the chain, once");
+    eprintln!("producing the chain, once");
     let home = settings.home(accounts, &folder.join("maker"));
     let first = home.chain.reader().expect("a reader").head().expect("readable").expect("a head").0;
     drop(ingest(settings, &home, file));

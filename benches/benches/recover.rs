@@ -7,9 +7,10 @@ use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_m
 use std::hint::black_box;
 use verify::{Backend, Job, Outcome, Reason, Recoverer};
 
-/// Batch lengths; the last is far beyond the chunk a backend works in.
+/// Batch lengths; the last one is far longer than a chunk of a backend.
 const BATCHES: [usize; 12] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024, 8_192];
-/// Signatures of a sample of the one-by-one libraries, whose cost does not depend on the batch.
+/// Signatures per sample of the one-by-one libraries, whose cost does not depend on the batch
+/// length.
 const SINGLES: usize = 64;
 
 fn batches(c: &mut Criterion) {
@@ -26,7 +27,7 @@ fn batches(c: &mut Criterion) {
             let mut outcomes = vec![Err(Reason::RecoveryId); batch];
             recoverer.recover_batch(&jobs[..batch], &mut outcomes);
             assert!(outcomes.iter().all(Outcome::is_ok));
-            // Another part of the jobs each time.
+            // A different part of the jobs each time.
             let mut from = 0;
             group.bench_function(BenchmarkId::from_parameter(batch), |b| {
                 b.iter(|| {
@@ -60,7 +61,7 @@ fn k256(job: &Job) -> [u8; 65] {
     key.to_encoded_point(false).as_bytes().try_into().expect("uncompressed")
 }
 
-/// What a stranger can send to slow a batch down, beside what it costs libsecp256k1.
+/// Input that an attacker can send to slow a batch down, compared with libsecp256k1.
 fn adversarial(c: &mut Criterion) {
     let honest = signatures::jobs(256);
     let mixed = |worst: &[Job]| -> Vec<Job> {

@@ -1,8 +1,8 @@
-//! Raw transactions to senders: what the recover stage does to each batch, on one thread.
+//! From raw transactions to senders: the work of the recover stage per batch, on one thread.
 //!
 //! `cargo bench --profile release --workspace --bench recover_stage`. Decoding, both hashes of a transaction, and the
-//! signature. Every backend, and the crates one would otherwise put together: alloy and
-//! libsecp256k1, a transaction at a time.
+//! signature. Compares every backend with alloy and libsecp256k1, which recover one transaction at
+//! a time.
 
 use alloy_primitives::{Address, Bytes, keccak256};
 use benches::signatures;
@@ -11,9 +11,9 @@ use node::execution::{DecodedTx, Senders};
 use std::hint::black_box;
 use verify::{Backend, Recoverer};
 
-/// Transactions of a batch, as the stage receives them under load.
+/// Transactions per batch, as under load.
 const BATCH: usize = 256;
-/// Distinct transactions a run goes through.
+/// Number of distinct transactions.
 const TRANSACTIONS: usize = 2_048;
 /// Transactions of mainnet blocks: any type, with call data.
 const MAINNET: &str = include_str!("../../verify/tests/data/mainnet.txt");

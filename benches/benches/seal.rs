@@ -13,10 +13,10 @@ use storage::{
     trie::{EMPTY_ROOT_HASH, RecordRead, TRIE_CACHE_BYTES_DEFAULT, ordered_root},
 };
 
-/// Transfers of a block.
+/// Transfers per block.
 const BLOCK: usize = 10_000;
 
-/// The trie is in memory as a whole.
+/// No records: the whole trie is in memory.
 struct NoRecords;
 
 impl RecordRead for NoRecords {
@@ -27,7 +27,7 @@ impl RecordRead for NoRecords {
     }
 }
 
-/// A generator that needs no crate: what is drawn matters less than that it is the same each time.
+/// A deterministic generator without a dependency; its statistical quality does not matter here.
 struct Random(u64);
 
 impl Random {
@@ -82,7 +82,7 @@ fn state_roots(c: &mut Criterion) {
         let checkpoint = trie.checkpoint(1);
         let (records, took) = (checkpoint.len(), begun.elapsed());
         println!(
-            "checkpoint of {records} records ({dirty} marked), {} MB: {} ns a record",
+            "checkpoint of {records} records ({dirty} marked), {} MB: {} ns per record",
             checkpoint.bytes() >> 20,
             took.as_nanos() / records as u128,
         );

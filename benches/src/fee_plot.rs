@@ -1,15 +1,13 @@
-//! Draws `docs/base-fee.svg`: how the base fee answers to the fullness of blocks, computed by the
-//! fee market itself.
-//!
-//! Left, one block: the change of the fee against the block's fullness. Right, many blocks: the fee
-//! while demand comes and goes, and the fullness below it.
+//! Draws `docs/base-fee.svg`: how the base fee responds to the gas used in blocks, computed by the
+//! fee market itself. The left panel shows the change of the fee after one block. The right panel
+//! shows the fee over many blocks with varying demand, and the gas used below it.
 
 use node::feemarket::{Genesis, Market, Params, TokenDecimals};
 use std::fmt::Write;
 
-/// Gas of a block.
+/// Gas limit of a block.
 const LIMIT: u64 = 10_000_000;
-/// Blocks of the right panel.
+/// Number of blocks in the right panel.
 const BLOCKS: u64 = 160;
 /// Fee before the first block, in wei.
 const START: u64 = 1_000_000_000;
@@ -30,7 +28,8 @@ struct Curve {
     denominator: u32,
     elasticity: u32,
     colour: &'static str,
-    /// Drawn on the right too, where the demand is made for a target of half the limit.
+    /// Whether the curve is also in the right panel, whose demand assumes a target of half the
+    /// limit.
     course: bool,
 }
 
@@ -79,8 +78,8 @@ fn end(market: &mut Market, permille: u64) {
     market.end_block(gas, gas).expect("far below what overflows");
 }
 
-/// How full the blocks of the right panel are, in thousandths: a rush, rest at half, a lull, and
-/// blocks full and empty in turn.
+/// Gas used by the blocks of the right panel, in thousandths of the limit: high demand, half full,
+/// low demand, and alternately full and empty blocks.
 const fn fullness(block: u64) -> u64 {
     match block {
         1..=20 => 500,
@@ -132,7 +131,7 @@ pub fn draw() -> String {
     out
 }
 
-/// A height in the panel; what lies outside the range is left at its edge.
+/// A height in the panel; values outside the range are clamped.
 fn height(value: f64, (min, max): (f64, f64)) -> f64 {
     TOP + PANEL.1 * (1.0 - (value.clamp(min, max) - min) / (max - min))
 }
@@ -146,7 +145,7 @@ fn line(
     let mut path = String::new();
     for (share, value) in points {
         let (x, y) = (LEFT[panel] + PANEL.0 * share, height(value, range));
-        write!(path, "{x:.1},{y:.1} ").expect("a string takes all");
+        write!(path, "{x:.1},{y:.1} ").expect("writing to a string does not fail");
     }
     format!(
         r#"<polyline points="{}" fill="none" stroke="{colour}" stroke-width="2"/>"#,
@@ -162,7 +161,7 @@ fn title(panel: usize, content: &str) -> String {
     text(LEFT[panel], TOP - 16.0, "start", content)
 }
 
-/// A level line with its label.
+/// A horizontal line with its label.
 fn level(panel: usize, value: f64, range: (f64, f64), label: &str) -> String {
     let (left, y) = (LEFT[panel], height(value, range));
     let right = left + PANEL.0;
@@ -223,7 +222,7 @@ fn legend(row: usize, curve: &Curve) -> String {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn the_page_shows_this_drawing() {
+    fn drawing_in_docs_is_current() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/base-fee.svg");
         let shown = std::fs::read_to_string(path).expect("the drawing is in docs");
         assert!(

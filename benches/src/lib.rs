@@ -1,4 +1,4 @@
-//! Workloads shared by the benchmarks: the same bytes for every contestant, made from a seed.
+//! Workloads shared by the benchmarks: every candidate gets the same bytes, generated from a seed.
 
 pub mod fee_plot;
 pub mod signatures;
@@ -15,11 +15,11 @@ use criterion::Criterion;
 use node::heap::Heap;
 use std::time::Duration;
 
-/// As in the binary that is measured.
+/// The allocator of the evmd binary.
 #[global_allocator]
 static HEAP: Heap = Heap;
 
-/// Settings under which a benchmark of many rows stays within minutes.
+/// Settings with which a benchmark of many rows takes only minutes.
 pub fn quick() -> Criterion {
     Criterion::default()
         .warm_up_time(Duration::from_millis(300))

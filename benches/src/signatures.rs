@@ -1,4 +1,4 @@
-//! Signatures by many distinct keys, so that no contestant profits from a warm cache of one key.
+//! Signatures by many distinct keys, so that no candidate benefits from a cached key.
 
 use secp256k1::{
     Message, SecretKey,
@@ -6,7 +6,7 @@ use secp256k1::{
 };
 use verify::{Job, keccak256};
 
-/// `count` valid jobs, each by a key of its own.
+/// `count` valid jobs, each signed by a different key.
 pub fn jobs(count: usize) -> Vec<Job> {
     (0..count as u64).map(|i| sign(&key(i), keccak256(&(!i).to_be_bytes()))).collect()
 }
@@ -14,7 +14,7 @@ pub fn jobs(count: usize) -> Vec<Job> {
 /// The `i`-th private key.
 ///
 /// # Panics
-/// With a chance of one in 2^128.
+/// With probability 2^-128.
 pub fn key(i: u64) -> SecretKey {
     SecretKey::from_secret_bytes(keccak256(&i.to_be_bytes())).expect("below the group order")
 }
@@ -38,13 +38,13 @@ pub fn compact(job: &Job) -> [u8; 64] {
     bytes
 }
 
-/// A batch that costs most: every signature recovers the point at infinity, which any signer can
-/// bring about (s = z / k for R = k G), so that no cheap check turns it away.
+/// The most expensive batch: every signature recovers the point at infinity. Any signer can
+/// construct that (s = z / k for R = k G), and no cheap check detects it.
 pub fn infinity(count: usize) -> Vec<Job> {
     jobs(count).iter().map(at_infinity).collect()
 }
 
-/// Signatures whose r is no x of the curve: libsecp256k1 turns them away after a square root.
+/// Signatures whose r is not an x of the curve: libsecp256k1 rejects them after a square root.
 pub fn off_curve(count: usize) -> Vec<Job> {
     let mut scalar = verify::Recoverer::new(verify::Backend::Scalar);
     let mut found = Vec::with_capacity(count);

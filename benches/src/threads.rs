@@ -1,8 +1,8 @@
-//! What each thread of this process, and the process, has used: from `/proc/self`.
+//! CPU time and memory of this process and its threads, from `/proc/self`.
 
 use std::{collections::BTreeMap, fs};
 
-/// One thread's use so far.
+/// CPU time of one thread.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Use {
     /// Nanoseconds on a processor.
@@ -11,15 +11,15 @@ pub struct Use {
     pub waiting_ns: u64,
 }
 
-/// Use by thread name; threads of one name are summed. The first thread, which the system names by the
-/// program, is `main`.
+/// CPU time by thread name; threads with the same name are summed. The first thread is called
+/// `main`.
 pub fn snapshot() -> BTreeMap<String, Use> {
     let mut threads: BTreeMap<String, Use> = BTreeMap::new();
     let first = std::process::id().to_string();
     let Ok(tasks) = fs::read_dir("/proc/self/task") else { return threads };
     for task in tasks.flatten() {
         let read = |name| fs::read_to_string(task.path().join(name));
-        // A thread may end in between.
+        // A thread may end between listing and reading.
         let (Ok(name), Ok(stat)) = (read("comm"), read("schedstat")) else { continue };
         let mut fields = stat.split_whitespace().filter_map(|field| field.parse().ok());
         let (cpu, waiting) = (fields.next().unwrap_or(0), fields.next().unwrap_or(0));

@@ -1,9 +1,9 @@
-//! The smallest honest ERC-20: `transfer` and `balanceOf` as a Solidity compiler lays them out
-//! (selector dispatch, checked balances in a mapping at slot 0, the `Transfer` event).
+//! A minimal but realistic ERC-20 contract: `transfer` and `balanceOf` as a Solidity compiler lays
+//! them out (selector dispatch, checked balances in a mapping at slot 0, the `Transfer` event).
 
 use alloy_primitives::{Address, Bytes, U256, address, b256, keccak256};
 
-/// Where the workload's token is.
+/// Address of the workload's token.
 pub const TOKEN: Address = address!("70ce000000000000000000000000000000000001");
 /// Gas limit of a token transfer: a first transfer to a new holder uses about 51,000.
 pub const TRANSFER_GAS: u64 = 60_000;
@@ -30,7 +30,7 @@ pub fn transfer_input(to: Address, amount: U256) -> Bytes {
 /// The token's code.
 pub fn code() -> Bytes {
     let mut code = Assembler::default();
-    // Memory pointer and the check that no value is sent, as the compiler begins.
+    // Memory pointer and the check that no value is sent, as in compiled code.
     code.ops(&[0x60, 0x80, 0x60, 0x40, 0x52, 0x34]).jump_if("refuse");
     // Fewer than four bytes of input select nothing.
     code.ops(&[0x60, 4, 0x36, 0x10]).jump_if("refuse");
@@ -64,7 +64,7 @@ pub fn code() -> Bytes {
     code.finish()
 }
 
-/// Puts labels in place of jump targets.
+/// Resolves labels to jump targets.
 #[derive(Default)]
 struct Assembler {
     code: Vec<u8>,

@@ -22,7 +22,7 @@ pub fn transfer(from: usize, nonce: u64, to: Address) -> Bytes {
     signed(&SecretKey::from_secret_bytes(key).expect("the constants are valid keys"), nonce, to)
 }
 
-/// `count` transfers of one wei, each from a sender of its own.
+/// `count` transfers of one wei, each from a different sender.
 pub fn transfers(count: usize) -> Vec<Bytes> {
     let keys = (0..count as u64).map(signatures::key);
     keys.map(|key| signed(&key, 0, Address::ZERO)).collect()

@@ -1,8 +1,7 @@
-//! Files of signed transactions: random distinct senders and receivers over all accounts, made
-//! once from a seed on both cores, kept under `target/`.
-//!
-//! A file is what goes over the TCP ingest: a big-endian `u32` length before each EIP-2718
-//! transaction. A longer file begins with the bytes of every shorter one of the same seed.
+//! Files of signed transactions with random distinct senders and recipients among all accounts.
+//! They are generated once from a seed on two threads, and kept under `target/`. A file has the
+//! format of the TCP ingest: a big-endian `u32` length before each EIP-2718 transaction. A longer
+//! file begins with the bytes of every shorter one of the same seed.
 
 use crate::{signatures, token};
 use alloy_consensus::{SignableTransaction, TxEip1559, TxEnvelope};
@@ -21,10 +20,10 @@ use std::{
 
 /// Chain id of the development genesis.
 const CHAIN_ID: u64 = 262_144;
-/// Transactions signed at once by both threads.
+/// Transactions that both threads sign at a time.
 const CHUNK: usize = 65_536;
 
-/// What the transactions do.
+/// Kind of transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Plain transfers of one wei.
@@ -36,7 +35,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// By its name.
+    /// The kind with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         match name {
             "transfers" => Some(Self::Transfers),
@@ -64,7 +63,7 @@ impl Kind {
     }
 }
 
-/// Folder of everything made once.
+/// Folder of everything that is generated once.
 pub fn cache_folder() -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR")
         .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../target"), PathBuf::from);
@@ -73,8 +72,8 @@ pub fn cache_folder() -> PathBuf {
     folder
 }
 
-/// Keys that follow each other, each the one before plus one: the next public key is then one
-/// addition of points away, a tenth of a multiplication.
+/// Number of consecutive secret keys. The next public key then costs one point addition, a tenth of
+/// a point multiplication.
 const KEY_RUN: usize = 4096;
 
 /// The private key of account `index`.
@@ -86,7 +85,7 @@ fn account_key(index: usize) -> SecretKey {
     first.add_tweak(&steps).expect("zero with a chance of one in 2^243")
 }
 
-/// The addresses of the accounts from `first` on, which begins a stretch.
+/// The addresses of the accounts from `first` on, which must begin a run of consecutive keys.
 fn key_run(first: usize, addresses: &mut [Address]) {
     let one = SecretKey::from_secret_bytes(B256::with_last_byte(1).0).expect("one").public_key();
     let mut public = account_key(first).public_key();
@@ -129,7 +128,7 @@ impl SplitMix {
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        // The product's upper half: no division, and no bias worth speaking of.
+        // The upper half of the product needs no division, and its bias is negligible.
         (((z ^ (z >> 31)) as u128 * bound as u128) >> 64) as u64
     }
 }
@@ -143,7 +142,8 @@ struct Plan {
     token: bool,
 }
 
-/// The file with at least `count` transactions between `accounts`; makes what is missing of it.
+/// The file with at least `count` transactions between `accounts`. Missing transactions are
+/// appended.
 pub fn file(accounts: &[Address], kind: Kind, seed: u64, count: u64) -> PathBuf {
     let stem = format!("{}-{}-seed{seed}", kind.name(), accounts.len());
     let (path, info) = (
@@ -235,7 +235,7 @@ fn sign(key: &SecretKey, plan: &Plan, to: Address) -> Vec<u8> {
     TxEnvelope::from(tx.into_signed(signature)).encoded_2718()
 }
 
-/// Reads a file of frames, a piece of whole frames at a time.
+/// Reads complete frames from a file.
 #[derive(Debug)]
 pub struct Frames(BufReader<File>);
 
@@ -248,7 +248,7 @@ impl Frames {
         Self(BufReader::with_capacity(1 << 20, File::open(path).expect("the file was just made")))
     }
 
-    /// Appends up to `count` frames to `out`; gives how many there were.
+    /// Appends up to `count` frames to `out` and returns how many were read.
     ///
     /// # Panics
     /// If the file ends inside a frame.

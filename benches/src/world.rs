@@ -1,6 +1,6 @@
-//! A home folder with many funded accounts, made in bulk: block 0 is an ordinary small genesis, the
-//! blocks after it only change state, a million accounts each. Kept under `target/`, copied for
-//! each run.
+//! A home folder with many funded accounts, generated in bulk: block 0 is a small genesis, and each
+//! block after it only changes the state of a million accounts. The folder is kept under `target/`
+//! and copied for each run.
 
 use crate::{token, workload::cache_folder};
 use alloy_consensus::Header;
@@ -19,14 +19,14 @@ use storage::{
 const GENESIS_TIME: u64 = 1_700_000_000;
 /// Accounts in one block of the bulk load.
 const CHUNK: usize = 1_000_000;
-/// Raised when a folder made before is no longer what would be made now.
+/// Version of the generated folder. It must be incremented if the contents change.
 const VERSION: u32 = 3;
 
-/// The genesis of the benchmarks: the development chain with `gas` a block, and a base fee that
-/// full blocks move only slowly.
+/// The genesis of the benchmarks: the development chain with a block gas limit of `gas`, and a base
+/// fee that rises only slowly with full blocks.
 pub fn genesis(gas: u64) -> Genesis {
     let text = Genesis::native_dev(GENESIS_TIME).to_json();
-    let mut file: serde_json::Value = serde_json::from_str(&text).expect("what was just written");
+    let mut file: serde_json::Value = serde_json::from_str(&text).expect("valid JSON");
     file["gasLimit"] = format!("{gas:#x}").into();
     let section = &mut file["config"]["evmd"];
     section["maxGas"] = gas.to_string().into();
@@ -34,8 +34,8 @@ pub fn genesis(gas: u64) -> Genesis {
     Genesis::from_json(&file.to_string()).expect("a valid genesis")
 }
 
-/// A fresh copy, at `to`, of the home with these accounts funded, and holding the token if asked.
-/// The token's holders have 10^18 units each.
+/// Copies the home with these funded accounts to `to`. With `with_token`, each of them also holds
+/// 10^18 units of the token.
 pub fn copy_home(accounts: &[Address], with_token: bool, gas: u64, to: &Path) -> Home {
     let suffix = if with_token { "-token" } else { "" };
     let name = format!(
@@ -48,7 +48,8 @@ pub fn copy_home(accounts: &[Address], with_token: bool, gas: u64, to: &Path) ->
     if !made.exists() {
         let making = made.with_extension("making");
         if making.exists() {
-            fs::remove_dir_all(&making).expect("what an interrupted run left");
+            fs::remove_dir_all(&making)
+                .expect("the leftovers of an interrupted run can be removed");
         }
         make_home(accounts, with_token, gas, &making);
         fs::rename(&making, &made).expect("renamed");
@@ -71,7 +72,7 @@ fn copy_folder(from: &Path, to: &Path) {
 }
 
 fn make_home(accounts: &[Address], with_token: bool, gas: u64, path: &Path) {
-    eprintln!("making a home of {} accounts, once", accounts.len());
+    eprintln!("generating a home with {} accounts, once", accounts.len());
     let home = Home::init(path, &genesis(gas)).expect("a fresh folder");
     let blocks = home.chain.reader().expect("a reader");
     let (_, first) = blocks.header(0).expect("readable").expect("there");
