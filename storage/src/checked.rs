@@ -1,11 +1,11 @@
-//! Rows that carry checksums, so that a damaged row is an error and never an answer.
+//! Rows with checksums, so that a damaged row is an error and never a result.
 //!
 //! Layout, integers big-endian: length of the payload (u32), a CRC-32 (IEEE) for each chunk of the
 //! payload (u32 each; an empty payload has one), the payload. The payload is contiguous, so readers
 //! borrow slices of it from the map, and a reader of a part verifies only the chunks up to that part.
 //!
 //! Each checksum also covers the table, the key, the length of the payload and the number of the
-//! chunk: a row or chunk that is found in the wrong place does not match. The length comes first and
+//! chunk: a row or chunk in the wrong place does not match. The length comes first and
 //! has to agree with the size that LMDB reports for the value. Otherwise a damaged size could make a
 //! reader access memory past the end of the file.
 
@@ -131,7 +131,7 @@ impl RowFormat {
         hasher.finalize()
     }
 
-    /// A stored row. Nothing of its payload is verified yet.
+    /// A stored row whose payload is not verified yet.
     pub(crate) fn row<'a>(
         &self,
         key: &'a [u8],
@@ -173,7 +173,7 @@ impl<'a> CheckedRow<'a> {
         self.payload.len()
     }
 
-    /// The payload, of which nothing may be used before it is verified.
+    /// The payload, no part of which may be used before it is verified.
     pub(crate) const fn unverified(&self) -> &'a [u8] {
         self.payload
     }
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_returns_its_payload_at_every_length_around_a_chunk() {
+    fn row_round_trips_at_every_length_around_a_chunk() {
         for length in [0, 1, 63, 64, 65, 127, 128, 129, 640] {
             let payload = payload(length);
             let row = FORMAT.encode(KEY, &payload).unwrap();
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn every_flipped_bit_truncation_extension_and_misplacement_is_found() {
+    fn every_flipped_bit_truncation_extension_and_misplacement_is_detected() {
         for length in [0, 1, 64, 65, 200] {
             let row = FORMAT.encode(KEY, &payload(length)).unwrap();
             for bit in 0..row.len() * 8 {
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_verifies_its_own_chunks_only() {
+    fn part_verifies_only_its_own_chunks() {
         let payload = payload(200);
         let mut row = FORMAT.encode(KEY, &payload).unwrap();
         let end = row.len() - 1;

@@ -1,11 +1,10 @@
 //! Checks the data file of LMDB before LMDB maps it.
 //!
-//! Access to a page that is in use but missing from the file raises SIGBUS, and LMDB neither checks the size of
-//! the file nor the contents of its two meta pages. So the meta pages are compared with what LMDB writes, and
-//! the size of the file with the last page in use. (LMDB may leave the last pages unwritten if they are free:
-//! then the list of free pages decides.)
-//!
-//! LMDB's structures have the byte order of the machine. Nothing is checked on a big-endian one.
+//! Access to a page that is in use but missing from the file raises SIGBUS, and LMDB neither checks
+//! the size of the file nor the contents of its two meta pages. So the meta pages are compared with
+//! what LMDB writes, and the size of the file with the last page in use. (LMDB may leave the last
+//! pages unwritten if they are free. Then the list of free pages is checked.) LMDB's structures
+//! have the byte order of the machine. Big-endian machines skip the checks.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -21,7 +20,7 @@ use crate::error::OpenError;
 const META_PAGES: u64 = 2;
 /// Bytes of a page before its contents.
 const PAGE_HEADER_BYTES: usize = 16;
-/// Bytes of a meta page that mean something.
+/// Bytes of a meta page that are in use.
 const META_BYTES: usize = PAGE_HEADER_BYTES + 136;
 /// Sizes that a page may have.
 const MIN_PAGE_BYTES: u64 = 512;
@@ -39,12 +38,12 @@ const NODE_IN_OVERFLOW: u16 = 0x01;
 const FREE_FLAGS: u16 = 0x08;
 /// Root of a table without entries.
 const NO_PAGE: u64 = u64::MAX;
-/// Levels a tree may have: as many as LMDB's cursors.
+/// Maximum levels of a tree: the limit of LMDB's cursors.
 const MAX_DEPTH: u16 = 32;
 /// Maximum number of times that inconsistent meta pages are read: another process may be writing them.
 const MAX_READS: u32 = 5;
 
-/// What a meta page says.
+/// The contents of a meta page.
 #[derive(Clone, Copy, Debug)]
 struct Meta {
     page_bytes: u64,
@@ -53,7 +52,8 @@ struct Meta {
     txn: u64,
 }
 
-/// Refuses a data file that LMDB cannot use safely. A file that is missing or empty is a new one.
+/// Refuses a data file that LMDB cannot use safely. A missing or empty file is accepted as a new
+/// one.
 pub(crate) fn check(folder: &Path, kind: &Kind) -> Result<(), OpenError> {
     if cfg!(target_endian = "big") {
         return Ok(());
@@ -153,8 +153,8 @@ fn parse_meta(page: &[u8]) -> Result<Meta, &'static str> {
     Ok(meta)
 }
 
-/// The newer of both, if they belong together: LMDB writes transaction n to page n mod 2, and a new file or
-/// a copy has zero or one in both.
+/// The newer of both, if they are consistent: LMDB writes transaction n to page n mod 2, and a new
+/// file or a copy has zero or one in both.
 fn newer(first: Meta, second: Meta) -> Result<Meta, &'static str> {
     let is_new = first.txn == 0 && second.txn <= 1;
     let alternate = first.txn.is_multiple_of(2) && first.txn.abs_diff(second.txn) == 1;

@@ -1,4 +1,4 @@
-//! Tells a full disk from a failing one.
+//! Distinguishes a full disk from a failing one.
 
 use std::fs;
 use std::io::{Seek, SeekFrom, Write};
@@ -8,20 +8,20 @@ use crate::error::is_disk_full;
 
 /// LMDB's data file in the folder of an environment.
 pub(crate) const DATA_FILE: &str = "data.mdb";
-/// File that shows whether there is room left.
+/// File whose growth shows whether disk space is left.
 const PROBE_FILE: &str = "room.probe";
-/// Room asked for by the probe: as much as a small commit writes.
+/// Bytes that the probe writes: as many as a small commit.
 const PROBE_BYTES: usize = 1 << 20;
 /// Input/output error, on every system LMDB runs on.
 const EIO: i32 = 5;
 
-/// Whether LMDB reports a write that took fewer bytes than given.
+/// Whether LMDB reports a short write.
 pub(crate) fn is_short_write(error: &heed::Error) -> bool {
     matches!(error, heed::Error::Io(error) if error.raw_os_error() == Some(EIO))
 }
 
-/// Whether a file like the environment's could grow: tried with a hole of its size and some bytes
-/// behind, so that disk, quota and the file size limit of the process all have their say.
+/// Whether a file like the environment's could grow. The probe is a hole of its size followed by
+/// some bytes, so that disk, quota and the file size limit of the process are all checked.
 pub(crate) fn has_disk_space(folder: &Path) -> bool {
     let probe = folder.join(PROBE_FILE);
     let try_to_grow = || {
@@ -31,7 +31,7 @@ pub(crate) fn has_disk_space(folder: &Path) -> bool {
         file.write_all(&vec![0; PROBE_BYTES])
     };
     let has_disk_space = !try_to_grow().is_err_and(|error| is_disk_full(&error));
-    // A probe left behind is overwritten by the next, and nothing reads it.
+    // A remaining probe is never read, and the next one overwrites it.
     let _ = fs::remove_file(&probe);
     has_disk_space
 }

@@ -1,15 +1,13 @@
-//! Opening an LMDB environment, its tables, its transactions and its figures.
-//!
-//! With `unsafe`: LMDB maps a file into memory, and Rust cannot check that nobody
-//! else changes that file. What makes it sound here:
-//! - a folder is changed by one process at a time (the home lock), and LMDB's own lock file keeps
-//!   in step any other that reads it (a snapshot of a running node);
+//! LMDB environments: opening, tables, transactions and statistics.
+//! `unsafe` is needed because LMDB maps a file into memory, and Rust cannot check that no other
+//! process changes that file. It is sound because:
+//! - a folder is changed by one process at a time (the home lock), and LMDB's lock file coordinates
+//! other processes that read it (a snapshot of a running node);
 //! - within the process `heed` refuses to open a folder twice;
 //! - the map is read-only (never `WRITEMAP`), so no stray store can reach the file;
 //! - transactions are not bound to threads (`MDB_NOTLS`), so a reader may be sent to another.
-//!
-//! Must never: use `NOSYNC` or `NOMETASYNC` (a commit that returned is on disk), or let a read
-//! transaction out uncounted.
+//! This module must never use `NOSYNC` or `NOMETASYNC` (a commit that returned is on disk), or
+//! return a read transaction that is not counted.
 
 #![allow(unsafe_code)]
 
@@ -30,16 +28,16 @@ use crate::reader_table::ReaderTable;
 use crate::readers::{Lease, Readers};
 use crate::snapshot::ReadTxn;
 
-/// Read transactions open at once, each an RPC request or batch; LMDB's own default of 126 is too
-/// few for a busy server, and a slot costs 64 bytes.
+/// Maximum concurrent read transactions, one per RPC request or batch. LMDB's default of 126 is too
+/// low for a busy server; a slot takes 64 bytes.
 pub const MAX_READERS: u32 = 1024;
-/// Tables an environment may hold: the most used is 11, the rest is room for a later format.
+/// Maximum tables per environment: at most 11 are used, the rest is reserved for later formats.
 const MAX_TABLES: u32 = 32;
-/// Map sizes are rounded up to this: the largest page any supported system uses.
+/// Map sizes are rounded up to a multiple of this, the largest page size of supported systems.
 const MAP_ROUNDING_BYTES: u64 = 64 * 1024;
-/// Least size of a map: an empty environment with its tables takes more than one of those steps.
+/// Minimum map size: an empty environment with its tables does not fit into one such step.
 pub const MAP_BYTES_MIN: u64 = 2 * MAP_ROUNDING_BYTES;
-/// Table every environment has, for its own description.
+/// Table of every environment that describes the environment.
 const META: &str = "meta";
 /// Key in [`META`]: kind of environment, as text.
 const KIND_KEY: &[u8] = b"env.kind";
@@ -90,11 +88,11 @@ pub(crate) struct Kind {
     pub(crate) migrates: Option<u32>,
     /// First format number whose environments have [`CHECK_KEY`].
     pub(crate) checked_from: u32,
-    /// What to do when the format number is another.
+    /// What to do if the format number differs.
     pub(crate) remedy: &'static str,
-    /// What to do when the environment is damaged. It may not be possible to open it.
+    /// What to do if the environment is damaged. It may be impossible to open it.
     pub(crate) damage_remedy: &'static str,
-    /// What to do when rows of a block above the first one are damaged.
+    /// What to do if rows of a block after the first one are damaged.
     pub(crate) block_remedy: &'static str,
     /// Number of the `meta` table in checksums.
     pub(crate) meta_id: u8,
@@ -128,10 +126,10 @@ pub(crate) struct Opened<const N: usize> {
     pub(crate) is_old: bool,
 }
 
-/// Figures of one environment.
+/// Statistics of one environment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EnvStats {
-    /// Size of the map, bytes; the file cannot grow beyond.
+    /// Map size in bytes, the maximum size of the file.
     pub map_bytes: u64,
     /// Bytes up to the last page in use (free pages below it are counted too).
     pub used_bytes: u64,
@@ -139,7 +137,7 @@ pub struct EnvStats {
     pub last_txn_id: u64,
     /// Read transactions in use now, in this process and in others.
     pub readers: u32,
-    /// Read transactions that may be open at once.
+    /// Maximum concurrent read transactions.
     pub readers_max: u32,
     /// How long the oldest read transaction has been in use; one of another process, since the figures showed it first.
     pub oldest_reader_age: Option<Duration>,
@@ -162,7 +160,7 @@ impl std::fmt::Debug for Environment {
     }
 }
 
-/// Why the tables could not be opened: LMDB said so, or we do.
+/// Why the tables could not be opened.
 enum Refusal {
     Lmdb(heed::Error),
     Open(OpenError),
@@ -175,9 +173,9 @@ impl From<heed::Error> for Refusal {
 }
 
 impl Environment {
-    /// Opens or makes the environment in the folder `path`, with its `meta` table first and then
-    /// one table for each name, and checks its kind and format. An environment that can be migrated is
-    /// opened only if `may_migrate` is set; the caller then has to migrate it before anything else.
+    /// Opens or creates the environment in the folder `path`, with its `meta` table and one table
+    /// for each name, and checks its kind and format. An environment that can be migrated is opened
+    /// only if `may_migrate` is set; the caller must then migrate it first.
     pub(crate) fn open<const N: usize>(
         path: &Path,
         kind: Kind,
@@ -187,8 +185,10 @@ impl Environment {
     ) -> Result<Opened<N>, OpenError> {
         let io = |source| OpenError::Io { path: path.to_owned(), source };
         make_folder(path, OPEN_FOLDER_MODE).map_err(|source| match source.kind() {
-            // Whatever else it is: a file, or a link without target.
-            std::io::ErrorKind::AlreadyExists => OpenError::foreign(path, &kind, "it is no folder"),
+            // It is not a folder: a file, or a symbolic link without target.
+            std::io::ErrorKind::AlreadyExists => {
+                OpenError::foreign(path, &kind, "it is not a folder")
+            }
             _ => io(source),
         })?;
         let map_bytes = map_bytes.next_multiple_of(MAP_ROUNDING_BYTES);
@@ -198,18 +198,18 @@ impl Environment {
             .map_err(|_| io(std::io::Error::other("map size above the address space")))?;
         let mut options = EnvOpenOptions::new().read_txn_without_tls();
         options.map_size(map_size).max_readers(MAX_READERS).max_dbs(MAX_TABLES);
-        // SAFETY: the file is changed through LMDB only, as the top of this file lists; no flag is
-        // set that would give up syncing, locking or the read-only map.
+        // SAFETY: the file is changed through LMDB only (see the top of this file); no flag
+        // disables syncing, locking or the read-only map.
         let env = unsafe { options.open(path) }.map_err(refused)?;
         let opened = open_tables(&env, path, kind, names, may_migrate);
         let (meta, tables, is_old) = opened.map_err(|why| match why {
             Refusal::Lmdb(error) => refused(error),
             Refusal::Open(error) => error,
         })?;
-        // LMDB syncs the contents of a new file and not its name. The name is synced at every opening, because the
-        // process that made the file may have been killed before it came here.
+        // LMDB syncs the contents of a new file but not its name. The name is synced at every
+        // opening, because the process that made the file may have been killed before it came here.
         sync_folder(path).map_err(io)?;
-        // LMDB maps at least what the file already uses.
+        // LMDB maps at least the used part of the file.
         let map_bytes = map_bytes.max(env.info().map_size as u64);
         let readers = Arc::new(Readers::new(ReaderTable::open(path).map_err(io)?));
         let env = Self { env, path: path.into(), kind, map_bytes, readers };
@@ -236,20 +236,20 @@ impl Environment {
         &self.path
     }
 
-    /// A read transaction on what is committed now.
+    /// Begins a read transaction on the last commit.
     pub(crate) fn read(&self) -> Result<ReadTxn, ReadError> {
         ReadTxn::begin(&self.env, Arc::clone(&self.path), self.kind, &self.readers)
     }
 
-    /// The write transaction; waits for the one there may be. Readers of processes that were killed are
-    /// forgotten first: no page that was freed after them would ever be used again.
+    /// Begins the write transaction; waits for an open one. Readers of killed processes are removed
+    /// first, because pages freed after them could never be reused.
     pub(crate) fn write(&self) -> Result<RwTxn<'_>, WriteError> {
         self.readers.end_outdated();
         let begun = self.env.clear_stale_readers().and_then(|_| self.env.write_txn());
         begun.map_err(|error| self.write_error(error))
     }
 
-    /// Commits and returns when everything is on disk.
+    /// Commits, and returns when everything is on disk.
     pub(crate) fn commit(&self, txn: RwTxn<'_>) -> Result<(), WriteError> {
         txn.commit().map_err(|error| self.write_error(error))?;
         self.readers.renew(&self.env);
@@ -262,9 +262,9 @@ impl Environment {
         self.readers.keep_ready(&self.env);
     }
 
-    /// Writes what is committed now into a new environment in the folder `to`, free pages left out,
-    /// and syncs it. Writers go on meanwhile, here and in other processes; the pages they free stay
-    /// in the file until the copy ends.
+    /// Copies the last commit into a new environment in the folder `to`, without free pages, and
+    /// syncs it. Writers of any process can continue; pages that they free stay in the file until
+    /// the copy ends.
     pub(crate) fn copy(&self, to: &Path) -> Result<(), WriteError> {
         let io = |error: std::io::Error| self.copy_error(to, error.into());
         make_folder(to, OPEN_FOLDER_MODE).map_err(io)?;
@@ -295,7 +295,7 @@ impl Environment {
     }
 
     pub(crate) fn write_error(&self, error: heed::Error) -> WriteError {
-        // LMDB reports a write cut short by a full disk as EIO: find out which it was.
+        // LMDB reports a short write on a full disk as EIO, so check for free space.
         if is_short_write(&error) && !has_disk_space(&self.path) {
             return WriteError::DiskFull { path: self.path.to_path_buf() };
         }
@@ -307,7 +307,7 @@ impl Environment {
     }
 }
 
-/// Opens the tables in one transaction: an environment is made whole or not at all.
+/// Opens the tables in one transaction: an environment is created completely or not at all.
 fn open_tables<const N: usize>(
     env: &Env<WithoutTls>,
     path: &Path,
@@ -317,8 +317,8 @@ fn open_tables<const N: usize>(
 ) -> Result<(Table, [Table; N], bool), Refusal> {
     let txn = env.write_txn()?;
     let opened = env.create_databases_and_commit(txn, |opener, txn| {
-        // Not the count of its entries: it is a number that may be damaged, and an environment that
-        // is taken for a new one would be marked as one of this format.
+        // The stored number of entries is not used, because it may be damaged, and an environment
+        // that is mistaken for a new one would be marked with this format.
         let main = opener.open_database::<RawBytes, RawBytes>(txn, None)?;
         let is_new = main.map_or(Ok(true), |main| main.first(txn).map(|first| first.is_none()))?;
         let meta = opener.create_database::<RawBytes, RawBytes>(txn, Some(META))?;
@@ -336,7 +336,7 @@ fn open_tables<const N: usize>(
             tables.push(opener.create_database::<RawBytes, RawBytes>(txn, Some(name))?);
         }
         let tables: [Database<'_, RawBytes, RawBytes>; N] =
-            tables.try_into().expect("one table was opened a name");
+            tables.try_into().expect("one table was opened per name");
         Ok::<_, Refusal>(CommitOrAbort::<_, ()>::Commit((meta, tables, is_old.then_some(()))))
     })?;
     let (meta, tables, is_old) = opened.commit().expect("the closure never aborts");
@@ -349,13 +349,13 @@ fn format_rows(kind: &Kind) -> Result<([u8; 4], Vec<u8>), heed::Error> {
     Ok((kind.format.to_be_bytes(), check))
 }
 
-/// What [`CHECK_KEY`] holds.
+/// Value under [`CHECK_KEY`].
 fn check_text(kind: &Kind) -> Vec<u8> {
     [kind.name.as_bytes(), &kind.format.to_be_bytes()].concat()
 }
 
 /// Checks kind and format: the values under [`KIND_KEY`], [`FORMAT_KEY`] and [`CHECK_KEY`]. Returns
-/// whether the environment has the older format and is to be migrated.
+/// whether the environment has the older format and must be migrated.
 fn check_format(
     path: &Path,
     kind: Kind,
@@ -402,7 +402,7 @@ mod tests {
 
     const MAP_BYTES: u64 = 1 << 20;
 
-    /// Makes an environment as another version of this program would.
+    /// Creates an environment as another version of this program would.
     fn make(folder: &Path, name: &'static str, format: u32) {
         let kind = Kind { name, format, ..Kind::OF_TESTS };
         let Opened { env, meta, .. } =
@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn no_flag_gives_up_the_sync_of_a_commit() {
+    fn no_flag_disables_the_sync_of_a_commit() {
         let folder = tempfile::tempdir().unwrap();
         let opened =
             Environment::open(folder.path(), Kind::OF_TESTS, MAP_BYTES, ["rows"], false).unwrap();
@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_format_is_refused_with_both_numbers_and_a_remedy() {
+    fn unknown_format_is_refused_with_both_numbers_and_a_remedy() {
         let folder = tempfile::tempdir().unwrap();
         make(folder.path(), "chain", 999);
         let chain = || ChainDb::open(folder.path(), ChainOptions { map_bytes: MAP_BYTES });
@@ -438,7 +438,7 @@ mod tests {
         );
         assert!(error.to_string().contains("storage format 999"), "{error}");
         assert!(error.to_string().contains("export the blocks"), "{error}");
-        // Refusing changes nothing.
+        // A refusal does not change the file.
         assert!(matches!(chain().unwrap_err(), OpenError::Format { found: 999, .. }));
 
         let folder = tempfile::tempdir().unwrap();
@@ -452,11 +452,11 @@ mod tests {
         assert!(error.to_string().contains("evmd reindex"), "{error}");
     }
 
-    /// Another program's LMDB file; gives the number of its tables.
+    /// Opens an LMDB file of another program and returns the number of its tables.
     fn open_foreign(folder: &Path) -> usize {
         let mut options = EnvOpenOptions::new();
         options.map_size(MAP_BYTES as usize).max_dbs(1);
-        // SAFETY: the folder is this test's own, and open nowhere else at this time.
+        // SAFETY: only this test uses the folder, and has it open once.
         let env = unsafe { options.open(folder) }.unwrap();
         let txn = env.write_txn().unwrap();
         env.create_databases_and_commit(txn, |opener, txn| {
@@ -469,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn a_map_that_does_not_fit_the_address_space_is_refused() {
+    fn map_larger_than_the_address_space_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let map_bytes = 1 << 60;
         let chain = ChainDb::open(folder.path(), ChainOptions { map_bytes });
@@ -480,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn another_programs_file_is_refused_and_left_alone() {
+    fn file_of_another_program_is_refused_and_not_changed() {
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(open_foreign(folder.path()), 1);
         let chain = ChainDb::open(folder.path(), ChainOptions { map_bytes: MAP_BYTES });

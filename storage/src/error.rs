@@ -1,4 +1,4 @@
-//! What can go wrong with an environment, with what an operator needs to act on it.
+//! Errors of environments, with the information that an operator needs to act on them.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,12 +12,12 @@ use crate::env::Kind;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// A folder or file could not be made or read.
+    /// A folder or file could not be created or read.
     #[error("cannot open {}: {source}", path.display())]
     Io {
         /// Which.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
     /// Another process holds the home folder.
@@ -29,7 +29,7 @@ pub enum OpenError {
     HomeLocked {
         /// The lock file.
         path: PathBuf,
-        /// Process id written there, when it could be read.
+        /// Process id in the lock file, if it could be read.
         pid: Option<u32>,
     },
     /// This process has the environment open already.
@@ -50,10 +50,10 @@ pub enum OpenError {
         found: u32,
         /// Format number of this program.
         expected: u32,
-        /// What to do about it.
+        /// Remedy.
         remedy: &'static str,
     },
-    /// Written by a program with an older storage format, which is migrated where the home folder is
+    /// Written by a program with an older storage format, which is migrated when the home folder is
     /// opened for writing.
     #[error(
         "{} has storage format {found}; run `evmd start` once, which migrates it to format {expected} \
@@ -68,7 +68,7 @@ pub enum OpenError {
         /// Format number of this program.
         expected: u32,
     },
-    /// A newer version of this program has written rows that this one does not know.
+    /// The environment has rows of a newer version of this program.
     #[error(
         "{}: table `{table}` has rows of version {found}, which a newer version of this program has \
          written; use that version",
@@ -90,11 +90,11 @@ pub enum OpenError {
     Truncated {
         /// The data file.
         path: PathBuf,
-        /// Bytes that the pages in use take.
+        /// Minimum bytes: the end of the last page in use.
         expected: u64,
         /// Bytes of the file.
         found: u64,
-        /// What to do about it.
+        /// Remedy.
         remedy: &'static str,
     },
     /// The description of the environment in its own file is damaged.
@@ -104,7 +104,7 @@ pub enum OpenError {
         path: PathBuf,
         /// What is wrong.
         what: &'static str,
-        /// What to do about it.
+        /// Remedy.
         remedy: &'static str,
     },
     /// A row is damaged.
@@ -122,10 +122,10 @@ pub enum OpenError {
         expected: &'static str,
         /// What is there instead.
         found: String,
-        /// What to do about it.
+        /// Remedy.
         remedy: &'static str,
     },
-    /// The system does not give that much address space.
+    /// The system refuses to map that much address space.
     #[error(
         "cannot map {map_bytes} bytes for {}: lower `{setting}`, or raise the limit on the \
          address space of the process",
@@ -134,7 +134,7 @@ pub enum OpenError {
     AddressSpace {
         /// Folder of the environment.
         path: PathBuf,
-        /// Map size asked for.
+        /// Requested map size.
         map_bytes: u64,
         /// Setting that lowers it.
         setting: &'static str,
@@ -145,32 +145,32 @@ pub enum OpenError {
         /// Folder of the environment.
         path: PathBuf,
     },
-    /// A process of another process id namespace has the environment open under the id of this process. LMDB keeps
-    /// readers apart by that.
+    /// A process of another process id namespace has the environment open under the id of this
+    /// process. LMDB distinguishes readers by it.
     #[error(transparent)]
     SameProcessId(SameProcessId),
-    /// Anything else LMDB reports.
+    /// Any other error of LMDB.
     #[error("cannot open {}: {source}; if the file is damaged, {remedy}", path.display())]
     Lmdb {
         /// Folder of the environment.
         path: PathBuf,
-        /// What LMDB said.
+        /// Error of LMDB.
         source: heed::Error,
-        /// What to do about it.
+        /// Remedy.
         remedy: &'static str,
     },
 }
 
-/// Why a read failed. A missing entry is no error.
+/// Why a read failed. A missing entry is not an error.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// Every reader slot is taken.
+    /// All reader slots are in use.
     #[error("all {limit} readers of {} are in use", path.display())]
     ReadersFull {
         /// Folder of the environment.
         path: PathBuf,
-        /// Reader slots there are.
+        /// Number of reader slots.
         limit: u32,
     },
     /// A stored row is missing, does not match its checksum or does not decode: the file is damaged.
@@ -190,49 +190,49 @@ pub enum ReadError {
         key: String,
         /// Block that the row belongs to, if the table has one row for each block.
         block: Option<u64>,
-        /// What to do about it.
+        /// Remedy.
         remedy: &'static str,
         /// What is wrong with the value.
         source: DecodeError,
     },
-    /// Code an account refers to is not there.
+    /// The code of an account is missing.
     #[error("{}: no code with hash {code_hash}; {remedy}", path.display())]
     MissingCode {
         /// Folder of the environment.
         path: PathBuf,
         /// Keccak-256 of the code.
         code_hash: alloy_primitives::B256,
-        /// What to do about it.
+        /// Remedy.
         remedy: &'static str,
     },
-    /// A process of another process id namespace has the environment open under the id of this process. LMDB keeps
-    /// readers apart by that.
+    /// A process of another process id namespace has the environment open under the id of this
+    /// process. LMDB distinguishes readers by it.
     #[error(transparent)]
     SameProcessId(SameProcessId),
-    /// Anything else LMDB reports.
+    /// Any other error of LMDB.
     #[error("cannot read {}: {source}; if the file is damaged, {remedy}", path.display())]
     Lmdb {
         /// Folder of the environment.
         path: PathBuf,
-        /// What LMDB said.
+        /// Error of LMDB.
         source: heed::Error,
-        /// What to do about it.
+        /// Remedy.
         remedy: &'static str,
     },
 }
 
-/// Why a write failed. Nothing of it was kept.
+/// Why a write failed. It had no effect.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WriteError {
-    /// Blocks must follow each other without gap or repetition.
+    /// Block numbers must be consecutive.
     #[error("block {found} cannot be written to {}: block {expected} is next", path.display())]
     NotNext {
         /// Folder of the environment.
         path: PathBuf,
-        /// Number of the block that may come.
+        /// Expected block number.
         expected: u64,
-        /// Number of the block that came.
+        /// Given block number.
         found: u64,
     },
     /// The memory map is full.
@@ -243,7 +243,7 @@ pub enum WriteError {
     MapFull {
         /// Folder of the environment.
         path: PathBuf,
-        /// Present map size.
+        /// Current map size, in bytes.
         map_bytes: u64,
         /// Setting that raises it.
         setting: &'static str,
@@ -254,21 +254,21 @@ pub enum WriteError {
         /// Folder of the environment.
         path: PathBuf,
     },
-    /// What had to be read first could not be.
+    /// A read that the write depends on failed.
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// A process of another process id namespace has the environment open under the id of this process. LMDB keeps
-    /// readers apart by that.
+    /// A process of another process id namespace has the environment open under the id of this
+    /// process. LMDB distinguishes readers by it.
     #[error(transparent)]
     SameProcessId(SameProcessId),
-    /// Anything else LMDB reports.
+    /// Any other error of LMDB.
     #[error("cannot write {}: {source}; if the file is damaged, {remedy}", path.display())]
     Lmdb {
         /// Folder of the environment.
         path: PathBuf,
-        /// What LMDB said.
+        /// Error of LMDB.
         source: heed::Error,
-        /// What to do about it.
+        /// Remedy.
         remedy: &'static str,
     },
 }
@@ -286,7 +286,7 @@ pub struct SameProcessId {
 }
 
 impl SameProcessId {
-    /// LMDB locks one byte of its lock file for each process id, and reports a byte that is locked as `EAGAIN`.
+    /// LMDB locks one byte of its lock file per process id, and reports a locked byte as `EAGAIN`.
     fn of(error: &heed::Error) -> Option<Self> {
         let is_it = matches!(error, heed::Error::Io(io) if io.kind() == io::ErrorKind::WouldBlock);
         is_it.then(|| Self { pid: std::process::id() })
@@ -302,7 +302,7 @@ pub(crate) fn is_disk_full(error: &io::Error) -> bool {
 }
 
 impl OpenError {
-    /// Something else is in the place of the environment, or of its file.
+    /// The path is not an environment, or its file is not an LMDB file.
     pub(crate) fn foreign(path: &Path, kind: &Kind, found: &str) -> Self {
         let (path, found) = (path.to_owned(), found.to_owned());
         Self::Foreign { path, expected: kind.name, found, remedy: kind.damage_remedy }
@@ -335,7 +335,7 @@ impl ReadError {
         source: DecodeError,
     ) -> Self {
         let block = key.try_into().ok().filter(|_| kind.has_blocks).map(u64::from_be_bytes);
-        // The first block cannot be removed, and neither can what belongs to no block.
+        // The first block cannot be removed, and neither can rows that belong to no block.
         let has_remedy = block.is_some_and(|number| number > 0);
         let remedy = if has_remedy { kind.block_remedy } else { kind.damage_remedy };
         let environment = kind.name;

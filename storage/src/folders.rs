@@ -1,5 +1,5 @@
-//! Makes folders that survive a power failure. The sync of a file does not make its name durable; the sync of the
-//! folder does.
+//! Creates folders that survive a power failure. The sync of a file does not make its name durable;
+//! the sync of the folder does.
 
 use std::fs::{DirBuilder, File};
 use std::io;
@@ -9,11 +9,12 @@ use std::path::Path;
 /// Mode of a folder that holds no secrets, before the process's umask is applied.
 pub const OPEN_FOLDER_MODE: u32 = 0o777;
 
-/// Makes a folder and the folders it is in, with this mode, and syncs the name of each. A folder that
-/// is there keeps its mode; its name is synced, because the process that made it may have been killed before that.
+/// Creates a folder and its parents with this mode, and syncs the name of each. An existing folder
+/// keeps its mode; its name is synced, because the process that created it may have been killed
+/// before that.
 ///
 /// # Errors
-/// From the file system, and if something else than a folder has the name.
+/// From the file system, and if the path exists but is not a folder.
 pub fn make_folder(path: &Path, mode: u32) -> io::Result<()> {
     let made = DirBuilder::new().mode(mode).create(path);
     let made = match (made, path.parent()) {
@@ -26,7 +27,7 @@ pub fn make_folder(path: &Path, mode: u32) -> io::Result<()> {
     match made {
         Ok(()) => sync_name(path),
         Err(_) if path.is_dir() => match sync_name(path) {
-            // It may be inside a folder that others own.
+            // Its parent may belong to another user.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
             synced => synced,
         },
@@ -53,13 +54,13 @@ pub fn sync_folder(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-/// The folder that a path is in, as the path says it.
+/// The parent folder of a path, without resolving links.
 pub fn folder_of(path: &Path) -> &Path {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     parent.unwrap_or_else(|| Path::new("."))
 }
 
-/// Syncs the name of a folder, which may be a link to it, or end in `..`.
+/// Syncs the name of a folder; the path may be a link or end in `..`.
 fn sync_name(folder: &Path) -> io::Result<()> {
     sync_folder(folder_of(&folder.canonicalize()?))
 }
@@ -71,7 +72,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn makes_all_folders_with_the_mode_and_leaves_those_that_are_there() {
+    fn creates_all_folders_with_the_mode_and_keeps_existing_ones() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a/b/c");
         make_folder(&path, 0o700).unwrap();
@@ -84,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_folder_is_refused() {
+    fn path_that_is_not_a_folder_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("file");
         fs::write(&file, "").unwrap();
@@ -99,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_without_a_folder_is_in_this_one() {
+    fn path_without_a_parent_is_in_the_current_folder() {
         assert_eq!(folder_of(Path::new("home")), Path::new("."));
         assert_eq!(folder_of(Path::new("a/home")), Path::new("a"));
         assert_eq!(folder_of(Path::new("/")), Path::new("."));

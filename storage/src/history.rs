@@ -1,4 +1,4 @@
-//! Random histories of a small state, and the plain model they are compared with.
+//! Random histories of a small state, and a simple model for comparison.
 
 use std::collections::BTreeMap;
 
@@ -6,12 +6,12 @@ use crate::state::{Account, AccountChange, StateChanges};
 use alloy_primitives::{Address, U256, keccak256};
 use proptest::prelude::*;
 
-/// Accounts there may be.
+/// Maximum number of accounts.
 pub(crate) const ACCOUNTS: u8 = 40;
-/// Slots each may have.
+/// Maximum number of slots per account.
 pub(crate) const SLOTS: u8 = 24;
 
-/// The plain model: accounts and their slots.
+/// The model: accounts and their slots.
 pub(crate) type Model = BTreeMap<Address, (Account, BTreeMap<U256, U256>)>;
 
 /// One step of a history.

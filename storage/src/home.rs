@@ -10,26 +10,26 @@ use crate::folders::{OPEN_FOLDER_MODE, make_folder};
 
 /// File that is locked, inside the home folder.
 pub const LOCK_FILE: &str = "LOCK";
-/// Maximum number of times that a folder is made again that another process has removed.
+/// Maximum number of attempts to create a folder that another process removes.
 const MAX_RETRIES: u32 = 3;
 /// Maximum number of times that an empty lock file is read: some milliseconds.
 const MAX_PID_READS: u32 = 1_000;
-/// Longest text read from a lock file: a pid has at most ten digits.
+/// Maximum bytes read from a lock file: a pid has at most ten digits.
 const MAX_PID_BYTES: u64 = 16;
 
-/// Holds a home folder for this process until dropped; the system lets go of it however the
-/// process ends, so a lock file left behind is harmless.
+/// Locks a home folder for this process until dropped. The system releases the lock when the
+/// process ends, so a remaining lock file is harmless.
 #[derive(Debug)]
 pub struct HomeLock {
     file: File,
 }
 
 impl HomeLock {
-    /// Locks the folder `home`, making it if there is none.
+    /// Locks the folder `home`, and creates it if it does not exist.
     ///
     /// # Errors
-    /// [`OpenError::HomeLocked`] with the other's pid when another process (or another lock in
-    /// this one) holds it; [`OpenError::Io`] when the file cannot be made.
+    /// [`OpenError::HomeLocked`] with the owner's pid if another process (or another lock in this
+    /// one) holds it; [`OpenError::Io`] if the file cannot be created.
     pub fn acquire(home: impl AsRef<Path>) -> Result<Self, OpenError> {
         let home = home.as_ref();
         let path = home.join(LOCK_FILE);
@@ -53,7 +53,7 @@ impl HomeLock {
     }
 }
 
-/// Opens the lock file, and makes it and the folder if they do not exist.
+/// Opens the lock file, and creates it and the folder if they do not exist.
 fn open(home: &Path, path: &Path) -> Result<File, OpenError> {
     let mut options = File::options();
     options.read(true).write(true).create(true).truncate(false);
@@ -63,7 +63,7 @@ fn open(home: &Path, path: &Path) -> Result<File, OpenError> {
             .map_err(|source| OpenError::Io { path: home.to_owned(), source })?;
         match options.open(path) {
             Ok(file) => return Ok(file),
-            // Another process has removed the empty folder in between.
+            // Another process has removed the empty folder in the meantime.
             Err(error)
                 if error.kind() == std::io::ErrorKind::NotFound && attempts < MAX_RETRIES =>
             {
@@ -88,7 +88,7 @@ impl Drop for HomeLock {
     /// Unlocks the file, and does not only close it: a child process that was forked and has not called
     /// exec yet holds a copy of the descriptor, and the lock would last as long as that copy.
     fn drop(&mut self) {
-        // If it fails, closing the file is all that can be done.
+        // If it fails, the file is closed anyway.
         let _ = self.file.unlock();
     }
 }
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_copy_of_the_descriptor_does_not_keep_the_lock() {
+    fn duplicate_descriptor_does_not_keep_the_lock() {
         let home = tempfile::tempdir().unwrap();
         let lock = HomeLock::acquire(home.path()).unwrap();
         let copy = lock.file.try_clone().unwrap();

@@ -1,13 +1,12 @@
-//! LMDB environments, tables, codecs and the state trie. Knows nothing of `node`.
-//!
-//! - [`ChainDb`]: the `chain` environment, every block appended and synced: the truth.
+//! LMDB environments, tables, codecs and the state trie. This crate does not depend on `node`.
+//! - [`ChainDb`]: the `chain` environment, to which every block is appended and synced. It is
+//! authoritative.
 //! - [`IndexDb`]: the `index` environment, flat state, history, trie records and lookups, flushed
-//!   in bulk and rebuilt from the chain when lost.
+//! in bulk; it can be rebuilt from the chain.
 //! - [`trie`]: the Merkle-Patricia state trie as a function from changes to a root and records.
-//! - [`HomeLock`]: one process a home folder.
-//! - [`prefetch`]: asks the processor for memory that is about to be read.
-//!
-//! A block goes through it like this:
+//! - [`HomeLock`]: the lock of a home folder.
+//! - [`prefetch`]: prefetches memory that will be read soon.
+//! A block is stored as follows:
 //!
 //! ```
 //! use alloy_primitives::{Address, B256, Bytes, U256};

@@ -1,12 +1,12 @@
-//! Asks the processor for memory that is about to be read. Where a loop knows some items ahead what
-//! it will need, it waits for many cache lines at once instead of one after the other.
+//! Prefetches memory that will be read soon. If a loop knows the addresses of later items in
+//! advance, the processor loads many cache lines concurrently instead of one after the other.
 #![allow(unsafe_code)]
 
 /// Bytes of a cache line.
 const LINE: usize = 64;
 
-/// Has the lines of a value brought into the caches, and does not wait for them. Takes a nanosecond
-/// or two a line; does nothing where there is no instruction for it.
+/// Starts loading the cache lines of a value without waiting for them. Takes one or two nanoseconds
+/// per line; has no effect on processors without a prefetch instruction.
 #[inline]
 pub fn prefetch<T: ?Sized>(value: &T) {
     let before = std::ptr::from_ref(value).addr() % LINE;
@@ -20,7 +20,7 @@ fn prefetch_line(place: *const i8) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a prefetch reads nothing into the program and never faults, whatever the address.
+        // SAFETY: a prefetch has no architectural effect and never faults, for any address.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(place) };
     }
     #[cfg(not(target_arch = "x86_64"))]

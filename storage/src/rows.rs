@@ -1,7 +1,6 @@
-//! Rows for one table, ascending by key, and writing them to it in bulk.
-//!
-//! Where the rows are a good part of what the table has, it is walked beside them, and what they replace
-//! is written over where it is: the next row of a table is a tenth of the way of a search from its root.
+//! Rows of one table, ascending by key, which are written in bulk. If the rows are a large part of
+//! the table, a cursor scans the table in parallel and overwrites replaced rows in place. Advancing
+//! a cursor takes a tenth of the time of a search from the root.
 #![allow(unsafe_code)]
 
 use heed::RwTxn;
@@ -9,20 +8,21 @@ use heed::RwTxn;
 use crate::env::{KeyRange, Table};
 use std::ops::Bound;
 
-/// Rows of a table for each one written, up to which it is walked.
+/// Maximum table rows per written row at which the table is scanned.
 const MAX_SCANNED_ROWS_PER_WRITE: u64 = 8;
 
-/// Rows for each one that there is room to spare for. Room that is not used takes addresses, not memory.
+/// Reserved capacity, as a multiple of the number of rows. Unused capacity takes address space, not
+/// memory.
 const SPARE: usize = 8;
 
-/// Where a row is in the bytes: key, then value.
+/// Position of a row in the bytes: key, then value.
 #[derive(Clone, Copy, Debug)]
 struct Row {
-    /// The first word of the key, filled up with zeros: most keys differ there.
+    /// The first word of the key, padded with zeros: most keys differ in it.
     first: u64,
     start: usize,
     key: u32,
-    /// [`GONE`] for a row that is removed.
+    /// [`GONE`] for a removed row.
     value: u32,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
-    /// How many there are.
+    /// Number of rows.
     pub(crate) const fn len(&self) -> usize {
         self.rows.len()
     }
@@ -47,7 +47,7 @@ impl Rows {
         self.bytes.len() + size_of::<Row>() * self.rows.len()
     }
 
-    /// Forgets all, and keeps the memory.
+    /// Removes all rows, but keeps the memory.
     pub(crate) fn clear(&mut self) {
         self.bytes.clear();
         self.rows.clear();
@@ -77,7 +77,7 @@ impl Rows {
         self.push(start, key, value);
     }
 
-    /// Adds that the row of a key is removed.
+    /// Adds the removal of a key's row.
     pub(crate) fn remove(&mut self, key: impl FnOnce(&mut Vec<u8>)) {
         let start = self.bytes.len();
         key(&mut self.bytes);
@@ -89,7 +89,7 @@ impl Rows {
         self.rows.push(Row { first, start, key: key as u32, value });
     }
 
-    /// Sorts by key; a row that is written is not removed.
+    /// Sorts by key. A written row takes precedence over its removal.
     pub(crate) fn sort(&mut self) {
         let mut rows = std::mem::take(&mut self.rows);
         let rest = |row: &Row| (self.key(row), row.value == GONE);
@@ -99,7 +99,7 @@ impl Rows {
         self.rows = rows;
     }
 
-    /// Key, and value or `None` when the row is removed.
+    /// Key, and value or `None` if the row is removed.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
         self.rows.iter().map(|row| (self.key(row), self.value(row)))
     }
@@ -113,8 +113,8 @@ impl Rows {
         (row.value != GONE).then(|| &self.bytes[start..start + row.value as usize])
     }
 
-    /// Writes the rows, which ascend by key; `all` are those of which they are a part, written one part
-    /// after the other.
+    /// Writes the rows, which must be ascending by key. They are a part of `all`, whose parts are
+    /// written one after the other.
     pub(crate) fn write(
         &self,
         table: Table,
@@ -128,7 +128,7 @@ impl Rows {
         write_each(table, txn, others.into_iter())
     }
 
-    /// Writes over the rows that the table has. Gives the others, and those that are removed.
+    /// Overwrites existing rows of the table. Returns the other rows, including removals.
     #[expect(clippy::type_complexity, reason = "rows as the iterator gives them")]
     fn write_over(
         &self,
@@ -147,8 +147,8 @@ impl Rows {
             match value.filter(|_| here.is_some_and(|(at, _)| at == key)) {
                 None => others.push((key, value)),
                 Some(value) => {
-                    // SAFETY: key and value are of `self`, nothing of the table. What `here` borrows
-                    // from it is not looked at again: it is set anew right after.
+                    // SAFETY: key and value belong to `self`, not to the table. The borrow of the
+                    // table in `here` is not used again: it is replaced right after.
                     unsafe { walk.put_current(key, value)? };
                     here = walk.next().transpose()?;
                 }
@@ -158,7 +158,7 @@ impl Rows {
     }
 }
 
-/// The first word of a key, filled up with zeros: keys ascend by it, and where it is equal by themselves.
+/// The first word of a key, padded with zeros. Keys ascend by it, and then by the whole key.
 pub(crate) fn first_word(key: &[u8]) -> u64 {
     let mut word = [0; 8];
     let length = key.len().min(word.len());
@@ -189,7 +189,7 @@ mod tests {
     use super::*;
     use crate::env::{Environment, Kind, Opened};
 
-    /// Up to 1,500 bytes a value, so that pages split and merge.
+    /// Values have up to 1,500 bytes, so that pages split and merge.
     fn rows() -> impl Strategy<Value = BTreeMap<u16, Option<(u8, usize)>>> {
         let value = prop_oneof![
             1 => Just(None),
@@ -203,7 +203,7 @@ mod tests {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(40) })]
 
         #[test]
-        fn a_table_is_a_map(writes in prop::collection::vec(rows(), 1..12), pieces in 1..400usize) {
+        fn table_behaves_like_a_map(writes in prop::collection::vec(rows(), 1..12), pieces in 1..400usize) {
             let folder = tempfile::tempdir().unwrap();
             let Opened { env, tables: [table], .. } =
                 Environment::open(folder.path(), Kind::OF_TESTS, 64 << 20, ["rows"], false).unwrap();

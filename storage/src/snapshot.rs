@@ -9,7 +9,7 @@ use crate::env::{Kind, MAX_READERS, Table};
 use crate::error::{DecodeError, ReadError};
 use crate::readers::{Readers, UsedTxn};
 
-/// A snapshot of an environment. May be sent to another thread; not shared between threads.
+/// A snapshot of an environment. It may be sent to another thread, but not shared between threads.
 pub(crate) struct ReadTxn {
     used: UsedTxn,
     path: Arc<Path>,
@@ -23,7 +23,7 @@ impl std::fmt::Debug for ReadTxn {
 }
 
 impl ReadTxn {
-    /// A read transaction on what is committed now.
+    /// Begins a read transaction on the last commit.
     pub(crate) fn begin(
         env: &Env<WithoutTls>,
         path: Arc<Path>,
@@ -40,7 +40,7 @@ impl ReadTxn {
         self.used.txn()
     }
 
-    /// Number of the transaction whose result is read.
+    /// Number of the transaction whose state is read.
     pub(crate) fn id(&self) -> u64 {
         self.txn().id() as u64
     }

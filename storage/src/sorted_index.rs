@@ -1,20 +1,20 @@
-//! Finds keys in a long ascending list of them, each in the time of a look or two.
+//! Finds keys in a long ascending list, usually with one or two memory accesses.
 
 use std::ops::Range;
 
-/// Where the keys of an ascending list are: by their first words, and by the first bits of those, for
-/// most keys are hashes or parts of them and spread evenly. Takes 12 bytes a key.
+/// Index of an ascending list of keys by a prefix of their first words. It assumes that most keys
+/// are uniformly distributed, like hashes. Takes 12 bytes per key.
 #[derive(Debug, Default)]
 pub struct SortedIndex {
     words: Vec<u64>,
-    /// First bits of a word that are looked up.
+    /// Number of leading bits of a word that select a bucket.
     bits: u32,
-    /// For each value of these bits, how many words come before it; and how many there are.
+    /// For each value of these bits, the number of words before it; then the total number.
     starts: Vec<u32>,
 }
 
 impl SortedIndex {
-    /// Of the first words of an ascending list, such as [`crate::address_order`] gives.
+    /// Indexes the first words of an ascending list, such as those of [`crate::address_order`].
     pub fn new(words: impl Iterator<Item = u64>) -> Self {
         let words: Vec<u64> = words.collect();
         let bits = words.len().checked_ilog2().unwrap_or(0);
@@ -41,7 +41,7 @@ impl SortedIndex {
     }
 }
 
-/// The first `bits` bits, of which there are below 64.
+/// The first `bits` bits; `bits` is below 64.
 const fn first_bits(word: u64, bits: u32) -> usize {
     (word >> 1 >> (63 - bits)) as usize
 }
@@ -55,7 +55,7 @@ mod tests {
 
     fn address() -> impl Strategy<Value = Address> {
         let spread = any::<[u8; 20]>().prop_map(Address::from);
-        // Precompiles, and those that somebody made to have the same first word.
+        // Precompiles, and addresses that were constructed to have the same first word.
         let small = any::<u8>().prop_map(Address::with_last_byte);
         let alike = any::<u8>().prop_map(|last| {
             let mut address = Address::repeat_byte(0x77);
@@ -67,26 +67,26 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_address_is_where_it_is_said_to_be(
+        fn every_address_is_found_at_its_position(
             mut list in prop::collection::vec(address(), 0..400),
             others in prop::collection::vec(address(), 0..50),
         ) {
             list.sort_unstable();
             list.dedup();
-            let ranks = SortedIndex::new(list.iter().map(|address| address_order(address).0));
+            let index = SortedIndex::new(list.iter().map(|address| address_order(address).0));
             for (rank, address) in list.iter().enumerate() {
-                prop_assert!(ranks.of_word(address_order(address).0).contains(&rank));
+                prop_assert!(index.of_word(address_order(address).0).contains(&rank));
             }
             for other in list.iter().chain(&others) {
                 let word = address_order(other).0;
                 let same = list.iter().filter(|address| address_order(address).0 == word);
-                prop_assert_eq!(ranks.of_word(word).len(), same.count());
+                prop_assert_eq!(index.of_word(word).len(), same.count());
             }
         }
     }
 
     #[test]
-    fn nothing_is_in_no_list() {
+    fn empty_list_has_no_keys() {
         assert!(SortedIndex::default().of_word(0).is_empty());
         assert!(SortedIndex::new([].into_iter()).of_word(0).is_empty());
     }

@@ -1,9 +1,8 @@
-//! The state vocabulary shared by execution, storage and readers: accounts, and what a block
-//! changed in them.
+//! State types shared by execution, storage and readers: accounts, and the changes of a block.
 
 use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U256};
 
-/// An account as flat state keeps it. Its storage root lives in the trie only.
+/// An account in flat state. Its storage root is only in the trie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Account {
     /// Transactions sent, or contracts created.
@@ -20,7 +19,8 @@ impl Default for Account {
     }
 }
 
-/// An address in two parts that sort as it does; the first nearly always decides, and is one number.
+/// An address in two parts with the same order. The first part is one number, and nearly always
+/// decides a comparison.
 #[inline]
 pub fn address_order(address: &Address) -> (u64, [u8; 12]) {
     let (mut first, mut rest) = ([0; 8], [0; 12]);
@@ -29,20 +29,20 @@ pub fn address_order(address: &Address) -> (u64, [u8; 12]) {
     (u64::from_be_bytes(first), rest)
 }
 
-/// What one block did to one account. Values are those after the block.
+/// The changes of one account in one block. Values are those after the block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccountChange {
-    /// Whose.
+    /// Address of the account.
     pub address: Address,
-    /// The account after the block; `None` when it no longer exists.
+    /// The account after the block; `None` if it no longer exists.
     pub account: Option<Account>,
-    /// All earlier storage was cleared before `slots` were written.
+    /// Whether all earlier storage was cleared before `slots` were written.
     pub wiped: bool,
     /// Slot and value after the block, ascending by slot; zero means cleared.
     pub slots: Vec<(U256, U256)>,
 }
 
-/// What one block did to the state: ascending by address, each address once.
+/// The state changes of one block: ascending by address, each address once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StateChanges {
     /// Changed accounts, ascending by address.
@@ -55,22 +55,22 @@ pub struct StateChanges {
 pub trait StateRead {
     /// Why a read failed.
     type Error;
-    /// The account at `address`, or `None` when there is none.
+    /// The account at `address`, or `None` if there is none.
     fn account(&self, address: Address) -> Result<Option<Account>, Self::Error>;
-    /// The accounts at these addresses, in their order. Whoever knows several at once should ask so:
-    /// many implementations can wait for them together.
+    /// The accounts at these addresses, in their order. Callers that know several addresses should
+    /// prefer this method, because many implementations can load them concurrently.
     fn accounts(&self, addresses: &[Address]) -> Result<Vec<Option<Account>>, Self::Error> {
         addresses.iter().map(|address| self.account(*address)).collect()
     }
-    /// The value of a storage slot; zero when never set.
+    /// The value of a storage slot; zero if it was never set.
     fn storage(&self, address: Address, slot: U256) -> Result<U256, Self::Error>;
-    /// The values of these slots of an account, in their order, as [`Self::accounts`] for accounts.
+    /// The values of these slots of an account, in their order; like [`Self::accounts`].
     fn slots(&self, address: Address, slots: &[U256]) -> Result<Vec<U256>, Self::Error> {
         slots.iter().map(|slot| self.storage(address, *slot)).collect()
     }
     /// The code with this hash; empty for [`KECCAK256_EMPTY`].
     fn code(&self, code_hash: B256) -> Result<Bytes, Self::Error>;
-    /// Whether any storage slot of `address` is not zero. Asked only for accounts without code and
-    /// nonce that a contract is to be created at (EIP-7610), so it may be slow.
+    /// Whether any storage slot of `address` is not zero. It is only called for accounts without
+    /// code and nonce at which a contract is created (EIP-7610), so it may be slow.
     fn has_storage(&self, address: Address) -> Result<bool, Self::Error>;
 }

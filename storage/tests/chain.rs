@@ -1,6 +1,6 @@
-//! The `chain` environment as its users see it.
+//! The public interface of the `chain` environment.
 
-// Functions beside the tests are part of them.
+// Helper functions of tests may panic, too.
 #![allow(clippy::unwrap_used)]
 
 mod blocks;
@@ -37,7 +37,7 @@ fn stored(reader: &ChainReader, number: u64) -> Option<BlockRecord> {
 }
 
 #[test]
-fn what_is_appended_is_read_back_after_reopening() {
+fn appended_blocks_are_read_back_after_reopening() {
     let folder = tempfile::tempdir().unwrap();
     let chain = open(&folder);
     assert_eq!(chain.reader().unwrap().head().unwrap(), None);
@@ -59,7 +59,7 @@ fn what_is_appended_is_read_back_after_reopening() {
 }
 
 #[test]
-fn a_gap_or_a_repetition_is_refused_and_nothing_of_the_slice_kept() {
+fn blocks_that_are_not_consecutive_are_refused_as_a_whole() {
     let folder = tempfile::tempdir().unwrap();
     let chain = open(&folder);
     chain.append(&blocks(7..=9)).unwrap();
@@ -81,7 +81,7 @@ fn a_gap_or_a_repetition_is_refused_and_nothing_of_the_slice_kept() {
 }
 
 #[test]
-fn truncation_removes_every_kind_and_appending_goes_on() {
+fn truncation_removes_all_rows_and_appending_continues() {
     let folder = tempfile::tempdir().unwrap();
     let chain = open(&folder);
     chain.append(&blocks(0..=20)).unwrap();
@@ -98,7 +98,7 @@ fn truncation_removes_every_kind_and_appending_goes_on() {
 }
 
 #[test]
-fn ranges_give_what_exists_in_order() {
+fn ranges_return_existing_blocks_in_order() {
     let folder = tempfile::tempdir().unwrap();
     let chain = open(&folder);
     chain.append(&blocks(3..=9)).unwrap();
@@ -164,7 +164,7 @@ fn too_many_readers_are_refused_with_the_limit() {
 }
 
 #[test]
-fn a_full_map_refuses_and_keeps_what_was_there() {
+fn full_map_is_an_error_and_keeps_existing_data() {
     let folder = tempfile::tempdir().unwrap();
     let small = ChainOptions { map_bytes: 1 << 20 };
     let chain = ChainDb::open(folder.path(), small).unwrap();
@@ -194,7 +194,7 @@ fn a_full_map_refuses_and_keeps_what_was_there() {
 }
 
 #[test]
-fn a_folder_is_opened_once() {
+fn folder_can_be_opened_only_once() {
     let folder = tempfile::tempdir().unwrap();
     let chain = open(&folder);
     let again = ChainDb::open(folder.path(), ChainOptions::default());

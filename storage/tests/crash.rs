@@ -1,7 +1,7 @@
-//! A process that dies at any moment leaves a whole number of blocks, none of those it announced
-//! missing; a disk that fills up is an error and no more.
+//! After a crash at any moment, the store has complete blocks including all announced ones. A full
+//! disk is an error and does not damage data.
 
-// Functions beside the tests are part of them.
+// Helper functions of tests may panic, too.
 #![allow(clippy::unwrap_used)]
 
 mod blocks;
@@ -22,15 +22,15 @@ use storage::{
 
 /// Set for a child process: the folder to write to.
 const CHILD_FOLDER: &str = "STORAGE_TEST_FOLDER";
-/// Set for a child process that ends by itself: after how many announcements.
+/// Set for a child process that ends by itself: the number of announcements.
 const CHILD_ANNOUNCES: &str = "STORAGE_TEST_ANNOUNCES";
-/// Room for all a child writes before it is killed.
+/// Large enough for everything that a child writes before it is killed.
 const MAP_BYTES: u64 = 4 << 30;
-/// Times each child is killed.
+/// Number of kills of each child.
 const KILLS: u64 = 20;
 /// Blocks in one flush.
 const FLUSH_BLOCKS: u64 = 3;
-/// Blocks between checkpoints of the trie, about.
+/// Approximate number of blocks between checkpoints of the trie.
 const CHECKPOINT_BLOCKS: u64 = 7;
 /// Largest file of the child whose disk is full, in the shell's blocks of 512 bytes: 4 MiB.
 const MAX_FILE_BLOCKS: u32 = 8192;
@@ -43,7 +43,7 @@ fn open_index(folder: &Path) -> IndexDb {
     IndexDb::open(folder, IndexOptions { map_bytes: MAP_BYTES }).unwrap()
 }
 
-/// Announcements of a child; no more than [`CHILD_ANNOUNCES`] says.
+/// Announcements of a child, at most [`CHILD_ANNOUNCES`].
 struct Announcements(u64);
 
 impl Announcements {
@@ -52,7 +52,7 @@ impl Announcements {
         Self(most.map_or(u64::MAX, |most| most.parse().unwrap()))
     }
 
-    /// Announces a block; says whether another may follow.
+    /// Announces a block; returns whether another may follow.
     fn announce(&mut self, number: u64) -> bool {
         let mut out = std::io::stdout().lock();
         writeln!(out, "\nwritten {number}").unwrap();
@@ -95,7 +95,7 @@ fn child_flushes() {
     let at = reader.trie_block().unwrap();
     drop(reader);
     let mut trie = LiveTrie::new(at.map_or(EMPTY_ROOT_HASH, |at| at.1), TRIE_CACHE_BYTES_MIN);
-    // What was flushed and is not in the trie yet.
+    // Flushed blocks that are not in the trie yet.
     for number in at.map_or(0, |at| at.0 + 1)..next {
         trie.update(&index.reader().unwrap(), &changes(number)).unwrap();
     }
@@ -134,8 +134,8 @@ fn child(test: &str, folder: &Path) -> Command {
     child
 }
 
-/// Kills a child some blocks after its start; returns the last block it announced. The child goes
-/// on while its lines are read, so the kill meets it anywhere.
+/// Kills a child some blocks after its start; returns the last block it announced. The child
+/// continues while its lines are read, so the kill can happen at any point.
 fn kill_after(test: &str, folder: &Path, lines: u64) -> u64 {
     let mut child = child(test, folder).spawn().unwrap();
     let out = BufReader::new(child.stdout.take().unwrap());
@@ -214,8 +214,8 @@ fn check_index(folder: &Path, announced: u64) {
     check_trie(&reader, flushed);
 }
 
-/// The trie records are those of the block they say, whole, and lead to the root of the last block
-/// flushed.
+/// The trie records are complete, belong to the stated block, and lead to the root of the last
+/// flushed block.
 fn check_trie(reader: &IndexReader, flushed: u64) {
     let Some((at, root)) = reader.trie_block().unwrap() else { return };
     assert!(at <= flushed);
@@ -262,9 +262,9 @@ fn killed_while_flushing() {
     }
 }
 
-/// The limit on the size of a file stands for the disk: the system refuses to let it grow.
+/// A limit on the size of files simulates a full disk: the system refuses to let the file grow.
 #[test]
-fn a_full_disk_is_an_error_and_keeps_what_was_there() {
+fn full_disk_is_an_error_and_keeps_existing_data() {
     let folder = tempfile::tempdir().unwrap();
     let script = format!("ulimit -f {MAX_FILE_BLOCKS}; trap '' XFSZ; exec \"$0\" \"$@\"");
     let output = Command::new("sh")

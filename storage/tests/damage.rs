@@ -1,6 +1,6 @@
-//! Damaged and truncated files: what is read is the truth or an error.
+//! Damaged and truncated files: every read returns the original value or an error.
 
-// Functions beside the tests are part of them.
+// Helper functions of tests may panic, too.
 #![allow(clippy::unwrap_used, clippy::type_complexity)]
 
 mod blocks;
@@ -19,14 +19,14 @@ const MAP_BYTES: u64 = 64 << 20;
 /// Blocks in a file.
 const BLOCKS: u64 = 3;
 const PAGE_BYTES: u64 = 4096;
-/// Bytes of the rows of one block, at least, without its body.
+/// Minimum bytes of the rows of one block without its body.
 const MIN_ROW_BYTES: usize = 1000;
 /// Set for a child process: the folder whose structure it damages, and the offset to begin at.
 const CHILD_FOLDER: &str = "STORAGE_TEST_DAMAGE_FOLDER";
 const CHILD_START: &str = "STORAGE_TEST_DAMAGE_START";
-/// Bytes between two that the child damages. Has no common factor with the size of a page.
+/// Distance between two bytes that the child damages. It has no common factor with the page size.
 const CHILD_STRIDE: usize = 31;
-/// Damages that may end the child before the test gives up.
+/// Maximum number of crashes of the child before the test fails.
 const MAX_CRASHES: usize = 200;
 
 fn open_chain(folder: &Path) -> Result<ChainDb, OpenError> {
@@ -65,13 +65,13 @@ fn make_index(folder: &Path) {
     }
 }
 
-/// Answers of all readers, each as text; errors only as such.
+/// Results of all readers as text; `None` for errors.
 fn chain_answers(chain: &ChainDb) -> Vec<Option<String>> {
     let Ok(reader) = chain.reader() else { return Vec::new() };
     fn text<T: std::fmt::Debug, E>(answer: Result<T, E>) -> Option<String> {
         answer.ok().map(|answer| format!("{answer:?}"))
     }
-    // That a key of `meta` is missing is an error, too: a chain with blocks has a genesis.
+    // A missing key of `meta` is an error, too: a chain with blocks has a genesis.
     let genesis = chain.meta("genesis").ok().flatten().map(|text| format!("{text:?}"));
     let mut answers = vec![text(reader.head()), text(reader.first()), genesis];
     let rows = reader.fees_range(0..=BLOCKS).map(|rows| rows.collect::<Vec<_>>());
@@ -100,7 +100,7 @@ fn chain_answers(chain: &ChainDb) -> Vec<Option<String>> {
     answers
 }
 
-/// Whether every answer is the true one or an error. Returns how many are errors.
+/// Asserts that every result is the original value or an error. Returns the number of errors.
 fn compare(what: &str, answers: &[Option<String>], truth: &[Option<String>]) -> usize {
     for (answer, truth) in answers.iter().zip(truth) {
         assert!(answer.is_none() || answer == truth, "{what}: {answer:?}, not {truth:?}");
@@ -108,7 +108,7 @@ fn compare(what: &str, answers: &[Option<String>], truth: &[Option<String>]) -> 
     answers.iter().filter(|answer| answer.is_none()).count()
 }
 
-/// Offsets in the file that belong to rows: found by contents, of which the tests have each once.
+/// Offsets in the file that belong to rows. They are found by their contents, which are unique.
 fn row_offsets(file: &[u8]) -> Vec<bool> {
     let mut covered = vec![false; file.len()];
     let mut cover = |content: &[u8], before: usize| {
@@ -142,7 +142,7 @@ fn flip(file: &File, offset: usize, bit: usize) {
 }
 
 #[test]
-fn no_flipped_bit_of_a_row_changes_an_answer() {
+fn flipped_bit_of_a_row_never_changes_a_result() {
     let folder = tempfile::tempdir().unwrap();
     make_chain(folder.path());
     let contents = fs::read(data(folder.path())).unwrap();
@@ -168,12 +168,12 @@ fn no_flipped_bit_of_a_row_changes_an_answer() {
         silent += usize::from(errors == 0);
         flip(&file, offset, bit);
     }
-    // Pages of earlier transactions hold rows, too, which nothing reads any more.
+    // Pages of earlier transactions also contain rows, which are not read any more.
     assert!(silent < count / 2, "{silent} flips of {count} without an effect");
     assert_eq!(chain_answers(&chain), truth);
 }
 
-/// Not a test by itself: damages everything but rows, and names each byte before it does.
+/// Not a test by itself: damages everything except rows, and prints each offset before damaging it.
 #[test]
 fn child_damages_the_structure() {
     let Some(folder) = std::env::var_os(CHILD_FOLDER) else { return };
@@ -198,9 +198,9 @@ fn child_damages_the_structure() {
     println!("\nfinished");
 }
 
-/// LMDB's own structure has no checksums: damage may end the process, but never changes an answer.
+/// LMDB's own structure has no checksums: damage may end the process, but never changes a result.
 #[test]
-fn no_flipped_bit_of_the_structure_changes_an_answer() {
+fn flipped_bit_of_the_structure_never_changes_a_result() {
     let folder = tempfile::tempdir().unwrap();
     make_chain(folder.path());
     let contents = fs::read(data(folder.path())).unwrap();
@@ -223,7 +223,7 @@ fn no_flipped_bit_of_the_structure_changes_an_answer() {
         let status = child.wait().unwrap();
         let errors = errors.join().unwrap();
         assert!(!errors.contains(", not "), "{errors}");
-        let last = lines.last().expect("the child says where it is");
+        let last = lines.last().expect("the child prints its offset");
         let Some(at) = last.strip_prefix("at ") else { break };
         let offset: usize = at.split(' ').next().unwrap().parse().unwrap();
         crashes.push(format!("{at}: {status}"));
@@ -236,7 +236,7 @@ fn no_flipped_bit_of_the_structure_changes_an_answer() {
 }
 
 #[test]
-fn no_flipped_bit_of_the_first_two_pages_changes_an_answer() {
+fn flipped_bit_of_the_first_two_pages_never_changes_a_result() {
     let folder = tempfile::tempdir().unwrap();
     make_chain(folder.path());
     let chain = open_chain(folder.path()).unwrap();
@@ -262,7 +262,7 @@ fn no_flipped_bit_of_the_first_two_pages_changes_an_answer() {
     assert!(refused > 500, "{refused} flips refused");
 }
 
-/// Sizes to cut a file to: none of them leaves all pages in use.
+/// Truncated sizes: none of them keeps all pages in use.
 fn cuts(length: u64) -> Vec<u64> {
     let pages = length / PAGE_BYTES;
     let mut cuts =
@@ -273,7 +273,7 @@ fn cuts(length: u64) -> Vec<u64> {
 }
 
 #[test]
-fn a_truncated_file_is_refused_with_its_sizes_and_a_remedy() {
+fn truncated_file_is_refused_with_its_sizes_and_a_remedy() {
     type Open = fn(&Path) -> Result<(), OpenError>;
     let kinds: [(fn(&Path), Open, &str); 2] = [
         (make_chain, |folder| open_chain(folder).map(drop), "snapshot"),
@@ -307,7 +307,7 @@ fn a_file_without_its_last_free_pages_is_accepted() {
     let folder = tempfile::tempdir().unwrap();
     let chain = open_chain(folder.path()).unwrap();
     let mut shortest = u64::MAX;
-    // Blocks that are removed again leave free pages at the end.
+    // Removed blocks leave free pages at the end.
     for number in 0..40 {
         chain.append(&[block(number)]).unwrap();
     }
@@ -320,7 +320,7 @@ fn a_file_without_its_last_free_pages_is_accepted() {
         fs::write(data(folder.path()), &contents[..(pages * PAGE_BYTES) as usize]).unwrap();
         match open_chain(folder.path()) {
             Ok(chain) => {
-                // Everything that is in use is there.
+                // All pages in use exist.
                 let reader = chain.reader().unwrap();
                 assert_eq!(reader.head().unwrap(), Some((1, block(1).hash)));
                 for number in 0..=1 {
@@ -338,7 +338,7 @@ fn a_file_without_its_last_free_pages_is_accepted() {
 }
 
 #[test]
-fn an_index_that_is_no_index_names_reindex() {
+fn error_of_an_invalid_index_names_reindex() {
     let cases: [(&str, fn(&Path)); 4] = [
         ("a chain", |folder| drop(open_chain(folder).unwrap())),
         ("text", |folder| fs::write(data(folder), "text ".repeat(4000)).unwrap()),

@@ -1,6 +1,6 @@
-//! What is refused at the door: other files, a home in use. Formats: `env::tests`.
+//! Refusals on opening: other files, and a home in use. Formats are tested in `env::tests`.
 
-// Functions beside the tests are part of them.
+// Helper functions of tests may panic, too.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
@@ -35,7 +35,7 @@ fn the_other_environment_is_refused() {
 }
 
 #[test]
-fn a_file_that_is_no_environment_is_refused() {
+fn file_that_is_not_an_environment_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let mut file = fs::File::create(folder.path().join("data.mdb")).unwrap();
     file.write_all(&[0x5a; 16384]).unwrap();
@@ -53,7 +53,7 @@ fn a_path_that_is_a_file_is_refused() {
 }
 
 #[test]
-fn whatever_is_in_the_place_of_an_index_can_be_built_again() {
+fn anything_in_place_of_an_index_can_be_rebuilt() {
     let folder = tempfile::tempdir().unwrap();
     let [file, link, inside] = ["file", "link", "inside"].map(|name| folder.path().join(name));
     fs::write(&file, b"").unwrap();
@@ -70,7 +70,7 @@ fn whatever_is_in_the_place_of_an_index_can_be_built_again() {
 
 /// `evmd rollback` opens the chain, so it is no remedy for a chain that cannot be opened.
 #[test]
-fn a_chain_that_cannot_be_opened_is_not_to_be_rolled_back() {
+fn error_of_a_chain_that_cannot_be_opened_does_not_suggest_rollback() {
     let folder = tempfile::tempdir().unwrap();
     drop(open_chain(folder.path()).unwrap());
     let data = fs::OpenOptions::new().write(true).open(folder.path().join("data.mdb")).unwrap();
@@ -95,7 +95,7 @@ fn child_holds_the_home() {
     match HomeLock::acquire(home) {
         Ok(_lock) => {
             println!("locked");
-            // Holds the lock until the parent closes the pipe or kills.
+            // Holds the lock until the parent closes the pipe or kills this process.
             std::io::stdin().read_line(&mut String::new()).unwrap();
         }
         Err(error) => println!("refused: {error}"),
@@ -113,7 +113,7 @@ fn child(home: &Path) -> Command {
 }
 
 #[test]
-fn a_second_process_is_told_the_pid_of_the_first() {
+fn error_of_a_second_process_names_the_pid_of_the_first() {
     let folder = tempfile::tempdir().unwrap();
     let lock = HomeLock::acquire(folder.path()).unwrap();
     let output = child(folder.path()).output().unwrap();
@@ -125,7 +125,7 @@ fn a_second_process_is_told_the_pid_of_the_first() {
 }
 
 #[test]
-fn a_killed_process_leaves_no_lock() {
+fn lock_of_a_killed_process_is_released() {
     use std::io::BufRead;
     let folder = tempfile::tempdir().unwrap();
     let mut child = child(folder.path()).spawn().unwrap();
@@ -141,7 +141,7 @@ fn a_killed_process_leaves_no_lock() {
 }
 
 #[test]
-fn a_killed_reader_keeps_no_pages() {
+fn killed_reader_does_not_keep_pages() {
     use std::io::BufRead;
     let folder = tempfile::tempdir().unwrap();
     let chain = open_chain(folder.path()).unwrap();
@@ -155,9 +155,9 @@ fn a_killed_reader_keeps_no_pages() {
         (0..times).for_each(|_| chain.put_meta("text", &text).unwrap());
         chain.stats().used_bytes - before
     };
-    assert!(grown(4) > 3 * text.len() as u64, "what a reader may still see is kept");
+    assert!(grown(4) > 3 * text.len() as u64, "pages that a reader may still see are kept");
     child.kill().unwrap();
     child.wait().unwrap();
     grown(2);
-    assert_eq!(grown(20), 0, "and used again once it has gone");
+    assert_eq!(grown(20), 0, "pages are reused once the reader has ended");
 }

@@ -1,4 +1,4 @@
-//! The model of a file system that keeps what was synced.
+//! The model of a file system that keeps only synced data.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -14,8 +14,8 @@ use crate::{
     tree::{Tree, walk},
 };
 
-/// A write that was not synced may be on the disk in part: pieces of this size, at multiples of it, are
-/// written whole or not at all.
+/// An unsynced write may be on the disk in part. Aligned blocks of this size are written completely
+/// or not at all.
 const PIECE_BYTES: u64 = 4096;
 /// The followed folder, as a node.
 const ROOT: usize = 0;
@@ -61,7 +61,7 @@ pub enum Fault {
         /// What was not synced: the file, or something in the folder.
         unsynced: PathBuf,
     },
-    /// The program went on, or ended, and the new name may be lost.
+    /// The program continued or ended, and the new name may be lost.
     NameNotSynced {
         /// The new name.
         path: PathBuf,
@@ -106,7 +106,8 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// Takes what is below `root`, all of it synced. Only what is there is followed later.
+    /// Reads the files below `root` as synced. Only these files and later ones below `root` are
+    /// modelled.
     ///
     /// # Errors
     /// From the file system.
@@ -131,7 +132,7 @@ impl Disk {
         Ok(disk)
     }
 
-    /// Does what the program did.
+    /// Applies an operation of the program.
     pub(crate) fn apply(&mut self, event: &Event) {
         match &event.operation {
             Operation::Open { path, inode, truncated } => self.open(path, *inode, *truncated),
@@ -147,19 +148,19 @@ impl Disk {
         }
     }
 
-    /// The program has ended. Gives the renames that were not made to last.
+    /// The program has ended. Returns the renames that were not made durable.
     pub(crate) fn end(mut self) -> Vec<Fault> {
         self.went_on(None);
         self.faults
     }
 
-    /// The renames so far that were not made to last.
+    /// The renames so far that were not made durable.
     pub fn faults(&self) -> &[Fault] {
         &self.faults
     }
 
-    /// The files as a power failure leaves them now. `keep` is asked for each piece of a write, each length
-    /// and each change of names that was not synced, in order, whether the disk has it all the same.
+    /// The files after a power failure at this point. `keep` decides for each unsynced block of a
+    /// write, each length and each change of names, in order, whether it is on the disk.
     pub fn tree(&self, keep: &mut dyn FnMut() -> bool) -> Tree {
         let mut tree = Tree::default();
         self.collect(ROOT, Path::new(""), keep, &mut tree);
@@ -278,7 +279,7 @@ impl Disk {
         self.rename_in(folder, vec![(name, Some(id))]);
     }
 
-    /// A thread said something, or all ended: names that are not synced were relied on.
+    /// A thread wrote output, or all have ended: unsynced names were relied on.
     fn went_on(&mut self, thread: Option<u64>) {
         let relied_on = |renamed: &Renamed| thread.is_none_or(|thread| renamed.thread == thread);
         for renamed in self.renamed.extract_if(.., |renamed| relied_on(renamed)) {
@@ -286,7 +287,7 @@ impl Disk {
         }
     }
 
-    /// What is not synced of a file, or of what is in a folder.
+    /// The first unsynced file of a file or folder.
     fn unsynced(&self, id: usize, path: &Path) -> Option<PathBuf> {
         match &self.nodes[id] {
             Node::File { pending, .. } => (!pending.is_empty()).then(|| path.to_owned()),
@@ -307,7 +308,7 @@ impl Disk {
         self.inodes.get(&inode).map(|id| &mut self.nodes[*id])
     }
 
-    /// A name is about to go: its inode may be given to another file.
+    /// A name is about to be removed: its inode may be reused for another file.
     fn forget(&mut self, folder: usize, name: &OsStr) {
         let gone = self.child(folder, name);
         self.inodes.retain(|_, id| Some(*id) != gone);

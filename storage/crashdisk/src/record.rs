@@ -1,4 +1,4 @@
-//! Reads what `recorder.c` writes.
+//! Reads the record that `recorder.c` writes.
 
 use std::{
     ffi::OsString,
@@ -13,7 +13,7 @@ const HEAD_BYTES: usize = 48;
 const TRUNCATED: u32 = 1;
 const SYNCED: u32 = 2;
 
-/// Something the program did, after everything before it.
+/// An operation of the program; events are in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     /// The thread that did it, by the kernel's number.
@@ -23,7 +23,7 @@ pub struct Event {
 }
 
 impl Event {
-    /// What it wrote to a pipe or a socket.
+    /// The bytes that were written to a pipe or a socket, if the event is such a write.
     pub fn output(&self) -> Option<&[u8]> {
         match &self.operation {
             Operation::Output(bytes) => Some(bytes),
@@ -32,10 +32,10 @@ impl Event {
     }
 }
 
-/// What a program does to files, and its outputs. Open files are named by their inodes.
+/// An operation on files, or an output. Open files are identified by their inodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// Opened a file to be made if it is not there, or to be emptied.
+    /// Opened a file with creation or truncation.
     Open {
         /// Its name.
         path: PathBuf,
@@ -67,7 +67,7 @@ pub enum Operation {
         /// Which.
         inode: u64,
     },
-    /// Gave a file or a folder another name.
+    /// Renamed a file or a folder.
     Rename {
         /// The old name.
         from: PathBuf,
@@ -86,11 +86,11 @@ pub enum Operation {
         /// The folder.
         inode: u64,
     },
-    /// Wrote to a pipe or a socket: what somebody else sees.
+    /// Wrote to a pipe or a socket, which other processes can see.
     Output(Vec<u8>),
 }
 
-/// The events of a record. One that a kill has cut short at the end is left out.
+/// The events of a record. An incomplete event at the end, after a kill, is dropped.
 pub(crate) fn read(mut bytes: &[u8]) -> Result<Vec<Event>> {
     let mut events = Vec::new();
     while let Some((event, rest)) = read_one(bytes)? {
@@ -131,5 +131,5 @@ fn read_one(bytes: &[u8]) -> Result<Option<(Event, &[u8])>> {
 }
 
 fn damaged(what: &str) -> Error {
-    Error::new(ErrorKind::InvalidData, format!("the record has {what} that is not known"))
+    Error::new(ErrorKind::InvalidData, format!("the record has an unknown {what}"))
 }

@@ -1,10 +1,9 @@
-// Records the writes, syncs, renames and outputs of a process, in their order. It is loaded into the process
-// by LD_PRELOAD and takes the place of the C library's functions; lib.rs says what it is for, log.rs reads
-// what it writes.
-//
-// Operations on files are done and recorded under one lock, so the record has the order in which they took
-// effect. Syncs are recorded and not done: the disk is that of the model. An output (to a pipe or a socket)
-// is recorded before it is done, so what a reader has seen is in the record.
+// Records the writes, syncs, renames and outputs of a process, in their order. It is loaded into
+// the process with LD_PRELOAD and replaces functions of the C library; lib.rs explains its purpose,
+// and record.rs reads its output. Operations on files are performed and recorded under one lock, so
+// the record has the order in which they took effect. Syncs are recorded but not performed, because
+// the model is the disk. An output (to a pipe or a socket) is recorded before it is performed, so
+// the record contains everything that a reader has seen.
 //
 // Not followed: writes through a shared map, links, io_uring, and files opened with O_TMPFILE. A test that
 // compares the model with the folder (Recording::missed) notices them. For 64-bit Linux.
@@ -65,7 +64,7 @@ static void put(struct head head, const char *path, const struct iovec *data, in
         left -= length;
     }
     uint64_t whole = sizeof head + head.path + head.data;
-    // A record that is not whole makes every later one wrong.
+    // An incomplete record would make every later one wrong.
     if (left > 0 || (uint64_t)syscall(SYS_writev, record_file, parts, used) != whole) abort();
     errno = saved;
 }

@@ -1,4 +1,4 @@
-//! Runs a program and records what it does to its files.
+//! Runs a program and records its operations on files.
 
 use std::{
     fs,
@@ -15,10 +15,10 @@ use crate::{
 
 /// Source of the preloaded library.
 const SOURCE: &str = include_str!("recorder.c");
-/// Variable that names the record, for the library.
+/// Environment variable with the path of the record.
 const RECORD: &str = "CRASHDISK_RECORD";
 
-/// A library to be loaded into a program, and the folder it watches.
+/// A library that is loaded into a program, and the folder that it records.
 #[derive(Debug)]
 pub struct Recorder {
     library: PathBuf,
@@ -28,7 +28,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Compiles the library into the folder `own`, and takes what is below `root` as synced.
+    /// Compiles the library into the folder `own`, and reads the files below `root` as synced.
     ///
     /// # Errors
     /// If there is no C compiler `cc`, and from the file system.
@@ -47,12 +47,12 @@ impl Recorder {
         Ok(Self { library, record: own.join("record"), root, before })
     }
 
-    /// The watched folder, without links in its path. The program has to use this path.
+    /// The recorded folder, without symbolic links in its path. The program must use this path.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Makes a command record what it does.
+    /// Makes a command record its operations.
     pub fn watch<'a>(&self, command: &'a mut Command) -> &'a mut Command {
         command.env("LD_PRELOAD", &self.library).env(RECORD, &self.record)
     }
@@ -60,7 +60,7 @@ impl Recorder {
     /// Reads the record, after the program has ended or was killed.
     ///
     /// # Errors
-    /// If there is none, because nothing was run or it is linked statically.
+    /// If there is none, because no program was run or it is linked statically.
     pub fn finish(self) -> Result<Recording> {
         let events = record::read(&fs::read(&self.record)?)?;
         fs::remove_file(&self.record)?;
@@ -68,7 +68,7 @@ impl Recorder {
     }
 }
 
-/// What a program did.
+/// The recorded operations of a program.
 #[derive(Debug)]
 pub struct Recording {
     root: PathBuf,
@@ -93,15 +93,16 @@ impl Recording {
         disk
     }
 
-    /// Renames that were not made to last, those before an output of the same thread and, if the program ended by
-    /// itself, those before its end.
+    /// Renames that were not made durable before an output of the same thread or, if the program
+    /// ended by itself, before its end.
     pub fn faults(&self, has_ended: bool) -> Vec<Fault> {
         let disk = self.after();
         if has_ended { disk.end() } else { disk.faults().to_vec() }
     }
 
-    /// What the model of all writes, synced or not, does not have in common with the folder as it is. Anything means
-    /// that the recorder has missed something, and that its other results are worth nothing.
+    /// Differences between the model with all writes, synced or not, and the actual folder. Any
+    /// difference means that the recorder has missed an operation, and that its other results are
+    /// invalid.
     ///
     /// # Errors
     /// From the file system.
@@ -110,7 +111,8 @@ impl Recording {
         Ok(folder.without(ignored).differences(&model.without(ignored)))
     }
 
-    /// What a power failure after the end would change of the folder as it is.
+    /// Differences between the actual folder and the files that remain after a power failure at the
+    /// end.
     ///
     /// # Errors
     /// From the file system.

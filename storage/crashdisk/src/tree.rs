@@ -1,4 +1,4 @@
-//! Files and folders by their names, on a disk or in the model.
+//! Files and folders by path, on a disk or in the model.
 
 use std::{
     collections::BTreeMap,
@@ -17,7 +17,7 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// Reads what is below a folder.
+    /// Reads the files and folders below a folder.
     ///
     /// # Errors
     /// From the file system.
@@ -30,7 +30,7 @@ impl Tree {
         Ok(tree)
     }
 
-    /// Makes files and folders below a folder.
+    /// Writes the files and folders below a folder.
     ///
     /// # Errors
     /// From the file system.
@@ -46,7 +46,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Leaves out files of these names, wherever they are.
+    /// Removes files with these names from any folder.
     pub fn without(mut self, names: &[&str]) -> Self {
         let is_left_out =
             |path: &Path| names.iter().any(|name| path.file_name() == Some(OsStr::new(name)));
@@ -54,7 +54,7 @@ impl Tree {
         self
     }
 
-    /// Names that only one of both has, and names of files with other bytes; each with what differs.
+    /// Describes the paths that only one of both has, and the files with different contents.
     pub fn differences(&self, other: &Self) -> Vec<String> {
         let mut found = Vec::new();
         for (name, entry) in &self.entries {
@@ -79,7 +79,8 @@ impl Tree {
     }
 }
 
-/// Visits what is below a folder, a folder before what is in it, with its inode and the bytes of a file.
+/// Visits the files and folders below a folder, with inode and contents. A folder is visited before
+/// its contents.
 pub(crate) fn walk(
     folder: &Path,
     visit: &mut impl FnMut(&Path, u64, Option<Vec<u8>>),

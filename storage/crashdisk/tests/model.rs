@@ -1,6 +1,6 @@
-//! Programs that sync too little, and what the model makes of them.
+//! Programs that sync too little, and the files that the model keeps.
 
-// Functions beside the tests are part of them.
+// Helper functions of tests may panic, too.
 #![allow(clippy::unwrap_used)]
 
 use std::{
@@ -13,8 +13,8 @@ use std::{
 
 use crashdisk::{Fault, Recorder, Recording, Tree};
 
-/// Set for a child process: what it does, and where.
-const DEED: &str = "CRASHDISK_TEST_DEED";
+/// Environment variables of a child process: its operation and its folder.
+const OPERATION: &str = "CRASHDISK_TEST_OPERATION";
 const FOLDER: &str = "CRASHDISK_TEST_FOLDER";
 /// Linux: each write returns when it is on the disk.
 const O_DSYNC: i32 = 0o10000;
@@ -23,10 +23,12 @@ fn sync(path: &Path) {
     File::open(path).unwrap().sync_all().unwrap();
 }
 
-/// Not a test by itself: the program that is watched.
+/// Not a test by itself: the program that is recorded.
 #[test]
-fn child_does_its_deed() {
-    let (Ok(deed), Some(folder)) = (std::env::var(DEED), std::env::var_os(FOLDER)) else { return };
+fn child_runs_its_operation() {
+    let (Ok(deed), Some(folder)) = (std::env::var(OPERATION), std::env::var_os(FOLDER)) else {
+        return;
+    };
     let folder = PathBuf::from(folder);
     let path = |name: &str| folder.join(name);
     match deed.as_str() {
@@ -78,7 +80,7 @@ fn child_does_its_deed() {
             sync(&folder);
             fs::remove_dir_all(path("y")).unwrap();
         }
-        deed => panic!("no deed {deed}"),
+        other => panic!("unknown operation {other}"),
     }
 }
 
@@ -88,8 +90,8 @@ fn watch(deed: &str, check: impl FnOnce(Recording, &Path)) {
     fs::write(folder.path().join("before"), "content").unwrap();
     let recorder = Recorder::new(own.path(), folder.path()).unwrap();
     let mut child = Command::new(std::env::current_exe().unwrap());
-    child.args(["--exact", "child_does_its_deed", "--nocapture"]).stdout(Stdio::piped());
-    child.env(DEED, deed).env(FOLDER, recorder.root());
+    child.args(["--exact", "child_runs_its_operation", "--nocapture"]).stdout(Stdio::piped());
+    child.env(OPERATION, deed).env(FOLDER, recorder.root());
     let output = recorder.watch(&mut child).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let recording = recorder.finish().unwrap();
@@ -97,7 +99,7 @@ fn watch(deed: &str, check: impl FnOnce(Recording, &Path)) {
     check(recording, folder.path());
 }
 
-/// The bytes of a file as a power failure leaves it at the output of a line.
+/// The bytes of a file after a power failure at the output of a line.
 fn at_line(recording: &Recording, line: &str, name: &str, keep: bool) -> Option<String> {
     let mut found = None;
     recording.replay(|disk, event| {
@@ -111,7 +113,7 @@ fn at_line(recording: &Recording, line: &str, name: &str, keep: bool) -> Option<
 }
 
 #[test]
-fn what_is_not_synced_is_lost() {
+fn unsynced_data_is_lost() {
     watch("writes", |recording, _| {
         let content = |name, keep| at_line(&recording, "written", name, keep);
         for name in ["unsynced", "nameless"] {
@@ -126,7 +128,7 @@ fn what_is_not_synced_is_lost() {
 }
 
 #[test]
-fn a_synced_write_lies_over_those_before_it() {
+fn synced_write_overrides_earlier_writes() {
     watch("order", |recording, _| {
         let content = |line, keep| at_line(&recording, line, "before", keep).unwrap();
         assert_eq!(content("synced", false), "cbbtent");
@@ -138,13 +140,13 @@ fn a_synced_write_lies_over_those_before_it() {
 }
 
 #[test]
-fn a_rename_needs_the_contents_and_the_folder_synced() {
+fn rename_requires_synced_contents_and_folder() {
     watch("renames", |recording, folder| {
         let path = |name: &str| folder.canonicalize().unwrap().join(name);
         let faults = recording.faults(true);
         let content = Fault::ContentNotSynced { path: path("a"), unsynced: path("a") };
         assert_eq!(faults, [content, Fault::NameNotSynced { path: path("b") }]);
-        // The name without the contents, which no process that is killed leaves.
+        // The name without the contents, which never happens after a kill.
         assert_eq!(at_line(&recording, "renamed a", "a", false).as_deref(), Some(""));
         assert_eq!(at_line(&recording, "renamed b", "b", false), None);
         assert_eq!(at_line(&recording, "renamed c", "c", false).as_deref(), Some("c"));
@@ -152,7 +154,7 @@ fn a_rename_needs_the_contents_and_the_folder_synced() {
 }
 
 #[test]
-fn folders_are_followed() {
+fn folders_are_modelled() {
     watch("folders", |recording, folder| {
         assert_eq!(recording.faults(true), []);
         let lost = recording.lost(&[]).unwrap();

@@ -12,16 +12,16 @@ const SUCCEEDED: u8 = 1;
 /// Outcome tag: a state root follows (before Byzantium).
 const POST_STATE: u8 = 2;
 
-/// Fewest bytes of a receipt: type, outcome tag, gas, count of logs.
+/// Minimum bytes of a receipt: type, outcome tag, gas, count of logs.
 const MIN_RECEIPT_BYTES: usize = 4;
-/// Fewest bytes of a log: address, count of topics, length of data.
+/// Minimum bytes of a log: address, count of topics, length of data.
 const MIN_LOG_BYTES: usize = 22;
 /// Bytes of a topic.
 const TOPIC_BYTES: usize = 32;
 
 /// Bytes of a block hash, which a header's row starts with.
 const HASH_BYTES: usize = 32;
-/// Flags of a block. A later version gives them meanings; none is known to this one.
+/// Flags of a block. This version defines none; a later one may.
 const NO_FLAGS: u64 = 0;
 
 pub(crate) fn encode_header(out: &mut Vec<u8>, hash: &B256, header: &[u8]) {
@@ -40,7 +40,7 @@ pub(crate) fn decode_header(bytes: Bytes) -> Result<(B256, Bytes), DecodeError> 
     Ok((hash, input.bytes(count)?))
 }
 
-/// The row of a header made of that of format 3, which had no flags.
+/// Converts a header row of format 3, which had no flags.
 pub(crate) fn header_of_format_3(row: &[u8]) -> Result<Vec<u8>, DecodeError> {
     let error = DecodeError { what: "block hash ends early", at: row.len() };
     let (hash, header) = row.split_first_chunk::<HASH_BYTES>().ok_or(error)?;

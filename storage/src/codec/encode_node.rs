@@ -1,5 +1,5 @@
-//! Records of the state trie written node by node: what tests hold those against that the trie in
-//! memory writes itself.
+//! Encodes records of the state trie node by node. Tests compare them with the records that the
+//! trie in memory writes.
 
 use alloy_trie::Nibbles;
 
@@ -54,7 +54,7 @@ fn put_leaf(out: &mut Vec<u8>, leaf: &Leaf) {
     out.push(tag);
     put_path(out, &leaf.suffix);
     put_counted_bytes(out, value);
-    // A leaf short enough to be embedded is its own reference: it is made again when read.
+    // A leaf short enough to be embedded is its own reference: it is recomputed when read.
     match leaf.reference.as_hash() {
         Some(hash) => {
             out.push(HASH_REFERENCE);

@@ -1,9 +1,9 @@
-//! Byte layouts of every value kept in the environments.
+//! Byte layouts of every value in the environments.
 //!
 //! Compact, explicit and canonical: each value has exactly one encoding, and any other byte string
-//! is an error. Decoding never panics and never allocates more than the bytes at hand can fill.
-//! Versioned as a whole by the format number of the environment, never by a tag of its own. The
-//! layouts are written down in `docs/storage-format.md`; change both together.
+//! is an error. Decoding never panics and never allocates more than the input can fill. Values have
+//! no version tags; the format number of the environment versions all of them.
+//! `docs/storage-format.md` describes the layouts and must be changed with them.
 
 mod block;
 #[cfg(test)]

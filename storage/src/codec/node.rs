@@ -18,12 +18,13 @@ pub(crate) mod record {
     pub(crate) const CHILD_HASH: u8 = 0;
     /// Child tag: another record, shorter than 32 bytes, by its RLP.
     pub(crate) const CHILD_EMBEDDED: u8 = 1;
-    /// Child tag: a leaf, kept here.
+    /// Child tag: a leaf, stored here.
     pub(crate) const CHILD_LEAF: u8 = 2;
-    /// Child tag: a leaf, kept here, whose value ends in [`super::PLAIN_ACCOUNT_END`], left out.
+    /// Child tag: a leaf, stored here, whose value ends in [`super::PLAIN_ACCOUNT_END`], which is
+    /// omitted.
     pub(crate) const CHILD_PLAIN_LEAF: u8 = 3;
 
-    /// After a leaf: it is shorter than 32 bytes and so its own reference.
+    /// After a leaf: it is shorter than 32 bytes, so it is its own reference.
     pub(crate) const NO_REFERENCE: u8 = 0;
     /// After a leaf: its hash follows.
     pub(crate) const HASH_REFERENCE: u8 = 1;
@@ -34,18 +35,18 @@ use record::{
     NO_REFERENCE,
 };
 
-/// How the value of an account without storage and code ends: RLP of the empty root and of the
+/// Suffix of the value of an account without storage and code: RLP of the empty root and of the
 /// hash of empty code.
 pub(crate) const PLAIN_ACCOUNT_END: [u8; 66] = hex!(
     "a056e81f171bcc55a6ff8345e692c0f86e5b48e01b996cadc001622fb5e363b421"
     "a0c5d2460186f7233c927e7db2dcc703c0e500b653ca82273b7bfad8045d85a470"
 );
 
-/// Nibbles of a whole path.
+/// Maximum nibbles of a path.
 const MAX_PATH_NIBBLES: u8 = 64;
 
-/// Key of the node at `path`: the nibbles packed two a byte, the last half zero when odd, then
-/// their number. Sorts a node before those below it.
+/// Key of the node at `path`: the nibbles, two per byte, the last half zero if their number is odd,
+/// then their number. A node sorts before those below it.
 pub(crate) fn encode_path_key(out: &mut Vec<u8>, path: &Nibbles) {
     out.extend_from_slice(&path.pack());
     out.push(path.len() as u8);
@@ -59,7 +60,7 @@ fn take_path(input: &mut Input<'_>) -> Result<Nibbles, DecodeError> {
     let nibbles = usize::from(nibbles);
     let packed = input.take(nibbles.div_ceil(2))?;
     if nibbles % 2 == 1 && packed.last().is_some_and(|last| last & 0x0f != 0) {
-        return Err(input.error("path with a nibble too many"));
+        return Err(input.error("path with a superfluous nibble"));
     }
     let mut path = Nibbles::unpack(packed);
     path.truncate(nibbles);
@@ -72,7 +73,7 @@ fn take_leaf(input: &mut Input<'_>, tag: u8) -> Result<Leaf, DecodeError> {
     if tag == CHILD_PLAIN_LEAF {
         value = Bytes::from([value.as_ref(), &PLAIN_ACCOUNT_END].concat());
     } else if value.ends_with(&PLAIN_ACCOUNT_END) {
-        return Err(input.error("plain account written out"));
+        return Err(input.error("plain account with an explicit suffix"));
     }
     match input.byte()? {
         NO_REFERENCE => {

@@ -1,25 +1,25 @@
-//! Integers, fixed and counted byte strings: what every layout is made of.
+//! The elements of all layouts: integers, and byte strings of fixed or counted length.
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 
 /// Bytes of the longest LEB128 `u64`.
 const MAX_VARINT_BYTES: usize = 10;
 
-/// Why stored bytes could not be understood.
+/// Why stored bytes could not be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what} at byte {at}")]
 pub struct DecodeError {
-    /// What was wrong.
+    /// Description of the fault.
     pub what: &'static str,
-    /// Where, counted from the start of the value.
+    /// Offset from the start of the value.
     pub at: usize,
 }
 
-/// What is left to decode of one value.
+/// The rest of a value that is being decoded.
 #[derive(Debug)]
 pub(crate) struct Input<'a> {
     whole: &'a [u8],
-    /// The buffer behind `whole`, when parts of it may be shared instead of copied.
+    /// The buffer of `whole`, if parts of it may be shared instead of copied.
     owner: Option<&'a Bytes>,
     at: usize,
 }
@@ -81,7 +81,7 @@ impl<'a> Input<'a> {
             value |= bits << (7 * index);
             if byte & 0x80 == 0 {
                 if byte == 0 && index > 0 {
-                    return Err(self.error("integer with a needless byte"));
+                    return Err(self.error("integer with a superfluous byte"));
                 }
                 return Ok(value);
             }
@@ -89,14 +89,14 @@ impl<'a> Input<'a> {
         Err(self.error("integer without an end"))
     }
 
-    /// A count of items that take at least `min_item_bytes` bytes each.
+    /// A count of items with at least `min_item_bytes` bytes each.
     pub(crate) fn count(&mut self, min_item_bytes: usize) -> Result<usize, DecodeError> {
         let count = self.varint()?;
         let room = self.remaining() / min_item_bytes.max(1);
         usize::try_from(count)
             .ok()
             .filter(|&count| count <= room)
-            .ok_or_else(|| self.error("count above what the value can hold"))
+            .ok_or_else(|| self.error("count exceeds the size of the value"))
     }
 
     /// Bytes counted by a varint.
@@ -105,7 +105,7 @@ impl<'a> Input<'a> {
         self.bytes(count)
     }
 
-    /// The next `count` bytes, to keep.
+    /// The next `count` bytes, shared or copied.
     pub(crate) fn bytes(&mut self, count: usize) -> Result<Bytes, DecodeError> {
         let taken = self.take(count)?;
         Ok(self.owner.map_or_else(
@@ -132,7 +132,7 @@ impl<'a> Input<'a> {
         self.word_of(count)
     }
 
-    /// Nothing may be left.
+    /// Fails if input is left.
     pub(crate) fn finish(self) -> Result<(), DecodeError> {
         if self.remaining() == 0 { Ok(()) } else { Err(self.error("bytes after the value")) }
     }
@@ -155,7 +155,7 @@ pub(crate) fn put_counted_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// Big-endian bytes without leading zeros: nothing for zero.
+/// Big-endian bytes without leading zeros; zero has no bytes.
 pub(crate) fn put_word(out: &mut Vec<u8>, word: U256) {
     out.extend_from_slice(&word.to_be_bytes::<32>()[32 - word.byte_len()..]);
 }

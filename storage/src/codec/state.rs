@@ -16,11 +16,11 @@ const EXISTS: u8 = 1;
 /// In the flags of a change: earlier storage was cleared.
 const WIPED: u8 = 2;
 
-/// Fewest bytes of an account change: address, flags, count of slots.
+/// Minimum bytes of an account change: address, flags, count of slots.
 const MIN_CHANGE_BYTES: usize = 22;
-/// Fewest bytes of a slot: two length bytes.
+/// Minimum bytes of a slot: two length bytes.
 const MIN_SLOT_BYTES: usize = 2;
-/// Fewest bytes of a code: hash and length.
+/// Minimum bytes of a code: hash and length.
 const MIN_CODE_BYTES: usize = 33;
 
 pub(crate) fn encode_account(out: &mut Vec<u8>, account: &Account) {
@@ -43,7 +43,7 @@ fn take_account(input: &mut Input<'_>) -> Result<Account, DecodeError> {
     let balance = input.word_of(usize::from(flags & BALANCE_BYTES))?;
     let code_hash = if flags & HAS_CODE != 0 { input.b256()? } else { KECCAK256_EMPTY };
     if flags & HAS_CODE != 0 && code_hash == KECCAK256_EMPTY {
-        return Err(input.error("hash of empty code written out"));
+        return Err(input.error("explicit hash of empty code"));
     }
     Ok(Account { nonce, balance, code_hash })
 }
@@ -55,7 +55,7 @@ pub(crate) fn decode_account(bytes: &[u8]) -> Result<Account, DecodeError> {
     Ok(account)
 }
 
-/// An account that may not exist: nothing at all when it does not.
+/// An account that may not exist; it has no bytes if it does not.
 pub(crate) fn encode_account_entry(out: &mut Vec<u8>, account: Option<&Account>) {
     if let Some(account) = account {
         encode_account(out, account);

@@ -1,4 +1,4 @@
-//! Round trips, and what damaged bytes do.
+//! Round trips, and decoding of damaged bytes.
 
 use std::fmt::Debug;
 
@@ -123,8 +123,8 @@ fn encoded<T: ?Sized>(encode: impl Fn(&mut Vec<u8>, &T), value: &T) -> Vec<u8> {
     out
 }
 
-/// The value comes back; every shorter string is refused; a changed byte is refused or is the one
-/// encoding of another value.
+/// The value round-trips; every shorter string is refused; a changed byte is refused, or results in
+/// the only encoding of another value.
 fn check<T: PartialEq + Debug>(
     value: &T,
     encode: impl Fn(&mut Vec<u8>, &T),
@@ -145,7 +145,7 @@ fn check<T: PartialEq + Debug>(
     Ok(())
 }
 
-/// Where a byte is damaged, and how.
+/// Position and change of a damaged byte.
 fn damage() -> impl Strategy<Value = (prop::sample::Index, u8)> {
     (any::<prop::sample::Index>(), 1..=255u8)
 }
@@ -224,7 +224,7 @@ proptest! {
     }
 }
 
-/// A count that promises more than the value can hold must not reserve memory for it.
+/// A count that exceeds the size of the value must not reserve memory.
 #[test]
 fn a_huge_count_is_refused() {
     let mut bytes = Vec::new();

@@ -1,8 +1,6 @@
-//! Writes what blocks did to accounts and their storage: the last value of each key into the flat
-//! tables, in key order, and every value into a run of history.
-//!
-//! An account is the unit: all its changes of the flushed blocks stand together once they are
-//! sorted, oldest first, and nothing is looked up in a map.
+//! Writes the changes of accounts and their storage: the last value of each key into the flat
+//! tables, in key order, and every value into a history run. Changes are processed by account:
+//! after sorting, all changes of an account are adjacent, oldest first, so no map is needed.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +16,7 @@ use crate::error::{DecodeError, WriteError};
 use crate::rows::Rows;
 use crate::state::AccountChange;
 
-/// Where a change is: the first bytes of its address, its block, its place in the block.
+/// Position of a change: the first bytes of its address, its block, its index in the block.
 #[derive(Clone, Copy)]
 struct ChangePosition {
     prefix: u64,
@@ -26,14 +24,14 @@ struct ChangePosition {
     at: u32,
 }
 
-/// Runs of history have no filters, for which their entries would have to be known beforehand.
+/// History runs have no filters, because the number of entries is not known in advance.
 const UNFILTERED: u64 = 0;
 
-/// Bytes of accounts or slots gathered before they are written to their flat table: what stays in a
-/// second cache. The tests have few of them.
+/// Bytes of accounts or slots collected before they are written to their flat table; they fit the
+/// second-level cache. Tests use a small value.
 const LATEST_BYTES: usize = if cfg!(test) { 1 << 8 } else { 1 << 20 };
 
-/// A change and the block it is of.
+/// A change and its block.
 type Dated<'a> = (u64, &'a AccountChange);
 /// A slot, the block that set it, the value.
 type SlotRow = (U256, u64, U256);
@@ -69,7 +67,8 @@ pub(super) fn put(
     for alike in positions.chunk_by(|a, b| a.prefix == b.prefix) {
         dated.clear();
         dated.extend(alike.iter().map(change));
-        // Stable, so that the blocks of an account stay in order. Nearly always it is one account.
+        // A stable sort keeps the blocks of an account in order. There is nearly always one
+        // account.
         dated.sort_by_key(|(_, change)| change.address);
         for of_one in dated.chunk_by(|(_, a), (_, b)| a.address == b.address) {
             writer.put_account(txn, of_one)?;
@@ -95,7 +94,8 @@ fn sorted_positions(blocks: &[FlushBlock<'_>]) -> Vec<ChangePosition> {
             positions.push(ChangePosition { prefix: u64::from_be_bytes(*prefix), block, at });
         }
     }
-    // Stable, so that the blocks of an account stay in order; and what a block has is sorted already.
+    // A stable sort keeps the blocks of an account in order. The changes of a block are already
+    // sorted.
     positions.sort_by_key(|place| place.prefix);
     positions
 }
@@ -103,11 +103,11 @@ fn sorted_positions(blocks: &[FlushBlock<'_>]) -> Vec<ChangePosition> {
 struct Writer<'a> {
     env: &'a Environment,
     tables: &'a Tables,
-    /// Accounts as they stay, not written yet.
+    /// Final values of accounts, not written yet.
     latest: Rows,
-    /// The same of slots.
+    /// Final values of slots, not written yet.
     latest_slots: Rows,
-    /// Accounts and slots written in all, at most.
+    /// Maximum number of accounts and slots to write.
     most: usize,
     most_slots: usize,
     accounts: NewRun,
@@ -118,7 +118,7 @@ struct Writer<'a> {
 impl Writer<'_> {
     /// All changes of one account, oldest first.
     fn put_account(&mut self, txn: &mut RwTxn<'_>, dated: &[Dated<'_>]) -> Result<(), WriteError> {
-        let (_, last) = dated.last().expect("an account is here because of a change");
+        let (_, last) = dated.last().expect("every account has a change");
         let address = last.address;
         for (number, change) in dated {
             self.value.clear();
@@ -126,7 +126,7 @@ impl Writer<'_> {
             let pushed = self.accounts.push(txn, &account_at_key(address, *number), &self.value);
             pushed.map_err(|error| self.tables.account_history.write_error(self.env, error))?;
         }
-        // What was encoded last is the value that stays.
+        // The last encoded value is the final one.
         let key = |out: &mut Vec<u8>| out.extend_from_slice(address.as_slice());
         if last.account.is_some() {
             self.latest.put(key, |out| out.extend_from_slice(&self.value));
@@ -152,7 +152,7 @@ impl Writer<'_> {
         written.map_err(|error| self.env.write_error(error))
     }
 
-    /// Storage that was only written to.
+    /// Writes slots of storage that was not cleared.
     fn put_slots(
         &mut self,
         txn: &mut RwTxn<'_>,
@@ -163,7 +163,8 @@ impl Writer<'_> {
             change.slots.iter().map(|(slot, value)| (*slot, *number, *value))
         });
         let mut rows: Vec<SlotRow> = rows.collect();
-        // Stable, so that the blocks of a slot stay in order; and what a block has is sorted already.
+        // A stable sort keeps the blocks of a slot in order. The slots of a block are already
+        // sorted.
         rows.sort_by_key(|(slot, ..)| *slot);
         self.push_history(txn, address, &rows)?;
         for of_one in rows.chunk_by(|a, b| a.0 == b.0) {
@@ -173,7 +174,8 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Storage that was cleared at least once: each slot set before it reads zero from there on.
+    /// Writes slots of storage that was cleared at least once: every slot set before that reads as
+    /// zero afterwards.
     fn put_cleared(
         &mut self,
         txn: &mut RwTxn<'_>,
@@ -181,7 +183,7 @@ impl Writer<'_> {
         dated: &[Dated<'_>],
     ) -> Result<(), WriteError> {
         let mut rows: Vec<SlotRow> = Vec::new();
-        // Slots by now, as far as the blocks say.
+        // Current slots, as far as the blocks determine them.
         let mut current: BTreeMap<U256, U256> = BTreeMap::new();
         let mut wiped = false;
         for (number, change) in dated {
@@ -191,8 +193,8 @@ impl Writer<'_> {
                     let stored = self.stored_slots(txn, address)?;
                     history.extend(stored.into_iter().map(|slot| (slot, U256::ZERO)));
                 }
-                // A slot that is zero already needs no second entry; one set to zero in these very
-                // blocks overrides what the table still shows.
+                // A slot that is already zero needs no second entry. A slot set to zero in these
+                // blocks overrides the value in the table.
                 for (slot, value) in std::mem::take(&mut current) {
                     if value.is_zero() {
                         history.remove(&slot);
@@ -234,7 +236,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Slots of an account come in their order.
+    /// Slots of an account must be added in ascending order.
     fn put_slot(
         &mut self,
         txn: &mut RwTxn<'_>,

@@ -1,4 +1,5 @@
-//! Writes blocks into the tables, each table in key order, in one transaction; merges of runs go on in others.
+//! Writes blocks into the tables, each table in key order, in one transaction. Runs are merged in
+//! further transactions.
 
 use heed::RwTxn;
 
@@ -10,7 +11,7 @@ use crate::env::Environment;
 use crate::error::WriteError;
 use crate::prefetch;
 
-/// Hashes between asking for the memory of one and writing it.
+/// Distance in hashes between the prefetch of an entry and its use.
 const HASHES_AHEAD: usize = 16;
 
 pub(super) fn flush(
@@ -54,7 +55,7 @@ fn check_order(
     Ok(())
 }
 
-/// What blocks and transactions are found by.
+/// Writes the lookups of blocks and transactions.
 fn put_lookups(
     env: &Environment,
     tables: &Tables,
@@ -74,7 +75,7 @@ fn put_lookups(
     Ok([transactions, postings])
 }
 
-/// Hash and place of each transaction.
+/// Writes hash and location of each transaction.
 fn put_transactions(
     runs: Runs,
     txn: &mut RwTxn<'_>,
@@ -99,7 +100,7 @@ fn put_transactions(
     run.finish(txn)
 }
 
-/// One entry a posting key: all blocks that have it.
+/// Writes one entry per posting key: all blocks that have it.
 fn put_postings(
     runs: Runs,
     txn: &mut RwTxn<'_>,
@@ -109,7 +110,7 @@ fn put_postings(
     for block in blocks {
         dated.extend(block.posting_keys.iter().map(|key| (*key, block.number)));
     }
-    // Stable, for what a block has is sorted already.
+    // A stable sort, because the keys of a block are already sorted.
     dated.sort();
     let mut run = runs.begin(txn, dated.len() as u64)?;
     let (mut numbers, mut value) = (Vec::new(), Vec::new());
@@ -126,7 +127,7 @@ fn put_postings(
     run.finish(txn)
 }
 
-/// The same code under the same hash: written once, however often it is deployed.
+/// Writes each code once, however often it is deployed.
 fn put_codes(
     tables: &Tables,
     txn: &mut RwTxn<'_>,

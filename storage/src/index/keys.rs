@@ -6,7 +6,7 @@ use crate::codec;
 use crate::error::DecodeError;
 use crate::trie::Nibbles;
 
-/// Bytes of a key in `storage`, and of what comes before the block in `storage_history`.
+/// Bytes of a key in `storage`, and of the part before the block number in `storage_history`.
 pub(super) const SLOT_KEY_BYTES: usize = 52;
 
 /// Bytes of a key in `account_history`.

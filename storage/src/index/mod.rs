@@ -1,10 +1,8 @@
-//! The `index` environment: everything that can be computed from the `chain` environment and is
-//! kept because computing it again for each question would take too long.
-//!
-//! Written by the flush stage only, many blocks in one transaction, sorted; the number of the last
-//! block flushed is part of that transaction, so after a crash the rest is replayed from the chain.
-//! Losing this environment loses nothing. How the tables are laid out inside is nobody's business
-//! but this module's: callers see functions.
+//! The `index` environment: data that can be computed from the `chain` environment, and is stored
+//! because computing it for each query would take too long. Only the flush stage writes it, many
+//! sorted blocks in one transaction. The number of the last flushed block is part of that
+//! transaction, so after a crash the later blocks are replayed from the chain. If this environment
+//! is lost, it can be rebuilt. The table layout is private to this module.
 
 mod accounts;
 mod flush;
@@ -33,7 +31,7 @@ pub use reader::IndexReader;
 
 /// Format number of the `index` environment.
 pub const INDEX_FORMAT: u32 = 6;
-/// Default map size, bytes: address space only, far beyond any disk meant for this.
+/// Default map size in bytes. It costs address space only, and exceeds the expected disk size.
 pub const INDEX_MAP_BYTES_DEFAULT: u64 = 1 << 40;
 /// Key in `meta`: number of the last block flushed (u64 big-endian), then its hash.
 const FLUSHED_KEY: &[u8] = b"flushed";
@@ -50,7 +48,7 @@ const KIND: Kind = Kind {
     meta_id: 32,
     has_blocks: false,
 };
-/// What to do about an index that cannot be used.
+/// Remedy for an index that cannot be used.
 const REMEDY: &str = "`evmd reindex` builds it again from the chain";
 
 /// Numbers of the tables in checksums.
@@ -66,7 +64,7 @@ mod id {
 /// How to open the `index` environment.
 #[derive(Clone, Copy, Debug)]
 pub struct IndexOptions {
-    /// Most bytes the file may grow to. Costs address space only.
+    /// Maximum bytes of the file. Costs address space only.
     pub map_bytes: u64,
 }
 
@@ -85,9 +83,9 @@ pub struct FlushBlock<'a> {
     pub hash: B256,
     /// Hashes of its transactions, in order.
     pub tx_hashes: &'a [B256],
-    /// What it is looked up by, ascending, each once ([`PostingKey::of_block`]).
+    /// Its posting keys, ascending and distinct ([`PostingKey::of_block`]).
     pub posting_keys: &'a [PostingKey],
-    /// What it changed in the state.
+    /// Its state changes.
     pub changes: &'a StateChanges,
 }
 
@@ -128,10 +126,10 @@ pub struct IndexDb {
 }
 
 impl IndexDb {
-    /// Opens or makes the environment in the folder `path`.
+    /// Opens or creates the environment in the folder `path`.
     ///
     /// # Errors
-    /// When the folder cannot be used, holds something else, or has another format.
+    /// If the folder cannot be used, is not an index, or has another format.
     pub fn open(path: impl AsRef<Path>, options: IndexOptions) -> Result<Self, OpenError> {
         let opened = Environment::open(path.as_ref(), KIND, options.map_bytes, NAMES, false)?;
         let Opened { env, meta, tables, .. } = opened;
@@ -185,20 +183,20 @@ impl IndexDb {
         Ok(Self { env, tables })
     }
 
-    /// Writes blocks in one transaction; when this returns they are on disk. The first block ever
-    /// flushed may have any number, each later one must follow its predecessor.
+    /// Writes blocks in one transaction, and returns when they are on disk. The first flushed block
+    /// may have any number; later blocks must be consecutive.
     ///
     /// # Errors
-    /// A gap or repetition, a full map or disk. Nothing of the slice is then kept, unless it was a merge of
-    /// runs that failed, which comes after.
+    /// If blocks are not consecutive, or the map or disk is full. Then no block of the slice is
+    /// kept, unless the error is in a merge of runs, which comes after the commit.
     pub fn flush(&self, blocks: &[FlushBlock<'_>]) -> Result<(), WriteError> {
         flush::flush(&self.env, &self.tables, blocks)
     }
 
-    /// Empties every table, durably, for a rebuild.
+    /// Empties every table durably, for a rebuild.
     ///
     /// # Errors
-    /// A full map or disk; nothing is then removed.
+    /// If the map or disk is full; then nothing is removed.
     pub fn wipe(&self) -> Result<(), WriteError> {
         let mut txn = self.env.write()?;
         let tables = &self.tables;
@@ -223,18 +221,18 @@ impl IndexDb {
         self.env.commit(txn)
     }
 
-    /// A snapshot of what is committed now.
+    /// A snapshot of the last commit.
     ///
     /// # Errors
-    /// When all reader slots are in use.
+    /// If all reader slots are in use.
     pub fn reader(&self) -> Result<IndexReader, ReadError> {
         Ok(IndexReader::new(self.env.read()?, self.tables))
     }
 
-    /// Copies what is committed now into the folder `to`, compacted and synced, while writing goes on.
+    /// Copies the last commit into the folder `to`, compacted and synced. Writers can continue.
     ///
     /// # Errors
-    /// When the folder cannot be written.
+    /// If the folder cannot be written.
     pub fn copy(&self, to: impl AsRef<Path>) -> Result<(), WriteError> {
         self.env.copy(to.as_ref())
     }

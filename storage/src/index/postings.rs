@@ -1,29 +1,27 @@
-//! Which blocks have logs of an address, or with a topic in some place, or call an address.
-//!
-//! A posting is kept under a short key made of the address or topic, so two of them may share one:
-//! the blocks found are candidates, and their receipts decide. Postings of the blocks flushed
-//! together are one entry.
+//! Which blocks have logs of an address, logs with a topic in a position, or calls of an address.
+//! The key of a posting is a short hash of the address or topic, so two of them may share a key.
+//! The blocks found are candidates, which must be checked against their receipts. Blocks that are
+//! flushed together are in one posting.
 
 use alloy_primitives::{Address, B256};
 
 use crate::chain::StoredReceipt;
 use crate::codec::DecodeError;
 
-/// Most blocks in one posting: what is far below the size of a page, and above what is flushed at once.
+/// Maximum blocks in one posting: far less than a page, and more than one flush.
 pub(super) const MAX_POSTING_BLOCKS: usize = 256;
-/// Bytes of a posting's key: what it is of, first block.
+/// Bytes of a posting's key: subject, first block.
 pub(super) const POSTING_KEY_BYTES: usize = SUBJECT_BYTES + 8;
-/// Bytes of a [`PostingKey`]: place, folded address or topic.
+/// Bytes of a [`PostingKey`]: kind, folded address or topic.
 pub(super) const SUBJECT_BYTES: usize = 9;
-/// Place of an address; topics have their position plus one.
+/// Kind of a logging address; a topic's kind is its position plus one.
 const ADDRESS_KIND: u8 = 0;
-/// Most topics of a log.
+/// Maximum topics of a log.
 const MAX_TOPICS: usize = 4;
-/// Place of an address that was called.
+/// Kind of a called address.
 const CALLED_KIND: u8 = 5;
 
-/// What a block is looked up by: an address that logged, a topic in its position, or an address that
-/// was called.
+/// A key for looking up blocks: a logging address, a topic in a position, or a called address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PostingKey(pub(super) [u8; SUBJECT_BYTES]);
 
@@ -36,13 +34,13 @@ impl PostingKey {
     /// Logs with this topic at `position`, 0 to 3.
     ///
     /// # Panics
-    /// When no log has so many topics.
+    /// If `position` is above 3.
     pub fn topic(position: usize, topic: &B256) -> Self {
         assert!(position < MAX_TOPICS, "a log has at most four topics");
         Self::new(position as u8 + 1, topic)
     }
 
-    /// A transaction that names this address, in a block that left its account as it was.
+    /// A transaction to this address in a block that did not change its account.
     pub fn called(address: Address) -> Self {
         Self::new(CALLED_KIND, &address.into_word())
     }
@@ -50,7 +48,7 @@ impl PostingKey {
     fn new(place: u8, word: &B256) -> Self {
         let mut key = [0; SUBJECT_BYTES];
         key[0] = place;
-        // Addresses and small numbers stand in the last bytes, short texts in the first.
+        // Addresses and small numbers are in the last bytes, short texts in the first ones.
         let (words, _) = word.as_chunks::<8>();
         let folded = words
             .iter()
@@ -59,7 +57,7 @@ impl PostingKey {
         Self(key)
     }
 
-    /// The keys of a block with these receipts that called these addresses, ascending, each once.
+    /// The distinct keys of a block with these receipts and called addresses, ascending.
     pub fn of_block(
         receipts: &[StoredReceipt],
         called: impl IntoIterator<Item = Address>,
@@ -79,7 +77,7 @@ impl PostingKey {
     }
 }
 
-/// Key in `postings`: what it is of, first block.
+/// Key in `postings`: subject, first block.
 pub(super) fn posting_key(key: PostingKey, first: u64) -> [u8; POSTING_KEY_BYTES] {
     let mut out = [0; POSTING_KEY_BYTES];
     out[..SUBJECT_BYTES].copy_from_slice(&key.0);
@@ -94,7 +92,7 @@ pub(super) fn encode_posting(out: &mut Vec<u8>, blocks: &[u64]) {
     }
 }
 
-/// Gives `take` the blocks of a posting, ascending.
+/// Passes the blocks of a posting to `take`, ascending.
 pub(super) fn decode_posting(
     key: &[u8],
     value: &[u8],
@@ -108,7 +106,7 @@ pub(super) fn decode_posting(
     while input.remaining() > 0 {
         let distance = input.varint()?;
         let next = block.checked_add(distance).filter(|next| *next > block);
-        block = next.ok_or_else(|| input.error("blocks of a posting must rise"))?;
+        block = next.ok_or_else(|| input.error("blocks of a posting must be ascending"))?;
         take(block);
     }
     Ok(())
@@ -119,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn postings_survive_their_encoding() {
+    fn postings_round_trip() {
         let key = PostingKey::address(Address::repeat_byte(7));
         let blocks = [5, 6, 300, 1 << 40];
         let mut value = Vec::new();

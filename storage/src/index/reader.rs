@@ -20,26 +20,27 @@ use crate::snapshot::ReadTxn;
 use crate::state::{Account, StateRead};
 use crate::trie::{Nibbles, Node, NodeRead};
 
-/// A snapshot of the `index` environment. May be sent to another thread. Pins the pages it can
-/// see, so hold it for a request, not for ever.
+/// A snapshot of the `index` environment. It may be sent to another thread. It pins the pages that
+/// it can see, so it should only be held for one request.
 #[derive(Debug)]
 pub struct IndexReader {
     pub(super) txn: ReadTxn,
     pub(super) tables: Tables,
 }
 
-/// All methods fail only when the file cannot be read or a value does not decode.
+/// Methods fail only if the file cannot be read or a value cannot be decoded.
 impl IndexReader {
     pub(super) fn new(txn: ReadTxn, tables: Tables) -> Self {
         Self { txn, tables }
     }
 
-    /// Number of the transaction this snapshot shows; equal numbers show equal contents.
+    /// Number of the transaction of this snapshot. Snapshots with equal numbers have equal
+    /// contents.
     pub fn txn_id(&self) -> u64 {
         self.txn.id()
     }
 
-    /// Number of the last block flushed: the block all tables without history stand at.
+    /// Number of the last flushed block, whose state the tables without history have.
     pub fn flushed(&self) -> Result<Option<u64>, ReadError> {
         Ok(self.flushed_block()?.map(|(number, _)| number))
     }
@@ -55,8 +56,8 @@ impl IndexReader {
         self.decoded(self.tables.accounts, "accounts", key, codec::decode_account)
     }
 
-    /// Number of accounts and storage slots as of the last block flushed. Costs nothing: the tables
-    /// count their entries.
+    /// Number of accounts and storage slots as of the last block flushed. The tables store their
+    /// number of entries, so this is O(1).
     pub fn state_entries(&self) -> Result<u64, ReadError> {
         Ok(self.accounts()? + self.count(self.tables.storage)?)
     }
@@ -64,7 +65,7 @@ impl IndexReader {
     /// Accounts as of the last block flushed.
     ///
     /// # Errors
-    /// When LMDB fails.
+    /// If LMDB fails.
     pub fn accounts(&self) -> Result<u64, ReadError> {
         self.count(self.tables.accounts)
     }
@@ -73,9 +74,9 @@ impl IndexReader {
         table.len(self.txn.txn()).map_err(|error| self.txn.error(error))
     }
 
-    /// The first `most` addresses from `first` on that have an account as of the last block flushed,
+    /// The first `max` addresses from `first` on that have an account as of the last block flushed,
     /// ascending.
-    pub fn addresses_from(&self, first: Address, most: usize) -> Result<Vec<Address>, ReadError> {
+    pub fn addresses_from(&self, first: Address, max: usize) -> Result<Vec<Address>, ReadError> {
         let range = (Bound::Included(first.as_slice()), Bound::Unbounded);
         let entries = self
             .tables
@@ -83,7 +84,7 @@ impl IndexReader {
             .range(self.txn.txn(), &range)
             .map_err(|error| self.txn.error(error))?;
         let mut addresses = Vec::new();
-        for entry in entries.take(most) {
+        for entry in entries.take(max) {
             let (key, _) = entry.map_err(|error| self.txn.error(error))?;
             let why = DecodeError { what: "key is not 20 bytes", at: key.len() };
             let address = Address::try_from(key);
@@ -92,13 +93,13 @@ impl IndexReader {
         Ok(addresses)
     }
 
-    /// The first `most` slots of an account from `first` on that are set as of the last block flushed,
-    /// ascending.
+    /// The first `max` slots of an account from `first` on that are set as of the last block
+    /// flushed, ascending.
     pub fn slots_from(
         &self,
         address: Address,
         first: U256,
-        most: usize,
+        max: usize,
     ) -> Result<Vec<U256>, ReadError> {
         let (first, last) = (slot_key(address, first), slot_key(address, U256::MAX));
         let range = (Bound::Included(first.as_slice()), Bound::Included(last.as_slice()));
@@ -108,7 +109,7 @@ impl IndexReader {
             .range(self.txn.txn(), &range)
             .map_err(|error| self.txn.error(error))?;
         let mut slots = Vec::new();
-        for entry in entries.take(most) {
+        for entry in entries.take(max) {
             let (key, _) = entry.map_err(|error| self.txn.error(error))?;
             let slot = key.get(20..).filter(|slot| slot.len() == 32);
             let why = DecodeError { what: "slot key is not 52 bytes", at: key.len() };
@@ -211,7 +212,7 @@ impl IndexReader {
             Ok(())
         });
         each.map_err(|error| self.run_error(runs, error))?;
-        // Each run gave its own ascending.
+        // The slots of each run are ascending, but runs overlap.
         slots.sort_unstable();
         slots.dedup();
         Ok(slots)
@@ -222,15 +223,15 @@ impl IndexReader {
         self.checked(self.tables.block_numbers, hash.as_slice(), decode_number)
     }
 
-    /// Adds to `found` the blocks of `range` up to the last flushed that may have what this key
-    /// says, ascending; a few of them may not.
+    /// Adds to `found` the blocks of `range` up to the last flushed that may match this key,
+    /// ascending. A few of them may not match.
     pub fn blocks_with(
         &self,
         key: PostingKey,
         range: RangeInclusive<u64>,
         found: &mut Vec<u64>,
     ) -> Result<(), ReadError> {
-        // A posting that holds the first block may begin before it.
+        // A posting that contains the first block may begin before it.
         let (first, last) = (posting_key(key, 0), posting_key(key, *range.end()));
         let begun = self.posting_up_to(key, *range.start())?.map(|(key, _)| posting_bytes(key));
         let from = begun.unwrap_or(first);
@@ -246,14 +247,14 @@ impl IndexReader {
         each.map_err(|error| self.run_error(runs, error))
     }
 
-    /// The newest block up to `number` that may have what this key says.
+    /// The newest block up to `number` that may match this key.
     pub fn posted_up_to(&self, key: PostingKey, number: u64) -> Result<Option<u64>, ReadError> {
         let Some(posting) = self.posting_up_to(key, number)? else { return Ok(None) };
         let blocks = self.blocks_of(posting)?;
         Ok(blocks.into_iter().rfind(|block| *block <= number))
     }
 
-    /// The oldest block from `number` on, up to the last flushed, that may have what this key says.
+    /// The oldest block from `number` on, up to the last flushed, that may match this key.
     pub fn posted_from(&self, key: PostingKey, number: u64) -> Result<Option<u64>, ReadError> {
         if let Some(posting) = self.posting_up_to(key, number)? {
             let blocks = self.blocks_of(posting)?;
@@ -311,8 +312,8 @@ impl IndexReader {
         Ok(node.map(Arc::new))
     }
 
-    /// Reads every page of every run, and verifies checksums, order, counts and filters. Returns how many
-    /// pages and entries there are.
+    /// Reads every page of every run, and verifies checksums, order, counts and filters. Returns
+    /// the number of pages and of entries.
     pub fn verify_runs(&self) -> Result<(u64, u64), ReadError> {
         let Tables { account_history, storage_history, transactions, postings, .. } = self.tables;
         let (mut pages, mut entries) = (0, 0);
@@ -355,7 +356,7 @@ impl IndexReader {
     }
 }
 
-/// The key of a posting, which all have one length.
+/// The key of a posting; all have the same length.
 fn posting_bytes(key: &[u8]) -> [u8; POSTING_KEY_BYTES] {
     key.try_into().expect("keys of a table have one length")
 }

@@ -1,4 +1,4 @@
-//! Flat state, its history and the lookups, against a plain model, whatever the size of a flush.
+//! Flat state, its history and lookups compared with a simple model, for different flush sizes.
 
 use alloy_primitives::{Bytes, U256, keccak256};
 use proptest::prelude::*;
@@ -77,8 +77,8 @@ fn check_lookups(reader: &IndexReader, blocks: usize) {
 const NAMES_OF_ALL: [&str; 6] =
     ["accounts", "storage", "code", "account_trie", "storage_trie", "block_numbers"];
 
-/// Every entry of every table, as stored; and of runs, which differ with the size of flushes, what
-/// is in them.
+/// Every stored entry of every table. Runs depend on the flush size, so their entries are listed
+/// instead.
 fn dump(index: &IndexDb) -> Vec<(&'static str, Vec<u8>, Vec<u8>)> {
     let tables = &index.tables;
     let all = [
@@ -144,7 +144,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(24) })]
 
     #[test]
-    fn every_block_can_be_asked_for_whatever_the_size_of_a_flush(
+    fn every_block_can_be_queried_with_any_flush_size(
         blocks in prop::collection::vec(prop::collection::vec(step(), 0..12), 1..16),
         flush_blocks in 2..8usize,
     ) {
@@ -166,7 +166,7 @@ proptest! {
     }
 }
 
-/// The wipe finds in the table a slot that an earlier block of the same flush has cleared.
+/// The wipe finds a slot in the table that an earlier block of the same flush has cleared.
 #[test]
 fn a_slot_cleared_before_a_wipe_gets_one_entry() {
     let change = |wiped, slots: &[(u64, u64)]| StateChanges {
@@ -191,7 +191,7 @@ fn a_slot_cleared_before_a_wipe_gets_one_entry() {
 }
 
 #[test]
-fn a_gap_or_a_repetition_is_refused() {
+fn blocks_that_are_not_consecutive_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let index = open(&folder);
     let changes = StateChanges::default();
@@ -208,7 +208,7 @@ fn a_gap_or_a_repetition_is_refused() {
 }
 
 #[test]
-fn a_full_map_refuses_and_keeps_what_was_there() {
+fn full_map_is_an_error_and_keeps_existing_data() {
     let folder = tempfile::tempdir().unwrap();
     let index = IndexDb::open(folder.path(), IndexOptions { map_bytes: 1 << 20 }).unwrap();
     let mut number = 0usize;
@@ -232,7 +232,7 @@ fn a_full_map_refuses_and_keeps_what_was_there() {
 }
 
 #[test]
-fn code_that_is_not_there_is_an_error_for_execution() {
+fn missing_code_is_an_error_for_execution() {
     use crate::state::StateRead;
     let folder = tempfile::tempdir().unwrap();
     let reader = open(&folder).reader().unwrap();
@@ -243,7 +243,7 @@ fn code_that_is_not_there_is_an_error_for_execution() {
 }
 
 #[test]
-fn a_damaged_value_is_told_with_its_table() {
+fn error_of_a_damaged_value_names_its_table() {
     let folder = tempfile::tempdir().unwrap();
     let index = open(&folder);
     let (address, slot, hash) = (address(1), U256::from(2), B256::repeat_byte(3));
@@ -251,7 +251,8 @@ fn a_damaged_value_is_told_with_its_table() {
     let tables = &index.tables;
     let slot_key = keys::slot_key(address, slot);
     let mut txn = index.env.write().unwrap();
-    // No account has this flag, no word this zero, no node this kind, no number this length.
+    // An unknown account flag, a word with a leading zero, an unknown node kind, a number of wrong
+    // length.
     for (table, key) in [
         (tables.meta.table, FLUSHED_KEY),
         (tables.accounts, address.as_slice()),
@@ -288,7 +289,7 @@ fn a_damaged_value_is_told_with_its_table() {
         );
         assert!(error.to_string().contains("evmd reindex"), "{error}");
     }
-    // A flush does not build on what it cannot read.
+    // A flush fails if it cannot read existing rows.
     let changes = StateChanges::default();
     let error = index.flush(&[flush_block(5, &changes, &vec![Vec::new(); 6])]);
     assert!(matches!(error, Err(WriteError::Read(ReadError::Corrupt { table: "meta", .. }))));

@@ -1,7 +1,6 @@
-//! Trie records: written by checkpoints, which come less often than flushes.
-//!
-//! The records stand at a block of their own, never after the last flushed one. What the blocks
-//! since have changed is known from the `chain` environment.
+//! Trie records, which are written by checkpoints. Checkpoints are less frequent than flushes. The
+//! records have the state of a block that is not after the last flushed one. The changes of later
+//! blocks are in the `chain` environment.
 
 use alloy_primitives::B256;
 
@@ -10,16 +9,16 @@ use crate::env::delete_prefix;
 use crate::error::{DecodeError, ReadError, WriteError};
 use crate::trie::{RecordRead, TrieCheckpoint};
 
-/// Key in `meta`: number of the block whose state the trie records are of (u64 big-endian), then
-/// its state root.
+/// Key in `meta`: number of the block whose state the trie records have (u64 big-endian), then its
+/// state root.
 pub(super) const TRIE_KEY: &[u8] = b"trie";
 
 impl IndexDb {
-    /// Writes a checkpoint in one transaction; when this returns it is on disk.
+    /// Writes a checkpoint in one transaction, and returns when it is on disk.
     ///
     /// # Errors
-    /// A full map or disk, or a checkpoint of a block that is not after the last one's or not
-    /// flushed. Nothing of it is then kept.
+    /// If the map or disk is full, or if the block of the checkpoint is not after that of the last
+    /// one or not flushed. Then nothing is written.
     pub fn write_trie(&self, checkpoint: &TrieCheckpoint) -> Result<(), WriteError> {
         let mut txn = self.env.write()?;
         let reader = self.reader()?;
@@ -49,7 +48,7 @@ impl IndexDb {
 }
 
 impl IndexReader {
-    /// The block whose state the trie records are of, and its state root; `None` before the first
+    /// The block whose state the trie records have, and its state root; `None` before the first
     /// checkpoint.
     pub fn trie_block(&self) -> Result<Option<(u64, B256)>, ReadError> {
         self.checked(self.tables.meta, TRIE_KEY, |value| {

@@ -7,7 +7,7 @@ use super::node::{child_nibbles, encode_extension, encode_leaf, reference_of};
 use super::walk::{decode_account, load};
 use super::{Branch, Child, EMPTY_ROOT_HASH, Leaf, Nibbles, Node, NodeRead, TrieError};
 
-/// What [`verify_state_trie`] has visited.
+/// Numbers of records and leaves that [`verify_state_trie`] has visited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VerifiedTrie {
     /// Records of all tries.
@@ -25,7 +25,7 @@ struct Visit {
     expected: Expected,
 }
 
-/// What commits to a record.
+/// The reference to a record.
 enum Expected {
     /// A state root, or the storage root of an account.
     Root(B256),
@@ -37,8 +37,8 @@ enum Expected {
 /// record again.
 ///
 /// # Errors
-/// The first record that is missing, cannot be read, or has another hash than the record above it or
-/// the root says.
+/// The first record that is missing, cannot be read, or whose hash differs from the reference in
+/// its parent record or from the root.
 pub fn verify_state_trie<N: NodeRead>(
     nodes: &N,
     state_root: B256,
@@ -104,7 +104,7 @@ fn push_root(visits: &mut Vec<Visit>, owner: Option<B256>, root: B256) {
     }
 }
 
-/// What the record above has to say of a branch and the extension before it.
+/// The reference of the parent record to a branch and the extension before it.
 fn reference_to(branch: &Branch) -> RlpNode {
     let mut rlp = Vec::new();
     branch.encode_rlp(&mut rlp);

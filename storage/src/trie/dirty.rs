@@ -1,8 +1,8 @@
 //! The touched part of one trie, while changes are applied to it.
 //!
 //! Touched branches live in an arena that all tries of a block share, so that they can be hashed
-//! together level by level. Records are loaded as they are met, each once; which were taken in is
-//! remembered, because those that are not written again have to be removed.
+//! together level by level. Records are loaded when they are first touched. The set of loaded
+//! records is kept, because those that are not written again must be removed.
 
 use alloy_primitives::map::HashSet;
 use alloy_primitives::{B256, Bytes};
@@ -12,18 +12,18 @@ use super::node::child_index;
 use super::walk::load;
 use super::{Branch, Child, EMPTY_ROOT_HASH, Leaf, Nibbles, Node, NodeRead, TrieError};
 
-/// One change of a trie: the whole key, and the new value or `None` for a removal.
+/// One change of a trie: the key, and the new value or `None` for a removal.
 pub(super) type Change = (Nibbles, Option<Bytes>);
 
-/// A subtrie while changes are applied; `None` when it is empty.
+/// A subtrie while changes are applied; `None` if it is empty.
 pub(super) type Slot = Option<Work>;
 
-/// What hangs at a place of a trie.
+/// The node at a path of a trie.
 #[derive(Clone, Debug)]
 pub(super) enum Work {
     /// An untouched record, by its reference.
     Clean(RlpNode),
-    /// A leaf; without a reference when it is new, changed or moved.
+    /// A leaf; without a reference if it is new, changed or moved.
     Leaf { suffix: Nibbles, value: Bytes, reference: Option<RlpNode> },
     /// A touched branch, by its index in the arena.
     Dirty(usize),
@@ -35,11 +35,11 @@ pub(super) struct DirtyBranch {
     pub(super) prefix: Nibbles,
     pub(super) mask: u16,
     pub(super) children: Vec<Work>,
-    /// Reference of the record it was read from, for as long as nothing has changed.
+    /// Reference of the record it was read from, until it changes.
     clean: Option<RlpNode>,
-    /// Of the branch node alone; empty until hashed.
+    /// Reference of the branch node alone; empty until hashed.
     pub(super) branch_reference: RlpNode,
-    /// Of the extension before it, or of the branch without one; empty until hashed.
+    /// Reference of the extension before it, or of the branch if there is none; empty until hashed.
     pub(super) reference: RlpNode,
 }
 
@@ -55,7 +55,7 @@ impl DirtyBranch {
         }
     }
 
-    /// Takes a child out for a while: [`Self::put`] must follow.
+    /// Takes a child out temporarily: [`Self::put`] must follow.
     fn take(&mut self, nibble: u8) -> Slot {
         let index = child_index(self.mask, nibble)?;
         Some(std::mem::replace(&mut self.children[index], Work::Clean(RlpNode::default())))
@@ -78,7 +78,7 @@ impl DirtyBranch {
         }
     }
 
-    /// A branch as its record has it; `clean` is the reference it was reached by.
+    /// A branch read from its record; `clean` is its reference.
     fn read(branch: &Branch, clean: RlpNode) -> Self {
         let children = branch.children.iter().map(|child| match child {
             Child::Node(reference) => Work::Clean(reference.clone()),
@@ -102,12 +102,12 @@ impl From<&Leaf> for Work {
 /// Touched branches of all tries of a block.
 pub(super) type Arena = Vec<DirtyBranch>;
 
-/// One trie under change.
+/// A trie to which changes are applied.
 #[derive(Debug)]
 pub(super) struct DirtyTrie<'a, N> {
     nodes: &'a N,
     owner: Option<B256>,
-    /// Places whose records were taken in.
+    /// Paths of the loaded records.
     pub(super) taken: HashSet<Nibbles>,
 }
 
@@ -121,7 +121,7 @@ impl<'a, N: NodeRead> DirtyTrie<'a, N> {
         (root != EMPTY_ROOT_HASH).then(|| Work::Clean(RlpNode::word_rlp(&root)))
     }
 
-    /// Applies changes, ascending by key and all below `path`, to what hangs at `path`.
+    /// Applies changes, ascending by key and all below `path`, to the node at `path`.
     pub(super) fn apply(
         &mut self,
         arena: &mut Arena,
@@ -145,8 +145,8 @@ impl<'a, N: NodeRead> DirtyTrie<'a, N> {
         }
     }
 
-    /// Reads in what lies on the way to `keys`, ascending and all below `path`, so that changes of
-    /// these keys load nothing more, and tells the values there are.
+    /// Loads the records on the paths to `keys`, ascending and all below `path`, so that later
+    /// changes of these keys load nothing, and returns the existing values.
     pub(super) fn touch(
         &mut self,
         arena: &mut Arena,
@@ -182,7 +182,7 @@ impl<'a, N: NodeRead> DirtyTrie<'a, N> {
         Ok(Some(Work::Dirty(index)))
     }
 
-    /// Reads the record at `path` into the arena.
+    /// Loads the record at `path` into the arena.
     fn take_in(
         &mut self,
         arena: &mut Arena,
@@ -236,7 +236,7 @@ impl<'a, N: NodeRead> DirtyTrie<'a, N> {
         let base = path.join(&arena[index].prefix);
         let mut changed = false;
         for group in changes.chunk_by(|(a, _), (b, _)| below(a, &base) == below(b, &base)) {
-            // Only removals may lie beside the branch, and they remove nothing.
+            // Only removals may have keys outside the branch, and they have no effect.
             let Some(nibble) = below(&group[0].0, &base) else { continue };
             let mut child_path = base;
             child_path.push(nibble);
@@ -289,8 +289,8 @@ impl<'a, N: NodeRead> DirtyTrie<'a, N> {
     }
 }
 
-/// What can be seen of a slot without looking inside. Below a branch that is clean so far nothing
-/// is dirty, so there equal means untouched.
+/// The kind of a slot without its contents. Nothing is dirty below a clean branch, so equal kinds
+/// mean that the slot was not touched.
 #[derive(PartialEq, Eq)]
 enum Kind {
     Empty,
@@ -311,12 +311,12 @@ impl Kind {
     }
 }
 
-/// The nibble of `key` at the branch with this base, or `None` when it lies beside.
+/// The nibble of `key` at the branch with this base, or `None` if the key is not below it.
 fn below(key: &Nibbles, base: &Nibbles) -> Option<u8> {
     (key.starts_with(base) && key.len() > base.len()).then(|| key.get_unchecked(base.len()))
 }
 
-/// An entry to be built into a subtrie.
+/// An entry of a new subtrie.
 type Entry = (Nibbles, Bytes);
 
 fn inserted(changes: &[Change]) -> Vec<Entry> {
@@ -347,7 +347,7 @@ fn apply_to_leaf(
     build(arena, path, &entries)
 }
 
-/// The subtrie at `path` of these entries, ascending by key.
+/// Builds the subtrie at `path` of these entries, ascending by key.
 fn build(arena: &mut Arena, path: &Nibbles, entries: &[Entry]) -> Slot {
     let (first, last) = (entries.first()?, entries.last()?);
     if entries.len() == 1 {

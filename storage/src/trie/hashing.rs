@@ -1,5 +1,5 @@
-//! Hashes touched branches level by level, deepest first, one batch a level, over all the tries
-//! of a block at once.
+//! Hashes touched branches level by level, deepest first, with one batch per level for all tries of
+//! a block.
 
 use alloy_primitives::{B256, Bytes};
 use alloy_trie::nodes::RlpNode;
@@ -11,7 +11,7 @@ use super::{Branch, Child, EMPTY_ROOT_HASH, Leaf, Nibbles, Node};
 /// Levels a branch or an extension can be at: paths of 0 to 64 nibbles.
 const LEVELS: usize = 65;
 
-/// RLP of nodes whose references are wanted.
+/// RLP of nodes whose references are computed.
 #[derive(Default)]
 struct Batch {
     bytes: Vec<u8>,
@@ -24,7 +24,7 @@ impl Batch {
         self.ends.push(self.bytes.len());
     }
 
-    /// The references in the order pushed; empties the batch.
+    /// Returns the references in push order, and empties the batch.
     fn take_references(&mut self) -> Vec<RlpNode> {
         let mut start = 0;
         let mut messages = Vec::with_capacity(self.ends.len());
@@ -37,9 +37,9 @@ impl Batch {
         verify::keccak256_batch(&long, &mut hashes);
         let mut hashes = hashes.into_iter();
         let references = messages.iter().map(|rlp| {
-            // A node shorter than a hash stands for itself.
+            // A node shorter than a hash is its own reference.
             RlpNode::from_raw(rlp).filter(|_| rlp.len() < 32).unwrap_or_else(|| {
-                let hash = hashes.next().expect("one hash a long message");
+                let hash = hashes.next().expect("one hash per long message");
                 RlpNode::word_rlp(&B256::new(hash))
             })
         });
@@ -57,13 +57,13 @@ enum Task {
     Extension(usize),
 }
 
-/// What was found by walking the touched part of the tries.
+/// The tasks found by walking the touched part of the tries.
 struct Plan {
     /// Tasks by depth.
     levels: Vec<Vec<Task>>,
     /// New or moved leaves: branch and index of the child.
     leaves: Vec<(usize, usize)>,
-    /// Touched branches: which trie, where, index in the arena.
+    /// Touched branches: trie, path, index in the arena.
     placed: Vec<(usize, Nibbles, usize)>,
 }
 
@@ -95,13 +95,13 @@ impl Plan {
 pub(super) struct Hashed {
     /// Root hash.
     pub(super) root: B256,
-    /// Records written, by place.
+    /// Records written, by path.
     pub(super) written: Vec<(Nibbles, Node)>,
-    /// Whether nothing was touched at the root, so that its record stays as it is.
+    /// Whether the root was not touched, so that its record does not change.
     pub(super) root_untouched: bool,
 }
 
-/// Hashes what is touched in these tries and makes the records to write.
+/// Hashes the touched nodes of these tries and creates the records to write.
 pub(super) fn hash_tries(arena: &mut Arena, roots: Vec<Slot>) -> Vec<Hashed> {
     let mut plan =
         Plan { levels: vec![Vec::new(); LEVELS], leaves: Vec::new(), placed: Vec::new() };
@@ -164,7 +164,7 @@ fn hash_levels(arena: &mut Arena, levels: &[Vec<Task>]) {
     }
 }
 
-/// The reference of a child, when all below it is hashed.
+/// The reference of a child. Everything below it must be hashed.
 fn reference(arena: &Arena, child: &Work) -> RlpNode {
     match child {
         Work::Clean(reference) => reference.clone(),

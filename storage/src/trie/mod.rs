@@ -1,15 +1,12 @@
-//! The state trie of Ethereum (yellow paper, appendix D), updated block by block.
-//!
-//! An update is a function: nodes of the parent state and the changes of a block in, the new root
-//! and the records that differ out. It keeps no state, so layers of unflushed blocks can stand
-//! between it and the `index` environment ([`TrieUpdates::get`]).
-//!
-//! A record is a branch with the path that leads to it (the extension, if any, is part of the
-//! record) and with its leaves inside; a child that is a branch itself is another record, one
-//! nibble further. Only the root of a trie may be a record that is a leaf. So there are about 0.35
-//! records an account, and moving a branch never moves the records below it.
-//!
-//! Must never: read anything but nodes, or hash one message at a time what can go in a batch.
+//! The state trie of Ethereum (yellow paper, appendix D), updated block by block. An update is a
+//! function from the nodes of the parent state and the changes of a block to the new root and the
+//! changed records. It has no state, so layers of unflushed blocks can be placed between it and the
+//! `index` environment ([`TrieUpdates::get`]).
+//! A record is a branch with its prefix (the extension, if any, is part of the record) and its
+//! leaves. A child that is a branch is another record, one nibble further. Only the root record of
+//! a trie may be a leaf. So there are about 0.35 records per account, and moving a branch never
+//! moves the records below it. This module must never read anything but nodes, or hash single
+//! messages that can be hashed in a batch.
 
 mod audit;
 mod dirty;
@@ -57,7 +54,7 @@ pub trait NodeRead {
     /// `owner`, or the account trie when `None`.
     ///
     /// # Errors
-    /// When the store cannot be read; a record that does not exist is `None`.
+    /// If the store cannot be read; a record that does not exist is `None`.
     fn node(&self, owner: Option<B256>, path: &Nibbles) -> Result<Option<Arc<Node>>, Self::Error>;
 }
 
@@ -68,36 +65,36 @@ pub enum TrieError<E> {
     /// The node store failed.
     #[error("cannot read the trie: {0}")]
     Read(E),
-    /// A record another one refers to is not there.
+    /// A referenced record is missing.
     #[error("trie node missing: owner {owner:?}, path {path:?}")]
     MissingNode {
-        /// Whose storage trie; `None` for the account trie.
+        /// Hashed address of a storage trie; `None` for the account trie.
         owner: Option<B256>,
-        /// Where.
+        /// Path of the record.
         path: Nibbles,
     },
-    /// The nodes are those of another state.
+    /// The nodes belong to another state.
     #[error("trie root is {found}, expected {expected}")]
     RootMismatch {
-        /// Root asked for.
+        /// Expected root.
         expected: B256,
         /// Root of the nodes.
         found: B256,
     },
-    /// A record or value that cannot be where it is.
+    /// A record or value that is invalid at its position.
     #[error("trie damaged ({what}): owner {owner:?}, path {path:?}")]
     Damaged {
         /// What is wrong.
         what: &'static str,
-        /// Whose storage trie; `None` for the account trie.
+        /// Hashed address of a storage trie; `None` for the account trie.
         owner: Option<B256>,
-        /// Where.
+        /// Path of the record.
         path: Nibbles,
     },
 }
 
 impl<E> TrieError<TrieError<E>> {
-    /// The error of a trie that is read through another one.
+    /// Flattens the error of a trie that is read through another one.
     pub fn flatten(self) -> TrieError<E> {
         match self {
             Self::Read(error) => error,

@@ -17,36 +17,36 @@ pub enum Node {
 /// An entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leaf {
-    /// What is left of the key below the place where the leaf hangs.
+    /// The rest of the key below the position of the leaf.
     pub suffix: Nibbles,
     /// The value, RLP for accounts and storage words alike.
     pub value: Bytes,
-    /// What a parent puts in its RLP for this leaf: its hash, or itself when below 32 bytes.
+    /// The reference in the parent's RLP: the hash, or the leaf itself if it is below 32 bytes.
     pub reference: RlpNode,
 }
 
-/// A branch, and the path that leads from its place to it.
+/// A branch with its prefix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Branch {
     /// Nibbles of the extension node before the branch; empty without one.
     pub prefix: Nibbles,
-    /// Bit `n` is set when there is a child for nibble `n`.
+    /// Bit `n` is set if there is a child for nibble `n`.
     pub mask: u16,
-    /// The children there are, by ascending nibble.
+    /// The existing children, by ascending nibble.
     pub children: Vec<Child>,
 }
 
 /// A child of a branch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Child {
-    /// Another record, one nibble below the branch: its hash, or its RLP when below 32 bytes.
+    /// Another record, one nibble below the branch: its hash, or its RLP if it is below 32 bytes.
     Node(RlpNode),
-    /// A leaf, kept in its parent.
+    /// A leaf, stored in its parent.
     Leaf(Leaf),
 }
 
 impl Leaf {
-    /// A leaf whose RLP is shorter than 32 bytes; `None` when it is not.
+    /// A leaf whose RLP is shorter than 32 bytes; `None` if it is longer.
     pub(crate) fn embedded(suffix: Nibbles, value: Bytes) -> Option<Self> {
         let mut rlp = Vec::new();
         encode_leaf(&mut rlp, &suffix, &value);
@@ -114,7 +114,7 @@ pub(super) fn child_nibbles(mask: u16) -> impl Iterator<Item = u8> {
     (0..16).filter(move |nibble| mask & (1 << nibble) != 0)
 }
 
-/// What a parent puts in its RLP for a node.
+/// The reference to a node in its parent's RLP.
 pub(super) fn reference_of(rlp: &[u8]) -> RlpNode {
     if rlp.len() < 32 {
         RlpNode::from_raw(rlp).expect("shorter than 33 bytes")

@@ -1,7 +1,6 @@
-//! The incremental trie against the one built from scratch, over random histories.
-//!
-//! Nodes go the way they go in the node: unflushed blocks answer from their updates, older ones
-//! from the `index` environment, so every record passes the codec.
+//! The incremental trie compared with one built from scratch, over random histories. As in the
+//! program `evmd`, nodes of unflushed blocks come from their updates, and older ones from the
+//! `index` environment, so every record passes the codec.
 
 use std::sync::Arc;
 

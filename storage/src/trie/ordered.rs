@@ -13,10 +13,10 @@ use crate::prefetch;
 
 /// Leaves encoded before they are hashed.
 const CHUNK: usize = 128;
-/// Room before an item for what its leaf puts there: list header (at most 9 bytes), path (at most
+/// Bytes reserved before an item for its leaf: list header (at most 9 bytes), path (at most
 /// 7) and string header (at most 9).
 const LEAF_HEAD: usize = 25;
-/// Items between asking for one's memory and encoding it.
+/// Distance in items between the prefetch of an item and its encoding.
 const ITEMS_AHEAD: usize = 8;
 /// Nibbles of the longest key.
 const LEVELS: usize = 16;
@@ -34,8 +34,8 @@ pub fn ordered_root(items: &[impl AsRef<[u8]>]) -> B256 {
     })
 }
 
-/// [`ordered_root`] of `count` items, each appended by `encode` when it is needed: once, in no
-/// order to rely on.
+/// [`ordered_root`] of `count` items, each appended by `encode` when it is needed, exactly once and
+/// in an unspecified order.
 pub fn ordered_root_with(count: usize, mut encode: impl FnMut(usize, &mut Vec<u8>)) -> B256 {
     if count == 0 {
         return EMPTY_ROOT_HASH;
@@ -49,7 +49,8 @@ pub fn ordered_root_with(count: usize, mut encode: impl FnMut(usize, &mut Vec<u8
     root
 }
 
-/// 0 to `count - 1` in the order of their RLP: one byte below 128, but for 0, which is `0x80`.
+/// 0 to `count - 1` in the order of their RLP: numbers below 128 are one byte, except for 0, which
+/// is `0x80`.
 fn in_key_order(count: usize) -> impl Iterator<Item = usize> {
     let bytes = 1..count.min(128);
     bytes.chain(std::iter::once(0)).chain(128..count.max(128))
@@ -59,7 +60,7 @@ fn in_key_order(count: usize) -> impl Iterator<Item = usize> {
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     item: u32,
-    /// The RLP of the item's index from the highest byte down; no key is the start of another.
+    /// The RLP of the item's index, left-aligned; no key is a prefix of another.
     key: u64,
     nibbles: u8,
 }
@@ -81,7 +82,7 @@ impl Entry {
     }
 }
 
-/// Where a reference goes.
+/// Destination of a reference.
 #[derive(Clone, Copy, Debug)]
 struct Parent {
     /// [`ROOT`] for none.
@@ -99,9 +100,9 @@ struct Leaf {
 #[derive(Debug)]
 struct Branch {
     place: Parent,
-    /// Nibbles down, extension counted.
+    /// Depth in nibbles, including the extension.
     base: u32,
-    /// Nibbles of the extension before it, and any key below, which has them.
+    /// Number of nibbles of the extension before it, and a key below, which contains them.
     extension: u32,
     key: u64,
     mask: u16,
@@ -190,7 +191,7 @@ impl Shape {
                     self.give(place, &bytes[span.clone()], hash, root);
                     continue;
                 }
-                // Two or three in a whole list: not worth a batch.
+                // A list has only two or three, which is not worth a batch.
                 let rlp = extension(branch, &bytes[span.clone()], hash);
                 let hash = verify::keccak256(&rlp);
                 self.give(place, &rlp, &hash, root);
@@ -198,7 +199,7 @@ impl Shape {
         }
     }
 
-    /// Hands a node to its parent: its hash, or itself when it is shorter.
+    /// Stores a node in its parent: its hash, or the node itself if it is shorter.
     fn give(&mut self, place: Parent, rlp: &[u8], hash: &[u8; 32], root: &mut B256) {
         let Some(parent) = self.branches.get_mut(place.branch as usize) else {
             *root = B256::new(*hash);
@@ -215,7 +216,7 @@ impl Shape {
     }
 }
 
-/// What the RLP of a leaf has before the item itself, and how long it is.
+/// The part of a leaf's RLP before the item, and its length.
 fn leaf_head(leaf: &Leaf, item: &[u8]) -> ([u8; LEAF_HEAD], usize) {
     let (from, to) = (leaf.depth, u32::from(leaf.entry.nibbles));
     // A single byte below 128 is its own RLP.

@@ -10,22 +10,22 @@ use super::{Child, EMPTY_ROOT_HASH, Nibbles, Node, NodeRead, TrieError};
 /// An account with the nodes that prove it, or prove that there is none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccountProof {
-    /// Whose.
+    /// Address of the account.
     pub address: Address,
-    /// The account with its storage root; `None` when there is none.
+    /// The account with its storage root; `None` if there is none.
     pub account: Option<TrieAccount>,
     /// RLP of the nodes from the state root down.
     pub nodes: Vec<Bytes>,
-    /// One proof a slot asked for, in that order.
+    /// One proof per requested slot, in the order of the request.
     pub storage: Vec<StorageProof>,
 }
 
 /// A storage slot with the nodes that prove it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StorageProof {
-    /// Which.
+    /// The slot.
     pub slot: U256,
-    /// Its value; zero when unset.
+    /// Its value; zero if unset.
     pub value: U256,
     /// RLP of the nodes from the storage root down; empty for an empty trie.
     pub nodes: Vec<Bytes>,
@@ -34,7 +34,7 @@ pub struct StorageProof {
 /// Proves an account and some of its slots against `state_root`.
 ///
 /// # Errors
-/// When nodes cannot be read or are damaged.
+/// If nodes cannot be read or are damaged.
 pub fn account_proof<N: NodeRead>(
     nodes: &N,
     state_root: B256,
@@ -59,7 +59,7 @@ pub fn account_proof<N: NodeRead>(
             entry.value = match value {
                 None => U256::ZERO,
                 Some(value) => alloy_rlp::decode_exact(&value).map_err(|_| {
-                    let what = "storage word does not decode";
+                    let what = "storage word cannot be decoded";
                     TrieError::Damaged { what, owner: Some(owner), path: key }
                 })?,
             };
@@ -69,11 +69,11 @@ pub fn account_proof<N: NodeRead>(
     Ok(proof)
 }
 
-/// A value, and the RLP of the nodes on the way to it.
+/// A value, and the RLP of the nodes on the path to it.
 type Proved = (Option<Bytes>, Vec<Bytes>);
 
-/// The value under `key` and the RLP of the nodes on the way to it, as far as it goes, in a trie
-/// that is not empty. Nodes embedded in their parent are not listed again.
+/// The value under `key` and the RLP of the existing nodes on the path to it, in a trie that is not
+/// empty. Nodes embedded in their parent are not listed again.
 pub(super) fn prove<N: NodeRead>(
     nodes: &N,
     owner: Option<B256>,
@@ -103,7 +103,7 @@ pub(super) fn prove<N: NodeRead>(
     Ok((value, proof))
 }
 
-/// Adds a node unless its parent holds it whole; the root is always there.
+/// Adds a node unless it is embedded in its parent. The root is always added.
 fn push(proof: &mut Vec<Bytes>, encode: impl FnOnce(&mut Vec<u8>)) {
     let mut rlp = Vec::new();
     encode(&mut rlp);

@@ -6,23 +6,23 @@ use super::node::child_nibbles;
 use super::walk::load;
 use super::{Child, EMPTY_ROOT_HASH, Nibbles, Node, NodeRead, TrieError};
 
-/// Something to visit: of several, the one with the least keys is on top of the stack.
+/// A node to visit. The one with the lowest keys is on top of the stack.
 enum Visit {
     Record(Nibbles),
     Leaf(Nibbles, Bytes),
 }
 
-/// The first `most` entries with keys from `start` on of the trie with this root, ascending: the storage
-/// trie of `owner`, or the account trie. Reads no more records than lie on the ways to them.
+/// The first `max` entries with keys from `start` on of the trie with this root, ascending: the
+/// storage trie of `owner`, or the account trie. Reads only the records on the paths to them.
 ///
 /// # Errors
-/// When a record is missing, cannot be read or is damaged.
+/// If a record is missing, cannot be read or is damaged.
 pub fn leaves_from<N: NodeRead>(
     nodes: &N,
     owner: Option<B256>,
     root: B256,
     start: B256,
-    most: usize,
+    max: usize,
 ) -> Result<Vec<(B256, Bytes)>, TrieError<N::Error>> {
     let start = Nibbles::unpack(start);
     // No key below the path is at or after `start`.
@@ -32,7 +32,7 @@ pub fn leaves_from<N: NodeRead>(
     if root != EMPTY_ROOT_HASH {
         visits.push(Visit::Record(Nibbles::new()));
     }
-    while found.len() < most
+    while found.len() < max
         && let Some(visit) = visits.pop()
     {
         let path = match visit {

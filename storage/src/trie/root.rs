@@ -1,4 +1,5 @@
-//! Roots of whole states computed from scratch: the oracle, and a second opinion on a genesis.
+//! Roots of complete states computed from scratch: the oracle for tests, and a cross-check of a
+//! genesis.
 
 use alloy_primitives::{Address, B256, U256};
 use alloy_trie::TrieAccount;
@@ -13,8 +14,8 @@ pub fn storage_root_from_scratch(slots: impl IntoIterator<Item = (U256, U256)>) 
     scratch::storage_root_unhashed(set.map(|(slot, value)| (B256::from(slot), value)))
 }
 
-/// Root of the state with these accounts and their slots: the oracle for [`super::update_state_root`],
-/// and a second opinion on a genesis.
+/// Root of the state with these accounts and their slots: the oracle for
+/// [`super::update_state_root`], and a cross-check of a genesis.
 pub fn state_root_from_scratch<S>(accounts: impl IntoIterator<Item = (Address, Account, S)>) -> B256
 where
     S: IntoIterator<Item = (U256, U256)>,
@@ -26,7 +27,7 @@ where
     if accounts.is_empty() { EMPTY_ROOT_HASH } else { scratch::state_root_unhashed(accounts) }
 }
 
-/// The account as its leaf holds it.
+/// The account in the format of its leaf.
 pub(super) fn trie_account(account: &Account, storage_root: B256) -> TrieAccount {
     TrieAccount::new(account.nonce, account.balance, storage_root, account.code_hash)
 }

@@ -1,4 +1,4 @@
-//! The state root after a block, from the nodes before it and what the block changed.
+//! The state root after a block, computed from the nodes before it and its changes.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ struct Keys {
 }
 
 impl Keys {
-    /// Hashes all in one batch.
+    /// Hashes all keys in one batch.
     fn hash(changes: &StateChanges) -> Self {
         let slots: Vec<[u8; 32]> = changes
             .accounts
@@ -42,16 +42,16 @@ impl Keys {
     }
 }
 
-/// Slots that count: those of an account that is gone do not.
+/// The slots to write: none for a removed account.
 fn kept_slots(change: &AccountChange) -> &[(U256, U256)] {
     if change.account.is_some() { &change.slots } else { &[] }
 }
 
 /// The state root after `changes` on the state with root `parent_root`, and the records that
-/// differ. An account that is gone takes its storage with it.
+/// differ. Removing an account removes its storage.
 ///
 /// # Errors
-/// When nodes cannot be read, are missing, or are those of another state than `parent_root`.
+/// If nodes cannot be read, are missing, or belong to another state than `parent_root`.
 pub fn update_state_root<N: NodeRead>(
     nodes: &N,
     changes: &StateChanges,
@@ -76,16 +76,16 @@ pub fn update_state_root<N: NodeRead>(
     let mut leaves: Vec<Change> = leaves.collect();
     leaves.sort_unstable_by_key(|(key, _)| *key);
     let slot = accounts.apply(&mut arena, slot, Nibbles::new(), &leaves)?;
-    let hashed = hash_tries(&mut arena, vec![slot]).pop().expect("one trie in, one out");
+    let hashed = hash_tries(&mut arena, vec![slot]).pop().expect("one result per trie");
     let root = hashed.root;
     updates.accounts = node_changes(accounts, hashed);
     Ok((root, updates))
 }
 
-/// The storage root of an account: that of the empty trie when it has none.
+/// The storage root of an account; the root of the empty trie if it has no storage.
 ///
 /// # Errors
-/// When nodes cannot be read or are damaged.
+/// If nodes cannot be read or are damaged.
 pub fn storage_root<N: NodeRead>(
     nodes: &N,
     state_root: B256,
@@ -107,8 +107,8 @@ fn check_root<N: NodeRead>(nodes: &N, expected: B256) -> Result<(), TrieError<N:
     if found == expected { Ok(()) } else { Err(TrieError::RootMismatch { expected, found }) }
 }
 
-/// Reads the account trie in on the way to every changed account; gives the storage roots before
-/// the block, in the order of the changes.
+/// Loads the nodes on the paths to all changed accounts. Returns the storage roots before the
+/// block, in the order of the changes.
 fn old_storage_roots<N: NodeRead>(
     accounts: &mut DirtyTrie<'_, N>,
     arena: &mut Arena,
@@ -122,7 +122,7 @@ fn old_storage_roots<N: NodeRead>(
     let mut roots = vec![EMPTY_ROOT_HASH; order.len()];
     let mut damaged = None;
     let slot = accounts.touch(arena, slot, Nibbles::new(), &sorted, &mut |key, value| {
-        let at = sorted.binary_search(key).expect("only keys asked for are found");
+        let at = sorted.binary_search(key).expect("only requested keys are returned");
         match decode_account(key, value) {
             Ok(account) => roots[order[at].1] = account.storage_root,
             Err(error) => damaged = Some(error),
@@ -175,7 +175,7 @@ fn slot_changes(change: &AccountChange, keys: &[B256]) -> Vec<Change> {
     words
 }
 
-/// Records written, and those taken in but not written again.
+/// Records that were written, and those that were loaded but not written again.
 pub(super) fn node_changes<N>(trie: DirtyTrie<'_, N>, hashed: Hashed) -> NodeChanges {
     let mut nodes: NodeChanges = trie.taken.into_iter().map(|path| (path, None)).collect();
     if hashed.root_untouched {

@@ -1,5 +1,5 @@
-//! One trie at a time, with keys chosen to share long prefixes so that nodes below 32 bytes, deep
-//! forks and every kind of collapse occur, against alloy-trie from scratch.
+//! Single tries compared with alloy-trie from scratch. Keys share long prefixes, so that nodes
+//! below 32 bytes, deep forks and every kind of collapse occur.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -73,7 +73,7 @@ impl NodeRead for Store {
     }
 }
 
-/// Applies changes to the account trie of `store`, whatever their values mean.
+/// Applies changes with arbitrary values to the account trie of `store`.
 fn update(store: &mut Store, root: B256, changes: &[Change]) -> B256 {
     let mut trie = DirtyTrie::new(&*store, None);
     let mut arena = Arena::new();
@@ -96,7 +96,7 @@ fn scratch(entries: &BTreeMap<Nibbles, Bytes>) -> B256 {
     builder.root()
 }
 
-/// A key that is all zeros but for a few nibbles.
+/// A key of zeros with a few other nibbles.
 fn key(nibbles: &[(usize, u8)]) -> Nibbles {
     let mut key = [0; 64];
     for &(at, nibble) in nibbles {
@@ -157,7 +157,7 @@ fn three_leaves(store: &mut Store) -> (B256, BTreeMap<Nibbles, Bytes>) {
 }
 
 #[test]
-fn a_collapse_reads_the_sibling_it_falls_onto() {
+fn collapse_reads_the_remaining_sibling() {
     let mut store = Store::default();
     let (root, mut entries) = three_leaves(&mut store);
     let sibling = Nibbles::from_nibbles([2]);
@@ -167,7 +167,7 @@ fn a_collapse_reads_the_sibling_it_falls_onto() {
     let root = update(&mut store, root, &[(gone, None)]);
     assert_eq!(root, scratch(&entries));
     assert!(store.read.borrow().contains(&sibling));
-    // What was a branch with an extension below the root is the root record now.
+    // The former branch with an extension below the root is now the root record.
     assert_eq!(store.records.len(), 1);
     let node = store.node(None, &Nibbles::new()).unwrap().unwrap();
     let Node::Branch(branch) = &*node else { panic!("{node:?}") };
@@ -195,7 +195,7 @@ fn a_branch_that_collapses_to_a_leaf_moves_into_its_parent() {
 }
 
 #[test]
-fn what_changes_nothing_writes_nothing() {
+fn update_without_changes_writes_nothing() {
     let mut store = Store::default();
     let (root, entries) = three_leaves(&mut store);
     let (same, value) = entries.first_key_value().unwrap();
@@ -232,7 +232,7 @@ fn state(accounts: u8) -> (Store, B256) {
 }
 
 #[test]
-fn the_empty_state_has_the_empty_root() {
+fn empty_state_has_the_empty_root() {
     let store = Store::default();
     let none = StateChanges::default();
     let (root, updates) = update_state_root(&store, &none, EMPTY_ROOT_HASH).unwrap();
@@ -262,7 +262,7 @@ fn an_account_keeps_its_storage_root_when_only_its_fields_change() {
 }
 
 #[test]
-fn an_account_that_goes_takes_its_storage_records_along() {
+fn removing_an_account_removes_its_storage_records() {
     let (mut store, root) = state(3);
     let mut change = account_change(1, &[(1, 1)]);
     change.account = None;
@@ -277,7 +277,7 @@ fn an_account_that_goes_takes_its_storage_records_along() {
 }
 
 #[test]
-fn proofs_verify_for_what_is_there_and_what_is_not() {
+fn proofs_of_existing_and_missing_entries_verify() {
     for accounts in [1, 2, 40] {
         let (store, root) = state(accounts);
         let slots = [U256::from(3), U256::from(1000)];
@@ -302,7 +302,7 @@ fn proofs_verify_for_what_is_there_and_what_is_not() {
 }
 
 #[test]
-fn nodes_of_another_state_or_missing_are_told_apart() {
+fn missing_nodes_and_nodes_of_another_state_are_distinguished() {
     let (mut store, root) = state(40);
     let changes = StateChanges { accounts: vec![account_change(5, &[])], codes: Vec::new() };
     let other = B256::repeat_byte(1);

@@ -1,4 +1,4 @@
-//! What a block changed in the records of the trie.
+//! The changes of trie records in a block.
 
 use std::sync::Arc;
 
@@ -7,13 +7,13 @@ use alloy_primitives::map::{B256Map, HashMap};
 
 use super::{Nibbles, Node};
 
-/// Records by path; `None` for one that is gone.
+/// Records by path; `None` for a removed one.
 pub(crate) type NodeChanges = HashMap<Nibbles, Option<Arc<Node>>>;
 
-/// What a block changed in one storage trie.
+/// The changes of one storage trie in a block.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct StorageUpdates {
-    /// No earlier record of this trie is left.
+    /// Whether all earlier records of this trie are removed.
     pub(crate) wiped: bool,
     /// Records written or removed; after a wipe only those written.
     pub(crate) nodes: NodeChanges,
@@ -27,8 +27,8 @@ pub struct TrieUpdates {
 }
 
 impl TrieUpdates {
-    /// What these updates say about a record: `None` nothing (look in the parent state),
-    /// `Some(None)` that it is gone, `Some(Some(_))` what it is now.
+    /// The state of a record in these updates: `None` if they do not change it (it is read from the
+    /// parent state), `Some(None)` if they remove it, `Some(Some(_))` if they write it.
     pub fn get(&self, owner: Option<B256>, path: &Nibbles) -> Option<Option<&Arc<Node>>> {
         let Some(owner) = owner else {
             return self.accounts.get(path).map(Option::as_ref);
@@ -40,19 +40,19 @@ impl TrieUpdates {
         }
     }
 
-    /// Whether every earlier record of this storage trie is gone.
+    /// Whether all earlier records of this storage trie are removed.
     pub fn is_wiped(&self, owner: B256) -> bool {
         self.storages.get(&owner).is_some_and(|storage| storage.wiped)
     }
 
-    /// Records written or removed, wipes not counted.
+    /// Number of records written or removed, not counting wipes.
     pub fn len(&self) -> usize {
         let storages = self.storages.values().map(|storage| storage.nodes.len());
         self.accounts.len() + storages.sum::<usize>()
     }
 
-    /// Records written or removed, in no order: whose storage trie, where, and the record or
-    /// `None` when it is gone. Wipes are told by [`Self::is_wiped`].
+    /// Records written or removed, in no order: owner of the storage trie, path, and the record or
+    /// `None` if it is removed. Wipes are not included, see [`Self::is_wiped`].
     pub fn iter(&self) -> impl Iterator<Item = (Option<B256>, &Nibbles, Option<&Arc<Node>>)> {
         let accounts = self.accounts.iter().map(|(path, node)| (None, path, node.as_ref()));
         let storages = self.storages.iter().flat_map(|(owner, storage)| {
@@ -61,12 +61,12 @@ impl TrieUpdates {
         accounts.chain(storages)
     }
 
-    /// Whether nothing differs.
+    /// Whether there are no changes.
     pub fn is_empty(&self) -> bool {
         self.accounts.is_empty() && self.storages.is_empty()
     }
 
-    /// Puts the updates of the next block on top of these.
+    /// Applies the updates of the next block over these.
     pub fn extend(&mut self, later: &Self) {
         self.accounts.extend(later.accounts.iter().map(|(path, node)| (*path, node.clone())));
         for (owner, storage) in &later.storages {

@@ -20,13 +20,13 @@ pub(super) fn load<N: NodeRead>(
     let node = nodes.node(owner, &path).map_err(TrieError::Read)?;
     let node = node.ok_or(TrieError::MissingNode { owner, path })?;
     if !fits(&path, &node) {
-        return Err(TrieError::Damaged { what: "record does not fit its place", owner, path });
+        return Err(TrieError::Damaged { what: "record is invalid at its path", owner, path });
     }
     Ok(node)
 }
 
 /// Whether a record read from a store can be at `path`: its leaves end where keys end, its branch
-/// before that, and only the root is a leaf itself. What is built on a record relies on it.
+/// before that, and only the root is a leaf itself. Code that uses a record relies on it.
 fn fits(path: &Nibbles, node: &Node) -> bool {
     match node {
         Node::Leaf(leaf) => path.is_empty() && leaf.suffix.len() == KEY_NIBBLES,
@@ -41,7 +41,8 @@ fn fits(path: &Nibbles, node: &Node) -> bool {
     }
 }
 
-/// The value under `key`, in a trie that is not empty. Shows each record passed, with its path.
+/// The value under `key`, in a trie that is not empty. Passes each visited record and its path to
+/// `show`.
 pub(super) fn value<N: NodeRead>(
     nodes: &N,
     owner: Option<B256>,
@@ -72,10 +73,10 @@ pub(super) fn value<N: NodeRead>(
     }
 }
 
-/// The account a leaf of the account trie holds.
+/// Decodes the account in a leaf of the account trie.
 pub(super) fn decode_account<E>(key: &Nibbles, value: &[u8]) -> Result<TrieAccount, TrieError<E>> {
     alloy_rlp::decode_exact(value).map_err(|_| TrieError::Damaged {
-        what: "account does not decode",
+        what: "account cannot be decoded",
         owner: None,
         path: *key,
     })

@@ -23,7 +23,7 @@ pub struct Witness<'a, N> {
 }
 
 impl<'a, N: NodeRead> Witness<'a, N> {
-    /// Without a node.
+    /// An empty witness.
     pub const fn new(nodes: &'a N, root: B256) -> Self {
         Self { nodes, root, found: BTreeSet::new(), bytes: 0 }
     }
@@ -31,7 +31,7 @@ impl<'a, N: NodeRead> Witness<'a, N> {
     /// Adds the nodes that prove an account and slots of it, or that they do not exist.
     ///
     /// # Errors
-    /// When nodes cannot be read or are damaged.
+    /// If nodes cannot be read or are damaged.
     pub fn prove(&mut self, address: Address, slots: &[U256]) -> Result<(), TrieError<N::Error>> {
         let proof = account_proof(self.nodes, self.root, address, slots)?;
         let storage = proof.storage.into_iter().flat_map(|proof| proof.nodes);
@@ -41,8 +41,9 @@ impl<'a, N: NodeRead> Witness<'a, N> {
         Ok(())
     }
 
-    /// Adds the further nodes that the state root after `changes` needs, and returns that root: where a
-    /// branch loses all children but one, this one is merged with what leads to it.
+    /// Adds the further nodes that are needed to compute the state root after `changes`, and
+    /// returns that root. If a branch loses all children but one, the remaining child is needed,
+    /// because it is merged with its prefix.
     ///
     /// # Errors
     /// As [`update_state_root`].
@@ -93,7 +94,7 @@ impl<'a, N: NodeRead> Witness<'a, N> {
         if stays {
             return;
         }
-        // One of its leaves may have been merged, which nothing else shows.
+        // One of its leaves may have been merged, which no record shows.
         for child in &branch.children {
             if let Child::Leaf(leaf) = child {
                 self.add_encoded(false, |out| leaf.encode_rlp(out));
@@ -101,7 +102,7 @@ impl<'a, N: NodeRead> Witness<'a, N> {
         }
     }
 
-    /// Adds a node unless its parent holds it whole, which a root has none to do.
+    /// Adds a node unless it is embedded in its parent. A root has no parent.
     fn add_encoded(&mut self, is_root: bool, encode: impl FnOnce(&mut Vec<u8>)) {
         let mut rlp = Vec::new();
         encode(&mut rlp);
@@ -118,10 +119,10 @@ impl<'a, N: NodeRead> Witness<'a, N> {
     }
 }
 
-/// Whose trie, and where in it.
+/// Owner of a trie, and path in it.
 type RecordPosition = (Option<B256>, Nibbles);
 
-/// Remembers the records that are read.
+/// Records the paths of the records that are read.
 struct Recorder<'a, N> {
     nodes: &'a N,
     loaded: RefCell<BTreeMap<RecordPosition, Arc<Node>>>,

@@ -1,4 +1,5 @@
-//! Witnesses suffice: the state root after random blocks is computed again from their nodes alone.
+//! Checks that witnesses suffice: the state root after random blocks is computed from their nodes
+//! alone.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -99,7 +100,7 @@ impl NodeRead for Stateless {
         let root = match owner {
             None => self.root,
             Some(owner) => {
-                // The account is in the witness, for its slots are.
+                // The account is in the witness, because its slots are.
                 let key = Nibbles::unpack(owner);
                 let account =
                     super::walk::value(&AccountTrie(self), None, &key, |_, _| {}).unwrap();
@@ -139,7 +140,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(64) })]
 
     #[test]
-    fn a_witness_is_enough_for_the_root_after_the_block(
+    fn witness_suffices_for_the_root_after_the_block(
         blocks in prop::collection::vec(prop::collection::vec(step(), 0..12), 1..20),
     ) {
         let (mut records, mut root) = (Records::default(), EMPTY_ROOT_HASH);
@@ -157,7 +158,7 @@ proptest! {
     }
 
     #[test]
-    fn leaves_come_in_order_from_any_key_on(
+    fn leaves_are_ascending_from_any_key_on(
         steps in prop::collection::vec(step(), 0..60),
         start in any::<[u8; 32]>(),
         most in 0..50usize,
@@ -180,7 +181,7 @@ proptest! {
 }
 
 #[test]
-fn leaves_of_no_trie_and_after_the_last_key() {
+fn no_leaves_in_an_empty_trie_and_after_the_last_key() {
     let records = Records::default();
     assert_eq!(leaves_from(&records, None, EMPTY_ROOT_HASH, B256::ZERO, 9).unwrap(), []);
     let owner = Some(B256::repeat_byte(1));

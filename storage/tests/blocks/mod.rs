@@ -1,4 +1,4 @@
-//! Blocks made from their number alone, so that any process knows what any block must be.
+//! Blocks derived from their number alone, so that any process can compute any block.
 
 // Each test file that includes this uses a part of it.
 #![allow(dead_code)]
@@ -8,7 +8,7 @@ use storage::{Account, AccountChange, BlockRecord, ReceiptOutcome, StateChanges,
 
 /// Bytes of a body: more than a page, so that overflow pages are used too.
 const BODY_BYTES: usize = 9000;
-/// Accounts a block changes.
+/// Accounts that a block changes.
 const CHANGED: u64 = 8;
 
 pub(crate) fn block(number: u64) -> BlockRecord {

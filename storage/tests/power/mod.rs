@@ -1,4 +1,5 @@
-//! A power failure at any moment leaves what was announced, whichever of the unsynced writes the disk has.
+//! After a power failure at any moment everything announced exists, whichever unsynced writes are
+//! on the disk.
 
 use crashdisk::{Disk, Operation, Recorder, Recording};
 
@@ -6,9 +7,9 @@ use super::*;
 
 /// Announcements of each child.
 const ANNOUNCES: u64 = 8;
-/// Draws of unsynced writes that the disk has all the same, at each moment.
+/// Random choices of unsynced writes that reach the disk, at each moment.
 const DRAWS: u32 = 2;
-/// Not durable, and written through a map.
+/// LMDB's reader table: not durable, and written through a map.
 const READERS_FILE: &str = "lock.mdb";
 
 /// Records a child in a folder inside a folder that it makes.
@@ -26,14 +27,14 @@ fn record(test: &str) -> Recording {
     recording
 }
 
-/// Where the child's environment is, below the watched folder.
+/// Path of the child's environment below the recorded folder.
 const FOLDER: &str = "home/environment";
 
 /// Checks the files that a power failure leaves at each announcement, and at each sync after the first one.
 fn check_each_moment(test: &str, check: fn(&Path, u64)) {
     let mut announced = None;
     let mut announcements = 0;
-    let mut dice = dice();
+    let mut coin_flip = coin_flips();
     record(test).replay(|disk, event| {
         let said = String::from_utf8_lossy(event.output().unwrap_or_default());
         let mut numbers = said.lines().filter_map(|line| line.strip_prefix("written "));
@@ -45,7 +46,7 @@ fn check_each_moment(test: &str, check: fn(&Path, u64)) {
             operation => matches!(operation, Operation::Sync { .. }),
         };
         if let Some(announced) = announced.filter(|_| number.is_some() || is_synced) {
-            check_moment(disk, announced, &mut dice, check);
+            check_moment(disk, announced, &mut coin_flip, check);
         }
     });
     assert_eq!(announcements, ANNOUNCES);
@@ -54,19 +55,19 @@ fn check_each_moment(test: &str, check: fn(&Path, u64)) {
 fn check_moment(
     disk: &Disk,
     announced: u64,
-    dice: &mut impl FnMut() -> bool,
+    coin_flip: &mut impl FnMut() -> bool,
     check: fn(&Path, u64),
 ) {
     for draw in 0..=DRAWS {
         let files = tempfile::tempdir().unwrap();
-        let tree = disk.tree(&mut || draw > 0 && dice());
+        let tree = disk.tree(&mut || draw > 0 && coin_flip());
         tree.without(&[READERS_FILE]).write(files.path()).unwrap();
         check(&files.path().join(FOLDER), announced);
     }
 }
 
-/// Heads or tails, the same in each run.
-fn dice() -> impl FnMut() -> bool {
+/// Pseudo-random booleans, the same in each run.
+fn coin_flips() -> impl FnMut() -> bool {
     let mut throw = 0_u64;
     move || {
         throw += 1;

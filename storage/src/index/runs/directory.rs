@@ -1,4 +1,4 @@
-//! Which runs there are, level by level, and how far their merges have come.
+//! The list of runs by level, and the progress of their merges.
 
 use super::{DIRECTORY, RunError, Runs};
 use crate::codec::{Input, put_count, put_varint};
@@ -17,15 +17,15 @@ pub(super) struct Run {
 /// A merge of the oldest runs of a level.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Merge {
-    /// How many.
+    /// Number of inputs.
     pub(super) inputs: usize,
-    /// Where they go.
+    /// The output.
     pub(super) output: Run,
-    /// Entries up to this key are in the output, and no longer count in the inputs.
+    /// Entries up to this key are in the output, and are ignored in the inputs.
     pub(super) done: Vec<u8>,
 }
 
-/// Runs of about one size.
+/// Runs of similar size.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Level {
     /// Oldest first.
@@ -41,13 +41,13 @@ pub(super) struct Directory {
     pub(super) levels: Vec<Level>,
 }
 
-/// One run as a reader goes through it.
+/// One run as seen by a reader.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Source<'a> {
     pub(super) id: u32,
     /// Lines of its filter.
     pub(super) lines: u64,
-    /// Entries up to this key do not count here.
+    /// Entries up to this key are ignored in this run.
     pub(super) after: &'a [u8],
 }
 
@@ -57,7 +57,7 @@ impl Directory {
         self.last_id
     }
 
-    /// Where to look, newest first.
+    /// The runs to search, newest first.
     pub(super) fn sources(&self) -> impl DoubleEndedIterator<Item = Source<'_>> {
         self.levels.iter().flat_map(|level| {
             let (inputs, after, output) = match &level.merge {
@@ -117,7 +117,7 @@ fn take_level(input: &mut Input<'_>) -> Result<Level, DecodeError> {
     }
     let inputs = input.varint()?;
     let inputs = usize::try_from(inputs).ok().filter(|inputs| *inputs <= runs.len());
-    let inputs = inputs.ok_or_else(|| input.error("a merge of more runs than there are"))?;
+    let inputs = inputs.ok_or_else(|| input.error("a merge with more inputs than runs"))?;
     if inputs == 0 {
         return Ok(Level { runs, merge: None });
     }
@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_directory_survives_its_encoding() {
+    fn directory_round_trips() {
         let run = |id| Run { id, entries: u64::from(id) * 1000, lines: u64::from(id) };
         let merge = Merge { inputs: 2, output: run(9), done: vec![1, 2, 3] };
         let directory = Directory {

@@ -1,11 +1,9 @@
-//! Filters: which keys a run may hold, in ten bits a key, so that a lookup goes only into runs that
-//! are likely to have it.
-//!
-//! A blocked Bloom filter: a key sets and tests bits of one line of 64 bytes. Its first eight bytes,
-//! taken as a fraction, say which line, so lines rise with keys: a merge, which goes in key order,
-//! fills a filter from one end to the other. Lines lie in chunks, a row each; a chunk that a merge
-//! has begun is read back and gone on with. Keys must be spread evenly, as hashes are, and have at
-//! least 16 bytes.
+//! Filters with ten bits per key, so that a lookup reads only runs that probably have the key. They
+//! are blocked Bloom filters: a key sets and tests bits of one line of 64 bytes. The first eight
+//! bytes of the key, interpreted as a fraction, select the line, so lines ascend with keys, and a
+//! merge, which works in key order, fills a filter from start to end. Lines are stored in chunks,
+//! one row each; a partial chunk is read back when its merge continues. Keys must be uniformly
+//! distributed, like hashes, and have at least 16 bytes.
 
 use heed::{AnyTls, RoTxn, RwTxn};
 
@@ -13,33 +11,33 @@ use super::{DIRECTORY, ID_BYTES, RunError, Runs};
 use crate::checked::CheckedTable;
 use crate::error::DecodeError;
 
-/// Bits of a filter for each key: about one of eighty keys that are not there is taken for one.
+/// Bits per key: the false-positive rate is about one in eighty.
 const BITS_PER_KEY: u64 = 10;
-/// Bits a key sets.
+/// Number of bits that a key sets.
 const PROBES: u32 = 6;
-/// Bytes of a line: one of a processor's cache.
+/// Bytes of a line, which is a cache line.
 const LINE_BYTES: usize = 64;
 const LINE_BITS: u64 = LINE_BYTES as u64 * 8;
-/// Lines of a chunk: what fits sixteen pages of 4 KiB of the file with LMDB's header, the length of the
-/// row and its checksums.
+/// Lines per chunk: with LMDB's header, the length of the row and its checksums, they fit sixteen
+/// pages of 4 KiB.
 const CHUNK_LINES: u64 = 1008;
 /// Bytes of a filter under one checksum: a lookup needs one line of each filter.
 const CHECKED_BYTES: usize = 512;
 
-/// A filter in the making. Keys must come in ascending order.
+/// Builds a filter. Keys must be inserted in ascending order.
 pub(super) struct Filter {
     id: u32,
     lines: u64,
-    /// The chunk at hand and its number.
+    /// The current chunk and its number.
     chunk: Option<(u32, Vec<u8>)>,
 }
 
-/// Lines of a filter for so many keys.
+/// Number of lines of a filter for this number of keys.
 pub(super) const fn lines(keys: u64) -> u64 {
     (keys * BITS_PER_KEY).div_ceil(LINE_BITS)
 }
 
-/// Where a key's line is, and the bits of it in the line.
+/// Position of a key's line, and its bits in the line.
 struct FilterPosition {
     chunk: u32,
     start: usize,
@@ -89,7 +87,7 @@ impl Filter {
         Self { id, lines, chunk: None }
     }
 
-    /// Adds a key; a filter without lines takes none.
+    /// Adds a key; has no effect on a filter without lines.
     pub(super) fn insert(
         &mut self,
         runs: Runs,
@@ -113,17 +111,17 @@ impl Filter {
             };
             self.chunk = Some((place.chunk, bytes));
         }
-        let (_, chunk) = self.chunk.as_mut().expect("just put there");
+        let (_, chunk) = self.chunk.as_mut().expect("set above");
         place.set(chunk);
         Ok(())
     }
 
-    /// Ends the filter, or a part of it that is gone on with.
+    /// Writes the rest of the filter, or of this part of it.
     pub(super) fn finish(mut self, runs: Runs, txn: &mut RwTxn<'_>) -> Result<(), RunError> {
         self.write(runs, txn)
     }
 
-    /// Writes the chunk at hand.
+    /// Writes the current chunk.
     fn write(&mut self, runs: Runs, txn: &mut RwTxn<'_>) -> Result<(), RunError> {
         if let Some((number, bytes)) = self.chunk.take() {
             runs.filters().put(txn, &chunk_key(self.id, number), &bytes)?;
@@ -138,12 +136,12 @@ fn chunk_bytes(lines: u64, chunk: u32) -> usize {
 }
 
 impl Runs {
-    /// The table as the rows of filters are checked.
+    /// The table with the row format of filters.
     const fn filters(self) -> CheckedTable {
         self.pages.with_chunk_bytes(CHECKED_BYTES)
     }
 
-    /// Whether a run may hold a key; true of a run without a filter.
+    /// Whether a run may have a key; true for a run without a filter.
     pub(super) fn may_hold(
         self,
         txn: &RoTxn<'_, AnyTls>,
@@ -156,7 +154,7 @@ impl Runs {
         }
         let place = FilterPosition::of(key, lines);
         let at = chunk_key(id, place.chunk);
-        // A chunk that no key has come to is not there.
+        // A chunk without keys has no row.
         let rows = self.filters();
         let Some(row) = rows.table.get(txn, &at)? else { return Ok(false) };
         let is_set = rows.rows.row(&at, row).and_then(|row| {
@@ -188,7 +186,7 @@ mod tests {
     use alloy_primitives::keccak256;
 
     #[test]
-    fn keys_are_found_and_few_others() {
+    fn filter_accepts_its_keys_and_few_others() {
         let keys = 20_000u64;
         let lines = lines(keys);
         assert!(lines <= CHUNK_LINES, "one chunk");
@@ -206,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_rise_with_keys_through_every_chunk() {
+    fn lines_ascend_with_keys_through_every_chunk() {
         let lines = 3 * CHUNK_LINES + 7;
         let mut last = (0, 0);
         for number in 0..=255u8 {

@@ -1,16 +1,16 @@
-//! Sorted runs: a table for entries that come in any key order, are never changed and seldom read.
-//!
-//! A random put into a B-tree of millions costs microseconds, an appended one a tenth. So each
-//! flush writes its entries as one sorted *run* of packed pages, and runs of a level are merged
-//! into one run of the next level, [`FAN_IN`] at a time. A merge goes on a bounded piece after each flush:
-//! keys up to `done` are in its output already, and gone from its inputs. An entry is so written
-//! once a level, of which there are log8 of the number of flushes.
-//!
-//! Runs are ordered by age: every run holds what was flushed in blocks after those of the runs
-//! before it. Readers use that to stop at the newest entry of a key that ends in a block number.
+//! Sorted runs: a table for entries that arrive in any key order, never change and are rarely read.
+//! A random insertion into a B-tree with millions of entries takes microseconds; an appended one
+//! takes a tenth of that. So each flush writes its entries as one sorted *run* of packed pages, and
+//! [`FAN_IN`] runs of a level are merged into one run of the next level. After each flush a merge
+//! advances by a bounded number of entries: keys up to `done` are in its output and were removed
+//! from its inputs. So an entry is written once per level, and the number of levels is log8 of the
+//! number of flushes. Runs are ordered by age: every run has the entries of blocks after those of
+//! the runs before it. Readers use that to stop at the newest entry of a key that ends in a block
+//! number.
 //!
 //! Keys in the table: id of the run (u32 big-endian), first key of the page. The directory of all
-//! runs is under the id zero, and behind it are the filters. All of these rows carry checksums. Must never hold two values that matter for one key.
+//! runs is under the id zero, and the filters follow it. All of these rows have checksums. A table
+//! must not contain two different values for one key.
 
 mod audit;
 mod directory;
@@ -30,18 +30,18 @@ use page::Page;
 pub(super) use read::Entry;
 pub(super) use write::{AddedRun, NewRun};
 
-/// Runs merged into one: more means fewer levels to write an entry to, and more runs to look into.
+/// Runs per merge. A larger value means fewer writes per entry, but more runs to search.
 pub(super) const FAN_IN: usize = 8;
-/// Entries a merge goes on at least in each flush: about ten milliseconds, so that small flushes
-/// after large ones do not leave long merges, and with them many runs, behind.
+/// Minimum entries by which a merge advances per flush, about ten milliseconds. Otherwise small
+/// flushes after large ones would leave long merges, and so many runs, unfinished.
 const MIN_MERGE_ENTRIES: usize = 65_536;
-/// Entries that one step of a merge takes, and bytes of a run made before they are written: some 3 and 1
-/// MB, which stay in the caches and in memory that serves again. The tests have small runs.
+/// Entries per step of a merge, and bytes of a run that are built before they are written: about 3
+/// and 1 MB, which fit the caches, and whose memory is reused. Tests use small values.
 const STEP_ENTRIES: usize = if cfg!(test) { 300 } else { 65_536 };
 const PIECE_BYTES: usize = if cfg!(test) { 1 << 12 } else { 1 << 20 };
 /// Bytes of a run's id in a key.
 const ID_BYTES: usize = 4;
-/// Id under which the directory is.
+/// Id of the directory.
 const DIRECTORY: [u8; ID_BYTES] = [0; ID_BYTES];
 
 /// One table of runs whose keys all have the same length.
@@ -50,14 +50,14 @@ pub(super) struct Runs {
     /// Pages, directory and filters.
     pub(super) pages: CheckedTable,
     pub(super) key_bytes: usize,
-    /// Runs have filters: keys are hashes, and looked for one by one.
+    /// Whether runs have filters: keys are hashes, and are looked up individually.
     pub(super) filtered: bool,
 }
 
-/// What can go wrong below.
+/// Error of a run.
 #[derive(Debug)]
 pub(super) enum RunError {
-    /// LMDB says so.
+    /// Error of LMDB.
     Lmdb(heed::Error),
     /// A value that does not decode, with its key.
     Corrupt(Vec<u8>, DecodeError),
@@ -70,7 +70,7 @@ impl From<heed::Error> for RunError {
 }
 
 impl Runs {
-    /// The error as a flush tells it.
+    /// Converts the error to that of a flush.
     pub(super) fn write_error(self, env: &Environment, error: RunError) -> WriteError {
         match error {
             RunError::Lmdb(error) => env.write_error(error),

@@ -1,24 +1,24 @@
-//! Pages: as many entries as fit one page of the file, packed.
+//! Pages: packed entries that fill one page of the file.
 //!
-//! Layout, integers big-endian: count (u16), where each entry ends (u16 each, counted from the
-//! first entry), the entries: key, value.
+//! Layout, integers big-endian: count (u16), the end of each entry (u16 each, relative to the first
+//! entry), the entries: key, value.
 
 use crate::checked::{CHUNK_BYTES, head_bytes};
 use crate::error::DecodeError;
 
-/// Bytes of a page: what LMDB stores in one overflow page of 4 KiB, after its header and the head of a row
-/// with one checksum.
+/// Bytes of a page: an overflow page of 4 KiB without LMDB's header and the head of a row with one
+/// checksum.
 const PAGE_BYTES: usize = 4096 - 16 - head_bytes(1, CHUNK_BYTES);
 /// Bytes of the count, and of each end.
 const NUMBER_BYTES: usize = 2;
 
-/// A run's pages in the making: some made and not written yet, and one being filled.
+/// Builds the pages of a run: complete pages that are not written yet, and one being filled.
 #[derive(Debug)]
 pub(super) struct Pages {
     key_bytes: usize,
-    /// Pages made, one after another.
+    /// Complete pages, concatenated.
     bytes: Vec<u8>,
-    /// Where each ends.
+    /// End of each.
     page_ends: Vec<usize>,
     /// The page being filled.
     entries: Vec<u8>,
@@ -26,7 +26,7 @@ pub(super) struct Pages {
 }
 
 impl Pages {
-    /// None yet.
+    /// No pages.
     pub(super) const fn new(key_bytes: usize) -> Self {
         Self {
             key_bytes,
@@ -37,10 +37,10 @@ impl Pages {
         }
     }
 
-    /// Adds an entry, whose key is not below the last one's.
+    /// Adds an entry, whose key must not be below the previous one.
     ///
     /// # Panics
-    /// If the key has another length, or the entry has 64 KiB.
+    /// If the key has another length, or the entry has 64 KiB or more.
     pub(super) fn push(&mut self, key: &[u8], value: &[u8]) {
         assert_eq!(key.len(), self.key_bytes, "keys of a table have one length");
         let needed = self.entries.len() + key.len() + value.len();
@@ -54,7 +54,7 @@ impl Pages {
         self.ends.push(end);
     }
 
-    /// Ends the page being filled, if there is anything in it.
+    /// Completes the page being filled, unless it is empty.
     pub(super) fn end_page(&mut self) {
         if self.ends.is_empty() {
             return;
@@ -67,18 +67,18 @@ impl Pages {
         self.page_ends.push(self.bytes.len());
     }
 
-    /// Pages made.
+    /// The complete pages.
     pub(super) fn made(&self) -> impl Iterator<Item = &[u8]> {
         let starts = std::iter::once(&0).chain(&self.page_ends);
         starts.zip(&self.page_ends).map(|(start, end)| &self.bytes[*start..*end])
     }
 
-    /// Bytes of the pages made.
+    /// Bytes of the complete pages.
     pub(super) const fn bytes(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Forgets the pages made, and keeps their memory.
+    /// Removes the complete pages, but keeps their memory.
     pub(super) fn clear_made(&mut self) {
         self.bytes.clear();
         self.page_ends.clear();
@@ -102,9 +102,9 @@ impl<'a> Page<'a> {
         let (ends, _) = ends.as_chunks();
         let entries = &rest[count * NUMBER_BYTES..];
         let page = Self { key_bytes, ends, entries };
-        // Ends are checked one by one as they are used; the last one says the page is whole.
+        // Each end is checked when it is used. The last one shows that the page is complete.
         if count == 0 || page.end(count - 1) != entries.len() {
-            return Err(error("page cut short"));
+            return Err(error("page is truncated"));
         }
         Ok(page)
     }
@@ -120,7 +120,7 @@ impl<'a> Page<'a> {
     /// Key and value of an entry.
     ///
     /// # Panics
-    /// If there are not so many.
+    /// If `at` is not below the number of entries.
     pub(super) fn entry(&self, at: usize) -> Result<(&'a [u8], &'a [u8]), DecodeError> {
         let start = if at == 0 { 0 } else { self.end(at - 1) };
         let entry = self.entries.get(start..self.end(at));
@@ -129,17 +129,17 @@ impl<'a> Page<'a> {
             .ok_or(DecodeError { what: "entry of a page is shorter than its key", at: start })
     }
 
-    /// How many entries have a key up to this one.
+    /// Number of entries with a key up to this one.
     pub(super) fn up_to(&self, key: &[u8]) -> Result<usize, DecodeError> {
         self.count_first(|entry| entry <= key)
     }
 
-    /// How many entries have a key below this one.
+    /// Number of entries with a key below this one.
     pub(super) fn below(&self, key: &[u8]) -> Result<usize, DecodeError> {
         self.count_first(|entry| entry < key)
     }
 
-    /// How many entries come before the first whose key is not one of `these`.
+    /// Number of entries before the first one whose key does not match `these`.
     fn count_first(&self, these: impl Fn(&[u8]) -> bool) -> Result<usize, DecodeError> {
         let (mut low, mut high) = (0, self.len());
         while low < high {

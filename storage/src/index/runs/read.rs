@@ -1,4 +1,4 @@
-//! Looks into all runs.
+//! Lookups over all runs.
 
 use std::ops::Bound;
 
@@ -12,8 +12,8 @@ use crate::env::KeyRange;
 pub(in crate::index) type Entry<'t> = (&'t [u8], &'t [u8]);
 
 impl Runs {
-    /// The newest entry whose key begins with `prefix` and is at most `key`. Keys that share the
-    /// prefix must rise with the age of their runs.
+    /// The newest entry whose key begins with `prefix` and is at most `key`. Keys with the prefix
+    /// must be higher in newer runs.
     pub(in crate::index) fn latest<'t>(
         self,
         txn: &'t RoTxn<'_, AnyTls>,
@@ -108,7 +108,8 @@ impl Runs {
         Ok(None)
     }
 
-    /// Key of the page of a run that begins at or before `from`, and so may hold what follows it.
+    /// Key of the page of a run that begins at or before `from`, and so may contain the next
+    /// entries.
     fn page_with<'t>(
         self,
         txn: &'t RoTxn<'_, AnyTls>,
@@ -119,7 +120,8 @@ impl Runs {
         Ok(before.map(|(at, _)| at).filter(|at| is_of(at, source.id)))
     }
 
-    /// Gives `take` every entry with a key in `first..=last`: oldest run first, each run's in order.
+    /// Passes every entry with a key in `first..=last` to `take`: the oldest run first, each run in
+    /// key order.
     pub(in crate::index) fn each(
         self,
         txn: &RoTxn<'_, AnyTls>,

@@ -1,4 +1,4 @@
-//! Runs against a sorted map, through many flushes of random sizes.
+//! Runs compared with a sorted map, over many flushes of random sizes.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::env::{Kind, Opened};
 
-/// Keys: four bytes of whose, four of when.
+/// Keys: four bytes of the owner, four of the time.
 const KEY_BYTES: usize = 8;
 
 fn open(folder: &tempfile::TempDir) -> (Environment, Runs) {
@@ -17,36 +17,36 @@ fn open(folder: &tempfile::TempDir) -> (Environment, Runs) {
     (env, Runs { pages, key_bytes: KEY_BYTES, filtered: false })
 }
 
-fn key(whose: u32, when: u32) -> [u8; KEY_BYTES] {
+fn key(owner: u32, time: u32) -> [u8; KEY_BYTES] {
     let mut key = [0; KEY_BYTES];
-    key[..4].copy_from_slice(&whose.to_be_bytes());
-    key[4..].copy_from_slice(&when.to_be_bytes());
+    key[..4].copy_from_slice(&owner.to_be_bytes());
+    key[4..].copy_from_slice(&time.to_be_bytes());
     key
 }
 
-fn value(whose: u32, when: u32) -> Vec<u8> {
-    vec![whose as u8; (when % 40) as usize]
+fn value(owner: u32, time: u32) -> Vec<u8> {
+    vec![owner as u8; (time % 40) as usize]
 }
 
-/// Goes on with all merges.
-fn go_on(runs: Runs, txn: &mut heed::RwTxn<'_>, budget: usize) {
+/// Advances all merges.
+fn advance_merges(runs: Runs, txn: &mut heed::RwTxn<'_>, budget: usize) {
     let mut from = 0;
     while let Some(level) = runs.merge(txn, from, budget).unwrap() {
         from = level + 1;
     }
 }
 
-fn check(env: &Environment, runs: Runs, model: &BTreeMap<[u8; 8], Vec<u8>>, whose: u32, when: u32) {
+fn check(env: &Environment, runs: Runs, model: &BTreeMap<[u8; 8], Vec<u8>>, owner: u32, time: u32) {
     let txn = env.read().unwrap();
-    let (first, last) = (key(whose, 0), key(whose, when));
+    let (first, last) = (key(owner, 0), key(owner, time));
     let expected = model.range(first..=last).next_back();
     let found = runs.latest(txn.txn(), &first[..4], &last).unwrap();
     let expected = expected.map(|(key, value)| (key.as_slice(), value.as_slice()));
-    assert_eq!(found, expected, "the latest of {whose} at {when}");
-    let earliest = runs.earliest(txn.txn(), &last, &key(whose, u32::MAX)).unwrap();
-    let expected = model.range(last..=key(whose, u32::MAX)).next();
+    assert_eq!(found, expected, "the latest of {owner} at {time}");
+    let earliest = runs.earliest(txn.txn(), &last, &key(owner, u32::MAX)).unwrap();
+    let expected = model.range(last..=key(owner, u32::MAX)).next();
     let expected = expected.map(|(key, value)| (key.as_slice(), value.as_slice()));
-    assert_eq!(earliest, expected, "the earliest of {whose} from {when}");
+    assert_eq!(earliest, expected, "the earliest of {owner} from {time}");
     let mut all = Vec::new();
     runs.each(txn.txn(), &first, &last, |key, value| {
         all.push((key.to_vec(), value.to_vec()));
@@ -54,7 +54,7 @@ fn check(env: &Environment, runs: Runs, model: &BTreeMap<[u8; 8], Vec<u8>>, whos
     })
     .unwrap();
     let expected = model.range(first..=last).map(|(key, value)| (key.to_vec(), value.clone()));
-    assert_eq!(all, expected.collect::<Vec<_>>(), "all of {whose} up to {when}, in order");
+    assert_eq!(all, expected.collect::<Vec<_>>(), "all of {owner} up to {time}, in order");
 }
 
 proptest! {
@@ -68,20 +68,20 @@ proptest! {
         let folder = tempfile::tempdir().unwrap();
         let (env, runs) = open(&folder);
         let mut model = BTreeMap::new();
-        for (when, (count, stride)) in (1..).zip(&flushes) {
+        for (time, (count, stride)) in (1..).zip(&flushes) {
             let mut txn = env.write().unwrap();
             let mut run = runs.begin(&txn, 0).unwrap();
-            for whose in (0..*count).map(|n| n * stride % 997).collect::<std::collections::BTreeSet<_>>() {
-                run.push(&mut txn, &key(whose, when), &value(whose, when)).unwrap();
-                model.insert(key(whose, when), value(whose, when));
+            for owner in (0..*count).map(|n| n * stride % 997).collect::<std::collections::BTreeSet<_>>() {
+                run.push(&mut txn, &key(owner, time), &value(owner, time)).unwrap();
+                model.insert(key(owner, time), value(owner, time));
             }
-            // Merges so slow that several levels are in the middle of one.
+            // Merges are so slow that several levels have an unfinished one.
             let _ = run.finish(&mut txn).unwrap();
-            go_on(runs, &mut txn, budget);
+            advance_merges(runs, &mut txn, budget);
             env.commit(txn).unwrap();
-            for whose in [0, 1, *stride, 500, 996] {
-                for at in [0, when / 2, when, when + 1] {
-                    check(&env, runs, &model, whose, at);
+            for owner in [0, 1, *stride, 500, 996] {
+                for at in [0, time / 2, time, time + 1] {
+                    check(&env, runs, &model, owner, at);
                 }
             }
         }
@@ -93,17 +93,17 @@ proptest! {
 }
 
 #[test]
-fn many_flushes_leave_few_runs_and_no_page_of_a_merged_one() {
+fn many_flushes_leave_few_runs_and_no_pages_of_merged_runs() {
     let folder = tempfile::tempdir().unwrap();
     let (env, runs) = open(&folder);
-    for when in 0..500 {
+    for time in 0..500 {
         let mut txn = env.write().unwrap();
         let mut run = runs.begin(&txn, 0).unwrap();
-        (0..300).for_each(|whose| run.push(&mut txn, &key(whose, when), &[]).unwrap());
+        (0..300).for_each(|owner| run.push(&mut txn, &key(owner, time), &[]).unwrap());
         let added = run.finish(&mut txn).unwrap();
         env.commit(txn).unwrap();
-        // Every fifth time the process has died before it.
-        if when % 5 > 0 {
+        // Every fifth time the process died before the merge.
+        if time % 5 > 0 {
             added.merge(&env).unwrap();
         }
     }
@@ -117,11 +117,11 @@ fn many_flushes_leave_few_runs_and_no_page_of_a_merged_one() {
     for row in runs.pages.table.iter(txn.txn()).unwrap() {
         let (at, _) = row.unwrap();
         let id = u32::from_be_bytes(at[..4].try_into().unwrap());
-        assert!(id == 0 || ids.contains(&id), "a page of run {id}, which is gone");
+        assert!(id == 0 || ids.contains(&id), "a page of run {id}, which was removed");
     }
 }
 
-/// Everything that a reader can say of some keys.
+/// All results of a reader for some keys.
 fn answers(
     runs: Runs,
     txn: &heed::RoTxn<'_, heed::AnyTls>,
@@ -155,7 +155,7 @@ fn answers(
 }
 
 #[test]
-fn no_flipped_bit_and_no_truncation_of_a_row_changes_an_answer() {
+fn damaged_rows_are_never_read_as_other_values() {
     const HASH_BYTES: usize = 32;
     let folder = tempfile::tempdir().unwrap();
     let (env, plain) = open(&folder);
@@ -194,7 +194,7 @@ fn no_flipped_bit_and_no_truncation_of_a_row_changes_an_answer() {
         damages
             .extend([0, 3, 7, row.len() / 2, row.len() - 1].map(|end| (at, row[..end].to_vec())));
         damages.push((at, [row.as_slice(), &[0]].concat()));
-        // A row that is valid elsewhere.
+        // A row that is valid under another key.
         damages.push((at, rows[(at + 1) % rows.len()].1.clone()));
     }
     let mut found = 0;
@@ -214,7 +214,7 @@ fn no_flipped_bit_and_no_truncation_of_a_row_changes_an_answer() {
 }
 
 #[test]
-fn filters_let_every_key_through_and_go_with_their_runs() {
+fn filters_accept_every_key_and_are_removed_with_their_runs() {
     const HASH_BYTES: usize = 32;
     const FLUSHES: u64 = 150;
     let folder = tempfile::tempdir().unwrap();
@@ -230,9 +230,9 @@ fn filters_let_every_key_through_and_go_with_their_runs() {
         for (key, number) in &hashes {
             run.push(&mut txn, key.as_slice(), &number.to_be_bytes()).unwrap();
         }
-        // Merges so slow that chunks are gone on with.
+        // Merges are so slow that they continue partial chunks.
         let _ = run.finish(&mut txn).unwrap();
-        go_on(runs, &mut txn, 700);
+        advance_merges(runs, &mut txn, 700);
         env.commit(txn).unwrap();
     }
     let txn = env.read().unwrap();
@@ -253,13 +253,13 @@ fn filters_let_every_key_through_and_go_with_their_runs() {
             looked += u32::from(may);
         }
     }
-    assert!(looked < others / 20, "{looked} of {others} looks for nothing");
+    assert!(looked < others / 20, "{looked} of {others} lookups were false positives");
     let ids: Vec<u32> = sources.iter().map(|source| source.id).collect();
     let filters = runs.pages.table.prefix_iter(txn.txn(), &DIRECTORY).unwrap();
     let filters: Vec<_> = filters.map(|row| row.unwrap().0).filter(|at| at.len() > 4).collect();
     assert!(filters.len() >= ids.len() / 2);
     for at in filters {
         let id = u32::from_be_bytes(at[4..8].try_into().unwrap());
-        assert!(ids.contains(&id), "a filter of run {id}, which is gone");
+        assert!(ids.contains(&id), "a filter of run {id}, which was removed");
     }
 }

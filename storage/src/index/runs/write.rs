@@ -1,4 +1,4 @@
-//! Adds runs, and merges them a piece at a time, each in a transaction of its own.
+//! Adds runs, and merges them step by step, each step in a separate transaction.
 
 use heed::RwTxn;
 
@@ -13,30 +13,30 @@ use crate::rows::first_word;
 /// Key and value.
 type Entry<'t> = (&'t [u8], &'t [u8]);
 
-/// Entries of one input taken up by a step of a merge.
+/// Entries of one input that a step of a merge has read.
 struct InputPiece<'t> {
     /// Key in the table and content of each page.
     pages: Vec<(&'t [u8], Page<'t>)>,
-    /// Nothing comes after them.
+    /// Whether the input has no further entries.
     is_last: bool,
-    /// Page and entry that come next.
+    /// Index of the next page and entry.
     next: (usize, usize),
 }
 
-/// What a step of a merge found out, before it writes anything.
+/// The result of a step of a merge, before it is written.
 struct Step {
     merged: Pages,
     entries: u64,
-    /// Pages of the inputs that hold nothing that counts any more.
+    /// Pages of the inputs that are no longer needed.
     consumed: Vec<Vec<u8>>,
     /// Last key merged.
     done: Vec<u8>,
-    /// The inputs are used up.
+    /// Whether the inputs are exhausted.
     is_over: bool,
 }
 
-/// A run being added, newer than all. Its pages are written as they come, so that no more than a
-/// piece of it is in memory.
+/// A run being added, newer than all others. Its pages are written while it is built, so that only
+/// a part of it is in memory.
 pub(in crate::index) struct NewRun {
     runs: Runs,
     directory: Directory,
@@ -46,10 +46,10 @@ pub(in crate::index) struct NewRun {
 }
 
 impl NewRun {
-    /// Adds an entry, whose key is not below the last one's.
+    /// Adds an entry, whose key must not be below the previous one.
     ///
     /// # Panics
-    /// If the key has another length, or the entry has 64 KiB.
+    /// If the key has another length, or the entry has 64 KiB or more.
     pub(in crate::index) fn push(
         &mut self,
         txn: &mut RwTxn<'_>,
@@ -70,7 +70,7 @@ impl NewRun {
         Ok(())
     }
 
-    /// Ends the run. Merges are to be gone on with, see [`AddedRun::merge`].
+    /// Completes the run. The caller must then advance the merges with [`AddedRun::merge`].
     pub(in crate::index) fn finish(mut self, txn: &mut RwTxn<'_>) -> Result<AddedRun, RunError> {
         let added = AddedRun { runs: self.runs, entries: self.run.entries };
         if self.run.entries == 0 {
@@ -89,7 +89,7 @@ impl NewRun {
     }
 }
 
-/// A run of so many entries has been added.
+/// A run that has been added, with its number of entries.
 #[must_use]
 pub(in crate::index) struct AddedRun {
     runs: Runs,
@@ -97,14 +97,15 @@ pub(in crate::index) struct AddedRun {
 }
 
 impl AddedRun {
-    /// Goes on with each merge by about as much as was added, once that is committed. Each has a
-    /// transaction of its own: LMDB holds in memory what a transaction changes, and keeps the memory, so one for
-    /// all would take more of it with each level that there comes to be.
+    /// Advances each merge by about the number of added entries. It must be called after the commit
+    /// of the run. Each merge has its own transaction: LMDB holds the changes of a transaction in
+    /// memory and keeps that memory, so a single transaction would need more of it with each new
+    /// level.
     pub(in crate::index) fn merge(self, env: &Environment) -> Result<(), WriteError> {
         if self.entries == 0 {
             return Ok(());
         }
-        // A level's merge must end before as much again has come down from the level above.
+        // The merge of a level must end before the level above has delivered the same amount again.
         let budget = usize::try_from(self.entries).map_or(usize::MAX, |entries| entries * 2);
         let mut from = 0;
         loop {
@@ -120,7 +121,7 @@ impl AddedRun {
 }
 
 impl Runs {
-    /// Begins a run of at most so many entries. One without entries leaves no trace.
+    /// Begins a run of at most `entries` entries. A run without entries is not stored.
     pub(in crate::index) fn begin(
         self,
         txn: &RwTxn<'_>,
@@ -132,12 +133,12 @@ impl Runs {
         Ok(NewRun { runs: self, directory, run, pages: Pages::new(self.key_bytes), filter })
     }
 
-    /// Lines of a filter for so many entries.
+    /// Number of filter lines for this number of entries.
     const fn lines(self, entries: u64) -> u64 {
         if self.filtered { filter::lines(entries) } else { 0 }
     }
 
-    /// Writes the pages made of a run.
+    /// Writes the complete pages of a run.
     fn put_pages(
         self,
         txn: &mut RwTxn<'_>,
@@ -159,8 +160,8 @@ impl Runs {
         Ok(())
     }
 
-    /// Goes on with the merge of the first level from `from` on that has one or is due to, by about `budget`
-    /// entries. Gives the level; none if there is none.
+    /// Advances the merge of the first level from `from` on that has one or needs one, by about
+    /// `budget` entries. Returns the level, if there is one.
     pub(super) fn merge(
         self,
         txn: &mut RwTxn<'_>,
@@ -199,7 +200,7 @@ impl Runs {
         Merge { inputs: FAN_IN, output, done: Vec::new() }
     }
 
-    /// Merges up to about `budget` entries; gives the output if that was all of them.
+    /// Merges up to about `budget` entries. Returns the output if the merge is complete.
     fn advance(
         self,
         txn: &mut RwTxn<'_>,
@@ -239,10 +240,11 @@ impl Runs {
         for run in inputs {
             pieces.push(self.piece(txn, run.id, done, budget / inputs.len() + 1)?);
         }
-        // What lies beyond the first piece to end may come between what the others have.
+        // Entries after the end of the first exhausted piece may sort between entries of the
+        // others.
         let mut bound: Option<&[u8]> = None;
         for piece in pieces.iter().filter(|piece| !piece.is_last) {
-            let (_, page) = piece.pages.last().expect("a run that goes on has a page");
+            let (_, page) = piece.pages.last().expect("a run that is not exhausted has a page");
             let (last, _) = page.entry(page.len() - 1).map_err(corrupt)?;
             bound = Some(bound.map_or(last, |bound| bound.min(last)));
         }
@@ -264,7 +266,7 @@ impl Runs {
             }
             let next = pieces[at].take().map_err(corrupt)?.map(with_word);
             let (_, (key, value)) =
-                std::mem::replace(&mut heads[at], next).expect("the least is there");
+                std::mem::replace(&mut heads[at], next).expect("the lowest entry exists");
             merged.push(key, value);
             entries += 1;
             last = key;

@@ -1,8 +1,6 @@
-//! Puts and removes one entry at a time, in the arena alone but for the sibling that a collapse
-//! falls onto.
-//!
-//! Whatever changes leaves a mark at every branch above it: the reference of that child is out of
-//! date ([`Branch::stale`]). Hashing follows the marks.
+//! Sets and removes one entry at a time in the arena. Only the sibling of a collapsing branch may
+//! have to be loaded. Every change marks the reference of the child as out of date in all branches
+//! above it ([`Branch::stale`]). Hashing follows these marks.
 //!
 //! [`Branch::stale`]: super::arena::Branch
 
@@ -15,24 +13,23 @@ use super::record::take_record;
 use super::value::Value;
 use crate::trie::TrieError;
 
-/// One trie under change.
+/// A trie to which changes are applied.
 #[derive(Debug)]
 pub(super) struct Change<'a, S> {
     pub(super) arena: &'a mut Arena,
     pub(super) source: &'a S,
     pub(super) owner: Option<B256>,
-    /// The update that changes it.
+    /// Number of the update.
     pub(super) used: u32,
-    /// Places that hold no record any more, unless one is written there again.
+    /// Paths whose record is removed, unless one is written there again.
     pub(super) removed: &'a mut Vec<(Option<B256>, Path)>,
 }
 
 impl<S: RecordRead> Change<'_, S> {
-    /// Sets the entry of `key` below `slot`, `depth` nibbles down. `value` is given what the entry
-    /// was. Tells what hangs there now. What is on the way to the key must be in memory.
-    ///
-    /// An entry that is set to what it was counts as changed: a block's changes have next to none of
-    /// those, and looking would wait for the value that was made a moment ago.
+    /// Sets the entry of `key` below `slot`, `depth` nibbles down. `value` receives the old value.
+    /// Returns the new slot. The nodes on the path to the key must be in memory. An entry that is
+    /// set to its old value counts as changed. Blocks rarely contain such changes, and a comparison
+    /// would stall on the value that was just written.
     pub(super) fn put(
         &mut self,
         slot: Slot,
@@ -45,7 +42,7 @@ impl<S: RecordRead> Change<'_, S> {
                 let leaf = self.arena.new_leaf(key, value(None).value());
                 Slot::Leaf(leaf)
             }
-            Slot::Cold => unreachable!("the way to a key is loaded before it is changed"),
+            Slot::Cold => unreachable!("the path to a key is loaded before it is changed"),
             Slot::Leaf(leaf) => {
                 let other = *self.arena.key(leaf);
                 if other == *key {
@@ -108,10 +105,10 @@ impl<S: RecordRead> Change<'_, S> {
         shared_prefix(self.arena, index, depth, key)
     }
 
-    /// Removes the entry of `key`; tells what hangs there now, and whether there was one.
+    /// Removes the entry of `key`. Returns the new slot, and whether the entry existed.
     ///
     /// # Errors
-    /// When the sibling that a branch collapses onto cannot be read.
+    /// If the sibling that a branch collapses onto cannot be read.
     pub(super) fn remove(
         &mut self,
         slot: Slot,
@@ -120,7 +117,7 @@ impl<S: RecordRead> Change<'_, S> {
     ) -> Result<(Slot, bool), TrieError<S::Error>> {
         match slot {
             Slot::Empty => Ok((slot, false)),
-            Slot::Cold => unreachable!("the way to a key is loaded before it is changed"),
+            Slot::Cold => unreachable!("the path to a key is loaded before it is changed"),
             Slot::Leaf(leaf) if self.arena.key(leaf) == key => {
                 self.arena.free_leaf(leaf);
                 Ok((Slot::Empty, true))
@@ -202,7 +199,7 @@ pub(super) fn load<S: RecordRead>(
     }
 }
 
-/// Loads the record at `path`, or nothing when there is none.
+/// Loads the record at `path`, if there is one.
 pub(super) fn load_if_any<S: RecordRead>(
     arena: &mut Arena,
     source: &S,

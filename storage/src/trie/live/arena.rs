@@ -1,20 +1,19 @@
-//! Branches and leaves of all tries, in slabs addressed by number.
-//!
-//! A branch is a header and a chunk of children: references (what a parent's RLP holds of them)
-//! side by side, so that the RLP of a branch is made by copying, and links to what is in memory.
-//! Chunks come in a few sizes; whatever is freed is used again. Nothing here allocates per node.
+//! Branches and leaves of all tries, in slabs addressed by index. A branch is a header and a chunk
+//! of children: contiguous references (as in the parent's RLP), so that the RLP of a branch is
+//! built by copying, and links to nodes in memory. Chunks have a few sizes, and freed ones are
+//! reused. Nodes are not allocated individually.
 
 use super::path::{Key, Path};
 use super::value::Value;
 use crate::prefetch;
 
-/// Link of a child that is a record and not in memory.
+/// Link of a child whose record is not in memory.
 pub(super) const COLD: u32 = u32::MAX;
 
-/// Children a chunk has room for, by class.
+/// Capacity of a chunk in children, by class.
 const CLASSES: [usize; 7] = [2, 3, 4, 6, 8, 12, 16];
 
-/// What hangs at a place of a trie.
+/// The node at a path of a trie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Slot {
     Empty,
@@ -24,16 +23,16 @@ pub(super) enum Slot {
     Branch(u32),
 }
 
-/// A branch with the path that leads to it, in one cache line. Bit `n` of a mask is that of the child for
+/// A branch with its prefix, in one cache line. Bit `n` of a mask is that of the child for
 /// nibble `n`.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(align(32))]
 pub(super) struct Branch {
-    /// Children there are.
+    /// Existing children.
     pub(super) mask: u16,
     /// Children that are leaves.
     pub(super) leaves: u16,
-    /// Children whose reference is their RLP, being shorter than 32 bytes.
+    /// Children whose reference is their RLP, because it is shorter than 32 bytes.
     pub(super) embedded: u16,
     /// Children whose reference is out of date.
     pub(super) stale: u16,
@@ -41,21 +40,21 @@ pub(super) struct Branch {
     pub(super) dirty: u16,
     class: u8,
     chunk: u32,
-    /// Path between the branch's place and itself; 0 for none.
+    /// Index of the path between the branch's slot and the branch; 0 for the empty path.
     prefix: u32,
-    /// Update that came by last.
+    /// Last update that used it.
     pub(super) used: u32,
-    /// Checkpoint that has to write it; 0 when it is as its record.
+    /// Checkpoint that must write it; 0 if it equals its record.
     pub(super) epoch: u32,
 }
 
 /// Leaf tag: length of the inline value.
 const INLINE: u8 = 0x3f;
-/// Leaf tag: the value is elsewhere, its number in the first bytes.
+/// Leaf tag: the value is stored separately, its index in the first bytes.
 const ELSEWHERE: u8 = 0x40;
-/// Leaf tag: the value ends as plain accounts do.
+/// Leaf tag: the value has the suffix of plain accounts.
 const PLAIN: u8 = 0x80;
-/// Bytes of a value kept beside its key.
+/// Maximum bytes of a value that is stored inline, after its key.
 const INLINE_BYTES: usize = 31;
 
 /// One cache line.
@@ -101,7 +100,7 @@ struct Chunks {
     free: Vec<u32>,
 }
 
-/// See the module.
+/// Branches and leaves of all tries.
 #[derive(Debug)]
 pub(super) struct Arena {
     branches: Slab<Branch>,
@@ -116,7 +115,7 @@ pub(super) struct Arena {
     chunk_bytes: usize,
 }
 
-/// The class of the smallest chunk for so many children.
+/// The class of the smallest chunk for this number of children.
 fn class_of(children: usize) -> u8 {
     CLASSES.iter().position(|room| *room >= children).expect("a branch has 16 children at most")
         as u8
@@ -157,34 +156,34 @@ impl Arena {
         &mut self.branches.items[index as usize]
     }
 
-    /// Has a branch brought into the caches, without what hangs below.
+    /// Prefetches a branch, without its children.
     pub(super) fn prefetch_branch(&self, index: u32) {
         prefetch(self.branch(index));
     }
 
-    /// Has the links of a branch brought into the caches.
+    /// Prefetches the links of a branch.
     pub(super) fn prefetch_links(&self, index: u32) {
         prefetch(self.links(self.branch(index)));
     }
 
-    /// Has the references of a branch brought into the caches.
+    /// Prefetches the references of a branch.
     pub(super) fn prefetch_references(&self, index: u32) {
         prefetch(self.references(self.branch(index)));
     }
 
-    /// Has a leaf brought into the caches.
+    /// Prefetches a leaf.
     pub(super) fn prefetch_leaf(&self, leaf: u32) {
         prefetch(&self.leaves.items[leaf as usize]);
     }
 
-    /// Has the leaves right below a branch brought into the caches.
+    /// Prefetches the leaves that are children of a branch.
     pub(super) fn prefetch_leaves(&self, branch: &Branch) {
         for nibble in nibbles(branch.leaves) {
             self.prefetch_leaf(self.links(branch)[position(branch.mask, nibble)]);
         }
     }
 
-    /// Has those of the given children that are branches brought into the caches, and their links.
+    /// Prefetches the given children that are branches, and their links.
     pub(super) fn prefetch_branches(&self, branch: &Branch, some: u16) {
         let below = || {
             let links = self.links(branch);
@@ -198,7 +197,7 @@ impl Arena {
         &self.prefixes.items[branch.prefix as usize]
     }
 
-    /// Nibbles between a branch's place and itself.
+    /// Number of nibbles in the prefix of a branch.
     pub(super) fn prefix_len(&self, branch: &Branch) -> usize {
         if branch.prefix == 0 { 0 } else { self.prefix(branch).len() }
     }
@@ -220,7 +219,7 @@ impl Arena {
         self.branch_mut(index).prefix = new;
     }
 
-    /// A branch without children, with room for so many.
+    /// Creates a branch without children, with capacity for `room` of them.
     pub(super) fn new_branch(&mut self, prefix: Path, room: usize, used: u32) -> u32 {
         let class = class_of(room.max(2));
         let chunk = self.new_chunk(class);
@@ -229,7 +228,7 @@ impl Arena {
         index
     }
 
-    /// Frees a branch, not what hangs below.
+    /// Frees a branch, but not its children.
     pub(super) fn free_branch(&mut self, index: u32) {
         self.set_prefix(index, Path::ROOT);
         let Branch { class, chunk, .. } = *self.branch(index);
@@ -254,19 +253,19 @@ impl Arena {
         self.chunks[class as usize].free.push(chunk);
     }
 
-    /// Where the children of a branch are.
+    /// Position of a branch's children.
     fn at(&self, branch: &Branch) -> (usize, usize) {
         let class = branch.class as usize;
         (class, branch.chunk as usize * CLASSES[class])
     }
 
-    /// References of the children there are, ascending by nibble.
+    /// References of the existing children, ascending by nibble.
     pub(super) fn references(&self, branch: &Branch) -> &[[u8; 32]] {
         let (class, start) = self.at(branch);
         &self.chunks[class].references[start..start + branch.mask.count_ones() as usize]
     }
 
-    /// Links of the children there are, ascending by nibble.
+    /// Links of the existing children, ascending by nibble.
     pub(super) fn links(&self, branch: &Branch) -> &[u32] {
         let (class, start) = self.at(branch);
         &self.chunks[class].links[start..start + branch.mask.count_ones() as usize]
@@ -288,7 +287,7 @@ impl Arena {
         }
     }
 
-    /// Sets or removes a child. Its reference stays what it was.
+    /// Sets or removes a child. Its reference does not change.
     pub(super) fn set_child(&mut self, index: u32, nibble: u8, child: Slot) {
         let bit = 1u16 << nibble;
         let (link, leaf) = match child {
@@ -307,7 +306,7 @@ impl Arena {
         self.chunks[class].links[start + position(branch.mask, nibble)] = link;
     }
 
-    /// Sets the reference of a child there is.
+    /// Sets the reference of an existing child.
     pub(super) fn set_reference(&mut self, index: u32, nibble: u8, reference: &[u8]) {
         let bit = 1u16 << nibble;
         let branch = self.branch_mut(index);
@@ -346,7 +345,7 @@ impl Arena {
         }
     }
 
-    /// Opens a gap for a new child, in a larger chunk when this one is full.
+    /// Opens a gap for a new child, in a larger chunk if this one is full.
     fn make_room(&mut self, index: u32, nibble: u8) {
         let branch = *self.branch(index);
         let count = branch.mask.count_ones() as usize;
@@ -435,7 +434,7 @@ impl Arena {
     }
 }
 
-/// Number of the value that a leaf does not hold itself.
+/// Index of a value that is stored separately.
 fn elsewhere(tag: u8, bytes: &[u8; INLINE_BYTES]) -> Option<u32> {
     let number = [bytes[0], bytes[1], bytes[2], bytes[3]];
     (tag & ELSEWHERE != 0).then(|| u32::from_le_bytes(number))

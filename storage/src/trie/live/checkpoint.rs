@@ -1,4 +1,4 @@
-//! What has changed since the last checkpoint, as records to be written in bulk.
+//! The records that have changed since the last checkpoint, for writing in bulk.
 
 use std::sync::Arc;
 
@@ -9,22 +9,22 @@ use super::path::Path;
 use super::record::{put_branch_record, put_root_leaf_record};
 use crate::rows::Rows;
 
-/// Records of all tries that differ from the last checkpoint, in the order of their keys: what
-/// makes the records of that checkpoint those of a later block.
+/// Records of all tries that differ from the last checkpoint, in key order. Written over the
+/// records of that checkpoint, they result in the records of a later block.
 #[derive(Debug)]
 pub struct TrieCheckpoint {
-    /// The block whose state the records are of.
+    /// The block whose state the records have.
     pub number: u64,
     /// Root of that state.
     pub state_root: B256,
-    /// Hashed addresses whose earlier storage records are gone, ascending.
+    /// Hashed addresses whose earlier storage records are removed, ascending.
     pub(crate) wiped: Vec<B256>,
     pub(crate) accounts: Arc<Records>,
     pub(crate) storages: Arc<Records>,
 }
 
 impl TrieCheckpoint {
-    /// Records written and removed.
+    /// Number of records written and removed.
     pub fn len(&self) -> usize {
         self.accounts.rows.len() + self.storages.rows.len()
     }
@@ -40,8 +40,8 @@ impl TrieCheckpoint {
     }
 }
 
-/// Bytes of a record with its key, as branches of large tries have them in the mean: room for as many is
-/// made at once, for a buffer that grows would be copied while no block can be sealed.
+/// Mean bytes of a record with its key in large tries. Memory is reserved accordingly, because a
+/// growing buffer would be copied while no block can be sealed.
 const RECORD_BYTES: usize = 300;
 
 /// Records of one table.
@@ -51,8 +51,8 @@ pub(crate) struct Records {
 }
 
 impl Records {
-    /// No records, with room for so many, in the memory of earlier ones unless somebody still reads
-    /// those.
+    /// Creates an empty list with capacity for `records`. It reuses the memory of earlier records,
+    /// unless they are still being read.
     pub(super) fn reuse(kept: &mut Arc<Self>, records: usize) -> Self {
         let mut rows = Arc::get_mut(kept).map(std::mem::take).unwrap_or_default().rows;
         rows.make_room(records, RECORD_BYTES);
@@ -72,12 +72,12 @@ impl Records {
         self.rows.remove(|out| path.put_record_key(owner, out));
     }
 
-    /// Sorts by key; a record that is written is not removed.
+    /// Sorts by key. A written record takes precedence over its removal.
     pub(super) fn finish(&mut self) {
         self.rows.sort();
     }
 
-    /// Adds what is marked in one trie, and takes the marks away.
+    /// Adds the marked nodes of one trie, and clears the marks.
     pub(super) fn collect(&mut self, arena: &mut Arena, owner: Option<B256>, root: Slot) {
         match root {
             Slot::Empty => self.remove(owner, &Path::ROOT),

@@ -1,24 +1,26 @@
-//! Gives memory back: what no update came by for long, and whose records are in the index.
-//!
-//! A hand goes around the account trie, a subtrie of two nibbles a step, and then over all storage
-//! tries. Updates come down from the root, so a branch was used no earlier, and changed no earlier,
-//! than anything below it: what is old goes with all that hangs on it.
+//! Eviction: frees nodes that no update has used for a long time and whose records are in the
+//! index. As in the clock algorithm, a hand moves around the account trie, one subtrie of two
+//! nibbles per step, and then over all storage tries. Updates start at the root, so a branch was
+//! last used and changed no earlier than any node below it. So an old branch is freed with
+//! everything below it.
 
 use super::LiveTrie;
 use super::arena::{Arena, COLD, Slot, nibbles, position};
 
-/// Subtries in a turn of the hand, and one step for the storage tries.
+/// Steps per turn of the hand: the subtries, and one step for the storage tries.
 const STEPS: u32 = 257;
-/// Updates for which nothing is given back, at first: halved at each turn that does not suffice.
+/// Initial minimum age of evicted nodes, in updates. It is halved after each turn that does not
+/// free enough.
 const MAX_AGE: u32 = 1 << 12;
 
-/// Where the hand is.
+/// Position of the hand.
 #[derive(Debug)]
 pub(super) struct Hand {
     step: u32,
-    /// Updates since which a branch must not have been used.
+    /// Minimum age of evicted branches, in updates.
     age: u32,
-    /// A whole turn at the lowest age did not suffice while this checkpoint was the last durable.
+    /// A complete turn with the minimum age did not free enough while this checkpoint was the last
+    /// durable one.
     stuck: Option<u32>,
 }
 
@@ -28,7 +30,7 @@ impl Hand {
     }
 }
 
-/// What may go.
+/// Condition for eviction.
 #[derive(Clone, Copy)]
 struct Old {
     /// Last used before this update.
@@ -38,7 +40,7 @@ struct Old {
 }
 
 impl LiveTrie {
-    /// Gives back what is old until the cache is within its bound, or nothing more may go.
+    /// Evicts old nodes until the cache is within its limit, or no more nodes may be evicted.
     pub(super) fn evict(&mut self) {
         if self.bytes() <= self.limit {
             self.hand.age = MAX_AGE;
@@ -48,7 +50,7 @@ impl LiveTrie {
             return;
         }
         self.hand.stuck = None;
-        // Some room, so that the next updates need not come here.
+        // Free a little more, so that the next updates need not evict.
         let target = self.limit - self.limit / 64;
         let mut steps = 0;
         while self.bytes() > target {
@@ -75,7 +77,7 @@ impl LiveTrie {
             return self.evict_storages(old);
         }
         let Slot::Branch(root) = self.accounts.slot else { return };
-        // Long prefixes near the root are those of tiny tries, which are not worth a detour.
+        // Only tiny tries have long prefixes near the root, and they are not worth evicting.
         let nibbles = [(step >> 4) as u8, (step & 0x0f) as u8];
         if self.arena.prefix_len(self.arena.branch(root)) > 0 {
             return evict_below(&mut self.arena, root, old);
@@ -117,7 +119,7 @@ fn evict_child(arena: &mut Arena, index: u32, nibble: u8, old: Old) {
     }
 }
 
-/// Frees what hangs at a place, all the way down.
+/// Frees a slot with everything below it.
 pub(super) fn free(arena: &mut Arena, slot: Slot) {
     match slot {
         Slot::Empty | Slot::Cold => {}

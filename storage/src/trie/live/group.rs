@@ -1,7 +1,7 @@
-//! Changes many entries of one trie, a group of neighbouring keys at a time: the way down, the change
-//! and the hash of a group come one after the other, so that what they share is still in the near
-//! caches. A block with many keys, taken through each of these passes as a whole, would wait for the
-//! same memory again and again.
+//! Changes many entries of one trie, one group of neighbouring keys at a time. Descent, change and
+//! hashing of a group follow each other, so that shared nodes are still in the near caches. If all
+//! keys of a large block went through each pass together, the same memory would be loaded
+//! repeatedly.
 
 use std::ops::Range;
 
@@ -13,26 +13,28 @@ use super::value::{Value, ValueBuffer};
 use super::{Change, LiveTrie, RecordRead};
 use crate::trie::TrieError;
 
-/// Least keys of a group: so many that eight messages of a level are nearly always at hand, and so few
-/// that the nodes above them, some 700 bytes a key, stay in a second cache. The tests have small tries.
+/// Minimum keys per group: enough that a level nearly always has eight messages to hash, and few
+/// enough that the nodes above them, about 700 bytes per key, stay in the second-level cache. Tests
+/// use a small value.
 const GROUP: usize = if cfg!(test) { 4 } else { 512 };
 
 /// New values of entries, by rank of the key.
 pub(super) trait NewValues {
-    /// Has what entries some ranks later need brought into the caches.
+    /// Prefetches the data of entries some ranks later.
     fn prefetch_after(&self, _rank: usize) {}
-    /// The entry is removed.
+    /// Whether the entry is removed.
     fn is_gone(&self, rank: usize) -> bool;
-    /// The value of an entry that is not, given what it was.
+    /// The new value of an entry that is not removed, given its old value.
     fn value(&mut self, rank: usize, old: Option<Value<'_>>) -> ValueBuffer;
 }
 
 impl LiveTrie {
-    /// Sets or removes the entries of these keys, ascending, below the root at `slot`; tells what is
-    /// there now, and whether anything changed. Most of what did is hashed then, the rest is marked.
+    /// Sets or removes the entries of these keys, ascending, below the root at `slot`. Returns the
+    /// new slot, and whether anything changed. Most changed nodes are then hashed; the others are
+    /// marked.
     ///
     /// # Errors
-    /// When a record is missing, damaged or cannot be read.
+    /// If a record is missing, damaged or cannot be read.
     pub(super) fn change_entries<S: RecordRead>(
         &mut self,
         source: &S,
@@ -65,8 +67,8 @@ impl LiveTrie {
     }
 }
 
-/// SortedIndex of neighbours, in order. Keys that share their first two nibbles are in one group: no group
-/// changes what is two branches below the root of another.
+/// SortedIndex of neighbours, in order. Keys that share their first two nibbles are in one group:
+/// no group changes nodes two or more branches below the root that belong to another group.
 fn groups(keys: &[Key]) -> impl Iterator<Item = Range<usize>> {
     let mut start = 0;
     std::iter::from_fn(move || {

@@ -1,5 +1,5 @@
-//! Hashes what is marked as out of date, level by level, deepest first, eight messages at a time,
-//! over all the tries given at once.
+//! Hashes marked nodes level by level, deepest first, eight messages at a time, over all given
+//! tries at once.
 
 use std::ops::Range;
 
@@ -10,15 +10,15 @@ use super::path::{Key, nibble};
 use super::rlp::{put_branch, put_extension, put_leaf};
 use crate::trie::EMPTY_ROOT_HASH;
 
-/// Levels a branch can be at: its base is 0 to 63 nibbles down.
+/// Number of levels of branches: a base is 0 to 63 nibbles down.
 const LEVELS: usize = 64;
-/// Messages made before they are hashed: their bytes stay in the first caches.
+/// Messages encoded before they are hashed; they fit the first-level cache.
 const CHUNK: usize = 256;
 
-/// Tasks between asking for what one needs, and doing it.
+/// Distance in tasks between the prefetch for a task and its execution.
 const AHEAD: usize = 8;
 
-/// Where a reference goes: to a child of a branch, or to a root.
+/// Destination of a reference: a child of a branch, or a root.
 #[derive(Clone, Copy, Debug)]
 enum Parent {
     Branch { index: u32, nibble: u8 },
@@ -63,14 +63,14 @@ impl Messages {
         verify::keccak256_spans(&self.bytes, &self.spans, &mut self.hashes);
     }
 
-    /// What a parent holds of message `at`: its hash, or itself when shorter.
+    /// The reference to message `at`: its hash, or the message itself if it is shorter.
     fn reference(&self, at: usize) -> &[u8] {
         let span = &self.spans[at];
         if span.len() < 32 { &self.bytes[span.clone()] } else { &self.hashes[at] }
     }
 }
 
-/// Buffers kept from block to block.
+/// Buffers that are reused for each block.
 #[derive(Debug)]
 pub(super) struct Hash {
     leaves: Vec<LeafTask>,
@@ -79,7 +79,7 @@ pub(super) struct Hash {
     extensions: Messages,
     extended: Vec<usize>,
     roots: Vec<B256>,
-    /// Branches met that were as their records until then.
+    /// Number of hashed branches that equalled their records before.
     newly_dirty: usize,
 }
 
@@ -96,7 +96,7 @@ impl Hash {
         }
     }
 
-    /// Root hashes of tries that have changed. Their branches belong to checkpoint `epoch` then.
+    /// Returns the root hashes of changed tries. Their branches then belong to checkpoint `epoch`.
     pub(super) fn run(&mut self, arena: &mut Arena, roots: &[Slot], epoch: u32) -> &[B256] {
         self.roots.clear();
         self.roots.resize(roots.len(), EMPTY_ROOT_HASH);
@@ -113,12 +113,12 @@ impl Hash {
         &self.roots
     }
 
-    /// Hashes what is out of date on the way to these keys, two branches below the root and further
-    /// down. Nothing there may change any more in this update.
+    /// Hashes the marked nodes on the paths to these keys, from two branches below the root
+    /// downwards. They must not change again in this update.
     pub(super) fn ahead(&mut self, arena: &mut Arena, root: Slot, keys: &[Key], epoch: u32) {
         for of_one in keys.chunk_by(|a, b| a[0] == b[0]) {
             let [first, second] = [0, 1].map(|at| nibble(&of_one[0], at));
-            // Where paths are skipped near the root, there is little below it.
+            // If there are prefixes near the root, there is little below it.
             if let Some(root) = plain_branch(arena, root)
                 && let Some(above) = plain_branch(arena, arena.child(root, first))
                 && let Slot::Branch(below) = arena.child(above, second)
@@ -137,12 +137,12 @@ impl Hash {
         self.hash_marked(arena);
     }
 
-    /// Branches that were as their records, until what was hashed since this was last asked.
+    /// Number of branches that equalled their records before they were hashed, since the last call.
     pub(super) const fn take_newly_dirty(&mut self) -> usize {
         std::mem::replace(&mut self.newly_dirty, 0)
     }
 
-    /// Hashes what was noted.
+    /// Hashes the collected tasks.
     fn hash_marked(&mut self, arena: &mut Arena) {
         self.hash_leaves(arena);
         for level in (0..LEVELS).rev() {
@@ -150,7 +150,7 @@ impl Hash {
         }
     }
 
-    /// Notes what there is to hash below a branch, and takes the marks away.
+    /// Collects the tasks below a branch, and clears the marks.
     fn walk(&mut self, arena: &mut Arena, index: u32, depth: usize, parent: Parent, epoch: u32) {
         let branch = arena.branch_mut(index);
         self.newly_dirty += usize::from(branch.epoch != epoch);
@@ -222,7 +222,7 @@ impl Hash {
         self.levels[level].clear();
     }
 
-    /// The extension nodes before those branches of a chunk that have one.
+    /// Hashes the extension nodes before branches of a chunk.
     fn hash_extensions(&mut self, arena: &Arena, chunk: &[BranchTask]) {
         self.extensions.clear();
         self.extended.clear();
@@ -238,13 +238,13 @@ impl Hash {
     }
 }
 
-/// The branch at a place, if there is one and no path is skipped before it.
+/// The branch at a slot, if there is one without a prefix.
 fn plain_branch(arena: &Arena, slot: Slot) -> Option<u32> {
     let Slot::Branch(index) = slot else { return None };
     (arena.prefix_len(arena.branch(index)) == 0).then_some(index)
 }
 
-/// Hands a reference to the parent. A root is known by its hash, however short it is.
+/// Stores a reference in the parent. The reference of a root is always its hash.
 fn give(arena: &mut Arena, roots: &mut [B256], parent: Parent, reference: &[u8]) {
     match parent {
         Parent::Branch { index, nibble } => arena.set_reference(index, nibble, reference),

@@ -1,8 +1,6 @@
-//! Loads what lies on the way to the keys of a block, before anything is changed.
-//!
-//! All keys go down together, one level a pass: the steps of a pass do not depend on each other,
-//! so the processor waits for many cache lines at once where a walk key by key would wait for one
-//! after the other.
+//! Loads the nodes on the paths to the keys of a block, before anything is changed. All keys
+//! descend together, one level per pass. The steps of a pass are independent, so the processor
+//! loads many cache lines concurrently. A walk key by key would load one after the other.
 
 use alloy_primitives::B256;
 
@@ -12,10 +10,10 @@ use super::arena::{Arena, Slot};
 use super::path::{Key, Path, nibble};
 use crate::trie::TrieError;
 
-/// Keys between asking for what the next step of one takes, and taking it.
+/// Distance in keys between the prefetch for a step and the step.
 const AHEAD: usize = 8;
 
-/// One key on its way down.
+/// One descending key.
 #[derive(Clone, Copy, Debug)]
 struct Cursor {
     branch: u32,
@@ -23,7 +21,7 @@ struct Cursor {
     depth: u32,
 }
 
-/// Buffers kept from block to block.
+/// Buffers that are reused for each block.
 #[derive(Debug, Default)]
 pub(super) struct Locate {
     cursors: Vec<Cursor>,
@@ -32,11 +30,11 @@ pub(super) struct Locate {
 }
 
 impl Locate {
-    /// Brings into memory what lies on the way from `root` to `keys`, ascending, and marks it as
-    /// used now. Tells what hangs at the root then.
+    /// Loads the nodes on the paths from `root` to `keys`, ascending, and marks them as used.
+    /// Returns the new root slot.
     ///
     /// # Errors
-    /// When a record is missing, damaged or cannot be read.
+    /// If a record is missing, damaged or cannot be read.
     pub(super) fn run<S: RecordRead>(
         &mut self,
         arena: &mut Arena,
@@ -61,7 +59,7 @@ impl Locate {
         Ok(root)
     }
 
-    /// Takes every key one branch down.
+    /// Moves every key one branch down.
     fn step(&mut self, arena: &mut Arena, keys: &[Key], used: u32) {
         self.next.clear();
         self.cold.clear();
@@ -91,7 +89,7 @@ impl Locate {
         }
     }
 
-    /// Loads the children that stopped a key, each once, in the order of their paths.
+    /// Loads the cold children that keys have reached, each once, in the order of their paths.
     fn load<S: RecordRead>(
         &mut self,
         arena: &mut Arena,

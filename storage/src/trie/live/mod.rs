@@ -1,13 +1,12 @@
-//! The trie of the newest state, in memory: what computes the state root of each block.
+//! The trie of the newest state in memory, which computes the state root of each block.
 //!
 //! All tries are in one [arena](arena::Arena), loaded record by record as blocks touch them. A
-//! block's keys are hashed and put in order. Then, [a group of neighbours](group) at a time, the way to
-//! them is brought into memory, their entries are changed, and what is marked is hashed level by
-//! level. Nothing is written meanwhile: a [`TrieCheckpoint`] hands over
-//! what has changed since the one before, and what is in the index again may be
-//! [given back](evict) when the cache is above its bound.
-//!
-//! Must never: allocate per node, or hash one message at a time what can go in a batch.
+//! block's keys are hashed and sorted. Then, for each [group of neighbouring keys](group), the
+//! nodes on their paths are loaded, the entries are changed, and marked nodes are hashed level by
+//! level. Updates do not write records: a [`TrieCheckpoint`] returns the changes since the previous
+//! one, and nodes whose records are in the index may be [evicted](evict) if the cache exceeds its
+//! limit. This module must never allocate per node, or hash single messages that can be hashed in a
+//! batch.
 
 mod apply;
 mod arena;
@@ -47,14 +46,14 @@ pub use checkpoint::TrieCheckpoint;
 pub use nodes::LiveNodes;
 pub(super) use rlp::put_branch;
 
-/// Default bound of the cache, bytes: some 14 million accounts.
+/// Default limit of the cache in bytes: about 14 million accounts.
 pub const TRIE_CACHE_BYTES_DEFAULT: u64 = 2 << 30;
-/// Least bound that makes sense: the ways to the accounts of one large block.
+/// Minimum useful limit in bytes: the paths to the accounts of one large block.
 pub const TRIE_CACHE_BYTES_MIN: u64 = 16 << 20;
 /// Bytes of an entry in the map of storage tries.
 const TREE_BYTES: usize = 96;
 
-/// Accounts or slots between asking for one's change and putting it into the trie.
+/// Distance in accounts or slots between the prefetch of a change and its application.
 const CHANGES_AHEAD: usize = 8;
 
 /// Records of one state, as they are stored.
@@ -64,7 +63,7 @@ pub trait RecordRead {
     /// The record under this key of the table of storage tries, or of the account trie.
     ///
     /// # Errors
-    /// When the store cannot be read; a record that does not exist is `None`.
+    /// If the store cannot be read; a record that does not exist is `None`.
     fn record(&self, storage: bool, key: &[u8]) -> Result<Option<&[u8]>, Self::Error>;
 }
 
@@ -72,11 +71,11 @@ pub trait RecordRead {
 #[derive(Clone, Copy, Debug)]
 struct Tree {
     slot: Slot,
-    /// Update that came by last.
+    /// Last update that used it.
     used: u32,
-    /// Checkpoint that has to write it; 0 when it is as its records.
+    /// Checkpoint that must write it; 0 if it equals its records.
     epoch: u32,
-    /// Its earlier records have to go.
+    /// Whether its earlier records must be removed.
     wiped: bool,
 }
 
@@ -87,30 +86,30 @@ pub struct LiveTrie {
     accounts: Tree,
     state_root: B256,
     storages: B256Map<Tree>,
-    /// Updates so far.
+    /// Number of updates so far.
     now: u32,
-    /// Number of the checkpoint that comes next.
+    /// Number of the next checkpoint.
     epoch: u32,
     /// The last checkpoint that is in the index.
     durable: u32,
     /// Checkpoints that may not be in the index: their block and number.
     handed_over: VecDeque<(u64, u32)>,
-    /// Places without a record since the last checkpoint.
+    /// Paths whose records were removed since the last checkpoint.
     removed: Vec<(Option<B256>, Path)>,
-    /// Branches changed since the last checkpoint.
+    /// Number of branches changed since the last checkpoint.
     dirty: usize,
     limit: usize,
     hand: Hand,
     locate: Locate,
     hash: Hash,
-    /// The records last handed over, whose memory serves again once they are written.
+    /// The records of the last checkpoint, whose memory is reused once they are written.
     account_records: Arc<Records>,
     storage_records: Arc<Records>,
 }
 
 impl LiveTrie {
-    /// The tries of the state with this root, none of it in memory yet. At most `limit` bytes stay
-    /// in memory, apart from what the index does not have.
+    /// The tries of the state with this root; nothing is loaded yet. At most `limit` bytes stay in
+    /// memory, apart from nodes that the index does not have.
     pub fn new(state_root: B256, limit: u64) -> Self {
         let slot = if state_root == EMPTY_ROOT_HASH { Slot::Empty } else { Slot::Cold };
         Self {
@@ -138,23 +137,23 @@ impl LiveTrie {
         self.state_root
     }
 
-    /// Bytes of memory in use, but for buffers of a block.
+    /// Bytes of memory in use, without the buffers for a block.
     pub fn bytes(&self) -> usize {
         self.arena.bytes()
             + self.storages.capacity() * TREE_BYTES
             + self.removed.len() * size_of::<(Option<B256>, Path)>()
     }
 
-    /// Records changed since the last checkpoint.
+    /// Number of records changed since the last checkpoint.
     pub fn dirty(&self) -> usize {
         self.dirty + self.removed.len()
     }
 
-    /// Applies the changes of the next block; tells the state root after it. An account that is
-    /// gone takes its storage with it. After an error the tries are of no use any more.
+    /// Applies the changes of the next block and returns the state root after it. Removing an
+    /// account removes its storage. After an error the tries must not be used any more.
     ///
     /// # Errors
-    /// When records cannot be read, are missing or damaged.
+    /// If records cannot be read, are missing or damaged.
     pub fn update<S: RecordRead>(
         &mut self,
         source: &S,
@@ -188,7 +187,8 @@ impl LiveTrie {
         Ok(())
     }
 
-    /// Storage roots after the block, by rank of the account, where something was written.
+    /// Storage roots after the block, by rank of the account, for accounts whose storage was
+    /// written.
     fn update_storages<S: RecordRead>(
         &mut self,
         source: &S,
@@ -221,7 +221,7 @@ impl LiveTrie {
         Ok(roots)
     }
 
-    /// Brings the leaves of accounts whose storage changes into memory.
+    /// Loads the leaves of accounts whose storage changes.
     fn locate_owners<S: RecordRead>(
         &mut self,
         source: &S,
@@ -240,7 +240,7 @@ impl LiveTrie {
         Ok(())
     }
 
-    /// Changes one storage trie; tells what is at its root when it has changed.
+    /// Changes one storage trie. Returns its root slot if it has changed.
     fn update_storage<S: RecordRead>(
         &mut self,
         source: &S,
@@ -276,7 +276,7 @@ impl LiveTrie {
         Ok(any.then_some(tree.slot))
     }
 
-    /// The storage trie of an account that is not in memory, by the root in the account's leaf.
+    /// Loads the storage trie of an account, with the root in the account's leaf.
     fn load_storage<S: RecordRead>(
         &mut self,
         source: &S,
@@ -297,7 +297,7 @@ impl LiveTrie {
         Ok(tree)
     }
 
-    /// The leaf of an account, when the way to it is in memory.
+    /// The leaf of an account, if the path to it is in memory.
     fn find(&self, key: &Key) -> Option<u32> {
         let (mut slot, mut depth) = (self.accounts.slot, 0);
         loop {
@@ -317,7 +317,7 @@ impl LiveTrie {
         }
     }
 
-    /// Hands over what has changed since the last checkpoint; `number` is the newest block.
+    /// Returns the changes since the last checkpoint; `number` is the newest block.
     pub fn checkpoint(&mut self, number: u64) -> TrieCheckpoint {
         let epoch = self.epoch;
         let mut wiped = Vec::new();
@@ -356,7 +356,8 @@ impl LiveTrie {
         }
     }
 
-    /// Leaves this checkpoint to another trie of the same blocks: what it writes counts here too.
+    /// Skips a checkpoint that another trie of the same blocks writes. Its records count as written
+    /// here.
     pub fn skip_checkpoint(&mut self, number: u64) {
         for tree in self.storages.values_mut() {
             tree.wiped = false;
@@ -367,7 +368,7 @@ impl LiveTrie {
         self.dirty = 0;
     }
 
-    /// Learns that the index has all checkpoints up to block `number`.
+    /// Notes that the index has all checkpoints up to block `number`.
     pub fn written(&mut self, number: u64) {
         while let Some((_, epoch)) = self.handed_over.pop_front_if(|(block, _)| *block <= number) {
             self.durable = epoch;
@@ -384,7 +385,7 @@ impl LiveTrie {
 struct NewAccounts<'a> {
     changes: &'a StateChanges,
     order: &'a [u32],
-    /// Storage roots that have changed, by rank of the account in the changes.
+    /// Changed storage roots, by rank of the account in the changes.
     roots: &'a HashMap<usize, B256>,
 }
 
@@ -402,10 +403,10 @@ impl NewValues for NewAccounts<'_> {
     fn value(&mut self, rank: usize, old: Option<Value<'_>>) -> ValueBuffer {
         let at = self.order[rank] as usize;
         let account = self.changes.accounts[at].account.as_ref();
-        // Storage nobody wrote to stays what it was.
+        // Storage without writes keeps its root.
         let kept = || old.map_or(Some(EMPTY_ROOT_HASH), |old| old.storage_root());
         let root = self.roots.get(&at).copied().or_else(kept);
-        let account = account.expect("an account that is gone has no value");
+        let account = account.expect("a removed account has no value");
         ValueBuffer::account(account, root.unwrap_or(EMPTY_ROOT_HASH))
     }
 }
@@ -438,12 +439,12 @@ impl NewValues for NewWords<'_> {
     }
 }
 
-/// Earlier storage of the account is gone.
+/// Whether earlier storage of the account is removed.
 const fn is_cleared(change: &AccountChange) -> bool {
     change.wiped || change.account.is_none()
 }
 
-/// Slots that count: those of an account that is gone do not.
+/// The slots to write: none for a removed account.
 fn kept_slots(change: &AccountChange) -> &[(U256, U256)] {
     if change.account.is_some() { &change.slots } else { &[] }
 }
@@ -451,16 +452,16 @@ fn kept_slots(change: &AccountChange) -> &[(U256, U256)] {
 /// Hashed keys of a block's changes.
 struct Keys {
     addresses: Vec<Key>,
-    /// Of the slots that count, account by account.
+    /// Hashed keys of the slots to write, account by account.
     slots: Vec<Key>,
     /// Addresses ascending.
     sorted: Vec<Key>,
-    /// The rank in the changes of each of these.
+    /// Rank in the changes of each of them.
     order: Vec<u32>,
 }
 
 impl Keys {
-    /// Hashes all in one batch.
+    /// Hashes all keys in one batch.
     fn hash(changes: &StateChanges) -> Self {
         let accounts = &changes.accounts;
         let words: Vec<[u8; 32]> =

@@ -1,4 +1,4 @@
-//! The tries in memory as the pure functions read nodes.
+//! Access to the tries in memory for the pure functions that read nodes.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub struct LiveNodes<'a, S> {
 }
 
 impl LiveTrie {
-    /// The nodes of the newest state, those not in memory from where updates load them.
+    /// The nodes of the newest state. Nodes that are not in memory are read from `source`.
     pub const fn nodes<'a, S: RecordRead>(&'a self, source: &'a S) -> LiveNodes<'a, S> {
         LiveNodes { live: self, source }
     }
@@ -59,7 +59,7 @@ impl<S: RecordRead> NodeRead for LiveNodes<'_, S> {
 }
 
 impl<S> LiveNodes<'_, S> {
-    /// What hangs at the place of a record.
+    /// The slot at the path of a record.
     fn place(&self, owner: Option<B256>, path: &Nibbles) -> Slot {
         let mut slot = match owner {
             None => self.live.accounts.slot,
@@ -73,7 +73,7 @@ impl<S> LiveNodes<'_, S> {
         while let Slot::Branch(index) = slot
             && depth < path.len()
         {
-            // Who asks came down from the root: the prefix is on the path.
+            // The caller has descended from the root, so the prefix is on the path.
             depth += arena.prefix_len(arena.branch(index));
             if depth >= path.len() {
                 return Slot::Empty;

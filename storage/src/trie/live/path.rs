@@ -1,4 +1,4 @@
-//! Hashed keys and the paths that lead down to them, two nibbles a byte.
+//! Hashed keys and prefixes of them (paths), with two nibbles per byte.
 
 use alloy_primitives::B256;
 
@@ -16,13 +16,13 @@ pub(super) fn nibble(key: &Key, at: usize) -> u8 {
     if at.is_multiple_of(2) { byte >> 4 } else { byte & 0x0f }
 }
 
-/// Leading nibbles two keys share.
+/// Number of leading nibbles that two keys share.
 pub(super) fn common(a: &Key, b: &Key) -> usize {
     let Some(at) = a.iter().zip(b).position(|(a, b)| a != b) else { return KEY_NIBBLES };
     2 * at + usize::from(a[at] >> 4 == b[at] >> 4)
 }
 
-/// The first nibbles of a key; what is beyond them is zero.
+/// The first nibbles of a key; the rest is zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Path {
     nibbles: Key,
@@ -61,7 +61,7 @@ impl Path {
         self
     }
 
-    /// This path and then that one.
+    /// The concatenation of both paths.
     pub(super) fn join(mut self, below: &Self) -> Self {
         for at in 0..below.len() {
             self.push(below.nibble(at));
@@ -69,7 +69,7 @@ impl Path {
         self
     }
 
-    /// The nibbles `from..to` as a path of their own.
+    /// The nibbles `from..to` as a path.
     pub(super) fn slice(&self, from: usize, to: usize) -> Self {
         let mut slice = Self::ROOT;
         for at in from..to {
@@ -78,19 +78,19 @@ impl Path {
         slice
     }
 
-    /// Bytes that hold the nibbles, a last half zero.
+    /// The nibbles as bytes; an unused last nibble is zero.
     pub(super) fn packed(&self) -> &[u8] {
         &self.nibbles[..self.len().div_ceil(2)]
     }
 
-    /// Takes over `length` nibbles that are packed as [`Self::packed`] has them.
+    /// Reads `length` nibbles in the format of [`Self::packed`].
     pub(super) fn unpack(packed: &[u8], length: usize) -> Self {
         let mut nibbles = [0; 32];
         nibbles[..packed.len()].copy_from_slice(packed);
         Self { nibbles, length: length as u8 }
     }
 
-    /// The whole key, of a path that is one.
+    /// The path as a key. It must have all nibbles of a key.
     pub(super) const fn key(&self) -> &Key {
         &self.nibbles
     }
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_are_what_nibbles_are() {
+    fn paths_behave_like_nibbles() {
         let mut key = [0; 32];
         for (at, byte) in key.iter_mut().enumerate() {
             *byte = (at * 37 + 11) as u8;

@@ -1,4 +1,4 @@
-//! Records to the arena and back (`docs/storage-format.md`, trie records).
+//! Conversion between records and the arena (`docs/storage-format.md`, trie records).
 
 use super::arena::{Arena, Branch, Slot, nibbles};
 use super::path::{KEY_NIBBLES, Key, Path, packed_suffix};
@@ -7,10 +7,10 @@ use super::value::Value;
 use crate::codec::record as form;
 use crate::codec::{DecodeError, Input, PLAIN_ACCOUNT_END, put_counted_bytes};
 
-/// Most bytes of a value in a record: no state value is longer, and leaves are hashed as such.
+/// Maximum bytes of a value in a record: no state value is longer.
 const MAX_VALUE_BYTES: usize = super::value::MAX_VALUE_BYTES;
 
-/// Takes in the record at `path`.
+/// Loads the record at `path`.
 pub(super) fn take_record(
     arena: &mut Arena,
     path: &Path,
@@ -108,7 +108,7 @@ impl<'a> TakenLeaf<'a> {
     fn read(input: &mut Input<'a>, tag: u8, place: &Path) -> Result<Self, DecodeError> {
         let suffix = take_path(input)?;
         if place.len() + suffix.len() != KEY_NIBBLES {
-            return Err(input.error("leaf does not end where keys end"));
+            return Err(input.error("leaf does not end at the length of a key"));
         }
         let count = input.count(1)?;
         let value = Value { head: input.take(count)?, plain: tag == form::CHILD_PLAIN_LEAF };
@@ -116,7 +116,7 @@ impl<'a> TakenLeaf<'a> {
             return Err(input.error("value longer than any account"));
         }
         if !value.plain && value.head.ends_with(&PLAIN_ACCOUNT_END) {
-            return Err(input.error("plain account written out"));
+            return Err(input.error("plain account with an explicit suffix"));
         }
         let hash = match input.byte()? {
             form::NO_REFERENCE => None,
@@ -134,12 +134,12 @@ fn take_path(input: &mut Input<'_>) -> Result<Path, DecodeError> {
     }
     let packed = input.take(length.div_ceil(2))?;
     if !length.is_multiple_of(2) && packed.last().is_some_and(|last| last & 0x0f != 0) {
-        return Err(input.error("path with a nibble too many"));
+        return Err(input.error("path with a superfluous nibble"));
     }
     Ok(Path::unpack(packed, length))
 }
 
-/// Appends the record of a branch that lies `depth` nibbles down, its prefix counted.
+/// Appends the record of a branch that is `depth` nibbles down, including its prefix.
 pub(super) fn put_branch_record(out: &mut Vec<u8>, arena: &Arena, branch: &Branch, depth: usize) {
     let prefix = arena.prefix(branch);
     out.push(form::BRANCH);

@@ -10,7 +10,8 @@ const LEAF: u8 = 0x20;
 /// In the first byte of a compact path: the number of nibbles is odd, the first is in this byte.
 const ODD: u8 = 0x10;
 
-/// Bytes of a reference: a hash, or the RLP of a short node, whose length its first byte tells.
+/// Bytes of a reference: a hash, or the RLP of a short node, whose first byte determines its
+/// length.
 pub(super) const fn reference_len(reference: &[u8; 32], embedded: bool) -> usize {
     if embedded { reference[0] as usize - 0xc0 + 1 } else { 32 }
 }
@@ -41,7 +42,7 @@ fn put_string_header(out: &mut Vec<u8>, length: usize, first: u8) {
     }
 }
 
-/// Appends the RLP of the leaf for `key` that hangs `depth` nibbles down.
+/// Appends the RLP of the leaf for `key`, `depth` nibbles down.
 pub(super) fn put_leaf(out: &mut Vec<u8>, key: &Key, depth: usize, value: Value<'_>) {
     let odd = !(KEY_NIBBLES - depth).is_multiple_of(2);
     let rest = &key[depth.div_ceil(2)..];
@@ -60,7 +61,7 @@ pub(super) fn put_leaf(out: &mut Vec<u8>, key: &Key, depth: usize, value: Value<
     }
 }
 
-/// Most bytes of a branch: list header, 16 hashes with theirs, and no value.
+/// Maximum bytes of a branch: list header, 16 hashes with their headers, and no value.
 const MAX_BRANCH_BYTES: usize = 3 + 16 * 33 + 1;
 
 /// Appends the RLP of a branch node with these children.
@@ -86,7 +87,7 @@ pub(in crate::trie) fn put_branch(
             out.push(0x80);
             continue;
         }
-        let reference = references.next().expect("one reference a child");
+        let reference = references.next().expect("one reference per child");
         if embedded & (1 << nibble) == 0 {
             out.push(0xa0);
             out.extend_from_slice(reference);

@@ -1,5 +1,5 @@
-//! The trie in memory against the pure update and roots from scratch, through checkpoints,
-//! reloads and evictions: what it stores must be the pure update's records, byte for byte.
+//! The trie in memory compared with the pure update and with roots from scratch, over checkpoints,
+//! reloads and evictions. Its stored records must equal those of the pure update, byte for byte.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -86,7 +86,7 @@ impl NodeRead for Store {
     }
 }
 
-/// What happens between blocks.
+/// An event between blocks.
 #[derive(Clone, Copy, Debug)]
 enum Event {
     Nothing,
@@ -94,9 +94,9 @@ enum Event {
     Checkpoint,
     /// All checkpoints taken are written.
     Write,
-    /// What may go is given back.
+    /// Everything that may be evicted is evicted.
     Evict,
-    /// A checkpoint is written and the tries are opened again.
+    /// A checkpoint is written, and the tries are reopened.
     Reopen,
 }
 
@@ -146,7 +146,7 @@ impl Harness {
             Event::Evict => {
                 self.live.limit = 0;
                 self.live.evict();
-                // What an update used last and what is not written stays.
+                // Nodes of the last update and nodes that are not written stay.
                 self.live.now += 1;
                 self.live.evict();
                 self.live.limit = usize::MAX;
@@ -160,7 +160,7 @@ impl Harness {
     }
 }
 
-/// Keys that are all zeros but for a few nibbles: nodes below 32 bytes, deep forks and every kind
+/// Keys of zeros with a few other nibbles, so that nodes below 32 bytes, deep forks and every kind
 /// of collapse occur.
 fn any_key() -> impl Strategy<Value = Key> {
     let places = prop::sample::select(vec![0usize, 1, 2, 20, 57, 61, 62, 63]);
@@ -183,7 +183,7 @@ fn any_value() -> impl Strategy<Value = Option<Vec<u8>>> {
     ]
 }
 
-/// Values whatever they mean.
+/// Arbitrary values.
 struct Raw<'a>(Vec<&'a Option<Vec<u8>>>);
 
 impl NewValues for Raw<'_> {
@@ -210,7 +210,7 @@ fn update_live(live: &mut LiveTrie, store: &Store, changes: &BTreeMap<Key, Optio
     }
 }
 
-/// The same by the pure update.
+/// Applies the same changes with the pure update.
 fn update_pure(store: &mut Store, root: B256, changes: &BTreeMap<Key, Option<Vec<u8>>>) -> B256 {
     let changes: Vec<DirtyChange> = changes
         .iter()
@@ -301,7 +301,7 @@ proptest! {
     }
 }
 
-/// A state of so many plain accounts.
+/// A state with this number of plain accounts.
 fn accounts(count: u32) -> StateChanges {
     let accounts = (0..count).map(|index| AccountChange {
         address: alloy_primitives::Address::from_word(alloy_primitives::keccak256(
@@ -320,7 +320,7 @@ fn accounts(count: u32) -> StateChanges {
 }
 
 #[test]
-fn what_is_given_back_is_read_again() {
+fn evicted_nodes_are_loaded_again() {
     let mut harness = Harness::new();
     let all = accounts(20_000);
     harness.live.update(&harness.store, &all).unwrap();
@@ -329,7 +329,7 @@ fn what_is_given_back_is_read_again() {
     assert_eq!(harness.live.bytes(), full, "nothing is written yet");
     harness.checkpoint();
     harness.happen(Event::Evict);
-    assert_eq!(harness.live.bytes(), full, "handed over is not written");
+    assert_eq!(harness.live.bytes(), full, "a checkpoint that is taken is not written yet");
     harness.write();
     harness.happen(Event::Evict);
     assert!(harness.live.bytes() < full / 50, "{} of {full}", harness.live.bytes());
@@ -349,7 +349,7 @@ fn what_is_given_back_is_read_again() {
 }
 
 #[test]
-fn the_cache_keeps_to_its_bound() {
+fn cache_stays_within_its_limit() {
     let mut harness = Harness::new();
     harness.live.update(&harness.store, &accounts(50_000)).unwrap();
     harness.happen(Event::Reopen);
@@ -377,7 +377,7 @@ fn the_cache_keeps_to_its_bound() {
 }
 
 #[test]
-fn what_is_not_there_is_removed_without_a_trace() {
+fn removing_missing_entries_changes_nothing() {
     let mut harness = Harness::new();
     let mut all = accounts(100);
     let mut others = all.clone();
@@ -392,7 +392,7 @@ fn what_is_not_there_is_removed_without_a_trace() {
 }
 
 #[test]
-fn a_missing_or_damaged_record_is_an_error() {
+fn missing_or_damaged_record_is_an_error() {
     let mut harness = Harness::new();
     let all = accounts(5_000);
     let root = harness.live.update(&harness.store, &all).unwrap();

@@ -1,4 +1,4 @@
-//! What a leaf holds, in the form records have it.
+//! Values of leaves, in the format of records.
 
 use alloy_primitives::{B256, KECCAK256_EMPTY, U256};
 
@@ -6,25 +6,25 @@ use crate::codec::PLAIN_ACCOUNT_END;
 use crate::state::Account;
 use crate::trie::EMPTY_ROOT_HASH;
 
-/// Most bytes of a value: the RLP of an account, list header, nonce, balance and two hashes.
+/// Maximum bytes of a value: the RLP of an account, list header, nonce, balance and two hashes.
 pub(super) const MAX_VALUE_BYTES: usize = 2 + 9 + 33 + 33 + 33;
 
-/// The RLP of an account or of a storage word. That of an account without storage and code is
-/// without its end, which is the same for all of them.
+/// The RLP of an account or of a storage word. For an account without storage and code, the common
+/// suffix is omitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Value<'a> {
     pub(super) head: &'a [u8],
-    /// [`PLAIN_ACCOUNT_END`] follows.
+    /// Whether [`PLAIN_ACCOUNT_END`] follows.
     pub(super) plain: bool,
 }
 
 impl Value<'_> {
-    /// Bytes of the whole RLP.
+    /// Bytes of the complete RLP.
     pub(super) const fn len(&self) -> usize {
         self.head.len() + if self.plain { PLAIN_ACCOUNT_END.len() } else { 0 }
     }
 
-    /// The storage root in the RLP of an account; `None` when these bytes are none.
+    /// The storage root in the RLP of an account; `None` if the bytes are not an account.
     pub(super) fn storage_root(&self) -> Option<B256> {
         if self.plain {
             return Some(EMPTY_ROOT_HASH);
@@ -34,7 +34,7 @@ impl Value<'_> {
     }
 }
 
-/// A value being made, without an allocation.
+/// A buffer for building a value without an allocation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ValueBuffer {
     bytes: [u8; MAX_VALUE_BYTES],
@@ -66,7 +66,7 @@ impl ValueBuffer {
         buffer
     }
 
-    /// Bytes that need not be the RLP of anything.
+    /// Arbitrary bytes, for tests.
     #[cfg(test)]
     pub(super) fn raw(bytes: &[u8]) -> Self {
         let mut buffer = Self { length: bytes.len(), ..Self::EMPTY };
@@ -74,7 +74,7 @@ impl ValueBuffer {
         buffer
     }
 
-    /// The RLP of an integer given big-endian.
+    /// The RLP of a big-endian integer.
     fn put_word(&mut self, word: &[u8]) {
         let zeros = word.iter().take_while(|byte| **byte == 0).count();
         self.put_word_bytes(&word[zeros..]);
@@ -101,7 +101,7 @@ mod tests {
     use alloy_trie::TrieAccount;
 
     #[test]
-    fn values_are_the_rlp_of_alloy() {
+    fn values_equal_the_rlp_of_alloy() {
         let balances =
             [U256::ZERO, U256::from(1), U256::from(0x80), U256::from(1) << 77, U256::MAX];
         let roots = [EMPTY_ROOT_HASH, B256::repeat_byte(7)];
