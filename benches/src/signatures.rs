@@ -19,7 +19,7 @@ pub fn key(i: u64) -> SecretKey {
     SecretKey::from_secret_bytes(keccak256(&i.to_be_bytes())).expect("below the group order")
 }
 
-/// What libsecp256k1, called directly, recovers: 0x04, x and y.
+/// The key that libsecp256k1 recovers: 0x04, x and y.
 ///
 /// # Panics
 /// If the job has no public key.

@@ -51,7 +51,7 @@ const MIB: f64 = (1u64 << 20) as f64;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct AttackArgs {
-    /// What the hostile clients do
+    /// Kind of attack
     #[arg(value_enum)]
     kind: Kind,
     /// JSON-RPC URL of the node

@@ -207,7 +207,8 @@ impl Environment {
             Refusal::Open(error) => error,
         })?;
         // LMDB syncs the contents of a new file but not its name. The name is synced at every
-        // opening, because the process that made the file may have been killed before it came here.
+        // opening, because the process that created the file may have been killed before this
+        // point.
         sync_folder(path).map_err(io)?;
         // LMDB maps at least the used part of the file.
         let map_bytes = map_bytes.max(env.info().map_size as u64);

@@ -15,7 +15,7 @@ pub enum OpenError {
     /// A folder or file could not be created or read.
     #[error("cannot open {}: {source}", path.display())]
     Io {
-        /// Which.
+        /// Its path.
         path: PathBuf,
         /// Error of the system.
         source: io::Error,
@@ -120,7 +120,7 @@ pub enum OpenError {
         path: PathBuf,
         /// Kind of environment looked for.
         expected: &'static str,
-        /// What is there instead.
+        /// Actual contents.
         found: String,
         /// Remedy.
         remedy: &'static str,

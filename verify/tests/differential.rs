@@ -42,7 +42,7 @@ fn every_batch_length_from_any_offset() {
     for length in lengths {
         let offset = length % 61;
         let range = offset..offset + length;
-        // The scalar backend is the one that made the expectation.
+        // The expected results come from the scalar backend.
         for recoverer in &mut recoverers[1..] {
             check(recoverer, &jobs[range.clone()], &expected[range.clone()]);
         }

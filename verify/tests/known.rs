@@ -195,7 +195,7 @@ fn collect_state_tests(file: &serde_json::Value, senders: &mut Vec<(Job, Vec<u8>
     }
 }
 
-/// Signatures made to break batches: an x whose only "root" lies on another curve in a subgroup
+/// Adversarial signatures: an x whose only "root" lies on another curve in a subgroup
 /// of order 7, a recovered point at infinity, and every boundary of the ranges.
 fn attacks() -> Vec<Job> {
     let z = hex32("000000deadbeef0000000000000000000000000000000000000000000000004d");

@@ -14,7 +14,7 @@ const UNREAD_CALLS: usize = 400;
 /// Addresses in a log filter.
 const FILTER_ADDRESSES: usize = 500;
 
-/// What hostile clients do.
+/// Kind of attack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Kind {
     /// Bodies of 5 MiB that lack their last byte
@@ -103,7 +103,7 @@ impl Targets {
     }
 }
 
-/// What one connection does.
+/// Behaviour of one attacking connection.
 #[derive(Clone, Debug)]
 pub(super) struct Script {
     pub(super) target: SocketAddr,

@@ -58,7 +58,7 @@ pub enum Fault {
     ContentNotSynced {
         /// The new name.
         path: PathBuf,
-        /// What was not synced: the file, or something in the folder.
+        /// The unsynced path: the file, or a file in the folder.
         unsynced: PathBuf,
     },
     /// The program continued or ended, and the new name may be lost.

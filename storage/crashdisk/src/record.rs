@@ -16,9 +16,9 @@ const SYNCED: u32 = 2;
 /// An operation of the program; events are in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// The thread that did it, by the kernel's number.
+    /// Kernel thread id.
     pub thread: u64,
-    /// What it did.
+    /// The operation.
     pub operation: Operation,
 }
 
@@ -50,7 +50,7 @@ pub enum Operation {
         inode: u64,
         /// Offset.
         at: u64,
-        /// What.
+        /// The bytes.
         bytes: Vec<u8>,
         /// Whether the write was synced, because the file was opened with `O_DSYNC`.
         synced: bool,
@@ -64,7 +64,7 @@ pub enum Operation {
     },
     /// Synced a file or a folder.
     Sync {
-        /// Which.
+        /// Its path or inode.
         inode: u64,
     },
     /// Renamed a file or a folder.
@@ -76,7 +76,7 @@ pub enum Operation {
     },
     /// Removed a name of a file, or an empty folder.
     Remove {
-        /// Which.
+        /// Its path or inode.
         path: PathBuf,
     },
     /// Made a folder.

@@ -32,7 +32,7 @@ macro_rules! stages {
             fn run(ws: &mut Workspace<$lanes>) {
                 stages::$stage(ws);
             }
-            // SAFETY: an engine over these lanes is only made where their backend is available,
+            // SAFETY: an engine over these lanes is only created if their backend is available,
             // which means exactly these features.
             unsafe { run(ws) }
         }

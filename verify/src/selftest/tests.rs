@@ -97,7 +97,8 @@ fn a_wrong_result_in_any_position_of_an_incomplete_vector_is_found() {
     }
 }
 
-/// What leaves a batch early moves the others to other lanes, so only what reaches the lanes counts here.
+/// Rejected signatures shift the others to other lanes, so only those that reach the lanes are
+/// counted.
 #[test]
 fn a_wrong_result_of_a_class_in_a_single_lane_is_found() {
     let special = vectors::special();

@@ -11,7 +11,7 @@ pub fn long() -> bool {
     std::env::var_os("EVMD_LONG_TESTS").is_some_and(|value| value == "1")
 }
 
-/// A folder of third-party data. Tests that call this are ignored unless they are asked for.
+/// A folder of third-party data. Tests that call this are ignored by default.
 pub fn fixtures(name: &str) -> PathBuf {
     let root =
         std::env::var_os("EVMD_FIXTURES").expect("EVMD_FIXTURES names a folder: run .ci/fixtures");
@@ -82,7 +82,7 @@ impl Stream {
         Job { digest, r, s, recovery_id: self.below(2) as u8 }
     }
 
-    /// A random job with one thing made unusual.
+    /// A random job with one unusual value.
     pub fn mutant(&mut self) -> Job {
         let mut job = self.job();
         match self.below(16) {

@@ -33,7 +33,7 @@ pub(super) use write::{AddedRun, NewRun};
 /// Runs per merge. A larger value means fewer writes per entry, but more runs to search.
 pub(super) const FAN_IN: usize = 8;
 /// Minimum entries by which a merge advances per flush, about ten milliseconds. Otherwise small
-/// flushes after large ones would leave long merges, and so many runs, unfinished.
+/// flushes after large ones would leave long merges unfinished, and with them a large number of runs.
 const MIN_MERGE_ENTRIES: usize = 65_536;
 /// Entries per step of a merge, and bytes of a run that are built before they are written: about 3
 /// and 1 MB, which fit the caches, and whose memory is reused. Tests use small values.

@@ -67,7 +67,7 @@ pub trait RecordRead {
     fn record(&self, storage: bool, key: &[u8]) -> Result<Option<&[u8]>, Self::Error>;
 }
 
-/// One trie.
+/// The root of a trie, and its state.
 #[derive(Clone, Copy, Debug)]
 struct Tree {
     slot: Slot,
