@@ -73,14 +73,14 @@ impl<H> Networks<'_, H> {
         self.clients.range(addresses(client, level)).map(|(_, held)| (self.held)(held)).sum()
     }
 
-    /// What the largest network beside the client's holds at a level; 0 without another. Costs a look at each client.
-    pub(super) fn held_beside(&self, client: IpAddr, level: usize) -> u64 {
+    /// What the largest network except the client's own holds at a level; 0 without another. Costs a look at each client.
+    pub(super) fn held_by_others(&self, client: IpAddr, level: usize) -> u64 {
         let own = network(client, level);
         let around = surroundings(client, level);
         self.largest(around, level, Some(own), self.held).map_or(0, |(_, held)| held)
     }
 
-    /// The client that has to make room for `amount` of another one: that of the largest network beside the other one's,
+    /// The client that has to make room for `amount` of another one: that of the largest network except the other one's,
     /// at the first level from `from` on at which that holds more than the other one's would. Costs a look at each client
     /// for each level.
     pub(crate) fn rival(&self, client: IpAddr, amount: u64, from: usize) -> Option<IpAddr> {
@@ -170,15 +170,16 @@ mod tests {
         assert_eq!(held("10.0.0.1"), [3; 3]);
         assert_eq!(held("2001:db8:1::"), [7, 5, 4]);
         assert_eq!(held("2001:db8:1:100::"), [7, 2, 2]);
-        let beside = |text: &str| [0, 1, 2].map(|level| networks.held_beside(address(text), level));
-        assert_eq!(beside("2001:db8:1:ff::"), [5, 2, 4]);
-        assert_eq!(beside("2001:db8:2::"), [7, 0, 0]);
-        assert_eq!(networks.held_beside(address("10.0.0.1"), 0), 7);
+        let others =
+            |text: &str| [0, 1, 2].map(|level| networks.held_by_others(address(text), level));
+        assert_eq!(others("2001:db8:1:ff::"), [5, 2, 4]);
+        assert_eq!(others("2001:db8:2::"), [7, 0, 0]);
+        assert_eq!(networks.held_by_others(address("10.0.0.1"), 0), 7);
         let rival = |text: &str, amount| networks.rival(address(text), amount, 0);
         assert_eq!(rival("10.0.0.1", 3), Some(address("2001:db8:1::")));
         assert_eq!(rival("10.0.0.1", 4), None);
         assert_eq!(rival("10.0.0.9", 6), Some(address("2001:db8:1::")));
-        // Within its own /48, the /56 beside it holds more; then the /64 beside it.
+        // Within its own /48 another /56 holds more, then another /64.
         assert_eq!(rival("2001:db8:1:100::", 2), Some(address("2001:db8:1::")));
         assert_eq!(rival("2001:db8:1:100::", 3), None);
         assert_eq!(rival("2001:db8:1:ff::", 2), Some(address("2001:db8:1::")));

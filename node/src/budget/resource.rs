@@ -236,8 +236,8 @@ impl State {
     fn levels_with_the_most(&self, client: IpAddr) -> usize {
         let networks = self.networks();
         let has_the_most = |level: &usize| {
-            let beside = networks.held_beside(client, *level);
-            beside > 0 && networks.held(client, *level) > beside
+            let others = networks.held_by_others(client, *level);
+            others > 0 && networks.held(client, *level) > others
         };
         (0..levels(client)).take_while(has_the_most).count()
     }

@@ -67,7 +67,7 @@ struct Play {
 }
 
 impl Play {
-    /// Attacks until so many blocks are made, in so many steps at least.
+    /// Attacks until that number of blocks is made, for at least that number of steps.
     async fn attack(
         &mut self,
         name: &str,
@@ -118,7 +118,7 @@ async fn honest_requests_are_only_refused_to_whoever_pays_less_than_the_attacker
     let attackers = alone.iter().chain(&together).flat_map(Attacker::accounts);
     let world = World::new(honest.accounts().chain(attackers)).await;
     let mut play = Play { world, honest, step: 0 };
-    let calm = play.attack("nobody", &mut [], part, MIN_STEPS).await;
+    let calm = play.attack("no attacker", &mut [], part, MIN_STEPS).await;
     let mut outcomes = Vec::new();
     for (attack, attacker) in Attack::ALL.iter().zip(&mut alone) {
         let attacker = std::slice::from_mut(attacker);
@@ -135,7 +135,7 @@ async fn honest_requests_are_only_refused_to_whoever_pays_less_than_the_attacker
     let violations: Vec<_> = outcomes.iter().chain([&calm]).flat_map(Outcome::violations).collect();
     assert_eq!(violations, Vec::<String>::new());
     for record in &calm.records {
-        assert!(record.asked > 0 && record.refused == 0, "nobody attacked: {record:?}");
+        assert!(record.asked > 0 && record.refused == 0, "there was no attack: {record:?}");
     }
     play.world.node.stop().await;
 }

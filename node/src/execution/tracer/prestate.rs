@@ -27,7 +27,7 @@ struct Account {
 }
 
 impl Account {
-    /// Whether it was not there, told by what is shown of it before.
+    /// Whether the account did not exist, as far as the fields that are shown say.
     fn is_empty(&self) -> bool {
         self.state.balance.unwrap_or_default().is_zero()
             && self.state.nonce.unwrap_or_default() == 0
@@ -232,7 +232,7 @@ mod tests {
     #[test]
     fn code_is_told_by_its_hash_and_who_was_not_there_only_on_demand() {
         let (state, hash) = state();
-        let told = BTreeMap::from([(HERE, balance(0)), (THERE, balance(1))]);
+        let frame_data = BTreeMap::from([(HERE, balance(0)), (THERE, balance(1))]);
         let slot = EvmStorageSlot::new_changed(U256::ZERO, U256::from(9), TransactionId::ZERO);
         let created = changed(with_code(&[0])).with_storage([(U256::from(5), slot)].into_iter());
         let touched = EvmState::from_iter([
@@ -241,7 +241,7 @@ mod tests {
             (NOWHERE, created),
         ]);
         let show = |config: Value| {
-            let frame = PreStateFrame::Default(PreStateMode(told.clone()));
+            let frame = PreStateFrame::Default(PreStateMode(frame_data.clone()));
             show(frame, &config, None, &[], &touched, &state).unwrap()
         };
         let (here, there) = (json!({ "balance": "0x0", "codeHash": hash }), balance(1));
@@ -260,7 +260,7 @@ mod tests {
     fn a_diff_tells_the_hash_of_code_that_became_another() {
         let (state, hash) = state();
         let diff = |config: Value, touched: EvmState| {
-            let told = DiffMode {
+            let frame_data = DiffMode {
                 pre: BTreeMap::from([
                     (HERE, balance(0)),
                     (THERE, balance(1)),
@@ -268,7 +268,7 @@ mod tests {
                 ]),
                 post: BTreeMap::from([(THERE, balance(2))]),
             };
-            show(PreStateFrame::Diff(told), &config, None, &[], &touched, &state).unwrap()
+            show(PreStateFrame::Diff(frame_data), &config, None, &[], &touched, &state).unwrap()
         };
         let keys = [HERE, THERE, NOWHERE].map(|address| format!("{address:?}").to_lowercase());
         let created = with_code(&[0]);

@@ -184,7 +184,7 @@ impl Param for Request {
         let hashes = object.blob_versioned_hashes.into_iter().flatten();
         let blob_hashes: Vec<_> = hashes.map(|HashField(hash)| hash).collect();
         let fee_cap = price.or(cap).unwrap_or_default();
-        // Without blobs nobody pays for them.
+        // A transaction without blobs pays no blob fee.
         let paid_blob_cap = blob_cap.filter(|_| !blob_hashes.is_empty()).unwrap_or_default();
         let wide_prices = WidePrices::of(fee_cap, tip.unwrap_or_default(), paid_blob_cap);
         let narrow = |price: U256| price.saturating_to::<u128>();

@@ -131,7 +131,7 @@ fn filled(tx: Unsigned, from: Address) -> SignedObject {
     SignedObject { raw, tx }
 }
 
-/// The encoding of a legacy transaction that nobody signed.
+/// The encoding of an unsigned legacy transaction.
 #[derive(RlpEncodable)]
 struct UnsignedLegacy<'a> {
     nonce: u64,

@@ -231,7 +231,7 @@ mod tests {
         sign(hash).recover_address_from_prehash(&hash).unwrap()
     }
 
-    /// One of each kind, signed by nobody.
+    /// One unsigned transaction of each kind.
     fn transactions() -> Vec<Transaction> {
         let none = Signature::test_signature();
         let to = Address::repeat_byte(5);

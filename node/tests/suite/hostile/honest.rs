@@ -1,4 +1,4 @@
-//! Honest users, and the rule that their requests are only refused to whoever pays less.
+//! Honest users, and the rule that only a user who pays less than the attackers is refused.
 
 use super::{
     account::Account,

@@ -50,7 +50,7 @@ impl World {
         let params = &mut genesis["config"]["evmd"]["gov"]["params"];
         params["min_deposit"] = coins(MIN_DEPOSIT);
         params["expedited_min_deposit"] = coins(2 * MIN_DEPOSIT);
-        // What nobody pays for stays longer than the test takes; what is paid for does not.
+        // What is not paid for stays longer than the test takes; what is paid for does not.
         params["max_deposit_period"] = json!("172800s");
         params["voting_period"] = json!("2s");
         params["expedited_voting_period"] = json!("1s");

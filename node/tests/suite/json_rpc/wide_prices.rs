@@ -1,4 +1,4 @@
-//! Prices above 128 bits are well-formed, and nobody can pay them.
+//! Prices above 128 bits are well-formed, and no account can pay them.
 
 use crate::{
     client::{Node, config},

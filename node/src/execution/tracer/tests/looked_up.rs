@@ -44,7 +44,7 @@ fn whoever_signed_an_authorization_is_shown_even_if_it_is_passed_over() {
         authorization(4, 0, 9),
         authorization(5, CHAIN_ID + 1, 0),
     ];
-    let [applied, other_chain, last_nonce, other_nonce, nobody] =
+    let [applied, other_chain, last_nonce, other_nonce, unused] =
         [0, 1, 2, 3, 4].map(|at: usize| signed[at].0);
     let mut accounts = json!({ CONTRACT.to_string(): { "balance": "0x0", "code": "0x00" } });
     for address in [applied, other_chain, last_nonce, other_nonce] {
@@ -62,14 +62,14 @@ fn whoever_signed_an_authorization_is_shown_even_if_it_is_passed_over() {
     }
     assert_eq!(shown[key(other_chain)]["code"], "0x6001");
     assert!(shown[key(other_chain)]["codeHash"].is_string());
-    assert_eq!(shown.get(key(nobody)), None);
+    assert_eq!(shown.get(key(unused)), None);
     let shown = show(json!({ "includeEmpty": true, "disableCode": true }));
-    assert_eq!(shown[key(nobody)], json!({ "balance": "0x0" }));
+    assert_eq!(shown[key(unused)], json!({ "balance": "0x0" }));
     assert_eq!(shown[key(other_chain)].get("code"), None);
     // Only one of them changes.
     let shown = show(json!({ "diffMode": true }));
     assert_eq!(shown["post"][key(applied)]["nonce"], 1, "{shown}");
-    for address in [other_chain, last_nonce, other_nonce, nobody] {
+    for address in [other_chain, last_nonce, other_nonce, unused] {
         for side in ["pre", "post"] {
             assert_eq!(shown[side].get(key(address)), None, "{side}: {shown}");
         }
