@@ -16,7 +16,7 @@ use crate::env::MAX_READERS;
 
 /// Name of the file in the folder of an environment.
 const FILE: &str = "lock.mdb";
-/// `MDB_MAGIC` and `MDB_LOCK_FORMAT` of a 64-bit Linux whose `pthread_mutex_t` has 40 bytes.
+/// `MDB_MAGIC` and `MDB_LOCK_FORMAT` of a little-endian 64-bit Linux whose `pthread_mutex_t` has 40 bytes.
 const MAGIC: u32 = 0xbeef_c0de;
 const FORMAT: u32 = 0x2c2f_6002;
 /// Bytes of the header: magic, format, last transaction, number of slots, and two mutexes.
@@ -78,11 +78,11 @@ impl ReaderTable {
     }
 }
 
-/// The 32-bit number at a position, in the processor's order.
+/// The 32-bit number at a position.
 fn word(bytes: &[u8], at: usize) -> u32 {
     let mut word = [0; 4];
     word.copy_from_slice(&bytes[at..at + 4]);
-    u32::from_ne_bytes(word)
+    u32::from_le_bytes(word)
 }
 
 #[cfg(test)]
@@ -116,12 +116,12 @@ mod tests {
         let path = folder.path().join(FILE);
         let slots = |readers: &[(u32, u64)]| {
             let mut bytes = vec![0; HEADER_BYTES];
-            bytes[..4].copy_from_slice(&MAGIC.to_ne_bytes());
-            bytes[4..8].copy_from_slice(&FORMAT.to_ne_bytes());
-            bytes[SLOTS_AT..SLOTS_AT + 4].copy_from_slice(&(readers.len() as u32).to_ne_bytes());
+            bytes[..4].copy_from_slice(&MAGIC.to_le_bytes());
+            bytes[4..8].copy_from_slice(&FORMAT.to_le_bytes());
+            bytes[SLOTS_AT..SLOTS_AT + 4].copy_from_slice(&(readers.len() as u32).to_le_bytes());
             for (process, txn) in readers {
-                bytes.extend(txn.to_ne_bytes());
-                bytes.extend(process.to_ne_bytes());
+                bytes.extend(txn.to_le_bytes());
+                bytes.extend(process.to_le_bytes());
                 bytes.extend([0; SLOT_BYTES - 12]);
             }
             std::fs::write(&path, bytes).unwrap();
