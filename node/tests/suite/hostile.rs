@@ -33,16 +33,16 @@ struct Outcome {
     paid: U256,
     records: [Record; 4],
     stored_bytes: u64,
-    blocks: u64,
+    steps: u64,
 }
 
 impl Outcome {
     /// A row of the table: what honest users were refused, and what was stored, for each ether.
-    fn print(&self, calm_bytes_per_block: f64) {
+    fn print(&self, calm_bytes_per_step: f64) {
         let paid = self.paid.to::<u128>() as f64 / ETHER as f64;
         let refused: u64 = self.records.iter().map(|record| record.refused).sum();
         let asked: u64 = self.records.iter().map(|record| record.asked).sum();
-        let extra = self.stored_bytes as f64 - calm_bytes_per_block * self.blocks as f64;
+        let extra = self.stored_bytes as f64 - calm_bytes_per_step * self.steps as f64;
         let per_ether = |amount: f64| if paid > 0.0 { amount / paid } else { f64::INFINITY };
         println!(
             "{:26} {paid:>10.6} {refused:>5} of {asked:<6} {:>12.1} {extra:>12.0} {:>14.0}",
@@ -98,7 +98,7 @@ impl Play {
             paid,
             records,
             stored_bytes: self.world.stored_bytes().saturating_sub(begun.1),
-            blocks: self.world.view().number() - begun.0,
+            steps: self.step - (last - steps),
         }
     }
 
@@ -126,7 +126,7 @@ async fn honest_requests_are_only_refused_to_whoever_pays_less_than_the_attacker
         play.rest().await;
     }
     outcomes.push(play.attack("all together", &mut together, part, MIN_STEPS).await);
-    let calm_bytes = calm.stored_bytes as f64 / calm.blocks as f64;
+    let calm_bytes = calm.stored_bytes as f64 / calm.steps as f64;
     println!(
         "{:26} {:>10} {:>15} {:>12} {:>12} {:>14}",
         "resource", "ether paid", "refused", "per ether", "extra bytes", "per ether"
