@@ -1,6 +1,7 @@
-//! Import end to end: from a file of blocks to durable blocks with checked roots. Signatures and
-//! state roots are checked, commits are durable, and the state is in LMDB (small: the ten
-//! development accounts and the recipients).
+//! Import end to end: from a file of blocks to durable blocks with checked roots.
+//!
+//! Signatures and state roots are checked, commits are durable, and the state is in LMDB (small:
+//! the ten development accounts and the recipients).
 
 use alloy_primitives::Address;
 use benches::transfer;

@@ -1,5 +1,6 @@
 //! Lookup of a transaction by its hash after many flushes: one that exists, and one that does not,
 //! which is searched in every run.
+//!
 //! `EVMD_LOOKUP_FLUSHES` and `EVMD_LOOKUP_HASHES` (per flush) change the size.
 
 use alloy_primitives::{B256, keccak256};

@@ -1,9 +1,10 @@
 //! The mempool with 100,000 pending transactions: the cost of inserting one more, and the cost of
-//! including one in a block, from selection to removal. Signatures and state are not part of it:
-//! the pool receives senders and accounts. Fees and senders are random, so that every ordering is
-//! used. The base fee rises or falls by an eighth with each block. There are two cases: 1,000
-//! senders with a hundred transactions each, and 100,000 senders with one each. Inserting includes
-//! the lookup of the sender's account.
+//! including one in a block, from selection to removal.
+//!
+//! Signatures and state are not part of it: the pool receives senders and accounts. Fees and
+//! senders are random, so that every ordering is used. The base fee rises or falls by an eighth
+//! with each block. There are two cases: 1,000 senders with a hundred transactions each, and
+//! 100,000 senders with one each. Inserting includes the lookup of the sender's account.
 
 use alloy_consensus::{SignableTransaction, TxEip1559};
 use alloy_primitives::{

@@ -3,6 +3,7 @@
 //!
 //! `cargo bench --profile release --workspace --bench pipeline -- accounts=1000000 count=2000000`.
 //! Every setting is optional:
+//!
 //! - `accounts=1000000`: funded accounts, among which senders and recipients are random
 //! - `count=1000000`: transactions
 //! - `workload=transfers`: or `erc20`, or `mixed` (one in four)
@@ -12,6 +13,7 @@
 //! - `recent=12582912`: the setting `storage.recent-accounts`
 //! - `seed=1`, `recover=2` (recovery threads), `folder=` (where the home is made)
 //! - `json=FILE`: also writes the figures as JSON, for `benches/growth` and `benches/saturation`
+//!
 //! Transactions are signed once in advance and kept under `target/bench-cache`. The feeder is a
 //! thread of this process; its row shows its cost.
 

@@ -1,6 +1,8 @@
 //! The reference server of `loadtest reads --each --yardstick URL`: one method that does nothing,
 //! served over HTTP by jsonrpsee with default settings and as many threads as evmd has for its
-//! sockets. Prints its address and runs until it is killed.
+//! sockets.
+//!
+//! Prints its address and runs until it is killed.
 
 use jsonrpsee::{RpcModule, server::Server};
 use std::io::Write;

@@ -1,6 +1,8 @@
 //! Draws `docs/base-fee.svg`: how the base fee responds to the gas used in blocks, computed by the
-//! fee market itself. The left panel shows the change of the fee after one block. The right panel
-//! shows the fee over many blocks with varying demand, and the gas used below it.
+//! fee market itself.
+//!
+//! The left panel shows the change of the fee after one block. The right panel shows the fee over
+//! many blocks with varying demand, and the gas used below it.
 
 use node::feemarket::{Genesis, Market, Params, TokenDecimals};
 use std::fmt::Write;

@@ -1,7 +1,8 @@
 //! Files of signed transactions with random distinct senders and recipients among all accounts.
-//! They are generated once from a seed on two threads, and kept under `target/`. A file has the
-//! format of the TCP ingest: a big-endian `u32` length before each EIP-2718 transaction. A longer
-//! file begins with the bytes of every shorter one of the same seed.
+//! They are generated once from a seed on two threads, and kept under `target/`.
+//!
+//! A file has the format of the TCP ingest: a big-endian `u32` length before each EIP-2718
+//! transaction. A longer file begins with the bytes of every shorter one of the same seed.
 
 use crate::{signatures, token};
 use alloy_consensus::{SignableTransaction, TxEip1559, TxEnvelope};

@@ -1,9 +1,11 @@
 //! The load loop: it sends requests over several connections and measures latencies. In a closed
 //! loop a connection sends its next request when the last one is answered; in an open loop requests
-//! are sent at a fixed rate, independently of the answers. In an open loop latency is measured from
-//! the time at which the request was due, so a stall of the node affects every request that should
-//! have been sent during it (this avoids "coordinated omission"). Only a late wake-up of this
-//! client's own timer while a connection is free is not charged to the node.
+//! are sent at a fixed rate, independently of the answers.
+//!
+//! In an open loop latency is measured from the time at which the request was due, so a stall of
+//! the node affects every request that should have been sent during it (this avoids "coordinated
+//! omission"). Only a late wake-up of this client's own timer while a connection is free is not
+//! charged to the node.
 
 use crate::{
     interrupt,

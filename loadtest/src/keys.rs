@@ -1,5 +1,7 @@
 //! The sending accounts: those that every development chain funds, and generated ones funded by
-//! them. All keys here are public, so signatures may leak them. A signature reuses one of a few
+//! them.
+//!
+//! All keys here are public, so signatures may leak them. A signature reuses one of a few
 //! precomputed nonces: `s` then takes two scalar multiplications instead of a point multiplication.
 //! The signatures are valid, and verifying them costs as much as usual.
 

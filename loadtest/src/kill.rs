@@ -1,6 +1,7 @@
 //! Scenario `kill`: kills a node with SIGKILL under full load, repeatedly, and checks that the
-//! restarted node still has everything it had reported. Each round uses its own senders, so it does
-//! not depend on earlier rounds.
+//! restarted node still has everything it had reported.
+//!
+//! Each round uses its own senders, so it does not depend on earlier rounds.
 
 use crate::{
     drive::{Plan, Source, Watch, drive},

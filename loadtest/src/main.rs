@@ -1,5 +1,7 @@
-//! A client that loads a node over the network only. It does not link the node. A scenario consists
-//! of *parts* (one measurement on one node). `rounds` runs them on one node, or alternately on two.
+//! A client that loads a node over the network only. It does not link the node.
+//!
+//! A scenario consists of *parts* (one measurement on one node). `rounds` runs them on one node, or
+//! alternately on two.
 //! `drive` is the loop that sends requests over `wire` and measures. `report` and `html` print the
 //! result.
 
@@ -47,11 +49,12 @@ use std::{io::Write as _, process::ExitCode};
 /// Exit code of a run that ended with failed operations.
 const SOME_FAILED: u8 = 2;
 
-/// Load tests an Ethereum node over the network. Latency is the time from when a request was due
-/// until its complete answer. Server CPU is user and system time of the node's process, divided by
-/// the operations. Exit codes: 0 success, 1 could not run, 2 some operations failed or a bound was
-/// exceeded, 130 interrupted (Ctrl-C); all scenarios except `soak`, `kill` and `fill` then report
-/// the results so far.
+/// Load tests an Ethereum node over the network.
+///
+/// Latency is the time from when a request was due until its complete answer. Server CPU is user
+/// and system time of the node's process, divided by the operations. Exit codes: 0 success, 1 could
+/// not run, 2 some operations failed or a bound was exceeded, 130 interrupted (Ctrl-C); all
+/// scenarios except `soak`, `kill` and `fill` then report the results so far.
 #[derive(Debug, Parser)]
 #[command(name = "loadtest", version, arg_required_else_help = true, max_term_width = 100)]
 struct Cli {

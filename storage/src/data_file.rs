@@ -3,8 +3,9 @@
 //! Access to a page that is in use but missing from the file raises SIGBUS, and LMDB neither checks
 //! the size of the file nor the contents of its two meta pages. So the meta pages are compared with
 //! what LMDB writes, and the size of the file with the last page in use. (LMDB may leave the last
-//! pages unwritten if they are free. Then the list of free pages is checked.) LMDB's structures
-//! have the byte order of the machine. Big-endian machines skip the checks.
+//! pages unwritten if they are free. Then the list of free pages is checked.)
+//!
+//! LMDB's structures have the byte order of the machine. Big-endian machines skip the checks.
 
 use std::collections::BTreeSet;
 use std::fs::File;

@@ -1,11 +1,13 @@
 //! LMDB environments: opening, tables, transactions and statistics.
+//!
 //! `unsafe` is needed because LMDB maps a file into memory, and Rust cannot check that no other
 //! process changes that file. It is sound because:
 //! - a folder is changed by one process at a time (the home lock), and LMDB's lock file coordinates
-//! other processes that read it (a snapshot of a running node);
+//!   other processes that read it (a snapshot of a running node);
 //! - within the process `heed` refuses to open a folder twice;
 //! - the map is read-only (never `WRITEMAP`), so no stray store can reach the file;
 //! - transactions are not bound to threads (`MDB_NOTLS`), so a reader may be sent to another.
+//!
 //! This module must never use `NOSYNC` or `NOMETASYNC` (a commit that returned is on disk), or
 //! return a read transaction that is not counted.
 

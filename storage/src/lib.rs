@@ -1,11 +1,13 @@
 //! LMDB environments, tables, codecs and the state trie. This crate does not depend on `node`.
+//!
 //! - [`ChainDb`]: the `chain` environment, to which every block is appended and synced. It is
-//! authoritative.
+//!   authoritative.
 //! - [`IndexDb`]: the `index` environment, flat state, history, trie records and lookups, flushed
-//! in bulk; it can be rebuilt from the chain.
+//!   in bulk; it can be rebuilt from the chain.
 //! - [`trie`]: the Merkle-Patricia state trie as a function from changes to a root and records.
 //! - [`HomeLock`]: the lock of a home folder.
 //! - [`prefetch`]: prefetches memory that will be read soon.
+//!
 //! A block is stored as follows:
 //!
 //! ```

@@ -1,6 +1,7 @@
-//! Rows of one table, ascending by key, which are written in bulk. If the rows are a large part of
-//! the table, a cursor scans the table in parallel and overwrites replaced rows in place. Advancing
-//! a cursor takes a tenth of the time of a search from the root.
+//! Rows of one table, ascending by key, which are written in bulk.
+//!
+//! If the rows are a large part of the table, a cursor scans the table in parallel and overwrites
+//! replaced rows in place. Advancing a cursor takes a tenth of the time of a search from the root.
 #![allow(unsafe_code)]
 
 use heed::RwTxn;

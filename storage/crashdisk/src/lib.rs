@@ -10,11 +10,12 @@
 //! 2. [`Recording`] replays the record. [`Disk`] is the model of a file system that keeps synced
 //!    contents and the names of synced folders, and nothing else.
 //! 3. At any output of the program, [`Disk::tree`] returns the files that remain after a power
-//! failure at that moment, and [`Tree::write`] writes them to a folder, which the test opens.
+//!    failure at that moment, and [`Tree::write`] writes them to a folder, which the test opens.
 //!
 //! The model is stricter than common file systems: the sync of a file does not keep its name, and a
-//! rename may be kept without the contents of the file. POSIX promises no more. It must never be
-//! linked into the node: it is a development dependency.
+//! rename may be kept without the contents of the file. POSIX promises no more.
+//!
+//! It must never be linked into the node: it is a development dependency.
 
 mod disk;
 mod record;

@@ -1,9 +1,11 @@
 // Records the writes, syncs, renames and outputs of a process, in their order. It is loaded into
 // the process with LD_PRELOAD and replaces functions of the C library; lib.rs explains its purpose,
-// and record.rs reads its output. Operations on files are performed and recorded under one lock, so
-// the record has the order in which they took effect. Syncs are recorded but not performed, because
-// the model is the disk. An output (to a pipe or a socket) is recorded before it is performed, so
-// the record contains everything that a reader has seen.
+// and record.rs reads its output.
+//
+// Operations on files are performed and recorded under one lock, so the record has the order in
+// which they took effect. Syncs are recorded but not performed, because the model is the disk. An
+// output (to a pipe or a socket) is recorded before it is performed, so the record contains
+// everything that a reader has seen.
 //
 // Not followed: writes through a shared map, links, io_uring, and files opened with O_TMPFILE. A test that
 // compares the model with the folder (Recording::missed) notices them. For 64-bit Linux.

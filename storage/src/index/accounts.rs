@@ -1,6 +1,8 @@
 //! Writes the changes of accounts and their storage: the last value of each key into the flat
-//! tables, in key order, and every value into a history run. Changes are processed by account:
-//! after sorting, all changes of an account are adjacent, oldest first, so no map is needed.
+//! tables, in key order, and every value into a history run.
+//!
+//! Changes are processed by account: after sorting, all changes of an account are adjacent, oldest
+//! first, so no map is needed.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,10 @@
 //! The `index` environment: data that can be computed from the `chain` environment, and is stored
-//! because computing it for each query would take too long. Only the flush stage writes it, many
-//! sorted blocks in one transaction. The number of the last flushed block is part of that
-//! transaction, so after a crash the later blocks are replayed from the chain. If this environment
-//! is lost, it can be rebuilt. The table layout is private to this module.
+//! because computing it for each query would take too long.
+//!
+//! Only the flush stage writes it, many sorted blocks in one transaction. The number of the last
+//! flushed block is part of that transaction, so after a crash the later blocks are replayed from
+//! the chain. If this environment is lost, it can be rebuilt. The table layout is private to this
+//! module.
 
 mod accounts;
 mod flush;

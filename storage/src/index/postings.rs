@@ -1,4 +1,5 @@
 //! Which blocks have logs of an address, logs with a topic in a position, or calls of an address.
+//!
 //! The key of a posting is a short hash of the address or topic, so two of them may share a key.
 //! The blocks found are candidates, which must be checked against their receipts. Blocks that are
 //! flushed together are in one posting.

@@ -1,6 +1,7 @@
-//! Trie records, which are written by checkpoints. Checkpoints are less frequent than flushes. The
-//! records have the state of a block that is not after the last flushed one. The changes of later
-//! blocks are in the `chain` environment.
+//! Trie records, which are written by checkpoints. Checkpoints are less frequent than flushes.
+//!
+//! The records have the state of a block that is not after the last flushed one. The changes of
+//! later blocks are in the `chain` environment.
 
 use alloy_primitives::B256;
 

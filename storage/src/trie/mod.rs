@@ -1,12 +1,17 @@
-//! The state trie of Ethereum (yellow paper, appendix D), updated block by block. An update is a
-//! function from the nodes of the parent state and the changes of a block to the new root and the
-//! changed records. It has no state, so layers of unflushed blocks can be placed between it and the
+//! The state trie of Ethereum (yellow paper, appendix D), updated block by block.
+//!
+//! An update is a function from the nodes of the parent state and the changes of a block to the new
+//! root and the changed records. It has no state, so layers of unflushed blocks can be placed
+//! between it and the
 //! `index` environment ([`TrieUpdates::get`]).
+//!
 //! A record is a branch with its prefix (the extension, if any, is part of the record) and its
 //! leaves. A child that is a branch is another record, one nibble further. Only the root record of
 //! a trie may be a leaf. So there are about 0.35 records per account, and moving a branch never
-//! moves the records below it. This module must never read anything but nodes, or hash single
-//! messages that can be hashed in a batch.
+//! moves the records below it.
+//!
+//! This module must never read anything but nodes, or hash single messages that can be hashed in a
+//! batch.
 
 mod audit;
 mod dirty;

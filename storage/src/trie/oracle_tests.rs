@@ -1,5 +1,7 @@
-//! The incremental trie compared with one built from scratch, over random histories. As in the
-//! program `evmd`, nodes of unflushed blocks come from their updates, and older ones from the
+//! The incremental trie compared with one built from scratch, over random histories.
+//!
+//! As in the program `evmd`, nodes of unflushed blocks come from their updates, and older ones from
+//! the
 //! `index` environment, so every record passes the codec.
 
 use std::sync::Arc;

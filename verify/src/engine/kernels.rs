@@ -1,6 +1,8 @@
-//! The entry point of each stage for each instruction set. A stage is generic code. It is fast only
-//! if it is compiled, with everything that it inlines, under the right `#[target_feature]`. Stages
-//! are never inlined into each other, because each has thousands of instructions.
+//! The entry point of each stage for each instruction set.
+//!
+//! A stage is generic code. It is fast only if it is compiled, with everything that it inlines,
+//! under the right `#[target_feature]`. Stages are never inlined into each other, because each has
+//! thousands of instructions.
 #![allow(unsafe_code)]
 
 use super::{stages, workspace::Workspace};

@@ -1,5 +1,7 @@
-//! Points of y^2 = x^3 + 7 and the addition and doubling formulas of batch recovery. A denominator,
-//! or the Z of the result, is zero exactly if a formula does not apply. Derivations are in
+//! Points of y^2 = x^3 + 7 and the addition and doubling formulas of batch recovery.
+//!
+//! A denominator, or the Z of the result, is zero exactly if a formula does not apply. Derivations
+//! are in
 //! `docs/verify-math.md`.
 // In lockstep code `k` names the same group in every array it indexes.
 #![allow(clippy::needless_range_loop)]

@@ -1,7 +1,8 @@
-//! Keccak-256 of many messages at once. The instruction set is chosen once per process, by the
-//! rules of [`Backend::detect`]. If a backend is forced that this processor lacks, the scalar code
-//! hashes: a hash function cannot report the error, but the [`crate::Recoverer`] of the same
-//! process does.
+//! Keccak-256 of many messages at once.
+//!
+//! The instruction set is chosen once per process, by the rules of [`Backend::detect`]. If a
+//! backend is forced that this processor lacks, the scalar code hashes: a hash function cannot
+//! report the error, but the [`crate::Recoverer`] of the same process does.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;

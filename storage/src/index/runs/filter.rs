@@ -1,9 +1,10 @@
-//! Filters with ten bits per key, so that a lookup reads only runs that probably have the key. They
-//! are blocked Bloom filters: a key sets and tests bits of one line of 64 bytes. The first eight
-//! bytes of the key, interpreted as a fraction, select the line, so lines ascend with keys, and a
-//! merge, which works in key order, fills a filter from start to end. Lines are stored in chunks,
-//! one row each; a partial chunk is read back when its merge continues. Keys must be uniformly
-//! distributed, like hashes, and have at least 16 bytes.
+//! Filters with ten bits per key, so that a lookup reads only runs that probably have the key.
+//!
+//! They are blocked Bloom filters: a key sets and tests bits of one line of 64 bytes. The first
+//! eight bytes of the key, interpreted as a fraction, select the line, so lines ascend with keys,
+//! and a merge, which works in key order, fills a filter from start to end. Lines are stored in
+//! chunks, one row each; a partial chunk is read back when its merge continues. Keys must be
+//! uniformly distributed, like hashes, and have at least 16 bytes.
 
 use heed::{AnyTls, RoTxn, RwTxn};
 

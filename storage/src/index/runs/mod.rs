@@ -1,12 +1,14 @@
 //! Sorted runs: a table for entries that arrive in any key order, never change and are rarely read.
+//!
 //! A random insertion into a B-tree with millions of entries takes microseconds; an appended one
 //! takes a tenth of that. So each flush writes its entries as one sorted *run* of packed pages, and
 //! [`FAN_IN`] runs of a level are merged into one run of the next level. After each flush a merge
 //! advances by a bounded number of entries: keys up to `done` are in its output and were removed
 //! from its inputs. So an entry is written once per level, and the number of levels is log8 of the
-//! number of flushes. Runs are ordered by age: every run has the entries of blocks after those of
-//! the runs before it. Readers use that to stop at the newest entry of a key that ends in a block
-//! number.
+//! number of flushes.
+//!
+//! Runs are ordered by age: every run has the entries of blocks after those of the runs before it.
+//! Readers use that to stop at the newest entry of a key that ends in a block number.
 //!
 //! Keys in the table: id of the run (u32 big-endian), first key of the page. The directory of all
 //! runs is under the id zero, and the filters follow it. All of these rows have checksums. A table

@@ -1,6 +1,8 @@
 //! Sets and removes one entry at a time in the arena. Only the sibling of a collapsing branch may
-//! have to be loaded. Every change marks the reference of the child as out of date in all branches
-//! above it ([`Branch::stale`]). Hashing follows these marks.
+//! have to be loaded.
+//!
+//! Every change marks the reference of the child as out of date in all branches above it
+//! ([`Branch::stale`]). Hashing follows these marks.
 //!
 //! [`Branch::stale`]: super::arena::Branch
 
@@ -27,9 +29,10 @@ pub(super) struct Change<'a, S> {
 
 impl<S: RecordRead> Change<'_, S> {
     /// Sets the entry of `key` below `slot`, `depth` nibbles down. `value` receives the old value.
-    /// Returns the new slot. The nodes on the path to the key must be in memory. An entry that is
-    /// set to its old value counts as changed. Blocks rarely contain such changes, and a comparison
-    /// would stall on the value that was just written.
+    /// Returns the new slot. The nodes on the path to the key must be in memory.
+    ///
+    /// An entry that is set to its old value counts as changed. Blocks rarely contain such changes,
+    /// and a comparison would stall on the value that was just written.
     pub(super) fn put(
         &mut self,
         slot: Slot,

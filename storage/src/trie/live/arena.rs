@@ -1,7 +1,8 @@
-//! Branches and leaves of all tries, in slabs addressed by index. A branch is a header and a chunk
-//! of children: contiguous references (as in the parent's RLP), so that the RLP of a branch is
-//! built by copying, and links to nodes in memory. Chunks have a few sizes, and freed ones are
-//! reused. Nodes are not allocated individually.
+//! Branches and leaves of all tries, in slabs addressed by index.
+//!
+//! A branch is a header and a chunk of children: contiguous references (as in the parent's RLP), so
+//! that the RLP of a branch is built by copying, and links to nodes in memory. Chunks have a few
+//! sizes, and freed ones are reused. Nodes are not allocated individually.
 
 use super::path::{Key, Path};
 use super::value::Value;

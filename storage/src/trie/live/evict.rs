@@ -1,8 +1,9 @@
 //! Eviction: frees nodes that no update has used for a long time and whose records are in the
-//! index. As in the clock algorithm, a hand moves around the account trie, one subtrie of two
-//! nibbles per step, and then over all storage tries. Updates start at the root, so a branch was
-//! last used and changed no earlier than any node below it. So an old branch is freed with
-//! everything below it.
+//! index.
+//!
+//! As in the clock algorithm, a hand moves around the account trie, one subtrie of two nibbles per
+//! step, and then over all storage tries. Updates start at the root, so a branch was last used and
+//! changed no earlier than any node below it. So an old branch is freed with everything below it.
 
 use super::LiveTrie;
 use super::arena::{Arena, COLD, Slot, nibbles, position};

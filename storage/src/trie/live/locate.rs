@@ -1,6 +1,7 @@
-//! Loads the nodes on the paths to the keys of a block, before anything is changed. All keys
-//! descend together, one level per pass. The steps of a pass are independent, so the processor
-//! loads many cache lines concurrently. A walk key by key would load one after the other.
+//! Loads the nodes on the paths to the keys of a block, before anything is changed.
+//!
+//! All keys descend together, one level per pass. The steps of a pass are independent, so the
+//! processor loads many cache lines concurrently. A walk key by key would load one after the other.
 
 use alloy_primitives::B256;
 

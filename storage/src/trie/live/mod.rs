@@ -5,8 +5,9 @@
 //! nodes on their paths are loaded, the entries are changed, and marked nodes are hashed level by
 //! level. Updates do not write records: a [`TrieCheckpoint`] returns the changes since the previous
 //! one, and nodes whose records are in the index may be [evicted](evict) if the cache exceeds its
-//! limit. This module must never allocate per node, or hash single messages that can be hashed in a
-//! batch.
+//! limit.
+//!
+//! This module must never allocate per node, or hash single messages that can be hashed in a batch.
 
 mod apply;
 mod arena;
