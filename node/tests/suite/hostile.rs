@@ -108,7 +108,7 @@ impl Play {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn honest_requests_are_only_refused_to_whoever_pays_less_than_the_attackers() {
+async fn honest_requests_are_refused_only_if_the_attackers_pay_more() {
     let long = std::env::var_os("EVMD_LONG_TESTS").is_some();
     let blocks = if long { LONG_BLOCKS } else { BLOCKS };
     let part = blocks / (Attack::ALL.len() as u64 + 2);
