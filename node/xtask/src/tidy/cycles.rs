@@ -43,6 +43,8 @@ const KNOWN_CYCLES: &[(&str, &[&str])] = &[
             "disk_space",
             "env",
             "error",
+            "reader_table",
+            "readers",
             "rows",
             "snapshot",
             "trie",

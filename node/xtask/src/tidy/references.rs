@@ -9,6 +9,8 @@ const FOLDERS: [&str; 6] = ["docs/", "node/", "storage/", "verify/", "benches/",
 const SPECIFIED_ELSEWHERE: &[&str] = &[
     "CLOCK_BOOTTIME",
     "MDB_APPEND",
+    "MDB_LOCK_FORMAT",
+    "MDB_MAGIC",
     "MDB_NOTLS",
     "NODE_PATH",
     "SA_SIGINFO",
