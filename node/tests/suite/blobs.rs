@@ -178,7 +178,7 @@ async fn blobs_need_not_be_shown_again_after_a_restart() {
     let pooled = node.call("eth_getTransactionByHash", json!([hashes[0]])).await;
     assert_eq!((&pooled["blockHash"], &pooled["type"]), (&Value::Null, &json!("0x3")));
     let folder = node.stop().await;
-    let home = Home::open(folder.path()).unwrap();
+    let home = crate::common::reopened(folder.path());
     let options = producing(Some(Duration::from_millis(5)));
     let node = Node::start_with(folder, home, options, settings()).await;
     let mut numbers = Vec::new();
@@ -190,7 +190,7 @@ async fn blobs_need_not_be_shown_again_after_a_restart() {
     assert_eq!(numbers.len(), 3, "a block has room for two blobs: {numbers:?}");
     let folder = node.stop().await;
     let file = folder.path().join("blocks.rlp");
-    let head = export(&Home::open(folder.path()).unwrap(), &file);
+    let head = export(&crate::common::reopened(folder.path()), &file);
     let other = tempfile::tempdir().unwrap();
     let home = ethereum_home(other.path());
     import(&home, vec![file]).unwrap();

@@ -164,6 +164,6 @@ fn a_stop_loses_nothing_accepted() {
     pipeline.join().unwrap();
     let head = home.view().unwrap().head.hash;
     drop(home);
-    let home = node::home::Home::open(folder.path()).unwrap();
+    let home = crate::common::reopened(folder.path());
     assert_eq!(home.view().unwrap().head.hash, head);
 }

@@ -204,7 +204,7 @@ async fn the_block_that_is_made_has_the_content_of_the_pending_one() {
 
     // The pool comes back with the journal, and the node makes blocks now.
     let folder = node.stop().await;
-    let mut home = Home::open(folder.path()).unwrap();
+    let mut home = crate::common::reopened(folder.path());
     home.config.mempool.accept_without_production = true;
     let node = Node::start(folder, home, producing(Some(Duration::from_millis(50)))).await;
     let hash = pending["transactions"][0]["hash"].clone();
@@ -361,7 +361,7 @@ async fn transactions_that_are_not_accepted_are_not_pending() {
     pool(&node, &transfer(0, 0, RECEIVER)).await;
     block_with(&node, 1).await;
     let folder = node.stop().await;
-    let mut home = Home::open(folder.path()).unwrap();
+    let mut home = crate::common::reopened(folder.path());
     home.config.mempool.accept_without_production = false;
     let node = Node::start(folder, home, producing(None)).await;
     let status = node.call("txpool_status", json!([])).await;

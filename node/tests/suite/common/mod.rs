@@ -11,7 +11,7 @@ use alloy_primitives::{Address, B256, Bytes, Signature, TxKind, U256};
 use node::{
     block::join,
     chain::{DEV_ACCOUNTS, Genesis},
-    home::Home,
+    home::{Home, HomeError},
     pipeline::{Options, Pipeline},
 };
 use secp256k1::{
@@ -22,6 +22,7 @@ use std::{
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
+use storage::OpenError;
 use verify::Backend;
 
 /// Chain id of the development genesis.
@@ -151,6 +152,20 @@ pub fn export(home: &Home, file: &Path) -> B256 {
 /// Runs a pipeline over files to its end.
 pub fn import(home: &Home, files: Vec<PathBuf>) -> Result<(), node::pipeline::Fault> {
     Pipeline::start(home, importing(files)).unwrap().join()
+}
+
+/// Opens the home of a node that has stopped in this process. A thread that answered the last request may hold its view
+/// a moment longer, and LMDB opens an environment only once in a process.
+pub fn reopened(folder: &Path) -> Home {
+    let mut opened = None;
+    wait_until("the last view is dropped", || {
+        opened = match Home::open(folder) {
+            Err(HomeError::Open(OpenError::AlreadyOpen { .. })) => None,
+            other => Some(other.unwrap()),
+        };
+        opened.is_some()
+    });
+    opened.expect("it is open")
 }
 
 /// Looks again and again until `done`, and fails after a minute.

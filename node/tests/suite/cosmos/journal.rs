@@ -70,7 +70,7 @@ async fn transactions_below_the_base_fee_wait_over_a_restart() {
     node.stop().await;
 
     let opening = FORKING.lock().await;
-    let mut home = Home::open(folder.path()).unwrap();
+    let mut home = crate::common::reopened(folder.path());
     home.config.engine.empty_blocks = false;
     let node = serve(home).await;
     drop(opening);

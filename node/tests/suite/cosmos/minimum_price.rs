@@ -123,7 +123,7 @@ async fn journalled_transactions_below_a_raised_minimum_are_dropped() {
     drop(home);
 
     let opening = FORKING.lock().await;
-    let mut home = Home::open(folder.path()).unwrap();
+    let mut home = crate::common::reopened(folder.path());
     home.config.mempool.minimum_gas_prices = format!("{PRICE}atest").parse().unwrap();
     home.config.mempool.accept_without_production = true;
     let pipeline = Pipeline::start(&home, producing(None)).unwrap();

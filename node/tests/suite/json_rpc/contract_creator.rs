@@ -162,7 +162,7 @@ async fn the_creator_is_that_of_the_contract_that_exists_now() {
     assert!(node.call("ots_getContractCreator", json!([FACTORY])).await.is_null());
     // The same from the index.
     let folder = node.stop().await;
-    let home = Home::open(folder.path()).unwrap();
+    let home = crate::common::reopened(folder.path());
     let node = serve(folder, home).await;
     assert_created_in(&node, &replaced).await;
     node.stop().await;

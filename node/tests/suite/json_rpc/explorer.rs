@@ -282,7 +282,7 @@ async fn an_address_has_its_transactions() {
     assert_eq!(creator, json!({ "hash": made, "creator": factory }));
     // The same from the index, and from blocks read again.
     let folder = node.stop().await;
-    let home = Home::open(folder.path()).unwrap();
+    let home = crate::common::reopened(folder.path());
     let node = serve(folder, home).await;
     check(&node).await;
     node.stop().await;
