@@ -37,7 +37,9 @@ type Reader = (usize, u32, u64);
 /// Must be dropped after the environment has been closed. Closing any descriptor of a file releases all locks that
 /// the process has on it (POSIX), and LMDB finds out by such a lock whether the process of a reader still lives.
 pub(crate) struct ReaderTable {
-    file: File,
+    /// `None` if another process removed the file while this one opened the environment, as `evmd reindex` does
+    /// before it builds the index again. Then the file has no readers of other processes.
+    file: Option<File>,
     /// When each reader of another process was first found.
     found: Mutex<BTreeMap<Reader, Instant>>,
 }
@@ -45,7 +47,11 @@ pub(crate) struct ReaderTable {
 impl ReaderTable {
     /// Opens the table of the environment in the folder `path`.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
-        Ok(Self { file: File::open(path.join(FILE))?, found: Mutex::default() })
+        let file = match File::open(path.join(FILE)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            opened => Some(opened?),
+        };
+        Ok(Self { file, found: Mutex::default() })
     }
 
     /// The number of read transactions that other processes have open, and when the oldest of them was first found
@@ -60,14 +66,15 @@ impl ReaderTable {
     }
 
     fn read(&self, own: u32) -> io::Result<Vec<Reader>> {
+        let Some(file) = &self.file else { return Ok(Vec::new()) };
         let mut header = [0; HEADER_BYTES];
-        self.file.read_exact_at(&mut header, 0)?;
+        file.read_exact_at(&mut header, 0)?;
         if word(&header, 0) != MAGIC || word(&header, 4) != FORMAT {
             return Ok(Vec::new());
         }
         let slots = word(&header, SLOTS_AT).min(MAX_READERS) as usize;
         let mut table = vec![0; slots * SLOT_BYTES];
-        self.file.read_exact_at(&mut table, HEADER_BYTES as u64)?;
+        file.read_exact_at(&mut table, HEADER_BYTES as u64)?;
         let readers = table.chunks_exact(SLOT_BYTES).enumerate().map(|(slot, bytes)| {
             let txn = u64::from(word(bytes, 0)) | u64::from(word(bytes, 4)) << 32;
             (slot, word(bytes, PROCESS_AT), txn)
@@ -138,6 +145,13 @@ mod tests {
         let (count, later) = table.others().unwrap();
         assert!(count == 2 && later > first);
         slots(&[]);
+        assert_eq!(table.others().unwrap(), (0, None));
+    }
+
+    #[test]
+    fn a_table_that_was_removed_has_no_readers() {
+        let folder = tempfile::tempdir().unwrap();
+        let table = ReaderTable::open(folder.path()).unwrap();
         assert_eq!(table.others().unwrap(), (0, None));
     }
 
