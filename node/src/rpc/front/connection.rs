@@ -229,7 +229,7 @@ impl Connection {
         self.progress.unflushed.store(true, Relaxed);
         if self.turn >= WRITE_TURN {
             self.turn = 0;
-            give_way(cx);
+            give_way_after_write(cx);
             return None;
         }
         Some(WRITE_TURN - self.turn)
@@ -311,11 +311,19 @@ impl Connection {
     }
 }
 
-/// Has the task polled again, after those that can run, and after a look at the sockets. Woken at
-/// once, tasks with much to write would keep a thread from looking for what has arrived.
-fn give_way(cx: &mut Context<'_>) {
-    // The core too: whom these bytes woke, or another thread that serves sockets, may wait for it.
+/// Lets the client that these bytes woke, or another thread that serves sockets, have the core too, and
+/// then other tasks.
+///
+/// A read wakes nobody, so after a read the core is kept: if other processes wait for it, each call can take a
+/// scheduler's slice of several milliseconds, and hundreds of clients that send megabytes cause thousands.
+fn give_way_after_write(cx: &mut Context<'_>) {
     std::thread::yield_now();
+    give_way(cx);
+}
+
+/// Has the task polled again, after those that can run, and after a look at the sockets. Woken at
+/// once, tasks with much to read or write would keep a thread from looking for what has arrived.
+fn give_way(cx: &mut Context<'_>) {
     let later = std::pin::pin!(tokio::task::yield_now());
     // Its first poll only leaves the waker; the runtime keeps that, not the future.
     let _ = later.poll(cx);
