@@ -47,6 +47,10 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Source address of attacks on this machine: a loopback address that the probe does not use.
 const LOOPBACK_SOURCE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 /// Bytes in a MiB.
+/// Calls in a valid request. The load generator spends as much time as the node on a small call that is sent
+/// alone, and then the node is idle while it waits for requests.
+const VALID_BATCH_CALLS: usize = 20;
+
 const MIB: f64 = (1u64 << 20) as f64;
 
 #[derive(Debug, clap::Args)]
@@ -183,6 +187,12 @@ fn probe(args: &AttackArgs, node: &Node) -> anyhow::Result<Stats> {
     drive(&node.endpoint(), &plan, vec![source], &Watch::default(), &ProgressBar::hidden())
 }
 
+/// One call, sent [`VALID_BATCH_CALLS`] times in one batch.
+fn batch(call: &[u8]) -> Vec<u8> {
+    let calls = vec![call; VALID_BATCH_CALLS].join(&b","[..]);
+    [b"[", &calls[..], b"]"].concat()
+}
+
 /// Requests that keep both cores busy, on as many connections as the attack has.
 fn valid_requests(args: &AttackArgs, node: &Node, watch: &Watch) -> anyhow::Result<()> {
     let plan = Plan {
@@ -198,7 +208,8 @@ fn valid_requests(args: &AttackArgs, node: &Node, watch: &Watch) -> anyhow::Resu
         ("eth_getBalance", json!(["0x0000000000000000000000000000000000000001", "latest"])),
         ("eth_gasPrice", json!([])),
     ];
-    let bodies: Arc<[_]> = calls.map(|(method, params)| body(method, &params)).to_vec().into();
+    let bodies: Arc<[_]> =
+        calls.map(|(method, params)| batch(&body(method, &params))).to_vec().into();
     let source: Box<dyn Source> = Box::new(Replay::new(bodies, args.clients));
     drive(&node.endpoint(), &plan, vec![source], watch, &ProgressBar::hidden())?;
     Ok(())
@@ -295,6 +306,14 @@ mod tests {
     fn median_is_the_middle_value() {
         assert_eq!(median(vec![3.0, 1.0, 2.0]), 2.0);
         assert!(median(Vec::new()).is_nan());
+    }
+
+    #[test]
+    fn batch_repeats_the_call() {
+        let calls: Vec<Value> =
+            serde_json::from_slice(&batch(&body("eth_gasPrice", &json!([])))).unwrap();
+        assert_eq!(calls.len(), VALID_BATCH_CALLS);
+        assert!(calls.iter().all(|call| call["method"] == "eth_gasPrice"));
     }
 
     #[test]
