@@ -3,15 +3,13 @@
 
 use alloy_primitives::{Address, B256, Bytes, U256, map::AddressMap};
 use benches::transfer;
+use chain::{DEV_ACCOUNTS, Genesis};
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use node::{
-    chain::{DEV_ACCOUNTS, Genesis},
-    decorator::{CheckContext, Mode, check},
-    execution::{RecoveredTx, recover_senders},
-    home::Home,
-};
+use home::Home;
+use modules::decorator::{CheckContext, Mode, check};
 use std::{convert::Infallible, hint::black_box};
 use storage::{Account, StateRead};
+use transactions::{RecoveredTx, recover_senders};
 use verify::{Backend, Recoverer};
 
 /// Transactions per round.

@@ -8,7 +8,7 @@
 //! are read from a warm page cache if they fit.
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use node::feehistory::{FeeColumns, FeeEntry, FeeRow, RECENT_BLOCKS, RowReader, StoredAnswer, Tip};
+use feehistory::{FeeColumns, FeeEntry, FeeRow, RECENT_BLOCKS, RowReader, StoredAnswer, Tip};
 use std::hint::black_box;
 use storage::{BlockRecord, ChainDb, ChainOptions, ChainReader, StateChanges};
 

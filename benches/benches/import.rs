@@ -5,13 +5,10 @@
 
 use alloy_primitives::Address;
 use benches::transfer;
+use chain::{Genesis, block::join};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use node::{
-    block::join,
-    chain::Genesis,
-    home::Home,
-    pipeline::{Options, Pipeline},
-};
+use home::Home;
+use pipeline::{Options, Pipeline};
 use std::{
     path::{Path, PathBuf},
     time::Duration,

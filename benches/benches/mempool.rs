@@ -11,10 +11,7 @@ use alloy_primitives::{
     Address, B256, Bytes, KECCAK256_EMPTY, Signature, TxKind, U256, keccak256, map::HashMap,
 };
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use node::{
-    execution::{RecoveredTx, Transaction},
-    mempool::{Limits, Mempool, Room},
-};
+use mempool::{Limits, Mempool, Room};
 use std::{
     collections::BTreeMap,
     hint::black_box,
@@ -22,6 +19,7 @@ use std::{
     time::{Duration, Instant},
 };
 use storage::Account;
+use transactions::{RecoveredTx, Transaction};
 
 /// Pending transactions during each measurement.
 const PENDING: u64 = 100_000;

@@ -23,11 +23,9 @@ use benches::{
     workload::{self, Frames, Kind},
     world,
 };
-use node::{
-    block::join,
-    home::Home,
-    pipeline::{Options, Pipeline},
-};
+use chain::block::join;
+use home::Home;
+use pipeline::{Options, Pipeline};
 use std::{
     collections::BTreeMap,
     fs::File,
@@ -183,7 +181,7 @@ struct Run {
     threads: BTreeMap<String, Use>,
     peak_kib: u64,
     anonymous_kib: u64,
-    stages: Vec<node::pipeline::Reading>,
+    stages: Vec<pipeline::Reading>,
 }
 
 impl Run {
@@ -251,7 +249,7 @@ impl Run {
             self.threads.iter().map(|(name, used)| (name, us(used.cpu_ns as f64 / 1e9))).collect();
         let stages: BTreeMap<_, _> =
             self.stages.iter().map(|stage| (stage.name, us(stage.busy_seconds))).collect();
-        let rule = node::config::Pipeline::default();
+        let rule = config::Pipeline::default();
         let workers: Vec<_> = (1..=MAX_CORES).map(|cores| rule.recover_workers_on(cores)).collect();
         serde_json::json!({
             "accounts": settings.accounts,

@@ -7,8 +7,8 @@
 use alloy_primitives::{Address, Bytes, keccak256};
 use benches::signatures;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use node::execution::{DecodedTx, Senders};
 use std::hint::black_box;
+use transactions::{DecodedTx, Senders};
 use verify::{Backend, Recoverer};
 
 /// Transactions per batch, as under load.

@@ -105,7 +105,7 @@ fn list_roots(c: &mut Criterion) {
     let mut group = c.benchmark_group("list_root");
     group.throughput(Throughput::Elements(BLOCK as u64));
     group.bench_function("transactions", |b| b.iter(|| ordered_root(&transactions)));
-    group.bench_function("receipts", |b| b.iter(|| node::execution::receipts_root(&receipts)));
+    group.bench_function("receipts", |b| b.iter(|| evm::receipts_root(&receipts)));
     group.finish();
 }
 

@@ -4,7 +4,7 @@
 //! The left panel shows the change of the fee after one block. The right panel shows the fee over
 //! many blocks with varying demand, and the gas used below it.
 
-use node::feemarket::{Genesis, Market, Params, TokenDecimals};
+use feemarket::{Genesis, Market, Params, TokenDecimals};
 use std::fmt::Write;
 
 /// Gas limit of a block.

@@ -12,7 +12,7 @@ mod transfers;
 pub use transfers::{transfer, transfers};
 
 use criterion::Criterion;
-use node::heap::Heap;
+use platform::heap::Heap;
 use std::time::Duration;
 
 /// The allocator of the evmd binary.

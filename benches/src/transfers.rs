@@ -4,7 +4,7 @@ use crate::signatures;
 use alloy_consensus::{SignableTransaction, TxEip1559, TxEnvelope};
 use alloy_eips::eip2718::Encodable2718;
 use alloy_primitives::{Address, Bytes, Signature, TxKind, U256};
-use node::chain::DEV_ACCOUNTS;
+use chain::DEV_ACCOUNTS;
 use secp256k1::{
     Message, SecretKey,
     ecdsa::{RecoverableSignature, RecoveryId},

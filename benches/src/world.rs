@@ -6,7 +6,9 @@ use crate::{token, workload::cache_folder};
 use alloy_consensus::Header;
 use alloy_primitives::{Address, Bytes, KECCAK256_EMPTY, U256, keccak256};
 use alloy_rlp::Decodable;
-use node::{chain::Genesis, home::Home, view::StateTrie};
+use chain::Genesis;
+use home::Home;
+use state::StateTrie;
 use std::{
     fs,
     path::{Path, PathBuf},

@@ -27,7 +27,7 @@ impl Drop for Node {
 fn binary() -> PathBuf {
     let neighbour = Path::new(env!("CARGO_BIN_EXE_loadtest")).with_file_name("evmd");
     let path = std::env::var_os("EVMD_BIN").map_or(neighbour, PathBuf::from);
-    assert!(path.exists(), "no {}: run `cargo build -p node`, or set EVMD_BIN", path.display());
+    assert!(path.exists(), "no {}: run `cargo build -p evmd`, or set EVMD_BIN", path.display());
     path
 }
 

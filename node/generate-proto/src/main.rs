@@ -1,8 +1,8 @@
-//! Compiles the definitions of `node/proto` into the messages and services of `node/src/proto`, and into
+//! Compiles the definitions of `node/proto` into the messages and services of `node/proto/src/generated`, and into
 //! descriptors for reflection and JSON. It needs no `protoc`.
 //!
 //! `cargo run --manifest-path node/generate-proto/Cargo.toml` writes the files. They are checked in, so
-//! that building the node needs no protobuf compiler. A test of the node (`proto::tests`) fails if a
+//! that building the node needs no protobuf compiler. A test of the crate `proto` fails if a
 //! definition was changed and the files were not written again.
 
 use sha2::{Digest, Sha256};
@@ -14,7 +14,7 @@ use std::{
 
 fn main() -> Result<(), Box<dyn Error>> {
     let node = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("the package is in `node`")?;
-    let (definitions, generated) = (node.join("proto"), node.join("src/proto"));
+    let (definitions, generated) = (node.join("proto"), node.join("proto/src/generated"));
     let mut files = Vec::new();
     collect(&definitions, &definitions, &mut files)?;
     files.sort();
@@ -37,7 +37,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .build_transport(false)
         .include_file("all.rs")
         // The messages of both packages are the same on the wire, so they share their Rust types.
-        .extern_path(".feemarket.v1", "crate::proto::cosmos::evm::feemarket::v1")
+        .extern_path(".feemarket.v1", "crate::cosmos::evm::feemarket::v1")
         .compile_fds_with_config(compiler.file_descriptor_set(), config)?;
     fs::write(generated.join("sources.txt"), sources(&definitions, &files)?)?;
     Ok(())

@@ -3,8 +3,35 @@
 use super::{Violation, tree::Tree};
 
 /// The crates, from the bottom to the top: a crate depends only on crates before it.
-const LAYERS: [&str; 7] =
-    ["crashdisk", "verify", "storage", "node", "xtask", "loadtest", "benches"];
+const LAYERS: [&str; 27] = [
+    "crashdisk",
+    "verify",
+    "storage",
+    "platform",
+    "proto",
+    "keys",
+    "feemarket",
+    "chain",
+    "testkit",
+    "transactions",
+    "feehistory",
+    "modules",
+    "evm",
+    "state",
+    "consensus",
+    "mempool",
+    "config",
+    "home",
+    "budget",
+    "pipeline",
+    "server",
+    "rpc",
+    "cosmos-api",
+    "evmd",
+    "xtask",
+    "loadtest",
+    "benches",
+];
 
 /// The tables of a manifest that name dependencies.
 const TABLES: [&str; 3] = ["dependencies", "dev-dependencies", "build-dependencies"];

@@ -5,10 +5,10 @@ use super::{Violation, source::code, tree::Tree};
 
 /// The files that may allow `unsafe` code: memory mappings, prefetching, LMDB and vector instructions.
 const LISTED: &[&str] = &[
-    "node/src/heap.rs",
-    "node/src/sigbus.rs",
-    "node/src/slice.rs",
-    "node/src/table.rs",
+    "node/platform/src/heap.rs",
+    "node/platform/src/sigbus.rs",
+    "node/platform/src/slice.rs",
+    "node/platform/src/table.rs",
     "storage/src/env.rs",
     "storage/src/prefetch.rs",
     "storage/src/rows.rs",

@@ -1,0 +1,123 @@
+//! A connection, or a filter, that can be closed to make room for another client.
+
+use futures_util::task::AtomicWaker;
+use std::{
+    sync::{
+        LazyLock,
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst},
+    },
+    task::Context,
+    time::{Duration, Instant},
+};
+
+/// The origin of the coarse clock below.
+static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+
+/// Milliseconds since the first use of this clock.
+fn now_ms() -> u64 {
+    u64::try_from(START.elapsed().as_millis()).unwrap_or(u64::MAX)
+}
+
+/// See the module. Its owner polls it, and closes itself once it is evicted.
+#[derive(Debug)]
+pub struct Evictable {
+    evicted: AtomicBool,
+    /// The task that reads the socket, and the one that writes it: two after an upgrade to WebSocket.
+    reader: AtomicWaker,
+    writer: AtomicWaker,
+    pub(super) active_ms: AtomicU64,
+}
+
+impl Default for Evictable {
+    fn default() -> Self {
+        Self {
+            evicted: AtomicBool::new(false),
+            reader: AtomicWaker::new(),
+            writer: AtomicWaker::new(),
+            active_ms: AtomicU64::new(now_ms()),
+        }
+    }
+}
+
+impl Evictable {
+    /// Records that the client has just done something.
+    pub fn touch(&self) {
+        self.active_ms.store(now_ms(), Relaxed);
+    }
+
+    /// The time since the client last did something.
+    pub fn idle(&self) -> Duration {
+        Duration::from_millis(now_ms().saturating_sub(self.active_ms()))
+    }
+
+    pub(super) fn active_ms(&self) -> u64 {
+        self.active_ms.load(Relaxed)
+    }
+
+    /// Asks the owner to close.
+    pub fn evict(&self) {
+        self.evicted.store(true, SeqCst);
+        self.reader.wake();
+        self.writer.wake();
+    }
+
+    /// Whether it has been evicted.
+    pub fn is_evicted(&self) -> bool {
+        self.evicted.load(SeqCst)
+    }
+
+    /// Whether the owner has to close; if not, wakes the task that reads when it has to.
+    pub fn poll_reader(&self, cx: &Context<'_>) -> bool {
+        self.reader.register(cx.waker());
+        self.is_evicted()
+    }
+
+    /// The same for the task that writes.
+    pub fn poll_writer(&self, cx: &Context<'_>) -> bool {
+        self.writer.register(cx.waker());
+        self.is_evicted()
+    }
+
+    #[cfg(test)]
+    pub(super) fn idle_since(active_ms: u64) -> Self {
+        Self { active_ms: AtomicU64::new(active_ms), ..Self::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{future::poll_fn, pin::pin, task::Poll};
+
+    #[test]
+    fn both_tasks_are_woken() {
+        let evictable = Evictable::default();
+        let mut reader = tokio_test_task(|cx| evictable.poll_reader(cx));
+        let mut writer = tokio_test_task(|cx| evictable.poll_writer(cx));
+        assert!(!reader() && !writer());
+        evictable.evict();
+        assert!(reader() && writer());
+    }
+
+    /// Polls a future on each call, and checks that a pending one was woken before it is ready.
+    fn tokio_test_task(poll: impl Fn(&Context<'_>) -> bool) -> impl FnMut() -> bool {
+        use std::sync::{Arc, atomic::AtomicUsize};
+        struct Count(AtomicUsize);
+        impl std::task::Wake for Count {
+            fn wake(self: Arc<Self>) {
+                self.0.fetch_add(1, SeqCst);
+            }
+        }
+        let woken = Arc::new(Count(AtomicUsize::new(0)));
+        let waker = Arc::clone(&woken).into();
+        let mut polled = false;
+        move || {
+            let mut future = pin!(poll_fn(|cx| Poll::Ready(poll(cx))));
+            let result = future.as_mut().poll(&mut Context::from_waker(&waker));
+            let ready = matches!(result, Poll::Ready(true));
+            assert!(!ready || !polled || woken.0.load(SeqCst) == 1, "it was not woken");
+            polled = true;
+            ready
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! Which network a client belongs to, and which networks hold the most.
+//!
+//! An IPv6 host usually has a whole /64 to itself, so that is a client. But who has a /48, as an office may have, has
+//! 65,536 of them. IPv6 clients are therefore compared network by network: first the /48 networks with each other and
+//! with the IPv4 addresses, then the /56 networks of one /48, then the /64 networks of one /56.
+
+use std::{
+    collections::BTreeMap,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    ops::RangeInclusive,
+};
+
+/// Bits of the networks by which IPv6 clients are compared, level by level. The last one is a client.
+const LEVELS: [u32; 3] = [48, 56, 64];
+
+/// The address that a client is accounted under: an IPv4 address, or an IPv6 /64.
+pub fn client_key(address: IpAddr) -> IpAddr {
+    network(address.to_canonical(), LEVELS.len() - 1)
+}
+
+/// How many levels there are for a client.
+pub(super) const fn levels(client: IpAddr) -> usize {
+    match client {
+        IpAddr::V4(_) => 1,
+        IpAddr::V6(_) => LEVELS.len(),
+    }
+}
+
+/// The first address of the client's network of a level. An IPv4 address is a network of its own.
+fn network(client: IpAddr, level: usize) -> IpAddr {
+    match client {
+        IpAddr::V4(_) => client,
+        IpAddr::V6(long) => Ipv6Addr::from_bits(long.to_bits() & !host_bits(level)).into(),
+    }
+}
+
+/// The bits of an IPv6 address that tell the hosts of a network apart.
+const fn host_bits(level: usize) -> u128 {
+    u128::MAX >> LEVELS[level]
+}
+
+/// All addresses of the client's network of a level.
+fn addresses(client: IpAddr, level: usize) -> RangeInclusive<IpAddr> {
+    match client {
+        IpAddr::V4(_) => client..=client,
+        IpAddr::V6(long) => {
+            network(client, level)..=Ipv6Addr::from_bits(long.to_bits() | host_bits(level)).into()
+        }
+    }
+}
+
+/// The addresses among which the client's network of a level is one of several.
+fn surroundings(client: IpAddr, level: usize) -> RangeInclusive<IpAddr> {
+    match level {
+        0 => Ipv4Addr::UNSPECIFIED.into()..=Ipv6Addr::from_bits(u128::MAX).into(),
+        _ => addresses(client, level - 1),
+    }
+}
+
+/// What clients hold, by [`client_key`]. The clients of a network are neighbours in this order.
+#[derive(Debug)]
+pub struct Networks<'a, H> {
+    /// What each client holds.
+    pub clients: &'a BTreeMap<IpAddr, H>,
+    /// How much of it counts for the client.
+    pub held: fn(&H) -> u64,
+    /// How much of it can be taken away.
+    pub evictable: fn(&H) -> u64,
+}
+
+impl<H> Networks<'_, H> {
+    /// What the client's network of a level holds. Costs a look at each of its clients.
+    pub(super) fn held(&self, client: IpAddr, level: usize) -> u64 {
+        self.clients.range(addresses(client, level)).map(|(_, held)| (self.held)(held)).sum()
+    }
+
+    /// What the largest network except the client's own holds at a level; 0 without another. Costs a look at each client.
+    pub(super) fn held_by_others(&self, client: IpAddr, level: usize) -> u64 {
+        let own = network(client, level);
+        let around = surroundings(client, level);
+        self.largest(around, level, Some(own), self.held).map_or(0, |(_, held)| held)
+    }
+
+    /// The client that has to make room for `amount` of another one: that of the largest network except the other one's,
+    /// at the first level from `from` on at which that holds more than the other one's would. Costs a look at each client
+    /// for each level.
+    pub fn rival(&self, client: IpAddr, amount: u64, from: usize) -> Option<IpAddr> {
+        (from..levels(client)).find_map(|level| {
+            let own = network(client, level);
+            let around = surroundings(client, level);
+            let (largest, held) = self.largest(around, level, Some(own), self.evictable)?;
+            let own = self.held(client, level).saturating_add(amount);
+            (held > own).then(|| self.largest_client(largest, level))
+        })
+    }
+
+    /// What the client's network of each level holds, from the largest network on.
+    pub fn held_by_levels(&self, client: IpAddr) -> [u64; LEVELS.len()] {
+        std::array::from_fn(|level| self.held(client, level))
+    }
+
+    /// The client that the largest network of each further level leads to.
+    fn largest_client(&self, mut network: IpAddr, mut level: usize) -> IpAddr {
+        while level + 1 < levels(network) {
+            let within = addresses(network, level);
+            level += 1;
+            let Some((largest, _)) = self.largest(within, level, None, self.evictable) else {
+                break;
+            };
+            network = largest;
+        }
+        network
+    }
+
+    /// The network that holds the most at a level, and what it holds.
+    fn largest(
+        &self,
+        within: RangeInclusive<IpAddr>,
+        level: usize,
+        except: Option<IpAddr>,
+        counted: fn(&H) -> u64,
+    ) -> Option<(IpAddr, u64)> {
+        let mut largest: Option<(IpAddr, u64)> = None;
+        let mut current: Option<(IpAddr, u64)> = None;
+        for (client, held) in self.clients.range(within) {
+            let (network, held) = (network(*client, level), counted(held));
+            if Some(network) == except {
+                continue;
+            }
+            let before = current.filter(|(known, _)| *known == network).map_or(0, |(_, sum)| sum);
+            current = Some((network, before + held));
+            if current.map(|(_, sum)| sum) > largest.map(|(_, sum)| sum) {
+                largest = current;
+            }
+        }
+        largest.filter(|(_, held)| *held > 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn an_ipv6_network_counts_as_one_client() {
+        let key = |text: &str| client_key(address(text));
+        assert_eq!(key("2001:db8::1"), key("2001:db8::ffff:1"));
+        assert_ne!(key("2001:db8::1"), key("2001:db8:0:1::1"));
+        assert_eq!(key("::ffff:10.0.0.1"), key("10.0.0.1"));
+        assert_ne!(key("10.0.0.1"), key("10.0.0.2"));
+    }
+
+    #[test]
+    fn networks_are_compared_level_by_level() {
+        let held = [
+            ("10.0.0.1", 3),
+            // A /48 with 7 in all: 4 and 1 in one /56, 2 in another.
+            ("2001:db8:1::", 4),
+            ("2001:db8:1:ff::", 1),
+            ("2001:db8:1:100::", 2),
+            ("2001:db8:2::", 5),
+        ];
+        let clients: BTreeMap<_, u64> =
+            held.iter().map(|(text, held)| (client_key(address(text)), *held)).collect();
+        let networks = Networks { clients: &clients, held: |held| *held, evictable: |held| *held };
+        let held = |text: &str| networks.held_by_levels(address(text));
+        assert_eq!(held("10.0.0.1"), [3; 3]);
+        assert_eq!(held("2001:db8:1::"), [7, 5, 4]);
+        assert_eq!(held("2001:db8:1:100::"), [7, 2, 2]);
+        let others =
+            |text: &str| [0, 1, 2].map(|level| networks.held_by_others(address(text), level));
+        assert_eq!(others("2001:db8:1:ff::"), [5, 2, 4]);
+        assert_eq!(others("2001:db8:2::"), [7, 0, 0]);
+        assert_eq!(networks.held_by_others(address("10.0.0.1"), 0), 7);
+        let rival = |text: &str, amount| networks.rival(address(text), amount, 0);
+        assert_eq!(rival("10.0.0.1", 3), Some(address("2001:db8:1::")));
+        assert_eq!(rival("10.0.0.1", 4), None);
+        assert_eq!(rival("10.0.0.9", 6), Some(address("2001:db8:1::")));
+        // Within its own /48 another /56 holds more, then another /64.
+        assert_eq!(rival("2001:db8:1:100::", 2), Some(address("2001:db8:1::")));
+        assert_eq!(rival("2001:db8:1:100::", 3), None);
+        assert_eq!(rival("2001:db8:1:ff::", 2), Some(address("2001:db8:1::")));
+        assert_eq!(rival("2001:db8:1:ff::", 3), None);
+    }
+}

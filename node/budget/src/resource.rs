@@ -1,0 +1,396 @@
+//! One resource with a limit, and the rule by which clients share it.
+
+use super::{Evictable, Networks, client_key, networks::levels};
+use std::{
+    collections::BTreeMap,
+    net::IpAddr,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+/// From one half of the limit on, the client or network that holds the most is refused.
+const FAIR_SHARE: u64 = 2;
+/// Evicted owners release what they hold when their tasks run. Until then the limit may be exceeded by one part in
+/// `MAX_LEAVING_SHARE` of it, and by what the last evicted owner holds.
+const MAX_LEAVING_SHARE: u64 = 8;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Resource {
+    name: &'static str,
+    limit: u64,
+    limit_per_client: u64,
+    /// When the resource is full, an owner that has been idle for longer is evicted for any client.
+    max_idle: Option<Duration>,
+    state: Mutex<State>,
+}
+
+/// Why a request for a part of a resource is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// The client has reached the limit of one client.
+    PerClient(u64),
+    /// More than half is used, and this client holds the most, or its network does.
+    Largest(u64),
+    /// The resource is used up, and no other client holds much more than this one.
+    Full(u64),
+    /// The owner was evicted already.
+    Evicted(u64),
+}
+
+impl Refused {
+    /// The limit that was reached.
+    /// The limit of all clients together.
+    pub const fn limit(self) -> u64 {
+        match self {
+            Self::PerClient(limit)
+            | Self::Largest(limit)
+            | Self::Full(limit)
+            | Self::Evicted(limit) => limit,
+        }
+    }
+}
+
+/// The use of a resource.
+#[derive(Clone, Copy, Debug)]
+pub struct ResourceReading {
+    /// The name, as in the metrics.
+    pub name: &'static str,
+    /// The limit of all clients together.
+    pub limit: u64,
+    /// What clients hold.
+    pub used: u64,
+    /// Refused acquisitions since the start.
+    pub refused: u64,
+    /// Evicted owners since the start.
+    pub evicted: u64,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    used: u64,
+    /// Held by evicted owners that have not released it yet.
+    leaving: u64,
+    next_claim: u64,
+    clients: BTreeMap<IpAddr, Holdings>,
+    refused: u64,
+    evicted: u64,
+}
+
+/// What one client holds.
+#[derive(Debug, Default)]
+struct Holdings {
+    held: u64,
+    /// A trusted proxy: many clients in one.
+    is_proxy: bool,
+    claims: BTreeMap<u64, Claim>,
+}
+
+#[derive(Debug)]
+struct Claim {
+    amount: u64,
+    owner: Arc<Evictable>,
+}
+
+impl Resource {
+    /// A resource with a limit for all clients together.
+    pub fn new(name: &'static str, limit: u64) -> Self {
+        let (limit_per_client, max_idle) = (u64::MAX, None);
+        Self { name, limit, limit_per_client, max_idle, state: Mutex::default() }
+    }
+
+    pub(super) fn with_limit_per_client(self, limit_per_client: u64) -> Self {
+        Self { limit_per_client, ..self }
+    }
+
+    pub(super) fn with_max_idle(self, max_idle: Duration) -> Self {
+        Self { max_idle: Some(max_idle), ..self }
+    }
+
+    /// The limit of all clients together.
+    pub const fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The use at this moment.
+    pub fn reading(&self) -> ResourceReading {
+        let State { used, refused, evicted, .. } = *self.lock();
+        ResourceReading { name: self.name, limit: self.limit, used, refused, evicted }
+    }
+
+    /// Takes a part for a client. `owner` is evicted if another client needs it more.
+    ///
+    /// # Errors
+    /// See [`Refused`].
+    pub fn acquire(
+        self: &Arc<Self>,
+        client: IpAddr,
+        amount: u64,
+        owner: &Arc<Evictable>,
+    ) -> Result<Held, Refused> {
+        self.acquire_as(client, false, amount, owner)
+    }
+
+    /// The same for a connection of a trusted proxy: it speaks for many clients, so it is neither limited as
+    /// one nor evicted.
+    ///
+    /// # Errors
+    /// See [`Refused`].
+    pub fn acquire_as(
+        self: &Arc<Self>,
+        client: IpAddr,
+        is_proxy: bool,
+        amount: u64,
+        owner: &Arc<Evictable>,
+    ) -> Result<Held, Refused> {
+        let client = client_key(client);
+        let state = &mut *self.lock();
+        if owner.is_evicted() {
+            return Err(Refused::Evicted(self.limit));
+        }
+        self.admit(state, client, is_proxy, amount)?;
+        let claim = state.next_claim;
+        state.next_claim += 1;
+        state.used += amount;
+        let holdings = state.clients.entry(client).or_default();
+        holdings.is_proxy = is_proxy;
+        holdings.held += amount;
+        holdings.claims.insert(claim, Claim { amount, owner: Arc::clone(owner) });
+        Ok(Held { resource: Arc::clone(self), client, claim, amount })
+    }
+
+    /// Decides whether a client may have more, and evicts others if they have to make room.
+    fn admit(
+        &self,
+        state: &mut State,
+        client: IpAddr,
+        is_proxy: bool,
+        amount: u64,
+    ) -> Result<(), Refused> {
+        let admitted = self.decide(state, client, is_proxy, amount);
+        state.refused += u64::from(admitted.is_err());
+        admitted
+    }
+
+    fn decide(
+        &self,
+        state: &mut State,
+        client: IpAddr,
+        is_proxy: bool,
+        amount: u64,
+    ) -> Result<(), Refused> {
+        let own = state.clients.get(&client).map_or(0, |holdings| holdings.held);
+        if !is_proxy && own.saturating_add(amount) > self.limit_per_client {
+            return Err(Refused::PerClient(self.limit_per_client));
+        }
+        if amount > self.limit {
+            return Err(Refused::Full(self.limit));
+        }
+        if state.used + amount <= self.limit / FAIR_SHARE {
+            return Ok(());
+        }
+        let full = if is_proxy { 0 } else { state.levels_with_the_most(client) };
+        if full > 0 {
+            // The client's network holds the most, so that the client has to make room within it.
+            return self.make_room_within(state, client, full, amount);
+        }
+        while state.used + amount > self.limit {
+            let victim = state.idlest_of_rival(client, amount, 0);
+            let victim = victim.or_else(|| state.idlest(self.max_idle?));
+            let (client, claim) = victim.ok_or(Refused::Full(self.limit))?;
+            self.evict(state, client, claim)?;
+        }
+        Ok(())
+    }
+
+    /// Evicts as much as the client asks for from other clients of its own network, which are compared from `level` on.
+    fn make_room_within(
+        &self,
+        state: &mut State,
+        client: IpAddr,
+        level: usize,
+        amount: u64,
+    ) -> Result<(), Refused> {
+        let target = state.used.saturating_sub(amount);
+        while state.used > target {
+            let victim = state.idlest_of_rival(client, amount, level);
+            let (client, claim) = victim.ok_or(Refused::Largest(self.limit))?;
+            self.evict(state, client, claim)?;
+        }
+        Ok(())
+    }
+
+    fn evict(&self, state: &mut State, client: IpAddr, claim: u64) -> Result<(), Refused> {
+        if state.leaving > self.limit / MAX_LEAVING_SHARE {
+            return Err(Refused::Full(self.limit));
+        }
+        state.evict(client, claim);
+        Ok(())
+    }
+}
+
+impl State {
+    fn networks(&self) -> Networks<'_, Holdings> {
+        let evictable = |holdings: &Holdings| if holdings.is_proxy { 0 } else { holdings.held };
+        Networks { clients: &self.clients, held: |holdings| holdings.held, evictable }
+    }
+
+    /// From the largest networks on, the number of levels at which the client's network holds the most of several.
+    fn levels_with_the_most(&self, client: IpAddr) -> usize {
+        let networks = self.networks();
+        let has_the_most = |level: &usize| {
+            let others = networks.held_by_others(client, *level);
+            others > 0 && networks.held(client, *level) > others
+        };
+        (0..levels(client)).take_while(has_the_most).count()
+    }
+
+    /// The idlest claim of the client that has to make room for `amount` of this one. Levels before `level` are not
+    /// compared.
+    fn idlest_of_rival(&self, client: IpAddr, amount: u64, level: usize) -> Option<(IpAddr, u64)> {
+        let rival = self.networks().rival(client, amount, level)?;
+        let (claim, _) = self.clients.get(&rival)?.idlest()?;
+        Some((rival, claim))
+    }
+
+    /// The idlest claim of all, if it has been idle for longer than `max_idle`.
+    fn idlest(&self, max_idle: Duration) -> Option<(IpAddr, u64)> {
+        let idlest = self.clients.iter().filter(|(_, holdings)| !holdings.is_proxy);
+        let idlest = idlest.filter_map(|(address, holdings)| Some((*address, holdings.idlest()?)));
+        let (address, (number, claim)) =
+            idlest.min_by_key(|(_, (_, claim))| claim.owner.active_ms())?;
+        (claim.owner.idle() > max_idle).then_some((address, number))
+    }
+
+    /// Evicts the owner of a claim, with all that it holds: a response is many claims, and to look for the
+    /// idlest one again for each would take long.
+    fn evict(&mut self, client: IpAddr, claim: u64) {
+        let Some(holdings) = self.clients.get(&client) else { return };
+        let Some(Claim { owner, .. }) = holdings.claims.get(&claim) else { return };
+        let owner = Arc::clone(owner);
+        let of_owner =
+            holdings.claims.iter().filter(|(_, claim)| Arc::ptr_eq(&claim.owner, &owner));
+        let numbers: Vec<_> = of_owner.map(|(number, _)| *number).collect();
+        let removed = numbers.into_iter().filter_map(|number| self.remove(client, number));
+        self.leaving += removed.map(|claim| claim.amount).sum::<u64>();
+        self.evicted += 1;
+        owner.evict();
+    }
+
+    /// Takes a claim out, unless its owner was evicted before.
+    fn remove(&mut self, client: IpAddr, claim: u64) -> Option<Claim> {
+        let holdings = self.clients.get_mut(&client)?;
+        let claim = holdings.claims.remove(&claim)?;
+        holdings.held -= claim.amount;
+        if holdings.claims.is_empty() {
+            self.clients.remove(&client);
+        }
+        self.used -= claim.amount;
+        Some(claim)
+    }
+}
+
+impl Holdings {
+    fn idlest(&self) -> Option<(u64, &Claim)> {
+        let claims = self.claims.iter().filter(|(_, claim)| claim.amount > 0);
+        let (number, claim) = claims.min_by_key(|(_, claim)| claim.owner.active_ms())?;
+        Some((*number, claim))
+    }
+}
+
+/// A part of a resource, released when dropped.
+#[derive(Debug)]
+pub struct Held {
+    resource: Arc<Resource>,
+    client: IpAddr,
+    claim: u64,
+    amount: u64,
+}
+
+impl Held {
+    /// The amount that is held.
+    pub const fn amount(&self) -> u64 {
+        self.amount
+    }
+
+    /// Takes more.
+    ///
+    /// # Errors
+    /// See [`Refused`].
+    pub fn grow(&mut self, more: u64) -> Result<(), Refused> {
+        if more == 0 {
+            return Ok(());
+        }
+        let resource = Arc::clone(&self.resource);
+        let state = &mut *resource.lock();
+        let known = |state: &State| {
+            let holdings = state.clients.get(&self.client)?;
+            holdings.claims.contains_key(&self.claim).then_some(holdings.is_proxy)
+        };
+        let is_proxy = known(state).ok_or(Refused::Evicted(resource.limit))?;
+        resource.admit(state, self.client, is_proxy, more)?;
+        let holdings = state.clients.get_mut(&self.client).expect("it was found above");
+        let claim = holdings.claims.get_mut(&self.claim).expect("only others were evicted");
+        claim.amount += more;
+        holdings.held += more;
+        state.used += more;
+        self.amount += more;
+        Ok(())
+    }
+
+    /// Splits a part off, to be released on its own.
+    pub fn split(&mut self, part: u64) -> Self {
+        let resource = Arc::clone(&self.resource);
+        let state = &mut *resource.lock();
+        let part = part.min(self.amount);
+        self.amount -= part;
+        let claim = state.next_claim;
+        state.next_claim += 1;
+        if let Some(holdings) = state.clients.get_mut(&self.client)
+            && let Some(whole) = holdings.claims.get_mut(&self.claim)
+        {
+            whole.amount -= part;
+            let owner = Arc::clone(&whole.owner);
+            holdings.claims.insert(claim, Claim { amount: part, owner });
+        }
+        Self { resource: Arc::clone(&resource), client: self.client, claim, amount: part }
+    }
+
+    /// Releases a part.
+    pub fn shrink(&mut self, less: u64) {
+        let less = less.min(self.amount);
+        if less == 0 {
+            return;
+        }
+        let state = &mut *self.resource.lock();
+        self.amount -= less;
+        let Some(holdings) = state.clients.get_mut(&self.client) else {
+            state.leaving -= less;
+            return;
+        };
+        match holdings.claims.get_mut(&self.claim) {
+            Some(claim) => {
+                claim.amount -= less;
+                holdings.held -= less;
+                state.used -= less;
+            }
+            None => state.leaving -= less,
+        }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let state = &mut *self.resource.lock();
+        if state.remove(self.client, self.claim).is_none() {
+            state.leaving -= self.amount;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

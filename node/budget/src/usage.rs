@@ -1,0 +1,164 @@
+//! The memory that one connection, or one request, of a client uses.
+
+use super::{Evictable, Held, Refused, Resource};
+use bytes::Bytes;
+use std::{net::IpAddr, sync::Arc};
+
+/// Memory is taken in multiples of this, so that the lock is taken once for many reads from a socket.
+const STEP_BYTES: u64 = 64 * 1024;
+
+/// Whose memory is used, and what is closed if another client needs it.
+#[derive(Debug)]
+pub struct Account {
+    /// The memory of all clients.
+    pub memory: Arc<Resource>,
+    /// The client.
+    pub client: IpAddr,
+    /// What is closed if another client needs the memory.
+    pub owner: Arc<Evictable>,
+}
+
+impl Account {
+    /// Takes exactly this many bytes.
+    ///
+    /// # Errors
+    /// See [`Refused`].
+    pub fn hold(&self, bytes: usize) -> Result<Held, Refused> {
+        self.memory.acquire(self.client, bytes as u64, &self.owner)
+    }
+
+    /// A buffer that grows; its first `allowance` bytes are not accounted.
+    pub fn buffer(self: &Arc<Self>, allowance: usize) -> Usage {
+        Usage { account: Arc::clone(self), allowance, held: None }
+    }
+
+    /// An account of its own, for tests.
+    pub fn with_limit(limit: u64) -> Arc<Self> {
+        let memory = Arc::new(Resource::new("memory_bytes", limit));
+        Arc::new(Self { memory, client: IpAddr::from([127, 0, 0, 1]), owner: Arc::default() })
+    }
+}
+
+/// See [`Account::buffer`].
+#[derive(Debug)]
+pub struct Usage {
+    account: Arc<Account>,
+    allowance: usize,
+    held: Option<Held>,
+}
+
+impl Usage {
+    /// Takes enough for a buffer of this many bytes.
+    ///
+    /// # Errors
+    /// See [`Refused`].
+    pub fn grow_to(&mut self, bytes: usize) -> Result<(), Refused> {
+        let held = self.held.as_ref().map_or(0, Held::amount);
+        let bytes = bytes as u64;
+        if bytes <= held || held == 0 && bytes <= self.allowance as u64 {
+            return Ok(());
+        }
+        let wanted = bytes.next_multiple_of(STEP_BYTES);
+        match &mut self.held {
+            Some(held) => held.grow(wanted - held.amount()),
+            None => {
+                self.held = Some(self.account.hold(wanted as usize)?);
+                Ok(())
+            }
+        }
+    }
+
+    /// Adds to a buffer that is to hold at most `max` bytes in the end, and whose capacity is accounted here.
+    ///
+    /// # Errors
+    /// See [`Refused`].
+    pub fn extend(&mut self, buffer: &mut Vec<u8>, data: &[u8], max: usize) -> Result<(), Refused> {
+        let length = buffer.len() + data.len();
+        if length > buffer.capacity() {
+            // It doubles, so that bytes are copied once on average, but not beyond what it will need.
+            let capacity = length.max(max.min(2 * buffer.capacity()));
+            self.grow_to(capacity)?;
+            buffer.reserve_exact(capacity - buffer.len());
+        }
+        buffer.extend_from_slice(data);
+        Ok(())
+    }
+
+    /// The bytes that are held.
+    pub fn held_bytes(&self) -> usize {
+        self.held.as_ref().map_or(0, Held::amount) as usize
+    }
+
+    /// Closes the connection.
+    pub fn evict_owner(&self) {
+        self.account.owner.evict();
+    }
+
+    /// The accounted memory, for a caller that keeps the buffer itself.
+    pub fn into_held(self) -> Option<Held> {
+        self.held
+    }
+
+    /// Releases what a buffer of this many bytes does not need.
+    pub fn shrink_to(&mut self, bytes: usize) {
+        if let Some(held) = &mut self.held {
+            held.shrink(held.amount().saturating_sub((bytes as u64).next_multiple_of(STEP_BYTES)));
+        }
+    }
+}
+
+/// Bytes that are accounted until their last part is dropped, which is when they have been written.
+pub fn accounted(bytes: Bytes, guard: impl Send + 'static) -> Bytes {
+    Bytes::from_owner(Accounted { bytes, _guard: guard })
+}
+
+struct Accounted<G> {
+    bytes: Bytes,
+    _guard: G,
+}
+
+impl<G> AsRef<[u8]> for Accounted<G> {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_buffer_takes_memory_in_steps_above_its_allowance() {
+        let account = Account::with_limit(4 * STEP_BYTES);
+        let used = || account.memory.reading().used;
+        let mut buffer = account.buffer(1000);
+        buffer.grow_to(1000).unwrap();
+        assert_eq!(used(), 0);
+        buffer.grow_to(1001).unwrap();
+        assert_eq!(used(), STEP_BYTES);
+        buffer.grow_to(3 * STEP_BYTES as usize - 1).unwrap();
+        assert_eq!(used(), 3 * STEP_BYTES);
+        assert!(buffer.grow_to(4 * STEP_BYTES as usize + 1).is_err());
+        buffer.shrink_to(1);
+        assert_eq!(used(), STEP_BYTES);
+        buffer.shrink_to(0);
+        assert_eq!(used(), 0);
+        buffer.grow_to(1).unwrap();
+        drop(buffer);
+        assert_eq!(used(), 0);
+    }
+
+    #[test]
+    fn bytes_are_accounted_until_their_last_part_is_dropped() {
+        let account = Account::with_limit(2000);
+        let used = || account.memory.reading().used;
+        let whole = Bytes::from(vec![7; 1000]);
+        let mut piece = accounted(whole.clone(), account.hold(1000).unwrap());
+        assert_eq!((&piece, piece.as_ptr()), (&whole, whole.as_ptr()), "they are not copied");
+        let rest = piece.split_off(10);
+        drop(piece);
+        assert_eq!(used(), 1000);
+        drop(rest);
+        assert_eq!(used(), 0);
+    }
+}

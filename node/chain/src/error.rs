@@ -1,0 +1,143 @@
+//! Why a genesis file or a header is refused.
+
+use alloy_primitives::{B256, U256};
+
+/// Why a genesis file cannot be used.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum GenesisError {
+    /// The text is not JSON.
+    #[error("genesis is not JSON: {0}")]
+    Json(String),
+    /// One field is missing, malformed or impossible.
+    #[error("genesis field `{field}`: {reason}")]
+    Field {
+        /// Path of the field, for example `config.berlinBlock`.
+        field: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+impl GenesisError {
+    /// An error in a field of the file.
+    pub fn field(field: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self::Field { field: field.into(), reason: reason.into() }
+    }
+}
+
+/// A header, or a body against its header, broke a consensus rule.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+#[error("block {number}: {violation}")]
+pub struct HeaderError {
+    /// Number of the refused block, as its header states it.
+    pub number: u64,
+    /// What is wrong.
+    pub violation: Violation,
+}
+
+/// One broken rule, with what was expected and what was found.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Violation {
+    /// A number that must have one value has another.
+    #[error("{field} is {found}, expected {expected}")]
+    Number {
+        /// Header field, by its JSON name.
+        field: &'static str,
+        /// What the rules give.
+        expected: U256,
+        /// What the header says.
+        found: U256,
+    },
+    /// A hash or root that must have one value has another.
+    #[error("{field} is {found}, expected {expected}")]
+    Hash {
+        /// Header field, by its JSON name.
+        field: &'static str,
+        /// What the rules, the parent or the execution give.
+        expected: B256,
+        /// What the header says.
+        found: B256,
+    },
+    /// A number lies outside its bounds.
+    #[error("{field} is {found}, allowed {min} to {max}")]
+    Range {
+        /// Header field, by its JSON name.
+        field: &'static str,
+        /// Least allowed value.
+        min: u64,
+        /// Greatest allowed value.
+        max: u64,
+        /// What the header says.
+        found: u64,
+    },
+    /// A field of a later fork is present, or one of this fork is missing.
+    #[error("{field} is {}, expected {}", presence(*.found), presence(*.expected))]
+    Presence {
+        /// Header or body field, by its JSON name.
+        field: &'static str,
+        /// Whether the fork has the field.
+        expected: bool,
+        /// Whether the block has it.
+        found: bool,
+    },
+    /// The logs bloom differs from that of the receipts.
+    #[error("logsBloom differs from the bloom of the receipts")]
+    Bloom,
+    /// The ommers break a rule.
+    #[error("ommer {index}: {reason}")]
+    Ommer {
+        /// Position in the list.
+        index: usize,
+        /// Which rule.
+        reason: &'static str,
+    },
+}
+
+const fn presence(present: bool) -> &'static str {
+    if present { "present" } else { "absent" }
+}
+
+impl Violation {
+    /// Nothing when `expected == found`.
+    pub fn number(field: &'static str, expected: u64, found: u64) -> Result<(), Self> {
+        Self::wide_number(field, U256::from(expected), U256::from(found))
+    }
+
+    /// Nothing when `expected == found`.
+    pub fn wide_number(field: &'static str, expected: U256, found: U256) -> Result<(), Self> {
+        if expected == found { Ok(()) } else { Err(Self::Number { field, expected, found }) }
+    }
+
+    /// Nothing when `expected == found`.
+    pub fn hash(field: &'static str, expected: B256, found: B256) -> Result<(), Self> {
+        if expected == found { Ok(()) } else { Err(Self::Hash { field, expected, found }) }
+    }
+
+    /// Nothing when `min <= found <= max`.
+    pub const fn range(field: &'static str, min: u64, max: u64, found: u64) -> Result<(), Self> {
+        if min <= found && found <= max {
+            Ok(())
+        } else {
+            Err(Self::Range { field, min, max, found })
+        }
+    }
+
+    /// Nothing when `expected == found`.
+    pub const fn present(field: &'static str, expected: bool, found: bool) -> Result<(), Self> {
+        if expected == found { Ok(()) } else { Err(Self::Presence { field, expected, found }) }
+    }
+
+    /// The JSON name of the field at fault.
+    pub const fn field(&self) -> &'static str {
+        match self {
+            Self::Number { field, .. }
+            | Self::Hash { field, .. }
+            | Self::Range { field, .. }
+            | Self::Presence { field, .. } => field,
+            Self::Bloom => "logsBloom",
+            Self::Ommer { .. } => "uncles",
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! What a chain is: its rules, its forks, its genesis, and what a header must satisfy.
+//!
+//! Everything here is pure: no I/O, no clock, no state. A chain comes from a geth `genesis.json`
+//! (Ethereum rules, for import and conformance) or from [`Genesis::native_dev`] (native rules).
+//! Nothing here executes a transaction; the crate `evm` does.
+
+pub mod block;
+mod body;
+mod commitment;
+mod difficulty;
+mod error;
+mod evm;
+mod file;
+mod forks;
+mod genesis;
+mod gov_params;
+mod gov_section;
+mod header;
+pub mod module_row;
+mod native;
+mod ommers;
+mod preinstalls;
+mod rules;
+mod spec;
+mod system_contracts;
+mod token;
+mod token_at_height;
+
+pub use body::{Body, MAX_BLOCK_BYTES, validate_body};
+pub use error::{GenesisError, HeaderError, Violation};
+pub use evm::{
+    AccessControl, AccessRule, AccessType, EvmParams, EvmParamsError, ExtraPrecompile,
+    ExtraPrecompiles, ExtraPrecompilesError,
+};
+pub use forks::{Fork, ForkSchedule};
+pub use genesis::Genesis;
+pub use gov_params::{GovParams, Validator};
+pub use gov_section::GovSection;
+pub use header::{
+    Attributes, Parent, next_base_fee, next_excess_blob_gas, next_header, validate_header,
+};
+pub use native::{DEV_ACCOUNTS, DEV_MNEMONIC, DevAccount, FEE_COLLECTOR, Native};
+pub use ommers::{Ancestor, MAX_OMMER_DEPTH, validate_ommers};
+pub use preinstalls::{CREATE2_DEPLOYER, MULTICALL3, SAFE_FACTORY};
+pub use rules::ActivationJson;
+pub use rules::{Activation, RulesError, RulesSchedule, RulesVersion};
+pub use spec::{ChainSpec, Rules};
+pub use system_contracts::{MissingContract, SYSTEM_CONTRACTS, SystemContract};
+pub use token::{Token, TokenUnit};

@@ -1,0 +1,348 @@
+//! The native chain's own section of a genesis file, its constants, and its development genesis.
+
+use std::collections::BTreeMap;
+
+use alloy_eips::{eip2935, eip4788, eip7002, eip7251};
+use alloy_genesis::{ChainConfig, Genesis as GenesisFile, GenesisAccount};
+use alloy_primitives::{Address, B256, U256, address, b256};
+use serde::Deserialize;
+
+use super::{
+    EvmParams, Genesis, GenesisError, RulesSchedule, RulesVersion, preinstalls::preinstalls,
+    rules::ActivationJson,
+};
+use crate::{GovParams, GovSection};
+use feemarket::{self, Market, Params, TokenDecimals};
+
+/// Receives every fee of a native chain: the account of the module named `fee_collector`.
+pub const FEE_COLLECTOR: Address = address!("f1829676DB577682E944fc3493d451B67Ff3E29F");
+
+/// Prefix of Bech32 addresses unless genesis says otherwise.
+pub(super) const DEFAULT_BECH32_PREFIX: &str = "cosmos";
+/// Decimals of the token unless genesis says otherwise.
+const EVM_DECIMALS: u8 = 18;
+/// Longest prefix that leaves room for a 20-byte address in Bech32's 90 characters.
+const MAX_PREFIX_CHARS: usize = 50;
+/// Key of our own section in the genesis file's `config`; its presence makes a chain native.
+const SECTION: &str = "evmd";
+
+/// Default EVM chain id of a native chain.
+const CHAIN_ID: u64 = 262_144;
+/// Gas limit of every native block by default.
+const GAS_LIMIT: u64 = 100_000_000;
+/// What a header shows for a block without a gas limit. 2^32 - 1, as the reference shows it.
+const UNLIMITED_GAS_SHOWN: u64 = u32::MAX as u64;
+/// Least and greatest gas limit a header may have.
+const GAS_LIMITS: std::ops::RangeInclusive<u64> = 5_000..=i64::MAX as u64;
+/// Seconds to put a deposit down, and to vote, on a development chain.
+const DEV_PERIOD: u64 = 30;
+/// The same for an urgent vote.
+const DEV_EXPEDITED_PERIOD: u64 = 15;
+/// 10,000 ether in wei, the balance of each development account.
+const DEV_BALANCE: U256 = U256::from_limbs([0x19e0_c9ba_b240_0000, 0x021e, 0, 0]);
+
+/// The mnemonic behind [`DEV_ACCOUNTS`], derivation path `m/44'/60'/0'/0/i`. Public: never use it
+/// for value.
+pub const DEV_MNEMONIC: &str = "test test test test test test test test test test test junk";
+
+/// One funded development account.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DevAccount {
+    /// Its address.
+    pub address: Address,
+    /// Its private key, known to everybody.
+    pub private_key: B256,
+}
+
+const fn dev(address: Address, private_key: B256) -> DevAccount {
+    DevAccount { address, private_key }
+}
+
+/// The first ten accounts of [`DEV_MNEMONIC`].
+pub const DEV_ACCOUNTS: [DevAccount; 10] = [
+    dev(
+        address!("f39Fd6e51aad88F6F4ce6aB8827279cffFb92266"),
+        b256!("ac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80"),
+    ),
+    dev(
+        address!("70997970C51812dc3A010C7d01b50e0d17dc79C8"),
+        b256!("59c6995e998f97a5a0044966f0945389dc9e86dae88c7a8412f4603b6b78690d"),
+    ),
+    dev(
+        address!("3C44CdDdB6a900fa2b585dd299e03d12FA4293BC"),
+        b256!("5de4111afa1a4b94908f83103eb1f1706367c2e68ca870fc3fb9a804cdab365a"),
+    ),
+    dev(
+        address!("90F79bf6EB2c4f870365E785982E1f101E93b906"),
+        b256!("7c852118294e51e653712a81e05800f419141751be58f605c371e15141b007a6"),
+    ),
+    dev(
+        address!("15d34AAf54267DB7D7c367839AAf71A00a2C6A65"),
+        b256!("47e179ec197488593b187f80a00eb0da91f1b9d0b13f8733639f19c30a34926a"),
+    ),
+    dev(
+        address!("9965507D1a55bcC2695C58ba16FB37d819B0A4dc"),
+        b256!("8b3a350cf5c34c9194ca85829a2df0ec3153be0318b5e2d3348e872092edffba"),
+    ),
+    dev(
+        address!("976EA74026E726554dB657fA54763abd0C3a0aa9"),
+        b256!("92db14e403b83dfe3df233f83dfa3a0d7096f21ca9b0d6d6b8d88b2b4ec1564e"),
+    ),
+    dev(
+        address!("14dC79964da2C08b23698B3D3cc7Ca32193d9955"),
+        b256!("4bbbf85ce3377467afe5d46f804f221813b2bb87f24d81f60f1fcdbf7cbf4356"),
+    ),
+    dev(
+        address!("23618e81E3f5cdF7f54C3d65f7FBc0aBf5B21E8f"),
+        b256!("dbda1821b80551c9d65939329250298aa3472ba22feea921c0cf5d620ea67b97"),
+    ),
+    dev(
+        address!("a0Ee7A142d267C1f36714E4a8F75612F20a79720"),
+        b256!("2a871d0798f97d79848a013d4936a73bf4cc922c825d33c1cf7073dff6d409c6"),
+    ),
+];
+
+/// Our section of the genesis file's `config`.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct Section {
+    /// Human-readable prefix of Bech32 addresses.
+    bech32_prefix: String,
+    /// Digits after the point of the token that fee market prices are in.
+    token_decimals: u8,
+    /// Consensus gas limit of a block; -1 for none. Absent: the file's `gasLimit`.
+    #[serde(deserialize_with = "feemarket::optional_integer")]
+    max_gas: Option<i64>,
+    /// Where the fee market starts from. Absent: the defaults, with the file's `baseFeePerGas`.
+    feemarket: Option<feemarket::Genesis>,
+    /// The EVM.
+    evm: EvmSection,
+    /// How parameters are voted on, and by whom.
+    gov: GovSection,
+    /// Versions of the consensus rules. Absent: version 0 from block 0 on.
+    rules: Option<Vec<ActivationJson>>,
+}
+
+/// `app_state.evm` of the reference, as far as it applies.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct EvmSection {
+    params: EvmParams,
+}
+
+impl Default for Section {
+    fn default() -> Self {
+        Self {
+            bech32_prefix: DEFAULT_BECH32_PREFIX.to_owned(),
+            token_decimals: EVM_DECIMALS,
+            max_gas: None,
+            feemarket: None,
+            evm: EvmSection::default(),
+            gov: GovSection::default(),
+            rules: None,
+        }
+    }
+}
+
+/// What a native chain has beside forks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Native {
+    /// Human-readable prefix of Bech32 addresses.
+    pub bech32_prefix: String,
+    /// Gas of a block as the fee market counts it: 2^64 - 1 without a limit.
+    pub max_gas: u64,
+    /// Gas limit in every header.
+    pub gas_limit: u64,
+    /// The EVM's parameters in genesis; those in force are in [`modules::Modules`].
+    pub evm: EvmParams,
+    /// The fee market before block 1.
+    pub market: Market,
+    /// How parameters are voted on, and by whom.
+    pub gov: GovParams,
+    /// Which version of the consensus rules is in force at which height.
+    pub rules: RulesSchedule,
+    /// Keccak-256 of the genesis configuration in canonical form, to which the first block of every
+    /// version from 1 on commits.
+    pub config_hash: B256,
+}
+
+/// Reads our section; `None` when there is none, which makes the chain an Ethereum one.
+pub(super) fn read(file: &GenesisFile) -> Result<Option<Native>, GenesisError> {
+    let Some(section) = file.config.extra_fields.get(SECTION) else { return Ok(None) };
+    let refuse = |field: &str, reason: String| {
+        let dot = if field.is_empty() { "" } else { "." };
+        GenesisError::field(format!("config.{SECTION}{dot}{field}"), reason)
+    };
+    let section = Section::deserialize(section).map_err(|error| refuse("", error.to_string()))?;
+    let prefix = &section.bech32_prefix;
+    if prefix.is_empty()
+        || prefix.len() > MAX_PREFIX_CHARS
+        || !prefix.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+    {
+        let reason = format!("needs 1 to {MAX_PREFIX_CHARS} lower-case letters or digits");
+        return Err(refuse("bech32Prefix", reason));
+    }
+    let decimals = TokenDecimals::new(section.token_decimals)
+        .map_err(|error| refuse("tokenDecimals", error.to_string()))?;
+    let (max_gas, gas_limit) =
+        gas_limits(section.max_gas, file.gas_limit).map_err(|reason| refuse("maxGas", reason))?;
+    let market = start_market(section.feemarket, file.base_fee_per_gas, decimals)
+        .map_err(|reason| refuse("feemarket", reason))?;
+    if !file.extra_data.is_empty() {
+        let reason = "must be empty: a native chain puts the root of its modules there";
+        return Err(GenesisError::field("extraData", reason));
+    }
+    let evm = section.evm.params;
+    let rules =
+        RulesSchedule::read(section.rules).map_err(|error| refuse("rules", error.to_string()))?;
+    let gov = section
+        .gov
+        .read(prefix, &evm.evm_denom, rules.version(0))
+        .map_err(|reason| refuse("gov", reason))?;
+    let bech32_prefix = section.bech32_prefix;
+    // Known once the forks have been read as well.
+    let config_hash = B256::ZERO;
+    Ok(Some(Native { bech32_prefix, max_gas, gas_limit, evm, market, gov, rules, config_hash }))
+}
+
+/// Gas of a block as the fee market counts it, and as headers show it.
+fn gas_limits(max_gas: Option<i64>, gas_limit: u64) -> Result<(u64, u64), String> {
+    if max_gas == Some(-1) {
+        return Ok((u64::MAX, UNLIMITED_GAS_SHOWN));
+    }
+    let limit = match max_gas {
+        Some(limit) => u64::try_from(limit).map_err(|_| format!("{limit} is below -1"))?,
+        None => gas_limit,
+    };
+    if !GAS_LIMITS.contains(&limit) {
+        let (least, most) = (GAS_LIMITS.start(), GAS_LIMITS.end());
+        return Err(format!("{limit} gas a block: allowed are -1 and {least} to {most}"));
+    }
+    Ok((limit, limit))
+}
+
+/// The market that the section, or else `baseFeePerGas`, describes.
+fn start_market(
+    section: Option<feemarket::Genesis>,
+    base_fee_wei: Option<u128>,
+    decimals: TokenDecimals,
+) -> Result<Market, String> {
+    let base_fee_wei = base_fee_wei
+        .map(|wei| u64::try_from(wei).map_err(|_| "baseFeePerGas is above 64 bits".to_owned()))
+        .transpose()?;
+    let stated = section.is_some();
+    let genesis = section.unwrap_or_else(|| {
+        let default = Params::default();
+        let base_fee = base_fee_wei.map_or(default.base_fee, |wei| decimals.from_wei(wei));
+        feemarket::Genesis { params: Params { base_fee, ..default }, block_gas: 0 }
+    });
+    let market = Market::new(genesis, decimals).map_err(|error| error.to_string())?;
+    match base_fee_wei {
+        Some(wei) if stated && wei != market.base_fee_wei() => Err(format!(
+            "a base fee of {} wei, but baseFeePerGas says {wei}; leave one of them out",
+            market.base_fee_wei()
+        )),
+        _ => Ok(market),
+    }
+}
+
+impl Genesis {
+    /// The development genesis: chain id 262144, every fork through Prague and the newest version of
+    /// the native rules from the start, the
+    /// system contracts of EIP-2935, 4788, 7002 and 7251 and those that tools expect in place,
+    /// [`DEV_ACCOUNTS`] funded with 10,000 ether each.
+    pub fn native_dev(timestamp: u64) -> Self {
+        let mut config = ChainConfig {
+            chain_id: CHAIN_ID,
+            homestead_block: Some(0),
+            eip150_block: Some(0),
+            eip155_block: Some(0),
+            eip158_block: Some(0),
+            byzantium_block: Some(0),
+            constantinople_block: Some(0),
+            petersburg_block: Some(0),
+            istanbul_block: Some(0),
+            berlin_block: Some(0),
+            london_block: Some(0),
+            shanghai_time: Some(0),
+            cancun_time: Some(0),
+            prague_time: Some(0),
+            terminal_total_difficulty: Some(U256::ZERO),
+            terminal_total_difficulty_passed: true,
+            ..Default::default()
+        };
+        config.extra_fields.insert(
+            SECTION.to_owned(),
+            serde_json::json!({
+                "bech32Prefix": DEFAULT_BECH32_PREFIX,
+                "tokenDecimals": EVM_DECIMALS,
+                "maxGas": GAS_LIMIT.to_string(),
+                "feemarket": feemarket::Genesis::default(),
+                "evm": { "params": EvmParams::default() },
+                "gov": GovSection::development(
+                    DEV_ACCOUNTS[0].address,
+                    DEV_PERIOD,
+                    DEV_EXPEDITED_PERIOD,
+                ),
+                "rules": [{ "version": RulesVersion::NEWEST.number(), "height": 0 }],
+            }),
+        );
+        let funded = DEV_ACCOUNTS
+            .iter()
+            .map(|dev| (dev.address, GenesisAccount::default().with_balance(DEV_BALANCE)));
+        let file = GenesisFile {
+            config,
+            timestamp,
+            gas_limit: GAS_LIMIT,
+            alloc: funded.chain(contracts()).collect::<BTreeMap<_, _>>(),
+            ..Default::default()
+        };
+        Self::from_file(file).expect("the built-in genesis is valid, as its test says")
+    }
+}
+
+fn contracts() -> impl Iterator<Item = (Address, GenesisAccount)> {
+    // The library's EIP-7251 code carries two bytes of padding that the deployed code has not.
+    let consolidation = &eip7251::CONSOLIDATION_REQUEST_PREDEPLOY_CODE;
+    let consolidation = consolidation.slice(..consolidation.len() - 2);
+    [
+        (eip2935::HISTORY_STORAGE_ADDRESS, eip2935::HISTORY_STORAGE_CODE.clone()),
+        (eip4788::BEACON_ROOTS_ADDRESS, eip4788::BEACON_ROOTS_CODE.clone()),
+        (
+            eip7002::WITHDRAWAL_REQUEST_PREDEPLOY_ADDRESS,
+            eip7002::WITHDRAWAL_REQUEST_PREDEPLOY_CODE.clone(),
+        ),
+        (eip7251::CONSOLIDATION_REQUEST_PREDEPLOY_ADDRESS, consolidation),
+    ]
+    .into_iter()
+    .chain(preinstalls())
+    .map(|(address, code)| {
+        (address, GenesisAccount::default().with_nonce(Some(1)).with_code(Some(code)))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dev_keys_belong_to_dev_addresses() {
+        for account in DEV_ACCOUNTS {
+            let key = secp256k1::SecretKey::from_secret_bytes(account.private_key.0).unwrap();
+            let public = key.public_key().serialize_uncompressed();
+            let hash = alloy_primitives::keccak256(&public[1..]);
+            assert_eq!(Address::from_word(hash), account.address);
+        }
+    }
+
+    #[test]
+    fn dev_genesis_is_native_and_survives_storage() {
+        let genesis = Genesis::native_dev(0);
+        assert_eq!(genesis.spec.rules, super::super::Rules::Native);
+        assert_eq!(genesis.spec.chain_id, 262_144);
+        assert_eq!(genesis.spec.bech32_prefix, "cosmos");
+        let again = super::super::ChainSpec::from_json(&genesis.spec.to_json()).unwrap();
+        assert_eq!(again, genesis.spec);
+        assert_eq!(DEV_BALANCE, U256::from(10_000) * U256::from(10).pow(U256::from(18)));
+    }
+}

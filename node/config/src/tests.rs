@@ -1,0 +1,80 @@
+//! Settings files, good and bad.
+
+use super::*;
+use mempool::SLOT_BYTES;
+
+#[test]
+fn defaults_survive_the_file() {
+    let home = tempfile::tempdir().expect("a temporary folder");
+    let config = Config::default();
+    config.write_new(home.path()).expect("written");
+    assert_eq!(Config::load(home.path()).expect("read"), config);
+}
+
+#[test]
+fn pool_settings_default_to_the_pools_limits() {
+    assert_eq!(Mempool::default().limits_on(24 << 30), Limits::default());
+    let small = Mempool::default().limits_on(2 << 30);
+    assert_eq!((small.global_slots, small.global_queue), (16_384, 4_096));
+    let set = Mempool { global_slots: 7, global_queue: 8, ..Mempool::default() };
+    let set = set.limits_on(2 << 30);
+    assert_eq!((set.global_slots, set.global_queue), (7, 8));
+}
+
+/// What a node on a small machine may take of it for tables, caches, its pool and its clients.
+#[test]
+fn derived_defaults_fit_into_two_gibibytes() {
+    let on = |full: u64, minimum| memory::derived_on(2 << 30, full, minimum);
+    let trie = on(TRIE_CACHE_BYTES_DEFAULT, TRIE_CACHE_BYTES_MIN);
+    let recent = on(FULL_RECENT_ACCOUNTS as u64, MIN_RECENT_ACCOUNTS as u64);
+    let answers = on(FULL_ANSWER_CACHE_BYTES, MIN_ANSWER_CACHE_BYTES);
+    let limits = Mempool::default().limits_on(2 << 30);
+    let pool = (limits.global_slots + limits.global_queue) as u64 * SLOT_BYTES as u64;
+    let clients = on(server::FULL_CLIENT_BYTES, server::MIN_CLIENT_BYTES);
+    // Accounts twice, at 85 bytes each, and slots at 171 bytes for each four of them.
+    let tables = recent * (2 * 85 + 171 / 4);
+    let all = trie + tables + answers + pool + clients;
+    assert!(all < 1700 << 20, "{all}");
+}
+
+#[test]
+fn sockets_get_a_thread_for_each_core() {
+    let threads = |set, cores| JsonRpc { threads: set, ..JsonRpc::default() }.threads_on(cores);
+    assert_eq!([1, 2, 8, 1000].map(|cores| threads(0, cores)), [1, 2, 8, 64]);
+    assert_eq!([threads(1, 2), threads(3, 2), threads(65, 2)], [1, 3, 64]);
+}
+
+/// Why a file with this text is refused.
+fn refused(text: &str) -> String {
+    let home = tempfile::tempdir().expect("a temporary folder");
+    std::fs::write(home.path().join(CONFIG_FILE), text).expect("written");
+    let error = Config::load(home.path()).expect_err("refused").to_string();
+    assert_eq!(error.lines().count(), 1, "{error}");
+    error
+}
+
+#[test]
+fn an_unknown_key_is_named_with_its_line() {
+    let error = refused("[engine]\nblok-time-ms = 5\n");
+    assert!(error.contains("line 2: ") && error.contains("blok-time-ms"), "{error}");
+}
+
+#[test]
+fn a_time_between_blocks_that_is_none_is_refused() {
+    for ms in ["0", "86400001"] {
+        let error = refused(&format!("[engine]\n\nblock-time-ms = {ms}\n"));
+        let reason = format!("line 3: block-time-ms must be between 1 and 86400000, got {ms}");
+        assert!(error.ends_with(&reason), "{error}");
+    }
+    for wait in ["slow-client-s = 0", "idle-timeout-s = 86401", "call-timeout-ms = 86400001"] {
+        let error = refused(&format!("[json-rpc]\n{wait}\n"));
+        assert!(
+            error.contains("line 2: ") && error.contains(" must be between 1 and 86400"),
+            "{error}"
+        );
+    }
+    let error = refused("[json-rpc]\nmax-connections = 0\n");
+    assert!(error.ends_with("line 2: max-connections must be at least 1, got 0"), "{error}");
+    let error = refused("[rest]\nmax-concurrent = 0\n");
+    assert!(error.ends_with("line 2: max-concurrent must be at least 1, got 0"), "{error}");
+}

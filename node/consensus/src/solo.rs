@@ -1,0 +1,149 @@
+//! One node that makes every block: at each block time, and at once when a block is full.
+
+use super::{Demand, Engine, Slot, next_timestamp};
+use chain::Rules;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// How far timestamps may be ahead of the clock before blocks are made no faster than it goes, in seconds.
+/// Other Ethereum clients take a block from no further in the future.
+pub const MAX_SECONDS_AHEAD: u64 = 15;
+/// The unit of timestamps.
+const SECOND: Duration = Duration::from_secs(1);
+
+/// The default engine.
+#[derive(Debug)]
+pub struct Solo {
+    block_time: Duration,
+    empty_blocks: bool,
+    /// The least seconds between two blocks: 0 on a native chain, 1 by Ethereum's rules.
+    step: u64,
+    due: SystemTime,
+}
+
+impl Solo {
+    /// Makes a block each `block_time` from `now` on, by the rules of a chain. Without `empty_blocks`, a
+    /// block waits for a transaction, and is then made at once.
+    pub fn new(block_time: Duration, empty_blocks: bool, rules: Rules, now: SystemTime) -> Self {
+        Self { block_time, empty_blocks, step: rules.timestamp_step(), due: now + block_time }
+    }
+}
+
+impl Engine for Solo {
+    fn slot(&mut self, now: SystemTime, parent_timestamp: u64, demand: Demand) -> Option<Slot> {
+        let seconds = now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let timestamp = next_timestamp(now, parent_timestamp, self.step);
+        // Each block moves the clock of such a chain, and whoever fills blocks would move it at will.
+        let ahead = self.step > 0 && timestamp > seconds.saturating_add(MAX_SECONDS_AHEAD);
+        let period = if ahead { self.block_time.max(SECOND) } else { self.block_time };
+        // A clock set back by more than a block time must not stop the chain until it catches up.
+        if self.due.duration_since(now).is_ok_and(|wait| wait > period) {
+            self.due = now + period;
+        }
+        let wanted = match demand {
+            Demand::Full => !ahead || now >= self.due,
+            Demand::Some => now >= self.due,
+            Demand::Nothing => now >= self.due && self.empty_blocks,
+        };
+        if !wanted {
+            return None;
+        }
+        // The next one is due a block time after this one was, not after it was made, unless
+        // that has passed too: small delays do not add up.
+        let next = self.due + period;
+        self.due = if demand == Demand::Full || next <= now { now + period } else { next };
+        Some(Slot { timestamp })
+    }
+
+    fn patience(&self, now: SystemTime) -> Duration {
+        match self.due.duration_since(now) {
+            Ok(wait) => wait,
+            // Due: only a transaction can change the answer, and its arrival rings the bell.
+            Err(_) if !self.empty_blocks => self.block_time,
+            Err(_) => Duration::ZERO,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const START: SystemTime = UNIX_EPOCH;
+    const BLOCK_TIME: Duration = Duration::from_secs(2);
+
+    fn at(ms: u64) -> SystemTime {
+        START + Duration::from_millis(100_000 + ms)
+    }
+
+    fn slot(timestamp: u64) -> Option<Slot> {
+        Some(Slot { timestamp })
+    }
+
+    #[test]
+    fn a_block_each_block_time_and_at_once_when_full() {
+        let mut solo = Solo::new(BLOCK_TIME, true, Rules::Ethereum, at(0));
+        assert_eq!(solo.slot(at(0), 90, Demand::Nothing), None);
+        assert_eq!(solo.slot(at(0), 90, Demand::Some), None);
+        assert_eq!(solo.patience(at(0)), BLOCK_TIME);
+        assert_eq!(solo.slot(at(2000), 90, Demand::Nothing), slot(102));
+        assert_eq!(solo.slot(at(2000), 102, Demand::Some), None);
+        assert_eq!(solo.slot(at(2000), 102, Demand::Full), slot(103), "strictly rising");
+        assert_eq!(solo.patience(at(2000)), BLOCK_TIME, "a full block starts the wait anew");
+    }
+
+    #[test]
+    fn blocks_of_one_second_have_its_timestamp_on_a_native_chain() {
+        let mut solo = Solo::new(BLOCK_TIME, true, Rules::Native, at(0));
+        for _ in 0..1000 {
+            assert_eq!(solo.slot(at(500), 100, Demand::Full), slot(100));
+        }
+        assert_eq!(solo.slot(at(500), 104, Demand::Full), slot(104), "a clock set back");
+    }
+
+    #[test]
+    fn full_blocks_do_not_outrun_the_clock_by_more_than_a_bound() {
+        for block_time in [BLOCK_TIME, Duration::from_millis(50)] {
+            let mut solo = Solo::new(block_time, true, Rules::Ethereum, at(0));
+            let (mut parent, mut blocks) = (100, 0);
+            for ms in 0..60_000 {
+                while let Some(slot) = solo.slot(at(ms), parent, Demand::Full) {
+                    assert_eq!(slot.timestamp, parent + 1);
+                    (parent, blocks) = (slot.timestamp, blocks + 1);
+                }
+                assert!(solo.patience(at(ms)) > Duration::ZERO, "no spinning meanwhile");
+                assert!(
+                    parent <= 100 + ms / 1000 + MAX_SECONDS_AHEAD + 2,
+                    "{parent} after {ms} ms"
+                );
+            }
+            let least = if block_time < SECOND { 60 } else { 30 };
+            assert!(blocks > least, "{blocks}: still at the block time");
+        }
+    }
+
+    #[test]
+    fn delays_do_not_add_up() {
+        let mut solo = Solo::new(BLOCK_TIME, true, Rules::Ethereum, at(0));
+        assert_eq!(solo.slot(at(2300), 90, Demand::Some), slot(102));
+        assert_eq!(solo.patience(at(2300)), Duration::from_millis(1700));
+        assert_eq!(solo.slot(at(9000), 102, Demand::Some), slot(109));
+        assert_eq!(solo.patience(at(9000)), BLOCK_TIME, "but missed blocks are not made up for");
+    }
+
+    #[test]
+    fn without_empty_blocks_the_first_transaction_gets_one_at_once() {
+        let mut solo = Solo::new(BLOCK_TIME, false, Rules::Ethereum, at(0));
+        assert_eq!(solo.slot(at(2000), 90, Demand::Nothing), None);
+        assert_eq!(solo.slot(at(60_000), 90, Demand::Nothing), None);
+        assert!(solo.patience(at(60_000)) > Duration::ZERO, "no spinning meanwhile");
+        assert_eq!(solo.slot(at(60_001), 90, Demand::Some), slot(160));
+        assert_eq!(solo.slot(at(60_002), 160, Demand::Some), None, "the second one waits");
+    }
+
+    #[test]
+    fn a_clock_set_back_does_not_stop_the_chain() {
+        let mut solo = Solo::new(BLOCK_TIME, true, Rules::Ethereum, at(1_000_000));
+        assert_eq!(solo.slot(at(0), 1100, Demand::Nothing), None);
+        assert_eq!(solo.slot(at(2000), 1100, Demand::Nothing), slot(1101));
+    }
+}

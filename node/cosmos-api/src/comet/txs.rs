@@ -1,0 +1,104 @@
+//! Transactions: mined ones by hash and by events, and those that wait.
+
+use super::{Answer, Node, apart, arguments::Arguments, error::Error, shape};
+use crate::query::proto::cosmos::tx::v1beta1::{GetTxsEventRequest, OrderBy};
+use alloy_primitives::hex;
+use serde_json::json;
+use server::interrupt::Caller;
+use std::sync::Arc;
+
+/// Items of a page that names no number (CometBFT).
+const PAGE_DEFAULT: u64 = 30;
+/// Most items of a page (CometBFT).
+const PAGE_MAX: u64 = 100;
+
+/// Which part of a list is asked for.
+pub(super) struct Page {
+    /// From 1 on.
+    pub(super) number: u64,
+    /// Most items.
+    size: u64,
+}
+
+/// The page that is asked for; too large a size is the largest, as CometBFT has it.
+pub(super) fn page(given: &Arguments) -> Result<Page, Error> {
+    let number = given.number("page")?.unwrap_or(1);
+    let positive = u64::try_from(number).ok().filter(|number| *number > 0);
+    let found =
+        || Error::Parameter { name: "page", found: number.to_string(), wanted: "1 or more" };
+    Ok(Page { number: positive.ok_or_else(found)?, size: size(given, "per_page")? })
+}
+
+fn size(given: &Arguments, name: &'static str) -> Result<u64, Error> {
+    let asked = given.number(name)?.and_then(|size| u64::try_from(size).ok());
+    Ok(asked.filter(|size| *size > 0).map_or(PAGE_DEFAULT, |size| size.min(PAGE_MAX)))
+}
+
+/// A mined transaction. A proof is not given, whether it is asked for or not.
+pub(super) fn tx(node: &Node, given: &Arguments) -> Answer {
+    given.flag("prove")?;
+    let hash = given.bytes("hash")?.ok_or(Error::Missing("hash"))?;
+    Ok(shape::tx(&node.newest()?.shown_tx(&hex::encode(hash))?))
+}
+
+/// A page of the mined transactions with certain events.
+pub(super) async fn search(node: Arc<Node>, given: Arguments) -> Answer {
+    given.flag("prove")?;
+    let query = given.text("query")?.ok_or(Error::Missing("query"))?;
+    let order = match given.text("order_by")?.as_deref() {
+        None | Some("" | "asc") => OrderBy::Asc,
+        Some("desc") => OrderBy::Desc,
+        Some(other) => {
+            let (name, found) = ("order_by", other.chars().take(10).collect());
+            return Err(Error::Parameter { name, found, wanted: "asc, desc or empty" });
+        }
+    };
+    let page = page(&given)?;
+    let request = GetTxsEventRequest {
+        query,
+        order_by: order.into(),
+        page: page.number,
+        limit: page.size,
+        ..GetTxsEventRequest::default()
+    };
+    let turn = node.queries.search_turn().await?;
+    let (_caller, interrupt) = Caller::waiting();
+    apart(move || {
+        let _turn = turn;
+        let found = node.newest()?.txs_by_events(request, &interrupt)?;
+        let txs: Vec<_> = found.txs.iter().map(shape::tx).collect();
+        Ok(json!({ "txs": txs, "total_count": shape::long(found.total) }))
+    })
+    .await
+}
+
+/// How many transactions wait, those behind a nonce gap too.
+pub(super) async fn num_unconfirmed(node: Arc<Node>) -> Answer {
+    let level = node.queries.pool.level().await.map_err(|reject| Error::Pool(reject.log()))?;
+    let total = shape::long(level.pending + level.queued);
+    let bytes = shape::long(level.bytes);
+    Ok(json!({ "n_txs": total, "total": total, "total_bytes": bytes, "txs": null }))
+}
+
+/// The first of those that can run now, in no order of senders.
+pub(super) async fn unconfirmed(node: Arc<Node>, given: Arguments) -> Answer {
+    let most = usize::try_from(size(&given, "limit")?).unwrap_or(usize::MAX);
+    // The pool goes through all it has: a few at a time may make it do so.
+    let _turn = node.queries.search_turn().await?;
+    let pool = &node.queries.pool;
+    let refused = |reject: mempool::Reject| Error::Pool(reject.log());
+    let level = pool.level().await.map_err(refused)?;
+    let senders = pool.content(None).await.map_err(refused)?;
+    apart(move || {
+        let at = node.newest()?;
+        let pending = senders.iter().flat_map(|txs| &txs.pending).take(most);
+        let txs: Vec<_> = pending.map(|tx| shape::base64(&at.carried_tx(tx))).collect();
+        Ok(json!({
+            "n_txs": shape::long(txs.len()),
+            "total": shape::long(level.pending + level.queued),
+            "total_bytes": shape::long(level.bytes),
+            "txs": txs,
+        }))
+    })
+    .await
+}

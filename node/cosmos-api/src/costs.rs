@@ -1,0 +1,7 @@
+//! The costs of the queries of the Cosmos interfaces: see [`server::costs`].
+
+mod comet;
+mod grpc;
+
+pub use comet::INTERFACE as COMET;
+pub use grpc::{INTERFACE as GRPC, has_time_limit, waits_in_turn};

@@ -1,0 +1,77 @@
+//! CometBFT's RPC.
+
+use ::server::costs::{CostClass, InterfaceCosts};
+
+const AT_ONCE: &str = "at once";
+const BLOCKING: &str = "blocking thread";
+const READS: &str = "in turn: reads";
+
+/// The costs of the methods of CometBFT's RPC.
+pub const INTERFACE: InterfaceCosts = InterfaceCosts {
+    name: "CometBFT's RPC",
+    places: "As for gRPC, with which it shares the turns. A subscription reads each new block on a blocking thread, one \
+             at a time for all clients.",
+    classes: &[
+        CostClass {
+            work: "Answers from memory, waits, or hands the work to another interface",
+            grows_with: "what it hands over: `abci_query` costs what its gRPC method does, `tx_search` is a search, \
+                         `unconfirmed_txs` takes the turn of one",
+            bound: "that of the other interface; 16 `broadcast_tx_commit` wait at once, for 10 s; 100 transactions of \
+                    the pool are shown",
+            places: &[AT_ONCE],
+            methods: &[
+                "abci_info",
+                "abci_query",
+                "broadcast_tx_async",
+                "broadcast_tx_commit",
+                "broadcast_tx_sync",
+                "health",
+                "net_info",
+                "num_unconfirmed_txs",
+                "subscribe",
+                "tx_search",
+                "unconfirmed_txs",
+                "unsubscribe",
+                "unsubscribe_all",
+            ],
+        },
+        CostClass {
+            work: "Reads one or two headers, or the rules of the chain",
+            grows_with: "nothing; `genesis` with the genesis file, without its accounts",
+            bound: "16 MiB of a genesis file",
+            places: &[BLOCKING],
+            methods: &[
+                "commit",
+                "consensus_params",
+                "genesis",
+                "header",
+                "header_by_hash",
+                "status",
+                "validators",
+            ],
+        },
+        CostClass {
+            work: "Reads a whole block, or 20 of them for `blockchain`",
+            grows_with: "the transactions and logs of the blocks",
+            bound: "the block gas limit",
+            places: &[READS],
+            methods: &["block", "block_by_hash", "block_results", "blockchain", "tx"],
+        },
+    ],
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::comet;
+
+    #[test]
+    fn every_method_is_in_one_class_and_runs_where_it_says() {
+        let mut classes = INTERFACE.by_method();
+        for (name, place) in comet::method_places() {
+            let class = classes.remove(name).unwrap_or_else(|| panic!("{name} has no class"));
+            assert!(class.places.contains(&place), "{name} runs {place}");
+        }
+        assert!(classes.is_empty(), "no such methods: {:?}", classes.keys());
+    }
+}

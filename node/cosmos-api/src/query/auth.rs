@@ -1,0 +1,275 @@
+//! Accounts as the module `auth` shows them.
+
+use super::{
+    QueryError, Snapshot,
+    envelope::any,
+    page::Page,
+    proto::cosmos::{
+        auth::v1beta1::{
+            AddressBytesToStringResponse, AddressStringToBytesResponse, BaseAccount,
+            Bech32PrefixResponse, ModuleAccount, Params, QueryAccountInfoResponse,
+            QueryAccountResponse, QueryAccountsResponse, QueryModuleAccountByNameResponse,
+            QueryModuleAccountsResponse, QueryParamsResponse,
+        },
+        base::query::v1beta1::{PageRequest, PageResponse},
+        evm::crypto::v1::ethsecp256k1::PubKey,
+    },
+};
+use alloy_primitives::Address;
+use keys::{EthAccount, MODULE_ACCOUNTS, is_module_account, module_address};
+use prost_types::Any;
+use server::interrupt::Interrupt;
+use std::{collections::BTreeSet, time::Duration};
+use storage::StateRead;
+use transactions::cosmos::ACCOUNT_NUMBER;
+
+/// Longest time for a page of accounts, whose public keys may have to be searched for.
+const LIST_TIME: Duration = Duration::from_secs(5);
+/// The chain's own accounts and what they may do with tokens.
+const MODULES: [(&str, &[&str]); MODULE_ACCOUNTS.len()] = [
+    ("evm", &["minter", "burner"]),
+    ("fee_collector", &[]),
+    ("feemarket", &[]),
+    ("gov", &["burner"]),
+];
+
+impl Snapshot {
+    /// An account, of the chain itself or not.
+    ///
+    /// # Errors
+    /// If the address is none, or nothing has ever happened to it.
+    pub fn auth_account(&self, address: &str) -> Result<QueryAccountResponse, QueryError> {
+        let address = self.address(address)?;
+        let module = MODULES.into_iter().find(|(name, _)| module_address(name) == address);
+        let account = match module {
+            Some(module) => self.module_account(module)?,
+            None => any(&self.base_account(address)?),
+        };
+        Ok(QueryAccountResponse { account: Some(account) })
+    }
+
+    /// What all kinds of account have.
+    ///
+    /// # Errors
+    /// As [`Self::auth_account`].
+    pub fn auth_account_info(&self, address: &str) -> Result<QueryAccountInfoResponse, QueryError> {
+        let info = self.base_account(self.address(address)?)?;
+        Ok(QueryAccountInfoResponse { info: Some(info) })
+    }
+
+    /// Accounts by address, of the newest block only: the index lists no others.
+    ///
+    /// # Errors
+    /// At another height, on a page that makes no sense, and when the list takes too long.
+    pub fn auth_accounts(
+        &self,
+        page: Option<PageRequest>,
+        interrupt: &Interrupt,
+    ) -> Result<QueryAccountsResponse, QueryError> {
+        if self.number != self.view.number() {
+            let reason = "accounts are listed as of the newest block only";
+            return Err(QueryError::invalid(reason));
+        }
+        let page = Page::of(page)?.forward()?;
+        let first = match &page.key {
+            Some(key) => Address::try_from(key.as_slice())
+                .map_err(|_| QueryError::invalid("pagination: key is not one of this list"))?,
+            None => Address::ZERO,
+        };
+        // One more than the page says where the next begins.
+        let mut found = self.existing_from(first, page.skip + page.limit + 1)?;
+        found.drain(..page.skip.min(found.len()));
+        let next = found.get(page.limit).map(|address| address.to_vec());
+        found.truncate(page.limit);
+        let total = if page.count_total { self.existing()? } else { 0 };
+        let deadline = interrupt.within(LIST_TIME);
+        let accounts = found.into_iter().map(|address| {
+            if deadline.passed() {
+                let seconds = LIST_TIME.as_secs();
+                let message = format!("the list takes longer than {seconds} s: lower its limit");
+                return Err(QueryError::too_slow(message));
+            }
+            Ok(any(&self.base_account(address)?))
+        });
+        Ok(QueryAccountsResponse {
+            accounts: accounts.collect::<Result<_, QueryError>>()?,
+            pagination: Some(PageResponse { next_key: next.unwrap_or_default(), total }),
+        })
+    }
+
+    /// Accounts that blocks have changed which are not in the index yet.
+    fn recent(&self) -> BTreeSet<Address> {
+        let layers = self.view.state.layers().iter();
+        let changes = layers.flat_map(|layer| layer.changes().accounts.iter());
+        changes.map(|change| change.address).collect()
+    }
+
+    /// How many addresses have an account.
+    fn existing(&self) -> Result<u64, QueryError> {
+        let state = self.state()?;
+        let index = self.view.state.index().reader()?;
+        let mut count = index.accounts()?;
+        for address in self.recent() {
+            let (was, is) = (index.account(address)?.is_some(), state.account(address)?.is_some());
+            count = count + u64::from(is) - u64::from(was);
+        }
+        Ok(count)
+    }
+
+    /// The first `most` addresses from `first` on that have an account.
+    fn existing_from(&self, mut first: Address, most: usize) -> Result<Vec<Address>, QueryError> {
+        let state = self.state()?;
+        let index = self.view.state.index().reader()?;
+        let recent = self.recent();
+        let mut existing = Vec::with_capacity(most);
+        loop {
+            let indexed = index.addresses_from(first, most)?;
+            // Beyond the last one read the index may hold more, before those of the layers.
+            let end = indexed.get(most - 1).copied().unwrap_or(Address::repeat_byte(0xff));
+            let mut candidates: BTreeSet<_> = recent.range(first..=end).copied().collect();
+            candidates.extend(indexed);
+            for address in candidates {
+                if state.account(address)?.is_some() {
+                    existing.push(address);
+                }
+                if existing.len() == most {
+                    return Ok(existing);
+                }
+            }
+            match following(end) {
+                Some(next) => first = next,
+                None => return Ok(existing),
+            }
+        }
+    }
+
+    /// An account, of the chain itself or not.
+    fn eth_account(&self, address: Address) -> Result<EthAccount, QueryError> {
+        let account = self.state()?.account(address)?;
+        let is_module = || is_module_account(address);
+        if account.is_none() && !is_module() {
+            let text = self.bech32(address);
+            return Err(QueryError::not_found(format!("account {text} not found: key not found")));
+        }
+        let account = account.unwrap_or_default();
+        let chain_id = self.spec.chain_id;
+        let public_key = self.facts.public_keys.of(&self.view, chain_id, address, &account)?;
+        Ok(EthAccount {
+            address,
+            nonce: account.nonce,
+            balance: account.balance,
+            code_hash: account.code_hash,
+            public_key,
+            account_number: ACCOUNT_NUMBER,
+        })
+    }
+
+    fn base_account(&self, address: Address) -> Result<BaseAccount, QueryError> {
+        let account = self.eth_account(address)?;
+        let key = account.public_key.map(|key| PubKey { key: key.as_bytes().to_vec() });
+        Ok(BaseAccount {
+            address: self.bech32(address),
+            pub_key: key.as_ref().map(any),
+            account_number: account.account_number,
+            sequence: account.nonce,
+            code_hash: account.has_code().then(|| account.code_hash.to_string()),
+        })
+    }
+
+    fn module_account(&self, (name, permissions): (&str, &[&str])) -> Result<Any, QueryError> {
+        Ok(any(&ModuleAccount {
+            base_account: Some(self.base_account(module_address(name))?),
+            name: name.to_owned(),
+            permissions: permissions.iter().map(|&permission| permission.to_owned()).collect(),
+        }))
+    }
+
+    /// The accounts of the chain itself, by name.
+    ///
+    /// # Errors
+    /// If the state cannot be read.
+    pub fn module_accounts(&self) -> Result<QueryModuleAccountsResponse, QueryError> {
+        let accounts = MODULES.into_iter().map(|module| self.module_account(module));
+        Ok(QueryModuleAccountsResponse { accounts: accounts.collect::<Result<_, _>>()? })
+    }
+
+    /// One of them.
+    ///
+    /// # Errors
+    /// If no module has that name.
+    pub fn module_account_by_name(
+        &self,
+        name: &str,
+    ) -> Result<QueryModuleAccountByNameResponse, QueryError> {
+        let module = MODULES.into_iter().find(|(known, _)| *known == name);
+        let module =
+            module.ok_or_else(|| QueryError::not_found(format!("account {name:?} not found")))?;
+        Ok(QueryModuleAccountByNameResponse { account: Some(self.module_account(module)?) })
+    }
+
+    /// The defaults of the module; Ethereum transactions are not subject to them.
+    pub const fn auth_params(&self) -> QueryParamsResponse {
+        QueryParamsResponse {
+            params: Some(Params {
+                max_memo_characters: 256,
+                tx_sig_limit: 7,
+                tx_size_cost_per_byte: 10,
+                sig_verify_cost_ed25519: 590,
+                sig_verify_cost_secp256k1: 1000,
+            }),
+        }
+    }
+
+    /// The prefix of the chain's addresses.
+    pub fn bech32_prefix(&self) -> Bech32PrefixResponse {
+        Bech32PrefixResponse { bech32_prefix: self.spec.bech32_prefix.clone() }
+    }
+
+    /// Bech32 of 20 bytes.
+    ///
+    /// # Errors
+    /// On another number of bytes.
+    pub fn address_string(&self, bytes: &[u8]) -> Result<AddressBytesToStringResponse, QueryError> {
+        let address = Address::try_from(bytes).map_err(|_| {
+            QueryError::invalid(format!("an address has 20 bytes, got {}", bytes.len()))
+        })?;
+        Ok(AddressBytesToStringResponse { address_string: self.bech32(address) })
+    }
+
+    /// The 20 bytes of an address in any form.
+    ///
+    /// # Errors
+    /// If it is no address.
+    pub fn address_bytes(&self, text: &str) -> Result<AddressStringToBytesResponse, QueryError> {
+        Ok(AddressStringToBytesResponse { address_bytes: self.address(text)?.to_vec() })
+    }
+}
+
+/// The address after this one.
+fn following(address: Address) -> Option<Address> {
+    let mut bytes = address.into_array();
+    for byte in bytes.iter_mut().rev() {
+        let (next, carried) = byte.overflowing_add(1);
+        *byte = next;
+        if !carried {
+            return Some(Address::from(bytes));
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_follow_each_other() {
+        assert_eq!(following(Address::ZERO), Some(Address::with_last_byte(1)));
+        assert_eq!(following(Address::repeat_byte(0xff)), None);
+        let mut carried = Address::with_last_byte(0xff);
+        carried.0[18] = 1;
+        let mut next = Address::ZERO;
+        next.0[18] = 2;
+        assert_eq!(following(carried), Some(next));
+    }
+}

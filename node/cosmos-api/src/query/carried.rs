@@ -1,0 +1,105 @@
+//! Blocks as a chain of CometBFT has them: all transactions in the SDK's encoding, Ethereum ones in their
+//! envelope; and what became of them.
+
+use super::{
+    QueryError, Snapshot, envelope,
+    events::{self, Outcomes},
+    node::broadcast,
+    proto::{
+        cosmos::{base::abci::v1beta1::TxResponse, tx::v1beta1::Tx},
+        tendermint::{
+            abci::Event,
+            types::{Block, BlockId, Commit, Data, EvidenceList, Header},
+        },
+    },
+    tx_codec::tx_bytes,
+};
+use alloy_primitives::{B256, Bytes};
+use state::stored::StoredBlock;
+use transactions::{RecoveredTx, cosmos};
+
+/// What became of a block.
+#[derive(Debug)]
+pub struct BlockResults {
+    /// Of each transaction, in order.
+    pub txs: Vec<TxResponse>,
+    /// Of none of them: the fee market's, the bloom, and those of proposals that ended.
+    pub events: Vec<Event>,
+}
+
+/// The bytes of a transaction in the SDK's encoding; `shown` is asked for that of an Ethereum one.
+pub(super) fn carried(raw: &Bytes, shown: impl FnOnce() -> Tx) -> Vec<u8> {
+    if cosmos::is_cosmos(raw) { broadcast(raw) } else { tx_bytes(shown()) }
+}
+
+/// The commit of the block before one: its height and hash. Nobody signs.
+fn last_commit(header: &Header) -> Commit {
+    let (height, block_id) = (header.height.saturating_sub(1).max(0), header.last_block_id.clone());
+    Commit { height, block_id, ..Commit::default() }
+}
+
+impl Snapshot {
+    /// A block at or below this snapshot's, each transaction in the SDK's encoding.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn carried_block(&self, number: u64) -> Result<(BlockId, Block), QueryError> {
+        let stored = StoredBlock::read(&self.spec, &self.view.blocks()?, number)?;
+        let (id, header) = self.block_header(number)?;
+        let mined = (0..stored.block.transactions.len()).filter_map(|i| stored.tx(i).transpose());
+        let bytes = mined.map(|mined| {
+            let mined = mined?;
+            Ok(carried(&mined.raw, || self.shown(&mined)))
+        });
+        let txs = bytes.collect::<Result<_, QueryError>>()?;
+        let last_commit = Some(last_commit(&header));
+        let (evidence, data) = (Some(EvidenceList::default()), Some(Data { txs }));
+        Ok((id, Block { header: Some(header), data, evidence, last_commit }))
+    }
+
+    /// A pooled transaction in the SDK's encoding.
+    pub fn carried_tx(&self, tx: &RecoveredTx) -> Vec<u8> {
+        let denom = self.extended_denom(self.number.saturating_add(1));
+        carried(&tx.raw, || envelope::close(&tx.tx, &tx.raw, tx.sender, &denom))
+    }
+
+    /// What became of a block at or below this snapshot's.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn block_results(&self, number: u64) -> Result<BlockResults, QueryError> {
+        let blocks = self.view.blocks()?;
+        let stored = StoredBlock::read(&self.spec, &blocks, number)?;
+        let outcomes = Outcomes::read(&blocks, number)?;
+        let mined = (0..stored.block.transactions.len()).filter_map(|i| stored.tx(i).transpose());
+        let txs = mined.map(|mined| Ok(self.mined(&mined?, &outcomes)?.response));
+        let txs = txs.collect::<Result<_, QueryError>>()?;
+        Ok(BlockResults { txs, events: outcomes.block_events(&stored.block.header) })
+    }
+
+    /// The events of a block at or below this snapshot's that are of none of its transactions.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn block_events(&self, number: u64) -> Result<Vec<Event>, QueryError> {
+        let (_, header) = self.header(number)?;
+        events::block_events(&self.view.blocks()?, &header)
+    }
+
+    /// How many transactions a block at or below this snapshot's has.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn txs_of(&self, number: u64) -> Result<usize, QueryError> {
+        Ok(self.view.blocks()?.tx_count(number)?)
+    }
+
+    /// The number of the block with this hash, at or below this snapshot's.
+    ///
+    /// # Errors
+    /// If the index cannot be read.
+    pub fn number_of(&self, hash: B256) -> Result<Option<u64>, QueryError> {
+        let number = self.view.block_number(hash)?;
+        Ok(number.filter(|number| *number <= self.number))
+    }
+}

@@ -1,0 +1,49 @@
+//! The bounds of blocks, in the shape Cosmos tools expect. There is no evidence of anything, nor are there
+//! votes.
+
+use super::{
+    QueryError, Snapshot,
+    node::signed,
+    proto::{
+        cosmos::consensus::v1::QueryParamsResponse,
+        tendermint::types::{
+            AbciParams, BlockParams, ConsensusParams, EvidenceParams, ValidatorParams,
+            VersionParams,
+        },
+    },
+};
+use prost_types::Duration;
+
+/// No bound on the bytes of a block but its gas.
+const UNBOUNDED: i64 = -1;
+/// The kind of the key that stands where that of a validator is wanted.
+const KEY_KIND: &str = "ed25519";
+
+impl Snapshot {
+    /// The bounds of this snapshot's block.
+    ///
+    /// # Errors
+    /// If its header cannot be read.
+    pub fn consensus_params(&self) -> Result<QueryParamsResponse, QueryError> {
+        Ok(QueryParamsResponse { params: Some(self.consensus_params_of(self.number)?) })
+    }
+
+    /// The bounds of a block at or below this snapshot's.
+    ///
+    /// # Errors
+    /// If its header cannot be read.
+    pub fn consensus_params_of(&self, number: u64) -> Result<ConsensusParams, QueryError> {
+        let max_gas = signed(self.header(number)?.1.gas_limit);
+        let evidence = EvidenceParams {
+            max_age_duration: Some(Duration::default()),
+            ..EvidenceParams::default()
+        };
+        Ok(ConsensusParams {
+            block: Some(BlockParams { max_bytes: UNBOUNDED, max_gas }),
+            evidence: Some(evidence),
+            validator: Some(ValidatorParams { pub_key_types: vec![KEY_KIND.to_owned()] }),
+            version: Some(VersionParams::default()),
+            abci: Some(AbciParams::default()),
+        })
+    }
+}

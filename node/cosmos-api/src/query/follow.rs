@@ -1,0 +1,185 @@
+//! What happens in a block, for those who follow the chain with a query in the language of [`condition`]:
+//! the block, its header, its events, and each of its transactions.
+//!
+//! [`condition`]: super::condition
+
+use super::{
+    QueryError, ShownTx, Snapshot,
+    condition::{Condition, Operator, parse_all},
+    events::Outcomes,
+    proto::{cosmos::base::abci::v1beta1::TxResponse, tendermint::abci::Event},
+};
+use alloy_primitives::{B256, hex};
+use state::stored::StoredBlock;
+use std::collections::BTreeMap;
+use transactions::cosmos;
+
+/// The attribute that names the kind of what happens.
+const KIND: &str = "tm.event";
+/// The kind of a transaction.
+const TX: &str = "Tx";
+
+/// Something that a query may match.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Happening<'a> {
+    kind: &'static str,
+    tx: Option<&'a TxResponse>,
+    events: &'a [Event],
+}
+
+impl<'a> Happening<'a> {
+    /// A transaction that was mined.
+    pub(super) fn tx(response: &'a TxResponse) -> Self {
+        Self { kind: TX, tx: Some(response), events: &response.events }
+    }
+
+    /// All attributes by the names that queries have for them.
+    fn attributes(&self) -> Attributes {
+        let mut all = Attributes::new();
+        all.insert(KIND.to_owned(), vec![self.kind.to_owned()]);
+        if let Some(tx) = self.tx {
+            let hash = tx.txhash.strip_prefix("0x").unwrap_or(&tx.txhash).to_ascii_uppercase();
+            all.insert("tx.hash".to_owned(), vec![hash]);
+            all.insert("tx.height".to_owned(), vec![tx.height.to_string()]);
+        }
+        for event in self.events {
+            for attribute in &event.attributes {
+                let name = format!("{}.{}", event.r#type, attribute.key);
+                all.entry(name).or_default().push(attribute.value.clone());
+            }
+        }
+        all
+    }
+}
+
+/// Attributes of what happens, each with its values.
+pub type Attributes = BTreeMap<String, Vec<String>>;
+
+/// A query for what will happen.
+#[derive(Clone, Debug)]
+pub struct Watch(Vec<Condition>);
+
+impl Watch {
+    /// # Errors
+    /// If the query is none, or has no condition.
+    pub fn parse(query: &str) -> Result<Self, QueryError> {
+        let conditions = parse_all(std::iter::once(query))?;
+        if conditions.is_empty() {
+            return Err(QueryError::invalid("query cannot be empty"));
+        }
+        Ok(Self(conditions))
+    }
+
+    /// Whether something of this kind may match.
+    fn may_match(&self, kind: &str) -> bool {
+        self.0.iter().filter(|condition| condition.key == KIND).all(|c| c.is_met_by(kind))
+    }
+
+    /// Whether a transaction of this hash may match: most are not looked at further.
+    fn may_match_hash(&self, hash: B256) -> bool {
+        let mut named = self.0.iter().filter(|condition| condition.key == "tx.hash");
+        named.all(|condition| condition.is_met_by_hash(&hex::encode(hash)))
+    }
+}
+
+/// What of a block is not one of its transactions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OfBlock {
+    /// The whole block.
+    Whole,
+    /// Its header.
+    Header,
+    /// Its events.
+    Events,
+}
+
+impl OfBlock {
+    /// All, in the order in which they happen.
+    pub const ALL: [Self; 3] = [Self::Whole, Self::Header, Self::Events];
+
+    /// The name that queries have for it.
+    pub const fn kind(self) -> &'static str {
+        match self {
+            Self::Whole => "NewBlock",
+            Self::Header => "NewBlockHeader",
+            Self::Events => "NewBlockEvents",
+        }
+    }
+}
+
+impl Snapshot {
+    /// Which of the queries this part of block `number` matches, and its attributes if one does. `events`
+    /// are those of the block that are of none of its transactions.
+    pub fn watched_block(
+        &self,
+        part: OfBlock,
+        events: &[Event],
+        watches: &[Watch],
+    ) -> Option<(Vec<usize>, Attributes)> {
+        let events = if part == OfBlock::Header { &[] } else { events };
+        self.watched(&Happening { kind: part.kind(), tx: None, events }, watches)
+    }
+
+    /// Tells of those of a block's transactions, from the one at `from` on, that queries match: which, and
+    /// with what attributes, until `tell` has enough. Gives where to go on.
+    ///
+    /// # Errors
+    /// If the block cannot be read.
+    pub fn watched_txs(
+        &self,
+        number: u64,
+        from: usize,
+        watches: &[Watch],
+        mut tell: impl FnMut(&ShownTx, Vec<usize>, Attributes) -> bool,
+    ) -> Result<Option<usize>, QueryError> {
+        if !watches.iter().any(|watch| watch.may_match(TX)) {
+            return Ok(None);
+        }
+        let blocks = self.view.blocks()?;
+        let block = StoredBlock::read(&self.spec, &blocks, number)?;
+        let outcomes = Outcomes::read(&blocks, number)?;
+        for index in from..block.block.transactions.len() {
+            let Some(mined) = block.tx(index)? else { break };
+            let cosmos = mined.cosmos.is_some().then(|| cosmos::cosmos_hash(&mined.raw));
+            let hash = cosmos.unwrap_or(mined.hash);
+            if !watches.iter().any(|watch| watch.may_match(TX) && watch.may_match_hash(hash)) {
+                continue;
+            }
+            let shown = self.mined(&mined, &outcomes)?;
+            let watched = self.watched(&Happening::tx(&shown.response), watches);
+            if let Some((which, attributes)) = watched
+                && !tell(&shown, which, attributes)
+            {
+                return Ok(Some(index + 1));
+            }
+        }
+        Ok(None)
+    }
+
+    fn watched(&self, what: &Happening<'_>, watches: &[Watch]) -> Option<(Vec<usize>, Attributes)> {
+        let met = |watch: &Watch| watch.0.iter().all(|condition| self.is_met(condition, what));
+        let which: Vec<_> = (0..watches.len()).filter(|index| met(&watches[*index])).collect();
+        (!which.is_empty()).then(|| (which, what.attributes()))
+    }
+
+    /// Whether something meets a condition. Addresses are equal in all their forms.
+    pub(super) fn is_met(&self, condition: &Condition, what: &Happening<'_>) -> bool {
+        match (&*condition.key, what.tx) {
+            (KIND, _) => return condition.is_met_by(what.kind),
+            ("tx.height", Some(tx)) => return condition.is_met_by(&tx.height.to_string()),
+            ("tx.hash", Some(tx)) => return condition.is_met_by_hash(&tx.txhash),
+            _ => {}
+        }
+        let Some((kind, key)) = condition.key.rsplit_once('.') else { return false };
+        let address = match condition.operator {
+            Operator::Equal => self.address_in(&condition.value),
+            _ => None,
+        };
+        let events = what.events.iter().filter(|event| event.r#type == kind);
+        let mut attributes = events.flat_map(|event| &event.attributes).filter(|a| a.key == key);
+        attributes.any(|attribute| match address {
+            Some(_) => self.address_in(&attribute.value) == address,
+            None => condition.is_met_by(&attribute.value),
+        })
+    }
+}

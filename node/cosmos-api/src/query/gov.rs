@@ -1,0 +1,191 @@
+//! Proposals, votes and deposits as the module `gov` shows them.
+
+use super::{
+    QueryError, Snapshot,
+    page::cut,
+    proto::cosmos::{
+        base::query::v1beta1::PageRequest,
+        gov::v1::{
+            DepositParams, Params, ProposalStatus, QueryDepositResponse, QueryDepositsResponse,
+            QueryParamsResponse, QueryProposalResponse, QueryProposalsRequest,
+            QueryProposalsResponse, QueryTallyResultResponse, QueryVoteResponse,
+            QueryVotesResponse, TallyParams, VotingParams,
+        },
+    },
+};
+use chain::Native;
+use modules::gov::{Entry, Governance, tally};
+
+impl Snapshot {
+    pub(super) fn native(&self) -> Result<&Native, QueryError> {
+        self.spec.native().ok_or_else(|| {
+            QueryError::precondition("this chain has no governance: it follows Ethereum's rules")
+        })
+    }
+
+    /// Governance after this block.
+    fn governance(&self) -> Result<Governance, QueryError> {
+        self.native()?;
+        Ok(self.modules()?.map(|modules| modules.gov.clone()).unwrap_or_default())
+    }
+
+    /// One proposal.
+    ///
+    /// # Errors
+    /// If there is none of this id, or it is too old to be kept.
+    pub fn gov_proposal(&self, id: u64) -> Result<QueryProposalResponse, QueryError> {
+        let governance = self.governance()?;
+        Ok(QueryProposalResponse { proposal: Some(find(&governance, id)?.proposal()) })
+    }
+
+    /// Proposals, the oldest first.
+    ///
+    /// # Errors
+    /// On an address that is none, or a page that makes no sense.
+    pub fn gov_proposals(
+        &self,
+        mut query: QueryProposalsRequest,
+    ) -> Result<QueryProposalsResponse, QueryError> {
+        let page = query.pagination.take();
+        let governance = self.governance()?;
+        let named = |text: &str| match text {
+            "" => Ok(None),
+            text => self.address(text).map(Some),
+        };
+        let (voter, depositor) = (named(&query.voter)?, named(&query.depositor)?);
+        let status = query.proposal_status();
+        let wanted = |entry: &&Entry| {
+            (status == ProposalStatus::Unspecified || status == entry.status())
+                && voter.is_none_or(|voter| entry.vote(voter).is_some())
+                && depositor.is_none_or(|depositor| entry.deposit(depositor).is_some())
+        };
+        let found = governance.state().entries().filter(wanted);
+        let keyed = found.map(|entry| (entry.id().to_be_bytes(), entry));
+        let (chosen, pagination) = cut(keyed, page)?;
+        let proposals = chosen.into_iter().map(Entry::proposal).collect();
+        Ok(QueryProposalsResponse { proposals, pagination: Some(pagination) })
+    }
+
+    /// An account's vote.
+    ///
+    /// # Errors
+    /// If it has none, or the voting is over.
+    pub fn gov_vote(&self, id: u64, voter: &str) -> Result<QueryVoteResponse, QueryError> {
+        let (governance, voter) = (self.governance()?, self.address(voter)?);
+        let vote = find(&governance, id)?.vote(voter).cloned().ok_or_else(|| {
+            let voter = self.bech32(voter);
+            QueryError::invalid(format!("voter: {voter} not found for proposal: {id}"))
+        })?;
+        Ok(QueryVoteResponse { vote: Some(vote) })
+    }
+
+    /// The votes on a proposal, in the order of the voters' addresses.
+    ///
+    /// # Errors
+    /// If there is none of this id, or the page makes no sense.
+    pub fn gov_votes(
+        &self,
+        id: u64,
+        page: Option<PageRequest>,
+    ) -> Result<QueryVotesResponse, QueryError> {
+        let governance = self.governance()?;
+        let votes =
+            find(&governance, id)?.votes().map(|(address, vote)| (address.into_array(), vote));
+        let (votes, pagination) = cut(votes, page)?;
+        let votes = votes.into_iter().cloned().collect();
+        Ok(QueryVotesResponse { votes, pagination: Some(pagination) })
+    }
+
+    /// What an account put down for a proposal.
+    ///
+    /// # Errors
+    /// If it put nothing down, or has it back.
+    pub fn gov_deposit(
+        &self,
+        id: u64,
+        depositor: &str,
+    ) -> Result<QueryDepositResponse, QueryError> {
+        let (governance, depositor) = (self.governance()?, self.address(depositor)?);
+        let deposit = find(&governance, id)?.deposit(depositor).cloned().ok_or_else(|| {
+            let depositor = self.bech32(depositor);
+            QueryError::invalid(format!("depositer: {depositor} not found for proposal: {id}"))
+        })?;
+        Ok(QueryDepositResponse { deposit: Some(deposit) })
+    }
+
+    /// What all put down for a proposal, in the order of the depositors' addresses.
+    ///
+    /// # Errors
+    /// As [`Self::gov_votes`].
+    pub fn gov_deposits(
+        &self,
+        id: u64,
+        page: Option<PageRequest>,
+    ) -> Result<QueryDepositsResponse, QueryError> {
+        let governance = self.governance()?;
+        let deposits = find(&governance, id)?.deposits();
+        let keyed = deposits.map(|(address, deposit)| (address.into_array(), deposit));
+        let (deposits, pagination) = cut(keyed, page)?;
+        let deposits = deposits.into_iter().cloned().collect();
+        Ok(QueryDepositsResponse { deposits, pagination: Some(pagination) })
+    }
+
+    /// The votes on a proposal added up: so far, or as they were in the end.
+    ///
+    /// # Errors
+    /// If there is none of this id.
+    pub fn gov_tally(&self, id: u64) -> Result<QueryTallyResultResponse, QueryError> {
+        let governance = self.governance()?;
+        let entry = find(&governance, id)?;
+        if entry.status() != ProposalStatus::VotingPeriod {
+            return Ok(QueryTallyResultResponse { tally: entry.final_tally() });
+        }
+        let votes = entry.votes().map(|(address, vote)| (vote, *address));
+        let tally = tally(&self.native()?.gov, votes).to_proto();
+        Ok(QueryTallyResultResponse { tally: Some(tally) })
+    }
+
+    /// Periods, deposits and thresholds, as genesis has them; those of one kind once more, unless it is
+    /// empty.
+    ///
+    /// # Errors
+    /// On another kind, and on a chain without governance.
+    pub fn gov_params(&self, kind: &str) -> Result<QueryParamsResponse, QueryError> {
+        let params = self.gov_rules()?;
+        let mut answer = QueryParamsResponse::default();
+        match kind {
+            "" => {}
+            "voting" => {
+                answer.voting_params = Some(VotingParams { voting_period: params.voting_period });
+            }
+            "deposit" => {
+                answer.deposit_params = Some(DepositParams {
+                    min_deposit: params.min_deposit.clone(),
+                    max_deposit_period: params.max_deposit_period,
+                });
+            }
+            "tallying" => {
+                answer.tally_params = Some(TallyParams {
+                    quorum: params.quorum.clone(),
+                    threshold: params.threshold.clone(),
+                    veto_threshold: params.veto_threshold.clone(),
+                });
+            }
+            other => {
+                return Err(QueryError::invalid(format!("{other} is not a valid parameter type")));
+            }
+        }
+        answer.params = Some(params);
+        Ok(answer)
+    }
+
+    /// All of them.
+    pub(super) fn gov_rules(&self) -> Result<Params, QueryError> {
+        Ok(self.native()?.gov.to_proto(&self.denom()))
+    }
+}
+
+fn find(governance: &Governance, id: u64) -> Result<&Entry, QueryError> {
+    let found = governance.state().entry(id);
+    found.ok_or_else(|| QueryError::not_found(format!("proposal {id} doesn't exist")))
+}

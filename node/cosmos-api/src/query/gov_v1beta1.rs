@@ -1,0 +1,187 @@
+//! Governance in the form that older clients ask for: the answers of [`super::gov`], turned.
+
+use super::{
+    QueryError, Snapshot,
+    proto::cosmos::{
+        base::query::v1beta1::PageRequest,
+        gov::{
+            v1,
+            v1beta1::{
+                Deposit, DepositParams, Proposal, QueryDepositResponse, QueryDepositsResponse,
+                QueryParamsResponse, QueryProposalResponse, QueryProposalsRequest,
+                QueryProposalsResponse, QueryTallyResultResponse, QueryVoteResponse,
+                QueryVotesResponse, TallyParams, TallyResult, Vote, VotingParams,
+                WeightedVoteOption,
+            },
+        },
+    },
+};
+use feemarket::LegacyDec;
+use prost_types::Duration;
+
+impl Snapshot {
+    /// [`Self::gov_proposal`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn old_proposal(&self, id: u64) -> Result<QueryProposalResponse, QueryError> {
+        Ok(QueryProposalResponse { proposal: self.gov_proposal(id)?.proposal.map(proposal) })
+    }
+
+    /// [`Self::gov_proposals`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn old_proposals(
+        &self,
+        query: QueryProposalsRequest,
+    ) -> Result<QueryProposalsResponse, QueryError> {
+        let found = self.gov_proposals(v1::QueryProposalsRequest {
+            proposal_status: query.proposal_status,
+            voter: query.voter,
+            depositor: query.depositor,
+            pagination: query.pagination,
+        })?;
+        let proposals = found.proposals.into_iter().map(proposal).collect();
+        Ok(QueryProposalsResponse { proposals, pagination: found.pagination })
+    }
+
+    /// [`Self::gov_vote`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn old_vote(&self, id: u64, voter: &str) -> Result<QueryVoteResponse, QueryError> {
+        Ok(QueryVoteResponse { vote: self.gov_vote(id, voter)?.vote.map(vote) })
+    }
+
+    /// [`Self::gov_votes`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn old_votes(
+        &self,
+        id: u64,
+        page: Option<PageRequest>,
+    ) -> Result<QueryVotesResponse, QueryError> {
+        let found = self.gov_votes(id, page)?;
+        let votes = found.votes.into_iter().map(vote).collect();
+        Ok(QueryVotesResponse { votes, pagination: found.pagination })
+    }
+
+    /// [`Self::gov_deposit`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn old_deposit(
+        &self,
+        id: u64,
+        depositor: &str,
+    ) -> Result<QueryDepositResponse, QueryError> {
+        Ok(QueryDepositResponse { deposit: self.gov_deposit(id, depositor)?.deposit.map(deposit) })
+    }
+
+    /// [`Self::gov_deposits`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn old_deposits(
+        &self,
+        id: u64,
+        page: Option<PageRequest>,
+    ) -> Result<QueryDepositsResponse, QueryError> {
+        let found = self.gov_deposits(id, page)?;
+        let deposits = found.deposits.into_iter().map(deposit).collect();
+        Ok(QueryDepositsResponse { deposits, pagination: found.pagination })
+    }
+
+    /// [`Self::gov_tally`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn old_tally(&self, id: u64) -> Result<QueryTallyResultResponse, QueryError> {
+        Ok(QueryTallyResultResponse { tally: self.gov_tally(id)?.tally.map(tally) })
+    }
+
+    /// The parameters of one kind; the others are zero.
+    ///
+    /// # Errors
+    /// On another kind, and on a chain without governance.
+    pub fn old_gov_params(&self, kind: &str) -> Result<QueryParamsResponse, QueryError> {
+        let all = self.gov_rules()?;
+        let gov = &self.native()?.gov;
+        let bytes = |share: LegacyDec| share.to_scaled().into_bytes();
+        let mut answer = none_asked_for();
+        match kind {
+            "voting" => {
+                answer.voting_params = Some(VotingParams { voting_period: all.voting_period });
+            }
+            "deposit" => {
+                answer.deposit_params = Some(DepositParams {
+                    min_deposit: all.min_deposit,
+                    max_deposit_period: all.max_deposit_period,
+                });
+            }
+            "tallying" => {
+                answer.tally_params = Some(TallyParams {
+                    quorum: bytes(gov.quorum),
+                    threshold: bytes(gov.threshold),
+                    veto_threshold: bytes(gov.veto_threshold),
+                });
+            }
+            other => {
+                return Err(QueryError::invalid(format!(
+                    "unknown params type {other:?}: want deposit, voting or tallying"
+                )));
+            }
+        }
+        Ok(answer)
+    }
+}
+
+/// All parameters zero, as the SDK answers for kinds that were not asked for.
+fn none_asked_for() -> QueryParamsResponse {
+    let (never, zero) = (Some(Duration::default()), b"0".to_vec());
+    QueryParamsResponse {
+        voting_params: Some(VotingParams { voting_period: never }),
+        deposit_params: Some(DepositParams { min_deposit: Vec::new(), max_deposit_period: never }),
+        tally_params: Some(TallyParams {
+            quorum: zero.clone(),
+            threshold: zero.clone(),
+            veto_threshold: zero,
+        }),
+    }
+}
+
+fn proposal(new: v1::Proposal) -> Proposal {
+    Proposal {
+        proposal_id: new.id,
+        content: None,
+        status: new.status,
+        final_tally_result: new.final_tally_result.map(tally),
+        submit_time: new.submit_time,
+        deposit_end_time: new.deposit_end_time,
+        total_deposit: new.total_deposit,
+        voting_start_time: new.voting_start_time,
+        voting_end_time: new.voting_end_time,
+    }
+}
+
+fn tally(new: v1::TallyResult) -> TallyResult {
+    TallyResult {
+        yes: new.yes_count,
+        abstain: new.abstain_count,
+        no: new.no_count,
+        no_with_veto: new.no_with_veto_count,
+    }
+}
+
+/// A vote here has one option, of weight 1.
+fn vote(new: v1::Vote) -> Vote {
+    let option = new.options.first().map_or(0, |option| option.option);
+    let one = WeightedVoteOption { option, weight: LegacyDec::ONE.to_scaled() };
+    Vote { proposal_id: new.proposal_id, voter: new.voter, option, options: vec![one] }
+}
+
+fn deposit(new: v1::Deposit) -> Deposit {
+    Deposit { proposal_id: new.proposal_id, depositor: new.depositor, amount: new.amount }
+}

@@ -1,0 +1,66 @@
+//! What the SDK's modules answer to the messages of a Cosmos transaction that took effect.
+
+use super::{
+    envelope::any,
+    proto::cosmos::{
+        bank::v1beta1::MsgSendResponse,
+        base::abci::v1beta1::TxMsgData,
+        gov::{
+            v1::{MsgDepositResponse, MsgSubmitProposalResponse, MsgVoteResponse},
+            v1beta1 as former,
+        },
+    },
+};
+use evm::SUBMIT_EVENT;
+use feemarket::store::StoredEvent;
+use prost::Message as _;
+use prost_types::Any;
+use transactions::cosmos::Message;
+
+/// The answers, in the order of the messages; `stored` are the events that these left.
+pub(super) fn responses(messages: &[Message], stored: &[StoredEvent]) -> Vec<Any> {
+    let mut opened = stored.iter().filter_map(proposal);
+    let response = |message: &Message| match message {
+        Message::Send(_) => any(&MsgSendResponse {}),
+        Message::Submit(submission) => {
+            let proposal_id = opened.next().unwrap_or_default();
+            if submission.former {
+                any(&former::MsgSubmitProposalResponse { proposal_id })
+            } else {
+                any(&MsgSubmitProposalResponse { proposal_id })
+            }
+        }
+        Message::Deposit(deposit) if deposit.former => any(&former::MsgDepositResponse {}),
+        Message::Deposit(_) => any(&MsgDepositResponse {}),
+        Message::Vote(vote) if vote.former => any(&former::MsgVoteResponse {}),
+        Message::Vote(_) => any(&MsgVoteResponse {}),
+    };
+    messages.iter().map(response).collect()
+}
+
+/// The bytes that a chain of CometBFT keeps of them.
+pub(super) fn data(msg_responses: Vec<Any>) -> Vec<u8> {
+    TxMsgData { msg_responses }.encode_to_vec()
+}
+
+/// The proposal that an event says to be new.
+fn proposal(event: &StoredEvent) -> Option<u64> {
+    if event.kind != SUBMIT_EVENT {
+        return None;
+    }
+    let id = event.attributes.iter().find(|attribute| attribute.key == "proposal_id")?;
+    id.value.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloy_primitives::hex;
+
+    #[test]
+    fn the_data_of_a_transfer_is_the_sdk_s() {
+        let sdk =
+            "12260A242F636F736D6F732E62616E6B2E763162657461312E4D736753656E64526573706F6E7365";
+        assert_eq!(hex::encode_upper(data(vec![any(&MsgSendResponse {})])), sdk);
+    }
+}

@@ -1,0 +1,157 @@
+//! The node and its blocks, in the shape Cosmos tools expect. Hashes are those of the Ethereum header.
+
+use super::{
+    QueryError, Snapshot,
+    proto::{
+        cosmos::base::tendermint::v1beta1::{
+            Block as SdkBlock, GetBlockByHeightResponse, GetLatestBlockResponse,
+            GetNodeInfoResponse, GetSyncingResponse, Header as SdkHeader, VersionInfo,
+        },
+        tendermint::{
+            p2p::{DefaultNodeInfo, DefaultNodeInfoOther, ProtocolVersion},
+            types::{Block, BlockId, Header, PartSetHeader},
+            version::Consensus,
+        },
+    },
+};
+use alloy_primitives::{B256, Bytes};
+use prost_types::Timestamp;
+use transactions::cosmos;
+
+/// The version of CometBFT whose shapes are served; clients choose theirs by it.
+const COMET_SHAPES_OF: &str = "0.38.18";
+/// The version of the SDK whose shapes are served; clients choose theirs by it.
+const SDK_SHAPES_OF: &str = "v0.53.4";
+/// CometBFT's protocol of blocks, in that version.
+const BLOCK_PROTOCOL: u64 = 11;
+/// CometBFT's protocol of peers, in that version.
+const P2P_PROTOCOL: u64 = 8;
+
+fn block_id(hash: B256) -> BlockId {
+    let part_set_header = Some(PartSetHeader { total: 1, hash: hash.to_vec() });
+    BlockId { hash: hash.to_vec(), part_set_header }
+}
+
+/// Seconds of a block as a time.
+pub(super) fn time(timestamp: u64) -> Timestamp {
+    Timestamp { seconds: i64::try_from(timestamp).unwrap_or(i64::MAX), nanos: 0 }
+}
+
+/// A number of a block, or of gas, where the shape has a sign.
+pub(super) fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// A transaction as it is broadcast: without the type that a Cosmos one has in a block.
+pub(super) fn broadcast(raw: &Bytes) -> Vec<u8> {
+    let type_bytes = usize::from(cosmos::is_cosmos(raw));
+    raw[type_bytes..].to_vec()
+}
+
+impl Snapshot {
+    /// What this node is.
+    pub fn node_info(&self) -> GetNodeInfoResponse {
+        let (p2p, block) = (P2P_PROTOCOL, BLOCK_PROTOCOL);
+        GetNodeInfoResponse {
+            default_node_info: Some(DefaultNodeInfo {
+                protocol_version: Some(ProtocolVersion { p2p, block, app: 0 }),
+                network: self.spec.chain_id.to_string(),
+                version: COMET_SHAPES_OF.to_owned(),
+                moniker: "evmd".to_owned(),
+                other: Some(DefaultNodeInfoOther {
+                    tx_index: "on".to_owned(),
+                    rpc_address: format!("http://{}", self.facts.json_rpc),
+                }),
+                ..DefaultNodeInfo::default()
+            }),
+            application_version: Some(VersionInfo {
+                name: "evmd".to_owned(),
+                app_name: "evmd".to_owned(),
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+                cosmos_sdk_version: SDK_SHAPES_OF.to_owned(),
+                ..VersionInfo::default()
+            }),
+        }
+    }
+
+    /// False: what is served is complete.
+    pub const fn syncing(&self) -> GetSyncingResponse {
+        GetSyncingResponse { syncing: false }
+    }
+
+    /// This snapshot's block.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn latest_block(&self) -> Result<GetLatestBlockResponse, QueryError> {
+        let (id, block) = self.carried_block(self.number)?;
+        let sdk_block = Some(self.sdk_block(&block));
+        Ok(GetLatestBlockResponse { block_id: Some(id), block: Some(block), sdk_block })
+    }
+
+    /// A block by its number.
+    ///
+    /// # Errors
+    /// If there is none of that number.
+    pub fn block_by_height(&self, height: i64) -> Result<GetBlockByHeightResponse, QueryError> {
+        let (id, block) = self.carried_block(self.existing_block(height)?)?;
+        let sdk_block = Some(self.sdk_block(&block));
+        Ok(GetBlockByHeightResponse { block_id: Some(id), block: Some(block), sdk_block })
+    }
+
+    /// The number of a block that is there.
+    pub(super) fn existing_block(&self, height: i64) -> Result<u64, QueryError> {
+        let newest = self.view.number();
+        let number = u64::try_from(height).ok().filter(|number| *number <= newest);
+        number.ok_or_else(|| {
+            QueryError::invalid(format!("no block of height {height}: the newest is {newest}"))
+        })
+    }
+
+    /// The header of a block at or below this snapshot's.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn block_header(&self, number: u64) -> Result<(BlockId, Header), QueryError> {
+        let (hash, header) = self.header(number)?;
+        let header = Header {
+            version: Some(Consensus { block: BLOCK_PROTOCOL, app: 0 }),
+            chain_id: self.spec.chain_id.to_string(),
+            height: signed(number),
+            time: Some(time(header.timestamp)),
+            last_block_id: Some(block_id(header.parent_hash)),
+            data_hash: header.transactions_root.to_vec(),
+            app_hash: header.state_root.to_vec(),
+            last_results_hash: header.receipts_root.to_vec(),
+            proposer_address: header.beneficiary.to_vec(),
+            ..Header::default()
+        };
+        Ok((block_id(hash), header))
+    }
+
+    fn sdk_block(&self, block: &Block) -> SdkBlock {
+        let header = block.header.clone().unwrap_or_default();
+        let proposer = header.proposer_address.as_slice().try_into();
+        SdkBlock {
+            header: Some(SdkHeader {
+                version: header.version,
+                chain_id: header.chain_id,
+                height: header.height,
+                time: header.time,
+                last_block_id: header.last_block_id,
+                last_commit_hash: header.last_commit_hash,
+                data_hash: header.data_hash,
+                validators_hash: header.validators_hash,
+                next_validators_hash: header.next_validators_hash,
+                consensus_hash: header.consensus_hash,
+                app_hash: header.app_hash,
+                last_results_hash: header.last_results_hash,
+                evidence_hash: header.evidence_hash,
+                proposer_address: self.consensus_address(proposer.unwrap_or_default()),
+            }),
+            data: block.data.clone(),
+            evidence: block.evidence.clone(),
+            last_commit: block.last_commit.clone(),
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! How the node is set, and where its chain is, in the shape Cosmos tools expect.
+
+use super::{
+    QueryError, Snapshot,
+    node::time,
+    proto::cosmos::base::node::v1beta1::{ConfigResponse, StatusResponse},
+};
+use feemarket::LegacyDec;
+
+/// The SDK's settings for a node that prunes nothing.
+const NO_PRUNING: &str = "0";
+
+impl Snapshot {
+    /// The minimum price of gas of Cosmos transactions in the pool; nothing is pruned, and no height stops
+    /// the node.
+    pub fn node_config(&self) -> ConfigResponse {
+        let token = self.token();
+        let limit = token.unit.price_from_wei(LegacyDec::from(self.facts.price_limit));
+        let price = limit.max(self.facts.minimum_gas_price);
+        ConfigResponse {
+            minimum_gas_price: format!("{price}{}", token.denom),
+            pruning_keep_recent: NO_PRUNING.to_owned(),
+            pruning_interval: NO_PRUNING.to_owned(),
+            halt_height: 0,
+        }
+    }
+
+    /// This snapshot's block, and from which on state is kept.
+    ///
+    /// # Errors
+    /// If the header cannot be read.
+    pub fn node_status(&self) -> Result<StatusResponse, QueryError> {
+        let (_, header) = self.header(self.number)?;
+        Ok(StatusResponse {
+            earliest_store_height: 0,
+            height: self.number,
+            timestamp: Some(time(header.timestamp)),
+            app_hash: header.state_root.to_vec(),
+            validator_hash: Vec::new(),
+        })
+    }
+}

@@ -1,0 +1,164 @@
+//! Transactions between their bytes and what is shown of them. Bytes come from anybody, so what they hold
+//! is bounded here before anything writes it out.
+
+use super::{
+    QueryError, Snapshot, envelope,
+    proto::{
+        DESCRIPTORS,
+        cosmos::tx::v1beta1::{AuthInfo, Tx, TxBody, TxDecodeResponse, TxEncodeResponse, TxRaw},
+    },
+};
+use alloy_consensus::transaction::SignerRecoverable;
+use prost::{Message, Name};
+use prost_reflect::{DescriptorPool, DynamicMessage, ReflectMessage, Value};
+use prost_types::Any;
+use std::sync::LazyLock;
+use transactions::DecodedTx;
+
+/// Deepest that a message lies inside others: the parameters of a proposal are the second. Each costs a
+/// stack's worth of frames when it is written, and a MiB of request would hold thousands.
+const NESTING_MAX: usize = 8;
+
+/// The messages that can be shown.
+static POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {
+    DescriptorPool::decode(DESCRIPTORS).expect("our own descriptors are well-formed")
+});
+
+impl Snapshot {
+    /// What a transaction says: the bytes of one, or a raw Ethereum one, which is shown in its envelope.
+    /// Its signature is not looked at.
+    ///
+    /// # Errors
+    /// If the bytes are no transaction, or hold something that is not known here.
+    pub fn tx_decode(&self, bytes: Vec<u8>) -> Result<TxDecodeResponse, QueryError> {
+        if bytes.is_empty() {
+            return Err(QueryError::invalid("invalid empty tx bytes"));
+        }
+        let tx = if envelope::is_sdk(&bytes) { parsed(&bytes)? } else { self.enveloped(bytes)? };
+        Ok(TxDecodeResponse { tx: Some(tx) })
+    }
+
+    fn enveloped(&self, raw: Vec<u8>) -> Result<Tx, QueryError> {
+        let decoded = DecodedTx::decode(raw.into()).map_err(malformed)?;
+        let from = decoded.tx.recover_signer().map_err(malformed)?;
+        Ok(envelope::close(&decoded.tx, &decoded.raw, from, &self.extended_denom(self.number)))
+    }
+}
+
+/// The bytes of a transaction that is shown.
+///
+/// # Errors
+/// If there is none.
+pub fn tx_encode(tx: Option<Tx>) -> Result<TxEncodeResponse, QueryError> {
+    let tx = tx.ok_or_else(|| QueryError::invalid("invalid empty tx"))?;
+    Ok(TxEncodeResponse { tx_bytes: tx_bytes(tx) })
+}
+
+/// The bytes of a transaction, as they are broadcast.
+pub fn tx_bytes(tx: Tx) -> Vec<u8> {
+    let raw = TxRaw {
+        body_bytes: tx.body.unwrap_or_default().encode_to_vec(),
+        auth_info_bytes: tx.auth_info.unwrap_or_default().encode_to_vec(),
+        signatures: tx.signatures,
+    };
+    raw.encode_to_vec()
+}
+
+/// Reads the bytes of an SDK transaction, all of them.
+fn parsed(bytes: &[u8]) -> Result<Tx, QueryError> {
+    let raw: TxRaw = canonical(bytes)?;
+    let body: TxBody = canonical(&raw.body_bytes)?;
+    let auth_info: AuthInfo = canonical(&raw.auth_info_bytes)?;
+    let tx = Tx { body: Some(body), auth_info: Some(auth_info), signatures: raw.signatures };
+    let kind =
+        POOL.get_message_by_name(&Tx::full_name()).ok_or_else(|| malformed("no such type"))?;
+    let whole = DynamicMessage::decode(kind, tx.encode_to_vec().as_slice()).map_err(malformed)?;
+    check_inside(&whole, 0)?;
+    Ok(tx)
+}
+
+fn canonical<M: Message + Name + Default>(bytes: &[u8]) -> Result<M, QueryError> {
+    let message = M::decode(bytes).map_err(malformed)?;
+    if message.encode_to_vec() != bytes {
+        let reason = "has unknown fields, or another encoding than the canonical one";
+        return Err(malformed(format_args!("{} {reason}", M::NAME)));
+    }
+    Ok(message)
+}
+
+/// Looks for messages inside a message: each must be one that is known here.
+fn check_inside(message: &DynamicMessage, depth: usize) -> Result<(), QueryError> {
+    if message.descriptor().full_name() == Any::full_name() {
+        return check_any(&message.transcode_to().map_err(malformed)?, depth + 1);
+    }
+    if message.unknown_fields().next().is_some() {
+        let name = message.descriptor().full_name().to_owned();
+        return Err(malformed(format_args!("{name} has unknown fields")));
+    }
+    for (_, value) in message.fields() {
+        let items = match value {
+            Value::List(items) => items.as_slice(),
+            one => std::slice::from_ref(one),
+        };
+        items.iter().filter_map(Value::as_message).try_for_each(|m| check_inside(m, depth))?;
+    }
+    Ok(())
+}
+
+fn check_any(any: &Any, depth: usize) -> Result<(), QueryError> {
+    let url = any.type_url.as_str();
+    if depth > NESTING_MAX {
+        return Err(malformed(format_args!("{url} lies deeper than {NESTING_MAX} messages")));
+    }
+    let kind = url.rsplit_once('/').and_then(|(_, name)| POOL.get_message_by_name(name));
+    let kind = kind.ok_or_else(|| malformed(format_args!("unable to resolve type URL {url}")))?;
+    let inner = DynamicMessage::decode(kind, any.value.as_slice()).map_err(malformed)?;
+    check_inside(&inner, depth)
+}
+
+fn malformed(reason: impl std::fmt::Display) -> QueryError {
+    QueryError::invalid(format!("tx parse error: {reason}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proto::cosmos::{bank::v1beta1::MsgSend, gov::v1::MsgSubmitProposal};
+
+    fn encoded(message: Any) -> Vec<u8> {
+        let body = Some(TxBody { messages: vec![message], ..TxBody::default() });
+        tx_encode(Some(Tx { body, ..Tx::default() })).unwrap().tx_bytes
+    }
+
+    /// A message inside so many proposals.
+    fn nested(depth: usize) -> Any {
+        (0..depth).fold(envelope::any(&MsgSend::default()), |inner, _| {
+            envelope::any(&MsgSubmitProposal { messages: vec![inner], ..Default::default() })
+        })
+    }
+
+    #[test]
+    fn what_is_parsed_is_encoded_again() {
+        let bytes = encoded(nested(1));
+        assert_eq!(tx_encode(Some(parsed(&bytes).unwrap())).unwrap().tx_bytes, bytes);
+        assert!(tx_encode(None).is_err());
+    }
+
+    #[test]
+    fn what_cannot_be_shown_is_refused() {
+        let refused = |bytes: &[u8]| parsed(bytes).unwrap_err().message;
+        assert!(parsed(&encoded(nested(NESTING_MAX - 1))).is_ok());
+        // As deep as a request can hold.
+        for depth in [NESTING_MAX, 1000] {
+            assert!(refused(&encoded(nested(depth))).contains("deeper than 8"), "{depth}");
+        }
+        let any = |url: &str, value| Any { type_url: url.to_owned(), value };
+        assert!(refused(&encoded(any("/x.Y", vec![]))).contains("unable to resolve type URL /x.Y"));
+        assert!(refused(&encoded(any(&MsgSend::type_url(), vec![0xff]))).starts_with("tx parse"));
+        let unknown = any(&MsgSend::type_url(), vec![0x78, 1]);
+        assert!(refused(&encoded(unknown)).contains("MsgSend has unknown fields"));
+        let mut trailing = encoded(nested(0));
+        trailing.extend([0x78, 1]);
+        assert!(refused(&trailing).contains("TxRaw has unknown fields"));
+    }
+}

@@ -1,0 +1,281 @@
+//! Mined transactions by their events. The candidates are found by a hash, an address or heights, one
+//! of which a query has to name; their events decide.
+
+use super::{
+    QueryError, ShownTx, Snapshot,
+    condition::{Condition, Operator, parse_all},
+    events::Outcomes,
+    follow::Happening,
+    proto::cosmos::{
+        base::query::v1beta1::PageResponse,
+        tx::v1beta1::{GetTxsEventRequest, GetTxsEventResponse, OrderBy},
+    },
+};
+use alloy_primitives::{Address, B256};
+use chain::FEE_COLLECTOR;
+use server::interrupt::Interrupt;
+use state::{
+    parties::{Direction, Found, Search, Step},
+    stored::{StoredBlock, locate},
+};
+use std::{ops::RangeInclusive, time::Duration};
+
+/// Most transactions of a page, and as many as one has that names no number (CometBFT).
+const PAGE_MAX: u64 = 100;
+/// Most transactions that are counted: as many pages can be turned.
+const COUNTED_MAX: usize = 10_000;
+/// Longest a search may take.
+const SEARCH_TIME: Duration = Duration::from_secs(5);
+
+/// Where candidates come from.
+enum Source {
+    Hash(B256),
+    Address(Address),
+    Heights,
+}
+
+/// What is looked for, and where.
+struct Wanted {
+    conditions: Vec<Condition>,
+    source: Source,
+    heights: RangeInclusive<u64>,
+    direction: Direction,
+}
+
+/// A page in the making.
+struct Page {
+    skip: usize,
+    size: usize,
+    found: usize,
+    txs: Vec<ShownTx>,
+}
+
+/// A page of what was found, and how much was found in all.
+#[derive(Debug)]
+pub struct FoundTxs {
+    pub txs: Vec<ShownTx>,
+    pub total: u64,
+}
+
+impl From<FoundTxs> for GetTxsEventResponse {
+    fn from(found: FoundTxs) -> Self {
+        let total = found.total;
+        let (txs, tx_responses) =
+            found.txs.into_iter().map(|shown| (shown.tx, shown.response)).unzip();
+        let pagination = Some(PageResponse { next_key: Vec::new(), total });
+        Self { txs, tx_responses, pagination, total }
+    }
+}
+
+impl Page {
+    /// Checks what is asked.
+    fn of(request: &GetTxsEventRequest) -> Result<Self, QueryError> {
+        let older = request.pagination.clone().unwrap_or_default();
+        if !older.key.is_empty() {
+            return Err(QueryError::invalid("pagination: this list has no keys, go on by page"));
+        }
+        let limit = if request.limit == 0 { older.limit } else { request.limit };
+        let size = if limit == 0 { PAGE_MAX } else { limit.min(PAGE_MAX) };
+        let skip = match request.page {
+            0 => older.offset,
+            page => (page - 1).saturating_mul(size),
+        };
+        let within = usize::try_from(skip).ok().filter(|skip| *skip < COUNTED_MAX);
+        let skip = within.ok_or_else(|| {
+            QueryError::invalid(format!(
+                "{skip} transactions before the page: the first {COUNTED_MAX} can be paged; narrow \
+                 tx.height"
+            ))
+        })?;
+        Ok(Self { skip, size: size as usize, found: 0, txs: Vec::new() })
+    }
+}
+
+impl Snapshot {
+    /// A page of the mined transactions with certain events.
+    ///
+    /// # Errors
+    /// If the query cannot be read, names nothing to find its candidates by, or takes too long; if there
+    /// are not so many pages.
+    pub fn txs_by_events(
+        &self,
+        request: GetTxsEventRequest,
+        interrupt: &Interrupt,
+    ) -> Result<FoundTxs, QueryError> {
+        let mut page = Page::of(&request)?;
+        let wanted = self.wanted(request)?;
+        let deadline = interrupt.within(SEARCH_TIME);
+        let whole = self.search(&wanted, &mut page, || !deadline.passed())?;
+        if !whole && page.txs.len() < page.size {
+            let seconds = SEARCH_TIME.as_secs();
+            let message = format!("the search takes longer than {seconds} s: narrow tx.height");
+            return Err(QueryError::too_slow(message));
+        }
+        let total = page.found as u64;
+        let (size, pages) = (page.size as u64, total.div_ceil(page.size as u64).max(1));
+        if page.skip > 0 && page.skip >= page.found {
+            let given = page.skip as u64 / size + 1;
+            let message = format!("page should be within [1, {pages}] range, given {given}");
+            return Err(QueryError::invalid(message));
+        }
+        Ok(FoundTxs { txs: page.txs, total })
+    }
+
+    fn wanted(&self, request: GetTxsEventRequest) -> Result<Wanted, QueryError> {
+        let reverse = request.pagination.as_ref().is_some_and(|older| older.reverse);
+        let direction = match request.order_by() {
+            OrderBy::Desc => Direction::Older,
+            OrderBy::Unspecified if reverse => Direction::Older,
+            OrderBy::Unspecified | OrderBy::Asc => Direction::Newer,
+        };
+        let texts = request.events.iter().chain([&request.query]);
+        let conditions = parse_all(texts.map(String::as_str))?;
+        if conditions.is_empty() {
+            return Err(QueryError::invalid("query cannot be empty"));
+        }
+        let heights = self.heights(&conditions)?;
+        let equal = || conditions.iter().filter(|c| c.operator == Operator::Equal);
+        let hash = equal().find(|c| matches!(&*c.key, "tx.hash" | "ethereum_tx.ethereumTxHash"));
+        // The account that takes the fees is in the events of everybody.
+        let mut addresses = equal().filter_map(|c| self.address_in(&c.value));
+        let address = addresses.find(|address| *address != FEE_COLLECTOR);
+        let narrowed = conditions.iter().any(|c| c.key == "tx.height");
+        let source = match (hash, address) {
+            (Some(hash), _) => Source::Hash(super::tx::parse_hash(&hash.value)?),
+            (None, Some(address)) => Source::Address(address),
+            (None, None) if narrowed => Source::Heights,
+            (None, None) => {
+                return Err(QueryError::invalid(
+                    "query: one condition has to name tx.height, a hash (tx.hash, \
+                     ethereum_tx.ethereumTxHash) or an address, by which transactions are indexed",
+                ));
+            }
+        };
+        Ok(Wanted { conditions, source, heights, direction })
+    }
+
+    /// The heights that the conditions leave.
+    fn heights(&self, conditions: &[Condition]) -> Result<RangeInclusive<u64>, QueryError> {
+        let (mut first, mut last) = (0, self.number);
+        for condition in conditions.iter().filter(|condition| condition.key == "tx.height") {
+            let height = condition.value.parse::<u64>().map_err(|_| {
+                QueryError::invalid(format!("tx.height: {:?} is no height", condition.value))
+            })?;
+            match condition.operator {
+                Operator::Equal => (first, last) = (first.max(height), last.min(height)),
+                Operator::Less if height == 0 => (first, last) = (1, 0),
+                Operator::Less => last = last.min(height - 1),
+                Operator::LessOrEqual => last = last.min(height),
+                Operator::Greater => first = first.max(height.saturating_add(1)),
+                Operator::GreaterOrEqual => first = first.max(height),
+                Operator::Contains | Operator::Exists => {
+                    let message = "tx.height is compared with =, <, <=, > or >=";
+                    return Err(QueryError::invalid(message));
+                }
+            }
+        }
+        Ok(first..=last)
+    }
+
+    /// Whether all candidates were looked at, or as many as are counted.
+    fn search(
+        &self,
+        wanted: &Wanted,
+        page: &mut Page,
+        mut go_on: impl FnMut() -> bool,
+    ) -> Result<bool, QueryError> {
+        let heights = &wanted.heights;
+        let end = match wanted.direction {
+            Direction::Older => *heights.end(),
+            Direction::Newer => *heights.start(),
+        };
+        match wanted.source {
+            _ if heights.is_empty() => {}
+            Source::Hash(hash) => {
+                let found = locate(&self.spec, &self.view, hash)?;
+                let within = |block: &StoredBlock| heights.contains(&block.block.header.number);
+                if let Some((block, index)) = found.filter(|(block, _)| within(block)) {
+                    let found = Found { block, indices: vec![index] };
+                    return self.take(wanted, &found, page, go_on);
+                }
+            }
+            Source::Address(address) => {
+                let mut search =
+                    Search::new(&self.spec, &self.view, address, end, wanted.direction)?;
+                loop {
+                    match search.next(&mut go_on)? {
+                        Step::Found(found) if heights.contains(&found.number()) => {
+                            if !self.take(wanted, &found, page, &mut go_on)? {
+                                return Ok(false);
+                            }
+                        }
+                        Step::Found(_) | Step::End => break,
+                        Step::GivenUp => return Ok(false),
+                    }
+                    if page.found >= COUNTED_MAX {
+                        break;
+                    }
+                }
+            }
+            Source::Heights => return self.search_heights(wanted, page, go_on),
+        }
+        Ok(true)
+    }
+
+    fn search_heights(
+        &self,
+        wanted: &Wanted,
+        page: &mut Page,
+        mut go_on: impl FnMut() -> bool,
+    ) -> Result<bool, QueryError> {
+        let blocks = self.view.blocks()?;
+        let heights: Box<dyn Iterator<Item = u64>> = match wanted.direction {
+            Direction::Older => Box::new(wanted.heights.clone().rev()),
+            Direction::Newer => Box::new(wanted.heights.clone()),
+        };
+        for number in heights {
+            let block = StoredBlock::read(&self.spec, &blocks, number)?;
+            let indices = (0..block.block.transactions.len()).collect();
+            if !go_on() || !self.take(wanted, &Found { block, indices }, page, &mut go_on)? {
+                return Ok(false);
+            }
+            if page.found >= COUNTED_MAX {
+                break;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Adds what is wanted of a block; whether all of it was looked at, or as many as are counted.
+    fn take(
+        &self,
+        wanted: &Wanted,
+        found: &Found,
+        page: &mut Page,
+        mut go_on: impl FnMut() -> bool,
+    ) -> Result<bool, QueryError> {
+        let outcomes = Outcomes::read(&self.view.blocks()?, found.number())?;
+        let mut indices = found.indices.clone();
+        if wanted.direction == Direction::Older {
+            indices.reverse();
+        }
+        for index in indices {
+            if page.found >= COUNTED_MAX {
+                break;
+            }
+            if !go_on() {
+                return Ok(false);
+            }
+            let Some(mined) = found.block.tx(index)? else { break };
+            let shown = self.mined(&mined, &outcomes)?;
+            if !wanted.conditions.iter().all(|c| self.is_met(c, &Happening::tx(&shown.response))) {
+                continue;
+            }
+            if page.found >= page.skip && page.txs.len() < page.size {
+                page.txs.push(shown);
+            }
+            page.found += 1;
+        }
+        Ok(true)
+    }
+}

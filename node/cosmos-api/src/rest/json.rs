@@ -1,0 +1,282 @@
+//! Messages as JSON, as the reference's gateway writes them: names as in the definitions, every field
+//! there, 64-bit numbers as strings, bytes in base64, an absent message `null`. Paths under `/chain/` show decimals
+//! and 64-bit numbers in another [`Style`].
+
+use alloy_primitives::hex;
+use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
+use prost_reflect::{
+    DescriptorPool, DynamicMessage, ExtensionDescriptor, FieldDescriptor, Kind, MessageDescriptor,
+    ReflectMessage, Value,
+};
+use serde::ser::{Error as _, Serialize, SerializeMap, SerializeSeq, Serializer};
+
+/// Decimal places of the fields marked `cosmos.Dec`.
+const PLACES: usize = 18;
+
+/// The definitions, and the mark that says what a string field holds.
+#[derive(Clone, Debug)]
+pub struct Definitions {
+    /// The definitions.
+    pub pool: DescriptorPool,
+    scalar: ExtensionDescriptor,
+}
+
+/// What a marked field holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// A decimal, as an integer of 18 places.
+    Decimal,
+    /// Bytes that are shown in hex.
+    Hex,
+}
+
+/// How decimals and 64-bit integers are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Style {
+    /// As the SDK's gateway writes them: a decimal with its point, a 64-bit integer as a string.
+    Sdk,
+    /// As under `/chain/`: a decimal as the integer of 18 places that messages hold, a 64-bit integer as a number.
+    Plain,
+}
+
+impl Definitions {
+    /// Reads our own definitions.
+    pub fn read() -> Self {
+        let pool = DescriptorPool::decode(crate::query::proto::DESCRIPTORS)
+            .expect("our own descriptors are well-formed");
+        let scalar = pool.get_extension_by_name("cosmos_proto.scalar");
+        Self { scalar: scalar.expect("it is among our definitions"), pool }
+    }
+
+    /// The mark of a field.
+    pub fn mark(&self, field: &FieldDescriptor) -> Option<Mark> {
+        let options = field.options();
+        match options.get_extension(&self.scalar).as_str() {
+            Some("cosmos.Dec") => Some(Mark::Decimal),
+            Some("evmd.Hex") => Some(Mark::Hex),
+            _ => None,
+        }
+    }
+
+    /// A message that writes itself in the given style.
+    pub const fn json<'a>(&'a self, message: &'a DynamicMessage, style: Style) -> Json<'a> {
+        Json { definitions: self, message, style }
+    }
+
+    /// The message of a type that an `Any` names.
+    pub(super) fn named(&self, type_url: &str) -> Option<MessageDescriptor> {
+        let (_, name) = type_url.rsplit_once('/')?;
+        self.pool.get_message_by_name(name)
+    }
+}
+
+/// A message that writes itself.
+#[derive(Debug)]
+pub struct Json<'a> {
+    definitions: &'a Definitions,
+    message: &'a DynamicMessage,
+    style: Style,
+}
+
+impl Json<'_> {
+    fn text(&self, name: &str) -> String {
+        let value = self.message.get_field_by_name(name);
+        value.and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
+    }
+
+    /// Writes the fields into a map that may have entries already.
+    fn fields<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
+        for field in self.message.descriptor().fields() {
+            let value = self.message.get_field(&field);
+            let absent = field.supports_presence() && !self.message.has_field(&field);
+            if absent {
+                // A field marked `optional` is left out.
+                if matches!(field.kind(), Kind::Message(_)) {
+                    map.serialize_entry(field.name(), &())?;
+                }
+                continue;
+            }
+            let mark = self.definitions.mark(&field);
+            if mark.is_none() && matches!(&*value, Value::Bytes(bytes) if bytes.is_empty()) {
+                // As the gateway has it; so a last page's `next_key`.
+                map.serialize_entry(field.name(), &())?;
+                continue;
+            }
+            let Self { definitions, style, .. } = *self;
+            let item = Item { definitions, style, field: &field, mark, value: &value };
+            map.serialize_entry(field.name(), &item)?;
+        }
+        Ok(())
+    }
+
+    /// An `Any`: the type beside the fields of what is inside.
+    fn any<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let type_url = self.text("type_url");
+        let value = self.message.get_field_by_name("value");
+        let value = value.and_then(|value| value.as_bytes().cloned()).unwrap_or_default();
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("@type", &type_url)?;
+        match self.definitions.named(&type_url) {
+            Some(descriptor) => {
+                let inner = DynamicMessage::decode(descriptor, value).map_err(S::Error::custom)?;
+                self.definitions.json(&inner, self.style).fields(&mut map)?;
+            }
+            None => map.serialize_entry("value", &BASE64.encode(value))?,
+        }
+        map.end()
+    }
+
+    /// A `Duration`, in seconds.
+    fn duration<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let span: prost_types::Duration = self.message.transcode_to().map_err(S::Error::custom)?;
+        serializer.serialize_str(&seconds(span))
+    }
+
+    /// A `Timestamp`, in RFC 3339.
+    fn time<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let time: prost_types::Timestamp = self.message.transcode_to().map_err(S::Error::custom)?;
+        serializer.collect_str(&time)
+    }
+}
+
+impl Serialize for Json<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.message.descriptor().full_name() {
+            "google.protobuf.Any" => self.any(serializer),
+            "google.protobuf.Timestamp" => self.time(serializer),
+            "google.protobuf.Duration" => self.duration(serializer),
+            _ => {
+                let mut map = serializer.serialize_map(None)?;
+                self.fields(&mut map)?;
+                map.end()
+            }
+        }
+    }
+}
+
+/// A field's value, or one of a list's.
+struct Item<'a> {
+    definitions: &'a Definitions,
+    style: Style,
+    field: &'a FieldDescriptor,
+    mark: Option<Mark>,
+    value: &'a Value,
+}
+
+impl Serialize for Item<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let is_plain = self.style == Style::Plain;
+        match (self.value, self.mark) {
+            (Value::Bool(value), _) => serializer.serialize_bool(*value),
+            (Value::I32(value), _) => serializer.serialize_i32(*value),
+            (Value::U32(value), _) => serializer.serialize_u32(*value),
+            (Value::I64(value), _) if is_plain => serializer.serialize_i64(*value),
+            (Value::U64(value), _) if is_plain => serializer.serialize_u64(*value),
+            (Value::I64(value), _) => serializer.collect_str(value),
+            (Value::U64(value), _) => serializer.collect_str(value),
+            (Value::String(value), Some(Mark::Decimal)) if !is_plain => {
+                serializer.serialize_str(&decimal(value))
+            }
+            (Value::String(value), _) => serializer.serialize_str(value),
+            // The SDK has some decimals in fields of bytes.
+            (Value::Bytes(value), Some(Mark::Decimal)) => {
+                let scaled = String::from_utf8_lossy(value);
+                serializer.serialize_str(&if is_plain { scaled } else { decimal(&scaled).into() })
+            }
+            (Value::Bytes(value), Some(Mark::Hex)) => {
+                serializer.serialize_str(&hex::encode_prefixed(value))
+            }
+            (Value::Bytes(value), _) => serializer.serialize_str(&BASE64.encode(value)),
+            (Value::EnumNumber(number), _) => {
+                let kind = self.field.kind();
+                match kind.as_enum().and_then(|kind| kind.get_value(*number)) {
+                    Some(value) => serializer.serialize_str(value.name()),
+                    None => serializer.serialize_i32(*number),
+                }
+            }
+            (Value::Message(message), _) => {
+                self.definitions.json(message, self.style).serialize(serializer)
+            }
+            (Value::List(items), _) => {
+                let mut list = serializer.serialize_seq(Some(items.len()))?;
+                for value in items {
+                    list.serialize_element(&Item { value, ..*self })?;
+                }
+                list.end()
+            }
+            (Value::Map(_) | Value::F32(_) | Value::F64(_), _) => {
+                Err(S::Error::custom("no definition of ours has maps or floating point"))
+            }
+        }
+    }
+}
+
+/// A decimal, which messages hold as an integer times 10^18, with its point. Text that is not an integer stays as it is:
+/// a client chooses the fields of a transaction that it has decoded.
+fn decimal(scaled: &str) -> String {
+    let (sign, digits) = scaled.strip_prefix('-').map_or(("", scaled), |digits| ("-", digits));
+    if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return scaled.to_owned();
+    }
+    let digits = format!("{digits:0>width$}", width = PLACES + 1);
+    let (whole, fraction) = digits.split_at(digits.len() - PLACES);
+    format!("{sign}{whole}.{fraction}")
+}
+
+/// A duration as protobuf's JSON has it: seconds with 0, 3, 6 or 9 decimal places. `Display` of the type fails for the
+/// smallest number of seconds, and a client chooses the fields of a transaction that it has decoded.
+fn seconds(mut span: prost_types::Duration) -> String {
+    span.normalize();
+    let sign = if span.seconds < 0 || span.nanos < 0 { "-" } else { "" };
+    let (seconds, nanos) = (span.seconds.unsigned_abs(), span.nanos.unsigned_abs());
+    match nanos {
+        0 => format!("{sign}{seconds}s"),
+        _ if nanos.is_multiple_of(1_000_000) => {
+            format!("{sign}{seconds}.{:03}s", nanos / 1_000_000)
+        }
+        _ if nanos.is_multiple_of(1_000) => format!("{sign}{seconds}.{:06}s", nanos / 1_000),
+        _ => format!("{sign}{seconds}.{nanos:09}s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn decimals_get_their_point() {
+        for (scaled, shown) in [
+            ("1000000000000000000000000000", "1000000000.000000000000000000"),
+            ("500000000000000000", "0.500000000000000000"),
+            ("7", "0.000000000000000007"),
+            ("0", "0.000000000000000000"),
+            ("-1500000000000000000", "-1.500000000000000000"),
+        ] {
+            assert_eq!(decimal(scaled), shown);
+        }
+    }
+
+    /// A cut 18 bytes from the end of these would be in the middle of a character.
+    #[test]
+    fn text_that_is_not_a_decimal_is_shown_unchanged() {
+        for text in ["é00000000000000000", "-é00000000000000000", "1.5", "ten", "\u{1f600}"] {
+            assert_eq!(decimal(text), text);
+        }
+    }
+    #[test]
+    fn every_duration_is_shown() {
+        for (span, shown) in [
+            ((0, 0), "0s"),
+            ((172_800, 0), "172800s"),
+            ((1, 500_000_000), "1.500s"),
+            ((0, -1_000), "-0.000001s"),
+            ((-1, -7), "-1.000000007s"),
+            ((i64::MAX, 999_999_999), "9223372036854775807.999999999s"),
+            ((i64::MIN, 0), "-9223372036854775808s"),
+            ((i64::MIN, -1), "-9223372036854775808.000000001s"),
+        ] {
+            let (seconds, nanos) = span;
+            assert_eq!(super::seconds(prost_types::Duration { seconds, nanos }), shown);
+        }
+    }
+}

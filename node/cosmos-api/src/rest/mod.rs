@@ -1,0 +1,169 @@
+//! REST: the queries over HTTP and JSON, with their description at `/openapi.json` and pages to
+//! try them at `/swagger`.
+//!
+//! A request is made into a gRPC request by the table in [`route`], answered by the services of
+//! [`crate::grpc`], and the answer written as JSON: nothing is answered here. The header
+//! `x-cosmos-block-height` chooses the block of a query, and says which it was in the answer; so does
+//! [`GATEWAY_HEIGHT_HEADER`], its name in the SDK's gateway.
+
+mod error;
+mod gateway;
+pub mod json;
+mod openapi;
+mod request;
+mod route;
+mod swagger;
+pub mod unmark;
+
+use crate::{grpc, query::Queries};
+use axum::{
+    Router,
+    extract::{
+        DefaultBodyLimit, RawPathParams, RawQuery, State,
+        rejection::{BytesRejection, RawPathParamsRejection},
+    },
+    http::{HeaderMap, HeaderValue, header::CONTENT_TYPE},
+    response::Response,
+    routing::{get, post},
+};
+use budget::Budget;
+use bytes::Bytes;
+use config::Rest;
+use error::Error;
+use gateway::Gateway;
+use json::Style;
+use pipeline::Fault;
+use route::{ROUTES, Route, Verb, style_of};
+use server::listen::{self, Access, Bounds, Protocol, Server};
+use std::sync::Arc;
+
+/// The name that the SDK's gateway has for [`grpc::HEIGHT_HEADER`].
+const GATEWAY_HEIGHT_HEADER: &str = "grpc-metadata-x-cosmos-block-height";
+/// Where the description of everything else is.
+const OPENAPI_PATH: &str = "/openapi.json";
+
+/// Serves on the configured address until [`Server::stop`].
+///
+/// # Errors
+/// When the address cannot be listened on.
+pub async fn serve(config: &Rest, budget: &Arc<Budget>, queries: Queries) -> Result<Server, Fault> {
+    let access = Access::new(
+        ("rest.allowed-hosts", &config.allowed_hosts),
+        ("rest.cors-origins", &config.cors_origins),
+    );
+    let bounds = Bounds {
+        address: config.address,
+        connections: Arc::clone(&budget.rest),
+        concurrent: config.max_concurrent,
+        body: config.max_request_bytes as usize,
+        protocol: Protocol::Http { access, health: None },
+    };
+    listen::serve("REST", bounds, budget, router(config, queries)).await
+}
+
+fn router(config: &Rest, queries: Queries) -> Router {
+    let most_bytes = config.max_request_bytes as usize;
+    let gateway = Arc::new(Gateway::new(grpc::routes(&queries, most_bytes)));
+    paths(&gateway)
+        .fallback(|| async { Error::not_served().into_response() })
+        .method_not_allowed_fallback(|| async { Error::not_served().into_response() })
+        .with_state(gateway)
+        .layer(DefaultBodyLimit::max(most_bytes))
+}
+
+/// Every path that is served.
+fn paths(gateway: &Gateway) -> Router<Arc<Gateway>> {
+    let mut router = Router::new();
+    for route in ROUTES {
+        let submitted = move |gateway, body| submit(gateway, route, body);
+        for path in route.paths() {
+            let style = style_of(&path);
+            let asked = move |gateway, path, query, headers| {
+                ask(gateway, route, style, path, query, headers)
+            };
+            router = match route.verb {
+                Verb::Get => router.route(&path, get(asked)),
+                Verb::Post => router.route(&path, post(submitted)),
+            };
+        }
+    }
+    let description: Bytes = openapi::describe(gateway).to_string().into();
+    let described = async move || ([(CONTENT_TYPE, "application/json")], description.clone());
+    router.route(OPENAPI_PATH, get(described)).merge(swagger::router())
+}
+
+/// The methods of gRPC that paths lead to.
+#[cfg(test)]
+pub fn methods() -> impl Iterator<Item = &'static str> {
+    ROUTES.iter().map(|route| route.method)
+}
+
+async fn ask(
+    State(gateway): State<Arc<Gateway>>,
+    route: &Route,
+    style: Style,
+    path: Result<RawPathParams, RawPathParamsRejection>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Response {
+    let answer = async {
+        let path = path.map_err(|error| Error::invalid(error.body_text()))?;
+        let values: Vec<_> = path.iter().collect();
+        let method = gateway.method(route.method_for(&values));
+        let message = request::from_text(&method.input(), &values, query.as_deref())?;
+        gateway.call(&method, &message, height(&headers)?, style).await
+    };
+    answer.await.unwrap_or_else(Error::into_response)
+}
+
+/// The block that a request names, by either name.
+fn height(headers: &HeaderMap) -> Result<Option<&HeaderValue>, Error> {
+    let names = [grpc::HEIGHT_HEADER, GATEWAY_HEIGHT_HEADER];
+    let mut heights = names.iter().flat_map(|name| headers.get_all(*name));
+    let height = heights.next();
+    if heights.any(|other| Some(other) != height) {
+        let both = names.join(" and ");
+        return Err(Error::invalid(format!("{both} name different blocks: send one of them")));
+    }
+    Ok(height)
+}
+
+async fn submit(
+    State(gateway): State<Arc<Gateway>>,
+    route: &Route,
+    body: Result<Bytes, BytesRejection>,
+) -> Response {
+    let answer = async {
+        let body = body.map_err(|error| Error::of_body(error.status(), error.body_text()))?;
+        let method = gateway.method(route.method);
+        let message = request::from_json(&gateway.definitions, method.input(), &body)?;
+        gateway.call(&method, &message, None, Style::Sdk).await
+    };
+    answer.await.unwrap_or_else(Error::into_response)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+    use tonic::service::Routes;
+
+    /// Texts in quotes that begin like a path. A router lists its paths only in its debug output.
+    fn served(router: &Router<Arc<Gateway>>) -> BTreeSet<String> {
+        let shown = format!("{router:?}");
+        let shown = shown.split("fallback_router").next().unwrap();
+        shown.split('"').filter(|text| text.starts_with('/')).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn the_document_describes_what_is_served_and_nothing_else() {
+        let gateway = Gateway::new(Routes::default());
+        let served = served(&paths(&gateway));
+        assert!(served.contains(OPENAPI_PATH) && served.contains("/swagger/"), "{served:?}");
+        let document = openapi::describe(&gateway);
+        let described: BTreeSet<_> =
+            document["paths"].as_object().unwrap().keys().cloned().collect();
+        let refused = route::NOT_SERVED.iter().map(|(_, path)| (*path).to_owned());
+        assert_eq!(described, served.into_iter().chain(refused).collect());
+    }
+}

@@ -1,0 +1,324 @@
+//! Rules of the protocol at their exact boundaries, through the block builder and simulated blocks.
+
+use super::{
+    BlockBuilder, BlockHashes, Call, CallSite, Executed, PARENT_UNKNOWN, SimulateBlock,
+    SimulateOptions, TxError, put_parent_hash,
+};
+use alloy_consensus::{Header, SignableTransaction, TxLegacy};
+use alloy_eips::{
+    eip2935::{HISTORY_STORAGE_ADDRESS, HISTORY_STORAGE_CODE},
+    eip7002::{WITHDRAWAL_REQUEST_PREDEPLOY_ADDRESS, WITHDRAWAL_REQUEST_TYPE},
+    eip7251::{CONSOLIDATION_REQUEST_PREDEPLOY_ADDRESS, CONSOLIDATION_REQUEST_TYPE},
+};
+use alloy_primitives::{Address, B256, Bytes, Signature, TxKind, U256, hex, keccak256};
+use chain::{ChainSpec, Genesis};
+use std::{collections::BTreeMap, convert::Infallible, sync::OnceLock};
+use storage::{Account, StateChanges, StateRead};
+use transactions::{RecoveredTx, Transaction};
+
+const CHAIN_ID: u64 = 7;
+const SENDER: Address = Address::repeat_byte(0xaa);
+const RECIPIENT: Address = Address::repeat_byte(0xbb);
+const BENEFICIARY: Address = Address::repeat_byte(0xcb);
+const BASE_FEE: u64 = 1_000_000_000;
+const GAS_LIMIT: u64 = 30_000_000;
+const TRANSFER_GAS: u64 = 21_000;
+
+/// Accounts without storage, and their code.
+#[derive(Default)]
+struct World {
+    accounts: BTreeMap<Address, Account>,
+    codes: BTreeMap<B256, Bytes>,
+}
+
+impl World {
+    /// A sender with 10^24 wei, and the three system contracts of Prague. The contract of
+    /// withdrawal requests returns nothing, and that of consolidation requests returns 0xab.
+    fn new() -> Self {
+        let mut world = Self::default();
+        world.put_account(SENDER, 0, U256::from(10).pow(U256::from(24)));
+        world.put_code(HISTORY_STORAGE_ADDRESS, &HISTORY_STORAGE_CODE);
+        world.put_code(WITHDRAWAL_REQUEST_PREDEPLOY_ADDRESS, &hex!("00"));
+        world.put_code(CONSOLIDATION_REQUEST_PREDEPLOY_ADDRESS, &hex!("60ab5f5360015ff3"));
+        world
+    }
+
+    fn put_account(&mut self, address: Address, nonce: u64, balance: U256) {
+        self.accounts.insert(address, Account { nonce, balance, ..Account::default() });
+    }
+
+    fn put_code(&mut self, address: Address, code: &[u8]) {
+        let code_hash = keccak256(code);
+        self.codes.insert(code_hash, Bytes::copy_from_slice(code));
+        let account = Account { nonce: 1, code_hash, ..Account::default() };
+        self.accounts.insert(address, account);
+    }
+}
+
+impl StateRead for World {
+    type Error = Infallible;
+
+    fn account(&self, address: Address) -> Result<Option<Account>, Infallible> {
+        Ok(self.accounts.get(&address).copied())
+    }
+
+    fn storage(&self, _: Address, _: U256) -> Result<U256, Infallible> {
+        Ok(U256::ZERO)
+    }
+
+    fn code(&self, code_hash: B256) -> Result<Bytes, Infallible> {
+        Ok(self.codes.get(&code_hash).cloned().unwrap_or_default())
+    }
+
+    fn has_storage(&self, _: Address) -> Result<bool, Infallible> {
+        Ok(false)
+    }
+}
+
+/// An Ethereum chain with all forks up to Prague from its first block on.
+fn spec() -> ChainSpec {
+    let mut config = serde_json::json!({ "chainId": CHAIN_ID, "terminalTotalDifficulty": 0 });
+    for name in ["homestead", "eip150", "eip155", "eip158", "byzantium", "constantinople"] {
+        config[format!("{name}Block")] = 0.into();
+    }
+    for name in ["petersburg", "istanbul", "berlin", "london"] {
+        config[format!("{name}Block")] = 0.into();
+    }
+    for name in ["shanghai", "cancun", "prague"] {
+        config[format!("{name}Time")] = 0.into();
+    }
+    let file = serde_json::json!({ "config": config, "gasLimit": "0x1c9c380", "alloc": {} });
+    Genesis::from_json(&file.to_string()).unwrap().spec
+}
+
+fn header(number: u64) -> Header {
+    Header {
+        number,
+        timestamp: 1_000 + number,
+        parent_hash: keccak256(number.to_be_bytes()),
+        gas_limit: GAS_LIMIT,
+        beneficiary: BENEFICIARY,
+        base_fee_per_gas: Some(BASE_FEE),
+        blob_gas_used: Some(0),
+        excess_blob_gas: Some(0),
+        ..Header::default()
+    }
+}
+
+/// A transfer of one wei.
+fn transfer(nonce: u64, gas_price: u64) -> RecoveredTx {
+    let tx = TxLegacy {
+        chain_id: Some(CHAIN_ID),
+        nonce,
+        gas_price: gas_price.into(),
+        gas_limit: TRANSFER_GAS,
+        to: TxKind::Call(RECIPIENT),
+        value: U256::ONE,
+        ..TxLegacy::default()
+    };
+    RecoveredTx {
+        raw: Bytes::new(),
+        tx: Transaction::from(tx.into_signed(Signature::test_signature())),
+        hash: B256::with_last_byte(nonce as u8),
+        sender: SENDER,
+        high_s: false,
+        authorities: OnceLock::new(),
+        cosmos: None,
+    }
+}
+
+fn no_root(_: &StateChanges) -> Result<B256, super::StateError> {
+    Ok(B256::ZERO)
+}
+
+/// Executes transactions in a block, with the fast path of transfers or without.
+fn run(
+    world: &World,
+    header: &Header,
+    txs: &[RecoveredTx],
+    is_interpreted: bool,
+) -> (Vec<Result<u64, TxError>>, Executed) {
+    let (spec, hashes) = (spec(), |_: u64| None);
+    let mut block = BlockBuilder::start(&spec, world, &hashes, None, header).unwrap();
+    if is_interpreted {
+        block = block.interpreted();
+    }
+    let verdicts = txs.iter().map(|tx| block.push(tx, &no_root).unwrap()).collect();
+    (verdicts, block.finish(&[], Some(&[])).unwrap())
+}
+
+/// The fast path of transfers and the interpreter have the same outcome, which is returned.
+fn run_both_ways(
+    world: &World,
+    header: &Header,
+    txs: &[RecoveredTx],
+) -> (Vec<Result<u64, TxError>>, Executed) {
+    let [fast, slow] = [false, true].map(|is_interpreted| run(world, header, txs, is_interpreted));
+    assert_eq!(format!("{:?}", fast.0), format!("{:?}", slow.0));
+    assert_eq!(fast.1, slow.1);
+    fast
+}
+
+#[test]
+fn transaction_may_use_all_the_gas_that_is_left_in_a_block() {
+    let world = World::new();
+    let txs = [transfer(0, BASE_FEE), transfer(1, BASE_FEE)];
+    for (gas_limit, taken) in [
+        (TRANSFER_GAS - 1, 0),
+        (TRANSFER_GAS, 1),
+        (TRANSFER_GAS + 1, 1),
+        (2 * TRANSFER_GAS - 1, 1),
+        (2 * TRANSFER_GAS, 2),
+        (2 * TRANSFER_GAS + 1, 2),
+    ] {
+        let header = Header { gas_limit, ..header(1) };
+        let (verdicts, executed) = run_both_ways(&world, &header, &txs);
+        assert_eq!(executed.receipts.len(), taken, "limit {gas_limit}");
+        for verdict in &verdicts[taken..] {
+            let available = gas_limit - taken as u64 * TRANSFER_GAS;
+            let Err(TxError::BlockGas { limit, available: found }) = verdict else {
+                panic!("{verdict:?}");
+            };
+            assert_eq!((*limit, *found), (TRANSFER_GAS, available));
+        }
+    }
+}
+
+#[test]
+fn transfer_at_the_last_nonces_ends_as_in_the_interpreter() {
+    for (nonce, is_taken) in
+        [(u64::MAX - 3, true), (u64::MAX - 2, true), (u64::MAX - 1, true), (u64::MAX, false)]
+    {
+        let mut world = World::new();
+        world.put_account(SENDER, nonce, U256::from(10).pow(U256::from(24)));
+        let (verdicts, executed) = run_both_ways(&world, &header(1), &[transfer(nonce, BASE_FEE)]);
+        assert_eq!(verdicts[0].is_ok(), is_taken, "nonce {nonce}: {:?}", verdicts[0]);
+        if is_taken {
+            let sender = executed.changes.accounts.iter().find(|c| c.address == SENDER).unwrap();
+            assert_eq!(sender.account.unwrap().nonce, nonce + 1);
+        }
+    }
+}
+
+/// A payment of zero touches the fee recipient, and a touched empty account is removed (EIP-161).
+#[test]
+fn transfer_without_a_tip_removes_an_empty_fee_recipient() {
+    for gas_price in [BASE_FEE, BASE_FEE + 1] {
+        for balance in [None, Some(U256::ZERO), Some(U256::ONE)] {
+            let mut world = World::new();
+            if let Some(balance) = balance {
+                world.put_account(BENEFICIARY, 0, balance);
+            }
+            let (_, executed) = run_both_ways(&world, &header(1), &[transfer(0, gas_price)]);
+            let mut changes = executed.changes.accounts.iter();
+            let change = changes.find(|change| change.address == BENEFICIARY);
+            let after = match change {
+                Some(change) => change.account.map(|account| account.balance),
+                None => balance,
+            };
+            let tips = U256::from(TRANSFER_GAS * (gas_price - BASE_FEE));
+            let sum = balance.unwrap_or_default() + tips;
+            let expected = (!sum.is_zero()).then_some(sum);
+            assert_eq!(after, expected, "{balance:?} at {gas_price}");
+        }
+    }
+}
+
+#[test]
+fn block_contains_the_requests_of_both_system_contracts() {
+    let mut world = World::new();
+    let consolidation = Bytes::from(vec![CONSOLIDATION_REQUEST_TYPE, 0xab]);
+    let (_, executed) = run(&world, &header(1), &[], false);
+    assert_eq!(executed.requests.iter().collect::<Vec<_>>(), [&consolidation]);
+    // Requests are in the order of their types.
+    world.put_code(WITHDRAWAL_REQUEST_PREDEPLOY_ADDRESS, &hex!("60cd5f5360015ff3"));
+    let (_, executed) = run(&world, &header(1), &[], false);
+    let withdrawal = Bytes::from(vec![WITHDRAWAL_REQUEST_TYPE, 0xcd]);
+    assert_eq!(executed.requests.iter().collect::<Vec<_>>(), [&withdrawal, &consolidation]);
+}
+
+/// The hash is set in the same slot whether it is known at the block's start or put in later.
+#[test]
+fn history_contract_reuses_its_slots_after_8191_blocks() {
+    let world = World::new();
+    for (number, slot) in [(1, 0), (8_190, 8_189), (8_191, 8_190), (8_192, 0), (8_193, 1)] {
+        let header = header(number);
+        let (_, executed) = run(&world, &header, &[], false);
+        let mut changes = executed.changes.accounts.iter();
+        let history = changes.find(|change| change.address == HISTORY_STORAGE_ADDRESS).unwrap();
+        assert_eq!(history.slots, [(U256::from(slot), header.parent_hash.into())], "{number}");
+
+        let (spec, hashes) = (spec(), |_: u64| None);
+        let unknown = Header { parent_hash: PARENT_UNKNOWN, ..header.clone() };
+        let block = BlockBuilder::start_early(&spec, &world, &hashes, None, &unknown).unwrap();
+        let mut early = block.finish(&[], Some(&[])).unwrap();
+        put_parent_hash(&mut early.changes, number, header.parent_hash);
+        assert_eq!(early, executed, "block {number}");
+    }
+}
+
+/// Logs of one simulated call: the address that logged, and the position in the block.
+fn simulated_logs(world: &World, value: u64, trace_transfers: bool) -> Vec<(Address, usize)> {
+    let (spec, parent) = (spec(), header(1));
+    let hashes: &dyn BlockHashes = &|_: u64| None;
+    let site = CallSite { spec: &spec, modules: None, state: world, hashes, header: &parent };
+    let call = Call {
+        from: SENDER,
+        to: TxKind::Call(RECIPIENT),
+        gas: Some(1_000_000),
+        value: U256::from(value),
+        ..Call::default()
+    };
+    let block = SimulateBlock { calls: vec![call], ..SimulateBlock::default() };
+    let options = SimulateOptions { trace_transfers, validation: false, gas_cap: GAS_LIMIT };
+    let blocks = site.simulate(parent.hash_slow(), &no_root, vec![block], options).unwrap();
+    let logs = &blocks[0].calls[0].logs;
+    logs.iter().map(|(position, log)| (log.address, *position)).collect()
+}
+
+#[test]
+fn simulated_transfer_logs_leave_out_delegate_calls_and_count_reverted_logs() {
+    const DELEGATE: Address = Address::repeat_byte(0xd1);
+    const REVERTING: Address = Address::repeat_byte(0xd2);
+    const PAID: Address = Address::repeat_byte(0xd3);
+    let ether = Address::repeat_byte(0xee);
+    let mut world = World::new();
+    // LOG0 without data.
+    const LOG: &[u8] = &hex!("5f5fa0");
+    let call = |opcode: u8, value: Option<u8>, to: Address| {
+        let mut code = hex!("5f5f5f5f").to_vec();
+        code.extend(value.iter().flat_map(|value| [0x60, *value]));
+        code.push(0x73);
+        code.extend(to);
+        code.extend([0x5a, opcode, 0x50]);
+        code
+    };
+    let (plain_call, delegate_call) = (0xf1, 0xf4);
+    // Logs, delegates a call while it holds the value it was sent, calls a contract that pays, logs
+    // and reverts, pays one wei, and logs.
+    let code = [
+        LOG,
+        &call(delegate_call, None, DELEGATE),
+        &call(plain_call, Some(0), REVERTING),
+        &call(plain_call, Some(1), PAID),
+        LOG,
+    ]
+    .concat();
+    world.put_code(RECIPIENT, &code);
+    world.put_code(DELEGATE, LOG);
+    let reverting = [LOG, LOG, &hex!("5f5ffd")].concat();
+    world.put_code(REVERTING, &reverting);
+    assert_eq!(
+        simulated_logs(&world, 9, true),
+        [
+            (ether, 0),
+            (RECIPIENT, 1),
+            // The delegate logs as its caller. The two logs at 3 and 4 were reverted.
+            (RECIPIENT, 2),
+            (ether, 5),
+            (RECIPIENT, 6),
+        ]
+    );
+    let unpaid = [(RECIPIENT, 0), (RECIPIENT, 1), (RECIPIENT, 4)];
+    assert_eq!(simulated_logs(&world, 9, false), unpaid);
+}

@@ -1,0 +1,476 @@
+//! Single calls on a state, for `eth_call` and `eth_estimateGas`: nothing is kept.
+//!
+//! The checks that a call skips, the environment it sees and the search for a gas limit follow
+//! geth, because tools compare answers with geth's.
+
+use std::error::Error;
+
+use alloy_consensus::{Header, Transaction as _};
+use alloy_eips::{eip2930::AccessList, eip4844::DATA_GAS_PER_BLOB, eip7702::SignedAuthorization};
+use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, Log, TxKind, U256};
+use revm::{
+    context::{TransactionType, TxEnv, either::Either},
+    context_interface::result::{EVMError, ExecutionResult, HaltReason, InvalidTransaction},
+};
+use storage::{Account, StateRead};
+
+use super::{
+    BlockHashes, StateError,
+    environment::Environment,
+    machine::{GIVEN_UP, Machine, MachineError},
+    overlay::Overlay,
+    overrides::{self, AccountOverride, OverrideError},
+    prices::WidePrices,
+};
+use chain::{ChainSpec, Fork};
+use modules::Modules;
+use transactions::RecoveredTx;
+
+/// Gas of a plain transfer, the least of any transaction.
+const TRANSFER_GAS: u64 = 21_000;
+/// Gas handed to a callee for free with a value transfer.
+const CALL_STIPEND: u64 = 2_300;
+/// An estimate may exceed the true need by 1.5 %, as geth's does: the search stops there.
+const ESTIMATE_ERROR_PER_MILLE: u64 = 15;
+
+/// A call as a client describes it; absent fields have no effect.
+#[derive(Clone, Debug, Default)]
+pub struct Call {
+    /// Caller; the zero address when absent.
+    pub from: Address,
+    /// Callee, or a creation.
+    pub to: TxKind,
+    /// Gas limit; the cap when absent.
+    pub gas: Option<u64>,
+    /// Legacy gas price, or the fee cap when a priority fee is given, in wei.
+    pub max_fee_per_gas: u128,
+    /// Priority fee in wei; its presence makes the call an EIP-1559 one.
+    pub max_priority_fee_per_gas: Option<u128>,
+    /// Value in wei.
+    pub value: U256,
+    /// Input or init code.
+    pub input: Bytes,
+    /// EIP-2930 access list.
+    pub access_list: Option<AccessList>,
+    /// EIP-4844 blob hashes.
+    pub blob_hashes: Vec<B256>,
+    /// EIP-4844 fee cap in wei. Before Cancun a call that names one is refused, blobs or not.
+    pub max_fee_per_blob_gas: Option<u128>,
+    /// EIP-7702 authorizations.
+    pub authorizations: Vec<SignedAuthorization>,
+    /// The caller's nonce, where it matters: in simulated blocks.
+    pub nonce: Option<u64>,
+    /// The price was given as a legacy gas price.
+    pub is_legacy: bool,
+    /// How the state differs from that of the block.
+    pub overrides: Vec<AccountOverride>,
+    /// Price of blob gas instead of the block's, in wei.
+    pub blob_base_fee: Option<u128>,
+    /// The prices, if they exceed 128 bits. Such a call never runs.
+    pub wide_prices: Option<WidePrices>,
+}
+
+impl Call {
+    /// What a signed transaction calls.
+    pub fn of(tx: &RecoveredTx) -> Self {
+        let RecoveredTx { tx, sender, .. } = tx;
+        let authorizations = tx.authorization_list().unwrap_or_default().to_vec();
+        Self {
+            from: *sender,
+            to: tx.kind(),
+            gas: Some(tx.gas_limit()),
+            max_fee_per_gas: tx.max_fee_per_gas(),
+            max_priority_fee_per_gas: tx.max_priority_fee_per_gas(),
+            value: tx.value(),
+            input: tx.input().clone(),
+            access_list: tx.access_list().cloned(),
+            blob_hashes: tx.blob_versioned_hashes().unwrap_or_default().to_vec(),
+            max_fee_per_blob_gas: tx.max_fee_per_blob_gas(),
+            authorizations,
+            nonce: Some(tx.nonce()),
+            is_legacy: !tx.is_dynamic_fee(),
+            overrides: Vec::new(),
+            blob_base_fee: None,
+            wide_prices: None,
+        }
+    }
+}
+
+/// How a call ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CallOutcome {
+    /// It returned these bytes.
+    Success(Bytes),
+    /// It reverted with these bytes.
+    Revert(Bytes),
+    /// It failed and used all gas.
+    Halt(HaltReason),
+}
+
+/// What a call did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallResult {
+    /// How it ended.
+    pub outcome: CallOutcome,
+    /// Gas used, refunds taken off.
+    pub gas_used: u64,
+    /// Gas used before refunds.
+    pub gas_spent: u64,
+    /// Logs emitted.
+    pub logs: Vec<Log>,
+}
+
+/// Why a call could not run or an estimate has no answer.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CallError {
+    /// The call is not a valid transaction here.
+    #[error("{0}")]
+    Invalid(InvalidTransaction),
+    /// The caller does not own the value.
+    #[error("insufficient funds for transfer")]
+    InsufficientFunds,
+    /// The estimate found that the call reverts or fails at any gas limit.
+    #[error("execution failed")]
+    Failed(CallOutcome),
+    /// The call runs out of gas at the highest limit allowed.
+    #[error("gas required exceeds allowance ({0})")]
+    Allowance(u64),
+    /// The call has a price above 128 bits for which it could pay.
+    #[error("a price of gas above 2^128-1 wei is not supported, whatever the balance is")]
+    PriceTooHigh,
+    /// The overrides make no sense.
+    #[error(transparent)]
+    Override(OverrideError),
+    /// A read failed.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// Nobody waits for it, or its time is over.
+    #[error("execution was given up")]
+    GivenUp,
+    /// The interpreter failed.
+    #[error("interpreter: {0}")]
+    Interpreter(String),
+}
+
+/// Where a call runs: a chain, the state after a block, and that block's header.
+#[derive(Clone, Copy)]
+pub struct CallSite<'a, S> {
+    /// The chain's rules.
+    pub spec: &'a ChainSpec,
+    /// Whose access rules hold: a native chain's modules after the block. Without, nobody is kept
+    /// from anything.
+    pub modules: Option<&'a Modules>,
+    /// The state the call sees.
+    pub state: &'a S,
+    /// Hashes for BLOCKHASH.
+    pub hashes: &'a dyn BlockHashes,
+    /// Number, time, coinbase, base fee and the rest as the call sees them.
+    pub header: &'a Header,
+}
+
+impl<S> CallSite<'_, S>
+where
+    S: StateRead<Error: Error + Send + Sync + 'static>,
+{
+    /// Runs one call with at most `gas_cap` gas. Nonce, sender code, block gas limit and EIP-7825
+    /// are not checked; without a gas price neither is the base fee, which the call then sees as
+    /// zero. The caller must own the value and the gas it offers a price for.
+    ///
+    /// # Errors
+    /// When the call is not valid or a read fails. A revert or a halt is no error.
+    pub fn call(&self, call: &Call, gas_cap: u64) -> Result<CallResult, CallError> {
+        self.run(call, call.gas.unwrap_or(gas_cap).min(gas_cap))
+    }
+
+    /// [`Self::call`] with `little` gas instead of what it could have: gives how it ended if it would
+    /// have with all of it, as far as that can be told. What it may cost is bounded by `little`.
+    pub fn call_with_little(&self, call: &Call, gas_cap: u64, little: u64) -> Option<CallOutcome> {
+        // The caller's funds are held to price x limit, and old forks let gas decide more.
+        let free = call.max_fee_per_gas == 0 && call.wide_prices.is_none();
+        if !free || self.spec.fork_of(self.header) < Fork::Byzantium {
+            return None;
+        }
+        let all = call.gas.unwrap_or(gas_cap).min(gas_cap);
+        let mut machine = self.machine(call, ()).ok()?;
+        if all > little {
+            machine.give_up_where_gas_tells();
+        }
+        let result = machine.transact(transaction(self.spec, call, all.min(little))).ok()?;
+        match outcome(result).outcome {
+            CallOutcome::Halt(_) => None,
+            ended => Some(ended),
+        }
+    }
+
+    /// Finds the least gas limit, to within 1.5 %, at which the call succeeds.
+    ///
+    /// # Errors
+    /// When it fails at every limit up to the least of the block's limit (or the call's own), what
+    /// the caller can pay for, EIP-7825's and `gas_cap`.
+    pub fn estimate_gas(&self, call: &Call, gas_cap: u64) -> Result<u64, CallError> {
+        let mut high = self.highest_limit(call)?.min(gas_cap);
+        if call.wide_prices.is_some() && high < TRANSFER_GAS {
+            return Err(CallError::Allowance(high));
+        }
+        if call.input.is_empty()
+            && let TxKind::Call(to) = call.to
+            && self.account(call, to)?.code_hash == KECCAK256_EMPTY
+            && self.is_transfer(call)?
+        {
+            return Ok(TRANSFER_GAS);
+        }
+        let first = match self.run(call, high) {
+            Err(CallError::Invalid(reason)) if is_gas_too_low(&reason) => {
+                return Err(CallError::Allowance(high));
+            }
+            result => result?,
+        };
+        match first.outcome {
+            CallOutcome::Success(_) => {}
+            CallOutcome::Halt(HaltReason::OutOfGas(_)) => return Err(CallError::Allowance(high)),
+            outcome => return Err(CallError::Failed(outcome)),
+        }
+        let mut low = first.gas_used.saturating_sub(1);
+        // Most calls succeed with what they spent, plus what a 63/64 rule holds back.
+        let optimistic = first.gas_spent.saturating_add(CALL_STIPEND).saturating_mul(64) / 63;
+        if optimistic < high {
+            if self.succeeds(call, optimistic)? {
+                high = optimistic;
+            } else {
+                low = optimistic;
+            }
+        }
+        while low + 1 < high {
+            if u128::from(high - low) * 1000
+                < u128::from(high) * u128::from(ESTIMATE_ERROR_PER_MILLE)
+            {
+                break;
+            }
+            // Most needs are near the lower bound.
+            let middle = (low + (high - low) / 2).min(low.saturating_mul(2));
+            if self.succeeds(call, middle)? {
+                high = middle;
+            } else {
+                low = middle;
+            }
+        }
+        Ok(high)
+    }
+
+    fn highest_limit(&self, call: &Call) -> Result<u64, CallError> {
+        let mut high = match call.gas {
+            Some(gas) if gas >= TRANSFER_GAS => gas,
+            _ => self.header.gas_limit,
+        };
+        if let Some(cap) = self.spec.fork_of(self.header).max_tx_gas() {
+            high = high.min(cap);
+        }
+        let price = call.wide_prices.map_or(U256::from(call.max_fee_per_gas), |wide| wide.fee_cap);
+        if !price.is_zero() {
+            let balance = self.account(call, call.from)?.balance;
+            // Blobs are paid for at their own price, whatever the gas limit is.
+            let available = balance
+                .checked_sub(call.value)
+                .and_then(|rest| rest.checked_sub(max_blob_fee(call)))
+                .filter(|rest| !rest.is_zero())
+                .ok_or(CallError::InsufficientFunds)?;
+            let allowance = available / price;
+            high = u64::try_from(allowance).map_or(high, |allowance| high.min(allowance));
+        }
+        Ok(high)
+    }
+
+    /// An account as the call sees it before it runs.
+    fn account(&self, call: &Call, address: Address) -> Result<Account, CallError> {
+        let mut machine = self.machine(call, ())?;
+        Ok(machine.overlay_mut().account(address)?.unwrap_or_default())
+    }
+
+    /// Whether the gas of a transfer is enough. If the call is not even valid with that, for what it
+    /// costs or otherwise, a run with the gas it may have says so.
+    fn is_transfer(&self, call: &Call) -> Result<bool, CallError> {
+        match self.succeeds(call, TRANSFER_GAS) {
+            Err(CallError::Invalid(_)) => Ok(false),
+            result => result,
+        }
+    }
+
+    fn succeeds(&self, call: &Call, gas: u64) -> Result<bool, CallError> {
+        match self.run(call, gas) {
+            Ok(result) => Ok(matches!(result.outcome, CallOutcome::Success(_))),
+            Err(CallError::Invalid(reason)) if is_gas_too_low(&reason) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn run(&self, call: &Call, gas: u64) -> Result<CallResult, CallError> {
+        let mut machine = self.machine(call, ())?;
+        check_prices(call, gas, machine.overlay_mut())?;
+        let result = machine.transact(transaction(self.spec, call, gas));
+        result.map(outcome).map_err(machine_error)
+    }
+
+    /// [`Self::call`] on the state that other calls left, with the state that this one leaves.
+    ///
+    /// # Errors
+    /// As [`Self::call`], and when the execution was given up.
+    pub fn call_on<'m>(
+        &self,
+        overlay: Overlay<'m, S>,
+        call: &Call,
+        gas_cap: u64,
+    ) -> Result<(CallResult, Overlay<'m, S>), CallError> {
+        if self.hashes.is_given_up() {
+            return Err(CallError::GivenUp);
+        }
+        let mut machine = self.machine_over(overlay, call, ())?;
+        let gas = call.gas.unwrap_or(gas_cap).min(gas_cap);
+        check_prices(call, gas, machine.overlay_mut())?;
+        let result = machine.transact(transaction(self.spec, call, gas)).map_err(machine_error)?;
+        Ok((outcome(result), machine.into_overlay()))
+    }
+
+    /// The state as calls see it, before any ran.
+    pub fn overlay(&self) -> Overlay<'_, S> {
+        let keep_empty = self.spec.fork_of(self.header) < Fork::SpuriousDragon;
+        Overlay::new(self.state, self.hashes, keep_empty)
+    }
+
+    /// The machine on which a call runs: its checks are off, its overrides done.
+    pub(super) fn machine<'m, I>(
+        &'m self,
+        call: &Call,
+        inspector: I,
+    ) -> Result<Machine<'m, S, I>, CallError> {
+        self.machine_over(self.overlay(), call, inspector)
+    }
+
+    /// [`Self::machine`] on the state that other calls left.
+    pub(super) fn machine_over<'m, I>(
+        &self,
+        overlay: Overlay<'m, S>,
+        call: &Call,
+        inspector: I,
+    ) -> Result<Machine<'m, S, I>, CallError> {
+        let Environment { fork, mut cfg, mut block, native, .. } =
+            Environment::new(self.spec, self.modules, self.header);
+        if call.max_fee_per_blob_gas.is_some() && fork < Fork::Cancun {
+            return Err(CallError::Invalid(InvalidTransaction::Eip4844NotSupported));
+        }
+        cfg.disable_nonce_check = true;
+        cfg.disable_eip3607 = true;
+        cfg.disable_block_gas_limit = true;
+        cfg.tx_gas_limit_cap = Some(u64::MAX);
+        if call.max_fee_per_gas == 0 && call.max_priority_fee_per_gas.unwrap_or_default() == 0 {
+            cfg.disable_base_fee = true;
+            block.basefee = 0;
+        }
+        if let Some(blob) = &mut block.blob_excess_gas_and_price {
+            if !call.blob_hashes.is_empty() && call.max_fee_per_blob_gas.unwrap_or_default() == 0 {
+                blob.blob_gasprice = 0;
+            } else if let Some(price) = call.blob_base_fee {
+                blob.blob_gasprice = price;
+            }
+        }
+        let mut machine = Machine::new(overlay, cfg, block, fork, native, inspector);
+        let (overlay, precompiles) = machine.overlay_and_precompiles();
+        overrides::apply(&call.overrides, overlay, precompiles).map_err(|error| match error {
+            OverrideError::State(error) => CallError::State(error),
+            error => CallError::Override(error),
+        })?;
+        Ok(machine)
+    }
+}
+
+/// Why the machine did not run a call.
+pub(super) fn machine_error(error: MachineError) -> CallError {
+    match error {
+        EVMError::Transaction(reason) => CallError::Invalid(reason),
+        EVMError::Database(source) => CallError::State(source),
+        EVMError::Custom(reason) if reason == GIVEN_UP => CallError::GivenUp,
+        error => CallError::Interpreter(error.to_string()),
+    }
+}
+
+impl<S> std::fmt::Debug for CallSite<'_, S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CallSite").field("block", &self.header.number).finish_non_exhaustive()
+    }
+}
+
+/// The limit does not even pay for the transaction's bytes: a higher one may do.
+const fn is_gas_too_low(reason: &InvalidTransaction) -> bool {
+    matches!(
+        reason,
+        InvalidTransaction::CallGasCostMoreThanGasLimit { .. }
+            | InvalidTransaction::GasFloorMoreThanGasLimit { .. }
+    )
+}
+
+/// What the sender must be able to pay for the blobs of a call (EIP-4844), in wei.
+fn max_blob_fee(call: &Call) -> U256 {
+    let gas = U256::from(call.blob_hashes.len()) * U256::from(DATA_GAS_PER_BLOB);
+    let price = U256::from(call.max_fee_per_blob_gas.unwrap_or_default());
+    gas.saturating_mul(call.wide_prices.map_or(price, |wide| wide.blob_fee_cap))
+}
+
+/// Refuses a call with prices above 128 bits on the state that it would run on.
+///
+/// # Errors
+/// Why the call is not valid, or a failed read.
+pub(super) fn check_prices<S>(
+    call: &Call,
+    gas: u64,
+    overlay: &mut Overlay<'_, S>,
+) -> Result<(), CallError>
+where
+    S: StateRead<Error: Error + Send + Sync + 'static>,
+{
+    let Some(prices) = &call.wide_prices else { return Ok(()) };
+    let balance = overlay.account(call.from)?.unwrap_or_default().balance;
+    Err(prices.refusal(call, gas, balance))
+}
+
+pub(super) fn transaction(spec: &ChainSpec, call: &Call, gas_limit: u64) -> TxEnv {
+    let tx_type = if !call.authorizations.is_empty() {
+        TransactionType::Eip7702
+    } else if !call.blob_hashes.is_empty() {
+        TransactionType::Eip4844
+    } else if call.max_priority_fee_per_gas.is_some() {
+        TransactionType::Eip1559
+    } else if call.access_list.is_some() {
+        TransactionType::Eip2930
+    } else {
+        TransactionType::Legacy
+    };
+    TxEnv {
+        tx_type: tx_type as u8,
+        caller: call.from,
+        gas_limit,
+        gas_price: call.max_fee_per_gas,
+        kind: call.to,
+        value: call.value,
+        data: call.input.clone(),
+        nonce: call.nonce.unwrap_or_default(),
+        chain_id: Some(spec.chain_id),
+        access_list: call.access_list.clone().unwrap_or_default(),
+        gas_priority_fee: call.max_priority_fee_per_gas,
+        blob_hashes: call.blob_hashes.clone(),
+        max_fee_per_blob_gas: call.max_fee_per_blob_gas.unwrap_or_default(),
+        authorization_list: call.authorizations.iter().cloned().map(Either::Left).collect(),
+    }
+}
+
+pub(super) fn outcome(result: ExecutionResult) -> CallResult {
+    let gas = *result.gas();
+    let (gas_used, gas_spent) = (gas.tx_gas_used(), gas.total_gas_spent());
+    let (outcome, logs) = match result {
+        ExecutionResult::Success { output, logs, .. } => {
+            (CallOutcome::Success(output.into_data()), logs)
+        }
+        ExecutionResult::Revert { output, logs, .. } => (CallOutcome::Revert(output), logs),
+        ExecutionResult::Halt { reason, logs, .. } => (CallOutcome::Halt(reason), logs),
+    };
+    CallResult { outcome, gas_used, gas_spent, logs }
+}

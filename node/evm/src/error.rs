@@ -1,0 +1,112 @@
+//! Why a transaction or a block cannot be executed.
+
+use alloy_primitives::{Address, B256};
+use revm::context_interface::result::InvalidTransaction;
+
+use super::overlay::StateError;
+use chain::HeaderError;
+use modules::decorator::Reject;
+
+/// Why a transaction cannot be part of a block. The state is as before it.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TxError {
+    /// EIP-2: since Homestead `s` must be in the lower half.
+    #[error("signature s is in the upper half of the curve order")]
+    HighS,
+    /// EIP-155 signatures count since its own fork only.
+    #[error("replay-protected transaction before EIP-155")]
+    ReplayProtected,
+    /// Native chains carry no blobs.
+    #[error("blob transactions are not accepted on this chain")]
+    BlobsRefused,
+    /// The gas limit exceeds what the block has left.
+    #[error("gas limit {limit} exceeds the {available} gas left in the block")]
+    BlockGas {
+        /// The transaction's gas limit.
+        limit: u64,
+        /// Gas left in the block.
+        available: u64,
+    },
+    /// The blobs exceed what the block has left.
+    #[error("{wanted} blob gas exceeds the {available} left in the block")]
+    BlockBlobGas {
+        /// Blob gas of the transaction.
+        wanted: u64,
+        /// Blob gas left in the block.
+        available: u64,
+    },
+    /// A rule of the native chain.
+    #[error(transparent)]
+    Rejected(#[from] Reject),
+    /// A rule of the fork, as the interpreter reports it.
+    #[error("{0}")]
+    Invalid(InvalidTransaction),
+}
+
+/// Why a block cannot be executed. Nothing of it remains.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ExecutionError {
+    /// The header or the body break a rule, or the execution gives other values.
+    #[error(transparent)]
+    Header(#[from] HeaderError),
+    /// A transaction is not valid at its place.
+    #[error("block {number}: transaction {index} ({hash}): {reason}")]
+    Transaction {
+        /// The block.
+        number: u64,
+        /// Position in the block.
+        index: usize,
+        /// The transaction.
+        hash: B256,
+        /// What is wrong.
+        reason: TxError,
+    },
+    /// A system contract that must answer has no code, or failed (EIP-7002, EIP-7251).
+    #[error("block {number}: system contract {contract} {reason}")]
+    SystemContract {
+        /// The block.
+        number: u64,
+        /// The contract.
+        contract: Address,
+        /// What happened.
+        reason: SystemFailure,
+    },
+    /// A log of the deposit contract is laid out otherwise than EIP-6110 demands.
+    #[error("block {number}: transaction {index}: deposit event has an invalid layout")]
+    DepositLayout {
+        /// The block.
+        number: u64,
+        /// Position of the transaction in the block.
+        index: usize,
+    },
+    /// State, trie or block hashes could not be read. Not the block's fault.
+    #[error("block {number}: {source}")]
+    State {
+        /// The block.
+        number: u64,
+        /// What failed.
+        source: StateError,
+    },
+    /// The interpreter failed in a way no transaction can cause.
+    #[error("block {number}: interpreter: {reason}")]
+    Interpreter {
+        /// The block.
+        number: u64,
+        /// What it said.
+        reason: String,
+    },
+}
+
+/// How a system contract failed.
+#[derive(Clone, Copy, Debug, thiserror::Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SystemFailure {
+    /// There is no code at its address.
+    #[error("has no code")]
+    Empty,
+    /// It reverted or halted.
+    #[error("failed")]
+    Failed,
+}

@@ -1,0 +1,62 @@
+//! The executor: a block in, receipts and state changes out.
+//!
+//! Reads state through [`storage::StateRead`], writes nothing, keeps no time. One engine runs a
+//! given block ([`execute_block`]), a block being built ([`BlockBuilder`]) and a single call
+//! ([`CallSite`]); fork rules come from [`chain`], instructions and precompiles from `revm`.
+
+mod block;
+mod call;
+mod codes;
+mod cosmos;
+mod early;
+mod environment;
+mod error;
+mod foresight;
+mod intermediate;
+mod machine;
+mod met;
+mod native;
+mod overlay;
+mod overrides;
+mod precompiles;
+mod prices;
+mod receipt;
+mod requests;
+mod rewards;
+mod short;
+mod simulate;
+mod slots;
+mod trace;
+mod tracer;
+mod transfers;
+mod validate;
+mod words;
+
+#[cfg(test)]
+mod admission_fork_tests;
+#[cfg(test)]
+mod boundary_tests;
+
+pub use block::{
+    BlockBuilder, BlockInput, Executed, StateRoot, execute_block, execute_transaction,
+};
+pub use call::{Call, CallError, CallOutcome, CallResult, CallSite};
+pub use cosmos::{FAILED_EVENT, SUBMIT_EVENT};
+pub use early::{PARENT_UNKNOWN, ParentUnknown, put_parent_hash};
+pub use error::{ExecutionError, SystemFailure, TxError};
+pub use intermediate::changes_since;
+pub use overlay::Overlay;
+pub use overlay::{BlockHashes, StateError};
+pub use overrides::{AccountOverride, OverrideError};
+pub use prices::WidePrices;
+pub use receipt::{encode_receipt, logs_bloom, receipts_root};
+pub use rewards::{Rewards, rewards};
+pub use simulate::{
+    BlockOverrides, SIMULATED_BLOCKS_MAX, SimulateBlock, SimulateError, SimulateOptions,
+    SimulatedBlock, SimulatedCall,
+};
+pub use trace::TraceError;
+pub use trace::TracedBlock;
+pub use tracer::{GethTracer, ParityTracer, Tracer};
+pub use validate::{complete_header, validate_executed};
+pub use words::halt_text;

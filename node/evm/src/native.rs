@@ -1,0 +1,103 @@
+//! What the native chain adds to the interpreter: who gets the fees, the least charge, and who may
+//! create and call.
+
+use std::sync::Arc;
+
+use alloy_primitives::{Address, Bytes};
+use revm::{
+    handler::{FrameResult, SYSTEM_ADDRESS},
+    interpreter::{
+        CallOutcome, CreateOutcome, Gas, InstructionResult, InterpreterResult,
+        interpreter_action::FrameInput,
+    },
+};
+
+use chain::{AccessControl, ChainSpec, ExtraPrecompiles, FEE_COLLECTOR, Rules, RulesVersion};
+use feemarket::{self, LegacyDec};
+use keys::is_module_account;
+use modules::Modules;
+
+/// Native rules inside one transaction.
+#[derive(Clone, Debug)]
+pub(super) struct NativeRules {
+    /// Receives all fees.
+    pub(super) fee_collector: Address,
+    /// Share of the gas limit that is charged at least; `None` in calls and estimates, which tell
+    /// the true need.
+    pub(super) min_gas_multiplier: Option<LegacyDec>,
+    /// Contracts beside those of the fork.
+    pub(super) precompiles: ExtraPrecompiles,
+    /// `None` when nobody is kept from anything.
+    access: Option<Arc<AccessControl>>,
+    /// From version 1 of the rules on: module accounts receive ether only as fees and deposits.
+    blocks_module_accounts: bool,
+}
+
+impl NativeRules {
+    /// The rules of a chain, without a least charge; `None` on an Ethereum chain. Without modules
+    /// nobody is kept from anything, and no contract is there beside those of the fork.
+    pub(super) fn of(spec: &ChainSpec, modules: Option<&Modules>, number: u64) -> Option<Self> {
+        let access = modules.map(|modules| &modules.evm.access_control);
+        let access = access.filter(|access| !access.is_open());
+        let extra = modules.map(|modules| &modules.evm.active_static_precompiles);
+        (spec.rules == Rules::Native).then(|| Self {
+            fee_collector: FEE_COLLECTOR,
+            min_gas_multiplier: None,
+            precompiles: extra.cloned().unwrap_or_default(),
+            access: access.map(|access| Arc::new(access.clone())),
+            blocks_module_accounts: spec.rules_version(number) >= RulesVersion::V1,
+        })
+    }
+
+    /// Gas a transaction of this gas limit is charged at least (reference, 2.5).
+    pub(super) fn least_charge(&self, gas_limit: u64) -> u64 {
+        let multiplier = self.min_gas_multiplier;
+        multiplier.map_or(0, |multiplier| feemarket::charge(0, gas_limit, multiplier))
+    }
+
+    /// Everybody may call.
+    pub(super) const fn is_open(&self) -> bool {
+        self.access.is_none()
+    }
+
+    /// Whether ether sent to this address would be lost: the keys of module accounts do not exist.
+    pub(super) fn refuses_ether(&self, address: Address) -> bool {
+        self.blocks_module_accounts && is_module_account(address)
+    }
+
+    /// Whether [`Self::refuses_ether`] holds for any address.
+    pub(super) const fn blocks_module_accounts(&self) -> bool {
+        self.blocks_module_accounts
+    }
+
+    /// The end of a frame that would send ether to a module account, or that the access rules forbid, and `None` for all
+    /// others: nothing has run, its gas comes back, the caller sees a failed call.
+    pub(super) fn forbidden(&self, signer: Address, frame: &FrameInput) -> Option<FrameResult> {
+        if let FrameInput::Call(call) = frame
+            && call.transfers_value()
+            && self.refuses_ether(call.target_address)
+        {
+            let result = refused(call.gas_limit);
+            let memory = call.return_memory_offset.clone();
+            return Some(FrameResult::Call(CallOutcome::new(result, memory)));
+        }
+        // The block's own calls (EIP-4788 and its followers) are nobody's.
+        let access = self.access.as_deref().filter(|_| signer != SYSTEM_ADDRESS)?;
+        match frame {
+            FrameInput::Create(create) if !access.create.allows(signer, create.caller()) => {
+                let result = refused(create.gas_limit());
+                Some(FrameResult::Create(CreateOutcome::new(result, None)))
+            }
+            FrameInput::Call(call) if !access.call.allows(signer, call.caller) => {
+                let memory = call.return_memory_offset.clone();
+                Some(FrameResult::Call(CallOutcome::new(refused(call.gas_limit), memory)))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// A frame that reverts before it has run.
+fn refused(gas_limit: u64) -> InterpreterResult {
+    InterpreterResult::new(InstructionResult::Revert, Bytes::new(), Gas::new(gas_limit))
+}

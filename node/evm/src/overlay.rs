@@ -1,0 +1,496 @@
+//! The state of one block in the making: what it read and what it changed, over its parent's
+//! state.
+//!
+//! Serves the interpreter as its database and yields the block's [`StateChanges`]. Unlike a general
+//! cache it knows the block's fork, so that accounts left empty are kept before EIP-161 and dropped
+//! after it. Writes nothing below.
+
+use std::{error::Error, sync::Arc};
+
+use alloy_primitives::{
+    Address, B256, KECCAK256_EMPTY, U256, keccak256,
+    map::{AddressMap, B256Map},
+};
+use revm::{
+    Database, DatabaseCommit, DatabaseRef,
+    bytecode::Bytecode,
+    context::DBErrorMarker,
+    state::{Account as Touched, AccountInfo},
+};
+use storage::{Account, AccountChange, StateChanges, StateRead};
+
+use super::{
+    codes,
+    early::ParentUnknown,
+    foresight::{Foresight, Pair, Words},
+    met::{Entry, Met},
+    overrides::AccountOverride,
+    slots::NOWHERE,
+};
+
+/// A read of state or block hashes failed below the executor. Not the block's fault.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("state could not be read: {0}")]
+pub struct StateError(pub Arc<dyn Error + Send + Sync>);
+
+impl DBErrorMarker for StateError {}
+
+impl StateError {
+    /// Wraps the error of a state, a trie or a block-hash source.
+    pub fn new(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self(Arc::from(error.into()))
+    }
+}
+
+/// Slots to be set in place of those there are.
+pub(super) enum StorageOverride<'a> {
+    /// Nothing else remains.
+    All(&'a [(U256, U256)]),
+    /// The others remain.
+    Some(&'a [(U256, U256)]),
+}
+
+/// Hashes of earlier blocks, for the BLOCKHASH instruction; asked for the last 256 only.
+pub trait BlockHashes {
+    /// The hash of block `number` on the chain being extended; `None` when it is not known.
+    ///
+    /// # Errors
+    /// When it could not be read.
+    fn block_hash(&self, number: u64) -> Result<Option<B256>, StateError>;
+
+    /// Whether somebody may want to give the execution up: then it asks [`Self::is_given_up`] now
+    /// and then. Blocks are always executed to their end.
+    fn may_be_given_up(&self) -> bool {
+        false
+    }
+
+    /// Whether the execution is to be given up.
+    fn is_given_up(&self) -> bool {
+        false
+    }
+}
+
+impl<F: Fn(u64) -> Option<B256>> BlockHashes for F {
+    fn block_hash(&self, number: u64) -> Result<Option<B256>, StateError> {
+        Ok(self(number))
+    }
+}
+
+/// Reads through to the parent's state, remembers every read and every write.
+pub struct Overlay<'a, S> {
+    state: &'a S,
+    hashes: &'a dyn BlockHashes,
+    accounts: Met,
+    codes: B256Map<Bytecode>,
+    /// Before EIP-161: touched accounts stay, even empty ones.
+    keep_empty: bool,
+    /// Jump targets passed.
+    jumps: u32,
+    /// A slot whose value is not known yet.
+    unknown: Option<(Address, U256)>,
+    /// The first slots read that nobody expected, since the last transaction came near.
+    asked: Vec<(Address, U256)>,
+    /// Pairs of words whose Keccak-256 is known, for the transaction under way.
+    known: Vec<(Pair, U256)>,
+}
+
+/// Jump targets between two looks at whether the execution is given up: a look costs as much as
+/// some dozen instructions.
+const JUMPS_A_LOOK: u32 = 64;
+/// Most slots remembered that nobody expected: more than a simple call asks for.
+const ASKED_MAX: usize = 8;
+
+impl<'a, S> Overlay<'a, S>
+where
+    S: StateRead<Error: Error + Send + Sync + 'static>,
+{
+    pub(super) fn new(state: &'a S, hashes: &'a dyn BlockHashes, keep_empty: bool) -> Self {
+        Self {
+            state,
+            hashes,
+            accounts: Met::default(),
+            codes: B256Map::default(),
+            keep_empty,
+            jumps: 0,
+            unknown: None,
+            asked: Vec::with_capacity(ASKED_MAX),
+            known: Vec::new(),
+        }
+    }
+
+    /// From now on whoever reads this slot is told that it depends on the parent's hash.
+    pub(super) const fn hide(&mut self, address: Address, slot: U256) {
+        self.unknown = Some((address, slot));
+    }
+
+    /// Whether somebody may give up what runs on this.
+    pub(super) fn may_be_given_up(&self) -> bool {
+        self.hashes.may_be_given_up()
+    }
+
+    /// Counts a jump target; false when the execution is given up.
+    pub(super) fn passes_jump(&mut self) -> bool {
+        self.jumps = self.jumps.wrapping_add(1);
+        !self.jumps.is_multiple_of(JUMPS_A_LOOK) || !self.hashes.is_given_up()
+    }
+
+    /// Goes on under the rules of another block.
+    pub(super) const fn keep_empty(&mut self, keep_empty: bool) {
+        self.keep_empty = keep_empty;
+    }
+
+    /// Reads accounts that will be asked for, and tells their places.
+    pub(super) fn expect(&mut self, addresses: &[Address]) -> Result<Vec<u32>, StateError> {
+        let state = self.state;
+        self.accounts.expect(addresses, |new| state.accounts(new).map_err(StateError::new))
+    }
+
+    /// Reads slots of the account at a place that will be asked for, and tells their places;
+    /// [`NOWHERE`] for all where they cannot be known.
+    ///
+    /// [`NOWHERE`]: super::slots::NOWHERE
+    pub(super) fn expect_slots(
+        &mut self,
+        address: Address,
+        place: u32,
+        keys: &[U256],
+    ) -> Result<Vec<u32>, StateError> {
+        let (state, unknown) = (self.state, self.unknown);
+        let entry = self.accounts.at(place);
+        if entry.hides_parent() || unknown.is_some_and(|(hidden, _)| hidden == address) {
+            return Ok(vec![NOWHERE; keys.len()]);
+        }
+        let read = |new: &[U256]| state.slots(address, new).map_err(StateError::new);
+        entry.slots_mut().expect(keys, read)
+    }
+
+    /// Has the slots that the transaction at `at` will ask for in the contract at a place found at once,
+    /// and their hashes known; forgets what others asked for.
+    pub(super) fn bring_slots_near(
+        &mut self,
+        contract: u32,
+        foresight: &Foresight,
+        at: usize,
+        call: Words<'_>,
+    ) {
+        self.asked.clear();
+        self.known.clear();
+        let places = foresight.places(at);
+        let entry = self.accounts.at(contract);
+        let Some(slots) = entry.slots_met().filter(|_| !places.is_empty()) else { return };
+        slots.bring_near(places);
+        let pairs = foresight.pairs(at, call);
+        self.known.extend(pairs.filter_map(|(place, pair)| Some((pair, slots.key_at(place)?))));
+    }
+
+    /// Keccak-256 of these bytes, if it is known.
+    #[inline]
+    pub(super) fn known_hash(&self, bytes: &[u8]) -> Option<U256> {
+        self.known.iter().find(|(known, _)| known == bytes).map(|(_, hash)| *hash)
+    }
+
+    /// Slots read that nobody expected, since the last transaction came near.
+    pub(super) fn asked(&self) -> &[(Address, U256)] {
+        &self.asked
+    }
+
+    /// The accounts met, by place, for asking for them early.
+    pub(super) const fn met(&mut self) -> &mut Met {
+        &mut self.accounts
+    }
+
+    fn entry(&mut self, address: Address) -> Result<&mut Entry, StateError> {
+        let state = self.state;
+        self.accounts.entry(address, || state.account(address).map_err(StateError::new))
+    }
+
+    /// The account as the block sees it now.
+    pub(super) fn account(&mut self, address: Address) -> Result<Option<Account>, StateError> {
+        Ok(self.entry(address)?.current)
+    }
+
+    /// Changes an account that was asked for before; it is not empty then.
+    pub(super) fn set(&mut self, address: Address, account: Account) {
+        let entry = self.accounts.get_mut(&address).expect("who changes an account has read it");
+        entry.current = Some(account);
+    }
+
+    /// Whether any slot of `address` is set, which forbids creating a contract there (EIP-7610).
+    pub(super) fn has_storage(&mut self, address: Address) -> Result<bool, StateError> {
+        let state = self.state;
+        let entry = self.entry(address)?;
+        if entry.current.is_none() {
+            return Ok(false);
+        }
+        if entry.slots().any(|(_, slot)| !slot.current.is_zero()) {
+            return Ok(true);
+        }
+        if entry.hides_parent() {
+            return Ok(false);
+        }
+        state.has_storage(address).map_err(StateError::new)
+    }
+
+    /// Adds to a balance outside any transaction: rewards, withdrawals, the DAO fork. Adding
+    /// nothing touches the account as well.
+    pub(super) fn credit(&mut self, address: Address, wei: U256) -> Result<(), StateError> {
+        let mut account = self.account(address)?.unwrap_or_default();
+        account.balance = account.balance.saturating_add(wei);
+        self.put(address, account)
+    }
+
+    /// Sets an account's balance and nonce outside any contract; one that is empty then goes.
+    pub(super) fn put(&mut self, address: Address, account: Account) -> Result<(), StateError> {
+        let keep_empty = self.keep_empty;
+        let entry = self.entry(address)?;
+        if is_empty(&account) && !keep_empty {
+            entry.destroy();
+        } else {
+            entry.current = Some(account);
+        }
+        Ok(())
+    }
+
+    /// Takes a whole balance away and returns it; creates the account before EIP-161 as clients
+    /// did.
+    pub(super) fn drain(&mut self, address: Address) -> Result<U256, StateError> {
+        let balance = self.account(address)?.unwrap_or_default().balance;
+        let entry = self.entry(address)?;
+        if let Some(account) = &mut entry.current {
+            account.balance = U256::ZERO;
+        }
+        self.credit(address, U256::ZERO)?;
+        Ok(balance)
+    }
+
+    /// Changes an account as a caller asks for, without any transaction. When anything is asked
+    /// of it, it exists afterwards, even if it is empty.
+    pub(super) fn replace(
+        &mut self,
+        address: Address,
+        wanted: &AccountOverride,
+        storage: Option<StorageOverride<'_>>,
+    ) -> Result<(), StateError> {
+        let state = self.state;
+        if let Some(code) = &wanted.code {
+            self.codes.insert(keccak256(code), codes::analysed(code.clone()));
+        }
+        let untouched = wanted.nonce.is_none() && wanted.balance.is_none() && wanted.code.is_none();
+        if untouched && storage.is_none() {
+            return Ok(());
+        }
+        let entry = self.entry(address)?;
+        let mut account = entry.current.unwrap_or_default();
+        account.nonce = wanted.nonce.unwrap_or(account.nonce);
+        account.balance = wanted.balance.unwrap_or(account.balance);
+        if let Some(code) = &wanted.code {
+            account.code_hash = keccak256(code);
+        }
+        entry.current = Some(account);
+        let slots = match storage {
+            None => return Ok(()),
+            Some(StorageOverride::All(slots)) => {
+                entry.wiped = true;
+                entry.clear_slots();
+                slots
+            }
+            Some(StorageOverride::Some(slots)) => slots,
+        };
+        for (key, value) in slots {
+            let shows_through = !entry.hides_parent();
+            let original = match entry.slot(key) {
+                Some(slot) => slot.original,
+                None if shows_through => state.storage(address, *key).map_err(StateError::new)?,
+                None => U256::ZERO,
+            };
+            entry.slots_mut().set(*key, *value, original);
+        }
+        Ok(())
+    }
+
+    /// Hashes of all code that was loaded or deployed.
+    pub(super) fn code_hashes(&self) -> impl Iterator<Item = B256> {
+        self.codes.keys().copied()
+    }
+
+    /// Everything that differs from the parent's state by now.
+    pub fn changes(&self) -> StateChanges {
+        let mut changes = StateChanges::default();
+        changes.accounts.reserve(self.accounts.len());
+        for (address, original, entry) in self.accounts.ascending() {
+            let slots = entry.changed_slots();
+            if entry.current == original && slots.is_empty() && !entry.wiped {
+                continue;
+            }
+            let code_hash = entry.current.map_or(KECCAK256_EMPTY, |account| account.code_hash);
+            let old_hash = original.map_or(KECCAK256_EMPTY, |account| account.code_hash);
+            if code_hash != old_hash
+                && code_hash != KECCAK256_EMPTY
+                && let Some(code) = self.codes.get(&code_hash)
+            {
+                changes.codes.push((code_hash, code.original_bytes()));
+            }
+            changes.accounts.push(AccountChange {
+                address,
+                account: entry.current,
+                wiped: entry.wiped,
+                slots,
+            });
+        }
+        changes.codes.sort_unstable_by_key(|(hash, _)| *hash);
+        changes.codes.dedup_by_key(|(hash, _)| *hash);
+        changes
+    }
+}
+
+const fn account_info(account: Account) -> AccountInfo {
+    AccountInfo {
+        balance: account.balance,
+        nonce: account.nonce,
+        code_hash: account.code_hash,
+        account_id: None,
+        code: None,
+    }
+}
+
+fn is_empty(account: &Account) -> bool {
+    account.nonce == 0 && account.balance.is_zero() && account.code_hash == KECCAK256_EMPTY
+}
+
+impl<S> Database for Overlay<'_, S>
+where
+    S: StateRead<Error: Error + Send + Sync + 'static>,
+{
+    type Error = StateError;
+
+    fn basic(&mut self, address: Address) -> Result<Option<AccountInfo>, StateError> {
+        Ok(self.account(address)?.map(account_info))
+    }
+
+    fn code_by_hash(&mut self, code_hash: B256) -> Result<Bytecode, StateError> {
+        if let Some(code) = self.codes.get(&code_hash) {
+            return Ok(code.clone());
+        }
+        let code = codes::code(code_hash, || self.state.code(code_hash).map_err(StateError::new))?;
+        self.codes.insert(code_hash, code.clone());
+        Ok(code)
+    }
+
+    fn storage(&mut self, address: Address, slot: U256) -> Result<U256, StateError> {
+        if self.unknown == Some((address, slot)) {
+            return Err(ParentUnknown.into());
+        }
+        let state = self.state;
+        let entry = self.entry(address)?;
+        if let Some(slot) = entry.slot(&slot) {
+            return Ok(slot.current);
+        }
+        let value = if entry.hides_parent() {
+            U256::ZERO
+        } else {
+            state.storage(address, slot).map_err(StateError::new)?
+        };
+        entry.slots_mut().set(slot, value, value);
+        if self.asked.len() < ASKED_MAX {
+            self.asked.push((address, slot));
+        }
+        Ok(value)
+    }
+
+    fn block_hash(&mut self, number: u64) -> Result<B256, StateError> {
+        Ok(self.hashes.block_hash(number)?.unwrap_or_default())
+    }
+}
+
+/// Reads without remembering them, for tracers that look at the state before a transaction.
+impl<S> DatabaseRef for Overlay<'_, S>
+where
+    S: StateRead<Error: Error + Send + Sync + 'static>,
+{
+    type Error = StateError;
+
+    fn basic_ref(&self, address: Address) -> Result<Option<AccountInfo>, StateError> {
+        let account = match self.accounts.get(&address) {
+            Some(entry) => entry.current,
+            None => self.state.account(address).map_err(StateError::new)?,
+        };
+        Ok(account.map(account_info))
+    }
+
+    fn code_by_hash_ref(&self, code_hash: B256) -> Result<Bytecode, StateError> {
+        if let Some(code) = self.codes.get(&code_hash) {
+            return Ok(code.clone());
+        }
+        codes::code(code_hash, || self.state.code(code_hash).map_err(StateError::new))
+    }
+
+    fn storage_ref(&self, address: Address, slot: U256) -> Result<U256, StateError> {
+        let Some(entry) = self.accounts.get(&address) else {
+            return self.state.storage(address, slot).map_err(StateError::new);
+        };
+        if let Some(slot) = entry.slot(&slot) {
+            return Ok(slot.current);
+        }
+        if entry.hides_parent() {
+            return Ok(U256::ZERO);
+        }
+        self.state.storage(address, slot).map_err(StateError::new)
+    }
+
+    fn block_hash_ref(&self, number: u64) -> Result<B256, StateError> {
+        Ok(self.hashes.block_hash(number)?.unwrap_or_default())
+    }
+}
+
+impl<S> DatabaseCommit for Overlay<'_, S> {
+    fn commit(&mut self, changes: AddressMap<Touched>) {
+        self.commit_all(changes.into_iter());
+    }
+}
+
+impl<S> Overlay<'_, S> {
+    /// Takes in what a transaction did to the accounts that it touched.
+    pub(super) fn commit_all(&mut self, changes: impl Iterator<Item = (Address, Touched)>) {
+        for (address, touched) in changes {
+            if !touched.is_touched() {
+                continue;
+            }
+            let entry = self
+                .accounts
+                .get_mut(&address)
+                .expect("the interpreter loads an account before it touches it");
+            if touched.is_selfdestructed() {
+                entry.destroy();
+                continue;
+            }
+            if touched.info.is_empty() && !self.keep_empty {
+                entry.destroy();
+                continue;
+            }
+            let info = touched.info;
+            entry.current = Some(Account {
+                nonce: info.nonce,
+                balance: info.balance,
+                code_hash: info.code_hash,
+            });
+            for (key, value) in touched.storage {
+                if !value.is_changed() {
+                    continue;
+                }
+                // A slot of a contract created here is written without being read.
+                entry.slots_mut().set(key, value.present_value, U256::ZERO);
+            }
+            if let Some(code) = info.code
+                && info.code_hash != KECCAK256_EMPTY
+            {
+                self.codes.entry(info.code_hash).or_insert(code);
+            }
+        }
+    }
+}
+
+impl<S> std::fmt::Debug for Overlay<'_, S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Overlay").field("accounts", &self.accounts.len()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,55 @@
+//! What a block of proof of work issues (yellow paper, 11.3; EIP-649, EIP-1234).
+
+use alloy_consensus::Header;
+use alloy_consensus::constants::ETH_TO_WEI as ETHER;
+use alloy_evm::block::calc::{block_reward, ommer_reward};
+
+use chain::Fork;
+
+/// New ether, in wei.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rewards {
+    /// For who made the block.
+    pub beneficiary: u128,
+    /// For who made each of its ommers, in their order.
+    pub ommers: Vec<u128>,
+}
+
+/// The rewards of block `number` with these ommers: none since the merge, nor on a native chain.
+pub fn rewards(fork: Fork, number: u64, ommers: &[Header]) -> Rewards {
+    let base = match fork {
+        fork if fork >= Fork::Paris => return Rewards::default(),
+        fork if fork >= Fork::Constantinople => 2 * ETHER,
+        fork if fork >= Fork::Byzantium => 3 * ETHER,
+        _ => 5 * ETHER,
+    };
+    Rewards {
+        beneficiary: block_reward(base, ommers.len()),
+        ommers: ommers.iter().map(|ommer| ommer_reward(base, number, ommer.number)).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_ommer_pays_a_nephew_reward() {
+        let number = 100;
+        let ommers = [97, 99].map(|number| Header { number, ..Header::default() });
+        for (fork, base) in [
+            (Fork::Frontier, 5 * ETHER),
+            (Fork::Byzantium, 3 * ETHER),
+            (Fork::Constantinople, 2 * ETHER),
+        ] {
+            // An ommer earns an eighth of the reward less for each block that it is older.
+            let paid = [base * 5 / 8, base * 7 / 8];
+            for count in 0..=ommers.len() {
+                let found = rewards(fork, number, &ommers[..count]);
+                assert_eq!(found.beneficiary, base + base / 32 * count as u128, "{fork:?}");
+                assert_eq!(found.ommers, paid[..count], "{fork:?}");
+            }
+        }
+        assert_eq!(rewards(Fork::Paris, number, &ommers), Rewards::default());
+    }
+}

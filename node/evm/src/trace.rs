@@ -1,0 +1,333 @@
+//! Watching transactions run: traces for `debug_` and `trace_`, and access lists for
+//! `eth_createAccessList`.
+//!
+//! The tracers are those of `revm-inspectors`; which one runs is [`Tracer`]'s to say.
+
+use std::error::Error;
+
+use alloy_consensus::Header;
+use alloy_eips::eip2930::AccessList;
+use alloy_evm::FromRecoveredTx;
+use alloy_primitives::{Address, B256, TxKind};
+use revm::{
+    DatabaseCommit,
+    context::TxEnv,
+    context_interface::result::{EVMError, ResultAndState},
+};
+use revm_inspectors::{
+    access_list::AccessListInspector,
+    tracing::{DebugInspectorError, TransactionContext},
+};
+use storage::{StateChanges, StateRead};
+
+use super::{
+    BlockBuilder, BlockHashes, Call, CallError, CallResult, CallSite, ExecutionError, StateError,
+    StateRoot, TxError,
+    block::fatal,
+    call::{check_prices, machine_error, outcome, transaction},
+    cosmos::session,
+    environment::Environment,
+    machine::{Machine, MachineError},
+    overlay::Overlay,
+    tracer::{GethTracer, KEPT_BYTES_MAX, Ran, Standing, Tracer, Watch},
+};
+use chain::{ChainSpec, Fork};
+use modules::Modules;
+use transactions::RecoveredTx;
+
+/// Most runs until an access list is the one the call uses with it; each run only adds to it.
+const ACCESS_LIST_RUNS: usize = 16;
+
+/// Why there is no trace.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TraceError {
+    /// The tracer or its settings are not known.
+    #[error("{0}")]
+    Tracer(String),
+    /// A tracer would keep more of one transaction than it may.
+    #[error(
+        "trace exceeds {KEPT_BYTES_MAX} bytes; a tracer of calls, or one without memory and stack, \
+         keeps less"
+    )]
+    TooLarge,
+    /// A transaction does not run, which one of a real block always does.
+    #[error(transparent)]
+    Transaction(#[from] TxError),
+    /// A call does not run.
+    #[error(transparent)]
+    Call(#[from] CallError),
+    /// The block does not run.
+    #[error(transparent)]
+    Execution(#[from] ExecutionError),
+}
+
+impl<E: std::fmt::Display> From<DebugInspectorError<E>> for TraceError {
+    fn from(error: DebugInspectorError<E>) -> Self {
+        Self::Tracer(error.to_string())
+    }
+}
+
+impl From<StateError> for TraceError {
+    fn from(error: StateError) -> Self {
+        Self::Call(CallError::State(error))
+    }
+}
+
+/// A block being run again under a tracer.
+#[expect(missing_debug_implementations, reason = "it holds an interpreter, which has none")]
+pub struct TracedBlock<'a, S, T>
+where
+    S: StateRead<Error: Error + Send + Sync + 'static> + 'static,
+    T: Tracer<S>,
+{
+    builder: BlockBuilder<'a, S, Watch<T::Inspector>>,
+    tracer: T,
+    number: u64,
+    hash: B256,
+    index: usize,
+    /// Logs of the transactions so far.
+    logs: u64,
+}
+
+impl<'a, S, T> TracedBlock<'a, S, T>
+where
+    S: StateRead<Error: Error + Send + Sync + 'static> + 'static,
+    T: Tracer<S>,
+{
+    /// Starts the block with this header and hash on its parent's state; `modules` are a
+    /// native chain's at its beginning, by whose rules its transactions were charged.
+    ///
+    /// # Errors
+    /// A tracer that is not known, or a failed read.
+    pub fn start(
+        spec: &'a ChainSpec,
+        state: &'a S,
+        hashes: &'a dyn BlockHashes,
+        header: &Header,
+        hash: B256,
+        modules: Option<&'a Modules>,
+        tracer: T,
+    ) -> Result<Self, TraceError> {
+        let mut environment = Environment::new(spec, modules, header);
+        environment.charge_shares(modules);
+        let overlay = Overlay::new(state, hashes, environment.fork < Fork::SpuriousDragon);
+        let watch = tracer.watch()?;
+        let mut builder = BlockBuilder::over(spec, overlay, environment, header.number, watch);
+        builder.gov = session(spec, modules, header);
+        builder.begin(header)?;
+        Ok(Self { builder, tracer, number: header.number, hash, index: 0, logs: 0 })
+    }
+
+    /// Runs the next transaction unwatched. `state_root` as in [`super::execute_block`].
+    ///
+    /// # Errors
+    /// When the transaction does not run.
+    pub fn pass(&mut self, tx: &RecoveredTx, state_root: &StateRoot<'_>) -> Result<(), TraceError> {
+        self.builder.push(tx, state_root)??;
+        self.count();
+        Ok(())
+    }
+
+    /// Counts a transaction that is done.
+    fn count(&mut self) {
+        let receipt = self.builder.executed.receipts.last();
+        self.logs += receipt.map_or(0, |receipt| receipt.logs.len() as u64);
+        self.index += 1;
+    }
+
+    /// The state that the transactions so far leave.
+    pub fn into_overlay(self) -> Overlay<'a, S> {
+        self.builder.machine.into_overlay()
+    }
+
+    /// Runs the next transaction and gives its trace.
+    ///
+    /// # Errors
+    /// When the transaction does not run, or its trace is too large.
+    pub fn trace(
+        &mut self,
+        tx: &RecoveredTx,
+        state_root: &StateRoot<'_>,
+    ) -> Result<T::Trace, TraceError> {
+        if let Some(cosmos) = &tx.cosmos {
+            // Nothing of it runs in the interpreter.
+            self.pass(tx, state_root)?;
+            return Ok(self.tracer.trace_cosmos(tx, cosmos.gas_used()));
+        }
+        let context = TransactionContext {
+            block_hash: Some(self.hash),
+            tx_index: Some(self.index),
+            tx_hash: Some(tx.hash),
+        };
+        let standing = Standing { context, logs_before: self.logs };
+        let env = TxEnv::from_recovered_tx(&tx.tx, tx.sender);
+        let number = self.number;
+        let machine = self.builder.machine_mut();
+        let (trace, result) = watch(machine, &self.tracer, standing, &env, |error| match error {
+            EVMError::Transaction(reason) => TxError::Invalid(reason).into(),
+            error => fatal(number, error).into(),
+        })?;
+        machine.overlay_mut().commit(result.state);
+        let tx_type = alloy_consensus::Typed2718::ty(&tx.tx);
+        self.builder.account(tx_type, tx.blob_gas(), result.result, state_root)?;
+        self.count();
+        Ok(trace)
+    }
+}
+
+/// Runs a transaction under a tracer. What it changed is not committed; `error` says what it means that
+/// it did not run.
+fn watch<S, T>(
+    machine: &mut Machine<'_, S, Watch<T::Inspector>>,
+    tracer: &T,
+    standing: Standing,
+    env: &TxEnv,
+    error: impl FnOnce(MachineError) -> TraceError,
+) -> Result<(T::Trace, ResultAndState), TraceError>
+where
+    S: StateRead<Error: Error + Send + Sync + 'static> + 'static,
+    T: Tracer<S>,
+{
+    *machine.inspector_mut() = tracer.watch()?;
+    let result = machine.inspect(env.clone());
+    let (kept, inspector) = machine.inspector_mut();
+    if kept.is_exceeded() || T::is_exceeded(&inspector.tracer) {
+        return Err(TraceError::TooLarge);
+    }
+    let result = result.map_err(error)?;
+    let block = machine.block().clone();
+    let (overlay, (_, inspector)) = machine.overlay_and_inspector();
+    let ran = Ran { standing, env, block: &block, result: &result };
+    let trace = tracer.trace(inspector, &ran, overlay)?;
+    Ok((trace, result))
+}
+
+impl<'a, S> CallSite<'a, S>
+where
+    S: StateRead<Error: Error + Send + Sync + 'static>,
+{
+    /// The state inside the next block, the one with this header and hash, that its first transactions
+    /// leave.
+    ///
+    /// # Errors
+    /// When one of them does not run, a read fails, or nobody waits any longer.
+    pub fn overlay_after(
+        &self,
+        header: &Header,
+        hash: B256,
+        txs: &[RecoveredTx],
+    ) -> Result<Overlay<'a, S>, TraceError>
+    where
+        S: 'static,
+    {
+        let Self { spec, modules, state, hashes, .. } = *self;
+        let tracer = GethTracer::default();
+        let mut block = TracedBlock::start(spec, state, hashes, header, hash, modules, tracer)?;
+        // Receipts are thrown away, so their roots need not be right.
+        let no_root = |_: &StateChanges| Ok::<_, StateError>(B256::ZERO);
+        for tx in txs {
+            let passed = block.pass(tx, &no_root);
+            if hashes.is_given_up() {
+                return Err(CallError::GivenUp.into());
+            }
+            passed?;
+        }
+        Ok(block.into_overlay())
+    }
+
+    /// Runs a call under a tracer.
+    ///
+    /// # Errors
+    /// As [`Self::call`], or a tracer that is not known, or a trace that is too large.
+    pub fn trace<T>(&self, call: &Call, tracer: &T, gas_cap: u64) -> Result<T::Trace, TraceError>
+    where
+        S: 'static,
+        T: Tracer<S>,
+    {
+        self.trace_on(self.overlay(), call, tracer, gas_cap).map(|(trace, _)| trace)
+    }
+
+    /// [`Self::trace`] on the state that other calls left, with the state that this one leaves.
+    ///
+    /// # Errors
+    /// As [`Self::trace`].
+    pub fn trace_on<'m, T>(
+        &self,
+        overlay: Overlay<'m, S>,
+        call: &Call,
+        tracer: &T,
+        gas_cap: u64,
+    ) -> Result<(T::Trace, Overlay<'m, S>), TraceError>
+    where
+        S: 'static,
+        T: Tracer<S>,
+    {
+        if self.hashes.is_given_up() {
+            return Err(CallError::GivenUp.into());
+        }
+        let mut machine = self.machine_over(overlay, call, tracer.watch()?)?;
+        let gas = call.gas.unwrap_or(gas_cap).min(gas_cap);
+        check_prices(call, gas, machine.overlay_mut())?;
+        let env = transaction(self.spec, call, gas);
+        let error = |error| machine_error(error).into();
+        let (trace, result) = watch(&mut machine, tracer, Standing::default(), &env, error)?;
+        let mut overlay = machine.into_overlay();
+        overlay.commit(result.state);
+        Ok((trace, overlay))
+    }
+
+    /// The accounts and slots a call touches beside those that are warm for it anyway, and how it
+    /// ends when it declares them.
+    ///
+    /// # Errors
+    /// As [`Self::call`].
+    pub fn access_list(
+        &self,
+        call: &Call,
+        gas_cap: u64,
+    ) -> Result<(AccessList, CallResult), CallError> {
+        let mut call = call.clone();
+        // Empty, not absent: where there are no lists yet, the first run says so.
+        call.access_list.get_or_insert_default();
+        let gas = call.gas.unwrap_or(gas_cap).min(gas_cap);
+        let excluded = self.warm(&call)?;
+        let mut runs = 0;
+        loop {
+            let before = call.access_list.clone().unwrap_or_default();
+            let inspector = AccessListInspector::from(before.clone());
+            let mut machine = self.machine(&call, inspector)?;
+            check_prices(&call, gas, machine.overlay_mut())?;
+            let result = machine.inspect(transaction(self.spec, &call, gas));
+            let result = result.map_err(machine_error)?;
+            let mut found = machine.inspector_mut().access_list();
+            // A warm account still needs its slots declared.
+            found
+                .0
+                .retain(|item| !item.storage_keys.is_empty() || !excluded.contains(&item.address));
+            found.0.sort_unstable_by_key(|item| item.address);
+            runs += 1;
+            if found == before || runs == ACCESS_LIST_RUNS {
+                return Ok((found, outcome(result.result)));
+            }
+            call.access_list = Some(found);
+        }
+    }
+
+    /// Accounts that are warm without being declared: sender, callee or created contract,
+    /// precompiles.
+    fn warm(&self, call: &Call) -> Result<Vec<Address>, CallError> {
+        let mut machine = self.machine(call, ())?;
+        let to = match call.to {
+            TxKind::Call(to) => to,
+            TxKind::Create => {
+                let sender = machine.overlay_mut().account(call.from)?;
+                let nonce = sender.unwrap_or_default().nonce;
+                call.from.create(call.nonce.unwrap_or(nonce))
+            }
+        };
+        let mut warm = vec![call.from, to];
+        warm.extend(machine.precompiles());
+        Ok(warm)
+    }
+}

@@ -1,0 +1,374 @@
+//! What watches a transaction run, and what it tells afterwards: geth's tracers and parity's, both with a
+//! bound on what they keep.
+
+mod call_memory;
+mod completed;
+mod flat;
+mod kept;
+mod logs;
+mod looked_up;
+mod prestate;
+mod steps;
+#[cfg(test)]
+mod tests;
+
+use std::{convert::Infallible, error::Error, mem};
+
+use alloy_consensus::Transaction as _;
+use alloy_primitives::{Address, Bytes, U256, map::HashSet};
+use alloy_rpc_types_trace::{
+    geth::{
+        CallFrame, GethDebugBuiltInTracerType, GethDebugTracerType, GethDebugTracingOptions,
+        GethTrace,
+    },
+    parity::{
+        Action, CallAction, CallOutput, CallType, TraceOutput, TraceResults, TraceType,
+        TransactionTrace,
+    },
+};
+use revm::{
+    Inspector,
+    context::{BlockEnv, TxEnv},
+    context_interface::result::ResultAndState,
+};
+use revm_inspectors::tracing::{
+    DebugInspector, DebugInspectorError, TraceLimitBehavior, TraceLimits, TracingInspector,
+    TracingInspectorConfig, TransactionContext,
+};
+use serde_json::Value;
+use storage::StateRead;
+
+use super::{TraceError, machine::MachineContext, overlay::Overlay};
+use call_memory::CallMemory;
+pub(super) use completed::Completed;
+use completed::Note;
+pub(super) use kept::KEPT_BYTES_MAX;
+use kept::{Kept, Steps, What};
+use transactions::RecoveredTx;
+
+/// A tracer's inspector with what completes it, after what bounds it.
+pub(super) type Watch<I> = (Kept, Completed<I>);
+
+/// A kind of trace.
+pub trait Tracer<S>
+where
+    S: StateRead<Error: Error + Send + Sync + 'static> + 'static,
+{
+    /// What watches.
+    type Inspector: for<'a> Inspector<MachineContext<'a, S>>;
+    /// What is told.
+    type Trace;
+
+    /// What watches one transaction.
+    fn watch(&self) -> Result<Watch<Self::Inspector>, TraceError>;
+
+    /// Whether the execution was ended because of what it keeps.
+    fn is_exceeded(inspector: &Self::Inspector) -> bool;
+
+    /// What is told of one that ran on `state` and is not committed.
+    fn trace(
+        &self,
+        inspector: &mut Completed<Self::Inspector>,
+        ran: &Ran<'_>,
+        state: &mut Overlay<'_, S>,
+    ) -> Result<Self::Trace, TraceError>;
+
+    /// What is told of a Cosmos transaction: one call that the interpreter never saw.
+    fn trace_cosmos(&self, tx: &RecoveredTx, gas_used: u64) -> Self::Trace;
+}
+
+/// Where a transaction stands in its block; a call stands nowhere.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Standing {
+    pub(super) context: TransactionContext,
+    /// Logs of the transactions before it.
+    pub(super) logs_before: u64,
+}
+
+/// A transaction that ran.
+#[derive(Debug)]
+pub struct Ran<'a> {
+    pub(super) standing: Standing,
+    pub(super) env: &'a TxEnv,
+    pub(super) block: &'a BlockEnv,
+    pub(super) result: &'a ResultAndState,
+}
+
+/// Traces as `debug_` gives them.
+#[derive(Clone, Debug, Default)]
+pub struct GethTracer(pub GethDebugTracingOptions);
+
+impl<S> Tracer<S> for GethTracer
+where
+    S: StateRead<Error: Error + Send + Sync + 'static> + 'static,
+{
+    type Inspector = DebugInspector;
+    type Trace = GethTrace;
+
+    fn watch(&self) -> Result<Watch<DebugInspector>, TraceError> {
+        check(&self.0)?;
+        let options = for_inspectors(self.0.clone());
+        let mut inspector = DebugInspector::new(options).map_err(TraceError::from)?;
+        let bare = What { calls: true, inputs: false, outputs: false, steps: None };
+        let what = match &mut inspector {
+            DebugInspector::CallTracer(..) | DebugInspector::FlatCallTracer(_) => {
+                What { inputs: true, ..bare }
+            }
+            DebugInspector::PreStateTracer(..) => bare,
+            DebugInspector::Default(_, options) => {
+                let steps = Steps {
+                    stack: !options.disable_stack.unwrap_or_default(),
+                    // Written out with every instruction, though kept once.
+                    memory: options.is_memory_enabled(),
+                    pushes: false,
+                    most: options.limit.filter(|limit| *limit > 0).unwrap_or(u64::MAX),
+                };
+                What { steps: Some(steps), ..bare }
+            }
+            DebugInspector::Mux(..) => What { inputs: true, ..bare },
+            // The others keep selectors, or nothing.
+            _ => What { calls: false, ..bare },
+        };
+        Ok((Kept::new(what), Completed::new(inspector)))
+    }
+
+    fn is_exceeded(_: &DebugInspector) -> bool {
+        false
+    }
+
+    fn trace(
+        &self,
+        inspector: &mut Completed<DebugInspector>,
+        ran: &Ran<'_>,
+        state: &mut Overlay<'_, S>,
+    ) -> Result<GethTrace, TraceError> {
+        let context = Some(ran.standing.context);
+        let Completed { tracer, notes, created, .. } = inspector;
+        let trace = tracer.get_result(context, ran.env, ran.block, ran.result, state)?;
+        let noted = Noted { notes, created };
+        let mut trace = formed(trace, &self.0.tracer_config.0, noted, ran, state)?;
+        if let GethTrace::Default(frame) = &mut trace {
+            steps::cut(frame, self.0.config.limit.unwrap_or_default());
+        }
+        Ok(trace)
+    }
+
+    fn trace_cosmos(&self, tx: &RecoveredTx, gas_used: u64) -> GethTrace {
+        GethTrace::CallTracer(CallFrame {
+            from: tx.sender,
+            to: tx.tx.to(),
+            value: Some(tx.tx.value()),
+            gas: U256::from(tx.tx.gas_limit()),
+            gas_used: U256::from(gas_used),
+            input: tx.raw.slice(1..),
+            typ: "CALL".to_owned(),
+            ..CallFrame::default()
+        })
+    }
+}
+
+/// A setting of `callTracer`.
+const ONLY_TOP_CALL: &str = "onlyTopCall";
+/// A setting of `callTracer`.
+const WITH_LOG: &str = "withLog";
+/// A setting of `flatCallTracer`.
+const PARITY_ERRORS: &str = "convertParityErrors";
+/// A setting of `flatCallTracer`.
+const PRECOMPILES: &str = "includePrecompiles";
+
+/// Whether a setting of a tracer is there and true.
+fn is_set(config: &Value, name: &str) -> bool {
+    config[name].as_bool().unwrap_or_default()
+}
+
+/// The settings of a tracer, where it is the one wanted, or one of those in the mux that is.
+fn settings(options: &GethDebugTracingOptions, of: GethDebugBuiltInTracerType) -> Option<&Value> {
+    let mux = GethDebugTracerType::from(GethDebugBuiltInTracerType::MuxTracer);
+    let (of, config) = (GethDebugTracerType::from(of), &options.tracer_config.0);
+    match options.tracer.as_ref()? {
+        tracer if *tracer == of => Some(config),
+        tracer if *tracer == mux => config.get(of.as_str()),
+        _ => None,
+    }
+}
+
+/// Refuses what the inspectors would accept: settings that contradict each other, and a tracer whose
+/// results differ from geth's.
+fn check(options: &GethDebugTracingOptions) -> Result<(), TraceError> {
+    if options.tracer == Some(GethDebugBuiltInTracerType::Erc7562Tracer.into()) {
+        return Err(DebugInspectorError::<Infallible>::JsTracerNotEnabled.into());
+    }
+    let prestate = settings(options, GethDebugBuiltInTracerType::PreStateTracer);
+    if prestate.is_some_and(|config| is_set(config, "diffMode") && is_set(config, "includeEmpty")) {
+        return Err(TraceError::Tracer("cannot use diffMode with includeEmpty".to_owned()));
+    }
+    Ok(())
+}
+
+/// The options for the inspectors, which have to see more than is shown.
+fn for_inspectors(mut options: GethDebugTracingOptions) -> GethDebugTracingOptions {
+    options.config.limit = options.config.limit.map(steps::to_record);
+    let calls = settings_mut(&mut options, GethDebugBuiltInTracerType::CallTracer);
+    // Logs are numbered by those of all calls, also of calls that are not shown.
+    if let Some(config) = calls.filter(|config| is_set(config, WITH_LOG)) {
+        config[ONLY_TOP_CALL] = false.into();
+    }
+    let flat = settings_mut(&mut options, GethDebugBuiltInTracerType::FlatCallTracer);
+    // The inspector would hide calls of any kind, and there is a note for each call.
+    if let Some(config) = flat.filter(|config| config.is_null() || config.is_object()) {
+        config[PRECOMPILES] = true.into();
+    }
+    options
+}
+
+fn settings_mut(
+    options: &mut GethDebugTracingOptions,
+    of: GethDebugBuiltInTracerType,
+) -> Option<&mut Value> {
+    let is_alone = options.tracer == Some(of.into());
+    let config = &mut options.tracer_config.0;
+    if is_alone { Some(config) } else { config.get_mut(GethDebugTracerType::from(of).as_str()) }
+}
+
+/// What was noted of a transaction while it ran.
+#[derive(Clone, Copy)]
+struct Noted<'a> {
+    notes: &'a [Note],
+    created: &'a [Address],
+}
+
+/// A trace in geth's form, by the settings of its tracer.
+fn formed<S>(
+    trace: GethTrace,
+    config: &Value,
+    noted: Noted<'_>,
+    ran: &Ran<'_>,
+    state: &Overlay<'_, S>,
+) -> Result<GethTrace, TraceError>
+where
+    S: StateRead<Error: Error + Send + Sync + 'static>,
+{
+    Ok(match trace {
+        GethTrace::Default(mut frame) => {
+            steps::complete(&mut frame);
+            frame.into()
+        }
+        GethTrace::CallTracer(mut frame) => {
+            completed::name_failures(&mut frame, noted.notes);
+            if is_set(config, WITH_LOG) {
+                logs::number(&mut frame, ran.standing.logs_before);
+            }
+            if is_set(config, ONLY_TOP_CALL) {
+                logs::leave_top(&mut frame);
+            }
+            frame.into()
+        }
+        GethTrace::FlatCallTracer(mut frames) => {
+            if let Some(first) = frames.first_mut() {
+                // Like its limit, the whole transaction's.
+                first.set_gas_used(ran.result.result.tx_gas_used());
+            }
+            let (parity, precompiles) =
+                (is_set(config, PARITY_ERRORS), is_set(config, PRECOMPILES));
+            flat::complete(&mut frames, noted.notes, parity, precompiles);
+            frames.into()
+        }
+        GethTrace::PreStateTracer(mut frame) => {
+            let looked_up = looked_up::addresses(ran.env, noted.created);
+            let touched = &ran.result.state;
+            looked_up::add(&mut frame, config, &looked_up, touched, state)?;
+            // Accounts share their code, until each has its own text.
+            if prestate::code_digits(&frame) > KEPT_BYTES_MAX {
+                return Err(TraceError::TooLarge);
+            }
+            // The inspector's type has no place for the hash of code.
+            let to = ran.env.kind.to();
+            GethTrace::JS(prestate::show(frame, config, to, &looked_up, touched, state)?)
+        }
+        GethTrace::MuxTracer(mut mux) => {
+            for (tracer, trace) in &mut mux.0 {
+                let config = &config[tracer.as_str()];
+                *trace = formed(mem::take(trace), config, noted, ran, state)?;
+            }
+            GethTrace::MuxTracer(mux)
+        }
+        trace => trace,
+    })
+}
+
+/// The bound of a tracer that counts the copies it makes itself, and ends the execution.
+fn copies() -> TraceLimits {
+    TraceLimits::default()
+        .set_max_recorded_bytes(Some(KEPT_BYTES_MAX))
+        .set_behavior(TraceLimitBehavior::Halt)
+}
+
+/// Traces as `trace_` gives them: of calls, of instructions, of changes to the state.
+#[derive(Clone, Debug, Default)]
+pub struct ParityTracer(pub HashSet<TraceType>);
+
+impl<S> Tracer<S> for ParityTracer
+where
+    S: StateRead<Error: Error + Send + Sync + 'static> + 'static,
+{
+    type Inspector = (CallMemory, TracingInspector);
+    type Trace = TraceResults;
+
+    fn watch(&self) -> Result<Watch<Self::Inspector>, TraceError> {
+        let config = TracingInspectorConfig::from_parity_config(&self.0);
+        let what = What {
+            calls: true,
+            inputs: config.record_inputs,
+            outputs: config.record_steps,
+            // What they write to memory it counts itself.
+            steps: config.record_steps.then_some(Steps::pushes()),
+        };
+        let inspector = TracingInspector::new(config).with_limits(copies());
+        Ok((Kept::new(what), Completed::new((CallMemory::new(config.record_steps), inspector))))
+    }
+
+    fn is_exceeded((_, inspector): &Self::Inspector) -> bool {
+        inspector.limit_exceeded()
+    }
+
+    fn trace(
+        &self,
+        inspector: &mut Completed<Self::Inspector>,
+        ran: &Ran<'_>,
+        state: &mut Overlay<'_, S>,
+    ) -> Result<TraceResults, TraceError> {
+        let (memory, tracer) = &mut inspector.tracer;
+        let builder = mem::take(tracer).into_parity_builder();
+        let mut results = builder.into_trace_results_with_state(ran.result, &self.0, &*state)?;
+        if let Some(trace) = &mut results.vm_trace {
+            memory.complete(trace);
+        }
+        Ok(results)
+    }
+
+    fn trace_cosmos(&self, tx: &RecoveredTx, gas_used: u64) -> TraceResults {
+        let action = Action::Call(CallAction {
+            from: tx.sender,
+            call_type: CallType::Call,
+            gas: tx.tx.gas_limit(),
+            input: tx.raw.slice(1..),
+            to: tx.tx.to().unwrap_or_default(),
+            value: tx.tx.value(),
+        });
+        let result = TraceOutput::Call(CallOutput { gas_used, output: Bytes::new() });
+        let mut results = TraceResults {
+            output: Bytes::new(),
+            state_diff: None,
+            trace: Vec::new(),
+            vm_trace: None,
+        };
+        if self.0.contains(&TraceType::Trace) {
+            results.trace.push(TransactionTrace {
+                action,
+                result: Some(result),
+                ..Default::default()
+            });
+        }
+        results
+    }
+}

@@ -1,0 +1,189 @@
+//! What the tracers of `revm-inspectors` miss of calls, noted while they run: a self-destruct that
+//! moves no balance, the reason of a failure in geth's words, and what geth's flat tracer hides.
+
+use alloy_primitives::{Address, Bytes, Log, U256};
+use alloy_rpc_types_trace::geth::CallFrame;
+use revm::{
+    Inspector,
+    context_interface::{ContextTr, JournalTr as _},
+    handler::FrameResult,
+    inspector::JournalExt,
+    interpreter::{
+        CallInputs, CallOutcome, CallScheme, CreateInputs, CreateOutcome, FrameInput,
+        InstructionResult, Interpreter, InterpreterAction,
+        interpreter_types::{Jumps as _, LoopControl as _, RuntimeFlag as _},
+    },
+    primitives::hardfork::SpecId,
+};
+
+use crate::words::{CODE_STORAGE, LastStep, failure_text, precompile_text};
+
+/// What is noted of a call or a creation.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Note {
+    /// How it failed, as geth words it.
+    pub(super) failure: Option<String>,
+    /// Whether it is one of the calls to precompiles that geth's flat tracer leaves out.
+    pub(super) is_hidden: bool,
+}
+
+/// A tracer, and notes of the calls and creations that it sees, in the order of their beginnings.
+#[derive(Debug)]
+pub struct Completed<I> {
+    pub tracer: I,
+    pub(super) notes: Vec<Note>,
+    /// Where contracts were to be created, by creations that failed before they began too.
+    pub(super) created: Vec<Address>,
+    /// Those that have not ended, from the outermost on.
+    open: Vec<usize>,
+    last: LastStep,
+    is_destruction_reported: bool,
+    /// What the last init code before Homestead returned.
+    returned: Bytes,
+}
+
+impl<I> Completed<I> {
+    pub(super) const fn new(tracer: I) -> Self {
+        Self {
+            tracer,
+            notes: Vec::new(),
+            created: Vec::new(),
+            open: Vec::new(),
+            last: LastStep { opcode: 0, stack: 0 },
+            is_destruction_reported: false,
+            returned: Bytes::new(),
+        }
+    }
+
+    fn begin(&mut self, is_hidden: bool) {
+        self.returned = Bytes::new();
+        self.open.push(self.notes.len());
+        self.notes.push(Note { failure: None, is_hidden });
+    }
+
+    fn end(&mut self, failure: Option<String>) {
+        self.is_destruction_reported = false;
+        if let Some(note) = self.open.pop().and_then(|index| self.notes.get_mut(index)) {
+            note.failure = failure;
+        }
+    }
+}
+
+/// Words the failures of a call and of the calls in it as geth does. `notes` begin with that call's.
+pub(super) fn name_failures(root: &mut CallFrame, notes: &[Note]) {
+    name_next(root, &mut notes.iter());
+}
+
+fn name_next(frame: &mut CallFrame, notes: &mut std::slice::Iter<'_, Note>) {
+    let failure = notes.next().and_then(|note| note.failure.as_ref());
+    if let (Some(error), Some(failure)) = (&mut frame.error, failure) {
+        error.clone_from(failure);
+    }
+    // A self-destruct is shown as a call, and is none.
+    for call in frame.calls.iter_mut().filter(|call| call.typ != "SELFDESTRUCT") {
+        name_next(call, notes);
+    }
+}
+
+impl<C, I> Inspector<C> for Completed<I>
+where
+    C: ContextTr<Journal: JournalExt>,
+    I: Inspector<C>,
+{
+    fn initialize_interp(&mut self, interpreter: &mut Interpreter, context: &mut C) {
+        self.tracer.initialize_interp(interpreter, context);
+    }
+
+    fn step(&mut self, interpreter: &mut Interpreter, context: &mut C) {
+        let opcode = interpreter.bytecode.opcode();
+        self.last = LastStep { opcode, stack: interpreter.stack.len() };
+        self.tracer.step(interpreter, context);
+    }
+
+    fn step_end(&mut self, interpreter: &mut Interpreter, context: &mut C) {
+        if !SpecId::is_enabled_in(interpreter.runtime_flag.spec_id(), SpecId::HOMESTEAD)
+            && let Some(InterpreterAction::Return(result)) = interpreter.bytecode.action()
+        {
+            self.returned = result.output.clone();
+        }
+        self.tracer.step_end(interpreter, context);
+    }
+
+    fn log(&mut self, context: &mut C, log: Log) {
+        self.tracer.log(context, log);
+    }
+
+    fn log_full(&mut self, interpreter: &mut Interpreter, context: &mut C, log: Log) {
+        self.tracer.log_full(interpreter, context, log);
+    }
+
+    fn frame_start(&mut self, context: &mut C, input: &mut FrameInput) -> Option<FrameResult> {
+        self.tracer.frame_start(context, input)
+    }
+
+    fn frame_end(&mut self, context: &mut C, input: &FrameInput, result: &mut FrameResult) {
+        self.tracer.frame_end(context, input, result);
+    }
+
+    fn call(&mut self, context: &mut C, inputs: &mut CallInputs) -> Option<CallOutcome> {
+        // The tracer hides calls of any kind, but not those with value.
+        let is_hidden = matches!(inputs.scheme, CallScheme::Call | CallScheme::StaticCall)
+            && !self.open.is_empty()
+            && context.journal_ref().precompile_addresses().contains(&inputs.target_address);
+        self.begin(is_hidden);
+        self.tracer.call(context, inputs)
+    }
+
+    fn call_end(&mut self, context: &mut C, inputs: &CallInputs, outcome: &mut CallOutcome) {
+        let result = outcome.result.result;
+        // Since Cancun a contract that destroys itself in favour of itself changes nothing, so `revm`
+        // finds no journal entry to report, and the tracer shows addresses of zero.
+        if result == InstructionResult::SelfDestruct && !self.is_destruction_reported {
+            let contract = inputs.target_address;
+            let account = context.journal_ref().evm_state().get(&contract);
+            let balance = account.map(|account| account.info.balance).unwrap_or_default();
+            self.tracer.selfdestruct(contract, contract, balance);
+        }
+        self.end(match result {
+            InstructionResult::PrecompileError => {
+                Some(precompile_text(inputs.bytecode_address, inputs.input.len()).to_owned())
+            }
+            result => failure_text(result, self.last),
+        });
+        self.tracer.call_end(context, inputs, outcome);
+    }
+
+    fn create(&mut self, context: &mut C, inputs: &mut CreateInputs) -> Option<CreateOutcome> {
+        self.begin(false);
+        let creator = context.journal_ref().evm_state().get(&inputs.caller());
+        let nonce = creator.map(|account| account.info.nonce).unwrap_or_default();
+        self.created.push(inputs.created_address(nonce));
+        self.tracer.create(context, inputs)
+    }
+
+    fn create_end(&mut self, context: &mut C, inputs: &CreateInputs, outcome: &mut CreateOutcome) {
+        let result = &outcome.result;
+        // `revm` has one result for all that costs too much, but only code that is not stored is kept.
+        let is_not_stored =
+            result.result == InstructionResult::OutOfGas && !result.output.is_empty();
+        self.end(match is_not_stored {
+            true => Some(CODE_STORAGE.to_owned()),
+            false => failure_text(result.result, self.last),
+        });
+        let returned = std::mem::take(&mut self.returned);
+        if result.result == InstructionResult::Return && result.output.is_empty() {
+            // Before Homestead a creation succeeds even if its code costs too much to be stored. `revm`
+            // drops the code then, and geth shows it.
+            let mut shown = outcome.clone();
+            shown.result.output = returned;
+            self.tracer.create_end(context, inputs, &mut shown);
+        } else {
+            self.tracer.create_end(context, inputs, outcome);
+        }
+    }
+
+    fn selfdestruct(&mut self, contract: Address, target: Address, value: U256) {
+        self.is_destruction_reported = true;
+        self.tracer.selfdestruct(contract, target, value);
+    }
+}

@@ -1,0 +1,98 @@
+//! `evmd debug`
+
+mod addr;
+mod basefee;
+mod prefixes;
+mod pubkey;
+mod raw_bytes;
+mod state_root;
+
+use super::{is_stdout_closed, tested_backend};
+use alloy_primitives::{Bytes, hex};
+use evm::TxError;
+use std::io::{BufRead, BufWriter, Write};
+use transactions::DecodedTx;
+use verify::{Job, Outcome, Reason, Recoverer};
+
+#[derive(Debug, clap::Subcommand)]
+pub(super) enum Command {
+    /// Senders of raw transactions: one 0x transaction a line in, one address or error a line out. A signature
+    /// whose s is in the upper half of the order is an error (EIP-2)
+    Recover,
+    /// An address in its hex and Bech32 forms
+    Addr(addr::Args),
+    /// The chain's Bech32 prefixes
+    Prefixes(prefixes::Args),
+    /// Address and hex of a public key
+    Pubkey(pubkey::Args),
+    /// Hex of bytes given as decimal numbers
+    RawBytes(raw_bytes::Args),
+    /// Next base fees: one JSON object a line in, `{"next":..}` or `{"error":..}` a line out
+    Basefee,
+    /// State root of the newest indexed block, recomputed from all accounts and compared
+    StateRoot(state_root::Args),
+}
+
+pub(super) fn run(command: &Command) -> anyhow::Result<()> {
+    match command {
+        Command::Recover => recover(),
+        Command::Addr(args) => addr::run(args),
+        Command::Prefixes(args) => prefixes::run(args),
+        Command::Pubkey(args) => pubkey::run(args),
+        Command::RawBytes(args) => raw_bytes::run(args),
+        Command::Basefee => basefee::run(),
+        Command::StateRoot(args) => state_root::run(args),
+    }
+}
+
+/// Lines recovered together: a batch that the backends like, small enough to answer early.
+const BATCH_LINES: usize = 256;
+
+fn recover() -> anyhow::Result<()> {
+    let mut recoverer = Recoverer::new(tested_backend()?);
+    let mut out = BufWriter::new(crate::cli::stdout());
+    let mut lines = Vec::with_capacity(BATCH_LINES);
+    for line in std::io::stdin().lock().lines() {
+        lines.push(line?);
+        if is_stdout_closed() {
+            return Ok(());
+        }
+        if lines.len() == BATCH_LINES {
+            recover_lines(&mut recoverer, &lines, &mut out)?;
+            lines.clear();
+        }
+    }
+    recover_lines(&mut recoverer, &lines, &mut out)?;
+    out.flush()?;
+    Ok(())
+}
+
+fn recover_lines(
+    recoverer: &mut Recoverer,
+    lines: &[String],
+    out: &mut impl Write,
+) -> std::io::Result<()> {
+    let decoded: Vec<_> = lines.iter().map(|line| decode(line)).collect();
+    let jobs: Vec<Job> = decoded.iter().flatten().map(DecodedTx::job).collect();
+    let mut outcomes: Vec<Outcome> = vec![Err(Reason::NoPublicKey); jobs.len()];
+    recoverer.recover_batch(&jobs, &mut outcomes);
+    let mut outcomes = outcomes.iter();
+    for tx in decoded {
+        let sender = tx.and_then(|tx| {
+            let outcome = outcomes.next().expect("one outcome a decoded transaction");
+            let tx = tx.finish(outcome).map_err(|reason| reason.to_string())?;
+            // No fork that is in use takes it (EIP-2).
+            if tx.high_s { Err(format!("invalid signature: {}", TxError::HighS)) } else { Ok(tx) }
+        });
+        match sender {
+            Ok(tx) => writeln!(out, "{}", tx.sender.to_checksum(None))?,
+            Err(reason) => writeln!(out, "error: {reason}")?,
+        }
+    }
+    Ok(())
+}
+
+fn decode(line: &str) -> Result<DecodedTx, String> {
+    let bytes = hex::decode(line.trim()).map_err(|error| format!("not hex: {error}"))?;
+    DecodedTx::decode(Bytes::from(bytes)).map_err(|error| error.to_string())
+}

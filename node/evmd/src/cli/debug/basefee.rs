@@ -1,0 +1,148 @@
+//! `evmd debug basefee`: the base-fee formula, line by line.
+
+use crate::cli::is_stdout_closed;
+use feemarket::{
+    DecError, Inputs, LegacyDec, Params, TokenDecimals, block_gas_limit, gas_target, next_base_fee,
+};
+use serde::{Deserialize, Serialize};
+use std::io::{BufRead, BufWriter, Read, Write};
+
+/// Longest line read, in bytes: seven numbers and their names take a few hundred.
+const MAX_LINE_BYTES: u64 = 4096;
+
+/// One question.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Question {
+    used: u64,
+    /// -1, or left out, for no limit.
+    max_gas: Option<i64>,
+    elasticity: u32,
+    denominator: u32,
+    base: LegacyDec,
+    decimals: u8,
+    floor: LegacyDec,
+}
+
+/// One answer.
+#[derive(Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Answer {
+    Next(LegacyDec),
+    Error(String),
+}
+
+pub(super) fn run() -> anyhow::Result<()> {
+    let mut out = BufWriter::new(crate::cli::stdout());
+    answer_lines(&mut std::io::stdin().lock(), &mut out)?;
+    out.flush()?;
+    Ok(())
+}
+
+/// One line out for every line in. A bad line is answered with what is wrong with it.
+fn answer_lines(input: &mut impl BufRead, out: &mut impl Write) -> std::io::Result<()> {
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        if is_stdout_closed() {
+            return Ok(());
+        }
+        if input.take(MAX_LINE_BYTES).read_until(b'\n', &mut line)? == 0 {
+            return Ok(());
+        }
+        let complete = line.ends_with(b"\n") || line.len() as u64 != MAX_LINE_BYTES;
+        let answer = if complete {
+            answer(&line)
+        } else {
+            input.skip_until(b'\n')?;
+            Err(format!("line longer than {MAX_LINE_BYTES} bytes"))
+        };
+        serde_json::to_writer(&mut *out, &answer.map_or_else(Answer::Error, Answer::Next))?;
+        out.write_all(b"\n")?;
+    }
+}
+
+fn answer(line: &[u8]) -> Result<LegacyDec, String> {
+    let question: Question = serde_json::from_slice(line).map_err(|error| error.to_string())?;
+    question.validate()?;
+    let decimals = TokenDecimals::new(question.decimals).map_err(|error| error.to_string())?;
+    let limit = block_gas_limit(question.max_gas).map_err(|error| error.to_string())?;
+    let target = gas_target(limit, question.elasticity).expect("validated not to be zero");
+    next_base_fee(&Inputs {
+        used: question.used,
+        target,
+        denominator: question.denominator.into(),
+        base: question.base,
+        unit: decimals.unit(),
+        floor: question.floor,
+    })
+    .map_err(|error: DecError| error.to_string())
+}
+
+impl Question {
+    /// As the chain does with its parameters.
+    fn validate(&self) -> Result<(), String> {
+        let params = Params {
+            base_fee_change_denominator: self.denominator,
+            elasticity_multiplier: self.elasticity,
+            base_fee: self.base,
+            min_gas_price: self.floor,
+            ..Params::default()
+        };
+        params.validate().map_err(|error| error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ask(input: &[u8]) -> String {
+        let mut out = Vec::new();
+        answer_lines(&mut &*input, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    const GOOD: &str = r#"{"used":6666667,"max_gas":10000000,"elasticity":3,"denominator":7,"base":"123456789.123456789123456789","decimals":18,"floor":"0"}"#;
+    const NEXT: &str = "{\"next\":\"141093478.574956393389819303\"}\n";
+
+    #[test]
+    fn answers_every_line() {
+        let unlimited = GOOD.replace("10000000", "-1");
+        let absent = GOOD.replace(r#""max_gas":10000000,"#, "");
+        let input = format!("{GOOD}\n{unlimited}\r\n{absent}\n{GOOD}");
+        let answers = ask(input.as_bytes());
+        let lines: Vec<_> = answers.lines().collect();
+        assert_eq!(lines.len(), 4);
+        assert_eq!(format!("{}\n", lines[0]), NEXT);
+        assert_eq!(lines[1], lines[2]);
+        assert_eq!(format!("{}\n", lines[3]), NEXT);
+    }
+
+    #[test]
+    fn a_bad_line_says_why_and_the_next_is_answered() {
+        let rows = [
+            (GOOD.replace("\"denominator\":7", "\"denominator\":0"), "denominator cannot be 0"),
+            (GOOD.replace("\"elasticity\":3", "\"elasticity\":0"), "elasticity multiplier cannot"),
+            (GOOD.replace("\"decimals\":18", "\"decimals\":19"), "token decimals 19"),
+            (GOOD.replace("10000000", "-2"), "max_gas -2"),
+            (GOOD.replace("\"123", "\"-123"), "initial base fee cannot be negative"),
+            (GOOD.replace("\"floor\":\"0\"", "\"floor\":\"-1\""), "value cannot be negative: -1."),
+            (GOOD.replace("456789\"", "4567891\""), "19 digits after the point"),
+            (GOOD.replace("\"123456789.123456789123456789\"", "\"1e9\""), "no decimal number"),
+            (GOOD.replace("6666667", "-1"), "invalid value"),
+            (GOOD.replace("used", "gas"), "unknown field"),
+            ("nonsense".to_owned(), "expected"),
+            (String::new(), "EOF"),
+            (" ".repeat(10_000), "line longer than 4096 bytes"),
+        ];
+        for (line, reason) in rows {
+            let answers = ask(format!("{line}\n{GOOD}\n").as_bytes());
+            let (error, next) = answers.split_once('\n').unwrap();
+            assert!(error.starts_with("{\"error\":\"") && error.contains(reason), "{error}");
+            assert_eq!(next, NEXT);
+        }
+        assert!(ask(b"\xff\xfe\n").starts_with("{\"error\":"));
+        assert_eq!(ask(b""), "");
+    }
+}

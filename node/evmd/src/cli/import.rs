@@ -1,0 +1,143 @@
+//! `evmd import`
+
+use super::{HomeArg, Output, start_logs, tested_backend};
+use home::Home;
+use indicatif::{ProgressBar, ProgressStyle};
+use pipeline::{CommittedTotals, Options, Pipeline, Reading};
+use serde_json::json;
+use state::View;
+use std::{
+    collections::BTreeMap,
+    io::{IsTerminal, Write},
+    path::PathBuf,
+    sync::{Arc, atomic::Ordering},
+    time::{Duration, Instant},
+};
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Files of RLP blocks, one after another, as geth exports them; gzipped if the name ends in .gz,
+    /// - reads standard input
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
+    #[command(flatten)]
+    home: HomeArg,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Output,
+}
+
+/// Time between two looks at the progress.
+const LOOK: Duration = Duration::from_millis(10);
+
+pub(super) fn run(args: Args) -> anyhow::Result<()> {
+    start_logs("warn");
+    let backend = tested_backend()?;
+    let home = Home::open(&args.home.path()?)?;
+    let before = home.view()?.number();
+    let begun = Instant::now();
+    let options = Options {
+        transactions: None,
+        block_time: None,
+        files: args.files,
+        recover_workers: home.config.pipeline.recover_workers(),
+        backend,
+    };
+    let pipeline = Pipeline::start(&home, options)?;
+    let bar = progress_bar();
+    while !pipeline.is_over() {
+        show(&bar, &pipeline, before, begun);
+        std::thread::park_timeout(LOOK);
+    }
+    bar.finish_and_clear();
+    let monitor = pipeline.monitor();
+    let published = pipeline.published.clone();
+    let (source, committed) = (Arc::clone(&pipeline.source), Arc::clone(&pipeline.committed));
+    // After a fault the stages behind it finish what they have. Until then nothing is final.
+    let ended = pipeline.join();
+    let seconds = begun.elapsed().as_secs_f64();
+    let view = published.load();
+    let (imported, known) = (view.number() - before, source.known.load(Ordering::Relaxed));
+    let report = Report { imported, known, committed: &committed, seconds, view: &view };
+    report.print(args.output, &monitor.readings())?;
+    Ok(ended?)
+}
+
+/// A bar on a terminal, nothing elsewhere.
+fn progress_bar() -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template("{bar:30} {percent}% {msg} ETA {eta}")
+        .expect("the template is a constant");
+    ProgressBar::new(0).with_style(style)
+}
+
+fn show(bar: &ProgressBar, pipeline: &Pipeline, before: u64, begun: Instant) {
+    if bar.is_hidden() {
+        return;
+    }
+    let seconds = begun.elapsed().as_secs_f64().max(0.001);
+    let view = pipeline.published.load();
+    let blocks = view.number() - before;
+    bar.set_length(pipeline.source.bytes.load(Ordering::Relaxed));
+    bar.set_position(pipeline.source.bytes_read.load(Ordering::Relaxed));
+    bar.set_message(format!(
+        "block {} {:.0} blocks/s {:.0} tx/s {:.1} Mgas/s",
+        view.number(),
+        blocks as f64 / seconds,
+        pipeline.committed.transactions() as f64 / seconds,
+        pipeline.committed.gas() as f64 / seconds / 1e6,
+    ));
+}
+
+struct Report<'a> {
+    imported: u64,
+    known: u64,
+    committed: &'a CommittedTotals,
+    seconds: f64,
+    view: &'a View,
+}
+
+impl Report<'_> {
+    fn print(&self, output: Output, stages: &[Reading]) -> anyhow::Result<()> {
+        let head = &self.view.head;
+        let (txs, gas) = (self.committed.transactions(), self.committed.gas());
+        let mut out = crate::cli::stdout();
+        match output {
+            Output::Json => {
+                let stages: BTreeMap<_, _> = stages.iter().map(|s| (s.name, s)).collect();
+                let value = json!({
+                    "imported": self.imported,
+                    "known": self.known,
+                    "head": {
+                        "number": self.view.number(),
+                        "hash": head.hash,
+                        "stateRoot": head.header.state_root,
+                    },
+                    "transactions": txs,
+                    "gas": gas,
+                    "seconds": self.seconds,
+                    "stages": stages,
+                });
+                writeln!(out, "{value}")?;
+            }
+            Output::Text => {
+                writeln!(
+                    out,
+                    "imported {} blocks, {txs} transactions, {:.1} Mgas in {:.2} s ({} blocks were \
+                     known)\nhead {} {}\nstate root {}",
+                    self.imported,
+                    gas as f64 / 1e6,
+                    self.seconds,
+                    self.known,
+                    self.view.number(),
+                    head.hash,
+                    head.header.state_root
+                )?;
+                super::stage_table(&mut out, stages)?;
+            }
+        }
+        Ok(())
+    }
+}

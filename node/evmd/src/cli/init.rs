@@ -1,0 +1,94 @@
+//! `evmd init`
+
+use super::{HomeArg, Output};
+use anyhow::Context;
+use chain::Genesis;
+use clap::value_parser;
+use home::Home;
+use std::{
+    io::Write,
+    path::PathBuf,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Name of the node
+    #[arg(default_value = "evmd")]
+    moniker: String,
+    #[command(flatten)]
+    home: HomeArg,
+    /// A genesis.json: geth's (Ethereum rules), or one with a section `config.evmd` (native rules);
+    /// without it, the genesis.json in the home folder, or else the native development genesis
+    #[arg(long, value_name = "FILE")]
+    genesis: Option<PathBuf>,
+    /// Chain id of the development genesis: EIP-155's, which is the Cosmos one too
+    #[arg(long, value_name = "ID", conflicts_with = "genesis", value_parser = value_parser!(u64).range(1..))]
+    chain_id: Option<u64>,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Output,
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+    let path = args.home.path()?;
+    let genesis = match &args.genesis {
+        Some(file) => {
+            let text = std::fs::read_to_string(file)
+                .with_context(|| format!("cannot read {}", file.display()))?;
+            Genesis::from_json(&text).with_context(|| file.display().to_string())?
+        }
+        None => match args.chain_id {
+            Some(id) => with_chain_id(&dev_genesis(), id).context("--chain-id")?,
+            None => Home::genesis_file(&path)?.unwrap_or_else(dev_genesis),
+        },
+    };
+    let home = Home::init(&path, &genesis)?;
+    warn_of_missing_contracts(&genesis);
+    let view = home.view()?;
+    let mut out = crate::cli::stdout();
+    match args.output {
+        Output::Text => writeln!(
+            out,
+            "{}: chain {} ({:?} rules), genesis {}, in {}",
+            args.moniker,
+            home.spec.chain_id,
+            home.spec.rules,
+            view.head.hash,
+            path.display()
+        )?,
+        Output::Json => {
+            let value = serde_json::json!({
+                "moniker": args.moniker,
+                "home": path.to_string_lossy(),
+                "chainId": home.spec.chain_id,
+                "genesisHash": view.head.hash,
+                "stateRoot": view.head.header.state_root,
+            });
+            writeln!(out, "{value}")?;
+        }
+    }
+    Ok(())
+}
+
+/// Warns of the contracts that blocks call and that the genesis lacks. It is no error: they may be deployed before
+/// the fork that calls them, and blocks that are invalid without them can be imported as such.
+pub(super) fn warn_of_missing_contracts(genesis: &Genesis) {
+    for missing in genesis.missing_system_contracts() {
+        // The result of the command does not depend on whether somebody reads the error stream.
+        drop(writeln!(std::io::stderr(), "warning: {missing}"));
+    }
+}
+
+/// The same genesis for a chain with this id.
+fn with_chain_id(genesis: &Genesis, id: u64) -> anyhow::Result<Genesis> {
+    let mut file: serde_json::Value = serde_json::from_str(&genesis.to_json())?;
+    file["config"]["chainId"] = id.into();
+    Ok(Genesis::from_json(&file.to_string())?)
+}
+
+/// The native development genesis, dated now.
+pub(super) fn dev_genesis() -> Genesis {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    Genesis::native_dev(now)
+}

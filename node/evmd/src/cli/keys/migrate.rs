@@ -1,0 +1,25 @@
+//! `evmd keys migrate`
+
+use super::{Common, prompt::Prompt};
+use keys::keyring::Access;
+use std::io::Write;
+
+pub(super) fn run(common: &Common) -> anyhow::Result<()> {
+    let prompt = Prompt::new();
+    // Nothing is created for a keyring that is not there.
+    let (keyring, passphrase) = common.open_with_passphrase(Access::Read, &prompt)?;
+    let count = keyring.records().len();
+    if count > 0 {
+        let (backend, folder) = (common.backend()?, common.folder()?);
+        let passphrase = passphrase.as_ref().map(|passphrase| passphrase.as_str());
+        keys::keyring::Keyring::open(backend, &folder, Access::Write, passphrase)?
+            .rewrite(passphrase)?;
+    }
+    let mut out = crate::cli::stdout();
+    if common.json() {
+        writeln!(out, "{{\"migrated\":{count}}}")?;
+    } else {
+        writeln!(out, "Keys migration has been successfully executed: {count} keys.")?;
+    }
+    Ok(())
+}

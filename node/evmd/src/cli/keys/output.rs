@@ -1,0 +1,104 @@
+//! How keys are printed: a YAML list for people, JSON for programs.
+
+use super::Common;
+use keys::{Bech32Kind, keyring::Record};
+use serde::Serialize;
+use std::io::Write;
+use zeroize::Zeroizing;
+
+/// Bytes of the longest key in JSON: a name, an address, a public key and a phrase.
+const MAX_KEY_BYTES: usize = 8192;
+
+/// A key as it is printed.
+#[derive(Debug, Serialize)]
+pub(super) struct KeyOutput {
+    name: String,
+    #[serde(rename = "type")]
+    kind: &'static str,
+    address: String,
+    pubkey: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mnemonic: Option<Zeroizing<String>>,
+}
+
+impl KeyOutput {
+    pub(super) fn new(record: &Record, kind: Bech32Kind, prefix: &str) -> Self {
+        Self {
+            name: record.name.clone(),
+            kind: record.kind(),
+            address: kind.address(prefix, record.address()),
+            pubkey: record.public_key.to_json(),
+            mnemonic: None,
+        }
+    }
+
+    pub(super) fn with_mnemonic(mut self, words: Option<Zeroizing<String>>) -> Self {
+        self.mnemonic = words;
+        self
+    }
+
+    fn text(&self) -> String {
+        format!(
+            "- address: {}\n  name: {}\n  pubkey: {}\n  type: {}\n",
+            self.address,
+            yaml(&self.name),
+            quoted(&self.pubkey),
+            self.kind
+        )
+    }
+}
+
+/// Prints one key: an object in JSON.
+pub(super) fn print_one(common: &Common, key: &KeyOutput) -> anyhow::Result<()> {
+    let mut out = crate::cli::stdout();
+    if common.json() {
+        let mut text = Zeroizing::new(Vec::with_capacity(MAX_KEY_BYTES));
+        serde_json::to_writer(&mut *text, key)?;
+        text.push(b'\n');
+        out.write_all(&text)?;
+    } else {
+        out.write_all(key.text().as_bytes())?;
+    }
+    Ok(())
+}
+
+/// Prints keys: an array in JSON.
+pub(super) fn print_list(common: &Common, keys: &[KeyOutput]) -> anyhow::Result<()> {
+    let mut out = crate::cli::stdout();
+    if common.json() {
+        writeln!(out, "{}", serde_json::to_string(keys)?)?;
+    } else if keys.is_empty() {
+        writeln!(out, "No records were found in keyring")?;
+    } else {
+        for key in keys {
+            out.write_all(key.text().as_bytes())?;
+        }
+    }
+    Ok(())
+}
+
+/// A YAML scalar: plain where nothing can be taken for something else, else in single quotes.
+pub(super) fn yaml(text: &str) -> String {
+    const WORDS: [&str; 10] = ["true", "false", "null", "yes", "no", "on", "off", "y", "n", "nan"];
+    let plain = text.starts_with(|first: char| first.is_ascii_alphabetic())
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte))
+        && !WORDS.contains(&text.to_ascii_lowercase().as_str());
+    if plain { text.to_owned() } else { quoted(text) }
+}
+
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::yaml;
+
+    #[test]
+    fn names_stay_strings() {
+        assert_eq!(yaml("alice-1.x_y"), "alice-1.x_y");
+        assert_eq!(yaml("1e5"), "'1e5'");
+        assert_eq!(yaml("No"), "'No'");
+        assert_eq!(yaml("it's: so"), "'it''s: so'");
+    }
+}

@@ -1,0 +1,54 @@
+//! `evmd keys parse`
+
+use super::Common;
+use alloy_primitives::{Address, hex};
+use anyhow::{anyhow, bail};
+use keys::{KINDS, PublicKey, decode_any};
+use std::io::Write;
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Hex, with or without 0x, of an address or a public key; or Bech32 of any prefix
+    #[arg(value_name = "HEX_OR_BECH32")]
+    text: String,
+}
+
+pub(super) fn run(common: &Common, args: &Args) -> anyhow::Result<()> {
+    let mut out = crate::cli::stdout();
+    match hex::decode(&args.text) {
+        Ok(bytes) => {
+            let formats = formats(&bytes, &common.prefix()?)?;
+            if common.json() {
+                writeln!(out, "{}", serde_json::json!({ "formats": formats }))?;
+            } else {
+                writeln!(out, "formats:")?;
+                for format in formats {
+                    writeln!(out, "- {format}")?;
+                }
+            }
+        }
+        Err(_) => {
+            let (human, bytes) = decode_any(&args.text)
+                .map_err(|error| anyhow!("{} is neither hex nor Bech32: {error}", args.text))?;
+            let bytes = hex::encode_upper(bytes);
+            if common.json() {
+                writeln!(out, "{{\"human\":\"{human}\",\"bytes\":\"{bytes}\"}}")?;
+            } else {
+                writeln!(out, "bytes: {bytes}\nhuman: {human}")?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The three Bech32 forms of an address or of a public key.
+fn formats(bytes: &[u8], prefix: &str) -> anyhow::Result<Vec<String>> {
+    if let Ok(address) = Address::try_from(bytes) {
+        return Ok(KINDS.iter().map(|kind| kind.address(prefix, address)).collect());
+    }
+    match PublicKey::from_bytes(bytes) {
+        Ok(key) => Ok(KINDS.iter().map(|kind| kind.public_key(prefix, &key)).collect()),
+        Err(error) if bytes.len() == keys::PUBLIC_KEY_BYTES => Err(error.into()),
+        Err(_) => bail!("{} bytes are no address (20) and no public key (33)", bytes.len()),
+    }
+}

@@ -1,0 +1,77 @@
+//! Questions that the node answers over REST: asked at a path, printed as they come in JSON, or as
+//! YAML for people.
+
+use super::{node::NodeArg, yaml};
+use crate::cli::Output;
+use anyhow::{Context, bail};
+use cosmos_api::grpc::HEIGHT_HEADER;
+use serde_json::Value;
+use std::io::Write;
+
+/// What every query over REST takes.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct RestArgs {
+    #[command(flatten)]
+    pub(super) node: NodeArg,
+    /// Block to ask about; the newest by default
+    #[arg(long, value_name = "NUMBER")]
+    height: Option<u64>,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Output,
+}
+
+impl RestArgs {
+    /// Asks at a path; the answer's JSON as it came.
+    fn text(&self, path: &str) -> anyhow::Result<String> {
+        let header = self.height.map(|height| format!("{HEIGHT_HEADER}: {height}\r\n"));
+        let (status, body) = self.node.rest(path, header.as_deref().unwrap_or_default())?;
+        if status == 200 {
+            return Ok(body);
+        }
+        let answer: Value = serde_json::from_str(&body).context("the answer is not JSON")?;
+        bail!("{}", answer["message"].as_str().unwrap_or("the node gives no reason"));
+    }
+
+    /// Asks at a path.
+    pub(super) fn ask(&self, path: &str) -> anyhow::Result<Value> {
+        serde_json::from_str(&self.text(path)?).context("the answer is not JSON")
+    }
+
+    /// Prints an answer.
+    pub(super) fn print(&self, answer: &Value) -> anyhow::Result<()> {
+        match self.output {
+            Output::Text => put(&yaml::text(answer)),
+            Output::Json => put(&format!("{answer}\n")),
+        }
+    }
+
+    /// Asks at a path and prints the answer.
+    pub(super) fn show(&self, path: &str) -> anyhow::Result<()> {
+        match self.output {
+            Output::Text => put(&yaml::text(&self.ask(path)?)),
+            // Fields stay in the order of the definitions.
+            Output::Json => put(&format!("{}\n", self.text(path)?)),
+        }
+    }
+}
+
+fn put(text: &str) -> anyhow::Result<()> {
+    let mut out = crate::cli::stdout();
+    out.write_all(text.as_bytes())?;
+    out.flush()?;
+    Ok(())
+}
+
+/// A value as a part of a path or a query string.
+pub(in crate::cli) fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
+            escaped.push(char::from(byte));
+        } else {
+            escaped.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    escaped
+}

@@ -1,0 +1,47 @@
+//! `evmd rollback`
+
+use super::{HomeArg, Output, start_logs};
+use home::{Home, HomeError};
+use std::io::Write;
+
+/// Removes the newest blocks, of a node that is stopped. Their transactions are gone, and so are those of
+/// the mempool; the index is built again from the blocks that stay.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    #[command(flatten)]
+    home: HomeArg,
+    /// The block to go back to; without it, one block is removed
+    #[arg(long, value_name = "NUMBER")]
+    height: Option<u64>,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Output,
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+    start_logs("warn");
+    let path = args.home.path()?;
+    let keep = match args.height {
+        Some(height) => height,
+        None => {
+            let head = Home::head_of(&path)?;
+            head.checked_sub(1).ok_or(HomeError::NotBelow { keep: 0, head })?
+        }
+    };
+    let (home, removed) = Home::rollback(&path, keep)?;
+    let view = home.view()?;
+    let mut out = crate::cli::stdout();
+    match args.output {
+        Output::Text => {
+            let (number, hash) = (view.number(), view.head.hash);
+            writeln!(out, "Rolled back to block {number} {hash}: {removed} blocks removed")?;
+        }
+        Output::Json => {
+            let value = serde_json::json!({
+                "height": view.number(), "hash": view.head.hash, "removed": removed,
+            });
+            writeln!(out, "{value}")?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,58 @@
+//! `evmd snapshot`
+
+use super::{HomeArg, Output, start_logs};
+use home::snapshot;
+use std::{
+    io::Write,
+    path::{Path, PathBuf},
+};
+
+#[derive(Debug, clap::Subcommand)]
+pub(super) enum Command {
+    /// Copy the chain of a home folder, compacted, into a new folder; the node may be running
+    Create(Args),
+    /// Make a home folder of a snapshot
+    Restore(Args),
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Folder of the snapshot
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+    #[command(flatten)]
+    home: HomeArg,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Output,
+}
+
+pub(super) fn run(command: &Command) -> anyhow::Result<()> {
+    start_logs("warn");
+    match command {
+        Command::Create(args) => {
+            let height = snapshot::create(&args.home.path()?, &args.folder)?;
+            print(args.output, "Copied", height, &args.folder)
+        }
+        Command::Restore(args) => {
+            let path = args.home.path()?;
+            let home = snapshot::restore(&args.folder, &path)?;
+            print(args.output, "Restored", home.view()?.number(), &path)
+        }
+    }
+}
+
+fn print(output: Output, done: &str, height: u64, folder: &Path) -> anyhow::Result<()> {
+    let mut out = crate::cli::stdout();
+    match output {
+        Output::Text => writeln!(out, "{done} blocks 0 to {height} to {}", folder.display())?,
+        Output::Json => {
+            writeln!(
+                out,
+                "{}",
+                serde_json::json!({ "height": height, "folder": folder.to_string_lossy() })
+            )?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,602 @@
+//! `evmd start`
+
+mod minimum_gas_prices;
+mod system_contracts;
+
+use super::{HomeArg, init::dev_genesis, keys, start_logs, tested_backend};
+use crate::eth_calls::JsonRpcCalls;
+use crate::{descriptors, observe};
+use ::keys::Signers;
+use alloy_primitives::U256;
+use anyhow::{Context, bail};
+use budget::Budget;
+use chain::{DEV_ACCOUNTS, DevAccount, Rules};
+use config::{Comet, Config, JsonRpc, KeyringChoice, MinimumGasPrices};
+use cosmos_api::{comet, grpc, query::Queries, rest};
+use home::Home;
+use pipeline::{Fault, Options, Pipeline};
+use platform::slice;
+use server::listen;
+use state::View;
+use std::{
+    io::{ErrorKind, Write},
+    net::{SocketAddr, ToSocketAddrs},
+    path::Path,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+use storage::StateRead;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use verify::Backend;
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    #[command(flatten)]
+    home: HomeArg,
+    /// Make no blocks
+    #[arg(long)]
+    no_produce: bool,
+    /// Time between blocks, such as 1s or 500ms; a chain of Ethereum rules makes none without it
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    block_time: Option<Duration>,
+    /// JSON-RPC over HTTP (and WebSocket)
+    #[arg(long = "json-rpc.address", value_name = "HOST:PORT", value_parser = address)]
+    json_rpc_address: Option<SocketAddr>,
+    /// JSON-RPC over WebSocket
+    #[arg(long = "json-rpc.ws-address", value_name = "HOST:PORT", value_parser = address)]
+    ws_address: Option<SocketAddr>,
+    /// Let clients of JSON-RPC sign with the keys of this keyring; off by default
+    #[arg(long = "json-rpc.keyring", value_name = "BACKEND", value_enum)]
+    keyring: Option<KeyringChoice>,
+    /// Let clients sign even if JSON-RPC is served at an address that other machines can reach
+    #[arg(long = "json-rpc.allow-remote-signing")]
+    allow_remote_signing: bool,
+    /// Namespaces of JSON-RPC over HTTP (and WebSocket there), separated by commas, instead of the
+    /// default eth,net,web3,rpc,txpool,evmd
+    #[arg(long = "json-rpc.api", value_name = "NAMES", value_delimiter = ',')]
+    api: Option<Vec<String>>,
+    /// The same for the address that serves WebSocket alone
+    #[arg(long = "json-rpc.ws-api", value_name = "NAMES", value_delimiter = ',')]
+    ws_api: Option<Vec<String>>,
+    /// Cosmos queries over REST
+    #[arg(long = "rest.address", value_name = "HOST:PORT", value_parser = address)]
+    rest_address: Option<SocketAddr>,
+    /// Cosmos queries over gRPC
+    #[arg(long = "grpc.address", value_name = "HOST:PORT", value_parser = address)]
+    grpc_address: Option<SocketAddr>,
+    /// CometBFT's RPC, which Cosmos clients speak
+    #[arg(long = "comet.address", value_name = "HOST:PORT", value_parser = address)]
+    comet_address: Option<SocketAddr>,
+    /// Raw transactions over TCP
+    #[arg(long = "ingest.address", value_name = "HOST:PORT", value_parser = address)]
+    ingest_address: Option<SocketAddr>,
+    /// Accept transactions although no blocks are produced here; they wait until the node is started with
+    /// block production
+    #[arg(long = "mempool.accept-without-production")]
+    accept_without_production: bool,
+    /// Minimum price of gas of transactions that enter the mempool, such as 0.5atest. It has no effect on
+    /// Ethereum transactions from London on, so on none of a native chain
+    #[arg(
+        long = "mempool.minimum-gas-prices",
+        value_name = "PRICE",
+        visible_alias = "minimum-gas-prices"
+    )]
+    minimum_gas_prices: Option<MinimumGasPrices>,
+    /// Metrics, health and status
+    #[arg(long = "metrics.address", value_name = "HOST:PORT", value_parser = address)]
+    metrics_address: Option<SocketAddr>,
+    /// Start even if the timestamp of the newest block is further ahead of the system clock than
+    /// engine.max-clock-step-s; new blocks have at least that timestamp
+    #[arg(long)]
+    accept_future_head: bool,
+    /// Do not print the keys of the development accounts
+    #[arg(long)]
+    quiet: bool,
+}
+
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let found = text.to_socket_addrs().map_err(|error| error.to_string())?;
+    listen_address(found).ok_or_else(|| "no such address".to_owned())
+}
+
+/// The address of a name to listen on. If it has several, as `localhost` often has, that is the first one of IPv4: clients
+/// that try only one address, and the defaults of this program, use that.
+fn listen_address(addresses: impl Iterator<Item = SocketAddr>) -> Option<SocketAddr> {
+    let addresses: Vec<_> = addresses.collect();
+    addresses.iter().find(|address| address.is_ipv4()).or(addresses.first()).copied()
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let (number, unit_ms) = match text {
+        text if text.ends_with("ms") => (&text[..text.len() - 2], 1.0),
+        text if text.ends_with('s') => (&text[..text.len() - 1], 1000.0),
+        _ => return Err("expected a number with its unit, such as 1s or 500ms".to_owned()),
+    };
+    let number: f64 = number.parse().map_err(|_| format!("{number} is no number"))?;
+    let ms = number * unit_ms;
+    if !(1.0..=86_400_000.0).contains(&ms) {
+        return Err("it must be between 1ms and 86400s".to_owned());
+    }
+    Ok(Duration::from_millis(ms as u64))
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+    start_logs("info");
+    let open_files = descriptors::raise_limit();
+    let path = args.home.path()?;
+    let backend = tested_backend()?;
+    let mut home = open_home(&path)?;
+    home.check_genesis_file()?;
+    apply(args, &mut home);
+    if !args.accept_future_head {
+        home.check_head_time(SystemTime::now(), home.config.engine.max_clock_step())?;
+    }
+    lower_connections(&mut home.config, open_files);
+    known_namespaces(&home.config.json_rpc)?;
+    minimum_gas_prices::warn(&home)?;
+    no_remote_signing(&home.config.json_rpc)?;
+    let signers = signers(&home)?;
+    let block_time = block_time(args, &home)?;
+    system_contracts::check(&home, block_time.is_some())?;
+    let options = Options {
+        transactions: Some(home.config.ingest.address),
+        block_time,
+        files: Vec::new(),
+        recover_workers: home.config.pipeline.recover_workers(),
+        backend,
+    };
+    let pipeline = Pipeline::start(&home, options)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .thread_name("serve")
+        .on_thread_start(|| slice::ask(slice::SOCKETS))
+        .build()?;
+    // Health is answered by a thread of its own, so that no query of another server delays it.
+    let observing = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .thread_name("observe")
+        .on_thread_start(|| slice::ask(slice::SOCKETS))
+        .build()?;
+    // Before the servers start: a client may stop the node as soon as it is served, and the node must then shut
+    // down cleanly.
+    let interrupts = runtime.block_on(async { Interrupts::listen() })?;
+    let servers = serve(&home, &pipeline, block_time, backend, signers, observing.handle());
+    let servers = runtime.block_on(servers)?;
+    if let Err(error) = banner(&home, &pipeline, &servers, block_time, backend, args.quiet) {
+        // A full disk or a closed pipe behind standard output is no reason to stop a node.
+        tracing::warn!(%error, "the summary could not be written to standard output");
+    }
+    runtime.block_on(until_over(&pipeline, interrupts));
+    tracing::info!("stopping: finishing what was accepted");
+    pipeline.stop();
+    let view = pipeline.published.clone();
+    let ended = pipeline.join();
+    runtime.block_on(servers.stop());
+    tracing::info!(head = view.load().number(), "stopped");
+    Ok(ended?)
+}
+
+/// Opens the chain of a home folder. A folder that never had one gets the chain of its genesis.json, or a
+/// development chain.
+fn open_home(path: &Path) -> anyhow::Result<Home> {
+    if Home::exists(path) {
+        return Ok(Home::open(path)?);
+    }
+    let genesis = match Home::genesis_for_start(path)? {
+        Some(genesis) => {
+            tracing::info!(home = %path.display(), "beginning the chain of genesis.json");
+            genesis
+        }
+        None => dev_genesis(),
+    };
+    Ok(Home::init(path, &genesis)?)
+}
+
+/// Lowers the connection limits of the servers to what the open-files limit of the process allows.
+fn lower_connections(config: &mut Config, open_files: u64) {
+    let available = descriptors::for_connections(open_files, config.json_rpc.threads());
+    let mut limits = [
+        ("json-rpc.max-connections", &mut config.json_rpc.max_connections),
+        ("rest.max-connections", &mut config.rest.max_connections),
+        ("grpc.max-connections", &mut config.grpc.max_connections),
+        ("comet.max-connections", &mut config.comet.max_connections),
+        ("ingest.max-connections", &mut config.ingest.max_connections),
+    ];
+    let wanted = limits.each_ref().map(|(_, limit)| **limit);
+    let shares = descriptors::share(available, &wanted);
+    for ((setting, limit), share) in limits.iter_mut().zip(shares) {
+        if share < **limit {
+            tracing::warn!(
+                setting,
+                wanted = **limit,
+                used = share,
+                open_files,
+                "lowered: the open-files limit (ulimit -n) does not allow more connections"
+            );
+            **limit = share;
+        }
+    }
+}
+
+/// Time between the blocks that are made here, if any are. The blocks of a chain of Ethereum's rules
+/// come from elsewhere, unless somebody wants more.
+fn block_time(args: &Args, home: &Home) -> anyhow::Result<Option<Duration>> {
+    let engine = &home.config.engine;
+    let native = home.spec.rules == Rules::Native;
+    if !engine.produce || !native && args.block_time.is_none() {
+        return Ok(None);
+    }
+    if !native && !is_merged(home)? {
+        bail!(
+            "--block-time: the next block of this chain needs proof of work, which this node does \
+             not do; leave the option out to serve the blocks that are there"
+        );
+    }
+    Ok(Some(engine.block_time()))
+}
+
+/// The block after the head has no proof of work (EIP-3675).
+fn is_merged(home: &Home) -> anyhow::Result<bool> {
+    let head = home.view()?.head.header;
+    Ok(home.spec.merged_after(U256::ZERO) || head.number > 0 && head.difficulty.is_zero())
+}
+
+/// Flags override the settings file.
+fn apply(args: &Args, home: &mut Home) {
+    let config = &mut home.config;
+    config.engine.produce &= !args.no_produce;
+    config.mempool.accept_without_production |= args.accept_without_production;
+    if let Some(prices) = &args.minimum_gas_prices {
+        config.mempool.minimum_gas_prices.clone_from(prices);
+    }
+    if let Some(time) = args.block_time {
+        config.engine.block_time_ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    }
+    let pairs = [
+        (args.json_rpc_address, &mut config.json_rpc.address),
+        (args.ws_address, &mut config.json_rpc.ws_address),
+        (args.rest_address, &mut config.rest.address),
+        (args.grpc_address, &mut config.grpc.address),
+        (args.comet_address, &mut config.comet.address),
+        (args.ingest_address, &mut config.ingest.address),
+        (args.metrics_address, &mut config.metrics.address),
+    ];
+    if let Some(keyring) = args.keyring {
+        config.json_rpc.keyring = keyring;
+    }
+    config.json_rpc.allow_remote_signing |= args.allow_remote_signing;
+    if let Some(api) = &args.api {
+        config.json_rpc.api.clone_from(api);
+    }
+    if let Some(api) = &args.ws_api {
+        config.json_rpc.ws_api.clone_from(api);
+    }
+    for (flag, setting) in pairs {
+        if let Some(flag) = flag {
+            *setting = flag;
+        }
+    }
+}
+
+/// A misspelt namespace must not be silently without effect.
+fn known_namespaces(config: &JsonRpc) -> anyhow::Result<()> {
+    let known = rpc::namespaces();
+    let mut named = config.api.iter().chain(&config.ws_api);
+    match named.find(|name| !known.contains(name.as_str())) {
+        None => Ok(()),
+        Some(name) => {
+            let known = known.into_iter().collect::<Vec<_>>().join(", ");
+            bail!("JSON-RPC has no namespace {name:?}: there are {known}")
+        }
+    }
+}
+
+/// Refuses to let other machines sign with the node's keys, unless the setting allows it. Every method
+/// that signs, among them `eth_sendTransaction`, `eth_sign*` and `personal_*`, needs the keyring.
+fn no_remote_signing(config: &JsonRpc) -> anyhow::Result<()> {
+    if config.keyring == KeyringChoice::Off || config.allow_remote_signing {
+        return Ok(());
+    }
+    let addresses = [("address", config.address), ("ws-address", config.ws_address)];
+    match addresses.iter().find(|(_, address)| !address.ip().to_canonical().is_loopback()) {
+        None => Ok(()),
+        Some((name, address)) => bail!(
+            "json-rpc.keyring signs for every client that reaches json-rpc.{name} {address}, which is not a \
+             loopback address: serve JSON-RPC at 127.0.0.1, turn json-rpc.keyring off, or set \
+             json-rpc.allow-remote-signing (--json-rpc.allow-remote-signing)"
+        ),
+    }
+}
+
+/// The running servers.
+struct Servers {
+    rpc: rpc::Servers,
+    rest: listen::Server,
+    grpc: listen::Server,
+    /// `None` where its default address is taken.
+    comet: Option<listen::Server>,
+    observe: listen::Server,
+}
+
+impl Servers {
+    async fn stop(self) {
+        self.rpc.stop().await;
+        self.rest.stop().await;
+        self.grpc.stop().await;
+        if let Some(comet) = self.comet {
+            comet.stop().await;
+        }
+        self.observe.stop().await;
+    }
+}
+
+/// The keys to sign with for clients, if the settings say so.
+fn signers(home: &Home) -> anyhow::Result<Option<Arc<Signers>>> {
+    let Some(backend) = home.config.json_rpc.keyring.backend() else { return Ok(None) };
+    let keyring = keys::unlock(backend, &home.path)?;
+    let signers = Signers::new(backend, home.path.clone(), &keyring);
+    tracing::warn!(
+        keys = signers.accounts().len(),
+        "whoever reaches JSON-RPC can sign with the keys of the {backend} keyring"
+    );
+    Ok(Some(Arc::new(signers)))
+}
+
+async fn serve(
+    home: &Home,
+    pipeline: &Pipeline,
+    block_time: Option<Duration>,
+    backend: Backend,
+    signers: Option<Arc<Signers>>,
+    observing: &tokio::runtime::Handle,
+) -> anyhow::Result<Servers> {
+    let (config, budget) = (&home.config, &pipeline.budget);
+    let context = rpc::Context {
+        spec: home.spec.clone(),
+        published: pipeline.published.clone(),
+        pool: pipeline.client(),
+        monitor: pipeline.monitor(),
+        pool_limits: config.mempool.limits(),
+        gas_cap: config.json_rpc.gas_cap,
+        feehistory_cap: config.json_rpc.feehistory_cap,
+        endpoints: config.endpoints(),
+        signers,
+        budget: Arc::clone(budget),
+    };
+    let rpc = rpc::serve(&config.json_rpc, context).await?;
+    let calls = Arc::new(JsonRpcCalls::new(&config.json_rpc));
+    let queries = Queries::new(
+        home.spec.clone(),
+        pipeline.published.clone(),
+        pipeline.client(),
+        config,
+        calls,
+    );
+    let rest = rest::serve(&config.rest, budget, queries.clone()).await?;
+    let grpc = grpc::serve(&config.grpc, budget, queries.clone()).await?;
+    let comet = serve_comet(&config.comet, budget, queries).await?;
+    let context = observe::Context {
+        spec: home.spec.clone(),
+        published: pipeline.published.clone(),
+        pool: pipeline.client(),
+        monitor: pipeline.monitor(),
+        calls: rpc.calls(),
+        seats: rpc.seats(),
+        budget: Arc::clone(budget),
+        index: home.index.clone(),
+        config: config.clone(),
+        backend,
+        // Without empty blocks, an old head may only say that there are no transactions.
+        block_time: block_time.filter(|_| config.engine.empty_blocks),
+    };
+    let observe = observing.spawn(observe::serve(config.metrics.address, context)).await??;
+    Ok(Servers { rpc, rest, grpc, comet, observe })
+}
+
+/// Serves CometBFT's RPC. Where nobody has named an address and a chain of CometBFT's has the default one,
+/// the node does without.
+async fn serve_comet(
+    config: &Comet,
+    budget: &Arc<Budget>,
+    queries: Queries,
+) -> anyhow::Result<Option<listen::Server>> {
+    match comet::serve(config, budget, queries).await {
+        Err(Fault::Socket { what, source })
+            if source.kind() == ErrorKind::AddrInUse
+                && config.address == Comet::default().address =>
+        {
+            tracing::warn!("{what} is not served: {source}; --comet.address names another");
+            Ok(None)
+        }
+        served => Ok(Some(served?)),
+    }
+}
+
+/// The signals that end the node in order.
+struct Interrupts {
+    /// Ctrl-C.
+    interrupt: Signal,
+    terminate: Signal,
+    /// The terminal was closed. `None` if the node was started with `nohup`.
+    hangup: Option<Signal>,
+}
+
+impl Interrupts {
+    fn listen() -> std::io::Result<Self> {
+        let interrupt = signal(SignalKind::interrupt())?;
+        let terminate = signal(SignalKind::terminate())?;
+        let hangup = (!is_hangup_ignored()).then(|| signal(SignalKind::hangup())).transpose()?;
+        Ok(Self { interrupt, terminate, hangup })
+    }
+
+    /// Waits for any of them.
+    async fn recv(&mut self) {
+        let hangup = async {
+            match &mut self.hangup {
+                Some(hangup) => hangup.recv().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+            _ = hangup => {}
+        }
+    }
+}
+
+/// Whether the process was started so that SIGHUP does nothing, as `nohup` does. Only Linux says it.
+fn is_hangup_ignored() -> bool {
+    const SIGHUP_BIT: u64 = 1;
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    ignored
+        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .is_some_and(|mask| mask & SIGHUP_BIT != 0)
+}
+
+/// Waits for a signal, or the end of the pipeline.
+async fn until_over(pipeline: &Pipeline, mut interrupts: Interrupts) {
+    let mut tick = tokio::time::interval(Duration::from_millis(200));
+    loop {
+        tokio::select! {
+            () = interrupts.recv() => return,
+            _ = tick.tick() => if pipeline.is_over() { return },
+        }
+    }
+}
+
+/// Shows the well-known accounts that the chain has, with their keys.
+fn development_accounts(out: &mut impl Write, view: &View, prefix: &str) -> anyhow::Result<()> {
+    let state = view.state.reader()?;
+    let mut title =
+        Some("\nDevelopment accounts. Their keys are public: never use them elsewhere.");
+    for (n, DevAccount { address, private_key }) in DEV_ACCOUNTS.iter().enumerate() {
+        if state.account(*address)?.is_none_or(|account| account.balance.is_zero()) {
+            continue;
+        }
+        if let Some(title) = title.take() {
+            writeln!(out, "{title}")?;
+        }
+        let bech32 = ::keys::bech32(prefix, *address);
+        writeln!(out, "({n}) {address} {bech32}\n    key {private_key}")?;
+    }
+    Ok(())
+}
+
+/// The memory of the process, and the limits that follow from it.
+fn derived(config: &Config) -> String {
+    let values = config.derived();
+    let values = values.iter().map(|(name, value)| match *name {
+        "memory" => format!("{} MiB", value >> 20),
+        name => format!("{name} {value}"),
+    });
+    values.collect::<Vec<_>>().join("\n                 ")
+}
+
+fn banner(
+    home: &Home,
+    pipeline: &Pipeline,
+    servers: &Servers,
+    block_time: Option<Duration>,
+    backend: Backend,
+    quiet: bool,
+) -> anyhow::Result<()> {
+    let view = pipeline.published.load();
+    let config = &home.config;
+    let mut out = crate::cli::stdout();
+    writeln!(out, "evmd {}", env!("CARGO_PKG_VERSION"))?;
+    if home.spec.rules == Rules::Native && !quiet {
+        development_accounts(&mut out, &view, &home.spec.bech32_prefix)?;
+    }
+    let blocks = block_time.map_or_else(
+        || "none are made here".to_owned(),
+        |time| format!("one each {} ms, and as soon as one is full", time.as_millis()),
+    );
+    let ingest = pipeline.ingest_address.context("the ingest listens")?;
+    let comet = match servers.comet {
+        Some(_) => format!("http://{}", config.comet.address),
+        None => format!("not served: {} is taken (--comet.address)", config.comet.address),
+    };
+    let replayed = home.replayed;
+    if replayed.blocks > 0 {
+        writeln!(
+            out,
+            "\nreplayed         {} blocks with {} transactions in {:.3} s",
+            replayed.blocks,
+            replayed.transactions,
+            replayed.elapsed.as_secs_f64()
+        )?;
+    }
+    writeln!(
+        out,
+        "
+chain id         {}
+home             {}
+head             {} {}
+blocks           {blocks}
+recovery         {backend}, {} threads
+JSON-RPC         http://{} ws://{}
+REST             http://{} /swagger
+gRPC             {}
+CometBFT RPC     {comet}
+transactions     tcp://{ingest}
+metrics          http://{}/metrics /health /status
+memory           {}",
+        home.spec.chain_id,
+        home.path.display(),
+        view.number(),
+        view.head.hash,
+        config.pipeline.recover_workers(),
+        config.json_rpc.address,
+        config.json_rpc.ws_address,
+        config.rest.address,
+        config.grpc.address,
+        config.metrics.address,
+        derived(config),
+    )?;
+    out.flush()?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_two_addresses_is_listened_on_at_that_of_ipv4() {
+        let [v6, v4] = ["[::1]:1", "127.0.0.1:1"].map(|address| address.parse().unwrap());
+        for (addresses, chosen) in [(vec![v6, v4], v4), (vec![v4, v6], v4), (vec![v6], v6)] {
+            assert_eq!(listen_address(addresses.into_iter()), Some(chosen));
+        }
+        assert_eq!(listen_address(std::iter::empty()), None);
+    }
+
+    #[test]
+    fn a_keyring_signs_for_this_machine_only_unless_that_is_allowed() {
+        let config = |address: &str, ws_address: &str, keyring| JsonRpc {
+            address: address.parse().unwrap(),
+            ws_address: ws_address.parse().unwrap(),
+            keyring,
+            ..JsonRpc::default()
+        };
+        let local = "127.0.0.1:8545";
+        for other in ["127.1.2.3:1", "[::1]:1", "[::ffff:127.0.0.1]:1"] {
+            assert!(no_remote_signing(&config(other, local, KeyringChoice::Test)).is_ok());
+        }
+        for other in ["0.0.0.0:1", "10.0.0.1:1", "[::]:1", "[::ffff:10.0.0.1]:1"] {
+            assert!(no_remote_signing(&config(other, local, KeyringChoice::Off)).is_ok());
+            for keyring in [KeyringChoice::Test, KeyringChoice::File, KeyringChoice::Os] {
+                let refused = [config(other, local, keyring), config(local, other, keyring)];
+                let names = ["json-rpc.address", "json-rpc.ws-address"];
+                for (config, name) in refused.into_iter().zip(names) {
+                    let error = no_remote_signing(&config).unwrap_err().to_string();
+                    assert!(error.contains(name), "{error}");
+                    let allowed = JsonRpc { allow_remote_signing: true, ..config };
+                    assert!(no_remote_signing(&allowed).is_ok());
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Where the setting `mempool.minimum-gas-prices` has no effect.
+
+use alloy_consensus::Header;
+use chain::{ChainSpec, Fork, Rules};
+use config::{ForeignToken, MinimumGasPrices};
+use feemarket::LegacyDec;
+use home::Home;
+
+const NATIVE: &str = "mempool.minimum-gas-prices has no effect on Ethereum transactions, only on Cosmos \
+                      transactions: the fee market of a native chain follows London from block 0, and the \
+                      chain's own min_gas_price is the minimum for both";
+const ETHEREUM: &str = "mempool.minimum-gas-prices has no effect: this chain has no Cosmos transactions, and \
+                        its next block follows London or a later fork";
+
+/// Warns if the setting is in use and does not apply to all transactions.
+///
+/// # Errors
+/// If the head cannot be read, or the price is in a token that the chain does not have.
+pub(super) fn warn(home: &Home) -> anyhow::Result<()> {
+    let head = home.view()?.head.header;
+    let setting = &home.config.mempool.minimum_gas_prices;
+    if let Some(warning) = warning(&home.spec, &head, setting)? {
+        tracing::warn!(price = %setting, "{warning}");
+    }
+    Ok(())
+}
+
+fn warning(
+    spec: &ChainSpec,
+    head: &Header,
+    setting: &MinimumGasPrices,
+) -> Result<Option<&'static str>, ForeignToken> {
+    let token = spec.token(head.number.saturating_add(1));
+    let price = setting.in_token(token.denom)?;
+    if price.is_none_or(|price| price.amount == LegacyDec::ZERO) {
+        return Ok(None);
+    }
+    Ok(match spec.rules {
+        Rules::Native => Some(NATIVE),
+        Rules::Ethereum if spec.fork_after(head, head.timestamp) >= Fork::London => Some(ETHEREUM),
+        Rules::Ethereum => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloy_primitives::U256;
+    use chain::Genesis;
+
+    fn setting(text: &str) -> MinimumGasPrices {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_native_chain_has_transactions_without_the_minimum() {
+        let spec = Genesis::native_dev(0).spec;
+        let warned = |text| warning(&spec, &Header::default(), &setting(text));
+        assert_eq!(warned("0.000000000000000001atest"), Ok(Some(NATIVE)));
+        assert_eq!([warned("0atest"), warned("")], [Ok(None), Ok(None)]);
+        assert!(warned("1stake").unwrap_err().to_string().contains("paid in atest"));
+    }
+
+    #[test]
+    fn an_ethereum_chain_has_the_minimum_up_to_london() {
+        let spec = testkit::london_at_block_7().spec;
+        let warned = |number| {
+            let head = Header { number, difficulty: U256::ONE, ..Header::default() };
+            warning(&spec, &head, &setting("1atest"))
+        };
+        assert_eq!([5, 6].map(warned), [Ok(None), Ok(Some(ETHEREUM))]);
+    }
+}

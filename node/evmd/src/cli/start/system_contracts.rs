@@ -1,0 +1,31 @@
+//! Contracts that the next blocks call and that the chain lacks.
+
+use alloy_primitives::KECCAK256_EMPTY;
+use anyhow::bail;
+use home::Home;
+use std::time::{SystemTime, UNIX_EPOCH};
+use storage::{ReadError, StateRead};
+
+/// Warns of each contract that blocks of this chain call and that has no code.
+///
+/// # Errors
+/// If this node makes blocks, and the next one would be invalid; and if the state cannot be read.
+pub(super) fn check(home: &Home, makes_blocks: bool) -> anyhow::Result<()> {
+    let view = home.view()?;
+    let state = view.state.reader()?;
+    let missing = home.spec.missing_system_contracts(|address| {
+        let account = state.account(address)?;
+        Ok::<_, ReadError>(account.is_some_and(|account| account.code_hash != KECCAK256_EMPTY))
+    })?;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let head = &view.head.header;
+    let next_fork = home.spec.fork_after(head, now.max(head.timestamp));
+    for missing in missing {
+        let is_fatal = missing.contract.is_required && next_fork >= missing.contract.fork;
+        if makes_blocks && is_fatal {
+            bail!("block {} cannot be made: {missing}", head.number + 1);
+        }
+        tracing::warn!("{missing}");
+    }
+    Ok(())
+}

@@ -1,0 +1,110 @@
+//! `evmd tx evm`: Ethereum transactions over the same interface.
+
+use super::{
+    flags::{BroadcastFlags, KeyFlags, NodeFlags},
+    node::NodeToken,
+    send::chain_id,
+};
+use alloy_consensus::{SignableTransaction, TxEip1559};
+use alloy_eips::eip2718::Encodable2718;
+use alloy_primitives::{Signature, TxKind, U256, hex};
+use anyhow::Context;
+use keys::parse_address;
+use transactions::cosmos::{GasPrice, coin_text};
+
+/// Gas of a plain transfer.
+const TRANSFER_GAS: u64 = 21_000;
+
+#[derive(Debug, clap::Subcommand)]
+pub(super) enum Command {
+    /// Send a signed Ethereum transaction
+    Raw {
+        /// Its EIP-2718 bytes in hex
+        tx: String,
+        #[command(flatten)]
+        node: NodeFlags,
+        #[command(flatten)]
+        broadcast: BroadcastFlags,
+    },
+    /// Send tokens in an Ethereum transaction
+    Send(Box<Send>),
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Send {
+    /// Name or address of the sender's key
+    from: String,
+    /// Address in any form
+    to: String,
+    /// How much, such as 10atest
+    amount: String,
+    /// Gas limit
+    #[arg(long, value_name = "GAS", default_value_t = TRANSFER_GAS)]
+    gas: u64,
+    /// Most a gas costs, such as 1000000000atest; without it, twice the base fee, or
+    /// the least that the chain takes
+    #[arg(long, value_name = "PRICE")]
+    gas_prices: Option<String>,
+    /// Nonce; asked of the node without it
+    #[arg(long, short, value_name = "NUMBER", visible_alias = "nonce")]
+    sequence: Option<u64>,
+    /// Chain id, which must be the node's
+    #[arg(long, value_name = "ID")]
+    chain_id: Option<u64>,
+    /// Nothing is asked before sending, with or without it
+    #[arg(long, short)]
+    yes: bool,
+    #[command(flatten)]
+    keys: KeyFlags,
+    #[command(flatten)]
+    node: NodeFlags,
+    #[command(flatten)]
+    broadcast: BroadcastFlags,
+}
+
+pub(super) fn run(command: Command) -> anyhow::Result<()> {
+    match command {
+        Command::Raw { tx, node, broadcast } => {
+            let bytes = hex::decode(tx.trim()).context("the transaction is not hex")?;
+            node.open()?.broadcast(&bytes, broadcast.mode, node.output)
+        }
+        Command::Send(args) => send(&args),
+    }
+}
+
+fn send(args: &Send) -> anyhow::Result<()> {
+    let node = args.node.open()?;
+    let key = args.keys.key(&args.from)?;
+    let to = parse_address(&args.to, &node.prefix()?).with_context(|| args.to.clone())?;
+    let token = node.token()?;
+    let coin = coin_text(&args.amount)?;
+    let amount = coin.amount.parse::<U256>().context("the amount")?;
+    let value = token.unit_named(&coin.denom)?.to_wei(amount);
+    let value = value.with_context(|| format!("{} exceeds 2^256 - 1 wei", args.amount))?;
+    let (base_fee, least) = (node.base_fee()?, node.least_price()?);
+    let most = match &args.gas_prices {
+        Some(price) => price_in_wei(price, &token)?,
+        None => base_fee.saturating_mul(2).max(least),
+    };
+    let tx = TxEip1559 {
+        chain_id: chain_id(args.chain_id, node.chain_id()?)?,
+        nonce: args.sequence.map_or_else(|| node.sequence(key.address()), Ok)?,
+        gas_limit: args.gas,
+        max_fee_per_gas: most,
+        // What the base fee leaves to pay, on a chain that has none.
+        max_priority_fee_per_gas: least.saturating_sub(base_fee).min(most),
+        to: TxKind::Call(to),
+        value,
+        ..TxEip1559::default()
+    };
+    let signature = Signature::from_raw_array(&key.sign(&tx.signature_hash()))?;
+    let tx = tx.into_signed(signature);
+    node.broadcast(&tx.encoded_2718(), args.broadcast.mode, args.node.output)
+}
+
+/// A price of one gas in whole wei; a part of one counts as one, as nothing less can be offered.
+fn price_in_wei(text: &str, token: &NodeToken) -> anyhow::Result<u128> {
+    let price: GasPrice = text.parse().context("--gas-prices")?;
+    let wei = token.price_in_wei(&price)?;
+    wei.with_context(|| format!("--gas-prices {text} is out of range"))
+}

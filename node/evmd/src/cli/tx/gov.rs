@@ -1,0 +1,158 @@
+//! `evmd tx gov`
+
+use super::{flags::TxFlags, json, send::send};
+use anyhow::{Context, bail};
+use prost::{Message, Name};
+use prost_types::Any;
+use proto::cosmos::gov::v1::{MsgDeposit, MsgSubmitProposal, MsgVote, VoteOption};
+use serde::Deserialize;
+use serde_json::Value;
+use std::path::PathBuf;
+use transactions::cosmos::coin_text;
+
+#[derive(Debug, clap::Subcommand)]
+pub(super) enum Command {
+    /// Submit the proposal in a file, as `draft-proposal` writes one
+    SubmitProposal {
+        /// JSON with messages, deposit, title and summary
+        file: PathBuf,
+        #[command(flatten)]
+        from: From,
+    },
+    /// Add to the deposit of a proposal
+    Deposit {
+        /// Id of the proposal
+        id: u64,
+        /// How much, such as 10atest
+        amount: String,
+        #[command(flatten)]
+        from: From,
+    },
+    /// Vote on a proposal
+    Vote {
+        /// Id of the proposal
+        id: u64,
+        /// yes, no, no_with_veto or abstain
+        option: String,
+        /// A note with the vote
+        #[arg(long, value_name = "TEXT", default_value = "")]
+        metadata: String,
+        #[command(flatten)]
+        from: From,
+    },
+    /// Print a proposal of a fee market change to start from
+    DraftProposal,
+}
+
+/// Whose transaction it is.
+#[derive(Debug, clap::Args)]
+pub(super) struct From {
+    /// Name or address of the sender's key
+    #[arg(long, value_name = "KEY")]
+    from: String,
+    #[command(flatten)]
+    flags: Box<TxFlags>,
+}
+
+/// A proposal's file.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Proposal {
+    #[serde(default)]
+    messages: Vec<Value>,
+    #[serde(default)]
+    metadata: String,
+    #[serde(default)]
+    deposit: String,
+    title: String,
+    summary: String,
+    #[serde(default)]
+    expedited: bool,
+}
+
+const DRAFT: &str = r#"{
+ "messages": [
+  {
+   "@type": "/cosmos.evm.feemarket.v1.MsgUpdateParams",
+   "authority": "cosmos10d07y265gmmuvt4z0w9aw880jnsr700j6zn9kn",
+   "params": {
+    "no_base_fee": false,
+    "base_fee_change_denominator": 8,
+    "elasticity_multiplier": 2,
+    "enable_height": "0",
+    "base_fee": "1000000000.000000000000000000",
+    "min_gas_price": "0.000000000000000000",
+    "min_gas_multiplier": "0.500000000000000000"
+   }
+  }
+ ],
+ "metadata": "",
+ "deposit": "10000000atest",
+ "title": "Title",
+ "summary": "What it changes, and why",
+ "expedited": false
+}
+"#;
+
+pub(super) fn run(command: Command) -> anyhow::Result<()> {
+    match command {
+        Command::SubmitProposal { file, from } => {
+            let text =
+                std::fs::read_to_string(&file).with_context(|| file.display().to_string())?;
+            let proposal: Proposal =
+                serde_json::from_str(&text).with_context(|| file.display().to_string())?;
+            send(&from.flags, &from.from, |sender| submission(proposal, sender))
+        }
+        Command::Deposit { id, amount, from } => send(&from.flags, &from.from, |sender| {
+            let message = MsgDeposit {
+                proposal_id: id,
+                depositor: sender.to_owned(),
+                amount: vec![coin_text(&amount)?],
+            };
+            Ok(vec![any(&message)])
+        }),
+        Command::Vote { id, option, metadata, from } => {
+            let option = read_option(&option)?.into();
+            send(&from.flags, &from.from, |sender| {
+                let voter = sender.to_owned();
+                Ok(vec![any(&MsgVote { proposal_id: id, voter, option, metadata })])
+            })
+        }
+        Command::DraftProposal => {
+            use std::io::Write;
+            crate::cli::stdout().write_all(DRAFT.as_bytes())?;
+            Ok(())
+        }
+    }
+}
+
+fn submission(proposal: Proposal, proposer: &str) -> anyhow::Result<Vec<Any>> {
+    let deposit = match proposal.deposit.as_str() {
+        "" => Vec::new(),
+        text => vec![coin_text(text)?],
+    };
+    let message = MsgSubmitProposal {
+        messages: proposal.messages.iter().map(json::any).collect::<anyhow::Result<_>>()?,
+        initial_deposit: deposit,
+        proposer: proposer.to_owned(),
+        metadata: proposal.metadata,
+        title: proposal.title,
+        summary: proposal.summary,
+        expedited: proposal.expedited,
+    };
+    Ok(vec![any(&message)])
+}
+
+fn any<M: Message + Name>(message: &M) -> Any {
+    Any { type_url: M::type_url(), value: message.encode_to_vec() }
+}
+
+fn read_option(text: &str) -> anyhow::Result<VoteOption> {
+    Ok(match text.to_ascii_lowercase().as_str() {
+        "yes" => VoteOption::Yes,
+        "no" => VoteOption::No,
+        "abstain" => VoteOption::Abstain,
+        "no_with_veto" | "no-with-veto" | "nowithveto" => VoteOption::NoWithVeto,
+        _ => bail!("{text:?} is no vote: yes, no, no_with_veto or abstain"),
+    })
+}

@@ -1,0 +1,195 @@
+//! What commands ask a node over REST.
+
+use super::flags::BroadcastMode;
+use crate::cli::{
+    Output,
+    query::{client::Client, rest::escape, yaml},
+};
+use alloy_primitives::Address;
+use anyhow::{Context, bail};
+use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
+use chain::{Token, TokenUnit};
+use feemarket::TokenDecimals;
+use serde_json::{Value, json};
+use std::io::Write;
+use transactions::cosmos::GasPrice;
+
+/// Port of REST where the URL names none.
+const DEFAULT_PORT: u16 = 1317;
+
+/// What a chain of Ethereum's rules answers to questions about its fee market: a failed precondition.
+const NO_FEE_MARKET: u16 = 400;
+
+/// The token of a node's chain.
+pub(super) struct NodeToken {
+    denom: String,
+    unit: TokenUnit,
+}
+
+impl NodeToken {
+    pub(super) fn token(&self) -> Token<'_> {
+        Token { denom: &self.denom, unit: self.unit }
+    }
+
+    /// The unit that a name stands for: the base unit, or the wei under the extended name.
+    pub(super) fn unit_named(&self, denom: &str) -> anyhow::Result<TokenUnit> {
+        let (token, extended) = (self.token(), self.token().extended_denom());
+        if denom == token.denom {
+            return Ok(token.unit);
+        }
+        if denom == extended {
+            return Ok(TokenUnit::WEI);
+        }
+        let names = if token.denom == extended {
+            extended
+        } else {
+            format!("{} and, for wei, {extended}", token.denom)
+        };
+        bail!("unknown denomination {denom}: this chain has {names}")
+    }
+
+    /// A price in whole wei, rounded up; `None` if it exceeds 128 bits.
+    pub(super) fn price_in_wei(&self, price: &GasPrice) -> anyhow::Result<Option<u128>> {
+        let wei = self.unit_named(&price.denom)?.price_to_wei(price.amount);
+        Ok(wei.ok().and_then(|wei| u128::try_from(wei.ceil()).ok()))
+    }
+}
+
+/// A node.
+pub(super) struct Node {
+    client: Client,
+}
+
+impl Node {
+    pub(super) fn new(url: &str) -> anyhow::Result<Self> {
+        Ok(Self { client: Client::new(url, DEFAULT_PORT)? })
+    }
+
+    fn get(&self, path: &str) -> anyhow::Result<Value> {
+        read(self.client.get(path, "")?)
+    }
+
+    fn post(&self, path: &str, body: &Value) -> anyhow::Result<Value> {
+        read(self.client.post(path, &body.to_string())?)
+    }
+
+    /// The chain's EIP-155 id, which is its Cosmos id too.
+    pub(super) fn chain_id(&self) -> anyhow::Result<u64> {
+        let info = self.get("/cosmos/base/tendermint/v1beta1/node_info")?;
+        let network = info["default_node_info"]["network"].as_str().unwrap_or_default();
+        network.parse().with_context(|| format!("the node's chain id is {network:?}"))
+    }
+
+    /// The prefix of addresses.
+    pub(super) fn prefix(&self) -> anyhow::Result<String> {
+        let answer = self.get("/cosmos/auth/v1beta1/bech32")?;
+        let prefix = answer["bech32_prefix"].as_str();
+        Ok(prefix.context("the node tells no Bech32 prefix")?.to_owned())
+    }
+
+    /// The token. Its metadata say how many decimals the base unit has: that of a chain under rules version 0 is a
+    /// wei, whatever the decimals in its genesis.
+    pub(super) fn token(&self) -> anyhow::Result<NodeToken> {
+        let answer = self.get("/cosmos/evm/vm/v1/params")?;
+        let denom = answer["params"]["evm_denom"].as_str();
+        let denom = denom.context("the node returned no token")?.to_owned();
+        let path = "/cosmos/bank/v1beta1/denoms_metadata_by_query_string";
+        let answer = self.get(&format!("{path}?denom={}", escape(&denom)))?;
+        let units = answer["metadata"]["denom_units"].as_array();
+        let units = units.context("the node returned no metadata of its token")?;
+        let whole = units.iter().filter_map(|unit| unit["exponent"].as_u64()).max();
+        let unit = match whole.unwrap_or_default() {
+            0 => TokenUnit::WEI,
+            decimals => {
+                let decimals = u8::try_from(decimals).context("decimals of the token")?;
+                TokenUnit::of(TokenDecimals::new(decimals)?)
+            }
+        };
+        Ok(NodeToken { denom, unit })
+    }
+
+    /// The base fee of the newest block, in wei.
+    pub(super) fn base_fee(&self) -> anyhow::Result<u128> {
+        let answer = self.get("/cosmos/evm/vm/v1/base_fee")?;
+        answer["base_fee"].as_str().and_then(|fee| fee.parse().ok()).context("no base fee")
+    }
+
+    /// The least whole price that every pool takes, in wei: above the chain's `min_gas_price`, which is told
+    /// without its fraction, and above nothing.
+    pub(super) fn least_price(&self) -> anyhow::Result<u128> {
+        let (status, body) = self.client.get("/cosmos/evm/vm/v1/min_gas_price", "")?;
+        if status == NO_FEE_MARKET {
+            return Ok(1);
+        }
+        let answer = read((status, body))?;
+        let price = answer["min_gas_price"].as_str().and_then(|price| price.parse::<u128>().ok());
+        Ok(price.context("no least price")?.saturating_add(1))
+    }
+
+    /// The least whole price that the node's own mempool takes for Cosmos transactions, in wei.
+    pub(super) fn mempool_price(&self, token: &NodeToken) -> anyhow::Result<u128> {
+        let answer = self.get("/cosmos/base/node/v1beta1/config")?;
+        let price = answer["minimum_gas_price"].as_str().unwrap_or_default();
+        let price: GasPrice = price.parse().context("the node's minimum_gas_price")?;
+        token.price_in_wei(&price)?.context("the node's minimum_gas_price is out of range")
+    }
+
+    /// The sequence of an account's next transaction: after those that wait in the mempool, none of which a
+    /// Cosmos transaction can replace.
+    pub(super) fn sequence(&self, account: Address) -> anyhow::Result<u64> {
+        let path = format!("/evmd/mempool/v1/pending_sequence/{}", escape(&account.to_string()));
+        let answer = self.get(&path)?;
+        answer["sequence"].as_str().and_then(|next| next.parse().ok()).context("no sequence")
+    }
+
+    /// Gas that a transaction would use.
+    pub(super) fn simulate(&self, tx: &[u8]) -> anyhow::Result<u64> {
+        let body = json!({ "tx_bytes": BASE64.encode(tx) });
+        let answer = self.post("/cosmos/tx/v1beta1/simulate", &body)?;
+        let gas = answer["gas_info"]["gas_used"].as_str();
+        gas.and_then(|gas| gas.parse().ok()).context("the node tells no gas")
+    }
+
+    /// Sends a transaction and prints the answer. A refusal is printed too, and is an error.
+    pub(super) fn broadcast(
+        &self,
+        tx: &[u8],
+        mode: BroadcastMode,
+        output: Output,
+    ) -> anyhow::Result<()> {
+        let mode = match mode {
+            BroadcastMode::Sync => "BROADCAST_MODE_SYNC",
+            BroadcastMode::Async => "BROADCAST_MODE_ASYNC",
+        };
+        let body = json!({ "tx_bytes": BASE64.encode(tx), "mode": mode });
+        let answer = self.post("/cosmos/tx/v1beta1/txs", &body)?;
+        let response = &answer["tx_response"];
+        print(response, output)?;
+        if response["code"] != 0 {
+            let text = |name: &str| response[name].as_str().unwrap_or_default().to_owned();
+            bail!("{} ({} {})", text("raw_log"), text("codespace"), response["code"]);
+        }
+        Ok(())
+    }
+}
+
+fn read((status, body): (u16, String)) -> anyhow::Result<Value> {
+    let answer: Value = serde_json::from_str(&body)
+        .with_context(|| format!("this is not REST: the answer has status {status}"))?;
+    if status != 200 {
+        bail!("{}", answer["message"].as_str().unwrap_or("the node gives no reason"));
+    }
+    Ok(answer)
+}
+
+/// Prints JSON on a line, or YAML.
+pub(super) fn print(value: &Value, output: Output) -> anyhow::Result<()> {
+    let text = match output {
+        Output::Text => yaml::text(value),
+        Output::Json => format!("{value}\n"),
+    };
+    let mut out = crate::cli::stdout();
+    out.write_all(text.as_bytes())?;
+    out.flush()?;
+    Ok(())
+}

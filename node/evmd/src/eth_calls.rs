@@ -1,0 +1,51 @@
+//! Runs the contract calls of the Cosmos interfaces as JSON-RPC's.
+
+use config::JsonRpc;
+use cosmos_api::{EthCall, EthCallError, EthCalls};
+use evm::{CallError, CallOutcome, CallResult};
+use rpc::{Bounds, Trial, TrialError};
+
+/// Calls within the bounds of JSON-RPC's.
+#[derive(Clone, Copy, Debug)]
+pub struct JsonRpcCalls(Bounds);
+
+impl JsonRpcCalls {
+    /// Calls with the gas cap and the time limit of these settings.
+    pub fn new(config: &JsonRpc) -> Self {
+        Self(Bounds::of(config))
+    }
+
+    fn trial<'a>(&self, call: &EthCall<'a>) -> Trial<'a> {
+        let EthCall { spec, view, number, proposer, gas_cap, interrupt, arguments: _ } = *call;
+        let mut bounds = self.0;
+        bounds.gas = gas_cap.map_or(bounds.gas, |cap| cap.min(bounds.gas));
+        Trial { spec, view, number, proposer, bounds, interrupt }
+    }
+}
+
+impl EthCalls for JsonRpcCalls {
+    fn call(&self, call: &EthCall<'_>) -> Result<CallResult, EthCallError> {
+        let run = self.trial(call).run(call.arguments, |site, call, cap| site.call(call, cap));
+        run.map_err(error_of)
+    }
+
+    fn estimate_gas(&self, call: &EthCall<'_>) -> Result<Result<u64, CallOutcome>, EthCallError> {
+        let estimate = self.trial(call).run(call.arguments, |site, call, cap| {
+            match site.estimate_gas(call, cap) {
+                Err(CallError::Failed(reverted @ CallOutcome::Revert(_))) => Ok(Err(reverted)),
+                estimate => estimate.map(Ok),
+            }
+        });
+        estimate.map_err(error_of)
+    }
+}
+
+fn error_of(error: TrialError) -> EthCallError {
+    match error {
+        TrialError::Refused(error) if error.is_internal() => {
+            EthCallError::Internal(format!("{error:?}"))
+        }
+        TrialError::Refused(error) => EthCallError::Invalid(error.message().to_owned()),
+        TrialError::TooLong(error) => EthCallError::TooLong(error.message().to_owned()),
+    }
+}

@@ -1,0 +1,16 @@
+//! The program `evmd`: the [command line](cli), and how the parts of a node are put together.
+//!
+//! - [`observe`]: metrics, health and status.
+//! - [`descriptors`]: how many connections the open-files limit allows.
+//! - [`eth_calls`]: runs the contract calls of the Cosmos interfaces as JSON-RPC's.
+
+pub mod cli;
+pub mod descriptors;
+pub mod eth_calls;
+pub mod observe;
+
+use server::costs::InterfaceCosts;
+
+/// The costs of the queries of all interfaces: the tables of `docs/costs.md`.
+pub const COSTS: [InterfaceCosts; 3] =
+    [rpc::costs::INTERFACE, cosmos_api::costs::GRPC, cosmos_api::costs::COMET];

@@ -1,0 +1,100 @@
+//! Whether the head can be read, and whether it advances. The disk is read by a thread of its own, at intervals: a disk
+//! that does not respond holds up that thread, and `/health` reports how long ago it was.
+
+use state::{Published, View};
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError, Weak,
+        mpsc::{self, RecvTimeoutError},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+/// Time between two checks.
+const CHECK_PERIOD: Duration = Duration::from_secs(1);
+/// Maximum age of the last check. A disk under load may take seconds; a probe waits for none of them.
+const MAX_CHECK_AGE: Duration = Duration::from_secs(10);
+/// Maximum time without a block, at least; for slow chains in block times.
+const MAX_HEAD_AGE: Duration = Duration::from_secs(10);
+const MAX_HEAD_AGE_BLOCKS: u32 = 10;
+
+/// The thread that checks. It ends when this is dropped, and is not waited for: it may be held up by the disk.
+#[derive(Debug)]
+pub(super) struct HeadCheck {
+    last: Arc<Mutex<Check>>,
+    _stop: mpsc::Sender<()>,
+}
+
+/// The result of a check.
+#[derive(Clone, Copy, Debug)]
+struct Check {
+    at: Instant,
+    is_readable: bool,
+}
+
+impl HeadCheck {
+    /// Checks the head once, and then at intervals.
+    pub(super) fn start(published: Published) -> std::io::Result<Self> {
+        let last = Arc::new(Mutex::new(check(&published.load())));
+        let (stop, stopped) = mpsc::channel();
+        let result = Arc::downgrade(&last);
+        thread::Builder::new().name("head-check".to_owned()).spawn(move || {
+            while stopped.recv_timeout(CHECK_PERIOD) == Err(RecvTimeoutError::Timeout) {
+                let done = check(&published.load());
+                let Some(last) = Weak::upgrade(&result) else { return };
+                *last.lock().unwrap_or_else(PoisonError::into_inner) = done;
+            }
+        })?;
+        Ok(Self { last, _stop: stop })
+    }
+
+    /// Whether the head could be read, of late.
+    pub(super) fn is_readable(&self) -> bool {
+        let last = *self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        last.is_readable_at(Instant::now())
+    }
+}
+
+impl Check {
+    fn is_readable_at(self, now: Instant) -> bool {
+        self.is_readable && now.saturating_duration_since(self.at) <= MAX_CHECK_AGE
+    }
+}
+
+fn check(view: &View) -> Check {
+    let at = Instant::now();
+    let stored = view.blocks().and_then(|blocks| blocks.hash(view.number()));
+    Check { at, is_readable: matches!(stored, Ok(Some(hash)) if hash == view.head.hash) }
+}
+
+/// Whether a node that makes a block each `block_time` should have made one since the head, which has this age.
+pub(super) fn is_stalled(block_time: Duration, age: Duration) -> bool {
+    age > block_time.saturating_mul(MAX_HEAD_AGE_BLOCKS).max(MAX_HEAD_AGE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_head_stalled_after_ten_block_times_and_ten_seconds() {
+        let second = Duration::from_secs(1);
+        for (block_time_ms, limit_s) in [(1, 10), (300, 10), (1000, 10), (1001, 10), (60_000, 600)]
+        {
+            let (block_time, limit) = (Duration::from_millis(block_time_ms), second * limit_s);
+            assert!(!is_stalled(block_time, limit));
+            assert!(is_stalled(block_time, limit + second), "{block_time_ms}");
+        }
+        assert!(!is_stalled(Duration::MAX, Duration::from_secs(86_400)));
+    }
+
+    #[test]
+    fn a_check_that_a_disk_holds_up_counts_for_ten_seconds() {
+        let at = Instant::now();
+        let check = |is_readable| Check { at, is_readable };
+        assert!(check(true).is_readable_at(at + MAX_CHECK_AGE));
+        assert!(!check(true).is_readable_at(at + MAX_CHECK_AGE + Duration::from_millis(1)));
+        assert!(!check(false).is_readable_at(at));
+    }
+}

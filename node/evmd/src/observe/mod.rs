@@ -1,0 +1,123 @@
+//! What the node tells about itself over HTTP: `/metrics` for Prometheus, `/health` for balancers,
+//! `/status` for people and `evmd status`.
+//!
+//! Reads counters and the published view; never makes a stage wait for more than one question to
+//! the mempool.
+
+mod head;
+mod metrics;
+mod status;
+
+pub use metrics::{Kind, METRICS, Metric};
+
+use axum::{
+    Json, Router,
+    extract::State,
+    http::{StatusCode, header},
+    response::IntoResponse,
+    routing::get,
+};
+use budget::Budget;
+use chain::ChainSpec;
+use config::Config;
+use head::HeadCheck;
+use pipeline::{Fault, Monitor, PoolClient};
+use rpc::{CallMeter, Seats};
+use server::listen::{self, Access, Bounds, Protocol, Server};
+use state::Published;
+use std::{net::SocketAddr, ops::Deref, sync::Arc, time::Duration};
+use storage::IndexDb;
+use verify::Backend;
+
+/// Most requests answered at once: each asks the mempool, and a core is enough for that.
+const CONCURRENT_MAX: u32 = 8;
+/// The text format of Prometheus.
+const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// What there is to tell about.
+#[derive(Clone, Debug)]
+pub struct Context {
+    /// The chain's rules.
+    pub spec: Arc<ChainSpec>,
+    /// Where the current view is published.
+    pub published: Published,
+    /// Asks about the mempool.
+    pub pool: PoolClient,
+    /// Reads the counters of the stages.
+    pub monitor: Monitor,
+    /// The counters of RPC calls.
+    pub calls: Arc<CallMeter>,
+    /// The connections of JSON-RPC, by thread.
+    pub seats: Seats,
+    /// What clients use.
+    pub budget: Arc<Budget>,
+    /// The index environment.
+    pub index: IndexDb,
+    /// The settings in force.
+    pub config: Config,
+    /// The recovery backend in use.
+    pub backend: Backend,
+    /// Time between blocks, if the node makes one whenever it has passed.
+    pub block_time: Option<Duration>,
+}
+
+/// What requests are answered from.
+#[derive(Debug)]
+struct Observed {
+    context: Context,
+    head: HeadCheck,
+}
+
+impl Deref for Observed {
+    type Target = Context;
+
+    fn deref(&self) -> &Context {
+        &self.context
+    }
+}
+
+/// Serves on `address` until [`Server::stop`].
+///
+/// # Errors
+/// When the address cannot be listened on.
+pub async fn serve(address: SocketAddr, context: Context) -> Result<Server, Fault> {
+    let budget = Arc::clone(&context.budget);
+    let config = &context.config.metrics;
+    let access = Access::new(
+        ("metrics.allowed-hosts", &config.allowed_hosts),
+        ("metrics.cors-origins", &config.cors_origins),
+    );
+    let thread = |source| Fault::Socket { what: "the thread of health checks".to_owned(), source };
+    let head = HeadCheck::start(context.published.clone()).map_err(thread)?;
+    let router = Router::new()
+        .route("/metrics", get(metrics))
+        .route("/health", get(health))
+        .route("/status", get(status))
+        .with_state(Arc::new(Observed { context, head }));
+    let bounds = Bounds {
+        address,
+        connections: Arc::clone(&budget.metrics),
+        concurrent: CONCURRENT_MAX,
+        // No request has a body.
+        body: 0,
+        protocol: Protocol::Http { access, health: Some("/health") },
+    };
+    listen::serve("metrics", bounds, &budget, router).await
+}
+
+type Shared = State<Arc<Observed>>;
+
+async fn metrics(State(context): Shared) -> impl IntoResponse {
+    let snapshot = metrics::Snapshot::take(&context).await;
+    ([(header::CONTENT_TYPE, METRICS_TYPE)], metrics::render(&snapshot))
+}
+
+async fn health(State(context): Shared) -> impl IntoResponse {
+    let health = status::Health::take(&context);
+    let code = if health.healthy { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (code, Json(health))
+}
+
+async fn status(State(context): Shared) -> impl IntoResponse {
+    Json(status::Status::take(&context).await)
+}

@@ -1,0 +1,130 @@
+//! `/health` and `/status`.
+
+use super::{Context, Observed, head};
+use alloy_primitives::B256;
+use chain::Rules;
+use config::Endpoints;
+use pipeline::{Reading, RingReading};
+use rpc::CallReading;
+use serde::Serialize;
+
+/// Whether the node does its work.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Health {
+    /// The newest block can be read, is not too old, and no stage has failed.
+    pub(super) healthy: bool,
+    head: u64,
+    head_readable: bool,
+    /// The node makes blocks, and has made none for much longer than the time between them.
+    head_stalled: bool,
+    fault: bool,
+    /// What is not as it should be, although the node does its work.
+    degraded: Vec<String>,
+}
+
+impl Health {
+    /// From memory: a disk that does not respond must not keep this from being answered.
+    pub(super) fn take(context: &Observed) -> Self {
+        let (view, age) = (context.published.load(), context.published.age());
+        let head_readable = context.head.is_readable();
+        let head_stalled = context.block_time.is_some_and(|time| head::is_stalled(time, age));
+        let fault = context.monitor.fault();
+        let degraded = clock_reason(context.monitor.clock_step_seconds()).into_iter().collect();
+        let healthy = head_readable && !head_stalled && !fault;
+        Self { healthy, head: view.number(), head_readable, head_stalled, fault, degraded }
+    }
+}
+
+/// What to report about a step of the system clock.
+fn clock_reason(step_seconds: i64) -> Option<String> {
+    let direction = match step_seconds {
+        0 => return None,
+        1.. => "ahead of",
+        _ => "behind",
+    };
+    let seconds = step_seconds.unsigned_abs();
+    Some(format!(
+        "the system clock is {seconds} s {direction} the time of new blocks, which follows the monotonic \
+         clock since the system clock was set by more than engine.max-clock-step-s: correct the system \
+         clock, or restart the node to use it"
+    ))
+}
+
+/// All there is to see.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Status {
+    version: &'static str,
+    chain_id: u64,
+    rules: &'static str,
+    backend: &'static str,
+    fault: bool,
+    head: HeadStatus,
+    /// `null` while it is too busy to be asked.
+    pool: Option<PoolStatus>,
+    endpoints: Endpoints,
+    stages: Vec<Reading>,
+    rings: Vec<RingReading>,
+    calls: Vec<CallReading>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct HeadStatus {
+    number: u64,
+    hash: B256,
+    state_root: B256,
+    timestamp: u64,
+    next_base_fee: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct PoolStatus {
+    pending: usize,
+    queued: usize,
+}
+
+impl Status {
+    pub(super) async fn take(context: &Context) -> Self {
+        let view = context.published.load();
+        let header = &view.head.header;
+        let level = context.pool.level().await.ok();
+        Self {
+            version: env!("CARGO_PKG_VERSION"),
+            chain_id: context.spec.chain_id,
+            rules: match context.spec.rules {
+                Rules::Native => "native",
+                Rules::Ethereum => "ethereum",
+            },
+            backend: context.backend.name(),
+            fault: context.monitor.fault(),
+            head: HeadStatus {
+                number: view.number(),
+                hash: view.head.hash,
+                state_root: header.state_root,
+                timestamp: header.timestamp,
+                next_base_fee: view.head.next_base_fee,
+            },
+            pool: level.map(|level| PoolStatus { pending: level.pending, queued: level.queued }),
+            endpoints: context.config.endpoints(),
+            stages: context.monitor.readings(),
+            rings: context.monitor.rings(),
+            calls: context.calls.readings(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_of_the_clock_is_a_reason_with_its_direction() {
+        assert_eq!(clock_reason(0), None);
+        assert!(
+            clock_reason(3601).is_some_and(|text| text.contains("is 3601 s ahead of the time"))
+        );
+        assert!(clock_reason(-31).is_some_and(|text| text.contains("is 31 s behind the time")));
+    }
+}

@@ -1,0 +1,74 @@
+//! Libraries that wallets and explorers are made of, run against a node: viem, ethers, web3.py.
+//! `.ci/clients` installs them; they are found through `NODE_PATH` and `PYTHONPATH`.
+
+use crate::client::{Node, PATIENCE};
+use crate::common::{native_home, producing};
+use alloy_primitives::{hex, keccak256};
+use chain::DEV_ACCOUNTS;
+use std::{path::Path, time::Duration};
+use tokio::process::Command;
+
+/// Slow enough for the base fee of empty blocks, and with it the suggested tip, to stay above what
+/// the pool takes for as long as a script runs.
+const BLOCK_TIME: Duration = Duration::from_millis(200);
+
+/// Without input: stores 1 in slot 0 and logs `Stored(42)`. With input: reverts with `nope`.
+fn contract() -> Vec<u8> {
+    let mut code = hex!("36603c57602a6000527f").to_vec();
+    code.extend(keccak256("Stored(uint256)"));
+    code.extend(hex!("60206000a1600160005500"));
+    assert!(code.len() < 0x3c);
+    code.resize(0x3c, 0);
+    code.extend(hex!("5b6064604b60003960646000fd"));
+    assert!(code.len() <= 0x4b);
+    code.resize(0x4b, 0);
+    code.extend(hex!("08c379a0"));
+    for word in [0x20, 4] {
+        code.extend([0; 31]);
+        code.push(word);
+    }
+    code.extend(b"nope");
+    code.extend([0; 28]);
+    let init = [0x60, code.len() as u8, 0x80, 0x60, 0x09, 0x3d, 0x39, 0x3d, 0xf3];
+    [&init[..], &code].concat()
+}
+
+/// Runs a script, which must end with `ok`.
+async fn run(program: &str, script: &str, account: usize) {
+    let folder = tempfile::tempdir().unwrap();
+    let home = native_home(folder.path());
+    let node = Node::start(folder, home, producing(Some(BLOCK_TIME))).await;
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients").join(script);
+    let child = Command::new(program)
+        .arg(path)
+        .arg(format!("http://{}", node.rpc.address))
+        .arg(format!("ws://{}", node.rpc.ws_address))
+        .arg(DEV_ACCOUNTS[account].private_key.to_string())
+        .arg(hex::encode_prefixed(contract()))
+        .kill_on_drop(true)
+        .output();
+    let output = tokio::time::timeout(PATIENCE, child).await.expect("an end").unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    let complained = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{script}\n{said}\n{complained}");
+    assert!(said.trim_end().ends_with("ok"), "{script}\n{said}\n{complained}");
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs viem and ws: run .ci/clients"]
+async fn viem() {
+    run("node", "viem.cjs", 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs ethers: run .ci/clients"]
+async fn ethers() {
+    run("node", "ethers.cjs", 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs web3.py: run .ci/clients"]
+async fn web3_py() {
+    run("python3", "web3_py.py", 2).await;
+}

@@ -1,0 +1,184 @@
+//! What the integration tests share: signed transactions of the development accounts, and nodes in
+//! temporary folders.
+#![allow(dead_code, unreachable_pub, reason = "each test file uses its own part")]
+
+pub mod frames;
+pub mod signed;
+
+use alloy_consensus::{SignableTransaction, Signed, TxEip1559, TxEip7702, TxEnvelope};
+use alloy_eips::{eip2718::Encodable2718, eip7702::Authorization};
+use alloy_primitives::{Address, B256, Bytes, Signature, TxKind, U256};
+use chain::{DEV_ACCOUNTS, Genesis, block::join};
+use home::{Home, HomeError};
+use pipeline::{Options, Pipeline};
+use secp256k1::{
+    Message, SecretKey,
+    ecdsa::{RecoverableSignature, RecoveryId},
+};
+use std::{
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+use storage::OpenError;
+use verify::Backend;
+
+/// Chain id of the development genesis.
+pub const CHAIN_ID: u64 = 262_144;
+/// Timestamp of the test chains' genesis, in seconds.
+pub const GENESIS_TIME: u64 = 1_700_000_000;
+/// Price that stays above the base fee in every test.
+pub const FEE_CAP: u128 = 100_000_000_000;
+
+/// A transfer of 1 wei of development account `from`.
+pub fn transfer(from: usize, nonce: u64, to: Address) -> Bytes {
+    sign(
+        from,
+        TxEip1559 {
+            chain_id: CHAIN_ID,
+            nonce,
+            gas_limit: 21_000,
+            max_fee_per_gas: FEE_CAP,
+            max_priority_fee_per_gas: 1_000_000_000,
+            to: TxKind::Call(to),
+            value: U256::ONE,
+            ..TxEip1559::default()
+        },
+    )
+}
+
+/// Signs with the key of development account `from`; EIP-2718 bytes.
+pub fn sign<T>(from: usize, tx: T) -> Bytes
+where
+    T: SignableTransaction<Signature>,
+    TxEnvelope: From<Signed<T>>,
+{
+    let signature = signature(from, tx.signature_hash());
+    TxEnvelope::from(tx.into_signed(signature)).encoded_2718().into()
+}
+
+/// The signature of development account `from` for a hash.
+pub fn signature(from: usize, hash: B256) -> Signature {
+    let key = SecretKey::from_secret_bytes(DEV_ACCOUNTS[from].private_key.0).unwrap();
+    let signature =
+        RecoverableSignature::sign_ecdsa_recoverable(Message::from_digest(hash.0), &key);
+    let (id, compact) = signature.serialize_compact();
+    Signature::from_bytes_and_parity(&compact, id == RecoveryId::One)
+}
+
+/// A transaction of account `from` by which account `authority`, at its first nonce, lets `target` be
+/// its code (EIP-7702).
+pub fn delegate(from: usize, nonce: u64, authority: usize, target: Address) -> Bytes {
+    let allowed = Authorization { chain_id: U256::from(CHAIN_ID), address: target, nonce: 0 };
+    let allowed_by = signature(authority, allowed.signature_hash());
+    let tx = TxEip7702 {
+        chain_id: CHAIN_ID,
+        nonce,
+        gas_limit: 100_000,
+        max_fee_per_gas: FEE_CAP,
+        max_priority_fee_per_gas: 1_000_000_000,
+        authorization_list: vec![allowed.into_signed(allowed_by)],
+        ..TxEip7702::default()
+    };
+    let signature = signature(from, tx.signature_hash());
+    TxEnvelope::from(tx.into_signed(signature)).encoded_2718().into()
+}
+
+/// A native development chain in a fresh folder, which takes transactions even if it makes no blocks.
+pub fn native_home(folder: &Path) -> Home {
+    let mut home = Home::init(folder, &Genesis::native_dev(GENESIS_TIME)).unwrap();
+    home.config.mempool.accept_without_production = true;
+    home
+}
+
+/// Options that import files.
+pub fn importing(files: Vec<PathBuf>) -> Options {
+    Options {
+        transactions: None,
+        block_time: None,
+        files,
+        recover_workers: 2,
+        backend: Backend::detect().unwrap(),
+    }
+}
+
+/// Options that take transactions and make a block each `block_time`.
+pub fn producing(block_time: Option<Duration>) -> Options {
+    Options {
+        transactions: Some("127.0.0.1:0".parse().unwrap()),
+        block_time,
+        files: Vec::new(),
+        recover_workers: 2,
+        backend: Backend::detect().unwrap(),
+    }
+}
+
+/// A native chain of at least `length` blocks with transfers, exported to `file`; gives its head's hash.
+pub fn exported_chain(file: &Path, length: u64) -> B256 {
+    let folder = tempfile::tempdir().unwrap();
+    exported_chain_of(&native_home(folder.path()), file, length)
+}
+
+/// As [`exported_chain`], with the blocks that are made in `home`.
+pub fn exported_chain_of(home: &Home, file: &Path, length: u64) -> B256 {
+    let pipeline = Pipeline::start(home, producing(Some(Duration::from_millis(5)))).unwrap();
+    let client = pipeline.client();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    for nonce in 0..30 {
+        let raw = transfer(0, nonce, Address::with_last_byte(nonce as u8));
+        runtime.block_on(client.submit(raw)).unwrap();
+    }
+    wait_until("a few blocks are there", || pipeline.published.load().number() >= length);
+    pipeline.stop();
+    pipeline.join().unwrap();
+    export(home, file)
+}
+
+/// Writes all blocks of a home to a file, as an import reads them; gives the head's hash.
+pub fn export(home: &Home, file: &Path) -> B256 {
+    let view = home.view().unwrap();
+    let blocks = view.blocks().unwrap();
+    let mut bytes = Vec::new();
+    for number in 1..=view.number() {
+        let (_, header) = blocks.header(number).unwrap().unwrap();
+        bytes.extend(join(&header, &blocks.body(number).unwrap().unwrap()));
+    }
+    std::fs::write(file, bytes).unwrap();
+    view.head.hash
+}
+
+/// Runs a pipeline over files to its end.
+pub fn import(home: &Home, files: Vec<PathBuf>) -> Result<(), pipeline::Fault> {
+    Pipeline::start(home, importing(files)).unwrap().join()
+}
+
+/// Opens the home of a node that has stopped in this process. A thread that answered the last request may hold its view
+/// a moment longer, and LMDB opens an environment only once in a process.
+pub fn reopened(folder: &Path) -> Home {
+    let mut opened = None;
+    wait_until("the last view is dropped", || {
+        opened = match Home::open(folder) {
+            Err(HomeError::Open(OpenError::AlreadyOpen { .. })) => None,
+            other => Some(other.unwrap()),
+        };
+        opened.is_some()
+    });
+    opened.expect("it is open")
+}
+
+/// Looks again and again until `done`, and fails after a minute.
+pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !done() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "gave up waiting until {what}");
+        std::thread::park_timeout(Duration::from_millis(2));
+    }
+}
+
+/// A folder of third-party data. Tests that call this are ignored unless they are asked for.
+pub fn fixtures(name: &str) -> PathBuf {
+    let root =
+        std::env::var_os("EVMD_FIXTURES").expect("EVMD_FIXTURES names a folder: run .ci/fixtures");
+    let folder = Path::new(&root).join(name);
+    assert!(folder.is_dir(), "EVMD_FIXTURES has no folder {name}: run .ci/fixtures");
+    folder
+}

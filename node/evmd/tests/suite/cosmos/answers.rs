@@ -1,0 +1,146 @@
+//! What the messages of a Cosmos transaction are answered, when it is mined and when it is tried; and how
+//! it is told that one fails.
+
+use super::served::Served;
+use crate::common::signed::{address_of, any, coins, send, signed, slower_market};
+use alloy_primitives::hex;
+use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
+use prost::Message;
+use prost_types::Any;
+use proto::cosmos::{
+    bank::v1beta1::MsgSend,
+    base::{abci::v1beta1::TxMsgData, v1beta1::Coin},
+    gov::v1::{
+        MsgDeposit, MsgDepositResponse, MsgSubmitProposalResponse, MsgVote, MsgVoteResponse,
+    },
+};
+use serde_json::{Value, json};
+
+/// `TxMsgData` of one `MsgSend`, as the SDK has it.
+const SENT: &str =
+    "12260A242F636F736D6F732E62616E6B2E763162657461312E4D736753656E64526573706F6E7365";
+/// More than any account has.
+const TOO_MUCH: &str = "999999999999999999999999999999";
+
+/// Some of the token of account 0 for account 1.
+fn sending() -> Any {
+    send(0, &address_of(1), 7)
+}
+
+/// More of it than there is.
+fn overdrawing() -> Any {
+    let amount = vec![Coin { denom: "atest".to_owned(), amount: TOO_MUCH.to_owned() }];
+    any(&MsgSend { from_address: address_of(0), to_address: address_of(1), amount })
+}
+
+/// A vote on the first proposal.
+fn voting() -> Any {
+    any(&MsgVote { proposal_id: 1, voter: address_of(0), option: 1, ..MsgVote::default() })
+}
+
+/// Status and answer of trying the messages at a sequence of account 0.
+async fn tried(served: &Served, sequence: u64, messages: Vec<Any>) -> (u16, Value) {
+    let body = json!({ "tx_bytes": BASE64.encode(signed(0, sequence, messages)) });
+    served.post("/cosmos/tx/v1beta1/simulate", &body.to_string()).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn messages_are_answered_as_the_sdk_answers_them() {
+    let served = Served::start().await;
+    let sent = served.mined(&signed(0, 0, vec![sending(), sending()])).await;
+    assert_eq!(sent["data"], json!([SENT, SENT].concat()), "{sent}");
+    let hash = BASE64.encode(hex::decode(sent["txhash"].as_str().unwrap()).unwrap());
+    let found = served.comet("tx", json!({ "hash": hash })).await;
+    let bytes = BASE64.encode(hex::decode([SENT, SENT].concat()).unwrap());
+    assert_eq!(found["tx_result"]["data"], json!(bytes));
+    // Each message has its own answer; a proposal's has its number.
+    let proposal = any(&slower_market("1000000000000000000000000000"));
+    let depositor = address_of(0);
+    let deposit = any(&MsgDeposit { proposal_id: 1, depositor, amount: coins(1) });
+    let opened = served.mined(&signed(0, 1, vec![proposal, deposit, voting()])).await;
+    assert_eq!(opened["code"], 0, "{opened}");
+    let data = hex::decode(opened["data"].as_str().unwrap()).unwrap();
+    let answers = TxMsgData::decode(data.as_slice()).unwrap().msg_responses;
+    let expected = [
+        any(&MsgSubmitProposalResponse { proposal_id: 1 }),
+        any(&MsgDepositResponse {}),
+        any(&MsgVoteResponse {}),
+    ];
+    assert_eq!(answers, expected);
+    // Trying says the same.
+    let proposal = any(&slower_market("1000000000000000000000000000"));
+    let (status, answer) = tried(&served, 2, vec![sending(), proposal]).await;
+    assert_eq!(status, 200, "{answer}");
+    let answers = json!([
+        { "@type": "/cosmos.bank.v1beta1.MsgSendResponse" },
+        { "@type": "/cosmos.gov.v1.MsgSubmitProposalResponse", "proposal_id": "2" },
+    ]);
+    assert_eq!(answer["result"]["msg_responses"], answers);
+    let (_, answer) = tried(&served, 2, vec![sending()]).await;
+    assert_eq!(answer["result"]["data"], json!(BASE64.encode(hex::decode(SENT).unwrap())));
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_that_fails_is_told_as_the_sdk_tells_it() {
+    const PLACE: &str = "failed to execute message; message index: 1: ";
+    let served = Served::start().await;
+    let failed = served.mined(&signed(0, 0, vec![sending(), voting()])).await;
+    assert_eq!((&failed["code"], &failed["codespace"]), (&json!(3), &json!("gov")));
+    assert_eq!(failed["data"], "");
+    assert_eq!(failed["raw_log"], json!(format!("{PLACE}1: inactive proposal")));
+    // Trying fails with the same words, and the gas. The pool would not take this one.
+    let (status, answer) = tried(&served, 1, vec![sending(), overdrawing()]).await;
+    assert_eq!((status, &answer["code"]), (500, &json!(2)), "{answer}");
+    let told = answer["message"].as_str().unwrap();
+    let beginning = format!("rpc error: code = Unknown desc = {PLACE}spendable balance ");
+    let reason = format!("atest is smaller than {TOO_MUCH}atest: insufficient funds");
+    assert!(told.starts_with(&beginning), "{told}");
+    assert!(told.contains(&format!("{reason} with gas used: '")), "{told}");
+    // So it does at a sequence that has been used, but not at one that others will come before.
+    let (status, answer) = tried(&served, 0, vec![sending()]).await;
+    assert_eq!((status, &answer["code"]), (500, &json!(2)), "{answer}");
+    let wrong = "rpc error: code = Unknown desc = account sequence mismatch, expected 1, got 0: \
+                 incorrect account sequence with gas used: '";
+    assert!(answer["message"].as_str().unwrap().starts_with(wrong), "{answer}");
+    let (status, answer) = tried(&served, 5, vec![sending()]).await;
+    assert_eq!(status, 200, "{answer}");
+    // What is no transaction uses no gas.
+    let body = json!({ "tx_bytes": BASE64.encode([0x0a_u8]) }).to_string();
+    let (status, answer) = served.post("/cosmos/tx/v1beta1/simulate", &body).await;
+    let told = answer["message"].as_str().unwrap();
+    assert!(status == 500 && told.ends_with("tx parse error with gas used: '0'"), "{answer}");
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn parameters_of_governance_are_told_by_kind() {
+    const PATH: &str = "/cosmos/gov/v1/params";
+    let served = Served::start().await;
+    let all = served.get(PATH).await;
+    let params = &all["params"];
+    for name in ["min_initial_deposit_ratio", "proposal_cancel_ratio", "min_deposit_ratio"] {
+        assert_eq!(params[name], "0.000000000000000000", "{name}");
+    }
+    assert_eq!(params["proposal_cancel_dest"], "");
+    let kinds: [(&str, &str, &[&str]); 3] = [
+        ("voting", "voting_params", &["voting_period"]),
+        ("deposit", "deposit_params", &["min_deposit", "max_deposit_period"]),
+        ("tallying", "tally_params", &["quorum", "threshold", "veto_threshold"]),
+    ];
+    for (kind, field, names) in kinds {
+        assert_eq!(all[field], Value::Null);
+        let answer = served.get(&format!("{PATH}/{kind}")).await;
+        assert_eq!(&answer["params"], params);
+        let others = kinds.iter().filter(|(_, other, _)| *other != field);
+        others.for_each(|(_, other, _)| assert_eq!(answer[*other], Value::Null, "{kind}"));
+        assert_eq!(answer[field].as_object().unwrap().len(), names.len());
+        for name in names {
+            assert_eq!(answer[field][*name], params[*name], "{name}");
+        }
+    }
+    let (status, answer) = served.ask(&format!("{PATH}/burning")).await;
+    let reason = "rpc error: code = InvalidArgument desc = burning is not a valid parameter type";
+    assert_eq!((status, &answer["code"], &answer["message"]), (400, &json!(3), &json!(reason)));
+    served.stop().await;
+}

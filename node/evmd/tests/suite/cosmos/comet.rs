@@ -1,0 +1,295 @@
+//! CometBFT's RPC: blocks and the node against what REST and JSON-RPC say of the same, and wrong calls.
+
+use super::served::Served;
+use crate::{
+    client::exchange,
+    common::{
+        CHAIN_ID, FEE_CAP, sign,
+        signed::{send, signed},
+        transfer,
+    },
+};
+use alloy_consensus::TxEip1559;
+use alloy_primitives::{Address, TxKind, hex};
+use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
+use keys::bech32;
+use serde_json::{Value, json};
+
+/// Where coins and ether go.
+pub(crate) const RECEIVER: Address = Address::repeat_byte(0x77);
+
+/// A hash in base64 as CometBFT shows it.
+fn upper(base64: &Value) -> Value {
+    json!(hex::encode_upper(BASE64.decode(base64.as_str().unwrap()).unwrap()))
+}
+
+/// What a `MsgSend` of account 0 says.
+pub(crate) fn coins(sequence: u64) -> Vec<u8> {
+    signed(0, sequence, vec![send(0, &bech32("cosmos", RECEIVER), 7)])
+}
+
+impl Served {
+    /// Status and JSON of any body.
+    async fn comet_post(&self, body: &str) -> (u16, Value) {
+        let head = format!(
+            "POST / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        );
+        let (status, text) = exchange(self.comet.address, format!("{head}{body}").as_bytes()).await;
+        (status, serde_json::from_str(&text).unwrap_or(Value::String(text)))
+    }
+
+    /// Status and JSON of a URI.
+    pub(crate) async fn comet_get(&self, path: &str) -> (u16, Value) {
+        let request =
+            format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        let (status, text) = exchange(self.comet.address, request.as_bytes()).await;
+        (status, serde_json::from_str(&text).unwrap_or(Value::String(text)))
+    }
+
+    /// The whole answer to a call.
+    pub(crate) async fn comet_answer(&self, method: &str, params: Value) -> Value {
+        let call = json!({ "jsonrpc": "2.0", "id": 7, "method": method, "params": params });
+        let (status, answer) = self.comet_post(&call.to_string()).await;
+        assert_eq!((status, &answer["id"]), (200, &json!(7)), "{method}: {answer}");
+        answer
+    }
+
+    /// The result of a call that must succeed.
+    pub(crate) async fn comet(&self, method: &str, params: Value) -> Value {
+        let mut answer = self.comet_answer(method, params).await;
+        assert!(answer.get("error").is_none(), "{method}: {answer}");
+        answer["result"].take()
+    }
+
+    /// Code and reason of a call that must fail.
+    pub(crate) async fn comet_fails(&self, method: &str, params: Value) -> (i64, String) {
+        let answer = self.comet_answer(method, params).await;
+        let error = answer.get("error").unwrap_or_else(|| panic!("{method}: {answer}"));
+        (error["code"].as_i64().unwrap(), error["data"].as_str().unwrap().to_owned())
+    }
+
+    /// An Ethereum transfer that is mined; its hash and block.
+    pub(crate) async fn ether_moved(&self, nonce: u64) -> (String, u64) {
+        let raw = transfer(1, nonce, RECEIVER);
+        let hash = self.node.call("eth_sendRawTransaction", json!([raw])).await;
+        let receipt = self.node.wait_for("eth_getTransactionReceipt", json!([hash])).await;
+        let number = receipt["blockNumber"].as_str().unwrap();
+        let number = u64::from_str_radix(&number[2..], 16).unwrap();
+        (hash.as_str().unwrap()[2..].to_uppercase(), number)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_block_has_the_event_of_its_bloom() {
+    let served = Served::start().await;
+    // Logs nothing but a topic: `log1(0, 0, 7)`, as the creation itself.
+    let input = vec![0x60, 7, 0x60, 0, 0x60, 0, 0xa1];
+    let logging = TxEip1559 {
+        chain_id: CHAIN_ID,
+        gas_limit: 100_000,
+        max_fee_per_gas: FEE_CAP,
+        to: TxKind::Create,
+        input: input.into(),
+        ..TxEip1559::default()
+    };
+    let hash = served.node.call("eth_sendRawTransaction", json!([sign(2, logging)])).await;
+    let receipt = served.node.wait_for("eth_getTransactionReceipt", json!([hash])).await;
+    let number = u64::from_str_radix(&receipt["blockNumber"].as_str().unwrap()[2..], 16).unwrap();
+    // The block before it may have none.
+    for number in [number, number - 1] {
+        let hex = format!("{number:#x}");
+        let block = served.node.call("eth_getBlockByNumber", json!([hex, false])).await;
+        let results = served.comet("block_results", json!({ "height": number.to_string() })).await;
+        let ended = results["finalize_block_events"].as_array().unwrap();
+        let bloom = ended.iter().find(|event| event["type"] == "block_bloom").unwrap();
+        let attribute = json!({ "key": "bloom", "value": block["logsBloom"], "index": true });
+        assert_eq!(bloom["attributes"], json!([attribute]), "{number}");
+    }
+    assert_ne!(receipt["logsBloom"], format!("0x{:0512}", 0));
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn blocks_are_those_of_rest() {
+    let served = Served::start().await;
+    let raw = coins(0);
+    let mined = served.mined(&raw).await;
+    let height = &mined["height"];
+    let path = format!("/cosmos/base/tendermint/v1beta1/blocks/{}", height.as_str().unwrap());
+    let rest = served.get(&path).await;
+    let block = served.comet("block", json!({ "height": height })).await;
+    let hash = &block["block_id"]["hash"];
+    assert_eq!(hash, &upper(&rest["block_id"]["hash"]));
+    let (header, other) = (&block["block"]["header"], &rest["block"]["header"]);
+    for name in ["chain_id", "height", "time"] {
+        assert_eq!(header[name], other[name], "{name}");
+    }
+    for name in ["data_hash", "app_hash", "last_results_hash", "proposer_address"] {
+        assert_eq!(header[name], upper(&other[name]), "{name}");
+    }
+    assert_eq!(header["last_block_id"]["hash"], upper(&other["last_block_id"]["hash"]));
+    assert_eq!(header["version"], json!({ "block": "11", "app": "0" }));
+    assert_eq!(block["block"]["data"]["txs"], json!([BASE64.encode(&raw)]));
+    assert_eq!(block["block"]["last_commit"]["block_id"], header["last_block_id"]);
+    assert_eq!(block["block"]["last_commit"]["height"], rest["block"]["last_commit"]["height"]);
+    assert_eq!(block["block"]["last_commit"]["signatures"], json!([]));
+    // The same by other ways.
+    let bytes = hex::decode(hash.as_str().unwrap()).unwrap();
+    let by_hash = json!({ "hash": BASE64.encode(bytes) });
+    assert_eq!(served.comet("block_by_hash", by_hash).await, block);
+    let only = json!({ "header": header });
+    assert_eq!(served.comet("header", json!([height])).await, only);
+    assert_eq!(served.comet("header_by_hash", json!({ "hash": hash })).await, only);
+    let commit = served.comet("commit", json!({ "height": height })).await;
+    assert_eq!(commit["signed_header"]["header"], *header);
+    assert_eq!(commit["signed_header"]["commit"]["block_id"], block["block_id"]);
+    assert_eq!(commit["canonical"], true);
+    let list = served.comet("blockchain", json!([height, height])).await;
+    let metas = list["block_metas"].as_array().unwrap();
+    assert_eq!((metas.len(), &metas[0]["header"]), (1, header));
+    assert_eq!((&metas[0]["num_txs"], &metas[0]["block_id"]), (&json!("1"), &block["block_id"]));
+    let results = served.comet("block_results", json!({ "height": height })).await;
+    let result = &results["txs_results"][0];
+    for name in ["code", "codespace", "gas_used", "gas_wanted", "events"] {
+        assert_eq!(result[name], mined[name], "{name}");
+    }
+    let ended = results["finalize_block_events"].as_array().unwrap();
+    let kinds: Vec<_> = ended.iter().map(|event| event["type"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["fee_market", "evm_fee_market", "block_bloom", "block_gas"]);
+    assert_eq!(ended[3]["attributes"][0]["value"], *height, "{ended:?}");
+    let validators = served.comet("validators", json!({ "height": height })).await;
+    let validator = &validators["validators"][0];
+    assert_eq!(validator["address"], header["proposer_address"]);
+    assert_eq!((&validator["voting_power"], &validators["total"]), (&json!("1"), &json!("1")));
+    let params = served.comet("consensus_params", json!({ "height": height })).await;
+    let number = format!("0x{:x}", height.as_str().unwrap().parse::<u64>().unwrap());
+    let eth = served.node.call("eth_getBlockByNumber", json!([number, false])).await;
+    let gas = params["consensus_params"]["block"]["max_gas"].as_str().unwrap().parse::<u64>();
+    assert_eq!(format!("0x{:x}", gas.unwrap()), eth["gasLimit"].as_str().unwrap());
+    // A span is in seconds there.
+    let mut same = params["consensus_params"].clone();
+    same["evidence"]["max_age_duration"] = json!("0s");
+    let (_, answer) = served.ask_at("/cosmos/consensus/v1/params", height.as_str()).await;
+    assert_eq!(answer, json!({ "params": same }));
+    // URIs say the same.
+    let height = height.as_str().unwrap();
+    let (status, answer) = served.comet_get(&format!("/block?height={height}")).await;
+    assert_eq!((status, &answer["id"], &answer["result"]), (200, &json!(-1), &block));
+    let hash = hash.as_str().unwrap();
+    let (_, answer) = served.comet_get(&format!("/block_by_hash?hash=0x{hash}")).await;
+    assert_eq!(answer["result"], block);
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_node_tells_of_itself() {
+    let served = Served::start().await;
+    let status = served.comet("status", json!({})).await;
+    let (info, sync) = (&status["node_info"], &status["sync_info"]);
+    assert_eq!(info["network"], json!(CHAIN_ID.to_string()));
+    assert!(info["version"].as_str().unwrap().starts_with("0.38."), "{info}");
+    assert_eq!(info["protocol_version"], json!({ "p2p": "8", "block": "11", "app": "0" }));
+    assert_eq!(
+        (&sync["catching_up"], &sync["earliest_block_height"]),
+        (&json!(false), &json!("1"))
+    );
+    let height = &sync["latest_block_height"];
+    let block = served.comet("block", json!([height])).await;
+    assert_eq!(block["block_id"]["hash"], sync["latest_block_hash"]);
+    assert_eq!(block["block"]["header"]["app_hash"], sync["latest_app_hash"]);
+    assert_eq!(status["validator_info"]["pub_key"]["type"], "tendermint/PubKeyEd25519");
+    assert_eq!(served.comet("health", Value::Null).await, json!({}));
+    let abci = served.comet("abci_info", json!([])).await["response"].take();
+    assert_eq!(abci["data"], "evmd");
+    let peers = served.comet("net_info", json!({})).await;
+    assert_eq!((&peers["n_peers"], &peers["peers"]), (&json!("0"), &json!([])));
+    let genesis = served.comet("genesis", json!({})).await["genesis"].take();
+    let zero = served.node.call("eth_getBlockByNumber", json!(["0x0", false])).await;
+    let root = zero["stateRoot"].as_str().unwrap()[2..].to_uppercase();
+    assert_eq!((&genesis["app_hash"], &genesis["chain_id"]), (&json!(root), &info["network"]));
+    assert_eq!(genesis["app_state"]["evmd"]["config"]["chainId"], CHAIN_ID);
+    // The newest twenty at most.
+    served.node.wait_for("eth_getBlockByNumber", json!(["0x16", false])).await;
+    let list = served.comet("blockchain", json!({ "minHeight": "1" })).await;
+    let metas = list["block_metas"].as_array().unwrap();
+    assert_eq!((metas.len(), &metas[0]["header"]["height"]), (20, &list["last_height"]));
+    let (status, methods) = served.comet_get("/").await;
+    let methods = methods.as_str().unwrap();
+    assert!(status == 200 && methods.contains("\nblockchain(minHeight, maxHeight)\n"), "{methods}");
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn wrong_calls_are_refused() {
+    let served = Served::start().await;
+    for (method, params, code, said) in [
+        ("nothing", json!({}), -32601, "no method \"nothing\""),
+        ("subscribe", json!({ "query": "tm.event='NewBlock'" }), -32603, "over a WebSocket"),
+        ("unsubscribe", json!(["tm.event='NewBlock'"]), -32603, "over a WebSocket"),
+        ("block", json!({ "height": "x" }), -32602, "parameter height: \"x\" is not a 64-bit"),
+        ("block", json!({ "heigth": 1 }), -32602, "no parameter \"heigth\""),
+        ("block", json!([1, 2]), -32602, "2 parameters"),
+        ("block", json!({ "height": "0" }), -32603, "must be greater than 0, but got 0"),
+        ("header", json!([-1]), -32603, "must be greater than 0, but got -1"),
+        ("commit", json!([1_000_000_000]), -32603, "less than or equal to the current blockchain"),
+        ("block_by_hash", json!(["AAAA"]), -32603, "block 000000 not found"),
+        ("block_by_hash", json!({}), -32602, "parameter hash is missing"),
+        ("blockchain", json!([2, 1]), -32603, "min height 2 can't be greater than max height 1"),
+        ("blockchain", json!([-2, 1]), -32603, "but got -2"),
+        ("validators", json!({ "page": 2 }), -32603, "page should be within [1, 1] range, given 2"),
+        ("tx", json!({ "hash": "AAAA" }), -32603, "invalid hash: 6 hex digits"),
+        ("tx", json!({ "hash": BASE64.encode([1; 32]) }), -32603, "tx not found"),
+        ("tx_search", json!({ "query": "" }), -32603, "query cannot be empty"),
+        ("tx_search", json!({ "query": "tx.height=1", "page": 0 }), -32602, "0 is not 1 or more"),
+        ("tx_search", json!({ "query": "tx.height=1", "order_by": "up" }), -32602, "asc, desc"),
+        ("broadcast_tx_sync", json!({ "tx": "" }), -32603, "invalid empty tx"),
+        ("broadcast_tx_sync", json!({ "tx": "!" }), -32602, "is not base64"),
+        ("abci_query", json!({ "path": "/x", "data": "0g" }), -32602, "is not hex"),
+    ] {
+        let (found, data) = served.comet_fails(method, params.clone()).await;
+        assert!(found == code && data.contains(said), "{method} {params}: {found} {data}");
+    }
+    for (path, status, code) in [
+        ("/nothing", 404, -32601),
+        ("/block?height=x", 500, -32602),
+        ("/block?height=999999999", 500, -32603),
+        ("/tx_search?query=tx.height=1", 500, -32602),
+        ("/block?heigth=1", 500, -32602),
+    ] {
+        let (found, answer) = served.comet_get(path).await;
+        assert_eq!((found, &answer["error"]["code"]), (status, &json!(code)), "{path}: {answer}");
+    }
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bodies_and_batches_are_bounded() {
+    let served = Served::start().await;
+    let call = |id: Value| json!({ "jsonrpc": "2.0", "id": id, "method": "health" });
+    let batch = |calls: usize| Value::from_iter((0..calls).map(|id| call(json!(id)))).to_string();
+    let (status, answers) = served.comet_post(&batch(20)).await;
+    let answers = answers.as_array().unwrap();
+    assert_eq!((status, answers.len(), &answers[19]["id"]), (200, 20, &json!(19)));
+    let (status, answer) = served.comet_post(&batch(21)).await;
+    assert_eq!((status, &answer["error"]["code"]), (500, &json!(-32600)), "{answer}");
+    // One that fails does not touch the others, and a notification is not answered.
+    let mixed = json!([call(json!("a")), { "id": 1, "method": "no" }, { "method": "health" }, 7]);
+    let (_, answers) = served.comet_post(&mixed.to_string()).await;
+    let codes: Vec<_> = (0..3).map(|at| answers[at]["error"]["code"].as_i64()).collect();
+    assert_eq!(codes, [None, Some(-32601), Some(-32600)]);
+    assert_eq!(answers.as_array().unwrap().len(), 3);
+    let (status, nothing) = served.comet_post("{\"method\":\"health\"}").await;
+    assert_eq!((status, nothing), (200, json!("")));
+    for (body, code) in [("{", -32700), ("7", -32600), ("{\"id\":{},\"method\":\"x\"}", -32600)] {
+        let (_, answer) = served.comet_post(body).await;
+        assert_eq!(answer["error"]["code"], code, "{body}: {answer}");
+    }
+    let (status, _) = served.comet_post(&" ".repeat(200_000)).await;
+    assert_eq!(status, 413);
+    // However many are asked for, a page has a hundred.
+    served.ether_moved(0).await;
+    let query = json!({ "query": "tx.height>0", "per_page": "100000" });
+    assert_eq!(served.comet("tx_search", query).await["total_count"], "1");
+    served.stop().await;
+}

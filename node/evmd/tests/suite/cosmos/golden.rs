@@ -1,0 +1,272 @@
+//! Golden answers of every REST path, in all families, and of every gRPC method, which are called by
+//! what reflection says of them. Recorded in `tests/transcripts`; `EVMD_WRITE_DOCS=1` writes anew what
+//! differs.
+
+use super::{
+    grpc::{Client, definitions, services},
+    served::{FORKING, Served},
+};
+use crate::common::{
+    GENESIS_TIME, producing,
+    signed::{address_of, any, send, signed, slower_market},
+    transfer,
+};
+use alloy_primitives::{Address, hex};
+use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
+use chain::Genesis;
+use home::Home;
+use prost::Message;
+use prost_reflect::{DescriptorPool, DynamicMessage, MethodDescriptor, SerializeOptions};
+use proto::cosmos::gov::v1::MsgVote;
+use serde_json::{Value, json};
+use std::{fs, path::PathBuf, time::Duration};
+
+/// Fields that differ from run to run: they follow from the time at which blocks were made.
+const MASKED: [&str; 9] = [
+    "hash",
+    "block_hash",
+    "app_hash",
+    "time",
+    "timestamp",
+    "submit_time",
+    "deposit_end_time",
+    "voting_start_time",
+    "voting_end_time",
+];
+
+/// Text with the values of [`MASKED`] fields taken out.
+fn masked(text: &str) -> String {
+    let mut text = text.to_owned();
+    for name in MASKED {
+        let before = format!("\"{name}\":\"");
+        let mut at = 0;
+        while let Some(found) = text[at..].find(&before) {
+            at += found + before.len();
+            let end = at + text[at..].find('"').unwrap();
+            text.replace_range(at..end, "*");
+        }
+    }
+    text
+}
+
+/// A chain of four blocks, and no more unless somebody sends something: a transfer of account 1, a
+/// `MsgSend` of account 0, its proposal, and its vote on that.
+pub(super) async fn scene() -> Served {
+    let folder = tempfile::tempdir().unwrap();
+    let mut genesis: Value =
+        serde_json::from_str(&Genesis::native_dev(GENESIS_TIME).to_json()).unwrap();
+    genesis["config"]["evmd"]["gov"]["params"] = json!({});
+    let opening = FORKING.lock().await;
+    let genesis = Genesis::from_json(&genesis.to_string()).unwrap();
+    let mut home = Home::init(folder.path(), &genesis).unwrap();
+    home.config.engine.empty_blocks = false;
+    let options = producing(Some(Duration::from_millis(5)));
+    let served = Served::on(folder, home, options).await;
+    drop(opening);
+    let raw = hex::encode_prefixed(transfer(1, 0, Address::repeat_byte(0x77)));
+    let hash = served.node.call("eth_sendRawTransaction", json!([raw])).await;
+    served.node.wait_for("eth_getTransactionReceipt", json!([hash])).await;
+    let proposal = slower_market("1000000000000000000000000000");
+    let vote =
+        MsgVote { proposal_id: 1, voter: address_of(0), option: 1, metadata: "why not".to_owned() };
+    let nobody = "cosmos1qqqqqqqqqqqqqqqqqqqqqqqqqqqqqq92yqleyn";
+    let messages = [send(0, nobody, 7), any(&proposal), any(&vote)];
+    for (sequence, message) in (0..).zip(messages) {
+        served.mined(&signed(0, sequence, vec![message])).await;
+    }
+    served
+}
+
+/// A recorded question and its answer.
+struct Entry {
+    before: Vec<String>,
+    question: String,
+    answer: String,
+}
+
+/// A recording: a question a line, its answer below; `#` and empty lines are for the reader.
+pub(super) struct Recording {
+    path: PathBuf,
+    entries: Vec<Entry>,
+    misfits: Vec<String>,
+}
+
+impl Recording {
+    pub(super) fn read(name: &str) -> Self {
+        let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts").join(name);
+        let (mut entries, mut before) = (Vec::<Entry>::new(), Vec::new());
+        for line in fs::read_to_string(&path).unwrap().lines() {
+            if line.is_empty() || line.starts_with('#') {
+                before.push(line.to_owned());
+            } else if let Some(question) = line.strip_prefix("> ") {
+                let (before, question) = (std::mem::take(&mut before), question.to_owned());
+                entries.push(Entry { before, question, answer: String::new() });
+            } else {
+                line.clone_into(&mut entries.last_mut().unwrap().answer);
+            }
+        }
+        Self { path, entries, misfits: Vec::new() }
+    }
+
+    pub(super) fn questions(&self) -> Vec<String> {
+        self.entries.iter().map(|entry| entry.question.clone()).collect()
+    }
+
+    fn said(&mut self, at: usize, answer: &str) {
+        let (entry, answer) = (&mut self.entries[at], masked(answer));
+        if entry.answer != answer {
+            let Entry { question, answer: recorded, .. } = &entry;
+            self.misfits.push(format!("> {question}\n-- recorded\n{recorded}\n-- said\n{answer}"));
+            entry.answer = answer;
+        }
+    }
+
+    /// Holds the recording to what was said, or writes that.
+    fn end(&self) {
+        if std::env::var_os("EVMD_WRITE_DOCS").is_none() {
+            assert!(
+                self.misfits.is_empty(),
+                "{}\n{}",
+                self.path.display(),
+                self.misfits.join("\n")
+            );
+            return;
+        }
+        let lines = self.entries.iter().flat_map(|entry| {
+            let told = [format!("> {}", entry.question), entry.answer.clone()];
+            entry.before.iter().cloned().chain(told)
+        });
+        fs::write(&self.path, lines.map(|line| line + "\n").collect::<String>()).unwrap();
+    }
+}
+
+/// Whether a path is one of a template such as `/a/{b}`.
+pub(super) fn is_of(path: &str, template: &str) -> bool {
+    let (path, template) = (path.split('/'), template.split('/'));
+    path.clone().count() == template.clone().count()
+        && path.zip(template).all(|(part, wanted)| part == wanted || wanted.starts_with('{'))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_path_of_rest() {
+    let served = scene().await;
+    let mut recording = Recording::read("rest.txt");
+    for (at, question) in recording.questions().iter().enumerate() {
+        let mut words = question.splitn(3, ' ');
+        let (verb, path) = (words.next().unwrap(), words.next().unwrap());
+        let rest = words.next().unwrap_or_default();
+        let (head, body) = if verb == "POST" {
+            let length = rest.len();
+            let kind = "Content-Type: application/json";
+            (format!("POST {path} HTTP/1.1\r\n{kind}\r\nContent-Length: {length}\r\n"), rest)
+        } else {
+            let height = rest.strip_prefix('@').map(|n| format!("x-cosmos-block-height: {n}\r\n"));
+            (format!("GET {path} HTTP/1.1\r\n{}", height.unwrap_or_default()), "")
+        };
+        let (status, text) = served.raw(&head, body).await;
+        recording.said(at, &format!("{status} {text}"));
+    }
+    recording.end();
+    // Nothing that is offered is left out.
+    let description = served.get("/openapi.json").await;
+    let asked: Vec<_> = recording
+        .entries
+        .iter()
+        .filter(|entry| entry.answer.starts_with("200 "))
+        .map(|entry| entry.question.split(' ').nth(1).unwrap().split('?').next().unwrap())
+        .collect();
+    for (template, item) in description["paths"].as_object().unwrap() {
+        // Files, and paths that are not served, have nothing to record.
+        let tags = item.as_object().unwrap().values().map(|operation| &operation["tags"]);
+        if tags
+            .into_iter()
+            .all(|tags| *tags == json!(["documents"]) || *tags == json!(["not served"]))
+        {
+            continue;
+        }
+        assert!(asked.iter().any(|path| is_of(path, template)), "{template} has no golden answer");
+    }
+    served.stop().await;
+}
+
+/// What messages inside an `Any` are defined around; nothing imports these.
+const INSIDE: [&str; 5] = [
+    "cosmos.bank.v1beta1.MsgSend",
+    "cosmos.evm.crypto.v1.ethsecp256k1.PubKey",
+    "cosmos.evm.feemarket.v1.MsgUpdateParams",
+    "cosmos.evm.vm.v1.MsgEthereumTx",
+    "cosmos.gov.v1.MsgSubmitProposal",
+];
+
+/// A method by the path it is called at.
+fn method(pool: &DescriptorPool, path: &str) -> MethodDescriptor {
+    let (service, name) = path.split_once('/').unwrap();
+    let service = pool.get_service_by_name(service).unwrap();
+    service.methods().find(|method| method.name() == name).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_method_of_grpc() {
+    let served = scene().await;
+    let mut client = Client::connect(&served).await;
+    let listed = services(&mut client).await;
+    let mut files = Vec::new();
+    for symbol in listed.iter().map(String::as_str).chain(INSIDE) {
+        files.extend(definitions(&mut client, symbol).await.file_descriptor_protos().cloned());
+    }
+    files.sort_by(|a, b| a.name().cmp(b.name()));
+    files.dedup_by(|a, b| a.name() == b.name());
+    let mut pool = DescriptorPool::new();
+    pool.add_file_descriptor_protos(files).unwrap();
+
+    let mut recording = Recording::read("grpc.txt");
+    for (at, question) in recording.questions().iter().enumerate() {
+        let (path, request) = question.split_once(' ').unwrap();
+        let method = method(&pool, path);
+        let mut json = serde_json::Deserializer::from_str(request);
+        let request = DynamicMessage::deserialize(method.input(), &mut json).unwrap();
+        let answer = match client.bytes(path, request.encode_to_vec()).await {
+            Ok(bytes) => {
+                let message = DynamicMessage::decode(method.output(), bytes.as_slice()).unwrap();
+                let mut json = serde_json::Serializer::new(Vec::new());
+                let options = SerializeOptions::new().use_proto_field_name(true);
+                message.serialize_with_options(&mut json, &options).unwrap();
+                String::from_utf8(json.into_inner()).unwrap()
+            }
+            Err(status) => format!("{:?}: {}", status.code(), status.message()),
+        };
+        recording.said(at, &answer);
+    }
+    recording.end();
+    let questions = recording.questions();
+    // Reflection answers in streams, and is what the calls were made of.
+    for name in listed.iter().filter(|name| !name.starts_with("grpc.")) {
+        for method in pool.get_service_by_name(name).unwrap().methods() {
+            let path = format!("{name}/{} ", method.name());
+            let asked = questions.iter().any(|question| question.starts_with(&path));
+            assert!(asked, "{path}has no golden answer");
+        }
+    }
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_shown_in_a_cosmos_transaction_only_is_known() {
+    let served = scene().await;
+    // Account 2's transaction says its key, account 3's leaves it to the signature.
+    for (account, tells_key) in [(2, true), (3, false)] {
+        let path = format!("/cosmos/auth/v1beta1/accounts/{}", address_of(account));
+        assert_eq!(served.get(&path).await["account"]["pub_key"], Value::Null);
+        let messages = vec![send(account, &address_of(0), 1)];
+        let price = 100_000_000_000;
+        let tx = crate::common::signed::signed_at(price, tells_key, account, 0, messages);
+        served.mined(&tx).await;
+        let key = &served.get(&path).await["account"]["pub_key"];
+        assert_eq!(key["@type"], "/cosmos.evm.crypto.v1.ethsecp256k1.PubKey");
+        let bytes = BASE64.decode(key["key"].as_str().unwrap()).unwrap();
+        let private = chain::DEV_ACCOUNTS[account].private_key;
+        let private = keys::PrivateKey::from_bytes(private.as_slice()).unwrap();
+        assert_eq!(bytes, private.public_key().as_bytes());
+    }
+    served.stop().await;
+}

@@ -1,0 +1,311 @@
+//! The rules of governance, block by block, without a node: what is voted through and what is not, and
+//! who has the deposits then.
+
+use crate::common::signed::{address_of, any, coins, signed};
+use alloy_primitives::{Address, U256};
+use chain::{DEV_ACCOUNTS, Genesis};
+use keys::module_address;
+use modules::{
+    Modules,
+    gov::{Bank, Ended, Entry, Governance, Rules, Session},
+};
+use prost_types::Any;
+use proto::cosmos::gov::v1::{
+    MsgDeposit, MsgSubmitProposal, MsgVote, Proposal, ProposalStatus, VoteOption,
+};
+use serde_json::{Value, json};
+use std::{collections::BTreeMap, convert::Infallible};
+use transactions::cosmos::{CosmosTx, Message, Refusal, Signatures};
+
+/// When proposals are submitted, in seconds.
+const START: u64 = 1_000;
+/// Seconds of a vote.
+const VOTING: u64 = 100;
+/// Seconds to gather a deposit.
+const GATHERING: u64 = 50;
+/// The least deposit.
+const DEPOSIT: u64 = 10_000_000;
+/// What each account has.
+const RICHES: u64 = 1_000_000_000;
+
+/// Balances in memory; `None` is nobody's.
+#[derive(Default)]
+struct Purse(BTreeMap<Option<Address>, U256>);
+
+impl Purse {
+    fn of(&self, account: usize) -> U256 {
+        self.held(Some(DEV_ACCOUNTS[account].address)).wrapping_add(U256::from(RICHES))
+    }
+
+    fn held(&self, whose: Option<Address>) -> U256 {
+        self.0.get(&whose).copied().unwrap_or_default()
+    }
+}
+
+impl Bank for Purse {
+    type Error = Infallible;
+
+    /// Accounts begin with [`RICHES`], which are not in the map: what they give wraps below zero.
+    fn transfer(
+        &mut self,
+        from: Address,
+        to: Option<Address>,
+        amount: U256,
+    ) -> Result<Result<(), Refusal>, Infallible> {
+        let from = self.0.entry(Some(from)).or_default();
+        *from = from.wrapping_sub(amount);
+        let to = self.0.entry(to).or_default();
+        *to = to.wrapping_add(amount);
+        Ok(Ok(()))
+    }
+}
+
+/// A chain of governance alone.
+struct Chain {
+    genesis: Genesis,
+    modules: Modules,
+    purse: Purse,
+    height: u64,
+}
+
+impl Chain {
+    /// Development accounts 0 to 3 weigh 40, 30, 20 and 10; these parameters replace the SDK's.
+    fn new(params: &Value) -> Self {
+        let mut genesis: Value = serde_json::from_str(&Genesis::native_dev(0).to_json()).unwrap();
+        let gov = &mut genesis["config"]["evmd"]["gov"];
+        gov["params"] = json!({
+            "voting_period": format!("{VOTING}s"),
+            "max_deposit_period": format!("{GATHERING}s"),
+            "expedited_voting_period": "10s",
+        });
+        for (name, value) in params.as_object().unwrap() {
+            gov["params"][name] = value.clone();
+        }
+        let validator =
+            |(n, power): (usize, &str)| json!({ "address": address_of(n), "power": power });
+        gov["validators"] =
+            ["40", "30", "20", "10"].into_iter().enumerate().map(validator).collect();
+        let genesis = Genesis::from_json(&genesis.to_string()).unwrap();
+        let modules = Modules::genesis(genesis.spec.native().unwrap());
+        Self { genesis, modules, purse: Purse::default(), height: 0 }
+    }
+
+    /// A block at this time with these messages, each by its account; what it leaves behind, and what
+    /// became of each message.
+    fn block(&mut self, time: u64, txs: Vec<(usize, Any)>) -> (Ended, Vec<Result<(), Refusal>>) {
+        self.height += 1;
+        let params = &self.genesis.spec.native().unwrap().gov;
+        let version = self.genesis.spec.rules_version(self.height);
+        let rules = Rules { params, prefix: "cosmos", modules: &self.modules, version };
+        let mut session = Session::new(rules, self.height, time);
+        let mut done = Vec::new();
+        for (from, message) in txs {
+            let raw = signed(from, 0, vec![message]);
+            let mut tx = CosmosTx::decode(&raw, Signatures::Required).unwrap();
+            let bank = &mut self.purse;
+            let Ok(result) = match tx.messages.remove(0) {
+                Message::Submit(submission) => {
+                    session.submit(bank, &submission).map(|done| done.map(|_| ()))
+                }
+                Message::Deposit(deposit) => {
+                    session.deposit(bank, &deposit).map(|done| done.map(|_| ()))
+                }
+                Message::Vote(vote) => Ok(session.vote(&vote)),
+                Message::Send(_) => panic!("no message of governance"),
+            };
+            done.push(result);
+        }
+        let Ok(ended) = session.end(&mut self.purse);
+        if let Some((gov, _)) = &ended.changed {
+            self.modules.gov = gov.clone();
+        }
+        (ended, done)
+    }
+
+    fn gov(&self) -> &Governance {
+        &self.modules.gov
+    }
+
+    fn proposal(&self, id: u64) -> Option<Proposal> {
+        self.gov().state().entry(id).map(Entry::proposal)
+    }
+
+    fn status(&self, id: u64) -> ProposalStatus {
+        self.proposal(id).unwrap().status()
+    }
+
+    /// In the account of governance.
+    fn kept(&self) -> U256 {
+        self.purse.held(Some(module_address("gov")))
+    }
+
+    fn burned(&self) -> U256 {
+        self.purse.held(None)
+    }
+}
+
+fn submission(deposit: u64, expedited: bool) -> Any {
+    any(&MsgSubmitProposal {
+        initial_deposit: if deposit == 0 { Vec::new() } else { coins(deposit) },
+        proposer: address_of(5),
+        title: "t".to_owned(),
+        summary: "s".to_owned(),
+        expedited,
+        ..MsgSubmitProposal::default()
+    })
+}
+
+fn vote(account: usize, option: VoteOption) -> (usize, Any) {
+    let (voter, option) = (address_of(account), option.into());
+    (account, any(&MsgVote { proposal_id: 1, voter, option, ..MsgVote::default() }))
+}
+
+fn deposit(account: usize, amount: u64) -> (usize, Any) {
+    let depositor = address_of(account);
+    (account, any(&MsgDeposit { proposal_id: 1, depositor, amount: coins(amount) }))
+}
+
+use VoteOption::{Abstain, No, NoWithVeto, Yes};
+
+/// Who votes for what; what that comes to, and whether it burns the deposit.
+type Row<'a> = (&'a [(usize, VoteOption)], ProposalStatus, bool);
+
+#[test]
+fn votes_are_weighed_as_the_sdk_weighs_them() {
+    use ProposalStatus::{Passed, Rejected};
+    // Quorum 0.334, threshold 0.5, veto 0.334: at the borders, and past them.
+    let rows: &[Row<'_>] = &[
+        (&[], Rejected, false),
+        (&[(1, Yes)], Rejected, false),
+        (&[(0, Yes)], Passed, false),
+        (&[(1, Yes), (3, Abstain)], Passed, false),
+        (&[(0, Abstain), (1, Abstain)], Rejected, false),
+        (&[(0, Yes), (1, No), (3, No)], Rejected, false),
+        (&[(0, Yes), (1, No)], Passed, false),
+        (&[(0, No), (1, Yes), (2, Yes)], Passed, false),
+        (&[(0, Abstain), (1, Yes), (2, No)], Passed, false),
+        (&[(0, Yes), (2, NoWithVeto)], Passed, false),
+        (&[(0, Yes), (1, NoWithVeto)], Rejected, true),
+        (&[(0, Yes), (1, NoWithVeto), (2, Yes), (3, Yes)], Passed, false),
+        (&[(0, NoWithVeto)], Rejected, true),
+        // The last vote of an account counts.
+        (&[(0, No), (0, Yes)], Passed, false),
+        (&[(0, Yes), (0, NoWithVeto)], Rejected, true),
+    ];
+    for (votes, status, burns) in rows {
+        let mut chain = Chain::new(&json!({}));
+        chain.block(START, vec![(5, submission(DEPOSIT, false))]);
+        assert_eq!(chain.status(1), ProposalStatus::VotingPeriod);
+        assert_eq!(chain.kept(), U256::from(DEPOSIT));
+        for (account, option) in *votes {
+            let (_, done) = chain.block(START + VOTING - 1, vec![vote(*account, *option)]);
+            assert_eq!(done, [Ok(())]);
+        }
+        assert_eq!(chain.status(1), ProposalStatus::VotingPeriod, "a second is left");
+        let (ended, _) = chain.block(START + VOTING, Vec::new());
+        assert_eq!(chain.status(1), *status, "{votes:?}");
+        assert_eq!(ended.events.len(), 1);
+        let burned = if *burns { DEPOSIT } else { 0 };
+        assert_eq!((chain.kept(), chain.burned()), (U256::ZERO, U256::from(burned)), "{votes:?}");
+        assert_eq!(chain.purse.of(5), U256::from(RICHES - burned));
+        let state = chain.gov().state().to_message();
+        assert!(state.votes.is_empty() && state.deposits.is_empty());
+        // It is over: nothing is added to it, and nothing happens again.
+        let (ended, done) = chain.block(START + 500, vec![vote(0, Yes), deposit(5, 1)]);
+        assert!(
+            done.iter().all(|done| done.as_ref().is_err_and(|refusal| refusal.code.number == 3))
+        );
+        assert!(ended.events.is_empty() && ended.updates.is_empty());
+    }
+}
+
+#[test]
+fn a_missed_quorum_burns_where_genesis_says_so() {
+    let mut chain = Chain::new(&json!({ "burn_vote_quorum": true, "burn_vote_veto": false }));
+    chain.block(START, vec![(5, submission(DEPOSIT, false)), vote(1, Yes)]);
+    chain.block(START + VOTING, Vec::new());
+    assert_eq!(chain.status(1), ProposalStatus::Rejected);
+    assert_eq!(chain.burned(), U256::from(DEPOSIT));
+    // And a veto does not.
+    let mut chain = Chain::new(&json!({ "burn_vote_veto": false }));
+    chain.block(START, vec![(5, submission(DEPOSIT, false)), vote(0, NoWithVeto)]);
+    chain.block(START + VOTING, Vec::new());
+    assert_eq!(chain.status(1), ProposalStatus::Rejected);
+    assert_eq!((chain.kept(), chain.burned()), (U256::ZERO, U256::ZERO));
+}
+
+#[test]
+fn a_deposit_that_does_not_suffice_in_time_is_given_back_or_burned() {
+    for burns in [false, true] {
+        let mut chain = Chain::new(&json!({ "burn_proposal_deposit_prevote": burns }));
+        let small = DEPOSIT - 2;
+        chain.block(START, vec![(5, submission(small, false)), deposit(6, 1)]);
+        assert_eq!(chain.status(1), ProposalStatus::DepositPeriod);
+        // Votes are not taken before the vote is open.
+        let (_, done) = chain.block(START + GATHERING - 1, vec![vote(0, Yes)]);
+        assert_eq!(done[0].as_ref().unwrap_err().code.number, 3);
+        assert_eq!(chain.kept(), U256::from(small + 1));
+        let (ended, _) = chain.block(START + GATHERING, Vec::new());
+        assert_eq!(ended.events[0].kind, "inactive_proposal");
+        assert_eq!(chain.proposal(1), None, "it is forgotten, as in the SDK");
+        let burned = if burns { small + 1 } else { 0 };
+        assert_eq!((chain.kept(), chain.burned()), (U256::ZERO, U256::from(burned)));
+        let back = if burns { RICHES - 1 } else { RICHES };
+        assert_eq!(chain.purse.of(6), U256::from(back));
+        // Its id is not used again.
+        chain.block(START + GATHERING, vec![(5, submission(DEPOSIT, false))]);
+        assert_eq!(chain.status(2), ProposalStatus::VotingPeriod);
+    }
+}
+
+#[test]
+fn the_last_deposit_opens_the_vote_and_all_are_given_back() {
+    let mut chain = Chain::new(&json!({}));
+    chain.block(START, vec![(5, submission(0, false)), deposit(6, DEPOSIT - 1)]);
+    assert_eq!(chain.status(1), ProposalStatus::DepositPeriod);
+    chain.block(START + 20, vec![deposit(5, 1), deposit(5, 7)]);
+    let proposal = chain.proposal(1).unwrap();
+    assert_eq!(proposal.status(), ProposalStatus::VotingPeriod);
+    assert_eq!(proposal.voting_end_time.as_ref().unwrap().seconds, (START + 20 + VOTING) as i64);
+    assert_eq!(proposal.total_deposit[0].amount, (DEPOSIT + 7).to_string());
+    assert_eq!(chain.gov().state().to_message().deposits.len(), 2, "one entry an account");
+    chain.block(START + 20 + VOTING, vec![vote(0, Yes)]);
+    assert_eq!(chain.status(1), ProposalStatus::Passed, "a vote in the last block counts");
+    assert_eq!(chain.kept(), U256::ZERO);
+    assert_eq!((chain.purse.of(5), chain.purse.of(6)), (U256::from(RICHES), U256::from(RICHES)));
+}
+
+#[test]
+fn an_urgent_proposal_that_fails_goes_on_as_an_ordinary_one() {
+    // 60 of 100 are above the ordinary threshold and below the urgent one of 0.667.
+    let votes = || vec![vote(0, Yes), vote(2, Yes), vote(1, No), vote(3, No)];
+    let mut chain = Chain::new(&json!({}));
+    chain.block(START, vec![(5, submission(5 * DEPOSIT, true))]);
+    chain.block(START + 1, votes());
+    chain.block(START + 10, Vec::new());
+    let proposal = chain.proposal(1).unwrap();
+    assert_eq!((proposal.status(), proposal.expedited), (ProposalStatus::VotingPeriod, false));
+    assert_eq!(proposal.voting_end_time.as_ref().unwrap().seconds, (START + VOTING) as i64);
+    assert_eq!(chain.kept(), U256::from(5 * DEPOSIT));
+    chain.block(START + VOTING, Vec::new());
+    assert_eq!(chain.status(1), ProposalStatus::Passed);
+    // With one vote more it passes at once; with the ordinary deposit it does not open.
+    let mut chain = Chain::new(&json!({}));
+    chain.block(START, vec![(5, submission(DEPOSIT, true))]);
+    assert_eq!(chain.status(1), ProposalStatus::DepositPeriod);
+    let mut txs = vec![deposit(5, 4 * DEPOSIT)];
+    txs.extend(votes());
+    txs.push(vote(3, Yes));
+    chain.block(START + 1, txs);
+    chain.block(START + 11, Vec::new());
+    assert_eq!(chain.status(1), ProposalStatus::Passed);
+}
+
+#[test]
+fn who_is_no_validator_has_no_vote() {
+    let mut chain = Chain::new(&json!({}));
+    let (_, done) = chain.block(START, vec![(5, submission(DEPOSIT, false)), vote(5, Yes)]);
+    let refusal = done[1].as_ref().unwrap_err();
+    assert_eq!((refusal.code.space, refusal.code.number), ("gov", 7));
+    assert!(chain.gov().state().to_message().votes.is_empty());
+}

@@ -1,0 +1,45 @@
+//! `docs/costs.md` is what the tables of the program say. `EVMD_WRITE_DOCS=1` writes it anew.
+
+use evmd::COSTS;
+use std::{fmt::Write, path::Path};
+
+fn document() -> String {
+    let mut out = String::from(
+        "# What queries cost\n\n\
+         Made from the program's tables (`costs.rs` of the crates `rpc` and `cosmos-api`) by `EVMD_WRITE_DOCS=1 cargo test -p evmd --test suite costs_docs`; \
+         tests hold both to the program.\n\n\
+         For each method: what its work grows with, what bounds it, and where it runs. Blocks are bounded by their gas \
+         limit, 100,000,000 by default.\n",
+    );
+    out.push_str(
+        "\n## Compression\n\n\
+         A response over HTTP of 16 KiB or more is compressed with gzip if `Accept-Encoding` allows it. That takes 4 to 5 ns \
+         per byte of the response (level 1 of zlib-rs on one core of an EPYC with 2 vCPU): 1.7 ms for a block of 500 transactions \
+         with 425 KB, which becomes 2.4 times smaller, and 6.1 ms for 2,000 logs with 1.26 MB, which become 3.5 times smaller. On a \
+         fast local network it saves no time; behind a proxy that compresses, the proxy can remove `Accept-Encoding`. JSON-RPC \
+         compresses on the threads for large bodies, one response at a time on each, in turns of addresses and in pieces of 64 KiB; \
+         the other servers on blocking threads, two responses at a time each. The response is accounted to the client meanwhile, \
+         and is sent uncompressed if there is no turn or no memory. WebSocket messages and gRPC are not compressed.\n",
+    );
+    for interface in COSTS {
+        write!(out, "\n## {}\n\n{}\n\n", interface.name, interface.places).unwrap();
+        out.push_str("| Work | Grows with | Bound | Runs | Methods |\n|---|---|---|---|---|\n");
+        for class in interface.classes {
+            let methods: Vec<_> = class.methods.iter().map(|name| format!("`{name}`")).collect();
+            let (places, methods) = (class.places.join("; "), methods.join(", "));
+            let [work, grows, bound] = [class.work, class.grows_with, class.bound];
+            writeln!(out, "| {work} | {grows} | {bound} | {places} | {methods} |").unwrap();
+        }
+    }
+    out
+}
+
+#[test]
+fn the_document_is_what_the_tables_say() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/costs.md");
+    if std::env::var_os("EVMD_WRITE_DOCS").is_some() {
+        std::fs::write(&path, document()).unwrap();
+    }
+    let written = std::fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(written, document(), "run with EVMD_WRITE_DOCS=1 to write {}", path.display());
+}

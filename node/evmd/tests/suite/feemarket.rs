@@ -1,0 +1,14 @@
+//! The fee market against the worked examples of its specification, third-party vectors, and
+//! models written another way.
+
+mod fees;
+mod formula;
+mod market;
+mod params;
+
+use feemarket::LegacyDec;
+
+/// A decimal from its text.
+fn dec(text: &str) -> LegacyDec {
+    text.parse().unwrap()
+}

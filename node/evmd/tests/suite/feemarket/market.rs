@@ -1,0 +1,216 @@
+//! The market from block to block, and what is kept of it.
+
+use super::{dec, params::any_params};
+use alloy_primitives::Bytes;
+use feemarket::{
+    Event, Genesis, LegacyDec, Market, Params, TokenDecimals,
+    store::{self, Record, RowError},
+};
+use proptest::prelude::*;
+
+const LIMIT: u64 = 10_000_000;
+
+fn market(params: Params) -> Market {
+    Market::new(Genesis { params, block_gas: 0 }, TokenDecimals::EVM).unwrap()
+}
+
+/// Runs blocks that use this gas; the base fee in each, in wei.
+fn run(market: &mut Market, first: u64, limit: u64, used: &[u64]) -> Vec<u64> {
+    let block = |(height, used): (u64, &u64)| {
+        market.begin_block(height, limit);
+        let base_fee = market.base_fee_wei();
+        market.end_block(*used, *used).unwrap();
+        base_fee
+    };
+    (first..).zip(used).map(block).collect()
+}
+
+#[test]
+fn block_1_moves_the_genesis_fee() {
+    let fees = run(&mut market(Params::default()), 1, LIMIT, &[0, LIMIT, LIMIT / 2, 0]);
+    assert_eq!(fees, [875_000_000, 765_625_000, 861_328_125, 861_328_125]);
+}
+
+#[test]
+fn the_fee_rests_until_its_height() {
+    let at = |enable_height| Params { enable_height, ..Params::default() };
+    let fees = run(&mut market(at(1)), 1, LIMIT, &[0, 0]);
+    assert_eq!(fees, [1_000_000_000, 875_000_000]);
+    let mut late = market(at(3));
+    assert_eq!(late.begin_block(1, LIMIT), None, "no event");
+    assert!(!late.counts_gas(2) && late.counts_gas(3));
+    assert_eq!(late.base_fee_wei(), 1_000_000_000, "it holds all the same");
+    assert_eq!(run(&mut late, 2, LIMIT, &[0, 0, 0]), [1_000_000_000, 1_000_000_000, 875_000_000]);
+}
+
+#[test]
+fn events_tell_the_fee_and_the_gas() {
+    let mut market = market(Params::default());
+    let began = market.begin_block(1, LIMIT).unwrap();
+    assert_eq!(began.kind(), "fee_market");
+    let fee = "875000000.000000000000000000".to_owned();
+    assert_eq!(began.attributes(), [("base_fee", fee)]);
+    let evm = market.evm_event();
+    assert_eq!(evm.kind(), "evm_fee_market");
+    assert_eq!(evm.attributes(), [("base_fee", "875000000".to_owned())]);
+    let ended = Event::BlockGas { height: 1, amount: 21_000 };
+    assert_eq!(ended.kind(), "block_gas");
+    let attributes = [("height", "1".to_owned()), ("amount", "21000".to_owned())];
+    assert_eq!(ended.attributes(), attributes);
+}
+
+#[test]
+fn without_a_base_fee_nothing_moves_but_the_gas() {
+    let mut market = market(Params { no_base_fee: true, ..Params::default() });
+    assert_eq!(market.begin_block(5, LIMIT), None);
+    assert_eq!((market.base_fee(), market.base_fee_wei()), (None, 0));
+    assert!(!market.counts_gas(5));
+    assert_eq!(market.end_block(0, 70_000), Ok(70_000));
+    assert_eq!(market.block_gas(), 70_000);
+    assert_eq!(market.params().base_fee, dec("1000000000"), "kept for later");
+    assert_eq!(market.next_base_fee_wei(6, LIMIT), 0);
+}
+
+#[test]
+fn without_a_gas_limit_the_fee_decays_to_dust() {
+    let mut market = market(Params::default());
+    for height in 1..=156 {
+        market.begin_block(height, u64::MAX);
+        assert_eq!(market.params().base_fee < LegacyDec::ONE, height == 156, "block {height}");
+    }
+    for height in 157..=455 {
+        market.begin_block(height, u64::MAX);
+    }
+    assert_eq!(market.params().base_fee, dec("0.000000000000000007"));
+    market.begin_block(456, u64::MAX);
+    assert_eq!(market.params().base_fee, dec("0.000000000000000007"));
+}
+
+#[test]
+fn the_floor_always_holds() {
+    let floor = |floor: &str| Params { min_gas_price: dec(floor), ..Params::default() };
+    let mut lifted = market(floor("2000000000"));
+    assert_eq!(lifted.base_fee_wei(), 2_000_000_000, "lifted in genesis");
+    assert_eq!(run(&mut lifted, 1, LIMIT, &[0, 0]), [2_000_000_000, 2_000_000_000]);
+    lifted.update(floor("3000000000")).unwrap();
+    assert_eq!(lifted.base_fee_wei(), 3_000_000_000, "lifted by an update");
+    // A gas target of zero: the formula alone would forget the floor.
+    let params = Params { elasticity_multiplier: u32::MAX, ..floor("5") };
+    let mut targetless = market(params);
+    targetless.end_block(1, 1).unwrap();
+    targetless.begin_block(1, LIMIT);
+    assert_eq!(targetless.base_fee_wei(), 5);
+}
+
+#[test]
+fn a_refused_update_changes_nothing() {
+    let mut market = market(Params::default());
+    let before = market.clone();
+    let zero = Params { elasticity_multiplier: 0, ..Params::default() };
+    assert!(market.update(zero).is_err());
+    let wide = Params { base_fee: dec("99999999999999999999"), ..Params::default() };
+    assert!(market.update(wide).is_err());
+    assert!(market.end_block(u64::MAX, 0).is_err() && market.end_block(0, u64::MAX).is_err());
+    assert_eq!(market, before);
+    let slower = Params { base_fee_change_denominator: 16, ..Params::default() };
+    market.update(slower).unwrap();
+    assert_eq!(market.next_base_fee_wei(1, LIMIT), 937_500_000);
+}
+
+#[test]
+fn the_fee_never_outgrows_a_header() {
+    let base_fee = dec("18446744073709551000");
+    let params = Params { base_fee, base_fee_change_denominator: 1, ..Params::default() };
+    let mut market = market(params);
+    market.end_block(100, 100).unwrap();
+    assert_eq!(run(&mut market, 1, 100, &[100, 100, 100, 50])[2..], [u64::MAX, u64::MAX]);
+}
+
+#[test]
+fn keys_are_the_requirement_s() {
+    let mut market = market(Params::default());
+    market.end_block(0, 0x0102).unwrap();
+    let pairs = store::pairs(&market);
+    let keys: Vec<&[u8]> = pairs.keys().map(|key| key.as_ref()).collect();
+    assert_eq!(keys, [b"feemarket/\x00", b"feemarket/\x01"]);
+    assert_eq!(pairs[&store::key(1)].as_ref(), [0, 0, 0, 0, 0, 0, 1, 2]);
+    assert_eq!(pairs[&store::key(0)].as_ref(), Params::default().to_proto());
+}
+
+#[test]
+fn damaged_rows_are_refused() {
+    let decode = |pairs: &store::Pairs| store::market(pairs, TokenDecimals::EVM);
+    assert_eq!(decode(&store::Pairs::new()), Ok(market(Params::default())), "absent: defaults");
+    let one = |key: Bytes, value: &'static [u8]| store::Pairs::from([(key, value.into())]);
+    let short = decode(&one(store::key(1), b"\0"));
+    assert_eq!(short, Err(RowError::BlockGas(1)));
+    assert!(matches!(decode(&one(store::key(2), b"")), Err(RowError::UnknownKey(_))));
+    assert!(matches!(decode(&one(store::key(0), b"\xff")), Err(RowError::Market(_))));
+    assert!(matches!(decode(&one(store::key(0), b"")), Err(RowError::Market(_))), "all zero");
+    assert!(decode(&one(Bytes::from("gov/\0"), b"anything")).is_ok(), "another module's");
+    let row = store::encode(&store::pairs(&market(Params::default())));
+    assert!(store::decode(&row).is_ok());
+    assert!(store::decode(&row[..row.len() - 1]).is_err());
+    assert!(store::decode(&[&row[..], &[0]].concat()).is_err());
+    let twice = alloy_rlp_list(&[(&b"b"[..], &b"1"[..]), (b"a", b"2")]);
+    assert!(matches!(store::decode(&twice), Err(RowError::Order(_))));
+}
+
+/// An RLP list of pairs of short strings.
+fn alloy_rlp_list(pairs: &[(&[u8], &[u8])]) -> Vec<u8> {
+    let string = |bytes: &[u8]| match bytes {
+        [byte] if *byte < 0x80 => vec![*byte],
+        short => [&[0x80 + u8::try_from(short.len()).unwrap()], short].concat(),
+    };
+    let list =
+        |payload: Vec<u8>| [vec![0xc0 + u8::try_from(payload.len()).unwrap()], payload].concat();
+    list(pairs.iter().flat_map(|(k, v)| list([string(k), string(v)].concat())).collect())
+}
+
+proptest! {
+    /// Whatever the parameters: refused, or a market that never halts and keeps its promises.
+    #[test]
+    fn no_parameters_halt_a_chain(
+        params in any_params(),
+        decimals in 1..=18_u8,
+        limit in prop_oneof![0..100_u64, any::<u64>()],
+        blocks in proptest::collection::vec((any::<u64>(), any::<u64>()), 1..20),
+    ) {
+        let token = TokenDecimals::new(decimals).unwrap();
+        let Ok(mut market) = Market::new(Genesis { params, block_gas: 0 }, token) else {
+            return Ok(());
+        };
+        for (height, (wanted, consumed)) in (1..).zip(blocks) {
+            let foretold = market.next_base_fee_wei(height, limit);
+            market.begin_block(height, limit);
+            prop_assert_eq!(market.base_fee_wei(), foretold);
+            prop_assert!(market.params().base_fee >= market.params().min_gas_price);
+            prop_assert!(market.end_block(wanted >> 1, consumed >> 1).is_ok());
+            let events = vec![market.evm_event().into()];
+            let record = Record { row: store::encode(&store::pairs(&market)), events, gov: None };
+            let again = Record::from_bytes(&record.to_bytes()).unwrap();
+            prop_assert_eq!(again.root(), record.root());
+            let pairs = store::decode(&again.row).unwrap();
+            prop_assert_eq!(store::market(&pairs, token).unwrap(), market.clone());
+            prop_assert_eq!(&again, &record);
+        }
+    }
+
+    #[test]
+    fn no_record_panics(bytes in proptest::collection::vec(any::<u8>(), 0..120)) {
+        drop(Record::from_bytes(&bytes));
+        drop(store::decode(&bytes));
+    }
+
+    #[test]
+    fn no_damage_to_a_record_panics(at in 0..200_usize, byte: u8) {
+        let row = store::encode(&store::pairs(&market(Params::default())));
+        let record = Record { row, events: Vec::new(), gov: None };
+        let mut bytes = record.to_bytes().to_vec();
+        let at = at % bytes.len();
+        bytes[at] = byte;
+        if let Ok(read) = Record::from_bytes(&bytes) {
+            drop(store::decode(&read.row).map(|pairs| store::market(&pairs, TokenDecimals::EVM)));
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Governance from end to end, over the command line against a running node: a change of the fee
+//! market is proposed, voted on and seen on every channel at its block; it survives kill -9, and the
+//! chain with it can be imported elsewhere.
+
+mod chain;
+mod evm;
+
+use chain::{Chain, evmd, post, rest_at, succeeded, text, wait_for};
+use serde_json::json;
+use std::path::Path;
+
+/// Held by a test: between its fork and its exec a child of another has the lock file of a home that
+/// is being opened, which would then be found locked.
+static TURN: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
+#[tokio::test(flavor = "multi_thread")]
+async fn parameters_change_by_a_vote_over_the_command_line() {
+    let _turn = TURN.lock().await;
+    let mut chain = Chain::new();
+    chain.start();
+
+    // Parameters that could halt the chain are refused before they are proposed.
+    let refused = chain.tx(&[
+        "gov",
+        "submit-proposal",
+        &chain.proposal(0),
+        "--from",
+        "val",
+        "--gas",
+        "300000",
+    ]);
+    assert_eq!(refused.status.code(), Some(1));
+    let reason = text(&refused.stderr);
+    assert!(reason.contains("base fee change denominator cannot be 0"), "{reason}");
+    // So does a node that is sent them all the same.
+    let (code, reason) = chain.forced(&chain.proposal(0));
+    assert_eq!(code, Some(1));
+    assert!(reason.contains("base fee change denominator cannot be 0"), "{reason}");
+    assert!(reason.contains("(gov 12)"), "{reason}");
+    assert!(!chain.query("gov proposal 1").0, "nothing was proposed");
+
+    let file = chain.proposal(16);
+    let submitted = chain.mined(&["gov", "submit-proposal", &file, "--from", "val"]);
+    assert_eq!(submitted["code"], 0, "{submitted}");
+    let proposal = chain.get("gov proposal 1")["proposal"].take();
+    assert_eq!(proposal["status"], "PROPOSAL_STATUS_VOTING_PERIOD");
+    assert_eq!(proposal["total_deposit"][0]["amount"], "10000000");
+    let params = &proposal["messages"][0]["params"];
+    assert_eq!(params["min_gas_price"], "500000000.000000000000000000");
+    let gov = "bank balances cosmos10d07y265gmmuvt4z0w9aw880jnsr700j6zn9kn";
+    assert_eq!(chain.get(gov)["balances"][0]["amount"], "10000000");
+
+    // Who is no validator has no vote; the transaction is in its block, without effect.
+    let stranger = chain.mined(&["gov", "vote", "1", "no", "--from", "bob", "--gas", "200000"]);
+    assert_eq!(
+        (&stranger["codespace"], &stranger["code"]),
+        (&json!("gov"), &json!(7)),
+        "{stranger}"
+    );
+    let voted = chain.mined(&["gov", "vote", "1", "yes", "--from", "val"]);
+    assert_eq!(voted["code"], 0, "{voted}");
+    assert_eq!(chain.get("gov tally 1")["tally"]["yes_count"], "1");
+
+    let ended = chain.decided(1);
+    assert_eq!(ended["status"], "PROPOSAL_STATUS_PASSED", "{ended}");
+    assert_eq!(chain.query(gov).1["balances"], json!([]), "the deposit is given back");
+
+    // It holds from the block after the one in whose time the vote ended.
+    let voted = voted["height"].as_str().unwrap().parse().unwrap();
+    let deciding = chain.deciding(&ended, voted);
+    wait_for("two more blocks", || chain.height() >= deciding + 2);
+    let old = chain.block(deciding - 1).1;
+    // Whole wei are shown of a fee that has a fraction.
+    let moved = chain.block(deciding).1.abs_diff(old - old / 8);
+    assert!(moved <= 1, "the deciding block has the old rules");
+    assert_eq!(chain.block(deciding + 1).1, 2_000_000_000 - 2_000_000_000 / 16);
+    let second = 2_000_000_000 / 16 * 15;
+    assert_eq!(chain.block(deciding + 2).1, second - second / 16);
+
+    // Every channel tells them, and the old ones of the block before.
+    let rest = |height: u64| {
+        let url = format!("/cosmos/evm/feemarket/v1/params|{height}");
+        rest_at(chain.ports[2], &url)
+    };
+    assert_eq!(rest(deciding)["params"]["base_fee_change_denominator"], 16);
+    assert_eq!(rest(deciding)["params"]["min_gas_price"], "500000000.000000000000000000");
+    assert_eq!(rest(deciding - 1)["params"]["base_fee_change_denominator"], 8);
+    let grpc = chain.grpc_params().await.params.unwrap();
+    assert_eq!(grpc.base_fee_change_denominator, 16);
+    assert_eq!(grpc.min_gas_price, "500000000000000000000000000");
+    let cli = chain.get("feemarket params");
+    assert_eq!(cli["params"]["base_fee_change_denominator"], 16);
+    let body = r#"{"jsonrpc":"2.0","id":1,"method":"evmd_feemarketParams","params":[]}"#;
+    let rpc = post(chain.ports[0], body);
+    assert!(rpc.to_string().contains("500000000.000000000000000000"), "{rpc}");
+
+    // It outlives the process, however that ends.
+    chain.kill();
+    chain.start();
+    let again = chain.get("gov proposal 1")["proposal"].take();
+    assert_eq!(again, ended);
+    assert_eq!(chain.get("feemarket params")["params"]["base_fee_change_denominator"], 16);
+
+    // And another node comes to the same by executing the blocks.
+    chain.kill();
+    let file = chain.folder.path().join("chain.rlp");
+    let other = chain.folder.path().join("other");
+    chain.init(&other);
+    let mut export = evmd();
+    succeeded(
+        &export.args(["export", "--home"]).arg(chain.home()).arg(&file).output().unwrap(),
+        "export",
+    );
+    let mut import = evmd();
+    succeeded(
+        &import.args(["import", "--home"]).arg(&other).arg(&file).output().unwrap(),
+        "import",
+    );
+    let head = |home: &Path| {
+        let view = home::Home::open(home).unwrap().view().unwrap();
+        (view.head.hash, view.head.modules)
+    };
+    assert_eq!(head(&other), head(&chain.home()));
+}

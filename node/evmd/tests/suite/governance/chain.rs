@@ -1,0 +1,294 @@
+//! A chain on which votes take seconds, over the command line.
+
+use chain::{DEV_ACCOUNTS, Genesis};
+use proto::cosmos::evm::feemarket::v1::{QueryParamsRequest, QueryParamsResponse};
+use serde_json::{Value, json};
+use std::{
+    fs,
+    net::TcpListener,
+    path::{Path, PathBuf},
+    process::{Child, Command, Output, Stdio},
+    time::{Duration, Instant},
+};
+use tonic::{Request, client::Grpc, transport::Endpoint};
+use tonic_prost::ProstCodec;
+
+/// Seconds to vote on the test chain.
+const VOTING_SECONDS: u64 = 4;
+/// The account of governance.
+pub(crate) const GOV: &str = "cosmos10d07y265gmmuvt4z0w9aw880jnsr700j6zn9kn";
+/// Longest wait for anything.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// A home folder and the node on it.
+pub(crate) struct Chain {
+    pub(crate) folder: tempfile::TempDir,
+    pub(crate) ports: [u16; 7],
+    node: Option<Child>,
+}
+
+impl Drop for Chain {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+pub(crate) fn evmd() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_evmd"));
+    command.env_remove("EVMD_HOME").env_remove("EVMD_KEYRING_BACKEND");
+    command
+}
+
+pub(crate) fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+pub(crate) fn succeeded(output: &Output, what: &str) -> String {
+    assert!(output.status.success(), "{what}: {}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+impl Chain {
+    /// A chain whose votes take seconds; the first development account is its validator, and the
+    /// first two have keys.
+    pub(crate) fn new() -> Self {
+        let mut genesis: Value =
+            serde_json::from_str(&Genesis::native_dev(1_700_000_000).to_json()).unwrap();
+        let params = &mut genesis["config"]["evmd"]["gov"]["params"];
+        params["max_deposit_period"] = json!(format!("{VOTING_SECONDS}s"));
+        params["voting_period"] = json!(format!("{VOTING_SECONDS}s"));
+        params["expedited_voting_period"] = json!(format!("{}s", VOTING_SECONDS / 2));
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("given.json"), genesis.to_string()).unwrap();
+        let ports = std::array::from_fn(|_| TcpListener::bind("127.0.0.1:0").unwrap())
+            .map(|listener: TcpListener| listener.local_addr().unwrap().port());
+        let chain = Self { folder, ports, node: None };
+        chain.init(&chain.home());
+        for (name, account) in ["val", "bob"].iter().zip(&DEV_ACCOUNTS) {
+            let mut command = evmd();
+            command.args(["keys", "unsafe-import-eth-key", name]);
+            command.arg(account.private_key.to_string().trim_start_matches("0x"));
+            command.args(["--keyring-backend", "test", "--home"]).arg(chain.home());
+            succeeded(&command.stdin(Stdio::null()).output().unwrap(), "a key");
+        }
+        chain
+    }
+
+    pub(crate) fn home(&self) -> PathBuf {
+        self.folder.path().join("home")
+    }
+
+    pub(crate) fn init(&self, home: &Path) {
+        let mut command = evmd();
+        command.arg("init").arg("--home").arg(home);
+        command.arg("--genesis").arg(self.folder.path().join("given.json"));
+        succeeded(&command.output().unwrap(), "init");
+    }
+
+    pub(crate) fn start(&mut self) {
+        self.start_with(&["--block-time", "200ms"]);
+    }
+
+    pub(crate) fn start_with(&mut self, flags: &[&str]) {
+        let [rpc, ws, rest, grpc, ingest, metrics, comet] =
+            self.ports.map(|port| format!("127.0.0.1:{port}"));
+        let mut command = evmd();
+        command.arg("start").arg("--home").arg(self.home());
+        command.args(flags).arg("--quiet");
+        command.args(["--json-rpc.address", &rpc, "--json-rpc.ws-address", &ws]);
+        command.args(["--rest.address", &rest, "--grpc.address", &grpc]);
+        command.args(["--comet.address", &comet]);
+        command.args(["--ingest.address", &ingest, "--metrics.address", &metrics]);
+        self.node = Some(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+        wait_for("an answer", || self.query("block").0);
+    }
+
+    pub(crate) fn kill(&mut self) {
+        if let Some(mut node) = self.node.take() {
+            // It may have ended by itself, which the test has seen then.
+            drop(node.kill());
+            drop(node.wait());
+        }
+    }
+
+    /// Runs `evmd query`; whether it succeeds, and its JSON.
+    pub(crate) fn query(&self, args: &str) -> (bool, Value) {
+        let port = self.ports[2];
+        let mut command = evmd();
+        command.arg("query").args(args.split(' ')).args(["-o", "json", "--node"]);
+        let output = command.arg(format!("http://127.0.0.1:{port}")).output().unwrap();
+        let json = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
+        (output.status.success(), json)
+    }
+
+    pub(crate) fn get(&self, args: &str) -> Value {
+        let (good, answer) = self.query(args);
+        assert!(good, "query {args}");
+        answer
+    }
+
+    /// Runs `evmd tx`.
+    pub(crate) fn tx(&self, args: &[&str]) -> Output {
+        let mut command = evmd();
+        command.arg("tx").args(args).args(["--keyring-backend", "test", "-y", "-o", "json"]);
+        command.arg("--home").arg(self.home());
+        command.arg("--node").arg(format!("http://127.0.0.1:{}", self.ports[2]));
+        command.stdin(Stdio::null()).output().unwrap()
+    }
+
+    /// Sends a proposal that the command line would not sign; exit code and reason.
+    pub(crate) fn forced(&self, proposal: &str) -> (Option<i32>, String) {
+        let unsigned = self.tx(&[
+            "gov",
+            "submit-proposal",
+            proposal,
+            "--from",
+            "val",
+            "--gas",
+            "300000",
+            "--generate-only",
+        ]);
+        let mut tx: Value = serde_json::from_str(&succeeded(&unsigned, "a draft")).unwrap();
+        tx["signatures"] = json!(["A".repeat(84) + "AA=="]);
+        let file = self.folder.path().join("forced.json");
+        fs::write(&file, tx.to_string()).unwrap();
+        let mut command = evmd();
+        command.args(["tx", "broadcast"]).arg(&file).arg("--node");
+        command.arg(format!("http://127.0.0.1:{}", self.ports[2]));
+        let output = command.output().unwrap();
+        (output.status.code(), text(&output.stderr))
+    }
+
+    /// Runs `evmd tx` and waits for the block; gives the result.
+    pub(crate) fn mined(&self, args: &[&str]) -> Value {
+        let out = succeeded(&self.tx(args), &args.join(" "));
+        let sent: Value = serde_json::from_str(&out).unwrap();
+        let query = format!("tx {}", sent["txhash"].as_str().unwrap());
+        let mut found = Value::Null;
+        wait_for(&query, || {
+            let (good, answer) = self.query(&query);
+            found = answer;
+            good
+        });
+        found["tx_response"].take()
+    }
+
+    /// A file with a proposal of this denominator.
+    pub(crate) fn proposal(&self, denominator: u32) -> String {
+        let message = json!({
+            "@type": "/cosmos.evm.feemarket.v1.MsgUpdateParams",
+            "authority": GOV,
+            "params": {
+                "no_base_fee": false,
+                "base_fee_change_denominator": denominator,
+                "elasticity_multiplier": 2,
+                "enable_height": "0",
+                "base_fee": "2000000000.000000000000000000",
+                "min_gas_price": "500000000.0",
+                "min_gas_multiplier": "0.5",
+            },
+        });
+        self.proposal_of(&format!("proposal-{denominator}.json"), &message)
+    }
+
+    /// A file with a proposal of one message.
+    pub(crate) fn proposal_of(&self, name: &str, message: &Value) -> String {
+        let file = self.folder.path().join(name);
+        let proposal = json!({
+            "messages": [message],
+            "metadata": "",
+            "deposit": "10000000atest",
+            "title": "New parameters",
+            "summary": "What they change",
+        });
+        fs::write(&file, proposal.to_string()).unwrap();
+        file.to_str().unwrap().to_owned()
+    }
+
+    /// Waits for the end of the vote on a proposal; gives it as it is then.
+    pub(crate) fn decided(&self, id: u64) -> Value {
+        let mut ended = Value::Null;
+        wait_for("the end of the vote", || {
+            ended = self.get(&format!("gov proposal {id}"))["proposal"].take();
+            ended["status"] != "PROPOSAL_STATUS_VOTING_PERIOD"
+        });
+        ended
+    }
+
+    /// The block that ended the vote on a proposal, which is not below `from`.
+    pub(crate) fn deciding(&self, proposal: &Value, from: u64) -> u64 {
+        let end = unix(proposal["voting_end_time"].as_str().unwrap());
+        (from..).find(|number| self.block(*number).0 >= end).unwrap()
+    }
+
+    /// The newest block.
+    pub(crate) fn height(&self) -> u64 {
+        let height = self.get("block")["block"]["header"]["height"].take();
+        height.as_str().unwrap().parse().unwrap()
+    }
+
+    /// Number, timestamp and base fee of a block, over JSON-RPC.
+    pub(crate) fn block(&self, number: u64) -> (u64, u64) {
+        let params = format!("[\"{number:#x}\",false]");
+        let body = format!(
+            "{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"eth_getBlockByNumber\",\"params\":{params}}}"
+        );
+        let answer = post(self.ports[0], &body);
+        let quantity = |name: &str| {
+            let text = answer["result"][name].as_str().unwrap();
+            u64::from_str_radix(&text[2..], 16).unwrap()
+        };
+        (quantity("timestamp"), quantity("baseFeePerGas"))
+    }
+
+    pub(crate) async fn grpc_params(&self) -> QueryParamsResponse {
+        let endpoint = Endpoint::from_shared(format!("http://127.0.0.1:{}", self.ports[3]));
+        let mut grpc = Grpc::new(endpoint.unwrap().connect().await.unwrap());
+        grpc.ready().await.unwrap();
+        let codec = ProstCodec::<QueryParamsRequest, QueryParamsResponse>::default();
+        let path = "/cosmos.evm.feemarket.v1.Query/Params".parse().unwrap();
+        grpc.unary(Request::new(QueryParamsRequest {}), path, codec).await.unwrap().into_inner()
+    }
+}
+
+pub(crate) fn post(port: u16, body: &str) -> Value {
+    use std::io::{Read, Write};
+    let mut stream = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
+    let head = format!(
+        "POST / HTTP/1.0\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+         Content-Length: {}\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(format!("{head}{body}").as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
+}
+
+pub(crate) fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !done() {
+        assert!(begun.elapsed() < PATIENCE, "gave up waiting for {what}");
+        std::thread::park_timeout(Duration::from_millis(50));
+    }
+}
+
+/// A path, `|` and a height, over REST.
+pub(crate) fn rest_at(port: u16, url: &str) -> Value {
+    use std::io::{Read, Write};
+    let (path, height) = url.split_once('|').unwrap();
+    let mut stream = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
+    let request = format!(
+        "GET {path} HTTP/1.0\r\nHost: localhost\r\nx-cosmos-block-height: {height}\r\n\r\n"
+    );
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
+}
+
+/// Seconds of an RFC 3339 time of this century, as the node writes it, as a Unix time.
+fn unix(time: &str) -> u64 {
+    let time: prost_types::Timestamp = time.parse().unwrap();
+    time.seconds.unsigned_abs()
+}

@@ -1,0 +1,201 @@
+//! Honest users, and the rule that only a user who pays less than the attackers is refused.
+
+use super::{
+    account::Account,
+    attack::transfer,
+    world::{ETHER, MIN_DEPOSIT, World},
+};
+use crate::common::signed::{GAS, any, coins, slower_market};
+use alloy_primitives::{B256, Bytes, U256};
+use proto::cosmos::gov::v1::{MsgDeposit, MsgSubmitProposal};
+
+/// What each honest user owns, in wei.
+const MEANS: u128 = 100_000 * ETHER;
+/// Steps after which a new proposal is made, and steps for which one of two waits for the rest of its deposit.
+const PROPOSAL_STEPS: u64 = 6;
+const DEPOSIT_STEPS: u64 = 3;
+/// Steps, within those of a proposal, at which the three users of governance act.
+const PROPOSE: u64 = 1;
+const PAY_HALF: u64 = 2;
+const PAY_REST: u64 = PAY_HALF + DEPOSIT_STEPS;
+
+/// What became of the requests of one kind.
+#[derive(Debug, Default)]
+pub(super) struct Record {
+    pub(super) asked: u64,
+    pub(super) refused: u64,
+    /// What the attackers had paid when a request of this kind succeeded last.
+    paid_before: U256,
+    /// The largest offer that has been refused since.
+    refused_offer: Option<U256>,
+    /// Why the last one was refused.
+    reason: String,
+    /// Refusals for which the attackers paid less than was offered.
+    pub(super) violations: Vec<String>,
+}
+
+impl Record {
+    pub(super) fn begin(paid: U256) -> Self {
+        Self { paid_before: paid, ..Self::default() }
+    }
+
+    /// Notes a request. `offer` is what the user was ready to pay and to put down, and `paid` what the attackers have
+    /// paid in all, both in wei.
+    fn note(&mut self, result: Result<(), String>, offer: U256, paid: U256) {
+        self.asked += 1;
+        match result {
+            Ok(()) => {
+                self.judge(paid);
+                (self.paid_before, self.refused_offer) = (paid, None);
+            }
+            Err(reason) => {
+                self.refused += 1;
+                self.refused_offer = self.refused_offer.max(Some(offer));
+                self.reason = reason;
+            }
+        }
+    }
+
+    /// Compares what was refused since the last success with what the attackers have paid since then: attackers that
+    /// only hold a place, and never pay for it, are found as soon as they leave it or the test ends.
+    pub(super) fn judge(&mut self, paid: U256) {
+        let paid = paid - self.paid_before;
+        if let Some(offer) = self.refused_offer.filter(|offer| paid < *offer) {
+            let reason = &self.reason;
+            self.violations.push(format!(
+                "{offer} wei were refused ({reason}) while attackers paid {paid} wei"
+            ));
+        }
+    }
+}
+
+/// The honest users, one for each kind of request.
+pub(super) struct Honest {
+    transfers: Account,
+    /// Submits a transaction before the one that it follows.
+    early: Account,
+    proposer: Account,
+    /// Makes proposals whose deposit comes in two halves.
+    saver: Account,
+    half_paid: Option<u64>,
+    /// The newest proposal.
+    newest: u64,
+}
+
+/// Names of the kinds of requests.
+pub(super) const KINDS: [&str; 4] = ["transfer", "early transfer", "proposal", "deposit"];
+
+impl Honest {
+    pub(super) fn new() -> Self {
+        let [transfers, early, proposer, saver] = KINDS.map(Account::new);
+        Self { transfers, early, proposer, saver, half_paid: None, newest: 0 }
+    }
+
+    pub(super) fn accounts(&self) -> impl Iterator<Item = (&Account, u128)> {
+        [&self.transfers, &self.early, &self.proposer, &self.saver]
+            .into_iter()
+            .map(|one| (one, MEANS))
+    }
+
+    /// The proposal that is worth attacking: one that waits for its deposit, or else the newest.
+    pub(super) fn target(&self) -> u64 {
+        self.half_paid.unwrap_or(self.newest)
+    }
+
+    /// One step: the requests of all users. `paid` returns what the attackers have paid.
+    pub(super) async fn act(
+        &mut self,
+        world: &World,
+        step: u64,
+        records: &mut [Record; 4],
+        paid: impl Fn() -> U256,
+    ) {
+        let price = world.price().await;
+        let transfers = self.transfer(world, price);
+        let (plain, early) = tokio::join!(transfers, self.early_transfer(world, price));
+        let offer = U256::from(price * 21_000);
+        records[0].note(plain, offer, paid());
+        records[1].note(early, offer, paid());
+        let fee = U256::from(price * u128::from(GAS));
+        match step % PROPOSAL_STEPS {
+            PROPOSE => {
+                let made = self.propose(world, price, &self.proposer, MIN_DEPOSIT).await;
+                self.newest = made.clone().unwrap_or(self.newest);
+                records[2].note(made.map(drop), fee + U256::from(MIN_DEPOSIT), paid());
+            }
+            PAY_HALF => {
+                let half = MIN_DEPOSIT / 2;
+                let made = self.propose(world, price, &self.saver, half).await;
+                self.half_paid = made.clone().ok();
+                self.newest = self.half_paid.unwrap_or(self.newest);
+                records[2].note(made.map(drop), fee + U256::from(half), paid());
+            }
+            PAY_REST => {
+                let Some(proposal) = self.half_paid.take() else { return };
+                let paid_in = self.pay_rest(world, price, proposal).await;
+                records[3].note(paid_in, fee + U256::from(MIN_DEPOSIT / 2), paid());
+            }
+            _ => {}
+        }
+    }
+
+    async fn transfer(&self, world: &World, price: u128) -> Result<(), String> {
+        let nonce = world.nonce(&self.transfers).await;
+        taken(world, self.transfers.ethereum(transfer(nonce, price))).await
+    }
+
+    async fn early_transfer(&self, world: &World, price: u128) -> Result<(), String> {
+        let nonce = world.nonce(&self.early).await;
+        let [first, second] =
+            [nonce, nonce + 1].map(|nonce| self.early.ethereum(transfer(nonce, price)));
+        let early = world.client.submit(second.clone()).await;
+        let first = taken(world, first).await;
+        match early {
+            Ok(hash) => {
+                first?;
+                world.succeeds(hash).await
+            }
+            Err(reject) => {
+                // So that the account goes on without a gap; the request was refused.
+                drop(taken(world, second).await);
+                Err(reject.to_string())
+            }
+        }
+    }
+
+    /// Makes a proposal; returns its number, or why it was refused.
+    async fn propose(
+        &self,
+        world: &World,
+        price: u128,
+        proposer: &Account,
+        deposit: u64,
+    ) -> Result<u64, String> {
+        let proposal = MsgSubmitProposal {
+            initial_deposit: coins(deposit),
+            proposer: proposer.bech32(),
+            ..slower_market("1000000000000000000000000000")
+        };
+        let sequence = world.nonce(proposer).await;
+        let raw = proposer.cosmos(sequence, price, vec![any(&proposal)]);
+        taken(world, raw.clone()).await?;
+        Ok(world.proposal_of(&raw).await)
+    }
+
+    async fn pay_rest(&self, world: &World, price: u128, proposal: u64) -> Result<(), String> {
+        let deposit = MsgDeposit {
+            proposal_id: proposal,
+            depositor: self.saver.bech32(),
+            amount: coins(MIN_DEPOSIT / 2),
+        };
+        let sequence = world.nonce(&self.saver).await;
+        taken(world, self.saver.cosmos(sequence, price, vec![any(&deposit)])).await
+    }
+}
+
+/// Waits until a transaction comes into the pool and then into a block, and succeeds there; the error says why not.
+async fn taken(world: &World, raw: Bytes) -> Result<(), String> {
+    let submitted: Result<B256, _> = world.client.submit(raw).await;
+    let hash = submitted.map_err(|reject| reject.to_string())?;
+    world.succeeds(hash).await
+}

@@ -1,0 +1,135 @@
+//! The chain that is attacked.
+
+use super::account::Account;
+use crate::{
+    client::{Node, config, exchange},
+    common::{GENESIS_TIME, producing},
+};
+use alloy_primitives::{Address, B256, Bytes, U256};
+use chain::Genesis;
+use home::Home;
+use pipeline::{Found, PoolClient};
+use serde_json::{Value, json};
+use state::View;
+use std::{fs, sync::Arc, time::Duration};
+use storage::{ReceiptOutcome, StateRead};
+
+/// Wei.
+pub(super) const ETHER: u128 = 1_000_000_000_000_000_000;
+/// Deposit that opens a vote, in wei: what an attacker of small means owns in all.
+pub(super) const MIN_DEPOSIT: u64 = 1_000_000_000_000_000_000;
+/// The price of gas below which the chain takes nothing, in wei.
+const MIN_GAS_PRICE: &str = "1000000000.000000000000000000";
+/// Slots of the pool, of each kind: few enough that one attacker could fill them.
+pub(super) const POOL_SLOTS: usize = 64;
+/// Filters, and connections of JSON-RPC, that all clients share.
+pub(super) const SHARED_PLACES: usize = 32;
+/// Time between two looks for a transaction that may have been dropped from the pool.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// A running node whose blocks are made as soon as there are transactions.
+pub(super) struct World {
+    pub(super) node: Node,
+    pub(super) client: PoolClient,
+}
+
+impl World {
+    /// A chain on which these accounts have so much money, in wei.
+    pub(super) async fn new<'a>(accounts: impl Iterator<Item = (&'a Account, u128)>) -> Self {
+        let mut genesis: Value =
+            serde_json::from_str(&Genesis::native_dev(GENESIS_TIME).to_json()).unwrap();
+        for (account, money) in accounts {
+            genesis["alloc"][account.address.to_string()] =
+                json!({ "balance": format!("{money:#x}") });
+        }
+        let coins = |amount: u64| json!([{ "denom": "atest", "amount": amount.to_string() }]);
+        // Otherwise the fees of a chain that is not busy fall to nothing.
+        genesis["config"]["evmd"]["feemarket"]["params"]["min_gas_price"] = json!(MIN_GAS_PRICE);
+        let params = &mut genesis["config"]["evmd"]["gov"]["params"];
+        params["min_deposit"] = coins(MIN_DEPOSIT);
+        params["expedited_min_deposit"] = coins(2 * MIN_DEPOSIT);
+        // What is not paid for stays longer than the test takes; what is paid for does not.
+        params["max_deposit_period"] = json!("172800s");
+        params["voting_period"] = json!("2s");
+        params["expedited_voting_period"] = json!("1s");
+        let folder = tempfile::tempdir().unwrap();
+        let genesis = Genesis::from_json(&genesis.to_string()).unwrap();
+        let mut home = Home::init(folder.path(), &genesis).unwrap();
+        home.config.engine.empty_blocks = false;
+        home.config.mempool.global_slots = POOL_SLOTS;
+        home.config.mempool.global_queue = POOL_SLOTS;
+        let mut settings = config();
+        settings.json_rpc.filter_cap = SHARED_PLACES;
+        settings.json_rpc.max_connections = SHARED_PLACES as u32;
+        let options = producing(Some(Duration::from_millis(1)));
+        let node = Node::start_with(folder, home, options, settings).await;
+        let client = node.pipeline.client();
+        Self { node, client }
+    }
+
+    pub(super) fn view(&self) -> Arc<View> {
+        self.node.pipeline.published.load()
+    }
+
+    pub(super) fn balance(&self, address: Address) -> U256 {
+        let state = self.view().state.reader().unwrap();
+        state.account(address).unwrap().unwrap_or_default().balance
+    }
+
+    /// The nonce after what the account has in blocks and in the pool.
+    pub(super) async fn nonce(&self, account: &Account) -> u64 {
+        self.client.nonce(account.address).await.unwrap().unwrap()
+    }
+
+    /// The fee cap that wallets offer, in wei per gas.
+    pub(super) async fn price(&self) -> u128 {
+        let price = self.node.call("eth_gasPrice", json!([])).await;
+        let digits = price.as_str().unwrap().trim_start_matches("0x");
+        2 * u128::from_str_radix(digits, 16).unwrap()
+    }
+
+    /// Waits until a transaction that the pool took comes into a block. The error says why it does not, or does not
+    /// succeed there.
+    pub(super) async fn succeeds(&self, hash: B256) -> Result<(), String> {
+        let mut heads = self.node.pipeline.published.heads();
+        loop {
+            heads.borrow_and_update();
+            let view = self.view();
+            if let Some((number, index)) = view.tx_location(hash).unwrap() {
+                let receipts = view.blocks().unwrap().receipts(number).unwrap().unwrap();
+                return match receipts[index as usize].outcome {
+                    ReceiptOutcome::Status(true) => Ok(()),
+                    _ => Err(format!("failed in block {number}")),
+                };
+            }
+            let found = self.client.transaction(hash).await.unwrap();
+            if matches!(found, Found::NotPooled { built } if built <= view.number()) {
+                return Err("dropped from the pool".to_owned());
+            }
+            // An error is the end of the pipeline, which the next submission reports.
+            let _ = tokio::time::timeout(LOOK, heads.changed()).await;
+        }
+    }
+
+    /// The proposal that a successful Cosmos transaction opened.
+    pub(super) async fn proposal_of(&self, raw: &Bytes) -> u64 {
+        let hash = transactions::cosmos::cosmos_hash(raw);
+        let request = format!(
+            "GET /cosmos/tx/v1beta1/txs/{hash:x} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+        )
+        .replace("0x", "");
+        let (status, text) = exchange(self.node.rest.address, request.as_bytes()).await;
+        assert_eq!(status, 200, "{text}");
+        let answer: Value = serde_json::from_str(&text).unwrap();
+        let events = answer["tx_response"]["events"].as_array().unwrap();
+        let attributes = events.iter().flat_map(|event| event["attributes"].as_array().unwrap());
+        let mut ids = attributes.filter(|attribute| attribute["key"] == "proposal_id");
+        ids.next().unwrap()["value"].as_str().unwrap().parse().unwrap()
+    }
+
+    /// Bytes of the chain and of the pool's journal on disk.
+    pub(super) fn stored_bytes(&self) -> u64 {
+        let journal = fs::metadata(self.node.home().join("mempool.journal"));
+        self.view().chain.stats().used_bytes + journal.map_or(0, |journal| journal.len())
+    }
+}

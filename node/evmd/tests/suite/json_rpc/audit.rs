@@ -1,0 +1,205 @@
+//! Every method of the table under parameters that are not what it wants: too few, too many, of
+//! the wrong kind. Each is an error of the caller, never of the node.
+
+use crate::client::Node;
+use rpc::{Method, methods};
+use serde_json::{Value, json};
+
+/// Codes a bad parameter may have: what it is, or that it names nothing there is. Never -32603,
+/// which is a failure of the node.
+const CALLERS_FAULT: [i64; 4] = [-32602, -32000, -32005, 3];
+
+async fn node_with_all() -> Node {
+    Node::native_with(|config| {
+        let names = methods().map(|method| method.namespace().to_owned());
+        config.json_rpc.api = names.collect();
+        config.json_rpc.api.dedup();
+    })
+    .await
+}
+
+/// A value that a parameter of this name takes.
+fn fitting(name: &str) -> Value {
+    match name {
+        "address" => json!("0x0000000000000000000000000000000000000000"),
+        "hash" | "parent" | "startHash" => json!(format!("0x{:064x}", 7)),
+        "block" | "newest" | "from" | "to" | "bound" => json!("0x0"),
+        "full" => json!(false),
+        "index" | "slot" | "id" | "count" | "bucketBlocks" | "nonce" | "page" | "pageSize"
+        | "start" | "txIndex" | "limit" => {
+            json!("0x1")
+        }
+        "data" | "rlp" | "signature" | "startKey" => json!("0x"),
+        "slots" => json!(["0x0"]),
+        "types" => json!(["trace"]),
+        "calls" | "traceAddress" | "bundles" => json!([]),
+        "slots by address" => json!({ "0x0000000000000000000000000000000000000000": [] }),
+        "passphrase" | "key" => json!("secret"),
+        "payload" => json!({ "blockStateCalls": [{}] }),
+        "attributes" => json!({
+            "timestamp": "0x1",
+            "prevRandao": fitting("hash"),
+            "suggestedFeeRecipient": fitting("address"),
+        }),
+        "filter" | "transaction" | "typedData" => json!({}),
+        other => panic!("no value is known for the parameter {other}"),
+    }
+}
+
+/// The parameters that have no default.
+fn required(method: &Method) -> impl Iterator<Item = &'static str> {
+    method.parameters.iter().copied().filter(|parameter| !parameter.contains(" = "))
+}
+
+fn fitting_up_to(method: &Method, count: usize) -> Vec<Value> {
+    required(method).take(count).map(fitting).collect()
+}
+
+/// Parameters that must be there and may be `null`, as in geth: a flag, a list, a filter, the id of one.
+const NULLABLE: [(&str, usize); 9] = [
+    ("debug_accountRange", 1),
+    ("eth_getBlockByNumber", 1),
+    ("eth_getBlockByHash", 1),
+    ("eth_getProof", 1),
+    ("eth_getLogs", 0),
+    ("eth_newFilter", 0),
+    ("eth_getFilterChanges", 0),
+    ("eth_getFilterLogs", 0),
+    ("eth_uninstallFilter", 0),
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_method_counts_its_parameters() {
+    let node = node_with_all().await;
+    for method in methods() {
+        let name = method.name;
+        let most = method.parameters.len();
+        let (code, message) = node.fail(name, json!({ "x": 1 })).await;
+        assert_eq!((code, message.as_str()), (-32602, "non-array args"), "{name}");
+        let many = Value::from(vec![Value::Null; most + 1]);
+        let (code, message) = node.fail(name, many).await;
+        let wanted = format!("too many arguments, want at most {most}");
+        assert_eq!((code, message), (-32602, wanted), "{name}");
+        for missing in 0..required(method).count() {
+            let params = fitting_up_to(method, missing);
+            let wanted = format!("missing value for required argument {missing}");
+            let (code, message) = node.fail(name, json!(params)).await;
+            assert_eq!((code, &message), (-32602, &wanted), "{name} {params:?}");
+            if NULLABLE.contains(&(name, missing)) {
+                continue;
+            }
+            let nothing = Value::from([params, vec![Value::Null]].concat());
+            let (code, message) = node.fail(name, nothing.clone()).await;
+            assert_eq!((code, message), (-32602, wanted), "{name} {nothing}");
+        }
+    }
+    node.stop().await;
+}
+
+/// What no parameter is, or hardly any: as JSON text, some of it beyond what a value can hold.
+fn unfitting() -> Vec<String> {
+    let long = |digits: usize| format!("\"0x{}\"", "f".repeat(digits));
+    let mut texts: Vec<String> = [
+        "-1",
+        "1.5",
+        "1e400",
+        "123456789012345678901234567890",
+        "true",
+        "[]",
+        "[[[]]]",
+        "[null]",
+        "[7]",
+        "{}",
+        "{\"x\":{}}",
+        "{\"blockNumber\":7}",
+        "{\"blockHash\":\"0x7\",\"blockNumber\":\"0x7\"}",
+        "{\"tracer\":[]}",
+        "{\"fromBlock\":\"0x7\",\"toBlock\":\"0x1\"}",
+        "{\"address\":{},\"topics\":7}",
+        "{\"from\":7,\"to\":[],\"data\":\"0x1\"}",
+        "{\"0x\":{\"balance\":\"0x\"}}",
+        "{\"blockStateCalls\":[7]}",
+        "\"\"",
+        "\"0x\"",
+        "\"0xzz\"",
+        "\"0x07\"",
+        "\"latestt\"",
+        "\"\\u0000\\ud83d\\ude00\"",
+        "\"0xffffffffffffffff\"",
+        "\"0x10000000000000000\"",
+    ]
+    .map(str::to_owned)
+    .into();
+    texts.extend([40, 63, 64, 65, 20_000].map(long));
+    texts
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_parameter_is_the_nodes_fault() {
+    let node = node_with_all().await;
+    for method in methods() {
+        for at in 0..method.parameters.len() {
+            let before = fitting_up_to(method, at);
+            // Between the required ones and this, defaults stand for themselves.
+            let before =
+                before.iter().map(Value::to_string).chain(std::iter::repeat("null".into()));
+            let before: Vec<String> = before.take(at).collect();
+            for text in unfitting() {
+                let params = [before.as_slice(), std::slice::from_ref(&text)].concat().join(",");
+                let name = method.name;
+                let call = format!(
+                    "{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"{name}\",\"params\":[{params}]}}"
+                );
+                let answer = node.post(&call).await;
+                let shown: String = params.chars().take(100).collect();
+                let Some(error) = answer.get("error") else {
+                    assert!(answer.get("result").is_some(), "{name} {shown}: {answer}");
+                    continue;
+                };
+                let code = error["code"].as_i64().unwrap();
+                assert!(CALLERS_FAULT.contains(&code), "{name} {shown}: {answer}");
+                let message = error["message"].as_str().unwrap();
+                assert!(!message.is_empty() && message.len() < 1000, "{name} {shown}: {answer}");
+            }
+        }
+    }
+    assert_eq!(node.call("eth_chainId", json!([])).await, "0x40000", "others are served");
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn blocks_that_are_not_there() {
+    let node = node_with_all().await;
+    let unknown = format!("0x{:064x}", 7);
+    for method in methods() {
+        let Some(at) = method.parameters.iter().position(|name| name.starts_with("block")) else {
+            continue;
+        };
+        if method.parameters[at].starts_with("blockOverrides") {
+            continue;
+        }
+        let before = fitting_up_to(method, at);
+        for block in ["newest", "Latest", "0x", "12", "0x8000000000000000", "-0x1"] {
+            let params = [before.clone(), vec![json!(block)]].concat();
+            let (code, message) = node.fail(method.name, json!(params)).await;
+            assert_eq!(code, -32602, "{} {block}: {message}", method.name);
+            let wanted = format!("invalid argument {at}: ");
+            assert!(message.starts_with(&wanted), "{} {block}: {message}", method.name);
+        }
+        // A block to come, and a hash of nobody's: null where a block is asked for, an error where
+        // something in it is.
+        for block in ["0xffffff", unknown.as_str()] {
+            let after: Vec<_> = required(method).skip(before.len() + 1).map(fitting).collect();
+            let params = [before.clone(), vec![json!(block)], after].concat();
+            let answer = node.answer(method.name, json!(params)).await;
+            let code = answer["error"]["code"].as_i64();
+            let none = answer.get("result") == Some(&Value::Null);
+            assert!(
+                none || [Some(-32000), Some(-32602)].contains(&code),
+                "{} {block}: {answer}",
+                method.name
+            );
+        }
+    }
+    node.stop().await;
+}

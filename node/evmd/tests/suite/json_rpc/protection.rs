@@ -1,0 +1,278 @@
+//! What one client may do to a node, and what others notice of it.
+
+use crate::{
+    client::{Node, PATIENCE, exchange},
+    common::transfer,
+};
+use alloy_primitives::Address;
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    time::timeout,
+};
+
+/// A contract that runs until its gas is used up: JUMPDEST PUSH0 JUMP.
+fn endless() -> Value {
+    let code = json!({ "0x00000000000000000000000000000000000000aa": { "code": "0x5b5f56" } });
+    json!([{ "to": "0x00000000000000000000000000000000000000aa", "gas": "0xffffffffffff" },
+           "latest", code])
+}
+
+fn body(method: &str, params: &Value) -> String {
+    json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string()
+}
+
+fn request(host: &str, extra: &str, body: &str) -> String {
+    format!(
+        "POST / HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n{extra}\
+         Content-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn names_and_pages_of_strangers_are_refused() {
+    let node = Node::native().await;
+    let call = body("eth_chainId", &json!([]));
+    let ask = async |host: &str, extra: &str| {
+        let extra = format!("Connection: close\r\n{extra}");
+        let request = request(host, &extra, &call);
+        let mut stream = TcpStream::connect(node.rpc.address).await.unwrap();
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        timeout(PATIENCE, stream.read_to_string(&mut answer)).await.unwrap().unwrap();
+        answer.to_lowercase()
+    };
+    for host in ["localhost:8545", "127.0.0.1", "[::1]:8545"] {
+        assert!(ask(host, "").await.starts_with("http/1.1 200"), "{host}");
+    }
+    assert!(ask("evil.example", "").await.starts_with("http/1.1 403"));
+    let ours = ask("localhost", "Origin: http://localhost:3000\r\n").await;
+    assert!(ours.contains("access-control-allow-origin: http://localhost:3000"), "{ours}");
+    let strange = ask("localhost", "Origin: https://evil.example\r\n").await;
+    assert!(!strange.contains("access-control-allow-origin"), "{strange}");
+    // A browser does not ask before it opens a WebSocket.
+    let upgrade = "GET / HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\n\
+        Connection: Upgrade\r\nOrigin: https://evil.example\r\n\
+        Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n";
+    for address in [node.rpc.address, node.rpc.ws_address] {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(upgrade.as_bytes()).await.unwrap();
+        let mut head = [0; 12];
+        timeout(PATIENCE, stream.read_exact(&mut head)).await.unwrap().unwrap();
+        assert_eq!(&head, b"HTTP/1.1 403");
+    }
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_address_serves_its_namespaces() {
+    let node = Node::native_with(|config| config.json_rpc.ws_api = vec!["net".to_owned()]).await;
+    let call = body("eth_chainId", &json!([]));
+    let chain = node.call_over_websocket(node.rpc.ws_address, &call).await;
+    assert_eq!(chain["error"]["code"], -32601);
+    let mut socket = node.websocket(node.rpc.ws_address).await;
+    assert_eq!(socket.call("net_version", json!([])).await, "262144");
+    let mut socket = node.websocket(node.rpc.address).await;
+    assert_eq!(socket.call("eth_chainId", json!([])).await, "0x40000");
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_calls_too_often_is_told_how_often_is_allowed() {
+    let node = Node::native_with(|config| config.json_rpc.rate_per_connection = 25).await;
+    let call = body("eth_chainId", &json!([]));
+    let batch = format!("[{}]", vec![call.as_str(); 60].join(","));
+    let answers = node.post(&batch).await;
+    let answers = answers.as_array().unwrap();
+    let refused: Vec<_> = answers.iter().filter(|answer| answer.get("error").is_some()).collect();
+    assert!((30..=35).contains(&refused.len()), "{}", refused.len());
+    assert_eq!(refused[0]["error"]["code"], -32005);
+    assert_eq!(refused[0]["error"]["data"]["limit"], 25);
+    assert!(refused[0]["error"]["data"]["retryAfterMs"].as_u64().unwrap() > 0);
+    // A single call is refused as HTTP has it.
+    let mut stream = TcpStream::connect(node.rpc.address).await.unwrap();
+    let many = request("localhost", "", &call).repeat(60)
+        + &request("localhost", "Connection: close\r\n", &call);
+    stream.write_all(many.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    timeout(PATIENCE, stream.read_to_string(&mut answer)).await.unwrap().unwrap();
+    assert!(answer.contains("HTTP/1.1 429") && answer.contains("retry-after: 1"), "{answer}");
+    assert!(answer.contains("\"id\":1,\"error\":") && !answer.contains("\"id\":null"), "{answer}");
+    assert_eq!(node.call("eth_chainId", json!([])).await, "0x40000", "another connection");
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_are_counted() {
+    let node = Node::native_with(|config| config.json_rpc.max_connections_per_ip = 2).await;
+    let first = node.websocket(node.rpc.address).await;
+    let second = node.websocket(node.rpc.ws_address).await;
+    let (status, answer) = node.post_as("application/json", b"{}").await;
+    let answer: Value = serde_json::from_str(&answer).unwrap();
+    assert_eq!((status, &answer["error"]["data"]["limit"]), (503, &json!(2)));
+    drop((first, second));
+    let served = async { while node.post_as("application/json", b"{}").await.0 == 503 {} };
+    timeout(PATIENCE, served).await.expect("places are free again");
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn limits_are_told_with_the_error() {
+    let node = Node::native_with(|config| {
+        config.json_rpc.max_batch = 10;
+        config.json_rpc.max_response_bytes = 20_000;
+    })
+    .await;
+    let limit = |answer: &Value, code: i64| {
+        assert_eq!(answer["error"]["code"], code, "{answer}");
+        answer["error"]["data"]["limit"].as_u64().unwrap()
+    };
+    let call = body("eth_getBlockByNumber", &json!(["0x0", false]));
+    let eleven = format!("[{}]", [call.as_str(); 11].join(","));
+    assert_eq!(limit(&node.post(&eleven).await[0], -32600), 10);
+    let mut socket = node.websocket(node.rpc.ws_address).await;
+    socket.send(&eleven).await;
+    let answers = socket.receive().await;
+    assert_eq!((limit(&answers[0], -32600), &answers[0]["id"]), (10, &json!(1)));
+    // Ten blocks fit nine times or so: the others are errors, and the answer stays in bounds.
+    let big = body("web3_sha3", &json!(["0x"])).replace("web3_sha3", &"m".repeat(3000));
+    let ten = format!("[{}]", [big.as_str(); 10].join(","));
+    let answers = node.post(&ten).await;
+    let answers = answers.as_array().unwrap();
+    assert_eq!(answers.len(), 10);
+    assert_eq!(limit(&answers[9], -32003), 20_000);
+    let (status, answer) = node.post_as("application/json", &[b' '; 1_000_001]).await;
+    assert_eq!(status, 413);
+    assert_eq!(limit(&serde_json::from_str(&answer).unwrap(), -32005), 1_000_000);
+    let count = node.fail("eth_getLogs", json!([{ "address": vec![Address::ZERO; 1001] }])).await;
+    assert_eq!(count.0, -32602);
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_endless_call_ends_in_time() {
+    let node = Node::native_with(|config| {
+        config.json_rpc.gas_cap = 0;
+        config.json_rpc.call_timeout_ms = 200;
+        config.json_rpc.trace_timeout_ms = 200;
+        config.json_rpc.api.push("debug".to_owned());
+    })
+    .await;
+    for method in ["eth_call", "eth_estimateGas", "eth_createAccessList"] {
+        let begun = Instant::now();
+        let answer = node.answer(method, endless()).await;
+        // An estimate has no more gas than a block.
+        if method != "eth_estimateGas" || !answer["error"]["data"].is_null() {
+            let message = "execution aborted (timeout = 200ms)";
+            assert_eq!(answer["error"]["message"], message, "{method}: {answer}");
+            assert_eq!(answer["error"]["code"], -32000);
+            assert_eq!(answer["error"]["data"]["limit"], 200);
+        }
+        assert!(begun.elapsed() < PATIENCE / 4, "{method}");
+    }
+    let simulated = json!([{ "blockStateCalls": [{
+        "stateOverrides": endless()[2], "calls": [{ "to": endless()[0]["to"] }],
+    }] }]);
+    let answer = node.answer("eth_simulateV1", simulated).await;
+    assert!(answer.get("error").is_some() || answer["result"].is_array(), "{answer}");
+    assert_eq!(node.call("eth_call", json!([{ "to": Address::ZERO }])).await, "0x");
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn work_for_nobody_is_given_up() {
+    let node = Node::native_with(|config| {
+        config.json_rpc.gas_cap = 0;
+        config.json_rpc.call_timeout_ms = 3_600_000;
+    })
+    .await;
+    let call = request("localhost", "", &body("eth_call", &endless()));
+    // More than there are threads for them.
+    let mut streams = Vec::new();
+    for _ in 0..70 {
+        let mut stream = TcpStream::connect(node.rpc.address).await.unwrap();
+        stream.write_all(call.as_bytes()).await.unwrap();
+        streams.push(stream);
+    }
+    assert_eq!(node.call("eth_chainId", json!([])).await, "0x40000", "cheap calls are served");
+    drop(streams);
+    let served = node.call("eth_call", json!([{ "to": Address::ZERO }]));
+    assert_eq!(timeout(PATIENCE, served).await.expect("threads are free again"), "0x");
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn silent_and_slow_clients_are_closed() {
+    let node = Node::native_with(|config| {
+        config.json_rpc.idle_timeout_s = 1;
+        config.json_rpc.slow_client_s = 1;
+    })
+    .await;
+    let mut streams = Vec::new();
+    for beginning in ["", "POST / HTTP/1.1\r\nHost: local"] {
+        let mut stream = TcpStream::connect(node.rpc.address).await.unwrap();
+        stream.write_all(beginning.as_bytes()).await.unwrap();
+        streams.push(stream);
+    }
+    for mut stream in streams {
+        let mut rest = Vec::new();
+        timeout(PATIENCE, stream.read_to_end(&mut rest)).await.expect("closed").unwrap();
+    }
+    // Calls without end, and nobody reads the answers: writing stalls, then fails.
+    let mut stream = TcpStream::connect(node.rpc.address).await.unwrap();
+    let call = request("localhost", "", &body("rpc_discover", &json!([])));
+    let flood = async { while stream.write_all(call.as_bytes()).await.is_ok() {} };
+    timeout(PATIENCE, flood).await.expect("the connection is closed");
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_of_transactions_is_submitted_together() {
+    let node = Node::native().await;
+    let send = |nonce| body("eth_sendRawTransaction", &json!([transfer(7, nonce, Address::ZERO)]));
+    let batch = |first: u64| {
+        let calls: Vec<_> = (first..first + 20).map(send).collect();
+        format!("[{}]", calls.join(","))
+    };
+    let over_http = node.post(&batch(0)).await;
+    let mut socket = node.websocket(node.rpc.ws_address).await;
+    socket.send(&batch(20)).await;
+    let over_websocket = socket.receive().await;
+    let mut last = Value::Null;
+    for answer in over_http.as_array().unwrap().iter().chain(over_websocket.as_array().unwrap()) {
+        assert!(answer.get("error").is_none(), "{answer}");
+        last = answer["result"].clone();
+    }
+    node.wait_for("eth_getTransactionReceipt", json!([last])).await;
+    let sender = chain::DEV_ACCOUNTS[7].address;
+    assert_eq!(node.call("eth_getTransactionCount", json!([sender])).await, "0x28");
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flood_leaves_its_turn_to_others() {
+    let node = Node::native_with(|config| {
+        config.json_rpc.gas_cap = 0;
+        config.json_rpc.call_timeout_ms = 50;
+    })
+    .await;
+    // One connection asks for two minutes of work at a time.
+    let mut flood = node.websocket(node.rpc.ws_address).await;
+    for _ in 0..100 {
+        flood.send(&body("eth_call", &endless())).await;
+    }
+    let begun = Instant::now();
+    assert_eq!(node.call("eth_call", json!([{ "to": Address::ZERO }])).await, "0x");
+    assert!(begun.elapsed() < Duration::from_secs(2), "it waited for its turn only");
+    let (status, _) = exchange(
+        node.rpc.address,
+        request("localhost", "Connection: close\r\n", &body("eth_chainId", &json!([]))).as_bytes(),
+    )
+    .await;
+    assert_eq!(status, 200);
+    drop(flood);
+    node.stop().await;
+}

@@ -1,0 +1,176 @@
+//! Prices above 128 bits are well-formed, and no account can pay them.
+
+use crate::{
+    client::{Node, config},
+    common::{CHAIN_ID, native_home, producing, signature},
+};
+use alloy_primitives::{Address, Bytes, U256, keccak256};
+use alloy_rlp::{Encodable, Header};
+use chain::DEV_ACCOUNTS;
+use serde_json::{Value, json};
+
+const GAS: u64 = 21_000;
+
+/// 2^130.
+fn wide() -> U256 {
+    U256::ONE << 130
+}
+
+fn funds() -> &'static str {
+    "insufficient funds for gas * price + value: "
+}
+
+/// A list of encoded items.
+fn list(items: &[Vec<u8>]) -> Vec<u8> {
+    let payload = items.concat();
+    let mut out = Vec::new();
+    Header { list: true, payload_length: payload.len() }.encode(&mut out);
+    out.extend(payload);
+    out
+}
+
+fn item(value: impl Encodable) -> Vec<u8> {
+    alloy_rlp::encode(value)
+}
+
+/// An EIP-1559 transaction of an account with any prices, which are bytes of big-endian integers.
+fn dynamic(from: usize, nonce: u64, tip: &[u8], cap: &[u8]) -> Bytes {
+    let mut items = vec![
+        item(CHAIN_ID),
+        item(nonce),
+        item(tip),
+        item(cap),
+        item(GAS),
+        item(Address::ZERO),
+        item(1_u64),
+        item(Bytes::new()),
+        vec![0xc0],
+    ];
+    let unsigned = [&[2][..], &list(&items)].concat();
+    let signed = signature(from, keccak256(unsigned));
+    items.extend([item(u64::from(signed.v())), item(signed.r()), item(signed.s())]);
+    [&[2][..], &list(&items)].concat().into()
+}
+
+/// A legacy transaction without a chain id.
+fn legacy(from: usize, price: &[u8]) -> Bytes {
+    let mut items = vec![
+        item(0_u64),
+        item(price),
+        item(GAS),
+        item(Address::ZERO),
+        item(1_u64),
+        item(Bytes::new()),
+    ];
+    let signed = signature(from, keccak256(list(&items)));
+    items.extend([item(27 + u64::from(signed.v())), item(signed.r()), item(signed.s())]);
+    list(&items).into()
+}
+
+fn bytes(price: U256) -> Vec<u8> {
+    price.to_be_bytes_trimmed_vec()
+}
+
+async fn balance(node: &Node, of: usize) -> U256 {
+    let address = DEV_ACCOUNTS[of].address;
+    let balance = node.call("eth_getBalance", json!([address, "latest"])).await;
+    balance.as_str().unwrap().parse().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_raw_transaction_with_a_wide_price_is_refused_for_what_it_costs() {
+    let node = Node::native().await;
+    let (price, balance) = (bytes(wide()), balance(&node, 0).await);
+    let cost = wide() * U256::from(GAS) + U256::ONE;
+    let overshot = cost - balance;
+    let expected = format!("{}balance {balance}, tx cost {cost}, overshot {overshot}", funds());
+    for raw in [dynamic(0, 0, &[1], &price), dynamic(0, 0, &price, &price), legacy(0, &price)] {
+        for method in ["eth_sendRawTransaction", "eth_sendRawTransactionSync"] {
+            let refused = node.fail(method, json!([raw])).await;
+            assert_eq!(refused, (-32000, expected.clone()), "{method}");
+        }
+    }
+    let tip = format!(
+        "max priority fee per gas higher than max fee per gas: maxPriorityFeePerGas: {}, \
+         maxFeePerGas: 1",
+        wide()
+    );
+    for (raw, expected) in [
+        (dynamic(0, 0, &price, &[1]), tip.as_str()),
+        (dynamic(0, 0, &[1], &[1; 33]), "max fee per gas higher than 2^256-1"),
+        (dynamic(0, 0, &[1; 33], &price), "max priority fee per gas higher than 2^256-1"),
+        (legacy(0, &[1; 40]), "max fee per gas higher than 2^256-1"),
+    ] {
+        let refused = node.fail("eth_sendRawTransaction", json!([raw])).await;
+        assert_eq!(refused, (-32000, expected.to_owned()));
+    }
+    // A leading zero makes an integer malformed, however large it is.
+    let zero = [&[0][..], &price].concat();
+    let (code, message) =
+        node.fail("eth_sendRawTransaction", json!([dynamic(0, 0, &[1], &zero)])).await;
+    assert!(code == -32000 && message.starts_with("rlp: "), "{message}");
+    node.stop().await;
+}
+
+/// What a call object with this price, under this name, is answered by a method.
+async fn refused(node: &Node, method: &str, more: Value) -> (i64, String) {
+    let mut call = json!({ "from": DEV_ACCOUNTS[0].address, "to": Address::ZERO, "gas": "0x5208" });
+    call.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    let params = match method {
+        "eth_simulateV1" => json!([{ "blockStateCalls": [{ "calls": [call] }] }, "latest"]),
+        "eth_fillTransaction" => json!([call]),
+        "trace_call" => json!([call, ["trace"], "latest"]),
+        _ => json!([call, "latest"]),
+    };
+    node.fail(method, params).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_with_a_wide_price_is_refused_for_what_it_costs() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = native_home(folder.path());
+    let mut config = config();
+    config.json_rpc.api.extend(["debug", "trace"].map(str::to_owned));
+    let node = Node::start_with(folder, home, producing(None), config).await;
+    let (from, balance) = (DEV_ACCOUNTS[0].address, balance(&node, 0).await);
+    let cost = wide() * U256::from(GAS);
+    let expected = format!("{}address {from} have {balance} want {cost}", funds());
+    let hex = format!("{:#x}", wide());
+    let most = format!("{:#x}", U256::MAX);
+    for prices in [
+        json!({ "gasPrice": hex }),
+        json!({ "maxFeePerGas": hex }),
+        json!({ "maxFeePerGas": hex, "maxPriorityFeePerGas": hex }),
+    ] {
+        for method in
+            ["eth_call", "eth_createAccessList", "debug_traceCall", "trace_call", "eth_simulateV1"]
+        {
+            let (code, message) = refused(&node, method, prices.clone()).await;
+            assert!(message.contains(&expected), "{method} {prices}: {message}");
+            let insufficient = if method == "eth_simulateV1" { -38014 } else { -32000 };
+            assert_eq!(code, insufficient, "{method}");
+        }
+        let estimate = refused(&node, "eth_estimateGas", prices).await;
+        assert_eq!(estimate, (-32000, "gas required exceeds allowance (0)".to_owned()));
+    }
+    let (_, message) = refused(&node, "eth_call", json!({ "gasPrice": most })).await;
+    assert!(message.contains("required balance exceeds 256 bits"), "{message}");
+    let tip = json!({ "maxFeePerGas": "0x1", "maxPriorityFeePerGas": hex });
+    let (_, message) = refused(&node, "eth_call", tip).await;
+    assert!(message.contains("max priority fee per gas higher than max fee per gas"), "{message}");
+    let blobs = json!({ "maxFeePerBlobGas": hex, "blobVersionedHashes": [format!("0x01{}", "00".repeat(31))] });
+    let (_, message) = refused(&node, "eth_call", blobs).await;
+    assert!(message.contains(funds()), "{message}");
+    let (code, message) = refused(&node, "eth_fillTransaction", json!({ "gasPrice": hex })).await;
+    assert!(code == -32000 && message.starts_with(funds()), "{message}");
+    // More than 256 bits are no quantity.
+    let (code, message) =
+        refused(&node, "eth_call", json!({ "gasPrice": format!("{most}0") })).await;
+    assert!(code == -32602 && message.ends_with("hex number > 256 bits"), "{message}");
+    // Even a balance that is overridden pays for none.
+    let rich = json!({ from.to_string(): { "balance": most } });
+    let call = json!({ "from": from, "to": Address::ZERO, "gas": "0x5208", "gasPrice": hex });
+    let (code, message) = node.fail("eth_call", json!([call, "latest", rich])).await;
+    assert!(code == -32000 && message.contains("above 2^128-1 wei is not supported"), "{message}");
+    node.stop().await;
+}

@@ -1,0 +1,67 @@
+//! kill -9 during an import, again and again: each restart continues from the last announced
+//! block, and the end is the same as without.
+
+use crate::common::{exported_chain, fixtures, import};
+use alloy_primitives::B256;
+use chain::Genesis;
+use home::Home;
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+/// Kills the import at `kills` moments, then lets it end; gives the head.
+fn import_with_kills(chain: &Path, home: &Path, whole: Duration, kills: u32) -> B256 {
+    let mut reached = 0;
+    for round in 1..=kills {
+        // Spread over the time a whole import takes, at odd places.
+        let place = f64::from((round * 7) % kills) / f64::from(kills) + 0.013;
+        let mut process = evmd(home, chain).spawn().unwrap();
+        std::thread::park_timeout(whole.mul_f64(place));
+        process.kill().unwrap();
+        process.wait().unwrap();
+        let opened = Home::open(home).unwrap();
+        let number = opened.view().unwrap().number();
+        assert!(number >= reached, "round {round}: head {number} after {reached}");
+        reached = number;
+    }
+    assert!(evmd(home, chain).status().unwrap().success());
+    Home::open(home).unwrap().view().unwrap().head.hash
+}
+
+fn evmd(home: &Path, chain: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_evmd"));
+    command.arg("import").arg("--home").arg(home).arg(chain).stdout(Stdio::null());
+    command
+}
+
+/// Imports the chain calmly and with kills, and compares.
+fn compare(file: &Path, genesis: &Genesis, kills: u32) {
+    let folder = tempfile::tempdir().unwrap();
+    let calm = Home::init(&folder.path().join("calm"), genesis).unwrap();
+    let begun = Instant::now();
+    import(&calm, vec![file.to_owned()]).unwrap();
+    let whole = begun.elapsed();
+    let killed = folder.path().join("killed");
+    drop(Home::init(&killed, genesis).unwrap());
+    let head = import_with_kills(file, &killed, whole, kills);
+    assert_eq!(head, calm.view().unwrap().head.hash);
+}
+
+#[test]
+fn killed_imports_end_like_an_undisturbed_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("chain.rlp");
+    exported_chain(&file, 60);
+    compare(&file, &Genesis::native_dev(crate::common::GENESIS_TIME), 6);
+}
+
+#[test]
+#[ignore = "needs EVMD_FIXTURES: run .ci/fixtures"]
+fn killed_imports_of_the_3000_block_chain_end_like_an_undisturbed_one() {
+    let chain = fixtures("chains/hive-sync-3000");
+    let genesis = fs::read_to_string(chain.join("genesis.json")).unwrap();
+    compare(&chain.join("chain.rlp"), &Genesis::from_json(&genesis).unwrap(), 20);
+}

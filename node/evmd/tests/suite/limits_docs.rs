@@ -1,0 +1,165 @@
+//! `docs/limits.md` has the names and values that the program has, and no limit on clients is missing there.
+
+use config::Config;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::Path,
+};
+
+/// Folders and files whose limits clients meet: the crate, and the path in its `src`.
+const SEARCHED: [&str; 10] = [
+    "budget",
+    "cosmos-api",
+    "evmd/observe",
+    "modules/gov/limits.rs",
+    "pipeline/arrival.rs",
+    "pipeline/ingest",
+    "pipeline/ingest.rs",
+    "pipeline/submit.rs",
+    "rpc",
+    "server",
+];
+
+/// Maxima that no client can reach, with the reason.
+const NOT_LIMITS: [(&str, &str, &str); 16] = [
+    ("rpc/front/connection.rs", "PIECES_MAX", "pieces of a response in one system call"),
+    ("rpc/front/websocket/output.rs", "MAX_SLICES", "pieces of a message in one system call"),
+    ("rpc/front/websocket/frames.rs", "MAX_HEAD_BYTES", "length of a frame head in RFC 6455"),
+    ("rpc/front/websocket/frames.rs", "MAX", "of a test"),
+    ("rpc/front/threads.rs", "BLOCKING_MAX", "threads"),
+    ("rpc/block_id.rs", "NUMBER_MAX", "the range of block numbers"),
+    ("rpc/envelope.rs", "MAX", "of a test"),
+    ("rpc/go_duration.rs", "MAX_NANOSECONDS", "the range of Go's durations"),
+    ("rpc/go_duration.rs", "MAX_FRACTION_DIGITS", "precision of a duration"),
+    ("evmd/observe/head.rs", "MAX_HEAD_AGE", "when /health reports a head that stands"),
+    ("evmd/observe/head.rs", "MAX_HEAD_AGE_BLOCKS", "the same, in block times"),
+    ("evmd/observe/head.rs", "MAX_CHECK_AGE", "the same, for the check itself"),
+    ("server/listen/tests.rs", "MAX_BODY", "of a test"),
+    ("budget/resource.rs", "MAX_LEAVING_SHARE", "precision of the limits of this module"),
+    ("pipeline/submit.rs", "IN_VAIN_MAX", "rounds in which submissions are gathered"),
+    ("cosmos-api/query/public_keys.rs", "MAX_CACHED_ACCOUNTS", "size of a cache"),
+];
+
+/// Beginnings and ends of the names of settings that limit something.
+const SETTINGS: [&str; 8] =
+    ["max-", "rate-", "account-", "global-", "-cap", "-timeout-ms", "-timeout-s", "lifetime-s"];
+
+/// Constants named as maxima: file, name and value as it is written.
+fn constants(folder: &Path, root: &Path, found: &mut BTreeMap<(String, String), String>) {
+    if folder.is_dir() {
+        for entry in fs::read_dir(folder).unwrap() {
+            constants(&entry.unwrap().path(), root, found);
+        }
+        return;
+    }
+    let Ok(text) = fs::read_to_string(folder) else { return };
+    let file = folder.strip_prefix(root).unwrap().to_str().unwrap();
+    for (at, _) in text.match_indices("const ") {
+        let Some((name, rest)) = text[at + "const ".len()..].split_once(": ") else { continue };
+        let is_name = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+        let is_maximum = name.split('_').any(|word| word == "MAX");
+        if !name.chars().all(is_name) || !is_maximum {
+            continue;
+        }
+        let value = rest.split_once('=').unwrap().1.split_once(';').unwrap().0;
+        let value = value.split_whitespace().collect::<Vec<_>>().join(" ");
+        found.insert((file.to_owned(), name.to_owned()), value);
+    }
+}
+
+/// The first two cells of the page's rows: a constant or a setting, and its value.
+fn rows(page: &str) -> Vec<(String, String)> {
+    let row = |line: &str| {
+        let mut cells = line.strip_prefix("| `")?.split(" | ");
+        let name = cells.next()?.to_owned();
+        let value = cells.next()?.trim_start_matches('`').split_once('`')?.0.to_owned();
+        Some((name, value))
+    };
+    page.lines().filter_map(row).collect()
+}
+
+#[test]
+fn limits_are_documented_with_their_values() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let page = fs::read_to_string(crates.parent().unwrap().join("docs/limits.md")).unwrap();
+    let mut all = BTreeMap::new();
+    for folder in fs::read_dir(crates).unwrap() {
+        let (folder, source) = (folder.as_ref().unwrap().file_name(), folder.unwrap().path());
+        let mut found = BTreeMap::new();
+        let source = source.join("src");
+        if source.is_dir() {
+            constants(&source, &source, &mut found);
+        }
+        let folder = folder.to_str().unwrap();
+        all.extend(
+            found
+                .into_iter()
+                .map(|((file, name), value)| ((format!("{folder}/{file}"), name), value)),
+        );
+    }
+    let config = toml::Table::try_from(Config::default()).unwrap();
+    let setting = |key: &str| -> Option<String> {
+        let (section, name) = key.split_once('.')?;
+        Some(config.get(section)?.get(name)?.to_string())
+    };
+
+    let mut documented = BTreeSet::new();
+    for (name, value) in rows(&page) {
+        let found = match name.split_once("` in `") {
+            Some((name, file)) => {
+                let file = file.trim_end_matches('`');
+                documented.insert((file.to_owned(), name.to_owned()));
+                all.get(&(file.to_owned(), name.to_owned())).cloned()
+            }
+            None => {
+                let key = name.trim_end_matches('`');
+                documented.insert((String::new(), key.to_owned()));
+                setting(key)
+            }
+        };
+        assert_eq!(found, Some(value), "{name}");
+    }
+
+    let exempt: BTreeSet<_> =
+        NOT_LIMITS.iter().map(|(file, name, _)| ((*file).to_owned(), (*name).to_owned())).collect();
+    let is_searched = |file: &str| {
+        SEARCHED.iter().any(|part| file == *part || file.starts_with(&format!("{part}/")))
+    };
+    let expected: BTreeSet<_> = all.into_keys().filter(|(file, _)| is_searched(file)).collect();
+    let missing: Vec<_> =
+        expected.iter().filter(|key| !documented.contains(key) && !exempt.contains(key)).collect();
+    assert!(missing.is_empty(), "not in docs/limits.md: {missing:?}");
+    assert!(exempt.is_subset(&expected), "an exemption names no constant");
+    for (section, keys) in &config {
+        for key in keys.as_table().unwrap().keys() {
+            let is_limit = SETTINGS.iter().any(|part| key.starts_with(part) || key.ends_with(part));
+            let name = format!("{section}.{key}");
+            let is_documented = documented.contains(&(String::new(), name.clone()));
+            assert!(!is_limit || is_documented || NOT_LIMIT_SETTINGS.contains(&&*name), "{name}");
+        }
+    }
+}
+
+/// Settings with such names that limit nothing that a client does.
+const NOT_LIMIT_SETTINGS: [&str; 1] = ["engine.max-clock-step-s"];
+
+/// `docs/threat-model.md` names every address that a node listens on.
+#[test]
+fn every_port_is_in_the_threat_model() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    let page = fs::read_to_string(docs.join("threat-model.md")).unwrap();
+    for (section, keys) in toml::Table::try_from(Config::default()).unwrap() {
+        for key in keys.as_table().unwrap().keys().filter(|key| key.ends_with("address")) {
+            assert!(page.contains(&format!("| `{section}.{key}` |")), "{section}.{key}");
+        }
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path().join("home");
+    drop(home::Home::init(&home, &chain::Genesis::native_dev(0)).unwrap());
+    for entry in fs::read_dir(&home).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        let is_named = page.contains(&format!("| `{name}"));
+        assert!(is_named, "{name}");
+    }
+}

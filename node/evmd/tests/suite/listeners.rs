@@ -1,0 +1,241 @@
+//! The rules that every server applies: hosts, origins, and how clients share what there is.
+
+use crate::{
+    client::{Node, PATIENCE, exchange},
+    common::{native_home, producing},
+};
+use config::Comet;
+use cosmos_api::comet;
+use pipeline::Pipeline;
+use std::{
+    io::{ErrorKind, Read, Write},
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpSocket, TcpStream},
+    time::timeout,
+};
+
+/// Another client on this machine.
+const OTHER: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
+
+/// Connects from an address of this machine.
+async fn connect_from(source: IpAddr, to: SocketAddr) -> TcpStream {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind(SocketAddr::new(source, 0)).unwrap();
+    socket.connect(to).await.unwrap()
+}
+
+/// The response to a request on this connection, which the request closes.
+async fn answer(mut stream: TcpStream, request: &str) -> String {
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut text = String::new();
+    timeout(PATIENCE, stream.read_to_string(&mut text)).await.unwrap().unwrap();
+    text
+}
+
+fn get(path: &str, headers: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\n{headers}Connection: close\r\n\r\n")
+}
+
+/// The value of a metric about a resource that clients share.
+async fn metric(node: &Node, name: &str, resource: &str) -> u64 {
+    let request = get("/metrics", "Host: localhost\r\n");
+    let (_, text) = exchange(node.observe.address, request.as_bytes()).await;
+    let start = format!("{name}{{resource=\"{resource}\"}} ");
+    let value = text.lines().find_map(|line| line.strip_prefix(&start));
+    value.unwrap().parse().unwrap()
+}
+
+#[tokio::test]
+async fn every_server_checks_hosts_and_origins() {
+    let node = Node::native().await;
+    let comet = Comet { address: "127.0.0.1:0".parse().unwrap(), ..Comet::default() };
+    let comet = comet::serve(&comet, &node.budget, node.queries.clone()).await.unwrap();
+    for (server, address, path) in [
+        ("json-rpc", node.rpc.address, "/"),
+        ("rest", node.rest.address, "/cosmos/base/tendermint/v1beta1/syncing"),
+        ("comet", comet.address, "/health"),
+        ("metrics", node.observe.address, "/health"),
+    ] {
+        let ask = async |headers: &str| {
+            let (status, text) = exchange(address, get(path, headers).as_bytes()).await;
+            (status, text)
+        };
+        let status = async |headers: &str| ask(headers).await.0;
+        assert_eq!(status("Host: localhost\r\n").await, 200, "{server}");
+        assert_eq!(status(&format!("Host: {address}\r\n")).await, 200, "{server}");
+        let (refused, text) = ask("Host: evil.example\r\n").await;
+        assert_eq!(refused, 403, "{server}");
+        assert!(text.contains(&format!("{server}.allowed-hosts")), "{text}");
+        assert_eq!(status("").await, 400, "{server}: no host");
+        assert_eq!(status("Host: localhost\r\nHost: localhost\r\n").await, 400, "{server}: two");
+        let probe = format!("GET {path} HTTP/1.0\r\n\r\n");
+        let (probed, _) = exchange(address, probe.as_bytes()).await;
+        assert_eq!(probed, 200, "{server}: a health check");
+        let allowed = async |origin: &str| {
+            let headers = format!("Host: localhost\r\nOrigin: {origin}\r\n");
+            let stream = TcpStream::connect(address).await.unwrap();
+            answer(stream, &get(path, &headers)).await.contains("access-control-allow-origin")
+        };
+        assert!(allowed("http://localhost:3000").await, "{server}");
+        assert!(!allowed("https://evil.example").await, "{server}");
+        let two = "http://localhost:3000\r\nOrigin: https://evil.example";
+        let (refused, text) = ask(&format!("Host: localhost\r\nOrigin: {two}\r\n")).await;
+        assert_eq!(refused, 400, "{server}");
+        assert!(text.contains("at most one Origin"), "{server}: {text}");
+        let post = "POST / HTTP/1.1\r\nHost: localhost\r\nOrigin: https://evil.example\r\n\
+                    Content-Type: text/plain\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}";
+        let (posted, _) = exchange(address, post.as_bytes()).await;
+        assert!(posted >= 400, "{server}: a page of a foreign origin posts");
+    }
+    comet.stop().await;
+    node.stop().await;
+}
+
+/// One address takes all connections of JSON-RPC; another one is served nevertheless.
+#[tokio::test]
+async fn another_client_is_served_when_one_has_all_connections() {
+    let node = Node::native_with(|config| config.json_rpc.max_connections = 4).await;
+    let request = get("/", "Host: localhost\r\n").replace("Connection: close\r\n", "");
+    let mut taken = Vec::new();
+    for _ in 0..4 {
+        let mut stream = connect_from(OTHER, node.rpc.address).await;
+        stream.write_all(request.as_bytes()).await.unwrap();
+        assert_eq!(stream.read_u8().await.unwrap(), b'H');
+        taken.push(stream);
+    }
+    let request = get("/", "Host: localhost\r\n");
+    let refused = answer(connect_from(OTHER, node.rpc.address).await, &request).await;
+    assert!(refused.starts_with("HTTP/1.1 503"), "{refused}");
+    let stream = TcpStream::connect(node.rpc.address).await.unwrap();
+    let served = answer(stream, &get("/", "Host: localhost\r\n")).await;
+    assert!(served.starts_with("HTTP/1.1 200"), "{served}");
+    // One of the first connections was closed for it, and no other.
+    let mut reading = tokio::task::JoinSet::new();
+    for mut stream in taken {
+        reading.spawn(async move {
+            while stream.read(&mut [0; 4096]).await.is_ok_and(|count| count > 0) {}
+        });
+    }
+    timeout(PATIENCE, reading.join_next()).await.unwrap();
+    assert_eq!(metric(&node, "client_resource_evicted_total", "json_rpc_connections").await, 1);
+    drop(reading);
+    node.stop().await;
+}
+
+/// 20 unfinished bodies of one address; another client's call is answered, and memory stays below the limit.
+#[tokio::test]
+async fn unfinished_bodies_of_json_rpc_are_bounded_and_give_way() {
+    const LIMIT: u64 = 4 << 20;
+    const BODY: usize = 900_000;
+    let node = Node::native_with(|config| config.server.max_client_bytes = LIMIT).await;
+    let head = |length: usize| {
+        format!(
+            "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+             Connection: close\r\nContent-Length: {length}\r\n\r\n"
+        )
+    };
+    let mut open = Vec::new();
+    for _ in 0..20 {
+        let mut stream = connect_from(OTHER, node.rpc.address).await;
+        stream.write_all(head(BODY).as_bytes()).await.unwrap();
+        // A refused body is not read to its end.
+        let _ = stream.write_all(&vec![b' '; BODY - 1]).await;
+        open.push(stream);
+    }
+    // A call of the other client needs memory that the first one holds.
+    let call = r#"{"jsonrpc":"2.0","id":1,"method":"eth_blockNumber","params":[]}"#;
+    let body = format!("{call}{}", " ".repeat(BODY - call.len()));
+    let stream = TcpStream::connect(node.rpc.address).await.unwrap();
+    let text = answer(stream, &format!("{}{body}", head(BODY))).await;
+    assert!(text.starts_with("HTTP/1.1 200") && text.contains("\"result\":\"0x"), "{text}");
+    assert!(metric(&node, "client_resource_refused_total", "memory_bytes").await > 0);
+    assert!(metric(&node, "client_resource_used", "memory_bytes").await <= LIMIT);
+    drop(open);
+    node.stop().await;
+}
+
+/// The report that led to `server.trusted-proxies`: a noisy client behind a proxy took the share of a quiet one.
+#[tokio::test]
+async fn clients_behind_a_trusted_proxy_have_limits_of_their_own() {
+    let node = Node::native_with(|config| {
+        config.json_rpc.rate_per_ip = 20;
+        config.server.trusted_proxies = vec!["127.0.0.1".parse().unwrap()];
+    })
+    .await;
+    let body = r#"{"jsonrpc":"2.0","id":1,"method":"eth_chainId","params":[]}"#;
+    let ask = async |client: &str| {
+        let request = format!(
+            "POST / HTTP/1.1\r\nHost: localhost\r\nX-Forwarded-For: {client}\r\nConnection: close\r\n\
+             Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        exchange(node.rpc.address, request.as_bytes()).await.0
+    };
+    let mut refused = 0;
+    for _ in 0..60 {
+        refused += u32::from(ask("203.0.113.1").await == 429);
+    }
+    assert!(refused > 0, "the noisy client meets its limit");
+    for _ in 0..3 {
+        assert_eq!(ask("203.0.113.2").await, 200, "the quiet one is served");
+    }
+    node.stop().await;
+}
+
+/// The head of a request is not accounted, so it must not be large.
+#[tokio::test]
+async fn the_head_of_a_request_is_bounded() {
+    const LIMIT: usize = 32 * 1024;
+    let node = Node::native().await;
+    let head = |bytes: usize| {
+        let rest = get("/", "Host: localhost\r\nX-Padding: \r\n").len();
+        get("/", &format!("Host: localhost\r\nX-Padding: {}\r\n", "x".repeat(bytes - rest)))
+    };
+    for (bytes, expected) in [(LIMIT - 1, 200), (LIMIT, 200), (LIMIT + 1, 431)] {
+        let request = head(bytes);
+        assert_eq!(request.len(), bytes);
+        let (status, _) = exchange(node.rpc.address, request.as_bytes()).await;
+        assert_eq!(status, expected, "{bytes} bytes");
+    }
+    node.stop().await;
+}
+
+/// One address takes all ingest connections; a frame of another one is answered.
+#[test]
+fn another_client_of_the_ingest_is_served_when_one_has_all_connections() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut home = native_home(folder.path());
+    home.config.ingest.max_connections = 4;
+    let pipeline = Pipeline::start(&home, producing(None)).unwrap();
+    let address = pipeline.ingest_address.unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let connect = |source| {
+        let stream = runtime.block_on(connect_from(source, address)).into_std().unwrap();
+        stream.set_nonblocking(false).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream
+    };
+    // Each is known to be accepted, as it is answered: a frame of no transaction.
+    let ask = |stream: &mut std::net::TcpStream| {
+        stream.write_all(&[0, 0, 0, 1, 0xff])?;
+        let mut status = [0];
+        stream.read_exact(&mut status).map(|()| status[0])
+    };
+    let mut taken: Vec<_> = (0..4).map(|_| connect(OTHER)).collect();
+    for stream in &mut taken {
+        assert_eq!(ask(stream).unwrap(), 1);
+    }
+    let mut fifth = connect(OTHER);
+    let closed = ask(&mut fifth).unwrap_err().kind();
+    assert!(matches!(
+        closed,
+        ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe
+    ));
+    let mut other = connect(IpAddr::V4(Ipv4Addr::LOCALHOST));
+    assert_eq!(ask(&mut other).unwrap(), 1);
+    pipeline.stop();
+    pipeline.join().unwrap();
+}

@@ -1,0 +1,341 @@
+//! kill -9 of a node under load, again and again: no block it had shown is gone, no transaction it
+//! had answered for, and every root is what the blocks give.
+
+use crate::common::{
+    CHAIN_ID, FEE_CAP, export, frames::Frames, import, native_home, producing, sign, wait_until,
+};
+use crate::dice::Dice;
+use alloy_consensus::TxEip1559;
+use alloy_primitives::{Address, B256, Bytes, TxKind, U256, keccak256};
+use chain::{DEV_ACCOUNTS, block::Block};
+use home::Home;
+use pipeline::Pipeline;
+use serde_json::{Value, json};
+use std::{
+    collections::{HashMap, HashSet},
+    io::{BufRead, BufReader, Read, Write},
+    net::{SocketAddr, TcpListener, TcpStream},
+    path::Path,
+    process::{Child, Command, Stdio},
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+use storage::StateRead;
+
+/// Kills of a chain in the ordinary run.
+const KILLS: u64 = 4;
+/// Kills of a chain when `EVMD_LONG_TESTS` is set: one for each development account.
+const KILLS_LONG: u64 = 10;
+/// Chains of the long run: 20 kills in all.
+const CHAINS_LONG: u64 = 2;
+/// Nonces a sender tries to use up in one life of the process.
+const NONCES: u64 = 4_000;
+/// Nonces submitted in any order: as many as may wait behind a gap.
+const WINDOW: u64 = 32;
+/// Submissions written at once.
+const BURST: usize = 32;
+
+/// A submission.
+#[derive(Clone, Debug)]
+struct Line {
+    raw: Bytes,
+    hash: B256,
+    /// Sender and nonce.
+    slot: (usize, u64),
+}
+
+/// A running node.
+struct Node {
+    process: Child,
+    ingest: SocketAddr,
+    json_rpc: SocketAddr,
+    /// From starting the process to serving.
+    starting: Duration,
+}
+
+impl Node {
+    fn start(home: &Path) -> Self {
+        // Free a moment ago, which is as much as can be known.
+        let free = || TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let [json_rpc, ws, metrics] = [free(), free(), free()];
+        let begun = Instant::now();
+        let process = Command::new(env!("CARGO_BIN_EXE_evmd"))
+            .args(["start", "--quiet", "--block-time", "20ms", "--ingest.address", "127.0.0.1:0"])
+            .args(["--json-rpc.address", &json_rpc.to_string()])
+            .args(["--json-rpc.ws-address", &ws.to_string()])
+            .args(["--metrics.address", &metrics.to_string()])
+            .args(["--comet.address", "127.0.0.1:0"])
+            .args(["--rest.address", "127.0.0.1:0"])
+            .args(["--grpc.address", "127.0.0.1:0"])
+            .arg("--home")
+            .arg(home)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        // From here on a failed assertion kills the process.
+        let ingest = SocketAddr::from(([127, 0, 0, 1], 0));
+        let mut node = Self { process, ingest, json_rpc, starting: Duration::ZERO };
+        let banner = BufReader::new(node.process.stdout.take().unwrap());
+        let mut ingest = None;
+        for line in banner.lines() {
+            let line = line.unwrap();
+            if let Some(at) = line.strip_prefix("transactions") {
+                ingest = at.trim().strip_prefix("tcp://").and_then(|at| at.parse().ok());
+            }
+            if line.starts_with("metrics") {
+                break; // The last line: a node must not find its banner's pipe closed.
+            }
+        }
+        (node.ingest, node.starting) = (ingest.unwrap(), begun.elapsed());
+        node
+    }
+
+    /// Number and hash of the newest block, as JSON-RPC shows it; `None` once the node is gone.
+    fn newest(json_rpc: SocketAddr) -> Option<(u64, B256)> {
+        let params = json!(["latest", false]);
+        let call =
+            json!({"jsonrpc": "2.0", "id": 1, "method": "eth_getBlockByNumber", "params": params});
+        let body = call.to_string();
+        let mut stream = TcpStream::connect(json_rpc).ok()?;
+        let head = "POST / HTTP/1.1\r\nContent-Type: application/json\r\n";
+        let length = body.len();
+        write!(
+            stream,
+            "{head}Host: {json_rpc}\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
+        )
+        .ok()?;
+        let mut text = String::new();
+        stream.read_to_string(&mut text).ok()?;
+        let answer: Value = serde_json::from_str(text.split_once("\r\n\r\n")?.1).ok()?;
+        let number = answer["result"]["number"].as_str()?;
+        let number = u64::from_str_radix(number.strip_prefix("0x")?, 16).ok()?;
+        Some((number, answer["result"]["hash"].as_str()?.parse().ok()?))
+    }
+}
+
+/// Sets a flag at the end of a scope, also if an assertion in it fails. Otherwise the thread that
+/// waits for the flag would never end, and the scope would wait for that thread.
+struct SetOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for SetOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A test that fails leaves no process behind.
+impl Drop for Node {
+    fn drop(&mut self) {
+        // Both calls fail harmlessly if the process has been killed and waited for.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// A sender's submissions: windows of nonces in any order, some replaced.
+fn lines(sender: usize, dice: &mut Dice) -> Vec<Line> {
+    let mut lines = Vec::new();
+    for window in 0..NONCES / WINDOW {
+        let mut nonces: Vec<u64> = (window * WINDOW..(window + 1) * WINDOW).collect();
+        while !nonces.is_empty() {
+            let at = dice.below(nonces.len() as u64) as usize;
+            let nonce = nonces.swap_remove(at);
+            let base_tip = 1_000_000_000 + u128::from(dice.below(1_000_000_000));
+            let times = if dice.chance(10) { 2 } else { 1 };
+            for time in 1..=times {
+                let tip = base_tip * time;
+                let tx = TxEip1559 {
+                    chain_id: CHAIN_ID,
+                    nonce,
+                    gas_limit: 21_000,
+                    max_fee_per_gas: 10 * FEE_CAP * time,
+                    max_priority_fee_per_gas: tip,
+                    to: TxKind::Call(Address::repeat_byte(0x77)),
+                    value: U256::ONE,
+                    ..TxEip1559::default()
+                };
+                let raw = sign(sender, tx);
+                lines.push(Line { hash: keccak256(&raw), raw, slot: (sender, nonce) });
+            }
+        }
+    }
+    lines
+}
+
+/// Submits until the node is gone; gives what it had answered for. The node is killed after
+/// `enough` answers, once it has shown a block of this life.
+fn submit(node: &mut Node, lines: &[Line], enough: usize, has_shown: &AtomicBool) -> HashSet<B256> {
+    let mut sender = Frames::connect(node.ingest);
+    let mut reader = sender.twin();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            for burst in lines.chunks(BURST) {
+                if sender.send(burst.iter().map(|line| line.raw.as_ref())).is_err() {
+                    return;
+                }
+            }
+        });
+        let mut accepted = HashSet::new();
+        let (mut answers, mut killed) = (0, false);
+        while answers < lines.len() {
+            let Ok(answer) = reader.answer() else { break };
+            accepted.extend(answer);
+            answers += 1;
+            if !killed && answers >= enough && has_shown.load(Ordering::Relaxed) {
+                node.process.kill().unwrap();
+                killed = true;
+            }
+        }
+        if !killed {
+            wait_until("a block is shown", || has_shown.load(Ordering::Relaxed));
+            node.process.kill().unwrap();
+        }
+        node.process.wait().unwrap();
+        assert!(answers >= enough, "only {answers} answers");
+        accepted
+    })
+}
+
+/// How often each transaction of the chain was mined.
+fn mined(home: &Home) -> HashMap<B256, u32> {
+    let view = home.view().unwrap();
+    let blocks = view.blocks().unwrap();
+    let mut mined = HashMap::new();
+    for number in 1..=view.number() {
+        let (hash, header) = blocks.header(number).unwrap().unwrap();
+        let body = blocks.body(number).unwrap().unwrap();
+        for raw in Block::from_parts(hash, &header, &body).unwrap().transactions {
+            *mined.entry(keccak256(&raw)).or_default() += 1;
+        }
+    }
+    mined
+}
+
+/// What a restart finds pooled.
+fn pooled(home: &Home) -> HashSet<B256> {
+    let pipeline = Pipeline::start(home, producing(None)).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let content = runtime.block_on(pipeline.client().content(None)).unwrap();
+    pipeline.stop();
+    pipeline.join().unwrap();
+    content.iter().flat_map(|txs| txs.pending.iter().chain(&txs.queued)).map(|tx| tx.hash).collect()
+}
+
+/// Executes all blocks of a home again from genesis, holding each to its header, and compares what
+/// the killed node kept of the state.
+fn verify_again(home: &Home) {
+    let again = tempfile::tempdir().unwrap();
+    let file = again.path().join("chain.rlp");
+    export(home, &file);
+    let calm = native_home(&again.path().join("home"));
+    import(&calm, vec![file]).unwrap();
+    let (kept, calm) = (home.view().unwrap(), calm.view().unwrap());
+    assert_eq!(kept.head.hash, calm.head.hash);
+    let (kept, calm) = (kept.state.reader().unwrap(), calm.state.reader().unwrap());
+    for account in DEV_ACCOUNTS {
+        let address = account.address;
+        assert_eq!(kept.account(address).unwrap(), calm.account(address).unwrap(), "{address}");
+    }
+}
+
+/// One life of the process, and what is left of it. Gives how many accepted ones were replaced.
+fn live_and_die(folder: &Path, lines: &[Line], enough: usize) -> usize {
+    let mut node = Node::start(folder);
+    let (json_rpc, over) = (node.json_rpc, AtomicBool::new(false));
+    let has_shown = AtomicBool::new(false);
+    let (accepted, shown) = thread::scope(|scope| {
+        let watcher = scope.spawn(|| {
+            let (mut first, mut shown) = (None, None);
+            while !over.load(Ordering::Relaxed) {
+                match Node::newest(json_rpc) {
+                    None if shown.is_some() => break,
+                    newest => shown = newest,
+                }
+                if let Some((number, _)) = shown
+                    && number > *first.get_or_insert(number)
+                {
+                    has_shown.store(true, Ordering::Relaxed);
+                }
+                thread::park_timeout(Duration::from_millis(1));
+            }
+            shown
+        });
+        let end_of_watch = SetOnDrop(&over);
+        let accepted = submit(&mut node, lines, enough, &has_shown);
+        drop(end_of_watch);
+        (accepted, watcher.join().unwrap())
+    });
+    let home = Home::open(folder).unwrap();
+    let view = home.view().unwrap();
+    if view.number() > 0 {
+        verify_again(&home);
+    }
+    assert!(shown.is_some(), "the node has shown its blocks");
+    if let Some((number, hash)) = shown {
+        let (kept, _) = view.blocks().unwrap().header(number).unwrap().unwrap();
+        assert_eq!(kept, hash, "block {number} was shown");
+    }
+    let mined = mined(&home);
+    let pooled = pooled(&home);
+    let kept = |hash: &B256| mined.contains_key(hash) || pooled.contains(hash);
+    // One that was replaced is kept in the one that replaced it.
+    let slots: HashSet<_> =
+        lines.iter().filter(|line| kept(&line.hash)).map(|line| line.slot).collect();
+    let mut replaced = 0;
+    for line in lines.iter().filter(|line| accepted.contains(&line.hash)) {
+        assert!(slots.contains(&line.slot), "{:?} was answered for, and is lost", line.slot);
+        replaced += usize::from(!kept(&line.hash));
+    }
+    let doubles = lines.windows(2).filter(|pair| pair[0].slot == pair[1].slot).count();
+    assert!(replaced <= doubles);
+    eprintln!(
+        "started in {:?}; {} accepted: {} mined in {} blocks, {} pooled, {replaced} replaced; shown {shown:?}",
+        node.starting,
+        accepted.len(),
+        mined.len(),
+        view.number(),
+        pooled.len(),
+    );
+    replaced
+}
+
+#[test]
+fn a_killed_node_keeps_what_it_answered_for() {
+    let long = std::env::var_os("EVMD_LONG_TESTS").is_some();
+    let (chains, kills) = if long { (CHAINS_LONG, KILLS_LONG) } else { (1, KILLS) };
+    for chain in 0..chains {
+        kill_again_and_again(kills, Dice(9 + chain));
+    }
+}
+
+fn kill_again_and_again(kills: u64, mut dice: Dice) {
+    let folder = tempfile::tempdir().unwrap();
+    drop(native_home(folder.path()));
+    let mut all = Vec::new();
+    let mut replaced = 0;
+    for kill in 0..kills {
+        let lines = lines(kill as usize, &mut dice);
+        let enough = 200 + dice.below(3_000) as usize;
+        replaced += live_and_die(folder.path(), &lines, enough);
+        all.extend(lines);
+    }
+    assert!(replaced > 0, "replacements are among what must be kept");
+    // Whatever can run is mined, once.
+    let home = Home::open(folder.path()).unwrap();
+    let kept: HashSet<_> = pooled(&home).into_iter().chain(mined(&home).into_keys()).collect();
+    let slots: HashSet<_> =
+        all.iter().filter(|line| kept.contains(&line.hash)).map(|line| line.slot).collect();
+    let pipeline = Pipeline::start(&home, producing(Some(Duration::from_millis(20)))).unwrap();
+    for (sender, account) in DEV_ACCOUNTS.iter().enumerate().take(kills as usize) {
+        let gap = (0..).find(|nonce| !slots.contains(&(sender, *nonce))).unwrap();
+        wait_until("everything without a gap before it is mined", || {
+            let state = pipeline.published.load().state.reader().unwrap();
+            state.account(account.address).unwrap().unwrap().nonce == gap
+        });
+    }
+    pipeline.stop();
+    pipeline.join().unwrap();
+    assert!(mined(&home).values().all(|times| *times == 1));
+}

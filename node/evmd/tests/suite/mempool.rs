@@ -1,0 +1,217 @@
+//! The mempool by itself: against a model that sorts, and every reason it turns away.
+
+mod forge;
+mod model;
+mod rows;
+
+use crate::dice::Dice;
+use alloy_primitives::{B256, U256};
+use forge::{BLOB_GAS, Draft, address};
+use mempool::{Limits, Mempool, Room, SLOT_BYTES, Standing};
+use model::{Model, Sender};
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
+use storage::Account;
+
+/// Operations of the comparison, as the project promises them.
+const OPERATIONS: u32 = 100_000;
+/// Operations between two comparisons of the whole order.
+const WHOLE_EVERY: u32 = 16;
+
+/// Limits so low that all of them are met all the time.
+const TIGHT: Limits = Limits {
+    price_limit: 1,
+    min_tip: 0,
+    price_bump: 10,
+    account_slots: 3,
+    global_slots: 60,
+    account_queue: 4,
+    global_queue: 30,
+    lifetime: Duration::from_secs(100),
+};
+
+/// The pool, its model, and what both are told.
+struct Twins {
+    pool: Mempool,
+    model: Model,
+    dice: Dice,
+    now: Instant,
+    ids: u64,
+    /// How often each reason was given, by its first words.
+    reasons: BTreeMap<String, u32>,
+}
+
+impl Twins {
+    fn new(seed: u64) -> Self {
+        let sender = |n| (n, Sender { nonce: 0, balance: U256::from(400_000_000_u64) });
+        let senders: BTreeMap<_, _> = (1..=24).map(sender).collect();
+        Self {
+            pool: Mempool::new(TIGHT, 0),
+            model: Model::new(TIGHT, senders),
+            dice: Dice(seed),
+            now: Instant::now(),
+            ids: 1,
+            reasons: BTreeMap::new(),
+        }
+    }
+
+    fn account(&self, sender: u8) -> Account {
+        let Sender { nonce, balance } = self.model.senders[&sender];
+        Account { nonce, balance, ..Account::default() }
+    }
+
+    fn some_sender(&mut self) -> u8 {
+        1 + self.dice.below(24) as u8
+    }
+
+    fn some_hash(&mut self) -> Option<B256> {
+        let hashes = self.model.hashes();
+        let count = u64::try_from(hashes.len()).unwrap();
+        (count > 0).then(|| hashes[self.dice.below(count) as usize])
+    }
+
+    fn draft(&mut self) -> Draft {
+        let sender = self.some_sender();
+        let dice = &mut self.dice;
+        let nonce = self.model.senders[&sender].nonce + dice.below(9);
+        let again = dice.chance(2);
+        let id = if again { self.ids - 1 - dice.below(self.ids.min(40)) } else { self.ids };
+        self.ids += u64::from(!again);
+        Draft {
+            id,
+            sender,
+            nonce: if dice.chance(3) { nonce.saturating_sub(5) } else { nonce },
+            // Few different fees, so that ties are common; a tenth is above the cap, and legacy.
+            tip: 10 * u128::from(dice.below(12)),
+            cap: 20 + 10 * u128::from(dice.below(15)),
+            gas: 21_000 * (1 + dice.below(3)),
+            bytes: if dice.chance(10) { SLOT_BYTES * 2 } else { 110 },
+            blobs: if dice.chance(20) { 1 + dice.below(3) as u8 } else { 0 },
+            blob_cap: 1 + u128::from(dice.below(8)),
+        }
+    }
+
+    fn insert(&mut self) {
+        let draft = self.draft();
+        let account = self.account(draft.sender);
+        let theirs = self.pool.insert(draft.tx(), |_| Box::default(), &account, self.now);
+        let theirs = theirs.map(|standing| standing == Standing::Pending);
+        if let Err(reject) = &theirs {
+            *self.reasons.entry(reject.label().to_owned()).or_default() += 1;
+        }
+        let ours = self.model.insert(draft, self.now);
+        assert_eq!(theirs.map_err(|reject| reject.to_string()), ours, "{draft:?}");
+    }
+
+    fn remove(&mut self) {
+        let Some(hash) = self.some_hash() else { return };
+        let removed = self.pool.remove(hash, self.now).is_some();
+        assert_eq!(removed, self.model.remove(hash, self.now));
+    }
+
+    /// A block: some of the best are mined, somebody's balance changes, and so does the base fee.
+    fn block(&mut self) {
+        let base_fee = 10 * self.dice.below(16);
+        self.pool.set_base_fee(base_fee);
+        self.model.set_base_fee(base_fee);
+        let room = Room::exact(21_000 * self.dice.below(12), usize::MAX);
+        let mined = self.pool.select(Room { blob_gas: 6 * BLOB_GAS, ..room }).txs;
+        let mut changed: Vec<u8> = mined.iter().map(|tx| tx.sender[0]).collect();
+        changed.push(self.some_sender());
+        changed.sort_unstable();
+        changed.dedup();
+        let mut accounts = Vec::new();
+        for sender in changed {
+            let mut account = self.model.senders[&sender];
+            account.nonce += mined.iter().filter(|tx| tx.sender == address(sender)).count() as u64;
+            if self.dice.chance(30) {
+                account.balance = U256::from(1_000_000 * self.dice.below(500));
+            }
+            if self.dice.chance(3) {
+                account.nonce += self.dice.below(4);
+            }
+            accounts.push((sender, account));
+        }
+        self.model.advance(&accounts, self.now);
+        let accounts = accounts.iter().map(|(sender, _)| (address(*sender), self.account(*sender)));
+        let accounts: Vec<_> = accounts.collect();
+        self.pool.advance(accounts.into_iter(), self.now);
+    }
+
+    fn step(&mut self) {
+        self.now += Duration::from_millis(self.dice.below(600));
+        match self.dice.below(100) {
+            0..=1 => self.remove(),
+            2..=4 => self.block(),
+            5 => {
+                self.pool.expire(self.now);
+                self.model.expire(self.now);
+            }
+            _ => self.insert(),
+        }
+    }
+
+    fn compare(&mut self, whole: bool) {
+        let level = self.pool.level();
+        assert_eq!((level.pending, level.queued), self.model.level());
+        assert_eq!(self.pool.take_dropped(), std::mem::take(&mut self.model.dropped));
+        let room = if whole {
+            Room { blob_gas: u64::MAX, ..Room::exact(u64::MAX, usize::MAX) }
+        } else {
+            let gas = 21_000 * self.dice.below(8);
+            let charged = [1 << 32, 1 << 31, 0][self.dice.below(3) as usize];
+            Room {
+                gas,
+                candidates_gas: 2 * gas,
+                charged,
+                bytes: SLOT_BYTES * 3,
+                txs: usize::MAX,
+                blob_gas: BLOB_GAS * self.dice.below(5),
+                blob_base_fee: u128::from(self.dice.below(6)),
+            }
+        };
+        let chosen: Vec<_> = self.pool.select(room).txs.iter().map(|tx| tx.hash).collect();
+        let expected = self.model.select(room);
+        assert_eq!(chosen, expected);
+        if !whole {
+            return;
+        }
+        let best = self.pool.best().map(|pooled| pooled.tx.hash);
+        assert_eq!(best, expected.first().copied());
+        assert_eq!(self.pool.len(), self.model.hashes().len());
+        for hash in self.model.hashes() {
+            assert!(self.pool.get(hash).is_some());
+        }
+        for (sender, address) in self.model.addresses() {
+            let hashes = |row: Vec<(u64, Draft)>| -> Vec<_> {
+                row.iter().map(|(_, tx)| tx.hash()).collect()
+            };
+            let [pending, queued] = self.model.rows(sender).map(hashes);
+            let lane = self.pool.lane(address);
+            let have = lane.map(|lane| {
+                let row = lane.pending().iter().map(|p| p.tx.hash).collect::<Vec<_>>();
+                (row, lane.queued().values().map(|p| p.tx.hash).collect::<Vec<_>>())
+            });
+            assert_eq!(have.unwrap_or_default(), (pending, queued));
+        }
+    }
+}
+
+#[test]
+fn the_pool_is_the_sorted_list_after_100_000_random_operations() {
+    let seeds = if std::env::var_os("EVMD_LONG_TESTS").is_some() { 10 } else { 1 };
+    for seed in 0..seeds {
+        eprintln!("seed {seed}");
+        let mut twins = Twins::new(seed);
+        for operation in 0..OPERATIONS {
+            twins.step();
+            twins.compare(operation % WHOLE_EVERY == 0);
+        }
+        // Already known, nonce too low, no funds, bad replacement, share of the account,
+        // underpriced, future for pending, pool full.
+        assert_eq!(twins.reasons.len(), 8, "{:?}", twins.reasons);
+        assert!(twins.reasons.values().all(|times| *times > 50), "{:?}", twins.reasons);
+    }
+}

@@ -1,0 +1,377 @@
+//! Every reason to turn a transaction away, with its text, as the reference's table has it.
+
+use super::forge::{BLOB_GAS, BYTES_MAX, Draft, PLAIN, address};
+use crate::common::{CHAIN_ID, FEE_CAP, native_home, producing, sign};
+use alloy_consensus::{SignableTransaction, Transaction as _, TxEip1559, TxEip4844, TxEnvelope};
+use alloy_eips::eip2718::{Decodable2718, Encodable2718};
+use alloy_primitives::{Address, Bytes, Signature, TxKind, U256};
+use mempool::{Limits, Mempool, Reject, Room, SLOT_BYTES, Standing};
+use pipeline::Pipeline;
+use std::time::{Duration, Instant};
+use storage::Account;
+use transactions::Transaction;
+
+/// A pool with limits of its own.
+struct Pool {
+    pool: Mempool,
+    now: Instant,
+    account: Account,
+    ids: u64,
+}
+
+const RICH: Account =
+    Account { nonce: 5, balance: U256::MAX, code_hash: alloy_primitives::KECCAK256_EMPTY };
+
+impl Pool {
+    fn new(limits: Limits) -> Self {
+        Self { pool: Mempool::new(limits, 50), now: Instant::now(), account: RICH, ids: 0 }
+    }
+
+    fn insert(&mut self, draft: Draft) -> Result<Standing, Reject> {
+        self.ids += 1;
+        let tx = Draft { id: self.ids, ..draft }.tx();
+        self.pool.insert(tx, |_| Box::default(), &self.account, self.now)
+    }
+
+    /// Puts in a transaction of this sender, `ahead` of its account, at this price.
+    fn put(&mut self, sender: u8, ahead: u64, price: u128) -> Result<Standing, Reject> {
+        let nonce = self.account.nonce + ahead;
+        self.insert(Draft { sender, nonce, tip: price, cap: price, ..PLAIN })
+    }
+
+    /// Codespace, code and text of the refusal of a transaction.
+    fn refused(&mut self, draft: Draft) -> String {
+        let before = self.pool.level();
+        let reject = self.insert(draft).unwrap_err();
+        assert_eq!(self.pool.level(), before, "a refusal changes nothing");
+        said(&reject)
+    }
+}
+
+fn said(reject: &Reject) -> String {
+    format!("{} {}: {reject}", reject.code().space, reject.code().number)
+}
+
+fn small() -> Limits {
+    Limits { account_slots: 2, global_slots: 16, account_queue: 2, global_queue: 4, ..default() }
+}
+
+fn default() -> Limits {
+    Limits::default()
+}
+
+#[test]
+fn already_known() {
+    let mut pool = Pool::new(default());
+    assert_eq!(pool.put(1, 0, 100), Ok(Standing::Pending));
+    pool.ids -= 1;
+    assert_eq!(pool.put(1, 0, 200), Err(Reject::AlreadyKnown));
+    assert_eq!(said(&Reject::AlreadyKnown), "sdk 19: already known");
+}
+
+#[test]
+fn nonces() {
+    let mut pool = Pool::new(default());
+    let low = Draft { nonce: 4, ..PLAIN };
+    assert_eq!(pool.refused(low), "sdk 3: nonce too low: next nonce 5, tx nonce 4");
+    let last = Draft { nonce: u64::MAX, ..PLAIN };
+    assert!(pool.refused(last).starts_with("sdk 3: nonce has max value: address 0x0101"));
+    assert_eq!(pool.put(1, 2, 100), Ok(Standing::Queued), "a gap is no error");
+}
+
+#[test]
+fn prices_below_this_nodes() {
+    let mut pool = Pool::new(default());
+    let free = Draft { nonce: 5, tip: 0, cap: 0, ..PLAIN };
+    let text = "sdk 13: transaction gas price below minimum: gas tip cap 0, minimum needed 1";
+    assert_eq!(pool.refused(free), text);
+    assert!(pool.insert(Draft { cap: 1, ..free }).is_ok(), "no tip is no error");
+    let mut pool = Pool::new(Limits { min_tip: 7, ..default() });
+    let text = "sdk 13: transaction gas price below minimum: gas tip cap 6, minimum needed 7";
+    assert_eq!(pool.refused(Draft { tip: 6, cap: 90, ..free }), text);
+}
+
+#[test]
+fn funds() {
+    let mut pool = Pool::new(default());
+    let cost = 2_100_000u64;
+    pool.account.balance = U256::from(cost - 1);
+    let text = "sdk 5: insufficient funds for gas * price + value: balance 2099999, tx cost 2100000, \
+                overshot 1";
+    assert_eq!(pool.refused(Draft { nonce: 5, ..PLAIN }), text);
+    pool.account.balance = U256::from(2 * cost - 1);
+    pool.put(1, 0, 100).unwrap();
+    let text = "sdk 5: insufficient funds for gas * price + value: balance 4199999, queued cost 2100000, \
+                tx cost 2100000, overshot 1";
+    assert_eq!(pool.refused(Draft { nonce: 6, ..PLAIN }), text);
+    // A replacement pays instead of the old one, not beside it.
+    assert_eq!(pool.put(1, 0, 110), Ok(Standing::Pending));
+}
+
+#[test]
+fn replacements() {
+    // Old price, least that replaces it.
+    let table = [(1, 2), (5, 6), (9, 10), (10, 11), (100, 110), (1001, 1101)];
+    for ahead in [0, 1] {
+        for (old, least) in table {
+            let mut pool = Pool::new(default());
+            pool.put(1, ahead, old).unwrap();
+            for price in [old, least - 1] {
+                let nonce = 5 + ahead;
+                let again = Draft { nonce, tip: price, cap: price, ..PLAIN };
+                assert_eq!(pool.refused(again), "sdk 13: replacement transaction underpriced");
+            }
+            assert!(pool.put(1, ahead, least).is_ok());
+            assert_eq!(pool.pool.len(), 1);
+        }
+    }
+    // Both fields count.
+    let mut pool = Pool::new(default());
+    let old = Draft { nonce: 5, tip: 0, cap: 1000, ..PLAIN };
+    pool.insert(old).unwrap();
+    let text = "sdk 13: replacement transaction underpriced";
+    assert_eq!(pool.refused(Draft { tip: 0, cap: 1100, ..old }), text);
+    assert_eq!(pool.refused(Draft { tip: 1, cap: 1099, ..old }), text);
+    assert!(pool.insert(Draft { tip: 1, cap: 1100, ..old }).is_ok());
+}
+
+#[test]
+fn replacing_a_blob_transaction_doubles_all_three_prices() {
+    let mut pool = Pool::new(default());
+    let old = Draft { nonce: 5, tip: 10, cap: 100, blobs: 2, blob_cap: 7, ..PLAIN };
+    pool.insert(old).unwrap();
+    let text = "sdk 13: replacement transaction underpriced";
+    let twice = Draft { tip: 20, cap: 200, blob_cap: 14, ..old };
+    assert_eq!(pool.refused(Draft { tip: 19, ..twice }), text);
+    assert_eq!(pool.refused(Draft { cap: 199, ..twice }), text);
+    assert_eq!(pool.refused(Draft { blob_cap: 13, ..twice }), text);
+    assert_eq!(pool.refused(Draft { blobs: 0, ..twice }), text, "not by one without blobs");
+    assert!(pool.insert(twice).is_ok());
+    assert_eq!(pool.pool.len(), 1);
+}
+
+#[test]
+fn no_more_are_chosen_than_are_wanted() {
+    let mut pool = Pool::new(default());
+    for nonce in 5..9 {
+        pool.insert(Draft { sender: 1, nonce, ..PLAIN }).unwrap();
+    }
+    let mut chosen = |txs| {
+        let room = Room { txs, ..Room::exact(u64::MAX, usize::MAX) };
+        pool.pool.select(room).txs.iter().map(|tx| tx.tx.nonce()).collect::<Vec<_>>()
+    };
+    assert_eq!(chosen(0), [] as [u64; 0]);
+    assert_eq!(chosen(3), [5, 6, 7], "one fewer than there are");
+    assert_eq!(chosen(4), [5, 6, 7, 8]);
+    assert_eq!(chosen(5), [5, 6, 7, 8]);
+}
+
+#[test]
+fn blobs_wait_for_room_and_for_their_price() {
+    let mut pool = Pool::new(default());
+    for (sender, blobs, blob_cap) in [(1, 3, 10), (2, 4, 20), (3, 2, 5), (4, 1, 20), (5, 0, 0)] {
+        let price = 200 - u128::from(sender);
+        let draft = Draft { sender, nonce: 5, tip: price, cap: price, blobs, blob_cap, ..PLAIN };
+        pool.insert(draft).unwrap();
+        pool.insert(Draft { nonce: 6, blobs: 0, ..draft }).unwrap();
+    }
+    let mut chosen = |blobs: u64, blob_base_fee| {
+        let room =
+            Room { blob_gas: blobs * BLOB_GAS, blob_base_fee, ..Room::exact(999_999, 9_999) };
+        let txs = pool.pool.select(room).txs;
+        txs.iter().map(|tx| (tx.sender[0], tx.tx.nonce())).collect::<Vec<_>>()
+    };
+    // Four blobs have no room behind three; what follows them in their lane waits too.
+    assert_eq!(chosen(6, 1), [1, 1, 3, 3, 4, 4, 5, 5].map(two_nonces(&mut 0)));
+    assert_eq!(chosen(6, 6), [1, 1, 4, 4, 5, 5].map(two_nonces(&mut 0)));
+    assert_eq!(chosen(6, 20), [2, 2, 4, 4, 5, 5].map(two_nonces(&mut 0)));
+    assert_eq!(chosen(0, 1), [5, 5].map(two_nonces(&mut 0)));
+}
+
+/// Gives senders that come in pairs their nonces: 5, then 6.
+fn two_nonces(calls: &mut u64) -> impl FnMut(u8) -> (u8, u64) {
+    move |sender| {
+        *calls += 1;
+        (sender, 6 - *calls % 2)
+    }
+}
+
+#[test]
+fn an_accounts_share_of_the_queue() {
+    let mut pool = Pool::new(small());
+    pool.put(1, 0, 100).unwrap();
+    pool.put(1, 2, 100).unwrap();
+    pool.put(1, 3, 100).unwrap();
+    let text = "sdk 20: account limit exceeded: pooled 3 txs";
+    assert_eq!(pool.refused(Draft { nonce: 9, ..PLAIN }), text);
+    assert_eq!(pool.put(1, 1, 100), Ok(Standing::Pending), "what fills the gap is welcome");
+    assert_eq!(pool.pool.level().queued, 0);
+}
+
+#[test]
+fn a_full_pool_takes_only_dearer_ones() {
+    let mut pool = Pool::new(small());
+    for sender in 1..=8 {
+        pool.put(sender, 0, 100 + u128::from(sender)).unwrap();
+        pool.put(sender, 1, 100 + u128::from(sender)).unwrap();
+    }
+    let newcomer = Draft { sender: 20, nonce: 5, tip: 101, cap: 101, ..PLAIN };
+    assert_eq!(pool.refused(newcomer), "sdk 13: transaction underpriced");
+    let dearer = Draft { tip: 102, cap: 102, ..newcomer };
+    assert_eq!(pool.insert(dearer), Ok(Standing::Pending));
+    assert_eq!(pool.pool.lane(address(1)).unwrap().pending().len(), 1, "the cheapest end went");
+    // Not worth more at this base fee, however high its cap.
+    let capped = Draft { sender: 21, tip: 1, cap: 10_000, ..newcomer };
+    assert_eq!(pool.refused(capped), "sdk 13: transaction underpriced");
+    // More than its guaranteed slots: the dearest goes first.
+    assert!(pool.put(8, 2, 1_000_000).is_err());
+}
+
+#[test]
+fn guaranteed_slots_push_out_what_is_beyond_them() {
+    let mut pool = Pool::new(small());
+    for ahead in 0..16 {
+        pool.put(1, ahead, 1_000_000).unwrap();
+    }
+    assert_eq!(pool.put(2, 0, 51), Ok(Standing::Pending), "others have more than their share");
+    assert_eq!(pool.pool.lane(address(1)).unwrap().pending().len(), 15);
+    let large = Draft { sender: 3, nonce: 5, bytes: BYTES_MAX, ..PLAIN };
+    assert!(large.bytes > SLOT_BYTES * 3);
+    pool.put(2, 1, 51).unwrap();
+    // Four slots are more than a guarantee of two, and cheaper than all others beyond theirs.
+    assert_eq!(pool.refused(large), "sdk 13: transaction underpriced");
+}
+
+#[test]
+fn a_pool_turns_over_by_a_quarter_a_block_at_most() {
+    let mut pool = Pool::new(small());
+    for sender in 1..=8 {
+        pool.put(sender, 0, 100).unwrap();
+        pool.put(sender, 1, 100).unwrap();
+    }
+    // A quarter of 16 + 4 slots.
+    for sender in 11..=15 {
+        pool.put(sender, 0, 200).unwrap();
+    }
+    let next = Draft { sender: 16, nonce: 5, tip: 200, cap: 200, ..PLAIN };
+    assert_eq!(pool.refused(next), "sdk 20: txpool is full");
+    pool.pool.set_base_fee(50);
+    assert!(pool.insert(next).is_ok(), "after a block");
+}
+
+#[test]
+fn a_full_queue_does_not_push_out_what_can_run() {
+    let mut pool = Pool::new(small());
+    pool.put(1, 0, 60).unwrap();
+    for sender in 2..=5 {
+        pool.put(sender, 1, 100).unwrap();
+    }
+    let gapped = Draft { sender: 6, nonce: 7, ..PLAIN };
+    let at = |price| Draft { tip: price, cap: price, ..gapped };
+    assert_eq!(pool.refused(at(100)), "sdk 20: future transaction tries to replace pending");
+    assert_eq!(pool.refused(at(60)), "sdk 13: transaction underpriced");
+    assert_eq!(pool.insert(at(101)), Ok(Standing::Queued));
+}
+
+#[test]
+fn delegated_accounts_have_one_in_flight() {
+    let mut pool = Pool::new(default());
+    pool.account.code_hash = alloy_primitives::keccak256("a delegation");
+    let text = "sdk 32: gapped-nonce tx from delegated accounts";
+    assert_eq!(pool.refused(Draft { nonce: 6, ..PLAIN }), text);
+    pool.put(1, 0, 100).unwrap();
+    let text = "sdk 20: in-flight transaction limit reached for delegated accounts";
+    assert_eq!(pool.refused(Draft { nonce: 6, ..PLAIN }), text);
+    assert!(pool.put(1, 0, 110).is_ok(), "it may be replaced");
+}
+
+#[test]
+fn pending_delegations_reserve_their_authorities() {
+    let mut pool = Pool::new(default());
+    let set_code = |pool: &mut Pool, sender, authority: Address| {
+        pool.ids += 1;
+        let draft = Draft { id: pool.ids, sender, nonce: 5, ..PLAIN };
+        pool.pool.insert(draft.set_code(), |_| Box::new([authority]), &RICH, pool.now)
+    };
+    // One of its own may be there; two may not.
+    pool.put(7, 0, 100).unwrap();
+    assert_eq!(set_code(&mut pool, 1, address(7)), Ok(Standing::Pending));
+    pool.put(8, 0, 100).unwrap();
+    pool.put(8, 1, 100).unwrap();
+    let reserved = set_code(&mut pool, 2, address(8)).unwrap_err();
+    assert_eq!(said(&reserved), "sdk 18: authority already reserved");
+    // The authority is now treated as delegated, until that transaction is gone.
+    assert_eq!(pool.put(7, 1, 100), Err(Reject::DelegatedInFlight));
+    let used = Account { nonce: 6, ..RICH };
+    pool.pool.advance(std::iter::once((address(1), used)), pool.now);
+    assert_eq!(pool.put(7, 1, 100), Ok(Standing::Pending));
+}
+
+#[test]
+fn a_gap_waits_no_longer_than_the_lifetime() {
+    let mut pool = Pool::new(default());
+    pool.put(1, 0, 100).unwrap();
+    pool.put(1, 2, 100).unwrap();
+    pool.pool.expire(pool.now + Duration::from_secs(3 * 3600));
+    assert_eq!(pool.pool.level().queued, 1);
+    pool.pool.expire(pool.now + Duration::from_secs(3 * 3600 + 1));
+    let level = pool.pool.level();
+    assert_eq!((level.pending, level.queued), (1, 0));
+    assert_eq!(pool.pool.take_dropped().expired, 1);
+}
+
+#[test]
+fn a_failed_transaction_leaves_its_neighbours() {
+    let mut pool = Pool::new(default());
+    for ahead in 0..3 {
+        pool.put(1, ahead, 100).unwrap();
+        pool.put(2, ahead, 90).unwrap();
+    }
+    let failed = pool.pool.lane(address(1)).unwrap().pending().get(1).unwrap().tx.hash;
+    pool.pool.remove(failed, pool.now);
+    let level = pool.pool.level();
+    assert_eq!((level.pending, level.queued), (4, 1), "what followed it waits for another");
+    assert_eq!(pool.put(1, 1, 100), Ok(Standing::Pending));
+    assert_eq!(pool.pool.level().queued, 0);
+}
+
+/// Rows that are decided on the way to the pool, by the stages before it.
+#[test]
+fn rows_before_the_pool() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = native_home(folder.path());
+    let pipeline = Pipeline::start(&home, producing(None)).unwrap();
+    let client = pipeline.client();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let answer = |raw: Bytes| said(&runtime.block_on(client.submit(raw)).unwrap_err());
+    let plain = TxEip1559 {
+        chain_id: CHAIN_ID,
+        gas_limit: 21_000,
+        max_fee_per_gas: FEE_CAP,
+        to: TxKind::Call(Address::ZERO),
+        ..TxEip1559::default()
+    };
+    let gas = TxEip1559 { gas_limit: 100_000_001, ..plain.clone() };
+    let text = "sdk 11: exceeds block gas limit: tx gas 100000001, block gas limit 100000000";
+    assert_eq!(answer(sign(0, gas)), text);
+    let gas = TxEip1559 { gas_limit: 20_999, ..plain.clone() };
+    let text = "sdk 18: intrinsic gas too low: gas 20999, minimum needed 21000";
+    assert_eq!(answer(sign(0, gas)), text);
+    let fee = TxEip1559 { max_fee_per_gas: 1, ..plain.clone() };
+    let text = "sdk 13: max fee per gas less than block base fee (1 < ";
+    assert!(answer(sign(0, fee)).starts_with(text));
+
+    // A valid signature has a twin with the other half of s, which EIP-2 refuses.
+    let half = U256::from_be_slice(&secp256k1::constants::CURVE_ORDER);
+    let signed = TxEnvelope::decode_2718(&mut sign(0, plain.clone()).as_ref()).unwrap();
+    let old = signed.signature();
+    let twin = Signature::new(old.r(), half - old.s(), !old.v());
+    let twin = TxEnvelope::from(plain.into_signed(twin)).encoded_2718().into();
+    assert_eq!(answer(twin), "sdk 24: invalid sender");
+
+    let blob = TxEip4844 { chain_id: CHAIN_ID, max_fee_per_gas: FEE_CAP, ..TxEip4844::default() };
+    let blob = Transaction::from(blob.into_signed(*old)).encoded_2718().into();
+    assert_eq!(answer(blob), "sdk 29: transaction type not supported");
+    pipeline.stop();
+    pipeline.join().unwrap();
+}

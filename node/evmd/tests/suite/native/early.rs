@@ -1,0 +1,93 @@
+//! Blocks executed before their parent's hash is known. That all others come out the same is
+//! asserted for every block these tests make, in `ledger`.
+
+use super::ledger::{Chain, call, dev, from};
+use alloy_consensus::Header;
+use alloy_eips::eip2935::HISTORY_STORAGE_ADDRESS;
+use alloy_primitives::{Address, U256, hex};
+use evm::{ExecutionError, ParentUnknown};
+use transactions::RecoveredTx;
+
+/// Stores the hash of the block before this one in slot 0: NUMBER - 1, BLOCKHASH, SSTORE.
+const PARENT_HASH: &[u8] = &hex!("600143034060005500");
+/// The same of the block before that.
+const GRANDPARENT_HASH: &[u8] = &hex!("600243034060005500");
+/// Asks the history contract for the hash of the block as many before this one as the byte says
+/// that is put at its place, and stores the answer in slot 0.
+const HISTORY: &[u8] =
+    &hex!("600043035f5260205f60205f5f730000f90827f1c53a10cb7a02335b1753200029355af1505f515f5500");
+const ADDRESS: Address = Address::repeat_byte(0xc5);
+
+/// A chain of three blocks with a contract, and a call of it.
+fn chain(code: &[u8]) -> (Chain, RecoveredTx) {
+    let mut chain = Chain::new();
+    chain.ledger.put(ADDRESS, U256::ZERO, code);
+    for _ in 0..3 {
+        chain.block(&[]);
+    }
+    (chain, from(dev(0), call(0, ADDRESS, 200_000)))
+}
+
+fn history(back: u8) -> Vec<u8> {
+    let mut code = HISTORY.to_vec();
+    code[1] = back;
+    code
+}
+
+/// Whether the block of one call could be made early; and what the contract stored.
+fn outcome(code: &[u8]) -> (bool, U256) {
+    let (mut chain, tx) = chain(code);
+    let parent = chain.clone();
+    let built = chain.block(std::slice::from_ref(&tx));
+    assert!(built.succeeded(0), "the contract runs");
+    let early = early(&parent, &built.header, &[tx]);
+    let made = match early {
+        Ok(()) => true,
+        Err(error) => {
+            assert!(ParentUnknown::is_reason(&error), "{error}");
+            false
+        }
+    };
+    let (_, slots) = &chain.ledger.accounts[&ADDRESS];
+    (made, slots.get(&U256::ZERO).copied().unwrap_or_default())
+}
+
+fn early(parent: &Chain, header: &Header, txs: &[RecoveredTx]) -> Result<(), ExecutionError> {
+    let mut modules = parent.modules.clone();
+    modules.market.begin_block(header.number, parent.spec.native().unwrap().max_gas);
+    parent.early(&modules, header, txs).map(drop)
+}
+
+#[test]
+fn a_block_without_transactions_never_asks() {
+    let (mut chain, _) = chain(PARENT_HASH);
+    let parent = chain.clone();
+    let built = chain.block(&[]);
+    early(&parent, &built.header, &[]).unwrap();
+    let (_, slots) = &chain.ledger.accounts[&HISTORY_STORAGE_ADDRESS];
+    assert_eq!(slots[&U256::from(3)], U256::from_be_bytes(built.header.parent_hash.0));
+}
+
+#[test]
+fn blockhash_of_the_parent_is_asked_for_and_of_others_not() {
+    assert!(!outcome(PARENT_HASH).0);
+    assert!(outcome(GRANDPARENT_HASH).0);
+}
+
+#[test]
+fn the_history_contract_hides_the_parent_and_no_other() {
+    let (made, stored) = outcome(&history(1));
+    assert!(!made && !stored.is_zero(), "{stored}");
+    let (made, stored) = outcome(&history(2));
+    assert!(made && !stored.is_zero(), "{stored}");
+}
+
+#[test]
+fn another_contract_at_the_address_is_not_guessed_at() {
+    let (mut chain, _) = chain(PARENT_HASH);
+    chain.ledger.put(HISTORY_STORAGE_ADDRESS, U256::ZERO, &hex!("5f355f5500"));
+    let parent = chain.clone();
+    let built = chain.block(&[]);
+    let error = early(&parent, &built.header, &[]).unwrap_err();
+    assert!(ParentUnknown::is_reason(&error));
+}

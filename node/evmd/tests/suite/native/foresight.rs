@@ -1,0 +1,161 @@
+//! Slots foreseen against slots read when they are asked for: the same random blocks, all they give
+//! compared.
+
+use super::ledger::{Ledger, call, dev, from};
+use alloy_consensus::{Header, TxEip1559};
+use alloy_primitives::{Address, B256, Bytes, U256, hex};
+use chain::{ChainSpec, Genesis};
+use evm::BlockBuilder;
+use modules::Modules;
+use proptest::prelude::*;
+use std::{cell::Cell, convert::Infallible};
+use storage::{Account, StateChanges, StateRead};
+use transactions::RecoveredTx;
+
+/// Counts its calls in a mapping by sender, adds the second argument to the entry of the first, counts
+/// in a mapping of mappings by first argument and sender, and keeps two hashes of other bytes. Reverts
+/// if it has a third argument.
+const CODE: &[u8] = &hex!(
+    "33 5f 52 60 03 60 20 52 60 40 5f 20 80 54 60 01 01 90 55"
+    "60 04 35 5f 52 60 40 5f 20 80 54 60 24 35 01 90 55"
+    "60 05 60 20 52 60 40 5f 20 60 20 52 33 5f 52 60 40 5f 20 80 54 60 01 01 90 55"
+    "60 40 60 01 20 60 09 55 60 20 5f 20 60 0a 55"
+    "60 44 35 15 60 57 57 5f 5f fd 5b 00"
+);
+/// Slots that a call asks for beside those of mappings.
+const OTHERS: usize = 2;
+
+/// A state that counts what is read slot by slot.
+struct Counted<'a> {
+    ledger: &'a Ledger,
+    single: Cell<usize>,
+}
+
+impl StateRead for Counted<'_> {
+    type Error = Infallible;
+
+    fn account(&self, address: Address) -> Result<Option<Account>, Infallible> {
+        self.ledger.account(address)
+    }
+
+    fn storage(&self, address: Address, slot: U256) -> Result<U256, Infallible> {
+        self.single.set(self.single.get() + 1);
+        self.ledger.storage(address, slot)
+    }
+
+    fn slots(&self, address: Address, slots: &[U256]) -> Result<Vec<U256>, Infallible> {
+        self.ledger.slots(address, slots)
+    }
+
+    fn code(&self, code_hash: B256) -> Result<Bytes, Infallible> {
+        self.ledger.code(code_hash)
+    }
+
+    fn has_storage(&self, address: Address) -> Result<bool, Infallible> {
+        self.ledger.has_storage(address)
+    }
+}
+
+/// The development chain with the contract at some addresses.
+struct World {
+    spec: ChainSpec,
+    ledger: Ledger,
+    modules: Modules,
+    header: Header,
+}
+
+impl World {
+    fn with(contracts: &[Address]) -> Self {
+        let genesis = Genesis::native_dev(1_700_000_000);
+        let mut ledger = Ledger::default();
+        ledger.apply(&genesis.state());
+        contracts.iter().for_each(|contract| ledger.put(*contract, U256::ZERO, CODE));
+        let modules = Modules::genesis(genesis.spec.native().unwrap());
+        let before = genesis.header();
+        let header = Header {
+            number: 1,
+            timestamp: before.timestamp + 1,
+            parent_hash: before.hash_slow(),
+            base_fee_per_gas: Some(1_000_000_000),
+            ..before
+        };
+        Self { spec: genesis.spec, ledger, modules, header }
+    }
+
+    /// Executes transactions, foreseen or not, and tells how many slots were read one by one.
+    fn block(&self, txs: &[RecoveredTx], foresee: bool) -> (evm::Executed, usize) {
+        let state = Counted { ledger: &self.ledger, single: Cell::new(0) };
+        let hashes = |_: u64| None;
+        let root = |_: &StateChanges| Ok(B256::ZERO);
+        let mut block =
+            BlockBuilder::start(&self.spec, &state, &hashes, Some(&self.modules), &self.header)
+                .unwrap();
+        let before = state.single.get();
+        if foresee {
+            block.expect(txs).unwrap();
+        }
+        for (at, tx) in txs.iter().enumerate() {
+            if foresee {
+                block.approach(txs, at);
+            }
+            block.push(tx, &root).unwrap().unwrap();
+        }
+        let read = state.single.get() - before;
+        (block.finish(&[], Some(&[])).unwrap(), read)
+    }
+}
+
+/// Calls of contracts: sender, contract, first argument, second argument, and whether there is a third.
+type Seed = (usize, Address, u64, u64, bool);
+
+fn calls(seeds: &[Seed]) -> Vec<RecoveredTx> {
+    let mut nonces = [0; 3];
+    let tx = |(sender, to, first, second, third): &Seed| {
+        let words =
+            [*first, *second, u64::from(*third)].map(|word| U256::from(word).to_be_bytes::<32>());
+        let words = words.concat();
+        let input = [&[1, 2, 3, 4][..], &words[..if *third { 96 } else { 64 }]].concat().into();
+        nonces[*sender] += 1;
+        from(dev(*sender), TxEip1559 { input, ..call(nonces[*sender] - 1, *to, 400_000) })
+    };
+    seeds.iter().map(tx).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_is_foreseen_does_what_is_not(
+        seeds in prop::collection::vec(
+            (0..3_usize, (0x71..0x73_u8).prop_map(Address::repeat_byte), 0..5_u64, 0..3_u64, prop::bool::weighted(0.1)),
+            8..40,
+        ),
+    ) {
+        let mut world = World::with(&[Address::repeat_byte(0x71), Address::repeat_byte(0x72)]);
+        let txs = calls(&seeds);
+        let (expected, _) = world.block(&txs, false);
+        for _ in 0..2 {
+            prop_assert_eq!(&world.block(&txs, true).0, &expected);
+        }
+        // Once more on slots that are not zero; who sends is new again.
+        world.ledger.apply(&expected.changes);
+        for sender in 0..3 {
+            world.ledger.accounts.get_mut(&dev(sender)).unwrap().0.nonce = 0;
+        }
+        prop_assert_eq!(world.block(&txs, true).0, world.block(&txs, false).0);
+    }
+}
+
+#[test]
+fn slots_of_mappings_are_read_together_once_a_call_has_taught_them() {
+    let contract = Address::repeat_byte(0x73);
+    let world = World::with(&[contract]);
+    let seeds: Vec<Seed> = (0..20).map(|n| (n % 3, contract, n as u64 + 10, 1, false)).collect();
+    let txs = calls(&seeds);
+    let (first, read) = world.block(&txs, true);
+    assert_eq!(first, world.block(&txs, false).0);
+    // Three senders count, by themselves and for each first argument.
+    let asked = 3 + 20 + 20 + OTHERS;
+    assert_eq!(read, asked, "nothing is known of the contract yet");
+    assert_eq!(world.block(&txs, true), (first, OTHERS));
+}

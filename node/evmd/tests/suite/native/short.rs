@@ -1,0 +1,216 @@
+//! The short way of plain transfers against the interpreter: the same random blocks, all they give
+//! compared.
+
+use super::ledger::{GWEI, Ledger, STORE, call, dev, from, legacy};
+use alloy_consensus::{Header, TxEip1559, TxEip2930, TxLegacy};
+use alloy_eips::eip2930::{AccessList, AccessListItem};
+use alloy_primitives::{Address, B256, TxKind, U256, hex};
+use chain::{ChainSpec, FEE_COLLECTOR, Genesis};
+use evm::BlockBuilder;
+use modules::Modules;
+use proptest::prelude::*;
+use storage::{Account, StateChanges};
+use transactions::RecoveredTx;
+
+/// Who makes the blocks.
+const COINBASE: Address = Address::repeat_byte(0xcb);
+/// Has code.
+const CONTRACT: Address = Address::repeat_byte(0xc1);
+/// Delegates to the contract (EIP-7702).
+const DELEGATED: Address = Address::repeat_byte(0xde);
+/// Can pay for a transfer, but not for much more.
+const POOR: Address = Address::repeat_byte(0x00);
+/// Exists without anything, as accounts could before EIP-161.
+const EMPTY: Address = Address::repeat_byte(0xe0);
+/// Has all the wei there can be.
+const FULL: Address = Address::repeat_byte(0xff);
+/// Has used all nonces but the last ones.
+const OLD: Address = Address::repeat_byte(0x0d);
+
+/// Everybody a transaction may be from, or to.
+fn party(index: u8) -> Address {
+    let others = [
+        COINBASE,
+        FEE_COLLECTOR,
+        CONTRACT,
+        DELEGATED,
+        POOR,
+        EMPTY,
+        FULL,
+        OLD,
+        Address::with_last_byte(4),
+        Address::left_padding_from(&[1, 0]),
+        Address::left_padding_from(&[0x70, 0, 1]),
+    ];
+    match usize::from(index) {
+        index @ 0..=4 => dev(index),
+        index if index < 5 + others.len() => others[index - 5],
+        // Nobody yet.
+        index => Address::repeat_byte(0x80 + index as u8),
+    }
+}
+
+/// Parties there are, with a few that do not exist yet.
+const PARTIES: u8 = 20;
+
+#[derive(Clone, Debug)]
+struct Seed {
+    from: u8,
+    to: u8,
+    kind: u8,
+    shift: u64,
+    gas: u64,
+    price: u128,
+    tip: u128,
+    value: U256,
+    data: bool,
+    access: bool,
+    chain_id: u64,
+}
+
+prop_compose! {
+    fn seed()(
+        from in prop_oneof![6 => 0..5_u8, 4 => 5..PARTIES],
+        to in 0..PARTIES,
+        kind in 0..4_u8,
+        shift in prop_oneof![10 => Just(0_u64), 1 => 1..3_u64],
+        gas in prop_oneof![4 => Just(21_000_u64), 1 => Just(20_999), 2 => 21_000..200_000_u64],
+        price in prop_oneof![6 => Just(100 * GWEI), 1 => 0..3 * GWEI, 1 => any::<u128>()],
+        tip in prop_oneof![3 => Just(0), 3 => Just(GWEI), 1 => any::<u128>()],
+        value in prop_oneof![
+            4 => (1..1_000_u64).prop_map(U256::from),
+            1 => Just(U256::ZERO),
+            1 => any::<u64>().prop_map(U256::from),
+            1 => Just(U256::from(10).pow(U256::from(22))),
+            1 => Just(U256::MAX),
+        ],
+        data in prop_oneof![6 => Just(false), 1 => Just(true)],
+        access in prop_oneof![6 => Just(false), 1 => Just(true)],
+        chain_id in prop_oneof![20 => Just(262_144_u64), 1 => Just(1)],
+    ) -> Seed {
+        Seed { from, to, kind, shift, gas, price, tip, value, data, access, chain_id }
+    }
+}
+
+fn build(seed: &Seed, nonce: u64) -> RecoveredTx {
+    let (sender, to) = (party(seed.from), party(seed.to));
+    let nonce = nonce.saturating_add(seed.shift);
+    let (value, gas_price) = (seed.value, seed.price);
+    let input = if seed.data { vec![0, 1].into() } else { Default::default() };
+    let access_list = AccessList(if seed.access {
+        vec![AccessListItem { address: to, storage_keys: vec![B256::ZERO] }]
+    } else {
+        Vec::new()
+    });
+    match seed.kind {
+        0 => {
+            let chain_id = (!seed.access).then_some(seed.chain_id);
+            let base = legacy(nonce, to, seed.gas);
+            from(sender, TxLegacy { chain_id, gas_price, value, input, ..base })
+        }
+        1 => {
+            let (chain_id, gas_limit, to) = (seed.chain_id, seed.gas, TxKind::Call(to));
+            from(
+                sender,
+                TxEip2930 { chain_id, nonce, gas_price, gas_limit, to, value, access_list, input },
+            )
+        }
+        _ => from(
+            sender,
+            TxEip1559 {
+                chain_id: seed.chain_id,
+                max_fee_per_gas: seed.price,
+                max_priority_fee_per_gas: seed.tip,
+                value,
+                input,
+                access_list,
+                ..call(nonce, to, seed.gas)
+            },
+        ),
+    }
+}
+
+/// The state all blocks begin on, its rules, and its modules on a native chain.
+fn world(native: bool, multiplier: u64) -> (ChainSpec, Ledger, Option<Modules>, Header) {
+    let mut file: serde_json::Value =
+        serde_json::from_str(&Genesis::native_dev(1_700_000_000).to_json()).unwrap();
+    if native {
+        file["config"]["evmd"]["feemarket"]["params"]["min_gas_multiplier"] =
+            format!("0.{multiplier}").into();
+    } else {
+        file["config"].as_object_mut().unwrap().remove("evmd");
+    }
+    let genesis = Genesis::from_json(&file.to_string()).unwrap();
+    let mut ledger = Ledger::default();
+    ledger.apply(&genesis.state());
+    ledger.put(CONTRACT, U256::ZERO, STORE);
+    let designator = [&hex!("ef0100")[..], CONTRACT.as_slice()].concat();
+    ledger.put(DELEGATED, U256::from(10).pow(U256::from(20)), &designator);
+    ledger.put(POOR, U256::from(21_000 * 100 * GWEI + 500), &[]);
+    ledger.put(EMPTY, U256::ZERO, &[]);
+    ledger.put(FULL, U256::MAX, &[]);
+    let old = Account { nonce: u64::MAX - 2, ..ledger.get(dev(0)) };
+    ledger.accounts.insert(OLD, (old, Default::default()));
+    let modules = genesis.spec.native().map(Modules::genesis);
+    let genesis_header = genesis.header();
+    let header = Header {
+        number: 1,
+        timestamp: genesis_header.timestamp + 1,
+        parent_hash: genesis_header.hash_slow(),
+        beneficiary: COINBASE,
+        base_fee_per_gas: Some(1_000_000_000),
+        ..genesis_header
+    };
+    (genesis.spec, ledger, modules, header)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_plain_transfer_does_what_the_interpreter_would(
+        seeds in proptest::collection::vec(seed(), 1..30),
+        native in any::<bool>(),
+        multiplier in 0..=9_u64,
+        gas_limit in prop_oneof![3 => Just(30_000_000_u64), 1 => 60_000..400_000_u64],
+    ) {
+        let (spec, ledger, modules, header) = world(native, multiplier);
+        let header = Header { gas_limit, ..header };
+        let hashes = |_: u64| None;
+        let root = |_: &StateChanges| Ok(B256::ZERO);
+        let start =
+            || BlockBuilder::start(&spec, &ledger, &hashes, modules.as_ref(), &header).unwrap();
+        let (mut short, mut long) = (start(), start().interpreted());
+        let mut nonces = std::collections::BTreeMap::new();
+        for seed in &seeds {
+            let sender = party(seed.from);
+            let nonce = nonces.entry(sender).or_insert_with(|| ledger.get(sender).nonce);
+            let tx = build(seed, *nonce);
+            let verdict = short.push(&tx, &root).unwrap();
+            let expected = long.push(&tx, &root).unwrap();
+            prop_assert_eq!(format!("{verdict:?}"), format!("{expected:?}"), "{:?}", seed);
+            *nonce += u64::from(verdict.is_ok());
+        }
+        let short = short.finish(&[], Some(&[])).unwrap();
+        prop_assert_eq!(short, long.finish(&[], Some(&[])).unwrap());
+    }
+}
+
+/// The comparison above compares something: most transfers between accounts are taken.
+#[test]
+fn transfers_of_the_short_way_succeed() {
+    let (spec, ledger, modules, header) = world(true, 5);
+    let hashes = |_: u64| None;
+    let root = |_: &StateChanges| Ok(B256::ZERO);
+    let mut block =
+        BlockBuilder::start(&spec, &ledger, &hashes, modules.as_ref(), &header).unwrap();
+    for nonce in 0..3 {
+        let value = U256::from(5);
+        let tx = from(dev(0), TxEip1559 { value, ..call(nonce, party(PARTIES), 100_000) });
+        // Half the limit is charged at least.
+        assert_eq!(block.push(&tx, &root).unwrap().unwrap(), 50_000);
+    }
+    let executed = block.finish(&[], Some(&[])).unwrap();
+    let change = executed.changes.accounts.iter().find(|c| c.address == party(PARTIES)).unwrap();
+    assert_eq!(change.account.unwrap().balance, U256::from(15));
+}

@@ -1,0 +1,419 @@
+//! Making blocks on a live chain: limits of gas and bytes, blocks without transactions, timestamps,
+//! and transactions that cannot be included beside their neighbours.
+
+use crate::common::{
+    CHAIN_ID, FEE_CAP, GENESIS_TIME, delegate, export, import, native_home, producing, sign,
+    wait_until,
+};
+use alloy_consensus::{
+    Header, Transaction as _, TxEip1559, TxEnvelope, transaction::SignerRecoverable,
+};
+use alloy_eips::{eip2718::Decodable2718, eip2935::HISTORY_STORAGE_ADDRESS};
+use alloy_primitives::{Address, B256, Bytes, TxKind, U256, hex, keccak256};
+use alloy_rlp::Decodable;
+use chain::{DEV_ACCOUNTS, Genesis, block::Block};
+use home::Home;
+use pipeline::{Pipeline, PoolClient};
+use serde_json::{Value, json};
+use state::View;
+use std::{
+    path::Path,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+use storage::StateRead;
+
+const SOMEBODY: Address = Address::repeat_byte(0x77);
+const GWEI: u128 = 1_000_000_000;
+
+/// A development chain whose blocks have this much gas.
+fn home_with_gas(folder: &Path, max_gas: u64) -> Home {
+    let mut file: Value =
+        serde_json::from_str(&Genesis::native_dev(GENESIS_TIME).to_json()).unwrap();
+    file["config"]["evmd"]["maxGas"] = json!(max_gas);
+    let mut home = Home::init(folder, &Genesis::from_json(&file.to_string()).unwrap()).unwrap();
+    home.config.mempool.accept_without_production = true;
+    home
+}
+
+fn call(nonce: u64, gas_limit: u64, tip: u128) -> TxEip1559 {
+    TxEip1559 {
+        chain_id: CHAIN_ID,
+        nonce,
+        gas_limit,
+        max_fee_per_gas: FEE_CAP,
+        max_priority_fee_per_gas: tip,
+        to: TxKind::Call(SOMEBODY),
+        value: U256::ONE,
+        ..TxEip1559::default()
+    }
+}
+
+/// A header with its transactions.
+type Mined = (Header, Vec<Bytes>);
+
+fn blocks(view: &View) -> Vec<Mined> {
+    let blocks = view.blocks().unwrap();
+    let block = |number| {
+        let (hash, header) = blocks.header(number).unwrap().unwrap();
+        let body = blocks.body(number).unwrap().unwrap();
+        let txs = Block::from_parts(hash, &header, &body).unwrap().transactions;
+        (Header::decode(&mut header.as_ref()).unwrap(), txs)
+    };
+    (1..=view.number()).map(block).collect()
+}
+
+fn hashes(blocks: &[Mined]) -> Vec<B256> {
+    blocks.iter().flat_map(|(_, txs)| txs).map(keccak256).collect()
+}
+
+/// Submits everything at once, so that it meets the same pool.
+fn submit_all(client: &PoolClient, raw: &[Bytes]) -> Vec<B256> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+    let submitted = raw.iter().map(|raw| {
+        let (client, raw) = (client.clone(), raw.clone());
+        runtime.spawn(async move { client.submit(raw).await })
+    });
+    let submitted: Vec<_> = submitted.collect();
+    submitted.into_iter().map(|answer| runtime.block_on(answer).unwrap().unwrap()).collect()
+}
+
+fn balance(pipeline: &Pipeline, address: Address) -> U256 {
+    let state = pipeline.published.load().state.reader().unwrap();
+    state.account(address).unwrap().unwrap_or_default().balance
+}
+
+/// Pools these on a chain that makes no blocks, then runs it until all value has arrived.
+fn mine(home: &Home, raw: &[Bytes], block_time: Duration) -> Vec<Mined> {
+    let pipeline = Pipeline::start(home, producing(None)).unwrap();
+    let mut sent = submit_all(&pipeline.client(), raw);
+    pipeline.stop();
+    pipeline.join().unwrap();
+    // What was pooled is in the journal.
+    let pipeline = Pipeline::start(home, producing(Some(block_time))).unwrap();
+    let all = U256::from(raw.len());
+    wait_until("all is mined", || balance(&pipeline, SOMEBODY) == all);
+    pipeline.stop();
+    pipeline.join().unwrap();
+    let blocks = blocks(&home.view().unwrap());
+    let mut mined = hashes(&blocks);
+    mined.sort_unstable();
+    sent.sort_unstable();
+    assert_eq!(mined, sent, "each once");
+    let times: Vec<_> = blocks.iter().map(|(header, _)| header.timestamp).collect();
+    assert!(times.is_sorted(), "{times:?}");
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    assert!(times.iter().all(|time| *time <= now), "ahead of the clock at {now}: {times:?}");
+    blocks
+}
+
+#[test]
+fn a_block_keeps_to_its_gas_and_a_wide_transaction_stalls_nobody() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = home_with_gas(folder.path(), 100_000);
+    // Four wide ones in a row at the highest tip: a block has room for one and, as half of its limit
+    // is charged, for two small ones beside it.
+    let wide = (0..4).map(|nonce| sign(0, call(nonce, 90_000, 3 * GWEI)));
+    let small = (0..4).flat_map(|nonce| (1..5).map(move |from| (from, nonce)));
+    let small = small.map(|(from, nonce)| sign(from, call(nonce, 21_000, GWEI)));
+    let raw: Vec<_> = wide.chain(small).collect();
+    let blocks = mine(&home, &raw, Duration::from_millis(5));
+    assert!(blocks.iter().all(|(header, _)| header.gas_used <= 100_000));
+    let counts: Vec<_> = blocks.iter().map(|(_, txs)| txs.len()).filter(|n| *n > 0).collect();
+    assert_eq!(counts[..4], [3, 3, 3, 3], "wide and small share blocks");
+    assert_eq!(counts[4..].iter().sum::<usize>(), 8);
+}
+
+/// Whoever was paid in a block that a kill took away has still sent what he was answered for.
+#[test]
+fn what_rests_on_a_lost_block_is_not_lost_with_it() {
+    const POOR: usize = 9;
+    let mut genesis: Value =
+        serde_json::from_str(&Genesis::native_dev(GENESIS_TIME).to_json()).unwrap();
+    let poor = DEV_ACCOUNTS[POOR].address;
+    let alloc = genesis["alloc"].as_object_mut().unwrap();
+    let funded = alloc.len();
+    alloc.retain(|address, _| address.parse::<Address>().unwrap() != poor);
+    assert_eq!(alloc.len(), funded - 1);
+    let genesis = Genesis::from_json(&genesis.to_string()).unwrap();
+    let [before, after] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let home = Home::init(before.path(), &genesis).unwrap();
+    let every = Duration::from_millis(5);
+    let pipeline = Pipeline::start(&home, producing(Some(every))).unwrap();
+    let value = U256::from(10_u64.pow(18));
+    let gift = TxEip1559 { to: TxKind::Call(poor), value, ..call(0, 21_000, GWEI) };
+    submit_all(&pipeline.client(), &[sign(0, gift)]);
+    wait_until("the gift has arrived", || balance(&pipeline, poor) == value);
+    submit_all(&pipeline.client(), &[sign(POOR, call(0, 21_000, GWEI))]);
+    let journal = std::fs::read(before.path().join("mempool.journal")).unwrap();
+    pipeline.stop();
+    pipeline.join().unwrap();
+    // The same, without the blocks.
+    let home = Home::init(after.path(), &genesis).unwrap();
+    std::fs::write(after.path().join("mempool.journal"), journal).unwrap();
+    let pipeline = Pipeline::start(&home, producing(Some(every))).unwrap();
+    wait_until("both are mined", || balance(&pipeline, SOMEBODY) == U256::ONE);
+    pipeline.stop();
+    pipeline.join().unwrap();
+}
+
+/// What was mined before a kill is not kept to be tried again, though its sender could no longer pay for it.
+#[test]
+fn what_was_mined_is_not_late() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = native_home(folder.path());
+    let every = Duration::from_millis(5);
+    let path = folder.path().join("mempool.journal");
+    let pipeline = Pipeline::start(&home, producing(Some(every))).unwrap();
+    let empty = std::fs::read(&path).unwrap();
+    // All that the account has, but for the fee.
+    let all = balance(&pipeline, DEV_ACCOUNTS[0].address) - U256::from(10_u64.pow(16));
+    submit_all(&pipeline.client(), &[sign(0, TxEip1559 { value: all, ..call(0, 21_000, GWEI) })]);
+    wait_until("it is mined", || balance(&pipeline, SOMEBODY) == all);
+    let killed = std::fs::read(&path).unwrap();
+    assert!(killed.len() > empty.len());
+    pipeline.stop();
+    pipeline.join().unwrap();
+    std::fs::write(&path, killed).unwrap();
+    let pipeline = Pipeline::start(&home, producing(Some(every))).unwrap();
+    pipeline.stop();
+    pipeline.join().unwrap();
+    assert_eq!(std::fs::read(&path).unwrap(), empty);
+}
+
+#[test]
+fn a_block_keeps_to_its_bytes() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = native_home(folder.path());
+    // 120 transactions of 100 KiB; by gas a block would take them all.
+    let large = |from: usize, nonce| {
+        let input = Bytes::from(vec![0; 100 * 1024]);
+        let gas = 21_000 + 10 * 100 * 1024;
+        // Nobody's code: the value arrives.
+        sign(from, TxEip1559 { input, ..call(nonce, gas, GWEI) })
+    };
+    let raw: Vec<_> = (0..10).flat_map(|from| (0..9).map(move |n| large(from, n))).collect();
+    let blocks = mine(&home, &raw, Duration::from_millis(5));
+    let bytes = |(_, txs): &Mined| txs.iter().map(|raw| raw.len()).sum::<usize>();
+    let bytes: Vec<_> = blocks.iter().map(bytes).filter(|bytes| *bytes > 0).collect();
+    assert_eq!(bytes.len(), 2, "{bytes:?}");
+    assert!(bytes[0] <= 8 * 1024 * 1024 && bytes[0] > 8 * 1024 * 1024 - 110 * 1024, "{bytes:?}");
+}
+
+#[test]
+fn without_empty_blocks_a_quiet_chain_waits() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut home = native_home(folder.path());
+    home.config.engine.empty_blocks = false;
+    let pipeline = Pipeline::start(&home, producing(Some(Duration::from_millis(2)))).unwrap();
+    let client = pipeline.client();
+    for nonce in 0..20 {
+        submit_all(&client, &[sign(0, call(nonce, 21_000, GWEI))]);
+        wait_until("it is mined", || balance(&pipeline, SOMEBODY) == U256::from(nonce + 1));
+        // Many block times.
+        std::thread::park_timeout(Duration::from_millis(10));
+    }
+    pipeline.stop();
+    pipeline.join().unwrap();
+    let blocks = blocks(&home.view().unwrap());
+    let counts: Vec<_> = blocks.iter().map(|(_, txs)| txs.len()).collect();
+    assert_eq!(counts, [1; 20], "a block for each, and no others");
+}
+
+#[test]
+fn without_empty_blocks_the_base_fee_falls_for_what_waits() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut file: Value =
+        serde_json::from_str(&Genesis::native_dev(GENESIS_TIME).to_json()).unwrap();
+    file["config"]["evmd"]["maxGas"] = json!(100_000);
+    file["config"]["evmd"]["feemarket"]["params"]["min_gas_multiplier"] = json!("1.0");
+    let genesis = Genesis::from_json(&file.to_string()).unwrap();
+    let mut home = Home::init(folder.path(), &genesis).unwrap();
+    home.config.engine.empty_blocks = false;
+    let pipeline = Pipeline::start(&home, producing(Some(Duration::from_millis(2)))).unwrap();
+    // Enough now, and behind a gap until a full block has raised the base fee from 875,000,000.
+    let cheap = TxEip1559 { max_fee_per_gas: 900_000_000, ..call(1, 21_000, 1) };
+    submit_all(&pipeline.client(), &[sign(0, cheap)]);
+    submit_all(&pipeline.client(), &[sign(0, call(0, 90_000, GWEI))]);
+    wait_until("both are mined", || balance(&pipeline, SOMEBODY) == U256::from(2));
+    pipeline.stop();
+    pipeline.join().unwrap();
+    let blocks = blocks(&home.view().unwrap());
+    let counts: Vec<_> = blocks.iter().map(|(_, txs)| txs.len()).collect();
+    assert_eq!(counts, [1, 0, 1], "one without transactions, for the base fee to fall");
+}
+
+/// Creates a contract that keeps the hash of the block before its own in slot 0.
+fn keep_parent_hash(from: usize, nonce: u64) -> Bytes {
+    let input = Bytes::from_static(&hex!("600143034060005500"));
+    let to = TxKind::Create;
+    sign(from, TxEip1559 { to, input, value: U256::ZERO, ..call(nonce, 100_000, GWEI) })
+}
+
+#[test]
+fn a_block_knows_its_parents_hash_though_it_is_begun_before() {
+    let folder = tempfile::tempdir().unwrap();
+    // Two creations to a block, so that blocks follow each other at once.
+    let home = home_with_gas(folder.path(), 200_000);
+    let transfers = (0..20).map(|nonce| sign(5, call(nonce, 21_000, 2 * GWEI)));
+    let creations = (0..5).flat_map(|from| (0..6).map(move |nonce| keep_parent_hash(from, nonce)));
+    let raw: Vec<_> = transfers.chain(creations).collect();
+    let pipeline = Pipeline::start(&home, producing(Some(Duration::from_millis(1)))).unwrap();
+    submit_all(&pipeline.client(), &raw);
+    let mined = || hashes(&blocks(&pipeline.published.load())).len();
+    wait_until("all is mined", || mined() == raw.len());
+    pipeline.stop();
+    pipeline.join().unwrap();
+
+    let view = home.view().unwrap();
+    let (blocks, state) = (blocks(&view), view.state.reader().unwrap());
+    let mut asked = 0;
+    for (header, txs) in &blocks {
+        let parent = U256::from_be_bytes(header.parent_hash.0);
+        let slot = U256::from(header.number - 1);
+        assert_eq!(state.storage(HISTORY_STORAGE_ADDRESS, slot).unwrap(), parent);
+        for raw in txs {
+            let tx = TxEnvelope::decode_2718_exact(raw).unwrap();
+            if !tx.is_create() {
+                continue;
+            }
+            let sender = tx.recover_signer().unwrap();
+            let kept = state.storage(sender.create(tx.nonce()), U256::ZERO).unwrap();
+            assert_eq!(kept, parent, "in block {}", header.number);
+            asked += 1;
+        }
+    }
+    let parents = blocks.iter().skip(1).map(|(header, _)| header.parent_hash);
+    assert!(blocks.iter().map(|(header, _)| header.hash_slow()).zip(parents).all(|(a, b)| a == b));
+    assert_eq!(asked, 30);
+}
+
+/// Runs code that sends its account's whole balance to [`SOMEBODY`].
+fn drain() -> Bytes {
+    let code = [&hex!("5f5f5f5f4773")[..], SOMEBODY.as_slice(), &hex!("5af100")].concat();
+    let length = u8::try_from(code.len()).unwrap();
+    [&[0x60, length][..], &hex!("80600a5f395ff300"), &code].concat().into()
+}
+
+#[test]
+fn what_cannot_be_paid_any_more_is_left_out_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = native_home(folder.path());
+    let pipeline = Pipeline::start(&home, producing(Some(Duration::from_millis(100)))).unwrap();
+    let client = pipeline.client();
+    let create = TxEip1559 { to: TxKind::Create, value: U256::ZERO, ..call(0, 200_000, GWEI) };
+    submit_all(&client, &[sign(0, TxEip1559 { input: drain(), ..create })]);
+    let contract = DEV_ACCOUNTS[0].address.create(0);
+    let has_code = |address| {
+        let state = pipeline.published.load().state.reader().unwrap();
+        modules::decorator::has_code(&state.account(address).unwrap().unwrap_or_default())
+    };
+    wait_until("the contract is there", || has_code(contract));
+    // Account 1 lets it be its code, so that anybody's call empties the account.
+    let poor = DEV_ACCOUNTS[1].address;
+    submit_all(&client, &[delegate(0, 1, 1, contract)]);
+    wait_until("account 1 delegates", || has_code(poor));
+    pipeline.stop();
+    pipeline.join().unwrap();
+    // Pooled before there is a block: account 0 empties account 1, dearer than what that has pooled.
+    let pipeline = Pipeline::start(&home, producing(None)).unwrap();
+    let empty =
+        TxEip1559 { to: TxKind::Call(poor), value: U256::ZERO, ..call(2, 100_000, 9 * GWEI) };
+    let sent = submit_all(
+        &pipeline.client(),
+        &[
+            sign(1, call(1, 21_000, GWEI)),
+            sign(2, call(0, 21_000, GWEI / 2)),
+            sign(2, call(1, 21_000, GWEI / 2)),
+            sign(0, empty),
+        ],
+    );
+    pipeline.stop();
+    pipeline.join().unwrap();
+    let pipeline = Pipeline::start(&home, producing(Some(Duration::from_millis(5)))).unwrap();
+    let client = pipeline.client();
+    let mined = |hash: &B256| hashes(&blocks(&pipeline.published.load())).contains(hash);
+    wait_until("the others are mined", || sent[1..].iter().all(mined));
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    wait_until("the pool is empty", || {
+        let level = runtime.block_on(client.level()).unwrap();
+        level.pending + level.queued == 0
+    });
+    assert!(!mined(&sent[0]) && balance(&pipeline, poor).is_zero());
+    pipeline.stop();
+    pipeline.join().unwrap();
+}
+
+#[test]
+fn what_is_too_large_is_refused_by_name_however_it_comes() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = native_home(folder.path());
+    let pipeline = Pipeline::start(&home, producing(None)).unwrap();
+    let client = pipeline.client();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let input = Bytes::from(vec![0; 128 * 1024]);
+    let raw = sign(0, TxEip1559 { input, ..call(0, 2_000_000, GWEI) });
+    let reject = runtime.block_on(client.submit(raw.clone())).unwrap_err();
+    let text = format!("oversized data: transaction size {}, limit 131072", raw.len());
+    assert_eq!((reject.to_string(), reject.code().number), (text, 21));
+    assert_eq!(runtime.block_on(client.level()).unwrap(), mempool::Level::default());
+    pipeline.stop();
+    pipeline.join().unwrap();
+}
+
+/// Ethereum's rules from the merge to the fork that starts at genesis by this name.
+fn ethereum_genesis(fork: &str) -> Genesis {
+    let mut config = json!({ "chainId": CHAIN_ID, "terminalTotalDifficulty": 0 });
+    let blocks = ["homestead", "eip150", "eip155", "eip158", "byzantium", "constantinople"];
+    for fork in blocks.into_iter().chain(["petersburg", "istanbul", "berlin", "london"]) {
+        config[format!("{fork}Block")] = json!(0);
+    }
+    let times = ["shanghai", "cancun"];
+    let upto = times.iter().position(|time| *time == fork).map_or(0, |at| at + 1);
+    for fork in &times[..upto] {
+        config[format!("{fork}Time")] = json!(0);
+    }
+    let account = (DEV_ACCOUNTS[0].address.to_string(), json!({ "balance": "0xde0b6b3a7640000" }));
+    let genesis = json!({
+        "config": config, "gasLimit": "0x1c9c380", "difficulty": "0x0",
+        "baseFeePerGas": "0x3b9aca00", "alloc": Value::from_iter([account])
+    });
+    Genesis::from_json(&genesis.to_string()).unwrap()
+}
+
+/// Makes at least `more` blocks with a transfer among them if there is one; another node of the same
+/// chain takes what the first one has.
+fn make_and_import(home: &Home, genesis: &Genesis, transfer: Option<Bytes>, more: u64) {
+    let begun = home.view().unwrap().number();
+    let pipeline = Pipeline::start(home, producing(Some(Duration::from_millis(5)))).unwrap();
+    submit_all(&pipeline.client(), transfer.as_slice());
+    wait_until("blocks are made", || pipeline.published.load().number() >= begun + more);
+    pipeline.stop();
+    pipeline.join().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("chain.rlp");
+    let head = export(home, &file);
+    let other = Home::init(&folder.path().join("home"), genesis).unwrap();
+    import(&other, vec![file]).unwrap();
+    let view = other.view().unwrap();
+    assert_eq!(view.head.hash, head);
+    let arrived = view.state.reader().unwrap().account(SOMEBODY).unwrap();
+    assert_eq!(arrived.is_some(), transfer.is_some());
+}
+
+#[test]
+fn blocks_of_ethereums_rules_are_those_of_their_fork() {
+    for fork in ["paris", "shanghai", "cancun"] {
+        let folder = tempfile::tempdir().unwrap();
+        let genesis = ethereum_genesis(fork);
+        let home = Home::init(folder.path(), &genesis).unwrap();
+        make_and_import(&home, &genesis, Some(sign(0, call(0, 21_000, GWEI))), 3);
+    }
+    // A chain through every fork has the system contracts of the later ones.
+    let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/samples/every_fork");
+    let genesis = std::fs::read_to_string(samples.join("genesis.json")).unwrap();
+    let genesis = Genesis::from_json(&genesis).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::init(folder.path(), &genesis).unwrap();
+    import(&home, vec![samples.join("chain.rlp")]).unwrap();
+    make_and_import(&home, &genesis, None, 3);
+}

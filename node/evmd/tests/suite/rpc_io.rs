@@ -1,0 +1,238 @@
+//! Recorded conversations: those of the execution-apis project beside their chain, when the
+//! fixtures are there, and always those of a small chain of our own.
+
+use crate::client::{Node, config};
+use crate::common::{fixtures, import, producing};
+use chain::Genesis;
+use home::Home;
+use serde_json::{Number, Value};
+use std::{
+    fmt::Write as _,
+    path::{Path, PathBuf},
+};
+
+/// Recorded error texts are one client's; codes are everybody's. Where the recording says that
+/// only the schema counts, the kind of answer is compared.
+const SCHEMA_ONLY: &str = "speconly:";
+
+/// Namespaces the recordings use.
+const API: [&str; 7] = ["eth", "net", "web3", "txpool", "debug", "testing", "evmd"];
+/// Fields that a client may leave out of an answer of which only the kind counts: nothing here is
+/// ever deleted, so there is no strategy to tell.
+const OPTIONAL_FIELDS: [&str; 1] = ["deleteStrategy"];
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs EVMD_FIXTURES: run .ci/fixtures"]
+async fn recorded_conversations() {
+    let folder = fixtures("execution-apis");
+    let node = imported(&folder).await;
+    let (right, wrong) = replay_all(&node, &folder.join("tests")).await;
+    assert!(wrong.is_empty(), "{right} as recorded, others:\n{}", wrong.join("\n"));
+    assert!(right > 0, "no conversation was found in {}", folder.display());
+
+    // The same node a second time: only what was submitted is known already.
+    let (again, differing) = replay_all(&node, &folder.join("tests")).await;
+    for difference in &differing {
+        assert!(difference.contains("already known"), "second replay: {difference}");
+    }
+    assert_eq!(again + differing.len(), right);
+    node.stop().await;
+}
+
+/// Replays every conversation below a folder, and prints a table by method. Returns how many were as recorded,
+/// and the differences of the others, each with its file.
+async fn replay_all(node: &Node, folder: &Path) -> (usize, Vec<String>) {
+    let (mut table, mut wrong) = (String::new(), Vec::new());
+    let mut right = 0;
+    for method in sorted(folder).iter().filter(|path| path.is_dir()) {
+        let name = method.file_name().unwrap().to_string_lossy().into_owned();
+        let (mut passed, mut failed) = (0, 0);
+        for file in sorted(method) {
+            match replay(node, &file).await {
+                Ok(()) => passed += 1,
+                Err(difference) => {
+                    failed += 1;
+                    wrong.push(format!("{}\n{difference}\n", file.display()));
+                }
+            }
+        }
+        right += passed;
+        writeln!(table, "{name:44} {passed:3} passed {failed:3} failed").unwrap();
+    }
+    println!("{table}{right} passed, {} failed", wrong.len());
+    (right, wrong)
+}
+
+/// The chain of our own conversations, in the repository.
+const CHAIN: &str = "tests/fixtures/samples/every_fork";
+/// Our own conversations. `EVMD_WRITE_CONVERSATIONS=1` writes the answers anew.
+const CONVERSATIONS: &str = "tests/rpc_io";
+
+/// The answers of today are those of the day they were written, on a chain through every fork.
+#[tokio::test(flavor = "multi_thread")]
+async fn our_own_conversations() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let chain = root.join(CHAIN);
+    let node = imported_from(&chain.join("genesis.json"), chain.join("chain.rlp")).await;
+    let mut wrong = String::new();
+    let files = sorted(&root.join(CONVERSATIONS));
+    assert!(!files.is_empty());
+    for file in files {
+        if std::env::var_os("EVMD_WRITE_CONVERSATIONS").is_some() {
+            record(&node, &file).await;
+        }
+        if let Err(difference) = replay(&node, &file).await {
+            write!(wrong, "{}\n{difference}\n", file.display()).unwrap();
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+    node.stop().await;
+}
+
+/// Asks the questions of a file again and writes what is answered.
+async fn record(node: &Node, file: &Path) {
+    let mut out = String::new();
+    for line in std::fs::read_to_string(file).unwrap().lines() {
+        if line.starts_with("<< ") {
+            continue;
+        }
+        writeln!(out, "{line}").unwrap();
+        if let Some(call) = line.strip_prefix(">> ") {
+            writeln!(out, "<< {}", node.post(call).await).unwrap();
+        }
+    }
+    std::fs::write(file, out).unwrap();
+}
+
+/// The entries of a folder by name.
+fn sorted(folder: &Path) -> Vec<PathBuf> {
+    let mut paths: Vec<_> =
+        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    paths
+}
+
+/// A node with the namespaces of the recordings.
+async fn serve(folder: tempfile::TempDir, mut home: Home) -> Node {
+    // Some conversations submit transactions, and this node makes no blocks.
+    home.config.mempool.accept_without_production = true;
+    let mut config = config();
+    config.json_rpc.api = API.map(str::to_owned).into();
+    Node::start_with(folder, home, producing(None), config).await
+}
+
+/// The chain of the recordings, served.
+pub(crate) async fn imported(folder: &Path) -> Node {
+    imported_from(&folder.join("tests/genesis.json"), folder.join("tests/chain.rlp")).await
+}
+
+/// A chain from its files, served.
+async fn imported_from(genesis: &Path, chain: PathBuf) -> Node {
+    let genesis = std::fs::read_to_string(genesis).unwrap();
+    let home_folder = tempfile::tempdir().unwrap();
+    let home = Home::init(home_folder.path(), &Genesis::from_json(&genesis).unwrap()).unwrap();
+    import(&home, vec![chain]).unwrap();
+    serve(home_folder, home).await
+}
+
+/// Says the lines of one conversation; the first difference, if there is one.
+async fn replay(node: &Node, file: &Path) -> Result<(), String> {
+    let text = std::fs::read_to_string(file).unwrap();
+    let schema_only = text.lines().any(|line| line.contains(SCHEMA_ONLY));
+    let mut answer = Value::Null;
+    for line in text.lines() {
+        if let Some(call) = line.strip_prefix(">> ") {
+            answer = node.post(call).await;
+        } else if let Some(recorded) = line.strip_prefix("<< ") {
+            let recorded: Value = serde_json::from_str(recorded).unwrap();
+            let same = if schema_only {
+                same_kind(&recorded, &answer)
+            } else {
+                same_value(&recorded, &answer)
+            };
+            if !same {
+                return Err(difference("", &recorded, &answer));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn is_error(answer: &Value) -> bool {
+    answer.get("error").is_some()
+}
+
+/// Both succeed with the same fields, or both fail with the same code.
+fn same_kind(recorded: &Value, answer: &Value) -> bool {
+    match (recorded, answer) {
+        _ if is_error(recorded) => recorded["error"]["code"] == answer["error"]["code"],
+        (Value::Object(recorded), Value::Object(answer)) => {
+            let optional = |key: &String| OPTIONAL_FIELDS.contains(&key.as_str());
+            answer.keys().all(|key| recorded.contains_key(key))
+                && recorded.iter().all(|(key, value)| match answer.get(key) {
+                    Some(other) => same_kind(value, other),
+                    None => optional(key),
+                })
+        }
+        (Value::Array(_), Value::Array(_)) | (Value::Number(_), Value::Number(_)) => true,
+        (Value::String(_), Value::String(_)) => true,
+        (recorded, answer) => recorded == answer,
+    }
+}
+
+/// Equal but for the texts of errors, and for how numbers are written.
+fn same_value(recorded: &Value, answer: &Value) -> bool {
+    match (recorded, answer) {
+        _ if is_error(recorded) => {
+            let (recorded, answer) = (&recorded["error"], &answer["error"]);
+            recorded["code"] == answer["code"] && recorded.get("data") == answer.get("data")
+        }
+        (Value::Object(recorded), Value::Object(answer)) => {
+            recorded.len() == answer.len()
+                && recorded.iter().all(|(key, value)| {
+                    answer.get(key).is_some_and(|other| same_value(value, other))
+                })
+        }
+        (Value::Array(recorded), Value::Array(answer)) => {
+            recorded.len() == answer.len()
+                && recorded.iter().zip(answer).all(|(value, other)| same_value(value, other))
+        }
+        (Value::Number(recorded), Value::Number(answer)) => number(recorded) == number(answer),
+        (recorded, answer) => recorded == answer,
+    }
+}
+
+fn number(number: &Number) -> Option<f64> {
+    number.as_f64()
+}
+
+/// Where two answers differ first, as far as fields go.
+fn difference(path: &str, recorded: &Value, answer: &Value) -> String {
+    match (recorded, answer) {
+        (Value::Object(recorded), Value::Object(answer)) if !recorded.contains_key("error") => {
+            let mut found = String::new();
+            let keys: std::collections::BTreeSet<_> =
+                recorded.keys().chain(answer.keys()).collect();
+            for key in keys {
+                let (left, right) = (&recorded.get(key), &answer.get(key));
+                let null = Value::Null;
+                let (left, right) = (left.unwrap_or(&null), right.unwrap_or(&null));
+                if !same_value(left, right) {
+                    found += &difference(&format!("{path}/{key}"), left, right);
+                }
+            }
+            found
+        }
+        (Value::Array(recorded), Value::Array(answer)) if recorded.len() == answer.len() => {
+            let pairs = recorded.iter().zip(answer).enumerate();
+            let differing = pairs.filter(|(_, (left, right))| !same_value(left, right));
+            differing
+                .map(|(i, (left, right))| difference(&format!("{path}/{i}"), left, right))
+                .collect()
+        }
+        (recorded, answer) => {
+            let short = |value: &Value| value.to_string().chars().take(300).collect::<String>();
+            format!("  {path}: recorded {}, answered {}\n", short(recorded), short(answer))
+        }
+    }
+}

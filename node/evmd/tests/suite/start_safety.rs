@@ -1,0 +1,370 @@
+//! `evmd start` and the other commands where something is missing or not as it should be: the chain of a
+//! home folder, the clock, descriptors, and room for what is printed.
+
+mod home_files;
+mod system_contracts;
+
+use crate::common::{GENESIS_TIME, exported_chain, wait_until};
+use chain::Genesis;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use std::{
+    fs::{self, File},
+    io::{BufRead, BufReader, Read, Write},
+    net::{SocketAddr, TcpListener, TcpStream},
+    path::Path,
+    process::{Child, Command, ExitStatus, Stdio},
+    sync::Mutex,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+/// Held by a test that starts processes: between its fork and its exec a child has the lock file of a home
+/// that another test is opening.
+static TURN: Mutex<()> = Mutex::new(());
+
+fn turn() -> std::sync::MutexGuard<'static, ()> {
+    TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+fn evmd() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_evmd"));
+    command.env_remove("EVMD_HOME").env_remove("RUST_LOG").stdin(Stdio::null());
+    command
+}
+
+/// Exit code, standard output and error of a command on a home folder.
+fn run(home: &Path, args: &[&str]) -> (i32, String, String) {
+    let output = evmd().args(args).arg("--home").arg(home).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+fn full_disk() -> Stdio {
+    Stdio::from(File::options().write(true).open("/dev/full").unwrap())
+}
+
+/// Addresses of JSON-RPC, WebSocket, REST, gRPC, CometBFT, TCP ingest and metrics.
+struct Ports([SocketAddr; 7]);
+
+impl Ports {
+    fn free() -> Self {
+        let taken = [(); 7].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+        Self(taken.each_ref().map(|listener| listener.local_addr().unwrap()))
+    }
+
+    fn flags(&self) -> Vec<String> {
+        let names = ["json-rpc", "json-rpc.ws", "rest", "grpc", "comet", "ingest", "metrics"];
+        let flag = |name: &str| match name {
+            "json-rpc.ws" => "--json-rpc.ws-address".to_owned(),
+            name => format!("--{name}.address"),
+        };
+        names.iter().zip(self.0).flat_map(|(name, at)| [flag(name), at.to_string()]).collect()
+    }
+
+    /// The body of a JSON-RPC answer.
+    fn call(&self, method: &str, params: &Value) -> Value {
+        let body =
+            json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
+        let head = format!(
+            "POST / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
+             Content-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        );
+        let mut stream = TcpStream::connect(self.0[0]).unwrap();
+        stream.write_all(format!("{head}{body}").as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
+    }
+}
+
+/// A node that is killed when dropped.
+struct Running(Child);
+
+impl Running {
+    fn start(command: &mut Command) -> Self {
+        Self(command.spawn().unwrap())
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_child(&self.0)
+    }
+
+    /// Waits until JSON-RPC is served.
+    fn wait_for(&mut self, ports: &Ports) {
+        wait_until("the node serves JSON-RPC", || {
+            let ended = self.0.try_wait().unwrap();
+            assert!(ended.is_none(), "ended early: {ended:?}");
+            TcpStream::connect(ports.0[0]).is_ok()
+        });
+    }
+
+    fn terminate(self) -> ExitStatus {
+        self.end_by(Signal::TERM)
+    }
+
+    fn end_by(mut self, signal: Signal) -> ExitStatus {
+        kill_process(self.pid(), signal).unwrap();
+        let mut ended = None;
+        wait_until("the end of the process", || {
+            ended = self.0.try_wait().unwrap();
+            ended.is_some()
+        });
+        ended.expect("it has ended")
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn own_genesis(time: u64) -> String {
+    let mut file: Value = serde_json::from_str(&Genesis::native_dev(time).to_json()).unwrap();
+    file["config"]["chainId"] = json!(77_777);
+    file.to_string()
+}
+
+#[test]
+fn start_begins_the_chain_of_the_genesis_file_and_refuses_once_its_chain_is_missing() {
+    let _turn = turn();
+    let folder = tempfile::tempdir().unwrap();
+    let (home, text) = (folder.path(), own_genesis(GENESIS_TIME));
+    fs::write(home.join("genesis.json"), &text).unwrap();
+    let ports = Ports::free();
+    let start = |ports: &Ports| {
+        let mut command = evmd();
+        command.arg("start").args(["--quiet", "--home"]).arg(home).args(ports.flags());
+        command.stdout(Stdio::null()).stderr(Stdio::piped());
+        command.env("RUST_LOG", "info,evmd::cli=debug");
+        command
+    };
+    let mut node = Running::start(&mut start(&ports));
+    let log = BufReader::new(node.0.stderr.take().unwrap());
+    node.wait_for(&ports);
+    assert_eq!(ports.call("eth_chainId", &json!([]))["result"], "0x12fd1");
+    assert!(node.terminate().success());
+    let log: Vec<String> = log.lines().map(Result::unwrap).collect();
+    let logged = |text: &str| log.iter().any(|line| line.contains(text));
+    assert!(logged("beginning the chain of genesis.json"), "{log:?}");
+    assert!(logged("the self-test of signature recovery and Keccak-256 passed"), "{log:?}");
+
+    // As if the volume of the chain were not mounted.
+    fs::rename(home.join("chain"), folder.path().join("unmounted")).unwrap();
+    let index = fs::read(home.join("index/data.mdb")).unwrap();
+    for command in ["start", "init"] {
+        let (code, out, err) = run(home, &[command]);
+        if command == "init" && code == 0 {
+            continue;
+        }
+        assert_eq!((code, out.as_str()), (1, ""), "{err}");
+        assert!(err.contains("but no chain") && err.contains("evmd init --home"), "{err}");
+        assert_eq!(fs::read_to_string(home.join("genesis.json")).unwrap(), text);
+        assert_eq!(fs::read(home.join("index/data.mdb")).unwrap(), index);
+    }
+}
+
+#[test]
+fn a_home_that_is_a_file_is_named_as_such() {
+    let _turn = turn();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    fs::write(&file, "mine").unwrap();
+    for command in ["start", "init"] {
+        let (code, out, err) = run(&file, &[command]);
+        assert_eq!((code, out.as_str()), (1, ""), "{command}: {err}");
+        let expected =
+            format!("cannot open {}: it is a file, and a folder is needed", file.display());
+        assert!(err.contains(&expected), "{command}: {err}");
+    }
+    assert_eq!(fs::read_to_string(&file).unwrap(), "mine");
+}
+
+#[test]
+fn a_head_in_the_future_is_refused_unless_a_flag_accepts_it() {
+    let _turn = turn();
+    let folder = tempfile::tempdir().unwrap();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    let file = folder.path().join("future.json");
+    fs::write(&file, own_genesis(now + 3600)).unwrap();
+    let home = folder.path().join("home");
+    assert_eq!(run(&home, &["init", "--genesis", file.to_str().unwrap()]).0, 0);
+    let (code, out, err) = run(&home, &["start", "--quiet"]);
+    assert_eq!((code, out.as_str()), (1, ""), "{err}");
+    assert!(
+        err.contains("ahead of the system clock") && err.contains("--accept-future-head"),
+        "{err}"
+    );
+
+    let ports = Ports::free();
+    let mut command = evmd();
+    command.arg("start").args(["--quiet", "--accept-future-head", "--home"]).arg(&home);
+    let mut node = Running::start(command.args(ports.flags()).stdout(Stdio::null()));
+    node.wait_for(&ports);
+    assert!(node.terminate().success());
+}
+
+#[test]
+fn start_warns_that_a_minimum_price_has_no_effect_on_ethereum_transactions() {
+    let _turn = turn();
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path();
+    let (code, out, err) =
+        run(home, &["start", "--quiet", "--mempool.minimum-gas-prices", "1stake"]);
+    assert_eq!((code, out.as_str()), (1, ""), "{err}");
+    let reason = "mempool.minimum-gas-prices is 1stake, but fees on this chain are paid in atest: set it to \
+                  1atest, or to an empty text for no minimum";
+    assert!(err.trim_end().ends_with(reason), "{err}");
+
+    let ports = Ports::free();
+    let mut command = evmd();
+    command
+        .arg("start")
+        .args(["--quiet", "--minimum-gas-prices", "0.0001atest", "--home"])
+        .arg(home);
+    command.args(ports.flags()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut node = Running::start(&mut command);
+    let log = BufReader::new(node.0.stderr.take().unwrap());
+    node.wait_for(&ports);
+    assert!(node.terminate().success());
+    let log: Vec<String> = log.lines().map(Result::unwrap).collect();
+    let warning = "mempool.minimum-gas-prices has no effect on Ethereum transactions";
+    assert!(log.iter().any(|line| line.contains(warning)), "{log:?}");
+}
+
+/// A terminal that is closed sends SIGHUP to what runs in it. `nohup` says that it is to go on.
+#[test]
+fn a_node_whose_terminal_closes_stops_in_order_and_goes_on_under_nohup() {
+    let _turn = turn();
+    let folder = tempfile::tempdir().unwrap();
+    let ports = Ports::free();
+    // Both states are set here, because the tests themselves may run under nohup.
+    for (option, goes_on) in [("--default-signal=HUP", false), ("--ignore-signal=HUP", true)] {
+        let mut command = Command::new("env");
+        command.args([option, env!("CARGO_BIN_EXE_evmd"), "start", "--quiet", "--home"]);
+        command.arg(folder.path()).args(ports.flags()).env_remove("RUST_LOG");
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut node = Running::start(&mut command);
+        node.wait_for(&ports);
+        if goes_on {
+            kill_process(node.pid(), Signal::HUP).unwrap();
+            let before = ports_head(folder.path());
+            wait_until("a block after it", || ports_head(folder.path()) > before + 1);
+            assert!(node.terminate().success());
+        } else {
+            assert!(node.end_by(Signal::HUP).success());
+        }
+    }
+}
+
+/// `2>/dev/full` made the first log line a panic, and the summary may find no room either.
+#[test]
+fn a_node_lives_on_full_disks_behind_its_output() {
+    let _turn = turn();
+    let folder = tempfile::tempdir().unwrap();
+    let ports = Ports::free();
+    let mut command = evmd();
+    command.arg("start").arg("--home").arg(folder.path()).args(ports.flags());
+    command.stdout(full_disk()).stderr(full_disk());
+    let mut node = Running::start(&mut command);
+    node.wait_for(&ports);
+    assert!(node.terminate().success());
+}
+
+#[test]
+fn commands_report_that_their_output_could_not_be_written() {
+    let _turn = turn();
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path().join("home");
+    let chain = folder.path().join("chain.rlp");
+    exported_chain(&chain, 3);
+    let genesis = folder.path().join("genesis.json");
+    fs::write(&genesis, Genesis::native_dev(GENESIS_TIME).to_json()).unwrap();
+    let genesis = genesis.to_str().unwrap();
+    assert_eq!(run(&home, &["init", "--genesis", genesis]).0, 0);
+    let addr = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";
+    let commands: &[&[&str]] = &[
+        &["--help"],
+        &["--version"],
+        &["version"],
+        &["version", "-o", "json"],
+        &["import", chain.to_str().unwrap()],
+        &["export", "-"],
+        &["reindex"],
+        &["rollback"],
+        &["config", "show"],
+        &["config", "get", "engine"],
+        &["genesis", "validate", genesis],
+        &["debug", "addr", addr],
+        &["debug", "prefixes"],
+        &["debug", "state-root"],
+        &["completion", "bash"],
+        &["keys", "list", "--keyring-backend", "test"],
+        &["keys", "add", "first", "--keyring-backend", "test"],
+        &["keys", "list", "--keyring-backend", "test"],
+        &["keys", "show", "first", "--keyring-backend", "test"],
+    ];
+    for args in commands {
+        let mut command = evmd();
+        command.args(*args).env("EVMD_HOME", &home).stdout(full_disk()).stderr(Stdio::piped());
+        let output = command.output().unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        if text.is_empty() && output.status.success() {
+            // An empty list prints nothing.
+            assert!(args.contains(&"list"), "{args:?} reported nothing");
+            continue;
+        }
+        assert_eq!(output.status.code(), Some(1), "{args:?}: {text}");
+        assert!(text.contains("No space left on device"), "{args:?}: {text}");
+        assert!(!text.contains("panicked"), "{args:?}: {text}");
+    }
+}
+
+/// Descriptors that the node of the next test may have.
+const OPEN_FILES: usize = 200;
+
+#[test]
+fn connections_leave_descriptors_to_a_node_with_a_low_limit() {
+    let _turn = turn();
+    let folder = tempfile::tempdir().unwrap();
+    let ports = Ports::free();
+    let mut command = Command::new("sh");
+    let script = format!("ulimit -n {OPEN_FILES} && exec \"$0\" \"$@\"");
+    command.args(["-c", &script, env!("CARGO_BIN_EXE_evmd"), "start", "--quiet", "--home"]);
+    command.arg(folder.path()).args(ports.flags()).env_remove("RUST_LOG");
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut node = Running::start(&mut command);
+    let mut log = BufReader::new(node.0.stderr.take().unwrap()).lines();
+    let lowered = log.by_ref().map(Result::unwrap).find(|line| line.contains("lowered"));
+    assert!(lowered.is_some_and(|line| line.contains("json-rpc.max-connections")));
+    node.wait_for(&ports);
+
+    // More connections to each server than the whole process may have open.
+    let connections: Vec<TcpStream> = (0..OPEN_FILES)
+        .flat_map(|_| ports.0)
+        .filter_map(|at| TcpStream::connect_timeout(&at, Duration::from_secs(5)).ok())
+        .collect();
+    assert!(connections.len() > OPEN_FILES);
+    let open = || fs::read_dir(format!("/proc/{}/fd", node.0.id())).unwrap().count();
+    let head = || ports_head(folder.path());
+    let before = head();
+    wait_until("blocks are still made", || head() > before + 2);
+    assert!(open() < OPEN_FILES, "{} of {OPEN_FILES} descriptors are in use", open());
+    drop(connections);
+    wait_until("connections are accepted again", || {
+        let mut stream = TcpStream::connect(ports.0[0]).unwrap();
+        let request = "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+        let mut answer = Vec::new();
+        stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        stream.write_all(request.as_bytes()).is_ok()
+            && stream.read_to_end(&mut answer).is_ok_and(|n| n > 0)
+    });
+    assert!(node.terminate().success());
+}
+
+/// The newest block of a running node, read from its files: no connection is needed.
+fn ports_head(home: &Path) -> u64 {
+    home::Home::rules_of(home).unwrap().head
+}

@@ -1,0 +1,90 @@
+//! Chains whose genesis lacks contracts that blocks call.
+
+use super::{Ports, Running, evmd, run};
+use chain::{Genesis, SYSTEM_CONTRACTS, SystemContract};
+use serde_json::Value;
+use std::{fs, path::Path, process::Stdio};
+
+/// A native development genesis without some of the contracts.
+fn genesis_without(file: &Path, lacks: impl Fn(&SystemContract) -> bool) {
+    let mut genesis: Value = serde_json::from_str(&Genesis::native_dev(1).to_json()).unwrap();
+    let gone: Vec<_> = SYSTEM_CONTRACTS.iter().filter(|contract| lacks(contract)).collect();
+    let alloc = genesis["alloc"].as_object_mut().unwrap();
+    let before = alloc.len();
+    alloc.retain(|address, _| {
+        let address: alloy_primitives::Address = address.parse().unwrap();
+        gone.iter().all(|contract| contract.address != address)
+    });
+    assert_eq!(alloc.len(), before - gone.len());
+    fs::write(file, genesis.to_string()).unwrap();
+}
+
+#[test]
+fn required_contracts_that_are_missing_are_named_before_a_block_is_made() {
+    let _turn = super::turn();
+    let folder = tempfile::tempdir().unwrap();
+    let (home, file) = (folder.path().join("home"), folder.path().join("genesis.json"));
+    genesis_without(&file, |contract| contract.is_required);
+    let from = ["--genesis", file.to_str().unwrap()];
+    let (code, out, err) = run(&home, &[&["init"], &from[..]].concat());
+    assert_eq!(code, 0, "{err}");
+    assert!(out.contains("genesis"), "{out}");
+    let required: Vec<_> =
+        SYSTEM_CONTRACTS.iter().filter(|contract| contract.is_required).collect();
+    assert_eq!(err.lines().count(), required.len(), "{err}");
+    for (line, contract) in err.lines().zip(&required) {
+        let names = [contract.address.to_string(), format!("EIP-{}", contract.eip)];
+        assert!(
+            line.starts_with("warning: ") && names.iter().all(|name| line.contains(name)),
+            "{line}"
+        );
+        assert!(line.contains("add an account with the code"), "{line}");
+    }
+    let ports = Ports::free();
+    let start = |more: &[&str]| {
+        let flags = ports.flags();
+        let flags: Vec<_> = flags.iter().map(String::as_str).chain(more.iter().copied()).collect();
+        run(&home, &[&["start", "--quiet"], &flags[..]].concat())
+    };
+    let (code, out, err) = start(&[]);
+    assert_eq!((code, out.as_str()), (1, ""), "{err}");
+    let last = err.lines().last().unwrap();
+    assert!(last.starts_with("error: block 1 cannot be made: "), "{err}");
+    assert!(last.contains(&required[0].address.to_string()), "{err}");
+
+    // The blocks that are there can still be served.
+    let log = folder.path().join("log");
+    let mut command = evmd();
+    command.args(["start", "--quiet", "--no-produce", "--home"]).arg(&home).args(ports.flags());
+    let stderr = Stdio::from(fs::File::create(&log).unwrap());
+    let mut node = Running::start(command.stdout(Stdio::null()).stderr(stderr));
+    node.wait_for(&ports);
+    assert_eq!(ports.call("eth_blockNumber", &Value::Array(Vec::new()))["result"], "0x0");
+    assert!(node.terminate().success());
+    let log = fs::read_to_string(&log).unwrap();
+    for contract in required {
+        assert!(log.contains(&contract.address.to_string()), "{log}");
+    }
+}
+
+#[test]
+fn blocks_are_made_without_contracts_that_are_not_required() {
+    let _turn = super::turn();
+    let folder = tempfile::tempdir().unwrap();
+    let (home, file) = (folder.path().join("home"), folder.path().join("genesis.json"));
+    genesis_without(&file, |contract| !contract.is_required);
+    let (code, _, err) = run(&home, &["init", "--genesis", file.to_str().unwrap()]);
+    assert_eq!((code, err.lines().count()), (0, 2), "{err}");
+    assert!(err.lines().all(|line| line.contains("blocks are valid without it")), "{err}");
+    let ports = Ports::free();
+    let mut command = evmd();
+    command.args(["start", "--quiet", "--block-time", "50ms", "--home"]).arg(&home);
+    command.args(ports.flags()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut node = Running::start(&mut command);
+    node.wait_for(&ports);
+    crate::common::wait_until("block 2 is made", || {
+        let number = ports.call("eth_blockNumber", &Value::Array(Vec::new()));
+        !["0x0", "0x1"].contains(&number["result"].as_str().unwrap())
+    });
+    assert!(node.terminate().success());
+}

@@ -1,0 +1,19 @@
+//! The fee history: for each block the header scalars and the exact gas-weighted distribution of
+//! effective tips, written with the block, so that `eth_feeHistory` reads no receipts.
+//!
+//! [`FeeRow`] is what the pipeline makes and the chain keeps, [`RowReader`] finds percentiles in a
+//! stored row without decoding its tips, [`FeeColumns`] holds the rows of recent blocks in memory
+//! as they are answered, [`StoredAnswer`] writes the answer about older ones. Never reads a block or
+//! a receipt.
+
+mod answer;
+mod columns;
+mod of_block;
+mod row;
+mod stored;
+
+use answer::{AnswerWriter, put_hex};
+pub use columns::{FeeColumns, FeeEntry, RECENT_BLOCKS};
+pub use of_block::fee_row;
+pub use row::{FeeRow, RowReader, Text, Tip};
+pub use stored::StoredAnswer;

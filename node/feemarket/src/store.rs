@@ -1,0 +1,199 @@
+//! What is kept of the market and of the other modules, and how a block header commits to it.
+//!
+//! Module state is a map from keys to values. A key is the module's key space, `/`, and a byte:
+//!
+//! | Key | Value |
+//! |---|---|
+//! | `feemarket/` 0x00 | [`Params`](super::Params) as protobuf, base fee included |
+//! | `feemarket/` 0x01 | gas of the last block, 8 bytes, big-endian |
+//! | `evm/` 0x03 | parameters of the EVM as protobuf, see [`modules`] |
+//! | `gov/` 0x00 | where the state of governance is, see [`modules::gov::store`] |
+//! | `rules/` 0x00 | in the first block of a rules version from 1 on: the version, see [`modules`] |
+//! | `rules/` 0x01 | in the same block: the hash of the genesis configuration |
+//!
+//! A **row** is the whole map after a block: the RLP list of `[key, value]` lists in strictly
+//! ascending order of keys. A native block's `extraData` is the Keccak-256 of that row, so the row
+//! proves itself against the header, and a verifier needs no more than the header to check one.
+//!
+//! A [`Record`] is what is stored with a block: its row, and beside it the block's events.
+
+use super::{
+    event::Event,
+    formula::TokenDecimals,
+    genesis::Genesis,
+    market::{Market, MarketError},
+    params::{Params, ParamsError},
+};
+use alloy_primitives::{B256, Bytes, keccak256};
+use alloy_rlp::{Decodable, RlpDecodable, RlpEncodable};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use thiserror::Error;
+
+/// Key space of this module.
+pub const KEY_SPACE: &str = "feemarket";
+/// Key of the parameters.
+pub const PARAMS_KEY: u8 = 0x00;
+/// Key of the last block's gas.
+pub const BLOCK_GAS_KEY: u8 = 0x01;
+
+/// Module state: every key with its value, in order.
+pub type Pairs = BTreeMap<Bytes, Bytes>;
+
+/// Why a row is no module state, or holds no market.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum RowError {
+    /// Not an RLP list of pairs.
+    #[error("module row: {0}")]
+    Rlp(#[from] alloy_rlp::Error),
+    /// Keys out of order or twice: not the one encoding of its map.
+    #[error("module row: key {0} does not follow the one before it")]
+    Order(Bytes),
+    /// A key of ours that means nothing.
+    #[error("module row: unknown key {0} in the space of the fee market")]
+    UnknownKey(Bytes),
+    /// A block gas that is not 8 bytes.
+    #[error("module row: block gas is {0} bytes, not 8")]
+    BlockGas(usize),
+    /// A market that must not be used.
+    #[error("module row: {0}")]
+    Market(#[from] MarketError),
+}
+
+#[derive(RlpEncodable, RlpDecodable)]
+struct Pair {
+    key: Bytes,
+    value: Bytes,
+}
+
+/// A key of the fee market.
+pub fn key(byte: u8) -> Bytes {
+    [KEY_SPACE.as_bytes(), b"/", &[byte]].concat().into()
+}
+
+/// What is kept of a market.
+pub fn pairs(market: &Market) -> Pairs {
+    let block_gas = market.block_gas().to_be_bytes();
+    Pairs::from([
+        (key(PARAMS_KEY), market.params().to_proto().into()),
+        (key(BLOCK_GAS_KEY), Bytes::copy_from_slice(&block_gas)),
+    ])
+}
+
+/// The market kept in these pairs. Parameters not kept are the default ones, gas not kept is none;
+/// keys of other modules are theirs.
+///
+/// # Errors
+/// [`RowError`].
+pub fn market(pairs: &Pairs, decimals: TokenDecimals) -> Result<Market, RowError> {
+    let mut genesis = Genesis::default();
+    let prefix = [KEY_SPACE.as_bytes(), b"/"].concat();
+    for (key, value) in pairs {
+        match key.strip_prefix(prefix.as_slice()) {
+            None => {}
+            Some([PARAMS_KEY]) => genesis.params = read_params(value)?,
+            Some([BLOCK_GAS_KEY]) => genesis.block_gas = read_block_gas(value)?,
+            Some(_) => return Err(RowError::UnknownKey(key.clone())),
+        }
+    }
+    Ok(Market::new(genesis, decimals)?)
+}
+
+fn read_params(value: &[u8]) -> Result<Params, RowError> {
+    Params::from_proto(value).map_err(|error: ParamsError| MarketError::from(error).into())
+}
+
+fn read_block_gas(value: &[u8]) -> Result<u64, RowError> {
+    value.try_into().map(u64::from_be_bytes).map_err(|_| RowError::BlockGas(value.len()))
+}
+
+/// The row of a map.
+pub fn encode(pairs: &Pairs) -> Bytes {
+    let pair = |(key, value): (&Bytes, &Bytes)| Pair { key: key.clone(), value: value.clone() };
+    alloy_rlp::encode(pairs.iter().map(pair).collect::<Vec<_>>()).into()
+}
+
+/// The map of a row.
+///
+/// # Errors
+/// [`RowError`] for bytes that [`encode`] does not write.
+pub fn decode(mut row: &[u8]) -> Result<Pairs, RowError> {
+    let list = Vec::<Pair>::decode(&mut row)?;
+    if !row.is_empty() {
+        return Err(alloy_rlp::Error::UnexpectedLength.into());
+    }
+    let mut pairs = Pairs::new();
+    for Pair { key, value } in list {
+        if pairs.last_key_value().is_some_and(|(last, _)| *last >= key) {
+            return Err(RowError::Order(key));
+        }
+        pairs.insert(key, value);
+    }
+    Ok(pairs)
+}
+
+/// What `extraData` holds for a row.
+pub fn root(row: &[u8]) -> B256 {
+    keccak256(row)
+}
+
+/// What is stored with a native block.
+#[derive(Clone, Debug, Default, PartialEq, Eq, RlpEncodable, RlpDecodable)]
+#[rlp(trailing)]
+pub struct Record {
+    /// Module state after the block, see [`encode`].
+    pub row: Bytes,
+    /// Events of the block, in order.
+    pub events: Vec<StoredEvent>,
+    /// The whole state of governance, in records of programs that stored it here; see [`modules::gov::store`].
+    pub gov: Option<Bytes>,
+}
+
+/// An event in text, whichever module it is from.
+#[derive(Clone, Debug, Default, PartialEq, Eq, RlpEncodable, RlpDecodable, Serialize)]
+pub struct StoredEvent {
+    /// Event type.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Attributes, in order.
+    pub attributes: Vec<Attribute>,
+}
+
+/// An attribute of an event.
+#[derive(Clone, Debug, Default, PartialEq, Eq, RlpEncodable, RlpDecodable, Serialize)]
+pub struct Attribute {
+    /// Name.
+    pub key: String,
+    /// Value.
+    pub value: String,
+}
+
+impl From<Event> for StoredEvent {
+    fn from(event: Event) -> Self {
+        let attribute = |(key, value): (&str, _)| Attribute { key: key.to_owned(), value };
+        let attributes = event.attributes().into_iter().map(attribute).collect();
+        Self { kind: event.kind().to_owned(), attributes }
+    }
+}
+
+impl Record {
+    /// RLP.
+    pub fn to_bytes(&self) -> Bytes {
+        alloy_rlp::encode(self).into()
+    }
+
+    /// Reads [`Self::to_bytes`].
+    ///
+    /// # Errors
+    /// [`RowError`] for bytes that are none.
+    pub fn from_bytes(mut bytes: &[u8]) -> Result<Self, RowError> {
+        let record = Self::decode(&mut bytes)?;
+        if bytes.is_empty() { Ok(record) } else { Err(alloy_rlp::Error::UnexpectedLength.into()) }
+    }
+
+    /// What the header's `extraData` holds.
+    pub fn root(&self) -> B256 {
+        root(&self.row)
+    }
+}

@@ -1,0 +1,184 @@
+//! Checks a home folder whose node is stopped: what `evmd doctor` runs.
+//!
+//! Each check has a name, a result and, if it failed, a remedy. Checks only read. A later check that
+//! depends on one that failed is skipped, so that one fault is reported once.
+
+mod chain;
+mod index;
+
+use crate::{
+    Home, HomeError, INDEX_FOLDER, check_index, open_chain, open_index, stored_genesis, stored_spec,
+};
+use ::chain::ChainSpec;
+use config::Config;
+use serde::Serialize;
+use std::{fmt::Display, path::Path};
+use storage::{ChainDb, HomeLock, IndexDb};
+
+/// Failures that one check reports: enough to see a pattern, and few enough to be read.
+const MAX_FAILURES: usize = 10;
+
+/// How a check ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Outcome {
+    /// Nothing is wrong.
+    Passed,
+    /// Something is wrong.
+    Failed,
+    /// It was not run, because an earlier one failed.
+    Skipped,
+}
+
+/// One check.
+#[derive(Clone, Debug, Serialize)]
+pub struct Check {
+    /// What is checked.
+    pub name: &'static str,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// What was checked, or what is wrong.
+    pub detail: String,
+    /// What to do about a failure.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remedy: Option<String>,
+}
+
+/// All checks of one run.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Report {
+    /// In the order in which they ran.
+    pub checks: Vec<Check>,
+}
+
+/// Why a check failed.
+#[derive(Debug)]
+struct Failure {
+    detail: String,
+    remedy: String,
+}
+
+impl Failure {
+    fn new(detail: impl Display, remedy: impl Into<String>) -> Self {
+        Self { detail: detail.to_string(), remedy: remedy.into() }
+    }
+
+    /// Something in the index is wrong.
+    fn of_index(detail: impl Display) -> Self {
+        Self::new(detail, "`evmd reindex` builds the index again from the chain")
+    }
+
+    /// Something in the chain is wrong that belongs to a block.
+    fn of_block(number: u64, detail: impl Display) -> Self {
+        let remedy = match number.checked_sub(1) {
+            Some(keep) => format!(
+                "restore a snapshot, or remove the blocks from {number} on (`evmd rollback --height \
+                 {keep}`) and import them again"
+            ),
+            None => "restore a snapshot".to_owned(),
+        };
+        Self::new(format_args!("block {number}: {detail}"), remedy)
+    }
+}
+
+impl Report {
+    /// Checks that failed.
+    pub fn failed(&self) -> usize {
+        self.checks.iter().filter(|check| check.outcome == Outcome::Failed).count()
+    }
+
+    /// Records how a check ended; returns what it found, unless it failed.
+    fn add<T>(&mut self, name: &'static str, result: Result<(T, String), Failure>) -> Option<T> {
+        let (found, outcome, detail, remedy) = match result {
+            Ok((found, detail)) => (Some(found), Outcome::Passed, detail, None),
+            Err(failure) => (None, Outcome::Failed, failure.detail, Some(failure.remedy)),
+        };
+        self.checks.push(Check { name, outcome, detail, remedy });
+        found
+    }
+
+    fn skip(&mut self, name: &'static str, because: &str) {
+        let detail = format!("needs {because}");
+        self.checks.push(Check { name, outcome: Outcome::Skipped, detail, remedy: None });
+    }
+}
+
+/// Names of the checks that read everything.
+const VERIFY_CHAIN: [&str; 3] = ["chain.genesis", "chain.rows", "chain.blocks"];
+const VERIFY_INDEX: [&str; 4] = ["index.runs", "index.lookups", "index.state", "index.trie"];
+
+/// Checks a home folder or a snapshot. `verify` reads every row; otherwise only what an opening reads.
+///
+/// # Errors
+/// If the folder holds no chain, its settings are invalid, or a node is running on it. What is wrong with
+/// its data is part of the report.
+pub fn run(home: &Path, verify: bool) -> Result<Report, HomeError> {
+    Home::require_chain(home)?;
+    let _lock = HomeLock::acquire(home)?;
+    let config = Config::load(home)?;
+    let mut report = Report::default();
+    let chain = report.add("chain.open", open_the_chain(home, &config));
+    let index = report.add("index.open", open_the_index(home, &config));
+    match (&chain, &index) {
+        (Some((chain, _)), Some(index)) => {
+            report.add("index.chain", same_chain(chain, index));
+        }
+        _ => report.skip("index.chain", "both environments"),
+    }
+    if !verify {
+        return Ok(report);
+    }
+    let Some((chain, spec)) = chain else {
+        VERIFY_CHAIN.iter().chain(&VERIFY_INDEX).for_each(|name| report.skip(name, "the chain"));
+        return Ok(report);
+    };
+    report.add(VERIFY_CHAIN[0], chain::genesis(&chain));
+    report.add(VERIFY_CHAIN[1], chain::rows(&chain));
+    let blocks = report.add(VERIFY_CHAIN[2], chain::blocks(&chain, &spec));
+    match index {
+        None => VERIFY_INDEX.iter().for_each(|name| report.skip(name, "the index")),
+        Some(index) => {
+            report.add(VERIFY_INDEX[0], index::runs(&index));
+            match blocks {
+                Some(()) => drop(report.add(VERIFY_INDEX[1], index::lookups(&chain, &index))),
+                None => report.skip(VERIFY_INDEX[1], "blocks without damage"),
+            }
+            report.add(VERIFY_INDEX[2], index::state(&chain, &index));
+            report.add(VERIFY_INDEX[3], index::trie(&chain, &index));
+        }
+    }
+    Ok(report)
+}
+
+fn open_the_chain(home: &Path, config: &Config) -> Result<((ChainDb, ChainSpec), String), Failure> {
+    let remedy = "the detail of the check names the remedy";
+    let failed = |error: &dyn Display| Failure::new(error, remedy);
+    let chain = open_chain(home, config).map_err(|error| failed(&error))?;
+    let text = stored_genesis(&chain).map_err(|error| failed(&error))?;
+    let text = text.ok_or_else(|| Failure::new("the genesis is missing", "restore a snapshot"))?;
+    let spec = stored_spec(&chain, &text).map_err(|error| failed(&error))?;
+    let head = chain.reader().and_then(|blocks| blocks.head());
+    let head = head.map_err(|error| failed(&error))?;
+    let (number, hash) =
+        head.ok_or_else(|| Failure::new("the chain has no blocks", "restore a snapshot"))?;
+    Ok(((chain, spec), format!("head {number} {hash}")))
+}
+
+fn open_the_index(home: &Path, config: &Config) -> Result<(IndexDb, String), Failure> {
+    // Opening a missing index would create one.
+    if !home.join(INDEX_FOLDER).join("data.mdb").exists() {
+        return Err(Failure::of_index("the index is missing"));
+    }
+    let index = open_index(home, config).map_err(Failure::of_index)?;
+    let flushed = index.reader().and_then(|reader| reader.flushed());
+    let detail = match flushed.map_err(Failure::of_index)? {
+        Some(number) => format!("flushed up to block {number}"),
+        None => "empty".to_owned(),
+    };
+    Ok((index, detail))
+}
+
+fn same_chain(chain: &ChainDb, index: &IndexDb) -> Result<((), String), Failure> {
+    check_index(chain, index).map_err(Failure::of_index)?;
+    Ok(((), "its newest block is a block of the chain".to_owned()))
+}

@@ -1,0 +1,629 @@
+//! A home folder: settings, the two environments, and the lock that keeps a second process out.
+//! Opening one brings the index environment up to the chain, whatever happened before.
+
+pub mod audit;
+pub mod doctor;
+mod environments;
+mod future_head;
+mod genesis_file;
+mod init;
+mod rules;
+pub mod snapshot;
+mod vacant;
+
+pub use environments::{ProgressLog, open_chain, open_environments, open_index};
+pub use genesis_file::GENESIS_FILE;
+pub use rules::stored_spec;
+pub use rules::{AdoptError, RulesReport};
+pub use vacant::{GenesisFile, check_for_restore};
+
+use environments::{open_for_writing, open_or_migrate_chain, remove_index, removed};
+
+use alloy_consensus::Header;
+use alloy_eips::eip4895::Withdrawals;
+use alloy_primitives::{B256, Bytes};
+use alloy_rlp::Decodable;
+use chain::{ChainSpec, Genesis, GenesisError, Native, block::Block};
+use config::{Config, ConfigError, ForeignToken};
+use feehistory::FeeRow;
+use feehistory::fee_row;
+use feemarket::store::Record;
+use modules::{Modules, gov};
+use platform::whole_file;
+use state::{Head, Layer, StateTrie, StateView, View, called, write_layers};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+use storage::{
+    BlockRecord, ChainDb, ChainReader, HomeLock, IndexDb, OpenError, PostingKey, ReadError,
+    WriteError,
+};
+use transactions::{DecodedTx, cosmos, named};
+use verify::Backend;
+
+/// Key of the genesis file's text in the chain environment.
+const GENESIS_KEY: &str = "genesis";
+/// Folder of the index environment in the home folder.
+pub const INDEX_FOLDER: &str = "index";
+/// Folder of the chain environment in the home folder.
+pub const CHAIN_FOLDER: &str = "chain";
+/// File of the mempool's journal in the home folder.
+pub const JOURNAL_FILE: &str = "mempool.journal";
+/// Layers replayed into the index environment in one transaction.
+const REPLAY_BLOCKS: usize = 128;
+
+/// Why a home folder cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum HomeError {
+    /// Settings.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The minimum price of gas is in a token that the chain does not have.
+    #[error(transparent)]
+    MinimumGasPrices(#[from] ForeignToken),
+    /// An environment or the lock.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// Reading an environment.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// Writing an environment.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    /// The genesis file.
+    #[error("{origin}: {source}")]
+    Genesis {
+        /// Where the genesis is from.
+        origin: String,
+        /// What is wrong with it.
+        source: GenesisError,
+    },
+    /// The vector code has wrong results on this machine.
+    #[error(transparent)]
+    SelfTest(#[from] verify::SelfTestError),
+    /// A file or folder.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The genesis file is that of another chain.
+    #[error(
+        "{} belongs to another chain: block 0 of the file is {file}, block 0 of the chain in this home is \
+         {chain}; restore the file of this chain, or create a separate home for the other chain (evmd init \
+         --genesis FILE --home DIR)",
+        path.display()
+    )]
+    OtherGenesis {
+        /// The file.
+        path: PathBuf,
+        /// The hash of its block 0.
+        file: B256,
+        /// That of the chain.
+        chain: B256,
+    },
+    /// The genesis file has the same block 0 as the chain, and other rules.
+    #[error(
+        "{} belongs to another chain: block 0 is {chain} in both, but the `config` of the file differs from \
+         that of the chain in this home; restore the file of this chain, or create a separate home for the \
+         other chain (evmd init --genesis FILE --home DIR)",
+        path.display()
+    )]
+    OtherRules {
+        /// The file.
+        path: PathBuf,
+        /// The hash of block 0.
+        chain: B256,
+    },
+    /// The genesis file of a folder without a chain cannot be used.
+    #[error(
+        "{}: {reason}; correct the file, or remove it to begin a development chain (evmd init)",
+        path.display()
+    )]
+    UnusableGenesis {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The genesis file of a folder without a chain is not the genesis of the chain that was to begin.
+    #[error(
+        "{} is the genesis of another chain (block 0 of the file is {file}, that of the requested chain \
+         {wanted}, and `config` is compared too); begin the chain of this file with `evmd init` without \
+         --genesis and --chain-id, or remove the file",
+        path.display()
+    )]
+    GenesisFileInTheWay {
+        /// The file.
+        path: PathBuf,
+        /// The hash of its block 0.
+        file: B256,
+        /// That of the requested chain.
+        wanted: B256,
+    },
+    /// The folder has no chain, but something that belongs to one.
+    #[error(
+        "{} holds {found}, but no chain. If the chain is on a volume that is not mounted, mount it. To \
+         begin a new chain instead, {}run `evmd init --home {}`",
+        path.display(),
+        if remove.is_empty() { String::new() } else { format!("remove {remove} and ") },
+        path.display()
+    )]
+    ChainMissing {
+        /// The folder.
+        path: PathBuf,
+        /// What was found.
+        found: String,
+        /// What must be removed before another chain may begin; may be empty.
+        remove: String,
+    },
+    /// The newest block has a timestamp in the future.
+    #[error(
+        "the timestamp of the newest block, {number}, is {ahead} s ahead of the system clock (at most {limit} s \
+         are accepted, engine.max-clock-step-s), and those of new blocks would be, too. Correct the system \
+         clock{}, or accept it with `evmd start --accept-future-head`",
+        keep.map_or_else(
+            String::new,
+            |keep| format!(", remove the blocks with such timestamps (`evmd rollback --height {keep}`)")
+        )
+    )]
+    FutureHead {
+        /// The block.
+        number: u64,
+        /// Seconds.
+        ahead: u64,
+        /// Seconds that are accepted.
+        limit: u64,
+        /// The newest block that is not too far ahead, if there is one.
+        keep: Option<u64>,
+    },
+    /// The index was made of other blocks.
+    #[error(
+        "the index belongs to another chain: block {number} is {index} in the index{}; rebuild it with \
+         `evmd reindex`",
+        chain.map_or_else(String::new, |hash| format!(" and {hash} in the chain"))
+    )]
+    OtherIndex {
+        /// The newest block of the index.
+        number: u64,
+        /// Its hash there.
+        index: B256,
+        /// That in the chain, which may not reach so far.
+        chain: Option<B256>,
+    },
+    /// The folder holds another chain, or one already.
+    #[error("{} already holds a chain; remove the folder, or choose another with --home", .0.display())]
+    Exists(PathBuf),
+    /// Something is where a snapshot was to be written.
+    #[error("{} is there already; choose another folder", .0.display())]
+    Taken(PathBuf),
+    /// Another process writes the same snapshot.
+    #[error(
+        "{} is being made by {}; wait until it ends, or choose another folder",
+        path.display(), pid.map_or_else(|| "another process".to_owned(), |pid| format!("process {pid}"))
+    )]
+    BeingMade {
+        /// The folder.
+        path: PathBuf,
+        /// The process, if it is known.
+        pid: Option<u32>,
+    },
+    /// The chain changed between the copies of its two environments.
+    #[error(
+        "another process rolled back the chain in {} while it was copied; run the command again",
+        .0.display()
+    )]
+    RolledBack(PathBuf),
+    /// The folder holds no chain.
+    #[error("{} holds no chain; make one with `evmd init`, or choose another with --home", .0.display())]
+    Empty(PathBuf),
+    /// The index is empty: `reindex` was interrupted, or the folder was restored without it.
+    #[error(
+        "the index of the chain in {} is not built; build it with `evmd reindex` or `evmd start`",
+        .0.display()
+    )]
+    NoIndex(PathBuf),
+    /// The folder holds blocks, but not the genesis that they follow from.
+    #[error("{} holds blocks, but its stored genesis is missing; restore a snapshot", .0.display())]
+    NoGenesis(PathBuf),
+    /// A rollback that would remove nothing.
+    #[error("cannot roll back to block {keep}: the newest is {head}")]
+    NotBelow {
+        /// The block asked for.
+        keep: u64,
+        /// The newest.
+        head: u64,
+    },
+    /// A stored block does not decode, or its changes do not give its state root.
+    #[error("stored block {number} is damaged: {reason}")]
+    Damaged {
+        /// The block.
+        number: u64,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+/// What opening a home folder had to do again.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Replayed {
+    /// Blocks the index did not have all of.
+    pub blocks: u64,
+    /// Their transactions.
+    pub transactions: u64,
+    /// How long it took, state roots checked.
+    pub elapsed: Duration,
+}
+
+/// An open home folder.
+#[derive(Debug)]
+pub struct Home {
+    /// The folder.
+    pub path: PathBuf,
+    /// Its settings file's values.
+    pub config: Config,
+    /// The chain's rules.
+    pub spec: Arc<ChainSpec>,
+    /// The chain environment.
+    pub chain: ChainDb,
+    /// The index environment, flushed up to the head of the chain.
+    pub index: IndexDb,
+    /// What the last run had not flushed.
+    pub replayed: Replayed,
+    /// There is one, but while the home is being opened.
+    _lock: Option<HomeLock>,
+}
+
+impl Home {
+    /// Says whether the folder holds a chain.
+    pub fn exists(path: &Path) -> bool {
+        whole_file::is_present(&path.join(CHAIN_FOLDER).join("data.mdb"))
+    }
+
+    /// Refuses a folder without a chain. A data file without a byte is one that was truncated, or that was
+    /// being made when the process died: LMDB would take it for a new chain.
+    pub fn require_chain(path: &Path) -> Result<(), HomeError> {
+        let data = path.join(CHAIN_FOLDER).join("data.mdb");
+        match std::fs::metadata(&data) {
+            Err(_) => Err(HomeError::Empty(path.to_owned())),
+            Ok(file) if file.len() == 0 => Err(OpenError::Truncated {
+                path: data,
+                expected: 1,
+                found: 0,
+                remedy: "restore a snapshot, or run `evmd init` again if it was interrupted",
+            }
+            .into()),
+            Ok(_) => Ok(()),
+        }
+    }
+
+    /// Opens a home folder and replays into the index what the last run did not flush.
+    pub fn open(path: &Path) -> Result<Self, HomeError> {
+        Self::require_chain(path)?;
+        ensure_self_tested()?;
+        let lock = HomeLock::acquire(path)?;
+        Self::open_with(lock, path)
+    }
+
+    /// [`Self::open`] of a folder that `lock` locks.
+    pub fn open_with(lock: HomeLock, path: &Path) -> Result<Self, HomeError> {
+        Ok(Self { _lock: Some(lock), ..Self::open_locked(path)? })
+    }
+
+    /// [`Self::open`] of a folder whose lock the caller holds.
+    fn open_locked(path: &Path) -> Result<Self, HomeError> {
+        let config = Config::load(path)?;
+        let (chain, index) = open_for_writing(path, &config)?;
+        // A process killed inside `init` leaves an environment without a first block, or without anything,
+        // which another `init` finishes.
+        let Some(text) = chain.meta(GENESIS_KEY)? else {
+            return Err(match chain.reader()?.head_number()? {
+                None => HomeError::Empty(path.to_owned()),
+                Some(_) => HomeError::NoGenesis(path.to_owned()),
+            });
+        };
+        if chain.reader()?.head()?.is_none() {
+            let genesis = Genesis::from_json(&String::from_utf8_lossy(&text));
+            let genesis = genesis.map_err(of_stored_genesis)?;
+            chain.append(&[genesis_record(&genesis)])?;
+        }
+        check_index(&chain, &index)?;
+        let spec = stored_spec(&chain, &text)?;
+        let mut home = Self {
+            path: path.to_owned(),
+            config,
+            spec: Arc::new(spec),
+            chain,
+            index,
+            replayed: Replayed::default(),
+            _lock: None,
+        };
+        home.replayed = home.replay()?;
+        Ok(home)
+    }
+
+    /// Throws the index away, of whatever format it is, and opens the home: all of it is built again.
+    ///
+    /// # Errors
+    /// As [`Self::open`], and when the folder cannot be removed.
+    pub fn reindex(path: &Path) -> Result<Self, HomeError> {
+        Self::require_chain(path)?;
+        let lock = HomeLock::acquire(path)?;
+        // The chain must be readable before the index that could be all that is left is removed.
+        let chain = open_or_migrate_chain(path, &Config::load(path)?)?;
+        if chain.meta(GENESIS_KEY)?.is_none() {
+            return Err(HomeError::Empty(path.to_owned()));
+        }
+        drop(chain);
+        remove_index(path)?;
+        drop(lock);
+        Self::open(path)
+    }
+
+    /// Removes the blocks above `keep` from the chain of a home folder, and opens it; gives how many
+    /// there were. The index is emptied first and built again, so that it never knows of a block
+    /// that is not there, wherever this is interrupted. The mempool is emptied, too: its journal may
+    /// hold transactions of the blocks removed, which would be mined again.
+    ///
+    /// # Errors
+    /// If `keep` is not below the head, and as [`Self::open`].
+    pub fn rollback(path: &Path, keep: u64) -> Result<(Self, u64), HomeError> {
+        Self::require_chain(path)?;
+        let lock = HomeLock::acquire(path)?;
+        let (chain, index) = open_for_writing(path, &Config::load(path)?)?;
+        // Only its number: the newest block may be the one that is damaged.
+        let head = chain.reader()?.head_number()?.unwrap_or(0);
+        if keep >= head {
+            return Err(HomeError::NotBelow { keep, head });
+        }
+        if index.reader()?.flushed()?.is_some_and(|flushed| flushed > keep) {
+            index.wipe()?;
+        }
+        let journal = path.join(JOURNAL_FILE);
+        removed(std::fs::remove_file(&journal), &journal)?;
+        let removed = chain.truncate_after(keep)?;
+        drop((chain, index, lock));
+        Ok((Self::open(path)?, removed))
+    }
+
+    /// The number of the newest block of a home folder whose node is stopped.
+    ///
+    /// # Errors
+    /// If the folder has no chain, or it cannot be read.
+    pub fn head_of(path: &Path) -> Result<u64, HomeError> {
+        Self::require_chain(path)?;
+        let _lock = HomeLock::acquire(path)?;
+        let chain = open_or_migrate_chain(path, &Config::load(path)?)?;
+        let head = chain.reader()?.head_number()?;
+        head.ok_or_else(|| HomeError::Empty(path.to_owned()))
+    }
+
+    /// Opens the environments beside a node that may be running, for reading only.
+    pub fn attach(path: &Path) -> Result<(ChainDb, IndexDb), HomeError> {
+        Self::require_chain(path)?;
+        Ok(open_environments(path, &Config::load(path)?)?)
+    }
+
+    /// The view at the head of the chain.
+    pub fn view(&self) -> Result<View, HomeError> {
+        let blocks = self.chain.reader()?;
+        let (number, hash) = blocks.head()?.ok_or_else(|| HomeError::Empty(self.path.clone()))?;
+        let damaged = |reason: String| HomeError::Damaged { number, reason };
+        let missing = || damaged("a row of it is missing".to_owned());
+        let (_, header) = stored_header(&blocks, number)?;
+        let row = blocks.fees(number)?.ok_or_else(missing)?;
+        let row = FeeRow::read(&row).map_err(|error| damaged(error.to_string()))?;
+        let modules = match self.spec.native() {
+            Some(native) => {
+                let record = blocks.module(number)?.ok_or_else(missing)?;
+                let mut modules = stored_modules(native, &header, &record).map_err(damaged)?;
+                let gov = gov::store::load(&blocks, native, number);
+                modules.gov = gov.map_err(|error| damaged(error.to_string()))?;
+                Some(Arc::new(modules))
+            }
+            None => None,
+        };
+        let next_base_fee = row.next_base_fee;
+        let head = Head { hash, header: Arc::new(header), next_base_fee, modules };
+        let state = StateView::before(number + 1, self.index.clone());
+        Ok(View { head, state, chain: self.chain.clone() })
+    }
+
+    /// Writes what the index environment does not have: changes of blocks, then the trie.
+    fn replay(&self) -> Result<Replayed, HomeError> {
+        let begun = Instant::now();
+        let blocks = self.chain.reader()?;
+        let (head, _) = blocks.head()?.ok_or_else(|| HomeError::Empty(self.path.clone()))?;
+        let first = self.index.reader()?.flushed()?.map_or(0, |flushed| flushed + 1);
+        if first < head {
+            tracing::info!(first, head, "replaying blocks into the index");
+        }
+        let mut layers = Vec::new();
+        let mut progress = ProgressLog::new("building the index");
+        for number in first..=head {
+            progress.at(number, head);
+            layers.push(replay_block(&blocks, number)?);
+            if layers.len() == REPLAY_BLOCKS || number == head {
+                write_layers(&self.index, &layers)?;
+                layers.clear();
+            }
+        }
+        // The genesis block of a new chain is nothing that was done before.
+        let first = first.min(self.replay_trie(&blocks, head)?).max(1);
+        let mut transactions = 0;
+        for number in first..=head {
+            transactions += blocks.tx_count(number)? as u64;
+        }
+        let blocks = (head + 1).saturating_sub(first);
+        Ok(Replayed { blocks, transactions, elapsed: begun.elapsed() })
+    }
+
+    /// Brings the trie records to the head of the chain, checking the state root of every block;
+    /// gives the first of them.
+    fn replay_trie(&self, blocks: &ChainReader, head: u64) -> Result<u64, HomeError> {
+        let mut trie = StateTrie::open(&self.index, self.config.storage.trie_cache_bytes())?;
+        let first = trie.next();
+        let mut progress = ProgressLog::new("building the state trie");
+        for number in first..=head {
+            progress.at(number, head);
+            let damaged = |reason: String| HomeError::Damaged { number, reason };
+            let missing = || damaged("a row of it is missing".to_owned());
+            let changes = blocks.changes(number)?.ok_or_else(missing)?;
+            let root = trie.update(&changes).map_err(|error| damaged(error.to_string()))?;
+            let (_, header) = stored_header(blocks, number)?;
+            if root != header.state_root {
+                return Err(damaged(format!("state root {root}, header {}", header.state_root)));
+            }
+            if (number == head || trie.is_checkpoint_due())
+                && let Some(checkpoint) = trie.checkpoint()
+            {
+                self.index.write_trie(&checkpoint)?;
+                trie.written(number);
+            }
+        }
+        Ok(first)
+    }
+}
+
+/// What a stored block changed, to be flushed again.
+pub fn replay_block(blocks: &ChainReader, number: u64) -> Result<Arc<Layer>, HomeError> {
+    let damaged = |reason: String| HomeError::Damaged { number, reason };
+    let missing = || damaged("a row of it is missing".to_owned());
+    let (hash, header) = stored_header(blocks, number)?;
+    let changes = blocks.changes(number)?.ok_or_else(missing)?;
+    let body = blocks.body(number)?.ok_or_else(missing)?;
+    let block = Block::from_parts(hash, &alloy_rlp::encode(&header), &body)
+        .map_err(|error| damaged(error.to_string()))?;
+    let further = cosmos::further_hashes(&block.transactions);
+    let txs = block.transactions.iter().cloned().map(DecodedTx::decode);
+    let txs = txs.collect::<Result<Vec<_>, _>>().map_err(|error| damaged(error.to_string()))?;
+    let tx_hashes = txs.iter().map(|tx| tx.hash).chain(further).collect();
+    let layer = Layer::new(number, changes, tx_hashes);
+    let receipts = blocks.receipts(number)?.ok_or_else(missing)?;
+    let senders = blocks.senders(number)?.ok_or_else(missing)?;
+    let senders = txs.iter().zip(senders);
+    let parties = senders.flat_map(|(tx, sender)| named(&tx.tx, sender, tx.cosmos.as_deref()));
+    let called = called(parties, layer.changes());
+    layer.seal(hash, PostingKey::of_block(&receipts, called));
+    Ok(Arc::new(layer))
+}
+
+/// Hash and header of a stored block.
+pub fn stored_header(blocks: &ChainReader, number: u64) -> Result<(B256, Header), HomeError> {
+    let damaged = |reason: String| HomeError::Damaged { number, reason };
+    let (hash, header) =
+        blocks.header(number)?.ok_or_else(|| damaged("its header is missing".to_owned()))?;
+    let header =
+        Header::decode(&mut header.as_ref()).map_err(|error| damaged(error.to_string()))?;
+    Ok((hash, header))
+}
+
+/// The modules stored with a block, held to the block's header.
+pub fn stored_modules(native: &Native, header: &Header, record: &[u8]) -> Result<Modules, String> {
+    let record = Record::from_bytes(record).map_err(|error| error.to_string())?;
+    let root = record.root();
+    if header.extra_data.as_ref() != root.as_slice() {
+        return Err(format!("module root {root}, header {}", header.extra_data));
+    }
+    Modules::of_record(&record, native).map_err(|error| error.to_string())
+}
+
+/// State roots are made of the hashes of the backend that this machine has.
+fn ensure_self_tested() -> Result<(), verify::SelfTestError> {
+    verify::ensure_self_tested(Backend::detect().unwrap_or(Backend::Scalar))
+}
+
+/// Block 0 as it is stored: its changes are the genesis accounts.
+fn genesis_record(genesis: &Genesis) -> BlockRecord {
+    let header = genesis.header();
+    let modules = genesis.spec.native().map(Modules::genesis);
+    let market = modules.as_ref().map(|modules| &modules.market);
+    let module = genesis
+        .spec
+        .native()
+        .map(|native| Modules::genesis(native).record(native, 0, Vec::new()).to_bytes());
+    let module = module.unwrap_or_default();
+    let withdrawals = header.withdrawals_root.map(|_| Withdrawals::default());
+    let block = Block { withdrawals, ..Block::default() };
+    BlockRecord {
+        number: header.number,
+        hash: header.hash_slow(),
+        header: alloy_rlp::encode(&header).into(),
+        body: block.encode_body(),
+        senders: Vec::new(),
+        receipts: Vec::new(),
+        changes: genesis.state().into(),
+        fees: fee_row(&genesis.spec, &header, market, std::iter::empty()).to_bytes().into(),
+        module,
+        governance: Vec::new(),
+    }
+}
+
+/// The text of the genesis that a chain was made of.
+pub fn stored_genesis(chain: &ChainDb) -> Result<Option<Bytes>, HomeError> {
+    Ok(chain.meta(GENESIS_KEY)?)
+}
+
+fn of_stored_genesis(source: GenesisError) -> HomeError {
+    HomeError::Genesis { origin: "the stored genesis".to_owned(), source }
+}
+
+/// Holds an index to the chain beside it: the newest block it knows is the chain's.
+pub fn check_index(chain: &ChainDb, index: &IndexDb) -> Result<(), HomeError> {
+    let Some((number, hash)) = index.reader()?.flushed_block()? else { return Ok(()) };
+    let stored = chain.reader()?.hash(number)?;
+    if stored == Some(hash) {
+        return Ok(());
+    }
+    Err(HomeError::OtherIndex { number, index: hash, chain: stored })
+}
+
+#[cfg(test)]
+mod sigbus_tests;
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_init_that_was_killed_is_finished_by_another() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let genesis = Genesis::native_dev(1_700_000_000);
+        drop(open_environments(folder.path(), &Config::default()).expect("two environments"));
+        assert!(matches!(Home::open(folder.path()), Err(HomeError::Empty(_))));
+        let home = Home::init(folder.path(), &genesis).expect("a chain");
+        drop(home);
+        assert!(matches!(Home::init(folder.path(), &genesis), Err(HomeError::Exists(_))));
+        Home::open(folder.path()).expect("the same chain");
+    }
+    #[test]
+    fn an_index_of_another_chain_is_neither_used_nor_kept() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let [ours, theirs] = ["ours", "theirs"].map(|name| folder.path().join(name));
+        let genesis = |time| Genesis::native_dev(time);
+        drop(Home::init(&ours, &genesis(1_700_000_000)).expect("a chain"));
+        drop(Home::init(&theirs, &genesis(1_700_000_001)).expect("another"));
+        let index = |home: &Path| home.join(INDEX_FOLDER);
+        std::fs::remove_dir_all(index(&ours)).expect("was there");
+        std::fs::rename(index(&theirs), index(&ours)).expect("same file system");
+        let error = Home::open(&ours).expect_err("of another chain");
+        assert!(
+            matches!(error, HomeError::OtherIndex { number: 0, chain: Some(_), .. }),
+            "{error}"
+        );
+        assert!(error.to_string().contains("evmd reindex"), "{error}");
+        drop(Home::reindex(&ours).expect("the index is built again"));
+
+        // As a restore leaves it that was killed: there is no chain yet.
+        std::fs::remove_dir_all(theirs.join(CHAIN_FOLDER)).expect("was there");
+        std::fs::remove_file(theirs.join(GENESIS_FILE)).expect("was there");
+        std::fs::rename(index(&ours), index(&theirs)).expect("same file system");
+        let home = Home::init(&theirs, &genesis(1_700_000_002)).expect("a third chain");
+        assert_eq!(home.index.reader().expect("a reader").flushed().expect("flushed"), Some(0));
+        check_index(&home.chain, &home.index).expect("its own index");
+    }
+}

@@ -1,0 +1,158 @@
+//! Snapshots: a copy of a chain, made while a node runs, and home folders made of such copies.
+//!
+//! A snapshot is a folder with the two environments, compacted, and the genesis file. Settings and
+//! keys are in none. It appears whole or not at all: it is written beside its place and renamed.
+
+use crate::{
+    CHAIN_FOLDER, GENESIS_FILE, GenesisFile, Home, HomeError, INDEX_FOLDER, check_for_restore,
+    check_index, open_environments, stored_genesis,
+};
+use chain::Genesis;
+use config::Config;
+use platform::whole_file;
+use std::{
+    ffi::OsString,
+    fs::{self, File},
+    io,
+    path::{Path, PathBuf},
+};
+use storage::{
+    HomeLock, LOCK_FILE, OPEN_FOLDER_MODE, OpenError, folder_of, make_folder, sync_folder,
+};
+
+/// The environments' folders, in the order they are copied: the index first, so that it knows of no
+/// block that the copied chain lacks. Restoring ends with the chain, without which there is no home.
+const FOLDERS: [&str; 2] = [INDEX_FOLDER, CHAIN_FOLDER];
+/// Files of an environment: its data, and the readers it has while it is open.
+const DATA_FILE: &str = "data.mdb";
+const READERS_FILE: &str = "lock.mdb";
+
+/// Copies the chain of a home folder into the new folder `to`; gives the number of its newest block.
+///
+/// # Errors
+/// If `to` exists, if another process is making it, and from storage.
+pub fn create(home: &Path, to: &Path) -> Result<u64, HomeError> {
+    if to.exists() {
+        return Err(HomeError::Taken(to.to_owned()));
+    }
+    let (chain, index) = Home::attach(home)?;
+    // The metrics of a running node show the snapshot from here on, also while it waits for its lock or its disk.
+    let reader = index.reader()?;
+    let unfinished = unfinished(to);
+    let io = at(&unfinished);
+    let lock = HomeLock::acquire(&unfinished).map_err(|error| match error {
+        OpenError::HomeLocked { pid, .. } => HomeError::BeingMade { path: to.to_owned(), pid },
+        other => other.into(),
+    })?;
+    let made = (|| -> Result<u64, HomeError> {
+        // The process that held the lock may have finished since the first look.
+        if to.exists() {
+            return Err(HomeError::Taken(to.to_owned()));
+        }
+        remove_leftovers(&unfinished).map_err(&io)?;
+        index.copy(unfinished.join(FOLDERS[0]))?;
+        drop(reader);
+        chain.copy(unfinished.join(FOLDERS[1]))?;
+        let genesis = stored_genesis(&chain)?.ok_or_else(|| HomeError::Empty(home.to_owned()))?;
+        let number = head(&unfinished, &Config::load(home)?).map_err(|error| match error {
+            HomeError::OtherIndex { .. } if check_index(&chain, &index).is_ok() => {
+                HomeError::RolledBack(home.to_owned())
+            }
+            other => other,
+        })?;
+        whole_file::write(&unfinished.join(GENESIS_FILE), &genesis).map_err(&io)?;
+        fs::rename(&unfinished, to).map_err(at(to))?;
+        // The lock is held until here: what was renamed is complete, and the name is free again.
+        fs::remove_file(to.join(LOCK_FILE)).map_err(at(to))?;
+        sync_folder(to).and_then(|()| sync_folder(folder_of(to))).map_err(at(to))?;
+        Ok(number)
+    })();
+    if made.is_err() {
+        // A running node may need the space. If this fails too, the first error says more.
+        let _ = fs::remove_dir_all(&unfinished);
+    }
+    drop(lock);
+    made
+}
+
+/// Removes what an interrupted attempt has left, apart from the lock.
+fn remove_leftovers(folder: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            fs::remove_dir_all(entry.path())?;
+        } else if entry.file_name() != LOCK_FILE {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// Makes a home folder of a snapshot and opens it, which checks it.
+///
+/// # Errors
+/// If the home folder has a chain, the genesis file of another chain, or a journal of a chain that is not
+/// known, or if it is in use; if `from` is no snapshot; and from storage.
+pub fn restore(from: &Path, home: &Path) -> Result<Home, HomeError> {
+    // Nobody makes a chain there meanwhile.
+    let lock = HomeLock::acquire(home)?;
+    if Home::exists(home) {
+        return Err(HomeError::Exists(home.to_owned()));
+    }
+    if !Home::exists(from) {
+        return Err(HomeError::Empty(from.to_owned()));
+    }
+    let origin = from.join(GENESIS_FILE);
+    let text = fs::read_to_string(&origin).map_err(at(&origin))?;
+    let genesis = Genesis::from_json(&text)
+        .map_err(|source| HomeError::Genesis { origin: origin.display().to_string(), source })?;
+    let file = check_for_restore(home, &genesis)?;
+    for folder in FOLDERS {
+        let (from, to) = (from.join(folder).join(DATA_FILE), home.join(folder));
+        copy_file(&from, &to).map_err(at(&to))?;
+    }
+    if file == GenesisFile::Missing {
+        let genesis = home.join(GENESIS_FILE);
+        whole_file::write(&genesis, text.as_bytes()).map_err(at(&genesis))?;
+    }
+    // The lock is kept, so that no other process comes first.
+    Home::open_with(lock, home)
+}
+
+/// Copies a data file into a folder under another name, syncs it, and only then names it.
+fn copy_file(from: &Path, folder: &Path) -> io::Result<()> {
+    make_folder(folder, OPEN_FOLDER_MODE)?;
+    let beside = folder.join("data.mdb.new");
+    fs::copy(from, &beside)?;
+    File::open(&beside)?.sync_all()?;
+    fs::rename(&beside, folder.join(DATA_FILE))?;
+    sync_folder(folder)
+}
+
+/// The newest block of a copy that was just made. While it was made, the chain may have been rolled
+/// back behind what the index had.
+fn head(copy: &Path, config: &Config) -> Result<u64, HomeError> {
+    let (chain, index) = open_environments(copy, config)?;
+    check_index(&chain, &index)?;
+    let head = chain.reader()?.head()?;
+    drop((chain, index));
+    for folder in FOLDERS {
+        let readers = copy.join(folder).join(READERS_FILE);
+        fs::remove_file(&readers).map_err(at(&readers))?;
+        sync_folder(folder_of(&readers)).map_err(at(&readers))?;
+    }
+    head.map(|(number, _)| number).ok_or_else(|| HomeError::Empty(copy.to_owned()))
+}
+
+/// Where a snapshot is written before it is named: under a name that no user would choose.
+fn unfinished(path: &Path) -> PathBuf {
+    let mut name = OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(".evmd-unfinished");
+    path.with_file_name(name)
+}
+
+fn at(path: &Path) -> impl Fn(io::Error) -> HomeError {
+    let path = path.to_owned();
+    move |source| HomeError::Io { path: path.clone(), source }
+}

@@ -1,0 +1,97 @@
+//! One named key.
+
+use super::KeyringError;
+use crate::{PrivateKey, PublicKey};
+use alloy_primitives::{Address, hex};
+use serde::{Deserialize, Serialize};
+use zeroize::Zeroizing;
+
+/// Characters of the longest name.
+pub const MAX_NAME_CHARS: usize = 128;
+
+/// A named key.
+#[derive(Clone, Debug)]
+pub struct Record {
+    /// What people call it.
+    pub name: String,
+    /// Its public key.
+    pub public_key: PublicKey,
+    /// Its private key; none in a record of a key kept elsewhere.
+    pub private_key: Option<PrivateKey>,
+}
+
+impl Record {
+    /// A record that can sign.
+    pub fn local(name: String, private_key: PrivateKey) -> Self {
+        Self { name, public_key: private_key.public_key(), private_key: Some(private_key) }
+    }
+
+    /// A record of a public key only.
+    pub const fn offline(name: String, public_key: PublicKey) -> Self {
+        Self { name, public_key, private_key: None }
+    }
+
+    /// Its address.
+    pub fn address(&self) -> Address {
+        self.public_key.address()
+    }
+
+    /// `local` with a private key, `offline` without.
+    pub const fn kind(&self) -> &'static str {
+        if self.private_key.is_some() { "local" } else { "offline" }
+    }
+
+    /// The private key.
+    ///
+    /// # Errors
+    /// If the record has none.
+    pub fn private_key(&self) -> Result<&PrivateKey, KeyringError> {
+        self.private_key.as_ref().ok_or_else(|| KeyringError::Offline(self.name.clone()))
+    }
+}
+
+/// A record in the file, keys in hex.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct StoredRecord {
+    name: String,
+    public_key: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    private_key: Option<Zeroizing<String>>,
+}
+
+impl From<&Record> for StoredRecord {
+    fn from(record: &Record) -> Self {
+        let encode = |key: &PrivateKey| Zeroizing::new(hex::encode(*key.to_bytes()));
+        Self {
+            name: record.name.clone(),
+            public_key: hex::encode(record.public_key.as_bytes()),
+            private_key: record.private_key.as_ref().map(encode),
+        }
+    }
+}
+
+impl TryFrom<StoredRecord> for Record {
+    type Error = KeyringError;
+
+    fn try_from(stored: StoredRecord) -> Result<Self, KeyringError> {
+        let StoredRecord { name, public_key, private_key } = stored;
+        let inconsistent = |error| KeyringError::Record(name.clone(), error);
+        let private_key = private_key.map(|text| PrivateKey::from_hex(&text)).transpose();
+        let private_key = private_key.map_err(inconsistent)?;
+        let bytes = hex::decode(&public_key).unwrap_or_default();
+        let public_key = PublicKey::from_bytes(&bytes).map_err(inconsistent)?;
+        if private_key.as_ref().is_some_and(|key| key.public_key() != public_key) {
+            return Err(inconsistent(crate::KeyError::Point));
+        }
+        Ok(Self { name, public_key, private_key })
+    }
+}
+
+pub(super) fn check_name(name: &str) -> Result<(), KeyringError> {
+    let good = !name.trim().is_empty()
+        && name.trim() == name
+        && name.chars().count() <= MAX_NAME_CHARS
+        && !name.chars().any(char::is_control);
+    if good { Ok(()) } else { Err(KeyringError::Name(name.to_owned())) }
+}

@@ -1,0 +1,86 @@
+//! Files that hold secrets: written readable by their owner only, and whole or not at all; read
+//! into memory that is zeroed.
+
+use platform::whole_file::{self, UNFINISHED};
+use std::{
+    fs::{self, File},
+    io::{self, Read},
+    path::Path,
+};
+use zeroize::Zeroizing;
+
+/// Owner reads and writes, nobody else does anything.
+const FILE_MODE: u32 = 0o600;
+/// The same for folders.
+const FOLDER_MODE: u32 = 0o700;
+
+/// Replaces `path` by a file with `bytes`: written beside it, synced, renamed. An interruption
+/// leaves the old file, or none; never half of the new one.
+///
+/// # Errors
+/// From the file system. Nothing is left beside the file when it fails.
+pub fn write_secret(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    whole_file::write_with_mode(path, bytes, FILE_MODE)
+}
+
+/// Reads a file of at most `most` bytes.
+///
+/// # Errors
+/// From the file system, and `FileTooLarge` for a longer file.
+pub fn read_secret(path: &Path, most: usize) -> io::Result<Zeroizing<Vec<u8>>> {
+    let file = File::open(path)?;
+    // One allocation and no growth, so that no copy is left behind.
+    let about = file.metadata()?;
+    let length = if about.is_file() { about.len().min(most as u64) as usize } else { most };
+    let mut bytes = Zeroizing::new(Vec::with_capacity(length + 1));
+    file.take(most as u64 + 1).read_to_end(&mut bytes)?;
+    if bytes.len() > most {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("above {most} bytes")));
+    }
+    Ok(bytes)
+}
+
+/// Removes what killed writers have left in a folder, of which the caller is the only writer.
+pub(super) fn remove_unfinished(folder: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.as_os_str().as_encoded_bytes().ends_with(UNFINISHED.as_bytes()) {
+            fs::remove_file(path)?;
+        }
+    }
+    Ok(())
+}
+
+/// Makes a folder for secrets, and the folders it is in.
+pub(super) fn make_folder(path: &Path) -> io::Result<()> {
+    storage::make_folder(path, FOLDER_MODE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn replaces_whole_files_readable_by_their_owner() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("secret");
+        fs::write(&path, "old").unwrap();
+        write_secret(&path, b"new").unwrap();
+        assert_eq!(*read_secret(&path, 3).unwrap(), b"new");
+        assert_eq!(read_secret(&path, 2).unwrap_err().kind(), io::ErrorKind::FileTooLarge);
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, FILE_MODE);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_failure_leaves_the_old_file_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("taken");
+        fs::create_dir(&path).unwrap();
+        fs::write(path.join("inside"), "old").unwrap();
+        assert!(write_secret(&path, b"new").is_err());
+        assert_eq!(fs::read(path.join("inside")).unwrap(), b"old");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+}

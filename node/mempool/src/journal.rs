@@ -1,0 +1,379 @@
+//! The mempool's journal: every accepted transaction is in this file before its submitter is told,
+//! and stays there until it is in a durable block or has left the pool.
+//!
+//! A killed process loses nothing it has answered for, since what was written is the kernel's. A
+//! power failure can lose what the kernel had not written back yet (some seconds), unless the file
+//! is synced before each answer, which the settings offer.
+//!
+//! Format: see [`format`]. The file names the chain by the hash of block 0. A file of another chain or version is set
+//! aside under another name. A record that is cut off ends the file; if others are damaged, a copy of the file is kept,
+//! and the rest of its records are used.
+//! Senders are kept so that a restart recovers no signature again; the file
+//! is to be trusted as much as the databases beside it.
+//!
+//! Bound: rewritten with the living transactions alone when it is more than twice their size, and has grown by
+//! [`SLACK_BYTES`] since. A rewrite that fails, for lack of file descriptors or disk space, is repeated later;
+//! meanwhile the file grows, up to [`MAX_POSTPONED_BYTES`].
+
+mod aside;
+mod format;
+mod replacement;
+
+use crate::Mempool;
+use alloy_primitives::{Address, B256, Bytes};
+use format::{HEADER_BYTES, Header, RECORD_HEAD_BYTES, Records, Version};
+use platform::whole_file::is_present;
+use replacement::{Failure, Replacement};
+use std::{
+    collections::VecDeque,
+    fs::{self, File},
+    io::{self, Read, Write},
+    mem,
+    path::{Path, PathBuf},
+    sync::{Arc, OnceLock},
+    time::Instant,
+};
+use transactions::{DecodeError, DecodedTx, RecoveredTx};
+
+/// Bytes of dead records that are not worth a rewrite: some 400,000 transfers, which a restart
+/// passes over in half a second.
+const SLACK_BYTES: u64 = 64 * 1024 * 1024;
+/// Size of the file from which on a rewrite that fails ends the node: a restart reads the whole file.
+const MAX_POSTPONED_BYTES: u64 = 4 * 1024 * 1024 * 1024;
+
+/// A transaction as the journal has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// EIP-2718 bytes.
+    pub raw: Bytes,
+    /// Who signed it.
+    pub sender: Address,
+}
+
+impl Entry {
+    /// Decodes it. Its signature had a low `s`, or it would not have been accepted.
+    /// That of a Cosmos transaction is judged again, because the rules ask what it covers.
+    pub fn recovered(self, chain_id: u64) -> Result<RecoveredTx, DecodeError> {
+        let DecodedTx { raw, tx, hash, cosmos } = DecodedTx::decode(self.raw)?;
+        let judged = cosmos.map(|cosmos| Arc::unwrap_or_clone(cosmos).judged(chain_id));
+        let cosmos =
+            judged.transpose().map_err(|refusal| DecodeError::Cosmos(Box::new(refusal)))?;
+        let cosmos = cosmos.map(Arc::new);
+        Ok(RecoveredTx {
+            raw,
+            tx,
+            hash,
+            sender: self.sender,
+            high_s: false,
+            authorities: OnceLock::new(),
+            cosmos,
+        })
+    }
+}
+
+/// The journal cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+#[error("mempool journal {}: {source}", path.display())]
+pub struct JournalError {
+    /// The file.
+    pub path: PathBuf,
+    /// Why.
+    pub source: io::Error,
+}
+
+/// Whether a file holds more than the header of a journal. The records are not read: a journal that is damaged, or
+/// of another version, counts as one with transactions.
+pub fn has_transactions(path: &Path) -> io::Result<bool> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(_) if !is_present(path) => return Ok(false),
+        Err(error) => return Err(error),
+    };
+    let mut start = Vec::new();
+    (&file).take(HEADER_BYTES as u64).read_to_end(&mut start)?;
+    Ok(file.metadata()?.len() > format::header_bytes(&start) as u64)
+}
+
+/// The open journal.
+#[derive(Debug)]
+pub struct Journal {
+    /// Absent when none is kept.
+    file: Option<File>,
+    path: PathBuf,
+    header: Header,
+    sync: bool,
+    /// Bytes in the file.
+    bytes: u64,
+    /// Records not written yet.
+    buffer: Vec<u8>,
+    /// Blocks built that are not durable yet: their transactions have left the pool, and must come
+    /// back if the process ends now.
+    building: VecDeque<(u64, Arc<Vec<Arc<RecoveredTx>>>)>,
+    /// Transactions of before the start that the pool has not taken in again yet.
+    late: Vec<Arc<RecoveredTx>>,
+    /// Bytes in the file after the last rewrite.
+    rewritten: u64,
+    /// Absent when none is kept.
+    replacement: Option<Replacement>,
+}
+
+impl Journal {
+    /// Opens the journal of the chain whose block 0 has the hash `genesis`, with what it holds.
+    pub fn open(
+        path: &Path,
+        sync: bool,
+        genesis: B256,
+    ) -> Result<(Self, Vec<Entry>), JournalError> {
+        Self::try_open(path, sync, genesis)
+            .map_err(|source| JournalError { path: path.to_owned(), source })
+    }
+
+    fn try_open(path: &Path, sync: bool, genesis: B256) -> io::Result<(Self, Vec<Entry>)> {
+        let bytes = match fs::read(path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            Err(error) => return Err(error),
+        };
+        let found = Found::in_file(&bytes, genesis);
+        let mut journal =
+            Self { path: path.to_owned(), header: Header::new(genesis)?, sync, ..Self::none() };
+        journal.replacement = Some(Replacement::new(path)?);
+        match found {
+            Found::Usable(header, records) => {
+                journal.header = header;
+                journal.append_to(HEADER_BYTES + records.valid, bytes.len())?;
+                Ok((journal, records.entries))
+            }
+            Found::Other { why, entries } => {
+                let aside = why.map(|why| aside::keep(path).map(|aside| (why, aside)));
+                let aside = aside.transpose()?;
+                journal.begin(&entries).inspect_err(|_| {
+                    // The next start keeps it again.
+                    if let Some((_, aside)) = &aside {
+                        drop(fs::remove_file(aside));
+                    }
+                })?;
+                if let Some((why, aside)) = aside {
+                    let (path, aside) = (path.display(), aside.display());
+                    tracing::error!(%path, kept_as = %aside, used = entries.len(), "the mempool's journal {why}");
+                }
+                Ok((journal, entries))
+            }
+        }
+    }
+
+    /// Uses the file that is there, of which `valid` bytes can be read.
+    fn append_to(&mut self, valid: usize, length: usize) -> io::Result<()> {
+        if valid < length {
+            let (path, lost) = (self.path.display(), length - valid);
+            tracing::warn!(%path, lost, "the journal's end is cut off");
+        }
+        let file = File::options().append(true).open(&self.path)?;
+        self.bytes = valid as u64;
+        file.set_len(self.bytes)?;
+        if self.sync {
+            // The process that wrote it may have synced neither its contents nor its name.
+            file.sync_all()?;
+            self.replacement.as_ref().map_or(Ok(()), Replacement::sync_name)?;
+        }
+        self.file = Some(file);
+        Ok(())
+    }
+
+    /// Writes a new file with these transactions.
+    fn begin(&mut self, entries: &[Entry]) -> io::Result<()> {
+        let mut bytes = self.header.to_bytes();
+        for entry in entries {
+            self.header.put_entry(&mut bytes, entry);
+        }
+        self.replace(&bytes).map_err(|failure| match failure {
+            Failure::Postponed(source) | Failure::NotSynced(source) => source,
+        })
+    }
+
+    /// A journal that keeps nothing.
+    pub const fn none() -> Self {
+        Self {
+            file: None,
+            path: PathBuf::new(),
+            header: Header::NONE,
+            sync: false,
+            bytes: 0,
+            buffer: Vec::new(),
+            building: VecDeque::new(),
+            late: Vec::new(),
+            rewritten: 0,
+            replacement: None,
+        }
+    }
+
+    /// Adds a transaction to what [`Self::write`] writes; gives where, for [`Self::retract`].
+    pub fn push(&mut self, tx: &RecoveredTx) -> usize {
+        let before = self.buffer.len();
+        if self.file.is_some() {
+            self.header.put(&mut self.buffer, tx);
+        }
+        before
+    }
+
+    /// Takes back the last one added, which was not accepted after all.
+    pub fn retract(&mut self, before: usize) {
+        self.buffer.truncate(before);
+    }
+
+    /// Whether what is written is synced, too.
+    pub const fn syncs(&self) -> bool {
+        self.sync
+    }
+
+    /// Writes what was added. Only then may its submitters be told.
+    pub fn write(&mut self) -> Result<(), JournalError> {
+        let Some(file) = self.file.as_mut().filter(|_| !self.buffer.is_empty()) else {
+            return Ok(());
+        };
+        let written = file.write_all(&self.buffer);
+        let done = if self.sync { written.and_then(|()| file.sync_data()) } else { written };
+        done.map_err(|source| JournalError { path: self.path.clone(), source })?;
+        self.bytes += self.buffer.len() as u64;
+        self.buffer.clear();
+        Ok(())
+    }
+
+    /// A block was built of these; blocks up to `durable` are safe.
+    pub fn built(&mut self, number: u64, txs: Arc<Vec<Arc<RecoveredTx>>>, durable: u64) {
+        if self.file.is_none() {
+            return;
+        }
+        self.building.push_back((number, txs));
+        self.forget_durable(durable);
+    }
+
+    fn forget_durable(&mut self, durable: u64) {
+        while self.building.front().is_some_and(|(number, _)| *number <= durable) {
+            self.building.pop_front();
+        }
+    }
+
+    /// Keeps these beside the pool, until they are taken.
+    pub fn keep_late(&mut self, txs: Vec<Arc<RecoveredTx>>) {
+        self.late.extend(txs);
+    }
+
+    /// Takes those kept beside the pool.
+    pub fn take_late(&mut self) -> Vec<Arc<RecoveredTx>> {
+        mem::take(&mut self.late)
+    }
+
+    /// Whether most of the file is no longer needed. What is not in the pool and needed is not looked at:
+    /// if it is much, a rewrite leaves much, and the next one waits for as many bytes again.
+    /// While a rewrite is postponed, it is not worth looking.
+    pub fn is_bloated(&self, pool: &Mempool, now: Instant) -> bool {
+        let alive = pool.bytes() + (pool.len() * RECORD_HEAD_BYTES) as u64;
+        let least = (2 * alive).max(self.rewritten) + SLACK_BYTES;
+        let is_due = self.replacement.as_ref().is_some_and(|replacement| replacement.is_due(now));
+        is_due && self.bytes > least
+    }
+
+    /// Rewrites the file with what the pool and unsafe blocks hold, in order of arrival, and what is late.
+    /// If that fails, the file stays as it is, which is complete, and [`Self::is_bloated`] asks for another
+    /// attempt later.
+    pub fn compact(
+        &mut self,
+        pool: &Mempool,
+        durable: u64,
+        now: Instant,
+    ) -> Result<(), JournalError> {
+        let source = match self.rewrite(pool, durable) {
+            Ok(()) => return Ok(()),
+            Err(Failure::Postponed(source)) if self.bytes < MAX_POSTPONED_BYTES => source,
+            Err(Failure::Postponed(source) | Failure::NotSynced(source)) => {
+                return Err(JournalError { path: self.path.clone(), source });
+            }
+        };
+        let retry_in = self.replacement.as_mut().map(|replacement| replacement.postpone(now));
+        tracing::warn!(
+            path = %self.path.display(),
+            bytes = self.bytes,
+            limit = MAX_POSTPONED_BYTES,
+            ?retry_in,
+            %source,
+            "the mempool's journal could not be rewritten; it is complete and grows until that succeeds"
+        );
+        Ok(())
+    }
+
+    fn rewrite(&mut self, pool: &Mempool, durable: u64) -> Result<(), Failure> {
+        let Some(replacement) = &mut self.replacement else { return Ok(()) };
+        // Before all of it is put together.
+        replacement.prepare()?;
+        self.forget_durable(durable);
+        let mut pooled: Vec<_> = pool.lanes().flat_map(|lane| lane.all()).collect();
+        pooled.sort_by_key(|pooled| pooled.offer.arrival);
+        let mut bytes = self.header.to_bytes();
+        let built = self.building.iter().flat_map(|(_, txs)| txs.iter());
+        let pooled = pooled.into_iter().map(|pooled| &pooled.tx);
+        for tx in built.chain(pooled).chain(&self.late) {
+            self.header.put(&mut bytes, tx);
+        }
+        self.replace(&bytes)
+    }
+
+    fn replace(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        let Some(replacement) = &mut self.replacement else { return Ok(()) };
+        // The old file is closed by this, and its descriptor is free for the next one.
+        self.file = Some(replacement.replace(bytes)?);
+        replacement.reserve();
+        self.bytes = bytes.len() as u64;
+        self.rewritten = self.bytes;
+        Ok(())
+    }
+}
+
+/// What is at the journal's path.
+enum Found {
+    /// A journal of this chain and version.
+    Usable(Header, Records),
+    /// Something else, with the transactions of it that can be used.
+    Other {
+        /// Why a copy is kept; `None` if nothing would be lost.
+        why: Option<&'static str>,
+        entries: Vec<Entry>,
+    },
+}
+
+impl Found {
+    fn in_file(bytes: &[u8], genesis: B256) -> Self {
+        const DAMAGED: &str = "has damaged records, which are left out; a copy of it is kept";
+        const OTHER_CHAIN: &str =
+            "belongs to another chain, or its first bytes are damaged; it is set aside";
+        const OTHER_VERSION: &str =
+            "is of a version that this program cannot read; it is set aside";
+        match format::version(bytes) {
+            Version::Two(header, records) if header.genesis == genesis => {
+                let records = format::read_v2(&header, records);
+                match records.damaged {
+                    0 => Self::Usable(header, records),
+                    _ => Self::Other { why: Some(DAMAGED), entries: records.entries },
+                }
+            }
+            Version::One(records) => {
+                let records = format::read_v1(records);
+                let why = (records.damaged > 0).then_some(DAMAGED);
+                Self::Other { why, entries: records.entries }
+            }
+            Version::Two(_, records) => {
+                let why = (!records.is_empty()).then_some(OTHER_CHAIN);
+                Self::Other { why, entries: Vec::new() }
+            }
+            Version::Unknown => {
+                let why = (!bytes.is_empty()).then_some(OTHER_VERSION);
+                Self::Other { why, entries: Vec::new() }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod power_tests;
+#[cfg(test)]
+mod tests;

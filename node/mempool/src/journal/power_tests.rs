@@ -1,0 +1,80 @@
+//! A power failure at any moment leaves what was answered for, if the journal is synced.
+
+use super::{
+    tests::{GENESIS, entry, read, tx, written},
+    *,
+};
+use crashdisk::Recorder;
+use std::{collections::BTreeSet, process::Command};
+
+/// Set in the process that the test starts: the journal.
+const CHILD: &str = "EVMD_TEST_SYNCED_JOURNAL";
+/// Transactions, and how many are written between two rewrites.
+const TXS: u64 = 12;
+const BETWEEN_REWRITES: u64 = 3;
+/// Draws of unsynced writes that the disk has all the same, after each event.
+const DRAWS: u32 = 3;
+
+/// Writes transactions and says so.
+fn answer(path: &Path) {
+    // The file as a node left it that synced neither its contents nor its name.
+    let elsewhere = path.with_extension("elsewhere");
+    written(&elsewhere, 1);
+    fs::copy(&elsewhere, path).unwrap();
+    let (mut journal, entries) = Journal::open(path, true, GENESIS).unwrap();
+    assert_eq!(entries, [entry(0)]);
+    // The pool holds it from here on, so a client that sends it again learns that it is known.
+    println!("\nanswered 0");
+    journal.keep_late(vec![Arc::new(tx(0))]);
+    for nonce in 1..TXS {
+        journal.push(&tx(nonce));
+        journal.write().unwrap();
+        println!("\nanswered {nonce}");
+        journal.keep_late(vec![Arc::new(tx(nonce))]);
+        if nonce % BETWEEN_REWRITES == 0 {
+            journal.compact(&Mempool::default(), 0, Instant::now()).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_power_failure_leaves_what_was_answered_for() {
+    if let Some(path) = std::env::var_os(CHILD) {
+        return answer(Path::new(&path));
+    }
+    let (own, home) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let recorder = Recorder::new(own.path(), home.path()).unwrap();
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    let name = "journal::power_tests::a_power_failure_leaves_what_was_answered_for";
+    child.args(["--exact", name, "--nocapture", "--test-threads=1"]);
+    child.env(CHILD, recorder.root().join("journal"));
+    let output = recorder.watch(&mut child).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let recording = recorder.finish().unwrap();
+    assert_eq!(recording.missed(&[]).unwrap(), Vec::<String>::new());
+    assert_eq!(recording.faults(true), []);
+
+    let mut answered = BTreeSet::new();
+    let mut state = 1_u64;
+    let mut dice = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        state >> 63 == 0
+    };
+    recording.replay(|disk, event| {
+        let said = String::from_utf8_lossy(event.output().unwrap_or_default());
+        let numbers = said.lines().filter_map(|line| line.strip_prefix("answered "));
+        answered.extend(numbers.map(|number| number.parse::<u64>().unwrap()));
+        for draw in 0..=DRAWS {
+            let tree = disk.tree(&mut || draw > 0 && dice());
+            let Some(Some(bytes)) = tree.entries.get(Path::new("journal")) else {
+                assert!(answered.is_empty(), "there is no journal");
+                continue;
+            };
+            let kept = read(bytes).entries;
+            for nonce in &answered {
+                assert!(kept.contains(&entry(*nonce)), "transaction {nonce} is lost");
+            }
+        }
+    });
+    assert_eq!(answered.len() as u64, TXS);
+}

@@ -1,0 +1,394 @@
+//! Transactions accepted and not yet mined: a lane per sender in nonce order, taken by effective
+//! tip and then arrival.
+//!
+//! A lane's transactions are *pending* as far as their nonces follow the account's without a gap,
+//! and *queued* behind it. Three orders stand over the lanes, kept up to date with each change:
+//! their heads, for building blocks; the ends of their pending rows, and of their queues, for
+//! finding what to drop when the pool is full. With n lanes, one change costs O(log n), a new base
+//! fee nothing (see `order`), a block O(log n) for each transaction in it. Only one thing walks all
+//! lanes: a pool that becomes full lists the ends of pending rows, which it keeps up until it is an
+//! eighth empty; at most once a block.
+//!
+//! With many senders of few transactions nearly all of the time is memory that is not in any cache,
+//! so a lane holds its first transaction and what sorts it in one place.
+//!
+//! Owned by the ante stage alone, so it needs no lock. Knows nothing of sockets, blocks or clocks;
+//! it is told what an account has on chain, the base fee, and the time.
+
+mod admit;
+pub mod journal;
+mod lane;
+mod limits;
+mod order;
+mod room;
+mod row;
+mod select;
+
+pub use admit::Standing;
+pub use lane::{Lane, Pooled};
+pub use limits::{Limits, SLOT_BYTES};
+pub use modules::decorator::Reject;
+pub use order::{Offer, Worth};
+pub use row::Row;
+pub use select::{Room, Selection};
+
+use alloy_primitives::{
+    Address, B256,
+    map::{AddressMap, B256Map, Entry, FbBuildHasher},
+};
+use lane::{Listed, Load};
+use order::{Best, Worst};
+use platform::table::Table;
+use std::{mem, time::Instant};
+use storage::{Account, prefetch};
+
+/// Lanes between asking for one's memory and changing it.
+const LANES_AHEAD: usize = 4;
+/// Accounts between asking for the place of one in the index and looking there.
+const ACCOUNTS_AHEAD: usize = 16;
+/// Senders looked up before their lanes are changed: the near caches hold what was found.
+const SENDERS_AT_ONCE: usize = 256;
+/// Transactions that have left lanes before they leave the indexes: as above.
+const GONE_AT_ONCE: usize = 64;
+
+/// The pool.
+#[derive(Clone, Debug, Default)]
+pub struct Mempool {
+    limits: Limits,
+    /// Wei per gas that the next block burns or collects before any tip.
+    base_fee: u128,
+    /// Lanes by number; empty ones are free.
+    lanes: Vec<Lane>,
+    free: Vec<u32>,
+    by_sender: Table<Address, u32, FbBuildHasher<20>>,
+    by_hash: B256Map<(u32, u64)>,
+    /// Set-code transactions pooled that delegate an account, by account (EIP-7702).
+    authorities: AddressMap<u32>,
+    arrivals: u64,
+    /// First pending transactions, for building.
+    heads: Best,
+    /// Ends of pending rows within what an account is guaranteed; kept while `pressed`.
+    tails: Worst,
+    /// Ends of longer rows; kept while `pressed`.
+    spare_tails: Worst,
+    /// The pool has been full, and is not much less yet.
+    pressed: bool,
+    /// Ends of queues within what an account is guaranteed.
+    queues: Worst,
+    /// Ends of longer queues. They give way first, because nothing behind a gap is ever paid for.
+    spare_queues: Worst,
+    /// Of all lanes.
+    load: Load,
+    /// Bytes of all raw transactions.
+    bytes: u64,
+    /// Transactions pushed out since the last block.
+    churn: usize,
+    dropped: Dropped,
+    /// What leaves a lane, on its way out; empty between calls.
+    gone: Vec<Pooled>,
+    /// First transactions that a block took, with their lanes, on their way out of the order; empty
+    /// between calls.
+    departed: Vec<(Offer, u32)>,
+}
+
+/// How full the pool is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Level {
+    /// Transactions that can run now.
+    pub pending: usize,
+    /// Transactions behind a nonce gap.
+    pub queued: usize,
+    /// Raw bytes of all of them.
+    pub bytes: u64,
+}
+
+/// How many accepted transactions left otherwise than into a block.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Dropped {
+    /// Replaced by a dearer one of the same nonce.
+    pub replaced: u64,
+    /// Pushed out by dearer ones.
+    pub evicted: u64,
+    /// Behind a gap for too long.
+    pub expired: u64,
+    /// Not paid for by the balance any more.
+    pub unpaid: u64,
+}
+
+impl Mempool {
+    /// An empty pool for a next block of this base fee.
+    pub fn new(limits: Limits, base_fee: u64) -> Self {
+        let by_sender = Table::sparse();
+        let mut pool = Self { limits, by_sender, ..Self::default() };
+        pool.set_base_fee(base_fee);
+        pool
+    }
+
+    /// The lane of a sender that has pooled anything.
+    pub fn lane(&self, sender: Address) -> Option<&Lane> {
+        self.by_sender.get(&sender).map(|lane| self.at(*lane))
+    }
+
+    /// All lanes, in no order.
+    pub fn lanes(&self) -> impl Iterator<Item = &Lane> {
+        self.lanes.iter().filter(|lane| !lane.is_empty())
+    }
+
+    fn at(&self, lane: u32) -> &Lane {
+        &self.lanes[lane as usize]
+    }
+
+    /// The pooled transaction with this hash.
+    pub fn get(&self, hash: B256) -> Option<&Pooled> {
+        let (lane, nonce) = self.by_hash.get(&hash)?;
+        self.at(*lane).get(*nonce)
+    }
+
+    /// The transaction that a block would take first, if its cap covers the base fee.
+    pub fn best(&mut self) -> Option<&Pooled> {
+        let best = self.heads.first().filter(order::Rank::covers)?;
+        self.at(best.lane).pending().front()
+    }
+
+    /// Transactions in the pool.
+    pub fn len(&self) -> usize {
+        self.by_hash.len()
+    }
+
+    /// Nothing is pooled.
+    pub fn is_empty(&self) -> bool {
+        self.by_hash.is_empty()
+    }
+
+    /// Bytes of all raw transactions.
+    pub const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Gas limits of all pending transactions, summed, whatever they offer.
+    pub fn pending_gas(&self) -> u64 {
+        u64::try_from(self.load.pending_gas).unwrap_or(u64::MAX)
+    }
+
+    /// Counts pending and queued transactions.
+    pub const fn level(&self) -> Level {
+        Level { pending: self.load.pending, queued: self.load.queued, bytes: self.bytes }
+    }
+
+    /// What has left since this was last asked.
+    pub const fn take_dropped(&mut self) -> Dropped {
+        mem::replace(&mut self.dropped, Dropped { replaced: 0, evicted: 0, expired: 0, unpaid: 0 })
+    }
+
+    /// A block was made: its successor has this base fee, in wei per gas.
+    pub fn set_base_fee(&mut self, base_fee: u64) {
+        self.base_fee = u128::from(base_fee);
+        self.heads.set_base_fee(self.base_fee);
+        self.churn = 0;
+        self.release();
+    }
+
+    /// Takes a transaction out, whatever became of it; later ones of its sender fall behind a gap.
+    pub fn remove(&mut self, hash: B256, now: Instant) -> Option<Pooled> {
+        let (lane, nonce) = self.by_hash.get(&hash).copied()?;
+        let pooled = self.change(lane, |lane| lane.take(nonce, now));
+        let pooled = pooled.expect("an indexed one is in its lane");
+        self.forget(&pooled);
+        self.make_room();
+        Some(pooled)
+    }
+
+    /// Tells the accounts that a block changed, each once: used nonces leave, and so do transactions
+    /// that a sender can no longer pay for, the latest first; what was waiting for a nonce moves up.
+    pub fn advance(
+        &mut self,
+        mut accounts: impl Iterator<Item = (Address, Account)> + Clone,
+        now: Instant,
+    ) {
+        let mut lanes: Vec<(u32, Account)> = Vec::with_capacity(SENDERS_AT_ONCE);
+        let mut ahead = accounts.clone().skip(ACCOUNTS_AHEAD);
+        let mut near = accounts.clone().skip(ACCOUNTS_AHEAD / 2);
+        loop {
+            let by_sender = &self.by_sender;
+            let lane = |(sender, account)| {
+                ahead.next().into_iter().for_each(|(sender, _)| by_sender.prefetch(&sender));
+                near.next().into_iter().for_each(|(sender, _)| by_sender.prefetch_next(&sender));
+                let lane = *by_sender.get(&sender)?;
+                by_sender.prefetch_removal(&sender);
+                Some((lane, account))
+            };
+            lanes.extend(accounts.by_ref().filter_map(lane).take(SENDERS_AT_ONCE));
+            if lanes.is_empty() {
+                break;
+            }
+            self.advance_lanes(&lanes, now);
+            lanes.clear();
+        }
+        self.heads.remove_all(&mut self.departed);
+        self.make_room();
+    }
+
+    /// The same of some lanes, which are at hand by their turn.
+    fn advance_lanes(&mut self, lanes: &[(u32, Account)], now: Instant) {
+        let mut gone = mem::take(&mut self.gone);
+        for (at, (lane, account)) in lanes.iter().enumerate() {
+            if let Some((ahead, _)) = lanes.get(at + 2 * LANES_AHEAD) {
+                prefetch(&self.lanes[*ahead as usize]);
+            }
+            if let Some((ahead, _)) = lanes.get(at + LANES_AHEAD) {
+                self.at(*ahead).pending().front().into_iter().for_each(|head| prefetch(&*head.tx));
+            }
+            let advance = |lane: &mut Lane| lane.advance(*account, now, &mut gone);
+            let unpaid = self.change_with(*lane, advance, |pool, offer, lane| {
+                pool.departed.push((offer, lane));
+            });
+            self.dropped.unpaid += unpaid as u64;
+            if gone.len() >= GONE_AT_ONCE || at + 1 == lanes.len() {
+                self.forget_all(&mut gone);
+            }
+        }
+        self.gone = gone;
+    }
+
+    /// Brings what [`Self::insert`] will look at into the caches, by hash and sender.
+    pub fn warm(&self, txs: impl Iterator<Item = (B256, Address)> + Clone) {
+        let known = txs.clone().filter(|(hash, _)| self.by_hash.contains_key(hash)).count();
+        std::hint::black_box(known);
+        txs.clone().for_each(|(_, sender)| self.by_sender.prefetch(&sender));
+        txs.clone().for_each(|(_, sender)| self.by_sender.prefetch_next(&sender));
+        let mut free = self.free.iter().rev();
+        for (_, sender) in txs {
+            let lane = self.by_sender.get(&sender).or_else(|| free.next());
+            lane.into_iter().for_each(|lane| prefetch(self.at(*lane)));
+        }
+    }
+
+    /// Drops what has waited behind a gap for too long. Looks at every lane with a gap.
+    pub fn expire(&mut self, now: Instant) {
+        let lifetime = self.limits.lifetime;
+        let waiting = self.queues.lanes().chain(self.spare_queues.lanes());
+        let old =
+            waiting.filter(|lane| now.saturating_duration_since(self.at(*lane).beat) > lifetime);
+        for lane in old.collect::<Vec<_>>() {
+            let gone = self.change(lane, |lane| {
+                std::iter::from_fn(|| lane.take_last_queued()).collect::<Vec<_>>()
+            });
+            self.dropped.expired += gone.len() as u64;
+            gone.iter().for_each(|pooled| self.forget(pooled));
+        }
+    }
+
+    /// The number of a sender's lane, which is made if need be.
+    fn enter(&mut self, sender: Address, account: &Account, now: Instant) -> u32 {
+        if let Some(lane) = self.by_sender.get(&sender) {
+            return *lane;
+        }
+        let lane = match self.free.pop() {
+            Some(lane) => {
+                self.lanes[lane as usize].give_to(sender, *account, now);
+                lane
+            }
+            None => {
+                self.lanes.push(Lane::new(sender, *account, now));
+                u32::try_from(self.lanes.len() - 1).expect("fewer lanes than slots")
+            }
+        };
+        self.by_sender.insert(sender, lane);
+        lane
+    }
+
+    /// Enters a transaction that is in its lane into the indexes.
+    fn remember(&mut self, hash: B256, lane: u32, nonce: u64) {
+        self.by_hash.insert(hash, (lane, nonce));
+        let pooled = self.lanes[lane as usize].get(nonce).expect("it was just put there");
+        self.bytes += pooled.bytes() as u64;
+        for authority in &pooled.authorities {
+            *self.authorities.entry(*authority).or_default() += 1;
+        }
+    }
+
+    /// Drops a transaction that has left its lane from the indexes.
+    fn forget(&mut self, gone: &Pooled) {
+        self.by_hash.remove(&gone.tx.hash);
+        self.bytes -= gone.bytes() as u64;
+        for authority in &gone.authorities {
+            if let Entry::Occupied(mut count) = self.authorities.entry(*authority) {
+                *count.get_mut() -= 1;
+                if *count.get() == 0 {
+                    count.remove();
+                }
+            }
+        }
+    }
+
+    /// The same for several. One look into the index does not depend on another here, so the processor
+    /// waits for many of them at once; dropping a transaction would make it wait for each.
+    fn forget_all(&mut self, gone: &mut Vec<Pooled>) {
+        let found = gone.iter().filter(|pooled| self.by_hash.contains_key(&pooled.tx.hash)).count();
+        std::hint::black_box(found);
+        gone.iter().for_each(|pooled| self.forget(pooled));
+        gone.clear();
+    }
+
+    /// Changes a lane, and brings orders and sums up to what it has become; an empty one is given up.
+    fn change<R>(&mut self, number: u32, change: impl FnOnce(&mut Lane) -> R) -> R {
+        self.change_with(number, change, |pool, offer, lane| pool.heads.remove(&offer, lane))
+    }
+
+    /// The same, where `depart` takes what was the lane's head out of the order.
+    fn change_with<R>(
+        &mut self,
+        number: u32,
+        change: impl FnOnce(&mut Lane) -> R,
+        depart: impl FnOnce(&mut Self, Offer, u32),
+    ) -> R {
+        let account_slots = self.limits.account_slots;
+        let lane = &mut self.lanes[number as usize];
+        let old = lane.listing(account_slots);
+        let result = change(lane);
+        let new = lane.listing(account_slots);
+        let empty = lane.is_empty().then(|| lane.sender());
+        if let Some(offer) = old.head.filter(|_| old.head != new.head) {
+            depart(self, offer, number);
+        }
+        self.relist(number, &old, &new);
+        if let Some(sender) = empty {
+            self.lanes[number as usize].shrink();
+            self.by_sender.remove(&sender);
+            self.free.push(number);
+        }
+        result
+    }
+
+    /// All but the head that was.
+    fn relist(&mut self, number: u32, old: &Listed, new: &Listed) {
+        self.load.replace(&old.load, &new.load);
+        if let Some(offer) = new.head.as_ref().filter(|_| old.head != new.head) {
+            self.heads.insert(offer, number);
+        }
+        if old.tail != new.tail && self.pressed {
+            if let Some((offer, spare)) = &old.tail {
+                self.tails_mut(*spare).remove(offer, number);
+            }
+            if let Some((offer, spare)) = &new.tail {
+                self.tails_mut(*spare).insert(offer, number);
+            }
+        }
+        if old.queue != new.queue {
+            if let Some((offer, spare)) = &old.queue {
+                self.queues_mut(*spare).remove(offer, number);
+            }
+            if let Some((offer, spare)) = &new.queue {
+                self.queues_mut(*spare).insert(offer, number);
+            }
+        }
+    }
+
+    const fn tails_mut(&mut self, spare: bool) -> &mut Worst {
+        if spare { &mut self.spare_tails } else { &mut self.tails }
+    }
+
+    const fn queues_mut(&mut self, spare: bool) -> &mut Worst {
+        if spare { &mut self.spare_queues } else { &mut self.queues }
+    }
+}

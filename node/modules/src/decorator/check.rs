@@ -1,0 +1,307 @@
+//! The order of the checks.
+
+use super::{
+    Reject, account,
+    account::{Sender, Standing},
+    cosmos::check_cosmos,
+    stateless, steps,
+};
+use crate::Modules;
+use alloy_consensus::{Header, Transaction as _};
+use alloy_primitives::U256;
+use chain::{ChainSpec, EvmParams, Fork, RulesVersion, TokenUnit, next_excess_blob_gas};
+use feemarket::{GasWanted, LegacyDec, Market, Price};
+use std::sync::LazyLock;
+use storage::StateRead;
+use transactions::{RecoveredTx, cosmos};
+
+/// What a transaction is checked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// It is new to this node and may enter the pool.
+    Check,
+    /// It is in the pool and the chain has moved on. What it says of itself has not changed and is
+    /// not looked at again.
+    Recheck,
+    /// It is about to run in a block.
+    Deliver,
+    /// Somebody asks what would become of it.
+    Simulate,
+}
+
+impl Mode {
+    /// Whether the transaction is for this node's pool and not for a block or a caller.
+    pub(super) const fn is_in_pool(self) -> bool {
+        matches!(self, Self::Check | Self::Recheck)
+    }
+}
+
+/// An Ethereum chain has no parameters of its own: nobody is kept from anything.
+static ETHEREUM: LazyLock<EvmParams> = LazyLock::new(EvmParams::default);
+
+/// What blob transactions are held to in one block (EIP-4844, EIP-7840).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlobRules {
+    /// Most blobs of a transaction.
+    pub per_tx: u64,
+    /// Most blob gas of the block.
+    pub block_gas: u64,
+    /// Price of blob gas, in wei.
+    pub base_fee: u128,
+}
+
+impl BlobRules {
+    /// Those of the block with this header; `None` where it takes no blobs.
+    fn of_block(spec: &ChainSpec, fork: Fork, header: &Header) -> Option<Self> {
+        let takes_blobs = fork >= Fork::Cancun && spec.native().is_none();
+        let params = spec.blob_params(header.timestamp).filter(|_| takes_blobs)?;
+        Some(Self {
+            per_tx: params.max_blobs_per_tx,
+            block_gas: params.max_blob_gas_per_block(),
+            base_fee: params.calc_blob_fee(header.excess_blob_gas.unwrap_or_default()),
+        })
+    }
+}
+
+/// What transactions are checked against: the rules and the fees of one block.
+#[derive(Clone, Debug)]
+pub struct CheckContext<'a> {
+    /// Our chain id.
+    pub chain_id: u64,
+    /// Prefix of Bech32 addresses.
+    pub bech32_prefix: &'a str,
+    /// Height of the block.
+    pub height: u64,
+    /// Fork of the block.
+    pub fork: Fork,
+    /// London or later.
+    pub london: bool,
+    /// Legacy transactions need the protection of EIP-155; before it, no block takes protected ones.
+    pub replay_protection: bool,
+    /// Parameters of the EVM.
+    pub evm: &'a EvmParams,
+    /// The version of the rules of the block.
+    pub rules: RulesVersion,
+    /// The unit in which Cosmos transactions of the block count.
+    pub token_unit: TokenUnit,
+    /// Gas limit of the block.
+    pub block_gas_limit: u64,
+    /// Base fee of the block in wei; zero where there is none.
+    pub base_fee: Option<u64>,
+    /// Base fee of the block for Cosmos transactions in wei, which may have a fraction.
+    pub cosmos_base_fee: LegacyDec,
+    /// What blob transactions are held to; none are taken without.
+    pub blobs: Option<BlobRules>,
+    /// The base fee moves: gas wanted counts.
+    pub base_fee_enabled: bool,
+    /// The chain's least price of gas, in wei.
+    pub min_gas_price: LegacyDec,
+    /// The minimum price of gas of this node's mempool, in wei. It applies to Cosmos transactions, and to
+    /// Ethereum transactions before London; never to a transaction that is about to run in a block.
+    pub mempool_min_gas_price: LegacyDec,
+    /// Gas limits of the transactions of the block that passed so far.
+    pub gas_wanted: GasWanted,
+}
+
+impl<'a> CheckContext<'a> {
+    /// The context of the block with this header; `modules` as they stand at the block's beginning,
+    /// `None` on an Ethereum chain.
+    pub fn of_block(spec: &'a ChainSpec, modules: Option<&'a Modules>, header: &Header) -> Self {
+        Self::of_fork(spec, modules, header, spec.fork_of(header))
+    }
+
+    fn of_fork(
+        spec: &'a ChainSpec,
+        modules: Option<&'a Modules>,
+        header: &Header,
+        fork: Fork,
+    ) -> Self {
+        let market = modules.map(|modules| &modules.market);
+        Self {
+            chain_id: spec.chain_id,
+            bech32_prefix: &spec.bech32_prefix,
+            height: header.number,
+            fork,
+            london: fork >= Fork::London,
+            // A native chain never takes unprotected ones for lack of a fork.
+            replay_protection: spec.native().is_some() || spec.replay_protection(header.number),
+            evm: modules.map_or(&ETHEREUM, |modules| &modules.evm),
+            rules: spec.rules_version(header.number),
+            token_unit: spec.token_unit(header.number),
+            block_gas_limit: header.gas_limit,
+            base_fee: header.base_fee_per_gas,
+            cosmos_base_fee: cosmos::base_fee(
+                spec,
+                header.number,
+                header.base_fee_per_gas.unwrap_or_default(),
+                market,
+            ),
+            blobs: BlobRules::of_block(spec, fork, header),
+            base_fee_enabled: market.is_some_and(|market| market.counts_gas(header.number)),
+            min_gas_price: market.map(Market::min_gas_price_wei).unwrap_or_default(),
+            mempool_min_gas_price: LegacyDec::ZERO,
+            gas_wanted: GasWanted::default(),
+        }
+    }
+
+    /// The context of the block after `parent`, for which a pooled transaction waits: its rules are
+    /// those of the fork that a block with this timestamp has. `base_fee` is that block's, in wei, and
+    /// `modules` are as the parent left them.
+    pub fn after(
+        spec: &'a ChainSpec,
+        parent: &Header,
+        timestamp: u64,
+        base_fee: u64,
+        modules: Option<&'a Modules>,
+    ) -> Self {
+        let fork = spec.fork_after(parent, timestamp);
+        let blobs = spec.blob_params(timestamp);
+        let header = Header {
+            number: parent.number.saturating_add(1),
+            timestamp,
+            gas_limit: parent.gas_limit,
+            base_fee_per_gas: Some(base_fee),
+            excess_blob_gas: blobs.map(|params| next_excess_blob_gas(&params, fork, parent)),
+            ..Header::default()
+        };
+        let context = Self::of_fork(spec, modules, &header, fork);
+        match spec.native().zip(modules) {
+            Some((native, modules)) if context.rules >= RulesVersion::V1 => {
+                let next = modules.market.next_base_fee_in_wei(header.number, native.max_gas);
+                Self { cosmos_base_fee: next, ..context }
+            }
+            _ => context,
+        }
+    }
+
+    /// The same with a minimum price of gas for this node's mempool, in the token's base unit.
+    #[must_use]
+    pub fn with_mempool_minimum(self, price: LegacyDec) -> Self {
+        // A price above all that can be counted is met by no fee.
+        let wei = self.token_unit.price_to_wei(price).unwrap_or(LegacyDec::MAX);
+        Self { mempool_min_gas_price: wei, ..self }
+    }
+}
+
+/// A transaction that passed, with what its checks found out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Admitted {
+    /// The sender's account before it.
+    pub sender: Sender,
+    /// Where it stands in the sender's line.
+    pub standing: Standing,
+    /// What it pays for a unit of gas, in wei.
+    pub effective_price: u128,
+    /// Its rank among others: effective tip over 10^6.
+    pub priority: i64,
+    /// Most it can cost, in wei: see [`cost`](account::cost()).
+    pub cost: U256,
+    /// Fee taken before it runs, in wei: gas limit x effective price.
+    pub escrow: U256,
+    /// Gas wanted of the block with it, see [`CheckContext::gas_wanted`].
+    pub gas_wanted: GasWanted,
+}
+
+/// Checks a transaction. The sender's account is read only once nothing else speaks against it.
+///
+/// # Errors
+/// The outer error is a failed read; the inner one says why the transaction is turned away.
+pub fn check<S: StateRead>(
+    tx: &RecoveredTx,
+    context: &CheckContext<'_>,
+    state: &S,
+    mode: Mode,
+) -> Result<Result<Admitted, Reject>, S::Error> {
+    if let Some(cosmos) = &tx.cosmos {
+        let sender = Sender::read(state, tx.sender)?;
+        return Ok(check_cosmos(tx, cosmos, context, &sender, mode));
+    }
+    let offer = match check_offer(tx, context, mode) {
+        Ok(offer) => offer,
+        Err(reject) => return Ok(Err(reject)),
+    };
+    let sender = Sender::read(state, tx.sender)?;
+    Ok(check_account(tx, context, &sender, &offer, mode))
+}
+
+/// [`check`] with the sender's account at hand.
+///
+/// # Errors
+/// Why the transaction is turned away.
+pub fn check_sender(
+    tx: &RecoveredTx,
+    context: &CheckContext<'_>,
+    sender: &Sender,
+    mode: Mode,
+) -> Result<Admitted, Reject> {
+    if let Some(cosmos) = &tx.cosmos {
+        return check_cosmos(tx, cosmos, context, sender, mode);
+    }
+    let offer = check_offer(tx, context, mode)?;
+    check_account(tx, context, sender, &offer, mode)
+}
+
+/// What a transaction offers at the base fee of the block.
+#[derive(Clone, Copy, Debug)]
+struct Offer {
+    price: Price,
+    base_fee: u64,
+    effective_price: u128,
+}
+
+/// Everything that needs no account: the cheap checks first, then rows 2 to 6.
+fn check_offer(tx: &RecoveredTx, context: &CheckContext<'_>, mode: Mode) -> Result<Offer, Reject> {
+    let envelope = &tx.tx;
+    if mode != Mode::Recheck {
+        check_rules(tx, context)?;
+    }
+    let base_fee = stateless::known_base_fee(context)?;
+    let (price, gas) = (Price::of(envelope), envelope.gas_limit());
+    steps::mempool_minimum(price, gas, context, mode)?;
+    let effective_price = steps::effective_price(price, base_fee);
+    steps::global_minimum(effective_price, gas, context)?;
+    stateless::permission(envelope, context)?;
+    Ok(Offer { price, base_fee, effective_price })
+}
+
+/// Everything that follows from the transaction itself and the fork of the block. A pooled transaction
+/// that passed may fail when another fork starts.
+///
+/// # Errors
+/// Why a block of this fork cannot take the transaction.
+pub fn check_rules(tx: &RecoveredTx, context: &CheckContext<'_>) -> Result<(), Reject> {
+    if tx.cosmos.is_some() {
+        // Its checks depend on no fork.
+        return Ok(());
+    }
+    let envelope = &tx.tx;
+    stateless::supported_type(envelope, context)?;
+    stateless::protected(envelope, context)?;
+    stateless::chain_id(envelope, context)?;
+    stateless::signature(tx)?;
+    stateless::self_check(envelope, context)
+}
+
+/// Rows 8 to 16.
+fn check_account(
+    tx: &RecoveredTx,
+    context: &CheckContext<'_>,
+    sender: &Sender,
+    offer: &Offer,
+    mode: Mode,
+) -> Result<Admitted, Reject> {
+    let (envelope, account) = (&tx.tx, &sender.account);
+    let Offer { price, base_fee, effective_price } = *offer;
+    account::externally_owned(sender, tx.sender)?;
+    let cost = account::cost(envelope);
+    account::covers_cost(account, cost)?;
+    account::reaches_base_fee(price, base_fee)?;
+    account::reaches_blob_base_fee(envelope, context)?;
+    account::owns_value(account, envelope.value(), tx.sender)?;
+    let escrow = account::deduct_fee(tx, price, base_fee, account, context.fork, mode)?;
+    let priority = price.priority(u128::from(base_fee)).unwrap_or_default();
+    let standing = account::nonce_order(envelope.nonce(), account, tx.sender, mode)?;
+    stateless::within_block(envelope, context)?;
+    let gas_wanted = steps::gas_wanted(envelope.gas_limit(), context)?;
+    Ok(Admitted { sender: *sender, standing, effective_price, priority, cost, escrow, gas_wanted })
+}

@@ -1,0 +1,90 @@
+//! The checks of a Cosmos transaction, with what the pool and the block want to know of any.
+
+use super::{
+    Admitted, CheckContext, Mode, Reject, Sender, Standing,
+    account::{self, externally_owned},
+    steps,
+};
+use alloy_consensus::Transaction as _;
+use alloy_primitives::U256;
+use chain::Token;
+use feemarket::LegacyDec;
+use transactions::code;
+use transactions::{
+    RecoveredTx,
+    cosmos::{self, ChainFacts, CosmosTx},
+};
+
+/// Priority is counted in millions of wei per gas.
+const PRIORITY_UNIT: U256 = U256::from_limbs([1_000_000, 0, 0, 0]);
+
+impl CheckContext<'_> {
+    fn token(&self) -> Token<'_> {
+        Token { denom: &self.evm.evm_denom, unit: self.token_unit }
+    }
+
+    /// What a Cosmos transaction is checked against.
+    pub fn cosmos_facts(&self, mode: Mode) -> ChainFacts<'_> {
+        let minimum = if mode.is_in_pool() { self.mempool_min_gas_price } else { LegacyDec::ZERO };
+        ChainFacts {
+            prefix: self.bech32_prefix,
+            token: self.token(),
+            rules: self.rules,
+            height: self.height,
+            base_fee: self.cosmos_base_fee,
+            gas_limit: self.block_gas_limit,
+            min_gas_price: self.min_gas_price,
+            mempool_min_gas_price: minimum,
+        }
+    }
+}
+
+/// Whether nothing but a base fee of this block speaks against a transaction, so that it may wait
+/// for a lower one.
+pub fn awaits_base_fee(tx: &RecoveredTx, context: &CheckContext<'_>, reject: &Reject) -> bool {
+    match (reject, &tx.cosmos) {
+        (Reject::FeeCapBelowBaseFee { .. } | Reject::BlobFeeCapBelowBaseFee { .. }, _) => true,
+        // The SDK has one code for this and for less than either minimum.
+        (Reject::Cosmos(refusal), Some(cosmos)) if refusal.code == code::INSUFFICIENT_FEE => {
+            let (price, token) = (&cosmos.price, context.token());
+            price.reaches_minimum(context.min_gas_price, token).is_ok()
+                && price.reaches_mempool_minimum(context.mempool_min_gas_price, token).is_ok()
+        }
+        _ => false,
+    }
+}
+
+/// [`super::check_sender`] of a Cosmos transaction. Its signature and all that it says of itself have
+/// been looked at when it was recovered.
+pub(super) fn check_cosmos(
+    tx: &RecoveredTx,
+    cosmos: &CosmosTx,
+    context: &CheckContext<'_>,
+    sender: &Sender,
+    mode: Mode,
+) -> Result<Admitted, Reject> {
+    let facts = context.cosmos_facts(mode);
+    externally_owned(sender, tx.sender)?;
+    let passed = cosmos::check(cosmos, &facts, &sender.account)?;
+    let ahead = mode.is_in_pool()
+        && cosmos.sequence() > sender.account.nonce
+        && cosmos.sequence() < u64::MAX;
+    if !ahead {
+        cosmos::sequence(cosmos, &sender.account)?;
+    }
+    let gas_wanted = steps::gas_wanted(tx.tx.gas_limit(), context)?;
+    let tip = passed.price.checked_sub(context.cosmos_base_fee).unwrap_or_default();
+    let tip = tip.truncate_u256().unwrap_or(U256::MAX);
+    Ok(Admitted {
+        sender: *sender,
+        standing: if ahead { Standing::Ahead } else { Standing::Next },
+        effective_price: passed
+            .price
+            .truncate_u256()
+            .map_or(u128::MAX, |price| price.saturating_to()),
+        priority: (tip / PRIORITY_UNIT).saturating_to(),
+        cost: account::cost(&tx.tx),
+        escrow: passed.fee,
+        gas_wanted,
+    })
+}

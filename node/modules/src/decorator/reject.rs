@@ -1,0 +1,475 @@
+//! Why a transaction is turned away: one enum for every way in and for blocks.
+//!
+//! `Display` is what JSON-RPC answers: geth's text wherever tools match on it. [`Reject::log`] is
+//! what the SDK's channels show, with [`Reject::code`] beside it (reference, tables 2.2 and 5.2).
+//!
+//! Rows of those tables that no value reaches have no variant: amounts are unsigned in their
+//! encoding, so none is negative, and prices above 128 bits do not decode ([`Reject::Malformed`]; JSON-RPC finds
+//! the reason then).
+
+use super::envelope::EnvelopeFault;
+use alloy_primitives::{Address, U256};
+use chain::Fork;
+use transactions::{Code, SidecarFault, code, cosmos::Refusal};
+
+/// geth's JSON-RPC code for a transaction it does not take.
+const SERVER: i32 = -32000;
+/// EIP-1474: a limit of this server.
+const LIMIT_EXCEEDED: i32 = -32005;
+
+/// Why a transaction was not accepted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Reject {
+    // Before any rule.
+    /// Not a transaction in its EIP-2718 form.
+    #[error("{0}")]
+    Malformed(String),
+    /// More bytes than a transaction may have.
+    #[error("oversized data: transaction size {size}, limit {limit}")]
+    Oversized {
+        /// Bytes given.
+        size: usize,
+        /// Bytes allowed.
+        limit: usize,
+    },
+    /// The node is stopping, or too busy to queue more.
+    #[error("node busy: {0}")]
+    Busy(&'static str),
+    /// The node produces no blocks, so the transaction would wait for ever.
+    #[error(
+        "this node does not produce blocks, so it does not accept transactions: send the transaction to a \
+         node that does, or start this one with mempool.accept-without-production = true"
+    )]
+    NoProduction,
+    /// The SDK envelope around it is wrong.
+    #[error(transparent)]
+    Envelope(#[from] EnvelopeFault),
+    /// A rule of Cosmos transactions.
+    #[error(transparent)]
+    Cosmos(#[from] Refusal),
+    /// The blobs of a blob transaction are missing, or not those it names.
+    #[error(transparent)]
+    Sidecar(#[from] SidecarFault),
+
+    // What the transaction says of itself.
+    /// A blob transaction where blobs are not carried, or a type nobody knows.
+    #[error("transaction type not supported")]
+    TypeNotSupported,
+    /// A type that a later fork introduces; the text is geth's.
+    #[error("transaction type not supported: type {tx_type} rejected, pool not yet in {fork:?}")]
+    TypeNotActive {
+        /// The transaction's EIP-2718 type.
+        tx_type: u8,
+        /// The fork that introduces it.
+        fork: Fork,
+    },
+    /// A legacy transaction without EIP-155 protection.
+    #[error("only replay-protected (EIP-155) transactions allowed over RPC")]
+    Unprotected,
+    /// Signed for another chain.
+    #[error("invalid chain id for signer: have {have} want {want}")]
+    ChainId {
+        /// The transaction's chain id.
+        have: u64,
+        /// Ours.
+        want: u64,
+    },
+    /// The signature recovers to nobody, or is malleable (EIP-2).
+    #[error("invalid sender")]
+    InvalidSender,
+    /// EIP-1559: the tip may not exceed the cap.
+    #[error(
+        "max priority fee per gas higher than max fee per gas: \
+         maxPriorityFeePerGas: {tip}, maxFeePerGas: {cap}"
+    )]
+    TipAboveCap {
+        /// `maxPriorityFeePerGas`.
+        tip: u128,
+        /// `maxFeePerGas`.
+        cap: u128,
+    },
+    /// Init code above the limit of EIP-3860.
+    #[error("max initcode size exceeded: code size {size}, limit {limit}")]
+    InitCodeSize {
+        /// Bytes given.
+        size: usize,
+        /// Bytes allowed.
+        limit: usize,
+    },
+    /// EIP-7702: a set-code transaction must carry an authorization and a recipient.
+    #[error("set code transaction must have at least one authorization and a recipient")]
+    EmptySetCode,
+    /// EIP-4844: a blob transaction has at least one blob.
+    #[error("blobless blob transaction")]
+    Blobless,
+    /// More blobs than one transaction may have (EIP-7840, EIP-7594).
+    #[error("too many blobs in transaction: have {have}, permitted {permitted}")]
+    TooManyBlobs {
+        /// The transaction's blobs.
+        have: u64,
+        /// Those it may have.
+        permitted: u64,
+    },
+    /// Less gas than the transaction needs before it runs.
+    #[error("intrinsic gas too low: gas {gas}, minimum needed {needed}")]
+    IntrinsicGas {
+        /// The transaction's gas limit.
+        gas: u64,
+        /// What it needs.
+        needed: u64,
+    },
+    /// Less gas than its calldata costs at least (EIP-7623).
+    #[error("insufficient gas for floor data gas cost: gas {gas}, minimum needed {needed}")]
+    FloorGas {
+        /// The transaction's gas limit.
+        gas: u64,
+        /// What it needs.
+        needed: u64,
+    },
+    /// More gas than one transaction may have (EIP-7825).
+    #[error("transaction gas limit too high (cap: {cap}, tx: {gas})")]
+    TxGasCap {
+        /// The transaction's gas limit.
+        gas: u64,
+        /// The cap.
+        cap: u64,
+    },
+
+    // Fees and permissions.
+    /// The rules have a base fee, and nobody said which.
+    #[error("base fee is supported but evm block context value is nil")]
+    BaseFeeUnknown,
+    /// Before London: below this node's own least price. Both in wei.
+    #[error("got: {fee}, minimum required: {required}")]
+    MempoolMinimum {
+        /// Fee offered.
+        fee: U256,
+        /// Fee required.
+        required: U256,
+    },
+    /// Below the chain's least price of gas. Both in wei, fractions cut off.
+    #[error(
+        "provided fee < minimum global fee ({fee} < {required}). Please increase the priority tip \
+         (for EIP-1559 txs) or the gas prices (for access list or legacy txs)"
+    )]
+    GlobalMinimum {
+        /// Fee offered.
+        fee: U256,
+        /// Fee required.
+        required: U256,
+    },
+    /// Nobody may create contracts.
+    #[error("failed to create new contract: EVM create operation is disabled")]
+    CreateDisabled,
+    /// Nobody may call contracts.
+    #[error("failed to perform a call: EVM Call operation is disabled")]
+    CallDisabled,
+    /// The fee cap does not reach the base fee. Both in wei per gas.
+    #[error("max fee per gas less than block base fee ({cap} < {base_fee})")]
+    FeeCapBelowBaseFee {
+        /// Fee cap, or gas price.
+        cap: u128,
+        /// Base fee of the block.
+        base_fee: u64,
+    },
+    /// EIP-4844: the cap does not reach the price of blob gas. Both in wei per blob gas.
+    #[error(
+        "max fee per blob gas less than block blob gas fee: \
+         blobGasFeeCap: {cap}, blobBaseFee: {base_fee}"
+    )]
+    BlobFeeCapBelowBaseFee {
+        /// `maxFeePerBlobGas`.
+        cap: u128,
+        /// Price of blob gas in the block.
+        base_fee: u128,
+    },
+    /// The same as for the base fee, found when the fee is taken.
+    #[error(
+        "the tx gasfeecap is lower than the tx baseFee: {cap} (gasfeecap), {base_fee} (basefee) "
+    )]
+    FeeCapBelowTxBaseFee {
+        /// Fee cap, or gas price.
+        cap: u128,
+        /// Base fee of the block.
+        base_fee: u64,
+    },
+    /// Less gas than the transaction needs before it runs, found when the fee is taken.
+    #[error("gas limit too low: {gas} (gas limit) < {intrinsic} (intrinsic gas)")]
+    GasBelowIntrinsic {
+        /// The transaction's gas limit.
+        gas: u64,
+        /// What it needs.
+        intrinsic: u64,
+    },
+    /// The sum of gas limits of a block passes what the fee market counts.
+    #[error("block gas wanted overflows with a transaction of {gas} gas")]
+    GasWantedOverflow {
+        /// The transaction's gas limit.
+        gas: u64,
+    },
+    /// More gas than a block has.
+    #[error("exceeds block gas limit: tx gas {gas}, block gas limit {limit}")]
+    BlockGasLimit {
+        /// The transaction's gas limit.
+        gas: u64,
+        /// The block's.
+        limit: u64,
+    },
+
+    // The sender's account.
+    /// The sender has code that is no EIP-7702 delegation (EIP-3607).
+    #[error("sender not an eoa: address {0}")]
+    SenderNotEoa(Address),
+    /// The account cannot pay for gas at the fee cap and for the value. In wei.
+    #[error(
+        "insufficient funds for gas * price + value: balance {balance}, tx cost {cost}, overshot {}",
+        .cost.saturating_sub(*.balance)
+    )]
+    InsufficientFunds {
+        /// Balance.
+        balance: U256,
+        /// Gas limit x fee cap + value.
+        cost: U256,
+    },
+    /// The account cannot pay for this beside what it has pooled. In wei.
+    #[error(
+        "insufficient funds for gas * price + value: balance {balance}, queued cost {queued}, \
+         tx cost {cost}, overshot {}",
+        .queued.saturating_add(*.cost).saturating_sub(*.balance)
+    )]
+    InsufficientFundsQueued {
+        /// Balance.
+        balance: U256,
+        /// Cost of the account's other pooled transactions.
+        queued: U256,
+        /// Cost of this one.
+        cost: U256,
+    },
+    /// The account does not own the value, in wei.
+    #[error(
+        "failed to transfer {value} from address {sender} using the EVM block context transfer \
+         function"
+    )]
+    Transfer {
+        /// What is to be sent.
+        value: U256,
+        /// Who does not have it.
+        sender: Address,
+    },
+    /// The account does not own the fee, in wei.
+    #[error(
+        "failed to deduct transaction costs from user balance: failed to deduct full gas cost \
+         {fee} from the user {sender} balance"
+    )]
+    Deduction {
+        /// Gas limit x effective price.
+        fee: U256,
+        /// Who does not have it.
+        sender: Address,
+    },
+    /// The account has used this nonce.
+    #[error("nonce too low: next nonce {next}, tx nonce {nonce}")]
+    NonceTooLow {
+        /// The account's next nonce.
+        next: u64,
+        /// The transaction's.
+        nonce: u64,
+    },
+    /// The account has not come to this nonce. A pool keeps such a transaction; a block cannot.
+    #[error(
+        "tx nonce: {nonce}, account accountNonce: {next}: tx nonce is higher than account nonce"
+    )]
+    NonceTooHigh {
+        /// The account's next nonce.
+        next: u64,
+        /// The transaction's.
+        nonce: u64,
+    },
+    /// There is no nonce after this one (EIP-2681).
+    #[error("nonce has max value: address {0}, nonce: 18446744073709551615")]
+    NonceExhausted(Address),
+
+    // The mempool.
+    /// In the pool already.
+    #[error("already known")]
+    AlreadyKnown,
+    /// Offers less than what a full pool would have to drop for it.
+    #[error("transaction underpriced")]
+    Underpriced,
+    /// Offers less than this node takes, in wei per gas.
+    #[error("transaction gas price below minimum: gas tip cap {tip}, minimum needed {needed}")]
+    BelowMinimum {
+        /// Tip cap, or gas price.
+        tip: u128,
+        /// Least tip cap.
+        needed: u128,
+    },
+    /// Price replaces no Cosmos transaction. The text begins as geth's for a nonce that is used.
+    #[error(
+        "nonce too low: a pooled Cosmos transaction, which cannot be replaced, has nonce {nonce}"
+    )]
+    NonceOfCosmos {
+        /// The nonce of both.
+        nonce: u64,
+    },
+    /// A replacement must raise both fee fields by a tenth.
+    #[error("replacement transaction underpriced")]
+    ReplacementUnderpriced,
+    /// A transaction that cannot run yet may not push out one that can.
+    #[error("future transaction tries to replace pending")]
+    FutureReplacesPending,
+    /// The pool is full.
+    #[error("txpool is full")]
+    PoolFull,
+    /// The account's share of the pool is full.
+    #[error("account limit exceeded: pooled {pooled} txs")]
+    AccountLimit {
+        /// Transactions of the account in the pool.
+        pooled: usize,
+    },
+    /// A delegated account may have a single transaction in flight (EIP-7702).
+    #[error("in-flight transaction limit reached for delegated accounts")]
+    DelegatedInFlight,
+    /// A delegated account may not leave a nonce gap (EIP-7702).
+    #[error("gapped-nonce tx from delegated accounts")]
+    DelegatedGap,
+    /// An authority of this set-code transaction has a transaction of its own in the pool.
+    #[error("authority already reserved")]
+    AuthorityReserved,
+    /// Waited in the queue for too long.
+    #[error("transaction expired: queued for more than {lifetime_s} s")]
+    Expired {
+        /// The queue's lifetime, in seconds.
+        lifetime_s: u64,
+    },
+}
+
+impl Reject {
+    /// The label of this reason in metrics.
+    pub const fn label(&self) -> &'static str {
+        self.row().0
+    }
+
+    /// Codespace and code on the SDK's channels.
+    pub const fn code(&self) -> Code {
+        self.row().1
+    }
+
+    /// The error code of a JSON-RPC answer.
+    pub const fn json_rpc_code(&self) -> i32 {
+        match self {
+            Self::Busy(_) => LIMIT_EXCEEDED,
+            _ => SERVER,
+        }
+    }
+
+    /// The message of the SDK's channels: `<detail>: <registered text>`.
+    pub fn log(&self) -> String {
+        let (detail, description) = (self.detail(), self.code().description);
+        match (detail.as_str(), description) {
+            (_, "") => detail,
+            ("", _) => description.to_owned(),
+            _ => format!("{detail}: {description}"),
+        }
+    }
+
+    /// The reference's detail where it is another text than that of JSON-RPC.
+    fn detail(&self) -> String {
+        match self {
+            Self::Unprotected => "rejected unprotected ethereum transaction; please sign your \
+                                  transaction according to EIP-155 to protect it against \
+                                  replay-attacks"
+                .to_owned(),
+            Self::ChainId { have, want } => format!(
+                "rejected ethereum transaction with incorrect chain-id; expected {want}, got {have}"
+            ),
+            Self::InvalidSender => {
+                "signature verification failed: invalid transaction v, r, s values".to_owned()
+            }
+            Self::CreateDisabled => "failed to create new contract".to_owned(),
+            Self::CallDisabled => "failed to perform a call".to_owned(),
+            Self::SenderNotEoa(address) => format!("the sender is not EOA: address {address}"),
+            Self::InsufficientFunds { balance, cost } => format!(
+                "failed to check sender balance: sender balance < tx cost ({balance} < {cost})"
+            ),
+            Self::NonceTooLow { next, nonce } => {
+                format!("invalid nonce; got {nonce}, expected {next}")
+            }
+            Self::BlockGasLimit { gas, limit } => {
+                format!("tx gas ({gas}) exceeds block gas limit ({limit})")
+            }
+            Self::Cosmos(refusal) => refusal.detail.clone(),
+            same => same.to_string(),
+        }
+    }
+
+    /// Metric label and code of every variant.
+    const fn row(&self) -> (&'static str, Code) {
+        match self {
+            Self::Malformed(_) => ("malformed", code::TX_DECODE),
+            Self::Oversized { .. } => ("oversized", code::TX_TOO_LARGE),
+            Self::Busy(_) => ("busy", code::PLAIN),
+            Self::NoProduction => ("no_production", code::NOT_SUPPORTED),
+            Self::Cosmos(refusal) => ("cosmos", refusal.code),
+            Self::Envelope(fault) => ("envelope", envelope_code(fault)),
+            Self::TypeNotSupported | Self::TypeNotActive { .. } => {
+                ("type_not_supported", code::INVALID_TYPE)
+            }
+            Self::Sidecar(_) => ("sidecar", code::INVALID_REQUEST),
+            Self::Blobless => ("blobless", code::INVALID_REQUEST),
+            Self::TooManyBlobs { .. } => ("too_many_blobs", code::INVALID_REQUEST),
+            Self::BlobFeeCapBelowBaseFee { .. } => ("blob_fee_cap_too_low", code::INSUFFICIENT_FEE),
+            Self::Unprotected => ("unprotected", code::NOT_SUPPORTED),
+            Self::ChainId { .. } => ("chain_id", code::INVALID_CHAIN_ID),
+            Self::InvalidSender => ("invalid_sender", code::INVALID_SIGNER),
+            Self::TipAboveCap { .. } => ("tip_above_cap", code::INVALID_REQUEST),
+            Self::InitCodeSize { .. } => ("init_code_size", code::INVALID_REQUEST),
+            Self::EmptySetCode => ("empty_set_code", code::INVALID_REQUEST),
+            Self::IntrinsicGas { .. } => ("intrinsic_gas", code::INVALID_REQUEST),
+            Self::FloorGas { .. } => ("floor_gas", code::INVALID_REQUEST),
+            Self::TxGasCap { .. } => ("tx_gas_cap", code::INVALID_REQUEST),
+            Self::BaseFeeUnknown => ("base_fee_unknown", code::INVALID_BASE_FEE),
+            Self::MempoolMinimum { .. } => ("mempool_minimum", code::INSUFFICIENT_FEE),
+            Self::GlobalMinimum { .. } => ("global_minimum", code::INSUFFICIENT_FEE),
+            Self::CreateDisabled => ("create_disabled", code::CREATE_DISABLED),
+            Self::CallDisabled => ("call_disabled", code::CALL_DISABLED),
+            Self::FeeCapBelowBaseFee { .. } => ("fee_cap_too_low", code::INSUFFICIENT_FEE),
+            Self::FeeCapBelowTxBaseFee { .. } => ("fee_cap_too_low", code::INSUFFICIENT_FEE),
+            Self::GasBelowIntrinsic { .. } => ("intrinsic_gas", code::OUT_OF_GAS),
+            Self::GasWantedOverflow { .. } => ("gas_wanted", code::GAS_OVERFLOW),
+            Self::BlockGasLimit { .. } => ("block_gas_limit", code::OUT_OF_GAS),
+            Self::SenderNotEoa(_) => ("sender_not_eoa", code::INVALID_TYPE),
+            Self::InsufficientFunds { .. } => ("insufficient_funds", code::INSUFFICIENT_FUNDS),
+            Self::InsufficientFundsQueued { .. } => {
+                ("insufficient_funds", code::INSUFFICIENT_FUNDS)
+            }
+            Self::Transfer { .. } => ("insufficient_funds", code::INSUFFICIENT_FUNDS),
+            Self::Deduction { .. } => ("insufficient_funds", code::INSUFFICIENT_FUNDS),
+            Self::NonceTooLow { .. } => ("nonce_too_low", code::INVALID_SEQUENCE),
+            Self::NonceTooHigh { .. } => ("nonce_too_high", code::PLAIN),
+            Self::NonceExhausted(_) => ("nonce_exhausted", code::INVALID_SEQUENCE),
+            Self::AlreadyKnown => ("already_known", code::TX_IN_MEMPOOL),
+            Self::Underpriced => ("underpriced", code::INSUFFICIENT_FEE),
+            Self::BelowMinimum { .. } => ("below_minimum", code::INSUFFICIENT_FEE),
+            Self::NonceOfCosmos { .. } => ("nonce_of_cosmos", code::INVALID_SEQUENCE),
+            Self::ReplacementUnderpriced => ("replacement_underpriced", code::INSUFFICIENT_FEE),
+            Self::FutureReplacesPending => ("future_replaces_pending", code::MEMPOOL_FULL),
+            Self::PoolFull => ("pool_full", code::MEMPOOL_FULL),
+            Self::AccountLimit { .. } => ("account_limit", code::MEMPOOL_FULL),
+            Self::DelegatedInFlight => ("delegated_in_flight", code::MEMPOOL_FULL),
+            Self::DelegatedGap => ("delegated_gap", code::WRONG_SEQUENCE),
+            Self::AuthorityReserved => ("authority_reserved", code::INVALID_REQUEST),
+            Self::Expired { .. } => ("expired", code::PLAIN),
+        }
+    }
+}
+
+const fn envelope_code(fault: &EnvelopeFault) -> Code {
+    match fault {
+        EnvelopeFault::NoFee => code::INVALID_TYPE,
+        EnvelopeFault::MessageType(_) => code::UNKNOWN_REQUEST,
+        EnvelopeFault::Sender { .. } => code::INVALID_SIGNER,
+        _ => code::INVALID_REQUEST,
+    }
+}

@@ -1,0 +1,136 @@
+//! Deposits for proposals, and the opening of a vote by them.
+
+use super::{
+    limits::MAX_DEPOSITS,
+    session::{Bank, Session, amount_of, inactive, timestamp},
+    slots,
+    state::{Placed, place},
+};
+use alloy_primitives::{Address, U256};
+use keys::bech32;
+use proto::cosmos::{
+    base::v1beta1::Coin,
+    gov::v1::{Deposit as StoredDeposit, ProposalStatus},
+};
+use std::sync::Arc;
+use transactions::cosmos::{Deposit, Refusal, gov_address, min_deposit_too_small};
+
+impl Session<'_> {
+    /// An amount as the SDK shows it in errors; nothing is shown of nothing.
+    pub(super) fn shown(&self, amount: U256) -> String {
+        let denom = &self.rules.modules.evm.evm_denom;
+        if amount.is_zero() { String::new() } else { format!("{amount}{denom}") }
+    }
+
+    /// From version 1 on: a deposit must be a share of the deposit that the proposal needs.
+    pub(super) fn check_deposit(&self, amount: U256, expedited: bool) -> Result<(), Refusal> {
+        let least = self.rules.params.least_deposit(expedited);
+        if !self.is_version_1() || amount >= least {
+            return Ok(());
+        }
+        let [amount, least] = [amount, least].map(|amount| self.shown(amount));
+        Err(min_deposit_too_small(format!(
+            "received {amount} but need at least one of the following: {least}"
+        )))
+    }
+
+    /// Adds to a proposal's deposit; says whether that opened the vote.
+    ///
+    /// # Errors
+    /// As [`Self::submit`].
+    pub fn deposit<B: Bank>(
+        &mut self,
+        bank: &mut B,
+        deposit: &Deposit,
+    ) -> Result<Result<bool, Refusal>, B::Error> {
+        self.put_down(bank, deposit.proposal, deposit.depositor.address, deposit.amount)
+    }
+
+    pub(super) fn put_down<B: Bank>(
+        &mut self,
+        bank: &mut B,
+        id: u64,
+        from: Address,
+        amount: U256,
+    ) -> Result<Result<bool, Refusal>, B::Error> {
+        let replaced = match self.place_for_deposit(id, from, amount) {
+            Ok(replaced) => replaced,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        if let Err(refusal) = bank.transfer(from, Some(gov_address()), amount)? {
+            return Ok(Err(refusal));
+        }
+        if let Some(replaced) = replaced {
+            self.return_deposit(bank, id, replaced)?;
+        }
+        let coins = self.coins(amount);
+        let total = amount_of(&self.entry_mut(id).head.total_deposit).saturating_add(amount);
+        let sum = self.coins(total);
+        let depositor = bech32(self.rules.prefix, from);
+        let (params, may_open) = (self.rules.params, self.may_open());
+        let entry = self.entry_mut(id);
+        match entry.deposits.get(&from) {
+            Some(known) => {
+                let mut item = known.item.clone();
+                add(&mut item.amount, amount);
+                let placed = Placed { place: known.place, item };
+                entry.deposits.insert(from, Arc::new(placed));
+            }
+            None => {
+                let deposit = StoredDeposit { proposal_id: id, depositor, amount: coins };
+                place(&mut entry.deposits, from, deposit);
+            }
+        }
+        let head = &mut entry.head;
+        head.total_deposit = sum;
+        let waits = head.status() == ProposalStatus::DepositPeriod;
+        let opens = waits && may_open && total >= params.needed_deposit(head.expedited);
+        if opens {
+            self.open(id);
+        }
+        Ok(Ok(opens))
+    }
+
+    fn may_open(&self) -> bool {
+        !self.is_version_1() || slots::may_open(self.state())
+    }
+
+    /// The account whose deposit has to go for a new one; `None` if none has to.
+    fn place_for_deposit(
+        &self,
+        id: u64,
+        from: Address,
+        amount: U256,
+    ) -> Result<Option<Address>, Refusal> {
+        let entry = self.active(id).ok_or_else(|| inactive(id))?;
+        self.check_deposit(amount, entry.head.expedited)?;
+        if entry.deposits.contains_key(&from) {
+            return Ok(None);
+        }
+        if self.is_version_1() {
+            return slots::place_of_deposit(entry, amount);
+        }
+        if entry.deposits.len() >= MAX_DEPOSITS {
+            let text = format!("{MAX_DEPOSITS} accounts have put something down for proposal {id}");
+            return Err(transactions::cosmos::invalid_proposal(text));
+        }
+        Ok(None)
+    }
+
+    /// Begins the vote on a proposal.
+    pub(super) fn open(&mut self, id: u64) {
+        let (time, params) = (self.time, self.rules.params);
+        let head = &mut self.entry_mut(id).head;
+        head.set_status(ProposalStatus::VotingPeriod);
+        head.voting_start_time = timestamp(time);
+        let seconds = params.voting_seconds(head.expedited);
+        head.voting_end_time = timestamp(time.saturating_add(seconds));
+    }
+}
+
+fn add(coins: &mut [Coin], amount: U256) {
+    if let Some(coin) = coins.first_mut() {
+        let sum = amount_of(std::slice::from_ref(coin)).saturating_add(amount);
+        coin.amount = sum.to_string();
+    }
+}

@@ -1,0 +1,164 @@
+//! Governance as rows: one for the list of proposals, two for each proposal, one for each deposit and each vote. A
+//! block writes the rows of what it changed.
+
+use super::{
+    StoreError,
+    state::{Entry, GovState, Items, Placed},
+};
+use alloy_primitives::{Address, Bytes};
+use prost::Message;
+use proto::cosmos::gov::v1::{Deposit, Proposal, Vote};
+use std::sync::Arc;
+use storage::{ChainReader, GovernanceItems, GovernanceKey, GovernanceRow};
+
+/// The row of the list. At most [`super::MAX_PROPOSALS`] numbers, most of them one byte long.
+#[derive(Clone, PartialEq, prost::Message)]
+struct List {
+    /// Id of the last proposal that was made.
+    #[prost(uint64, tag = "1")]
+    last_id: u64,
+    /// The proposals that exist, ascending, each as its distance to the one before.
+    #[prost(uint64, repeated, tag = "2")]
+    steps: Vec<u64>,
+}
+
+/// The row of a deposit.
+#[derive(Clone, PartialEq, prost::Message)]
+struct DepositRow {
+    /// Place in the order of arrival.
+    #[prost(uint64, tag = "1")]
+    place: u64,
+    #[prost(message, optional, tag = "2")]
+    item: Option<Deposit>,
+}
+
+/// The row of a vote.
+#[derive(Clone, PartialEq, prost::Message)]
+struct VoteRow {
+    /// Place in the order of arrival.
+    #[prost(uint64, tag = "1")]
+    place: u64,
+    #[prost(message, optional, tag = "2")]
+    item: Option<Vote>,
+}
+
+/// The rows that turn `before` into `after`. Entries that both share are not looked into.
+pub(super) fn changed(before: &GovState, after: &GovState) -> Vec<GovernanceRow> {
+    let mut rows = Vec::new();
+    let ids = |state: &GovState| state.entries.keys().copied().collect::<Vec<_>>();
+    if before.last_id != after.last_id || ids(before) != ids(after) {
+        rows.push(row(GovernanceKey::List, list(after).encode_to_vec()));
+    }
+    for (id, entry) in &after.entries {
+        match before.entries.get(id) {
+            Some(known) if Arc::ptr_eq(known, entry) => {}
+            known => entry_rows(*id, known.map(|known| &**known), Some(entry), &mut rows),
+        }
+    }
+    for (id, gone) in &before.entries {
+        if !after.entries.contains_key(id) {
+            entry_rows(*id, Some(gone), None, &mut rows);
+        }
+    }
+    rows
+}
+
+fn row(key: GovernanceKey, value: Vec<u8>) -> GovernanceRow {
+    GovernanceRow { key, value: value.into() }
+}
+
+fn list(state: &GovState) -> List {
+    let mut last = 0;
+    let step = |id: &u64| id - std::mem::replace(&mut last, *id);
+    List { last_id: state.last_id, steps: state.entries.keys().map(step).collect() }
+}
+
+/// Rows of one proposal that differ. A row without contents says that the item no longer exists.
+fn entry_rows(
+    id: u64,
+    before: Option<&Entry>,
+    after: Option<&Entry>,
+    rows: &mut Vec<GovernanceRow>,
+) {
+    let head = after.map(|entry| &entry.head);
+    if before.map(|entry| &entry.head) != head {
+        let value = head.map_or_else(Vec::new, Proposal::encode_to_vec);
+        rows.push(row(GovernanceKey::Proposal(id), value));
+    }
+    // The content of a proposal that has gone is left: no reader asks for it.
+    if let (None, Some(entry)) = (before, after) {
+        let parts = entry.content().parts.encode_to_vec();
+        rows.push(row(GovernanceKey::Content(id), parts));
+    }
+    let (no_deposits, no_votes) = (Items::new(), Items::new());
+    let deposits = [before, after].map(|entry| entry.map_or(&no_deposits, |entry| &entry.deposits));
+    item_rows(deposits, rows, |address, placed| {
+        let write = |Placed { place, item }: &Placed<Deposit>| {
+            DepositRow { place: *place, item: Some(item.clone()) }.encode_to_vec()
+        };
+        row(GovernanceKey::Deposit(id, address), placed.map_or_else(Vec::new, write))
+    });
+    let votes = [before, after].map(|entry| entry.map_or(&no_votes, |entry| &entry.votes));
+    item_rows(votes, rows, |address, placed| {
+        let write = |Placed { place, item }: &Placed<Vote>| {
+            VoteRow { place: *place, item: Some(item.clone()) }.encode_to_vec()
+        };
+        row(GovernanceKey::Vote(id, address), placed.map_or_else(Vec::new, write))
+    });
+}
+
+fn item_rows<T: PartialEq>(
+    [before, after]: [&Items<T>; 2],
+    rows: &mut Vec<GovernanceRow>,
+    write: impl Fn(Address, Option<&Placed<T>>) -> GovernanceRow,
+) {
+    for (address, placed) in after {
+        let known = before.get(address);
+        if known.is_none_or(|known| !Arc::ptr_eq(known, placed) && known != placed) {
+            rows.push(write(*address, Some(placed)));
+        }
+    }
+    let gone = before.keys().filter(|address| !after.contains_key(*address));
+    rows.extend(gone.map(|address| write(*address, None)));
+}
+
+/// The state after block `number`, from the rows. Costs a few searches for each proposal and each account that ever
+/// had a deposit or vote on one that is still active; see [`ChainReader::governance_items`].
+///
+/// # Errors
+/// [`StoreError`] if rows are missing or damaged.
+pub(super) fn read(blocks: &ChainReader, number: u64) -> Result<GovState, StoreError> {
+    let part = |key| Ok::<_, StoreError>(blocks.governance(key, number)?.map(|(_, value)| value));
+    let missing = |key: GovernanceKey| StoreError::MissingRow { key, number };
+    let list: List = decode(&part(GovernanceKey::List)?.ok_or(missing(GovernanceKey::List))?)?;
+    let mut state = GovState { last_id: list.last_id, ..GovState::default() };
+    let mut id = 0_u64;
+    for step in list.steps {
+        id = id.saturating_add(step);
+        let of = |key| part(key)?.ok_or(missing(key));
+        let head: Proposal = decode(&of(GovernanceKey::Proposal(id))?)?;
+        let content: Proposal = decode(&of(GovernanceKey::Content(id))?)?;
+        let mut entry = Entry::of_parts(head, content);
+        // A proposal that is over has neither.
+        if entry.is_active() {
+            for (address, value) in
+                blocks.governance_items(GovernanceItems::Deposits, id, number)?
+            {
+                let DepositRow { place, item } = decode(&value)?;
+                let item = item.unwrap_or_default();
+                entry.deposits.insert(address, Arc::new(Placed { place, item }));
+            }
+            for (address, value) in blocks.governance_items(GovernanceItems::Votes, id, number)? {
+                let VoteRow { place, item } = decode(&value)?;
+                let item = item.unwrap_or_default();
+                entry.votes.insert(address, Arc::new(Placed { place, item }));
+            }
+        }
+        state.insert(entry);
+    }
+    Ok(state)
+}
+
+fn decode<T: Message + Default>(value: &Bytes) -> Result<T, StoreError> {
+    T::decode(value.as_ref()).map_err(|error| StoreError::Value(error.to_string()))
+}

@@ -1,0 +1,204 @@
+//! Proposals, deposits and votes in memory: one entry a proposal, shared by all clones until it changes.
+
+use alloy_primitives::{Address, B256, keccak256};
+use keys::decode_any;
+use prost::Message;
+use proto::{
+    cosmos::gov::v1::{Deposit, Proposal, ProposalStatus, TallyResult, Vote},
+    evmd::gov::v1::State,
+};
+use std::{collections::BTreeMap, sync::Arc};
+
+/// All of governance after a block. Cheap to clone, and so is a clone to change: only entries that change are copied.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct GovState {
+    /// Id of the last proposal; the first is 1.
+    pub(super) last_id: u64,
+    pub(super) entries: BTreeMap<u64, Arc<Entry>>,
+}
+
+/// A proposal with its deposits and votes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// The proposal without its content.
+    pub(super) head: Proposal,
+    content: Arc<Content>,
+    pub(super) deposits: Items<Deposit>,
+    pub(super) votes: Items<Vote>,
+}
+
+/// What deposits or votes there are, by account.
+pub(super) type Items<T> = BTreeMap<Address, Arc<Placed<T>>>;
+
+/// An item and its place in the order of arrival. Rules version 0 commits to that order, version 1 does not.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Placed<T> {
+    pub(super) place: u64,
+    pub(super) item: T,
+}
+
+/// The part of a proposal that never changes: messages, metadata, title, summary and proposer.
+#[derive(Debug, PartialEq)]
+pub(super) struct Content {
+    pub(super) parts: Proposal,
+    pub(super) hash: B256,
+}
+
+impl Content {
+    fn new(parts: Proposal) -> Self {
+        let hash = keccak256(parts.encode_to_vec());
+        Self { parts, hash }
+    }
+}
+
+impl GovState {
+    /// The proposals, the oldest first.
+    pub fn entries(&self) -> impl DoubleEndedIterator<Item = &Entry> + Clone {
+        self.entries.values().map(|entry| &**entry)
+    }
+
+    /// The proposal of this id, if there is one.
+    pub fn entry(&self, id: u64) -> Option<&Entry> {
+        self.entries.get(&id).map(|entry| &**entry)
+    }
+
+    pub(super) fn entry_mut(&mut self, id: u64) -> Option<&mut Entry> {
+        self.entries.get_mut(&id).map(Arc::make_mut)
+    }
+
+    /// All entries, to change.
+    pub(super) fn entries_mut(&mut self) -> impl Iterator<Item = &mut Entry> {
+        self.entries.values_mut().map(Arc::make_mut)
+    }
+
+    pub(super) fn insert(&mut self, entry: Entry) {
+        self.entries.insert(entry.id(), Arc::new(entry));
+    }
+
+    /// In the one message to which version 0 of the rules commits.
+    pub fn to_message(&self) -> State {
+        State {
+            last_id: self.last_id,
+            proposals: self.entries().map(Entry::proposal).collect(),
+            deposits: self.entries().flat_map(|entry| in_order(&entry.deposits)).collect(),
+            votes: self.entries().flat_map(|entry| in_order(&entry.votes)).collect(),
+        }
+    }
+
+    /// Reads [`Self::to_message`].
+    ///
+    /// # Errors
+    /// Why it is no state of governance.
+    pub fn from_message(state: State) -> Result<Self, String> {
+        let mut read = Self { last_id: state.last_id, entries: BTreeMap::new() };
+        for proposal in state.proposals {
+            read.insert(Entry::new(proposal));
+        }
+        for deposit in state.deposits {
+            let (id, address) = (deposit.proposal_id, address(&deposit.depositor)?);
+            let entry = read.entry_mut(id).ok_or_else(|| unknown("deposit", id))?;
+            place(&mut entry.deposits, address, deposit);
+        }
+        for vote in state.votes {
+            let (id, address) = (vote.proposal_id, address(&vote.voter)?);
+            let entry = read.entry_mut(id).ok_or_else(|| unknown("vote", id))?;
+            place(&mut entry.votes, address, vote);
+        }
+        Ok(read)
+    }
+}
+
+fn unknown(what: &str, id: u64) -> String {
+    format!("a {what} for proposal {id}, which does not exist")
+}
+
+impl Entry {
+    /// A proposal without deposits and votes.
+    pub(super) fn new(mut proposal: Proposal) -> Self {
+        let content = Proposal {
+            messages: std::mem::take(&mut proposal.messages),
+            metadata: std::mem::take(&mut proposal.metadata),
+            title: std::mem::take(&mut proposal.title),
+            summary: std::mem::take(&mut proposal.summary),
+            proposer: std::mem::take(&mut proposal.proposer),
+            ..Proposal::default()
+        };
+        Self::of_parts(proposal, content)
+    }
+
+    /// The same of a proposal in its two parts.
+    pub(super) fn of_parts(head: Proposal, content: Proposal) -> Self {
+        let content = Arc::new(Content::new(content));
+        Self { head, content, deposits: Items::new(), votes: Items::new() }
+    }
+
+    /// Its number.
+    pub const fn id(&self) -> u64 {
+        self.head.id
+    }
+
+    /// How far it is.
+    pub fn status(&self) -> ProposalStatus {
+        self.head.status()
+    }
+
+    /// It waits for deposits or votes.
+    pub fn is_active(&self) -> bool {
+        matches!(self.status(), ProposalStatus::DepositPeriod | ProposalStatus::VotingPeriod)
+    }
+
+    pub(super) fn content(&self) -> &Arc<Content> {
+        &self.content
+    }
+
+    /// The whole proposal, copied.
+    pub fn proposal(&self) -> Proposal {
+        let Proposal { messages, metadata, title, summary, proposer, .. } =
+            self.content.parts.clone();
+        Proposal { messages, metadata, title, summary, proposer, ..self.head.clone() }
+    }
+
+    /// Its deposits, in the order of the depositors' addresses.
+    pub fn deposits(&self) -> impl DoubleEndedIterator<Item = (&Address, &Deposit)> + Clone {
+        self.deposits.iter().map(|(address, placed)| (address, &placed.item))
+    }
+
+    /// The deposit of an account, if it has one.
+    pub fn deposit(&self, depositor: Address) -> Option<&Deposit> {
+        self.deposits.get(&depositor).map(|placed| &placed.item)
+    }
+
+    /// The vote of an account, if it has one.
+    pub fn vote(&self, voter: Address) -> Option<&Vote> {
+        self.votes.get(&voter).map(|placed| &placed.item)
+    }
+
+    /// The votes added up, once the vote is over.
+    pub fn final_tally(&self) -> Option<TallyResult> {
+        self.head.final_tally_result.clone()
+    }
+
+    /// Its votes, in the order of the voters' addresses.
+    pub fn votes(&self) -> impl DoubleEndedIterator<Item = (&Address, &Vote)> + Clone {
+        self.votes.iter().map(|(address, placed)| (address, &placed.item))
+    }
+}
+
+/// Items in the order of arrival.
+fn in_order<T: Clone>(items: &Items<T>) -> impl Iterator<Item = T> {
+    let mut placed: Vec<_> = items.values().collect();
+    placed.sort_by_key(|placed| placed.place);
+    placed.into_iter().map(|placed| placed.item.clone())
+}
+
+/// Adds an item behind all others, in place of the one that the account had.
+pub(super) fn place<T>(items: &mut Items<T>, address: Address, item: T) {
+    let last = items.values().map(|placed| placed.place).max().unwrap_or_default();
+    items.insert(address, Arc::new(Placed { place: last + 1, item }));
+}
+
+/// The account that an address of the state names.
+fn address(text: &str) -> Result<Address, String> {
+    let bytes = decode_any(text).map_err(|error| format!("address {text}: {error}"))?.1;
+    Address::try_from(bytes.as_slice()).map_err(|_| format!("address {text}: not 20 bytes"))
+}

@@ -1,0 +1,124 @@
+//! What is stored of governance.
+//!
+//! Rows of modules (see [`feemarket::store`]) are written with every block, so they hold little:
+//!
+//! | Key | Value |
+//! |---|---|
+//! | `gov/` 0x00 | the commitment to the state, and the block that changed it last (u64, big-endian) |
+//!
+//! It is not there before the first proposal. The state itself is in the governance rows of the chain environment: a
+//! block writes the rows of what it changed, see `docs/storage-format.md`. Programs before that stored the whole state
+//! as protobuf `evmd.gov.v1.State` in the record of the block that changed it; such a record is still read, and the
+//! next block that changes governance writes all of it as rows. A reader compares what it finds with the commitment.
+
+use super::{
+    Governance, Mark,
+    commitment::{Digests, commit},
+    rows,
+    state::GovState,
+};
+use alloy_primitives::{B256, Bytes, keccak256};
+use chain::Native;
+use feemarket::store::{Record, RowError, decode};
+use prost::Message;
+use proto::evmd::gov::v1::State;
+use std::sync::Arc;
+use storage::{ChainReader, GovernanceKey};
+
+/// Key of the mark.
+const MARK_KEY: &[u8] = b"gov/\x00";
+
+/// Why what is stored is no governance.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// The row.
+    #[error(transparent)]
+    Row(#[from] RowError),
+    /// A stored value.
+    #[error("governance: {0}")]
+    Value(String),
+    /// What is stored is not the state that the header commits to.
+    #[error(
+        "governance: what is stored for block {height} is not what its header commits to; restore a snapshot"
+    )]
+    Commitment {
+        /// The block that changed it.
+        height: u64,
+    },
+    /// A row is missing.
+    #[error("governance: row {key:?} is missing at block {number}; restore a snapshot")]
+    MissingRow {
+        /// The row.
+        key: GovernanceKey,
+        /// The block after which the state was wanted.
+        number: u64,
+    },
+    /// The chain environment could not be read.
+    #[error(transparent)]
+    Read(#[from] storage::ReadError),
+}
+
+/// What is kept in a row of modules.
+pub fn pair(governance: &Governance) -> Option<(Bytes, Bytes)> {
+    let mark = governance.mark()?;
+    let value = [mark.hash.as_slice(), &mark.height.to_be_bytes()].concat();
+    Some((Bytes::from_static(MARK_KEY), value.into()))
+}
+
+fn mark(value: &[u8]) -> Result<Mark, StoreError> {
+    let split = value.split_first_chunk::<32>();
+    let read = split.and_then(|(hash, height)| {
+        Some(Mark { hash: B256::from(*hash), height: u64::from_be_bytes(height.try_into().ok()?) })
+    });
+    read.ok_or_else(|| StoreError::Value(format!("a mark of {} bytes", value.len())))
+}
+
+/// Governance after block `number` of a chain. Reads all of it: see [`rows::read`] for the cost.
+///
+/// # Errors
+/// [`StoreError`].
+pub fn load(blocks: &ChainReader, native: &Native, number: u64) -> Result<Governance, StoreError> {
+    let record = |number| match blocks.module(number)? {
+        Some(bytes) if !bytes.is_empty() => Ok::<_, StoreError>(Some(Record::from_bytes(&bytes)?)),
+        _ => Ok(None),
+    };
+    let Some(own) = record(number)? else { return Ok(Governance::default()) };
+    let pairs = decode(&own.row)?;
+    let Some(value) = pairs.get(MARK_KEY) else { return Ok(Governance::default()) };
+    let mark = mark(value)?;
+    let changing = if mark.height == number { Some(own) } else { record(mark.height)? };
+    match changing.and_then(|record| record.gov) {
+        Some(bytes) => whole(&bytes, mark),
+        None => from_rows(blocks, native, number, mark),
+    }
+}
+
+/// The state as an older program stored it.
+fn whole(bytes: &[u8], mark: Mark) -> Result<Governance, StoreError> {
+    if keccak256(bytes) != mark.hash {
+        return Err(StoreError::Commitment { height: mark.height });
+    }
+    let state = State::decode(bytes).map_err(|error| StoreError::Value(error.to_string()))?;
+    let state = Arc::new(GovState::from_message(state).map_err(StoreError::Value)?);
+    Ok(Governance { state, digests: Arc::default(), mark: Some(mark), has_no_rows: true })
+}
+
+fn from_rows(
+    blocks: &ChainReader,
+    native: &Native,
+    number: u64,
+    mark: Mark,
+) -> Result<Governance, StoreError> {
+    let state = rows::read(blocks, number)?;
+    let (hash, digests): (_, Digests) = commit(&state, None, native.rules.version(mark.height));
+    if hash != mark.hash {
+        return Err(StoreError::Commitment { height: mark.height });
+    }
+    let (state, digests) = (Arc::new(state), Arc::new(digests));
+    Ok(Governance { state, digests, mark: Some(mark), has_no_rows: false })
+}
+
+#[cfg(test)]
+#[path = "store_tests.rs"]
+mod tests;

@@ -1,0 +1,303 @@
+//! Governance written by blocks and read at every height, in both forms and under both versions of the rules.
+
+use super::*;
+use crate::{
+    Modules,
+    gov::state::{Entry, Placed, place},
+};
+use RulesVersion::{V0, V1};
+use alloy_primitives::Address;
+use chain::{Genesis, RulesVersion};
+use feemarket::store::encode;
+use keys::bech32;
+use prost_types::Any;
+use proto::cosmos::{
+    base::v1beta1::Coin,
+    gov::v1::{Deposit, Proposal, ProposalStatus, Vote},
+};
+use storage::{BlockRecord, ChainDb, ChainOptions, GovernanceRow, StateChanges};
+
+/// Bytes of the summary of each proposal.
+const SUMMARY_BYTES: usize = 41_000;
+
+struct Chain {
+    folder: tempfile::TempDir,
+    chain: ChainDb,
+    modules: Modules,
+    native: Native,
+    /// Governance after each block.
+    known: Vec<Governance>,
+}
+
+impl Chain {
+    /// A chain with block 0, whose rules are of this version.
+    fn new(version: RulesVersion) -> Self {
+        let genesis = Genesis::native_dev(0);
+        let mut native = genesis.spec.native().unwrap().clone();
+        native.rules = chain::RulesSchedule::starting_with(version);
+        let folder = tempfile::tempdir().unwrap();
+        let chain = ChainDb::open(folder.path(), ChainOptions { map_bytes: 256 << 20 }).unwrap();
+        let modules = Modules::genesis(&native);
+        let mut made = Self { folder, chain, modules, native, known: Vec::new() };
+        made.append(None, Vec::new());
+        made
+    }
+
+    /// Changes governance in the next block; returns the rows that it wrote.
+    fn block(&mut self, change: impl FnOnce(&mut GovState)) -> Vec<GovernanceRow> {
+        let mut state = self.modules.gov.state().clone();
+        change(&mut state);
+        let number = self.known.len() as u64;
+        let version = self.native.rules.version(number);
+        let (gov, rows) = self.modules.gov.changed(state, number, version);
+        self.modules.gov = gov;
+        self.append(None, rows.clone());
+        rows
+    }
+
+    /// The next block as the programs before rows wrote it: the whole state in its record.
+    fn old_block(&mut self, change: impl FnOnce(&mut GovState)) {
+        let mut state = self.modules.gov.state().clone();
+        change(&mut state);
+        let whole = Bytes::from(state.to_message().encode_to_vec());
+        let mark = Mark { hash: keccak256(&whole), height: self.known.len() as u64 };
+        let state = Arc::new(state);
+        self.modules.gov =
+            Governance { state, digests: Arc::default(), mark: Some(mark), has_no_rows: true };
+        self.append(Some(whole), Vec::new());
+    }
+
+    fn append(&mut self, gov: Option<Bytes>, governance: Vec<GovernanceRow>) {
+        let number = self.known.len() as u64;
+        let record = Record { row: encode(&self.modules.pairs()), events: Vec::new(), gov };
+        let block = BlockRecord {
+            number,
+            hash: B256::with_last_byte(number as u8),
+            header: Bytes::new(),
+            body: Bytes::new(),
+            senders: Vec::new(),
+            receipts: Vec::new(),
+            changes: StateChanges::default().into(),
+            fees: Bytes::new(),
+            module: record.to_bytes(),
+            governance,
+        };
+        self.chain.append(&[block]).unwrap();
+        self.known.push(self.modules.gov.clone());
+    }
+
+    /// What is read at each height is what was known then.
+    fn check(&self) {
+        let reader = self.chain.reader().unwrap();
+        for (number, known) in self.known.iter().enumerate() {
+            let read = load(&reader, &self.native, number as u64).unwrap();
+            assert_eq!(read.mark(), known.mark(), "block {number}");
+            assert_eq!(read.state().to_message(), known.state().to_message(), "block {number}");
+        }
+    }
+
+    fn file_bytes(&self) -> u64 {
+        self.chain.stats().used_bytes
+    }
+}
+
+fn account(number: u8) -> Address {
+    Address::repeat_byte(number)
+}
+
+fn coins(amount: u64) -> Vec<Coin> {
+    vec![Coin { denom: "atest".to_owned(), amount: amount.to_string() }]
+}
+
+fn propose(state: &mut GovState) {
+    state.last_id += 1;
+    state.insert(Entry::new(Proposal {
+        id: state.last_id,
+        messages: vec![Any { type_url: "/a".to_owned(), value: vec![7; 10] }],
+        status: ProposalStatus::DepositPeriod.into(),
+        title: "t".to_owned(),
+        summary: "s".repeat(SUMMARY_BYTES),
+        proposer: bech32("cosmos", account(1)),
+        ..Proposal::default()
+    }));
+}
+
+fn deposit(state: &mut GovState, id: u64, from: u8, amount: u64) {
+    let depositor = bech32("cosmos", account(from));
+    let entry = state.entry_mut(id).unwrap();
+    entry.head.total_deposit = coins(amount);
+    let item = Deposit { proposal_id: id, depositor, amount: coins(amount) };
+    match entry.deposits.get(&account(from)) {
+        Some(known) => {
+            let placed = Placed { place: known.place, item };
+            entry.deposits.insert(account(from), Arc::new(placed));
+        }
+        None => place(&mut entry.deposits, account(from), item),
+    }
+}
+
+fn vote(state: &mut GovState, id: u64, from: u8) {
+    let entry = state.entry_mut(id).unwrap();
+    entry.head.set_status(ProposalStatus::VotingPeriod);
+    let voter = bech32("cosmos", account(from));
+    place(&mut entry.votes, account(from), Vote { proposal_id: id, voter, ..Vote::default() });
+}
+
+fn finish(state: &mut GovState, id: u64) {
+    let entry = state.entry_mut(id).unwrap();
+    entry.head.set_status(ProposalStatus::Rejected);
+    entry.deposits.clear();
+    entry.votes.clear();
+}
+
+/// Proposals that come, change and go, in some blocks.
+fn live(chain: &mut Chain) {
+    chain.block(propose);
+    chain.block(|state| deposit(state, 1, 9, 5));
+    chain.append(None, Vec::new());
+    chain.block(|state| {
+        propose(state);
+        // Not in the order of the addresses: version 0 commits to the order of arrival.
+        deposit(state, 1, 3, 5);
+        deposit(state, 2, 4, 5);
+    });
+    chain.block(|state| deposit(state, 1, 9, 6));
+    chain.block(|state| [8, 2, 5].into_iter().for_each(|from| vote(state, 1, from)));
+    chain.block(|state| vote(state, 1, 8));
+    chain.append(None, Vec::new());
+    chain.block(|state| finish(state, 1));
+    chain.block(|state| {
+        state.entries.remove(&2);
+        propose(state);
+    });
+    chain.block(|state| {
+        state.entries.remove(&1);
+    });
+}
+
+#[test]
+fn every_height_is_read_as_it_was() {
+    for version in [V0, V1] {
+        let mut chain = Chain::new(version);
+        live(&mut chain);
+        chain.check();
+        if version == V0 {
+            let gov = &chain.modules.gov;
+            let whole = keccak256(gov.state().to_message().encode_to_vec());
+            assert_eq!(gov.mark().unwrap().hash, whole, "as before there were rows");
+        }
+    }
+}
+
+#[test]
+fn what_older_programs_stored_is_read_and_then_written_as_rows() {
+    let mut chain = Chain::new(V0);
+    chain.old_block(propose);
+    chain.old_block(|state| deposit(state, 1, 9, 5));
+    chain.old_block(|state| deposit(state, 1, 3, 5));
+    chain.append(None, Vec::new());
+    chain.check();
+    // A program that is started there goes on from what it reads.
+    let reader = chain.chain.reader().unwrap();
+    chain.modules.gov = load(&reader, &chain.native, 4).unwrap();
+    let rows = chain.block(|state| vote(state, 1, 2));
+    assert_eq!(rows.len(), 6, "the list, the proposal, its content, two deposits and the vote");
+    let rows = chain.block(|state| vote(state, 1, 4));
+    assert_eq!(rows.len(), 1);
+    chain.check();
+    // Back to before there were rows, and forth again.
+    chain.chain.truncate_after(3).unwrap();
+    chain.known.truncate(4);
+    chain.modules.gov = load(&chain.chain.reader().unwrap(), &chain.native, 3).unwrap();
+    chain.block(|state| deposit(state, 1, 3, 9));
+    chain.check();
+}
+
+#[test]
+fn a_chain_that_adopts_version_1_commits_to_the_same_whatever_was_in_memory() {
+    let mut chain = Chain::new(V0);
+    live(&mut chain);
+    chain.block(|state| [8, 2, 5].into_iter().for_each(|from| vote(state, 3, from)));
+    // The place of the vote rises; a program that reads the state from one message numbers anew.
+    chain.block(|state| vote(state, 3, 8));
+    let running = chain.modules.gov.clone();
+    let state = GovState::from_message(running.state().to_message()).unwrap();
+    let restarted = Governance { state: Arc::new(state), ..running.clone() };
+    let after = |gov: &Governance| {
+        let mut state = gov.state().clone();
+        deposit(&mut state, 3, 7, 7);
+        gov.changed(state, 99, V1).0.mark()
+    };
+    assert_eq!(after(&running), after(&restarted));
+}
+
+#[test]
+fn the_commitment_of_a_change_is_that_of_the_whole_state() {
+    let mut chain = Chain::new(V1);
+    live(&mut chain);
+    let gov = &chain.modules.gov;
+    let (hash, digests) = commit(gov.state(), None, V1);
+    assert_eq!((hash, &digests), (gov.mark().unwrap().hash, &*gov.digests));
+    // It covers every part of every item.
+    let changes: [fn(&mut GovState); 6] = [
+        |state| state.last_id += 1,
+        |state| drop(state.entries.remove(&3)),
+        |state| state.entry_mut(3).unwrap().head.expedited = true,
+        |state| deposit(state, 3, 1, 1),
+        |state| vote(state, 3, 1),
+        |state| {
+            let mut proposal = state.entry(3).unwrap().proposal();
+            proposal.summary.pop();
+            state.insert(Entry::new(proposal));
+        },
+    ];
+    for (index, change) in changes.into_iter().enumerate() {
+        let mut state = gov.state().clone();
+        change(&mut state);
+        assert_ne!(commit(&state, None, V1).0, hash, "{index}");
+    }
+}
+
+#[test]
+fn a_block_writes_what_it_changes() {
+    let mut chain = Chain::new(V1);
+    for _ in 0..20 {
+        chain.block(propose);
+    }
+    let before = chain.file_bytes();
+    for amount in 1..=20 {
+        let rows = chain.block(|state| deposit(state, 7, 9, amount));
+        let bytes: usize = rows.iter().map(|row| row.value.len()).sum();
+        assert!(rows.len() == 2 && bytes < 300, "{} rows of {bytes} bytes", rows.len());
+    }
+    let grown = chain.file_bytes() - before;
+    assert!(grown < 20 * 20_000, "{grown} bytes in {:?}", chain.folder.path());
+    let rows = chain.block(propose);
+    let bytes: usize = rows.iter().map(|row| row.value.len()).sum();
+    assert!(bytes < SUMMARY_BYTES + 300, "{bytes}");
+}
+
+#[test]
+fn a_missing_or_foreign_row_is_an_error() {
+    let mut chain = Chain::new(V1);
+    chain.block(propose);
+    let mut rows = chain.block(|state| deposit(state, 1, 9, 5));
+    // The next block claims the same change again, but writes less, or something else.
+    let mark = chain.modules.gov.mark();
+    chain.append(None, Vec::new());
+    chain.check();
+    rows.iter_mut().for_each(|row| row.value = Bytes::new());
+    chain.append(None, rows);
+    let reader = chain.chain.reader().unwrap();
+    let error = load(&reader, &chain.native, 4).unwrap_err();
+    assert!(matches!(error, StoreError::MissingRow { number: 4, .. }), "{error}");
+    let other = vec![GovernanceRow {
+        key: GovernanceKey::Proposal(1),
+        value: Proposal { id: 1, status: 1, ..Proposal::default() }.encode_to_vec().into(),
+    }];
+    chain.append(None, other);
+    let reader = chain.chain.reader().unwrap();
+    let error = load(&reader, &chain.native, 5).unwrap_err();
+    let height = mark.unwrap().height;
+    assert!(matches!(error, StoreError::Commitment { height: at } if at == height), "{error}");
+}

@@ -1,0 +1,85 @@
+//! Counting votes.
+
+use alloy_primitives::{Address, U256};
+use chain::GovParams;
+use feemarket::LegacyDec;
+use proto::cosmos::gov::v1::{TallyResult, Vote, VoteOption};
+
+/// Weight by option.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// For it.
+    pub yes: u64,
+    /// Counted for the quorum only.
+    pub abstain: u64,
+    /// Against it.
+    pub no: u64,
+    /// Against it, and against the deposit.
+    pub veto: u64,
+}
+
+/// What a vote comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// It is executed.
+    pub passes: bool,
+    /// Its deposits are lost.
+    pub burns: bool,
+}
+
+impl Tally {
+    /// As the queries show it.
+    pub fn to_proto(self) -> TallyResult {
+        TallyResult {
+            yes_count: self.yes.to_string(),
+            abstain_count: self.abstain.to_string(),
+            no_count: self.no.to_string(),
+            no_with_veto_count: self.veto.to_string(),
+        }
+    }
+
+    const fn voted(self) -> u64 {
+        self.yes + self.abstain + self.no + self.veto
+    }
+
+    /// Judges the weights as the SDK does: quorum, then abstentions, then vetoes, then the
+    /// threshold.
+    pub fn verdict(self, params: &GovParams, expedited: bool) -> Verdict {
+        let all = params.validators.iter().map(|validator| validator.power).sum();
+        let threshold = if expedited { params.expedited_threshold } else { params.threshold };
+        let voted = self.voted();
+        let rejects = |burns| Verdict { passes: false, burns };
+        if all == 0 || share(voted, all) < params.quorum {
+            return rejects(params.burn_vote_quorum);
+        }
+        if voted == self.abstain {
+            return rejects(false);
+        }
+        if share(self.veto, voted) > params.veto_threshold {
+            return rejects(params.burn_vote_veto);
+        }
+        Verdict { passes: share(self.yes, voted - self.abstain) > threshold, burns: false }
+    }
+}
+
+/// Part of a whole, cut at 18 digits.
+fn share(part: u64, whole: u64) -> LegacyDec {
+    LegacyDec::from(part).quo_int(U256::from(whole)).unwrap_or_default()
+}
+
+/// Adds up the votes of those who have a say.
+pub fn tally<'a>(params: &GovParams, votes: impl Iterator<Item = (&'a Vote, Address)>) -> Tally {
+    let mut tally = Tally::default();
+    for (vote, voter) in votes {
+        let power = params.power(voter).unwrap_or_default();
+        let option = vote.options.first().map_or(0, |option| option.option);
+        match VoteOption::try_from(option) {
+            Ok(VoteOption::Yes) => tally.yes += power,
+            Ok(VoteOption::Abstain) => tally.abstain += power,
+            Ok(VoteOption::No) => tally.no += power,
+            Ok(VoteOption::NoWithVeto) => tally.veto += power,
+            Ok(VoteOption::Unspecified) | Err(_) => {}
+        }
+    }
+    tally
+}

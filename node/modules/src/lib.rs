@@ -1,0 +1,192 @@
+//! What the modules of a native chain hold beside accounts, after some block: the fee market, and the
+//! parameters of the EVM, and what is being voted on. Travels with the chain's head; parameters are
+//! changed by an [`Update`].
+//!
+//! An update decided in block `h` is made when the block ends, before the fee market ends its turn:
+//! its `min_gas_multiplier` counts for what block `h` reports, all the rest from block `h + 1` on
+//! (reference, 1.6). Transactions of one block all meet the same parameters.
+//!
+//! Pure. What is kept of it, and how a header commits to that, is in [`feemarket::store`].
+
+pub mod decorator;
+pub mod gov;
+
+use chain::{
+    EvmParams, Native,
+    module_row::{self, EvmRowError},
+};
+use feemarket::{
+    Market, MarketError,
+    store::{self, Pairs, Record, RowError, StoredEvent},
+};
+use gov::Governance;
+use transactions::Update;
+
+/// State of the modules.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Modules {
+    /// What gas costs.
+    pub market: Market,
+    /// Who may use the EVM, and for which transactions.
+    pub evm: EvmParams,
+    /// What is being voted on.
+    pub gov: Governance,
+}
+
+/// Why parameters must not be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum UpdateError {
+    /// Of the fee market.
+    #[error(transparent)]
+    Market(#[from] MarketError),
+    /// All money there is would be renamed.
+    #[error("evm_denom is {old} since genesis and stays so, found {new}")]
+    Denom {
+        /// The chain's.
+        old: String,
+        /// Asked for.
+        new: String,
+    },
+}
+
+/// Why a stored row holds no state of modules.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ModulesError {
+    /// The row, or the fee market in it.
+    #[error(transparent)]
+    Row(#[from] RowError),
+    /// The parameters of the EVM in it.
+    #[error(transparent)]
+    Evm(#[from] EvmRowError),
+}
+
+impl Modules {
+    /// What a chain starts with.
+    pub fn genesis(native: &Native) -> Self {
+        let (market, evm) = (native.market.clone(), native.evm.clone());
+        Self { market, evm, gov: Governance::default() }
+    }
+
+    /// Replaces the parameters of one module.
+    ///
+    /// # Errors
+    /// [`UpdateError`]; nothing has changed then.
+    pub fn update(&mut self, update: Update) -> Result<(), UpdateError> {
+        match update {
+            Update::FeeMarket(params) => Ok(self.market.update(params)?),
+            Update::Evm(params) if params.evm_denom != self.evm.evm_denom => {
+                Err(UpdateError::Denom { old: self.evm.evm_denom.clone(), new: params.evm_denom })
+            }
+            Update::Evm(params) => {
+                self.evm = params;
+                Ok(())
+            }
+        }
+    }
+
+    /// What is kept of them.
+    pub fn pairs(&self) -> Pairs {
+        let mut pairs = store::pairs(&self.market);
+        pairs.extend([module_row::evm_pair(&self.evm)]);
+        pairs.extend(gov::store::pair(&self.gov));
+        pairs
+    }
+
+    /// The modules kept in these pairs; what is not kept is as in genesis. Keys of other spaces are
+    /// passed over. Of governance a row says only where its state is: see
+    /// [`gov::store::load`].
+    ///
+    /// # Errors
+    /// [`ModulesError`].
+    pub fn from_pairs(pairs: &Pairs, native: &Native) -> Result<Self, ModulesError> {
+        let market = store::market(pairs, native.market.decimals())?;
+        let evm = module_row::evm_params(pairs, native)?;
+        Ok(Self { market, evm, gov: Governance::default() })
+    }
+
+    /// What is stored with block `height`, after which they are so.
+    pub fn record(&self, native: &Native, height: u64, events: Vec<StoredEvent>) -> Record {
+        let mut pairs = self.pairs();
+        pairs.extend(module_row::version_pairs(native, height));
+        Record { row: store::encode(&pairs), events, gov: None }
+    }
+
+    /// The modules in a stored record.
+    ///
+    /// # Errors
+    /// [`ModulesError`].
+    pub fn of_record(record: &Record, native: &Native) -> Result<Self, ModulesError> {
+        Self::from_pairs(&store::decode(&record.row)?, native)
+    }
+
+    /// The modules in the bytes of a stored record.
+    ///
+    /// # Errors
+    /// [`ModulesError`].
+    pub fn of_bytes(record: &[u8], native: &Native) -> Result<Self, ModulesError> {
+        Self::of_record(&Record::from_bytes(record)?, native)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloy_primitives::Address;
+    use chain::{AccessRule, AccessType, Genesis};
+    use feemarket::Params;
+
+    fn native() -> Native {
+        Genesis::native_dev(0).spec.native().unwrap().clone()
+    }
+
+    fn closed() -> EvmParams {
+        let mut evm = EvmParams::default();
+        evm.allow_unprotected_txs = true;
+        let list = vec![Address::repeat_byte(0xab), Address::ZERO];
+        let rule = |access_type| AccessRule { access_type, access_control_list: list.clone() };
+        evm.access_control.create = rule(AccessType::Permissioned);
+        evm.access_control.call = rule(AccessType::Permissionless);
+        evm
+    }
+
+    #[test]
+    fn what_is_kept_comes_back() {
+        let native = native();
+        let mut modules = Modules::genesis(&native);
+        modules.update(Update::Evm(closed())).unwrap();
+        let params = Params { base_fee_change_denominator: 5, ..Params::default() };
+        modules.update(Update::FeeMarket(params)).unwrap();
+        modules.market.end_block(7, 7).unwrap();
+        let record = modules.record(&native, 1, Vec::new());
+        assert_eq!(Modules::of_bytes(&record.to_bytes(), &native), Ok(modules.clone()));
+        assert_ne!(record.root(), Modules::genesis(&native).record(&native, 1, Vec::new()).root());
+        let pairs = modules.pairs();
+        let keys: Vec<&[u8]> = pairs.keys().map(|key| key.as_ref()).collect();
+        assert_eq!(keys, [&b"evm/\x03"[..], b"feemarket/\x00", b"feemarket/\x01"]);
+        assert_eq!(Modules::from_pairs(&Pairs::new(), &native).unwrap().evm, native.evm);
+    }
+
+    #[test]
+    fn a_refused_update_changes_nothing() {
+        let mut gold = closed();
+        gold.evm_denom = "gold".to_owned();
+        let mut modules = Modules::genesis(&native());
+        let before = modules.clone();
+        for (update, reason) in [
+            (
+                Update::FeeMarket(Params { elasticity_multiplier: 0, ..Params::default() }),
+                "elasticity multiplier cannot be zero: 0",
+            ),
+            (
+                Update::FeeMarket(Params { base_fee_change_denominator: 0, ..Params::default() }),
+                "base fee change denominator cannot be 0",
+            ),
+            (Update::Evm(gold), "evm_denom is atest since genesis and stays so, found gold"),
+        ] {
+            assert_eq!(modules.update(update).unwrap_err().to_string(), reason);
+            assert_eq!(modules, before);
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Questions about the mempool, answered by the stage that owns it.
+
+use crate::batch::Ground;
+use alloy_primitives::{Address, B256};
+use mempool::{Lane, Level, Mempool, Pooled};
+use std::sync::Arc;
+use storage::{ReadError, StateRead};
+use tokio::sync::oneshot;
+use transactions::RecoveredTx;
+
+/// A question with the place for its answer. An asker that has gone is ignored.
+#[derive(Debug)]
+pub enum PoolQuery {
+    /// The sender's next nonce, counting what it has pooled without a gap.
+    Nonce(Address, oneshot::Sender<u64>),
+    /// The pooled transaction with this hash.
+    Transaction(B256, oneshot::Sender<Found>),
+    /// How full the pool is.
+    Level(oneshot::Sender<Level>),
+    /// The best transactions for a part of the next block.
+    Candidates(BlockPart, oneshot::Sender<Candidates>),
+    /// What a sender has pooled, or everybody has.
+    Content(Option<Address>, oneshot::Sender<Vec<SenderTxs>>),
+}
+
+/// The part of a block for which candidates are chosen.
+#[derive(Clone, Copy, Debug)]
+pub struct BlockPart {
+    /// Gas.
+    pub gas: u64,
+    /// Maximum number of candidates.
+    pub txs: usize,
+}
+
+impl BlockPart {
+    /// A whole block.
+    pub const WHOLE: Self = Self { gas: u64::MAX, txs: usize::MAX };
+}
+
+/// Transactions for the next block.
+#[derive(Clone, Debug, Default)]
+pub struct Candidates {
+    /// Number of the newest executed block, which may not be published yet.
+    pub after: u64,
+    /// In the order of execution.
+    pub txs: Vec<Arc<RecoveredTx>>,
+}
+
+/// What the pool knows of a hash.
+#[derive(Clone, Debug)]
+pub enum Found {
+    /// The transaction.
+    Pooled(Arc<RecoveredTx>),
+    /// Nothing: it may be in a block up to this one, which may not be published yet.
+    NotPooled {
+        /// Number of the newest block built.
+        built: u64,
+    },
+}
+
+/// A sender's pooled transactions, in nonce order.
+#[derive(Clone, Debug)]
+pub struct SenderTxs {
+    /// Whose.
+    pub sender: Address,
+    /// Those that can run now.
+    pub pending: Vec<Arc<RecoveredTx>>,
+    /// Those behind a nonce gap.
+    pub queued: Vec<Arc<RecoveredTx>>,
+}
+
+impl SenderTxs {
+    fn of(lane: &Lane) -> Self {
+        let tx = |pooled: &Pooled| Arc::clone(&pooled.tx);
+        Self {
+            sender: lane.sender(),
+            pending: lane.pending().iter().map(tx).collect(),
+            queued: lane.queued().values().map(tx).collect(),
+        }
+    }
+}
+
+impl PoolQuery {
+    /// Answers from the pool and the newest block built. What is in that block has left the pool, and
+    /// can be seen elsewhere only when the block is durable.
+    /// `choose` chooses transactions for a part of the next block.
+    pub(super) fn answer(
+        self,
+        pool: &mut Mempool,
+        ground: &Ground,
+        choose: impl FnOnce(&mut Mempool, &BlockPart) -> Vec<Arc<RecoveredTx>>,
+    ) -> Result<(), ReadError> {
+        match self {
+            Self::Nonce(sender, reply) => {
+                let next = match pool.lane(sender) {
+                    Some(lane) => lane.next_nonce(),
+                    None => ground.state.reader()?.account(sender)?.unwrap_or_default().nonce,
+                };
+                let _ = reply.send(next);
+            }
+            Self::Transaction(hash, reply) => {
+                let _ = reply.send(match pool.get(hash) {
+                    Some(pooled) => Found::Pooled(Arc::clone(&pooled.tx)),
+                    None => Found::NotPooled { built: ground.header.number },
+                });
+            }
+            Self::Level(reply) => {
+                let _ = reply.send(pool.level());
+            }
+            // To walk the whole pool for nobody is too much work to be asked for.
+            Self::Content(None, reply) if reply.is_closed() => {}
+            Self::Candidates(_, reply) if reply.is_closed() => {}
+            Self::Candidates(part, reply) => {
+                let txs = choose(pool, &part);
+                let _ = reply.send(Candidates { after: ground.header.number, txs });
+            }
+            Self::Content(sender, reply) => {
+                let content = match sender {
+                    Some(sender) => pool.lane(sender).map(SenderTxs::of).into_iter().collect(),
+                    None => pool.lanes().map(SenderTxs::of).collect(),
+                };
+                let _ = reply.send(content);
+            }
+        }
+        Ok(())
+    }
+
+    /// It walks the whole pool, or a block's part of it.
+    pub(super) const fn is_large(&self) -> bool {
+        matches!(self, Self::Content(None, _) | Self::Candidates(..))
+    }
+}

@@ -1,0 +1,49 @@
+//! State roots in receipts before Byzantium: a trie of execution's own, for seal's is behind.
+
+use super::tip::Tip;
+use alloy_primitives::B256;
+use evm::StateError;
+use state::StateTrie;
+use storage::StateChanges;
+
+/// The trie of the tip's state, for as long as blocks need it.
+#[derive(Debug)]
+pub(super) struct ReceiptRoots {
+    trie: Option<StateTrie>,
+    /// Bound of its memory.
+    bytes: u64,
+}
+
+impl ReceiptRoots {
+    pub(super) const fn new(bytes: u64) -> Self {
+        Self { trie: None, bytes }
+    }
+
+    /// Brings the trie to the tip when the next block needs it, and drops it when not.
+    pub(super) fn follow(&mut self, needed: bool, tip: &Tip) -> Result<(), StateError> {
+        if !needed {
+            self.trie = None;
+            return Ok(());
+        }
+        let index = tip.state.index();
+        let trie = match &mut self.trie {
+            Some(trie) => trie,
+            none => none.insert(StateTrie::open(index, self.bytes).map_err(StateError::new)?),
+        };
+        let blocks = tip.chain.reader().map_err(StateError::new)?;
+        trie.catch_up(&tip.state, &blocks).map_err(StateError::new)?;
+        // Seal writes the checkpoints.
+        trie.skip_checkpoint();
+        let written = index.reader().and_then(|reader| reader.trie_block());
+        if let Some((number, _)) = written.map_err(StateError::new)? {
+            trie.written(number);
+        }
+        Ok(())
+    }
+
+    /// The state root after `changes` to the tip.
+    pub(super) fn root_after(&self, changes: &StateChanges) -> Result<B256, StateError> {
+        let trie = self.trie.as_ref().expect("asked before Byzantium only");
+        trie.root_after(changes).map_err(StateError::new)
+    }
+}

@@ -1,0 +1,346 @@
+//! Ingest: raw transactions from TCP connections, in order, in batches.
+//!
+//! Takes bytes on sockets (frames).
+//! Gives batches of raw transactions, as slices of the read buffers.
+//! State: the connections with their buffers.
+//! Bound: connections and memory, which the clients of all servers share ([`budget`]); frame size,
+//! replies waiting per connection, transactions and bytes per batch.
+//! When full: stops reading sockets, so that the client feels TCP back-pressure.
+//!
+//! Frame: 4-byte big-endian length, then the EIP-2718 bytes. Reply per frame, in order: a status
+//! byte, 0 and the 32-byte transaction hash, or 1 and a 4-byte big-endian length and UTF-8 text.
+
+mod connection;
+
+use super::{
+    batch::{RawBatch, RawTx, ReplyBatch},
+    bell::Bell,
+    fault::Fault,
+    meter::Meter,
+    ring::{Inbox, Outbox},
+    stage::{Progress, Stage},
+    submit::Gate,
+};
+use budget::{Budget, Evictable};
+use connection::Connection;
+use crossbeam::sync::Parker;
+use mio::{Events, Interest, Poll, Token, net::TcpListener};
+use std::{
+    collections::BTreeMap,
+    io, mem,
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+/// Most transactions handed over at once: the batch that recovery is most efficient at.
+pub(super) const BATCH_TXS: usize = 256;
+/// Most bytes of one transaction, as geth's pool has it.
+pub const TX_BYTES_MAX: usize = 128 * 1024;
+/// Most bytes of one frame; a longer one cannot be skipped safely and ends the connection.
+pub const FRAME_BYTES_MAX: usize = 1024 * 1024;
+/// Maximum bytes of the transactions handed over at once, and one transaction more: with the depth of the rings,
+/// this bounds the memory of large transactions on their way.
+const MAX_BATCH_BYTES: usize = 1024 * 1024;
+/// How long answers are still written at the end to clients that read slowly.
+const LINGER: Duration = Duration::from_secs(1);
+
+const LISTENER: Token = Token(0);
+const WAKE: Token = Token(1);
+const FIRST_CONNECTION: u64 = 2;
+
+/// The sockets, opened before the stage so that a refused port is told at start.
+#[derive(Debug)]
+pub(super) struct Sockets {
+    poll: Poll,
+    listener: Option<TcpListener>,
+    /// Where the listener really is.
+    pub address: Option<SocketAddr>,
+    /// Wakes the stage.
+    pub bell: Bell,
+    budget: Arc<Budget>,
+}
+
+impl Sockets {
+    /// Listens on `address`, or nowhere.
+    pub(super) fn open(address: Option<SocketAddr>, budget: &Arc<Budget>) -> Result<Self, Fault> {
+        let socket = |what: &str| {
+            let what = what.to_owned();
+            move |source| Fault::Socket { what, source }
+        };
+        let poll = Poll::new().map_err(socket("ingest: epoll"))?;
+        let waker = mio::Waker::new(poll.registry(), WAKE).map_err(socket("ingest: eventfd"))?;
+        let mut listener = None;
+        let mut bound = None;
+        if let Some(address) = address {
+            let what = format!("ingest: listening on {address} (--ingest.address)");
+            let mut socket_at = TcpListener::bind(address).map_err(socket(&what))?;
+            bound = Some(socket_at.local_addr().map_err(socket(&what))?);
+            let registry = poll.registry();
+            let listening = registry.register(&mut socket_at, LISTENER, Interest::READABLE);
+            listening.map_err(socket(&what))?;
+            listener = Some(socket_at);
+        }
+        let budget = Arc::clone(budget);
+        Ok(Self { poll, listener, address: bound, bell: Bell::poll(waker), budget })
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Ingest {
+    sockets: Sockets,
+    events: Events,
+    connections: BTreeMap<u64, Connection>,
+    /// Accepting failed, for lack of a file descriptor for instance: the kernel does not report the
+    /// connections that still wait again.
+    accept_again: bool,
+    next_connection: u64,
+    /// The connection read last: the next batch begins with the one after it.
+    last_read: u64,
+    /// Closed with this stage: RPC submissions end when those of the sockets do.
+    submissions: Option<Gate>,
+    replies: Inbox<ReplyBatch>,
+    out: Option<Outbox<RawBatch>>,
+    batch: Vec<RawTx>,
+    seq: u64,
+    stop: Arc<AtomicBool>,
+    /// Since when every answer there will be has been handed to its connection.
+    answered: Option<Instant>,
+    meter: Arc<Meter>,
+}
+
+impl Ingest {
+    /// `stop` ends the taking of new transactions; answers to earlier ones are still sent.
+    pub(super) fn new(
+        sockets: Sockets,
+        submissions: Gate,
+        replies: Inbox<ReplyBatch>,
+        out: Outbox<RawBatch>,
+        stop: Arc<AtomicBool>,
+        meter: Arc<Meter>,
+    ) -> Self {
+        Self {
+            sockets,
+            events: Events::with_capacity(256),
+            connections: BTreeMap::new(),
+            accept_again: false,
+            next_connection: FIRST_CONNECTION,
+            last_read: 0,
+            submissions: Some(submissions),
+            replies,
+            out: Some(out),
+            batch: Vec::with_capacity(BATCH_TXS),
+            seq: 0,
+            stop,
+            answered: None,
+            meter,
+        }
+    }
+
+    /// Learns from the kernel what became ready, waiting at most `timeout`.
+    fn poll(&mut self, timeout: Duration) -> bool {
+        // An interrupted poll is an empty one.
+        if self.sockets.poll.poll(&mut self.events, Some(timeout)).is_err() {
+            return false;
+        }
+        let again = mem::take(&mut self.accept_again);
+        let mut accept = false;
+        let mut any = false;
+        for event in &self.events {
+            match event.token() {
+                LISTENER => accept = true,
+                WAKE => {}
+                Token(id) => {
+                    if let Some(connection) = self.connections.get_mut(&(id as u64)) {
+                        connection.became_ready(event.is_readable(), event.is_writable());
+                    }
+                    any = true;
+                }
+            }
+        }
+        if accept || again {
+            self.accept();
+        }
+        // Another attempt is no work: without a descriptor it would keep the stage awake.
+        any || accept
+    }
+
+    fn accept(&mut self) {
+        let Some(listener) = &self.sockets.listener else { return };
+        loop {
+            let (mut stream, from) = match listener.accept() {
+                Ok((stream, from)) => (stream, from.ip()),
+                Err(error) => {
+                    self.accept_again = error.kind() != io::ErrorKind::WouldBlock;
+                    return;
+                }
+            };
+            let budget = &self.sockets.budget;
+            let owner = Arc::<Evictable>::default();
+            let is_proxy = budget.proxies.contains(from);
+            let Ok(place) = budget.ingest.acquire_as(from, is_proxy, 1, &owner) else {
+                self.meter.reject("too_many_connections");
+                continue; // Dropping the stream closes it.
+            };
+            let account = budget.account(from, &owner);
+            let id = self.next_connection;
+            self.next_connection += 1;
+            let token = Token(usize::try_from(id).expect("64-bit platform"));
+            let interest = Interest::READABLE | Interest::WRITABLE;
+            if self.sockets.poll.registry().register(&mut stream, token, interest).is_ok() {
+                self.connections.insert(id, Connection::new(stream, account, place));
+            }
+        }
+    }
+
+    /// Passes answers to their connections; says whether there were any.
+    fn answer(&mut self) -> bool {
+        let mut worked = false;
+        while let Some(ReplyBatch(replies)) = self.replies.take() {
+            worked = true;
+            for (id, submitted) in replies {
+                // A connection that has gone does not want its answer.
+                if let Some(connection) = self.connections.get_mut(&id) {
+                    connection.answer(&submitted);
+                }
+            }
+        }
+        worked
+    }
+
+    /// Fills the batch from the sockets, the connections in turn.
+    fn gather(&mut self) {
+        let first = self.last_read + 1;
+        let mut room = BatchRoom::default();
+        for ids in [first..u64::MAX, 0..first] {
+            for (id, connection) in self.connections.range_mut(ids) {
+                if room.is_full() {
+                    return;
+                }
+                connection.read(*id, &mut self.batch, &mut room, &self.meter);
+                self.last_read = *id;
+            }
+        }
+    }
+
+    /// Every answer is on its way to its client, or has waited long enough for it.
+    fn is_flushed(&mut self) -> bool {
+        let since = self.answered.get_or_insert_with(Instant::now);
+        since.elapsed() > LINGER || self.connections.values().all(Connection::is_flushed)
+    }
+
+    fn write_and_reap(&mut self) {
+        let registry = self.sockets.poll.registry();
+        self.connections.retain(|_, connection| {
+            connection.write();
+            if connection.is_evicted() {
+                self.meter.reject("evicted_connection");
+            }
+            let keep = !connection.is_over();
+            if !keep {
+                connection.deregister(registry);
+            }
+            keep
+        });
+    }
+}
+
+/// What still fits into a batch.
+#[derive(Debug)]
+struct BatchRoom {
+    txs: usize,
+    bytes: usize,
+}
+
+impl Default for BatchRoom {
+    fn default() -> Self {
+        Self { txs: BATCH_TXS, bytes: MAX_BATCH_BYTES }
+    }
+}
+
+impl BatchRoom {
+    const fn is_full(&self) -> bool {
+        self.txs == 0 || self.bytes == 0
+    }
+
+    const fn take(&mut self, bytes: usize) {
+        self.txs -= 1;
+        self.bytes = self.bytes.saturating_sub(bytes);
+    }
+}
+
+impl Stage for Ingest {
+    fn name(&self) -> &'static str {
+        "ingest"
+    }
+
+    fn meter(&self) -> &Arc<Meter> {
+        &self.meter
+    }
+
+    fn step(&mut self) -> Result<Progress, Fault> {
+        let mut worked = self.poll(Duration::ZERO);
+        worked |= self.answer();
+        let stopping = self.stop.load(Ordering::Relaxed);
+        if let Some(out) = &mut self.out {
+            if !out.ready() {
+                self.write_and_reap();
+                return Ok(if worked { Progress::Worked } else { Progress::Blocked });
+            } else if stopping {
+                self.out = None; // Lets the stages behind drain.
+                self.submissions = None;
+            }
+        }
+        if self.out.is_some() {
+            self.gather();
+        }
+        if !self.batch.is_empty() {
+            worked = true;
+            let txs = mem::replace(&mut self.batch, Vec::with_capacity(BATCH_TXS));
+            self.meter.take(txs.len());
+            self.meter.give(txs.len());
+            if let Some(out) = &mut self.out {
+                out.send(RawBatch { seq: self.seq, txs });
+            }
+            self.seq += 1;
+        }
+        self.write_and_reap();
+        if worked {
+            return Ok(Progress::Worked);
+        }
+        // The ante stage closes the replies when it has answered everything.
+        let over = self.out.is_none() && self.replies.is_finished() && self.is_flushed();
+        Ok(if over { Progress::Finished } else { Progress::Idle })
+    }
+
+    fn patience(&self) -> Duration {
+        if self.answered.is_some() { LINGER } else { Duration::MAX }
+    }
+
+    fn sleep(&mut self, _parker: &Parker, timeout: Duration) {
+        self.poll(timeout);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_ends_at_its_last_transaction_or_byte() {
+        let mut room = BatchRoom::default();
+        (1..BATCH_TXS).for_each(|_| room.take(1));
+        assert!(!room.is_full());
+        room.take(1);
+        assert!(room.is_full());
+        let mut room = BatchRoom::default();
+        room.take(MAX_BATCH_BYTES - 1);
+        assert!(!room.is_full());
+        room.take(TX_BYTES_MAX);
+        assert!(room.is_full());
+    }
+}

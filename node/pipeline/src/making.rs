@@ -1,0 +1,257 @@
+//! Makes the stages and gives them to their workers. A stage that is not wanted is not made: dropping
+//! its ends of rings ends the stages that only it feeds.
+
+use super::{
+    ante::{self, Ante, AtDesk, Desk},
+    batch::{
+        ExecutedBlock, GivenBlock, RawBatch, Recovered, ReplyBatch, SealedBlock, SealedHeader,
+    },
+    commit::{self, Commit, CommittedTotals},
+    disk::DiskWatch,
+    execute::{self, Execute},
+    fault::{Fault, StartError},
+    fee::{self, Fee},
+    flush::{Flush, Layers},
+    ingest::{Ingest, Sockets},
+    meter::Meter,
+    recover::{self, Recover},
+    ring::{Inbox, Outbox},
+    seal::{self, Seal},
+    source::{Source, SourceProgress},
+    stage::Worker,
+    submit::{Gate, Submissions},
+    topology::Options,
+};
+use consensus::{Clock, ClockStatus, Engine, Solo, SystemTimeSource};
+use home::{Home, HomeError, JOURNAL_FILE};
+use mempool::journal::Journal;
+use state::{Published, RecentState, StateTrie, View};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64},
+    },
+    time::SystemTime,
+};
+use storage::TrieCheckpoint;
+use transactions::Senders;
+use verify::Recoverer;
+
+/// What all stages start from, and those made so far.
+pub(super) struct Making<'a> {
+    home: &'a Home,
+    pub(super) options: Options,
+    /// The head.
+    view: View,
+    pub(super) published: Published,
+    pub(super) stop: Arc<AtomicBool>,
+    /// Blocks whose layers, and whose trie, the index has.
+    flushed: Arc<AtomicU64>,
+    trie_written: Arc<AtomicU64>,
+    recovered: Arc<Meter>,
+    /// Whether the disk responds.
+    disk: DiskWatch,
+    /// What the clock of block production reports.
+    pub(super) clock: ClockStatus,
+    pub(super) meters: Vec<Arc<Meter>>,
+    pub(super) workers: Vec<Worker>,
+}
+
+impl<'a> Making<'a> {
+    pub(super) fn new(home: &'a Home, options: Options) -> Result<Self, HomeError> {
+        let view = home.view()?;
+        home.chain.keep_readers_ready();
+        home.index.keep_readers_ready();
+        let number = || Arc::new(AtomicU64::new(view.number()));
+        Ok(Self {
+            home,
+            options,
+            published: Published::new(view.clone()),
+            stop: Arc::default(),
+            flushed: number(),
+            trie_written: number(),
+            recovered: Arc::new(Meter::new("recover")),
+            disk: DiskWatch::new(),
+            clock: ClockStatus::default(),
+            meters: Vec::new(),
+            workers: Vec::new(),
+            view,
+        })
+    }
+
+    fn meter(&mut self, name: &'static str) -> Arc<Meter> {
+        let meter = Arc::new(Meter::new(name));
+        self.meters.push(Arc::clone(&meter));
+        meter
+    }
+
+    /// RPC calls' own recovery, counted with that of the stage.
+    pub(super) fn submissions(&self, out: Outbox<Vec<Recovered>>, desk: Desk) -> Arc<Submissions> {
+        let (spec, meter) = (Arc::clone(&self.home.spec), Arc::clone(&self.recovered));
+        Arc::new(Submissions::new(self.options.backend, spec, out, desk, meter))
+    }
+
+    pub(super) fn ingest(
+        &mut self,
+        worker: Worker,
+        sockets: Sockets,
+        gate: Gate,
+        replies: Inbox<ReplyBatch>,
+        raw: Outbox<RawBatch>,
+    ) {
+        if self.options.transactions.is_none() {
+            return;
+        }
+        let (stop, meter) = (Arc::clone(&self.stop), self.meter("ingest"));
+        let stage = Ingest::new(sockets, gate, replies, raw, stop, meter);
+        self.workers.push(worker.runs(stage));
+    }
+
+    /// Reads block files, if there are any; returns how far it is.
+    pub(super) fn source(
+        &mut self,
+        worker: Worker,
+        blocks: Outbox<GivenBlock>,
+    ) -> Arc<SourceProgress> {
+        let progress = Arc::new(SourceProgress::default());
+        if self.options.files.is_empty() {
+            return progress;
+        }
+        let (stop, meter) = (Arc::clone(&self.stop), self.meter("source"));
+        let (files, published) = (self.options.files.clone(), self.published.clone());
+        let stage = Source::new(files, published, blocks, Arc::clone(&progress), stop, meter);
+        self.workers.push(worker.runs(stage));
+        progress
+    }
+
+    /// One stage on each worker, all with the same ends.
+    pub(super) fn recover(&mut self, workers: Vec<Worker>, ends: recover::Ends) {
+        self.meters.push(Arc::clone(&self.recovered));
+        for worker in workers {
+            let recoverer = Recoverer::new(self.options.backend);
+            let senders = Senders::of_chain(recoverer, self.home.spec.chain_id);
+            let stage = Recover::new(senders, ends.clone(), Arc::clone(&self.recovered));
+            self.workers.push(worker.runs(stage));
+        }
+    }
+
+    pub(super) fn ante(
+        &mut self,
+        worker: Worker,
+        desk: Desk,
+        ends: ante::Ends,
+    ) -> Result<(), StartError> {
+        if self.options.transactions.is_none() {
+            return Ok(());
+        }
+        let (home, settings) = (self.home, &self.home.config.mempool);
+        let (journal, saved) = if settings.journal {
+            let genesis = home.chain.reader().and_then(|chain| chain.hash(0));
+            let genesis = genesis.map_err(HomeError::from)?;
+            let genesis = genesis.ok_or_else(|| HomeError::Empty(home.path.clone()))?;
+            Journal::open(&home.path.join(JOURNAL_FILE), settings.journal_sync, genesis)
+                .map_err(Fault::from)?
+        } else {
+            (Journal::none(), Vec::new())
+        };
+        let token = home.spec.token(self.view.number().saturating_add(1));
+        let minimum = settings.minimum_gas_prices.in_token(token.denom);
+        let minimum = minimum.map_err(HomeError::from)?;
+        let max_step = home.config.engine.max_clock_step();
+        let mut clock = Clock::new(Box::new(SystemTimeSource), max_step, self.clock.clone());
+        let context = ante::Context {
+            spec: Arc::clone(&home.spec),
+            view: self.view.clone(),
+            published: self.published.clone(),
+            limits: settings.limits(),
+            minimum_gas_price: minimum.map(|price| price.amount).unwrap_or_default(),
+            engine: self.engine(clock.now()),
+            clock,
+            accepts_without_engine: settings.accept_without_production,
+            journal,
+            saved,
+            disk: self.disk.clone(),
+            recent: self.recent()?,
+        };
+        let stage = AtDesk::new(desk, Ante::new(context, ends, self.meter("ante")));
+        self.workers.push(worker.runs(stage));
+        Ok(())
+    }
+
+    /// Tables of recently used accounts with nothing in them, which will hold what there is.
+    fn recent(&self) -> Result<RecentState, HomeError> {
+        let mut recent = RecentState::new(self.home.config.storage.recent_accounts());
+        let accounts = self.home.index.reader()?.accounts()?;
+        recent.expect(usize::try_from(accounts).unwrap_or(usize::MAX));
+        Ok(recent)
+    }
+
+    /// Who gives leave to make blocks, if any are to be made.
+    fn engine(&self, now: SystemTime) -> Option<Box<dyn Engine>> {
+        let (empty, rules) = (self.home.config.engine.empty_blocks, self.home.spec.rules);
+        let solo = Solo::new(self.options.block_time?, empty, rules, now);
+        Some(Box::new(solo))
+    }
+
+    /// Execution, and the fee market's update on the same worker.
+    pub(super) fn execute(
+        &mut self,
+        worker: Worker,
+        ends: execute::Ends,
+        fee: fee::Ends,
+    ) -> Result<(), HomeError> {
+        let meter = self.meter("execute");
+        let (spec, settings) = (&self.home.spec, &self.home.config.storage);
+        let (recent, flushed) = (self.recent()?, &self.flushed);
+        let stage =
+            Execute::new(Arc::clone(spec), &self.view, recent, Arc::clone(flushed), ends, meter)?;
+        let worker = worker.runs(stage.with_trie_cache(settings.trie_cache_bytes()));
+        let stage = Fee::new(Arc::clone(spec), fee, self.meter("fee"));
+        self.workers.push(worker.runs(stage));
+        Ok(())
+    }
+
+    pub(super) fn seal(
+        &mut self,
+        worker: Worker,
+        priced: Inbox<ExecutedBlock>,
+        sealed: Outbox<SealedBlock>,
+        headers: Outbox<SealedHeader>,
+        checkpoints: Outbox<TrieCheckpoint>,
+    ) -> Result<(), HomeError> {
+        let trie = StateTrie::open(&self.home.index, self.home.config.storage.trie_cache_bytes())?;
+        let written = Arc::clone(&self.trie_written);
+        let ends = seal::Ends { priced, sealed, headers, checkpoints, written };
+        let meter = self.meter("seal");
+        let stage = Seal::new(&self.view, trie, ends, meter);
+        self.workers.push(worker.runs(stage));
+        Ok(())
+    }
+
+    pub(super) fn commit(
+        &mut self,
+        worker: Worker,
+        sealed: Inbox<SealedBlock>,
+        layers: Outbox<Layers>,
+    ) -> Arc<CommittedTotals> {
+        let (chain, published) = (self.home.chain.clone(), self.published.clone());
+        let totals = Arc::<CommittedTotals>::default();
+        let ends = commit::Ends { sealed, layers };
+        let (disk, meter) = (self.disk.clone(), self.meter("commit"));
+        let stage = Commit::new(chain, published, ends, Arc::clone(&totals), disk, meter);
+        self.workers.push(worker.runs(stage));
+        totals
+    }
+
+    pub(super) fn flush(
+        &mut self,
+        worker: Worker,
+        layers: Inbox<Layers>,
+        checkpoints: Inbox<TrieCheckpoint>,
+    ) {
+        let (flushed, written) = (Arc::clone(&self.flushed), Arc::clone(&self.trie_written));
+        let (index, meter) = (self.home.index.clone(), self.meter("flush"));
+        let stage = Flush::new(index, layers, flushed, checkpoints, written, meter);
+        self.workers.push(worker.runs(stage));
+    }
+}

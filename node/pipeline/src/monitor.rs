@@ -1,0 +1,57 @@
+//! What every stage counts and how full every ring is, read from outside the pipeline.
+
+use super::{
+    fault::FaultCell,
+    meter::{Meter, Reading},
+    ring::Gauge,
+};
+use consensus::ClockStatus;
+use std::sync::Arc;
+
+/// The counters of all stages, and the fill of all rings.
+#[derive(Clone, Debug)]
+pub struct Monitor {
+    pub(super) meters: Vec<Arc<Meter>>,
+    pub(super) gauges: Arc<Vec<Gauge>>,
+    pub(super) faults: FaultCell,
+    pub(super) clock: ClockStatus,
+}
+
+/// What a monitor tells about one ring.
+#[derive(Clone, Copy, Debug, serde::Serialize)]
+pub struct RingReading {
+    /// Its name.
+    pub name: &'static str,
+    /// Batches waiting.
+    pub depth: usize,
+    /// Most batches that can wait.
+    pub capacity: usize,
+}
+
+impl Monitor {
+    /// Every stage's counters, in pipeline order.
+    pub fn readings(&self) -> Vec<Reading> {
+        self.meters.iter().map(|meter| meter.read()).collect()
+    }
+
+    /// Every ring's fill.
+    pub fn rings(&self) -> Vec<RingReading> {
+        let read = |gauge: &Gauge| RingReading {
+            name: gauge.name,
+            depth: gauge.depth(),
+            capacity: gauge.capacity,
+        };
+        self.gauges.iter().map(read).collect()
+    }
+
+    /// Seconds by which the system clock differs from the time of new blocks, after a step that was not
+    /// followed; else 0.
+    pub fn clock_step_seconds(&self) -> i64 {
+        self.clock.step_seconds()
+    }
+
+    /// A stage has stopped for another reason than the end of its input.
+    pub fn fault(&self) -> bool {
+        self.faults.is_set()
+    }
+}

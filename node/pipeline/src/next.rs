@@ -1,0 +1,246 @@
+//! The next block of a chain: its header before execution, the execution of candidates, and what the execution
+//! adds to the header. The execute stage produces blocks with this, and JSON-RPC builds the pending block.
+
+use super::turn::{Turn, Turned};
+use alloy_consensus::{Header, Transaction as _};
+use alloy_primitives::{Address, B256, Bytes, keccak256, map::HashSet};
+use chain::{Attributes, ChainSpec, Parent, next_header};
+use evm::{BlockBuilder, Executed, ExecutionError, StateError, StateRoot, TxError};
+use modules::{Modules, decorator::Reject};
+use std::{error::Error, sync::Arc};
+use storage::{StateChanges, StateRead};
+use transactions::RecoveredTx;
+
+/// A block before its execution.
+#[derive(Debug)]
+pub struct NextBlock {
+    /// The header, without what execution gives.
+    pub header: Header,
+    turn: Option<Turn>,
+}
+
+impl NextBlock {
+    /// The block after `parent`; `modules` are those of a native chain after `parent`.
+    pub fn after(
+        spec: &ChainSpec,
+        parent: &Parent<'_>,
+        modules: Option<&Modules>,
+        timestamp: u64,
+    ) -> Self {
+        let attributes = Attributes {
+            timestamp,
+            beneficiary: parent.header.beneficiary,
+            gas_limit: parent.header.gas_limit,
+            // Not random on a chain of one maker, but another in each block.
+            prev_randao: keccak256(parent.header.mix_hash),
+            extra_data: Bytes::new(),
+            // There is no beacon chain.
+            parent_beacon_block_root: B256::ZERO,
+        };
+        let mut header = next_header(spec, parent, &attributes);
+        let turn = Turn::of(spec, modules, header.number);
+        if let Some(turn) = &turn {
+            header.base_fee_per_gas = Some(turn.modules().market.base_fee_wei());
+        }
+        Self { header, turn }
+    }
+
+    /// The modules that its transactions meet; `None` on an Ethereum chain.
+    pub fn modules(&self) -> Option<&Modules> {
+        self.turn.as_ref().map(Turn::modules)
+    }
+
+    /// Ends the modules' turn and completes the header, except for roots and bloom.
+    pub fn end(self, spec: &ChainSpec, executed: &mut Executed) -> (Header, Option<Turned>) {
+        let Self { mut header, turn } = self;
+        let turned = spec.native().zip(turn).map(|(native, turn)| turn.end(native, executed));
+        if let Some(turned) = &turned {
+            header.extra_data = turned.record.root().0.into();
+        }
+        header.gas_used = executed.gas_used;
+        header.blob_gas_used = header.blob_gas_used.map(|_| executed.blob_gas_used);
+        (header, turned)
+    }
+}
+
+/// What became of the transactions tried.
+#[derive(Debug, Default)]
+pub struct Tried {
+    /// Those in the block.
+    pub txs: Vec<Arc<RecoveredTx>>,
+    /// Those that are invalid, with the reason.
+    pub skipped: Vec<(B256, String)>,
+}
+
+/// Bounds of the execution, in addition to the rules of the block.
+#[derive(Clone, Copy)]
+pub struct TryBounds<'a> {
+    /// Maximum gas of all transactions. The first one with a higher gas limit than the rest ends the block.
+    pub gas: u64,
+    /// Whether the block must end with the transactions executed so far.
+    pub is_over: &'a dyn Fn() -> bool,
+    /// Computes the state root in receipts before Byzantium.
+    pub state_root: &'a StateRoot<'a>,
+}
+
+impl std::fmt::Debug for TryBounds<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TryBounds").field("gas", &self.gas).finish_non_exhaustive()
+    }
+}
+
+impl TryBounds<'_> {
+    /// No bounds, for blocks since Byzantium.
+    pub const NONE: TryBounds<'static> =
+        TryBounds { gas: u64::MAX, is_over: &|| false, state_root: &no_root };
+}
+
+/// For receipts without a state root.
+fn no_root(_: &StateChanges) -> Result<B256, StateError> {
+    Ok(B256::ZERO)
+}
+
+/// Executes the candidates in order. If one is left out, so are the later ones of its sender.
+pub fn try_all<S>(
+    builder: &mut BlockBuilder<'_, S>,
+    candidates: &[Arc<RecoveredTx>],
+    bounds: &TryBounds<'_>,
+) -> Result<Tried, ExecutionError>
+where
+    S: StateRead<Error: Error + Send + Sync + 'static>,
+{
+    let mut tried = Tried { txs: Vec::with_capacity(candidates.len()), skipped: Vec::new() };
+    // Later nonces of a sender cannot follow a transaction that was left out; they stay pooled.
+    let mut stalled: HashSet<Address> = HashSet::default();
+    builder.expect(candidates)?;
+    for (at, tx) in candidates.iter().enumerate() {
+        if !stalled.is_empty() && stalled.contains(&tx.sender) {
+            continue;
+        }
+        let gas_left = bounds.gas.saturating_sub(builder.gas_used());
+        if tx.tx.gas_limit() > gas_left || (bounds.is_over)() {
+            break;
+        }
+        builder.approach(candidates, at);
+        let pushed = match builder.push(tx, bounds.state_root) {
+            // The transaction was interrupted, and has changed nothing.
+            Err(ExecutionError::Interpreter { .. }) if (bounds.is_over)() => break,
+            pushed => pushed?,
+        };
+        match pushed {
+            Ok(_) => tried.txs.push(Arc::clone(tx)),
+            // Its turn may come in a later block.
+            Err(TxError::BlockGas { .. } | TxError::Rejected(Reject::NonceTooHigh { .. })) => {
+                stalled.insert(tx.sender);
+            }
+            Err(reason) => {
+                stalled.insert(tx.sender);
+                tried.skipped.push((tx.hash, reason.to_string()));
+            }
+        }
+    }
+    Ok(tried)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloy_consensus::{SignableTransaction, TxEip1559};
+    use alloy_primitives::{Bytes, Signature, TxKind, U256};
+    use chain::{DEV_ACCOUNTS, Genesis};
+    use evm::BlockHashes;
+    use home::Home;
+    use std::{cell::Cell, sync::OnceLock};
+
+    /// Is over after it has been asked this many times.
+    struct Patience(Cell<u32>);
+
+    impl Patience {
+        fn is_over(&self) -> bool {
+            let left = self.0.get();
+            self.0.set(left.saturating_sub(1));
+            left == 0
+        }
+    }
+
+    impl BlockHashes for Patience {
+        fn block_hash(&self, _: u64) -> Result<Option<B256>, StateError> {
+            Ok(None)
+        }
+
+        fn may_be_given_up(&self) -> bool {
+            true
+        }
+
+        fn is_given_up(&self) -> bool {
+            self.is_over()
+        }
+    }
+
+    fn tx(nonce: u64, gas_limit: u64, input: &[u8]) -> Arc<RecoveredTx> {
+        let to = if input.is_empty() { TxKind::Call(Address::ZERO) } else { TxKind::Create };
+        let tx = TxEip1559 {
+            chain_id: Genesis::native_dev(0).spec.chain_id,
+            nonce,
+            gas_limit,
+            max_fee_per_gas: 100_000_000_000,
+            max_priority_fee_per_gas: 1,
+            to,
+            value: U256::ZERO,
+            input: input.to_vec().into(),
+            ..TxEip1559::default()
+        };
+        let tx = tx.into_signed(Signature::test_signature());
+        let hash = *tx.hash();
+        Arc::new(RecoveredTx {
+            raw: Bytes::new(),
+            tx: tx.into(),
+            hash,
+            sender: DEV_ACCOUNTS[0].address,
+            high_s: false,
+            authorities: OnceLock::new(),
+            cosmos: None,
+        })
+    }
+
+    /// How many of the transactions are in a block with these bounds.
+    fn taken(txs: &[Arc<RecoveredTx>], gas: u64, patience: u32) -> usize {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::init(folder.path(), &Genesis::native_dev(1_000)).unwrap();
+        let view = home.view().unwrap();
+        let head = &view.head;
+        let parent = Parent { header: &head.header, hash: head.hash, total_difficulty: U256::MAX };
+        let next = NextBlock::after(&home.spec, &parent, head.modules.as_deref(), 2_000);
+        let patience = Patience(Cell::new(patience));
+        let state = view.state.reader().unwrap();
+        let mut builder =
+            BlockBuilder::start(&home.spec, &state, &patience, next.modules(), &next.header)
+                .unwrap();
+        let is_over = || patience.0.get() == 0;
+        let bounds = TryBounds { gas, is_over: &is_over, ..TryBounds::NONE };
+        let tried = try_all(&mut builder, txs, &bounds).unwrap();
+        let mut executed = builder.finish(&[], None).unwrap();
+        assert_eq!(executed.receipts.len(), tried.txs.len());
+        let (header, turned) = next.end(&home.spec, &mut executed);
+        assert_eq!(header.gas_used, executed.gas_used);
+        assert_eq!(turned.is_some(), home.spec.native().is_some());
+        tried.txs.len()
+    }
+
+    #[test]
+    fn the_gas_bound_is_exact() {
+        let txs: Vec<_> = (0..3).map(|nonce| tx(nonce, 21_000, &[])).collect();
+        let counts = [0, 20_999, 21_000, 41_999, 42_000, 42_001, 63_000, u64::MAX];
+        assert_eq!(counts.map(|gas| taken(&txs, gas, u32::MAX)), [0, 0, 1, 1, 2, 2, 3, 3]);
+    }
+
+    #[test]
+    fn an_interrupted_block_keeps_what_was_executed_before() {
+        // JUMPDEST, PUSH1 0, JUMP: until the gas is used up.
+        let endless = tx(1, 50_000_000, &alloy_primitives::hex!("5b600056"));
+        let txs = [tx(0, 21_000, &[]), endless, tx(2, 21_000, &[])];
+        assert_eq!(taken(&txs, u64::MAX, u32::MAX), 3, "a failed transaction is in the block");
+        assert_eq!(taken(&txs, u64::MAX, 5), 1);
+        assert_eq!(taken(&txs, u64::MAX, 0), 0);
+    }
+}

@@ -1,0 +1,230 @@
+//! Recover: who signed. Stateless, so any number of workers run it side by side.
+//!
+//! Takes batches of raw transactions, and blocks.
+//! Gives the same, decoded, each transaction with its hash and sender or a reason.
+//! State: a recovery workspace and its scratch space.
+//! Bound: one batch or block at a time.
+//! When full: takes no input; one finished batch waits in the outbox.
+
+use super::{
+    batch::{CheckBatch, GivenBlock, RawBatch, RawTx, Recovered, RecoveredBlock},
+    fault::Fault,
+    meter::Meter,
+    ring::{Inbox, Outbox},
+    stage::{Progress, Stage},
+};
+use alloy_primitives::Bytes;
+use mempool::Reject;
+use std::sync::Arc;
+use transactions::{DecodeError, RecoverError, Senders};
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Recover {
+    raw: Inbox<RawBatch>,
+    blocks: Inbox<GivenBlock>,
+    checks: Option<Outbox<CheckBatch>>,
+    recovered: Option<Outbox<RecoveredBlock>>,
+    senders: Senders,
+    meter: Arc<Meter>,
+}
+
+/// The stage's ends of rings, shared by its workers.
+#[derive(Clone, Debug)]
+pub(super) struct Ends {
+    pub(super) raw: Inbox<RawBatch>,
+    pub(super) blocks: Inbox<GivenBlock>,
+    pub(super) checks: Outbox<CheckBatch>,
+    pub(super) recovered: Outbox<RecoveredBlock>,
+}
+
+impl Recover {
+    /// One of the workers.
+    pub(super) fn new(senders: Senders, ends: Ends, meter: Arc<Meter>) -> Self {
+        let Ends { raw, blocks, checks, recovered } = ends;
+        Self { raw, blocks, checks: Some(checks), recovered: Some(recovered), senders, meter }
+    }
+
+    fn recover_raw(&mut self, RawBatch { seq, txs }: RawBatch) -> CheckBatch {
+        CheckBatch { seq, txs: recover_txs(&mut self.senders, txs, &self.meter) }
+    }
+
+    fn recover_block(&mut self, GivenBlock { seq, block }: GivenBlock) -> RecoveredBlock {
+        self.meter.take(block.transactions.len());
+        let senders = self.senders.recover(&block.transactions).enumerate();
+        let txs =
+            senders.map(|(index, tx)| tx.map_err(|reason| (index, reason.to_string()))).collect();
+        self.meter.give(block.transactions.len());
+        RecoveredBlock { seq, block, txs }
+    }
+}
+
+/// Decodes and recovers raw transactions, in order; those turned away before stay as they are.
+///
+/// Each gets bytes of its own: the pool outlives the read buffer that it came in. That is done here
+/// because this runs on several cores and the pool on one.
+pub(super) fn recover_txs(senders: &mut Senders, txs: Vec<RawTx>, meter: &Meter) -> Vec<Recovered> {
+    meter.take(txs.len());
+    let bytes = txs.iter().filter_map(|tx| tx.bytes.as_ref().ok());
+    let raw: Vec<_> = bytes.map(|bytes| Bytes::copy_from_slice(bytes)).collect();
+    let mut found = senders.recover(&raw);
+    let mut given = 0;
+    let recover = |tx: RawTx| {
+        let recovered = tx.bytes.and_then(|_| {
+            let recovered = found.next().expect("one result a transaction");
+            recovered.map_err(|error| {
+                Box::new(match error {
+                    RecoverError::Decode(DecodeError::Cosmos(refusal))
+                    | RecoverError::Cosmos(refusal) => Reject::Cosmos(*refusal),
+                    RecoverError::Decode(DecodeError::UnknownType(_)) => Reject::TypeNotSupported,
+                    RecoverError::Decode(error) => Reject::Malformed(error.to_string()),
+                    RecoverError::Signature(_) => Reject::InvalidSender,
+                })
+            })
+        });
+        match &recovered {
+            Ok(_) => given += 1,
+            Err(reject) => meter.reject(reject.label()),
+        }
+        (recovered, tx.reply)
+    };
+    let recovered: Vec<_> = txs.into_iter().map(recover).collect();
+    drop(found);
+    // Here, and not by ante, of which there is one.
+    let good = recovered.iter().filter_map(|(tx, _)| tx.as_ref().ok());
+    senders.recover_authorities(good.map(|tx| &**tx));
+    meter.give(given);
+    recovered
+}
+
+impl Stage for Recover {
+    fn name(&self) -> &'static str {
+        "recover"
+    }
+
+    fn meter(&self) -> &Arc<Meter> {
+        &self.meter
+    }
+
+    fn step(&mut self) -> Result<Progress, Fault> {
+        let mut worked = false;
+        let mut blocked = false;
+        if let Some(mut out) = self.checks.take() {
+            if !out.ready() {
+                blocked = true;
+                self.checks = Some(out);
+            } else if let Some(batch) = self.raw.take() {
+                worked = true;
+                out.send(self.recover_raw(batch));
+                self.checks = Some(out);
+            } else if !self.raw.is_finished() {
+                self.checks = Some(out);
+            }
+        }
+        if let Some(mut out) = self.recovered.take() {
+            if !out.ready() {
+                blocked = true;
+                self.recovered = Some(out);
+            } else if let Some(block) = self.blocks.take() {
+                worked = true;
+                out.send(self.recover_block(block));
+                self.recovered = Some(out);
+            } else if !self.blocks.is_finished() {
+                self.recovered = Some(out);
+            }
+        }
+        Ok(match (worked, blocked) {
+            (true, _) => Progress::Worked,
+            (false, true) => Progress::Blocked,
+            _ if self.checks.is_none() && self.recovered.is_none() => Progress::Finished,
+            _ => Progress::Idle,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{batch::Reply, fault::FaultCell, reorder::Reorder, ring::ring, stage::Worker};
+    use alloy_primitives::{Address, address, bytes};
+    use verify::{Backend, Recoverer};
+
+    /// Runs raw transactions through `workers` recovery workers; gives the senders in order.
+    fn recover_all(raw: &[Bytes], workers: usize) -> Vec<Result<Address, Reject>> {
+        let workers: Vec<_> = (0..workers).map(|n| Worker::new(format!("recover-{n}"))).collect();
+        let bells: Vec<_> = workers.iter().map(Worker::bell).collect();
+        let (mut out, raw_in) = ring("raw", 4, &[], &bells);
+        let (blocks, blocks_in) = ring("blocks", 1, &[], &bells);
+        let (checks, checks_in) = ring("checks", raw.len() / 256 + 1, &bells, &[]);
+        let (recovered, _recovered_in) = ring("recovered", 1, &bells, &[]);
+        drop(blocks);
+        let ends = Ends { raw: raw_in, blocks: blocks_in, checks, recovered };
+        let meter = Arc::new(Meter::new("recover"));
+        let faults = FaultCell::new(Arc::default());
+        let mut threads = Vec::new();
+        for worker in workers {
+            let senders = Senders::new(Recoverer::new(Backend::detect().unwrap()));
+            let stage = Recover::new(senders, ends.clone(), Arc::clone(&meter));
+            threads.push(worker.runs(stage).spawn(faults.clone()).unwrap());
+        }
+        drop(ends);
+        for (seq, raw) in (0..).zip(raw.chunks(256)) {
+            let tx = |bytes: &Bytes| RawTx { bytes: Ok(bytes.clone()), reply: Reply::Silent };
+            while !out.ready() {
+                std::thread::yield_now();
+            }
+            out.send(RawBatch { seq, txs: raw.iter().map(tx).collect() });
+        }
+        while !out.ready() {
+            std::thread::yield_now();
+        }
+        drop(out);
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        let mut reorder = Reorder::new();
+        while let Some(batch) = checks_in.take() {
+            reorder.put(batch.seq, batch);
+        }
+        let batches = std::iter::from_fn(|| reorder.take());
+        let senders = batches.flat_map(|b| b.txs).map(|(tx, _)| tx.map(|tx| tx.sender));
+        senders.map(|sender| sender.map_err(|reject| *reject)).collect()
+    }
+
+    #[test]
+    fn an_undecodable_transaction_keeps_its_place() {
+        // The example of EIP-155, signed with the key 0x46 repeated.
+        let good = bytes!(
+            "f86c098504a817c800825208943535353535353535353535353535353535353535880de0b6b3a7640000"
+            "8025a028ef61340bd939bc2195fe537567866003e1a15d3c71ff63e1590620aa636276"
+            "a067cbe9d8997f761aecb703304b3800ccf555c9f3dc64214b297fb1966a3b6d83"
+        );
+        let signer = address!("9d8A62f656a8d1615C1294fd71e9CFb3E4855A4F");
+        let raw = vec![Bytes::from_static(b"\x02"), good, Bytes::new()];
+        let senders = recover_all(&raw, 2);
+        assert!(matches!(senders[0], Err(Reject::Malformed(_))));
+        assert_eq!(senders[1], Ok(signer));
+        assert!(matches!(senders[2], Err(Reject::Malformed(_))));
+    }
+
+    #[test]
+    #[ignore = "needs EVMD_FIXTURES: run .ci/fixtures"]
+    fn mainnet_transactions_have_their_known_senders() {
+        let fixtures = std::env::var_os("EVMD_FIXTURES").expect("EVMD_FIXTURES is set");
+        let folder = std::path::Path::new(&fixtures).join("mainnet-blocks-A");
+        let (mut raw, mut known) = (Vec::new(), Vec::new());
+        for file in std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()) {
+            if file.extension().is_none_or(|extension| extension != "json") {
+                continue;
+            }
+            let text = std::fs::read_to_string(file).unwrap();
+            let block: serde_json::Value = serde_json::from_str(&text).unwrap();
+            for tx in block["txs"].as_array().unwrap() {
+                raw.push(tx["raw"].as_str().unwrap().parse::<Bytes>().unwrap());
+                known.push(Ok(tx["from"].as_str().unwrap().parse::<Address>().unwrap()));
+            }
+        }
+        assert!(!raw.is_empty());
+        assert_eq!(recover_all(&raw, 2), known);
+    }
+}

@@ -1,0 +1,128 @@
+//! A native block's turn of the modules: what holds before its first transaction, and what is kept
+//! after its last.
+
+use alloy_consensus::Header;
+use alloy_primitives::B256;
+use chain::{ChainSpec, Native, Violation};
+use evm::Executed;
+use feemarket::{
+    Event,
+    store::{Record, StoredEvent},
+};
+use modules::Modules;
+use std::sync::Arc;
+use storage::GovernanceRow;
+
+/// Between the two ends of a block.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    modules: Modules,
+    events: Vec<StoredEvent>,
+    height: u64,
+}
+
+/// After a block.
+#[derive(Clone, Debug)]
+pub struct Turned {
+    /// The modules.
+    pub modules: Arc<Modules>,
+    /// What is stored.
+    pub record: Record,
+    /// What is stored of governance.
+    pub governance: Vec<GovernanceRow>,
+}
+
+impl Turn {
+    /// Begins the turn of block `height` if the chain is a native one.
+    pub(super) fn of(spec: &ChainSpec, before: Option<&Modules>, height: u64) -> Option<Self> {
+        let (native, before) = spec.native().zip(before)?;
+        Some(Self::begin(native, before, height))
+    }
+
+    /// Begins block `height` on the modules as the block before left them.
+    pub(super) fn begin(native: &Native, before: &Modules, height: u64) -> Self {
+        let mut modules = before.clone();
+        let moved = modules.market.begin_block(height, native.max_gas);
+        let events = moved.into_iter().chain([modules.market.evm_event()]);
+        Self { events: events.map(StoredEvent::from).collect(), modules, height }
+    }
+
+    /// The modules that transactions meet.
+    pub(super) const fn modules(&self) -> &Modules {
+        &self.modules
+    }
+
+    /// Holds a given header to the fee market.
+    pub(super) fn check(&self, native: &Native, header: &Header) -> Result<(), Violation> {
+        Violation::number("gasLimit", native.gas_limit, header.gas_limit)?;
+        let found = header.base_fee_per_gas.unwrap_or_default();
+        Violation::number("baseFeePerGas", self.modules.market.base_fee_wei(), found)
+    }
+
+    /// Ends the block: makes the updates decided in it, then ends the fee market's turn.
+    pub(super) fn end(mut self, native: &Native, executed: &mut Executed) -> Turned {
+        for update in &executed.updates {
+            self.modules.update(update.clone()).expect("held to the rules when it was decided");
+        }
+        self.events.append(&mut executed.events);
+        let mut governance = Vec::new();
+        if let Some((gov, rows)) = executed.gov.take() {
+            self.modules.gov = gov;
+            governance = rows;
+        }
+        let amount = self
+            .modules
+            .market
+            .end_block(executed.gas_wanted, executed.gas_used)
+            .expect("gas wanted is bounded as it grows, gas used by the gas limit");
+        self.events.push(Event::BlockGas { height: self.height, amount }.into());
+        let record = self.modules.record(native, self.height, self.events);
+        Turned { modules: Arc::new(self.modules), record, governance }
+    }
+}
+
+impl Turned {
+    /// Holds a given header to what the block left behind.
+    pub(super) fn check(&self, header: &Header) -> Result<(), Violation> {
+        let bytes = header.extra_data.as_ref();
+        Violation::number("extraData bytes", B256::len_bytes() as u64, bytes.len() as u64)?;
+        Violation::hash("extraData", self.record.root(), B256::from_slice(bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use chain::{EvmParams, Genesis};
+    use feemarket::{LegacyDec, Params};
+    use transactions::Update;
+
+    #[test]
+    fn updates_hold_from_the_next_block_but_for_the_gas_reported() {
+        let genesis = Genesis::native_dev(0);
+        let native = genesis.spec.native().unwrap();
+        let turn = Turn::begin(native, &Modules::genesis(native), 1);
+        let params = Params {
+            base_fee: LegacyDec::from(7_000_000_000),
+            min_gas_multiplier: LegacyDec::ONE,
+            base_fee_change_denominator: 2,
+            ..Params::default()
+        };
+        let mut evm = EvmParams::default();
+        evm.allow_unprotected_txs = true;
+        let updates = vec![Update::FeeMarket(params), Update::Evm(evm.clone())];
+        let mut executed = Executed {
+            gas_wanted: 50_000_000,
+            gas_used: 25_000_000,
+            updates,
+            ..Default::default()
+        };
+        assert_eq!(turn.modules().market.base_fee_wei(), 875_000_000, "the block's own");
+        let turned = turn.end(native, &mut executed);
+        let modules = &turned.modules;
+        assert_eq!(modules.market.block_gas(), 50_000_000, "all of what was wanted");
+        assert_eq!(modules.market.next_base_fee_wei(2, native.max_gas), 7_000_000_000);
+        assert_eq!(modules.evm, evm);
+        assert_eq!(Modules::of_record(&turned.record, native).as_ref(), Ok(&**modules));
+    }
+}

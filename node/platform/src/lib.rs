@@ -1,0 +1,15 @@
+//! What the node asks of the machine and the operating system.
+//!
+//! - [`heap`]: the allocator of the programs, with huge pages for what is large.
+//! - [`memory`]: how much memory the process may use, and defaults that follow from it.
+//! - [`slice`]: hints to the scheduler.
+//! - [`sigbus`]: the message when a mapped file cannot be read.
+//! - [`whole_file`]: atomic replacement of files.
+//! - [`table`]: a map whose lines can be prefetched.
+
+pub mod heap;
+pub mod memory;
+pub mod sigbus;
+pub mod slice;
+pub mod table;
+pub mod whole_file;

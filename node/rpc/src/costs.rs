@@ -1,0 +1,324 @@
+//! JSON-RPC.
+
+use ::server::costs::{CostClass, InterfaceCosts};
+
+const AT_ONCE: &str = "at once";
+const AT_ONCE_OR_SHORT: &str = "at once, or short line";
+const AT_ONCE_OR_LONG: &str = "at once, or long line";
+const SHORT: &str = "short line";
+const LONG: &str = "long line";
+const WAITS: &str = "at once, and waits for the pipeline";
+
+/// The costs of the methods of JSON-RPC.
+pub const INTERFACE: InterfaceCosts = InterfaceCosts {
+    name: "JSON-RPC",
+    places: "`at once` is the thread that serves the socket. The short and the long line have threads of their own \
+             at low priority and fair queues by address and connection (see [rpc.md](rpc.md#limits-and-fairness)). \
+             `at once, or ...` answers on the socket's thread if the answer is cached or the work is found to be \
+             small, and in the line otherwise.\n\nA request that names `pending` may have to build the pending block first: \
+             in the short line, at most once a second for each new block, with at most 100,000,000 gas, 10,000 transactions \
+             of the pool and 0.5 s. Blocks, receipts, transactions of a block and `eth_simulateV1` also need its roots: in the long line, an update of the \
+             trie, whose work grows with what changed since the last checkpoint, up to 200,000 accounts and slots. One request \
+             does this at a time; the others wait, and what they do then is in the table.",
+    classes: &[
+        CostClass {
+            work: "Answers from memory",
+            grows_with: "the request",
+            bound: "`max-request-bytes`",
+            places: &[AT_ONCE],
+            methods: &[
+                "eth_chainId",
+                "eth_protocolVersion",
+                "eth_syncing",
+                "eth_accounts",
+                "eth_coinbase",
+                "eth_sign",
+                "eth_signTypedData",
+                "eth_signTypedData_v4",
+                "eth_blockNumber",
+                "eth_pendingTransactions",
+                "eth_config",
+                "eth_capabilities",
+                "eth_newFilter",
+                "eth_newBlockFilter",
+                "eth_newPendingTransactionFilter",
+                "eth_uninstallFilter",
+                "eth_blobBaseFee",
+                "net_version",
+                "net_listening",
+                "net_peerCount",
+                "rpc.discover",
+                "rpc_discover",
+                "rpc_modules",
+                "web3_clientVersion",
+                "web3_sha3",
+                "debug_getBadBlocks",
+                "ots_getApiLevel",
+                "evmd_pipeline",
+                "evmd_endpoints",
+                "personal_listAccounts",
+                "personal_listWallets",
+                "personal_lockAccount",
+                "personal_ecRecover",
+            ],
+        },
+        CostClass {
+            work: "Reads a few rows: a header, an account, a slot, code",
+            grows_with: "nothing",
+            bound: "24,576 bytes of code (EIP-170)",
+            places: &[AT_ONCE],
+            methods: &[
+                "eth_getBalance",
+                "eth_getCode",
+                "eth_getStorageAt",
+                "eth_getBlockTransactionCountByNumber",
+                "eth_getBlockTransactionCountByHash",
+                "eth_getHeaderByNumber",
+                "eth_getHeaderByHash",
+                "debug_getRawHeader",
+                "debug_getHeaderRlp",
+                "ots_hasCode",
+                "erigon_getHeaderByNumber",
+            ],
+        },
+        CostClass {
+            work: "Reads the fee rows of recent blocks, once for each head",
+            grows_with: "the transactions of recent blocks",
+            bound: "20 blocks with transactions among the last 128",
+            places: &[AT_ONCE],
+            methods: &["eth_gasPrice", "eth_maxPriorityFeePerGas", "eth_baseFee"],
+        },
+        CostClass {
+            work: "Reads the body of a block and decodes one transaction, or no transaction",
+            grows_with: "the bytes of a block, which are copied",
+            bound: "the block gas limit: 16 gas for each byte",
+            places: &[AT_ONCE],
+            methods: &[
+                "eth_getTransactionByBlockHashAndIndex",
+                "eth_getTransactionByBlockNumberAndIndex",
+                "eth_getRawTransactionByBlockHashAndIndex",
+                "eth_getRawTransactionByBlockNumberAndIndex",
+                "eth_getUncleCountByBlockNumber",
+                "eth_getUncleCountByBlockHash",
+                "eth_getUncleByBlockNumberAndIndex",
+                "eth_getUncleByBlockHashAndIndex",
+            ],
+        },
+        CostClass {
+            work: "The same, and asks the pool for what is not mined",
+            grows_with: "the bytes of a block; a Cosmos transaction that is named by its SHA-256 is looked for among \
+                         all of its block",
+            bound: "the block gas limit",
+            places: &[WAITS],
+            methods: &[
+                "eth_getTransactionByHash",
+                "eth_getRawTransactionByHash",
+                "debug_getRawTransaction",
+            ],
+        },
+        CostClass {
+            work: "Reads several slots",
+            grows_with: "the slots asked for",
+            bound: "1,024 slots, 64 of them at once",
+            places: &[AT_ONCE_OR_SHORT],
+            methods: &["eth_getStorageValues"],
+        },
+        CostClass {
+            work: "Decodes the receipts of a block",
+            grows_with: "the logs of the block",
+            bound: "the block gas limit: 8 gas for each byte of a log; 256 KiB at once",
+            places: &[AT_ONCE_OR_SHORT],
+            methods: &["eth_getTransactionReceipt", "eth_getTransactionLogs"],
+        },
+        CostClass {
+            work: "Reads a whole block and writes it out",
+            grows_with: "the transactions and logs of the block",
+            bound: "the block gas limit; 16 KiB of a body or of receipts at once, 128 KiB of raw bytes",
+            places: &[AT_ONCE_OR_SHORT, SHORT],
+            methods: &[
+                "eth_getBlockByNumber",
+                "eth_getBlockByHash",
+                "eth_getBlockReceipts",
+                "debug_getRawBlock",
+                "debug_getBlockRlp",
+                "debug_getRawReceipts",
+                "ots_getBlockDetails",
+                "ots_getBlockDetailsByHash",
+                "ots_getBlockTransactions",
+            ],
+        },
+        CostClass {
+            work: "Reads the record of the modules in a block; that of the newest block is in memory",
+            grows_with: "the Cosmos transactions of the block, whose events it holds",
+            bound: "the block gas limit: about 45,000 gas for each Cosmos transaction",
+            places: &[AT_ONCE_OR_SHORT, SHORT],
+            methods: &[
+                "evmd_feemarketParams",
+                "evmd_feemarketBaseFee",
+                "evmd_feemarketBlockGas",
+                "evmd_blockEvents",
+            ],
+        },
+        CostClass {
+            work: "Finds the block in which an account sent a nonce, reads it and decodes a few transactions",
+            grows_with: "the logarithm of the height, and the bytes of a block",
+            bound: "64 state reads; the block gas limit",
+            places: &[SHORT],
+            methods: &["eth_getTransactionBySenderAndNonce", "ots_getTransactionBySenderAndNonce"],
+        },
+        CostClass {
+            work: "Runs a call, or several runs of one",
+            grows_with: "the gas of the call",
+            bound: "`gas-cap` and `call-timeout-ms`",
+            places: &[AT_ONCE_OR_SHORT, SHORT],
+            methods: &[
+                "eth_call",
+                "eth_estimateGas",
+                "eth_createAccessList",
+                "eth_fillTransaction",
+            ],
+        },
+        CostClass {
+            work: "Reads the fee rows of a range",
+            grows_with: "blocks and percentiles asked for",
+            bound: "`feehistory-cap`; 100,000 blocks in 2,048 buckets for `evmd_feeQuantiles`",
+            places: &[AT_ONCE_OR_SHORT, LONG],
+            methods: &["eth_feeHistory", "evmd_feeQuantiles"],
+        },
+        CostClass {
+            work: "Looks logs up in the index and decodes the receipts of the blocks found",
+            grows_with: "the range, and the blocks that may have matching logs",
+            bound: "`logs-cap`, `logs-timeout-ms`, `max-response-bytes`; at once 64 blocks, \
+                    256 KiB of receipts, 64 addresses and topics, 256 logs and 0.5 ms",
+            places: &[AT_ONCE_OR_LONG, LONG],
+            methods: &["eth_getLogs", "eth_getFilterChanges", "eth_getFilterLogs"],
+        },
+        CostClass {
+            work: "Searches the transactions of an address, block by block",
+            grows_with: "the blocks in which the address appears, each read whole",
+            bound: "`trace-timeout-ms`, a page of 1,000 transactions",
+            places: &[LONG],
+            methods: &["ots_searchTransactionsBefore", "ots_searchTransactionsAfter"],
+        },
+        CostClass {
+            work: "Reads the trie",
+            grows_with: "the slots asked for, and what changed since the last checkpoint of the trie",
+            bound: "1,024 slots, 200,000 changed accounts and slots",
+            places: &[LONG],
+            methods: &["eth_getProof", "eth_getAccount"],
+        },
+        CostClass {
+            work: "Reads a page of the trie, and hashes the accounts or slots of the newest state until those of the \
+                   page are found; `debug_storageRangeAt` runs transactions of the block before",
+            grows_with: "the accounts of the chain, or the slots of the accounts of the page; what changed since the \
+                         last checkpoint of the trie",
+            bound: "256 accounts with 65,536 slots, or 1,024 slots; 200,000 changed accounts and slots; \
+                    `trace-timeout-ms`, `max-response-bytes`",
+            places: &[LONG],
+            methods: &["debug_storageRangeAt", "debug_accountRange"],
+        },
+        CostClass {
+            work: "Reads what blocks changed, and the state before and after them",
+            grows_with: "the accounts and slots that the blocks changed",
+            bound: "200,000 changed accounts and slots, `trace-timeout-ms`",
+            places: &[LONG],
+            methods: &["debug_getModifiedAccountsByNumber", "debug_getModifiedAccountsByHash"],
+        },
+        CostClass {
+            work: "Runs a block again on the trie of its parent",
+            grows_with: "the gas of the block, its transactions times the accounts that it touches, and what changed \
+                         since the last checkpoint of the trie",
+            bound: "200,000 changed accounts and slots, `trace-timeout-ms`, `max-response-bytes`",
+            places: &[LONG],
+            methods: &["debug_intermediateRoots", "debug_executionWitness"],
+        },
+        CostClass {
+            work: "Runs transactions of blocks, or several calls, again",
+            grows_with: "the gas of what is run, and the size of the trace",
+            bound: "`trace-timeout-ms` or `call-timeout-ms`, `max-response-bytes`, 256 MiB of a transaction's trace",
+            places: &[LONG],
+            methods: &[
+                "eth_simulateV1",
+                "debug_traceTransaction",
+                "debug_traceBlockByNumber",
+                "debug_traceBlockByHash",
+                "debug_traceBlock",
+                "debug_traceCall",
+                "trace_block",
+                "trace_transaction",
+                "trace_get",
+                "trace_filter",
+                "trace_replayTransaction",
+                "trace_replayBlockTransactions",
+                "trace_call",
+                "trace_callMany",
+                "eth_callMany",
+                "trace_rawTransaction",
+                "ots_getContractCreator",
+                "ots_traceTransaction",
+                "ots_getInternalOperations",
+                "ots_getTransactionError",
+            ],
+        },
+        CostClass {
+            work: "Builds a block",
+            grows_with: "the gas of the block",
+            bound: "the block gas limit; the namespace is off unless enabled, and is for test suites",
+            places: &[WAITS],
+            methods: &["testing_buildBlockV1"],
+        },
+        CostClass {
+            work: "Submits a transaction, or asks the pool about one account",
+            grows_with: "the transaction, or what one account has pooled",
+            bound: "the limits of the mempool",
+            places: &[WAITS],
+            methods: &[
+                "eth_sendRawTransaction",
+                "eth_sendRawTransactionSync",
+                "eth_sendTransaction",
+                "eth_signTransaction",
+                "eth_getTransactionCount",
+                "txpool_status",
+                "txpool_contentFrom",
+                "personal_sendTransaction",
+            ],
+        },
+        CostClass {
+            work: "Writes out the whole pool, on a blocking thread",
+            grows_with: "the pool",
+            bound: "the limits of the mempool, `max-response-bytes`; one call at a time",
+            places: &[WAITS],
+            methods: &["txpool_content", "txpool_inspect"],
+        },
+        CostClass {
+            work: "Derives a key from a passphrase (scrypt)",
+            grows_with: "nothing",
+            bound: "some tenths of a second; one call at a time",
+            places: &[LONG],
+            methods: &[
+                "personal_newAccount",
+                "personal_importRawKey",
+                "personal_unlockAccount",
+                "personal_sign",
+            ],
+        },
+    ],
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::methods;
+
+    #[test]
+    fn every_method_is_in_one_class_and_runs_where_it_says() {
+        let mut classes = INTERFACE.by_method();
+        for method in methods() {
+            let class = classes.remove(method.name);
+            let class = class.unwrap_or_else(|| panic!("{} has no class", method.name));
+            let place = method.run.place();
+            assert!(class.places.contains(&place), "{} runs {place}", method.name);
+        }
+        assert!(classes.is_empty(), "no such methods: {:?}", classes.keys());
+    }
+}

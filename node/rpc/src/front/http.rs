@@ -1,0 +1,289 @@
+//! One HTTP request: is it for us, from whom, and what does it ask.
+
+use super::{
+    Client, Front, Reply, Untaken, compress,
+    connection::Progress,
+    reply::{ReplyBody, counted},
+    websocket::handshake::{self, HandshakeError},
+};
+use crate::{
+    dispatch::{Respond, Transport},
+    error::Error,
+};
+use budget::{Refused, Usage};
+use http_body_util::BodyExt;
+use hyper::{
+    Method, Request, Response, StatusCode,
+    body::{Body, Bytes, Incoming},
+    header::{
+        ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+        ACCESS_CONTROL_MAX_AGE, CONNECTION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue,
+        RETRY_AFTER, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_VERSION, UPGRADE, VARY,
+    },
+    upgrade::OnUpgrade,
+};
+use server::{
+    access,
+    compression::{self, MIN_COMPRESSED_BYTES},
+};
+use std::{
+    convert::Infallible,
+    sync::{Arc, OnceLock},
+};
+
+/// Bytes of a request's body that are not accounted. A connection has one at a time.
+const FREE_BODY_BYTES: usize = 16 * 1024;
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+/// How long a browser may remember that it was allowed, in seconds.
+const PREFLIGHT_AGE: HeaderValue = HeaderValue::from_static("600");
+/// Browsers ask for this before a page of the internet may talk to this machine.
+const PRIVATE_ASKED: HeaderName = HeaderName::from_static("access-control-request-private-network");
+const PRIVATE_ALLOWED: HeaderName = HeaderName::from_static("access-control-allow-private-network");
+
+/// Answers a request. It is open until hyper has taken the whole response. If that opens a WebSocket,
+/// `websocket` receives it.
+pub(super) async fn serve(
+    front: &Front,
+    client: &Arc<Client>,
+    progress: &Arc<Progress>,
+    websocket: &OnceLock<(OnUpgrade, Arc<Client>)>,
+    request: Request<Incoming>,
+) -> Result<Response<ReplyBody>, Infallible> {
+    let open = progress.open(request.body().is_end_stream());
+    let mut response = answer(front, client, progress, websocket, request).await;
+    response.body_mut().hold(open);
+    Ok(response)
+}
+
+/// Errors of the client are responses, too. The client of a request that a trusted proxy forwards is the one that
+/// the proxy names.
+async fn answer(
+    front: &Front,
+    client: &Arc<Client>,
+    progress: &Progress,
+    websocket: &OnceLock<(OnUpgrade, Arc<Client>)>,
+    request: Request<Incoming>,
+) -> Response<ReplyBody> {
+    let headers = request.headers();
+    if let Err(error) = front.hosts.check(&request) {
+        return plain(error.status(), format!("{error}\n"));
+    }
+    let client = &front.client_behind(client, headers);
+    let origin = match access::origin(headers) {
+        Ok(origin) => origin.cloned(),
+        Err(error) => return plain(StatusCode::BAD_REQUEST, format!("{error}\n")),
+    };
+    let is_from_page = origin.is_some();
+    let allowed =
+        origin.filter(|origin| origin.to_str().is_ok_and(|origin| front.origins.allow(origin)));
+    if handshake::is_requested(headers) {
+        if is_from_page && allowed.is_none() {
+            return plain(
+                StatusCode::FORBIDDEN,
+                "this origin is not allowed: see json-rpc.cors-origins\n",
+            );
+        }
+        return upgrade(client, progress, websocket, request);
+    }
+    let mut response = match *request.method() {
+        Method::OPTIONS => preflight(headers),
+        _ if !client.endpoint.http => plain(StatusCode::FORBIDDEN, "WebSocket only\n"),
+        Method::POST => post(front, client, progress, request).await,
+        // Health checks of load balancers ask so; geth answers them.
+        Method::GET | Method::HEAD if request.uri().query().is_none() => plain(StatusCode::OK, ""),
+        _ => plain(StatusCode::METHOD_NOT_ALLOWED, "JSON-RPC calls are posted\n"),
+    };
+    if let Some(origin) = allowed {
+        response.headers_mut().insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+        response.headers_mut().append(VARY, HeaderValue::from_static("origin"));
+    }
+    response
+}
+
+fn respond(status: StatusCode, kind: HeaderValue, body: ReplyBody) -> Response<ReplyBody> {
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, kind);
+    response
+}
+
+fn plain(status: StatusCode, text: impl Into<Bytes>) -> Response<ReplyBody> {
+    let body = ReplyBody::text(text);
+    respond(status, HeaderValue::from_static("text/plain"), body)
+}
+
+/// An answer whose bytes nobody counts: it is small.
+fn small(status: StatusCode, reply: Reply) -> Response<ReplyBody> {
+    respond(status, JSON, reply.finish(&Untaken::default()))
+}
+
+fn preflight(asked: &HeaderMap) -> Response<ReplyBody> {
+    let mut response = Response::new(ReplyBody::empty());
+    let headers = response.headers_mut();
+    headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("POST"));
+    headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static("content-type"));
+    headers.insert(ACCESS_CONTROL_MAX_AGE, PREFLIGHT_AGE);
+    if asked.contains_key(PRIVATE_ASKED) {
+        headers.insert(PRIVATE_ALLOWED, HeaderValue::from_static("true"));
+    }
+    response
+}
+
+/// Opens a WebSocket.
+fn upgrade(
+    client: &Arc<Client>,
+    progress: &Progress,
+    websocket: &OnceLock<(OnUpgrade, Arc<Client>)>,
+    request: Request<Incoming>,
+) -> Response<ReplyBody> {
+    // The bytes of a body would be read as frames.
+    let bodiless =
+        if request.body().is_end_stream() { Ok(()) } else { Err(HandshakeError::Request) };
+    let accept = match bodiless.and_then(|()| handshake::accept(&request)) {
+        Ok(accept) => accept,
+        Err(error) => {
+            let status = match error {
+                HandshakeError::Version => StatusCode::UPGRADE_REQUIRED,
+                HandshakeError::Request | HandshakeError::Key => StatusCode::BAD_REQUEST,
+            };
+            let mut response = plain(status, format!("{error}\n"));
+            response.headers_mut().insert(SEC_WEBSOCKET_VERSION, handshake::VERSION);
+            return response;
+        }
+    };
+    client.flow.account_to(&client.account);
+    let opened = websocket.set((hyper::upgrade::on(request), Arc::clone(client)));
+    opened.expect("hyper reads no request after one that opens a WebSocket");
+    progress.upgrade();
+    let mut response = Response::new(ReplyBody::empty());
+    *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+    let headers = response.headers_mut();
+    headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+    headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+    headers.insert(SEC_WEBSOCKET_ACCEPT, accept);
+    response
+}
+
+/// Whether a body of this type is JSON. Pages of other origins can post only other types unasked.
+fn is_json(headers: &HeaderMap) -> bool {
+    let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    let kind = kind.split(';').next().unwrap_or_default().trim();
+    ["application/json", "application/json-rpc", "application/jsonrequest"]
+        .iter()
+        .any(|json| kind.eq_ignore_ascii_case(json))
+}
+
+async fn post(
+    front: &Front,
+    client: &Arc<Client>,
+    progress: &Progress,
+    request: Request<Incoming>,
+) -> Response<ReplyBody> {
+    if !is_json(request.headers()) {
+        return plain(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "supply the content-type application/json\n",
+        );
+    }
+    let accepts_gzip = compression::accepts_gzip(request.headers());
+    let limit = front.request_bytes_max;
+    // Held until the response has been made.
+    let mut usage = client.account.buffer(FREE_BODY_BYTES);
+    let body = match read(request.into_body(), limit, &mut usage).await {
+        Ok(body) => body,
+        Err(ReadError::TooLarge) => {
+            let mut reply = Reply::default();
+            reply.answer("null", Err(Error::request_too_large(limit)));
+            return small(StatusCode::PAYLOAD_TOO_LARGE, reply);
+        }
+        Err(ReadError::Memory(refused)) => {
+            let mut reply = Reply::default();
+            reply.answer("null", Err(Error::client_memory(refused.limit())));
+            let mut response = small(StatusCode::SERVICE_UNAVAILABLE, reply);
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+            return response;
+        }
+        // Nobody is there to be told.
+        Err(ReadError::Broken) => return plain(StatusCode::BAD_REQUEST, "the body is not whole\n"),
+    };
+    progress.body_read();
+    match front.respond(client, body, Transport::Http).await {
+        Respond::Reply(reply) if reply.len() >= MIN_COMPRESSED_BYTES => {
+            large(front, client, progress, reply, accepts_gzip).await
+        }
+        Respond::Reply(reply) => {
+            progress.answer(reply.len());
+            respond(StatusCode::OK, JSON, reply.finish(&Untaken::of(&client.account)))
+        }
+        Respond::Nothing => respond(StatusCode::OK, JSON, ReplyBody::empty()),
+        Respond::TooMany(reply) => {
+            let mut response = small(StatusCode::TOO_MANY_REQUESTS, reply);
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+            response
+        }
+    }
+}
+
+/// A response that is compressed if the client accepts that.
+async fn large(
+    front: &Front,
+    client: &Client,
+    progress: &Progress,
+    reply: Reply,
+    accepts_gzip: bool,
+) -> Response<ReplyBody> {
+    let untaken = Untaken::of(&client.account);
+    let (pieces, _) = reply.into_pieces();
+    let mut pieces = counted(pieces, &untaken);
+    let compressed = match accepts_gzip {
+        true => compress::compressed(&front.compressions, client, &pieces).await,
+        false => None,
+    };
+    let is_compressed = compressed.is_some();
+    if let Some(compressed) = compressed {
+        pieces = counted(vec![compressed], &untaken);
+    }
+    progress.answer(pieces.iter().map(Bytes::len).sum());
+    let body = ReplyBody::pieces(pieces);
+    let mut response = respond(StatusCode::OK, JSON, body);
+    let headers = response.headers_mut();
+    if is_compressed {
+        compression::name_coding(headers);
+    }
+    compression::name_variation(headers);
+    response
+}
+
+enum ReadError {
+    TooLarge,
+    Broken,
+    Memory(Refused),
+}
+
+/// A body of at most `limit` bytes. One that arrives in one piece, as small ones do, is not copied.
+async fn read(mut body: Incoming, limit: usize, usage: &mut Usage) -> Result<Bytes, ReadError> {
+    if body.size_hint().lower() > limit as u64 {
+        return Err(ReadError::TooLarge);
+    }
+    let max = body.size_hint().upper().map_or(limit, |upper| upper.min(limit as u64) as usize);
+    let mut first = Bytes::new();
+    let mut whole: Vec<u8> = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame.map_err(|_| ReadError::Broken)?.into_data() else { continue };
+        if first.len() + whole.len() + data.len() > limit {
+            return Err(ReadError::TooLarge);
+        }
+        if first.is_empty() && whole.is_empty() {
+            // It may be as large as what is read at once.
+            usage.grow_to(data.len()).map_err(ReadError::Memory)?;
+            first = data;
+        } else {
+            if whole.is_empty() {
+                whole = std::mem::take(&mut first).to_vec();
+            }
+            usage.extend(&mut whole, &data, max).map_err(ReadError::Memory)?;
+        }
+    }
+    Ok(if whole.is_empty() { first } else { whole.into() })
+}

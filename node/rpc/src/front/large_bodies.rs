@@ -1,0 +1,219 @@
+//! Reads and answers large bodies away from the threads that serve sockets, which one such body could
+//! hold up for tens of milliseconds.
+//!
+//! Input: bodies. Output: responses. State: the queue of bodies, by address and connection. Limit: each
+//! thread parses one body at a time, and [`Waiting`] bounds the queue. When full: the body is refused.
+//!
+//! A thread is released when the body has been parsed, so a call that waits for the pipeline does not delay
+//! the next body.
+
+use super::Client;
+use crate::{error::Error, lines::Waiting};
+use std::{
+    future::Future,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+use tokio::{runtime::Handle, sync::oneshot, task::JoinSet};
+
+/// A body of at least this many bytes is large. Smaller ones are parsed in some tens of microseconds: with
+/// hundreds of connections on a thread, each of them waits for a body of every other one.
+pub(super) const LARGE_BODY_BYTES: usize = 16 * 1024;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct LargeBodies {
+    threads: Vec<Handle>,
+    queue: Mutex<Queue>,
+}
+
+#[derive(Debug)]
+struct Queue {
+    /// Numbers of the threads on which no body is parsed.
+    free: Vec<usize>,
+    /// None while a thread is free.
+    waiting: Waiting<oneshot::Sender<Result<Turn, usize>>>,
+}
+
+/// Permission to parse a body on a thread. When this is dropped, the next body is parsed there.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    bodies: Arc<LargeBodies>,
+    thread: usize,
+}
+
+impl LargeBodies {
+    pub(super) fn new(threads: Vec<Handle>) -> Self {
+        let free = (0..threads.len()).collect();
+        Self { threads, queue: Mutex::new(Queue { free, waiting: Waiting::default() }) }
+    }
+
+    /// Runs `answer` on a thread when it is this client's turn. `answer` releases the thread by dropping the turn.
+    ///
+    /// # Errors
+    /// If too many bodies wait, or the node stops.
+    pub(super) async fn answer<T, F>(
+        self: &Arc<Self>,
+        client: &Client,
+        answer: impl FnOnce(Turn) -> F,
+    ) -> Result<T, Error>
+    where
+        T: Send + 'static,
+        F: Future<Output = T> + Send + 'static,
+    {
+        let turn = self.turn(client).await?;
+        let thread = &self.threads[turn.thread];
+        // The set ends the task if the caller is dropped.
+        let mut task = JoinSet::new();
+        task.spawn_on(answer(turn), thread);
+        match task.join_next().await {
+            Some(Ok(answer)) => Ok(answer),
+            Some(Err(error)) if error.is_panic() => Err(Error::internal(error)),
+            _ => Err(Error::server("the node is stopping")),
+        }
+    }
+
+    async fn turn(self: &Arc<Self>, client: &Client) -> Result<Turn, Error> {
+        let (granted, displaced) = {
+            let mut queue = self.lock();
+            if let Some(thread) = queue.free.pop() {
+                return Ok(Turn { bodies: Arc::clone(self), thread });
+            }
+            let (grant, granted) = oneshot::channel();
+            let displaced = queue.waiting.push(client.address, client.id, grant);
+            (granted, displaced.map_err(Error::busy)?)
+        };
+        if let Some((refused, limit)) = displaced {
+            // A caller that has left needs no answer.
+            let _ = refused.send(Err(limit));
+        }
+        let turn = granted.await.map_err(|_| Error::server("the node is stopping"))?;
+        turn.map_err(Error::busy)
+    }
+
+    /// Gives a thread to the next caller that still waits.
+    fn release(self: &Arc<Self>, thread: usize) {
+        loop {
+            let grant = {
+                let mut queue = self.lock();
+                match queue.waiting.pop() {
+                    Some(grant) => grant,
+                    None => return queue.free.push(thread),
+                }
+            };
+            if !grant.is_closed() {
+                // A caller that leaves right now drops the turn, which gives it to the next.
+                let _ = grant.send(Ok(Turn { bodies: Arc::clone(self), thread }));
+                return;
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.bodies.release(self.thread);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::front::threads::Threads;
+    use std::{
+        net::IpAddr,
+        pin::Pin,
+        sync::mpsc,
+        task::{Context, Poll, Waker},
+    };
+
+    fn client(id: u64, last: u8) -> Client {
+        Client { id, address: IpAddr::from([10, 0, 0, last]), ..Client::for_tests() }
+    }
+
+    fn poll<F: Future>(future: &mut Pin<Box<F>>) -> Poll<F::Output> {
+        future.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    #[tokio::test]
+    async fn addresses_take_turns_while_a_thread_is_busy() {
+        let threads = Threads::start(1).unwrap();
+        let bodies = Arc::new(LargeBodies::new(threads.large()));
+        let flood = client(1, 1);
+        let other = client(2, 2);
+        let (begun, begins) = mpsc::channel();
+        let (end, ended) = mpsc::channel::<()>();
+        let begun_by = |name: &'static str| {
+            let begun = begun.clone();
+            move |turn: Turn| async move {
+                begun.send((name, std::thread::current().name().map(str::to_owned))).unwrap();
+                drop(turn);
+            }
+        };
+        // It holds the only thread, as a body of many megabytes would.
+        let blocking = bodies.answer(&flood, |turn| async move {
+            ended.recv().unwrap();
+            drop(turn);
+        });
+        let mut blocking = Box::pin(blocking);
+        assert!(poll(&mut blocking).is_pending());
+        let mut all = Vec::new();
+        for (client, name, count) in [(&flood, "flood", 100), (&other, "other", 1)] {
+            for _ in 0..count {
+                let mut answer = Box::pin(bodies.answer(client, begun_by(name)));
+                assert!(poll(&mut answer).is_pending());
+                all.push(answer);
+            }
+        }
+        // This thread is as free as the one that serves sockets.
+        assert!(begins.try_recv().is_err());
+        end.send(()).unwrap();
+        blocking.await.unwrap();
+        for answered in futures_util::future::join_all(all).await {
+            answered.unwrap();
+        }
+        let order: Vec<_> = begins.try_iter().collect();
+        assert!(order.iter().all(|(_, thread)| thread.as_deref() == Some("large-0")));
+        assert_eq!(order.len(), 101);
+        assert_eq!(order[1].0, "other", "it has its turn after one body of the flood");
+    }
+
+    #[tokio::test]
+    async fn callers_that_leave_free_their_places() {
+        let threads = Threads::start(1).unwrap();
+        let bodies = Arc::new(LargeBodies::new(threads.large()));
+        let client = client(1, 1);
+        let turn = bodies.turn(&client).await.unwrap();
+        let mut waiting = Vec::new();
+        let refused = loop {
+            let mut next = Box::pin(bodies.turn(&client));
+            match poll(&mut next) {
+                Poll::Pending => waiting.push(next),
+                Poll::Ready(turn) => break turn.expect_err("only so many may wait"),
+            }
+        };
+        assert_eq!(refused.code(), -32005);
+        let last = waiting.pop().unwrap();
+        drop(waiting);
+        drop(turn);
+        drop(last.await.unwrap());
+        assert_eq!(bodies.lock().free, [0]);
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_an_error_and_frees_the_thread() {
+        let threads = Threads::start(1).unwrap();
+        let bodies = Arc::new(LargeBodies::new(threads.large()));
+        let client = client(1, 1);
+        let failed = bodies.answer(&client, |turn| async move {
+            let _turn = turn;
+            panic!("on purpose")
+        });
+        let failed: Result<(), _> = failed.await;
+        assert_eq!(failed.expect_err("it failed").code(), -32603);
+        assert_eq!(bodies.lock().free, [0]);
+    }
+}

@@ -1,0 +1,482 @@
+//! The sockets of JSON-RPC. HTTP calls are read, answered and written here, without jsonrpsee, so
+//! that an answer that is ready goes to the socket as it is; so are the messages of WebSockets
+//! (`docs/adr/0008`, `docs/adr/0023`).
+//!
+//! Takes: connections. Gives: calls to the dispatcher, answers to clients. State: who is connected.
+//! Bound: connections in all and of an address; bytes of answers that are not taken; a connection that
+//! sends no request, or does not take its answer, is closed. When full: says so, and closes if it is the
+//! connections.
+
+mod compress;
+mod connection;
+mod flow;
+mod http;
+mod large_bodies;
+mod reply;
+mod threads;
+mod untaken;
+mod websocket;
+
+pub(super) use flow::Flow;
+pub(super) use large_bodies::Turn;
+pub(super) use reply::Reply;
+pub use threads::Seats;
+pub(super) use threads::Threads;
+pub(super) use untaken::{Gathered, Untaken};
+pub(super) use websocket::Subscriber;
+
+use self::{
+    connection::{Connection, Progress},
+    large_bodies::{LARGE_BODY_BYTES, LargeBodies},
+    threads::{Room, Seat},
+};
+use super::{
+    dispatch::{Dispatcher, Respond, Transport},
+    method::MethodIndex,
+    rates::ConnectionRate,
+    subscribe,
+};
+use budget::{Account, Budget, Held};
+use config::JsonRpc;
+use hyper::{
+    body::{Bytes, Incoming},
+    header::HeaderMap,
+    server::conn::http1,
+    service::service_fn,
+};
+use hyper_util::rt::TokioIo;
+use jsonrpsee::Methods;
+use server::access::{Hosts, Origins};
+use std::{
+    future::poll_fn,
+    io,
+    net::{IpAddr, SocketAddr},
+    pin::Pin,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    task::Poll,
+    time::Duration,
+};
+use tokio::{
+    io::AsyncWriteExt,
+    net::{TcpListener, TcpStream},
+    sync::watch,
+    task::JoinSet,
+    time::{Instant, sleep_until},
+};
+
+/// Bytes in which a call begins with `{`. A body that does not is treated as a batch until it is parsed, so
+/// that megabytes of spaces are not searched where sockets are served.
+const MAX_LEADING_SPACE: usize = 128;
+/// Maximum bytes of a request's head, which is not accounted.
+const MAX_HEAD_BYTES: usize = 32 * 1024;
+/// Maximum bytes that are read at a time.
+const MAX_READ_BYTES: usize = 128 * 1024;
+/// How long to wait after a failure to accept, such as too many open files.
+const ACCEPT_WAIT: Duration = Duration::from_millis(50);
+
+/// What is served where.
+#[derive(Debug)]
+pub(super) struct Endpoint {
+    /// Namespaces.
+    pub(super) api: Vec<String>,
+    pub(super) index: MethodIndex,
+    /// Calls in the bodies of HTTP requests are answered; without, WebSockets alone.
+    http: bool,
+}
+
+impl Endpoint {
+    pub(super) fn new(api: &[String], http: bool) -> Self {
+        Self { api: api.to_vec(), index: MethodIndex::new(api), http }
+    }
+}
+
+/// A connection, as far as limits and fairness need to know it.
+#[derive(Debug)]
+pub(super) struct Client {
+    /// Number of the connection.
+    pub(super) id: u64,
+    pub(super) address: IpAddr,
+    pub(super) rate: Arc<ConnectionRate>,
+    pub(super) endpoint: Arc<Endpoint>,
+    pub(super) flow: Arc<Flow>,
+    /// The memory that its requests and responses use.
+    pub(super) account: Arc<Account>,
+}
+
+#[cfg(test)]
+impl Client {
+    pub(super) fn for_tests() -> Self {
+        let endpoint = Arc::new(Endpoint::new(&[], true));
+        let (rate, flow) = (Arc::default(), Arc::default());
+        let (address, account) = (IpAddr::from([127, 0, 0, 1]), Account::with_limit(1 << 40));
+        Self { id: 0, address, rate, endpoint, flow, account }
+    }
+}
+
+/// What all connections share.
+#[derive(Debug)]
+pub(super) struct Front {
+    dispatcher: Arc<Dispatcher>,
+    hosts: Hosts,
+    origins: Origins,
+    next_id: AtomicU64,
+    large_bodies: Arc<LargeBodies>,
+    /// Turns on the same threads to compress responses.
+    compressions: Arc<LargeBodies>,
+    /// jsonrpsee's, for subscriptions.
+    methods: Methods,
+    subscription_ids: Arc<subscribe::Ids>,
+    max_subscriptions: u32,
+    request_bytes_max: usize,
+    idle_max: Duration,
+    slow_max: Duration,
+}
+
+/// A connection's place among all, released when dropped.
+#[derive(Debug)]
+struct Place {
+    seat: Seat,
+    _held: Held,
+}
+
+/// A connection that nobody serves yet, or that is to be served by another thread.
+#[derive(Debug)]
+struct Socket {
+    stream: std::net::TcpStream,
+    /// What was read from it and is not answered.
+    read: Bytes,
+    client: Arc<Client>,
+    progress: Arc<Progress>,
+    place: Place,
+}
+
+impl Socket {
+    /// Where it is to be served.
+    fn room(&self) -> Room {
+        room(&self.client.endpoint, &self.progress)
+    }
+}
+
+/// Where a connection is to be served. WebSockets of an address of their own are with those that are sent
+/// much: the subscriptions of thousands.
+fn room(endpoint: &Endpoint, progress: &Progress) -> Room {
+    if endpoint.http { progress.room() } else { Room::Bulk }
+}
+
+impl Front {
+    pub(super) fn new(dispatcher: Arc<Dispatcher>, threads: &Threads, config: &JsonRpc) -> Self {
+        let methods = subscribe::module(Arc::clone(&dispatcher)).expect("the names differ");
+        Self {
+            dispatcher,
+            hosts: Hosts::new("json-rpc.allowed-hosts", &config.allowed_hosts),
+            origins: Origins::new(&config.cors_origins),
+            next_id: AtomicU64::new(0),
+            large_bodies: Arc::new(LargeBodies::new(threads.large())),
+            compressions: Arc::new(LargeBodies::new(threads.large())),
+            methods: methods.into(),
+            subscription_ids: Arc::default(),
+            max_subscriptions: config.max_subscriptions,
+            request_bytes_max: config.max_request_bytes as usize,
+            idle_max: Duration::from_secs(config.idle_timeout_s),
+            slow_max: Duration::from_secs(config.slow_client_s),
+        }
+    }
+
+    /// Accepts connections for `threads` until told to stop; then waits for the calls in flight.
+    pub(super) async fn listen(
+        self: Arc<Self>,
+        listener: TcpListener,
+        endpoint: Arc<Endpoint>,
+        threads: Arc<Threads>,
+        stop: watch::Receiver<bool>,
+    ) {
+        let mut connections = JoinSet::<Option<Socket>>::new();
+        let mut stop_accepting = stop.clone();
+        let mut not_before = Instant::now();
+        loop {
+            let accept = async {
+                sleep_until(not_before).await;
+                listener.accept().await
+            };
+            let accepted = tokio::select! {
+                accepted = accept => accepted,
+                Some(ended) = connections.join_next() => {
+                    // A panic there has been reported.
+                    if let Ok(Some(mut socket)) = ended {
+                        let (runtime, seat) = threads.seat(socket.room());
+                        socket.place.seat = seat;
+                        let serving = Arc::clone(&self).serve(socket, stop.clone());
+                        connections.spawn_on(serving, runtime);
+                    }
+                    continue;
+                }
+                () = stopped(&mut stop_accepting) => break,
+            };
+            // Its thread's runtime waits for it from now on.
+            match accepted.and_then(|(stream, from)| Ok((stream.into_std()?, from))) {
+                Ok((stream, from)) => {
+                    let (runtime, seat) = threads.seat(room(&endpoint, &Progress::default()));
+                    let (front, endpoint) = (Arc::clone(&self), Arc::clone(&endpoint));
+                    let stop = stop.clone();
+                    let serving = async move {
+                        let socket = front.admit(stream, from, seat, endpoint).await?;
+                        front.serve(socket, stop).await
+                    };
+                    connections.spawn_on(serving, runtime);
+                }
+                Err(error) => {
+                    tracing::debug!(%error, "a connection could not be accepted");
+                    not_before = Instant::now() + ACCEPT_WAIT;
+                }
+            }
+        }
+        drop(listener);
+        while connections.join_next().await.is_some() {}
+    }
+
+    /// Gives a new connection its place, or tells the client that there is none.
+    async fn admit(
+        self: &Arc<Self>,
+        stream: std::net::TcpStream,
+        from: SocketAddr,
+        seat: Seat,
+        endpoint: Arc<Endpoint>,
+    ) -> Option<Socket> {
+        let address = from.ip().to_canonical();
+        let progress = Arc::<Progress>::default();
+        let (budget, owner) = (self.budget(), &progress.evictable);
+        let is_proxy = budget.proxies.contains(address);
+        let held = match budget.json_rpc.acquire_as(address, is_proxy, 1, owner) {
+            Ok(held) => held,
+            Err(refused) => {
+                match TcpStream::from_std(stream) {
+                    Ok(stream) => refuse(stream, refused.limit()).await,
+                    Err(error) => tracing::debug!(%error, %from, "a connection was not refused"),
+                }
+                return None;
+            }
+        };
+        let account = budget.account(address, owner);
+        let place = Place { seat, _held: held };
+        // Without it answers only come later.
+        let _ = stream.set_nodelay(true);
+        let rate = Arc::new(self.dispatcher.rates.connection());
+        let id = self.next_id.fetch_add(1, Relaxed);
+        let flow = Arc::clone(&progress.flow);
+        let client = Arc::new(Client { id, address, rate, endpoint, flow, account });
+        Some(Socket { stream, read: Bytes::new(), client, progress, place })
+    }
+
+    fn budget(&self) -> &Arc<Budget> {
+        &self.dispatcher.context.budget
+    }
+
+    /// The client that sent a request: of a trusted proxy's connection, the one that the proxy names.
+    fn client_behind(&self, client: &Arc<Client>, headers: &HeaderMap) -> Arc<Client> {
+        let budget = self.budget();
+        if !budget.proxies.contains(client.address) {
+            return Arc::clone(client);
+        }
+        let address = budget.proxies.client(client.address, headers);
+        Arc::new(Client {
+            id: client.id,
+            address,
+            rate: Arc::clone(&client.rate),
+            endpoint: Arc::clone(&client.endpoint),
+            flow: Arc::clone(&client.flow),
+            account: budget.account(address, &client.account.owner),
+        })
+    }
+
+    /// Serves one connection to its end, or until it belongs elsewhere: then gives it back.
+    async fn serve(
+        self: Arc<Self>,
+        socket: Socket,
+        mut stop: watch::Receiver<bool>,
+    ) -> Option<Socket> {
+        let Socket { stream, read, client, progress, place } = socket;
+        let address = client.address;
+        let lost = |error| tracing::debug!(%error, %address, "a connection was lost to its thread");
+        let stream = TcpStream::from_std(stream).map_err(lost).ok()?;
+        let seated = place.seat.room();
+        let times = (self.idle_max, self.slow_max);
+        let io = Connection::new(stream, read, Arc::clone(&progress), times, Some(place));
+        let websocket = OnceLock::new();
+        let service = service_fn(|request: hyper::Request<Incoming>| {
+            http::serve(&self, &client, &progress, &websocket, request)
+        });
+        let mut connection = http1::Builder::new()
+            .half_close(false)
+            .max_buf_size(MAX_READ_BYTES)
+            .max_header_size(MAX_HEAD_BYTES)
+            .serve_connection(TokioIo::new(io), service)
+            .with_upgrades();
+        let to_move = || {
+            let elsewhere =
+                seated.is_some_and(|seated| seated != room(&client.endpoint, &progress));
+            elsewhere && progress.is_between_requests()
+        };
+        let ended_or_to_move = poll_fn(|cx| match Pin::new(&mut connection).poll(cx) {
+            Poll::Pending if to_move() => Poll::Ready(None),
+            polled => polled.map(Some),
+        });
+        let ended = tokio::select! {
+            // Without it, each poll draws lots.
+            biased;
+            ended = ended_or_to_move => ended,
+            () = stopped(&mut stop) => {
+                Pin::new(&mut connection).graceful_shutdown();
+                Some((&mut connection).await)
+            }
+        };
+        match ended {
+            None => {
+                let parts = connection.into_parts().expect("it is no WebSocket");
+                let (stream, rest, place) =
+                    parts.io.into_inner().into_parts().map_err(lost).ok()?;
+                let place = place.expect("it was given one");
+                let read = joined(parts.read_buf, rest);
+                return Some(Socket { stream, read, client, progress, place });
+            }
+            Some(Err(error)) => tracing::debug!(%error, %address, "a connection ended early"),
+            Some(Ok(())) => {
+                drop(connection);
+                if let Some((upgrade, client)) = websocket.into_inner() {
+                    // Boxed, because connections of HTTP, which are many, would be as large.
+                    Box::pin(websocket::serve(Arc::clone(&self), client, upgrade, stop)).await;
+                }
+            }
+        }
+        None
+    }
+
+    /// Answers the body of a request or a message. A large one is read and answered on other threads
+    /// than those that serve sockets.
+    async fn respond(&self, client: &Arc<Client>, body: Bytes, transport: Transport) -> Respond {
+        // A WebSocket's client that does not take its responses waits here, where it holds no thread. It
+        // counts as a batch until its response is counted.
+        let start = &body[..body.len().min(MAX_LEADING_SPACE)];
+        let place = if start.trim_ascii_start().first() == Some(&b'{') {
+            client.flow.room().await;
+            None
+        } else {
+            Some(client.flow.batch().await)
+        };
+        let response = self.answer(client, body, &transport).await;
+        if let (Transport::WebSocket(_), Respond::Reply(reply) | Respond::TooMany(reply)) =
+            (&transport, &response)
+        {
+            client.flow.owe(reply.len());
+        }
+        drop(place);
+        response
+    }
+
+    async fn answer(&self, client: &Arc<Client>, body: Bytes, transport: &Transport) -> Respond {
+        if body.len() < LARGE_BODY_BYTES {
+            return self.dispatcher.respond(&body.into(), client, transport, None).await;
+        }
+        let (dispatcher, caller) = (Arc::clone(&self.dispatcher), Arc::clone(client));
+        let arrived_by = transport.clone();
+        let answer = |turn| async move {
+            dispatcher.respond(&body.into(), &caller, &arrived_by, Some(turn)).await
+        };
+        let answered = self.large_bodies.answer(client, answer).await;
+        answered.unwrap_or_else(|error| Respond::refused(transport, error))
+    }
+}
+
+/// What hyper has read and not answered, and what it has not taken of what was read on another thread.
+/// Seldom both: the connection was moved before, and much more had been read then.
+fn joined(read: Bytes, rest: Bytes) -> Bytes {
+    if rest.is_empty() { read } else { [read, rest].concat().into() }
+}
+
+/// Waits until the node stops.
+async fn stopped(stop: &mut watch::Receiver<bool>) {
+    // An error says that the sender is gone, which is an end as well.
+    let _ = stop.wait_for(|stop| *stop).await;
+}
+
+/// Tells a client that there is no place, as far as it listens.
+async fn refuse(mut stream: TcpStream, limit: u64) {
+    let body = format!(
+        "{{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{{\"code\":-32005,\"message\":\"too many \
+         connections: at most {limit}\",\"data\":{{\"limit\":{limit}}}}}}}"
+    );
+    let head = format!(
+        "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\ncontent-length: {}\
+         \r\nconnection: close\r\nretry-after: 1\r\n\r\n",
+        body.len()
+    );
+    // Little enough for the socket's buffer, so this does not wait for the client.
+    let _: io::Result<()> = stream.write_all(&[head.as_bytes(), body.as_bytes()].concat()).await;
+    let _ = stream.shutdown().await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text::Json;
+    use hyper::Response;
+    use std::{convert::Infallible, sync::Mutex};
+    use tokio::io::AsyncReadExt;
+
+    #[test]
+    fn what_was_read_stays_in_order() {
+        let [read, rest] = ["GET / ", "HTTP/1.1"].map(Bytes::from);
+        assert_eq!(joined(read.clone(), Bytes::new()), read);
+        assert_eq!(joined(read, rest), "GET / HTTP/1.1");
+    }
+
+    /// hyper flushes in the middle of a body when it holds 16 pieces, and the socket takes less than a
+    /// body at once.
+    #[tokio::test]
+    async fn a_connection_taken_from_hyper_has_sent_its_whole_response() {
+        const TIMES: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(60));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let counts = [1, 7, 8, 9, 15, 16, 17, 18, 33, 200];
+        let sizes = [16_384, 16_402, 20_000, 33_000];
+        for (results, bytes) in counts.into_iter().flat_map(|count| sizes.map(|size| (count, size)))
+        {
+            let result = Json::from_text(vec![b'7'; bytes]);
+            let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+            let (socket, _) = listener.accept().await.unwrap();
+            let progress = Arc::<Progress>::default();
+            let io = Connection::new(socket, Bytes::new(), Arc::clone(&progress), TIMES, None);
+            let mut reply = Reply::default();
+            (0..results).for_each(|_| reply.answer("1", Ok(result.clone())));
+            let length = reply.len();
+            let body = Mutex::new(Some(reply.finish(&Untaken::default())));
+            let service = service_fn(|_: hyper::Request<Incoming>| {
+                let mut body = body.lock().unwrap().take().unwrap();
+                body.hold(progress.open(true));
+                std::future::ready(Ok::<_, Infallible>(Response::new(body)))
+            });
+            let mut connection = http1::Builder::new().serve_connection(TokioIo::new(io), service);
+            let taking = async {
+                poll_fn(|cx| match Pin::new(&mut connection).poll(cx) {
+                    Poll::Pending => {
+                        let asked = body.lock().unwrap().is_none();
+                        let complete = asked && progress.is_between_requests();
+                        if complete { Poll::Ready(()) } else { Poll::Pending }
+                    }
+                    Poll::Ready(ended) => panic!("{ended:?}"),
+                })
+                .await;
+                drop(connection.into_parts());
+            };
+            let mut received = Vec::new();
+            let reading = async {
+                client.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
+                client.read_to_end(&mut received).await.unwrap();
+            };
+            tokio::join!(taking, reading);
+            let head = received.windows(4).position(|end| end == b"\r\n\r\n").unwrap() + 4;
+            assert_eq!(received.len() - head, length, "{results} results of {bytes} bytes");
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! A response's body: pieces of JSON, the large ones shared with whoever keeps them.
+
+use super::{
+    connection::Open,
+    untaken::{self, Untaken},
+};
+use crate::{error::Error, subscribe::Start, text::Json};
+use alloy_primitives::Bytes;
+use hyper::body::{Body, Bytes as Piece, Frame, SizeHint};
+use jsonrpsee::types::ErrorObject;
+use std::{
+    convert::Infallible,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+/// A result of at least this many bytes is not copied: below, one more piece costs the kernel more
+/// than the copy.
+const SHARED_LEAST: usize = 16 * 1024;
+
+/// Puts a response together.
+#[derive(Debug, Default)]
+pub(crate) struct Reply {
+    pieces: Vec<Piece>,
+    open: Vec<u8>,
+    closed_bytes: usize,
+    subscriptions: Vec<Start>,
+}
+
+impl Reply {
+    /// Bytes so far.
+    pub(crate) const fn len(&self) -> usize {
+        self.closed_bytes + self.open.len()
+    }
+
+    pub(crate) fn text(&mut self, text: &str) {
+        self.open.extend_from_slice(text.as_bytes());
+    }
+
+    fn result(&mut self, result: &Json) {
+        let bytes: &Bytes = result.bytes();
+        if bytes.len() < SHARED_LEAST {
+            self.open.extend_from_slice(bytes);
+            return;
+        }
+        self.close();
+        self.closed_bytes += bytes.len();
+        self.pieces.push(bytes.0.clone());
+    }
+
+    fn close(&mut self) {
+        if !self.open.is_empty() {
+            self.closed_bytes += self.open.len();
+            self.pieces.push(std::mem::take(&mut self.open).into());
+        }
+    }
+
+    /// Adds the answer to a call; `id` is JSON text.
+    pub(crate) fn answer(&mut self, id: &str, answer: Result<Json, Error>) {
+        match answer {
+            Ok(result) => {
+                if self.open.is_empty() {
+                    self.open.reserve(id.len() + result.bytes().len().min(SHARED_LEAST) + 48);
+                }
+                self.text("{\"jsonrpc\":\"2.0\",\"id\":");
+                self.text(id);
+                self.text(",\"result\":");
+                self.result(&result);
+                self.text("}");
+            }
+            Err(error) => {
+                self.text("{\"jsonrpc\":\"2.0\",\"id\":");
+                self.text(id);
+                self.text(",\"error\":");
+                let error = ErrorObject::from(error);
+                serde_json::to_writer(&mut self.open, &error).expect("an error serialises");
+                self.text("}");
+            }
+        }
+    }
+
+    /// A subscription whose id is in the response begins when that has been written.
+    pub(crate) fn subscription(&mut self, start: Start) {
+        self.subscriptions.push(start);
+    }
+
+    /// The pieces of a WebSocket message, and what begins when it has been written.
+    pub(super) fn into_pieces(mut self) -> (Vec<Piece>, Vec<Start>) {
+        self.close();
+        (self.pieces, self.subscriptions)
+    }
+
+    /// The body; a large one counts as untaken until it is written.
+    pub(super) fn finish(mut self, untaken: &Untaken) -> ReplyBody {
+        self.close();
+        ReplyBody::pieces(counted(self.pieces, untaken))
+    }
+}
+
+/// The pieces of a body; those of a large one count as untaken until they are written.
+pub(super) fn counted(pieces: Vec<Piece>, untaken: &Untaken) -> Vec<Piece> {
+    if !untaken::is_large(pieces.iter().map(Piece::len).sum()) {
+        return pieces;
+    }
+    pieces.into_iter().map(|piece| untaken.counted(piece)).collect()
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct ReplyBody {
+    /// Not sent yet.
+    pieces: std::vec::IntoIter<Piece>,
+    /// Bytes of them.
+    left: u64,
+    /// Dropped with the body, when hyper has taken all of it.
+    open: Option<Open>,
+}
+
+impl ReplyBody {
+    /// A body of pieces that are counted.
+    pub(super) fn pieces(pieces: Vec<Piece>) -> Self {
+        let left = pieces.iter().map(|piece| piece.len() as u64).sum();
+        Self { pieces: pieces.into_iter(), left, open: None }
+    }
+
+    /// A body of one piece.
+    pub(super) fn text(text: impl Into<Piece>) -> Self {
+        Self::pieces(vec![text.into()])
+    }
+
+    pub(super) fn empty() -> Self {
+        Self::pieces(Vec::new())
+    }
+
+    /// The request is open until hyper drops this body.
+    pub(super) fn hold(&mut self, open: Open) {
+        self.open = Some(open);
+    }
+}
+
+impl Body for ReplyBody {
+    type Data = Piece;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Piece>, Infallible>>> {
+        let piece = self.pieces.next();
+        if let Some(piece) = &piece {
+            self.left -= piece.len() as u64;
+            self.open.iter().for_each(|open| open.handed_over(piece.len()));
+        }
+        Poll::Ready(piece.map(|piece| Ok(Frame::data(piece))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.left == 0
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.left)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use budget::Account;
+
+    #[test]
+    fn large_results_are_not_copied() {
+        let large = Json::from_text(vec![b'7'; SHARED_LEAST]);
+        let mut reply = Reply::default();
+        reply.answer("1", Ok(Json::fixed("true")));
+        reply.answer("\"x\"", Ok(large.clone()));
+        let length = reply.len();
+        let ReplyBody { pieces, left, .. } = reply.finish(&Untaken::default());
+        assert_eq!(left as usize, length);
+        let pieces: Vec<_> = pieces.collect();
+        assert_eq!(pieces.len(), 3);
+        assert_eq!(pieces[1].as_ptr(), large.bytes().as_ptr(), "shared");
+        let start = "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":true}\
+                     {\"jsonrpc\":\"2.0\",\"id\":\"x\",\"result\":";
+        assert_eq!(pieces[0], start);
+    }
+
+    /// A batch of answers none of which is large.
+    #[test]
+    fn the_whole_answer_decides_whether_it_counts() {
+        let middling = Json::from_text(vec![b'7'; SHARED_LEAST]);
+        let account = Account::with_limit(1 << 40);
+        let untaken = Untaken::of(&account);
+        let is_empty = || account.memory.reading().used == 0;
+        for (results, counts) in [(2, false), (5, true)] {
+            let mut reply = Reply::default();
+            (0..results).for_each(|_| reply.answer("1", Ok(middling.clone())));
+            let body = reply.finish(&untaken);
+            assert_eq!(is_empty(), !counts, "{results}");
+            drop(body);
+            assert!(is_empty());
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Large responses that are being made or that clients have not read. Their memory is accounted to the client
+//! ([`budget`]). A response that does not fit is dropped and its call refused; it does not wait, because
+//! a batch that waits holds what it has gathered.
+
+use crate::error::Error;
+use budget::{Account, Usage, accounted};
+use hyper::body::Bytes as Piece;
+use std::sync::Arc;
+
+/// Responses of fewer bytes are not accounted: a thousand connections may have 64 MiB of them.
+const MIN_COUNTED_BYTES: usize = 64 * 1024;
+
+/// Whether a response, or a batch's responses, of this many bytes are accounted.
+pub(super) const fn is_large(bytes: usize) -> bool {
+    bytes >= MIN_COUNTED_BYTES
+}
+
+/// The account of large responses; by default nothing is accounted.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Untaken(Option<Arc<Account>>);
+
+impl Untaken {
+    pub(crate) fn of(account: &Arc<Account>) -> Self {
+        Self(Some(Arc::clone(account)))
+    }
+
+    /// Whether a response of this many bytes may be sent.
+    ///
+    /// # Errors
+    /// If it is large and does not fit.
+    pub(crate) fn room(&self, bytes: usize) -> Result<(), Error> {
+        match &self.0 {
+            Some(account) if is_large(bytes) => {
+                let held = account.hold(bytes);
+                held.map(drop).map_err(|refused| Error::client_memory(refused.limit()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Begins to gather the responses of a batch.
+    pub(crate) fn gather(&self) -> Gathered {
+        let usage = self.0.as_ref().map(|account| account.buffer(MIN_COUNTED_BYTES));
+        Gathered { usage, bytes: 0 }
+    }
+
+    /// The same piece of a large response, accounted until it is written. If it does not fit any more, the
+    /// connection is closed.
+    pub(super) fn counted(&self, piece: Piece) -> Piece {
+        let Some(account) = &self.0 else { return piece };
+        match account.hold(piece.len()) {
+            Ok(held) => accounted(piece, held),
+            Err(_) => {
+                account.owner.evict();
+                piece
+            }
+        }
+    }
+}
+
+/// What a batch has gathered, accounted until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Gathered {
+    usage: Option<Usage>,
+    bytes: usize,
+}
+
+impl Gathered {
+    /// Accounts for more.
+    ///
+    /// # Errors
+    /// If this or what was added before does not fit.
+    pub(crate) fn add(&mut self, bytes: usize) -> Result<(), Error> {
+        self.bytes += bytes;
+        let Some(usage) = &mut self.usage else { return Ok(()) };
+        usage.grow_to(self.bytes).map_err(|refused| Error::client_memory(refused.limit()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_batch_gathers_counts_and_fills() {
+        let account = Account::with_limit(256 * 1024);
+        let untaken = Untaken::of(&account);
+        let mut gathered = untaken.gather();
+        gathered.add(MIN_COUNTED_BYTES).unwrap();
+        assert_eq!(account.memory.reading().used, 0, "small ones are not accounted");
+        gathered.add(64 * 1024).unwrap();
+        assert!(untaken.room(128 * 1024).is_ok());
+        gathered.add(1).unwrap();
+        assert!(untaken.room(MIN_COUNTED_BYTES - 1).is_ok(), "small ones go on");
+        let error = untaken.room(128 * 1024).expect_err("it does not fit");
+        assert_eq!(error.code(), -32005);
+        assert!(gathered.add(128 * 1024).is_err());
+        assert!(gathered.add(0).is_err(), "what was added is there");
+        drop(gathered);
+        assert!(untaken.room(256 * 1024).is_ok() && untaken.room(256 * 1024 + 1).is_err());
+    }
+
+    #[test]
+    fn a_piece_that_does_not_fit_closes_the_connection() {
+        let account = Account::with_limit(100_000);
+        let untaken = Untaken::of(&account);
+        let piece = untaken.counted(Piece::from(vec![7; 70_000]));
+        assert!(account.memory.reading().used == 70_000 && !account.owner.is_evicted());
+        drop(untaken.counted(Piece::from(vec![7; 70_000])));
+        assert!(account.owner.is_evicted());
+        drop(piece);
+        assert_eq!(account.memory.reading().used, 0);
+    }
+}

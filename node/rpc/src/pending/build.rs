@@ -1,0 +1,227 @@
+//! Builds a pending block, and works out its roots.
+
+use super::{MAX_BUILD_TIME, MAX_PENDING, MAX_PUBLISH_WAIT, PendingBlock, PendingDetail};
+use crate::{
+    Context,
+    error::Error,
+    lines::{Line, Lines},
+};
+use alloy_consensus::{Header, Transaction as _};
+use alloy_eips::eip4895::Withdrawals;
+use alloy_primitives::{
+    Address, B256, U256,
+    map::{Entry, HashMap},
+};
+use chain::{
+    ChainSpec, Fork, Parent,
+    block::{Block, join},
+};
+use evm::{BlockBuilder, BlockHashes, Executed, ExecutionError, StateError, complete_header};
+use feehistory::fee_row;
+use pipeline::{NextBlock, Tried, TryBounds, try_all};
+use server::interrupt::Deadline;
+use state::stored::StoredBlock;
+use state::{Head, Layer, View};
+use std::{
+    cell::Cell,
+    mem,
+    sync::Arc,
+    time::{Instant, SystemTime},
+};
+use storage::{StateChanges, StateRead, update_state_root};
+use transactions::RecoveredTx;
+
+/// Builds a pending block on the newest one.
+pub(super) async fn build(context: &Arc<Context>, lines: &Lines) -> Result<PendingBlock, Error> {
+    let started = Instant::now();
+    let candidates = context.pool.candidates(MAX_PENDING).await?.unwrap_or_default();
+    // The transactions of an executed block have left the pool, and only the view of that block has their effects.
+    let mut heads = context.published.heads();
+    let published = heads.wait_for(|head| *head >= candidates.after);
+    // This times out only if the disk is slow or the node stops.
+    let _ = tokio::time::timeout(MAX_PUBLISH_WAIT, published).await;
+    let view = context.published.load();
+    if view.number() < candidates.after {
+        let message = format!(
+            "block {} is not durable after {MAX_PUBLISH_WAIT:?}, so there is no pending block: try again",
+            candidates.after
+        );
+        return Err(Error::server(message));
+    }
+    let context = Arc::clone(context);
+    lines
+        .run_own(Line::Short, move |interrupt| {
+            let txs = match view.number() > candidates.after {
+                true => not_mined(&view, candidates.txs)?,
+                false => candidates.txs,
+            };
+            let limits =
+                BuildLimits { gas: MAX_PENDING.gas, deadline: interrupt.within(MAX_BUILD_TIME) };
+            build_on(&context.spec, view, &txs, started, &limits)
+        })
+        .await
+}
+
+/// Removes the transactions that a newer block contains.
+fn not_mined(view: &View, txs: Vec<Arc<RecoveredTx>>) -> Result<Vec<Arc<RecoveredTx>>, Error> {
+    let state = view.state.reader()?;
+    let mut nonces: HashMap<Address, u64> = HashMap::default();
+    for tx in &txs {
+        if let Entry::Vacant(unknown) = nonces.entry(tx.sender) {
+            unknown.insert(state.account(tx.sender)?.unwrap_or_default().nonce);
+        }
+    }
+    Ok(txs.into_iter().filter(|tx| tx.tx.nonce() >= nonces[&tx.sender]).collect())
+}
+
+/// Bounds of the execution of a pending block, in addition to the gas limit of the block.
+#[derive(Debug)]
+struct BuildLimits {
+    gas: u64,
+    deadline: Deadline,
+}
+
+/// Block hashes, and the deadline for the execution of transactions.
+struct BuildHashes<'a> {
+    view: &'a View,
+    deadline: &'a Deadline,
+    /// The transactions have been executed. The end of the block must not be interrupted.
+    ending: Cell<bool>,
+}
+
+impl BlockHashes for BuildHashes<'_> {
+    fn block_hash(&self, number: u64) -> Result<Option<B256>, StateError> {
+        self.view.blocks().and_then(|blocks| blocks.hash(number)).map_err(StateError::new)
+    }
+
+    fn may_be_given_up(&self) -> bool {
+        true
+    }
+
+    fn is_given_up(&self) -> bool {
+        !self.ending.get() && self.deadline.passed()
+    }
+}
+
+fn failed(error: ExecutionError) -> Error {
+    Error::internal(error)
+}
+
+/// Builds a pending block on the head of a view, in the same way as the execute stage.
+fn build_on(
+    spec: &ChainSpec,
+    view: Arc<View>,
+    txs: &[Arc<RecoveredTx>],
+    started: Instant,
+    limits: &BuildLimits,
+) -> Result<PendingBlock, Error> {
+    let next = next_block(spec, &view.head);
+    let (txs, mut executed) = execute(spec, &view, &next, txs, limits)?;
+    let (header, turned) = next.end(spec, &mut executed);
+    let modules = turned.map(|turned| turned.modules);
+    let market = modules.as_deref().map(|modules| &modules.market);
+    let gas = executed.tx_gas.iter().copied();
+    let row = fee_row(spec, &header, market, txs.iter().map(|tx| &tx.tx).zip(gas));
+    let changes = mem::take(&mut executed.changes);
+    let layer = Layer::new(header.number, changes, txs.iter().map(|tx| tx.hash).collect());
+    let state = view.state.with_pending(Arc::new(layer));
+    let stored = stored(spec, &header, &txs, &executed);
+    let (header, next_base_fee) = (Arc::new(header), row.next_base_fee);
+    let head = Head { hash: B256::ZERO, header, next_base_fee, modules };
+    Ok(PendingBlock {
+        view: Arc::new(View { head, state, chain: view.chain.clone() }),
+        parent: view,
+        stored,
+        executed,
+        fee_row: row.to_bytes().into(),
+        detail: PendingDetail::State,
+        started,
+    })
+}
+
+/// The block that would be produced now.
+fn next_block(spec: &ChainSpec, head: &Head) -> NextBlock {
+    let step = spec.rules.timestamp_step();
+    let timestamp = consensus::next_timestamp(SystemTime::now(), head.header.timestamp, step);
+    // The total difficulty of all blocks matters only for the first block after the merge.
+    let merged = head.header.difficulty.is_zero();
+    let total_difficulty = if merged { U256::MAX } else { head.header.difficulty };
+    let parent = Parent { header: &head.header, hash: head.hash, total_difficulty };
+    NextBlock::after(spec, &parent, head.modules.as_deref(), timestamp)
+}
+
+/// Executes transactions; returns those in the block.
+fn execute(
+    spec: &ChainSpec,
+    view: &View,
+    next: &NextBlock,
+    txs: &[Arc<RecoveredTx>],
+    limits: &BuildLimits,
+) -> Result<(Vec<Arc<RecoveredTx>>, Executed), Error> {
+    let state = view.state.reader()?;
+    let carries_roots = spec.fork_of(&next.header) < Fork::Byzantium;
+    let trie = carries_roots.then(|| view.trie_at(view.number())).transpose()?;
+    let state_root = |changes: &StateChanges| match &trie {
+        Some(trie) => update_state_root(trie, changes, view.head.header.state_root)
+            .map(|(root, _)| root)
+            .map_err(StateError::new),
+        None => Ok(B256::ZERO),
+    };
+    let hashes = BuildHashes { view, deadline: &limits.deadline, ending: Cell::new(false) };
+    let is_over = || hashes.is_given_up();
+    let bounds = TryBounds { gas: limits.gas, is_over: &is_over, state_root: &state_root };
+    let modules = next.modules();
+    let mut builder =
+        BlockBuilder::start(spec, &state, &hashes, modules, &next.header).map_err(failed)?;
+    let Tried { txs, .. } = try_all(&mut builder, txs, &bounds).map_err(failed)?;
+    hashes.ending.set(true);
+    Ok((txs, builder.finish(&[], None).map_err(failed)?))
+}
+
+fn stored(
+    spec: &ChainSpec,
+    header: &Header,
+    txs: &[Arc<RecoveredTx>],
+    executed: &Executed,
+) -> StoredBlock {
+    let block = Block {
+        transactions: txs.iter().map(|tx| tx.raw.clone()).collect(),
+        withdrawals: header.withdrawals_root.map(|_| Withdrawals::default()),
+        header: header.clone(),
+        ..Block::default()
+    };
+    StoredBlock::new(spec, block, executed.senders.clone())
+}
+
+/// Adds the roots and the hash.
+pub(super) async fn add_roots(
+    pending: Arc<PendingBlock>,
+    lines: &Lines,
+) -> Result<PendingBlock, Error> {
+    lines.run_own(Line::Long, move |_| with_roots(&pending)).await
+}
+
+fn with_roots(pending: &PendingBlock) -> Result<PendingBlock, Error> {
+    let PendingBlock { view, parent, stored, executed, fee_row, started, .. } = pending;
+    let trie = parent.trie_at(parent.number())?;
+    let layer = view.state.layers().last();
+    let layer = layer.ok_or_else(|| Error::internal("a pending block has no layer"))?;
+    let (root, _) = update_state_root(&trie, layer.changes(), parent.head.header.state_root)
+        .map_err(Error::internal)?;
+    let mut stored = stored.clone();
+    let mut header = stored.block.header.clone();
+    complete_header(&mut header, executed, root, &stored.block.body());
+    stored.block.hash = header.hash_slow();
+    stored.block.rlp_bytes = join(&alloy_rlp::encode(&header), &stored.block.encode_body()).len();
+    stored.block.header = header.clone();
+    let head = Head { hash: stored.block.hash, header: Arc::new(header), ..view.head.clone() };
+    Ok(PendingBlock {
+        view: Arc::new(View { head, ..View::clone(view) }),
+        parent: Arc::clone(parent),
+        stored,
+        executed: executed.clone(),
+        fee_row: fee_row.clone(),
+        detail: PendingDetail::Roots,
+        started: *started,
+    })
+}

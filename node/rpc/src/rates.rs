@@ -1,0 +1,149 @@
+//! How many calls a second a connection, and an address, may make. Off unless set.
+
+use super::{error::Error, method::Run};
+use crate::lines::Line;
+use budget::client_key;
+use config::JsonRpc;
+use governor::{
+    DefaultDirectRateLimiter, DefaultKeyedRateLimiter, Quota, RateLimiter,
+    clock::{Clock, DefaultClock},
+};
+use std::{
+    net::IpAddr,
+    num::NonZeroU32,
+    sync::atomic::{AtomicU32, Ordering::Relaxed},
+};
+
+/// What a call of the long line counts for, and one of the short line: about what they cost the
+/// node beside a read.
+const LONG_WEIGHT: u32 = 20;
+const SHORT_WEIGHT: u32 = 4;
+/// Connections after which addresses that were not heard of for long are forgotten.
+const SWEEP_CONNECTIONS: u32 = 1024;
+
+/// The limits of all clients.
+#[derive(Debug)]
+pub(super) struct Rates {
+    connection: Option<Quota>,
+    address: Option<(u32, DefaultKeyedRateLimiter<IpAddr>)>,
+    connections: AtomicU32,
+}
+
+/// Calls in one second, and as many at once. At least what the heaviest call counts for.
+fn quota(calls: u32) -> Option<Quota> {
+    NonZeroU32::new(calls).map(|calls| Quota::per_second(calls.max(heaviest())))
+}
+
+const fn heaviest() -> NonZeroU32 {
+    NonZeroU32::new(LONG_WEIGHT).expect("it is not zero")
+}
+
+/// What a call counts for when it comes.
+pub(super) const fn weight(run: Run) -> NonZeroU32 {
+    match run {
+        Run::Line(line, _) => line_weight(line),
+        Run::Inline(_) | Run::Quick { .. } | Run::Waiting(_) => NonZeroU32::MIN,
+    }
+}
+
+/// What it counts for more when it could not be answered at once, and goes into a line.
+pub(super) const fn further_weight(line: Line) -> NonZeroU32 {
+    NonZeroU32::new(line_weight(line).get() - 1).expect("a line weighs more than a read")
+}
+
+const fn line_weight(line: Line) -> NonZeroU32 {
+    let weight = match line {
+        Line::Long => LONG_WEIGHT,
+        Line::Short => SHORT_WEIGHT,
+    };
+    NonZeroU32::new(weight).expect("weights are not zero")
+}
+
+/// The limit of one connection.
+#[derive(Debug, Default)]
+pub(super) struct ConnectionRate(Option<(u32, DefaultDirectRateLimiter)>);
+
+impl Rates {
+    /// As the settings say; zero is no limit.
+    pub(super) fn new(config: &JsonRpc) -> Self {
+        let address = quota(config.rate_per_ip);
+        Self {
+            connection: quota(config.rate_per_connection),
+            address: address.map(|quota| (quota.burst_size().get(), RateLimiter::keyed(quota))),
+            connections: AtomicU32::new(0),
+        }
+    }
+
+    /// The limit of a new connection.
+    pub(super) fn connection(&self) -> ConnectionRate {
+        if let Some((_, addresses)) = &self.address
+            && self.connections.fetch_add(1, Relaxed) % SWEEP_CONNECTIONS == SWEEP_CONNECTIONS - 1
+        {
+            addresses.retain_recent();
+        }
+        let limiter = |quota: Quota| (quota.burst_size().get(), RateLimiter::direct(quota));
+        ConnectionRate(self.connection.map(limiter))
+    }
+
+    /// Counts a call of this weight.
+    ///
+    /// # Errors
+    /// When it is one too many.
+    pub(super) fn admit(
+        &self,
+        connection: &ConnectionRate,
+        address: IpAddr,
+        weight: NonZeroU32,
+    ) -> Result<(), Error> {
+        let refused = |whose, limit, wait: governor::NotUntil<_>| {
+            let wait_ms = wait.wait_time_from(DefaultClock::default().now()).as_millis();
+            Error::rate(whose, limit, u64::try_from(wait_ms).unwrap_or(u64::MAX).max(1))
+        };
+        let fits = "a burst holds the heaviest call";
+        if let Some((limit, limiter)) = &connection.0 {
+            let counted = limiter.check_n(weight).expect(fits);
+            counted.map_err(|wait| refused("connection", *limit, wait))?;
+        }
+        if let Some((limit, limiter)) = &self.address {
+            let counted = limiter.check_key_n(&client_key(address), weight).expect(fits);
+            counted.map_err(|wait| refused("address", *limit, wait))?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_burst_is_taken_and_no_more() {
+        let config = JsonRpc { rate_per_ip: 40, rate_per_connection: 30, ..JsonRpc::default() };
+        let rates = Rates::new(&config);
+        let cheap = weight(Run::Inline(|_| unreachable!("it is only counted")));
+        let (one, two) = (rates.connection(), rates.connection());
+        let address = IpAddr::from([10, 0, 0, 1]);
+        let taken = |rate| (0..100).filter(|_| rates.admit(rate, address, cheap).is_ok()).count();
+        assert!((30..40).contains(&taken(&one)), "a connection");
+        assert!(taken(&two) < 20, "both connections of an address");
+        assert!(rates.admit(&rates.connection(), IpAddr::from([10, 0, 0, 2]), cheap).is_ok());
+        let error = rates.admit(&one, address, cheap).expect_err("one too many");
+        assert_eq!(error.code(), -32005);
+        assert!(error.data().expect("data").get().contains("\"limit\":30"), "{error:?}");
+    }
+
+    #[test]
+    fn a_heavy_call_fits_the_least_limit() {
+        let config = JsonRpc { rate_per_connection: 1, ..JsonRpc::default() };
+        let rates = Rates::new(&config);
+        let heavy = weight(Run::Line(Line::Long, |_| unreachable!("it is only counted")));
+        let (rate, address) = (rates.connection(), IpAddr::from([10, 0, 0, 1]));
+        assert!(rates.admit(&rate, address, heavy).is_ok());
+        assert!(rates.admit(&rate, address, heavy).is_err());
+        // One that was to be answered at once, and goes into the line after all, counts the same.
+        let rate = rates.connection();
+        assert!(rates.admit(&rate, address, NonZeroU32::MIN).is_ok());
+        assert!(rates.admit(&rate, address, further_weight(Line::Long)).is_ok());
+        assert!(rates.admit(&rate, address, NonZeroU32::MIN).is_err());
+    }
+}

@@ -1,0 +1,106 @@
+//! Opens the addresses of JSON-RPC and closes them again.
+
+use super::{
+    Context,
+    dispatch::Dispatcher,
+    front::{Endpoint, Front, Seats, Threads},
+    meter::CallMeter,
+};
+use config::JsonRpc;
+use pipeline::Fault;
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
+
+/// Longest wait at the end for calls in flight.
+const STOP_WAIT: Duration = Duration::from_secs(3);
+
+/// How often filters that are not wanted any more are forgotten, and their memory is released.
+const SWEEP_PERIOD: Duration = Duration::from_secs(1);
+
+/// The running servers.
+#[derive(Debug)]
+pub struct Servers {
+    listening: [JoinHandle<()>; 2],
+    stop: watch::Sender<bool>,
+    /// Where HTTP (and WebSocket) is served.
+    pub address: SocketAddr,
+    /// Where WebSocket alone is served.
+    pub ws_address: SocketAddr,
+    calls: Arc<CallMeter>,
+    /// What the connections are served on.
+    threads: Arc<Threads>,
+    sweeping: JoinHandle<()>,
+}
+
+/// Serves JSON-RPC on the configured addresses until [`Servers::stop`].
+///
+/// # Errors
+/// When an address cannot be listened on.
+pub async fn serve(config: &JsonRpc, context: Context) -> Result<Servers, Fault> {
+    let dispatcher = Arc::new(Dispatcher::new(context, config));
+    let calls = dispatcher.meter();
+    let (stop, stopped) = watch::channel(false);
+    let (http, address) = bind(config.address).await?;
+    let (ws, ws_address) = bind(config.ws_address).await?;
+    let threads = Threads::start(config.threads());
+    let threads =
+        threads.map_err(|source| Fault::Socket { what: "JSON-RPC".to_owned(), source })?;
+    let threads = Arc::new(threads);
+    let sweeping = tokio::spawn(sweep(Arc::clone(&dispatcher)));
+    let front = Arc::new(Front::new(dispatcher, &threads, config));
+    let listen = |listener, api, http| {
+        let endpoint = Arc::new(Endpoint::new(api, http));
+        let (front, threads) = (Arc::clone(&front), Arc::clone(&threads));
+        tokio::spawn(front.listen(listener, endpoint, threads, stopped.clone()))
+    };
+    let listening = [listen(http, &config.api, true), listen(ws, &config.ws_api, false)];
+    Ok(Servers { listening, stop, address, ws_address, calls, threads, sweeping })
+}
+
+async fn sweep(dispatcher: Arc<Dispatcher>) {
+    let mut ticks = tokio::time::interval(SWEEP_PERIOD);
+    loop {
+        ticks.tick().await;
+        dispatcher.sweep();
+    }
+}
+
+async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), Fault> {
+    let fault = |source| Fault::Socket { what: format!("JSON-RPC on {address}"), source };
+    let listener = TcpListener::bind(address).await.map_err(fault)?;
+    let bound = listener.local_addr().map_err(fault)?;
+    Ok((listener, bound))
+}
+
+impl Servers {
+    /// The counters of calls.
+    pub fn calls(&self) -> Arc<CallMeter> {
+        Arc::clone(&self.calls)
+    }
+
+    /// How many connections each thread serves.
+    pub fn seats(&self) -> Seats {
+        self.threads.seats()
+    }
+
+    /// Takes no more calls, finishes those in flight for a while, and closes the connections.
+    pub async fn stop(self) {
+        let Self { mut listening, stop, threads, sweeping, .. } = self;
+        sweeping.abort();
+        stop.send_replace(true);
+        let ended = async {
+            for listening in &mut listening {
+                // A panic there has been reported.
+                let _ = listening.await;
+            }
+        };
+        if tokio::time::timeout(STOP_WAIT, ended).await.is_err() {
+            tracing::warn!("JSON-RPC calls were still running and are abandoned");
+        }
+        for listening in listening {
+            // Its connections end with it.
+            listening.abort();
+        }
+        drop(threads);
+    }
+}

@@ -1,0 +1,469 @@
+//! HTTP servers with limits: connections and memory, which the clients of all servers share by one rule
+//! ([`budget`]); requests that are answered at once; and times within which a request must be whole and
+//! a response must be read.
+//!
+//! Health checks are answered whatever other clients do: they do not wait for other requests, and when all
+//! connections are taken, a few more are accepted for them ([`reserve`]).
+
+mod access;
+mod body;
+mod compress;
+mod connection;
+mod quotes;
+mod reserve;
+
+pub use access::Access;
+pub use reserve::MAX_RESERVED;
+
+use crate::compression::accepts_gzip;
+use axum::{
+    Router,
+    body::Body,
+    http::{
+        HeaderValue, Request, Response, StatusCode,
+        header::{CONNECTION, UPGRADE},
+    },
+    response::IntoResponse,
+};
+use body::Owed;
+use budget::{Account, Budget, Evictable, Held, Resource};
+use connection::Connection;
+use hyper::body::Body as _;
+use hyper::{
+    body::Incoming,
+    server::conn::{http1, http2},
+    service::service_fn,
+};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use pipeline::Fault;
+use reserve::Reserve;
+use std::{
+    convert::Infallible,
+    net::{IpAddr, SocketAddr},
+    pin::{Pin, pin},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
+    },
+    time::Duration,
+};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::{Semaphore, watch},
+    task::{JoinHandle, JoinSet},
+    time::sleep,
+};
+use tonic::Code;
+use tower::ServiceExt;
+
+/// Maximum bytes of a message to the reflection and health services: the name of a symbol or a service.
+pub const MAX_NAME_MESSAGE_BYTES: usize = 16 * 1024;
+/// The wait at shutdown for responses in flight.
+const STOP_WAIT: Duration = Duration::from_secs(2);
+/// The wait after a failure to accept, such as too many open files.
+const ACCEPT_WAIT: Duration = Duration::from_millis(50);
+/// Maximum bytes of a request's head, and of what is read of the next one, over HTTP/1.1.
+const MAX_HEAD_BYTES: usize = 64 * 1024;
+/// Maximum number of gRPC requests of one connection at a time.
+const MAX_STREAMS: u32 = 64;
+/// Bytes that a gRPC client may send of one request, and of all requests of a connection, before they are read.
+const STREAM_WINDOW_BYTES: u32 = 128 * 1024;
+const CONNECTION_WINDOW_BYTES: u32 = 256 * 1024;
+/// Bytes of a gRPC response that wait in the HTTP library for the client to read them.
+const SEND_BUFFER_BYTES: usize = 64 * 1024;
+/// Bytes of a request or a response over HTTP/1.1 that are not accounted. A connection has one at a time.
+const FREE_BYTES: usize = 16 * 1024;
+/// Accounted for each gRPC request: its task and headers.
+const STREAM_BYTES: usize = 4 * 1024;
+/// Accounted for each request that streams: another task, and a message that is not whole.
+const STREAMING_BYTES: usize = 2 * STREAM_BYTES + MAX_NAME_MESSAGE_BYTES;
+
+/// Where to listen, and what to accept.
+#[derive(Debug)]
+pub struct Bounds {
+    /// The address to listen at.
+    pub address: SocketAddr,
+    /// Connections, which are shared by the rule of all resources.
+    pub connections: Arc<Resource>,
+    /// Maximum number of requests that are answered at once; others wait.
+    pub concurrent: u32,
+    /// Maximum bytes of a request's body. The body is read before the request takes a turn.
+    pub body: usize,
+    /// The protocol.
+    pub protocol: Protocol,
+}
+
+/// How requests come.
+#[derive(Debug)]
+pub enum Protocol {
+    /// HTTP/1.1, and WebSockets if the router has any.
+    Http {
+        /// The hosts and origins that are accepted.
+        access: Access,
+        /// The path of health checks.
+        health: Option<&'static str>,
+    },
+    /// HTTP/2.
+    Grpc,
+}
+
+/// Services that stream requests: their bodies are not read beforehand.
+const STREAMING_PATH: &str = "/grpc.reflection.";
+/// The health checks of gRPC.
+const GRPC_HEALTH_PATH: &str = "/grpc.health.v1.Health/";
+
+/// For what outlives its HTTP request, such as a WebSocket: the server's end waits for it, for a while, so that it can
+/// say goodbye to its client.
+#[derive(Clone, Debug)]
+pub struct Stopping(watch::Receiver<bool>);
+
+impl Stopping {
+    /// Ready when the server is to stop.
+    pub async fn wait(&mut self) {
+        is_stopping(&mut self.0).await;
+    }
+}
+
+/// A running server.
+#[derive(Debug)]
+pub struct Server {
+    /// Where it listens.
+    pub address: SocketAddr,
+    stop: watch::Sender<bool>,
+    task: JoinHandle<()>,
+}
+
+/// What the connections of a server share.
+struct Shared {
+    budget: Arc<Budget>,
+    connections: Arc<Resource>,
+    reserve: Reserve,
+    turns: Semaphore,
+    /// Turns to compress responses.
+    compressions: Arc<Semaphore>,
+    body: usize,
+    protocol: Protocol,
+    router: Router,
+    stopping: Stopping,
+}
+
+/// A connection.
+#[derive(Debug)]
+pub struct Peer {
+    address: IpAddr,
+    evictable: Arc<Evictable>,
+    owed: Owed,
+    /// What is read next belongs to the body of a request, or to a WebSocket.
+    content: AtomicBool,
+    /// Requests that are being answered over HTTP/1.1.
+    open: AtomicUsize,
+    /// hyper may hold bytes that the socket has not accepted.
+    unflushed: AtomicBool,
+    /// `None` for a connection of the reserve.
+    _place: Option<Held>,
+}
+
+/// Serves a router until [`Server::stop`]; `what` names it if the address is taken.
+pub async fn serve(
+    what: &str,
+    bounds: Bounds,
+    budget: &Arc<Budget>,
+    router: Router,
+) -> Result<Server, Fault> {
+    let fault = |source| Fault::Socket { what: format!("{what} on {}", bounds.address), source };
+    let listener = TcpListener::bind(bounds.address).await.map_err(fault)?;
+    let address = listener.local_addr().map_err(fault)?;
+    let (stop, stopped) = watch::channel(false);
+    let shared = Arc::new(Shared {
+        budget: Arc::clone(budget),
+        connections: bounds.connections,
+        reserve: Reserve::default(),
+        turns: Semaphore::new(bounds.concurrent as usize),
+        compressions: Arc::new(Semaphore::new(compress::MAX_COMPRESSIONS)),
+        body: bounds.body,
+        protocol: bounds.protocol,
+        router,
+        stopping: Stopping(stopped.clone()),
+    });
+    Ok(Server { address, stop, task: tokio::spawn(shared.accept(listener, stopped)) })
+}
+
+impl Server {
+    /// Ends the server; responses in flight are finished for a while.
+    pub async fn stop(self) {
+        let Self { stop, mut task, .. } = self;
+        stop.send_replace(true);
+        let ended = async {
+            // A panic there has been reported.
+            let _ = (&mut task).await;
+            // WebSockets have tasks of their own, each with a receiver.
+            stop.closed().await;
+        };
+        if tokio::time::timeout(STOP_WAIT, ended).await.is_err() {
+            task.abort();
+        }
+    }
+}
+
+/// Ready when the server is to stop.
+async fn is_stopping(stop: &mut watch::Receiver<bool>) {
+    // An error says that the server was dropped, which also stops it.
+    let _ = stop.wait_for(|stop| *stop).await;
+}
+
+impl Shared {
+    async fn accept(self: Arc<Self>, listener: TcpListener, stop: watch::Receiver<bool>) {
+        let mut connections = JoinSet::new();
+        let mut stopping = stop.clone();
+        loop {
+            let accepted = tokio::select! {
+                accepted = listener.accept() => accepted,
+                // A panic there has been reported.
+                Some(_) = connections.join_next() => continue,
+                () = is_stopping(&mut stopping) => break,
+            };
+            match accepted {
+                Ok((stream, from)) => {
+                    // A failure only costs latency.
+                    let _ = stream.set_nodelay(true);
+                    let serving = Arc::clone(&self).serve(stream, from.ip(), stop.clone());
+                    connections.spawn(serving);
+                }
+                Err(error) => {
+                    tracing::debug!(%error, "a connection could not be accepted");
+                    tokio::select! {
+                        () = sleep(ACCEPT_WAIT) => {}
+                        () = is_stopping(&mut stopping) => break,
+                    }
+                }
+            }
+        }
+        drop(listener);
+        while connections.join_next().await.is_some() {}
+    }
+
+    /// Serves one connection to its end.
+    async fn serve(self: Arc<Self>, stream: TcpStream, from: IpAddr, stop: watch::Receiver<bool>) {
+        let evictable = Arc::<Evictable>::default();
+        let is_proxy = self.budget.proxies.contains(from);
+        let place = self.connections.acquire_as(from, is_proxy, 1, &evictable).ok();
+        let reserved = place.is_none().then(|| self.reserve.enter(from, &evictable));
+        let peer = Arc::new(Peer {
+            address: from,
+            evictable: Arc::clone(&evictable),
+            owed: Owed::default(),
+            content: AtomicBool::new(false),
+            open: AtomicUsize::new(0),
+            unflushed: AtomicBool::new(false),
+            _place: place,
+        });
+        let is_http = matches!(self.protocol, Protocol::Http { .. });
+        let io = TokioIo::new(Connection::new(stream, Arc::clone(&peer), is_http));
+        let served = async {
+            if is_http {
+                self.serve_http(io, &peer, stop).await
+            } else {
+                self.serve_grpc(io, &peer, stop).await
+            }
+        };
+        let ended = match reserved {
+            Some(reserved) => {
+                let ended = tokio::time::timeout(reserve::MAX_TIME, served).await;
+                drop(reserved);
+                ended.unwrap_or(Ok(()))
+            }
+            None => tokio::select! {
+                ended = served => ended,
+                () = peer.owed.slow() => Ok(()),
+            },
+        };
+        if let Err(error) = ended {
+            tracing::debug!(%error, %from, "a connection ended early");
+        }
+    }
+
+    async fn serve_http(
+        self: &Arc<Self>,
+        io: TokioIo<Connection>,
+        peer: &Arc<Peer>,
+        mut stop: watch::Receiver<bool>,
+    ) -> hyper::Result<()> {
+        let service = service_fn(|request| {
+            // Not in the future that answers: the HTTP library may read some of the body before it polls that.
+            peer.begin(&request);
+            Arc::clone(self).answer(Arc::clone(peer), Some(peer.open()), request)
+        });
+        let connection = http1::Builder::new()
+            .max_buf_size(MAX_HEAD_BYTES)
+            .serve_connection(io, service)
+            .with_upgrades();
+        let mut connection = pin!(connection);
+        tokio::select! {
+            ended = connection.as_mut() => return ended,
+            () = is_stopping(&mut stop) => connection.as_mut().graceful_shutdown(),
+        }
+        connection.await
+    }
+
+    async fn serve_grpc(
+        self: &Arc<Self>,
+        io: TokioIo<Connection>,
+        peer: &Arc<Peer>,
+        mut stop: watch::Receiver<bool>,
+    ) -> hyper::Result<()> {
+        let (shared, peer) = (Arc::clone(self), Arc::clone(peer));
+        let service =
+            service_fn(move |request| Arc::clone(&shared).answer(Arc::clone(&peer), None, request));
+        let connection = http2::Builder::new(TokioExecutor::new())
+            .max_concurrent_streams(MAX_STREAMS)
+            .initial_stream_window_size(STREAM_WINDOW_BYTES)
+            .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+            .max_send_buf_size(SEND_BUFFER_BYTES)
+            .serve_connection(io, service);
+        let mut connection: Pin<&mut _> = pin!(connection);
+        tokio::select! {
+            ended = connection.as_mut() => return ended,
+            () = is_stopping(&mut stop) => connection.as_mut().graceful_shutdown(),
+        }
+        connection.await
+    }
+
+    async fn answer(
+        self: Arc<Self>,
+        peer: Arc<Peer>,
+        open: Option<Open>,
+        request: Request<Incoming>,
+    ) -> Result<Response<Body>, Infallible> {
+        Ok(self.try_answer(&peer, open, request).await.unwrap_or_else(|refusal| *refusal))
+    }
+
+    async fn try_answer(
+        &self,
+        peer: &Arc<Peer>,
+        open: Option<Open>,
+        request: Request<Incoming>,
+    ) -> Result<Response<Body>, Box<Response<Body>>> {
+        let is_health = self.is_health(request.uri().path());
+        if peer.is_reserved() && !is_health {
+            let limit = self.connections.limit();
+            let mut refusal = self.refusal(
+                StatusCode::SERVICE_UNAVAILABLE,
+                Code::Unavailable,
+                format!("too many connections: at most {limit} are served at a time"),
+            );
+            // HTTP/2 has no such header.
+            if matches!(self.protocol, Protocol::Http { .. }) {
+                refusal.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
+            return Err(refusal);
+        }
+        let cors = match &self.protocol {
+            Protocol::Http { access, .. } => Some(access.check(&request)?),
+            Protocol::Grpc => None,
+        };
+        let accepts_gzip = accepts_gzip(request.headers());
+        let client = self.budget.proxies.client(peer.address, request.headers());
+        let account = self.budget.account(client, &peer.evictable);
+        let (mut request, received) = self.receive(&account, peer, request).await?;
+        // For WebSockets, which use memory as long as they are open.
+        request.extensions_mut().insert(Arc::clone(&account));
+        request.extensions_mut().insert(self.stopping.clone());
+        let turn = match is_health {
+            true => None,
+            false => Some(self.turns.acquire().await.expect("it is never closed")),
+        };
+        let is_stream = self.is_stream(request.uri().path());
+        let mut response = self.router.clone().oneshot(request).await.into_response();
+        if matches!(self.protocol, Protocol::Http { .. }) {
+            response = self.compress(&account, accepts_gzip, response).await;
+        }
+        drop(turn);
+        // A stream of requests goes on as long as its response.
+        let kept = is_stream.then_some(received);
+        let mut response = self.owe(&account, peer, (open, kept), response)?;
+        if let Some(cors) = cors {
+            cors.apply(&mut response);
+        }
+        Ok(response)
+    }
+
+    fn is_health(&self, path: &str) -> bool {
+        match self.protocol {
+            Protocol::Http { health, .. } => health == Some(path),
+            Protocol::Grpc => path.starts_with(GRPC_HEALTH_PATH),
+        }
+    }
+
+    /// Whether the body of a request is not read beforehand.
+    fn is_stream(&self, path: &str) -> bool {
+        matches!(self.protocol, Protocol::Grpc) && path.starts_with(STREAMING_PATH)
+    }
+
+    /// A refusal in the form of the protocol.
+    fn refusal(&self, status: StatusCode, code: Code, text: String) -> Box<Response<Body>> {
+        Box::new(match self.protocol {
+            Protocol::Http { .. } => (status, format!("{text}\n")).into_response(),
+            Protocol::Grpc => tonic::Status::new(code, text).into_http(),
+        })
+    }
+
+    /// The bytes of a message that are not accounted.
+    const fn free_bytes(&self) -> usize {
+        match self.protocol {
+            Protocol::Http { .. } => FREE_BYTES,
+            Protocol::Grpc => 0,
+        }
+    }
+}
+
+/// A request that is being answered, until this is dropped. The body of the response keeps it.
+#[derive(Debug)]
+struct Open(Arc<Peer>);
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.open.fetch_sub(1, SeqCst);
+    }
+}
+
+impl Peer {
+    /// The head of a request has arrived.
+    fn begin(&self, request: &Request<Incoming>) {
+        let is_upgrade = request.headers().contains_key(UPGRADE);
+        self.content.store(is_upgrade || !request.body().is_end_stream(), SeqCst);
+    }
+
+    /// The body of a request that keeps the protocol has been read to its end.
+    fn end_body(&self) {
+        self.content.store(false, SeqCst);
+    }
+
+    /// Whether what is read next belongs to the head of a request. If a body was not read to its end, this
+    /// is not known before the next head.
+    fn expects_head(&self) -> bool {
+        !self.content.load(SeqCst)
+    }
+
+    /// A request is being answered until hyper has taken its response.
+    fn open(self: &Arc<Self>) -> Open {
+        self.open.fetch_add(1, SeqCst);
+        Open(Arc::clone(self))
+    }
+
+    fn set_unflushed(&self, unflushed: bool) {
+        self.unflushed.store(unflushed, SeqCst);
+    }
+
+    /// Whether a request has arrived whole and its response is not in the hands of the socket.
+    fn is_response_owed(&self) -> bool {
+        let is_owed = self.open.load(SeqCst) > 0 || self.unflushed.load(SeqCst);
+        is_owed && !self.content.load(SeqCst)
+    }
+
+    const fn is_reserved(&self) -> bool {
+        self._place.is_none()
+    }
+}
+
+#[cfg(test)]
+mod tests;

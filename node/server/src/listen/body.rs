@@ -1,0 +1,319 @@
+//! Bodies of requests and responses, whose memory is accounted to the client: those of requests from their first
+//! byte to the response, those of responses until they have been written.
+
+use super::{Account, Open, Peer, Protocol, STREAM_BYTES, STREAMING_BYTES, Shared};
+use axum::{
+    body::Body,
+    http::{Request, Response, StatusCode, header::UPGRADE},
+};
+use budget::{Held, Refused, accounted};
+use bytes::{Buf, Bytes};
+use futures_util::FutureExt;
+use http_body_util::BodyExt;
+use hyper::body::{Body as _, Frame, Incoming, SizeHint};
+use std::{
+    collections::VecDeque,
+    fmt,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst},
+    },
+    task::{Context, Poll},
+    time::Duration,
+};
+use tokio::time::{Instant, sleep};
+use tonic::Code;
+
+/// The time within which the body of a request must be whole (CometBFT's `read_timeout`).
+const MAX_BODY_TIME: Duration = Duration::from_secs(10);
+/// The time within which a client must read one piece of a response.
+const MAX_SLOW_TIME: Duration = Duration::from_secs(20);
+/// Bytes of such a piece.
+const PIECE_BYTES: usize = 64 * 1024;
+/// How often progress is looked at.
+const SLOW_LOOK: Duration = Duration::from_secs(5);
+
+/// Bytes of the gRPC frame header in front of a message.
+const GRPC_HEAD_BYTES: usize = 5;
+
+/// The memory of a request: of its task, and of its body.
+#[derive(Debug)]
+pub(super) struct Received {
+    _task: Option<Held>,
+    _body: Option<Held>,
+}
+
+impl Shared {
+    /// Reads a request's body: up to one byte more than it may have, which the service refuses in its own
+    /// words. The memory is held until the second part is dropped.
+    pub(super) async fn receive(
+        &self,
+        account: &Arc<Account>,
+        peer: &Peer,
+        request: Request<Incoming>,
+    ) -> Result<(Request<Body>, Received), Box<Response<Body>>> {
+        let is_stream = self.is_stream(request.uri().path());
+        let task_bytes = match self.protocol {
+            Protocol::Http { .. } => 0,
+            Protocol::Grpc if is_stream => STREAMING_BYTES,
+            Protocol::Grpc => STREAM_BYTES,
+        };
+        let task = (task_bytes > 0).then(|| account.hold(task_bytes)).transpose();
+        let task = task.map_err(|refused| self.no_memory(refused))?;
+        if is_stream {
+            return Ok((request.map(Body::new), Received { _task: task, _body: None }));
+        }
+        let (head, mut body) = request.into_parts();
+        if body.is_end_stream() {
+            return Ok((
+                Request::from_parts(head, Body::empty()),
+                Received { _task: task, _body: None },
+            ));
+        }
+        let limit = self.body + if task.is_some() { GRPC_HEAD_BYTES } else { 0 };
+        let mut usage = account.buffer(self.free_bytes());
+        let most = body
+            .size_hint()
+            .upper()
+            .map_or(limit + 1, |upper| upper.min(limit as u64 + 1) as usize);
+        let mut bytes = Vec::new();
+        let read = async {
+            while let Some(frame) = body.frame().await {
+                let Ok(data) = frame.map_err(Broken::Body)?.into_data() else { continue };
+                let data = &data[..data.len().min(limit + 1 - bytes.len())];
+                usage.extend(&mut bytes, data, most).map_err(Broken::Memory)?;
+                if bytes.len() > limit {
+                    return Ok(());
+                }
+            }
+            if !head.headers.contains_key(UPGRADE) {
+                peer.end_body();
+            }
+            Ok(())
+        };
+        match tokio::time::timeout(MAX_BODY_TIME, read).await {
+            Ok(Ok(())) => {}
+            Ok(Err(Broken::Memory(refused))) => return Err(self.no_memory(refused)),
+            Ok(Err(Broken::Body(error))) => {
+                let text = format!("cannot read the request body: {error}");
+                return Err(self.refusal(StatusCode::BAD_REQUEST, Code::InvalidArgument, text));
+            }
+            Err(_) => {
+                let text =
+                    format!("the request body was incomplete after {} s", MAX_BODY_TIME.as_secs());
+                return Err(self.refusal(
+                    StatusCode::REQUEST_TIMEOUT,
+                    Code::DeadlineExceeded,
+                    text,
+                ));
+            }
+        }
+        let received = Received { _task: task, _body: usage.into_held() };
+        Ok((Request::from_parts(head, Body::from(bytes)), received))
+    }
+
+    /// Accounts for a response until it has been written, and keeps as long what belongs to its request.
+    pub(super) fn owe(
+        &self,
+        account: &Arc<Account>,
+        peer: &Arc<Peer>,
+        request: (Option<Open>, Option<Received>),
+        response: Response<Body>,
+    ) -> Result<Response<Body>, Box<Response<Body>>> {
+        let (head, mut body) = response.into_parts();
+        let mut first = VecDeque::new();
+        let mut ended = body.is_end_stream();
+        // A response that is ready is in memory already, and the client may never ask for it.
+        if !ended && let Some(frame) = body.frame().now_or_never() {
+            match frame {
+                Some(Ok(frame)) => first.push_back(frame),
+                Some(Err(error)) => {
+                    let text = format!("cannot produce the response: {error}");
+                    return Err(self.refusal(
+                        StatusCode::INTERNAL_SERVER_ERROR,
+                        Code::Internal,
+                        text,
+                    ));
+                }
+                None => ended = true,
+            }
+        }
+        if ended {
+            return Ok(Response::from_parts(head, Body::empty()));
+        }
+        let mut owed = OwedBody {
+            body,
+            frames: VecDeque::new(),
+            account: Arc::clone(account),
+            peer: Arc::clone(peer),
+            free_bytes: self.free_bytes(),
+            _request: request,
+        };
+        for frame in first {
+            owed.push(frame).map_err(|refused| self.no_memory(refused))?;
+        }
+        Ok(Response::from_parts(head, Body::new(owed)))
+    }
+
+    pub(super) fn no_memory(&self, refused: Refused) -> Box<Response<Body>> {
+        let text = format!(
+            "clients use too much memory: at most {} bytes (server.max-client-bytes); try again later",
+            refused.limit()
+        );
+        self.refusal(StatusCode::SERVICE_UNAVAILABLE, Code::ResourceExhausted, text)
+    }
+}
+
+enum Broken {
+    Body(hyper::Error),
+    Memory(Refused),
+}
+
+/// What a connection's client has not read.
+#[derive(Debug)]
+pub(super) struct Owed {
+    pieces: AtomicUsize,
+    start: Instant,
+    /// Milliseconds after `start` when it last read a piece, or when there were none.
+    progress_ms: AtomicU64,
+}
+
+impl Default for Owed {
+    fn default() -> Self {
+        Self { pieces: AtomicUsize::new(0), start: Instant::now(), progress_ms: AtomicU64::new(0) }
+    }
+}
+
+impl Owed {
+    fn now_ms(&self) -> u64 {
+        u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    fn add(&self) {
+        if self.pieces.fetch_add(1, SeqCst) == 0 {
+            self.progress_ms.store(self.now_ms(), SeqCst);
+        }
+    }
+
+    fn remove(&self) {
+        self.progress_ms.store(self.now_ms(), SeqCst);
+        self.pieces.fetch_sub(1, SeqCst);
+    }
+
+    /// Ready when the client has read no piece for too long.
+    pub(super) async fn slow(&self) {
+        loop {
+            sleep(SLOW_LOOK).await;
+            let since = self.now_ms().saturating_sub(self.progress_ms.load(SeqCst));
+            if self.pieces.load(SeqCst) > 0 && u128::from(since) >= MAX_SLOW_TIME.as_millis() {
+                return;
+            }
+        }
+    }
+}
+
+/// One piece that a client has not read, until this is dropped.
+struct OwedPiece {
+    peer: Arc<Peer>,
+    _held: Option<Held>,
+}
+
+impl OwedPiece {
+    fn new(peer: &Arc<Peer>, held: Option<Held>) -> Self {
+        peer.owed.add();
+        Self { peer: Arc::clone(peer), _held: held }
+    }
+}
+
+impl Drop for OwedPiece {
+    fn drop(&mut self) {
+        self.peer.owed.remove();
+    }
+}
+
+/// A response's body whose pieces are accounted.
+struct OwedBody {
+    body: Body,
+    /// Taken from the body and not asked for yet.
+    frames: VecDeque<Frame<Bytes>>,
+    account: Arc<Account>,
+    peer: Arc<Peer>,
+    free_bytes: usize,
+    _request: (Option<Open>, Option<Received>),
+}
+
+impl fmt::Debug for OwedBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OwedBody").field("frames", &self.frames.len()).finish_non_exhaustive()
+    }
+}
+
+impl OwedBody {
+    /// Accounts for a frame, in pieces.
+    fn push(&mut self, frame: Frame<Bytes>) -> Result<(), Refused> {
+        let mut data = match frame.into_data() {
+            Ok(data) => data,
+            Err(frame) => {
+                self.frames.push_back(frame);
+                return Ok(());
+            }
+        };
+        let mut held = match data.len() {
+            length if length <= self.free_bytes => None,
+            length => Some(self.account.hold(length)?),
+        };
+        while data.has_remaining() {
+            let piece = data.split_to(data.len().min(PIECE_BYTES));
+            let part = held.as_mut().map(|held| held.split(piece.len() as u64));
+            let guard = OwedPiece::new(&self.peer, part);
+            self.frames.push_back(Frame::data(accounted(piece, guard)));
+        }
+        Ok(())
+    }
+}
+
+impl hyper::body::Body for OwedBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        loop {
+            if let Some(frame) = self.frames.pop_front() {
+                return Poll::Ready(Some(Ok(frame)));
+            }
+            match Pin::new(&mut self.body).poll_frame(cx) {
+                Poll::Ready(Some(Ok(frame))) => {
+                    if let Err(refused) = self.push(frame) {
+                        let error = format!("clients use too much memory: {refused:?}");
+                        return Poll::Ready(Some(Err(axum::Error::new(error))));
+                    }
+                }
+                other => return other,
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.frames.is_empty() && self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let ready: u64 = self
+            .frames
+            .iter()
+            .filter_map(|frame| frame.data_ref())
+            .map(|data| data.len() as u64)
+            .sum();
+        let rest = self.body.size_hint();
+        let mut hint = SizeHint::new();
+        hint.set_lower(ready + rest.lower());
+        if let Some(upper) = rest.upper() {
+            hint.set_upper(ready + upper);
+        }
+        hint
+    }
+}

@@ -1,0 +1,67 @@
+//! Compresses large responses for clients that accept it, a few at a time on threads that may block. The request
+//! keeps its turn meanwhile, so the responses that wait are as few as the requests that are answered at once.
+
+use super::Shared;
+use crate::compression::{Gzip, MIN_COMPRESSED_BYTES, is_coded, name_coding, name_variation};
+use axum::{
+    body::{Body, to_bytes},
+    http::Response,
+};
+use budget::Account;
+use bytes::Bytes;
+use hyper::body::Body as _;
+use std::sync::Arc;
+
+/// Maximum number of responses of a server that are compressed at once; others wait.
+pub(super) const MAX_COMPRESSIONS: usize = 2;
+
+impl Shared {
+    /// The same response, compressed if it is large, the client accepts it and there is memory.
+    pub(super) async fn compress(
+        &self,
+        account: &Account,
+        accepts_gzip: bool,
+        response: Response<Body>,
+    ) -> Response<Body> {
+        let (mut head, body) = response.into_parts();
+        // Bodies of known length are in memory.
+        let length = body.size_hint().exact().unwrap_or_default();
+        if length < MIN_COMPRESSED_BYTES as u64 || is_coded(&head.headers) {
+            return Response::from_parts(head, body);
+        }
+        name_variation(&mut head.headers);
+        if !accepts_gzip {
+            return Response::from_parts(head, body);
+        }
+        let whole = match to_bytes(body, usize::MAX).await {
+            Ok(whole) => whole,
+            // The client sees that the response ends early.
+            Err(error) => return Response::from_parts(head, failing(error)),
+        };
+        let Some(compressed) = self.compressed(account, whole.clone()).await else {
+            return Response::from_parts(head, Body::from(whole));
+        };
+        name_coding(&mut head.headers);
+        Response::from_parts(head, Body::from(compressed))
+    }
+
+    async fn compressed(&self, account: &Account, whole: Bytes) -> Option<Bytes> {
+        // What is made of it is smaller.
+        let memory = account.hold(2 * whole.len()).ok()?;
+        let turn = Arc::clone(&self.compressions).acquire_owned().await.expect("never closed");
+        let compress = move || {
+            let mut gzip = Gzip::new();
+            gzip.add(&whole);
+            // If the client has left, this work still counts until here.
+            drop((turn, memory));
+            gzip.finish()
+        };
+        // A panic there has been reported.
+        tokio::task::spawn_blocking(compress).await.ok()
+    }
+}
+
+/// A body that fails.
+fn failing(error: axum::Error) -> Body {
+    Body::from_stream(futures_util::stream::once(async move { Err::<Bytes, _>(error) }))
+}

@@ -1,0 +1,121 @@
+//! Connections above the limit of a server, for health checks only. When there are too many, the oldest one
+//! of the network and client that have the most is closed. So a health check is answered even while one client keeps all
+//! connections and opens more, however fast.
+
+use budget::{Evictable, Networks, client_key};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, VecDeque},
+    net::IpAddr,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+/// Maximum number of connections in the reserve of a server at a time.
+pub const MAX_RESERVED: usize = 8;
+/// Time after which a connection of the reserve is closed. A health check takes milliseconds.
+pub(super) const MAX_TIME: Duration = Duration::from_secs(2);
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Reserve(Mutex<VecDeque<(IpAddr, Arc<Evictable>)>>);
+
+/// A connection's place in the reserve, released when dropped.
+#[derive(Debug)]
+pub(super) struct Reserved<'a> {
+    reserve: &'a Reserve,
+    connection: Arc<Evictable>,
+}
+
+impl Reserve {
+    /// Takes a connection in, and closes another one, or this one, if there are too many.
+    pub(super) fn enter(&self, from: IpAddr, connection: &Arc<Evictable>) -> Reserved<'_> {
+        let mut connections = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        connections.push_back((client_key(from), Arc::clone(connection)));
+        if connections.len() > MAX_RESERVED
+            && let Some((_, closed)) =
+                one_too_many(&connections).and_then(|at| connections.remove(at))
+        {
+            closed.evict();
+        }
+        Reserved { reserve: self, connection: Arc::clone(connection) }
+    }
+}
+
+/// The oldest connection of the client that has the most, in the networks that have the most.
+fn one_too_many(connections: &VecDeque<(IpAddr, Arc<Evictable>)>) -> Option<usize> {
+    let mut counts = BTreeMap::<_, u64>::new();
+    for (client, _) in connections {
+        *counts.entry(*client).or_default() += 1;
+    }
+    let held = |count: &u64| *count;
+    let networks = Networks { clients: &counts, held, evictable: held };
+    let (at, _) = connections
+        .iter()
+        .enumerate()
+        .max_by_key(|(at, (client, _))| (networks.held_by_levels(*client), Reverse(*at)))?;
+    Some(at)
+}
+
+impl Drop for Reserved<'_> {
+    fn drop(&mut self) {
+        let mut connections = self.reserve.0.lock().unwrap_or_else(PoisonError::into_inner);
+        connections.retain(|(_, other)| !Arc::ptr_eq(other, &self.connection));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_connection_gives_way() {
+        let (reserve, from) = (Reserve::default(), IpAddr::from([10, 0, 0, 1]));
+        let connections: Vec<_> =
+            (0..=MAX_RESERVED).map(|_| Arc::new(Evictable::default())).collect();
+        let mut reserved: Vec<_> = connections.iter().map(|one| reserve.enter(from, one)).collect();
+        let evicted = |at: usize| connections[at].is_evicted();
+        assert!(evicted(0) && (1..=MAX_RESERVED).all(|at| !evicted(at)));
+        drop(reserved.remove(0));
+        drop(reserved.pop());
+        let another = Arc::default();
+        let _place = reserve.enter(from, &another);
+        assert!(!evicted(1), "one has left");
+        drop(reserved);
+        assert_eq!(reserve.0.lock().unwrap().len(), 1);
+    }
+
+    /// A client that opens connections without end closes its own, from whatever addresses of its network.
+    #[test]
+    fn the_client_with_the_most_connections_gives_way() {
+        let reserve = Reserve::default();
+        let probe = Arc::<Evictable>::default();
+        let _place = reserve.enter("2001:db8:0:1::1".parse().unwrap(), &probe);
+        let mut flood = Vec::new();
+        for number in 0..10 * MAX_RESERVED {
+            let connection = Arc::<Evictable>::default();
+            let from = format!("2001:db8::{number:x}").parse().unwrap();
+            flood.push((reserve.enter(from, &connection), connection));
+        }
+        assert!(!probe.is_evicted());
+        let left = flood.iter().filter(|(_, connection)| !connection.is_evicted()).count();
+        assert_eq!(left, MAX_RESERVED - 1);
+        assert!(!flood[10 * MAX_RESERVED - 1].1.is_evicted(), "its newest one is left");
+    }
+    /// As many clients as there are places, each with one connection, are closed if they are in one /48.
+    #[test]
+    fn the_network_with_the_most_connections_gives_way() {
+        let reserve = Reserve::default();
+        let probe = Arc::<Evictable>::default();
+        let _place = reserve.enter("2001:db8:1::1".parse().unwrap(), &probe);
+        let mut flood = Vec::new();
+        for number in 0..10 * MAX_RESERVED {
+            let connection = Arc::<Evictable>::default();
+            let from = format!("2001:db8:0:{number:x}::1").parse().unwrap();
+            flood.push((reserve.enter(from, &connection), connection));
+        }
+        assert!(!probe.is_evicted());
+        let left = flood.iter().filter(|(_, connection)| !connection.is_evicted()).count();
+        assert_eq!(left, MAX_RESERVED - 1);
+    }
+}

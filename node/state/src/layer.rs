@@ -1,0 +1,173 @@
+//! What one block changed, kept in memory until the index environment has it.
+
+use alloy_primitives::{
+    Address, B256, Bytes, U256,
+    map::{AddressMap, B256Map},
+};
+use std::sync::{Arc, OnceLock};
+use storage::{Account, AccountChange, FlushBlock, IndexDb, PostingKey, StateChanges};
+
+/// One block's changes, indexed for reading by the first who looks something up. Immutable but for
+/// two facts the seal stage adds once: the block's hash and what it is looked up by.
+#[derive(Debug)]
+pub struct Layer {
+    number: u64,
+    changes: Arc<StateChanges>,
+    by_address: OnceLock<AddressMap<u32>>,
+    codes: B256Map<Bytes>,
+    tx_hashes: Vec<B256>,
+    by_tx_hash: OnceLock<B256Map<u32>>,
+    sealed: OnceLock<Sealed>,
+}
+
+/// What is known of a block once it is sealed.
+#[derive(Debug)]
+struct Sealed {
+    hash: B256,
+    posting_keys: Vec<PostingKey>,
+}
+
+impl Layer {
+    /// The changes of block `number` with the hashes of its transactions, in block order.
+    pub fn new(number: u64, changes: StateChanges, tx_hashes: Vec<B256>) -> Self {
+        Self {
+            number,
+            by_address: OnceLock::new(),
+            codes: changes.codes.iter().cloned().collect(),
+            by_tx_hash: OnceLock::new(),
+            changes: Arc::new(changes),
+            tx_hashes,
+            sealed: OnceLock::new(),
+        }
+    }
+
+    /// Adds the block's hash, and what it is looked up by.
+    ///
+    /// # Panics
+    /// If the block was sealed before.
+    pub fn seal(&self, hash: B256, posting_keys: Vec<PostingKey>) {
+        let sealed = Sealed { hash, posting_keys };
+        assert!(self.sealed.set(sealed).is_ok(), "block {} sealed twice", self.number);
+    }
+
+    /// The block's number.
+    pub const fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// The block's hash, once sealed.
+    pub fn hash(&self) -> Option<B256> {
+        self.sealed.get().map(|sealed| sealed.hash)
+    }
+
+    /// What the block is looked up by, ascending, once sealed.
+    pub fn posting_keys(&self) -> Option<&[PostingKey]> {
+        self.sealed.get().map(|sealed| sealed.posting_keys.as_slice())
+    }
+
+    /// All state changes of the block.
+    pub fn changes(&self) -> &StateChanges {
+        &self.changes
+    }
+
+    /// The same, to be kept.
+    pub fn shared_changes(&self) -> Arc<StateChanges> {
+        Arc::clone(&self.changes)
+    }
+
+    /// Hashes of the block's transactions, in block order.
+    pub fn tx_hashes(&self) -> &[B256] {
+        &self.tx_hashes
+    }
+
+    /// Where in the block this transaction is.
+    pub fn tx_index(&self, hash: B256) -> Option<u32> {
+        let hashes = || (0..).zip(&self.tx_hashes).map(|(i, hash)| (*hash, i)).collect();
+        self.by_tx_hash.get_or_init(hashes).get(&hash).copied()
+    }
+
+    fn change(&self, address: Address) -> Option<&AccountChange> {
+        let accounts = &self.changes.accounts;
+        let addresses = || (0..).zip(accounts).map(|(i, change)| (change.address, i)).collect();
+        let index = self.by_address.get_or_init(addresses).get(&address)?;
+        Some(&accounts[*index as usize])
+    }
+
+    /// The account after this block, if the block changed it (`Some(None)`: it was removed).
+    pub fn account(&self, address: Address) -> Option<Option<Account>> {
+        self.change(address).map(|change| change.account)
+    }
+
+    /// The slot after this block, if the block set it or cleared the account's storage.
+    pub fn storage(&self, address: Address, slot: U256) -> Option<U256> {
+        let change = self.change(address)?;
+        match change.slots.binary_search_by(|(key, _)| key.cmp(&slot)) {
+            Ok(found) => Some(change.slots[found].1),
+            Err(_) => (change.wiped || change.account.is_none()).then_some(U256::ZERO),
+        }
+    }
+
+    /// Whether the account has storage, if this block set a slot or cleared them all.
+    pub fn has_storage(&self, address: Address) -> Option<bool> {
+        let change = self.change(address)?;
+        let set = change.slots.iter().any(|(_, value)| !value.is_zero());
+        (set || change.wiped || change.account.is_none()).then_some(set)
+    }
+
+    /// The code, if this block stored it first.
+    pub fn code(&self, code_hash: B256) -> Option<&Bytes> {
+        self.codes.get(&code_hash)
+    }
+
+    /// Accounts and slots changed: the measure by which flush sizes its batches.
+    pub fn weight(&self) -> usize {
+        self.changes.accounts.iter().map(|change| 1 + change.slots.len()).sum()
+    }
+}
+
+/// Writes sealed layers into the index environment, in one transaction.
+///
+/// # Panics
+/// If a layer is not sealed.
+pub fn write_layers(index: &IndexDb, layers: &[Arc<Layer>]) -> Result<(), storage::WriteError> {
+    let blocks: Vec<_> = layers
+        .iter()
+        .map(|layer| FlushBlock {
+            number: layer.number(),
+            hash: layer.hash().expect("only sealed layers are committed"),
+            tx_hashes: layer.tx_hashes(),
+            posting_keys: layer.posting_keys().expect("only sealed layers are committed"),
+            changes: layer.changes(),
+        })
+        .collect();
+    index.flush(&blocks)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_what_the_block_changed() {
+        let (kept, gone) = (Address::repeat_byte(1), Address::repeat_byte(2));
+        let account = Some(Account { nonce: 7, ..Account::default() });
+        let slots = vec![(U256::from(1), U256::from(10))];
+        let changes = StateChanges {
+            accounts: vec![
+                AccountChange { address: kept, account, wiped: false, slots },
+                AccountChange { address: gone, account: None, wiped: true, slots: vec![] },
+            ],
+            codes: vec![],
+        };
+        let layer = Layer::new(3, changes, vec![B256::repeat_byte(9)]);
+        assert_eq!(layer.account(kept), Some(account));
+        assert_eq!(layer.account(gone), Some(None));
+        assert_eq!(layer.account(Address::ZERO), None);
+        assert_eq!(layer.storage(kept, U256::from(1)), Some(U256::from(10)));
+        assert_eq!(layer.storage(kept, U256::from(2)), None, "older layers know");
+        assert_eq!(layer.storage(gone, U256::from(2)), Some(U256::ZERO), "cleared here");
+        assert_eq!(layer.tx_index(B256::repeat_byte(9)), Some(0));
+        assert_eq!(layer.weight(), 3);
+        assert_eq!(layer.hash(), None);
+    }
+}

@@ -1,0 +1,203 @@
+//! What readers see: an immutable [`View`] of the chain and state as of one block, replaced
+//! atomically at each commit. A request, or a whole JSON-RPC batch, holds one.
+//!
+//! Never writes, and never waits for a stage.
+
+mod appearances;
+mod layer;
+mod live;
+pub mod parties;
+mod recent;
+mod state;
+pub mod stored;
+mod trie;
+
+pub use appearances::{Appearances, called};
+pub use layer::{Layer, write_layers};
+pub use live::{CHECKPOINT_CHANGES, CHECKPOINT_RECORDS, StateTrie};
+pub use recent::{RecentReader, RecentState};
+pub use state::{StateReader, StateView};
+pub use trie::{TrieReader, TrieViewError, UNDONE_MAX};
+
+use alloy_consensus::Header;
+use alloy_primitives::B256;
+use arc_swap::ArcSwap;
+use chain::Native;
+use feemarket::Market;
+use modules::{
+    Modules, ModulesError,
+    gov::{self, StoreError},
+};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+use storage::{ChainDb, ChainReader, ReadError};
+use tokio::sync::watch;
+
+/// The newest block of a view.
+#[derive(Clone, Debug)]
+pub struct Head {
+    /// Its hash.
+    pub hash: B256,
+    /// Its header.
+    pub header: Arc<Header>,
+    /// The base fee of the block after it, in wei; zero where the rules have none.
+    pub next_base_fee: u64,
+    /// The modules after it; `None` on an Ethereum chain.
+    pub modules: Option<Arc<Modules>>,
+}
+
+impl Head {
+    /// The fee market after it; `None` on an Ethereum chain.
+    pub fn market(&self) -> Option<&Market> {
+        self.modules.as_deref().map(|modules| &modules.market)
+    }
+}
+
+/// Why the modules after a block cannot be told.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ModulesViewError {
+    /// The chain could not be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// The block has no row of modules.
+    #[error("block {0} has no module row")]
+    Missing(u64),
+    /// Its row is damaged.
+    #[error(transparent)]
+    Row(#[from] ModulesError),
+    /// Governance is damaged.
+    #[error(transparent)]
+    Gov(#[from] StoreError),
+}
+
+/// The chain and the state as of one block.
+#[derive(Clone, Debug)]
+pub struct View {
+    /// The newest block.
+    pub head: Head,
+    /// The state after it.
+    pub state: StateView,
+    /// Blocks, receipts and fee rows; may hold newer blocks than `head`, which are not part of
+    /// this view.
+    pub chain: ChainDb,
+}
+
+impl View {
+    /// Number of the newest block.
+    pub fn number(&self) -> u64 {
+        self.head.header.number
+    }
+
+    /// The modules of a native chain after block `number`.
+    ///
+    /// # Errors
+    /// [`ModulesViewError`].
+    pub fn modules_after(
+        &self,
+        native: &Native,
+        number: u64,
+    ) -> Result<Arc<Modules>, ModulesViewError> {
+        if let Some(modules) = self.head.modules.as_ref().filter(|_| number == self.number()) {
+            return Ok(Arc::clone(modules));
+        }
+        let blocks = self.blocks()?;
+        let record = blocks.module(number)?.ok_or(ModulesViewError::Missing(number))?;
+        let mut modules = Modules::of_bytes(&record, native)?;
+        modules.gov = gov::store::load(&blocks, native, number)?;
+        Ok(Arc::new(modules))
+    }
+
+    /// [`Self::modules_after`] without the governance state, which may have megabytes and which neither
+    /// calls nor queries of parameters need.
+    ///
+    /// # Errors
+    /// [`ModulesViewError`].
+    pub fn parameters_after(
+        &self,
+        native: &Native,
+        number: u64,
+    ) -> Result<Arc<Modules>, ModulesViewError> {
+        if let Some(modules) = self.head.modules.as_ref().filter(|_| number == self.number()) {
+            return Ok(Arc::clone(modules));
+        }
+        let record = self.blocks()?.module(number)?.ok_or(ModulesViewError::Missing(number))?;
+        Ok(Arc::new(Modules::of_bytes(&record, native)?))
+    }
+
+    /// Opens a reader of blocks.
+    pub fn blocks(&self) -> Result<ChainReader, ReadError> {
+        self.chain.reader()
+    }
+
+    /// The number of the block with this hash.
+    pub fn block_number(&self, hash: B256) -> Result<Option<u64>, ReadError> {
+        if hash == self.head.hash {
+            return Ok(Some(self.number()));
+        }
+        let layer = self.state.layers().iter().find(|layer| layer.hash() == Some(hash));
+        if let Some(layer) = layer {
+            return Ok(Some(layer.number()));
+        }
+        let number = self.state.index().reader()?.block_number(hash)?;
+        Ok(number.filter(|number| *number <= self.number()))
+    }
+
+    /// Block number and index of the transaction with this hash.
+    pub fn tx_location(&self, hash: B256) -> Result<Option<(u64, u32)>, ReadError> {
+        for layer in self.state.layers().iter().rev() {
+            if let Some(index) = layer.tx_index(hash) {
+                return Ok(Some((layer.number(), index)));
+            }
+        }
+        let location = self.state.index().reader()?.tx_location(hash)?;
+        Ok(location.filter(|(number, _)| *number <= self.number()))
+    }
+}
+
+/// Where the current view is published.
+#[derive(Clone, Debug)]
+pub struct Published(Arc<Place>);
+
+#[derive(Debug)]
+struct Place {
+    view: ArcSwap<View>,
+    /// When it was published.
+    since: ArcSwap<Instant>,
+    head: watch::Sender<u64>,
+}
+
+impl Published {
+    /// Publishes the first view.
+    pub fn new(view: View) -> Self {
+        let head = watch::Sender::new(view.number());
+        let since = ArcSwap::from_pointee(Instant::now());
+        Self(Arc::new(Place { view: ArcSwap::from_pointee(view), since, head }))
+    }
+
+    /// Replaces the view. Only the commit stage calls this.
+    pub fn publish(&self, view: View) {
+        let number = view.number();
+        self.0.view.store(Arc::new(view));
+        self.0.since.store(Arc::new(Instant::now()));
+        self.0.head.send_replace(number);
+    }
+
+    /// The current view.
+    pub fn load(&self) -> Arc<View> {
+        self.0.view.load_full()
+    }
+
+    /// Time since the current view was published, or since the start if it is the first one.
+    pub fn age(&self) -> Duration {
+        self.0.since.load().elapsed()
+    }
+
+    /// Tells the number of the newest block whenever it changes, after the view is there. Blocks
+    /// that are published together are told together.
+    pub fn heads(&self) -> watch::Receiver<u64> {
+        self.0.head.subscribe()
+    }
+}

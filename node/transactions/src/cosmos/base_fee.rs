@@ -1,0 +1,29 @@
+//! The base fee that Cosmos transactions pay: with its fraction of a wei from version 1 of the rules on, in whole wei
+//! before. Ethereum transactions always pay whole wei, as headers have them.
+
+use chain::{ChainSpec, RulesVersion};
+use feemarket::{Event, LegacyDec, Market, store::StoredEvent};
+
+/// In wei, in the block of this height and this whole base fee; `market` is that of the beginning of the block.
+pub fn base_fee(spec: &ChainSpec, height: u64, whole: u64, market: Option<&Market>) -> LegacyDec {
+    let exact = market.filter(|_| spec.rules_version(height) >= RulesVersion::V1);
+    exact.map_or_else(|| LegacyDec::from(whole), Market::base_fee_in_wei)
+}
+
+/// The same of a block whose events are stored: the market has moved since.
+pub fn stored_base_fee(
+    spec: &ChainSpec,
+    height: u64,
+    whole: u64,
+    events: &[StoredEvent],
+) -> LegacyDec {
+    let exact = || {
+        let kind = Event::FeeMarket { base_fee: LegacyDec::ZERO }.kind();
+        let event = events.iter().find(|event| event.kind == kind)?;
+        let attribute = event.attributes.iter().find(|attribute| attribute.key == "base_fee")?;
+        let units: LegacyDec = attribute.value.parse().ok()?;
+        spec.token_unit(height).price_to_wei(units).ok()
+    };
+    let exact = (spec.rules_version(height) >= RulesVersion::V1).then(exact).flatten();
+    exact.unwrap_or_else(|| LegacyDec::from(whole))
+}

@@ -1,0 +1,157 @@
+//! The checks of a Cosmos transaction against the chain (reference, 2.7), beside those that read it.
+
+use super::{
+    CosmosTx, coin,
+    error::{
+        Refusal, gov_invalid_message, insufficient_funds, invalid_address, invalid_coins,
+        out_of_gas, plain, timeout_height, wrong_sequence,
+    },
+    message::Message,
+};
+use crate::Update;
+use alloy_primitives::U256;
+use chain::{RulesVersion, Token};
+use feemarket::LegacyDec;
+use storage::Account;
+
+/// What a Cosmos transaction is checked against, beside its signer's account.
+#[derive(Clone, Copy, Debug)]
+pub struct ChainFacts<'a> {
+    /// Prefix of addresses.
+    pub prefix: &'a str,
+    /// The token in that block.
+    pub token: Token<'a>,
+    /// The version of the rules of the block it would be in.
+    pub rules: RulesVersion,
+    /// Height of that block.
+    pub height: u64,
+    /// That block's base fee for Cosmos transactions, in wei.
+    pub base_fee: LegacyDec,
+    /// That block's gas limit.
+    pub gas_limit: u64,
+    /// The chain's least price of gas, in wei.
+    pub min_gas_price: LegacyDec,
+    /// The minimum price of gas of this node's mempool, in wei; zero outside it.
+    pub mempool_min_gas_price: LegacyDec,
+}
+
+/// What the checks found out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Passed {
+    /// Paid per gas, in wei, with its fraction.
+    pub price: LegacyDec,
+    /// Taken before the messages run, in wei.
+    pub fee: U256,
+}
+
+/// Everything but the sequence, which the pool may wait for.
+///
+/// # Errors
+/// The first reason to turn it away.
+pub fn check(tx: &CosmosTx, chain: &ChainFacts<'_>, account: &Account) -> Result<Passed, Refusal> {
+    let timeout = tx.body.timeout_height;
+    if timeout != 0 && chain.height > timeout {
+        return Err(timeout_height(format!(
+            "block height: {}, timeout height: {timeout}",
+            chain.height
+        )));
+    }
+    tx.check_form(chain.rules)?;
+    check_unit(tx, chain.token)?;
+    check_names(tx, chain)?;
+    tx.price.reaches_minimum(chain.min_gas_price, chain.token)?;
+    tx.price.reaches_mempool_minimum(chain.mempool_min_gas_price, chain.token)?;
+    let charge = tx.price.charge(chain.base_fee, chain.token)?;
+    if account.balance < charge.fee {
+        return Err(insufficient_funds(format!(
+            "spendable balance {} is smaller than {}{}",
+            chain.token.show_wei(account.balance),
+            charge.amount,
+            chain.token.denom
+        )));
+    }
+    if tx.gas_limit() > chain.gas_limit {
+        return Err(out_of_gas(format!(
+            "tx gas ({}) exceeds block gas limit ({})",
+            tx.gas_limit(),
+            chain.gas_limit
+        )));
+    }
+    Ok(Passed { price: charge.price, fee: charge.fee })
+}
+
+/// The amounts were read in the unit that the block has: it changes when the chain adopts rules version 1.
+///
+/// # Errors
+/// If they were read in another one.
+pub fn check_unit(tx: &CosmosTx, token: Token<'_>) -> Result<(), Refusal> {
+    if tx.unit() == token.unit {
+        return Ok(());
+    }
+    Err(plain(format!(
+        "the base unit of {} had {} decimals when this transaction was submitted and has {} now; \
+         submit it again if the amounts are still right",
+        token.denom,
+        tx.unit().decimals(),
+        token.unit.decimals()
+    )))
+}
+
+/// The sequence is the account's next.
+///
+/// # Errors
+/// If it is not.
+pub fn sequence(tx: &CosmosTx, account: &Account) -> Result<(), Refusal> {
+    let (expected, got) = (account.nonce, tx.sequence());
+    if got == expected && got != u64::MAX {
+        return Ok(());
+    }
+    Err(sequence_mismatch(expected, got))
+}
+
+/// The refusal of a sequence, in the words in which clients look for the expected one.
+pub fn sequence_mismatch(expected: u64, got: u64) -> Refusal {
+    wrong_sequence(format!("account sequence mismatch, expected {expected}, got {got}"))
+}
+
+/// Addresses and tokens are this chain's.
+///
+/// # Errors
+/// The first that is not.
+pub fn check_names(tx: &CosmosTx, chain: &ChainFacts<'_>) -> Result<(), Refusal> {
+    let parties = tx.messages.iter().flat_map(Message::parties);
+    if let Some(party) = parties.into_iter().find(|party| party.prefix != chain.prefix) {
+        return Err(invalid_address(format!(
+            "invalid Bech32 prefix; expected {}, got {}",
+            chain.prefix, party.prefix
+        )));
+    }
+    let fee = tx.auth_info.fee.as_ref().map_or(&[][..], |fee| &fee.amount);
+    if let Some(coin) = coin::foreign(fee, chain.token.denom) {
+        return Err(plain(format!(
+            "expected only native token {} for fee, but got {}",
+            chain.token.denom, coin.denom
+        )));
+    }
+    for message in &tx.messages {
+        if let Some(coin) = coin::foreign(message.coins(), chain.token.denom) {
+            let text =
+                format!("{}{}: this chain has only {}", coin.amount, coin.denom, chain.token.denom);
+            return Err(match message {
+                Message::Send(_) => invalid_coins(text),
+                _ => super::error::gov_invalid_deposit_denom(text),
+            });
+        }
+        if let Message::Submit(submission) = message {
+            let renamed = submission.updates.iter().any(|update| match update {
+                Update::Evm(params) => params.evm_denom != chain.token.denom,
+                Update::FeeMarket(_) => false,
+            });
+            if renamed {
+                let text = format!("evm_denom cannot be changed: it is {}", chain.token.denom);
+                return Err(gov_invalid_message(text));
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,78 @@
+//! Amounts of tokens. There is one token, and amounts of it are in its base unit.
+
+use super::error::{Refusal, invalid_coins};
+use alloy_primitives::U256;
+use proto::cosmos::base::v1beta1::Coin;
+
+/// Decimal digits of the greatest amount, 2^256 - 1.
+const MAX_DIGITS: usize = 78;
+
+/// An amount as people write it: digits and the token's name.
+///
+/// # Errors
+/// [`Refusal`] if it is none.
+pub fn coin_text(text: &str) -> Result<Coin, Refusal> {
+    let wrong = || invalid_coins(format!("{text:?} is not an amount of a token, such as 10atest"));
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (amount, denom) = text.split_at(digits);
+    let named = denom.starts_with(|first: char| first.is_ascii_alphabetic());
+    if amount.is_empty() || !named || denom.contains([',', ' ']) {
+        return Err(wrong());
+    }
+    let amount = self::amount(amount).ok_or_else(wrong)?.to_string();
+    Ok(Coin { denom: denom.to_owned(), amount })
+}
+
+/// Digits as an amount.
+fn amount(digits: &str) -> Option<U256> {
+    let decimal = !digits.is_empty()
+        && digits.len() <= MAX_DIGITS
+        && digits.bytes().all(|byte| byte.is_ascii_digit());
+    decimal.then(|| U256::from_str_radix(digits, 10).ok()).flatten()
+}
+
+/// What a list of coins comes to. The names are looked at where the chain's token is known, see
+/// [`only`].
+pub(super) fn total(coins: &[Coin]) -> Result<U256, Refusal> {
+    match coins {
+        [] => Ok(U256::ZERO),
+        [coin] => match amount(&coin.amount) {
+            Some(amount) if !amount.is_zero() => Ok(amount),
+            _ => Err(invalid_coins(format!("{}{}", coin.amount, coin.denom))),
+        },
+        // Sorted, of different tokens: all but one of which do not exist here.
+        several => {
+            let shown = several.iter().map(|coin| format!("{}{}", coin.amount, coin.denom));
+            Err(invalid_coins(shown.collect::<Vec<_>>().join(",")))
+        }
+    }
+}
+
+/// The first coin that is not of this token.
+pub(super) fn foreign<'a>(coins: &'a [Coin], denom: &str) -> Option<&'a Coin> {
+    coins.iter().find(|coin| coin.denom != denom)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_are_read() {
+        let coin = coin_text("0010atest").unwrap();
+        assert_eq!((coin.amount.as_str(), coin.denom.as_str()), ("10", "atest"));
+        for text in
+            ["", "10", "atest", "-1atest", "1.5atest", "1atest,2x", "1 atest", &"9".repeat(80)]
+        {
+            assert!(coin_text(text).is_err(), "{text}");
+        }
+        let coin = |amount: &str| Coin { denom: "atest".to_owned(), amount: amount.to_owned() };
+        assert_eq!(total(&[coin("7")]).unwrap(), U256::from(7));
+        for bad in
+            ["0", "-1", "1.0", "", "0x1", &"9".repeat(79), &U256::MAX.to_string().replace('1', "9")]
+        {
+            assert!(total(&[coin(bad)]).is_err(), "{bad}");
+        }
+        assert!(total(&[coin("1"), coin("1")]).is_err());
+    }
+}

@@ -1,0 +1,447 @@
+//! The messages a Cosmos transaction may carry, read out of their `Any` and checked as far as that
+//! needs no state.
+
+use super::{
+    coin,
+    error::{
+        Refusal, gov_invalid_content, gov_invalid_message, gov_invalid_proposal,
+        gov_invalid_signer, gov_invalid_vote, gov_metadata_too_long, gov_no_handler,
+        gov_summary_too_long, gov_unroutable, invalid_address, invalid_coins, invalid_request,
+        invalid_type, tx_decode,
+    },
+    gov_address,
+    wire::{Reader, canonical},
+};
+use crate::Update;
+use alloy_primitives::{Address, U256};
+use chain::EvmParams;
+use keys::decode_any;
+use prost::{Message as _, Name};
+use prost_types::Any;
+use proto::cosmos::{
+    bank::v1beta1::MsgSend,
+    base::v1beta1::Coin,
+    evm::{feemarket::v1 as feemarket_proto, vm::v1 as vm_proto},
+    gov::{
+        v1::{MsgDeposit, MsgSubmitProposal, MsgVote, VoteOption},
+        v1beta1 as former,
+    },
+};
+use std::fmt;
+
+/// Most messages that one proposal carries.
+const MAX_PROPOSED: usize = 8;
+/// Longest metadata of a proposal or a vote, in characters; the SDK's own limit.
+const MAX_METADATA_CHARS: usize = 255;
+/// Most addresses of one access list: each creation and call of the chain looks through them.
+const MAX_LISTED: usize = 256;
+/// Longest summary, in characters: 40 times the metadata, as in the SDK.
+const MAX_SUMMARY_CHARS: usize = 40 * MAX_METADATA_CHARS;
+
+/// Longest title of a text proposal, in characters; the SDK's own limit.
+const MAX_FORMER_TITLE_CHARS: usize = 140;
+/// Longest description of a text proposal, in characters; the SDK's own limit.
+const MAX_FORMER_DESCRIPTION_CHARS: usize = 10_000;
+
+/// An account as a message names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Party {
+    /// Its Bech32 prefix, which must be the chain's.
+    pub(super) prefix: String,
+    /// The account.
+    pub address: Address,
+}
+
+impl Party {
+    /// An account of a chain with this prefix.
+    pub fn new(prefix: &str, address: Address) -> Self {
+        Self { prefix: prefix.to_owned(), address }
+    }
+
+    pub(super) fn read(text: &str) -> Result<Self, Refusal> {
+        let wrong = |reason: String| invalid_address(format!("{text}: {reason}"));
+        if text.is_empty() {
+            return Err(invalid_address("empty address string is not allowed"));
+        }
+        let (prefix, bytes) = decode_any(text).map_err(|error| wrong(error.to_string()))?;
+        let address = Address::try_from(bytes.as_slice());
+        let address = address.map_err(|_| wrong(format!("{} bytes, want 20", bytes.len())))?;
+        Ok(Self { prefix, address })
+    }
+
+    pub(super) fn text(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl fmt::Display for Party {
+    /// As it was written: there is one form.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&keys::bech32(&self.prefix, self.address))
+    }
+}
+
+/// `/cosmos.bank.v1beta1.MsgSend`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Send {
+    /// Who gives.
+    pub from: Party,
+    /// Who gets.
+    pub to: Party,
+    /// How much; one coin.
+    pub coins: Vec<Coin>,
+    /// The same as a number of base units of the token.
+    pub amount: U256,
+}
+
+/// `/cosmos.gov.v1.MsgSubmitProposal`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Submission {
+    /// Who proposes.
+    pub proposer: Party,
+    /// What it would change.
+    pub updates: Vec<Update>,
+    /// The first deposit, in the token's base unit.
+    pub deposit: U256,
+    /// The message itself; one of `cosmos.gov.v1beta1` in the form of `v1`.
+    pub message: MsgSubmitProposal,
+    /// It came as one of `cosmos.gov.v1beta1`.
+    pub former: bool,
+}
+
+/// `/cosmos.gov.v1.MsgDeposit`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Deposit {
+    /// Of which proposal.
+    pub proposal: u64,
+    /// Who deposits.
+    pub depositor: Party,
+    /// How much; one coin.
+    pub coins: Vec<Coin>,
+    /// The same as a number of base units of the token.
+    pub amount: U256,
+    /// It came as one of `cosmos.gov.v1beta1`.
+    pub former: bool,
+}
+
+/// `/cosmos.gov.v1.MsgVote`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Vote {
+    /// On which proposal.
+    pub proposal: u64,
+    /// Who votes.
+    pub voter: Party,
+    /// For what.
+    pub option: VoteOption,
+    /// A note.
+    pub metadata: String,
+    /// It came as one of `cosmos.gov.v1beta1`.
+    pub former: bool,
+}
+
+/// A message of a transaction.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Message {
+    /// Tokens from one account to another.
+    Send(Send),
+    /// A new proposal.
+    Submit(Box<Submission>),
+    /// A deposit for a proposal.
+    Deposit(Deposit),
+    /// A vote.
+    Vote(Vote),
+}
+
+impl Message {
+    /// Reads a message and checks what needs no state.
+    pub(super) fn read(any: &Any, reader: &mut Reader) -> Result<Self, Refusal> {
+        let kind = any.type_url.as_str();
+        if kind == MsgSend::type_url() {
+            return Self::send(reader.read(&any.value)?);
+        }
+        if kind == MsgSubmitProposal::type_url() {
+            return Self::submit(reader.read(&any.value)?, false);
+        }
+        if kind == MsgDeposit::type_url() {
+            return Self::deposit(reader.read(&any.value)?, false);
+        }
+        if kind == MsgVote::type_url() {
+            return Self::vote(reader.read(&any.value)?, false);
+        }
+        if kind == former::MsgSubmitProposal::type_url() {
+            return Self::submit(text_proposal(reader.read(&any.value)?, reader)?, true);
+        }
+        if kind == former::MsgDeposit::type_url() {
+            let former::MsgDeposit { proposal_id, depositor, amount } = reader.read(&any.value)?;
+            return Self::deposit(MsgDeposit { proposal_id, depositor, amount }, true);
+        }
+        if kind == former::MsgVote::type_url() {
+            let former::MsgVote { proposal_id, voter, option } = reader.read(&any.value)?;
+            let vote = MsgVote { proposal_id, voter, option, ..MsgVote::default() };
+            return Self::vote(vote, true);
+        }
+        if kind == vm_proto::MsgEthereumTx::type_url() {
+            return Err(invalid_type(
+                "MsgEthereumTx needs to be contained within a tx with \
+                 'ExtensionOptionsEthereumTx' option",
+            ));
+        }
+        if is_update(kind) {
+            return Err(gov_invalid_signer(
+                "invalid authority; only a proposal that passed updates parameters",
+            ));
+        }
+        Err(tx_decode(format!("unable to resolve type URL {kind}")))
+    }
+
+    fn send(message: MsgSend) -> Result<Self, Refusal> {
+        let from = Party::read(&message.from_address)?;
+        let to = Party::read(&message.to_address)?;
+        let amount = some(&message.amount)?;
+        Ok(Self::Send(Send { from, to, coins: message.amount, amount }))
+    }
+
+    fn deposit(message: MsgDeposit, former: bool) -> Result<Self, Refusal> {
+        let depositor = Party::read(&message.depositor)?;
+        let amount = some(&message.amount)?;
+        let (proposal, coins) = (message.proposal_id, message.amount);
+        Ok(Self::Deposit(Deposit { proposal, depositor, coins, amount, former }))
+    }
+
+    fn vote(message: MsgVote, former: bool) -> Result<Self, Refusal> {
+        let voter = Party::read(&message.voter)?;
+        let option = match VoteOption::try_from(message.option) {
+            Ok(VoteOption::Unspecified) | Err(_) => {
+                return Err(gov_invalid_vote(format!("{} is no option", message.option)));
+            }
+            Ok(option) => option,
+        };
+        metadata(&message.metadata)?;
+        let (proposal, metadata) = (message.proposal_id, message.metadata);
+        Ok(Self::Vote(Vote { proposal, voter, option, metadata, former }))
+    }
+
+    fn submit(message: MsgSubmitProposal, former: bool) -> Result<Self, Refusal> {
+        let proposer = Party::read(&message.proposer)?;
+        if message.title.is_empty() {
+            return Err(gov_invalid_proposal("proposal title cannot be empty"));
+        }
+        if message.summary.is_empty() {
+            return Err(gov_invalid_proposal("proposal summary cannot be empty"));
+        }
+        let title = message.title.chars().count();
+        if title > MAX_METADATA_CHARS {
+            return Err(gov_metadata_too_long(format!("got title with length {title}")));
+        }
+        metadata(&message.metadata)?;
+        let summary = message.summary.chars().count();
+        if summary > MAX_SUMMARY_CHARS {
+            return Err(gov_summary_too_long(format!("got summary with length {summary}")));
+        }
+        let proposed = message.messages.len();
+        if proposed > MAX_PROPOSED {
+            return Err(gov_invalid_proposal(format!(
+                "{proposed} messages: at most {MAX_PROPOSED} in one proposal"
+            )));
+        }
+        let deposit = coin::total(&message.initial_deposit)?;
+        let updates = message.messages.iter().map(read_update).collect::<Result<_, _>>()?;
+        Ok(Self::Submit(Box::new(Submission { proposer, updates, deposit, message, former })))
+    }
+
+    /// The type it travels under.
+    pub fn type_url(&self) -> String {
+        match self {
+            Self::Send(_) => MsgSend::type_url(),
+            Self::Submit(it) if it.former => former::MsgSubmitProposal::type_url(),
+            Self::Submit(_) => MsgSubmitProposal::type_url(),
+            Self::Deposit(it) if it.former => former::MsgDeposit::type_url(),
+            Self::Deposit(_) => MsgDeposit::type_url(),
+            Self::Vote(it) if it.former => former::MsgVote::type_url(),
+            Self::Vote(_) => MsgVote::type_url(),
+        }
+    }
+
+    /// Whether it is one of `cosmos.gov.v1beta1`, which older wallets send.
+    pub const fn is_former(&self) -> bool {
+        match self {
+            Self::Send(_) => false,
+            Self::Submit(submission) => submission.former,
+            Self::Deposit(deposit) => deposit.former,
+            Self::Vote(vote) => vote.former,
+        }
+    }
+
+    /// The module that handles it.
+    pub const fn module(&self) -> &'static str {
+        match self {
+            Self::Send(_) => "bank",
+            Self::Submit(_) | Self::Deposit(_) | Self::Vote(_) => "gov",
+        }
+    }
+
+    /// Who must have signed it.
+    pub const fn signer(&self) -> &Party {
+        match self {
+            Self::Send(send) => &send.from,
+            Self::Submit(submission) => &submission.proposer,
+            Self::Deposit(deposit) => &deposit.depositor,
+            Self::Vote(vote) => &vote.voter,
+        }
+    }
+
+    /// Everybody it names.
+    pub(super) fn parties(&self) -> impl Iterator<Item = &Party> {
+        let other = match self {
+            Self::Send(send) => Some(&send.to),
+            _ => None,
+        };
+        std::iter::once(self.signer()).chain(other)
+    }
+
+    /// The coins it moves.
+    pub(super) fn coins(&self) -> &[Coin] {
+        match self {
+            Self::Send(send) => &send.coins,
+            Self::Submit(submission) => &submission.message.initial_deposit,
+            Self::Deposit(deposit) => &deposit.coins,
+            Self::Vote(_) => &[],
+        }
+    }
+
+    /// What leaves the signer's account with it, in the token's base unit.
+    pub(super) fn value(&self) -> U256 {
+        match self {
+            Self::Send(send) => send.amount,
+            Self::Submit(submission) => submission.deposit,
+            Self::Deposit(deposit) => deposit.amount,
+            Self::Vote(_) => U256::ZERO,
+        }
+    }
+
+    /// Who gets that.
+    pub(super) fn recipient(&self) -> Address {
+        match self {
+            Self::Send(send) => send.to.address,
+            _ => gov_address(),
+        }
+    }
+
+    /// Gas of its execution: about what the writes would cost a contract.
+    pub fn gas(&self) -> u64 {
+        match self {
+            Self::Send(_) => 21_000,
+            Self::Submit(_) => 100_000,
+            Self::Deposit(_) | Self::Vote(_) => 50_000,
+        }
+    }
+}
+
+/// Reads a message of a proposal: new parameters, valid in themselves, from governance itself.
+///
+/// # Errors
+/// [`Refusal`] for other messages, another authority, or parameters that are not valid.
+pub fn read_update(any: &Any) -> Result<Update, Refusal> {
+    if any.type_url == feemarket_proto::MsgUpdateParams::type_url() {
+        let message: feemarket_proto::MsgUpdateParams = canonical(&any.value)?;
+        authority(&message.authority)?;
+        let params = message.params.unwrap_or_default().encode_to_vec();
+        let params = feemarket::Params::from_proto(&params);
+        return params
+            .map(Update::FeeMarket)
+            .map_err(|error| gov_invalid_message(error.to_string()));
+    }
+    if any.type_url == vm_proto::MsgUpdateParams::type_url() {
+        let message: vm_proto::MsgUpdateParams = canonical(&any.value)?;
+        authority(&message.authority)?;
+        let access = message.params.as_ref().and_then(|params| params.access_control.as_ref());
+        let rules = access.into_iter().flat_map(|access| [&access.create, &access.call]);
+        let listed = rules.flatten().map(|rule| rule.access_control_list.len()).max();
+        if let Some(listed) = listed.filter(|listed| *listed > MAX_LISTED) {
+            return Err(gov_invalid_message(format!(
+                "{listed} addresses in an access control list: at most {MAX_LISTED}"
+            )));
+        }
+        let params = EvmParams::try_from(message.params.unwrap_or_default());
+        return params.map(Update::Evm).map_err(|error| gov_invalid_message(error.to_string()));
+    }
+    Err(gov_unroutable(any.type_url.clone()))
+}
+
+fn is_update(kind: &str) -> bool {
+    kind == feemarket_proto::MsgUpdateParams::type_url()
+        || kind == vm_proto::MsgUpdateParams::type_url()
+}
+
+fn authority(text: &str) -> Result<(), Refusal> {
+    match Party::read(text) {
+        Ok(party) if party.address == gov_address() => Ok(()),
+        _ => {
+            let prefix = decode_any(text).map_or_else(|_| "cosmos".to_owned(), |(found, _)| found);
+            let expected = keys::bech32(&prefix, gov_address());
+            Err(gov_invalid_signer(format!("invalid authority; expected {expected}, got {text}")))
+        }
+    }
+}
+
+fn metadata(text: &str) -> Result<(), Refusal> {
+    match text.chars().count() {
+        length if length > MAX_METADATA_CHARS => {
+            Err(gov_metadata_too_long(format!("got metadata with length {length}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// An amount that is not nothing.
+fn some(coins: &[Coin]) -> Result<U256, Refusal> {
+    match coin::total(coins)? {
+        amount if amount.is_zero() => Err(invalid_coins("")),
+        amount => Ok(amount),
+    }
+}
+
+/// A proposal of `cosmos.gov.v1beta1` in the form of `v1`, to which the SDK turns it too: a text changes nothing.
+fn text_proposal(
+    message: former::MsgSubmitProposal,
+    reader: &mut Reader,
+) -> Result<MsgSubmitProposal, Refusal> {
+    let content = message.content.ok_or_else(|| gov_invalid_content("missing content"))?;
+    if content.type_url != former::TextProposal::type_url() {
+        return Err(gov_no_handler(content.type_url));
+    }
+    let former::TextProposal { title, description } = reader.read(&content.value)?;
+    let lengths = [
+        ("title", &title, MAX_FORMER_TITLE_CHARS),
+        ("description", &description, MAX_FORMER_DESCRIPTION_CHARS),
+    ];
+    for (name, text, limit) in lengths {
+        if text.trim().is_empty() {
+            return Err(gov_invalid_content(format!("proposal {name} cannot be blank")));
+        }
+        let length = text.chars().count();
+        if length > limit {
+            let text = format!("proposal {name} has {length} characters, max length is {limit}");
+            return Err(gov_invalid_content(text));
+        }
+    }
+    Ok(MsgSubmitProposal {
+        initial_deposit: message.initial_deposit,
+        proposer: message.proposer,
+        title,
+        summary: description,
+        ..MsgSubmitProposal::default()
+    })
+}
+
+/// No gas, no limit: what the signer must be, once.
+pub(super) fn one_signer(messages: &[Message]) -> Result<Party, Refusal> {
+    let first =
+        messages.first().ok_or_else(|| invalid_request("must contain at least one message"))?;
+    match messages.iter().find(|message| message.signer() != first.signer()) {
+        None => Ok(first.signer().clone()),
+        Some(_) => {
+            Err(super::error::not_supported("messages of several signers in one transaction"))
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! What is signed, and whether a signature is the signer's.
+//!
+//! The digest is Keccak-256 of the sign bytes (`eth_secp256k1`). Signatures have no recovery id, so
+//! the recover stage tries both with its batch; what it finds must be the key stated, and the
+//! account that the messages name. If it is not, the signature may be a wallet's over the EIP-712
+//! rendering of the same document, of which there are two (see [`super::eip712`]).
+
+use super::{
+    CosmosTx, Signatures, amino, eip712,
+    error::{Refusal, unauthorized},
+};
+use alloy_primitives::{Address, B256, Signature, U256, keccak256};
+use keys::PUBLIC_KEY_BYTES;
+use prost::{Message as _, Name};
+use proto::cosmos::{
+    evm::crypto::v1::ethsecp256k1::PubKey,
+    tx::{
+        signing::v1beta1::SignMode as ProtoMode,
+        v1beta1::{SignDoc, SignerInfo},
+    },
+};
+
+/// The account number in every sign document. Accounts of this chain have no other number: a
+/// signature is bound by chain id, sequence and key, so the recover stage needs no state.
+pub const ACCOUNT_NUMBER: u64 = 0;
+
+/// Half the order of secp256k1: a signature with an `s` above it is another one's twin.
+const HALF_ORDER: U256 = U256::from_limbs([
+    0xdfe9_2f46_681b_20a0,
+    0x5d57_6e73_57a4_501d,
+    0xffff_ffff_ffff_ffff,
+    0x7fff_ffff_ffff_ffff,
+]);
+
+/// What the bytes are that were signed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SignMode {
+    /// The protobuf `SignDoc`.
+    Direct,
+    /// The sorted JSON of `StdSignDoc`.
+    AminoJson,
+}
+
+impl SignMode {
+    /// Its number in `SignerInfo`.
+    pub(super) const fn number(self) -> i32 {
+        match self {
+            Self::Direct => ProtoMode::Direct as i32,
+            Self::AminoJson => ProtoMode::LegacyAminoJson as i32,
+        }
+    }
+
+    pub(super) fn of(number: i32, signatures: Signatures) -> Option<Self> {
+        match ProtoMode::try_from(number).ok()? {
+            ProtoMode::Direct => Some(Self::Direct),
+            ProtoMode::LegacyAminoJson => Some(Self::AminoJson),
+            ProtoMode::Unspecified if signatures == Signatures::Optional => Some(Self::Direct),
+            _ => None,
+        }
+    }
+}
+
+impl CosmosTx {
+    /// The bytes whose Keccak-256 was signed, on the chain of this EIP-155 id. Its Cosmos chain id is
+    /// the same number in decimal.
+    pub fn sign_bytes(&self, chain_id: u64) -> Vec<u8> {
+        if self.mode == SignMode::AminoJson
+            && let Some(document) = amino::document(self, chain_id)
+        {
+            return amino::bytes(&document);
+        }
+        let document = SignDoc {
+            body_bytes: self.body_bytes.clone(),
+            auth_info_bytes: self.auth_info_bytes.clone(),
+            chain_id: chain_id.to_string(),
+            account_number: ACCOUNT_NUMBER,
+        };
+        document.encode_to_vec()
+    }
+
+    /// r and s.
+    pub fn scalars(&self) -> [[u8; 32]; 2] {
+        [0, 32].map(|at| self.signature[at..at + 32].try_into().expect("32 bytes were cut"))
+    }
+
+    /// Whether this is the key that must have signed.
+    pub fn is_signed_by(&self, key: &[u8; PUBLIC_KEY_BYTES], address: Address) -> bool {
+        address == self.signer.address && self.public_key.is_none_or(|stated| stated == *key)
+    }
+
+    /// Judges the signature, and notes in the transaction's form what it does not cover. `of_sign_bytes` says
+    /// whether a key that recovers from the sign bytes is the signer's; if not, the signature may be over a
+    /// rendering that wallets show.
+    ///
+    /// # Errors
+    /// When it is the signer's over nothing that the transaction says.
+    pub fn judge(&mut self, of_sign_bytes: bool, chain_id: u64) -> Result<(), Refusal> {
+        let other = |tx: &Self| {
+            tx.other_digests(chain_id).into_iter().any(|digest| tx.key_over(digest).is_some())
+        };
+        if !of_sign_bytes && !other(self) {
+            return Err(unauthorized(format!(
+                "signature verification failed; please verify account number ({ACCOUNT_NUMBER}), \
+                 sequence ({}) and chain-id ({chain_id})",
+                self.sequence()
+            )));
+        }
+        let signs_document =
+            self.mode == SignMode::AminoJson && amino::without_payer(self, chain_id).is_some();
+        if of_sign_bytes && !signs_document {
+            // Every byte of body and `AuthInfo`.
+            return Ok(());
+        }
+        if self.form.defaults {
+            return Err(unauthorized("default values may be stated in SIGN_MODE_DIRECT only"));
+        }
+        self.form.signed_payer = of_sign_bytes && self.states_payer();
+        self.form.unsigned = self.form.unsigned.or_else(|| self.outside_document(of_sign_bytes));
+        Ok(())
+    }
+
+    /// [`Self::judge`] where nothing has been recovered yet.
+    ///
+    /// # Errors
+    /// As [`Self::judge`].
+    pub fn judged(mut self, chain_id: u64) -> Result<Self, Refusal> {
+        let of_sign_bytes = self.key_over(self.digest(chain_id)).is_some();
+        self.judge(of_sign_bytes, chain_id)?;
+        Ok(self)
+    }
+
+    /// What a signature over the Amino document, or over a rendering of it, does not cover although it could be
+    /// written in another way.
+    fn outside_document(&self, of_sign_bytes: bool) -> Option<&'static str> {
+        let former_key = |info: &SignerInfo| {
+            info.public_key.as_ref().is_some_and(|any| any.type_url != PubKey::type_url())
+        };
+        if !of_sign_bytes && self.states_payer() {
+            Some("the fee payer: leave it out")
+        } else if !of_sign_bytes && self.mode != SignMode::AminoJson {
+            Some("the sign mode: state SIGN_MODE_LEGACY_AMINO_JSON")
+        } else if self.public_key.is_none() {
+            Some("the absence of a public key: state the key")
+        } else if self.auth_info.signer_infos.iter().any(former_key) {
+            Some("the type of the public key: state ethsecp256k1 of cosmos.evm")
+        } else {
+            None
+        }
+    }
+
+    fn states_payer(&self) -> bool {
+        self.auth_info.fee.as_ref().is_some_and(|fee| !fee.payer.is_empty())
+    }
+
+    /// What the signature may be over instead of the sign bytes: the renderings of wallets, and the document
+    /// without the fee payer, which version 0 of the rules accepts.
+    fn other_digests(&self, chain_id: u64) -> Vec<B256> {
+        let mut digests = self.wallet_digests(chain_id);
+        if self.mode == SignMode::AminoJson
+            && self.states_payer()
+            && let Some(document) = amino::without_payer(self, chain_id)
+        {
+            digests.push(keccak256(amino::bytes(&document)));
+        }
+        digests
+    }
+
+    /// The key of a transaction whose signature has been found good: the one it states, or else the
+    /// one that its signature shows.
+    pub fn signing_key(&self, chain_id: u64) -> Option<[u8; PUBLIC_KEY_BYTES]> {
+        let recovered = || {
+            let mut digests =
+                [self.digest(chain_id)].into_iter().chain(self.other_digests(chain_id));
+            digests.find_map(|digest| self.key_over(digest))
+        };
+        self.public_key.or_else(recovered)
+    }
+
+    /// The signer's key, if the signature is its over this digest.
+    fn key_over(&self, digest: B256) -> Option<[u8; PUBLIC_KEY_BYTES]> {
+        let [r, s] = self.scalars().map(U256::from_be_bytes);
+        [false, true].into_iter().find_map(|parity| {
+            let key = Signature::new(r, s, parity).recover_from_prehash(&digest).ok()?;
+            let point = key.to_encoded_point(true);
+            let bytes = point.as_bytes().try_into().ok()?;
+            self.is_signed_by(&bytes, Address::from_public_key(&key)).then_some(bytes)
+        })
+    }
+
+    /// What wallets sign that know EIP-712 only: the digests of the renderings, the reference's first.
+    /// None for transactions that have no such rendering.
+    pub fn wallet_digests(&self, chain_id: u64) -> Vec<B256> {
+        let Some(document) = amino::without_payer(self, chain_id) else { return Vec::new() };
+        let newer = eip712::digest(&document, chain_id);
+        newer.into_iter().chain(eip712::legacy_digest(self, &document, chain_id)).collect()
+    }
+
+    /// What can be said of the signature without the sign bytes.
+    ///
+    /// # Errors
+    /// If it is another signature's twin, or the key stated is not the signer's.
+    pub fn check_signature_form(&self) -> Result<(), Refusal> {
+        let [_, s] = self.scalars().map(U256::from_be_bytes);
+        if s > HALF_ORDER {
+            return Err(unauthorized("signature verification failed; s is in the upper half"));
+        }
+        Ok(())
+    }
+
+    /// The digest that an `eth_secp256k1` key signs.
+    pub fn digest(&self, chain_id: u64) -> B256 {
+        keccak256(self.sign_bytes(chain_id))
+    }
+}

@@ -1,0 +1,357 @@
+//! A Cosmos transaction read out of its bytes.
+
+use super::{
+    GAS_PER_BYTE, GAS_PER_SIGNATURE, coin,
+    error::{
+        Refusal, invalid_public_key, invalid_request, memo_too_large, no_signatures, not_supported,
+        out_of_gas, unauthorized, unknown_option,
+    },
+    form::Form,
+    message::{Message, Party, one_signer},
+    price::{Charge, FeePrice},
+    sign::SignMode,
+    wire::{Reader, canonical},
+};
+use crate::Transaction;
+use alloy_consensus::{SignableTransaction, TxEip1559};
+use alloy_primitives::{Address, Bytes, Signature, TxKind, U256};
+use chain::{RulesVersion, Token, TokenUnit};
+use feemarket::LegacyDec;
+use keys::PUBLIC_KEY_BYTES;
+use prost::{Message as _, Name};
+use prost_types::Any;
+use proto::cosmos::{
+    evm::{
+        crypto::v1::ethsecp256k1::PubKey, types::v1::ExtensionOptionDynamicFeeTx,
+        vm::v1::ExtensionOptionsEthereumTx,
+    },
+    tx::v1beta1::{
+        AuthInfo, ModeInfo, SignerInfo, TxBody, TxRaw,
+        mode_info::{self, Sum},
+    },
+};
+
+/// Longest memo, in bytes (the SDK's `max_memo_characters`).
+pub const MAX_MEMO_CHARS: usize = 256;
+/// Most messages in one transaction: each costs gas, this bounds the work before that is known.
+const MAX_MESSAGES: usize = 64;
+/// Type of keys of older chains of this family; their wallets still write it.
+pub(super) const ETHERMINT_KEY: &str = "/ethermint.crypto.v1.ethsecp256k1.PubKey";
+/// Type of keys of other chains of the SDK, which no account here has.
+const COSMOS_KEY: &str = "/cosmos.crypto.secp256k1.PubKey";
+
+/// Whether signatures must be there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signatures {
+    /// As in everything that is broadcast.
+    Required,
+    /// To be simulated: a signature may be empty, and so may the public key.
+    Optional,
+}
+
+/// A Cosmos transaction. All of it is in its canonical encoding, but for default values that are stated where the
+/// signature covers them, and valid in itself.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CosmosTx {
+    /// `TxBody` as it was signed.
+    pub body_bytes: Vec<u8>,
+    /// `AuthInfo` as it was signed.
+    pub auth_info_bytes: Vec<u8>,
+    /// `TxBody`.
+    pub body: TxBody,
+    /// `AuthInfo`.
+    pub auth_info: AuthInfo,
+    /// The messages.
+    pub messages: Vec<Message>,
+    /// Who must have signed, and pays.
+    pub signer: Party,
+    /// The public key stated, 33 bytes; may be left out, for the signature tells it.
+    pub public_key: Option<[u8; PUBLIC_KEY_BYTES]>,
+    /// What was signed.
+    pub mode: SignMode,
+    /// r and s; zero where there is none.
+    pub signature: [u8; 64],
+    /// What it offers for gas.
+    pub price: FeePrice,
+    /// Bytes of the `TxRaw`, with the signature and the key that one to be simulated will have.
+    pub size: usize,
+    pub(super) form: Form,
+    unit: TokenUnit,
+}
+
+impl CosmosTx {
+    /// Reads the bytes of a `TxRaw`, all of them.
+    ///
+    /// # Errors
+    /// What is wrong with it, as the SDK names it.
+    pub fn decode(bytes: &[u8], signatures: Signatures) -> Result<Self, Refusal> {
+        // Nobody signs what is outside body and `AuthInfo`.
+        let raw: TxRaw = canonical(bytes)?;
+        let mut reader = Reader::default();
+        let body: TxBody = reader.read(&raw.body_bytes)?;
+        let auth_info: AuthInfo = reader.read(&raw.auth_info_bytes)?;
+        if body.memo.len() > MAX_MEMO_CHARS {
+            let length = body.memo.len();
+            return Err(memo_too_large(format!(
+                "maximum number of characters is {MAX_MEMO_CHARS} but received {length} characters"
+            )));
+        }
+        if body.messages.len() > MAX_MESSAGES {
+            let count = body.messages.len();
+            return Err(invalid_request(format!("{count} messages: at most {MAX_MESSAGES}")));
+        }
+        let messages: Vec<_> = body
+            .messages
+            .iter()
+            .map(|any| Message::read(any, &mut reader))
+            .collect::<Result<_, _>>()?;
+        let signer = one_signer(&messages)?;
+        let price = price(&body, &auth_info, &signer, signatures, &mut reader)?;
+        let [info] = auth_info.signer_infos.as_slice() else {
+            return Err(wrong_signers(auth_info.signer_infos.len()));
+        };
+        let signature = match raw.signatures.as_slice() {
+            [] if signatures == Signatures::Required => return Err(no_signatures("")),
+            [] => [0; 64],
+            [signature] => self::signature(signature, signatures)?,
+            several => return Err(wrong_signers(several.len())),
+        };
+        let recovery_id = raw.signatures.iter().any(|signature| signature.len() > 64);
+        let is_unsigned = signature == [0; 64] && signatures == Signatures::Optional;
+        let size = if is_unsigned { signed_size(&raw, &auth_info) } else { bytes.len() };
+        let tx = Self {
+            public_key: public_key(info, signatures, &mut reader)?,
+            mode: mode(info, signatures)?,
+            size,
+            form: Form {
+                defaults: reader.defaults,
+                former_messages: messages.iter().any(Message::is_former),
+                unsigned: (recovery_id && signatures == Signatures::Required)
+                    .then_some("its 65th byte: leave it out"),
+                ..Form::default()
+            },
+            body_bytes: raw.body_bytes,
+            auth_info_bytes: raw.auth_info_bytes,
+            body,
+            auth_info,
+            messages,
+            signer,
+            signature,
+            price,
+            unit: TokenUnit::WEI,
+        };
+        let overflow = || invalid_request("the amounts add up past 2^256");
+        let value = tx.value().ok_or_else(overflow)?;
+        value.checked_add(price.fee).ok_or_else(overflow)?;
+        tx.enough_gas(signatures)?;
+        Ok(tx)
+    }
+
+    /// The unit in which its amounts are read: [`TokenUnit::WEI`] until [`Self::in_unit`] sets it. The bytes do not
+    /// say it; it follows from the chain and from the height of the block.
+    pub const fn unit(&self) -> TokenUnit {
+        self.unit
+    }
+
+    /// The transaction with its amounts read in this unit.
+    #[must_use]
+    pub fn in_unit(self, unit: TokenUnit) -> Self {
+        Self { unit, ..self }
+    }
+
+    /// These rules accept its form.
+    ///
+    /// # Errors
+    /// Why they do not.
+    pub fn check_form(&self, rules: RulesVersion) -> Result<(), Refusal> {
+        self.form.check(rules)
+    }
+
+    /// The number that orders the signer's transactions: the account's Ethereum nonce.
+    pub fn sequence(&self) -> u64 {
+        self.auth_info.signer_infos.first().map_or(0, |info| info.sequence)
+    }
+
+    /// What it is charged in a block of this base fee, which is in wei; `denom` is the token's name.
+    ///
+    /// # Errors
+    /// When it offers less than the base fee.
+    pub fn charge(&self, base_fee: LegacyDec, denom: &str) -> Result<Charge, Refusal> {
+        self.price.charge(base_fee, Token { denom, unit: self.unit })
+    }
+
+    /// The gas limit.
+    pub const fn gas_limit(&self) -> u64 {
+        self.price.gas
+    }
+
+    /// Gas that it uses: for its bytes, its signature and its messages.
+    pub fn gas_used(&self) -> u64 {
+        let size = GAS_PER_BYTE.saturating_mul(self.size as u64);
+        let messages: u64 = self.messages.iter().map(Message::gas).sum();
+        size.saturating_add(GAS_PER_SIGNATURE).saturating_add(messages)
+    }
+
+    /// What leaves the account of the signer in addition to the fee, in the token's base unit.
+    fn value(&self) -> Option<U256> {
+        self.messages.iter().try_fold(U256::ZERO, |sum, message| sum.checked_add(message.value()))
+    }
+
+    fn enough_gas(&self, signatures: Signatures) -> Result<(), Refusal> {
+        let (wanted, used) = (self.gas_limit(), self.gas_used());
+        if signatures == Signatures::Required && wanted < used {
+            return Err(out_of_gas(format!(
+                "out of gas in location: ante; gasWanted: {wanted}, gasUsed: {used}"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Who its messages pay.
+    pub fn recipients(&self) -> impl Iterator<Item = Address> {
+        self.messages.iter().map(Message::recipient)
+    }
+
+    /// What it looks like to the pool, the fee market and JSON-RPC: a transfer of type 2 with the
+    /// same nonce, gas limit and price, to the first recipient, of all that leaves the account. Its amounts
+    /// are in wei; those past their type's range saturate, as no account can pay them.
+    pub fn face(&self) -> Transaction {
+        let cap = self.price.cap().ok().and_then(|cap| self.unit.price_to_wei(cap).ok());
+        let cap = cap.and_then(LegacyDec::truncate_u256);
+        let cap = cap.map_or(u128::MAX, |cap| cap.saturating_to());
+        let tip = self.price.tip.map(|tip| self.unit.to_wei(tip).unwrap_or(U256::MAX));
+        let tip = tip.map_or(cap, |tip| tip.saturating_to::<u128>().min(cap));
+        let [r, s] = [0, 32].map(|at| U256::from_be_slice(&self.signature[at..at + 32]));
+        let to = self.messages.first().map(Message::recipient).unwrap_or_default();
+        let transfer = TxEip1559 {
+            nonce: self.sequence(),
+            gas_limit: self.gas_limit(),
+            max_fee_per_gas: cap,
+            max_priority_fee_per_gas: tip,
+            to: TxKind::Call(to),
+            value: self.value().and_then(|value| self.unit.to_wei(value)).unwrap_or(U256::MAX),
+            input: Bytes::new(),
+            ..TxEip1559::default()
+        };
+        transfer.into_signed(Signature::new(r, s, false)).into()
+    }
+}
+
+/// Bytes of a transaction once it is signed: gas is counted for those that are not there yet.
+fn signed_size(raw: &TxRaw, auth: &AuthInfo) -> usize {
+    let mut auth = auth.clone();
+    for info in &mut auth.signer_infos {
+        let is_there = |any: &Any| any.type_url != COSMOS_KEY && any.value.len() > PUBLIC_KEY_BYTES;
+        if !info.public_key.as_ref().is_some_and(is_there) {
+            let key = PubKey { key: vec![2; PUBLIC_KEY_BYTES] };
+            info.public_key =
+                Some(Any { type_url: PubKey::type_url(), value: key.encode_to_vec() });
+        }
+        let single = mode_info::Single { mode: SignMode::AminoJson.number() };
+        info.mode_info = Some(ModeInfo { sum: Some(Sum::Single(single)) });
+    }
+    let body_bytes = raw.body_bytes.clone();
+    let signatures = vec![vec![0; 64]];
+    TxRaw { body_bytes, auth_info_bytes: auth.encode_to_vec(), signatures }.encoded_len()
+}
+
+/// What it offers for gas; the payer is the signer.
+fn price(
+    body: &TxBody,
+    auth: &AuthInfo,
+    signer: &Party,
+    signatures: Signatures,
+    reader: &mut Reader,
+) -> Result<FeePrice, Refusal> {
+    let mut tip = None;
+    if let Some(option) = body.non_critical_extension_options.first() {
+        // Nobody has a use for one here, and it could hold anything.
+        return Err(unknown_option(option.type_url.clone()));
+    }
+    for option in &body.extension_options {
+        if option.type_url == ExtensionOptionsEthereumTx::type_url() {
+            return Err(invalid_request("an Ethereum transaction travels without its envelope"));
+        }
+        if option.type_url != ExtensionOptionDynamicFeeTx::type_url() || tip.is_some() {
+            return Err(unknown_option(format!(
+                "rejecting tx with unsupported extension option: {}",
+                option.type_url
+            )));
+        }
+        let option: ExtensionOptionDynamicFeeTx = reader.read(&option.value)?;
+        let price = U256::from_str_radix(&option.max_priority_price, 10).ok();
+        let price = price.filter(|_| option.max_priority_price.bytes().all(|b| b.is_ascii_digit()));
+        tip = Some(price.ok_or_else(|| {
+            let text = &option.max_priority_price;
+            invalid_request(format!("max priority price {text:?} is not an amount"))
+        })?);
+    }
+    let fee = auth.fee.as_ref().ok_or_else(|| invalid_request("the transaction states no fee"))?;
+    if !fee.granter.is_empty() {
+        return Err(not_supported("fee grants are not enabled"));
+    }
+    if !fee.payer.is_empty() && Party::read(&fee.payer)? != *signer {
+        return Err(not_supported("a fee payer other than the signer"));
+    }
+    // Gas above 63 bits would not fit the interfaces' signed fields.
+    let needed = signatures == Signatures::Required;
+    if (fee.gas_limit == 0 && needed) || i64::try_from(fee.gas_limit).is_err() {
+        return Err(invalid_request(format!("invalid gas limit {}", fee.gas_limit)));
+    }
+    Ok(FeePrice { fee: coin::total(&fee.amount)?, gas: fee.gas_limit, tip })
+}
+
+fn wrong_signers(got: usize) -> Refusal {
+    unauthorized(format!("wrong number of signers; expected 1, got {got}"))
+}
+
+/// r and s of 64 bytes, or of 65 with a recovery id that says nothing new.
+fn signature(bytes: &[u8], signatures: Signatures) -> Result<[u8; 64], Refusal> {
+    match (bytes, signatures) {
+        ([], Signatures::Optional) => Ok([0; 64]),
+        (bytes, _) if matches!(bytes.len(), 64 | 65) => {
+            Ok(bytes[..64].try_into().expect("64 bytes were cut"))
+        }
+        (other, _) => Err(unauthorized(format!("a signature of {} bytes", other.len()))),
+    }
+}
+
+fn public_key(
+    info: &SignerInfo,
+    signatures: Signatures,
+    reader: &mut Reader,
+) -> Result<Option<[u8; PUBLIC_KEY_BYTES]>, Refusal> {
+    let Some(any) = &info.public_key else { return Ok(None) };
+    if signatures == Signatures::Optional && any.type_url == COSMOS_KEY {
+        // cosmjs simulates with it whatever kind of key will sign; the address tells who does.
+        return Ok(None);
+    }
+    if any.type_url != PubKey::type_url() && any.type_url != ETHERMINT_KEY {
+        return Err(invalid_public_key(format!(
+            "{}: keys are of type {}",
+            any.type_url,
+            PubKey::type_url()
+        )));
+    }
+    let key: PubKey = reader.read(&any.value)?;
+    if key.key.is_empty() {
+        // What clients put there to simulate.
+        return Ok(None);
+    }
+    let length = key.key.len();
+    let key =
+        key.key.try_into().map_err(|_| invalid_public_key(format!("{length} bytes, want 33")))?;
+    Ok(Some(key))
+}
+
+fn mode(info: &SignerInfo, signatures: Signatures) -> Result<SignMode, Refusal> {
+    let mode = info.mode_info.as_ref().and_then(|mode| mode.sum.as_ref());
+    let Some(Sum::Single(single)) = mode else {
+        return match signatures {
+            Signatures::Optional => Ok(SignMode::Direct),
+            Signatures::Required => Err(not_supported("a sign mode of several keys, or of none")),
+        };
+    };
+    SignMode::of(single.mode, signatures)
+        .ok_or_else(|| not_supported(format!("sign mode {}", single.mode)))
+}
