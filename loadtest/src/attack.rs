@@ -27,7 +27,7 @@ use std::{
     io::Write as _,
     net::{IpAddr, Ipv4Addr, SocketAddr},
     sync::{Arc, atomic::Ordering::Relaxed},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// Maximum number of attacking connections: by default a process may open about a thousand files.
@@ -47,6 +47,11 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Source address of attacks on this machine: a loopback address that the probe does not use.
 const LOOPBACK_SOURCE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 /// Bytes in a MiB.
+/// Time in which as many connections as a measurement has must be answered before it begins.
+const SETTLE_PERIOD: Duration = Duration::from_secs(1);
+/// Longest wait for that.
+const SETTLE_MAX: Duration = Duration::from_secs(60);
+
 /// Calls in a valid request. The load generator spends as much time as the node on a small call that is sent
 /// alone, and then the node is idle while it waits for requests.
 const VALID_BATCH_CALLS: usize = 20;
@@ -155,6 +160,7 @@ fn measure(
     targets: &Targets,
     attack: Option<Option<IpAddr>>,
 ) -> anyhow::Result<Measurement> {
+    settle(args, node)?;
     let watch = Watch::default();
     let monitor = Monitor::new(targets.metrics, node.process);
     let (probe, counts, observed) = std::thread::scope(|scope| {
@@ -172,6 +178,30 @@ fn measure(
     let counts = counts.map_err(|_| anyhow::anyhow!("the load panicked"))??;
     let observed = observed.map_err(|_| anyhow::anyhow!("the monitor panicked"))?;
     Ok(Measurement { probe: probe.context("the probe")?, observed, counts })
+}
+
+/// Waits until the node has closed the connections of the previous measurement. Until then they count for the
+/// probe's address, and the probe would be refused because of their number.
+fn settle(args: &AttackArgs, node: &Node) -> anyhow::Result<()> {
+    let connections = args.clients + PROBE_CONNECTIONS;
+    let plan = Plan {
+        connections,
+        depth: None,
+        duration: Some(SETTLE_PERIOD),
+        rate: Some(connections as f64 / SETTLE_PERIOD.as_secs_f64()),
+        timeout: PROBE_TIMEOUT,
+    };
+    let until = Instant::now() + SETTLE_MAX;
+    while Instant::now() < until && !interrupt::requested() {
+        let bodies: Arc<[_]> = vec![body("eth_blockNumber", &json!([]))].into();
+        let source: Box<dyn Source> = Box::new(Replay::new(bodies, connections));
+        let bar = ProgressBar::hidden();
+        let stats = drive(&node.endpoint(), &plan, vec![source], &Watch::default(), &bar)?;
+        if stats.errors == 0 {
+            return Ok(());
+        }
+    }
+    bail!("the node did not answer {connections} connections within {} s", SETTLE_MAX.as_secs());
 }
 
 fn probe(args: &AttackArgs, node: &Node) -> anyhow::Result<Stats> {
