@@ -353,6 +353,7 @@ mod tests {
     use std::{
         future::Future,
         task::{Context, Waker},
+        time::Duration,
     };
 
     fn address(last: u8) -> IpAddr {
