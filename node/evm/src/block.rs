@@ -25,15 +25,15 @@ use storage::{GovernanceRow, ReceiptOutcome, StateChanges, StateRead, StoredRece
 
 use super::{
     BlockHashes, ExecutionError, StateError, TxError,
+    access_predictor::{Foresight, Words},
     cosmos::session,
-    early::{PARENT_UNKNOWN, ParentUnknown, is_history_code, parent_slot},
+    deferred_parent_hash::{PARENT_UNKNOWN, ParentUnknown, is_history_code, parent_slot},
     environment::Environment,
-    foresight::{Foresight, Words},
     machine::{Machine, MachineError},
     overlay::Overlay,
     requests,
     rewards::rewards,
-    short,
+    transfer_fast_path,
 };
 use chain::{ChainSpec, Fork, Rules};
 use feemarket::store::StoredEvent;
@@ -536,7 +536,7 @@ where
         if self.interpret_all {
             return Ok(None);
         }
-        short::transfer(self.machine.overlay_mut(), &self.environment, tx)
+        transfer_fast_path::transfer(self.machine.overlay_mut(), &self.environment, tx)
     }
 
     /// Takes the outcome of a transaction into the block; gives its gas.

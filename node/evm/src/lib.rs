@@ -4,17 +4,17 @@
 //! given block ([`execute_block`]), a block being built ([`BlockBuilder`]) and a single call
 //! ([`CallSite`]); fork rules come from [`chain`], instructions and precompiles from `revm`.
 
+mod access_predictor;
 mod block;
 mod call;
-mod codes;
+mod code_cache;
 mod cosmos;
-mod early;
+mod deferred_parent_hash;
 mod environment;
 mod error;
-mod foresight;
+mod geth_errors;
 mod intermediate;
 mod machine;
-mod met;
 mod native;
 mod overlay;
 mod overrides;
@@ -23,14 +23,14 @@ mod prices;
 mod receipt;
 mod requests;
 mod rewards;
-mod short;
 mod simulate;
-mod slots;
+mod touched_accounts;
+mod touched_slots;
 mod trace;
 mod tracer;
+mod transfer_fast_path;
 mod transfers;
 mod validate;
-mod words;
 
 #[cfg(test)]
 mod admission_fork_tests;
@@ -42,8 +42,9 @@ pub use block::{
 };
 pub use call::{Call, CallError, CallOutcome, CallResult, CallSite};
 pub use cosmos::{FAILED_EVENT, SUBMIT_EVENT};
-pub use early::{PARENT_UNKNOWN, ParentUnknown, put_parent_hash};
+pub use deferred_parent_hash::{PARENT_UNKNOWN, ParentUnknown, put_parent_hash};
 pub use error::{ExecutionError, SystemFailure, TxError};
+pub use geth_errors::halt_text;
 pub use intermediate::changes_since;
 pub use overlay::Overlay;
 pub use overlay::{BlockHashes, StateError};
@@ -59,4 +60,3 @@ pub use trace::TraceError;
 pub use trace::TracedBlock;
 pub use tracer::{GethTracer, ParityTracer, Tracer};
 pub use validate::{complete_header, validate_executed};
-pub use words::halt_text;

@@ -42,7 +42,7 @@ use revm::{
 use storage::StateRead;
 
 use super::{
-    foresight::Pair,
+    access_predictor::Pair,
     native::NativeRules,
     overlay::{Overlay, StateError},
     precompiles::NodePrecompiles,

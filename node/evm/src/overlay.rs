@@ -20,12 +20,12 @@ use revm::{
 use storage::{Account, AccountChange, StateChanges, StateRead};
 
 use super::{
-    codes,
-    early::ParentUnknown,
-    foresight::{Foresight, Pair, Words},
-    met::{Entry, Met},
+    access_predictor::{Foresight, Pair, Words},
+    code_cache,
+    deferred_parent_hash::ParentUnknown,
     overrides::AccountOverride,
-    slots::NOWHERE,
+    touched_accounts::{Entry, Met},
+    touched_slots::NOWHERE,
 };
 
 /// A read of state or block hashes failed below the executor. Not the block's fault.
@@ -148,7 +148,7 @@ where
     /// Reads slots of the account at a place that will be asked for, and tells their places;
     /// [`NOWHERE`] for all where they cannot be known.
     ///
-    /// [`NOWHERE`]: super::slots::NOWHERE
+    /// [`NOWHERE`]: super::touched_slots::NOWHERE
     pub(super) fn expect_slots(
         &mut self,
         address: Address,
@@ -273,7 +273,7 @@ where
     ) -> Result<(), StateError> {
         let state = self.state;
         if let Some(code) = &wanted.code {
-            self.codes.insert(keccak256(code), codes::analysed(code.clone()));
+            self.codes.insert(keccak256(code), code_cache::analysed(code.clone()));
         }
         let untouched = wanted.nonce.is_none() && wanted.balance.is_none() && wanted.code.is_none();
         if untouched && storage.is_none() {
@@ -371,7 +371,8 @@ where
         if let Some(code) = self.codes.get(&code_hash) {
             return Ok(code.clone());
         }
-        let code = codes::code(code_hash, || self.state.code(code_hash).map_err(StateError::new))?;
+        let code =
+            code_cache::code(code_hash, || self.state.code(code_hash).map_err(StateError::new))?;
         self.codes.insert(code_hash, code.clone());
         Ok(code)
     }
@@ -421,7 +422,7 @@ where
         if let Some(code) = self.codes.get(&code_hash) {
             return Ok(code.clone());
         }
-        codes::code(code_hash, || self.state.code(code_hash).map_err(StateError::new))
+        code_cache::code(code_hash, || self.state.code(code_hash).map_err(StateError::new))
     }
 
     fn storage_ref(&self, address: Address, slot: U256) -> Result<U256, StateError> {

@@ -16,7 +16,7 @@ use revm::{
     primitives::hardfork::SpecId,
 };
 
-use crate::words::{CODE_STORAGE, LastStep, failure_text, precompile_text};
+use crate::geth_errors::{CODE_STORAGE, LastStep, failure_text, precompile_text};
 
 /// What is noted of a call or a creation.
 #[derive(Clone, Debug, Default)]

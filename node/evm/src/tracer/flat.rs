@@ -4,7 +4,7 @@
 use alloy_rpc_types_trace::parity::{Action, LocalizedTransactionTrace};
 
 use super::completed::Note;
-use crate::words::parity_text;
+use crate::geth_errors::parity_text;
 
 /// Names the failures of frames as geth does and takes the hidden ones away, by the notes of their
 /// calls.

@@ -2,7 +2,7 @@
 
 use alloy_rpc_types_trace::geth::DefaultFrame;
 
-use crate::words::INVALID;
+use crate::geth_errors::INVALID;
 
 /// Minimum length of an instruction in JSON: `{"pc":0,"op":"OR","gas":1,"gasCost":3,"depth":1}`.
 const MIN_STEP_BYTES: u64 = 48;

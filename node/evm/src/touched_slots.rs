@@ -1,7 +1,7 @@
 //! The storage slots of one account that a block has read or written.
 //!
 //! Those that its transactions are expected to ask for are met all at once and put in order, in which
-//! they are wanted at the block's end, as accounts are in [`super::met`].
+//! they are wanted at the block's end, as accounts are in [`super::touched_accounts`].
 
 use std::collections::HashMap;
 

@@ -9,7 +9,7 @@ use std::ops::Range;
 use alloy_primitives::{Address, U256, map::AddressMap};
 use storage::{Account, SortedIndex, address_order, prefetch};
 
-use super::slots::{Slot, Slots};
+use super::touched_slots::{Slot, Slots};
 
 /// Accounts found without a search: the ends of a transaction, and one more it asks for, such as who is
 /// paid for it.

@@ -21,7 +21,7 @@ use alloy_primitives::{Address, B256, Selector, U256, map::DefaultHashBuilder};
 use quick_cache::sync::Cache;
 use verify::keccak256_spans;
 
-use super::slots::NEAR;
+use super::touched_slots::NEAR;
 
 /// Functions of contracts whose lessons are kept, some 100 bytes each.
 const LESSONS_MAX: usize = 4096;
