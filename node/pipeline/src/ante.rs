@@ -16,11 +16,11 @@
 //! every pooled transaction is checked against its rules once. A tip comes as soon as it is executed, so a
 //! block is proposed while its parent is still being sealed.
 
-mod desk;
+mod combining;
 mod fork;
 mod query;
 
-pub(super) use desk::{AtDesk, Desk};
+pub(super) use combining::{AtDesk, Desk};
 pub use query::{BlockPart, Candidates, Found, PoolQuery, SenderTxs};
 
 use super::{

@@ -1,6 +1,6 @@
 //! What stages hand to each other.
 
-use super::{submit::Caller, turn::Turned};
+use super::{modules_block::Turned, submit::Caller};
 use alloy_consensus::Header;
 use alloy_primitives::{B256, Bytes};
 use chain::{ChainSpec, Fork, block::Block};

@@ -11,18 +11,18 @@
 //! A block is built while its parent is being sealed: the parent's hash is asked for at the end, or
 //! the block is put off until it is there (see [`evm::ParentUnknown`]).
 
+mod head;
 mod roots;
-mod tip;
 
 use super::{
     batch::{ExecutedBlock, Proposal, RecoveredBlock, SealedHeader},
     fault::{BlockFault, BlockReason, Fault},
     meter::Meter,
+    modules_block::{Turn, Turned},
     next::{NextBlock, Tried, TryBounds, try_all},
     reorder::Reorder,
     ring::{Inbox, Outbox},
     stage::{Progress, Stage},
-    turn::{Turn, Turned},
 };
 use alloy_consensus::Header;
 use alloy_eips::eip4895::Withdrawals;
@@ -35,6 +35,7 @@ use evm::{
     BlockBuilder, BlockInput, Executed, ExecutionError, ParentUnknown, StateError, execute_block,
     put_parent_hash,
 };
+use head::Tip;
 use home::HomeError;
 use roots::ReceiptRoots;
 use state::{Layer, RecentReader, RecentState, View};
@@ -46,7 +47,6 @@ use std::{
     },
 };
 use storage::{ReadError, StateChanges, trie::TRIE_CACHE_BYTES_DEFAULT};
-use tip::Tip;
 use transactions::{RecoveredTx, cosmos};
 
 /// See the module.

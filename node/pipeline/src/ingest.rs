@@ -14,12 +14,12 @@ mod connection;
 
 use super::{
     batch::{RawBatch, RawTx, ReplyBatch},
-    bell::Bell,
     fault::Fault,
     meter::Meter,
     ring::{Inbox, Outbox},
     stage::{Progress, Stage},
     submit::Gate,
+    worker_waker::Bell,
 };
 use budget::{Budget, Evictable};
 use connection::Connection;

@@ -7,7 +7,7 @@
 mod ante;
 mod arrival;
 mod batch;
-mod bell;
+mod builder;
 mod client;
 mod commit;
 mod disk;
@@ -16,8 +16,8 @@ mod fault;
 mod fee;
 mod flush;
 mod ingest;
-mod making;
 mod meter;
+mod modules_block;
 mod monitor;
 mod next;
 mod recover;
@@ -28,7 +28,7 @@ mod source;
 mod stage;
 mod submit;
 mod topology;
-mod turn;
+mod worker_waker;
 
 pub use ante::{BlockPart, Candidates, Found, PoolQuery, SenderTxs};
 pub use arrival::Arrival;

@@ -1,7 +1,7 @@
 //! The next block of a chain: its header before execution, the execution of candidates, and what the execution
 //! adds to the header. The execute stage produces blocks with this, and JSON-RPC builds the pending block.
 
-use super::turn::{Turn, Turned};
+use super::modules_block::{Turn, Turned};
 use alloy_consensus::{Header, Transaction as _};
 use alloy_primitives::{Address, B256, Bytes, keccak256, map::HashSet};
 use chain::{Attributes, ChainSpec, Parent, next_header};

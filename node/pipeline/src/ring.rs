@@ -5,7 +5,7 @@
 //! in its [`Outbox`] and stops taking input until the batch has gone: that is the credit rule, and
 //! it carries back-pressure to the socket without a lock.
 
-use super::bell::Bell;
+use super::worker_waker::Bell;
 use crossbeam::queue::ArrayQueue;
 use std::{
     fmt,
@@ -264,7 +264,7 @@ impl fmt::Debug for Gauge {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bell::park;
+    use crate::worker_waker::park;
     use std::time::Duration;
 
     #[test]

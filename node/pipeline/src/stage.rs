@@ -2,9 +2,9 @@
 //! counters, panics and shutdown.
 
 use super::{
-    bell::{Bell, park},
     fault::{Fault, FaultCell},
     meter::Meter,
+    worker_waker::{Bell, park},
 };
 use crossbeam::sync::Parker;
 use platform::slice;

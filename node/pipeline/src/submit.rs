@@ -395,8 +395,8 @@ impl Drop for Gate {
 mod tests {
     use super::*;
     use crate::{
-        bell::Bell,
         ring::{Inbox, ring},
+        worker_waker::Bell,
     };
     use chain::Genesis;
     use std::{

@@ -16,20 +16,20 @@
 
 use super::{
     ante,
-    bell::Bell,
+    builder::Making,
     client::PoolClient,
     commit::CommittedTotals,
     execute,
     fault::{Fault, FaultCell, StartError},
     fee,
     ingest::Sockets,
-    making::Making,
     monitor::Monitor,
     recover,
     ring::Rings,
     source::SourceProgress,
     stage::Worker,
     submit::Gate,
+    worker_waker::Bell,
 };
 use budget::Budget;
 use home::Home;

@@ -1,6 +1,6 @@
 //! State roots in receipts before Byzantium: a trie of execution's own, for seal's is behind.
 
-use super::tip::Tip;
+use super::head::Tip;
 use alloy_primitives::B256;
 use evm::StateError;
 use state::StateTrie;

@@ -13,7 +13,7 @@ const KNOWN_CYCLES: &[(&str, &[&str])] = &[
     ("node/evm", &["block", "requests"]),
     ("node/evm", &["overlay", "overrides"]),
     ("node/pipeline", &["ante", "batch", "ingest", "recover", "submit"]),
-    ("node/pipeline", &["making", "topology"]),
+    ("node/pipeline", &["builder", "topology"]),
     (
         "node/rpc",
         &[

@@ -6,10 +6,10 @@
 
 use super::Ante;
 use crate::{
-    bell::Bell,
     fault::Fault,
     meter::Meter,
     stage::{Progress, Stage},
+    worker_waker::Bell,
 };
 use std::{
     sync::{Arc, Mutex, PoisonError},
