@@ -1,16 +1,17 @@
-//! Which slots of a contract a call will ask for, told by what calls like it have asked for.
+//! Predicts which storage slots of a contract a call will access, from the accesses of earlier calls of the
+//! same function.
 //!
-//! Most slots that calls ask for are entries of mappings, whose keys are the sender and the arguments:
-//! Solidity keeps the entry of `key` at Keccak-256(key . slot of the mapping), and that of a mapping
-//! inside a mapping at Keccak-256(inner key . slot of the entry). From one call it can be told which
-//! mappings it looked into with which of its words: its [`Lesson`]. The slots of a whole block's calls
-//! are then computed eight at a time, and read together in order, instead of one after the other.
+//! Most accessed slots are entries of mappings whose keys are the sender or an argument. Solidity stores the
+//! entry of `key` at Keccak-256(key . slot of the mapping), and the entry of a nested mapping at
+//! Keccak-256(inner key . slot of the outer entry). One call shows which mappings it accessed with which of
+//! its words: this is its [`AccessPattern`]. The slots of all calls of a block are then computed eight at a
+//! time and read together in ascending order, instead of one after the other.
 //!
-//! What is foreseen is read early and not otherwise different, so a wrong guess costs a read and no more;
-//! what was not foreseen is read when it is asked for.
+//! A prediction only causes an early read. A wrong one costs that read and does not change a result, and
+//! slots that were not predicted are read on demand.
 //!
-//! Lessons are few and small and remain between blocks. Bound: contracts and functions; what is not
-//! asked for again makes room.
+//! Access patterns are small and are kept between blocks. Their number is limited; the least recently used
+//! ones are discarded.
 
 use std::{
     collections::HashMap,
@@ -21,65 +22,67 @@ use alloy_primitives::{Address, B256, Selector, U256, map::DefaultHashBuilder};
 use quick_cache::sync::Cache;
 use verify::keccak256_spans;
 
-use super::touched_slots::NEAR;
+use super::touched_slots::MAX_TX_SLOTS;
 
-/// Functions of contracts whose lessons are kept, some 100 bytes each.
-const LESSONS_MAX: usize = 4096;
-/// Calls of a function in a block from which on it is worth while to foresee their slots.
-const CALLS_MIN: usize = 8;
-/// Most functions that one block learns about: half a millisecond.
-const LEARNED_MAX: usize = 8;
-/// Calls that taught nothing new, after which no more are looked at.
-const FRUITLESS_MAX: u8 = 4;
-/// Slots of the first variables of a contract, where mappings are looked for.
-const MAPPINGS: u8 = 16;
-/// Arguments looked at: of static types, so that a word of calldata is one.
-const ARGUMENTS: u8 = 4;
-/// Calls whose slots are computed at once: their words stay in the nearest cache.
-const CALLS_AT_ONCE: usize = 64;
+/// Maximum number of contract functions whose patterns are stored, some 100 bytes each.
+const MAX_PATTERNS: usize = 4096;
+/// Minimum calls of a function in a block for which its slots are predicted.
+const MIN_CALLS: usize = 8;
+/// Maximum number of functions whose patterns one block extends: half a millisecond.
+const MAX_LEARNED: usize = 8;
+/// Calls without a new path after which a pattern is not extended any more.
+const MAX_CALLS_WITHOUT_PATH: u8 = 4;
+/// Number of slots at the beginning of a contract's storage in which mappings are searched.
+const MAX_MAPPING_SLOT: u8 = 16;
+/// Maximum number of arguments considered. They must have static types, so that each is one word of call
+/// data.
+const MAX_ARGUMENTS: u8 = 4;
+/// Calls whose slots are computed together, so that their words stay in the L1 cache.
+const CALLS_PER_BATCH: usize = 64;
 
 /// A function of a contract.
 type Function = (Address, Selector);
 
-/// What a call brings along.
+/// The words of a call that may be keys.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Words<'a> {
+pub(super) struct CalldataWords<'a> {
     pub(super) sender: Address,
     pub(super) input: &'a [u8],
 }
 
-/// A word of a call that is the key of a mapping.
+/// The word of a call that is the key of a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Key {
     Sender,
     Argument(u8),
 }
 
-/// The way to an entry of a mapping.
+/// How to compute the slot of a mapping entry from a call's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Way {
+struct MappingPath {
     mapping: u8,
     key: Key,
-    /// The key of the mapping inside, if there is one.
+    /// The key of the nested mapping, if there is one.
     inner: Option<Key>,
 }
 
-/// The ways that calls of a function have taken.
+/// The paths that earlier calls of a function accessed.
 #[derive(Clone, Debug, Default)]
-struct Lesson {
-    ways: Vec<Way>,
-    fruitless: u8,
+struct AccessPattern {
+    paths: Vec<MappingPath>,
+    calls_without_path: u8,
 }
 
-static LESSONS: LazyLock<Cache<Function, Arc<Lesson>>> = LazyLock::new(|| Cache::new(LESSONS_MAX));
+static PATTERNS: LazyLock<Cache<Function, Arc<AccessPattern>>> =
+    LazyLock::new(|| Cache::new(MAX_PATTERNS));
 
-impl Words<'_> {
+impl CalldataWords<'_> {
     /// The function called, if the calldata begins with one.
     fn selector(&self) -> Option<Selector> {
         self.input.first_chunk().map(Selector::from)
     }
 
-    /// A word of the call; what calldata does not have is zero.
+    /// A word of the call; words beyond the call data are zero.
     fn word(&self, key: Key) -> B256 {
         let Key::Argument(at) = key else { return self.sender.into_word() };
         let start = Selector::len_bytes() + B256::len_bytes() * usize::from(at);
@@ -93,12 +96,12 @@ impl Words<'_> {
     /// The words that may be keys.
     fn keys(&self) -> impl Iterator<Item = Key> + use<> {
         let arguments = self.input.len().saturating_sub(Selector::len_bytes()) / B256::len_bytes();
-        let arguments = (0..ARGUMENTS).take(arguments).map(Key::Argument);
+        let arguments = (0..MAX_ARGUMENTS).take(arguments).map(Key::Argument);
         [Key::Sender].into_iter().chain(arguments)
     }
 }
 
-/// Two words.
+/// Two words: a key and the slot of a mapping.
 pub(super) type Pair = [u8; 2 * B256::len_bytes()];
 
 fn pair(key: B256, mapping: B256) -> Pair {
@@ -108,7 +111,7 @@ fn pair(key: B256, mapping: B256) -> Pair {
     pair
 }
 
-/// Pairs to be hashed together.
+/// Pairs that are hashed together.
 #[derive(Debug, Default)]
 struct Pairs {
     bytes: Vec<u8>,
@@ -120,7 +123,7 @@ impl Pairs {
         self.bytes.extend_from_slice(&pair(key, mapping));
     }
 
-    /// The hashes of those pushed, which are forgotten.
+    /// Hashes the pairs that were pushed, and clears them.
     fn hash(&mut self) -> &[[u8; 32]] {
         const BYTES: usize = size_of::<Pair>();
         let count = self.bytes.len() / BYTES;
@@ -136,29 +139,29 @@ fn word_of(mapping: u8) -> B256 {
     B256::with_last_byte(mapping)
 }
 
-impl Lesson {
-    /// Slots that a call will ask for.
+impl AccessPattern {
+    /// Number of slots predicted per call.
     const fn len(&self) -> usize {
-        self.ways.len()
+        self.paths.len()
     }
 
-    /// Whether more can be learned.
+    /// Whether the pattern can be extended.
     const fn is_open(&self) -> bool {
-        self.ways.len() < NEAR && self.fruitless < FRUITLESS_MAX
+        self.paths.len() < MAX_TX_SLOTS && self.calls_without_path < MAX_CALLS_WITHOUT_PATH
     }
 
-    /// Adds the slots that these calls will ask for: as many for each as there are ways.
-    fn slots(&self, calls: &[Words<'_>], slots: &mut Vec<U256>) {
+    /// Appends the slots that these calls will access, one per call and path.
+    fn slots(&self, calls: &[CalldataWords<'_>], slots: &mut Vec<U256>) {
         let mut pairs = Pairs::default();
-        for calls in calls.chunks(CALLS_AT_ONCE) {
-            let ways =
-                || calls.iter().flat_map(|call| self.ways.iter().map(move |way| (call, way)));
-            ways().for_each(|(call, way)| pairs.push(call.word(way.key), word_of(way.mapping)));
+        for calls in calls.chunks(CALLS_PER_BATCH) {
+            let paths =
+                || calls.iter().flat_map(|call| self.paths.iter().map(move |path| (call, path)));
+            paths().for_each(|(call, path)| pairs.push(call.word(path.key), word_of(path.mapping)));
             let start = slots.len();
             slots.extend(pairs.hash().iter().map(|hash| U256::from_be_bytes(*hash)));
             let inner = || {
-                let ways = ways().zip(start..);
-                ways.filter_map(|((call, way), at)| Some((call.word(way.inner?), at)))
+                let paths = paths().zip(start..);
+                paths.filter_map(|((call, path), at)| Some((call.word(path.inner?), at)))
             };
             inner().for_each(|(word, at)| pairs.push(word, slots[at].into()));
             for (hash, (_, at)) in pairs.hash().iter().zip(inner()) {
@@ -167,162 +170,172 @@ impl Lesson {
         }
     }
 
-    /// Learns from a call that has asked for these slots.
-    fn learn(&mut self, call: Words<'_>, asked: &[U256]) {
-        let mut found: Vec<(usize, Way)> = Vec::new();
+    /// Extends the pattern with the slots that a call read.
+    fn learn(&mut self, call: CalldataWords<'_>, read: &[U256]) {
+        let mut found: Vec<(usize, MappingPath)> = Vec::new();
         let mut pairs = Pairs::default();
         let mappings =
-            || (0..MAPPINGS).flat_map(|mapping| call.keys().map(move |key| (mapping, key)));
+            || (0..MAX_MAPPING_SLOT).flat_map(|mapping| call.keys().map(move |key| (mapping, key)));
         mappings().for_each(|(mapping, key)| pairs.push(call.word(key), word_of(mapping)));
         let entries: Vec<B256> = pairs.hash().iter().map(B256::from).collect();
-        let is_asked = |hash: B256| asked.iter().position(|slot| B256::from(*slot) == hash);
+        let position_read = |hash: B256| read.iter().position(|slot| B256::from(*slot) == hash);
         for ((mapping, key), hash) in mappings().zip(&entries) {
-            found.extend(is_asked(*hash).map(|at| (at, Way { mapping, key, inner: None })));
+            found.extend(
+                position_read(*hash).map(|at| (at, MappingPath { mapping, key, inner: None })),
+            );
         }
-        if (0..asked.len()).any(|at| found.iter().all(|(there, _)| *there != at)) {
+        if (0..read.len()).any(|at| found.iter().all(|(there, _)| *there != at)) {
             let inner = || {
                 mappings().zip(&entries).flat_map(|outer| call.keys().map(move |key| (outer, key)))
             };
             inner().for_each(|((_, outer), key)| pairs.push(call.word(key), *outer));
             for ((((mapping, key), _), inner), hash) in inner().zip(pairs.hash()) {
-                let way = Way { mapping, key, inner: Some(inner) };
-                found.extend(is_asked(hash.into()).map(|at| (at, way)));
+                let path = MappingPath { mapping, key, inner: Some(inner) };
+                found.extend(position_read(hash.into()).map(|at| (at, path)));
             }
         }
-        // Where two words are equal, the first way is taken; another call will tell them apart.
+        // If two words are equal, the first path is used. Another call will distinguish them.
         found.sort_by_key(|(at, _)| *at);
         found.dedup_by_key(|(at, _)| *at);
-        let before = self.ways.len();
-        for (_, way) in found {
-            if self.is_open() && !self.ways.contains(&way) {
-                self.ways.push(way);
+        let before = self.paths.len();
+        for (_, path) in found {
+            if self.is_open() && !self.paths.contains(&path) {
+                self.paths.push(path);
             }
         }
-        self.fruitless += u8::from(self.ways.len() == before);
+        self.calls_without_path += u8::from(self.paths.len() == before);
     }
 }
 
-/// Calls of one function in a block, by their places there.
+/// Calls of one function in a block: the positions of their transactions.
 type Calls = HashMap<(u32, Selector), Vec<u32>, DefaultHashBuilder>;
 
-/// What is foreseen of one block.
+/// The predictions for one block.
 #[derive(Debug, Default)]
-pub(super) struct Foresight {
-    /// Functions that the block may still teach something about.
+pub(super) struct AccessPredictor {
+    /// Functions whose patterns this block may extend.
     open: Vec<Function>,
-    /// Lessons made use of.
-    lessons: Vec<Arc<Lesson>>,
-    /// By transaction; none where none calls anything.
-    of_tx: Vec<OfTx>,
-    /// Places of slots in their contracts.
-    places: Vec<u32>,
+    /// Patterns used.
+    patterns: Vec<Arc<AccessPattern>>,
+    /// By transaction; empty if no transaction has a prediction.
+    by_tx: Vec<TxPrediction>,
+    /// Positions of slots in their contracts.
+    positions: Vec<u32>,
 }
 
-/// What is foreseen of one transaction.
+/// The prediction for one transaction.
 #[derive(Clone, Copy, Debug, Default)]
-struct OfTx {
-    /// Where its slots begin in the list of places.
+struct TxPrediction {
+    /// Index of its first slot in the list of positions.
     start: u32,
-    /// How many they are.
+    /// Number of its slots.
     slots: u32,
-    lesson: u32,
+    pattern: u32,
 }
 
-/// The calls of a block that are foreseen, contract by contract.
+/// The predicted slots of one contract in a block.
 #[derive(Debug, Default)]
-pub(super) struct Foreseen {
-    /// Address and place of the contract.
+pub(super) struct PredictedSlots {
+    /// Address and position of the contract.
     pub(super) contract: (Address, u32),
-    /// Slots of it, call by call.
+    /// Its slots, call by call.
     pub(super) slots: Vec<U256>,
-    /// Transactions that ask for them, with how many each, and by which lesson.
+    /// Transactions that access these slots: position, number of slots, and index of the pattern.
     calls: Vec<(u32, u32, u32)>,
 }
 
-impl Foresight {
-    /// Foresees the slots that these transactions of a block, which call something, will ask for;
-    /// `call` gives the place and address of the contract that one calls, and its words.
-    pub(super) fn of<'a>(
+impl AccessPredictor {
+    /// Predicts the slots that these transactions will access; `call` returns the position and address of the
+    /// contract that a transaction calls, and the words of the call.
+    pub(super) fn predict<'a>(
         &mut self,
         txs: &[u32],
-        call: impl Fn(u32) -> (u32, Address, Words<'a>),
-    ) -> Vec<Foreseen> {
+        call: impl Fn(u32) -> (u32, Address, CalldataWords<'a>),
+    ) -> Vec<PredictedSlots> {
         let mut calls = Calls::default();
         for at in txs {
-            let (place, _, words) = call(*at);
+            let (position, _, words) = call(*at);
             if let Some(selector) = words.selector() {
-                calls.entry((place, selector)).or_default().push(*at);
+                calls.entry((position, selector)).or_default().push(*at);
             }
         }
-        calls.retain(|_, calls| calls.len() >= CALLS_MIN);
-        let mut foreseen: HashMap<u32, Foreseen, DefaultHashBuilder> = HashMap::default();
-        for ((place, selector), calls) in calls {
+        calls.retain(|_, calls| calls.len() >= MIN_CALLS);
+        let mut predicted: HashMap<u32, PredictedSlots, DefaultHashBuilder> = HashMap::default();
+        for ((position, selector), calls) in calls {
             let address = call(calls[0]).1;
-            let lesson = LESSONS.get(&(address, selector)).unwrap_or_default();
-            if lesson.is_open() && self.open.len() < LEARNED_MAX {
+            let pattern = PATTERNS.get(&(address, selector)).unwrap_or_default();
+            if pattern.is_open() && self.open.len() < MAX_LEARNED {
                 self.open.push((address, selector));
             }
-            if lesson.len() == 0 {
+            if pattern.len() == 0 {
                 continue;
             }
-            let of_contract = foreseen.entry(place).or_default();
-            of_contract.contract = (address, place);
+            let of_contract = predicted.entry(position).or_default();
+            of_contract.contract = (address, position);
             let words: Vec<_> = calls.iter().map(|at| call(*at).2).collect();
-            lesson.slots(&words, &mut of_contract.slots);
-            let (slots, number) = (lesson.len() as u32, self.lessons.len() as u32);
+            pattern.slots(&words, &mut of_contract.slots);
+            let (slots, number) = (pattern.len() as u32, self.patterns.len() as u32);
             of_contract.calls.extend(calls.iter().map(|at| (*at, slots, number)));
-            self.lessons.push(lesson);
+            self.patterns.push(pattern);
         }
-        foreseen.into_values().collect()
+        predicted.into_values().collect()
     }
 
-    /// Takes in where the slots of a contract are.
-    pub(super) fn found(&mut self, count: usize, foreseen: &Foreseen, places: &[u32]) {
-        self.of_tx.resize(count, OfTx::default());
-        let mut start = self.places.len() as u32;
-        self.places.extend_from_slice(places);
-        for (at, slots, lesson) in &foreseen.calls {
-            self.of_tx[*at as usize] = OfTx { start, slots: *slots, lesson: *lesson };
+    /// Stores the positions at which the predicted slots of a contract were preloaded.
+    pub(super) fn record(&mut self, count: usize, predicted: &PredictedSlots, positions: &[u32]) {
+        self.by_tx.resize(count, TxPrediction::default());
+        let mut start = self.positions.len() as u32;
+        self.positions.extend_from_slice(positions);
+        for (at, slots, pattern) in &predicted.calls {
+            self.by_tx[*at as usize] = TxPrediction { start, slots: *slots, pattern: *pattern };
             start += slots;
         }
     }
 
-    /// Places of the slots that the transaction at `at` will ask for in the contract that it calls.
+    /// Positions of the predicted slots in the contract that the transaction at `at` calls.
     #[inline]
-    pub(super) fn places(&self, at: usize) -> &[u32] {
-        let of_tx = self.of_tx.get(at).copied().unwrap_or_default();
-        &self.places[of_tx.start as usize..][..of_tx.slots as usize]
+    pub(super) fn positions(&self, at: usize) -> &[u32] {
+        let by_tx = self.by_tx.get(at).copied().unwrap_or_default();
+        &self.positions[by_tx.start as usize..][..by_tx.slots as usize]
     }
 
-    /// The places of the same, each with the words of which its slot is the hash, as far as these are
-    /// in the call.
+    /// The predicted slots whose preimage is known from the call alone: position and preimage.
     pub(super) fn pairs<'s>(
         &'s self,
         at: usize,
-        call: Words<'s>,
+        call: CalldataWords<'s>,
     ) -> impl Iterator<Item = (u32, Pair)> + use<'s> {
-        let lesson = self.of_tx.get(at).and_then(|of_tx| self.lessons.get(of_tx.lesson as usize));
-        let ways = lesson.map(|lesson| lesson.ways.iter()).into_iter().flatten();
-        let ways = self.places(at).iter().zip(ways).filter(|(_, way)| way.inner.is_none());
-        ways.map(move |(place, way)| (*place, pair(call.word(way.key), word_of(way.mapping))))
+        let pattern =
+            self.by_tx.get(at).and_then(|by_tx| self.patterns.get(by_tx.pattern as usize));
+        let paths = pattern.map(|pattern| pattern.paths.iter()).into_iter().flatten();
+        let paths = self.positions(at).iter().zip(paths).filter(|(_, path)| path.inner.is_none());
+        paths.map(move |(position, path)| {
+            (*position, pair(call.word(path.key), word_of(path.mapping)))
+        })
     }
 
-    /// Learns from a call that has asked for slots which were not foreseen.
-    pub(super) fn learn(&mut self, contract: Address, call: Words<'_>, asked: &[(Address, U256)]) {
+    /// Extends the pattern of a function if a call of it read slots that were not predicted.
+    pub(super) fn learn(
+        &mut self,
+        contract: Address,
+        call: CalldataWords<'_>,
+        read: &[(Address, U256)],
+    ) {
         let Some(selector) = call.selector() else { return };
         let Some(at) = self.open.iter().position(|function| *function == (contract, selector))
         else {
             return;
         };
-        let asked = asked.iter().filter(|(address, _)| *address == contract);
-        let asked: Vec<U256> = asked.map(|(_, slot)| *slot).collect();
-        if asked.is_empty() {
+        let read = read.iter().filter(|(address, _)| *address == contract);
+        let read: Vec<U256> = read.map(|(_, slot)| *slot).collect();
+        if read.is_empty() {
             return;
         }
         let function = self.open.swap_remove(at);
-        let mut lesson =
-            LESSONS.get(&function).map_or_else(Lesson::default, |lesson| (*lesson).clone());
-        lesson.learn(call, &asked);
-        LESSONS.insert(function, Arc::new(lesson));
+        let mut pattern = PATTERNS
+            .get(&function)
+            .map_or_else(AccessPattern::default, |pattern| (*pattern).clone());
+        pattern.learn(call, &read);
+        PATTERNS.insert(function, Arc::new(pattern));
     }
 }

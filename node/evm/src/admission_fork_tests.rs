@@ -20,7 +20,7 @@ const RECIPIENT: Address = Address::repeat_byte(0xbb);
 const NONCE: u64 = 5;
 const PRICE: u128 = 3_000_000_000;
 const PARENT_TIME: u64 = 1_000;
-/// Above what any of the transactions needs, below every fork's limits.
+/// More gas than any of the transactions needs, and less than every fork's limits.
 const AMPLE_GAS: u64 = 5_000_000;
 const BLOCK_GAS: u64 = 100_000_000;
 
@@ -67,8 +67,7 @@ impl StateRead for OneSender {
     }
 }
 
-/// The configuration of a chain on which `fork` holds from block 0 on, and `later` from a height or
-/// time on.
+/// The configuration of a chain on which `fork` is active from block 0, and `later` from a height or time.
 fn spec(fork: Fork, later: Option<(&str, u64)>) -> ChainSpec {
     let fields = [
         ("homesteadBlock", Fork::Homestead),
@@ -137,7 +136,7 @@ impl World {
         verdict.map(drop)
     }
 
-    /// Whether a block takes the transaction, however it ends there.
+    /// Whether a block accepts the transaction, even if it fails there.
     fn is_valid_in_block(&self, tx: &RecoveredTx) -> bool {
         let hashes = |_: u64| None;
         let root = |_: &StateChanges| -> Result<B256, StateError> { Ok(B256::ZERO) };
@@ -164,7 +163,8 @@ impl World {
         ended.is_ok_and(|result| matches!(result.outcome, CallOutcome::Success(_)))
     }
 
-    /// The lowest gas limit that admission takes: it names what is missing until nothing is.
+    /// The lowest gas limit that admission accepts: raises the limit to the missing amount until it is
+    /// accepted.
     fn lowest_admitted(&self, sample: &Sample) -> u64 {
         let mut gas = 1;
         for _ in 0..3 {
@@ -196,7 +196,7 @@ fn parent_under(fork: Fork) -> Header {
     }
 }
 
-/// A transaction of some kind, without its gas limit.
+/// The kind of a transaction, without its gas limit.
 #[derive(Clone, Debug)]
 struct Sample {
     tx_type: u8,
@@ -292,7 +292,7 @@ impl Sample {
     }
 }
 
-/// A transaction of [`SENDER`]; neither admission nor execution looks at its signature.
+/// A transaction of [`SENDER`]. Neither admission nor execution checks its signature.
 fn recovered<T: SignableTransaction<Signature>>(tx: T) -> RecoveredTx
 where
     Transaction: From<alloy_consensus::Signed<T>>,
@@ -396,13 +396,13 @@ fn estimate_is_admitted(world: &World, sample: &Sample) {
     assert_eq!(world.admit(&at(estimate)), Ok(()), "{shown}");
     assert!(world.is_valid_in_block(&at(estimate)) && world.succeeds(sample, estimate), "{shown}");
 
-    // Admission and blocks draw the same line.
+    // Admission and blocks have the same limit.
     let lowest = world.lowest_admitted(sample);
     assert!(world.is_valid_in_block(&at(lowest)), "{shown}: {lowest} is admitted");
     assert!(world.admit(&at(lowest - 1)).is_err(), "{shown}");
     assert!(!world.is_valid_in_block(&at(lowest - 1)), "{shown}: {} is refused", lowest - 1);
 
-    // With less than what is needed it is refused or fails; an estimate may exceed that by 1.5 %.
+    // With less gas it is refused or fails. An estimate may exceed the limit by 1.5 %.
     let (mut low, mut need) = (lowest - 1, estimate);
     while low + 1 < need {
         let middle = low + (need - low) / 2;
@@ -443,7 +443,7 @@ fn replay_protection_follows_the_fork() {
     }
 }
 
-/// What admission says of a sample on a parent under `fork`, if the next block has this timestamp.
+/// The result of admission for a sample on a parent under `fork`, if the next block has this timestamp.
 fn admit_after(
     (fork, later): (Fork, (&str, u64)),
     timestamp: u64,
@@ -465,7 +465,7 @@ fn fork_that_starts_with_the_next_block_decides_admission() {
     let shanghai = (Fork::Paris, ("shanghaiTime", START));
     let prague = (Fork::Cancun, ("pragueTime", START));
     let osaka = (Fork::Prague, ("osakaTime", START));
-    // A rule that only the later fork has refuses, and a type that only it has is taken.
+    // A rule of the later fork refuses a sample, and a transaction type of the later fork is accepted.
     for (forks, sample, gas, is_taken_later) in [
         (shanghai, Sample::creation(INIT_CODE_BYTES + 1), AMPLE_GAS, false),
         // Between the intrinsic gas and the floor of EIP-7623.

@@ -1,8 +1,8 @@
-//! One block, transaction by transaction.
+//! Executes one block, transaction by transaction.
 //!
-//! [`execute_block`] runs a given block and refuses it at the first transaction that is not valid;
-//! [`BlockBuilder`] tries transactions and keeps those that are. Both are the same engine, so a
-//! block that was built executes the same.
+//! [`execute_block`] executes an imported block and refuses it at the first invalid transaction.
+//! [`BlockBuilder`] tries transactions and keeps the valid ones. Both use the same engine, so importing a
+//! produced block gives the same result.
 
 use std::{borrow::Borrow, error::Error};
 
@@ -25,7 +25,7 @@ use storage::{GovernanceRow, ReceiptOutcome, StateChanges, StateRead, StoredRece
 
 use super::{
     BlockHashes, ExecutionError, StateError, TxError,
-    access_predictor::{Foresight, Words},
+    access_predictor::{AccessPredictor, CalldataWords},
     cosmos::session,
     deferred_parent_hash::{PARENT_UNKNOWN, ParentUnknown, is_history_code, parent_slot},
     environment::Environment,
@@ -48,13 +48,13 @@ use transactions::{
     cosmos::{CosmosTx, Refusal, TX_TYPE},
 };
 
-/// Transactions between asking for one's memory and executing it.
-const TXS_AHEAD: usize = 8;
+/// How many transactions ahead of the executed one memory is prefetched.
+const PREFETCH_DISTANCE: usize = 8;
 
-/// A block as the executor takes it: decoded, its senders known, its header checked.
+/// The input of the executor: a decoded block with known senders and a checked header.
 #[derive(Clone, Copy, Debug)]
 pub struct BlockInput<'a, T> {
-    /// The header, all of it.
+    /// The complete header.
     pub header: &'a Header,
     /// The transactions in order.
     pub transactions: &'a [T],
@@ -64,26 +64,26 @@ pub struct BlockInput<'a, T> {
     pub withdrawals: Option<&'a [Withdrawal]>,
 }
 
-/// What a block did.
+/// The result of executing a block.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Executed {
-    /// One receipt a transaction, in order.
+    /// One receipt per transaction, in order.
     pub receipts: Vec<StoredReceipt>,
     /// Gas used by each transaction.
     pub tx_gas: Vec<u64>,
     /// Sender of each transaction.
     pub senders: Vec<Address>,
-    /// Whom the transactions name, see [`named`].
+    /// The participants of the transactions, see [`named`].
     pub named: Vec<Address>,
     /// Gas used by all transactions.
     pub gas_used: u64,
-    /// Gas limits of all transactions, as far as the fee market counts them.
+    /// Gas limits of all transactions, as counted by the fee market.
     pub gas_wanted: u64,
     /// Blob gas used by all transactions.
     pub blob_gas_used: u64,
     /// Requests to the consensus layer (EIP-7685); empty before Prague.
     pub requests: Requests,
-    /// What changed against the parent's state.
+    /// The differences from the parent's state.
     pub changes: StateChanges,
     /// New parameters of modules that were decided in the block, in order. Each is one that
     /// [`Modules::update`] accepts.
@@ -94,14 +94,14 @@ pub struct Executed {
     pub events: Vec<StoredEvent>,
 }
 
-/// Gives the state root after `changes` to the parent's state.
+/// Computes the state root after `changes` to the parent's state.
 pub type StateRoot<'a> = dyn Fn(&StateChanges) -> Result<B256, StateError> + 'a;
 
 /// Executes a whole block on its parent's state.
 ///
-/// `state_root` is asked after each transaction before Byzantium, whose receipts carry roots, and
-/// never later. `modules` as in [`BlockBuilder::start`]. The result is not compared with the
-/// header; see [`super::validate_executed`].
+/// `state_root` is called after each transaction before Byzantium, whose receipts contain state roots, and
+/// never since. For `modules` see [`BlockBuilder::start`]. The result is not compared with the header; see
+/// [`super::validate_executed`].
 ///
 /// # Errors
 /// The first transaction that is not valid, a system contract that failed, or a failed read.
@@ -130,7 +130,7 @@ where
     block.finish(input.ommers, input.withdrawals)
 }
 
-/// Executes one transaction alone on `state`, without what a block does before and after.
+/// Executes one transaction on `state`, without what a block does before and after its transactions.
 ///
 /// # Errors
 /// The outer error is a failed read; the inner one says why the transaction is not valid.
@@ -145,28 +145,28 @@ where
     S: StateRead<Error: Error + Send + Sync + 'static>,
 {
     let mut block = BlockBuilder::new(spec, state, hashes, None, header);
-    // No receipt leaves this function with its root, which would be that of a block.
+    // No receipt leaves this function, so its state root does not matter.
     Ok(block.push(tx, &|_| Ok(B256::ZERO))?.map(|_| block.into_executed()))
 }
 
-/// Sender and recipient; where there is none, the sender twice.
-fn ends_of(tx: &RecoveredTx) -> [Address; 2] {
+/// Sender and recipient. A creation has no recipient; the sender is returned twice.
+fn sender_and_recipient(tx: &RecoveredTx) -> [Address; 2] {
     [tx.sender, tx.tx.to().unwrap_or(tx.sender)]
 }
 
-/// What a transaction's call brings along.
-fn words(tx: &RecoveredTx) -> Words<'_> {
-    Words { sender: tx.sender, input: tx.tx.input() }
+/// The words of a transaction's call, for access prediction.
+fn calldata_words(tx: &RecoveredTx) -> CalldataWords<'_> {
+    CalldataWords { sender: tx.sender, input: tx.tx.input() }
 }
 
-/// Has a transaction brought into the caches, if there is one at `at`.
+/// Prefetches the transaction at `at`, if there is one.
 fn prefetch_tx<T: Borrow<RecoveredTx>>(txs: &[T], at: usize) {
     if let Some(tx) = txs.get(at) {
         prefetch(tx.borrow());
     }
 }
 
-/// A block being put together.
+/// A block under construction.
 #[derive(Debug)]
 pub struct BlockBuilder<'a, S, I = ()>
 where
@@ -181,15 +181,15 @@ where
     /// On a native chain: governance in this block.
     pub(super) gov: Option<Session<'a>>,
     pub(super) executed: Executed,
-    /// Places of the accounts at both ends of the transactions expected.
+    /// Positions of sender and recipient of each preloaded transaction.
     ends: Vec<[u32; 2]>,
-    /// Slots they will ask for.
-    foresight: Foresight,
-    /// Nothing goes the short way.
+    /// Predicts the slots that they will access.
+    predictor: AccessPredictor,
+    /// Disables the transfer fast path.
     interpret_all: bool,
 }
 
-/// What became of a transaction.
+/// The outcome of a transaction.
 struct Done {
     gas: u64,
     success: bool,
@@ -200,12 +200,12 @@ impl<'a, S> BlockBuilder<'a, S>
 where
     S: StateRead<Error: Error + Send + Sync + 'static>,
 {
-    /// Starts a block: what the header says before its first transaction happens here (system
-    /// calls of EIP-4788 and EIP-2935, the DAO fork). Of the header only what transactions can see
-    /// matters, not gas used, roots or bloom.
+    /// Starts a block and applies what precedes its first transaction: the system calls of EIP-4788 and
+    /// EIP-2935, and the DAO fork. Only the header fields that transactions can observe matter, and not gas
+    /// used, roots or bloom.
     ///
-    /// `modules` are a native chain's at the beginning of the block: with them, transactions pass
-    /// the chain's checks and are charged by its rules; without, they run as if alone.
+    /// `modules` are those of a native chain at the beginning of the block. With them, transactions are
+    /// checked and charged by the rules of the chain; without, they run as if alone.
     ///
     /// # Errors
     /// When state cannot be read.
@@ -221,11 +221,11 @@ where
         Ok(block)
     }
 
-    /// [`Self::start`] before the parent's hash is known; the header has [`PARENT_UNKNOWN`] in its
-    /// place, and `hashes` fail when asked for it. Then [`put_parent_hash`] completes the changes.
+    /// [`Self::start`] before the parent's hash is known. The header contains [`PARENT_UNKNOWN`] instead of
+    /// the hash, and `hashes` fail when it is requested. Complete the changes with [`put_parent_hash`].
     ///
     /// # Errors
-    /// [`ParentUnknown`] where the history contract is not that of EIP-2935; or as [`Self::start`].
+    /// [`ParentUnknown`] if the code of the history contract is not that of EIP-2935; or as [`Self::start`].
     ///
     /// [`put_parent_hash`]: super::put_parent_hash
     pub fn start_early(
@@ -243,14 +243,15 @@ where
         Ok(block)
     }
 
-    /// Nobody may see the hash that the history contract was just told.
+    /// Makes reads of the placeholder fail that was written to the history contract instead of the parent's
+    /// hash.
     fn hide_parent_hash(&mut self) -> Result<(), StateError> {
         let overlay = self.machine.overlay_mut();
         let Some(contract) = overlay.account(HISTORY_STORAGE_ADDRESS)? else { return Ok(()) };
         if has_code(&contract) && !is_history_code(contract.code_hash) {
             return Err(ParentUnknown.into());
         }
-        overlay.hide(HISTORY_STORAGE_ADDRESS, parent_slot(self.number));
+        overlay.hide_slot(HISTORY_STORAGE_ADDRESS, parent_slot(self.number));
         Ok(())
     }
 
@@ -274,7 +275,7 @@ impl<'a, S, I> BlockBuilder<'a, S, I>
 where
     S: StateRead<Error: Error + Send + Sync + 'static>,
 {
-    /// A block on what an overlay holds, under an inspector.
+    /// A block on an existing overlay, under an inspector.
     pub(super) fn over(
         spec: &'a ChainSpec,
         overlay: Overlay<'a, S>,
@@ -299,7 +300,7 @@ where
             gov: None,
             executed: Executed::default(),
             ends: Vec::new(),
-            foresight: Foresight::default(),
+            predictor: AccessPredictor::default(),
             interpret_all: false,
         }
     }
@@ -329,7 +330,7 @@ where
         overlay.credit(DAO_HARDFORK_BENEFICIARY, total)
     }
 
-    /// A system call whose failure, or lack of a contract, means nothing (EIP-4788, EIP-2935).
+    /// A system call whose failure, or whose missing contract, is ignored (EIP-4788, EIP-2935).
     fn silent_call(&mut self, contract: Address, data: B256) -> Result<(), ExecutionError> {
         if self.number == 0 {
             return Ok(());
@@ -339,8 +340,8 @@ where
         Ok(())
     }
 
-    /// Makes room for transactions that will probably be pushed, and reads at once the accounts at both
-    /// ends of all of them, and the slots that calls of contracts are known to ask for.
+    /// Prepares for transactions that will probably be pushed: reserves memory, and reads their senders,
+    /// recipients and predicted slots together.
     ///
     /// # Errors
     /// When state cannot be read.
@@ -352,90 +353,90 @@ where
         let mut ends = Vec::with_capacity(2 * txs.len());
         let mut calls = Vec::new();
         for (at, tx) in txs.iter().map(Borrow::borrow).enumerate() {
-            prefetch_tx(txs, at + TXS_AHEAD);
-            ends.extend(ends_of(tx));
+            prefetch_tx(txs, at + PREFETCH_DISTANCE);
+            ends.extend(sender_and_recipient(tx));
             if tx.tx.to().is_some() && !tx.tx.input().is_empty() {
                 prefetch(tx.tx.input().as_ref());
                 calls.push(at as u32);
             }
         }
-        let places =
-            self.machine.overlay_mut().expect(&ends).map_err(|source| self.state_error(source))?;
-        self.ends = places.as_chunks().0.to_vec();
-        self.foresee(txs, &calls).map_err(|source| self.state_error(source))
+        let positions =
+            self.machine.overlay_mut().preload(&ends).map_err(|source| self.state_error(source))?;
+        self.ends = positions.as_chunks().0.to_vec();
+        self.preload_predicted_slots(txs, &calls).map_err(|source| self.state_error(source))
     }
 
-    /// Reads the slots that these transactions, which call something, will ask for.
-    fn foresee<T: Borrow<RecoveredTx>>(
+    /// Reads the slots that these transactions, which are calls, will probably access.
+    fn preload_predicted_slots<T: Borrow<RecoveredTx>>(
         &mut self,
         txs: &[T],
         calls: &[u32],
     ) -> Result<(), StateError> {
         let call = |at: u32| {
             let tx: &RecoveredTx = txs[at as usize].borrow();
-            let [_, place] = self.ends[at as usize];
-            (place, tx.tx.to().unwrap_or_default(), words(tx))
+            let [_, position] = self.ends[at as usize];
+            (position, tx.tx.to().unwrap_or_default(), calldata_words(tx))
         };
-        for foreseen in self.foresight.of(calls, call) {
-            self.machine.know_hashes();
-            let (address, place) = foreseen.contract;
+        for predicted in self.predictor.predict(calls, call) {
+            self.machine.use_known_hashes();
+            let (address, position) = predicted.contract;
             let overlay = self.machine.overlay_mut();
-            let places = overlay.expect_slots(address, place, &foreseen.slots)?;
-            self.foresight.found(txs.len(), &foreseen, &places);
+            let positions = overlay.preload_slots(address, position, &predicted.slots)?;
+            self.predictor.record(txs.len(), &predicted, &positions);
         }
         Ok(())
     }
 
-    /// Of the transactions expected, the one at `at` will be pushed next: what it needs is made ready,
-    /// and those after it are brought into the caches.
+    /// Prepares for the preloaded transaction at `at`, which will be pushed next, and prefetches the data of
+    /// the following ones.
     pub fn approach<T: Borrow<RecoveredTx>>(&mut self, txs: &[T], at: usize) {
         let overlay = self.machine.overlay_mut();
-        let met = overlay.met();
-        if let Some(ends) = self.ends.get(at + TXS_AHEAD) {
-            prefetch_tx(txs, at + TXS_AHEAD);
-            ends.iter().for_each(|place| met.prefetch(*place));
-            let slots = self.foresight.places(at + TXS_AHEAD);
-            if let Some(met) = met.at(ends[1]).slots_met().filter(|_| !slots.is_empty()) {
-                slots.iter().for_each(|place| met.prefetch(*place));
+        let met = overlay.touched_accounts();
+        if let Some(ends) = self.ends.get(at + PREFETCH_DISTANCE) {
+            prefetch_tx(txs, at + PREFETCH_DISTANCE);
+            ends.iter().for_each(|position| met.prefetch(*position));
+            let slots = self.predictor.positions(at + PREFETCH_DISTANCE);
+            if let Some(met) = met.at(ends[1]).touched_slots_mut().filter(|_| !slots.is_empty()) {
+                slots.iter().for_each(|position| met.prefetch(*position));
             }
         }
-        if let Some(tx) = txs.get(at + TXS_AHEAD / 2) {
+        if let Some(tx) = txs.get(at + PREFETCH_DISTANCE / 2) {
             prefetch(tx.borrow().tx.input().as_ref());
         }
         if let Some([sender, to]) = self.ends.get(at) {
-            let [from, receiver] = ends_of(txs[at].borrow());
-            met.bring_near([(from, *sender), (receiver, *to)]);
-            overlay.bring_slots_near(*to, &self.foresight, at, words(txs[at].borrow()));
+            let [from, receiver] = sender_and_recipient(txs[at].borrow());
+            met.prepare_tx([(from, *sender), (receiver, *to)]);
+            overlay.prepare_tx_slots(*to, &self.predictor, at, calldata_words(txs[at].borrow()));
         }
     }
 
-    /// Gas that no transaction has used yet.
+    /// Gas left in the block.
     pub const fn gas_left(&self) -> u64 {
         self.environment.block.gas_limit.saturating_sub(self.executed.gas_used)
     }
 
-    /// Gas that the transactions taken so far have used.
+    /// Gas used by the transactions so far.
     pub const fn gas_used(&self) -> u64 {
         self.executed.gas_used
     }
 
-    /// Transactions taken so far.
+    /// Number of transactions so far.
     pub const fn len(&self) -> usize {
         self.executed.receipts.len()
     }
 
-    /// Whether no transaction was taken so far.
+    /// Whether the block has no transaction yet.
     pub const fn is_empty(&self) -> bool {
         self.executed.receipts.is_empty()
     }
 
-    /// Takes a transaction, giving its gas, or says why it is not valid here and now; the block is
-    /// then as before.
+    /// Executes a transaction and returns its gas, or the reason why it is not valid here. The block is
+    /// unchanged in that case.
     ///
-    /// `state_root` as in [`execute_block`].
+    /// For `state_root` see [`execute_block`].
     ///
     /// # Errors
-    /// The outer error is fatal: a read failed, the block cannot go on.
+    /// The outer error is fatal: a read failed, and the block cannot continue.
     pub fn push(
         &mut self,
         tx: &RecoveredTx,
@@ -470,22 +471,22 @@ where
         Ok(Ok(gas))
     }
 
-    /// Learns which slots calls like this one ask for, if it asked for some that nobody expected.
+    /// Extends the access pattern of the called function if the call read slots that were not predicted.
     fn learn(&mut self, tx: &RecoveredTx) {
-        let asked = self.machine.overlay().asked();
+        let asked = self.machine.overlay().unpredicted_reads();
         if let Some(contract) = tx.tx.to().filter(|_| !asked.is_empty()) {
-            self.foresight.learn(contract, words(tx), asked);
+            self.predictor.learn(contract, calldata_words(tx), asked);
         }
     }
 
-    /// Remembers whom a transaction names, which is in the near caches now and not later.
+    /// Records the participants of a transaction now, while it is in the caches.
     fn name(&mut self, tx: &RecoveredTx) {
         self.executed.senders.push(tx.sender);
         self.executed.named.extend(named(&tx.tx, tx.sender, tx.cosmos.as_deref()));
     }
 
-    /// Tries the messages of a Cosmos transaction whose signature, fee and sequence do not matter;
-    /// gives the gas it would use, and its events.
+    /// Tries the messages of a Cosmos transaction without checking signature, fee and sequence; returns the
+    /// gas it would use, and its events.
     ///
     /// # Errors
     /// The outer error is a failed read.
@@ -498,7 +499,7 @@ where
         Ok(done.map(|events| (cosmos.gas_used(), events)))
     }
 
-    /// [`Self::push`] of a Cosmos transaction that was admitted.
+    /// [`Self::push`] of an admitted Cosmos transaction.
     fn push_cosmos(
         &mut self,
         tx: &RecoveredTx,
@@ -525,13 +526,14 @@ where
         }
     }
 
-    /// Has the interpreter run every transaction, plain transfers too: the oracle of the short way.
+    /// Disables the transfer fast path, so that the interpreter executes every transaction. It is the oracle
+    /// of the fast path in tests.
     #[must_use]
     pub fn interpreted(self) -> Self {
         Self { interpret_all: true, ..self }
     }
 
-    /// Runs a plain transfer the short way; `None` when the interpreter must.
+    /// Executes a plain transfer on the fast path; `None` if the interpreter must execute it.
     fn transfer(&mut self, tx: &RecoveredTx) -> Result<Option<u64>, StateError> {
         if self.interpret_all {
             return Ok(None);
@@ -539,7 +541,7 @@ where
         transfer_fast_path::transfer(self.machine.overlay_mut(), &self.environment, tx)
     }
 
-    /// Takes the outcome of a transaction into the block; gives its gas.
+    /// Adds the outcome of a transaction to the block; returns its gas.
     pub(super) fn account(
         &mut self,
         tx_type: u8,
@@ -583,7 +585,7 @@ where
         &mut self.machine
     }
 
-    /// The rules that the interpreter does not know: signatures and the block's limits.
+    /// Rules that the interpreter does not check: signatures and the block's limits.
     fn admit(&self, tx: &RecoveredTx) -> Result<(), TxError> {
         if tx.high_s && self.environment.fork >= Fork::Homestead {
             return Err(TxError::HighS);
@@ -609,7 +611,7 @@ where
         Ok(())
     }
 
-    /// The native chain's checks, on the state as the block has it now; `None` elsewhere.
+    /// The native chain's checks on the current state of the block; `None` on an Ethereum chain.
     fn deliver(
         &mut self,
         tx: &RecoveredTx,
@@ -635,7 +637,7 @@ where
         Ok(self.into_executed())
     }
 
-    /// [`Self::finish`] for a block that another one follows on the same overlay; the changes are
+    /// [`Self::finish`] for a block that is followed by another one on the same overlay. The changes are
     /// those of all blocks so far.
     pub(super) fn finish_and_go_on(
         mut self,
@@ -706,7 +708,7 @@ pub(super) fn fatal(number: u64, error: MachineError) -> ExecutionError {
     }
 }
 
-/// Whether a system call came to a good end, and with which output.
+/// The output of a system call, if it succeeded.
 pub(super) fn succeeded(result: ExecutionResult) -> Option<Bytes> {
     match result {
         ExecutionResult::Success { output, .. } => Some(output.into_data()),

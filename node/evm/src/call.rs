@@ -1,7 +1,7 @@
-//! Single calls on a state, for `eth_call` and `eth_estimateGas`: nothing is kept.
+//! Single calls on a state, for `eth_call` and `eth_estimateGas`. Their changes are discarded.
 //!
-//! The checks that a call skips, the environment it sees and the search for a gas limit follow
-//! geth, because tools compare answers with geth's.
+//! The checks that a call skips, its environment and the search for a gas limit follow geth, because tools
+//! compare results with geth's.
 
 use std::error::Error;
 
@@ -28,19 +28,19 @@ use transactions::RecoveredTx;
 
 /// Gas of a plain transfer, the least of any transaction.
 const TRANSFER_GAS: u64 = 21_000;
-/// Gas handed to a callee for free with a value transfer.
+/// Gas stipend of a call that transfers value.
 const CALL_STIPEND: u64 = 2_300;
-/// An estimate may exceed the true need by 1.5 %, as geth's does: the search stops there.
+/// An estimate may exceed the required gas by 1.5 %, as in geth: the search stops there.
 const ESTIMATE_ERROR_PER_MILLE: u64 = 15;
 
-/// A call as a client describes it; absent fields have no effect.
+/// A call as a client describes it. Absent fields have no effect.
 #[derive(Clone, Debug, Default)]
 pub struct Call {
     /// Caller; the zero address when absent.
     pub from: Address,
     /// Callee, or a creation.
     pub to: TxKind,
-    /// Gas limit; the cap when absent.
+    /// Gas limit; the cap if absent.
     pub gas: Option<u64>,
     /// Legacy gas price, or the fee cap when a priority fee is given, in wei.
     pub max_fee_per_gas: u128,
@@ -54,24 +54,24 @@ pub struct Call {
     pub access_list: Option<AccessList>,
     /// EIP-4844 blob hashes.
     pub blob_hashes: Vec<B256>,
-    /// EIP-4844 fee cap in wei. Before Cancun a call that names one is refused, blobs or not.
+    /// EIP-4844 fee cap in wei. Before Cancun a call with this field is refused, even without blobs.
     pub max_fee_per_blob_gas: Option<u128>,
     /// EIP-7702 authorizations.
     pub authorizations: Vec<SignedAuthorization>,
-    /// The caller's nonce, where it matters: in simulated blocks.
+    /// The caller's nonce, if it matters: in simulated blocks.
     pub nonce: Option<u64>,
     /// The price was given as a legacy gas price.
     pub is_legacy: bool,
-    /// How the state differs from that of the block.
+    /// Overrides of the block's state.
     pub overrides: Vec<AccountOverride>,
     /// Price of blob gas instead of the block's, in wei.
     pub blob_base_fee: Option<u128>,
-    /// The prices, if they exceed 128 bits. Such a call never runs.
+    /// The prices, if they exceed 128 bits. Such a call is never executed.
     pub wide_prices: Option<WidePrices>,
 }
 
 impl Call {
-    /// What a signed transaction calls.
+    /// The call of a signed transaction.
     pub fn of(tx: &RecoveredTx) -> Self {
         let RecoveredTx { tx, sender, .. } = tx;
         let authorizations = tx.authorization_list().unwrap_or_default().to_vec();
@@ -107,12 +107,12 @@ pub enum CallOutcome {
     Halt(HaltReason),
 }
 
-/// What a call did.
+/// The result of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallResult {
     /// How it ended.
     pub outcome: CallOutcome,
-    /// Gas used, refunds taken off.
+    /// Gas used, after refunds.
     pub gas_used: u64,
     /// Gas used before refunds.
     pub gas_spent: u64,
@@ -120,32 +120,32 @@ pub struct CallResult {
     pub logs: Vec<Log>,
 }
 
-/// Why a call could not run or an estimate has no answer.
+/// Why a call was not executed, or why an estimate has no result.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CallError {
-    /// The call is not a valid transaction here.
+    /// The call is not a valid transaction.
     #[error("{0}")]
     Invalid(InvalidTransaction),
-    /// The caller does not own the value.
+    /// The balance of the caller is lower than the value.
     #[error("insufficient funds for transfer")]
     InsufficientFunds,
-    /// The estimate found that the call reverts or fails at any gas limit.
+    /// The call reverts or fails at any gas limit.
     #[error("execution failed")]
     Failed(CallOutcome),
-    /// The call runs out of gas at the highest limit allowed.
+    /// The call runs out of gas at the highest gas limit allowed.
     #[error("gas required exceeds allowance ({0})")]
     Allowance(u64),
-    /// The call has a price above 128 bits for which it could pay.
+    /// The call has a price above 128 bits that its sender could pay.
     #[error("a price of gas above 2^128-1 wei is not supported, whatever the balance is")]
     PriceTooHigh,
-    /// The overrides make no sense.
+    /// The overrides are invalid.
     #[error(transparent)]
     Override(OverrideError),
     /// A read failed.
     #[error(transparent)]
     State(#[from] StateError),
-    /// Nobody waits for it, or its time is over.
+    /// The client has disconnected, or the time limit has passed.
     #[error("execution was given up")]
     GivenUp,
     /// The interpreter failed.
@@ -153,19 +153,19 @@ pub enum CallError {
     Interpreter(String),
 }
 
-/// Where a call runs: a chain, the state after a block, and that block's header.
+/// The context of a call: a chain, the state after a block, and that block's header.
 #[derive(Clone, Copy)]
 pub struct CallSite<'a, S> {
     /// The chain's rules.
     pub spec: &'a ChainSpec,
-    /// Whose access rules hold: a native chain's modules after the block. Without, nobody is kept
-    /// from anything.
+    /// A native chain's modules after the block, whose access rules apply. Without them, access is not
+    /// restricted.
     pub modules: Option<&'a Modules>,
-    /// The state the call sees.
+    /// The state before the call.
     pub state: &'a S,
     /// Hashes for BLOCKHASH.
     pub hashes: &'a dyn BlockHashes,
-    /// Number, time, coinbase, base fee and the rest as the call sees them.
+    /// Number, time, coinbase, base fee and other values that the call can read.
     pub header: &'a Header,
 }
 
@@ -173,41 +173,46 @@ impl<S> CallSite<'_, S>
 where
     S: StateRead<Error: Error + Send + Sync + 'static>,
 {
-    /// Runs one call with at most `gas_cap` gas. Nonce, sender code, block gas limit and EIP-7825
-    /// are not checked; without a gas price neither is the base fee, which the call then sees as
-    /// zero. The caller must own the value and the gas it offers a price for.
+    /// Executes one call with at most `gas_cap` gas. Nonce, sender code, block gas limit and EIP-7825 are not
+    /// checked. Without a gas price, the base fee is not checked either, and is zero in the call. The balance
+    /// of the caller must cover the value, and the gas at the price that the call offers.
     ///
     /// # Errors
-    /// When the call is not valid or a read fails. A revert or a halt is no error.
+    /// If the call is not valid or a read fails. A revert or a halt is a result and not an error.
     pub fn call(&self, call: &Call, gas_cap: u64) -> Result<CallResult, CallError> {
         self.run(call, call.gas.unwrap_or(gas_cap).min(gas_cap))
     }
 
-    /// [`Self::call`] with `little` gas instead of what it could have: gives how it ended if it would
-    /// have with all of it, as far as that can be told. What it may cost is bounded by `little`.
-    pub fn call_with_little(&self, call: &Call, gas_cap: u64, little: u64) -> Option<CallOutcome> {
-        // The caller's funds are held to price x limit, and old forks let gas decide more.
+    /// [`Self::call`] with `reduced_gas` gas instead of all that it may use. Returns the result if it is certain
+    /// that the call would have the same result with all of it. `reduced_gas` limits the cost of this attempt.
+    pub fn call_with_little(
+        &self,
+        call: &Call,
+        gas_cap: u64,
+        reduced_gas: u64,
+    ) -> Option<CallOutcome> {
+        // The caller's balance must cover price times limit, and the results of old forks depend more on gas.
         let free = call.max_fee_per_gas == 0 && call.wide_prices.is_none();
         if !free || self.spec.fork_of(self.header) < Fork::Byzantium {
             return None;
         }
         let all = call.gas.unwrap_or(gas_cap).min(gas_cap);
         let mut machine = self.machine(call, ()).ok()?;
-        if all > little {
-            machine.give_up_where_gas_tells();
+        if all > reduced_gas {
+            machine.fail_if_gas_matters();
         }
-        let result = machine.transact(transaction(self.spec, call, all.min(little))).ok()?;
+        let result = machine.transact(transaction(self.spec, call, all.min(reduced_gas))).ok()?;
         match outcome(result).outcome {
             CallOutcome::Halt(_) => None,
             ended => Some(ended),
         }
     }
 
-    /// Finds the least gas limit, to within 1.5 %, at which the call succeeds.
+    /// Finds the lowest gas limit, to within 1.5 %, at which the call succeeds.
     ///
     /// # Errors
-    /// When it fails at every limit up to the least of the block's limit (or the call's own), what
-    /// the caller can pay for, EIP-7825's and `gas_cap`.
+    /// If the call fails at every limit up to the lowest of these: the block's limit (or that of the call),
+    /// what the caller can pay for, EIP-7825's limit, and `gas_cap`.
     pub fn estimate_gas(&self, call: &Call, gas_cap: u64) -> Result<u64, CallError> {
         let mut high = self.highest_limit(call)?.min(gas_cap);
         if call.wide_prices.is_some() && high < TRANSFER_GAS {
@@ -232,7 +237,7 @@ where
             outcome => return Err(CallError::Failed(outcome)),
         }
         let mut low = first.gas_used.saturating_sub(1);
-        // Most calls succeed with what they spent, plus what a 63/64 rule holds back.
+        // Most calls succeed with the gas they used, plus what the 63/64 rule reserves.
         let optimistic = first.gas_spent.saturating_add(CALL_STIPEND).saturating_mul(64) / 63;
         if optimistic < high {
             if self.succeeds(call, optimistic)? {
@@ -247,7 +252,7 @@ where
             {
                 break;
             }
-            // Most needs are near the lower bound.
+            // Most results are near the lower bound.
             let middle = (low + (high - low) / 2).min(low.saturating_mul(2));
             if self.succeeds(call, middle)? {
                 high = middle;
@@ -281,14 +286,14 @@ where
         Ok(high)
     }
 
-    /// An account as the call sees it before it runs.
+    /// An account as the call reads it before it is executed.
     fn account(&self, call: &Call, address: Address) -> Result<Account, CallError> {
         let mut machine = self.machine(call, ())?;
         Ok(machine.overlay_mut().account(address)?.unwrap_or_default())
     }
 
-    /// Whether the gas of a transfer is enough. If the call is not even valid with that, for what it
-    /// costs or otherwise, a run with the gas it may have says so.
+    /// Whether the gas of a transfer is enough. If the call is not valid with that gas, an execution with all
+    /// the gas it may use returns the reason.
     fn is_transfer(&self, call: &Call) -> Result<bool, CallError> {
         match self.succeeds(call, TRANSFER_GAS) {
             Err(CallError::Invalid(_)) => Ok(false),
@@ -311,10 +316,10 @@ where
         result.map(outcome).map_err(machine_error)
     }
 
-    /// [`Self::call`] on the state that other calls left, with the state that this one leaves.
+    /// [`Self::call`] on the state after other calls; the state after this call is returned too.
     ///
     /// # Errors
-    /// As [`Self::call`], and when the execution was given up.
+    /// As [`Self::call`], and if the execution was cancelled.
     pub fn call_on<'m>(
         &self,
         overlay: Overlay<'m, S>,
@@ -331,13 +336,13 @@ where
         Ok((outcome(result), machine.into_overlay()))
     }
 
-    /// The state as calls see it, before any ran.
+    /// The state before any call.
     pub fn overlay(&self) -> Overlay<'_, S> {
         let keep_empty = self.spec.fork_of(self.header) < Fork::SpuriousDragon;
         Overlay::new(self.state, self.hashes, keep_empty)
     }
 
-    /// The machine on which a call runs: its checks are off, its overrides done.
+    /// The machine that executes a call, with checks disabled and overrides applied.
     pub(super) fn machine<'m, I>(
         &'m self,
         call: &Call,
@@ -346,7 +351,7 @@ where
         self.machine_over(self.overlay(), call, inspector)
     }
 
-    /// [`Self::machine`] on the state that other calls left.
+    /// [`Self::machine`] on the state after other calls.
     pub(super) fn machine_over<'m, I>(
         &self,
         overlay: Overlay<'m, S>,
@@ -383,7 +388,7 @@ where
     }
 }
 
-/// Why the machine did not run a call.
+/// Why the machine did not execute a call.
 pub(super) fn machine_error(error: MachineError) -> CallError {
     match error {
         EVMError::Transaction(reason) => CallError::Invalid(reason),
@@ -399,7 +404,7 @@ impl<S> std::fmt::Debug for CallSite<'_, S> {
     }
 }
 
-/// The limit does not even pay for the transaction's bytes: a higher one may do.
+/// The gas limit does not cover the transaction's bytes; a higher one may.
 const fn is_gas_too_low(reason: &InvalidTransaction) -> bool {
     matches!(
         reason,
@@ -408,14 +413,14 @@ const fn is_gas_too_low(reason: &InvalidTransaction) -> bool {
     )
 }
 
-/// What the sender must be able to pay for the blobs of a call (EIP-4844), in wei.
+/// The balance that the blobs of a call require of the sender (EIP-4844), in wei.
 fn max_blob_fee(call: &Call) -> U256 {
     let gas = U256::from(call.blob_hashes.len()) * U256::from(DATA_GAS_PER_BLOB);
     let price = U256::from(call.max_fee_per_blob_gas.unwrap_or_default());
     gas.saturating_mul(call.wide_prices.map_or(price, |wide| wide.blob_fee_cap))
 }
 
-/// Refuses a call with prices above 128 bits on the state that it would run on.
+/// Refuses a call with prices above 128 bits on the state that it would be executed on.
 ///
 /// # Errors
 /// Why the call is not valid, or a failed read.

@@ -1,9 +1,8 @@
-//! Contracts' code as the interpreter takes it, kept between blocks and calls: to look for the jump
+//! Caches contract code in the form that the interpreter needs, across blocks and calls: finding the jump
 //! targets of a contract takes about as long as a short call into it.
 //!
-//! Code is named by its hash and says the same wherever it is, so one table serves all chains and all
-//! threads of the process, and nothing in it grows old. Bound: bytes; what is not asked for again
-//! makes room.
+//! The key is the hash of the code, so one cache serves all chains and threads of the process, and entries
+//! never become stale. The cache is limited in bytes; entries that are not used are evicted.
 
 use std::sync::LazyLock;
 
@@ -12,14 +11,14 @@ use platform::memory::derived;
 use quick_cache::{Weighter, sync::Cache};
 use revm::bytecode::Bytecode;
 
-/// Bytes kept on a machine with enough memory: some thousand of the largest contracts, or ten thousand usual
-/// ones.
+/// Cache size on a machine with enough memory: some thousand contracts of the maximum size, or ten thousand
+/// usual ones.
 const FULL_BYTES: u64 = 64 << 20;
-/// Minimum of it.
+/// Minimum cache size.
 const MIN_BYTES: u64 = 4 << 20;
-/// Bytes of a usual contract: sizes the table.
+/// Bytes of a usual contract, from which the number of entries is estimated.
 const CONTRACT_BYTES: u64 = 6 * 1024;
-/// Bytes that one takes beside its code.
+/// Memory of an entry in addition to its code.
 const ENTRY_BYTES: u64 = 256;
 
 #[derive(Clone, Debug)]
@@ -27,33 +26,33 @@ struct Weight;
 
 impl Weighter<B256, Bytecode> for Weight {
     fn weight(&self, _: &B256, code: &Bytecode) -> u64 {
-        // A bit for each byte says whether it is a jump target.
+        // The table of jump targets has one bit per byte of code.
         let bytes = code.bytes_slice().len() as u64;
         ENTRY_BYTES + bytes + bytes / 8
     }
 }
 
-static KEPT: LazyLock<Cache<B256, Bytecode, Weight>> = LazyLock::new(|| {
+static CACHE: LazyLock<Cache<B256, Bytecode, Weight>> = LazyLock::new(|| {
     let bytes = derived(FULL_BYTES, MIN_BYTES);
     Cache::with_weighter((bytes / CONTRACT_BYTES) as usize, bytes, Weight)
 });
 
-/// The code with this hash, which `read` gives where it is not kept.
+/// The code with this hash; calls `read` if it is not cached.
 ///
 /// # Errors
 /// Those of `read`.
 pub(super) fn code<E>(hash: B256, read: impl FnOnce() -> Result<Bytes, E>) -> Result<Bytecode, E> {
-    if let Some(code) = KEPT.get(&hash) {
+    if let Some(code) = CACHE.get(&hash) {
         return Ok(code);
     }
-    // Two threads may do this at once: better than that one waits for the other.
+    // Two threads may do this at the same time, which is better than making one wait for the other.
     let code = analysed(read()?);
-    KEPT.insert(hash, code.clone());
+    CACHE.insert(hash, code.clone());
     Ok(code)
 }
 
-/// Code with its jump targets. A malformed delegation (EIP-7702) cannot be stored by any valid
-/// transaction; should a genesis carry one, it is ordinary code.
+/// Analyses code. No valid transaction can store a malformed delegation (EIP-7702); if genesis contains one,
+/// it is treated as ordinary code.
 pub(super) fn analysed(code: Bytes) -> Bytecode {
     Bytecode::new_raw_checked(code.clone()).unwrap_or_else(|_| Bytecode::new_legacy(code))
 }
@@ -65,8 +64,8 @@ mod tests {
     use std::convert::Infallible;
 
     #[test]
-    fn code_is_read_once_and_kept_as_it_was() {
-        // Its fourth byte is a jump target; the second is what PUSH1 pushes, and none.
+    fn code_is_read_once_and_cached_unchanged() {
+        // The fourth byte is a jump target. The second is the operand of PUSH1, and therefore none.
         let code = Bytes::from_static(&hex!("605b505b00"));
         let hash = keccak256(&code);
         let first = super::code(hash, || Ok::<_, Infallible>(code.clone())).unwrap();
@@ -79,14 +78,14 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_read_is_tried_again() {
+    fn failed_read_is_repeated() {
         let hash = B256::repeat_byte(0xcd);
         assert_eq!(code(hash, || Err("lost")), Err("lost"));
         assert!(code(hash, || Ok::<_, Infallible>(Bytes::new())).unwrap().is_empty());
     }
 
     #[test]
-    fn a_malformed_delegation_is_ordinary_code() {
+    fn malformed_delegation_is_ordinary_code() {
         let delegation = [&hex!("ef0100")[..], &[7; 20]].concat();
         assert!(analysed(delegation.clone().into()).is_eip7702());
         assert!(analysed(delegation[..22].to_vec().into()).is_legacy());

@@ -1,7 +1,7 @@
-//! Cosmos transactions in a block: the fee and the sequence, then the messages, all or none of them.
+//! Cosmos transactions in a block: fee and sequence first, then the messages, all of them or none.
 //!
-//! Their gas is a function of what they say (see [`CosmosTx::gas_used`]); the fee is for the whole
-//! gas limit and nothing of it comes back, as in the SDK.
+//! The gas used is a function of the messages (see [`CosmosTx::gas_used`]). The fee covers the whole gas
+//! limit and is not refunded, as in the SDK.
 
 use super::{BlockBuilder, StateError, TxError, overlay::Overlay, precompiles::is_one_of_any_fork};
 use alloy_consensus::Header;
@@ -20,7 +20,7 @@ use transactions::cosmos::{
     CosmosTx, Message, Refusal, base_fee, check_unit, insufficient_funds, unauthorized, unsupported,
 };
 
-/// Accounts being changed, over those of the block; nothing is changed before [`Self::write`].
+/// Accounts being changed, on top of those of the block. Nothing is changed before [`Self::write`].
 struct Ledger<'o, 'a, S> {
     overlay: &'o mut Overlay<'a, S>,
     /// The token in this block.
@@ -113,7 +113,7 @@ where
         Token { denom, unit: self.spec.token_unit(self.number) }
     }
 
-    /// Runs a Cosmos transaction that passed its checks; says whether its messages took effect.
+    /// Executes a Cosmos transaction that passed its checks; returns whether its messages took effect.
     pub(super) fn run_cosmos(
         &mut self,
         tx: &CosmosTx,
@@ -150,7 +150,7 @@ where
         Ok(Ok(succeeded))
     }
 
-    /// Runs messages, all or none; gives their events.
+    /// Executes all messages or none; returns their events.
     pub(super) fn run_messages(
         &mut self,
         messages: &[Message],
@@ -172,7 +172,7 @@ where
         Ok(Ok(events))
     }
 
-    /// What governance does at the end of the block.
+    /// Executes what governance decides at the end of the block.
     pub(super) fn end_governance(&mut self) -> Result<(), StateError> {
         let Some(session) = self.gov.take() else { return Ok(()) };
         let token = self.token(session.denom());
@@ -257,7 +257,7 @@ fn event(kind: &str, attributes: &[(&str, String)]) -> StoredEvent {
     StoredEvent { kind: kind.to_owned(), attributes: attributes.iter().map(attribute).collect() }
 }
 
-/// The refusal of the message at `index`, as the SDK wraps it.
+/// The refusal of the message at `index`, with the text that the SDK adds.
 fn of_message(index: usize, refusal: Refusal) -> Refusal {
     let place = format!("failed to execute message; message index: {index}");
     let detail = match refusal.detail.as_str() {
@@ -267,9 +267,9 @@ fn of_message(index: usize, refusal: Refusal) -> Refusal {
     Refusal { detail, ..refusal }
 }
 
-/// Kind of the event that a new proposal leaves.
+/// Type of the event that a new proposal emits.
 pub const SUBMIT_EVENT: &str = "submit_proposal";
-/// Kind of the event that says why a transaction had no effect.
+/// Type of the event that contains the reason why a transaction had no effect.
 pub const FAILED_EVENT: &str = "tx_failed";
 
 fn failure(refusal: &Refusal) -> StoredEvent {

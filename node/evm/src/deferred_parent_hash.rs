@@ -1,9 +1,9 @@
-//! Executing a block before its parent's hash is known, as when the parent is still being sealed.
+//! Execution of a block before its parent's hash is known, while the parent is still being sealed.
 //!
-//! A transaction can see that hash in two places: BLOCKHASH of the parent, and the slot of the
-//! history contract (EIP-2935) that the block sets before its first transaction. Both give
-//! [`ParentUnknown`]; the block is then executed again once the hash is there. Nobody else can tell,
-//! so in the changes of a block that never asked, the slot is simply set to the hash.
+//! A transaction can observe the hash in two ways: by BLOCKHASH of the parent, and by reading the slot of the
+//! history contract (EIP-2935) that the block sets before its first transaction. Both fail with
+//! [`ParentUnknown`], and the block is executed again when the hash is known. Nothing else depends on the
+//! hash, so if a block never requested it, the slot is set to the hash in the block's changes.
 
 use std::sync::LazyLock;
 
@@ -13,19 +13,19 @@ use storage::StateChanges;
 
 use super::{ExecutionError, StateError};
 
-/// Stands for the hash until it is known. No Keccak-256 is ever this text.
+/// Placeholder for the unknown hash. No input with this Keccak-256 is known.
 pub const PARENT_UNKNOWN: B256 = B256::new(*b"the hash of the parent (unknown)");
 
-/// The code of EIP-2935; of other code at its address nothing is known.
+/// Code hash of EIP-2935's contract. Nothing can be assumed about other code at its address.
 static HISTORY_CODE_HASH: LazyLock<B256> = LazyLock::new(|| keccak256(&HISTORY_STORAGE_CODE));
 
-/// Execution asked for the hash of the parent block, which is not known yet.
+/// Execution requested the hash of the parent block, which is not known yet.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("the hash of the parent block is not known yet")]
 pub struct ParentUnknown;
 
 impl ParentUnknown {
-    /// Whether this is why execution failed.
+    /// Whether an execution failed for this reason.
     pub fn is_reason(error: &ExecutionError) -> bool {
         matches!(error, ExecutionError::State { source, .. } if source.0.is::<Self>())
     }
@@ -37,7 +37,7 @@ impl From<ParentUnknown> for StateError {
     }
 }
 
-/// Whether the history contract does what EIP-2935 says.
+/// Whether the history contract has the code of EIP-2935.
 pub(super) fn is_history_code(code_hash: B256) -> bool {
     code_hash == *HISTORY_CODE_HASH
 }
@@ -47,7 +47,8 @@ pub(super) fn parent_slot(number: u64) -> U256 {
     U256::from(number.saturating_sub(1) % HISTORY_SERVE_WINDOW as u64)
 }
 
-/// Sets the parent's hash in what block `number` changed, if it was executed without.
+/// Replaces the placeholder by the parent's hash in the changes of block `number`, if it was executed without
+/// the hash.
 pub fn put_parent_hash(changes: &mut StateChanges, number: u64, hash: B256) {
     let accounts = &mut changes.accounts;
     let at = accounts.binary_search_by_key(&HISTORY_STORAGE_ADDRESS, |change| change.address);

@@ -1,4 +1,4 @@
-//! What a block or a call sees around it: fork, limits, prices.
+//! The environment of a block or a call: fork, limits, prices.
 
 use alloy_consensus::Header;
 use alloy_primitives::U256;
@@ -13,8 +13,8 @@ use modules::Modules;
 
 /// Price of reading a slot from Tangerine to Constantinople, in gas.
 const SLOAD_GAS: u64 = 200;
-/// EIP-1283: writing costs as much as reading, and the rest of the old price only the first time a
-/// slot changes in a transaction; undoing the change gives that rest back.
+/// EIP-1283: a write costs as much as a read; the rest of the old price is charged for the first change of a
+/// slot in a transaction only, and refunded if the change is undone.
 const EIP1283_GAS: [(GasId, u64); 5] = [
     (GasId::sstore_static(), SLOAD_GAS),
     (GasId::sstore_set_without_load_cost(), 20_000 - SLOAD_GAS),
@@ -23,21 +23,21 @@ const EIP1283_GAS: [(GasId, u64); 5] = [
     (GasId::sstore_reset_refund(), 5_000 - SLOAD_GAS),
 ];
 
-/// The surroundings of the transactions of one block.
+/// The environment of the transactions of one block.
 #[derive(Clone, Debug)]
 pub(super) struct Environment {
     pub(super) fork: Fork,
     pub(super) cfg: CfgEnv,
     pub(super) block: BlockEnv,
-    /// Most blob gas of the block; zero before Cancun and on native chains.
+    /// Maximum blob gas of the block; zero before Cancun and on native chains.
     pub(super) blob_gas_limit: u64,
     /// The rules of a native chain.
     pub(super) native: Option<NativeRules>,
 }
 
 impl Environment {
-    /// Takes the surroundings from a header whose roots may still be unknown; `modules` are those of
-    /// a native chain.
+    /// Takes the environment from a header whose roots may still be unknown; `modules` are those of a native
+    /// chain.
     pub(super) fn new(spec: &ChainSpec, modules: Option<&Modules>, header: &Header) -> Self {
         let fork = spec.fork_of(header);
         let blob_params = spec.blob_params(header.timestamp).filter(|_| fork >= Fork::Cancun);
@@ -77,7 +77,7 @@ impl Environment {
         }
     }
 
-    /// Transactions are charged as those of a block, at least a share of their gas limit.
+    /// Charges transactions like those of a block, for at least a share of their gas limit.
     pub(super) fn charge_shares(&mut self, modules: Option<&Modules>) {
         if let Some((native, modules)) = self.native.as_mut().zip(modules) {
             native.min_gas_multiplier = Some(modules.market.params().min_gas_multiplier);

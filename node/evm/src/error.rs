@@ -7,17 +7,17 @@ use super::overlay::StateError;
 use chain::HeaderError;
 use modules::decorator::Reject;
 
-/// Why a transaction cannot be part of a block. The state is as before it.
+/// Why a transaction cannot be in a block. The state is unchanged.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TxError {
     /// EIP-2: since Homestead `s` must be in the lower half.
     #[error("signature s is in the upper half of the curve order")]
     HighS,
-    /// EIP-155 signatures count since its own fork only.
+    /// EIP-155 signatures are valid only since that fork.
     #[error("replay-protected transaction before EIP-155")]
     ReplayProtected,
-    /// Native chains carry no blobs.
+    /// Native chains do not accept blobs.
     #[error("blob transactions are not accepted on this chain")]
     BlobsRefused,
     /// The gas limit exceeds what the block has left.
@@ -44,14 +44,14 @@ pub enum TxError {
     Invalid(InvalidTransaction),
 }
 
-/// Why a block cannot be executed. Nothing of it remains.
+/// Why a block cannot be executed. Its changes are discarded.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExecutionError {
-    /// The header or the body break a rule, or the execution gives other values.
+    /// The header or the body violates a rule, or does not match the execution.
     #[error(transparent)]
     Header(#[from] HeaderError),
-    /// A transaction is not valid at its place.
+    /// A transaction is not valid at its position.
     #[error("block {number}: transaction {index} ({hash}): {reason}")]
     Transaction {
         /// The block.
@@ -60,20 +60,20 @@ pub enum ExecutionError {
         index: usize,
         /// The transaction.
         hash: B256,
-        /// What is wrong.
+        /// The reason.
         reason: TxError,
     },
-    /// A system contract that must answer has no code, or failed (EIP-7002, EIP-7251).
+    /// A required system contract has no code, or failed (EIP-7002, EIP-7251).
     #[error("block {number}: system contract {contract} {reason}")]
     SystemContract {
         /// The block.
         number: u64,
         /// The contract.
         contract: Address,
-        /// What happened.
+        /// The reason.
         reason: SystemFailure,
     },
-    /// A log of the deposit contract is laid out otherwise than EIP-6110 demands.
+    /// A log of the deposit contract has another layout than EIP-6110 requires.
     #[error("block {number}: transaction {index}: deposit event has an invalid layout")]
     DepositLayout {
         /// The block.
@@ -81,20 +81,20 @@ pub enum ExecutionError {
         /// Position of the transaction in the block.
         index: usize,
     },
-    /// State, trie or block hashes could not be read. Not the block's fault.
+    /// State, trie or block hashes could not be read. This is not an error of the block.
     #[error("block {number}: {source}")]
     State {
         /// The block.
         number: u64,
-        /// What failed.
+        /// The error.
         source: StateError,
     },
-    /// The interpreter failed in a way no transaction can cause.
+    /// The interpreter failed in a way that no transaction can cause.
     #[error("block {number}: interpreter: {reason}")]
     Interpreter {
         /// The block.
         number: u64,
-        /// What it said.
+        /// The interpreter's message.
         reason: String,
     },
 }

@@ -1,4 +1,4 @@
-//! geth's words for how executions end, where those of the interpreter and the tracers are others.
+//! geth's texts for failed executions, where the texts of the interpreter or of the tracers differ.
 
 use alloy_primitives::Address;
 use revm::{
@@ -7,23 +7,23 @@ use revm::{
     interpreter::{InstructionResult, SuccessOrHalt},
 };
 
-/// The words for the instruction that is there to be invalid, 0xfe.
+/// The text for the designated invalid instruction, 0xfe.
 pub(super) const INVALID: &str = "invalid opcode: INVALID";
 const REVERTED: &str = "execution reverted";
-/// The words for a creation with too little gas to store the code.
+/// The text for a creation whose gas does not suffice to store the code.
 pub(super) const CODE_STORAGE: &str = "contract creation code storage out of gas";
-/// Words on the stack at most.
+/// Maximum number of words on the stack.
 const STACK_LIMIT: usize = 1024;
 
-/// The last instruction before a call ended, which geth names in some of its words.
+/// The last instruction before a call ended, which some of geth's texts name.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LastStep {
     pub(super) opcode: u8,
-    /// Words on the stack before it.
+    /// Number of words on the stack before it.
     pub(super) stack: usize,
 }
 
-/// The words for a call or creation that failed.
+/// The text for a call or creation that failed.
 pub(super) fn failure_text(result: InstructionResult, last: LastStep) -> Option<String> {
     let LastStep { opcode, stack } = last;
     let (inputs, outputs) = OpCode::new(opcode)
@@ -48,7 +48,7 @@ pub(super) fn failure_text(result: InstructionResult, last: LastStep) -> Option<
     })
 }
 
-/// An instruction that a fork does not have may be one of a later fork, which geth names.
+/// An opcode that the fork does not define may belong to a later fork; geth names it then.
 fn opcode_text(opcode: u8) -> String {
     match OpCode::new(opcode) {
         Some(code) => code.as_str().to_owned(),
@@ -56,8 +56,8 @@ fn opcode_text(opcode: u8) -> String {
     }
 }
 
-/// The words for a precompile that refused its input. `revm` does not keep the reason, but for most
-/// precompiles the length of the input shows it.
+/// The text for a precompile that refused its input. `revm` does not keep the reason, but for most
+/// precompiles it follows from the length of the input.
 pub(super) fn precompile_text(address: Address, input: usize) -> &'static str {
     const WRONG_LENGTH: &str = "invalid input length";
     let number = match address.as_slice().split_last() {
@@ -80,8 +80,8 @@ pub(super) fn precompile_text(address: Address, input: usize) -> &'static str {
     }
 }
 
-/// The words of parity for geth's, by the table of geth's flat tracer. It leaves words as they are that
-/// the table does not have.
+/// Converts geth's text to parity's, by the table of geth's flat tracer. Texts that are not in the table are
+/// unchanged.
 pub(super) fn parity_text(failure: &str) -> &str {
     match failure {
         CODE_STORAGE | "gas uint64 overflow" | "max code size exceeded" => "Out of gas",
@@ -97,7 +97,7 @@ pub(super) fn parity_text(failure: &str) -> &str {
     }
 }
 
-/// The words for an execution that halted.
+/// The text for an execution that halted.
 pub fn halt_text(reason: &HaltReason) -> String {
     let text = match reason {
         HaltReason::OutOfGas(_) => "out of gas",
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ends_speak_as_geth() {
+    fn halts_have_the_texts_of_geth() {
         for (reason, text) in [
             (HaltReason::InvalidFEOpcode, "invalid opcode: INVALID"),
             (HaltReason::OpcodeNotFound, "invalid opcode"),
@@ -139,9 +139,9 @@ mod tests {
         }
     }
 
-    /// Words of geth for failures, with what parity has for them by geth's table.
+    /// geth's texts for failures, with parity's texts by geth's table.
     #[test]
-    fn failures_have_the_words_of_geth_and_of_parity() {
+    fn failures_have_the_texts_of_geth_and_of_parity() {
         let failed = |result, opcode, stack| failure_text(result, LastStep { opcode, stack });
         for (result, opcode, stack, geth, parity) in [
             (InstructionResult::Revert, 0xfd, 2, "execution reverted", "Reverted"),

@@ -1,4 +1,4 @@
-//! A block between its transactions: what it has changed so far, and what it has loaded.
+//! A block between two of its transactions: its changes so far, and the code it has loaded.
 
 use std::{collections::BTreeMap, error::Error};
 
@@ -13,12 +13,12 @@ impl<S, I> BlockBuilder<'_, S, I>
 where
     S: StateRead<Error: Error + Send + Sync + 'static>,
 {
-    /// What the block has changed so far against its parent's state.
+    /// The block's changes so far, against its parent's state.
     pub fn changes_so_far(&self) -> StateChanges {
         self.machine.overlay().changes()
     }
 
-    /// Ends the block, as `finish`; with the hashes of all code that was loaded or deployed.
+    /// Ends the block like `finish`; also returns the hashes of all code that was loaded or deployed.
     ///
     /// # Errors
     /// As `finish`.
@@ -33,7 +33,8 @@ where
     }
 }
 
-/// What leads from the state after `before` to that after `after`, both of which are changes to `parent`.
+/// The changes from the state after `before` to the state after `after`, both of which are changes to
+/// `parent`.
 ///
 /// # Errors
 /// When the parent's state cannot be read.
@@ -62,7 +63,7 @@ where
     Ok(changes)
 }
 
-/// The step of one account. `None` is the account as the parent has it.
+/// The changes of one account. `None` means the account as in the parent's state.
 fn account_step<S>(
     parent: &S,
     address: Address,
@@ -86,7 +87,7 @@ where
     if account.is_none() || step.wiped {
         return Ok(step);
     }
-    // A slot that is not listed any more has the parent's value again, which a cleared storage has not.
+    // A slot that is no longer listed has the parent's value again, unless the storage was cleared.
     let listed = |slot: &U256| step.slots.binary_search_by_key(slot, |(slot, _)| *slot).is_ok();
     let lost = before.into_iter().flat_map(|before| &before.slots);
     let lost: Vec<U256> = lost.map(|(slot, _)| *slot).filter(|slot| !listed(slot)).collect();
@@ -136,7 +137,7 @@ mod tests {
         }
     }
 
-    /// The change of an account from the parent's, as an overlay reports it.
+    /// The change of an account against the parent's, as an overlay reports it.
     fn change(
         address: Address,
         parent: Option<&(Account, Slots)>,
@@ -209,7 +210,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(256) })]
 
-        /// States of four accounts: the parent's, and those after each of some transactions.
+        /// States of four accounts: in the parent's state, and after each of some transactions.
         #[test]
         fn steps_lead_from_root_to_root(
             states in prop::collection::vec(prop::collection::vec((entry(), any::<bool>()), 4), 2..8),
@@ -230,7 +231,7 @@ mod tests {
                 let mut after = StateChanges::default();
                 for (index, wiped) in wiped.iter_mut().enumerate() {
                     let existed = parent.0.contains_key(&address(index));
-                    // Once cleared, the parent's storage never shows through again.
+                    // After a storage was cleared, the parent's storage is never visible again.
                     *wiped |= existed && (state[index].1 || state[index].0.is_none());
                     let (old, new) = (parent.0.get(&address(index)), now.get(&address(index)));
                     after.accounts.extend(change(address(index), old, new, *wiped));

@@ -1,7 +1,7 @@
-//! The interpreter with this node's rules around it: `revm`'s mainnet machine, plus EIP-7610 and
-//! the native chain's rules.
+//! The interpreter with this node's rules: `revm`'s mainnet machine, plus EIP-7610 and the native chain's
+//! rules.
 //!
-//! Knows single transactions only; the order and the accounting of a block are in `block`.
+//! It handles single transactions. Their order and accounting within a block are in `block`.
 
 use std::error::Error;
 
@@ -54,7 +54,7 @@ pub(super) type MachineContext<'a, S> =
     Context<BlockEnv, TxEnv, CfgEnv, Overlay<'a, S>, Journal<Overlay<'a, S>>, ()>;
 pub(super) type MachineError = EVMError<StateError>;
 
-/// The interpreter's error where an execution is given up.
+/// The interpreter's error for a cancelled execution.
 pub(super) const GIVEN_UP: &str = "given up";
 /// Gas of JUMPDEST, in every fork.
 const JUMPDEST_GAS: u16 = 1;
@@ -64,8 +64,9 @@ const GAS_GAS: u16 = 2;
 const KECCAK256_GAS: u16 = 30;
 /// Gas of SELFDESTRUCT before what it touches, since EIP-150.
 const SELFDESTRUCT_GAS: u16 = 5_000;
-/// Accounts that a transaction may touch and leave their room to the next, which walks all of it.
-const ACCOUNTS_KEPT: usize = 64;
+/// Maximum number of accounts for which the memory of a transaction's journal is reused. The next transaction
+/// iterates over all of it.
+const MAX_REUSED_ACCOUNTS: usize = 64;
 /// Gas limit of a system call (EIP-4788 and its followers).
 const SYSTEM_CALL_GAS: u64 = 30_000_000;
 
@@ -77,16 +78,16 @@ type Inner<'a, S, I> = Evm<
     EthFrame<EthInterpreter>,
 >;
 
-/// The interpreter over one block's overlay, with an inspector that watches where it is asked to.
+/// The interpreter on one block's overlay, optionally with an inspector.
 pub(super) struct Machine<'a, S, I = ()>
 where
     S: StateRead<Error: Error + Send + Sync + 'static>,
 {
     inner: Inner<'a, S, I>,
-    /// On a native chain; elsewhere base fees burn and the coinbase receives the tip.
+    /// Set on a native chain. On others the base fee is burnt and the coinbase receives the priority fee.
     native: Option<NativeRules>,
-    /// See [`Self::give_up_where_gas_tells`].
-    frugal: bool,
+    /// See [`Self::fail_if_gas_matters`].
+    fails_if_gas_matters: bool,
 }
 
 impl<'a, S, I> Machine<'a, S, I>
@@ -122,26 +123,26 @@ where
         let none = ExtraPrecompiles::default();
         let extra = native.as_ref().map_or(&none, |native| &native.precompiles);
         let precompiles = NodePrecompiles::new(spec, extra);
-        // Frames are made as calls nest: most go no deeper than one or two.
+        // Frames are allocated as calls nest; most calls have a depth of one or two.
         let frame_stack = FrameStack::new();
         let inner = Evm { ctx: context, inspector, instruction, precompiles, frame_stack };
-        Self { inner, native, frugal: false }
+        Self { inner, native, fails_if_gas_matters: false }
     }
 
-    /// From now on, whatever could come out differently with more gas fails: a frame that runs out of
-    /// gas, and GAS read for anything but the call that follows it.
-    pub(super) fn give_up_where_gas_tells(&mut self) {
-        self.frugal = true;
-        self.inner.instruction.insert_instruction(GAS, Instruction::new(watched_gas), GAS_GAS);
+    /// From now on, fails whatever might have another result with more gas: a frame that runs out of gas, and
+    /// GAS read for anything but the call that follows it.
+    pub(super) fn fail_if_gas_matters(&mut self) {
+        self.fails_if_gas_matters = true;
+        self.inner.instruction.insert_instruction(GAS, Instruction::new(gas_before_call), GAS_GAS);
     }
 
-    /// From now on, no Keccak-256 is worked out that the overlay knows.
-    pub(super) fn know_hashes(&mut self) {
-        let instruction = Instruction::new(foreseen_keccak256);
+    /// From now on, hashes that the overlay knows are not computed again.
+    pub(super) fn use_known_hashes(&mut self) {
+        let instruction = Instruction::new(cached_keccak256);
         self.inner.instruction.insert_instruction(KECCAK256, instruction, KECCAK256_GAS);
     }
 
-    /// The surroundings of the block.
+    /// The environment of the block.
     pub(super) const fn block(&self) -> &BlockEnv {
         &self.inner.ctx.block
     }
@@ -150,14 +151,14 @@ where
         &mut self.inner.inspector
     }
 
-    /// Overlay and precompiles together, for overrides that touch both.
+    /// The overlay and the precompiles, for overrides that change both.
     pub(super) fn overlay_and_precompiles(
         &mut self,
     ) -> (&mut Overlay<'a, S>, &mut NodePrecompiles) {
         (&mut self.inner.ctx.journaled_state.database, &mut self.inner.precompiles)
     }
 
-    /// Overlay and inspector together, for tracers that read the state.
+    /// The overlay and the inspector, for tracers that read the state.
     pub(super) const fn overlay_and_inspector(&mut self) -> (&mut Overlay<'a, S>, &mut I) {
         (&mut self.inner.ctx.journaled_state.database, &mut self.inner.inspector)
     }
@@ -179,14 +180,14 @@ where
         &mut self.inner.ctx.journaled_state.database
     }
 
-    /// Runs one transaction and commits what it changed; an error leaves the overlay unchanged.
+    /// Executes one transaction and commits its changes. After an error the overlay is unchanged.
     pub(super) fn transact(&mut self, tx: TxEnv) -> Result<ExecutionResult, MachineError> {
         self.inner.ctx.set_tx(tx);
         let result = NodeRules::default().run(self);
         self.settle(result)
     }
 
-    /// Runs a system call (EIP-4788, 2935, 7002, 7251) and commits what it changed.
+    /// Executes a system call (EIP-4788, 2935, 7002, 7251) and commits its changes.
     pub(super) fn system_call(
         &mut self,
         contract: Address,
@@ -205,14 +206,14 @@ where
         let mut state = self.inner.ctx.journaled_state.finalize();
         let result = result?;
         self.overlay_mut().commit_all(state.drain());
-        if state.capacity() <= ACCOUNTS_KEPT {
+        if state.capacity() <= MAX_REUSED_ACCOUNTS {
             self.inner.ctx.journaled_state.inner.state = state;
         }
         Ok(result)
     }
 
-    /// Runs one transaction under the inspector. Nothing is committed: give what it changed to
-    /// the overlay, or drop it.
+    /// Executes one transaction under the inspector, without committing. Pass the changes to the overlay, or
+    /// discard them.
     pub(super) fn inspect(&mut self, tx: TxEnv) -> Result<ResultAndState, MachineError>
     where
         I: Inspector<MachineContext<'a, S>>,
@@ -223,8 +224,8 @@ where
         Ok(ResultAndState { result: result?, state })
     }
 
-    /// The address a creation would collide with because it has storage, though neither code nor
-    /// nonce (EIP-7610). `revm` sees code and nonce itself.
+    /// The address at which a creation would collide because it has storage, but neither code nor nonce
+    /// (EIP-7610). `revm` checks code and nonce itself.
     fn storage_collision(&mut self, input: &FrameInput) -> Result<Option<Address>, StateError> {
         let FrameInput::Create(create) = input else { return Ok(None) };
         let journal = &mut self.inner.ctx.journaled_state;
@@ -277,7 +278,7 @@ where
             && let Some(end) = native.forbidden(self.inner.ctx.tx.caller, &input.frame_input)
         {
             if let (0, FrameInput::Create(create)) = (input.depth, &input.frame_input) {
-                // A creation's nonce is used up where its frame begins.
+                // The nonce of a creation is used when its frame begins.
                 let journal = &mut self.inner.ctx.journaled_state;
                 journal.load_account_mut(create.caller())?.bump_nonce();
             }
@@ -286,7 +287,7 @@ where
         let Some(target) = self.storage_collision(&input.frame_input)? else {
             return self.inner.frame_init(input);
         };
-        // A nonce makes `revm` report the collision itself, gas and all.
+        // With a nonce at the address, `revm` reports the collision itself, with the right gas.
         let set_nonce = |machine: &mut Self, nonce| {
             let journal = &mut machine.inner.ctx.journaled_state;
             journal.load_account(target)?;
@@ -314,14 +315,14 @@ where
         &mut self,
         result: <Self::Frame as FrameTr>::FrameResult,
     ) -> Result<Option<<Self::Frame as FrameTr>::FrameResult>, ContextDbError<Self::Context>> {
-        if self.frugal && is_out_of_gas(result.instruction_result()) {
+        if self.fails_if_gas_matters && is_out_of_gas(result.instruction_result()) {
             return Err(given_up());
         }
         self.inner.frame_return_result(result)
     }
 }
 
-/// What inspection needs of the machine, all at once.
+/// The parts of the machine that inspection needs.
 type InspectedParts<'m, 'a, S, I> = (
     &'m mut MachineContext<'a, S>,
     &'m mut EthInstructions<EthInterpreter, MachineContext<'a, S>>,
@@ -374,23 +375,23 @@ where
     })
 }
 
-/// JUMPDEST, which every loop passes, with a look at whether the execution is given up.
+/// JUMPDEST, which every loop executes, with a check for cancellation.
 fn watched_jumpdest<S>(
     context: InstructionContext<'_, MachineContext<'_, S>, EthInterpreter>,
 ) -> Result<(), InstructionResult>
 where
     S: StateRead<Error: Error + Send + Sync + 'static>,
 {
-    if context.host.journaled_state.database.passes_jump() {
+    if context.host.journaled_state.database.count_jump() {
         return Ok(());
     }
     context.host.error = Err(given_up());
     Err(InstructionResult::FatalExternalError)
 }
 
-/// GAS, where the amount must not tell: in front of a call it is what the callee may use, and a callee
-/// that needs more runs out.
-fn watched_gas<S>(
+/// GAS, if its result must not matter: it is allowed in front of a call only, where it is the gas that the
+/// callee may use. A callee that needs more runs out of gas, which fails too.
+fn gas_before_call<S>(
     context: InstructionContext<'_, MachineContext<'_, S>, EthInterpreter>,
 ) -> Result<(), InstructionResult>
 where
@@ -418,8 +419,8 @@ where
     selfdestruct(context)
 }
 
-/// KECCAK256, where the hash of two words that are in memory may be known already.
-fn foreseen_keccak256<S>(
+/// KECCAK256 that does not compute the hash of two words if the overlay knows it.
+fn cached_keccak256<S>(
     context: InstructionContext<'_, MachineContext<'_, S>, EthInterpreter>,
 ) -> Result<(), InstructionResult>
 where

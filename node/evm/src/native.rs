@@ -1,5 +1,5 @@
-//! What the native chain adds to the interpreter: who gets the fees, the least charge, and who may
-//! create and call.
+//! The native chain's rules in the interpreter: the recipient of the fees, the minimum charge, and the
+//! permissions to create and call contracts.
 
 use std::sync::Arc;
 
@@ -17,25 +17,25 @@ use feemarket::{self, LegacyDec};
 use keys::is_module_account;
 use modules::Modules;
 
-/// Native rules inside one transaction.
+/// The native chain's rules within one transaction.
 #[derive(Clone, Debug)]
 pub(super) struct NativeRules {
-    /// Receives all fees.
+    /// The recipient of all fees.
     pub(super) fee_collector: Address,
-    /// Share of the gas limit that is charged at least; `None` in calls and estimates, which tell
-    /// the true need.
+    /// Minimum share of the gas limit that is charged; `None` in calls and estimates, which return the gas
+    /// that is really used.
     pub(super) min_gas_multiplier: Option<LegacyDec>,
-    /// Contracts beside those of the fork.
+    /// Contracts in addition to those of the fork.
     pub(super) precompiles: ExtraPrecompiles,
-    /// `None` when nobody is kept from anything.
+    /// `None` if access is not restricted.
     access: Option<Arc<AccessControl>>,
     /// From version 1 of the rules on: module accounts receive ether only as fees and deposits.
     blocks_module_accounts: bool,
 }
 
 impl NativeRules {
-    /// The rules of a chain, without a least charge; `None` on an Ethereum chain. Without modules
-    /// nobody is kept from anything, and no contract is there beside those of the fork.
+    /// The rules of a chain, without a minimum charge; `None` on an Ethereum chain. Without modules, access
+    /// is not restricted, and there are no contracts in addition to those of the fork.
     pub(super) fn of(spec: &ChainSpec, modules: Option<&Modules>, number: u64) -> Option<Self> {
         let access = modules.map(|modules| &modules.evm.access_control);
         let access = access.filter(|access| !access.is_open());
@@ -49,29 +49,30 @@ impl NativeRules {
         })
     }
 
-    /// Gas a transaction of this gas limit is charged at least (reference, 2.5).
+    /// Minimum gas charged for a transaction with this gas limit (reference, 2.5).
     pub(super) fn least_charge(&self, gas_limit: u64) -> u64 {
         let multiplier = self.min_gas_multiplier;
         multiplier.map_or(0, |multiplier| feemarket::charge(0, gas_limit, multiplier))
     }
 
-    /// Everybody may call.
+    /// Whether calls are not restricted.
     pub(super) const fn is_open(&self) -> bool {
         self.access.is_none()
     }
 
-    /// Whether ether sent to this address would be lost: the keys of module accounts do not exist.
+    /// Whether ether sent to this address would be lost: module accounts have no keys.
     pub(super) fn refuses_ether(&self, address: Address) -> bool {
         self.blocks_module_accounts && is_module_account(address)
     }
 
-    /// Whether [`Self::refuses_ether`] holds for any address.
+    /// Whether [`Self::refuses_ether`] returns true for any address.
     pub(super) const fn blocks_module_accounts(&self) -> bool {
         self.blocks_module_accounts
     }
 
-    /// The end of a frame that would send ether to a module account, or that the access rules forbid, and `None` for all
-    /// others: nothing has run, its gas comes back, the caller sees a failed call.
+    /// The result of a frame that would send ether to a module account, or that the access rules forbid:
+    /// nothing is executed, its gas is returned, and the caller sees a failed call. `None` for all other
+    /// frames.
     pub(super) fn forbidden(&self, signer: Address, frame: &FrameInput) -> Option<FrameResult> {
         if let FrameInput::Call(call) = frame
             && call.transfers_value()
@@ -81,7 +82,7 @@ impl NativeRules {
             let memory = call.return_memory_offset.clone();
             return Some(FrameResult::Call(CallOutcome::new(result, memory)));
         }
-        // The block's own calls (EIP-4788 and its followers) are nobody's.
+        // The block's own calls (EIP-4788 and its successors) have no sender.
         let access = self.access.as_deref().filter(|_| signer != SYSTEM_ADDRESS)?;
         match frame {
             FrameInput::Create(create) if !access.create.allows(signer, create.caller()) => {
@@ -97,7 +98,7 @@ impl NativeRules {
     }
 }
 
-/// A frame that reverts before it has run.
+/// The result of a frame that reverts before it is executed.
 fn refused(gas_limit: u64) -> InterpreterResult {
     InterpreterResult::new(InstructionResult::Revert, Bytes::new(), Gas::new(gas_limit))
 }

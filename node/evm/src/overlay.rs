@@ -1,9 +1,8 @@
-//! The state of one block in the making: what it read and what it changed, over its parent's
-//! state.
+//! The state of a block during its execution: what it read and what it changed, on top of its parent's state.
 //!
-//! Serves the interpreter as its database and yields the block's [`StateChanges`]. Unlike a general
-//! cache it knows the block's fork, so that accounts left empty are kept before EIP-161 and dropped
-//! after it. Writes nothing below.
+//! The interpreter uses it as its database, and it returns the block's [`StateChanges`]. Unlike a general
+//! cache it knows the block's fork, because empty accounts are kept before EIP-161 and removed since. It does
+//! not write to the parent's state.
 
 use std::{error::Error, sync::Arc};
 
@@ -20,15 +19,15 @@ use revm::{
 use storage::{Account, AccountChange, StateChanges, StateRead};
 
 use super::{
-    access_predictor::{Foresight, Pair, Words},
+    access_predictor::{AccessPredictor, CalldataWords, Pair},
     code_cache,
     deferred_parent_hash::ParentUnknown,
     overrides::AccountOverride,
-    touched_accounts::{Entry, Met},
-    touched_slots::NOWHERE,
+    touched_accounts::{Entry, TouchedAccounts},
+    touched_slots::NOT_PRELOADED,
 };
 
-/// A read of state or block hashes failed below the executor. Not the block's fault.
+/// State or block hashes could not be read. This is not an error of the block.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("state could not be read: {0}")]
 pub struct StateError(pub Arc<dyn Error + Send + Sync>);
@@ -42,15 +41,15 @@ impl StateError {
     }
 }
 
-/// Slots to be set in place of those there are.
+/// Slots that replace those of an account.
 pub(super) enum StorageOverride<'a> {
-    /// Nothing else remains.
+    /// All other slots are cleared.
     All(&'a [(U256, U256)]),
-    /// The others remain.
+    /// All other slots are kept.
     Some(&'a [(U256, U256)]),
 }
 
-/// Hashes of earlier blocks, for the BLOCKHASH instruction; asked for the last 256 only.
+/// Hashes of earlier blocks, for the BLOCKHASH instruction; only the last 256 are requested.
 pub trait BlockHashes {
     /// The hash of block `number` on the chain being extended; `None` when it is not known.
     ///
@@ -58,13 +57,13 @@ pub trait BlockHashes {
     /// When it could not be read.
     fn block_hash(&self, number: u64) -> Result<Option<B256>, StateError>;
 
-    /// Whether somebody may want to give the execution up: then it asks [`Self::is_given_up`] now
-    /// and then. Blocks are always executed to their end.
+    /// Whether the execution can be cancelled. If it can, it polls [`Self::is_given_up`] regularly. Blocks
+    /// are always executed to their end.
     fn may_be_given_up(&self) -> bool {
         false
     }
 
-    /// Whether the execution is to be given up.
+    /// Whether the execution has been cancelled.
     fn is_given_up(&self) -> bool {
         false
     }
@@ -76,29 +75,28 @@ impl<F: Fn(u64) -> Option<B256>> BlockHashes for F {
     }
 }
 
-/// Reads through to the parent's state, remembers every read and every write.
+/// Caches every read of the parent's state and every write.
 pub struct Overlay<'a, S> {
     state: &'a S,
     hashes: &'a dyn BlockHashes,
-    accounts: Met,
+    accounts: TouchedAccounts,
     codes: B256Map<Bytecode>,
     /// Before EIP-161: touched accounts stay, even empty ones.
     keep_empty: bool,
-    /// Jump targets passed.
+    /// Jump targets executed.
     jumps: u32,
-    /// A slot whose value is not known yet.
+    /// The slot whose value is not known yet.
     unknown: Option<(Address, U256)>,
-    /// The first slots read that nobody expected, since the last transaction came near.
-    asked: Vec<(Address, U256)>,
-    /// Pairs of words whose Keccak-256 is known, for the transaction under way.
-    known: Vec<(Pair, U256)>,
+    /// The first slots that the current transaction read and that were not predicted.
+    unpredicted_reads: Vec<(Address, U256)>,
+    /// Pairs of words whose Keccak-256 is known, for the current transaction.
+    known_hashes: Vec<(Pair, U256)>,
 }
 
-/// Jump targets between two looks at whether the execution is given up: a look costs as much as
-/// some dozen instructions.
-const JUMPS_A_LOOK: u32 = 64;
-/// Most slots remembered that nobody expected: more than a simple call asks for.
-const ASKED_MAX: usize = 8;
+/// Jump targets between two checks for cancellation: a check costs as much as some dozen instructions.
+const JUMPS_PER_CHECK: u32 = 64;
+/// Maximum number of such slots: more than a simple call reads.
+const MAX_UNPREDICTED_READS: usize = 8;
 
 impl<'a, S> Overlay<'a, S>
 where
@@ -108,94 +106,98 @@ where
         Self {
             state,
             hashes,
-            accounts: Met::default(),
+            accounts: TouchedAccounts::default(),
             codes: B256Map::default(),
             keep_empty,
             jumps: 0,
             unknown: None,
-            asked: Vec::with_capacity(ASKED_MAX),
-            known: Vec::new(),
+            unpredicted_reads: Vec::with_capacity(MAX_UNPREDICTED_READS),
+            known_hashes: Vec::new(),
         }
     }
 
-    /// From now on whoever reads this slot is told that it depends on the parent's hash.
-    pub(super) const fn hide(&mut self, address: Address, slot: U256) {
+    /// From now on, reads of this slot fail with [`ParentUnknown`], because its value depends on the parent's
+    /// hash.
+    pub(super) const fn hide_slot(&mut self, address: Address, slot: U256) {
         self.unknown = Some((address, slot));
     }
 
-    /// Whether somebody may give up what runs on this.
+    /// Whether the execution can be cancelled.
     pub(super) fn may_be_given_up(&self) -> bool {
         self.hashes.may_be_given_up()
     }
 
-    /// Counts a jump target; false when the execution is given up.
-    pub(super) fn passes_jump(&mut self) -> bool {
+    /// Counts a jump target; returns false if the execution has been cancelled.
+    pub(super) fn count_jump(&mut self) -> bool {
         self.jumps = self.jumps.wrapping_add(1);
-        !self.jumps.is_multiple_of(JUMPS_A_LOOK) || !self.hashes.is_given_up()
+        !self.jumps.is_multiple_of(JUMPS_PER_CHECK) || !self.hashes.is_given_up()
     }
 
-    /// Goes on under the rules of another block.
+    /// Continues under the rules of another block.
     pub(super) const fn keep_empty(&mut self, keep_empty: bool) {
         self.keep_empty = keep_empty;
     }
 
-    /// Reads accounts that will be asked for, and tells their places.
-    pub(super) fn expect(&mut self, addresses: &[Address]) -> Result<Vec<u32>, StateError> {
+    /// Reads these accounts, and returns their positions.
+    pub(super) fn preload(&mut self, addresses: &[Address]) -> Result<Vec<u32>, StateError> {
         let state = self.state;
-        self.accounts.expect(addresses, |new| state.accounts(new).map_err(StateError::new))
+        self.accounts.preload(addresses, |new| state.accounts(new).map_err(StateError::new))
     }
 
-    /// Reads slots of the account at a place that will be asked for, and tells their places;
-    /// [`NOWHERE`] for all where they cannot be known.
+    /// Reads these slots of the account at a position, and returns their positions. All are [`NOT_PRELOADED`]
+    /// if the slots cannot be read from the parent's state.
     ///
-    /// [`NOWHERE`]: super::touched_slots::NOWHERE
-    pub(super) fn expect_slots(
+    /// [`NOT_PRELOADED`]: super::touched_slots::NOT_PRELOADED
+    pub(super) fn preload_slots(
         &mut self,
         address: Address,
-        place: u32,
+        position: u32,
         keys: &[U256],
     ) -> Result<Vec<u32>, StateError> {
         let (state, unknown) = (self.state, self.unknown);
-        let entry = self.accounts.at(place);
+        let entry = self.accounts.at(position);
         if entry.hides_parent() || unknown.is_some_and(|(hidden, _)| hidden == address) {
-            return Ok(vec![NOWHERE; keys.len()]);
+            return Ok(vec![NOT_PRELOADED; keys.len()]);
         }
         let read = |new: &[U256]| state.slots(address, new).map_err(StateError::new);
-        entry.slots_mut().expect(keys, read)
+        entry.slots_mut().preload(keys, read)
     }
 
-    /// Has the slots that the transaction at `at` will ask for in the contract at a place found at once,
-    /// and their hashes known; forgets what others asked for.
-    pub(super) fn bring_slots_near(
+    /// Prepares for the transaction at `at`: its predicted slots in the contract at a position are found
+    /// without a search, and their hashes are known.
+    pub(super) fn prepare_tx_slots(
         &mut self,
         contract: u32,
-        foresight: &Foresight,
+        predictor: &AccessPredictor,
         at: usize,
-        call: Words<'_>,
+        call: CalldataWords<'_>,
     ) {
-        self.asked.clear();
-        self.known.clear();
-        let places = foresight.places(at);
+        self.unpredicted_reads.clear();
+        self.known_hashes.clear();
+        let positions = predictor.positions(at);
         let entry = self.accounts.at(contract);
-        let Some(slots) = entry.slots_met().filter(|_| !places.is_empty()) else { return };
-        slots.bring_near(places);
-        let pairs = foresight.pairs(at, call);
-        self.known.extend(pairs.filter_map(|(place, pair)| Some((pair, slots.key_at(place)?))));
+        let Some(slots) = entry.touched_slots_mut().filter(|_| !positions.is_empty()) else {
+            return;
+        };
+        slots.prepare_tx(positions);
+        let pairs = predictor.pairs(at, call);
+        self.known_hashes
+            .extend(pairs.filter_map(|(position, pair)| Some((pair, slots.key_at(position)?))));
     }
 
     /// Keccak-256 of these bytes, if it is known.
     #[inline]
     pub(super) fn known_hash(&self, bytes: &[u8]) -> Option<U256> {
-        self.known.iter().find(|(known, _)| known == bytes).map(|(_, hash)| *hash)
+        self.known_hashes.iter().find(|(pair, _)| pair == bytes).map(|(_, hash)| *hash)
     }
 
-    /// Slots read that nobody expected, since the last transaction came near.
-    pub(super) fn asked(&self) -> &[(Address, U256)] {
-        &self.asked
+    /// The first slots that the current transaction read and that were not predicted.
+    pub(super) fn unpredicted_reads(&self) -> &[(Address, U256)] {
+        &self.unpredicted_reads
     }
 
-    /// The accounts met, by place, for asking for them early.
-    pub(super) const fn met(&mut self) -> &mut Met {
+    /// The touched accounts, for prefetches by position.
+    pub(super) const fn touched_accounts(&mut self) -> &mut TouchedAccounts {
         &mut self.accounts
     }
 
@@ -204,12 +206,12 @@ where
         self.accounts.entry(address, || state.account(address).map_err(StateError::new))
     }
 
-    /// The account as the block sees it now.
+    /// The current state of an account within the block.
     pub(super) fn account(&mut self, address: Address) -> Result<Option<Account>, StateError> {
         Ok(self.entry(address)?.current)
     }
 
-    /// Changes an account that was asked for before; it is not empty then.
+    /// Changes an account that was read before. The new account must not be empty.
     pub(super) fn set(&mut self, address: Address, account: Account) {
         let entry = self.accounts.get_mut(&address).expect("who changes an account has read it");
         entry.current = Some(account);
@@ -231,15 +233,15 @@ where
         state.has_storage(address).map_err(StateError::new)
     }
 
-    /// Adds to a balance outside any transaction: rewards, withdrawals, the DAO fork. Adding
-    /// nothing touches the account as well.
+    /// Adds to a balance outside any transaction: rewards, withdrawals, the DAO fork. Adding zero touches the
+    /// account as well.
     pub(super) fn credit(&mut self, address: Address, wei: U256) -> Result<(), StateError> {
         let mut account = self.account(address)?.unwrap_or_default();
         account.balance = account.balance.saturating_add(wei);
         self.put(address, account)
     }
 
-    /// Sets an account's balance and nonce outside any contract; one that is empty then goes.
+    /// Sets an account's balance and nonce outside any contract. An account that is empty then is removed.
     pub(super) fn put(&mut self, address: Address, account: Account) -> Result<(), StateError> {
         let keep_empty = self.keep_empty;
         let entry = self.entry(address)?;
@@ -251,8 +253,8 @@ where
         Ok(())
     }
 
-    /// Takes a whole balance away and returns it; creates the account before EIP-161 as clients
-    /// did.
+    /// Sets a balance to zero and returns the old one. Before EIP-161 this creates the account, as it did in
+    /// clients.
     pub(super) fn drain(&mut self, address: Address) -> Result<U256, StateError> {
         let balance = self.account(address)?.unwrap_or_default().balance;
         let entry = self.entry(address)?;
@@ -263,8 +265,8 @@ where
         Ok(balance)
     }
 
-    /// Changes an account as a caller asks for, without any transaction. When anything is asked
-    /// of it, it exists afterwards, even if it is empty.
+    /// Applies the override of an account, outside any transaction. If it changes anything, the account
+    /// exists afterwards, even if it is empty.
     pub(super) fn replace(
         &mut self,
         address: Address,
@@ -313,7 +315,7 @@ where
         self.codes.keys().copied()
     }
 
-    /// Everything that differs from the parent's state by now.
+    /// All differences from the parent's state so far.
     pub fn changes(&self) -> StateChanges {
         let mut changes = StateChanges::default();
         changes.accounts.reserve(self.accounts.len());
@@ -392,8 +394,8 @@ where
             state.storage(address, slot).map_err(StateError::new)?
         };
         entry.slots_mut().set(slot, value, value);
-        if self.asked.len() < ASKED_MAX {
-            self.asked.push((address, slot));
+        if self.unpredicted_reads.len() < MAX_UNPREDICTED_READS {
+            self.unpredicted_reads.push((address, slot));
         }
         Ok(value)
     }
@@ -403,7 +405,7 @@ where
     }
 }
 
-/// Reads without remembering them, for tracers that look at the state before a transaction.
+/// Reads without caching, for tracers that inspect the state before a transaction.
 impl<S> DatabaseRef for Overlay<'_, S>
 where
     S: StateRead<Error: Error + Send + Sync + 'static>,
@@ -450,7 +452,7 @@ impl<S> DatabaseCommit for Overlay<'_, S> {
 }
 
 impl<S> Overlay<'_, S> {
-    /// Takes in what a transaction did to the accounts that it touched.
+    /// Applies the changes of a transaction to the accounts that it touched.
     pub(super) fn commit_all(&mut self, changes: impl Iterator<Item = (Address, Touched)>) {
         for (address, touched) in changes {
             if !touched.is_touched() {
@@ -478,7 +480,7 @@ impl<S> Overlay<'_, S> {
                 if !value.is_changed() {
                     continue;
                 }
-                // A slot of a contract created here is written without being read.
+                // A slot of a contract created in this transaction is written without being read.
                 entry.slots_mut().set(key, value.present_value, U256::ZERO);
             }
             if let Some(code) = info.code

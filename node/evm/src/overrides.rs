@@ -1,6 +1,6 @@
-//! What a caller may change before a call: accounts, storage, where precompiles are.
+//! Overrides of a call: accounts, storage, and moved precompiles.
 //!
-//! The rules are geth's: an override happens as if in a transaction before the call.
+//! The rules are geth's: overrides are applied as if in a transaction before the call.
 
 use std::error::Error;
 
@@ -13,10 +13,10 @@ use super::{
     precompiles::NodePrecompiles,
 };
 
-/// How one account differs from the state a call would see; absent fields stay.
+/// Overrides of one account. Absent fields are unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AccountOverride {
-    /// Whose.
+    /// The address of the account.
     pub address: Address,
     /// Balance in wei.
     pub balance: Option<U256>,
@@ -24,28 +24,28 @@ pub struct AccountOverride {
     pub nonce: Option<u64>,
     /// Code.
     pub code: Option<Bytes>,
-    /// All of its storage: slots that are not named are cleared.
+    /// The whole storage: slots that are not listed are cleared.
     pub state: Option<Vec<(U256, U256)>>,
-    /// Some of its storage: slots that are not named stay.
+    /// A part of the storage: slots that are not listed are unchanged.
     pub state_diff: Option<Vec<(U256, U256)>>,
-    /// Where the precompile at this address goes.
+    /// The address to which the precompile at this address moves.
     pub move_precompile_to: Option<Address>,
 }
 
-/// Why overrides make no sense.
+/// Why overrides are invalid.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OverrideError {
-    /// Only precompiles move.
+    /// Only precompiles can be moved.
     #[error("account {0} is not a precompile")]
     NotPrecompile(Address),
-    /// A precompile cannot move to an account that is overridden as well.
+    /// A precompile cannot be moved to an account that is overridden as well.
     #[error("account {0} is already overridden")]
     Overridden(Address),
     /// An account that a precompile was moved to cannot be overridden.
     #[error("account {0} has already been overridden by a precompile")]
     OverriddenByPrecompile(Address),
-    /// Both the whole storage and a part of it.
+    /// The override has both the whole storage and a part of it.
     #[error("account {0} has both 'state' and 'stateDiff'")]
     TwoStates(Address),
     /// A read failed.

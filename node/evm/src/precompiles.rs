@@ -1,7 +1,7 @@
-//! The precompiled contracts of the fork, and those that a native chain has beside them; some of which a
-//! simulation may have moved away.
+//! The precompiled contracts of the fork, and the additional ones of a native chain. A simulation may move
+//! some of them.
 //!
-//! Which addresses are warm does not change by a move, as in geth.
+//! A move does not change which addresses are warm, as in geth.
 
 mod bech32;
 mod recovery;
@@ -22,7 +22,7 @@ use revm::{
 
 use chain::{ExtraPrecompile, ExtraPrecompiles};
 
-/// Bytes of an address that are zero in that of any precompile.
+/// Leading bytes of an address that are zero for every precompile.
 const ZERO_BYTES: usize = 18;
 
 /// Whether a precompile of any fork may be at this address.
@@ -30,23 +30,23 @@ pub(super) fn may_be_one(address: Address) -> bool {
     address[..ZERO_BYTES] == [0; ZERO_BYTES]
 }
 
-/// Whether some fork, or a parameter of a native chain, puts a precompile at this address: 0x01 to 0x11 (EIP-2537 is the
-/// last), 0x0100 (EIP-7951) and 0x0400 (bech32).
+/// Whether a precompile of some fork or of a native chain can be at this address: 0x01 to 0x11 (the last of
+/// EIP-2537), 0x0100 (EIP-7951) and 0x0400 (bech32).
 pub(super) fn is_one_of_any_fork(address: Address) -> bool {
     let number = u16::from_be_bytes([address[ZERO_BYTES], address[ZERO_BYTES + 1]]);
     may_be_one(address) && matches!(number, 0x01..=0x11 | 0x0100 | 0x0400)
 }
 
-/// See the module.
+/// The precompiles of a block; see the module documentation.
 #[derive(Debug)]
 pub(super) struct NodePrecompiles {
     fork: EthPrecompiles,
-    /// Addresses whose contract is another than the fork says: that of another address, or none.
+    /// Addresses whose contract was moved: the address that it has now, or `None`.
     changed: AddressMap<Option<Address>>,
 }
 
 impl NodePrecompiles {
-    /// Those of a fork and those that a chain has beside them.
+    /// The contracts of a fork, and the additional ones of a chain.
     pub(super) fn new(spec: SpecId, extra: &ExtraPrecompiles) -> Self {
         recovery::install();
         let mut fork = EthPrecompiles::new(spec);
@@ -56,7 +56,7 @@ impl NodePrecompiles {
         Self { fork, changed: AddressMap::default() }
     }
 
-    /// The address that the fork gave the contract at `address`; `None` where there is none.
+    /// The address at which the fork has the contract that is at `address` now; `None` if there is none.
     pub(super) fn origin(&self, address: Address) -> Option<Address> {
         match self.changed.get(&address) {
             Some(changed) => *changed,
@@ -69,26 +69,26 @@ impl NodePrecompiles {
         self.fork.warm_addresses().iter().copied()
     }
 
-    /// Takes the contract at `address` away.
+    /// Removes the contract at `address`.
     pub(super) fn remove(&mut self, address: Address) {
         self.changed.insert(address, None);
     }
 
-    /// Puts the contract that the fork has at `origin` at `address`.
+    /// Puts the fork's contract of `origin` at `address`.
     pub(super) fn put(&mut self, address: Address, origin: Address) {
         self.changed.insert(address, Some(origin));
     }
 }
 
-/// A fork's contracts with a chain's own. Each such set is made once in a process, and there are four for
-/// a fork.
+/// The contracts of a fork with those of a chain. Each set is created once per process; there are four per
+/// fork.
 fn joined(fork: &EthPrecompiles, extra: &ExtraPrecompiles) -> &'static Precompiles {
     type Sets = HashMap<(SpecId, ExtraPrecompiles), &'static Precompiles>;
     static SETS: LazyLock<Mutex<Sets>> = LazyLock::new(Mutex::default);
     let mut sets = SETS.lock().unwrap_or_else(PoisonError::into_inner);
     sets.entry((fork.spec, extra.clone())).or_insert_with(|| {
         let mut set = fork.precompiles.clone();
-        // What the fork has is the fork's.
+        // Contracts of the fork have priority.
         let missing = extra.iter().filter(|extra| !fork.contains(&extra.address()));
         set.extend(missing.map(contract));
         Box::leak(Box::new(set))

@@ -1,12 +1,12 @@
-//! Prices above 128 bits. They are well-formed, but neither transactions nor the interpreter hold them, and what
-//! they cost is more than all there is on a usual chain.
+//! Prices above 128 bits. They are well-formed, but neither transactions nor the interpreter can represent
+//! them, and their cost exceeds all the ether of a usual chain.
 
 use super::{Call, CallError};
 use alloy_eips::eip4844::DATA_GAS_PER_BLOB;
 use alloy_primitives::U256;
 use revm::context_interface::result::InvalidTransaction;
 
-/// The prices of a call, of which one exceeds 128 bits. The call's own are as high as they can be.
+/// The prices of a call, of which at least one exceeds 128 bits. The call itself has the maximum instead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WidePrices {
     /// Legacy gas price or fee cap, in wei.
@@ -24,8 +24,8 @@ impl WidePrices {
         is_wide.then_some(Self { fee_cap, tip, blob_fee_cap })
     }
 
-    /// Why a call with these does not run: its sender cannot pay for them. One that could, because its
-    /// balance was overridden, is refused too.
+    /// Why a call with these prices is not executed: its sender cannot pay for them. If the sender could,
+    /// because its balance was overridden, the call is refused too.
     pub(super) fn refusal(&self, call: &Call, gas: u64, balance: U256) -> CallError {
         if self.tip > self.fee_cap {
             return CallError::Invalid(InvalidTransaction::PriorityFeeGreaterThanMaxFee);

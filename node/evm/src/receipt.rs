@@ -1,11 +1,11 @@
-//! Receipts, their root and their bloom.
+//! Receipts, their root and their bloom filter.
 
 use alloy_primitives::{B256, Bloom, Log};
 use alloy_rlp::{BufMut, Encodable, Header as RlpHeader};
 use storage::{ReceiptOutcome, StoredReceipt, trie::ordered_root_with};
 
-/// Most words of a log that go into blooms: its address and topics.
-const WORDS_MAX: usize = 5;
+/// Maximum words of a log that are added to blooms: its address and topics.
+const MAX_LOG_WORDS: usize = 5;
 
 /// The bloom filter over the address and topics of `logs`.
 pub fn logs_bloom<'a>(logs: impl IntoIterator<Item = &'a Log>) -> Bloom {
@@ -16,7 +16,7 @@ pub fn logs_bloom<'a>(logs: impl IntoIterator<Item = &'a Log>) -> Bloom {
     bloom
 }
 
-/// Writes the consensus form of a receipt: type byte unless legacy, then outcome, gas, bloom, logs.
+/// Encodes the consensus form of a receipt: type byte unless legacy, then outcome, gas, bloom, logs.
 pub fn encode_receipt(receipt: &StoredReceipt, bloom: &Bloom, out: &mut dyn BufMut) {
     if receipt.tx_type != 0 {
         out.put_u8(receipt.tx_type);
@@ -36,7 +36,7 @@ pub fn encode_receipt(receipt: &StoredReceipt, bloom: &Bloom, out: &mut dyn BufM
     receipt.logs.encode(out);
 }
 
-/// The receipts root and the block's bloom. Whatever is hashed, is hashed in batches.
+/// The receipts root and the block's bloom. Hashes are computed in batches.
 pub fn receipts_root(receipts: &[StoredReceipt]) -> (B256, Bloom) {
     let blooms = blooms(receipts);
     let mut block_bloom = Bloom::ZERO;
@@ -50,38 +50,39 @@ pub fn receipts_root(receipts: &[StoredReceipt]) -> (B256, Bloom) {
     (root, block_bloom)
 }
 
-/// The bloom of each receipt, or none at all for a block without logs.
+/// The bloom of each receipt; empty for a block without logs.
 fn blooms(receipts: &[StoredReceipt]) -> Vec<Bloom> {
     let logs = || receipts.iter().flat_map(|receipt| &receipt.logs);
     if logs().next().is_none() {
         return Vec::new();
     }
-    // Logs of one contract begin alike: what stands where it stood in the log before is hashed once.
-    let (mut items, mut places) = (Vec::new(), Vec::new());
-    let mut last = [(&[][..], 0); WORDS_MAX];
+    // Logs of one contract have equal address and first topic: a word that equals the one at the same
+    // position of the previous log is not hashed again.
+    let (mut items, mut positions) = (Vec::new(), Vec::new());
+    let mut last = [(&[][..], 0); MAX_LOG_WORDS];
     for log in logs() {
         for (word, last) in words(log).zip(&mut last) {
             if last.0 != word {
                 *last = (word, items.len());
                 items.push(word);
             }
-            places.push(last.1);
+            positions.push(last.1);
         }
     }
     let mut hashes = vec![[0; 32]; items.len()];
     verify::keccak256_batch(&items, &mut hashes);
-    let mut places = places.iter();
+    let mut positions = positions.iter();
     let bloom = |receipt: &StoredReceipt| {
         let count = receipt.logs.iter().map(|log| words(log).count()).sum();
         let mut bloom = Bloom::ZERO;
-        let hashes = places.by_ref().take(count).map(|place| hashes[*place]);
+        let hashes = positions.by_ref().take(count).map(|position| hashes[*position]);
         hashes.for_each(|hash| bloom.m3_2048_hashed((&hash).into()));
         bloom
     };
     receipts.iter().map(bloom).collect()
 }
 
-/// What of a log goes into blooms.
+/// The words of a log that are added to blooms.
 fn words(log: &Log) -> impl Iterator<Item = &[u8]> {
     let topics = log.data.topics().iter().map(B256::as_slice);
     std::iter::once(log.address.as_slice()).chain(topics)
@@ -118,9 +119,9 @@ mod tests {
         }
     }
 
-    /// Addresses and topics that differ from those of the log before in one byte, whichever it is.
+    /// Addresses and topics that differ from those of the previous log in one byte, at every position.
     #[test]
-    fn bloom_tells_words_apart_that_differ_in_any_single_byte() {
+    fn bloom_distinguishes_words_that_differ_in_one_byte() {
         let topic = B256::repeat_byte(0x11);
         for byte in 0..B256::len_bytes() {
             let (mut near_topic, mut near_address) = (topic, Address::repeat_byte(0x22));

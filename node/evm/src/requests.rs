@@ -1,4 +1,4 @@
-//! Requests from the execution layer to the consensus layer (EIP-7685), collected at a block's end.
+//! Requests from the execution layer to the consensus layer (EIP-7685), collected at the end of a block.
 
 use std::error::Error;
 
@@ -22,11 +22,11 @@ const DEPOSIT_EVENT: B256 =
     b256!("649bbc62d0e31342afea4e5cd82d4049e7e1ee912fc0889aa790803be39038c5");
 /// Bytes of data of a well-formed deposit event.
 const DEPOSIT_DATA_BYTES: usize = 576;
-/// Where each field's length word stands in the data, and the length it must give: public key,
-/// withdrawal credentials, amount, signature, index.
+/// The position of each field's length word in the data, and its required value: public key, withdrawal
+/// credentials, amount, signature, index.
 const DEPOSIT_FIELDS: [(usize, usize); 5] = [(160, 48), (256, 32), (320, 8), (384, 96), (512, 8)];
 
-/// Collects deposits from the logs, then asks the two system contracts.
+/// Collects deposits from the logs, then calls the two system contracts.
 pub(super) fn collect<S, I>(
     machine: &mut Machine<'_, S, I>,
     number: u64,
@@ -93,7 +93,7 @@ fn deposits(
     Ok(out)
 }
 
-/// Copies the five fields when the ABI encoding is exactly the one the contract produces.
+/// Copies the five fields if the ABI encoding is exactly the one that the contract produces.
 fn append_deposit(data: &[u8], out: &mut Vec<u8>) -> Option<()> {
     if data.len() != DEPOSIT_DATA_BYTES {
         return None;
@@ -109,7 +109,7 @@ fn append_deposit(data: &[u8], out: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
-/// The 32-byte big-endian number at `at`, when it is small.
+/// The 32-byte big-endian number at `at`, if it is below 2^16.
 fn word(data: &[u8], at: usize) -> Option<usize> {
     let (high, low) = data.get(at..at + 32)?.split_at(30);
     (high.iter().all(|byte| *byte == 0)).then(|| usize::from(low[0]) << 8 | usize::from(low[1]))

@@ -1,4 +1,4 @@
-//! What a block of proof of work issues (yellow paper, 11.3; EIP-649, EIP-1234).
+//! Block rewards of proof of work (Yellow Paper, 11.3; EIP-649, EIP-1234).
 
 use alloy_consensus::Header;
 use alloy_consensus::constants::ETH_TO_WEI as ETHER;
@@ -6,16 +6,16 @@ use alloy_evm::block::calc::{block_reward, ommer_reward};
 
 use chain::Fork;
 
-/// New ether, in wei.
+/// Newly issued ether, in wei.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rewards {
-    /// For who made the block.
+    /// For the beneficiary of the block.
     pub beneficiary: u128,
-    /// For who made each of its ommers, in their order.
+    /// For the beneficiary of each ommer, in order.
     pub ommers: Vec<u128>,
 }
 
-/// The rewards of block `number` with these ommers: none since the merge, nor on a native chain.
+/// The rewards of block `number` with these ommers. There are none since the merge and on native chains.
 pub fn rewards(fork: Fork, number: u64, ommers: &[Header]) -> Rewards {
     let base = match fork {
         fork if fork >= Fork::Paris => return Rewards::default(),
@@ -42,7 +42,7 @@ mod tests {
             (Fork::Byzantium, 3 * ETHER),
             (Fork::Constantinople, 2 * ETHER),
         ] {
-            // An ommer earns an eighth of the reward less for each block that it is older.
+            // The reward for an ommer is an eighth less for each block of its age.
             let paid = [base * 5 / 8, base * 7 / 8];
             for count in 0..=ommers.len() {
                 let found = rewards(fork, number, &ommers[..count]);

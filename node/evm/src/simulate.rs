@@ -1,8 +1,7 @@
-//! Blocks that never were, one after another on the state of a real one (`eth_simulateV1`).
+//! Simulated blocks on the state of a real one (`eth_simulateV1`).
 //!
-//! The rules are those of execution-apis with geth's choices where it leaves any: gaps in block
-//! numbers are filled with empty blocks, and unless validation is asked for, prices, nonces and
-//! the base fee do not count.
+//! The rules are those of execution-apis, with geth's choices where it leaves any: gaps in block numbers are
+//! filled with empty blocks, and without validation prices, nonces and the base fee are not checked.
 
 use std::{cell::RefCell, collections::BTreeMap, error::Error};
 
@@ -37,12 +36,12 @@ use chain::{
 use modules::Modules;
 use transactions::Transaction;
 
-/// Most blocks after the real one, as geth.
+/// Maximum number of simulated blocks, as in geth.
 pub const SIMULATED_BLOCKS_MAX: u64 = 256;
-/// Seconds between blocks whose time is not given, as geth.
+/// Seconds between blocks whose timestamp is not given, as in geth.
 const BLOCK_SECONDS: u64 = 12;
 
-/// What a caller may say about a block; absent fields follow from the block before.
+/// Overrides of a block. Absent fields follow from the previous block.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BlockOverrides {
     /// Number.
@@ -61,14 +60,14 @@ pub struct BlockOverrides {
     pub base_fee: Option<u64>,
     /// Price of blob gas in wei.
     pub blob_base_fee: Option<u128>,
-    /// Root that EIP-4788 makes known.
+    /// Parent beacon block root (EIP-4788).
     pub beacon_root: Option<B256>,
     /// Withdrawals.
     pub withdrawals: Option<Withdrawals>,
 }
 
 impl BlockOverrides {
-    /// Changes the fields of a header, all but the price of blob gas, which has none.
+    /// Applies the overrides to a header, except for the price of blob gas, which headers do not contain.
     pub fn apply(&self, header: &mut Header) {
         header.number = self.number.unwrap_or(header.number);
         header.difficulty = self.difficulty.unwrap_or(header.difficulty);
@@ -79,7 +78,7 @@ impl BlockOverrides {
         header.base_fee_per_gas = self.base_fee.or(header.base_fee_per_gas);
     }
 
-    /// The name of a field that is given and that only a block of its own can have.
+    /// The name of a field that is given but has a meaning only in a block of its own.
     pub const fn beyond_header(&self) -> Option<&'static str> {
         if self.beacon_root.is_some() {
             Some("beaconRoot")
@@ -96,39 +95,39 @@ impl BlockOverrides {
 pub struct SimulateBlock {
     /// Its header.
     pub block: BlockOverrides,
-    /// How accounts change before it.
+    /// Account overrides applied before it.
     pub accounts: Vec<AccountOverride>,
     /// Its transactions.
     pub calls: Vec<Call>,
 }
 
-/// How to simulate.
+/// Options of a simulation.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SimulateOptions {
-    /// Show moves of ether as logs.
+    /// Whether ether transfers are added to the logs.
     pub trace_transfers: bool,
-    /// Hold transactions to the rules of real ones, but for their signature and sender.
+    /// Whether transactions must follow the rules of real ones, except for signature and sender.
     pub validation: bool,
-    /// Gas all calls together may use.
+    /// Maximum gas of all calls together.
     pub gas_cap: u64,
 }
 
 /// A simulated transaction.
 #[derive(Clone, Debug)]
 pub struct SimulatedCall {
-    /// The transaction, signed by nobody.
+    /// The transaction, without a valid signature.
     pub tx: Transaction,
     /// Its hash.
     pub hash: B256,
-    /// Who is taken for its sender.
+    /// The assumed sender.
     pub sender: Address,
     /// How it ended.
     pub outcome: CallOutcome,
     /// Gas used.
     pub gas_used: u64,
-    /// Gas used at most while it ran, before refunds.
+    /// Maximum gas used during execution, before refunds.
     pub max_used_gas: u64,
-    /// Logs with their positions in the block, and moves of ether where asked for.
+    /// Logs with their positions in the block, and ether transfers if requested.
     pub logs: Vec<(usize, Log)>,
 }
 
@@ -145,29 +144,29 @@ pub struct SimulatedBlock {
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SimulateError {
-    /// Beyond [`SIMULATED_BLOCKS_MAX`].
+    /// There are more blocks than [`SIMULATED_BLOCKS_MAX`].
     #[error("too many blocks")]
     TooManyBlocks,
-    /// Block numbers must rise.
+    /// Block numbers must increase.
     #[error("block numbers must be in order: {number} <= {previous}")]
     Number {
         /// The number given.
         number: u64,
-        /// That of the block before.
+        /// The number of the previous block.
         previous: u64,
     },
-    /// Timestamps must rise.
+    /// Timestamps must increase.
     #[error("block timestamps must be in order: {time} <= {previous}")]
     Time {
         /// The time given.
         time: u64,
-        /// That of the block before.
+        /// The timestamp of the previous block.
         previous: u64,
     },
-    /// The calls' gas limits exceed the block's.
+    /// The gas limits of the calls exceed that of the block.
     #[error("block gas limit reached: {used} >= {limit}")]
     BlockGas {
-        /// Gas used before.
+        /// Gas used so far.
         used: u64,
         /// The block's limit.
         limit: u64,
@@ -175,14 +174,14 @@ pub enum SimulateError {
     /// A call is not a valid transaction.
     #[error("{reason}")]
     Invalid {
-        /// Why.
+        /// The reason.
         reason: InvalidTransaction,
         /// Its sender.
         sender: Address,
         /// Its gas limit.
         gas: u64,
     },
-    /// The overrides make no sense.
+    /// The overrides are invalid.
     #[error(transparent)]
     Override(OverrideError),
     /// A block cannot be executed.
@@ -196,7 +195,7 @@ pub enum SimulateError {
     Interpreter(String),
 }
 
-/// Hashes of simulated blocks over those of real ones.
+/// Hashes of simulated blocks, on top of those of real ones.
 struct SimulatedHashes<'a> {
     below: &'a dyn BlockHashes,
     new: RefCell<BTreeMap<u64, B256>>,
@@ -208,7 +207,7 @@ impl BlockHashes for SimulatedHashes<'_> {
         if let Some(hash) = new.get(&number) {
             return Ok(Some(*hash));
         }
-        // The first is the real block's; nothing above it is real.
+        // The first entry is the real block's.
         match new.first_key_value() {
             Some((base, _)) if number > *base => Ok(None),
             _ => self.below.block_hash(number),
@@ -228,11 +227,11 @@ impl<S> CallSite<'_, S>
 where
     S: StateRead<Error: Error + Send + Sync + 'static>,
 {
-    /// Runs blocks one after another on this site's block, whose hash is `base_hash`.
-    /// `state_root` gives the root after changes to its state.
+    /// Executes blocks on this site's block, whose hash is `base_hash`. `state_root` computes the root after
+    /// changes to its state.
     ///
     /// # Errors
-    /// The first block or call that is not valid. A revert is none.
+    /// The first block or call that is not valid. A revert is not an error.
     pub fn simulate(
         &self,
         base_hash: B256,
@@ -264,7 +263,7 @@ where
     }
 }
 
-/// Gives every block its number and time, with empty blocks where numbers are left out.
+/// Sets the number and timestamp of every block, and inserts empty blocks for omitted numbers.
 fn fill_gaps(
     base: &Header,
     blocks: Vec<SimulateBlock>,
@@ -296,7 +295,7 @@ fn fill_gaps(
     Ok(filled)
 }
 
-/// The header of a simulated block as far as it is known before it runs.
+/// The header of a simulated block as far as it is known before execution.
 fn draft(
     spec: &ChainSpec,
     parent: &Header,
@@ -317,7 +316,7 @@ fn draft(
         header.difficulty = U256::ZERO;
     }
     if fork >= Fork::London && header.base_fee_per_gas.is_none() {
-        // Without validation a price of zero would be below any base fee.
+        // Without validation, prices of zero would be below any base fee.
         header.base_fee_per_gas = Some(if validation { next_base_fee(parent) } else { 0 });
     }
     header.withdrawals_root = (fork >= Fork::Shanghai).then_some(EMPTY_WITHDRAWALS);
@@ -438,7 +437,7 @@ impl<'b> BlockRun<'b> {
         check_prices(&call, gas, block.machine_mut().overlay_mut()).map_err(failed)?;
         let mut env = transaction(self.spec, &call, gas);
         if overflows {
-            // Nobody checks the nonce here, but the interpreter refuses a full one.
+            // The nonce is not checked here, but the interpreter refuses the maximum.
             env.nonce = 0;
             block.machine_mut().overlay_mut().replace(sender, &restart, None)?;
         }
@@ -446,7 +445,7 @@ impl<'b> BlockRun<'b> {
         let machine = block.machine_mut();
         machine.overlay_mut().commit(result.state);
         if overflows {
-            // Without its check the nonce wraps, as in geth.
+            // Without the check the nonce wraps, as in geth.
             machine.overlay_mut().replace(sender, &restart, None)?;
         }
         let mut logs = machine.inspector_mut().take();
@@ -464,7 +463,7 @@ impl<'b> BlockRun<'b> {
     }
 }
 
-/// The transaction a call stands for, its bytes and its hash.
+/// The transaction that represents a call, with its bytes and its hash.
 fn unsigned(spec: &ChainSpec, call: &Call, gas_limit: u64) -> (Transaction, Bytes, B256) {
     let signature = Signature::new(U256::ZERO, U256::ZERO, false);
     let chain_id = spec.chain_id;
@@ -537,7 +536,7 @@ fn unsigned(spec: &ChainSpec, call: &Call, gas_limit: u64) -> (Transaction, Byte
     (tx, raw, hash)
 }
 
-/// A legacy transaction whose signature is all zeros, which no real one can have.
+/// A legacy transaction whose signature is all zeros, which is never valid.
 fn legacy(tx: &TxLegacy) -> Bytes {
     let TxKind::Call(to) = tx.to else { return legacy_fields(tx, &Bytes::new()) };
     legacy_fields(tx, &to)

@@ -1,51 +1,51 @@
-//! The accounts that a block has met. What a transaction looks at is kept apart from what is looked at
-//! once a block, so that the near caches hold more accounts.
+//! The accounts that a block touches. What each transaction accesses is stored apart from what is accessed
+//! once per block, so that more accounts fit into the processor's caches.
 //!
-//! Those that the block's transactions name are met all at once and put in order of address, in which
-//! they are wanted at the block's end. The others are few, and in the order in which they were met.
+//! The senders and recipients of the block's transactions are preloaded together and sorted by address, which
+//! is the order needed at the end of the block. The other accounts are few, and are in the order of their
+//! first access.
 
 use std::ops::Range;
 
 use alloy_primitives::{Address, U256, map::AddressMap};
 use storage::{Account, SortedIndex, address_order, prefetch};
 
-use super::touched_slots::{Slot, Slots};
+use super::touched_slots::{Slot, TouchedSlots};
 
-/// Accounts found without a search: the ends of a transaction, and one more it asks for, such as who is
-/// paid for it.
-const NEAR: usize = 3;
+/// Accounts found without a search: sender, recipient, and one more, such as the recipient of the fees.
+const TX_ACCOUNTS: usize = 3;
 
-/// See the module.
+/// The accounts of a block; see the module documentation.
 #[derive(Debug, Default)]
-pub(super) struct Met {
-    /// Places of those that nobody expected.
+pub(super) struct TouchedAccounts {
+    /// Positions of the accounts that were not preloaded.
     others: AddressMap<u32>,
-    /// Places of those expected, ascending by address.
-    expected: Range<usize>,
-    /// Where these are.
-    ranks: SortedIndex,
-    /// Accounts with their places that are looked for here first, for a transaction asks for its few
-    /// again and again. The last is the one that was searched for last.
-    near: [Option<(Address, u32)>; NEAR],
+    /// Positions of the preloaded accounts, ascending by address.
+    preloaded: Range<usize>,
+    /// Index of the preloaded addresses.
+    index: SortedIndex,
+    /// Accounts of the current transaction with their positions. They are searched first, because a
+    /// transaction accesses its few accounts repeatedly. The last entry is the latest result of a search.
+    tx_accounts: [Option<(Address, u32)>; TX_ACCOUNTS],
     entries: Vec<Entry>,
-    /// Address and account before the block, by place.
+    /// Address and account before the block, by position.
     before: Vec<(Address, Option<Account>)>,
 }
 
-/// An account as the block sees it now.
+/// The current state of an account within the block.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) current: Option<Account>,
-    /// There was one before the block.
+    /// Whether the account existed before the block.
     pub(super) existed: bool,
-    /// The parent's storage no longer shows through.
+    /// Whether the block cleared the parent's storage of the account.
     pub(super) wiped: bool,
     /// Slots read or written; most accounts have none.
-    slots: Option<Box<Slots>>,
+    slots: Option<Box<TouchedSlots>>,
 }
 
 impl Entry {
-    /// The account is gone, and its storage with it.
+    /// Deletes the account and its storage.
     pub(super) fn destroy(&mut self) {
         self.current = None;
         self.wiped = self.existed;
@@ -62,23 +62,23 @@ impl Entry {
         self.slots.iter().flat_map(|slots| slots.iter())
     }
 
-    /// The same, for changing.
-    pub(super) fn slots_mut(&mut self) -> &mut Slots {
+    /// The slots, for changes.
+    pub(super) fn slots_mut(&mut self) -> &mut TouchedSlots {
         self.slots.get_or_insert_default()
     }
 
-    /// The same, if any was read or written.
+    /// The slots, for changes, if any was read or written.
     #[inline]
-    pub(super) fn slots_met(&mut self) -> Option<&mut Slots> {
+    pub(super) fn touched_slots_mut(&mut self) -> Option<&mut TouchedSlots> {
         self.slots.as_deref_mut()
     }
 
-    /// Drops what is known of slots.
+    /// Discards all slots.
     pub(super) fn clear_slots(&mut self) {
         self.slots = None;
     }
 
-    /// Whether nothing of the parent's storage can be seen.
+    /// Whether no slot can be read from the parent's state.
     pub(super) const fn hides_parent(&self) -> bool {
         self.wiped || !self.existed
     }
@@ -94,85 +94,89 @@ impl Entry {
     }
 }
 
-impl Met {
-    /// How many there are.
+impl TouchedAccounts {
+    /// Number of touched accounts.
     pub(super) const fn len(&self) -> usize {
         self.entries.len()
     }
 
     pub(super) fn get(&self, address: &Address) -> Option<&Entry> {
-        self.find(address).map(|place| &self.entries[place as usize])
+        self.find(address).map(|position| &self.entries[position as usize])
     }
 
     pub(super) fn get_mut(&mut self, address: &Address) -> Option<&mut Entry> {
-        self.find(address).map(|place| &mut self.entries[place as usize])
+        self.find(address).map(|position| &mut self.entries[position as usize])
     }
 
     fn find(&self, address: &Address) -> Option<u32> {
-        self.find_near(address).or_else(|| self.search(address))
+        self.find_in_tx(address).or_else(|| self.search(address))
     }
 
     #[inline]
-    fn find_near(&self, address: &Address) -> Option<u32> {
-        self.near.iter().flatten().find(|(there, _)| there == address).map(|(_, place)| *place)
+    fn find_in_tx(&self, address: &Address) -> Option<u32> {
+        self.tx_accounts
+            .iter()
+            .flatten()
+            .find(|(there, _)| there == address)
+            .map(|(_, position)| *position)
     }
 
     fn search(&self, address: &Address) -> Option<u32> {
-        if let Some(place) = self.others.get(address) {
-            return Some(*place);
+        if let Some(position) = self.others.get(address) {
+            return Some(*position);
         }
-        let mut places =
-            self.ranks.of_word(address_order(address).0).map(|rank| self.expected.start + rank);
-        places.find(|place| self.before[*place].0 == *address).map(place_number)
+        let mut positions =
+            self.index.of_word(address_order(address).0).map(|rank| self.preloaded.start + rank);
+        positions.find(|position| self.before[*position].0 == *address).map(position_number)
     }
 
-    /// The accounts at these places, which have these addresses, will be asked for now.
+    /// Announces the accounts of the next transaction, with their positions.
     #[inline]
-    pub(super) fn bring_near(&mut self, accounts: [(Address, u32); NEAR - 1]) {
-        self.near[..NEAR - 1].copy_from_slice(&accounts.map(Some));
+    pub(super) fn prepare_tx(&mut self, accounts: [(Address, u32); TX_ACCOUNTS - 1]) {
+        self.tx_accounts[..TX_ACCOUNTS - 1].copy_from_slice(&accounts.map(Some));
     }
 
-    /// The account at a place, as the block sees it now.
-    pub(super) fn at(&mut self, place: u32) -> &mut Entry {
-        &mut self.entries[place as usize]
+    /// The account at a position.
+    pub(super) fn at(&mut self, position: u32) -> &mut Entry {
+        &mut self.entries[position as usize]
     }
 
-    /// Has the account at a place brought into the caches.
+    /// Prefetches the account at a position.
     #[inline]
-    pub(super) fn prefetch(&self, place: u32) {
-        prefetch(&self.entries[place as usize]);
+    pub(super) fn prefetch(&self, position: u32) {
+        prefetch(&self.entries[position as usize]);
     }
 
-    /// The entry of an account, which `read` gives as it was before the block when it is met first.
+    /// The entry of an account. On first access, `read` returns the account as of the parent block.
     ///
     /// # Errors
-    /// Those of `read`; the account is not met then.
+    /// Those of `read`; the account is not added then.
     #[inline]
     pub(super) fn entry<E>(
         &mut self,
         address: Address,
         read: impl FnOnce() -> Result<Option<Account>, E>,
     ) -> Result<&mut Entry, E> {
-        let place = match self.find_near(&address) {
-            Some(place) => place,
+        let position = match self.find_in_tx(&address) {
+            Some(position) => position,
             None => {
-                let place = match self.search(&address) {
-                    Some(place) => place,
-                    None => self.meet(address, read()?),
+                let position = match self.search(&address) {
+                    Some(position) => position,
+                    None => self.add(address, read()?),
                 };
-                self.near[NEAR - 1] = Some((address, place));
-                place
+                self.tx_accounts[TX_ACCOUNTS - 1] = Some((address, position));
+                position
             }
         };
-        Ok(&mut self.entries[place as usize])
+        Ok(&mut self.entries[position as usize])
     }
 
-    /// An account that nobody expected.
-    fn meet(&mut self, address: Address, account: Option<Account>) -> u32 {
-        let place = place_number(self.entries.len());
-        self.others.insert(address, place);
+    /// Adds an account that was not preloaded.
+    fn add(&mut self, address: Address, account: Option<Account>) -> u32 {
+        let position = position_number(self.entries.len());
+        self.others.insert(address, position);
         self.push(address, account);
-        place
+        position
     }
 
     fn push(&mut self, address: Address, before: Option<Account>) {
@@ -181,17 +185,17 @@ impl Met {
         self.entries.push(Entry { current: before, existed, wiped: false, slots: None });
     }
 
-    /// Meets those of these accounts that were not met; `read` gives several, in the order of their
-    /// addresses. Tells the places of all.
+    /// Adds those of these accounts that are missing, and returns the positions of all. `read` receives the
+    /// missing addresses in ascending order.
     ///
     /// # Errors
-    /// Those of `read`; no account is met then.
-    pub(super) fn expect<E>(
+    /// Those of `read`; no account is added then.
+    pub(super) fn preload<E>(
         &mut self,
         addresses: &[Address],
         read: impl FnOnce(&[Address]) -> Result<Vec<Option<Account>>, E>,
     ) -> Result<Vec<u32>, E> {
-        let mut places = vec![0; addresses.len()];
+        let mut positions = vec![0; addresses.len()];
         let mut order: Vec<(u64, u32)> =
             addresses.iter().zip(0..).map(|(address, at)| (address_order(address).0, at)).collect();
         let address = |at: u32| &addresses[at as usize];
@@ -200,52 +204,52 @@ impl Met {
         let mut new: Vec<Address> = Vec::with_capacity(addresses.len());
         for (_, at) in order {
             let address = *address(at);
-            places[at as usize] = if new.last() == Some(&address) {
-                place_number(start + new.len() - 1)
-            } else if let Some(place) = self.find(&address) {
-                place
+            positions[at as usize] = if new.last() == Some(&address) {
+                position_number(start + new.len() - 1)
+            } else if let Some(position) = self.find(&address) {
+                position
             } else {
                 new.push(address);
-                place_number(start + new.len() - 1)
+                position_number(start + new.len() - 1)
             };
         }
         let accounts = read(&new)?;
         self.entries.reserve(new.len());
         self.before.reserve(new.len());
-        if self.expected.is_empty() {
-            self.expected = start..start + new.len();
-            self.ranks = SortedIndex::new(new.iter().map(|address| address_order(address).0));
+        if self.preloaded.is_empty() {
+            self.preloaded = start..start + new.len();
+            self.index = SortedIndex::new(new.iter().map(|address| address_order(address).0));
             new.iter().zip(accounts).for_each(|(address, account)| self.push(*address, account));
         } else {
             for (address, account) in new.iter().zip(accounts) {
-                self.meet(*address, account);
+                self.add(*address, account);
             }
         }
-        Ok(places)
+        Ok(positions)
     }
 
-    /// All accounts by address, ascending: before the block, and now.
+    /// All accounts, ascending by address: before the block, and now.
     pub(super) fn ascending(&self) -> impl Iterator<Item = (Address, Option<Account>, &Entry)> {
         let mut others: Vec<(Address, u32)> =
-            self.others.iter().map(|(address, place)| (*address, *place)).collect();
+            self.others.iter().map(|(address, position)| (*address, *position)).collect();
         others.sort_unstable_by_key(|(address, _)| address_order(address));
         let mut others = others.into_iter().peekable();
-        let mut expected = self.expected.clone().peekable();
+        let mut preloaded = self.preloaded.clone().peekable();
         std::iter::from_fn(move || {
-            let next = expected.peek().map(|place| address_order(&self.before[*place].0));
+            let next = preloaded.peek().map(|position| address_order(&self.before[*position].0));
             let is_other = |(address, _): &(Address, u32)| {
                 next.is_none_or(|next| address_order(address) < next)
             };
-            let place = match others.next_if(is_other) {
-                Some((_, place)) => place as usize,
-                None => expected.next()?,
+            let position = match others.next_if(is_other) {
+                Some((_, position)) => position as usize,
+                None => preloaded.next()?,
             };
-            let (address, before) = self.before[place];
-            Some((address, before, &self.entries[place]))
+            let (address, before) = self.before[position];
+            Some((address, before, &self.entries[position]))
         })
     }
 }
 
-fn place_number(place: usize) -> u32 {
-    u32::try_from(place).expect("a block meets below 2^32 accounts")
+fn position_number(position: usize) -> u32 {
+    u32::try_from(position).expect("a block meets below 2^32 accounts")
 }

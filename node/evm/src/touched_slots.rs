@@ -1,126 +1,130 @@
 //! The storage slots of one account that a block has read or written.
 //!
-//! Those that its transactions are expected to ask for are met all at once and put in order, in which
-//! they are wanted at the block's end, as accounts are in [`super::touched_accounts`].
+//! Slots that were predicted for the block's transactions are preloaded together and sorted, which is the
+//! order needed at the end of the block. [`super::touched_accounts`] does the same with accounts.
 
 use std::collections::HashMap;
 
 use alloy_primitives::{U256, map::DefaultHashBuilder};
 use storage::{SortedIndex, prefetch};
 
-/// Slots found without a search, for a transaction: most ask for two or three of a contract.
-pub(super) const NEAR: usize = 4;
-/// The place of a slot that is not among those expected.
-pub(super) const NOWHERE: u32 = u32::MAX;
+/// Maximum slots per transaction that are found without a search; most transactions access two or three slots
+/// of a contract.
+pub(super) const MAX_TX_SLOTS: usize = 4;
+/// The position of a slot that was not preloaded.
+pub(super) const NOT_PRELOADED: u32 = u32::MAX;
 
-/// A storage slot before the block and now.
+/// A storage slot: its value before the block, and now.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slot {
     pub(super) original: U256,
     pub(super) current: U256,
 }
 
-/// See the module.
+/// The slots of an account; see the module documentation.
 #[derive(Debug)]
-pub(super) struct Slots {
-    /// Those that nobody expected.
+pub(super) struct TouchedSlots {
+    /// Slots that were not preloaded.
     others: HashMap<U256, Slot, DefaultHashBuilder>,
-    /// Those expected, ascending.
-    expected: Vec<(U256, Slot)>,
-    /// Where these are.
-    ranks: SortedIndex,
-    /// Places that are looked at first.
-    near: [u32; NEAR],
+    /// Preloaded slots, ascending.
+    preloaded: Vec<(U256, Slot)>,
+    /// Index of the preloaded keys.
+    index: SortedIndex,
+    /// Positions of the current transaction's slots, which are searched first.
+    tx_slots: [u32; MAX_TX_SLOTS],
 }
 
-impl Default for Slots {
+impl Default for TouchedSlots {
     fn default() -> Self {
         Self {
             others: HashMap::default(),
-            expected: Vec::new(),
-            ranks: SortedIndex::default(),
-            near: [NOWHERE; NEAR],
+            preloaded: Vec::new(),
+            index: SortedIndex::default(),
+            tx_slots: [NOT_PRELOADED; MAX_TX_SLOTS],
         }
     }
 }
 
-impl Slots {
-    /// A slot that was met.
+impl TouchedSlots {
+    /// A slot that was read or written.
     #[inline]
     pub(super) fn get(&self, key: &U256) -> Option<&Slot> {
         match self.find(key) {
-            Some(place) => Some(&self.expected[place].1),
+            Some(position) => Some(&self.preloaded[position].1),
             None => self.others.get(key),
         }
     }
 
-    /// Sets the value of a slot, which is `original` before the block if it was not met.
+    /// Sets the value of a slot. `original` is its value before the block, if this is the first access.
     pub(super) fn set(&mut self, key: U256, current: U256, original: U256) {
-        if let Some(place) = self.find(&key) {
-            self.expected[place].1.current = current;
+        if let Some(position) = self.find(&key) {
+            self.preloaded[position].1.current = current;
             return;
         }
         let slot = self.others.entry(key).or_insert(Slot { original, current });
         slot.current = current;
     }
 
-    /// Where it is among those expected.
+    /// The position of a preloaded slot.
     #[inline]
     fn find(&self, key: &U256) -> Option<usize> {
         let is_there =
-            |place: &usize| self.expected.get(*place).is_some_and(|(there, _)| there == key);
-        let near = self.near.iter().map(|place| *place as usize).find(is_there);
-        near.or_else(|| self.ranks.of_word(first_word(key)).find(is_there))
+            |position: &usize| self.preloaded.get(*position).is_some_and(|(there, _)| there == key);
+        let tx_slots = self.tx_slots.iter().map(|position| *position as usize).find(is_there);
+        tx_slots.or_else(|| self.index.of_word(first_word(key)).find(is_there))
     }
 
-    /// The slots at these places will be asked for now.
+    /// Announces the positions of the slots that the next transaction will access.
     #[inline]
-    pub(super) fn bring_near(&mut self, places: &[u32]) {
-        self.near = [NOWHERE; NEAR];
-        self.near.iter_mut().zip(places).for_each(|(near, place)| *near = *place);
+    pub(super) fn prepare_tx(&mut self, positions: &[u32]) {
+        self.tx_slots = [NOT_PRELOADED; MAX_TX_SLOTS];
+        self.tx_slots
+            .iter_mut()
+            .zip(positions)
+            .for_each(|(tx_slots, position)| *tx_slots = *position);
     }
 
-    /// The slot at a place, if there is one.
+    /// The key at a position, if there is one.
     #[inline]
-    pub(super) fn key_at(&self, place: u32) -> Option<U256> {
-        self.expected.get(place as usize).map(|(key, _)| *key)
+    pub(super) fn key_at(&self, position: u32) -> Option<U256> {
+        self.preloaded.get(position as usize).map(|(key, _)| *key)
     }
 
-    /// Has the slot at a place brought into the caches.
+    /// Prefetches the slot at a position.
     #[inline]
-    pub(super) fn prefetch(&self, place: u32) {
-        if let Some(slot) = self.expected.get(place as usize) {
+    pub(super) fn prefetch(&self, position: u32) {
+        if let Some(slot) = self.preloaded.get(position as usize) {
             prefetch(slot);
         }
     }
 
-    /// All of them.
+    /// All slots, preloaded ones first.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&U256, &Slot)> {
-        self.expected.iter().map(|(key, slot)| (key, slot)).chain(&self.others)
+        self.preloaded.iter().map(|(key, slot)| (key, slot)).chain(&self.others)
     }
 
     /// Those for which `is_changed` holds, with their values, ascending.
     pub(super) fn changed(&self, is_changed: impl Fn(&Slot) -> bool) -> Vec<(U256, U256)> {
         let wanted = |(key, slot): (&U256, &Slot)| is_changed(slot).then_some((*key, slot.current));
         let mut changed: Vec<_> = self.iter().filter_map(wanted).collect();
-        // In order already but for the others, which a stable sort merges in.
+        // All but the slots that were not preloaded are sorted already, and a stable sort merges these in.
         changed.sort_by_key(|(key, _)| *key);
         changed
     }
 
-    /// Meets those of these slots that were not met; `read` gives several, ascending. Tells the places
-    /// of all that are among those expected. Slots can be expected once.
+    /// Reads those of these slots that are missing, and returns the positions of all that are preloaded then.
+    /// `read` receives the missing keys in ascending order. Has no effect after the first call.
     ///
     /// # Errors
-    /// Those of `read`; no slot is met then.
-    pub(super) fn expect<E>(
+    /// Those of `read`; no slot is added then.
+    pub(super) fn preload<E>(
         &mut self,
         keys: &[U256],
         read: impl FnOnce(&[U256]) -> Result<Vec<U256>, E>,
     ) -> Result<Vec<u32>, E> {
-        let mut places = vec![NOWHERE; keys.len()];
-        if !self.expected.is_empty() {
-            return Ok(places);
+        let mut positions = vec![NOT_PRELOADED; keys.len()];
+        if !self.preloaded.is_empty() {
+            return Ok(positions);
         }
         let key = |at: u32| &keys[at as usize];
         let mut order: Vec<(u64, u32)> =
@@ -135,17 +139,17 @@ impl Slots {
                 }
                 new.push(key);
             }
-            places[at as usize] = u32::try_from(new.len() - 1).unwrap_or(NOWHERE);
+            positions[at as usize] = u32::try_from(new.len() - 1).unwrap_or(NOT_PRELOADED);
         }
         let values = read(&new)?;
-        self.ranks = SortedIndex::new(new.iter().map(first_word));
-        let met = |value: U256| Slot { original: value, current: value };
-        self.expected = new.into_iter().zip(values.into_iter().map(met)).collect();
-        Ok(places)
+        self.index = SortedIndex::new(new.iter().map(first_word));
+        let unchanged = |value: U256| Slot { original: value, current: value };
+        self.preloaded = new.into_iter().zip(values.into_iter().map(unchanged)).collect();
+        Ok(positions)
     }
 }
 
-/// The word of 64 bits that decides most comparisons.
+/// The most significant 64 bits, which decide most comparisons.
 const fn first_word(key: &U256) -> u64 {
     key.as_limbs()[3]
 }
@@ -164,20 +168,20 @@ mod tests {
     #[derive(Clone, Debug)]
     enum Step {
         Set(U256, u64),
-        Expect(Vec<U256>),
-        Near(Vec<u32>),
+        Preload(Vec<U256>),
+        Prepare(Vec<u32>),
     }
 
     fn steps() -> impl Strategy<Value = Vec<Step>> {
         let step = prop_oneof![
             8 => (key(), 0..4_u64).prop_map(|(key, value)| Step::Set(key, value)),
-            1 => prop::collection::vec(key(), 0..20).prop_map(Step::Expect),
-            1 => prop::collection::vec(0..40_u32, 0..6).prop_map(Step::Near),
+            1 => prop::collection::vec(key(), 0..20).prop_map(Step::Preload),
+            1 => prop::collection::vec(0..40_u32, 0..6).prop_map(Step::Prepare),
         ];
         prop::collection::vec(step, 0..60)
     }
 
-    /// What slots are before the block.
+    /// The value of a slot before the block.
     fn before(key: &U256) -> U256 {
         key % U256::from(3)
     }
@@ -185,25 +189,25 @@ mod tests {
     proptest! {
         #[test]
         fn slots_are_a_map(steps in steps()) {
-            let (mut slots, mut model) = (Slots::default(), BTreeMap::<U256, U256>::new());
+            let (mut slots, mut model) = (TouchedSlots::default(), BTreeMap::<U256, U256>::new());
             for step in steps {
                 match step {
                     Step::Set(key, value) => {
                         slots.set(key, U256::from(value), before(&key));
                         model.insert(key, U256::from(value));
                     }
-                    Step::Expect(keys) => {
+                    Step::Preload(keys) => {
                         let read = |new: &[U256]| Ok::<_, Infallible>(new.iter().map(before).collect());
-                        let places = slots.expect(&keys, read).unwrap();
-                        for (key, place) in keys.iter().zip(places) {
-                            if place != NOWHERE {
+                        let positions = slots.preload(&keys, read).unwrap();
+                        for (key, position) in keys.iter().zip(positions) {
+                            if position != NOT_PRELOADED {
                                 model.entry(*key).or_insert_with(|| before(key));
-                                prop_assert_eq!(slots.expected[place as usize].0, *key);
-                                slots.prefetch(place);
+                                prop_assert_eq!(slots.preloaded[position as usize].0, *key);
+                                slots.prefetch(position);
                             }
                         }
                     }
-                    Step::Near(places) => slots.bring_near(&places),
+                    Step::Prepare(positions) => slots.prepare_tx(&positions),
                 }
                 for (key, value) in &model {
                     prop_assert_eq!(slots.get(key).map(|slot| slot.current), Some(*value));

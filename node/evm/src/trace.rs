@@ -1,7 +1,6 @@
-//! Watching transactions run: traces for `debug_` and `trace_`, and access lists for
-//! `eth_createAccessList`.
+//! Traces of transactions for `debug_` and `trace_`, and access lists for `eth_createAccessList`.
 //!
-//! The tracers are those of `revm-inspectors`; which one runs is [`Tracer`]'s to say.
+//! The tracers are those of `revm-inspectors`, selected by [`Tracer`].
 
 use std::error::Error;
 
@@ -35,29 +34,29 @@ use chain::{ChainSpec, Fork};
 use modules::Modules;
 use transactions::RecoveredTx;
 
-/// Most runs until an access list is the one the call uses with it; each run only adds to it.
+/// Maximum number of executions until an access list no longer changes; each execution only adds to it.
 const ACCESS_LIST_RUNS: usize = 16;
 
 /// Why there is no trace.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TraceError {
-    /// The tracer or its settings are not known.
+    /// The tracer or its settings are unknown.
     #[error("{0}")]
     Tracer(String),
-    /// A tracer would keep more of one transaction than it may.
+    /// The trace of one transaction would exceed its memory limit.
     #[error(
         "trace exceeds {KEPT_BYTES_MAX} bytes; a tracer of calls, or one without memory and stack, \
          keeps less"
     )]
     TooLarge,
-    /// A transaction does not run, which one of a real block always does.
+    /// A transaction is not valid, which cannot happen in a block of the chain.
     #[error(transparent)]
     Transaction(#[from] TxError),
-    /// A call does not run.
+    /// A call is not valid.
     #[error(transparent)]
     Call(#[from] CallError),
-    /// The block does not run.
+    /// The block is not valid.
     #[error(transparent)]
     Execution(#[from] ExecutionError),
 }
@@ -74,7 +73,7 @@ impl From<StateError> for TraceError {
     }
 }
 
-/// A block being run again under a tracer.
+/// A block that is executed again under a tracer.
 #[expect(missing_debug_implementations, reason = "it holds an interpreter, which has none")]
 pub struct TracedBlock<'a, S, T>
 where
@@ -95,11 +94,11 @@ where
     S: StateRead<Error: Error + Send + Sync + 'static> + 'static,
     T: Tracer<S>,
 {
-    /// Starts the block with this header and hash on its parent's state; `modules` are a
-    /// native chain's at its beginning, by whose rules its transactions were charged.
+    /// Starts the block with this header and hash on its parent's state. `modules` are those of a native
+    /// chain at the beginning of the block, by whose rules its transactions were charged.
     ///
     /// # Errors
-    /// A tracer that is not known, or a failed read.
+    /// If the tracer is unknown, or a read fails.
     pub fn start(
         spec: &'a ChainSpec,
         state: &'a S,
@@ -119,39 +118,39 @@ where
         Ok(Self { builder, tracer, number: header.number, hash, index: 0, logs: 0 })
     }
 
-    /// Runs the next transaction unwatched. `state_root` as in [`super::execute_block`].
+    /// Executes the next transaction without tracing it. For `state_root` see [`super::execute_block`].
     ///
     /// # Errors
-    /// When the transaction does not run.
+    /// If the transaction is not valid.
     pub fn pass(&mut self, tx: &RecoveredTx, state_root: &StateRoot<'_>) -> Result<(), TraceError> {
         self.builder.push(tx, state_root)??;
         self.count();
         Ok(())
     }
 
-    /// Counts a transaction that is done.
+    /// Counts a finished transaction.
     fn count(&mut self) {
         let receipt = self.builder.executed.receipts.last();
         self.logs += receipt.map_or(0, |receipt| receipt.logs.len() as u64);
         self.index += 1;
     }
 
-    /// The state that the transactions so far leave.
+    /// The state after the transactions so far.
     pub fn into_overlay(self) -> Overlay<'a, S> {
         self.builder.machine.into_overlay()
     }
 
-    /// Runs the next transaction and gives its trace.
+    /// Executes the next transaction and returns its trace.
     ///
     /// # Errors
-    /// When the transaction does not run, or its trace is too large.
+    /// If the transaction is not valid, or its trace is too large.
     pub fn trace(
         &mut self,
         tx: &RecoveredTx,
         state_root: &StateRoot<'_>,
     ) -> Result<T::Trace, TraceError> {
         if let Some(cosmos) = &tx.cosmos {
-            // Nothing of it runs in the interpreter.
+            // The interpreter executes no part of it.
             self.pass(tx, state_root)?;
             return Ok(self.tracer.trace_cosmos(tx, cosmos.gas_used()));
         }
@@ -176,8 +175,8 @@ where
     }
 }
 
-/// Runs a transaction under a tracer. What it changed is not committed; `error` says what it means that
-/// it did not run.
+/// Executes a transaction under a tracer, without committing its changes. `error` converts the reason why it
+/// was not executed.
 fn watch<S, T>(
     machine: &mut Machine<'_, S, Watch<T::Inspector>>,
     tracer: &T,
@@ -207,11 +206,10 @@ impl<'a, S> CallSite<'a, S>
 where
     S: StateRead<Error: Error + Send + Sync + 'static>,
 {
-    /// The state inside the next block, the one with this header and hash, that its first transactions
-    /// leave.
+    /// The state after the first transactions of the next block, which has this header and hash.
     ///
     /// # Errors
-    /// When one of them does not run, a read fails, or nobody waits any longer.
+    /// If one of them is not valid, a read fails, or the execution was cancelled.
     pub fn overlay_after(
         &self,
         header: &Header,
@@ -224,7 +222,7 @@ where
         let Self { spec, modules, state, hashes, .. } = *self;
         let tracer = GethTracer::default();
         let mut block = TracedBlock::start(spec, state, hashes, header, hash, modules, tracer)?;
-        // Receipts are thrown away, so their roots need not be right.
+        // Receipts are discarded, so their roots do not matter.
         let no_root = |_: &StateChanges| Ok::<_, StateError>(B256::ZERO);
         for tx in txs {
             let passed = block.pass(tx, &no_root);
@@ -236,10 +234,10 @@ where
         Ok(block.into_overlay())
     }
 
-    /// Runs a call under a tracer.
+    /// Executes a call under a tracer.
     ///
     /// # Errors
-    /// As [`Self::call`], or a tracer that is not known, or a trace that is too large.
+    /// As [`Self::call`], or if the tracer is unknown or the trace is too large.
     pub fn trace<T>(&self, call: &Call, tracer: &T, gas_cap: u64) -> Result<T::Trace, TraceError>
     where
         S: 'static,
@@ -248,7 +246,7 @@ where
         self.trace_on(self.overlay(), call, tracer, gas_cap).map(|(trace, _)| trace)
     }
 
-    /// [`Self::trace`] on the state that other calls left, with the state that this one leaves.
+    /// [`Self::trace`] on the state after other calls; the state after this call is returned too.
     ///
     /// # Errors
     /// As [`Self::trace`].
@@ -277,8 +275,8 @@ where
         Ok((trace, overlay))
     }
 
-    /// The accounts and slots a call touches beside those that are warm for it anyway, and how it
-    /// ends when it declares them.
+    /// The accounts and slots that a call touches, without those that are warm anyway, and the result of the
+    /// call with this access list.
     ///
     /// # Errors
     /// As [`Self::call`].
@@ -288,7 +286,7 @@ where
         gas_cap: u64,
     ) -> Result<(AccessList, CallResult), CallError> {
         let mut call = call.clone();
-        // Empty, not absent: where there are no lists yet, the first run says so.
+        // Empty and not absent: on a fork without access lists, the first execution fails.
         call.access_list.get_or_insert_default();
         let gas = call.gas.unwrap_or(gas_cap).min(gas_cap);
         let excluded = self.warm(&call)?;
@@ -301,7 +299,7 @@ where
             let result = machine.inspect(transaction(self.spec, &call, gas));
             let result = result.map_err(machine_error)?;
             let mut found = machine.inspector_mut().access_list();
-            // A warm account still needs its slots declared.
+            // A warm account still needs its slots to be declared.
             found
                 .0
                 .retain(|item| !item.storage_keys.is_empty() || !excluded.contains(&item.address));
@@ -314,8 +312,7 @@ where
         }
     }
 
-    /// Accounts that are warm without being declared: sender, callee or created contract,
-    /// precompiles.
+    /// Accounts that are warm without being declared: sender, recipient or created contract, and precompiles.
     fn warm(&self, call: &Call) -> Result<Vec<Address>, CallError> {
         let mut machine = self.machine(call, ())?;
         let to = match call.to {

@@ -1,5 +1,4 @@
-//! What watches a transaction run, and what it tells afterwards: geth's tracers and parity's, both with a
-//! bound on what they keep.
+//! The tracers that observe a transaction, and their results: geth's and parity's, all with a memory limit.
 
 mod call_memory;
 mod completed;
@@ -46,7 +45,7 @@ pub(super) use kept::KEPT_BYTES_MAX;
 use kept::{Kept, Steps, What};
 use transactions::RecoveredTx;
 
-/// A tracer's inspector with what completes it, after what bounds it.
+/// A tracer's inspector, with notes that complete its results and a memory limit.
 pub(super) type Watch<I> = (Kept, Completed<I>);
 
 /// A kind of trace.
@@ -54,18 +53,18 @@ pub trait Tracer<S>
 where
     S: StateRead<Error: Error + Send + Sync + 'static> + 'static,
 {
-    /// What watches.
+    /// The inspector.
     type Inspector: for<'a> Inspector<MachineContext<'a, S>>;
-    /// What is told.
+    /// The result.
     type Trace;
 
-    /// What watches one transaction.
+    /// Creates the inspector for one transaction.
     fn watch(&self) -> Result<Watch<Self::Inspector>, TraceError>;
 
-    /// Whether the execution was ended because of what it keeps.
+    /// Whether the execution was ended because the trace exceeded its limit.
     fn is_exceeded(inspector: &Self::Inspector) -> bool;
 
-    /// What is told of one that ran on `state` and is not committed.
+    /// The trace of a transaction that was executed on `state` and not committed.
     fn trace(
         &self,
         inspector: &mut Completed<Self::Inspector>,
@@ -73,19 +72,19 @@ where
         state: &mut Overlay<'_, S>,
     ) -> Result<Self::Trace, TraceError>;
 
-    /// What is told of a Cosmos transaction: one call that the interpreter never saw.
+    /// The trace of a Cosmos transaction: one call, which the interpreter did not execute.
     fn trace_cosmos(&self, tx: &RecoveredTx, gas_used: u64) -> Self::Trace;
 }
 
-/// Where a transaction stands in its block; a call stands nowhere.
+/// The position of a transaction in its block. A call has none.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Standing {
     pub(super) context: TransactionContext,
-    /// Logs of the transactions before it.
+    /// Number of logs of the previous transactions.
     pub(super) logs_before: u64,
 }
 
-/// A transaction that ran.
+/// A finished transaction.
 #[derive(Debug)]
 pub struct Ran<'a> {
     pub(super) standing: Standing,
@@ -94,7 +93,7 @@ pub struct Ran<'a> {
     pub(super) result: &'a ResultAndState,
 }
 
-/// Traces as `debug_` gives them.
+/// The traces of `debug_`.
 #[derive(Clone, Debug, Default)]
 pub struct GethTracer(pub GethDebugTracingOptions);
 
@@ -118,7 +117,7 @@ where
             DebugInspector::Default(_, options) => {
                 let steps = Steps {
                     stack: !options.disable_stack.unwrap_or_default(),
-                    // Written out with every instruction, though kept once.
+                    // The output repeats it for every instruction, although it is stored once.
                     memory: options.is_memory_enabled(),
                     pushes: false,
                     most: options.limit.filter(|limit| *limit > 0).unwrap_or(u64::MAX),
@@ -126,7 +125,7 @@ where
                 What { steps: Some(steps), ..bare }
             }
             DebugInspector::Mux(..) => What { inputs: true, ..bare },
-            // The others keep selectors, or nothing.
+            // The other tracers store only selectors, or nothing.
             _ => What { calls: false, ..bare },
         };
         Ok((Kept::new(what), Completed::new(inspector)))
@@ -176,12 +175,12 @@ const PARITY_ERRORS: &str = "convertParityErrors";
 /// A setting of `flatCallTracer`.
 const PRECOMPILES: &str = "includePrecompiles";
 
-/// Whether a setting of a tracer is there and true.
+/// Whether a setting of a tracer is present and true.
 fn is_set(config: &Value, name: &str) -> bool {
     config[name].as_bool().unwrap_or_default()
 }
 
-/// The settings of a tracer, where it is the one wanted, or one of those in the mux that is.
+/// The settings of a tracer, if it is the selected one or part of the selected mux.
 fn settings(options: &GethDebugTracingOptions, of: GethDebugBuiltInTracerType) -> Option<&Value> {
     let mux = GethDebugTracerType::from(GethDebugBuiltInTracerType::MuxTracer);
     let (of, config) = (GethDebugTracerType::from(of), &options.tracer_config.0);
@@ -192,8 +191,8 @@ fn settings(options: &GethDebugTracingOptions, of: GethDebugBuiltInTracerType) -
     }
 }
 
-/// Refuses what the inspectors would accept: settings that contradict each other, and a tracer whose
-/// results differ from geth's.
+/// Refuses what the inspectors would accept: contradictory settings, and a tracer whose results differ from
+/// geth's.
 fn check(options: &GethDebugTracingOptions) -> Result<(), TraceError> {
     if options.tracer == Some(GethDebugBuiltInTracerType::Erc7562Tracer.into()) {
         return Err(DebugInspectorError::<Infallible>::JsTracerNotEnabled.into());
@@ -205,16 +204,16 @@ fn check(options: &GethDebugTracingOptions) -> Result<(), TraceError> {
     Ok(())
 }
 
-/// The options for the inspectors, which have to see more than is shown.
+/// The options for the inspectors, which must record more than is shown.
 fn for_inspectors(mut options: GethDebugTracingOptions) -> GethDebugTracingOptions {
     options.config.limit = options.config.limit.map(steps::to_record);
     let calls = settings_mut(&mut options, GethDebugBuiltInTracerType::CallTracer);
-    // Logs are numbered by those of all calls, also of calls that are not shown.
+    // Logs are numbered including those of calls that are not shown.
     if let Some(config) = calls.filter(|config| is_set(config, WITH_LOG)) {
         config[ONLY_TOP_CALL] = false.into();
     }
     let flat = settings_mut(&mut options, GethDebugBuiltInTracerType::FlatCallTracer);
-    // The inspector would hide calls of any kind, and there is a note for each call.
+    // The inspector would hide every such call, but the notes have one entry per call.
     if let Some(config) = flat.filter(|config| config.is_null() || config.is_object()) {
         config[PRECOMPILES] = true.into();
     }
@@ -230,14 +229,14 @@ fn settings_mut(
     if is_alone { Some(config) } else { config.get_mut(GethDebugTracerType::from(of).as_str()) }
 }
 
-/// What was noted of a transaction while it ran.
+/// Notes about a transaction, taken during its execution.
 #[derive(Clone, Copy)]
 struct Noted<'a> {
     notes: &'a [Note],
     created: &'a [Address],
 }
 
-/// A trace in geth's form, by the settings of its tracer.
+/// The trace in geth's form, with the settings of its tracer.
 fn formed<S>(
     trace: GethTrace,
     config: &Value,
@@ -265,7 +264,7 @@ where
         }
         GethTrace::FlatCallTracer(mut frames) => {
             if let Some(first) = frames.first_mut() {
-                // Like its limit, the whole transaction's.
+                // Like the gas limit, this is the value of the whole transaction.
                 first.set_gas_used(ran.result.result.tx_gas_used());
             }
             let (parity, precompiles) =
@@ -277,11 +276,11 @@ where
             let looked_up = looked_up::addresses(ran.env, noted.created);
             let touched = &ran.result.state;
             looked_up::add(&mut frame, config, &looked_up, touched, state)?;
-            // Accounts share their code, until each has its own text.
+            // Accounts share their code until each has its own text.
             if prestate::code_digits(&frame) > KEPT_BYTES_MAX {
                 return Err(TraceError::TooLarge);
             }
-            // The inspector's type has no place for the hash of code.
+            // The inspector's type has no field for the code hash.
             let to = ran.env.kind.to();
             GethTrace::JS(prestate::show(frame, config, to, &looked_up, touched, state)?)
         }
@@ -296,14 +295,14 @@ where
     })
 }
 
-/// The bound of a tracer that counts the copies it makes itself, and ends the execution.
+/// The limit for a tracer whose copies are counted here; ends the execution when exceeded.
 fn copies() -> TraceLimits {
     TraceLimits::default()
         .set_max_recorded_bytes(Some(KEPT_BYTES_MAX))
         .set_behavior(TraceLimitBehavior::Halt)
 }
 
-/// Traces as `trace_` gives them: of calls, of instructions, of changes to the state.
+/// The traces of `trace_`: of calls, of instructions, and of state changes.
 #[derive(Clone, Debug, Default)]
 pub struct ParityTracer(pub HashSet<TraceType>);
 
@@ -320,7 +319,7 @@ where
             calls: true,
             inputs: config.record_inputs,
             outputs: config.record_steps,
-            // What they write to memory it counts itself.
+            // Memory written by them is counted separately.
             steps: config.record_steps.then_some(Steps::pushes()),
         };
         let inspector = TracingInspector::new(config).with_limits(copies());

@@ -1,8 +1,9 @@
-//! The short way of a plain transfer: ether from one account without code to another, with what the
-//! interpreter would do for it worked out directly.
+//! The fast path for plain transfers: computes the result of a transfer between accounts without code
+//! directly, without the interpreter.
 //!
-//! Takes only what cannot fail and touches nothing special; everything else, refusals included, is
-//! the interpreter's. The tests run both on the same random blocks and compare all they give.
+//! It accepts only transfers that cannot fail and have no special properties. The interpreter executes
+//! everything else, including transactions that will be refused. Tests execute the same random blocks with
+//! and without the fast path and compare the results.
 
 use std::error::Error;
 
@@ -16,10 +17,11 @@ use transactions::RecoveredTx;
 
 /// Gas of a transfer without data.
 const TRANSFER_GAS: u64 = 21_000;
-/// Largest type that has nothing but a price and an access list: EIP-1559.
+/// Largest transaction type that adds only a price and an access list: EIP-1559.
 const DYNAMIC_FEE_TYPE: u8 = 2;
 
-/// Runs a transfer and gives its gas; `None` leaves everything as it was, for the interpreter.
+/// Executes a transfer and returns its gas. `None` leaves the state unchanged, and the interpreter must
+/// execute the transaction.
 ///
 /// # Errors
 /// When state cannot be read.
@@ -31,46 +33,46 @@ pub(super) fn transfer<S>(
 where
     S: StateRead<Error: Error + Send + Sync + 'static>,
 {
-    let Some((to, price)) = plain(environment, tx) else { return Ok(None) };
+    let Some((to, price)) = transfer_fields(environment, tx) else { return Ok(None) };
     let native = environment.native.as_ref();
-    let payee = native.map_or(environment.block.beneficiary, |native| native.fee_collector);
-    if tx.sender == to || tx.sender == payee || to == payee {
+    let fee_recipient = native.map_or(environment.block.beneficiary, |native| native.fee_collector);
+    if tx.sender == to || tx.sender == fee_recipient || to == fee_recipient {
         return Ok(None);
     }
-    let least = native.map_or(0, |native| native.least_charge(tx.tx.gas_limit()));
-    let gas = TRANSFER_GAS.max(least);
+    let minimum = native.map_or(0, |native| native.least_charge(tx.tx.gas_limit()));
+    let gas = TRANSFER_GAS.max(minimum);
     // The base fee burns on an Ethereum chain.
-    let kept = if native.is_some() { 0 } else { u128::from(environment.block.basefee) };
+    let burnt_price = if native.is_some() { 0 } else { u128::from(environment.block.basefee) };
     let (Some(charge), Some(fee)) =
-        (wei(price, gas), price.checked_sub(kept).and_then(|p| wei(p, gas)))
+        (wei(price, gas), price.checked_sub(burnt_price).and_then(|p| wei(p, gas)))
     else {
         return Ok(None);
     };
     let Some(sender) = paid(overlay.account(tx.sender)?, tx, charge) else { return Ok(None) };
     let Some(receiver) = credited(overlay.account(to)?, tx.tx.value()) else { return Ok(None) };
-    // To add nothing would still touch the payee, and a touched empty account is removed.
-    let payee_account = overlay.account(payee)?;
-    let payee_account = if fee.is_zero() {
-        if payee_account.is_some_and(|account| account == Account::default()) {
+    // Adding zero would still touch the recipient of the fees, and a touched empty account is removed.
+    let fee_recipient_account = overlay.account(fee_recipient)?;
+    let fee_recipient_account = if fee.is_zero() {
+        if fee_recipient_account.is_some_and(|account| account == Account::default()) {
             return Ok(None);
         }
         None
     } else {
-        let mut account = payee_account.unwrap_or_default();
+        let mut account = fee_recipient_account.unwrap_or_default();
         let Some(balance) = account.balance.checked_add(fee) else { return Ok(None) };
         account.balance = balance;
         Some(account)
     };
     overlay.set(tx.sender, sender);
     overlay.set(to, receiver);
-    if let Some(account) = payee_account {
-        overlay.set(payee, account);
+    if let Some(account) = fee_recipient_account {
+        overlay.set(fee_recipient, account);
     }
     Ok(Some(gas))
 }
 
-/// The recipient and the price, if the transaction's own fields allow the short way.
-fn plain(environment: &Environment, tx: &RecoveredTx) -> Option<(Address, u128)> {
+/// The recipient and the price, if the transaction's own fields allow the fast path.
+fn transfer_fields(environment: &Environment, tx: &RecoveredTx) -> Option<(Address, u128)> {
     let envelope = &tx.tx;
     let known_fork = (Fork::London..=Fork::Prague).contains(&environment.fork);
     let is_transfer = envelope.ty() <= DYNAMIC_FEE_TYPE
@@ -80,36 +82,36 @@ fn plain(environment: &Environment, tx: &RecoveredTx) -> Option<(Address, u128)>
         && envelope.gas_limit() >= TRANSFER_GAS;
     let to = envelope.to()?;
     let native = environment.native.as_ref();
-    let open = native.is_none_or(|native| native.is_open() && !native.refuses_ether(to));
-    if !known_fork || !is_transfer || !open || may_be_one(to) {
+    let is_unrestricted = native.is_none_or(|native| native.is_open() && !native.refuses_ether(to));
+    if !known_fork || !is_transfer || !is_unrestricted || may_be_one(to) {
         return None;
     }
     if envelope.chain_id().is_some_and(|id| id != environment.cfg.chain_id) {
         return None;
     }
     let base_fee = u128::from(environment.block.basefee);
-    let (cap, tip) = (envelope.max_fee_per_gas(), envelope.max_priority_fee_per_gas());
-    let sound = cap >= base_fee && tip.is_none_or(|tip| tip <= cap);
-    sound.then(|| (to, envelope.effective_gas_price(Some(environment.block.basefee))))
+    let (fee_cap, priority_fee) = (envelope.max_fee_per_gas(), envelope.max_priority_fee_per_gas());
+    let is_valid = fee_cap >= base_fee && priority_fee.is_none_or(|fee| fee <= fee_cap);
+    is_valid.then(|| (to, envelope.effective_gas_price(Some(environment.block.basefee))))
 }
 
-/// The sender after the transfer, if it may and can.
+/// The sender after the transfer, if it is valid.
 fn paid(account: Option<Account>, tx: &RecoveredTx, charge: U256) -> Option<Account> {
     let mut account = account?;
     if account.code_hash != KECCAK256_EMPTY || account.nonce != tx.tx.nonce() {
         return None;
     }
-    let most = wei(tx.tx.max_fee_per_gas(), tx.tx.gas_limit())?;
-    if account.balance < most.checked_add(tx.tx.value())? {
+    let max_cost = wei(tx.tx.max_fee_per_gas(), tx.tx.gas_limit())?;
+    if account.balance < max_cost.checked_add(tx.tx.value())? {
         return None;
     }
     account.nonce = account.nonce.checked_add(1)?;
     account.balance -= tx.tx.value() + charge;
-    // Whether 2^64 - 1 is a nonce or one too many is the interpreter's to say.
+    // Whether a nonce of 2^64 - 1 is valid is left to the interpreter.
     (account.nonce != u64::MAX).then_some(account)
 }
 
-/// The receiver after the transfer, if it is an account without code.
+/// The recipient after the transfer, if it is an account without code.
 fn credited(account: Option<Account>, value: U256) -> Option<Account> {
     let mut account = account.unwrap_or_default();
     account.balance = account.balance.checked_add(value)?;

@@ -1,7 +1,7 @@
-//! Watches a transaction for its logs and, where wanted, for moves of ether, shown as logs of
-//! ERC-20 transfers from an address that no contract has (execution-apis, `eth_simulateV1`).
+//! Collects the logs of a transaction and, if requested, ether transfers in the form of ERC-20 transfer logs
+//! from an address without a contract (execution-apis, `eth_simulateV1`).
 //!
-//! What a reverted frame did is forgotten, as its real logs are.
+//! Logs of reverted frames are discarded, as on the chain.
 
 use alloy_primitives::{Address, B256, Log, U256, address, b256};
 use revm::{
@@ -10,20 +10,20 @@ use revm::{
     interpreter::{CallInputs, CallOutcome, CallScheme, CreateInputs, CreateOutcome},
 };
 
-/// Who is said to have logged a move of ether.
+/// The address that emits the logs of ether transfers.
 const ETHER: Address = address!("eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee");
 /// `Transfer(address,address,uint256)`.
 const TRANSFER: B256 = b256!("ddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef");
 
-/// See the module.
+/// The inspector; see the module documentation.
 #[derive(Debug, Default)]
 pub(super) struct TransferLogs {
-    /// Moves of ether are wanted.
+    /// Whether ether transfers are collected.
     transfers: bool,
     logs: Vec<(usize, Log)>,
-    /// Logs of the block so far, those forgotten again counted as well, as in geth.
+    /// Number of logs of the block so far, including discarded ones, as in geth.
     count: usize,
-    /// How many logs there were when each open frame began.
+    /// Number of logs at the beginning of each open frame.
     frames: Vec<usize>,
 }
 
@@ -32,7 +32,7 @@ impl TransferLogs {
         Self { transfers, ..Self::default() }
     }
 
-    /// Takes the logs of the transaction that has ended, with their positions in the block.
+    /// Takes the logs of the finished transaction, with their positions in the block.
     pub(super) fn take(&mut self) -> Vec<(usize, Log)> {
         self.frames.clear();
         std::mem::take(&mut self.logs)
@@ -83,7 +83,7 @@ impl<C: ContextTr> Inspector<C> for TransferLogs {
         let from = inputs.caller();
         let to = match inputs.scheme() {
             CreateScheme::Create => {
-                // The first frame's nonce is raised already by the transaction itself.
+                // The transaction itself has already incremented the nonce of the first frame.
                 let account = context.journal_mut().load_account(from);
                 let nonce = account.map_or(0, |account| account.data.info.nonce);
                 inputs.created_address(nonce)

@@ -1,4 +1,4 @@
-//! A header and what its block did: compared for a given block, filled in for a built one.
+//! Compares the header of an imported block with its execution, and completes the header of a produced one.
 
 use alloy_consensus::{Header, proofs};
 use alloy_primitives::B256;
@@ -10,8 +10,8 @@ use chain::{Body, HeaderError, Violation};
 /// Compares a header with the execution of its block and the state root computed from its changes.
 ///
 /// # Errors
-/// The first value that differs: block number, field, expected (what the execution gives) and
-/// found (what the header says).
+/// The first value that differs: block number, field, expected value (from the execution) and found value
+/// (from the header).
 pub fn validate_executed(
     header: &Header,
     executed: &Executed,
@@ -37,7 +37,7 @@ fn check(header: &Header, executed: &Executed, state_root: B256) -> Result<(), V
     Violation::hash("stateRoot", state_root, header.state_root)
 }
 
-/// Completes the header of a built block: gas, roots, bloom and requests.
+/// Completes the header of a produced block: gas, roots, bloom and requests.
 pub fn complete_header(
     header: &mut Header,
     executed: &Executed,

@@ -1,5 +1,5 @@
-//! The contract at 0x400 that turns an address into its Bech32 form, and back (reference, 6.2). What its
-//! caller gives and gets is encoded by Solidity's rules:
+//! The contract at 0x400 that converts addresses to their Bech32 form and back (reference, 6.2). Arguments
+//! and results are ABI-encoded:
 //!
 //! ```solidity
 //! function hexToBech32(address addr, string prefix) returns (string);
@@ -11,16 +11,16 @@ use alloy_primitives::{Address, Bytes};
 use keys::{decode_any, encode_any};
 use revm::precompile::{PrecompileHalt, PrecompileOutput, PrecompileResult};
 
-/// Gas of a call, whatever is asked.
+/// Gas of a call of either function.
 const GAS: u64 = 6_000;
-/// What a call begins with.
+/// Function selectors.
 const HEX_TO_BECH32: [u8; 4] = [0xf9, 0x58, 0xa9, 0x8c];
 const BECH32_TO_HEX: [u8; 4] = [0xe6, 0xdf, 0x46, 0x1e];
-/// Most bytes of arguments: twice what the longest Bech32 text takes (1,023 characters), so that six
-/// thousand gas do not pay for megabytes.
-const ARGUMENTS_MAX: usize = 2_048;
+/// Maximum bytes of arguments: twice what the longest Bech32 text takes (1,023 characters), so that 6,000 gas
+/// do not pay for megabytes.
+const MAX_ARGUMENT_BYTES: usize = 2_048;
 
-/// Runs it. Input that names no function reverts; arguments that make no sense fail, and take all gas.
+/// Executes a call. An unknown function reverts; invalid arguments fail and use all gas.
 pub(super) fn run(input: &[u8], gas_limit: u64, reservoir: u64) -> PrecompileResult {
     if gas_limit < GAS {
         return Ok(PrecompileOutput::halt(PrecompileHalt::OutOfGas, reservoir));
@@ -43,7 +43,7 @@ pub(super) fn run(input: &[u8], gas_limit: u64, reservoir: u64) -> PrecompileRes
 }
 
 fn arguments(kinds: Vec<DynSolType>, encoded: &[u8]) -> Option<Vec<DynSolValue>> {
-    if encoded.len() > ARGUMENTS_MAX {
+    if encoded.len() > MAX_ARGUMENT_BYTES {
         return None;
     }
     match DynSolType::Tuple(kinds).abi_decode_params(encoded).ok()? {
@@ -60,7 +60,7 @@ fn to_bech32(encoded: &[u8]) -> Option<DynSolValue> {
     encode_any(prefix, *address).map(DynSolValue::String)
 }
 
-/// Of more than 20 bytes the last are taken; fewer are filled up with zeros before them.
+/// Of more than 20 bytes the last 20 are used; fewer are left-padded with zeros.
 fn to_hex(encoded: &[u8]) -> Option<DynSolValue> {
     let values = arguments(vec![DynSolType::String], encoded)?;
     let [DynSolValue::String(text)] = &values[..] else { return None };
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn selectors_are_those_of_the_interface() {
+    fn selectors_match_the_interface() {
         for (selector, function) in
             [(HEX_TO_BECH32, "hexToBech32(address,string)"), (BECH32_TO_HEX, "bech32ToHex(string)")]
         {
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn the_two_forms_stand_for_each_other() {
+    fn addresses_survive_a_round_trip() {
         let address = DynSolValue::Address(ADDRESS);
         let output = call(HEX_TO_BECH32, vec![address.clone(), text("cosmos")]);
         assert!(output.is_success() && output.gas_used == GAS);
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_fails() {
+    fn invalid_input_fails() {
         let address = DynSolValue::Address(ADDRESS);
         let wrong = TEXT.replace("17w0", "17w9");
         for output in [

@@ -1,5 +1,5 @@
-//! The precompile at address 1 on the libsecp256k1 that the rest of the node uses. `revm` has the choice
-//! between an older version of that library, which would be compiled as well, and `k256`, which is slower.
+//! The precompile at address 1, on the libsecp256k1 that the rest of the node uses. `revm` offers an older
+//! version of that library, which would be compiled in addition, or `k256`, which is slower.
 
 use std::sync::Once;
 
@@ -13,7 +13,7 @@ use secp256k1::{
 /// Bytes of a word in front of an address.
 const ADDRESS_PADDING: usize = 12;
 
-/// See the module. Everything else is as `revm` has it.
+/// Implements only the recovery; everything else is left to `revm`.
 #[derive(Debug)]
 struct NodeCrypto;
 
@@ -28,7 +28,7 @@ impl Crypto for NodeCrypto {
     }
 }
 
-/// The address that signed, as a word; `None` if there is no such point. Signatures with a high `s` are
+/// The address of the signer as a word; `None` if there is no such point. Signatures with a high `s` are
 /// valid here (Yellow Paper, appendix E.1).
 fn recover(signature: &[u8; 64], recovery_id: u8, digest: &[u8; 32]) -> Option<[u8; 32]> {
     let id = RecoveryId::try_from(i32::from(recovery_id)).ok()?;
@@ -39,7 +39,7 @@ fn recover(signature: &[u8; 64], recovery_id: u8, digest: &[u8; 32]) -> Option<[
     Some(word.0)
 }
 
-/// Makes the EVM use it, from the first call in this process on.
+/// Installs this implementation for the whole process, at the first call.
 pub(super) fn install() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {

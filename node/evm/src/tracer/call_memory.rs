@@ -1,5 +1,6 @@
-//! The memory that calls return to, as `vmTrace` shows it. `revm-inspectors` shows only the bytes that
-//! were returned, and nothing if none were; OpenEthereum and its followers show the whole area.
+//! The memory areas that receive the output of calls, as `vmTrace` shows them. `revm-inspectors` shows only
+//! the bytes that were returned, and nothing if there were none; OpenEthereum and its successors show the
+//! whole area.
 
 use std::ops::Range;
 
@@ -14,16 +15,15 @@ use revm::{
 /// The instructions that have such an area.
 const CALLS: [&str; 4] = ["CALL", "CALLCODE", "DELEGATECALL", "STATICCALL"];
 
-/// Records the areas after each call. How large they may be together is for
-/// [`Kept`](super::kept::Kept) to bound.
+/// Records the areas after each call. [`Kept`](super::kept::Kept) limits their total size.
 #[derive(Debug)]
 pub struct CallMemory {
     is_wanted: bool,
-    /// Of the calls that have not ended, from the outermost on.
+    /// Areas of the calls that have not ended, outermost first.
     areas: Vec<Range<usize>>,
-    /// Of the call that ended since the last instruction.
+    /// Area of the call that ended since the last instruction.
     ended: Option<Range<usize>>,
-    /// What was there after each call, in the order of their ends.
+    /// Contents after each call, in the order in which the calls ended.
     recorded: Vec<Option<MemoryDelta>>,
 }
 
@@ -55,7 +55,7 @@ impl CallMemory {
         Self { is_wanted, areas: Vec::new(), ended: None, recorded: Vec::new() }
     }
 
-    /// Puts the areas into the trace of the calls.
+    /// Adds the areas to the trace of the calls.
     pub(super) fn complete(&mut self, trace: &mut VmTrace) {
         complete(trace, &mut self.recorded.drain(..));
     }

@@ -1,5 +1,5 @@
-//! What the tracers of `revm-inspectors` miss of calls, noted while they run: a self-destruct that
-//! moves no balance, the reason of a failure in geth's words, and what geth's flat tracer hides.
+//! Completes what the tracers of `revm-inspectors` do not record of calls: a self-destruct that transfers no
+//! balance, the reason of a failure in geth's words, and calls that geth's flat tracer hides.
 
 use alloy_primitives::{Address, Bytes, Log, U256};
 use alloy_rpc_types_trace::geth::CallFrame;
@@ -18,27 +18,27 @@ use revm::{
 
 use crate::geth_errors::{CODE_STORAGE, LastStep, failure_text, precompile_text};
 
-/// What is noted of a call or a creation.
+/// Notes about a call or a creation.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Note {
-    /// How it failed, as geth words it.
+    /// The reason of the failure, in geth's words.
     pub(super) failure: Option<String>,
-    /// Whether it is one of the calls to precompiles that geth's flat tracer leaves out.
+    /// Whether it is a call of a precompile that geth's flat tracer hides.
     pub(super) is_hidden: bool,
 }
 
-/// A tracer, and notes of the calls and creations that it sees, in the order of their beginnings.
+/// A tracer, and notes about the calls and creations that it observes, in the order of their beginnings.
 #[derive(Debug)]
 pub struct Completed<I> {
     pub tracer: I,
     pub(super) notes: Vec<Note>,
-    /// Where contracts were to be created, by creations that failed before they began too.
+    /// Target addresses of creations, including those that failed before they began.
     pub(super) created: Vec<Address>,
-    /// Those that have not ended, from the outermost on.
+    /// Indices of those that have not ended, outermost first.
     open: Vec<usize>,
     last: LastStep,
     is_destruction_reported: bool,
-    /// What the last init code before Homestead returned.
+    /// Output of the last init code before Homestead.
     returned: Bytes,
 }
 
@@ -69,7 +69,8 @@ impl<I> Completed<I> {
     }
 }
 
-/// Words the failures of a call and of the calls in it as geth does. `notes` begin with that call's.
+/// Sets the failures of a call and of its inner calls to geth's words. The first of `notes` is that of the
+/// call.
 pub(super) fn name_failures(root: &mut CallFrame, notes: &[Note]) {
     name_next(root, &mut notes.iter());
 }
@@ -79,7 +80,7 @@ fn name_next(frame: &mut CallFrame, notes: &mut std::slice::Iter<'_, Note>) {
     if let (Some(error), Some(failure)) = (&mut frame.error, failure) {
         error.clone_from(failure);
     }
-    // A self-destruct is shown as a call, and is none.
+    // A self-destruct is shown as a call, but has no note.
     for call in frame.calls.iter_mut().filter(|call| call.typ != "SELFDESTRUCT") {
         name_next(call, notes);
     }
@@ -126,7 +127,7 @@ where
     }
 
     fn call(&mut self, context: &mut C, inputs: &mut CallInputs) -> Option<CallOutcome> {
-        // The tracer hides calls of any kind, but not those with value.
+        // The tracer hides all calls of precompiles, except those with value.
         let is_hidden = matches!(inputs.scheme, CallScheme::Call | CallScheme::StaticCall)
             && !self.open.is_empty()
             && context.journal_ref().precompile_addresses().contains(&inputs.target_address);
@@ -136,8 +137,8 @@ where
 
     fn call_end(&mut self, context: &mut C, inputs: &CallInputs, outcome: &mut CallOutcome) {
         let result = outcome.result.result;
-        // Since Cancun a contract that destroys itself in favour of itself changes nothing, so `revm`
-        // finds no journal entry to report, and the tracer shows addresses of zero.
+        // Since Cancun a contract that names itself as beneficiary of its self-destruct changes nothing.
+        // `revm` then has no journal entry to report, and the tracer shows addresses of zero.
         if result == InstructionResult::SelfDestruct && !self.is_destruction_reported {
             let contract = inputs.target_address;
             let account = context.journal_ref().evm_state().get(&contract);
@@ -163,7 +164,8 @@ where
 
     fn create_end(&mut self, context: &mut C, inputs: &CreateInputs, outcome: &mut CreateOutcome) {
         let result = &outcome.result;
-        // `revm` has one result for all that costs too much, but only code that is not stored is kept.
+        // `revm` has one result whenever the gas does not suffice, but only code that was not stored leaves
+        // an output.
         let is_not_stored =
             result.result == InstructionResult::OutOfGas && !result.output.is_empty();
         self.end(match is_not_stored {
@@ -172,8 +174,8 @@ where
         });
         let returned = std::mem::take(&mut self.returned);
         if result.result == InstructionResult::Return && result.output.is_empty() {
-            // Before Homestead a creation succeeds even if its code costs too much to be stored. `revm`
-            // drops the code then, and geth shows it.
+            // Before Homestead a creation succeeds even if the gas does not suffice to store its code. `revm`
+            // discards the code then, and geth shows it.
             let mut shown = outcome.clone();
             shown.result.output = returned;
             self.tracer.create_end(context, inputs, &mut shown);

@@ -1,13 +1,12 @@
-//! The frames of geth's `flatCallTracer`, which differ from those of `trace_` in what they hide and in
-//! the words for failures.
+//! The frames of geth's `flatCallTracer`, which hides other frames than `trace_` and has other texts for
+//! failures.
 
 use alloy_rpc_types_trace::parity::{Action, LocalizedTransactionTrace};
 
 use super::completed::Note;
 use crate::geth_errors::parity_text;
 
-/// Names the failures of frames as geth does and takes the hidden ones away, by the notes of their
-/// calls.
+/// Sets the failures of frames to geth's texts and removes hidden frames, using the notes about their calls.
 pub(super) fn complete(
     frames: &mut Vec<LocalizedTransactionTrace>,
     notes: &[Note],
@@ -31,9 +30,9 @@ pub(super) fn complete(
     }
 }
 
-/// Numbers frames by their places in the tree. Each frame comes before those inside it.
+/// Sets the trace addresses of frames. Each frame precedes its inner frames.
 fn number(frames: &mut [LocalizedTransactionTrace]) {
-    // The frames on the way to the present one.
+    // The frames on the path to the current one.
     let mut parents: Vec<usize> = Vec::new();
     for index in 0..frames.len() {
         let depth = frames[index].trace.trace_address.len();

@@ -1,5 +1,5 @@
-//! How much a tracer keeps of a transaction: counted before it is kept, and bounded. Gas does not bound
-//! it, for an instruction of three gas is kept with its whole stack, and a call with its whole input.
+//! Counts and limits the memory of a trace. Gas does not limit it: an instruction of three gas is recorded
+//! with its whole stack, and a call with its whole input.
 
 use revm::{
     Inspector,
@@ -11,41 +11,41 @@ use revm::{
     },
 };
 
-/// Most bytes kept of one transaction: half a million instructions with their stacks. An answer may have
-/// less, and a thread for each two cores traces at once.
+/// Maximum bytes recorded of one transaction: half a million instructions with their stacks. The limit of a
+/// response may be lower, and one thread for every two cores traces at a time.
 pub(crate) const KEPT_BYTES_MAX: usize = 256 * 1024 * 1024;
-/// Bytes of an instruction, apart from stack and memory.
+/// Bytes of an instruction, without stack and memory.
 const STEP_BYTES: usize = 256;
-/// Bytes of a call or creation, apart from its input and output.
+/// Bytes of a call or creation, without input and output.
 const CALL_BYTES: usize = 512;
-/// Bytes of a word of the stack.
+/// Bytes of a stack item.
 const WORD_BYTES: usize = 32;
-/// What instructions push is copied once more when the trace is told.
+/// Results of instructions are copied once more when the trace is written.
 const PUSH_COPIES: usize = 2;
 
-/// What a tracer keeps.
+/// What a tracer records.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct What {
-    /// Calls, with what they give.
+    /// Calls, with their output.
     pub(super) calls: bool,
-    /// What calls are given.
+    /// Input of calls.
     pub(super) inputs: bool,
-    /// The memory that calls return to.
+    /// Memory areas for the output of calls.
     pub(super) outputs: bool,
     /// Instructions.
     pub(super) steps: Option<Steps>,
 }
 
-/// What is kept of each instruction.
+/// What is recorded of each instruction.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Steps {
     /// The stack before it.
     pub(super) stack: bool,
     /// The memory before it.
     pub(super) memory: bool,
-    /// What it pushes.
+    /// The items it pushes.
     pub(super) pushes: bool,
-    /// How many instructions.
+    /// Number of instructions.
     pub(super) most: u64,
 }
 
@@ -65,7 +65,7 @@ impl Steps {
     }
 }
 
-/// Counts, and ends the execution when it is too much.
+/// Counts recorded bytes, and ends the execution above the limit.
 #[derive(Clone, Debug)]
 pub struct Kept {
     bytes: usize,
@@ -77,7 +77,7 @@ impl Kept {
         Self { bytes: 0, what }
     }
 
-    /// Whether the execution was ended because of it.
+    /// Whether the execution was ended for this reason.
     pub const fn is_exceeded(&self) -> bool {
         self.bytes > KEPT_BYTES_MAX
     }

@@ -1,10 +1,11 @@
-//! Logs in the frames of geth's `callTracer`: those that took effect, under their numbers in the block.
+//! Logs in the frames of geth's `callTracer`: only those that took effect, with their positions in the block.
 //!
-//! The inspector numbers the logs of a transaction as they come, those of calls that fail later too.
+//! The inspector numbers the logs of a transaction in order of execution, including those of calls that fail
+//! later.
 
 use alloy_rpc_types_trace::geth::{CallFrame, CallLogFrame};
 
-/// Leaves out the logs of calls that came to nothing, and numbers the others from `first` on.
+/// Removes the logs of failed calls, and numbers the others starting with `first`.
 pub(super) fn number(root: &mut CallFrame, first: u64) {
     drop_undone(root, false);
     let mut logs = Vec::new();
@@ -15,7 +16,7 @@ pub(super) fn number(root: &mut CallFrame, first: u64) {
     }
 }
 
-/// What failed undoes the calls it made.
+/// A failed call reverts its inner calls too.
 fn drop_undone(frame: &mut CallFrame, is_undone: bool) {
     let is_undone = is_undone || frame.error.is_some();
     if is_undone {
@@ -33,7 +34,7 @@ fn gather<'a>(frame: &'a mut CallFrame, logs: &mut Vec<&'a mut CallLogFrame>) {
     }
 }
 
-/// Leaves the outermost call without those it made: none of them is before its logs then.
+/// Replaces the outermost call by one without inner calls, so that none precedes its logs.
 pub(super) fn leave_top(root: &mut CallFrame) {
     root.calls.clear();
     for log in &mut root.logs {

@@ -1,6 +1,6 @@
-//! Accounts that geth's `prestateTracer` looks up because a transaction names them, and that `revm` does not load:
-//! who signed an authorization that is passed over, and where a contract would have been created by a creation
-//! that does not begin.
+//! Accounts that geth's `prestateTracer` reads because a transaction names them, and that `revm` does not
+//! load: signers of authorizations that are ignored, and the target address of a creation that fails before
+//! it begins.
 
 use super::is_set;
 use alloy_primitives::{Address, Bytes, KECCAK256_EMPTY, U256};
@@ -13,15 +13,15 @@ use revm::{
 };
 use serde_json::Value;
 
-/// Who signed the authorizations of a transaction, for whatever chain and with whatever nonce, and `created`.
-/// Signers are recovered one by one, as they are for execution.
+/// The signers of a transaction's authorizations, for any chain and with any nonce, and `created`. Signers
+/// are recovered one by one, as in execution.
 pub(super) fn addresses(env: &TxEnv, created: &[Address]) -> Vec<Address> {
     let signers = env.authorization_list.iter().filter_map(|signed| signed.authority());
     signers.chain(created.iter().copied()).collect()
 }
 
-/// Adds what these accounts were on `before`, unless `revm` has loaded them. A diff needs none of them, because
-/// they do not change then.
+/// Adds these accounts as of `before`, unless `revm` has loaded them. A diff does not need them, because they
+/// do not change then.
 ///
 /// # Errors
 /// If `before` cannot be read.

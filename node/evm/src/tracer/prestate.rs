@@ -1,5 +1,5 @@
-//! What geth's `prestateTracer` shows and the inspector does not: the hashes of code, and on demand the
-//! accounts that are not there before.
+//! What geth's `prestateTracer` shows and the inspector does not: code hashes and, if requested, accounts
+//! that did not exist before.
 
 use std::collections::BTreeMap;
 
@@ -15,19 +15,19 @@ use serde_json::Value;
 
 use super::is_set;
 
-/// An account as it is shown.
+/// An account in the output.
 #[derive(Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Account {
     #[serde(flatten)]
     state: AccountState,
-    /// Before, where there is code; after, where it is another, be it none.
+    /// Before the transaction: set if there is code. After it: set if the code changed, even to none.
     #[serde(skip_serializing_if = "Option::is_none")]
     code_hash: Option<B256>,
 }
 
 impl Account {
-    /// Whether the account did not exist, as far as the fields that are shown say.
+    /// Whether the account did not exist, judged by the fields that are shown.
     fn is_empty(&self) -> bool {
         self.state.balance.unwrap_or_default().is_zero()
             && self.state.nonce.unwrap_or_default() == 0
@@ -37,17 +37,17 @@ impl Account {
 
 type Accounts = BTreeMap<Address, Account>;
 
-/// What is shown of a transaction.
+/// The output for a transaction.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Shown {
-    /// What it found.
+    /// The accounts before the transaction.
     Before(Accounts),
-    /// What it found and what it made of it, where that is another.
+    /// The accounts before the transaction, and their changes.
     Changed { post: Accounts, pre: Accounts },
 }
 
-/// Digits of the code that is shown.
+/// Hexadecimal digits of the code that is shown.
 pub(super) fn code_digits(frame: &PreStateFrame) -> usize {
     let of = |accounts: &BTreeMap<Address, AccountState>| {
         let code = accounts.values().filter_map(|account| account.code.as_ref());
@@ -59,11 +59,11 @@ pub(super) fn code_digits(frame: &PreStateFrame) -> usize {
     }
 }
 
-/// What the inspector tells of a transaction that ran on `before` and left `touched`, as geth shows it
-/// by these settings. The accounts that it names, `looked_up`, have been added.
+/// Converts the inspector's result for a transaction that was executed on `before` and left `touched` to
+/// geth's form with these settings. The accounts in `looked_up` have been added.
 ///
 /// # Errors
-/// When `before` cannot be read.
+/// If `before` cannot be read.
 pub(super) fn show<D: DatabaseRef>(
     frame: PreStateFrame,
     config: &Value,
@@ -97,8 +97,8 @@ pub(super) fn show<D: DatabaseRef>(
     Ok(serde_json::to_value(shown).expect("plain structures serialise"))
 }
 
-/// The account that the recipient `to` delegates to since this transaction (EIP-7702), if nothing touches
-/// it. geth reads the recipient's code before the delegation, so it does not see this account.
+/// The account to which the recipient `to` delegates since this transaction (EIP-7702), if nothing else
+/// touches it. geth reads the recipient's code before the delegation, so it does not see this account.
 fn new_delegate<D: DatabaseRef>(
     to: Option<&Address>,
     touched: &EvmState,
@@ -114,7 +114,7 @@ fn new_delegate<D: DatabaseRef>(
     Ok(delegate)
 }
 
-/// Adds the accounts touched that the inspector left out, because they were empty.
+/// Adds the touched accounts that the inspector left out because they were empty.
 fn add_empty(accounts: &mut BTreeMap<Address, AccountState>, touched: &EvmState, storage: bool) {
     for (address, account) in touched {
         accounts.entry(*address).or_insert_with(|| AccountState {
@@ -125,8 +125,8 @@ fn add_empty(accounts: &mut BTreeMap<Address, AccountState>, touched: &EvmState,
     }
 }
 
-/// Adds the slots of the accounts that were destroyed. The inspector shows slots that have another value
-/// afterwards, and those of a destroyed account have none.
+/// Adds the slots of destroyed accounts. The inspector shows only slots that have another value afterwards,
+/// and those of a destroyed account have none.
 fn add_destroyed_slots(pre: &mut BTreeMap<Address, AccountState>, touched: &EvmState) {
     for (address, account) in touched {
         if let Some(shown) = pre.get_mut(address).filter(|_| account.is_selfdestructed()) {
@@ -140,7 +140,7 @@ fn slots_before(account: &Touched) -> BTreeMap<B256, B256> {
     slots.map(|(key, slot)| (B256::from(*key), B256::from(slot.original_value))).collect()
 }
 
-/// The hash of an account's code, that of nothing where there is none.
+/// The code hash of an account; the empty hash if there is no code.
 fn code_hash<D: DatabaseRef>(state: &D, address: Address) -> Result<B256, D::Error> {
     Ok(state.basic_ref(address)?.map_or(KECCAK256_EMPTY, |account| account.code_hash))
 }
@@ -156,8 +156,7 @@ fn with_hashes<D: DatabaseRef>(
     accounts.into_iter().map(with_hash).collect()
 }
 
-/// Accounts after a transaction, with the hash of code that is another than before. Code that is gone is
-/// shown as no bytes.
+/// Accounts after a transaction, with the code hash if the code changed. Removed code is shown as no bytes.
 fn with_new_hashes<D: DatabaseRef>(
     accounts: BTreeMap<Address, AccountState>,
     code: bool,
@@ -198,7 +197,7 @@ mod tests {
         AccountInfo::from_bytecode(code)
     }
 
-    /// A state where there is a contract, and somebody with a wei.
+    /// A state with a contract and an account with one wei.
     fn state() -> (InMemoryDB, B256) {
         let contract = with_code(&[0x60, 0]);
         let hash = contract.code_hash;
@@ -230,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn code_is_told_by_its_hash_and_who_was_not_there_only_on_demand() {
+    fn code_hash_is_shown_and_absent_accounts_only_on_request() {
         let (state, hash) = state();
         let frame_data = BTreeMap::from([(HERE, balance(0)), (THERE, balance(1))]);
         let slot = EvmStorageSlot::new_changed(U256::ZERO, U256::from(9), TransactionId::ZERO);
@@ -257,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_diff_tells_the_hash_of_code_that_became_another() {
+    fn diff_shows_the_hash_of_changed_code() {
         let (state, hash) = state();
         let diff = |config: Value, touched: EvmState| {
             let frame_data = DiffMode {
@@ -274,7 +273,7 @@ mod tests {
         let created = with_code(&[0]);
         let new_hash = created.code_hash;
         let touched = EvmState::from_iter([
-            // It gave up its code, as by EIP-7702.
+            // The account gave up its code, as by EIP-7702.
             (HERE, changed(AccountInfo { nonce: 2, ..AccountInfo::default() })),
             (THERE, changed(AccountInfo::from_balance(U256::from(2)))),
             (NOWHERE, changed(created.clone())),
@@ -288,7 +287,7 @@ mod tests {
         assert_eq!(shown["post"], post);
         let shown = diff(json!({ "diffMode": true, "disableCode": true }), touched);
         assert_eq!(shown["post"][&keys[0]], json!({ "codeHash": KECCAK256_EMPTY }));
-        // Of what destroyed itself nothing is shown.
+        // A destroyed account is not shown.
         let destroyed = changed(created).with_selfdestruct_mark();
         let shown = diff(json!({ "diffMode": true }), EvmState::from_iter([(NOWHERE, destroyed)]));
         assert_eq!(shown["post"], json!({ &keys[1]: balance(2) }));
@@ -311,7 +310,7 @@ mod tests {
         let [here, there] = [HERE, THERE].map(|address| format!("{address:?}").to_lowercase());
         let loaded = || Touched::from(with_code(&[0x60, 0]));
         assert_eq!(addresses(&state, loaded()), std::slice::from_ref(&there));
-        // It is seen if something else touches it, or if the delegation was there before.
+        // The account is shown if something else touches it, or if the delegation existed before.
         let both = [here, there];
         assert_eq!(addresses(&state, loaded().with_touched_mark()), both);
         state.insert_account_info(THERE, delegating());

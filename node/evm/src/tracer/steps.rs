@@ -1,4 +1,4 @@
-//! Instructions as geth's struct logger shows them.
+//! Instructions in the form of geth's struct logger.
 
 use alloy_rpc_types_trace::geth::DefaultFrame;
 
@@ -7,14 +7,14 @@ use crate::geth_errors::INVALID;
 /// Minimum length of an instruction in JSON: `{"pc":0,"op":"OR","gas":1,"gasCost":3,"depth":1}`.
 const MIN_STEP_BYTES: u64 = 48;
 
-/// The number of instructions to record so that at least `limit` bytes of JSON are: the inspector counts instructions,
-/// and geth bytes.
+/// The number of instructions to record so that their JSON has at least `limit` bytes: the inspector limits
+/// the number of instructions, and geth bytes.
 pub(super) fn to_record(limit: u64) -> u64 {
     if limit == 0 { 0 } else { limit / MIN_STEP_BYTES + 2 }
 }
 
-/// Keeps the instructions of a trace up to the first whose end is beyond `limit` bytes of JSON, as geth's option
-/// `limit` does. 0 is no limit.
+/// Truncates a trace after the first instruction whose end exceeds `limit` bytes of JSON, like geth's option
+/// `limit`. 0 means no limit.
 pub(super) fn cut(frame: &mut DefaultFrame, limit: u64) {
     if limit == 0 {
         return;
@@ -29,7 +29,7 @@ pub(super) fn cut(frame: &mut DefaultFrame, limit: u64) {
     frame.struct_logs.truncate(kept);
 }
 
-/// Leaves out what geth leaves out, and words errors as geth does.
+/// Removes what geth does not show, and sets errors to geth's texts.
 pub(super) fn complete(frame: &mut DefaultFrame) {
     for step in &mut frame.struct_logs {
         // The inspector shows all of them with every instruction.
@@ -40,7 +40,7 @@ pub(super) fn complete(frame: &mut DefaultFrame) {
     }
 }
 
-/// An instruction's error is given as the debug text of an option of the interpreter's result.
+/// An instruction's error is the debug text of an option of the interpreter's result.
 fn step_text(error: &mut String) {
     let result = error.strip_prefix("Some(").and_then(|text| text.strip_suffix(')'));
     let text = match result {
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_speak_as_geth() {
+    fn errors_of_steps_have_the_texts_of_geth() {
         let text = |result: InstructionResult| {
             let error = Some(format!("{:?}", Some(result)));
             let log = StructLog { error, ..StructLog::default() };

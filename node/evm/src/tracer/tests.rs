@@ -44,7 +44,7 @@ impl StateRead for GenesisState {
     }
 }
 
-/// A chain of which there is only the state after its genesis.
+/// A chain of which only the state after its genesis exists.
 struct TestChain {
     spec: ChainSpec,
     state: GenesisState,
@@ -133,7 +133,7 @@ impl Rules {
     }
 }
 
-/// A chain with these rules where, apart from the sender, there are these accounts.
+/// A chain with these rules and these accounts, in addition to the sender.
 fn chain(rules: Rules, mut accounts: Value) -> TestChain {
     accounts[SENDER.to_string()] = json!({ "balance": "0xde0b6b3a7640000" });
     let genesis = json!({ "config": rules.config(), "gasLimit": "0x1c9c380", "alloc": accounts });

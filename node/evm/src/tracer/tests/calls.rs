@@ -5,13 +5,13 @@ use alloy_primitives::{Address, Bytes, TxKind, hex};
 use alloy_rpc_types_trace::parity::TraceType;
 use serde_json::{Value, json};
 
-/// Code that destroys its account in favour of `target`.
+/// Code that destroys its account, with `target` as beneficiary.
 fn destroying_for(target: Address) -> Bytes {
     [&[0x73], target.as_slice(), &[0xff]].concat().into()
 }
 
-/// Code that calls `target` without value by `opcode`, with `input` bytes of zeros, and takes 32 bytes
-/// of what it returns.
+/// Code that calls `target` without value by `opcode`, with `input` bytes of zeros, and reads 32 bytes of its
+/// output.
 fn calling(opcode: u8, target: u8, input: u8) -> Bytes {
     let value: &[u8] = if matches!(opcode, 0xf1 | 0xf2) { &[0x60, 0] } else { &[] };
     let call: &[u8] = &[0x60, target, 0x61, 0xff, 0xff, opcode, 0x50];
@@ -49,7 +49,7 @@ fn a_self_destruct_is_shown_with_its_addresses_and_its_balance() {
 #[test]
 fn the_balance_of_a_self_destruct_in_a_delegate_call_is_that_of_the_context() {
     let delegating = [&hex!("600060006000600073")[..], OTHER.as_slice(), &hex!("5af4")].concat();
-    // The context destroys itself in favour of itself: ADDRESS, SELFDESTRUCT.
+    // The context is its own beneficiary: ADDRESS, SELFDESTRUCT.
     let accounts = json!({
         CONTRACT.to_string(): account(&delegating.into()),
         OTHER.to_string(): { "balance": "0x1", "code": "0x30ff" },
@@ -85,7 +85,7 @@ fn the_flat_tracer_hides_plain_calls_of_precompiles_only() {
     assert_eq!(shown(Value::Null), (json!(3), hidden));
     let (count, all) = shown(json!({ "includePrecompiles": true }));
     assert_eq!((count, all.len()), (json!(5), 5));
-    // That setting is not changed by the tracer's own needs inside a mux either.
+    // The tracer's own needs inside a mux do not change that setting either.
     let config = json!({ "flatCallTracer": {}, "callTracer": {} });
     let both = call(Rules::Prague, accounts, "muxTracer", config);
     assert_eq!(both["flatCallTracer"].as_array().unwrap().len(), 4);

@@ -1,4 +1,4 @@
-//! Accounts that a transaction names and does not load.
+//! Accounts that a transaction names and the interpreter does not load.
 
 use super::{CHAIN_ID, CONTRACT, Rules, call, chain, transaction};
 use alloy_consensus::{SignableTransaction as _, TxEip7702};
@@ -35,8 +35,9 @@ fn key(address: Address) -> String {
 }
 
 #[test]
-fn whoever_signed_an_authorization_is_shown_even_if_it_is_passed_over() {
-    // Valid, of another chain, with the last nonce, with another nonce, and of an account that does not exist.
+fn signer_of_an_ignored_authorization_is_shown() {
+    // Valid, of another chain, with the last nonce, with another nonce, and of an account that does not
+    // exist.
     let signed = [
         authorization(1, CHAIN_ID, 0),
         authorization(2, CHAIN_ID + 1, 0),
@@ -78,7 +79,7 @@ fn whoever_signed_an_authorization_is_shown_even_if_it_is_passed_over() {
 
 #[test]
 fn an_account_is_shown_where_a_creation_fails_before_it_begins() {
-    // CREATE2 with a wei that the contract does not have.
+    // CREATE2 with a value of one wei, which the contract does not have.
     let accounts = |target: Address| {
         json!({
             CONTRACT.to_string(): { "balance": "0x0", "code": "0x6000600060006001f500" },

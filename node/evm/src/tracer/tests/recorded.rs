@@ -34,8 +34,8 @@ const TESTS: usize = 81;
 /// Tests whose traces differ from geth's, with the reason.
 const DIFFERENT: [(&str, &str); 0] = [];
 
-/// Fields of the expected traces that geth's test does not compare: JavaScript tracers wrote the
-/// time, and flat frames say where their transaction is.
+/// Fields of the expected traces that geth's test does not compare: JavaScript tracers wrote the time, and
+/// flat frames contain the position of their transaction.
 const NOT_COMPARED: [&str; 5] =
     ["time", "blockHash", "blockNumber", "transactionHash", "transactionPosition"];
 
@@ -103,12 +103,11 @@ fn compare(file: &Path, tracer: &str) -> Result<(), String> {
 fn adapt_config(config: &mut Map<String, Value>) {
     // Proof of authority is refused.
     config.remove("clique");
-    // Go does not distinguish the case of names.
+    // Go compares names case-insensitively.
     if let Some(block) = config.remove("IstanbulBlock") {
         config.insert("istanbulBlock".to_owned(), block);
     }
-    // So are forks that are not in their order. All tests are after these forks, or
-    // before Byzantium.
+    // Forks out of order are refused too. All tests are after these forks, or before Byzantium.
     let mut later = u64::MAX;
     for name in ["byzantiumBlock", "eip158Block", "eip150Block", "homesteadBlock"] {
         let Some(block) = config.get(name).and_then(Value::as_u64) else { continue };
@@ -123,7 +122,7 @@ fn transaction(input: &Value) -> RecoveredTx {
     recover_senders(&mut recoverer, &[raw]).remove(0).unwrap()
 }
 
-/// A number, as text, in decimal or hexadecimal digits, or as it is.
+/// A number as text in decimal or hexadecimal digits, or as a JSON number.
 fn number(value: &Value) -> Option<U256> {
     match value {
         Value::String(text) => Some(text.parse().unwrap()),
@@ -151,8 +150,8 @@ fn header(test: &Value) -> Header {
     }
 }
 
-/// Leaves what geth's tests compare. They read flat frames, and the index of a log, into types that do
-/// not distinguish what is absent from what is zero or empty.
+/// Keeps what geth's tests compare. They parse flat frames and the index of a log into types that do not
+/// distinguish absent values from zero or empty ones.
 fn normalize(trace: &mut Value, is_flat: bool) {
     match trace {
         Value::Array(items) => items.iter_mut().for_each(|item| normalize(item, is_flat)),
@@ -177,7 +176,7 @@ fn is_zero(value: &Value) -> bool {
     }
 }
 
-/// Where two traces differ first, and how.
+/// The first difference between two traces.
 fn first_difference(path: &str, expected: &Value, found: &Value) -> Option<String> {
     match (expected, found) {
         (Value::Object(expected), Value::Object(found)) => {
