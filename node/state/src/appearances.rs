@@ -1,16 +1,16 @@
-//! In which blocks an address may have sent a transaction or been sent one.
+//! The blocks in which an address may have sent or received a transaction.
 //!
-//! The history of accounts tells nearly all of it: who sends has another nonce afterwards, who is
-//! sent value another balance. [`called`] names the rest, for the postings of the index; it and
-//! [`Appearances`] belong together.
+//! Most of them follow from the history of accounts: a sender has another nonce afterwards, and the recipient
+//! of value has another balance. [`called`] returns the remaining addresses, for the postings of the index.
+//! It and [`Appearances`] must be changed together.
 
 use super::{Layer, View};
 use alloy_primitives::Address;
 use std::{ops::RangeInclusive, sync::Arc};
 use storage::{IndexReader, PostingKey, ReadError, SortedIndex, StateChanges, address_order};
 
-/// Those among the addresses that the transactions of a block name whose accounts it leaves as they
-/// were, ascending. Of the senders there is none: their nonces rise.
+/// The participants of a block's transactions whose accounts the block did not change, ascending. Senders are
+/// never among them, because their nonces increase.
 pub fn called(named: impl Iterator<Item = Address>, changes: &StateChanges) -> Vec<Address> {
     let changed = &changes.accounts;
     let word = |address: &Address| address_order(address).0;
@@ -24,8 +24,8 @@ pub fn called(named: impl Iterator<Item = Address>, changes: &StateChanges) -> V
     called
 }
 
-/// The blocks of a view in which one address may appear: among them are all with a transaction from
-/// it or to it, and all that made or removed its account. Holds a read transaction.
+/// The blocks of a view in which one address may appear. They include all blocks with a transaction from it
+/// or to it, and all that created or removed its account. Holds a read transaction.
 #[derive(Debug)]
 pub struct Appearances<'v> {
     view: &'v View,
@@ -34,9 +34,9 @@ pub struct Appearances<'v> {
     called: PostingKey,
 }
 
-/// All methods fail only when the index cannot be read.
+/// All methods fail only if the index cannot be read.
 impl<'v> Appearances<'v> {
-    /// Those of `address`.
+    /// The appearances of `address`.
     pub fn of(view: &'v View, address: Address) -> Result<Self, ReadError> {
         let index = view.state.index().reader()?;
         Ok(Self { view, index, address, called: PostingKey::called(address) })
@@ -60,7 +60,7 @@ impl<'v> Appearances<'v> {
         Ok(found.filter(|found| *found <= self.view.number()))
     }
 
-    /// Those among the blocks in memory with these numbers, ascending.
+    /// Those of the blocks in memory that have these numbers, ascending.
     fn layers(&self, numbers: RangeInclusive<u64>) -> impl DoubleEndedIterator<Item = u64> {
         let appears = move |layer: &&Arc<Layer>| {
             let keys = layer.posting_keys().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What one block changed, kept in memory until the index environment has it.
+//! The changes of one block, kept in memory until they are in the index environment.
 
 use alloy_primitives::{
     Address, B256, Bytes, U256,
@@ -7,8 +7,8 @@ use alloy_primitives::{
 use std::sync::{Arc, OnceLock};
 use storage::{Account, AccountChange, FlushBlock, IndexDb, PostingKey, StateChanges};
 
-/// One block's changes, indexed for reading by the first who looks something up. Immutable but for
-/// two facts the seal stage adds once: the block's hash and what it is looked up by.
+/// The changes of one block, indexed for lookups at the first one. Immutable, except for two values that the
+/// seal stage sets once: the block's hash and its posting keys.
 #[derive(Debug)]
 pub struct Layer {
     number: u64,
@@ -20,7 +20,7 @@ pub struct Layer {
     sealed: OnceLock<Sealed>,
 }
 
-/// What is known of a block once it is sealed.
+/// The values that are known when a block is sealed.
 #[derive(Debug)]
 struct Sealed {
     hash: B256,
@@ -28,7 +28,7 @@ struct Sealed {
 }
 
 impl Layer {
-    /// The changes of block `number` with the hashes of its transactions, in block order.
+    /// The changes of block `number`, with the hashes of its transactions in block order.
     pub fn new(number: u64, changes: StateChanges, tx_hashes: Vec<B256>) -> Self {
         Self {
             number,
@@ -41,7 +41,7 @@ impl Layer {
         }
     }
 
-    /// Adds the block's hash, and what it is looked up by.
+    /// Sets the block's hash and its posting keys.
     ///
     /// # Panics
     /// If the block was sealed before.
@@ -60,7 +60,7 @@ impl Layer {
         self.sealed.get().map(|sealed| sealed.hash)
     }
 
-    /// What the block is looked up by, ascending, once sealed.
+    /// The block's posting keys, ascending, once it is sealed.
     pub fn posting_keys(&self) -> Option<&[PostingKey]> {
         self.sealed.get().map(|sealed| sealed.posting_keys.as_slice())
     }
@@ -70,7 +70,7 @@ impl Layer {
         &self.changes
     }
 
-    /// The same, to be kept.
+    /// All state changes of the block, shared.
     pub fn shared_changes(&self) -> Arc<StateChanges> {
         Arc::clone(&self.changes)
     }
@@ -80,7 +80,7 @@ impl Layer {
         &self.tx_hashes
     }
 
-    /// Where in the block this transaction is.
+    /// The index of this transaction in the block.
     pub fn tx_index(&self, hash: B256) -> Option<u32> {
         let hashes = || (0..).zip(&self.tx_hashes).map(|(i, hash)| (*hash, i)).collect();
         self.by_tx_hash.get_or_init(hashes).get(&hash).copied()
@@ -93,7 +93,7 @@ impl Layer {
         Some(&accounts[*index as usize])
     }
 
-    /// The account after this block, if the block changed it (`Some(None)`: it was removed).
+    /// The account after this block, if the block changed it. `Some(None)` means that it was removed.
     pub fn account(&self, address: Address) -> Option<Option<Account>> {
         self.change(address).map(|change| change.account)
     }
@@ -107,19 +107,19 @@ impl Layer {
         }
     }
 
-    /// Whether the account has storage, if this block set a slot or cleared them all.
+    /// Whether the account has storage; `None` if this block neither set a slot nor cleared the storage.
     pub fn has_storage(&self, address: Address) -> Option<bool> {
         let change = self.change(address)?;
         let set = change.slots.iter().any(|(_, value)| !value.is_zero());
         (set || change.wiped || change.account.is_none()).then_some(set)
     }
 
-    /// The code, if this block stored it first.
+    /// The code, if this block was the first to store it.
     pub fn code(&self, code_hash: B256) -> Option<&Bytes> {
         self.codes.get(&code_hash)
     }
 
-    /// Accounts and slots changed: the measure by which flush sizes its batches.
+    /// Number of changed accounts and slots, by which flush limits its batches.
     pub fn weight(&self) -> usize {
         self.changes.accounts.iter().map(|change| 1 + change.slots.len()).sum()
     }

@@ -1,7 +1,7 @@
-//! What readers see: an immutable [`View`] of the chain and state as of one block, replaced
-//! atomically at each commit. A request, or a whole JSON-RPC batch, holds one.
+//! What readers use: an immutable [`View`] of the chain and the state as of one block, replaced atomically at
+//! each commit. A request, or a whole JSON-RPC batch, holds one view.
 //!
-//! Never writes, and never waits for a stage.
+//! This crate does not write, except for [`write_layers`], and never waits for a stage.
 
 mod appearances;
 mod layer;
@@ -38,37 +38,37 @@ use tokio::sync::watch;
 /// The newest block of a view.
 #[derive(Clone, Debug)]
 pub struct Head {
-    /// Its hash.
+    /// The hash of the block.
     pub hash: B256,
-    /// Its header.
+    /// The header of the block.
     pub header: Arc<Header>,
-    /// The base fee of the block after it, in wei; zero where the rules have none.
+    /// The base fee of the next block, in wei; zero if the rules have none.
     pub next_base_fee: u64,
-    /// The modules after it; `None` on an Ethereum chain.
+    /// The modules after the block; `None` on an Ethereum chain.
     pub modules: Option<Arc<Modules>>,
 }
 
 impl Head {
-    /// The fee market after it; `None` on an Ethereum chain.
+    /// The fee market after the block; `None` on an Ethereum chain.
     pub fn market(&self) -> Option<&Market> {
         self.modules.as_deref().map(|modules| &modules.market)
     }
 }
 
-/// Why the modules after a block cannot be told.
+/// Why the modules after a block are not available.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModulesViewError {
     /// The chain could not be read.
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// The block has no row of modules.
+    /// The block has no module row.
     #[error("block {0} has no module row")]
     Missing(u64),
-    /// Its row is damaged.
+    /// The module row is damaged.
     #[error(transparent)]
     Row(#[from] ModulesError),
-    /// Governance is damaged.
+    /// The governance state is damaged.
     #[error(transparent)]
     Gov(#[from] StoreError),
 }
@@ -78,10 +78,10 @@ pub enum ModulesViewError {
 pub struct View {
     /// The newest block.
     pub head: Head,
-    /// The state after it.
+    /// The state after the newest block.
     pub state: StateView,
-    /// Blocks, receipts and fee rows; may hold newer blocks than `head`, which are not part of
-    /// this view.
+    /// Blocks, receipts and fee rows. It may contain newer blocks than `head`, which are not part of this
+    /// view.
     pub chain: ChainDb,
 }
 
@@ -110,8 +110,8 @@ impl View {
         Ok(Arc::new(modules))
     }
 
-    /// [`Self::modules_after`] without the governance state, which may have megabytes and which neither
-    /// calls nor queries of parameters need.
+    /// [`Self::modules_after`] without the governance state, which may have megabytes and is not needed by
+    /// calls or parameter queries.
     ///
     /// # Errors
     /// [`ModulesViewError`].
@@ -157,7 +157,7 @@ impl View {
     }
 }
 
-/// Where the current view is published.
+/// The current view, shared by the stage that publishes it and its readers.
 #[derive(Clone, Debug)]
 pub struct Published(Arc<Place>);
 
@@ -195,8 +195,8 @@ impl Published {
         self.0.since.load().elapsed()
     }
 
-    /// Tells the number of the newest block whenever it changes, after the view is there. Blocks
-    /// that are published together are told together.
+    /// Notifies of the newest block number after its view was published. Blocks that are published together
+    /// cause one notification.
     pub fn heads(&self) -> watch::Receiver<u64> {
         self.0.head.subscribe()
     }

@@ -1,5 +1,5 @@
-//! The trie of the newest state over the index: what seal computes roots with, and what replays
-//! blocks that the trie records of the index do not have.
+//! The trie of the newest state, on top of the index. Seal computes state roots with it, and it replays
+//! blocks that the trie records of the index do not include.
 
 use crate::StateView;
 use alloy_primitives::B256;
@@ -9,22 +9,22 @@ use storage::{
     update_state_root,
 };
 
-/// Records changed since the last checkpoint from which the next one is due in any case: 700 MB of
-/// records, of ten million accounts, beside the trie. So many that a checkpoint of a large state,
-/// which rewrites most pages of the table, is paid for by millions of changes. Fewer where the
-/// memory of the trie is bounded below that.
+/// Maximum number of records changed since the last checkpoint: 700 MB of records, or ten million accounts,
+/// in addition to the trie. It is this large because a checkpoint of a large state rewrites most pages of the
+/// table, and millions of changes should share that cost. It is lower if the memory of the trie is limited
+/// below that.
 pub const CHECKPOINT_RECORDS: usize = 1 << 21;
-/// Accounts and slots changed since the last checkpoint before the next one is due: what a restart
-/// computes again, 2 to 3 seconds' work. A million transfers; in a state of some million accounts
-/// up to four times as many, by the bounds around.
+/// Accounts and slots changed since the last checkpoint before the next one is due. A restart computes them
+/// again, which takes 2 to 3 seconds. These are a million transfers, and up to four times as many in a state
+/// of some million accounts, because of the following limits.
 pub const CHECKPOINT_CHANGES: usize = 2_000_000;
-/// Changes for each record to be written: in a large state nearly every change is of another record,
-/// and to wait for more of them writes each record less often.
-const CHANGES_A_RECORD: usize = 4;
-/// Bytes that a changed record takes: none of them may leave memory before its checkpoint.
+/// Changes per changed record before a checkpoint is due. In a large state nearly every change is of another
+/// record, and waiting for more changes writes each record less often.
+const CHANGES_PER_RECORD: usize = 4;
+/// Bytes of a changed record, none of which may leave memory before its checkpoint.
 const RECORD_BYTES: u64 = 350;
 
-/// See the module.
+/// The trie; see the module documentation.
 #[derive(Debug)]
 pub struct StateTrie {
     live: LiveTrie,
@@ -33,22 +33,22 @@ pub struct StateTrie {
     number: Option<u64>,
     /// Accounts and slots changed since the last checkpoint.
     changed: usize,
-    /// Records changed from which a checkpoint is due in any case.
-    records_most: usize,
+    /// Number of changed records from which a checkpoint is due in any case.
+    max_records: usize,
 }
 
 impl StateTrie {
-    /// The trie as the index has it. `limit` bounds its memory, bytes.
+    /// Opens the trie as of the last checkpoint in the index. `limit` is the maximum of its memory, in bytes.
     ///
     /// # Errors
-    /// When the index cannot be read.
+    /// If the index cannot be read.
     pub fn open(index: &IndexDb, limit: u64) -> Result<Self, ReadError> {
         let at = index.reader()?.trie_block()?;
         let root = at.map_or(EMPTY_ROOT_HASH, |(_, root)| root);
         let number = at.map(|(number, _)| number);
         let live = LiveTrie::new(root, limit);
-        let records_most = records_most(limit);
-        Ok(Self { live, index: index.clone(), number, changed: 0, records_most })
+        let max_records = max_records(limit);
+        Ok(Self { live, index: index.clone(), number, changed: 0, max_records })
     }
 
     /// Number of the next block.
@@ -66,10 +66,10 @@ impl StateTrie {
         self.live.bytes()
     }
 
-    /// Applies the next block; tells the state root after it.
+    /// Applies the next block; returns the state root after it.
     ///
     /// # Errors
-    /// When records cannot be read, are missing or damaged. The trie is of no use then.
+    /// If records cannot be read, are missing or are damaged. The trie must not be used any more then.
     pub fn update(&mut self, changes: &StateChanges) -> Result<B256, TrieError<ReadError>> {
         let reader = self.index.reader().map_err(TrieError::Read)?;
         let root = self.live.update(&reader, changes)?;
@@ -78,10 +78,10 @@ impl StateTrie {
         Ok(root)
     }
 
-    /// The state root after `changes` to the newest state, which stays as it is.
+    /// The state root after `changes` to the newest state, which is not changed.
     ///
     /// # Errors
-    /// When records cannot be read, are missing or damaged.
+    /// If records cannot be read, are missing or are damaged.
     pub fn root_after(&self, changes: &StateChanges) -> Result<B256, TrieError<ReadError>> {
         let reader = self.index.reader().map_err(TrieError::Read)?;
         let nodes = self.live.nodes(&reader);
@@ -89,10 +89,10 @@ impl StateTrie {
         updated.map(|(root, _)| root).map_err(TrieError::flatten)
     }
 
-    /// Applies the blocks up to the one before `state.next()`, which its layers or the chain have.
+    /// Applies the blocks up to the one before `state.next()`, from its layers or the chain.
     ///
     /// # Errors
-    /// When records cannot be read, are missing or damaged.
+    /// If records cannot be read, are missing or are damaged.
     pub fn catch_up(
         &mut self,
         state: &StateView,
@@ -111,23 +111,23 @@ impl StateTrie {
         Ok(())
     }
 
-    /// Whether so much has changed since the last checkpoint that the next one is due.
+    /// Whether the changes since the last checkpoint require the next one.
     pub fn is_checkpoint_due(&self) -> bool {
-        is_due(self.changed, self.live.dirty(), self.records_most)
+        is_due(self.changed, self.live.dirty(), self.max_records)
     }
 
-    /// Records that differ from the last checkpoint's.
+    /// Number of records that differ from the last checkpoint.
     pub fn dirty(&self) -> usize {
         self.live.dirty()
     }
 
-    /// Hands over what has changed since the last checkpoint; `None` before block 0.
+    /// Takes the changes since the last checkpoint; `None` before block 0.
     pub fn checkpoint(&mut self) -> Option<TrieCheckpoint> {
         self.changed = 0;
         Some(self.live.checkpoint(self.number?))
     }
 
-    /// Leaves the checkpoint to another trie that follows the same blocks.
+    /// Discards the changes, because another trie that follows the same blocks writes the checkpoint.
     pub fn skip_checkpoint(&mut self) {
         if let Some(number) = self.number {
             self.changed = 0;
@@ -135,7 +135,7 @@ impl StateTrie {
         }
     }
 
-    /// Learns that the index has the checkpoints up to block `number`.
+    /// Notes that the checkpoints up to block `number` are in the index.
     pub fn written(&mut self, number: u64) {
         self.live.written(number);
     }
@@ -146,21 +146,21 @@ impl StateTrie {
     }
 }
 
-/// Accounts and slots changed.
+/// Number of changed accounts and slots.
 fn weight(changes: &StateChanges) -> usize {
     changes.accounts.iter().map(|change| 1 + change.slots.len()).sum()
 }
 
-/// Records that may wait for their checkpoint where the trie has so many bytes.
-fn records_most(limit: u64) -> usize {
+/// Maximum number of records waiting for a checkpoint if the trie may use this many bytes.
+fn max_records(limit: u64) -> usize {
     let fit = limit.max(TRIE_CACHE_BYTES_MIN) / RECORD_BYTES;
     usize::try_from(fit).unwrap_or(usize::MAX).min(CHECKPOINT_RECORDS)
 }
 
-/// Whether a checkpoint is due after so many changes, with so many records to be written, of
-/// `records_most` that may be.
-fn is_due(changed: usize, dirty: usize, records_most: usize) -> bool {
-    dirty >= records_most || changed >= CHECKPOINT_CHANGES.max(CHANGES_A_RECORD * dirty)
+/// Whether a checkpoint is due after `changed` changes of `dirty` records, of which there may be
+/// `max_records`.
+fn is_due(changed: usize, dirty: usize, max_records: usize) -> bool {
+    dirty >= max_records || changed >= CHECKPOINT_CHANGES.max(CHANGES_PER_RECORD * dirty)
 }
 
 #[cfg(test)]
@@ -170,10 +170,10 @@ mod tests {
     #[test]
     fn a_checkpoint_waits_for_changes_to_share_records() {
         let is_due = |changed, dirty| is_due(changed, dirty, CHECKPOINT_RECORDS);
-        // A million accounts: most records change again and again.
+        // A million accounts: most records change repeatedly.
         assert!(!is_due(1_999_999, 300_000));
         assert!(is_due(2_000_000, 300_000));
-        // Ten million: nearly each change is of another record, up to the bound.
+        // Ten million accounts: nearly every change is of another record, up to the limit.
         assert!(!is_due(3_500_000, 2_000_000));
         assert!(is_due(3_500_000, CHECKPOINT_RECORDS));
         assert!(is_due(8_000_000, 2_000_000));
@@ -181,11 +181,11 @@ mod tests {
 
     #[test]
     fn a_trie_with_little_memory_keeps_few_records_back() {
-        assert_eq!(records_most(2 << 30), CHECKPOINT_RECORDS);
-        let few = records_most(64 << 20);
+        assert_eq!(max_records(2 << 30), CHECKPOINT_RECORDS);
+        let few = max_records(64 << 20);
         assert_eq!(few, (64 << 20) / 350);
         assert!(!is_due(few, few - 1, few) && is_due(few, few, few));
-        // No less than the least bound of the trie itself.
-        assert_eq!(records_most(0), records_most(16 << 20));
+        // Not below the minimum of the trie itself.
+        assert_eq!(max_records(0), max_records(16 << 20));
     }
 }

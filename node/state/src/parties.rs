@@ -1,5 +1,5 @@
-//! The transactions of one address, block by block: those it sent, those sent to it, and the one
-//! that created it. Calls inside a transaction are not searched.
+//! The transactions of one address by block: those it sent, those sent to it, and the one that created it.
+//! Calls within transactions are not searched.
 
 use super::stored::{MinedTx, StoredBlock, StoredError};
 use crate::{Appearances, View};
@@ -10,7 +10,7 @@ use std::cmp::Ordering;
 use storage::{Account, ChainReader};
 use transactions::named;
 
-/// Which way a search goes.
+/// The direction of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// From newer to older blocks.
@@ -26,7 +26,8 @@ impl Found {
     }
 }
 
-/// A search through the blocks of a view. Holds read transactions: keep it for a call.
+/// A search through the blocks of a view. It holds read transactions, so keep it only for the duration of a
+/// call.
 #[derive(Debug)]
 pub struct Search<'v> {
     spec: &'v ChainSpec,
@@ -34,32 +35,32 @@ pub struct Search<'v> {
     blocks: ChainReader,
     address: Address,
     direction: Direction,
-    /// The next block to be looked at; `None` past the end.
+    /// The next block to search; `None` after the end.
     next: Option<u64>,
 }
 
-/// How a step of a search ends.
+/// The result of a step of a search.
 #[derive(Debug)]
 pub enum Step {
-    /// At a block.
+    /// A block was found.
     Found(Box<Found>),
-    /// At the end of the chain.
+    /// The end of the chain was reached.
     End,
-    /// Before it, because it was not to go on.
+    /// The search was stopped before the end.
     GivenUp,
 }
 
-/// A block with transactions of the address, and which: ascending, at least one.
+/// A block with transactions of the address.
 #[derive(Debug)]
 pub struct Found {
     /// The block.
     pub block: StoredBlock,
-    /// The indices of the transactions.
+    /// The indices of the transactions, ascending; there is at least one.
     pub indices: Vec<usize>,
 }
 
 impl<'v> Search<'v> {
-    /// The blocks up to `number`, from there on or back to there.
+    /// Starts at block `number`, towards newer or older blocks.
     pub fn new(
         spec: &'v ChainSpec,
         view: &'v View,
@@ -72,9 +73,9 @@ impl<'v> Search<'v> {
         Ok(Self { spec, appearances, blocks, address, direction, next: Some(number) })
     }
 
-    /// The next block with a transaction of the address. `go_on` is asked before each block that is
-    /// looked through: an account changes in many blocks that have none, that of a block producer in
-    /// all.
+    /// The next block with a transaction of the address. `go_on` is called before each block that is
+    /// searched: an account changes in many blocks that have none of its transactions, and that of a block
+    /// producer changes in all blocks.
     pub fn next(&mut self, mut go_on: impl FnMut() -> bool) -> Result<Step, StoredError> {
         while let Some(from) = self.next {
             let found = match self.direction {
@@ -111,7 +112,7 @@ impl<'v> Search<'v> {
     }
 }
 
-/// The block with the transaction of a sender that has this nonce, and its index there.
+/// The block with the transaction of a sender that has this nonce, and the index of the transaction.
 pub fn sent(
     spec: &ChainSpec,
     view: &View,
@@ -125,7 +126,7 @@ pub fn sent(
     let block = StoredBlock::read(spec, &view.blocks()?, number)?;
     let senders = block.senders.iter().enumerate();
     let own: Vec<_> = senders.filter(|(_, by)| **by == sender).map(|(index, _)| index).collect();
-    // The nonces of one sender rise, so that few of thousands of transactions are decoded.
+    // The nonces of one sender increase, so only a few of thousands of transactions are decoded.
     let (mut low, mut high) = (0, own.len());
     while low < high {
         let middle = low + (high - low) / 2;
@@ -136,11 +137,11 @@ pub fn sent(
             Ordering::Greater => high = middle,
         }
     }
-    // A contract's, or one that an authorization took (EIP-7702).
+    // The nonce of a contract, or one that an authorization used (EIP-7702).
     Ok(None)
 }
 
-/// Whether a transaction is from this address, or names it.
+/// Whether this address is the sender or another participant of a transaction.
 fn is_party(mined: &MinedTx<'_>, address: Address) -> bool {
     let mut named = named(&mined.tx, mined.sender, mined.cosmos.as_deref());
     mined.sender == address || named.any(|named| named == address)

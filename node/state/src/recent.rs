@@ -1,13 +1,13 @@
-//! Recently used accounts and slots of the newest state, in tables of a bounded size, so that a
-//! stage that follows the tip walks neither the layers, one hash map after another, nor LMDB for
-//! what it has met before.
+//! Caches of recently used accounts and slots of the newest state, with a limited size. A stage that follows
+//! the head then searches neither the layers, one hash map after another, nor LMDB for what it has used
+//! before.
 //!
-//! A table is two maps: what was used lately, and what was used before that. When the first is
-//! full the second is forgotten, and the first takes its place. It remembers up to which block
-//! changes may have been forgotten so. As long as the index is flushed that far, a key that is not
-//! in the table has not changed since the flush, and the index alone answers for it.
+//! A cache has two maps: the young one with recently used entries, and the old one. When the young map is
+//! full, the old one is discarded and replaced by it. The cache stores up to which block it may have
+//! discarded changes. If the index is flushed up to that block, a key that is not in the cache has not
+//! changed since the flush, and can be read from the index alone.
 //!
-//! Owned by one stage, which must tell it the changes of every block, in order.
+//! A cache is owned by one stage, which must apply the changes of every block to it, in order.
 
 use alloy_primitives::{
     Address, B256, Bytes, KECCAK256_EMPTY, U256,
@@ -24,23 +24,25 @@ use storage::{Account, ReadError, StateChanges, StateRead, address_order};
 use super::StateReader;
 use platform::table::Table;
 
-/// Keys between asking for the place of one and looking there; half way its next place is asked for.
+/// Keys between the prefetch of a key's first position and its lookup. The next position is prefetched half
+/// way.
 const AHEAD: usize = 24;
-/// Most accounts kept beside the table, some 8 MB of them: contracts that blocks call again and again.
-const OUTSIZE_MAX: usize = 1 << 16;
+/// Maximum number of accounts stored outside the table, some 8 MB of them: contracts that blocks call
+/// frequently.
+const MAX_OUTSIZE: usize = 1 << 16;
 
-/// Accounts kept for each slot that is.
+/// Accounts per slot.
 const SLOTS_SHARE: usize = 4;
 
-/// A table of `K` to `V` that forgets.
+/// A cache from `K` to `V`.
 struct Recent<K: Copy, V: Copy, S> {
     young: Table<K, V, S>,
     old: Table<K, V, S>,
-    /// Most entries of each map.
+    /// Maximum number of entries of each map.
     most: usize,
-    /// Block up to which `old` may hold changes.
+    /// Last block whose changes `old` may contain.
     sealed: u64,
-    /// Block up to which changes may have been forgotten.
+    /// Last block whose changes may have been discarded.
     lost: u64,
 }
 
@@ -57,7 +59,7 @@ impl<K: Copy + Eq + Hash, V: Copy, S: BuildHasher + Default> Recent<K, V, S> {
         Self { young: Table::default(), old: Table::default(), most, sealed: 0, lost: 0 }
     }
 
-    /// What is known of `key`, before block `next`.
+    /// The value of `key` before block `next`, if it is stored.
     fn get(&mut self, key: &K, next: u64) -> Option<V> {
         if let Some(value) = self.young.get(key) {
             return Some(*value);
@@ -67,8 +69,8 @@ impl<K: Copy + Eq + Hash, V: Copy, S: BuildHasher + Default> Recent<K, V, S> {
         Some(value)
     }
 
-    /// Has what is known of these keys brought into the caches.
-    fn warm<'a>(&self, keys: impl Iterator<Item = &'a K> + Clone)
+    /// Prefetches the entries of these keys.
+    fn prefetch<'a>(&self, keys: impl Iterator<Item = &'a K> + Clone)
     where
         K: 'a,
     {
@@ -76,14 +78,14 @@ impl<K: Copy + Eq + Hash, V: Copy, S: BuildHasher + Default> Recent<K, V, S> {
         keys.for_each(|key| self.young.prefetch_next(key));
     }
 
-    /// The same for somebody who goes through keys and is at `at`; `key` gives one, if there is one.
+    /// Prefetches for a caller that iterates over keys and is at `at`; `key` returns the key at a position.
     #[inline]
-    fn warm_ahead(&self, at: usize, key: impl Fn(usize) -> Option<K>) {
+    fn prefetch_ahead(&self, at: usize, key: impl Fn(usize) -> Option<K>) {
         key(at + AHEAD).iter().for_each(|key| self.young.prefetch(key));
         key(at + AHEAD / 2).iter().for_each(|key| self.young.prefetch_next(key));
     }
 
-    /// Puts what was read before, or changed by, `block`.
+    /// Stores a value that was read before `block`, or changed by it.
     fn put(&mut self, key: K, value: V, block: u64) {
         self.young.insert(key, value);
         if self.young.len() >= self.most {
@@ -91,12 +93,12 @@ impl<K: Copy + Eq + Hash, V: Copy, S: BuildHasher + Default> Recent<K, V, S> {
             self.sealed = block;
             mem::swap(&mut self.young, &mut self.old);
             self.young.clear();
-            // As many again are to be expected: to grow to them step by step takes twice the memory.
+            // As many entries as before are expected. Growing to this size in steps takes twice the memory.
             self.young.expect(self.most);
         }
     }
 
-    /// Forgets all, at `block`.
+    /// Clears the cache, at `block`.
     fn clear(&mut self, block: u64) {
         self.young.clear();
         self.old.clear();
@@ -104,8 +106,8 @@ impl<K: Copy + Eq + Hash, V: Copy, S: BuildHasher + Default> Recent<K, V, S> {
     }
 }
 
-/// What is known of an account. Accounts with code, or with more wei than 128 bits count, are few:
-/// the table only says that they are elsewhere.
+/// A cached account. Accounts with code, or with more than 2^128 wei, are rare: the table only marks them as
+/// stored elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Known {
     Absent,
@@ -124,7 +126,7 @@ impl Known {
         }
     }
 
-    /// The account, if this says it.
+    /// The account, unless it is stored elsewhere.
     fn account(self) -> Option<Option<Account>> {
         match self {
             Self::Absent => Some(None),
@@ -137,11 +139,11 @@ impl Known {
     }
 }
 
-/// See the module. Made by default it keeps nothing.
+/// The caches; see the module documentation. The default ones store nothing.
 #[derive(Debug)]
 pub struct RecentState {
     accounts: Recent<Address, Known, FbBuildHasher<20>>,
-    /// Some of those that the table says are elsewhere, as the newest state has them.
+    /// Accounts that the table marks as stored elsewhere, as of the newest state.
     outsize: AddressMap<Account>,
     slots: RecentSlots,
 }
@@ -153,7 +155,7 @@ type RecentSlots = Recent<SlotKey, U256, DefaultHashBuilder>;
 struct SlotKey(Address, U256);
 
 impl Hash for SlotKey {
-    /// By words, which takes half as long as by bytes.
+    /// Hashed by words, which takes half as long as by bytes.
     #[inline]
     fn hash<H: Hasher>(&self, state: &mut H) {
         let (first, rest) = address_order(&self.0);
@@ -166,23 +168,22 @@ impl Hash for SlotKey {
 }
 
 impl RecentState {
-    /// Empty tables for at most `accounts` accounts and a quarter as many slots, of which fewer are used
-    /// again. They take 85 to 171
-    /// bytes an account and 171 to 341 a slot, as these are met; least where half of `accounts` is
-    /// three quarters of a power of two.
+    /// Empty caches for at most `accounts` accounts, and a quarter as many slots, of which fewer are used
+    /// repeatedly. They take 85 to 171 bytes per account and 171 to 341 per slot once these are stored; the
+    /// minimum if half of `accounts` is three quarters of a power of two.
     pub fn new(accounts: usize) -> Self {
         let (accounts, slots) = (Recent::new(accounts), Recent::new(accounts / SLOTS_SHARE));
         Self { accounts, outsize: AddressMap::default(), slots }
     }
 
-    /// Has room made for so many accounts with the first, as far as the table is to hold them: growing
-    /// later would take tenths of a second, all at once.
+    /// Reserves memory for this many accounts with the first one, within the limit of the cache: growing
+    /// later would take tenths of a second at once.
     pub const fn expect(&mut self, accounts: usize) {
         let most = self.accounts.most;
         self.accounts.young.expect(if accounts < most { accounts } else { most });
     }
 
-    /// Puts an account as it was read before, or changed by, `block`.
+    /// Stores an account that was read before `block`, or changed by it.
     fn put_account(&mut self, address: Address, account: Option<&Account>, block: u64) {
         let known = Known::of(account);
         if known == Known::Elsewhere {
@@ -192,38 +193,38 @@ impl RecentState {
     }
 
     fn put_outsize(&mut self, address: Address, account: Option<&Account>) {
-        if self.outsize.len() >= OUTSIZE_MAX {
+        if self.outsize.len() >= MAX_OUTSIZE {
             self.outsize.clear();
         }
         self.outsize.extend(account.map(|account| (address, *account)));
     }
 
-    /// Takes in what block `number`, the one after the last, did to accounts. For owners that ask
-    /// for no slots.
+    /// Applies the changes of block `number`, the one after the last, to accounts. For owners that do not
+    /// read slots.
     pub fn apply_accounts(&mut self, number: u64, changes: &StateChanges) {
         for (at, change) in changes.accounts.iter().enumerate() {
             let address = |at: usize| changes.accounts.get(at).map(|change| change.address);
-            self.accounts.warm_ahead(at, address);
+            self.accounts.prefetch_ahead(at, address);
             self.put_account(change.address, change.account.as_ref(), number);
         }
     }
 
-    /// Brings what is known of these accounts into the caches.
-    pub fn warm<'a>(&self, addresses: impl Iterator<Item = &'a Address> + Clone) {
-        self.accounts.warm(addresses);
+    /// Prefetches the entries of these accounts.
+    pub fn prefetch<'a>(&self, addresses: impl Iterator<Item = &'a Address> + Clone) {
+        self.accounts.prefetch(addresses);
     }
 
-    /// Takes in the changes of block `number`, the one after the last.
+    /// Applies the changes of block `number`, the one after the last.
     pub fn apply(&mut self, number: u64, changes: &StateChanges) {
         self.apply_accounts(number, changes);
         if changes.accounts.iter().any(|change| change.wiped || change.account.is_none()) {
-            // Slots are not listed by account; and this is rare since Cancun.
+            // Slots are not listed by account, and this is rare since Cancun.
             self.slots.clear(number);
         }
         for change in &changes.accounts {
             let key = |at: usize| Some(SlotKey(change.address, change.slots.get(at)?.0));
             for (at, (slot, value)) in change.slots.iter().enumerate() {
-                self.slots.warm_ahead(at, key);
+                self.slots.prefetch_ahead(at, key);
                 self.slots.put(SlotKey(change.address, *slot), *value, number);
             }
         }
@@ -236,33 +237,33 @@ impl Default for RecentState {
     }
 }
 
-/// Reads the newest state through a [`RecentState`] that has taken in every block up to it.
+/// Reads the newest state through a [`RecentState`] to which every block has been applied.
 #[derive(Debug)]
 pub struct RecentReader<'a> {
     recent: RefCell<&'a mut RecentState>,
     state: &'a StateReader,
     next: u64,
-    /// The last block flushed, once one is.
+    /// The last flushed block, if there is one.
     flushed: Option<u64>,
 }
 
 impl<'a> RecentReader<'a> {
-    /// Reads `state`.
+    /// A reader of `state`.
     ///
     /// # Errors
-    /// When the index cannot be read.
+    /// If the index cannot be read.
     pub fn new(recent: &'a mut RecentState, state: &'a StateReader) -> Result<Self, ReadError> {
         let flushed = state.index().flushed()?;
         Ok(Self { recent: RefCell::new(recent), state, next: state.next(), flushed })
     }
 
-    /// Whether what a table does not have, which has forgotten changes up to block `lost`, is in the
-    /// index as it is now. Flush may be ahead of a stage that has not heard of the newest block.
+    /// Whether a value that is not in the cache, which may have discarded changes up to block `lost`, is
+    /// current in the index. Flush may be ahead of a stage that has not received the newest block.
     fn index_answers(&self, lost: u64) -> bool {
         !self.state.is_historic() && self.flushed.is_some_and(|flushed| lost <= flushed)
     }
 
-    /// An account that the table says is elsewhere.
+    /// An account that the table marks as stored elsewhere.
     fn outsize_account(
         &self,
         recent: &mut RecentState,
@@ -276,17 +277,17 @@ impl<'a> RecentReader<'a> {
         Ok(account)
     }
 
-    /// An account that is not in the table, which has forgotten changes up to block `lost`.
+    /// An account that is not in the cache, which may have discarded changes up to block `lost`.
     fn unknown_account(&self, address: Address, lost: u64) -> Result<Option<Account>, ReadError> {
         if self.index_answers(lost) {
-            // No change of it was forgotten, so it has none since the flush.
+            // No change of it was discarded, so it has not changed since the flush.
             self.state.index().account(address)
         } else {
             self.state.account(address)
         }
     }
 
-    /// A slot that is not in the table, which takes it in.
+    /// Reads a slot that is not in the cache, and stores it there.
     fn unknown_slot(
         &self,
         table: &mut RecentSlots,
@@ -321,15 +322,14 @@ impl StateRead for RecentReader<'_> {
         }
     }
 
-    /// Those that the table does not have are read in key order: neighbours in the index share its
-    /// pages.
+    /// Accounts that are not in the cache are read in key order, because neighbours share pages of the index.
     fn accounts(&self, addresses: &[Address]) -> Result<Vec<Option<Account>>, ReadError> {
         let recent = &mut **self.recent.borrow_mut();
         let mut found = vec![None; addresses.len()];
         let mut missing: Vec<(Address, usize)> = Vec::new();
         let mut elsewhere: Vec<usize> = Vec::new();
         for (at, address) in addresses.iter().enumerate() {
-            recent.accounts.warm_ahead(at, |at| addresses.get(at).copied());
+            recent.accounts.prefetch_ahead(at, |at| addresses.get(at).copied());
             match recent.accounts.get(address, self.next).map(Known::account) {
                 Some(Some(account)) => found[at] = account,
                 Some(None) => elsewhere.push(at),
@@ -363,13 +363,13 @@ impl StateRead for RecentReader<'_> {
         self.unknown_slot(table, address, slot)
     }
 
-    /// Those that the table does not have are read in the order asked for: best ascending.
+    /// Slots that are not in the cache are read in the order of the argument, which should be ascending.
     fn slots(&self, address: Address, slots: &[U256]) -> Result<Vec<U256>, ReadError> {
         let table = &mut self.recent.borrow_mut().slots;
         let mut found = vec![U256::ZERO; slots.len()];
         let mut missing = Vec::new();
         for (at, slot) in slots.iter().enumerate() {
-            table.warm_ahead(at, |at| Some(SlotKey(address, *slots.get(at)?)));
+            table.prefetch_ahead(at, |at| Some(SlotKey(address, *slots.get(at)?)));
             match table.get(&SlotKey(address, *slot), self.next) {
                 Some(value) => found[at] = value,
                 None => missing.push(at),
@@ -397,15 +397,15 @@ mod tests {
     use std::sync::Arc;
     use storage::{AccountChange, FlushBlock, IndexDb, IndexOptions};
 
-    /// Accounts of the test: far more than a small table holds.
+    /// Accounts of the test: far more than a small cache holds.
     const ACCOUNTS: u64 = 300;
 
     fn address(n: u64) -> Address {
         Address::left_padding_from(&(n + 1).to_be_bytes())
     }
 
-    /// What block `number` does: about a tenth of the accounts change, some are removed, some have
-    /// code, some storage.
+    /// The changes of block `number`: about a tenth of the accounts change, some are removed, some have code,
+    /// some storage.
     fn changes(number: u64) -> StateChanges {
         let accounts =
             (0..ACCOUNTS).filter(|n| (n * 7 + number * 13).is_multiple_of(11)).map(|n| {
@@ -424,7 +424,7 @@ mod tests {
         StateChanges { accounts: accounts.collect(), codes: Vec::new() }
     }
 
-    /// However small the table, and wherever the flush is, it says what the layers say.
+    /// The cache returns what the layers return, for any size of the cache and any progress of flush.
     #[test]
     fn a_table_says_what_the_state_says() {
         for entries in [4, 32, 4096] {
@@ -452,7 +452,7 @@ mod tests {
                 let layer = Arc::new(Layer::new(number, changes(number), Vec::new()));
                 recent.apply(number, layer.changes());
                 view = view.with_layer(layer, flushed);
-                // The genesis is flushed before all; the view learns of a flush a block late.
+                // Genesis is flushed first; the view notices a flush a block later.
                 if number % 8 == 7 || number == 0 {
                     flush(&index, &view);
                     flushed = number;

@@ -1,25 +1,25 @@
-//! State as of one block: the layers not flushed yet, then the index environment.
+//! The state as of one block: the layers that are not flushed yet, then the index environment.
 
 use super::Layer;
 use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U256};
 use std::sync::Arc;
 use storage::{Account, IndexDb, IndexReader, ReadError, StateRead};
 
-/// The state before block `next`. Immutable; cheap to clone and to extend.
+/// The state before block `next`. Immutable, and cheap to clone and to extend.
 #[derive(Clone, Debug)]
 pub struct StateView {
     next: u64,
-    /// The state before this block is canonical: it is `next`, or the block before it if the newest layer is that
-    /// of a pending block.
+    /// The first non-canonical block: `next`, or the block before it if the newest layer is that of a pending
+    /// block.
     canonical_next: u64,
-    /// Contiguous, oldest first, the newest before `next`; reaches back at least to the last
-    /// flushed block.
+    /// Contiguous, oldest first, the newest before `next`. They begin at or before the block after the last
+    /// flushed one.
     layers: Arc<[Arc<Layer>]>,
     index: IndexDb,
 }
 
 impl StateView {
-    /// The state before block `next`, all of it flushed.
+    /// The state before block `next`, which is flushed completely.
     pub fn before(next: u64, index: IndexDb) -> Self {
         Self { next, canonical_next: next, layers: Arc::new([]), index }
     }
@@ -62,24 +62,24 @@ impl StateView {
         &self.layers
     }
 
-    /// The environment below the layers.
+    /// The index environment below the layers.
     pub const fn index(&self) -> &IndexDb {
         &self.index
     }
 
-    /// Opens a reader of this state. It holds a read transaction: keep it for a call, not for long.
+    /// Opens a reader of this state. It holds a read transaction, so keep it only for the duration of a call.
     pub fn reader(&self) -> Result<StateReader, ReadError> {
         self.reader_before(self.next)
     }
 
-    /// Opens a reader of the state after block `number`, or of the newest where that is later.
+    /// Opens a reader of the state after block `number`, or of the newest state if that is older.
     pub fn reader_at(&self, number: u64) -> Result<StateReader, ReadError> {
         self.reader_before(number.saturating_add(1).min(self.next))
     }
 
-    /// The first block up to `last` after which an account is as `wanted`, if it stays so from then on. An
-    /// account that is so more than once, such as a contract that was created again, gives any of those
-    /// blocks. It takes some twenty reads.
+    /// The first block up to `last` after which an account satisfies `wanted`, provided that it does so from
+    /// then on. If it does so more than once, as a contract that was created again, the result is any of
+    /// these blocks. It takes some twenty reads.
     pub fn first_block(
         &self,
         last: u64,
@@ -100,9 +100,9 @@ impl StateView {
 
     fn reader_before(&self, next: u64) -> Result<StateReader, ReadError> {
         let index = self.index.reader()?;
-        // Below a pending block is its parent, whatever block has that number in the index meanwhile.
+        // The pending block's parent is below it, whatever block has its number in the index meanwhile.
         let index_next = next.min(self.canonical_next);
-        // When flush is ahead of the wanted block, the latest tables are too new: history answers.
+        // If flush is ahead of the block, the latest tables are too new, and history is read.
         let historic = index.flushed()?.is_some_and(|flushed| flushed >= index_next);
         let newest = self.layers.partition_point(|layer| layer.number() < next);
         let layers = Arc::clone(&self.layers);
@@ -114,10 +114,10 @@ impl StateView {
 #[derive(Debug)]
 pub struct StateReader {
     next: u64,
-    /// The index is read as before this block.
+    /// The index is read as of the state before this block.
     index_next: u64,
     layers: Arc<[Arc<Layer>]>,
-    /// Layers up to this position count.
+    /// Number of layers that are read.
     newest: usize,
     index: IndexReader,
     historic: bool,
@@ -128,7 +128,7 @@ impl StateReader {
         self.layers[..self.newest].iter().rev()
     }
 
-    /// The index is ahead of this state.
+    /// Whether the index is ahead of this state.
     pub(super) const fn is_historic(&self) -> bool {
         self.historic
     }
@@ -140,11 +140,11 @@ impl StateReader {
 
     /// The block after which the index is read.
     const fn last(&self) -> u64 {
-        // History holds nothing from before block 0.
+        // History contains nothing from before block 0.
         self.index_next.saturating_sub(1)
     }
 
-    /// The snapshot of the index environment below.
+    /// The snapshot of the index environment.
     pub(super) const fn index(&self) -> &IndexReader {
         &self.index
     }
@@ -190,17 +190,17 @@ impl StateRead for StateReader {
             return Ok(known);
         }
         if self.historic && self.index.account(address)?.is_some_and(|now| !is_bare(&now)) {
-            // It has got its code or nonce since. Where a contract was made over it, it had no storage
-            // (EIP-7610), and who signs transactions has none.
+            // It received its code or nonce later. If a contract was created there, it had no storage
+            // (EIP-7610), and neither has an account that signs transactions.
             return Ok(false);
         }
-        // Nothing can write to the storage of an account without code and nonce, so that of the
-        // latest tables is the same at every block since it was made.
+        // The storage of an account without code and nonce cannot be written, so the latest tables have had
+        // it unchanged since the account was created.
         self.index.has_storage(address)
     }
 }
 
-/// It has neither code nor nonce, so a contract may be made over it.
+/// Whether the account has neither code nor nonce, so that a contract may be created there.
 fn is_bare(account: &Account) -> bool {
     account.nonce == 0 && account.code_hash == KECCAK256_EMPTY
 }
@@ -265,7 +265,7 @@ mod tests {
         };
         let code = B256::repeat_byte(7);
         let blocks = [
-            // From before such storage could no longer be made.
+            // Created before such storage became impossible.
             vec![change(old, KECCAK256_EMPTY, &[(1, 1)])],
             vec![change(paid, KECCAK256_EMPTY, &[])],
             vec![change(paid, code, &[(5, 9)])],

@@ -1,4 +1,4 @@
-//! Stored blocks as the methods need them: decoded, with senders and receipts beside.
+//! Stored blocks, decoded together with their senders and receipts.
 
 use crate::View;
 use alloy_consensus::{Header, Transaction as _, Typed2718 as _};
@@ -19,7 +19,7 @@ pub enum StoredError {
     /// The chain could not be read.
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// What was read is not what a block has.
+    /// The data read is not valid for a block.
     #[error("{0}")]
     Damaged(String),
 }
@@ -30,18 +30,18 @@ impl StoredError {
     }
 }
 
-/// A block of a view.
+/// A block of a view with its senders.
 #[derive(Clone, Debug)]
 pub struct StoredBlock {
     /// The block.
     pub block: Block,
     /// The sender of each transaction, in the order of the block.
     pub senders: Vec<Address>,
-    /// The unit in which its Cosmos transactions count.
+    /// The unit of its Cosmos transactions.
     unit: TokenUnit,
 }
 
-/// What every block of the chain has: its absence is damage, not an answer.
+/// For data that every block has: its absence is an error, and not a result.
 fn missing(what: &str, number: u64) -> StoredError {
     StoredError::Damaged(format!("block {number} has no {what}"))
 }
@@ -77,15 +77,15 @@ pub fn block(blocks: &ChainReader, number: u64) -> Result<Block, StoredError> {
     Block::from_parts(hash, &header, &body).map_err(StoredError::damaged)
 }
 
-/// Hashes of transactions, all at once.
+/// Hashes of transactions, computed together.
 pub fn tx_hashes(raw: &[&[u8]]) -> Vec<B256> {
     let mut hashes = vec![[0; 32]; raw.len()];
     verify::keccak256_batch(raw, &mut hashes);
     hashes.into_iter().map(B256::from).collect()
 }
 
-/// The bytes of the transaction at `index` of a block at or below the view's head, if the block has one there.
-/// Decodes no transaction.
+/// The bytes of the transaction at `index` of a block at or below the view's head, if there is one. Decodes
+/// no transaction.
 pub fn raw_tx(
     blocks: &ChainReader,
     number: u64,
@@ -123,7 +123,7 @@ impl StoredBlock {
         Ok(Self::new(spec, block, senders))
     }
 
-    /// The transaction at `index`, if the block has as many.
+    /// The transaction at `index`, if there is one.
     pub fn tx(&self, index: usize) -> Result<Option<MinedTx<'_>>, StoredError> {
         let Some(raw) = self.block.transactions.get(index) else { return Ok(None) };
         self.mined(index, verify::keccak256(raw).into()).map(Some)
@@ -140,7 +140,7 @@ impl StoredBlock {
         tx_hashes(&raw)
     }
 
-    /// The transaction at `index`, which is there, and has this hash.
+    /// The transaction at `index`, which must exist, with this hash.
     fn mined(&self, index: usize, hash: B256) -> Result<MinedTx<'_>, StoredError> {
         let (raw, sender) = (self.block.transactions[index].clone(), self.senders[index]);
         let decoded = DecodedTx::decode_hashed(raw, hash).map_err(StoredError::damaged)?;
@@ -160,7 +160,7 @@ pub struct OneTx {
 }
 
 impl OneTx {
-    /// Reads the transaction at a place that the index names.
+    /// Reads the transaction at a position from the index.
     pub fn read(
         spec: &ChainSpec,
         blocks: &ChainReader,
@@ -169,13 +169,14 @@ impl OneTx {
     ) -> Result<Self, StoredError> {
         let (index, raw) = match raw_tx(blocks, number, index as usize)? {
             Some(raw) => (index, raw),
-            // Beyond the last is a Cosmos transaction under its further hash.
+            // A position after the last transaction is that of a Cosmos transaction under its additional
+            // hash.
             None => Self::further(blocks, number, index)?,
         };
         Self::of_raw(spec, blocks, number, index, raw)
     }
 
-    /// Reads the transaction at `index` of a block, if the block has one there.
+    /// Reads the transaction at `index` of a block, if there is one.
     pub fn at(
         spec: &ChainSpec,
         blocks: &ChainReader,
@@ -210,7 +211,7 @@ impl OneTx {
         Ok((u32::try_from(index).map_err(StoredError::damaged)?, txs.swap_remove(index)))
     }
 
-    /// It in its block, of which only header and hash are there.
+    /// The transaction in its block, of which only header and hash are available.
     pub fn mined(&self) -> MinedTx<'_> {
         let Self { block, decoded, sender, index } = self;
         let DecodedTx { raw, tx, hash, cosmos } = decoded.clone();
@@ -218,7 +219,7 @@ impl OneTx {
     }
 }
 
-/// A transaction in its block.
+/// A transaction with its block.
 #[derive(Debug)]
 pub struct MinedTx<'a> {
     /// The block.
@@ -238,17 +239,17 @@ pub struct MinedTx<'a> {
 }
 
 impl MinedTx<'_> {
-    /// Who it is sent to; `None` if it creates a contract.
+    /// The recipient; `None` for a creation.
     pub fn to(&self) -> Option<Address> {
         self.tx.to()
     }
 
-    /// The contract it creates, if it does not fail.
+    /// The address of the contract that it creates, if it succeeds.
     pub fn created(&self) -> Option<Address> {
         created(&self.tx, self.sender)
     }
 
-    /// The same apart from its block.
+    /// The transaction without its block.
     pub fn recovered(self) -> RecoveredTx {
         let Self { raw, tx, hash, sender, cosmos, .. } = self;
         RecoveredTx { raw, tx, hash, sender, high_s: false, authorities: OnceLock::new(), cosmos }
@@ -260,7 +261,7 @@ impl MinedTx<'_> {
     }
 }
 
-/// Where a mined transaction is, and its block.
+/// The position of a mined transaction, and its block.
 pub fn locate(
     spec: &ChainSpec,
     view: &View,

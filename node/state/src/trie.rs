@@ -1,9 +1,9 @@
-//! The trie after any block: that of the index, with the blocks between done or undone.
+//! The trie after any block, derived from the trie of the index.
 //!
-//! Trie records are kept of one block only, that of the last checkpoint. What the blocks since
-//! changed is known from the chain; what was there before, from history. Putting the one or the
-//! other in place is one trie update, whose root must be the wanted block's. So any block can be
-//! proven, at a cost that grows with what lies between, up to a bound.
+//! Trie records are stored for one block only, that of the last checkpoint. Changes of later blocks are read
+//! from the chain, and earlier values from history. Applying one or the other is one trie update, whose root
+//! must be that of the requested block. Any block can thus be proven, at a cost that grows with the changes
+//! in between, up to a limit.
 
 use super::{StateReader, View};
 use alloy_primitives::{Address, B256, U256, map::HashMap};
@@ -17,10 +17,10 @@ use storage::{
     update_state_root,
 };
 
-/// Most accounts and slots put in place: about a second's work.
+/// Maximum number of accounts and slots in such an update: about a second of work.
 pub const UNDONE_MAX: usize = 200_000;
 
-/// Why there is no trie of a block.
+/// Why the trie of a block is not available.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TrieViewError {
@@ -30,26 +30,26 @@ pub enum TrieViewError {
     /// A trie node is missing or damaged.
     #[error(transparent)]
     Trie(#[from] TrieError<ReadError>),
-    /// Too much lies between.
+    /// Too much has changed in between.
     #[error(
         "more than {UNDONE_MAX} accounts and slots changed between block {0} and the block that \
          trie records are kept of"
     )]
     TooOld(u64),
-    /// The trie is that of a newer block already.
+    /// The trie is of a newer block already.
     #[error("the pending block {0} is older than the trie: try again")]
     Outdated(u64),
-    /// What the chain or history says does not give the block's state root.
+    /// The chain or history does not result in the block's state root.
     #[error("history gives state root {found} for block {number}, not {expected}")]
     Damaged {
         /// The block.
         number: u64,
         /// Its state root.
         expected: B256,
-        /// The root history gives.
+        /// The resulting root.
         found: B256,
     },
-    /// A row of the chain is missing or does not decode.
+    /// A row of the chain is missing or cannot be decoded.
     #[error("block {0} is damaged")]
     Block(u64),
 }
@@ -58,7 +58,7 @@ pub enum TrieViewError {
 #[derive(Debug)]
 pub struct TrieReader {
     state: StateReader,
-    /// How its nodes differ from those of the index; `None` when they do not.
+    /// The nodes that differ from those of the index; `None` if there are none.
     between: Option<TrieUpdates>,
 }
 
@@ -77,15 +77,15 @@ impl View {
     /// The trie after block `number`, at or below the head.
     ///
     /// # Errors
-    /// When too much has changed between the block and the last checkpoint of the trie, or
-    /// something cannot be read.
+    /// If too much has changed between the block and the last checkpoint of the trie, or something cannot be
+    /// read.
     pub fn trie_at(&self, number: u64) -> Result<TrieReader, TrieViewError> {
         let state = self.state.reader_at(number)?;
         let (at, root) = state.index().trie_block()?.ok_or(TrieViewError::Block(number))?;
         let is_pending = number > self.state.canonical();
         if is_pending && at > self.state.canonical() {
-            // Its changes can be redone, but those of the canonical block with its number cannot be undone with
-            // them in one update.
+            // Its changes can be applied, but the changes of the canonical block with the same number cannot
+            // be reverted in the same update.
             return Err(TrieViewError::Outdated(number));
         }
         if at == number {
@@ -114,7 +114,7 @@ impl View {
         Ok(header.state_root)
     }
 
-    /// What the blocks after `at` up to `number` changed, as it is after them.
+    /// The changes of the blocks after `at` up to `number`, with the values after them.
     fn redo(&self, at: u64, number: u64) -> Result<StateChanges, TrieViewError> {
         let mut touched: BTreeMap<Address, Changed> = BTreeMap::new();
         self.changes_between(at, number, number, |change| {
@@ -135,7 +135,7 @@ impl View {
         Ok(StateChanges { accounts: accounts.collect(), codes: Vec::new() })
     }
 
-    /// Shows what the blocks after `first` up to `last` changed; `wanted` is told in errors.
+    /// Applies the changes of the blocks after `first` up to `last`; `wanted` is named in errors.
     fn changes_between(
         &self,
         first: u64,
@@ -163,7 +163,7 @@ impl View {
         Ok(())
     }
 
-    /// What the blocks after `number` up to `at` changed, as it was before.
+    /// The changes of the blocks after `number` up to `at`, with the values before them.
     fn undo(
         &self,
         state: &StateReader,
@@ -185,19 +185,19 @@ impl View {
     }
 }
 
-/// What blocks did to an account, put together.
+/// The combined changes of blocks to an account.
 #[derive(Default)]
 struct Changed {
     account: Option<Account>,
-    /// Its storage was cleared at least once, before these slots were set.
+    /// The storage was cleared at least once, before these slots were set.
     wiped: bool,
     slots: BTreeMap<U256, U256>,
 }
 
-/// What later blocks did to an account.
+/// The changes of later blocks to an account.
 #[derive(Default)]
 struct Touched {
-    /// Its storage was cleared at least once.
+    /// The storage was cleared at least once.
     wiped: bool,
     slots: BTreeSet<U256>,
 }
@@ -205,7 +205,7 @@ struct Touched {
 impl Touched {
     fn before(self, state: &StateReader, address: Address) -> Result<AccountChange, TrieViewError> {
         let account = state.account(address)?;
-        // What was cleared is in no block's changes, but in the history of the account's slots.
+        // Cleared slots are not in the changes of a block, but in the history of the account's slots.
         let slots = match self.wiped {
             true => state.index().slots_with_history(address)?,
             false => self.slots.into_iter().collect(),
