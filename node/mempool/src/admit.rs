@@ -1,4 +1,4 @@
-//! What a transaction must satisfy to be pooled, beside the rules of the chain.
+//! The conditions for pooling a transaction, in addition to the rules of the chain.
 
 use super::{
     Lane, Mempool, Pooled, Reject,
@@ -11,22 +11,22 @@ use std::{sync::Arc, time::Instant};
 use storage::Account;
 use transactions::{RecoveredTx, cosmos};
 
-/// Where an accepted transaction stands.
+/// The position of an accepted transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// It can run now.
+    /// It can be executed now.
     Pending,
-    /// It waits behind a nonce gap.
+    /// It is queued behind a nonce gap.
     Queued,
 }
 
 impl Mempool {
-    /// Accepts a transaction, or says why not. `account` is the sender's on chain; `authorities`
-    /// gives the accounts that the transaction's valid authorizations delegate. It is asked last, for
-    /// where nobody has recovered them before, each of them is a recovery.
+    /// Accepts a transaction, or returns the reason of the refusal. `account` is the sender's on chain.
+    /// `authorities` returns the accounts that the transaction's valid authorizations delegate. It is called
+    /// last, because it may have to recover each of them.
     ///
     /// # Errors
-    /// See [`Reject`]; the pool is then as before.
+    /// See [`Reject`]. The pool is unchanged then.
     pub fn insert(
         &mut self,
         tx: Arc<RecoveredTx>,
@@ -81,9 +81,9 @@ impl Mempool {
         Ok(())
     }
 
-    /// EIP-7702: a delegated account can lose its balance, or use its nonce, in anybody's
-    /// transaction, and with that void whatever it has pooled. So it may have one transaction at a
-    /// time, and so may an account whose delegation is pooled.
+    /// EIP-7702: the balance of a delegated account can decrease, and its nonce can increase, in any
+    /// account's transaction, which invalidates what it has pooled. It may therefore have one transaction at
+    /// a time, and so may an account whose delegation is pooled.
     fn check_delegation(
         &self,
         new: &Pooled,
@@ -102,7 +102,7 @@ impl Mempool {
         Ok(())
     }
 
-    /// The other side of that: an account with more than one transaction here is not delegated.
+    /// The converse: an account with more than one pooled transaction cannot be delegated.
     fn check_authorities(&self, new: &Pooled) -> Result<(), Reject> {
         let reserved = |authority: &Address| {
             self.lane(*authority).is_some_and(|lane| lane.all().nth(1).is_some())
@@ -122,7 +122,7 @@ impl Mempool {
         if all { Ok(()) } else { Err(Reject::ReplacementUnderpriced) }
     }
 
-    /// An account's share of what waits behind gaps.
+    /// The limit of an account's transactions behind gaps.
     fn check_share(
         &self,
         new: &Pooled,
@@ -139,8 +139,9 @@ impl Mempool {
     }
 }
 
-/// Clients of the Cosmos interfaces take a code of 0 for a promise, and read the sequence on chain. So price
-/// replaces no Cosmos transaction, and a Cosmos transaction replaces none: `expected` is the sequence to use.
+/// Clients of the Cosmos interfaces rely on a code of 0, and read the sequence from the chain. A higher price
+/// therefore never replaces a Cosmos transaction, and a Cosmos transaction replaces none. `expected` is the
+/// sequence to use.
 fn check_replaceable(new: &Pooled, old: &Pooled, expected: u64) -> Result<(), Reject> {
     let nonce = new.nonce();
     if new.tx.cosmos.is_some() {
@@ -166,7 +167,7 @@ fn check_nonce(new: &Pooled, account: &Account) -> Result<(), Reject> {
     Ok(())
 }
 
-/// The balance must pay for everything the account has pooled, at most costs.
+/// The balance must cover the maximum cost of everything that the account has pooled.
 fn check_funds(
     new: &Pooled,
     old: Option<&Pooled>,

@@ -1,19 +1,18 @@
-//! The mempool's journal: every accepted transaction is in this file before its submitter is told,
-//! and stays there until it is in a durable block or has left the pool.
+//! The mempool's journal: every accepted transaction is written to this file before its submitter gets a
+//! result, and stays there until it is in a durable block or has left the pool.
 //!
-//! A killed process loses nothing it has answered for, since what was written is the kernel's. A
-//! power failure can lose what the kernel had not written back yet (some seconds), unless the file
-//! is synced before each answer, which the settings offer.
+//! If the process is killed, no answered transaction is lost, because the kernel has the written data. A
+//! power failure can lose the data that the kernel had not written back yet (some seconds), unless the file
+//! is synced before each result, which is a setting.
 //!
-//! Format: see [`format`]. The file names the chain by the hash of block 0. A file of another chain or version is set
-//! aside under another name. A record that is cut off ends the file; if others are damaged, a copy of the file is kept,
-//! and the rest of its records are used.
-//! Senders are kept so that a restart recovers no signature again; the file
-//! is to be trusted as much as the databases beside it.
+//! For the format see [`format`]. The file contains the hash of block 0. A file of another chain or version
+//! is kept under another name. An incomplete record ends the file. If other records are damaged, a copy of
+//! the file is kept, and the remaining records are used. Senders are stored so that a restart does not
+//! recover signatures again, so the file must be trusted as much as the databases in the same folder.
 //!
-//! Bound: rewritten with the living transactions alone when it is more than twice their size, and has grown by
-//! [`SLACK_BYTES`] since. A rewrite that fails, for lack of file descriptors or disk space, is repeated later;
-//! meanwhile the file grows, up to [`MAX_POSTPONED_BYTES`].
+//! Limits: the file is rewritten with the live transactions if it is more than twice their size and has grown
+//! by [`SLACK_BYTES`] since. If a rewrite fails, for lack of file descriptors or disk space, it is repeated
+//! later. Meanwhile the file grows, up to [`MAX_POSTPONED_BYTES`].
 
 mod aside;
 mod format;
@@ -35,24 +34,24 @@ use std::{
 };
 use transactions::{DecodeError, DecodedTx, RecoveredTx};
 
-/// Bytes of dead records that are not worth a rewrite: some 400,000 transfers, which a restart
-/// passes over in half a second.
+/// Bytes of dead records that do not justify a rewrite: some 400,000 transfers, which a restart skips in half
+/// a second.
 const SLACK_BYTES: u64 = 64 * 1024 * 1024;
-/// Size of the file from which on a rewrite that fails ends the node: a restart reads the whole file.
+/// File size from which a failed rewrite ends the node, because a restart reads the whole file.
 const MAX_POSTPONED_BYTES: u64 = 4 * 1024 * 1024 * 1024;
 
-/// A transaction as the journal has it.
+/// A transaction in the journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// EIP-2718 bytes.
     pub raw: Bytes,
-    /// Who signed it.
+    /// The recovered sender.
     pub sender: Address,
 }
 
 impl Entry {
-    /// Decodes it. Its signature had a low `s`, or it would not have been accepted.
-    /// That of a Cosmos transaction is judged again, because the rules ask what it covers.
+    /// Decodes it. Its signature has a low `s`, because it was accepted. The signature of a Cosmos
+    /// transaction is checked again, because the rules depend on what it covers.
     pub fn recovered(self, chain_id: u64) -> Result<RecoveredTx, DecodeError> {
         let DecodedTx { raw, tx, hash, cosmos } = DecodedTx::decode(self.raw)?;
         let judged = cosmos.map(|cosmos| Arc::unwrap_or_clone(cosmos).judged(chain_id));
@@ -77,12 +76,12 @@ impl Entry {
 pub struct JournalError {
     /// The file.
     pub path: PathBuf,
-    /// Why.
+    /// The reason.
     pub source: io::Error,
 }
 
-/// Whether a file holds more than the header of a journal. The records are not read: a journal that is damaged, or
-/// of another version, counts as one with transactions.
+/// Whether a file contains more than the header of a journal. The records are not read: a journal that is
+/// damaged, or of another version, counts as one with transactions.
 pub fn has_transactions(path: &Path) -> io::Result<bool> {
     let file = match File::open(path) {
         Ok(file) => file,
@@ -97,28 +96,28 @@ pub fn has_transactions(path: &Path) -> io::Result<bool> {
 /// The open journal.
 #[derive(Debug)]
 pub struct Journal {
-    /// Absent when none is kept.
+    /// `None` if no journal is kept.
     file: Option<File>,
     path: PathBuf,
     header: Header,
     sync: bool,
-    /// Bytes in the file.
+    /// Size of the file in bytes.
     bytes: u64,
     /// Records not written yet.
     buffer: Vec<u8>,
-    /// Blocks built that are not durable yet: their transactions have left the pool, and must come
-    /// back if the process ends now.
+    /// Blocks that are executed but not durable. Their transactions have left the pool, and must be restored
+    /// if the process ends now.
     building: VecDeque<(u64, Arc<Vec<Arc<RecoveredTx>>>)>,
-    /// Transactions of before the start that the pool has not taken in again yet.
+    /// Journalled transactions from before the start that the pool has not readmitted yet.
     late: Vec<Arc<RecoveredTx>>,
-    /// Bytes in the file after the last rewrite.
+    /// Size of the file in bytes after the last rewrite.
     rewritten: u64,
-    /// Absent when none is kept.
+    /// `None` if no journal is kept.
     replacement: Option<Replacement>,
 }
 
 impl Journal {
-    /// Opens the journal of the chain whose block 0 has the hash `genesis`, with what it holds.
+    /// Opens the journal of the chain whose block 0 has the hash `genesis`, and returns its transactions.
     pub fn open(
         path: &Path,
         sync: bool,
@@ -148,7 +147,7 @@ impl Journal {
                 let aside = why.map(|why| aside::keep(path).map(|aside| (why, aside)));
                 let aside = aside.transpose()?;
                 journal.begin(&entries).inspect_err(|_| {
-                    // The next start keeps it again.
+                    // The next start keeps a copy again.
                     if let Some((_, aside)) = &aside {
                         drop(fs::remove_file(aside));
                     }
@@ -162,7 +161,7 @@ impl Journal {
         }
     }
 
-    /// Uses the file that is there, of which `valid` bytes can be read.
+    /// Uses the existing file, of which `valid` bytes are readable.
     fn append_to(&mut self, valid: usize, length: usize) -> io::Result<()> {
         if valid < length {
             let (path, lost) = (self.path.display(), length - valid);
@@ -172,7 +171,7 @@ impl Journal {
         self.bytes = valid as u64;
         file.set_len(self.bytes)?;
         if self.sync {
-            // The process that wrote it may have synced neither its contents nor its name.
+            // The process that wrote it may not have synced its contents or its name.
             file.sync_all()?;
             self.replacement.as_ref().map_or(Ok(()), Replacement::sync_name)?;
         }
@@ -191,7 +190,7 @@ impl Journal {
         })
     }
 
-    /// A journal that keeps nothing.
+    /// A journal that stores nothing.
     pub const fn none() -> Self {
         Self {
             file: None,
@@ -207,7 +206,7 @@ impl Journal {
         }
     }
 
-    /// Adds a transaction to what [`Self::write`] writes; gives where, for [`Self::retract`].
+    /// Adds a transaction for the next [`Self::write`]; returns its position, for [`Self::retract`].
     pub fn push(&mut self, tx: &RecoveredTx) -> usize {
         let before = self.buffer.len();
         if self.file.is_some() {
@@ -216,17 +215,17 @@ impl Journal {
         before
     }
 
-    /// Takes back the last one added, which was not accepted after all.
+    /// Removes the last one added, which was not accepted.
     pub fn retract(&mut self, before: usize) {
         self.buffer.truncate(before);
     }
 
-    /// Whether what is written is synced, too.
+    /// Whether writes are synced.
     pub const fn syncs(&self) -> bool {
         self.sync
     }
 
-    /// Writes what was added. Only then may its submitters be told.
+    /// Writes the added transactions. Their submitters must not be answered before.
     pub fn write(&mut self) -> Result<(), JournalError> {
         let Some(file) = self.file.as_mut().filter(|_| !self.buffer.is_empty()) else {
             return Ok(());
@@ -239,7 +238,7 @@ impl Journal {
         Ok(())
     }
 
-    /// A block was built of these; blocks up to `durable` are safe.
+    /// Notes a block with these transactions; blocks up to `durable` are durable.
     pub fn built(&mut self, number: u64, txs: Arc<Vec<Arc<RecoveredTx>>>, durable: u64) {
         if self.file.is_none() {
             return;
@@ -254,19 +253,19 @@ impl Journal {
         }
     }
 
-    /// Keeps these beside the pool, until they are taken.
+    /// Stores transactions that are to be readmitted later.
     pub fn keep_late(&mut self, txs: Vec<Arc<RecoveredTx>>) {
         self.late.extend(txs);
     }
 
-    /// Takes those kept beside the pool.
+    /// Takes the transactions that are to be readmitted.
     pub fn take_late(&mut self) -> Vec<Arc<RecoveredTx>> {
         mem::take(&mut self.late)
     }
 
-    /// Whether most of the file is no longer needed. What is not in the pool and needed is not looked at:
-    /// if it is much, a rewrite leaves much, and the next one waits for as many bytes again.
-    /// While a rewrite is postponed, it is not worth looking.
+    /// Whether a rewrite would remove most of the file. Transactions that are outside the pool but needed are
+    /// not counted: if there are many, a rewrite does not remove them, and the next one waits for as many
+    /// bytes again. Returns false while a rewrite is postponed.
     pub fn is_bloated(&self, pool: &Mempool, now: Instant) -> bool {
         let alive = pool.bytes() + (pool.len() * RECORD_HEAD_BYTES) as u64;
         let least = (2 * alive).max(self.rewritten) + SLACK_BYTES;
@@ -274,9 +273,9 @@ impl Journal {
         is_due && self.bytes > least
     }
 
-    /// Rewrites the file with what the pool and unsafe blocks hold, in order of arrival, and what is late.
-    /// If that fails, the file stays as it is, which is complete, and [`Self::is_bloated`] asks for another
-    /// attempt later.
+    /// Rewrites the file with the transactions of the pool and of blocks that are not durable, in order of
+    /// arrival, and those to be readmitted. If that fails, the existing file is still complete, and
+    /// [`Self::is_bloated`] requests another attempt later.
     pub fn compact(
         &mut self,
         pool: &Mempool,
@@ -304,7 +303,7 @@ impl Journal {
 
     fn rewrite(&mut self, pool: &Mempool, durable: u64) -> Result<(), Failure> {
         let Some(replacement) = &mut self.replacement else { return Ok(()) };
-        // Before all of it is put together.
+        // Checked before all records are collected.
         replacement.prepare()?;
         self.forget_durable(durable);
         let mut pooled: Vec<_> = pool.lanes().flat_map(|lane| lane.all()).collect();
@@ -320,7 +319,7 @@ impl Journal {
 
     fn replace(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         let Some(replacement) = &mut self.replacement else { return Ok(()) };
-        // The old file is closed by this, and its descriptor is free for the next one.
+        // This closes the old file, which frees its descriptor for the next one.
         self.file = Some(replacement.replace(bytes)?);
         replacement.reserve();
         self.bytes = bytes.len() as u64;
@@ -329,11 +328,11 @@ impl Journal {
     }
 }
 
-/// What is at the journal's path.
+/// The file at the journal's path.
 enum Found {
     /// A journal of this chain and version.
     Usable(Header, Records),
-    /// Something else, with the transactions of it that can be used.
+    /// Another file, with the transactions of it that can be used.
     Other {
         /// Why a copy is kept; `None` if nothing would be lost.
         why: Option<&'static str>,

@@ -1,4 +1,4 @@
-//! One sender's pooled transactions: those that can run now in a row, those behind a gap by nonce.
+//! One sender's pooled transactions: the executable ones in a row, and those behind a gap by nonce.
 
 use super::{limits::slots, order::Offer, row::Row};
 use alloy_consensus::Transaction;
@@ -8,21 +8,21 @@ use std::{collections::BTreeMap, sync::Arc, time::Instant};
 use storage::Account;
 use transactions::RecoveredTx;
 
-/// A pooled transaction with what ordering and limits need.
+/// A pooled transaction, with values for ordering and limits.
 #[derive(Clone, Debug)]
 pub struct Pooled {
     /// The transaction.
     pub tx: Arc<RecoveredTx>,
-    /// What it offers, and when it came.
+    /// Its offer and its arrival.
     pub offer: Offer,
-    /// The least of its offer and those before it in its row: what it is worth to keep, for it
-    /// cannot run before they have.
+    /// The minimum of its offer and the offers before it in its row. This is the value of keeping it, because
+    /// it cannot be executed before them.
     pub(super) floor: Offer,
-    /// Most it can cost, in wei, see [`decorator::cost`].
+    /// Its maximum cost in wei, see [`decorator::cost`].
     pub cost: U256,
     /// Accounts that its authorizations delegate (EIP-7702).
     pub authorities: Box<[Address]>,
-    // Of the transaction, so that nobody who goes through the pool has to look there.
+    // Copied from the transaction, so that iterating over the pool does not access its memory.
     nonce: u64,
     gas: u64,
     bytes: u32,
@@ -57,9 +57,9 @@ impl Pooled {
         self.blob_gas.into()
     }
 
-    /// The most it pays for blob gas, in wei; zero without blobs.
+    /// Maximum price for blob gas in wei; zero without blobs.
     pub fn blob_cap(&self) -> u128 {
-        // Most have none, and are not looked at for it.
+        // Most transactions have no blobs, and their memory is not accessed.
         if self.blob_gas == 0 { 0 } else { self.tx.tx.max_fee_per_blob_gas().unwrap_or_default() }
     }
 
@@ -68,16 +68,16 @@ impl Pooled {
         self.bytes as usize
     }
 
-    /// Slots it takes.
+    /// Number of slots it takes.
     pub const fn slots(&self) -> usize {
         slots(self.bytes())
     }
 }
 
-/// Equal to no floor, for the last arrival never comes.
+/// Not equal to any floor, because no transaction has the last arrival.
 const UNKNOWN_FLOOR: Offer = Offer { tip: 0, cap: 0, arrival: u64::MAX };
 
-/// How much a lane holds; the pool keeps the sums of all lanes.
+/// The size of a lane; the pool stores the sums over all lanes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Load {
     /// Executable transactions.
@@ -115,7 +115,7 @@ impl Load {
         self.queued_slots -= pooled.slots();
     }
 
-    /// In a sum, goes over from what a lane held to what it holds.
+    /// Updates a sum from the previous to the new size of a lane.
     pub(super) const fn replace(&mut self, old: &Self, new: &Self) {
         self.pending = self.pending - old.pending + new.pending;
         self.pending_slots = self.pending_slots - old.pending_slots + new.pending_slots;
@@ -125,32 +125,33 @@ impl Load {
     }
 }
 
-/// What the pool's orders and sums hold of a lane, told before and after a change of it.
+/// A lane as the pool's orders and sums have it, compared before and after a change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Listed {
     /// The offer of the first executable transaction.
     pub(super) head: Option<Offer>,
-    /// The floor of the last executable one, and whether the lane has more than it is guaranteed.
+    /// The floor of the last executable transaction, and whether the lane has more of them than guaranteed.
     pub(super) tail: Option<(Offer, bool)>,
-    /// The floor of the last one behind the gap, and whether the lane has more of them than it is guaranteed.
+    /// The floor of the last transaction behind the gap, and whether the lane has more of them than
+    /// guaranteed.
     pub(super) queue: Option<(Offer, bool)>,
-    /// Counted in the sums.
+    /// Its size in the sums.
     pub(super) load: Load,
 }
 
-/// A sender's account as the chain has it, and the transactions it has pooled on top.
+/// A sender's account on chain, and its pooled transactions.
 #[derive(Clone, Debug)]
 pub struct Lane {
     sender: Address,
     account: Account,
-    /// Nonces from the account's on, without a gap.
+    /// Consecutive nonces, starting with the account's.
     pending: Row,
     /// Later nonces, by nonce.
     queued: BTreeMap<u64, Pooled>,
     /// Sum of all costs, in wei.
     cost: U256,
     load: Load,
-    /// When a transaction last came behind the gap, or moved up from there.
+    /// When a transaction was last added behind the gap, or moved up from there.
     pub(super) beat: Instant,
 }
 
@@ -167,7 +168,7 @@ impl Lane {
         }
     }
 
-    /// Makes an empty lane that of another sender. Its memory stays where it is: only what changes is
+    /// Turns an empty lane into that of another sender. Its memory is reused, and only changed fields are
     /// written.
     pub(super) fn give_to(&mut self, sender: Address, account: Account, now: Instant) {
         debug_assert!(self.is_empty() && self.load == Load::default(), "an empty lane is given");
@@ -177,22 +178,22 @@ impl Lane {
         self.beat = now;
     }
 
-    /// Gives back what an empty lane holds for more than one transaction.
+    /// Frees the memory that an empty lane has for more than one transaction.
     pub(super) fn shrink(&mut self) {
         self.pending.shrink();
     }
 
-    /// Whose.
+    /// Address of the sender.
     pub const fn sender(&self) -> Address {
         self.sender
     }
 
-    /// The account as the chain has it.
+    /// The account on chain.
     pub const fn account(&self) -> &Account {
         &self.account
     }
 
-    /// Transactions that can run now, in nonce order.
+    /// Executable transactions, in nonce order.
     pub const fn pending(&self) -> &Row {
         &self.pending
     }
@@ -212,7 +213,7 @@ impl Lane {
         self.cost
     }
 
-    /// Holds nothing.
+    /// Whether there are no transactions.
     pub fn is_empty(&self) -> bool {
         self.pending.is_empty() && self.queued.is_empty()
     }
@@ -225,13 +226,13 @@ impl Lane {
         }
     }
 
-    /// Position of a nonce in the row of executable ones, if it is there.
+    /// Position of a nonce in the row of executable transactions, if it is there.
     fn index(&self, nonce: u64) -> Option<usize> {
         let index = usize::try_from(nonce.checked_sub(self.account.nonce)?).ok()?;
         (index < self.pending.len()).then_some(index)
     }
 
-    /// Puts a transaction in, giving back the one it replaces; moves up what it fills a gap for.
+    /// Inserts a transaction and returns the one it replaces; moves up transactions whose gap it fills.
     pub(super) fn put(&mut self, pooled: Pooled, now: Instant) -> Option<Pooled> {
         let nonce = pooled.nonce();
         self.cost = self.cost.saturating_add(pooled.cost);
@@ -258,7 +259,7 @@ impl Lane {
         old
     }
 
-    /// Appends to the executable ones.
+    /// Appends to the executable transactions.
     fn push(&mut self, mut pooled: Pooled) {
         self.load.add_pending(&pooled);
         let before = self.pending.back().map(|last| last.floor);
@@ -266,7 +267,7 @@ impl Lane {
         self.pending.push_back(pooled);
     }
 
-    /// Puts behind the gap. Floors are computed anew by the caller.
+    /// Inserts behind the gap. The caller updates the floors.
     fn queue(&mut self, pooled: Pooled) -> Option<Pooled> {
         self.load.add_queued(&pooled);
         let old = self.queued.insert(pooled.nonce(), pooled);
@@ -276,7 +277,7 @@ impl Lane {
         old
     }
 
-    /// Moves up those that are no longer behind a gap.
+    /// Moves up transactions that are no longer behind a gap.
     fn promote(&mut self, now: Instant) {
         let mut moved = false;
         while let Some(entry) = self.queued.first_entry() {
@@ -294,20 +295,20 @@ impl Lane {
         }
     }
 
-    /// Computes the floors of executable ones anew from a position on.
+    /// Updates the floors of executable transactions from a position on.
     fn refold(&mut self, from: usize) {
         let before = from.checked_sub(1).and_then(|index| self.pending.get(index));
         let before = before.map(|pooled| pooled.floor);
         fold(before, self.pending.range_mut(from));
     }
 
-    /// Computes the floors behind the gap anew from a nonce on.
+    /// Updates the floors behind the gap from a nonce on.
     fn refold_queue(&mut self, from: u64) {
         let before = self.queued.range(..from).next_back().map(|(_, pooled)| pooled.floor);
         fold(before, self.queued.range_mut(from..).map(|(_, pooled)| pooled));
     }
 
-    /// Takes the transaction with this nonce out; executable ones after it fall behind a gap.
+    /// Removes the transaction with this nonce; executable ones after it move behind the gap.
     pub(super) fn take(&mut self, nonce: u64, now: Instant) -> Option<Pooled> {
         let Some(index) = self.index(nonce) else {
             let pooled = self.queued.remove(&nonce)?;
@@ -320,7 +321,7 @@ impl Lane {
         self.take_last_pending()
     }
 
-    /// Takes the last executable one out.
+    /// Removes the last executable transaction.
     pub(super) fn take_last_pending(&mut self) -> Option<Pooled> {
         let pooled = self.pending.pop_back()?;
         self.load.sub_pending(&pooled);
@@ -328,7 +329,7 @@ impl Lane {
         Some(pooled)
     }
 
-    /// Takes the one with the highest nonce behind the gap out.
+    /// Removes the transaction with the highest nonce behind the gap.
     pub(super) fn take_last_queued(&mut self) -> Option<Pooled> {
         let (_, pooled) = self.queued.pop_last()?;
         self.load.sub_queued(&pooled);
@@ -336,7 +337,7 @@ impl Lane {
         Some(pooled)
     }
 
-    /// Executable ones from a position on go behind the gap.
+    /// Moves executable transactions from a position on behind the gap.
     fn demote(&mut self, from: usize, now: Instant) {
         let demoted = self.pending.split_off(from);
         let Some(first) = demoted.front().map(Pooled::nonce) else { return };
@@ -349,9 +350,9 @@ impl Lane {
         self.beat = now;
     }
 
-    /// Takes in the account as a block left it; puts what can never run into `gone`: used nonces, and
-    /// the latest ones that the balance no longer pays for beside the earlier ones. Gives how many
-    /// the latter are.
+    /// Updates the account after a block. Moves transactions that can never be executed to `gone`: those with
+    /// used nonces, and the latest ones that the balance does not cover in addition to the earlier ones.
+    /// Returns the number of the latter.
     pub(super) fn advance(
         &mut self,
         account: Account,
@@ -360,7 +361,8 @@ impl Lane {
     ) -> usize {
         let used = account.nonce.saturating_sub(self.account.nonce);
         if account.nonce < self.account.nonce {
-            // Not on this chain, whose blocks stay; but then nothing is executable as it stands.
+            // Impossible on this chain, whose blocks are final. On another, no transaction would be
+            // executable here.
             self.demote(0, now);
         }
         self.account = account;
@@ -396,7 +398,7 @@ impl Lane {
         gone.len() - mined
     }
 
-    /// What the pool's orders and sums should hold of this lane.
+    /// The values that the pool's orders and sums should have for this lane.
     pub(super) fn listing(&self, account_slots: usize) -> Listed {
         let spare = self.load.pending_slots > account_slots;
         let spare_queue = self.load.queued_slots > account_slots;
@@ -415,11 +417,11 @@ impl Lane {
     }
 }
 
-/// Computes floors anew along a row, as far as they change; `before` is the floor ahead of it.
+/// Updates floors along a row until they no longer change; `before` is the floor of the previous transaction.
 fn fold<'a>(mut before: Option<Offer>, row: impl Iterator<Item = &'a mut Pooled>) {
     for (steps, pooled) in row.enumerate() {
         let floor = before.map_or(pooled.offer, |floor| floor.lowered_by(pooled.offer));
-        // The first is where the change is; behind it, equal floors stay equal.
+        // The first one is where the change is; after it, equal floors stay equal.
         if steps > 0 && pooled.floor == floor {
             return;
         }

@@ -1,19 +1,19 @@
-//! Transactions accepted and not yet mined: a lane per sender in nonce order, taken by effective
-//! tip and then arrival.
+//! The mempool: accepted transactions that are not mined yet. They are stored in one lane per sender in nonce
+//! order, and selected by effective priority fee and then arrival.
 //!
-//! A lane's transactions are *pending* as far as their nonces follow the account's without a gap,
-//! and *queued* behind it. Three orders stand over the lanes, kept up to date with each change:
-//! their heads, for building blocks; the ends of their pending rows, and of their queues, for
-//! finding what to drop when the pool is full. With n lanes, one change costs O(log n), a new base
-//! fee nothing (see `order`), a block O(log n) for each transaction in it. Only one thing walks all
-//! lanes: a pool that becomes full lists the ends of pending rows, which it keeps up until it is an
-//! eighth empty; at most once a block.
+//! A lane's transactions are *pending* as long as their nonces follow the account's without a gap, and
+//! *queued* after the gap. Three orders of the lanes are updated with each change: by their first
+//! transactions, for producing blocks; and by the ends of their pending rows and of their queues, for
+//! evictions when the pool is full. With n lanes, a change costs O(log n), a new base fee costs nothing (see
+//! `order`), and a block costs O(log n) for each transaction in it. Only one operation walks all lanes: when
+//! the pool becomes full, it lists the ends of pending rows, and keeps this list until an eighth of the pool
+//! is empty. This happens at most once per block.
 //!
-//! With many senders of few transactions nearly all of the time is memory that is not in any cache,
-//! so a lane holds its first transaction and what sorts it in one place.
+//! With many senders of few transactions, most of the time is spent on cache misses, so a lane stores its
+//! first transaction together with its sort keys.
 //!
-//! Owned by the ante stage alone, so it needs no lock. Knows nothing of sockets, blocks or clocks;
-//! it is told what an account has on chain, the base fee, and the time.
+//! The ante stage owns the pool, so it needs no lock. It does not access sockets, blocks or clocks: accounts
+//! on chain, the base fee and the time are arguments.
 
 mod admit;
 pub mod journal;
@@ -42,59 +42,59 @@ use platform::table::Table;
 use std::{mem, time::Instant};
 use storage::{Account, prefetch};
 
-/// Lanes between asking for one's memory and changing it.
+/// Lanes between the prefetch of a lane's memory and its change.
 const LANES_AHEAD: usize = 4;
-/// Accounts between asking for the place of one in the index and looking there.
+/// Accounts between the prefetch of an account's index position and its lookup.
 const ACCOUNTS_AHEAD: usize = 16;
-/// Senders looked up before their lanes are changed: the near caches hold what was found.
+/// Senders looked up before their lanes are changed, so that the results are still in the L1 cache.
 const SENDERS_AT_ONCE: usize = 256;
-/// Transactions that have left lanes before they leave the indexes: as above.
+/// Transactions that leave lanes before they leave the indexes, for the same reason.
 const GONE_AT_ONCE: usize = 64;
 
 /// The pool.
 #[derive(Clone, Debug, Default)]
 pub struct Mempool {
     limits: Limits,
-    /// Wei per gas that the next block burns or collects before any tip.
+    /// The base fee of the next block, in wei per gas.
     base_fee: u128,
-    /// Lanes by number; empty ones are free.
+    /// Lanes by number. Empty ones are unused.
     lanes: Vec<Lane>,
     free: Vec<u32>,
     by_sender: Table<Address, u32, FbBuildHasher<20>>,
     by_hash: B256Map<(u32, u64)>,
-    /// Set-code transactions pooled that delegate an account, by account (EIP-7702).
+    /// Number of pooled set-code transactions that delegate an account, by account (EIP-7702).
     authorities: AddressMap<u32>,
     arrivals: u64,
-    /// First pending transactions, for building.
+    /// First pending transactions, for producing blocks.
     heads: Best,
-    /// Ends of pending rows within what an account is guaranteed; kept while `pressed`.
+    /// Ends of pending rows within an account's guarantee; maintained while `pressed`.
     tails: Worst,
-    /// Ends of longer rows; kept while `pressed`.
+    /// Ends of longer rows; maintained while `pressed`.
     spare_tails: Worst,
-    /// The pool has been full, and is not much less yet.
+    /// Whether the pool has been full, and is still nearly full.
     pressed: bool,
-    /// Ends of queues within what an account is guaranteed.
+    /// Ends of queues within an account's guarantee.
     queues: Worst,
-    /// Ends of longer queues. They give way first, because nothing behind a gap is ever paid for.
+    /// Ends of longer queues. They are evicted first, because transactions behind a gap never pay.
     spare_queues: Worst,
-    /// Of all lanes.
+    /// The sums over all lanes.
     load: Load,
     /// Bytes of all raw transactions.
     bytes: u64,
-    /// Transactions pushed out since the last block.
+    /// Transactions evicted since the last block.
     churn: usize,
     dropped: Dropped,
-    /// What leaves a lane, on its way out; empty between calls.
+    /// Transactions that are leaving a lane; empty between calls.
     gone: Vec<Pooled>,
-    /// First transactions that a block took, with their lanes, on their way out of the order; empty
-    /// between calls.
+    /// First transactions that a block included, with their lanes, which are leaving the order; empty between
+    /// calls.
     departed: Vec<(Offer, u32)>,
 }
 
-/// How full the pool is.
+/// The fill level of the pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Level {
-    /// Transactions that can run now.
+    /// Executable transactions.
     pub pending: usize,
     /// Transactions behind a nonce gap.
     pub queued: usize,
@@ -102,21 +102,21 @@ pub struct Level {
     pub bytes: u64,
 }
 
-/// How many accepted transactions left otherwise than into a block.
+/// How many accepted transactions left the pool without being included in a block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Dropped {
-    /// Replaced by a dearer one of the same nonce.
+    /// Replaced by one with the same nonce and a higher price.
     pub replaced: u64,
-    /// Pushed out by dearer ones.
+    /// Evicted in favour of ones with a higher price.
     pub evicted: u64,
-    /// Behind a gap for too long.
+    /// Queued behind a gap for too long.
     pub expired: u64,
-    /// Not paid for by the balance any more.
+    /// No longer covered by the balance.
     pub unpaid: u64,
 }
 
 impl Mempool {
-    /// An empty pool for a next block of this base fee.
+    /// An empty pool for a next block with this base fee.
     pub fn new(limits: Limits, base_fee: u64) -> Self {
         let by_sender = Table::sparse();
         let mut pool = Self { limits, by_sender, ..Self::default() };
@@ -124,12 +124,12 @@ impl Mempool {
         pool
     }
 
-    /// The lane of a sender that has pooled anything.
+    /// The lane of a sender that has pooled transactions.
     pub fn lane(&self, sender: Address) -> Option<&Lane> {
         self.by_sender.get(&sender).map(|lane| self.at(*lane))
     }
 
-    /// All lanes, in no order.
+    /// All lanes, in any order.
     pub fn lanes(&self) -> impl Iterator<Item = &Lane> {
         self.lanes.iter().filter(|lane| !lane.is_empty())
     }
@@ -144,7 +144,7 @@ impl Mempool {
         self.at(*lane).get(*nonce)
     }
 
-    /// The transaction that a block would take first, if its cap covers the base fee.
+    /// The transaction that a block would include first, if its fee cap covers the base fee.
     pub fn best(&mut self) -> Option<&Pooled> {
         let best = self.heads.first().filter(order::Rank::covers)?;
         self.at(best.lane).pending().front()
@@ -155,7 +155,7 @@ impl Mempool {
         self.by_hash.len()
     }
 
-    /// Nothing is pooled.
+    /// Whether the pool is empty.
     pub fn is_empty(&self) -> bool {
         self.by_hash.is_empty()
     }
@@ -165,7 +165,7 @@ impl Mempool {
         self.bytes
     }
 
-    /// Gas limits of all pending transactions, summed, whatever they offer.
+    /// Sum of the gas limits of all pending transactions, whatever they offer.
     pub fn pending_gas(&self) -> u64 {
         u64::try_from(self.load.pending_gas).unwrap_or(u64::MAX)
     }
@@ -175,12 +175,12 @@ impl Mempool {
         Level { pending: self.load.pending, queued: self.load.queued, bytes: self.bytes }
     }
 
-    /// What has left since this was last asked.
+    /// Takes the counts of dropped transactions since the last call.
     pub const fn take_dropped(&mut self) -> Dropped {
         mem::replace(&mut self.dropped, Dropped { replaced: 0, evicted: 0, expired: 0, unpaid: 0 })
     }
 
-    /// A block was made: its successor has this base fee, in wei per gas.
+    /// Sets the base fee of the next block, in wei per gas, after a block.
     pub fn set_base_fee(&mut self, base_fee: u64) {
         self.base_fee = u128::from(base_fee);
         self.heads.set_base_fee(self.base_fee);
@@ -188,7 +188,7 @@ impl Mempool {
         self.release();
     }
 
-    /// Takes a transaction out, whatever became of it; later ones of its sender fall behind a gap.
+    /// Removes a transaction for any reason; later ones of its sender move behind a gap.
     pub fn remove(&mut self, hash: B256, now: Instant) -> Option<Pooled> {
         let (lane, nonce) = self.by_hash.get(&hash).copied()?;
         let pooled = self.change(lane, |lane| lane.take(nonce, now));
@@ -198,8 +198,9 @@ impl Mempool {
         Some(pooled)
     }
 
-    /// Tells the accounts that a block changed, each once: used nonces leave, and so do transactions
-    /// that a sender can no longer pay for, the latest first; what was waiting for a nonce moves up.
+    /// Updates the accounts that a block changed, each once. Transactions with used nonces are removed, and
+    /// so are those that a sender can no longer pay for, the latest first. Transactions whose gap is closed
+    /// move up.
     pub fn advance(
         &mut self,
         mut accounts: impl Iterator<Item = (Address, Account)> + Clone,
@@ -228,7 +229,7 @@ impl Mempool {
         self.make_room();
     }
 
-    /// The same of some lanes, which are at hand by their turn.
+    /// [`Self::advance`] for some lanes, which have been prefetched in this order.
     fn advance_lanes(&mut self, lanes: &[(u32, Account)], now: Instant) {
         let mut gone = mem::take(&mut self.gone);
         for (at, (lane, account)) in lanes.iter().enumerate() {
@@ -250,8 +251,8 @@ impl Mempool {
         self.gone = gone;
     }
 
-    /// Brings what [`Self::insert`] will look at into the caches, by hash and sender.
-    pub fn warm(&self, txs: impl Iterator<Item = (B256, Address)> + Clone) {
+    /// Prefetches the entries that [`Self::insert`] will access, by hash and sender.
+    pub fn prefetch(&self, txs: impl Iterator<Item = (B256, Address)> + Clone) {
         let known = txs.clone().filter(|(hash, _)| self.by_hash.contains_key(hash)).count();
         std::hint::black_box(known);
         txs.clone().for_each(|(_, sender)| self.by_sender.prefetch(&sender));
@@ -263,7 +264,7 @@ impl Mempool {
         }
     }
 
-    /// Drops what has waited behind a gap for too long. Looks at every lane with a gap.
+    /// Drops transactions that have been behind a gap for too long. Checks every lane with a gap.
     pub fn expire(&mut self, now: Instant) {
         let lifetime = self.limits.lifetime;
         let waiting = self.queues.lanes().chain(self.spare_queues.lanes());
@@ -278,7 +279,7 @@ impl Mempool {
         }
     }
 
-    /// The number of a sender's lane, which is made if need be.
+    /// The number of a sender's lane, which is created if necessary.
     fn enter(&mut self, sender: Address, account: &Account, now: Instant) -> u32 {
         if let Some(lane) = self.by_sender.get(&sender) {
             return *lane;
@@ -297,7 +298,7 @@ impl Mempool {
         lane
     }
 
-    /// Enters a transaction that is in its lane into the indexes.
+    /// Adds a transaction, which is in its lane, to the indexes.
     fn remember(&mut self, hash: B256, lane: u32, nonce: u64) {
         self.by_hash.insert(hash, (lane, nonce));
         let pooled = self.lanes[lane as usize].get(nonce).expect("it was just put there");
@@ -307,7 +308,7 @@ impl Mempool {
         }
     }
 
-    /// Drops a transaction that has left its lane from the indexes.
+    /// Removes a transaction, which has left its lane, from the indexes.
     fn forget(&mut self, gone: &Pooled) {
         self.by_hash.remove(&gone.tx.hash);
         self.bytes -= gone.bytes() as u64;
@@ -321,8 +322,9 @@ impl Mempool {
         }
     }
 
-    /// The same for several. One look into the index does not depend on another here, so the processor
-    /// waits for many of them at once; dropping a transaction would make it wait for each.
+    /// [`Self::forget`] for several transactions. The index accesses are independent of each other here, so
+    /// the processor executes many of them concurrently; freeing transactions in between would serialize
+    /// them.
     fn forget_all(&mut self, gone: &mut Vec<Pooled>) {
         let found = gone.iter().filter(|pooled| self.by_hash.contains_key(&pooled.tx.hash)).count();
         std::hint::black_box(found);
@@ -330,12 +332,12 @@ impl Mempool {
         gone.clear();
     }
 
-    /// Changes a lane, and brings orders and sums up to what it has become; an empty one is given up.
+    /// Changes a lane, and updates orders and sums accordingly. An empty lane is freed.
     fn change<R>(&mut self, number: u32, change: impl FnOnce(&mut Lane) -> R) -> R {
         self.change_with(number, change, |pool, offer, lane| pool.heads.remove(&offer, lane))
     }
 
-    /// The same, where `depart` takes what was the lane's head out of the order.
+    /// [`Self::change`], where `depart` removes the previous first transaction of the lane from the order.
     fn change_with<R>(
         &mut self,
         number: u32,
@@ -360,7 +362,7 @@ impl Mempool {
         result
     }
 
-    /// All but the head that was.
+    /// Everything except the previous first transaction.
     fn relist(&mut self, number: u32, old: &Listed, new: &Listed) {
         self.load.replace(&old.load, &new.load);
         if let Some(offer) = new.head.as_ref().filter(|_| old.head != new.head) {

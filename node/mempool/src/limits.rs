@@ -1,38 +1,38 @@
-//! How much the pool takes.
+//! The limits of the pool.
 
 use std::time::Duration;
 
-/// Bytes of a slot, the unit in which room is counted: geth's.
+/// Bytes of a slot, the unit of the pool's capacity, as in geth.
 pub const SLOT_BYTES: usize = 32 * 1024;
-/// What a replacement of a blob transaction must add to its three fee fields, in percent, as geth has
-/// it: whoever shows new blobs has them checked anew, which costs a thousand times a signature.
+/// Minimum increase of the three fee fields by a replacement of a blob transaction, in percent, as in geth.
+/// New blobs have to be verified, which costs a thousand times as much as a signature.
 pub(super) const BLOB_PRICE_BUMP: u128 = 100;
 
 /// The limits of a pool. Names are geth's; a slot is [`SLOT_BYTES`] or a part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Least fee cap, in wei per gas.
+    /// Minimum fee cap, in wei per gas.
     pub price_limit: u128,
-    /// Least tip cap, in wei per gas.
+    /// Minimum priority fee cap, in wei per gas.
     pub min_tip: u128,
-    /// What a replacement must add to both fee fields, in percent.
+    /// Minimum increase of both fee fields by a replacement, in percent.
     pub price_bump: u128,
-    /// Executable slots an account keeps as long as others have more than this.
+    /// Executable slots that are guaranteed to an account.
     pub account_slots: usize,
-    /// Executable slots in all.
+    /// Maximum number of executable slots.
     pub global_slots: usize,
-    /// Transactions behind a nonce gap, for one account.
+    /// Maximum number of transactions behind a nonce gap, per account.
     pub account_queue: usize,
-    /// Slots behind nonce gaps, in all.
+    /// Maximum number of slots behind nonce gaps.
     pub global_queue: usize,
-    /// How long transactions wait behind a gap without another coming in or moving up.
+    /// Maximum time behind a gap in which no transaction of the lane arrives there or moves up.
     pub lifetime: Duration,
 }
 
 impl Default for Limits {
-    /// The reference's, but for the two global ones: its 5,120 executable slots hold less than two
-    /// full blocks here. At a transfer's size these are about 150 MB, and 5 GiB when every
-    /// transaction is as large as it may be.
+    /// The reference's, except for the two global limits: its 5,120 executable slots are less than two full
+    /// blocks here. With transfers these limits are about 150 MB, and 5 GiB if every transaction has the
+    /// maximum size.
     fn default() -> Self {
         Self {
             price_limit: 1,
@@ -48,14 +48,14 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Transactions that may be pushed out between two blocks: a quarter of the pool, so that
-    /// nobody can turn it over faster than blocks are made.
+    /// Maximum number of evictions between two blocks: a quarter of the pool, so that clients cannot replace
+    /// its contents faster than blocks are produced.
     pub(super) const fn churn(&self) -> usize {
         self.global_slots.saturating_add(self.global_queue) / 4
     }
 }
 
-/// The least that replaces `old`, both in wei per gas, raised by `percent`.
+/// The minimum that replaces `old`, both in wei per gas: `percent` more.
 pub(super) fn bumped(old: u128, percent: u128) -> u128 {
     let percent = 100 + percent;
     // In two parts, so that the product cannot overflow: floor(old * percent / 100).
@@ -64,7 +64,7 @@ pub(super) fn bumped(old: u128, percent: u128) -> u128 {
     least.max(old.saturating_add(1))
 }
 
-/// Slots that this many bytes take.
+/// Number of slots for this many bytes.
 pub(super) const fn slots(bytes: usize) -> usize {
     bytes.div_ceil(SLOT_BYTES)
 }

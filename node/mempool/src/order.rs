@@ -1,18 +1,19 @@
-//! Lanes in order of what one of their transactions offers, at a base fee that moves.
+//! Lanes ordered by the offer of one of their transactions, at a base fee that changes.
 //!
-//! What a block maker earns per gas is `min(tip cap, fee cap - base fee)`. The smaller of the two
-//! decides, and which one that is depends on the base fee; but an order by tip cap alone, or by fee
-//! cap alone, does not. So every order here is two sorted sets, and **no entry moves when the base
-//! fee does**:
+//! The producer of a block earns `min(priority fee cap, fee cap - base fee)` per gas. The smaller term
+//! decides, and which one that is depends on the base fee. An order by the priority fee cap alone, or by the
+//! fee cap alone, does not depend on it. So each order here consists of two sorted sets, and **no entry moves
+//! when the base fee changes**:
 //!
-//! - [`Best`] holds an entry in one of its sets, by what decided when it was put there. That never
-//!   ranks it too low, so reading both sets from the top finds the best; an entry met there that the
-//!   other field decides by now is moved then.
-//! - [`Worst`] holds an entry in both. The least of all minima is the lesser of the two least ones.
+//! - [`Best`] has an entry in one of its sets, chosen by the term that decided when it was inserted. That
+//! never ranks it too low, so reading both sets from the top finds the best. An entry that is found there,
+//! and for which the other term decides now, is moved then.
+//! - [`Worst`] has an entry in both sets. The minimum of all minima is the smaller one of the two sets'
+//! minima.
 //!
-//! Cost with n entries: insert and remove O(log n); a new base fee nothing; reading the best j of
-//! them O(j), and O(log n) for each that has to move, once for a way of the base fee past its
-//! `fee cap - tip cap`; the worst O(log n).
+//! With n entries, an insertion or removal costs O(log n), and a new base fee nothing. Reading the best j
+//! entries costs O(j), plus O(log n) for each entry that has to move, which happens once each time the base
+//! fee passes its `fee cap - priority fee cap`. Reading the worst costs O(log n).
 
 use std::{
     cmp::Reverse,
@@ -20,28 +21,28 @@ use std::{
     iter::{Peekable, Rev},
 };
 
-/// What a transaction, or the cheapest of several, offers. In wei per gas.
+/// The offer of a transaction, or of the cheapest of several. In wei per gas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offer {
-    /// Most it gives the block maker: `maxPriorityFeePerGas`, or the gas price. Not above `cap`.
+    /// The maximum for the block producer: `maxPriorityFeePerGas`, or the gas price. Not above `cap`.
     pub tip: u128,
-    /// Most it gives in all: `maxFeePerGas`, or the gas price.
+    /// The maximum in total: `maxFeePerGas`, or the gas price.
     pub cap: u128,
-    /// Rank of arrival in the pool; lower came first.
+    /// Sequence number of arrival in the pool.
     pub arrival: u64,
 }
 
-/// What an offer is worth at a base fee. One below the base fee is worth less than any that is
-/// not, and the less the further below.
+/// The value of an offer at a base fee. Offers below the base fee are worth less than all others, and less
+/// the further they are below.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Worth {
     covers: bool,
-    /// Effective tip where the cap covers the base fee, else the cap.
+    /// The effective priority fee if the cap covers the base fee, otherwise the cap.
     fee: u128,
 }
 
 impl Offer {
-    /// What it is worth at this base fee.
+    /// The value at this base fee.
     pub fn worth(&self, base_fee: u128) -> Worth {
         match self.cap.checked_sub(base_fee) {
             Some(above) => Worth { covers: true, fee: above.min(self.tip) },
@@ -49,12 +50,12 @@ impl Offer {
         }
     }
 
-    /// Tip per gas at this base fee; `None` when the cap is below it.
+    /// Priority fee per gas at this base fee; `None` if the cap is below it.
     pub fn effective_tip(&self, base_fee: u128) -> Option<u128> {
         self.cap.checked_sub(base_fee).map(|above| above.min(self.tip))
     }
 
-    /// The cheaper of both fields. Keeps its own arrival if `later` lowers neither.
+    /// The minimum of both fields. Keeps its own arrival if `later` lowers neither.
     #[must_use]
     pub fn lowered_by(self, later: Self) -> Self {
         if later.tip >= self.tip && later.cap >= self.cap {
@@ -64,18 +65,18 @@ impl Offer {
         Self { tip, cap, arrival: later.arrival }
     }
 
-    /// The base fee up to which the tip decides the rank; above it the cap does.
+    /// The base fee up to which the priority fee decides; above it the cap decides.
     const fn threshold(&self) -> u128 {
         self.cap - self.tip
     }
 }
 
-/// An entry of a set; the greatest is the best.
+/// An entry of a set; the maximum is the best.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
-    /// The field that sorts.
+    /// The field by which the set is sorted.
     fee: u128,
-    /// Arrival, inverted: the earlier is the greater.
+    /// Arrival, inverted: an earlier one is greater.
     earliness: u64,
     lane: u32,
     /// The other field.
@@ -91,30 +92,30 @@ impl Place {
         Self { fee: offer.cap, earliness: !offer.arrival, lane, other: offer.tip }
     }
 
-    /// The offer of a place in the set by tip.
+    /// The offer of an entry in the set by priority fee.
     const fn offer_by_tip(&self) -> Offer {
         Offer { tip: self.fee, cap: self.other, arrival: !self.earliness }
     }
 
-    /// The offer of a place in the set by cap.
+    /// The offer of an entry in the set by cap.
     const fn offer_by_cap(&self) -> Offer {
         Offer { tip: self.other, cap: self.fee, arrival: !self.earliness }
     }
 
-    /// The rank by this fee, were it the one that decides.
+    /// The rank by this field, if it decides.
     const fn rank(&self, worth: Worth) -> Rank {
         Rank { worth, earliness: self.earliness, lane: self.lane }
     }
 }
 
-/// An entry as read: the greatest is the best.
+/// An entry as read; the maximum is the best.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Rank {
-    /// What its offer is worth now.
+    /// The current value of its offer.
     pub(super) worth: Worth,
-    /// Arrival, inverted: the earlier is the greater.
+    /// Arrival, inverted: an earlier one is greater.
     pub(super) earliness: u64,
-    /// The lane it stands for.
+    /// The lane of the offer.
     pub(super) lane: u32,
 }
 
@@ -124,24 +125,24 @@ impl Rank {
         Self { worth: offer.worth(base_fee), earliness: !offer.arrival, lane }
     }
 
-    /// Its cap covers the base fee.
+    /// Whether its cap covers the base fee.
     pub(super) const fn covers(&self) -> bool {
         self.worth.covers
     }
 }
 
-/// Read from the best on.
+/// An order that is read from the best entry on.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Best {
     base_fee: u128,
-    /// Those whose tip decided when they were last looked at.
+    /// Entries for which the priority fee decided when they were last read.
     by_tip: BTreeSet<Place>,
-    /// Those whose cap did.
+    /// Entries for which the cap decided.
     by_cap: BTreeSet<Place>,
 }
 
 impl Best {
-    /// Puts a lane's offer in.
+    /// Inserts a lane's offer.
     pub(super) fn insert(&mut self, offer: &Offer, lane: u32) {
         if offer.threshold() >= self.base_fee {
             self.by_tip.insert(Place::by_tip(offer, lane));
@@ -150,10 +151,10 @@ impl Best {
         }
     }
 
-    /// Takes a lane's offer out.
+    /// Removes a lane's offer.
     pub(super) fn remove(&mut self, offer: &Offer, lane: u32) {
         let (by_tip, by_cap) = (Place::by_tip(offer, lane), Place::by_cap(offer, lane));
-        // Most are where they belong.
+        // Most entries are in the right set.
         let tip_decides = offer.threshold() >= self.base_fee;
         let found =
             if tip_decides { self.by_tip.remove(&by_tip) } else { self.by_cap.remove(&by_cap) };
@@ -164,8 +165,8 @@ impl Best {
         }
     }
 
-    /// Takes the offers of several lanes out, and empties the list. What a block took was the best: in
-    /// order, it is at the end of a set, where nothing has to be searched.
+    /// Removes the offers of several lanes, and clears the list. The offers that a block included were the
+    /// best ones: sorted, each is at the end of a set, where no search is necessary.
     pub(super) fn remove_all(&mut self, some: &mut Vec<(Offer, u32)>) {
         some.sort_unstable_by_key(|(offer, lane)| Reverse(Place::by_tip(offer, *lane)));
         for (offer, lane) in some.drain(..) {
@@ -179,12 +180,12 @@ impl Best {
         }
     }
 
-    /// Goes over to another base fee.
+    /// Changes the base fee.
     pub(super) const fn set_base_fee(&mut self, base_fee: u128) {
         self.base_fee = base_fee;
     }
 
-    /// Every entry, the best first. What the reader meets out of its place is to be given to
+    /// Iterates over all entries, best first. Pass the misplaced entries that the reader found to
     /// [`Self::settle`] afterwards.
     pub(super) fn read(&self) -> Reader<'_> {
         Reader {
@@ -196,7 +197,7 @@ impl Best {
         }
     }
 
-    /// Moves entries to the set where they belong.
+    /// Moves entries to the right set.
     pub(super) fn settle(&mut self, moves: Moves) {
         for place in moves.to_cap {
             self.by_tip.remove(&place);
@@ -218,7 +219,7 @@ impl Best {
     }
 }
 
-/// Entries met out of their place.
+/// Entries that are in the wrong set.
 #[derive(Debug, Default)]
 pub(super) struct Moves {
     to_cap: Vec<Place>,
@@ -227,8 +228,8 @@ pub(super) struct Moves {
 
 type Descending<'a> = Peekable<Rev<btree_set::Iter<'a, Place>>>;
 
-/// Reads a [`Best`]. A set ranks its entries at least as high as they are, so the top of both is
-/// the best unless the other field decides by now; then the entry waits for its turn.
+/// Reads a [`Best`]. A set never ranks its entries too low, so the top of both sets is the best entry, unless
+/// the other field decides now. In that case the entry is deferred to its rank.
 #[derive(Debug)]
 pub(super) struct Reader<'a> {
     base_fee: u128,
@@ -239,7 +240,7 @@ pub(super) struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Ends reading.
+    /// Ends the iteration.
     pub(super) fn end(self) -> Moves {
         self.moves
     }
@@ -277,7 +278,7 @@ impl Iterator for Reader<'_> {
     }
 }
 
-/// Asked for the worst.
+/// An order that is read from the worst entry on.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Worst {
     by_tip: BTreeSet<Place>,
@@ -285,19 +286,19 @@ pub(super) struct Worst {
 }
 
 impl Worst {
-    /// Puts a lane's offer in.
+    /// Inserts a lane's offer.
     pub(super) fn insert(&mut self, offer: &Offer, lane: u32) {
         self.by_tip.insert(Place::by_tip(offer, lane));
         self.by_cap.insert(Place::by_cap(offer, lane));
     }
 
-    /// Takes a lane's offer out.
+    /// Removes a lane's offer.
     pub(super) fn remove(&mut self, offer: &Offer, lane: u32) {
         self.by_tip.remove(&Place::by_tip(offer, lane));
         self.by_cap.remove(&Place::by_cap(offer, lane));
     }
 
-    /// Takes all out.
+    /// Removes all offers.
     pub(super) fn clear(&mut self) {
         self.by_tip.clear();
         self.by_cap.clear();
@@ -310,18 +311,18 @@ impl Worst {
         Some(tip?.min(cap?))
     }
 
-    /// Lanes of all entries, in no order.
+    /// Lanes of all entries, in any order.
     pub(super) fn lanes(&self) -> impl Iterator<Item = u32> {
         self.by_tip.iter().map(|place| place.lane)
     }
 }
 
-/// The worth where the tip decides: there the cap covers base fee and tip.
+/// The value if the priority fee decides, because the cap covers base fee and priority fee.
 const fn covered(tip: u128) -> Worth {
     Worth { covers: true, fee: tip }
 }
 
-/// The worth where the cap decides.
+/// The value if the cap decides.
 fn by_cap(cap: u128, base_fee: u128) -> Worth {
     Offer { tip: cap, cap, arrival: 0 }.worth(base_fee)
 }
@@ -356,7 +357,7 @@ mod tests {
             let mut removed = removed.into_iter();
             for (base_fee, count) in base_fees {
                 best.set_base_fee(base_fee);
-                // As a block does: some of the best, and any other one.
+                // As a block does: some of the best entries, and any other one.
                 model.sort_by_key(|(offer, lane)| Reverse(Rank::of(offer, *lane, base_fee)));
                 let mut taken: Vec<_> = model.drain(..(count / 7).min(model.len())).collect();
                 if let Some(index) = removed.next().filter(|_| !model.is_empty()) {
@@ -374,7 +375,7 @@ mod tests {
                     model.iter().map(|(offer, lane)| Rank::of(offer, *lane, base_fee)).collect();
                 sorted.sort_by(|a, b| b.cmp(a));
                 prop_assert_eq!(worst.first(base_fee), sorted.last().copied());
-                // Any part of it, and what was met moved away from under the next reader.
+                // Any part of it; the misplaced entries are moved before the next reader.
                 let mut reader = best.read();
                 let some: Vec<_> = reader.by_ref().take(count).collect();
                 prop_assert_eq!(&some[..], &sorted[..count.min(sorted.len())]);

@@ -1,8 +1,8 @@
-//! What leaves a full pool: the end of the row that is worth least at the current base fee.
+//! Evictions from a full pool: the end of the row with the lowest value at the current base fee.
 //!
-//! Ends only, so that dropping one never strands others behind a gap; and a row is worth as much
-//! as its cheapest, for those behind it cannot run first. Rows longer than an account is
-//! guaranteed give way before the others.
+//! Only ends are evicted, so that no other transaction falls behind a gap. A row has the value of its
+//! cheapest transaction, because those behind it cannot be executed first. Rows that are longer than an
+//! account's guarantee are evicted before the others.
 
 use super::{
     Mempool, Pooled, Reject,
@@ -11,7 +11,7 @@ use super::{
 use std::{mem, time::Instant};
 use storage::Account;
 
-/// The end of a row to drop.
+/// The end of a row that is to be evicted.
 #[derive(Clone, Copy, Debug)]
 struct Victim {
     rank: Rank,
@@ -21,7 +21,7 @@ struct Victim {
     queued: bool,
 }
 
-/// A transaction just put in, and how its lane was before.
+/// A transaction just inserted, and the previous state of its lane.
 #[derive(Debug)]
 pub(super) struct Newcomer {
     pub(super) lane: u32,
@@ -30,7 +30,7 @@ pub(super) struct Newcomer {
     pub(super) beat: Instant,
 }
 
-/// A transaction that went for a newcomer, and how its lane was before.
+/// A transaction evicted for a new one, and the previous state of its lane.
 #[derive(Debug)]
 struct Gone {
     pooled: Pooled,
@@ -39,7 +39,7 @@ struct Gone {
 }
 
 impl Mempool {
-    /// Lists the ends of pending rows, unless they are listed.
+    /// Lists the ends of pending rows, unless they are listed already.
     fn press(&mut self) {
         if mem::replace(&mut self.pressed, true) {
             return;
@@ -52,7 +52,7 @@ impl Mempool {
         }
     }
 
-    /// Gives that list up when the pool is an eighth empty. Called once a block.
+    /// Discards that list when an eighth of the pool is empty. Called once per block.
     pub(super) fn release(&mut self) {
         let limit = self.limits.global_slots;
         if self.pressed && self.load.pending_slots < limit - limit / 8 {
@@ -77,7 +77,7 @@ impl Mempool {
         spare.or_else(|| self.queues.first(self.base_fee).map(victim(false, true)))
     }
 
-    /// Takes a victim out of its lane and of the indexes.
+    /// Removes a victim from its lane and from the indexes.
     fn push_out(&mut self, victim: &Victim) -> Gone {
         let gone = self.change(victim.rank.lane, |lane| {
             let (account, beat) = (*lane.account(), lane.beat);
@@ -89,7 +89,7 @@ impl Mempool {
         gone
     }
 
-    /// Drops the worst until the pool holds no more than it may.
+    /// Evicts the worst transactions until the pool is within its limits.
     pub(super) fn make_room(&mut self) {
         while let Some(victim) = self.victim() {
             self.push_out(&victim);
@@ -97,8 +97,8 @@ impl Mempool {
         }
     }
 
-    /// The same right after a newcomer was put in. If it is not worth more than what would have to
-    /// go, the pool is put back as it was.
+    /// The same after a new transaction was inserted. If it is not worth more than the transactions that
+    /// would have to be evicted, the pool is restored.
     pub(super) fn make_room_for(&mut self, newcomer: Newcomer) -> Result<(), Reject> {
         let mut gone = Vec::new();
         while let Some(victim) = self.victim() {
@@ -113,14 +113,14 @@ impl Mempool {
         Ok(())
     }
 
-    /// Whether a victim may go for the newcomer, after some others.
+    /// Whether a victim may be evicted for the new transaction, after some others.
     fn judge(&self, victim: &Victim, newcomer: &Newcomer, gone: usize) -> Result<(), Reject> {
         let (lane, nonce) = (newcomer.lane, newcomer.nonce);
         let own = self.at(lane);
         let new = own.get(nonce).expect("it has not gone yet");
         let worth = new.floor.worth(self.base_fee);
         if victim.rank.lane == lane {
-            // Of its own row, what it moved up behind it may go, but not itself.
+            // Transactions of its own lane that it moved up may be evicted, but not itself.
             let end = if victim.queued {
                 own.queued().last_key_value().map(|(_, end)| end)
             } else {
@@ -142,18 +142,18 @@ impl Mempool {
         Ok(())
     }
 
-    /// Why there is no room for a transaction of this worth.
+    /// The reason why there is no space for a transaction of this value.
     fn too_cheap(&self, victim: &Victim, worth: Worth) -> Reject {
         let worst = |order: &Worst| order.first(self.base_fee);
         let mut pending = [&self.spare_tails, &self.tails].into_iter().filter_map(worst);
-        // Worth more than a transaction that can run, but it cannot run itself.
+        // Worth more than an executable transaction, but not executable itself.
         if victim.queued && pending.any(|rank| rank.worth < worth) {
             return Reject::FutureReplacesPending;
         }
         Reject::Underpriced
     }
 
-    /// Takes the newcomer out again, and puts back what went for it.
+    /// Removes the new transaction again, and restores the transactions evicted for it.
     fn undo(&mut self, newcomer: Newcomer, gone: Vec<Gone>) {
         let Newcomer { lane, nonce, replaced, beat } = newcomer;
         let (sender, account) = (self.at(lane).sender(), *self.at(lane).account());

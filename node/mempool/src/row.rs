@@ -1,29 +1,29 @@
-//! A sender's executable transactions, one nonce after the other. Most senders have one, which is
-//! kept without an allocation of its own.
+//! A sender's executable transactions with consecutive nonces. Most senders have one, which is stored without
+//! an allocation of its own.
 
 use super::Pooled;
 use std::collections::{VecDeque, vec_deque};
 
-/// See the module.
+/// The row; see the module documentation.
 #[derive(Clone, Debug, Default)]
 pub struct Row {
     first: Option<Pooled>,
-    /// Empty without a first.
+    /// Empty if there is no first transaction.
     rest: VecDeque<Pooled>,
 }
 
 impl Row {
-    /// How many there are.
+    /// Number of transactions.
     pub fn len(&self) -> usize {
         usize::from(self.first.is_some()) + self.rest.len()
     }
 
-    /// There are none.
+    /// Whether there are none.
     pub const fn is_empty(&self) -> bool {
         self.first.is_none()
     }
 
-    /// The one at a position.
+    /// The transaction at a position.
     pub fn get(&self, index: usize) -> Option<&Pooled> {
         match index.checked_sub(1) {
             None => self.first.as_ref(),
@@ -38,24 +38,24 @@ impl Row {
         }
     }
 
-    /// The first.
+    /// The first transaction.
     pub const fn front(&self) -> Option<&Pooled> {
         self.first.as_ref()
     }
 
-    /// The last.
+    /// The last transaction.
     pub fn back(&self) -> Option<&Pooled> {
         self.rest.back().or(self.first.as_ref())
     }
 
-    /// All, in order.
+    /// All transactions, in order.
     pub fn iter(
         &self,
     ) -> std::iter::Chain<std::option::Iter<'_, Pooled>, vec_deque::Iter<'_, Pooled>> {
         self.first.iter().chain(&self.rest)
     }
 
-    /// Those from a position on.
+    /// The transactions from a position on.
     pub(super) fn range_mut(&mut self, from: usize) -> impl Iterator<Item = &mut Pooled> {
         let first = self.first.as_mut().filter(|_| from == 0);
         first.into_iter().chain(self.rest.range_mut(from.saturating_sub(1)..))
@@ -78,14 +78,14 @@ impl Row {
         self.rest.pop_back().or_else(|| self.first.take())
     }
 
-    /// Gives memory for more than the first back, when none of it is in use.
+    /// Frees unused memory for more than the first transaction.
     pub(super) fn shrink(&mut self) {
         if self.rest.is_empty() && self.rest.capacity() > 0 {
             self.rest = VecDeque::new();
         }
     }
 
-    /// Takes those from a position on out.
+    /// Removes the transactions from a position on.
     pub(super) fn split_off(&mut self, from: usize) -> VecDeque<Pooled> {
         match from.checked_sub(1) {
             Some(from) => self.rest.split_off(from),

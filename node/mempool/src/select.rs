@@ -1,4 +1,4 @@
-//! The transactions a block should try, best first.
+//! Selects the transactions that a block should try, best first.
 
 use super::{Mempool, Pooled, order::Rank};
 use std::{
@@ -8,27 +8,27 @@ use std::{
 use storage::prefetch;
 use transactions::RecoveredTx;
 
-/// Least gas of a transaction: with less left, a block is full.
-const TX_GAS_MIN: u64 = 21_000;
-/// Most transactions looked at that do not fit: a pool full of wide ones must not cost a walk
-/// through all of it for each block.
-const MISFITS_MAX: usize = 4_096;
-/// Heads between asking for a lane's memory and choosing from it.
+/// Minimum gas of a transaction. A block with less gas left is full.
+const MIN_TX_GAS: u64 = 21_000;
+/// Maximum number of transactions read that do not fit: a pool full of large ones must not be walked
+/// completely for each block.
+const MAX_MISFITS: usize = 4_096;
+/// Lanes between the prefetch of a lane's memory and its use.
 const HEADS_AHEAD: usize = 8;
-/// The whole, in parts of [`Room::charged`].
+/// Denominator of [`Room::charged`].
 const WHOLE: u64 = 1 << 32;
 
-/// What a block has room for, and how many candidates are wanted for it.
+/// The space of a block, and the number of candidates to select for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
     /// Gas of the block.
     pub gas: u64,
-    /// Most gas limits of all candidates, summed: more than the block's gas, for transactions use
-    /// less than their limits.
+    /// Maximum sum of the candidates' gas limits. It exceeds the block's gas, because transactions use less
+    /// than their limits.
     pub candidates_gas: u64,
-    /// What a transaction is charged at least of its limit, in parts of 2^32, rounded down.
+    /// Minimum charged share of a transaction's gas limit, in parts of 2^32, rounded down.
     pub charged: u64,
-    /// Most bytes of all candidates, summed.
+    /// Maximum bytes of all candidates together.
     pub bytes: usize,
     /// Maximum number of candidates.
     pub txs: usize,
@@ -39,7 +39,7 @@ pub struct Room {
 }
 
 impl Room {
-    /// For transactions that are charged their whole limits, and have no blobs.
+    /// For transactions that are charged for their whole limits, and have no blobs.
     pub const fn exact(gas: u64, bytes: usize) -> Self {
         Self {
             gas,
@@ -52,16 +52,16 @@ impl Room {
         }
     }
 
-    /// It has blobs that do not fit, or do not pay.
+    /// Whether it has blobs that do not fit, or do not pay enough.
     fn refuses_blobs(&self, tx: &Pooled) -> bool {
         tx.blob_gas() > self.blob_gas || tx.blob_gas() > 0 && tx.blob_cap() < self.blob_base_fee
     }
 
-    /// What is left at best once this one has run.
+    /// The space that is left at most after this transaction.
     fn without(self, tx: &Pooled) -> Self {
         let share = u128::from(tx.gas()) * u128::from(self.charged.min(WHOLE)) / u128::from(WHOLE);
-        // Not more than the limit, which has 64 bits.
-        let charge = u64::try_from(share).unwrap_or(u64::MAX).max(TX_GAS_MIN);
+        // Not above the limit, which has 64 bits.
+        let charge = u64::try_from(share).unwrap_or(u64::MAX).max(MIN_TX_GAS);
         Self {
             gas: self.gas.saturating_sub(charge),
             candidates_gas: self.candidates_gas - tx.gas(),
@@ -73,37 +73,38 @@ impl Room {
     }
 }
 
-/// What was chosen for a block.
+/// The selection for a block.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
-    /// In the order to try them.
+    /// In the order in which they are to be tried.
     pub txs: Vec<Arc<RecoveredTx>>,
-    /// Their gas limits, summed.
+    /// Sum of their gas limits.
     pub gas: u64,
-    /// Some were left out for their bytes.
+    /// Whether some were left out for their bytes.
     pub bytes_full: bool,
 }
 
 impl Mempool {
-    /// The best pending transactions: highest effective tip first, earlier arrival on ties, each
-    /// sender's in nonce order, none whose cap is below the base fee; until there are enough. One
-    /// that cannot fit behind those chosen, however little they use, is left out with those after it
-    /// in its lane, and the others go on.
+    /// The best pending transactions, until there are enough: highest effective priority fee first, earlier
+    /// arrival on ties, those of each sender in nonce order, and none whose cap is below the base fee. A
+    /// transaction that cannot fit after the selected ones, however little they use, is left out with the
+    /// later ones of its lane.
     ///
-    /// Takes O(j log j) for the j transactions looked at: those chosen, and a bounded number that do
+    /// Takes O(j log j) for the j transactions read: the selected ones, and a limited number that do not fit.
     /// not fit.
     pub fn select(&mut self, mut room: Room) -> Selection {
         let mut reader = self.heads.read();
         let mut heads = reader.by_ref().take_while(Rank::covers);
-        // The best heads not begun, in order; their lanes are on the way into the caches.
+        // The best first transactions of lanes that were not begun, in order. Their lanes are being
+        // prefetched.
         let mut near: VecDeque<Rank> = VecDeque::with_capacity(HEADS_AHEAD);
-        // Lanes already begun, at their next transaction.
+        // Lanes already begun, by their next transaction.
         let mut begun: BinaryHeap<(Rank, usize)> = BinaryHeap::new();
         let mut chosen = Selection::default();
         let mut misfits = 0;
-        while room.gas.min(room.candidates_gas) >= TX_GAS_MIN
+        while room.gas.min(room.candidates_gas) >= MIN_TX_GAS
             && room.txs > 0
-            && misfits < MISFITS_MAX
+            && misfits < MAX_MISFITS
         {
             while near.len() < HEADS_AHEAD
                 && let Some(head) = heads.next()

@@ -300,7 +300,7 @@ impl Ante {
     fn warm(&self, batch: &[Recovered]) {
         let txs = || batch.iter().filter_map(|(tx, _)| tx.as_ref().ok());
         txs().for_each(|tx| prefetch(&**tx));
-        self.pool.warm(txs().map(|tx| (tx.hash, tx.sender)));
+        self.pool.prefetch(txs().map(|tx| (tx.hash, tx.sender)));
         self.recent.prefetch(txs().map(|tx| &tx.sender));
         txs().for_each(|tx| prefetch(tx.tx.input().as_ref()));
     }

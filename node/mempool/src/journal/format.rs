@@ -1,4 +1,4 @@
-//! The bytes of the journal: a header that names the chain, and records.
+//! The format of the journal: a header that identifies the chain, and records.
 //!
 //! The header of version 2 has a salt, which every checksum covers. After a damaged record, the next one is searched
 //! byte by byte, and the bytes searched were chosen by clients. Without the salt, which they do not know, a client
@@ -33,7 +33,7 @@ pub(super) struct Header {
 }
 
 impl Header {
-    /// For a journal that is not kept.
+    /// The header of a journal that is not kept.
     pub(super) const NONE: Self = Self { genesis: B256::ZERO, salt: [0; SALT_BYTES] };
 
     /// The header of a new file.
@@ -73,10 +73,10 @@ fn checksum(salt: &[u8], covered: &[u8]) -> u32 {
     crc.finalize()
 }
 
-/// What the first bytes of a file say.
+/// The meaning of a file's first bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Version<'a> {
-    /// Version 1, which names no chain, and its records.
+    /// Version 1, which does not identify the chain, with its records.
     One(&'a [u8]),
     /// The current version.
     Two(Header, &'a [u8]),
@@ -99,7 +99,7 @@ fn header(bytes: &[u8]) -> Option<(Header, &[u8])> {
     Some((Header { genesis: B256::from(*genesis), salt: *salt }, rest))
 }
 
-/// Bytes of the header of a file that begins with these.
+/// Length of the header of a file that begins with these bytes.
 pub(super) fn header_bytes(start: &[u8]) -> usize {
     if matches!(version(start), Version::One(_)) { HEADER_V1_BYTES } else { HEADER_BYTES }
 }
@@ -108,9 +108,9 @@ pub(super) fn header_bytes(start: &[u8]) -> usize {
 #[derive(Debug, Default)]
 pub(super) struct Records {
     pub entries: Vec<Entry>,
-    /// Bytes up to the end of the last record that is not damaged.
+    /// Bytes up to the end of the last valid record.
     pub valid: usize,
-    /// Places with one or more damaged records.
+    /// Number of positions with one or more damaged records.
     pub damaged: usize,
 }
 
@@ -132,7 +132,7 @@ pub(super) fn read_v2(header: &Header, bytes: &[u8]) -> Records {
     })
 }
 
-/// Reads records. `next` returns where to look for one if there is none at a position, if anywhere.
+/// Reads records. If there is no record at a position, `next` returns the position at which to continue.
 fn read(salt: &[u8], bytes: &[u8], mut next: impl FnMut(usize) -> Option<usize>) -> Records {
     let mut records = Records::default();
     let mut at = 0;
@@ -152,7 +152,7 @@ fn read(salt: &[u8], bytes: &[u8], mut next: impl FnMut(usize) -> Option<usize>)
     records
 }
 
-/// Whether these bytes are what a write that did not finish leaves, rather than a damaged record.
+/// Whether these bytes are an incomplete write, rather than a damaged record.
 fn is_cut_off(end: &[u8]) -> bool {
     let is_part = |length| length <= MAX_TX_BYTES && RECORD_HEAD_BYTES + length > end.len();
     claimed_length(end).is_none_or(is_part) || end.iter().all(|byte| *byte == 0)
@@ -162,7 +162,7 @@ fn claimed_length(bytes: &[u8]) -> Option<usize> {
     usize::try_from(u32::from_be_bytes(*bytes.first_chunk()?)).ok()
 }
 
-/// The record at the start, and its bytes.
+/// The first record, and its length.
 fn read_one(salt: &[u8], bytes: &[u8]) -> Option<(Entry, usize)> {
     let length = claimed_length(bytes).filter(|length| *length <= MAX_TX_BYTES)?;
     let record = bytes.get(..RECORD_HEAD_BYTES + length)?;

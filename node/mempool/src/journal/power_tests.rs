@@ -1,4 +1,4 @@
-//! A power failure at any moment leaves what was answered for, if the journal is synced.
+//! If the journal is synced, a power failure at any moment preserves the answered transactions.
 
 use super::{
     tests::{GENESIS, entry, read, tx, written},
@@ -7,23 +7,23 @@ use super::{
 use crashdisk::Recorder;
 use std::{collections::BTreeSet, process::Command};
 
-/// Set in the process that the test starts: the journal.
+/// Set in the process that the test starts: the path of the journal.
 const CHILD: &str = "EVMD_TEST_SYNCED_JOURNAL";
-/// Transactions, and how many are written between two rewrites.
+/// Number of transactions, and how many are written between two rewrites.
 const TXS: u64 = 12;
 const BETWEEN_REWRITES: u64 = 3;
-/// Draws of unsynced writes that the disk has all the same, after each event.
+/// Random selections of unsynced writes that the disk has nevertheless, after each event.
 const DRAWS: u32 = 3;
 
-/// Writes transactions and says so.
+/// Writes transactions and prints each one that is durable.
 fn answer(path: &Path) {
-    // The file as a node left it that synced neither its contents nor its name.
+    // The file of a node that synced neither its contents nor its name.
     let elsewhere = path.with_extension("elsewhere");
     written(&elsewhere, 1);
     fs::copy(&elsewhere, path).unwrap();
     let (mut journal, entries) = Journal::open(path, true, GENESIS).unwrap();
     assert_eq!(entries, [entry(0)]);
-    // The pool holds it from here on, so a client that sends it again learns that it is known.
+    // The pool has it from here on, so a client that sends it again is answered that it is known.
     println!("\nanswered 0");
     journal.keep_late(vec![Arc::new(tx(0))]);
     for nonce in 1..TXS {

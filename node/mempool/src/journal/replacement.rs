@@ -13,37 +13,37 @@ use std::{
 };
 use storage::folder_of;
 
-/// Wait after the first failed attempt, and the longest one: each failure doubles it.
+/// Delays after the first failed attempt, and the maximum: each failure doubles the delay.
 const MIN_RETRY: Duration = Duration::from_secs(1);
 const MAX_RETRY: Duration = Duration::from_secs(60);
 
 /// Why the journal was not replaced.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// The old file is complete and in use; it can be tried again.
+    /// The old file is complete and in use, and the attempt can be repeated.
     Postponed(io::Error),
     /// The new file is in place, but a power failure may bring the old one back.
     NotSynced(io::Error),
 }
 
-/// See the module.
+/// The replacement; see the module documentation.
 #[derive(Debug)]
 pub(super) struct Replacement {
     /// The journal.
     path: PathBuf,
-    /// Where the next file is written.
+    /// The path of the next file.
     next_path: PathBuf,
     /// The next file, empty and open; `None` if there was no descriptor for it.
     next: Option<File>,
     /// The journal's folder, whose names are synced.
     folder: File,
-    /// Since the last failure: when to try again, and how long to wait if that fails.
+    /// After a failure: the time of the next attempt, and the delay if that fails.
     not_before: Option<Instant>,
     wait: Duration,
 }
 
 impl Replacement {
-    /// For a journal at `path`.
+    /// The replacement for a journal at `path`.
     pub(super) fn new(path: &Path) -> io::Result<Self> {
         let next_path = path.with_extension("new");
         Ok(Self {
@@ -56,7 +56,7 @@ impl Replacement {
         })
     }
 
-    /// Whether an attempt may be made at this time.
+    /// Whether an attempt is allowed at this time.
     pub(super) fn is_due(&self, now: Instant) -> bool {
         self.not_before.is_none_or(|time| now >= time)
     }
@@ -72,7 +72,7 @@ impl Replacement {
         Ok(())
     }
 
-    /// Writes the next file, and puts it in the journal's place.
+    /// Writes the next file, and renames it to the journal's path.
     pub(super) fn replace(&mut self, bytes: &[u8]) -> Result<File, Failure> {
         self.prepare()?;
         let mut file = self.next.take().expect("it was just prepared");
@@ -81,11 +81,11 @@ impl Replacement {
             .and_then(|()| file.sync_data())
             .and_then(|()| fs::rename(&self.next_path, &self.path));
         if let Err(error) = written {
-            // The disk may be full because of the part that was written.
+            // The disk may be full because of the bytes that were written.
             let _ = fs::remove_file(&self.next_path);
             return Err(Failure::Postponed(error));
         }
-        // What is synced from here on is in the new file.
+        // Data synced from here on is in the new file.
         self.sync_name().map_err(Failure::NotSynced)?;
         (self.not_before, self.wait) = (None, MIN_RETRY);
         Ok(file)
@@ -96,7 +96,7 @@ impl Replacement {
         self.folder.sync_all()
     }
 
-    /// Notes a failure; returns how long to wait.
+    /// Notes a failure; returns the delay until the next attempt.
     pub(super) fn postpone(&mut self, now: Instant) -> Duration {
         let wait = self.wait;
         self.not_before = Some(now + wait);
@@ -110,14 +110,14 @@ impl Replacement {
         let _ = self.prepare();
     }
 
-    /// Drops the descriptor, as if another part of the process had taken it.
+    /// Closes the descriptor, as if another part of the process had taken it.
     #[cfg(test)]
     pub(super) fn lose_reserve(&mut self) {
         self.next = None;
     }
 }
 
-/// Whether a path still names an open file. Needs no descriptor.
+/// Whether a path still refers to an open file. Needs no descriptor.
 fn is_file_at(file: &File, path: &Path) -> bool {
     let id = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
     match (file.metadata(), fs::symlink_metadata(path)) {

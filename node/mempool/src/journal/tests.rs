@@ -106,7 +106,7 @@ fn any_cut_leaves_the_records_before_and_any_flipped_bit_all_others() {
             assert_eq!(read(&flipped).entries, others, "bit {bit} flipped at {at}");
         }
     }
-    // After a cut, what is appended can be read, and there is nothing to keep a copy of.
+    // After a cut, appended records are readable, and no copy is needed.
     fs::write(&path, &whole[..whole.len() - 5]).unwrap();
     let (mut journal, entries) = Journal::open(&path, false, GENESIS).unwrap();
     assert_eq!(entries.len(), 2);
@@ -128,7 +128,7 @@ fn a_copy_of_a_damaged_journal_is_kept() {
         let mut damaged = whole.clone();
         damaged[HEADER_BYTES + n * record + 10] ^= 1;
         fs::write(&path, &damaged).unwrap();
-        // The second time, the file is whole.
+        // The second time, the file is intact.
         for _ in 0..2 {
             assert_eq!(Journal::open(&path, false, GENESIS).unwrap().1, left);
             let copies = kept(folder.path());
@@ -147,7 +147,7 @@ fn a_journal_of_another_chain_or_version_is_set_aside() {
     let other_chain = Journal::open(&path, false, B256::repeat_byte(8)).unwrap().1;
     assert_eq!(other_chain, [], "the transactions of one chain are not tried on another");
     assert_eq!(kept(folder.path()), std::slice::from_ref(&ours));
-    // An empty one of another chain is nothing to keep.
+    // An empty journal of another chain needs no copy.
     assert_eq!(Journal::open(&path, false, GENESIS).unwrap().1, []);
     assert_eq!(kept(folder.path()).len(), 1);
     for version in [0, 3, 255] {
@@ -177,20 +177,20 @@ fn a_journal_of_version_1_is_read_and_rewritten() {
     assert_eq!(read(&fs::read(&path).unwrap()).entries, all, "it names the chain from here on");
     assert_eq!(kept(folder.path()), Vec::<Vec<u8>>::new());
     assert_eq!(Journal::open(&path, false, B256::ZERO).unwrap().1, []);
-    // A damaged record is passed over by its length.
+    // A damaged record is skipped by its length.
     let mut damaged = first;
     damaged[8 + record_v1(0).len() + 10] ^= 1;
     fs::write(&path, &damaged).unwrap();
     assert_eq!(Journal::open(&path, false, GENESIS).unwrap().1, [entry(0), entry(2)]);
     assert!(kept(folder.path()).contains(&damaged));
-    // A header alone holds nothing, of either version.
+    // A header alone contains no transactions, in either version.
     fs::write(&path, b"evmdtxs\x01").unwrap();
     assert!(!has_transactions(&path).unwrap());
     drop(Journal::open(&path, false, GENESIS).unwrap());
     assert!(!has_transactions(&path).unwrap());
 }
 
-/// A client can place the bytes of a record inside a transaction. After damage, they must not be taken for one.
+/// A client can place the bytes of a record inside a transaction. After damage, they must not be read as one.
 #[test]
 fn a_record_inside_a_transaction_is_not_read() {
     let folder = tempfile::tempdir().unwrap();
@@ -222,7 +222,7 @@ fn a_rewrite_keeps_blocks_that_are_not_durable() {
     assert_eq!(Journal::open(&path, false, GENESIS).unwrap().1, [entry(1), entry(2)]);
     assert_eq!(journal.take_late().len(), 1);
     journal.compact(&Mempool::default(), 7, Instant::now()).unwrap();
-    // No more dead bytes than are worth it since the last rewrite, whatever that has left.
+    // Not more dead bytes than [`SLACK_BYTES`] since the last rewrite, whatever its size was.
     journal.bytes += SLACK_BYTES;
     assert!(!journal.is_bloated(&Mempool::default(), Instant::now()));
     journal.bytes += 1;
@@ -314,7 +314,7 @@ fn a_rewrite_that_fails_leaves_the_file_as_it_is() {
     let path = folder.path().join("journal");
     written(&path, 2);
     let (mut journal, _) = Journal::open(&path, true, GENESIS).unwrap();
-    // Something has the name of the next file.
+    // A folder has the name of the next file.
     let in_the_way = path.with_extension("new");
     fs::remove_file(&in_the_way).unwrap();
     fs::create_dir(&in_the_way).unwrap();
@@ -326,12 +326,12 @@ fn a_rewrite_that_fails_leaves_the_file_as_it_is() {
     fs::remove_dir(&in_the_way).unwrap();
     journal.compact(&Mempool::default(), 0, now).unwrap();
     assert_eq!(fs::read(&path).unwrap(), journal.header.to_bytes(), "the second attempt succeeds");
-    // Beyond the bound the failure is a fault.
+    // Above the limit the failure is a fault.
     fs::remove_file(&in_the_way).unwrap();
     fs::create_dir(&in_the_way).unwrap();
     journal.bytes = MAX_POSTPONED_BYTES;
     assert!(matches!(journal.compact(&Mempool::default(), 0, now), Err(JournalError { .. })));
-    // An orderly end leaves no file beside the journal.
+    // After an orderly shutdown there is no other file next to the journal.
     fs::remove_dir(&in_the_way).unwrap();
     drop(journal);
     let names: Vec<_> =
