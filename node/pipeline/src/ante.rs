@@ -1,31 +1,34 @@
 //! Ante: admits transactions to the mempool, and proposes blocks from it.
 //!
-//! Takes recovered transactions in order, tips of the chain, and questions about the pool.
-//! Gives answers to submitters, and one proposal at a time to execute.
-//! State: the mempool with its journal, the view it is checked against, accounts met lately; for some
-//! blocks after a start, transactions of the journal that wait for a block that was lost.
-//! Bound: the mempool's limits; one proposal in flight; the journal as it was at the start.
-//! When full: the cheapest leave the pool, or the newcomer is turned away; answers wait for credit.
+//! Input: recovered transactions in order, head updates, and queries about the pool.
+//! Output: results for submitters, and one proposal at a time for execute.
+//! State: the mempool with its journal, the view it is checked against, and recently used accounts; for some
+//! blocks after a start, journalled transactions that wait for a block that was lost.
+//! Limits: those of the mempool; one proposal in flight; the journal as it was at the start.
+//! Back-pressure: if the pool is full, the cheapest transactions are evicted or the new one is refused;
+//! results wait for credit.
 //!
-//! Callers of the RPC do the stage's work with what they bring themselves while nobody is at it, see
-//! [`Desk`].
+//! While no other thread runs the stage, RPC callers run it for their own submissions and queries, see
+//! [`CombiningStage`].
 //!
-//! A transaction is checked once, when it comes. After a block, only accounts that the block
-//! changed are looked at again, and what they have pooled is held to nonce and balance; the base
-//! fee moves ranks inside the pool, and checks nothing. When another fork starts with the next block,
-//! every pooled transaction is checked against its rules once. A tip comes as soon as it is executed, so a
-//! block is proposed while its parent is still being sealed.
+//! A transaction is checked once, when it arrives. After a block, only the accounts that the block changed
+//! are read again, and nonce and balance of their pooled transactions are checked. A new base fee changes the
+//! order of the pool and causes no checks. When another fork starts with the next block, every pooled
+//! transaction is checked against its rules once. The head update is sent as soon as a block is executed, so
+//! the next block is proposed while its parent is being sealed.
 
 mod combining;
 mod fork;
 mod query;
 
-pub(super) use combining::{AtDesk, Desk};
+pub(super) use combining::{CombiningStage, CombiningWorker};
 pub use query::{BlockPart, Candidates, Found, PoolQuery, SenderTxs};
 
 use super::{
     arrival::Arrival,
-    batch::{CheckBatch, Ground, Proposal, Recovered, Reply, ReplyBatch, Submitted, Tip},
+    batch::{
+        CheckBatch, HeadUpdate, NextBlockParent, Proposal, Recovered, Reply, ReplyBatch, Submitted,
+    },
     disk::DiskWatch,
     fault::Fault,
     meter::Meter,
@@ -54,184 +57,186 @@ use storage::{ReadError, StateRead, prefetch};
 use tokio::sync::broadcast;
 use transactions::RecoveredTx;
 
-/// Most bytes of transactions in a block this node builds: keeps a block below the 10 MiB of
-/// EIP-7934 with room for its header and ommers.
-const BLOCK_TX_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// Candidates given to execution, as a multiple of the block's gas: transactions use less than
-/// their limits, and here are charged at least half of them.
+/// Maximum bytes of transactions in a produced block. Keeps the block below the 10 MiB of EIP-7934, including
+/// its header and ommers.
+const MAX_BLOCK_TX_BYTES: usize = 8 * 1024 * 1024;
+/// Gas of the candidates for a block, as a multiple of the block's gas: transactions use less than their
+/// limits, and are charged for at least half of them here.
 const CANDIDATE_BLOCKS: u64 = 2;
-/// Less gas than this left is no room: the least a transaction needs.
-const TX_GAS_MIN: u64 = 21_000;
-/// After a look that found less than a full block, how much more pending gas is worth another
-/// look: this part of a block.
-const LOOK_AGAIN_PART: u64 = 8;
-/// How often the queue is searched for what has waited too long.
+/// Minimum gas of a transaction. A block with less gas left is full.
+const MIN_TX_GAS: u64 = 21_000;
+/// After a selection that did not fill a block, candidates are selected again when the pending gas has grown
+/// by the gas limit divided by this.
+const RESELECT_DIVISOR: u64 = 8;
+/// Time between two searches for expired transactions.
 const EXPIRY_PERIOD: Duration = Duration::from_secs(60);
-/// Blocks after a start in which transactions of before it are tried again: more than can be executed and
-/// not durable, which are those of a group of commit, of the next one, and in the rings before it.
-const LATE_BLOCKS: u64 = 256;
-/// Most batches handled before looking at the clock again.
-const ROUND: usize = 16;
-/// Most questions answered before that, a microsecond or two each; of those that walk the whole pool,
-/// some milliseconds, one.
-const QUERY_ROUND: usize = 256;
+/// After a restart, journalled transactions that fail admission are retried for this many blocks. They may
+/// depend on a block that was executed but not durable when the process ended: one in the group being
+/// committed, in the next group, or in the rings before it.
+const RETRY_BLOCKS: u64 = 256;
+/// Maximum number of batches per step.
+const MAX_BATCHES_PER_STEP: usize = 16;
+/// Maximum number of queries per step, which take a microsecond or two each. A query that walks the whole
+/// pool takes some milliseconds and ends the step's queries.
+const MAX_QUERIES_PER_STEP: usize = 256;
 
 /// The ring ends of the stage.
 #[derive(Debug)]
-pub(super) struct Ends {
+pub(super) struct Ports {
     /// Recovered transactions.
     pub checks: Inbox<CheckBatch>,
-    /// The same from RPC calls, which have no order among each other.
+    /// Recovered transactions of RPC calls, which are not ordered among each other.
     pub submissions: Inbox<Vec<Recovered>>,
-    /// New tips of the chain.
-    pub tips: Inbox<Tip>,
-    /// Questions about the pool.
+    /// New execution heads.
+    pub heads: Inbox<HeadUpdate>,
+    /// Queries about the pool.
     pub queries: Inbox<PoolQuery>,
-    /// Who wants to know what the pool takes.
+    /// Subscribers to accepted transactions.
     pub arrivals: broadcast::Sender<Arrival>,
-    /// Answers for TCP connections.
+    /// Results for TCP connections.
     pub replies: Outbox<ReplyBatch>,
-    /// Blocks to build.
+    /// Blocks to produce.
     pub proposals: Outbox<Proposal>,
 }
 
-/// What the stage starts from.
+/// The initial state of the stage.
 pub(super) struct Context {
     /// The chain's rules.
     pub spec: Arc<ChainSpec>,
     /// The head.
     pub view: View,
-    /// Tells how far blocks are durable.
+    /// The newest durable block.
     pub published: Published,
-    /// Of the pool.
+    /// Limits of the pool.
     pub limits: Limits,
-    /// The minimum price of gas of the pool, in the token's base unit; zero is no minimum.
+    /// The minimum gas price of the pool, in the token's base unit; zero means no minimum.
     pub minimum_gas_price: LegacyDec,
-    /// Gives leave to make blocks; none makes none.
+    /// Decides when blocks are produced; `None` if none are.
     pub engine: Option<Box<dyn Engine>>,
-    /// The time of new blocks.
+    /// The clock for timestamps of new blocks.
     pub clock: Clock,
-    /// Whether new transactions are accepted if no blocks are made.
+    /// Whether new transactions are accepted if no blocks are produced.
     pub accepts_without_engine: bool,
-    /// Where accepted transactions are kept.
+    /// Stores accepted transactions.
     pub journal: Journal,
-    /// What the journal held at the start.
+    /// Transactions that the journal contained at the start.
     pub saved: Vec<Entry>,
     /// Whether the disk responds.
     pub disk: DiskWatch,
-    /// Recently used accounts, none so far.
+    /// Cache of recently used accounts, empty at the start.
     pub recent: RecentState,
 }
 
-/// See the module.
+/// The stage; see the module documentation.
 pub(super) struct Ante {
     spec: Arc<ChainSpec>,
-    /// The newest tip told of.
-    ground: Ground,
-    /// The fork whose rules every pooled transaction has passed.
+    /// The newest execution head received.
+    parent: NextBlockParent,
+    /// The fork whose rules all pooled transactions satisfy.
     fork: Fork,
-    /// Senders met lately.
+    /// Recently used senders.
     recent: RecentState,
     published: Published,
     pool: Mempool,
-    /// The minimum price of gas of the pool, in the token's base unit.
+    /// The minimum gas price of the pool, in the token's base unit.
     minimum_gas_price: LegacyDec,
     engine: Option<Box<dyn Engine>>,
     clock: Clock,
     /// Whether new transactions are accepted.
     accepts: bool,
-    /// A proposal is being built: the next waits for its tip.
-    outstanding: bool,
-    /// Pending gas from which on it is worth looking whether it fills a block.
-    look_at_gas: u64,
+    /// A proposal is being executed; the next one waits for its head update.
+    proposal_in_flight: bool,
+    /// Pending gas from which a selection of candidates may fill a block.
+    reselect_at_gas: u64,
     expiry_due: Instant,
     journal: Journal,
-    /// Transactions of the journal, until the first step takes them in.
+    /// Transactions of the journal, until the first step readmits them.
     saved: Vec<Entry>,
     /// Whether the disk responds.
     disk: DiskWatch,
-    /// Block up to which those that could not be taken in are tried again.
-    late_until: u64,
+    /// The last block after which journalled transactions that were not admitted are retried.
+    retry_until: u64,
     checks: Inbox<CheckBatch>,
     submissions: Inbox<Vec<Recovered>>,
     reorder: Reorder<CheckBatch>,
-    tips: Inbox<Tip>,
+    heads: Inbox<HeadUpdate>,
     queries: Inbox<PoolQuery>,
-    /// One that a caller found and left to the worker.
+    /// A large query that a caller left to the worker.
     deferred: Option<PoolQuery>,
     arrivals: broadcast::Sender<Arrival>,
     replies: Outbox<ReplyBatch>,
     proposals: Option<Outbox<Proposal>>,
-    /// What went wrong while a caller did the stage's work.
+    /// A fault that occurred while a caller ran the stage.
     fault: Option<Fault>,
     meter: Arc<Meter>,
 }
 
 impl Ante {
-    /// The stage at the head of the context's view.
-    pub(super) fn new(context: Context, ends: Ends, meter: Arc<Meter>) -> Self {
+    /// Creates the stage at the head of the context's view.
+    pub(super) fn new(context: Context, ports: Ports, meter: Arc<Meter>) -> Self {
         let View { head, state, .. } = context.view;
-        let ground = Ground::of_head(&head, state);
+        let parent = NextBlockParent::of_head(&head, state);
         Self {
             pool: Mempool::new(context.limits, head.next_base_fee),
             minimum_gas_price: context.minimum_gas_price,
-            fork: ground.next_fork(&context.spec),
+            fork: parent.next_fork(&context.spec),
             spec: context.spec,
-            ground,
+            parent,
             recent: context.recent,
             published: context.published,
             accepts: context.engine.is_some() || context.accepts_without_engine,
             engine: context.engine,
             clock: context.clock,
-            outstanding: false,
-            look_at_gas: 0,
+            proposal_in_flight: false,
+            reselect_at_gas: 0,
             expiry_due: Instant::now() + EXPIRY_PERIOD,
             journal: context.journal,
             saved: context.saved,
             disk: context.disk,
-            late_until: 0,
-            checks: ends.checks,
-            submissions: ends.submissions,
+            retry_until: 0,
+            checks: ports.checks,
+            submissions: ports.submissions,
             reorder: Reorder::new(),
-            tips: ends.tips,
-            queries: ends.queries,
+            heads: ports.heads,
+            queries: ports.queries,
             deferred: None,
-            arrivals: ends.arrivals,
-            replies: ends.replies,
-            proposals: Some(ends.proposals),
+            arrivals: ports.arrivals,
+            replies: ports.replies,
+            proposals: Some(ports.proposals),
             fault: None,
             meter,
         }
     }
 
-    /// The rules against which this node checks transactions of the next block; `modules` are those of
-    /// [`Self::ground`].
+    /// The rules for checking transactions of the next block; `modules` are those of [`Self::parent`].
     fn checks<'a>(&self, spec: &'a ChainSpec, modules: Option<&'a Modules>) -> CheckContext<'a> {
-        self.ground.checks(spec, modules).with_mempool_minimum(self.minimum_gas_price)
+        self.parent.checks(spec, modules).with_mempool_minimum(self.minimum_gas_price)
     }
 
-    /// Takes the journal's transactions in again, without recovering their signatures.
+    /// Readmits the journal's transactions, without recovering their signatures.
     fn restore(&mut self) -> Result<(), Fault> {
         let saved = mem::take(&mut self.saved);
         let count = saved.len();
-        // Written by us and covered by a checksum: it decodes, or another version wrote it.
+        // A transaction that does not decode was written by another version, because the journal has a
+        // checksum.
         let txs = saved.into_iter().filter_map(|entry| entry.recovered(self.spec.chain_id).ok());
         let txs = txs.map(Arc::new);
-        self.late_until = self.ground.header.number + LATE_BLOCKS;
-        self.take_in(txs.collect())?;
+        self.retry_until = self.parent.header.number + RETRY_BLOCKS;
+        self.readmit(txs.collect())?;
         if count > 0 {
             tracing::info!(saved = count, pooled = self.pool.len(), "read the mempool's journal");
         }
         Ok(())
     }
 
-    /// Pools transactions that were accepted before the start. Some were on a state whose blocks a kill
-    /// took away: what these gave their senders, or the room they made in the pool, is not there until
-    /// such blocks are made again. They are late, and tried again with each block.
-    fn take_in(&mut self, txs: Vec<Arc<RecoveredTx>>) -> Result<(), Fault> {
-        let (spec, modules) = (Arc::clone(&self.spec), self.ground.modules.clone());
+    /// Pools transactions that were accepted before the start. Some were accepted on a state whose blocks
+    /// were lost when the process ended. What these blocks paid to the senders, or the space they freed in
+    /// the pool, is missing until equivalent blocks are produced. Such transactions are retried after each
+    /// block.
+    fn readmit(&mut self, txs: Vec<Arc<RecoveredTx>>) -> Result<(), Fault> {
+        let (spec, modules) = (Arc::clone(&self.spec), self.parent.modules.clone());
         let context = self.checks(&spec, modules.as_deref());
-        let state = self.ground.state.reader()?;
+        let state = self.parent.state.reader()?;
         let now = Instant::now();
         let mut late = Vec::new();
         for tx in txs {
@@ -241,17 +246,18 @@ impl Ante {
                 None => Sender::read(&state, tx.sender)?,
             };
             if tx.tx.nonce() < sender.account.nonce {
-                // It, or another in its place, is in a block, whatever its sender can pay now.
+                // This transaction, or one with the same nonce, is in a block, whatever its sender can pay
+                // now.
                 continue;
             }
             let taken = match decorator::check_sender(&tx, &context, &sender, Mode::Check) {
-                // It was accepted, and may wait for the base fee to fall again.
+                // It was accepted before, and may wait for the base fee to fall again.
                 Err(reject) if !decorator::awaits_base_fee(&tx, &context, &reject) => Err(reject),
                 _ => self.pool_one(Arc::clone(&tx), &sender, now),
             };
             match taken {
                 Ok(()) | Err(Reject::AlreadyKnown) => {}
-                Err(_) if self.ground.header.number < self.late_until => late.push(tx),
+                Err(_) if self.parent.header.number < self.retry_until => late.push(tx),
                 Err(reject) => tracing::debug!(%reject, "not taken in again from the journal"),
             }
         }
@@ -259,25 +265,25 @@ impl Ante {
         Ok(())
     }
 
-    /// Admits one batch, makes it last, and answers it.
+    /// Admits one batch, makes it durable, and sends the results.
     fn admit(&mut self, batch: Vec<Recovered>) -> Result<(), Fault> {
         self.meter.take(batch.len());
-        let (spec, modules) = (Arc::clone(&self.spec), self.ground.modules.clone());
+        let (spec, modules) = (Arc::clone(&self.spec), self.parent.modules.clone());
         let context = self.checks(&spec, modules.as_deref());
-        let state = self.ground.state.reader()?;
-        self.warm(&batch);
+        let state = self.parent.state.reader()?;
+        self.prefetch(&batch);
         let mut recent = mem::take(&mut self.recent);
         let reader = RecentReader::new(&mut recent, &state)?;
         let now = Instant::now();
-        // Asked once for all: the answer is behind a lock.
-        let heard = self.arrivals.receiver_count() > 0;
+        // Once per batch, because the count is behind a lock.
+        let has_listeners = self.arrivals.receiver_count() > 0;
         let mut admitted = 0;
         let mut answers = Vec::with_capacity(batch.len());
         for (tx, reply) in batch {
             let submitted = match tx {
                 Ok(tx) => {
                     let hash = tx.hash;
-                    self.admit_one(tx, &context, &reader, heard, now)?.map(|()| hash)
+                    self.admit_one(tx, &context, &reader, has_listeners, now)?.map(|()| hash)
                 }
                 Err(reject) => Err(reject),
             };
@@ -288,16 +294,16 @@ impl Ante {
             answers.push((submitted, reply));
         }
         self.recent = recent;
-        // What is answered for must outlive the process.
+        // An accepted transaction must survive the process.
         self.journal.write()?;
         self.meter.give(admitted);
         self.answer(answers);
         Ok(())
     }
 
-    /// Brings what the checks of a batch will look at into the caches: one look does not depend on
-    /// another here, so the processor waits for many of them at once.
-    fn warm(&self, batch: &[Recovered]) {
+    /// Prefetches the data that the checks of a batch need. The accesses are independent here, so the
+    /// processor executes many of them concurrently.
+    fn prefetch(&self, batch: &[Recovered]) {
         let txs = || batch.iter().filter_map(|(tx, _)| tx.as_ref().ok());
         txs().for_each(|tx| prefetch(&**tx));
         self.pool.prefetch(txs().map(|tx| (tx.hash, tx.sender)));
@@ -310,8 +316,8 @@ impl Ante {
         for (submitted, reply) in answers {
             match reply {
                 Reply::Tcp(connection) => replies.push((connection, submitted)),
-                // The caller may have given up waiting.
-                Reply::Rpc(caller) => caller.tell(submitted),
+                // The caller may have disconnected.
+                Reply::Rpc(caller) => caller.answer(submitted),
                 Reply::Silent => {}
             }
         }
@@ -325,7 +331,7 @@ impl Ante {
         tx: Arc<RecoveredTx>,
         context: &CheckContext<'_>,
         state: &impl StateRead<Error = ReadError>,
-        heard: bool,
+        has_listeners: bool,
         now: Instant,
     ) -> Result<Result<(), Box<Reject>>, ReadError> {
         if self.pool.get(tx.hash).is_some() {
@@ -338,48 +344,47 @@ impl Ante {
         if let Some(sender) = self.known_sender(tx.sender) {
             let checked = decorator::check_sender(&tx, context, &sender, Mode::Check);
             return Ok(match checked {
-                Ok(_) => self.accept(tx, &sender, heard, now),
+                Ok(_) => self.accept(tx, &sender, has_listeners, now),
                 Err(reject) => Err(reject.into()),
             });
         }
-        // What was admitted stays where it is: to move it would wait until it is written.
+        // The admitted value is not moved, because a move would wait until it has been written.
         Ok(match decorator::check(&tx, context, state, Mode::Check) {
-            Ok(Ok(ref admitted)) => self.accept(tx, &admitted.sender, heard, now),
+            Ok(Ok(ref admitted)) => self.accept(tx, &admitted.sender, has_listeners, now),
             Ok(Err(reject)) => Err(reject.into()),
             Err(error) => return Err(error),
         })
     }
 
-    /// Puts a transaction that passed the checks into the pool and the journal, and tells those who
-    /// listen. It is handed on and not shared: each count of its owners would wait for all that was
-    /// written before.
+    /// Adds a transaction that passed the checks to the pool and the journal, and sends it to subscribers. It
+    /// is moved and not shared: changing the reference count would wait for all previous writes.
     fn accept(
         &mut self,
         tx: Arc<RecoveredTx>,
         sender: &Sender,
-        heard: bool,
+        has_listeners: bool,
         now: Instant,
     ) -> Result<(), Box<Reject>> {
-        let heard = heard.then(|| Arrival::new(&tx));
+        let arrival = has_listeners.then(|| Arrival::new(&tx));
         let before = self.journal.push(&tx);
         if let Err(reject) = self.pool_one(tx, sender, now) {
             self.journal.retract(before);
             return Err(reject.into());
         }
-        if let Some(arrival) = heard {
-            // A listener may have gone in between.
+        if let Some(arrival) = arrival {
+            // The last subscriber may have left in between.
             let _ = self.arrivals.send(arrival);
         }
         Ok(())
     }
 
-    /// A sender whose lane knows its account as of the tip. Code is not kept there.
+    /// A sender whose account the pool knows as of the execution head. The pool does not store code.
     fn known_sender(&self, address: Address) -> Option<Sender> {
         let account = *self.pool.lane(address)?.account();
         (!decorator::has_code(&account)).then_some(Sender { account, may_send: true })
     }
 
-    /// Puts a transaction that passed the checks into the pool.
+    /// Adds a transaction that passed the checks to the pool.
     fn pool_one(
         &mut self,
         tx: Arc<RecoveredTx>,
@@ -391,20 +396,21 @@ impl Ante {
         Ok(())
     }
 
-    /// Follows the chain to a new tip.
-    fn follow(&mut self, tip: Tip) -> Result<(), Fault> {
-        self.ground = tip.ground;
-        self.outstanding = false;
-        self.look_at_gas = 0;
+    /// Moves to a new execution head.
+    fn follow(&mut self, update: HeadUpdate) -> Result<(), Fault> {
+        self.parent = update.parent;
+        self.proposal_in_flight = false;
+        self.reselect_at_gas = 0;
         let now = Instant::now();
-        self.pool.set_base_fee(self.ground.next_base_fee);
-        for (hash, reason) in tip.skipped {
+        self.pool.set_base_fee(self.parent.next_base_fee);
+        for (hash, reason) in update.skipped {
             tracing::debug!(%hash, reason, "left out of the block and dropped");
             self.meter.reject("failed_in_block");
             self.pool.remove(hash, now);
         }
-        // Senders whose account the block changed: nonce and balance may say something else now.
-        if let Some(layer) = self.ground.state.layers().last() {
+        // Nonce and balance of senders whose accounts the block changed may no longer allow their
+        // transactions.
+        if let Some(layer) = self.parent.state.layers().last() {
             self.recent.apply_accounts(layer.number(), layer.changes());
             let accounts = layer.changes().accounts.iter();
             let accounts = accounts.map(|change| (change.address, change.account));
@@ -412,23 +418,23 @@ impl Ante {
             self.pool.advance(accounts, now);
         }
         let durable = self.published.load().number();
-        self.journal.built(self.ground.header.number, tip.included, durable);
+        self.journal.built(self.parent.header.number, update.included, durable);
         match self.journal.take_late() {
             late if late.is_empty() => Ok(()),
-            late => self.take_in(late),
+            late => self.readmit(late),
         }
     }
 
-    /// Drops pooled transactions that the next block cannot take because another fork starts with it. A
+    /// Drops pooled transactions that the next block cannot contain because another fork starts with it. A
     /// chain has few forks, so the whole pool is checked at once.
     fn follow_fork(&mut self, now: Instant) {
-        let fork = self.ground.next_fork(&self.spec);
+        let fork = self.parent.next_fork(&self.spec);
         if fork == self.fork {
             return;
         }
         self.fork = fork;
-        let modules = self.ground.modules.clone();
-        let context = self.ground.checks(&self.spec, modules.as_deref());
+        let modules = self.parent.modules.clone();
+        let context = self.parent.checks(&self.spec, modules.as_deref());
         for (hash, reject) in fork::unfit(&self.pool, &context) {
             tracing::debug!(%hash, %reject, "dropped: the next block has the rules of {fork:?}");
             self.meter.reject(reject.label());
@@ -436,8 +442,8 @@ impl Ante {
         }
     }
 
-    /// Drops what has waited too long, counts what has left the pool, and keeps the journal to its bound.
-    fn keep_house(&mut self, now: Instant) -> Result<(), Fault> {
+    /// Drops expired transactions, counts removed ones, and compacts the journal if it is too large.
+    fn housekeeping(&mut self, now: Instant) -> Result<(), Fault> {
         if now >= self.expiry_due {
             self.expiry_due = now + EXPIRY_PERIOD;
             self.pool.expire(now);
@@ -458,54 +464,54 @@ impl Ante {
         Ok(())
     }
 
-    /// Proposes the next block if the engine gives leave.
+    /// Proposes the next block if the engine permits it.
     fn propose(&mut self) -> bool {
         let ready = self.proposals.as_mut().is_some_and(Outbox::ready);
-        if self.outstanding || !ready || self.engine.is_none() {
+        if self.proposal_in_flight || !ready || self.engine.is_none() {
             return false;
         }
         let (demand, chosen) = self.demand();
-        let ground = &self.ground;
+        let parent = &self.parent;
         let (Some(engine), Some(out)) = (&mut self.engine, &mut self.proposals) else {
             return false;
         };
-        let Some(slot) = engine.slot(self.clock.now(), ground.header.timestamp, demand) else {
+        let Some(slot) = engine.slot(self.clock.now(), parent.header.timestamp, demand) else {
             return false;
         };
         let (pool, spec) = (&mut self.pool, &self.spec);
-        let chosen = chosen.unwrap_or_else(|| candidates(pool, ground, spec, &BlockPart::WHOLE));
-        let number = ground.header.number + 1;
+        let chosen = chosen.unwrap_or_else(|| candidates(pool, parent, spec, &BlockPart::WHOLE));
+        let number = parent.header.number + 1;
         out.send(Proposal { number, timestamp: slot.timestamp, txs: chosen.txs });
-        self.outstanding = true;
+        self.proposal_in_flight = true;
         true
     }
 
-    /// How much waits for a block; with the candidates, if that took choosing them.
+    /// How much is waiting for a block. Also returns the candidates if they had to be selected.
     fn demand(&mut self) -> (Demand, Option<Selection>) {
-        let (gas_limit, full) = (self.ground.header.gas_limit, self.full_gas());
-        // The sum of all pending gas is quickly had, but some of it may be below the base fee. That is
-        // demand too: the base fee falls by blocks only.
+        let (gas_limit, full) = (self.parent.header.gas_limit, self.full_gas());
+        // The sum of all pending gas is cheap, but includes transactions below the base fee. They count as
+        // demand too, because only blocks lower the base fee.
         let gas = self.pool.pending_gas();
         let some = if gas > 0 { Demand::Some } else { Demand::Nothing };
-        if gas < full || gas < self.look_at_gas {
+        if gas < full || gas < self.reselect_at_gas {
             return (some, None);
         }
-        let chosen = candidates(&mut self.pool, &self.ground, &self.spec, &BlockPart::WHOLE);
+        let chosen = candidates(&mut self.pool, &self.parent, &self.spec, &BlockPart::WHOLE);
         if chosen.gas >= full || chosen.bytes_full {
             return (Demand::Full, Some(chosen));
         }
-        self.look_at_gas = gas.saturating_add(gas_limit / LOOK_AGAIN_PART);
+        self.reselect_at_gas = gas.saturating_add(gas_limit / RESELECT_DIVISOR);
         (some, Some(chosen))
     }
 
-    /// Everything submitted has been admitted or answered.
+    /// Whether all submissions have been answered.
     fn is_drained(&self) -> bool {
         self.checks.is_finished() && self.submissions.is_finished() && !self.reorder.has_next()
     }
 
-    /// Ends: waits for the block in flight, then leaves the pool in its journal.
+    /// Shuts down: waits for the block in flight, then writes the pool to its journal.
     fn finish(&mut self) -> Result<Progress, Fault> {
-        if self.outstanding && !self.tips.is_finished() {
+        if self.proposal_in_flight && !self.heads.is_finished() {
             return Ok(Progress::Idle);
         }
         if self.proposals.take().is_some() {
@@ -516,23 +522,24 @@ impl Ante {
     }
 }
 
-/// The best transactions for a part of the block after this one, and some for the room they leave.
+/// The best transactions for a part of the next block, with some more in case they use less gas than their
+/// limits.
 fn candidates(
     pool: &mut Mempool,
-    ground: &Ground,
+    parent: &NextBlockParent,
     spec: &ChainSpec,
     part: &BlockPart,
 ) -> Selection {
-    let gas = ground.header.gas_limit.min(part.gas);
-    let modules = ground.modules.as_deref();
-    let blobs = ground.checks(spec, modules).blobs;
+    let gas = parent.header.gas_limit.min(part.gas);
+    let modules = parent.modules.as_deref();
+    let blobs = parent.checks(spec, modules).blobs;
     let share = modules.map(|modules| modules.market.params().min_gas_multiplier);
     let parts = share.and_then(|share| share.checked_mul_int(U256::from(1_u64 << 32)).ok());
     pool.select(Room {
         gas,
         candidates_gas: gas.saturating_mul(CANDIDATE_BLOCKS),
         charged: parts.and_then(LegacyDec::truncate_u64).unwrap_or_default(),
-        bytes: BLOCK_TX_BYTES_MAX,
+        bytes: MAX_BLOCK_TX_BYTES,
         txs: part.txs,
         blob_gas: blobs.map_or(0, |rules| rules.block_gas),
         blob_base_fee: blobs.map_or(0, |rules| rules.base_fee),
@@ -540,10 +547,10 @@ fn candidates(
 }
 
 impl Ante {
-    /// See [`super::stage::Stage::patience`].
-    fn patience(&mut self) -> Duration {
+    /// See [`super::stage::Stage::wake_after`].
+    fn wake_after(&mut self) -> Duration {
         match &self.engine {
-            Some(engine) if !self.outstanding => engine.patience(self.clock.now()),
+            Some(engine) if !self.proposal_in_flight => engine.patience(self.clock.now()),
             _ => Duration::MAX,
         }
     }
@@ -557,12 +564,12 @@ impl Ante {
         if worked {
             self.restore()?;
         }
-        while let Some(tip) = self.tips.take() {
-            self.follow(tip)?;
+        while let Some(update) = self.heads.take() {
+            self.follow(update)?;
             worked = true;
         }
         self.follow_fork(Instant::now());
-        for _ in 0..ROUND {
+        for _ in 0..MAX_BATCHES_PER_STEP {
             if !self.replies.ready() {
                 break;
             }
@@ -579,7 +586,7 @@ impl Ante {
             worked = true;
         }
         worked |= self.serve_callers()?;
-        self.keep_house(Instant::now())?;
+        self.housekeeping(Instant::now())?;
         if self.is_drained() {
             return if self.replies.ready() { self.finish() } else { Ok(Progress::Blocked) };
         }
@@ -587,21 +594,20 @@ impl Ante {
         Ok(if worked { Progress::Worked } else { Progress::Idle })
     }
 
-    /// Admits what callers have submitted and answers what they have asked; says whether there was
-    /// anything.
+    /// Admits submissions of callers and answers their queries; returns whether there were any.
     fn serve_callers(&mut self) -> Result<bool, Fault> {
         let mut worked = false;
-        for _ in 0..QUERY_ROUND {
+        for _ in 0..MAX_QUERIES_PER_STEP {
             let Some(query) = self.queries.take() else { break };
             worked = true;
             if query.is_large() {
-                // For the worker's next step: a caller has sockets to serve, and submissions come first.
+                // Left to the worker's next step: callers serve sockets, and submissions have priority.
                 self.deferred = Some(query);
                 break;
             }
             self.reply_to(query)?;
         }
-        for _ in 0..ROUND {
+        for _ in 0..MAX_BATCHES_PER_STEP {
             let Some(batch) = self.submissions.take() else { break };
             self.admit(batch)?;
             worked = true;
@@ -610,19 +616,19 @@ impl Ante {
     }
 
     fn reply_to(&mut self, query: PoolQuery) -> Result<(), ReadError> {
-        let Self { pool, ground, spec, accepts, .. } = self;
-        // A node that accepts no transactions puts none into its next block.
+        let Self { pool, parent, spec, accepts, .. } = self;
+        // A node that accepts no transactions includes none in its next block.
         let choose = |pool: &mut Mempool, part: &BlockPart| match accepts {
-            true => candidates(pool, ground, spec, part).txs,
+            true => candidates(pool, parent, spec, part).txs,
             false => Vec::new(),
         };
-        query.answer(pool, ground, choose)
+        query.answer(pool, parent, choose)
     }
 
-    /// The part of a step that callers wait for, by one of them; says whether it was all there is to do
-    /// now, or the worker must see to the rest.
-    fn attend(&mut self) -> bool {
-        // Neither is for a thread that serves sockets: answering for the whole pool, waiting for the disk.
+    /// Runs the part of a step that callers wait for, on a caller's thread. Returns false if the worker must
+    /// do the rest.
+    fn run_for_caller(&mut self) -> bool {
+        // A thread that serves sockets must not walk the whole pool or wait for the disk.
         if self.deferred.is_some() || self.journal.syncs() || self.disk.is_late() {
             return false;
         }
@@ -641,21 +647,21 @@ impl Ante {
         }
     }
 
-    /// Whether a block may be wanted now that was not while so much gas was pending. When time alone
-    /// makes the difference, the worker wakes by itself.
+    /// Whether the engine may produce a block that it would not have produced with the pending gas of
+    /// `before`. If only time makes the difference, the worker wakes by itself.
     fn may_propose_after(&self, before: u64) -> bool {
         let gas = self.pool.pending_gas();
-        let is_demand = before == 0 && gas > 0 || gas >= self.full_gas().max(self.look_at_gas);
-        is_demand && self.engine.is_some() && !self.outstanding
+        let is_demand = before == 0 && gas > 0 || gas >= self.full_gas().max(self.reselect_at_gas);
+        is_demand && self.engine.is_some() && !self.proposal_in_flight
     }
 
     fn has_callers(&self) -> bool {
         self.deferred.is_some() || self.queries.depth() > 0 || self.submissions.depth() > 0
     }
 
-    /// Pending gas that fills a block, if all of it can pay.
+    /// Pending gas that fills a block if all of it is executable.
     fn full_gas(&self) -> u64 {
-        self.ground.header.gas_limit.saturating_sub(TX_GAS_MIN) + 1
+        self.parent.header.gas_limit.saturating_sub(MIN_TX_GAS) + 1
     }
 }
 

@@ -10,7 +10,7 @@ use transactions::RecoveredTx;
 /// paying for it.
 const MAX_KEPT_BYTES: usize = 1024;
 
-/// See the module.
+/// An accepted transaction; see the module documentation.
 #[derive(Clone, Debug)]
 pub struct Arrival {
     /// The hash of the transaction.
@@ -25,7 +25,7 @@ impl Arrival {
         Self { hash: tx.hash, tx: Arc::downgrade(tx), kept }
     }
 
-    /// The transaction; `None` for a large one that has left the pool and is in no block that is being made.
+    /// The transaction; `None` for a large one that is neither pooled nor in a block under construction.
     pub fn tx(&self) -> Option<Arc<RecoveredTx>> {
         self.kept.clone().or_else(|| self.tx.upgrade())
     }
@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn only_small_transactions_are_kept_for_those_who_listen() {
+    fn only_small_transactions_are_kept_for_subscribers() {
         for (bytes, is_kept) in
             [(0, true), (MAX_KEPT_BYTES, true), (MAX_KEPT_BYTES + 1, false), (128 * 1024, false)]
         {

@@ -1,6 +1,6 @@
-//! What stages hand to each other.
+//! Messages between stages.
 
-use super::{modules_block::Turned, submit::Caller};
+use super::{modules_block::ModulesOutcome, submit::Caller};
 use alloy_consensus::Header;
 use alloy_primitives::{B256, Bytes};
 use chain::{ChainSpec, Fork, block::Block};
@@ -12,38 +12,38 @@ use std::{sync::Arc, time::SystemTime};
 use storage::BlockRecord;
 use transactions::RecoveredTx;
 
-/// What became of a submitted transaction: its hash once the mempool has it, or why not. Few are turned
-/// away, and all are handed from thread to thread: the reason, which may be long, is elsewhere.
+/// The result of a submission: the hash once the mempool has accepted it, or the reason. The reason is boxed,
+/// because it may be large, most submissions are accepted, and all results are passed between threads.
 pub type Submitted = Result<B256, Box<Reject>>;
 
-/// Where the answer to a submission goes.
+/// The destination of a result.
 #[derive(Debug)]
 pub enum Reply {
-    /// To a connection of the TCP ingest.
+    /// A connection of the TCP ingest.
     Tcp(u64),
-    /// To a waiting RPC call.
+    /// A waiting RPC call.
     Rpc(Caller),
-    /// Nowhere: nobody waits for it.
+    /// No destination: the result is discarded.
     Silent,
 }
 
-/// A raw transaction as submitted, or already turned away (kept in line so that answers keep the
-/// order of the questions).
+/// A raw transaction as submitted, or already refused. Refused ones stay in the batch so that results keep
+/// the order of submissions.
 #[derive(Debug)]
 pub struct RawTx {
-    /// The EIP-2718 bytes, or the reason.
+    /// The EIP-2718 bytes, or the reason of the refusal.
     pub bytes: Result<Bytes, Box<Reject>>,
-    /// Where the answer goes.
+    /// The destination of the result.
     pub reply: Reply,
 }
 
-/// A transaction with its sender or a reason, and where the answer goes.
+/// A transaction with its sender, or the reason of a refusal, and the destination of the result.
 pub(super) type Recovered = (Result<Arc<RecoveredTx>, Box<Reject>>, Reply);
 
 /// From ingest to recover.
 #[derive(Debug)]
 pub(super) struct RawBatch {
-    /// Rank of the batch.
+    /// Sequence number of the batch.
     pub seq: u64,
     /// In order of arrival.
     pub txs: Vec<RawTx>,
@@ -52,20 +52,20 @@ pub(super) struct RawBatch {
 /// From recover to ante.
 #[derive(Debug)]
 pub(super) struct CheckBatch {
-    /// Rank of the batch.
+    /// Sequence number of the batch.
     pub seq: u64,
     /// Transactions with their senders, in order of arrival.
     pub txs: Vec<Recovered>,
 }
 
-/// From ante back to ingest: answers for TCP connections, in order.
+/// From ante to ingest: results for TCP connections, in order.
 #[derive(Debug)]
 pub(super) struct ReplyBatch(pub Vec<(u64, Submitted)>);
 
 /// From a block source to recover.
 #[derive(Debug)]
-pub(super) struct GivenBlock {
-    /// Rank of the block.
+pub(super) struct ImportedBlock {
+    /// Sequence number of the block.
     pub seq: u64,
     /// The decoded block.
     pub block: Block,
@@ -74,44 +74,44 @@ pub(super) struct GivenBlock {
 /// From recover to execute: a block whose senders are known.
 #[derive(Debug)]
 pub(super) struct RecoveredBlock {
-    /// Rank of the block.
+    /// Sequence number of the block.
     pub seq: u64,
     /// The block.
     pub block: Block,
-    /// Its transactions, or the index of the first that does not decode or recover, and why.
+    /// Its transactions, or the index of the first one that cannot be decoded or recovered, and the reason.
     pub txs: Result<Vec<Arc<RecoveredTx>>, (usize, String)>,
 }
 
-/// From ante to execute: leave to build the next block, and what to try in it.
+/// From ante to execute: permission to produce the next block, and its candidates.
 #[derive(Debug)]
 pub(super) struct Proposal {
-    /// Its number: the one after the newest tip that ante was told of.
+    /// Number of the block: the one after the newest head update that ante received.
     pub number: u64,
     /// Timestamp of the block, in seconds.
     pub timestamp: u64,
-    /// Best transactions first.
+    /// Candidates, best first.
     pub txs: Vec<Arc<RecoveredTx>>,
 }
 
 /// From execute through fee to seal: an executed block and the state after it.
 #[derive(Debug)]
 pub(super) struct ExecutedBlock {
-    /// The block as given; or, when it was built here, with a header that lacks roots and bloom.
+    /// The imported block; or a produced one whose header lacks roots and bloom.
     pub block: Block,
-    /// The block was built here.
-    pub built: bool,
+    /// Whether the block was produced here.
+    pub produced: bool,
     /// Transactions in block order.
     pub txs: Arc<Vec<Arc<RecoveredTx>>>,
-    /// Transactions tried and left out of a built block, with the reason.
+    /// Candidates left out of a produced block, with the reason.
     pub skipped: Vec<(B256, String)>,
-    /// What execution gave, but for the state changes.
+    /// The result of execution, without the state changes.
     pub executed: Executed,
-    /// The state after, not sealed yet.
+    /// The state after the block, which is not sealed yet.
     pub after: StateView,
     /// What the block changed.
     pub layer: Arc<Layer>,
-    /// On a native chain: the modules after the block, and what is stored of them.
-    pub turned: Option<Turned>,
+    /// On a native chain: the modules after the block, and their records to store.
+    pub modules_outcome: Option<ModulesOutcome>,
     /// Base fee of the next block, in wei; set by the fee stage.
     pub next_base_fee: u64,
     /// The block's fee-history row; set by the fee stage.
@@ -121,48 +121,47 @@ pub(super) struct ExecutedBlock {
 /// From seal to commit: a finished block.
 #[derive(Debug)]
 pub(super) struct SealedBlock {
-    /// What becomes durable.
+    /// What is written to the chain environment.
     pub record: BlockRecord,
-    /// What readers see once it is.
+    /// The view that is published then.
     pub view: View,
     /// What flush writes later.
     pub layer: Arc<Layer>,
 }
 
-/// From fee to ante: the chain has a new tip to build on, which is not sealed yet.
+/// From fee to ante: the new execution head, which is not sealed yet.
 #[derive(Debug)]
-pub(super) struct Tip {
-    /// What the next block is built on.
-    pub ground: Ground,
-    /// Transactions of the block.
+pub(super) struct HeadUpdate {
+    /// The parent of the next block.
+    pub parent: NextBlockParent,
+    /// Transactions of the executed block.
     pub included: Arc<Vec<Arc<RecoveredTx>>>,
-    /// Transactions the block could not take.
+    /// Candidates that the block could not include.
     pub skipped: Vec<(B256, String)>,
 }
 
-/// What is known of a block as soon as it is executed, and enough to choose the next one's
-/// transactions.
+/// A block after its execution, with what is needed to select transactions for the next one.
 #[derive(Debug)]
-pub(super) struct Ground {
-    /// Its header; roots, bloom and hashes may be missing.
+pub(super) struct NextBlockParent {
+    /// Its header, which may lack roots, bloom and hashes.
     pub header: Arc<Header>,
     /// Base fee of the next block, in wei.
     pub next_base_fee: u64,
-    /// On a native chain: the modules after it.
+    /// On a native chain: the modules after the block.
     pub modules: Option<Arc<Modules>>,
-    /// The state after it.
+    /// The state after the block.
     pub state: StateView,
 }
 
-impl Ground {
-    /// On the head of a view.
+impl NextBlockParent {
+    /// The parent at the head of a view.
     pub(super) fn of_head(head: &Head, state: StateView) -> Self {
         let Head { header, next_base_fee, modules, .. } = head.clone();
         Self { header, next_base_fee, modules, state }
     }
 
-    /// The rules against which transactions of the next block are checked if it is made now; `modules`
-    /// are its own.
+    /// The rules for checking transactions of the next block if it is produced now; `modules` are those of
+    /// this parent.
     pub(super) fn checks<'a>(
         &self,
         spec: &'a ChainSpec,
@@ -172,7 +171,7 @@ impl Ground {
         CheckContext::after(spec, &self.header, timestamp, self.next_base_fee, modules)
     }
 
-    /// The fork of the next block if it is made now.
+    /// The fork of the next block if it is produced now.
     pub(super) fn next_fork(&self, spec: &ChainSpec) -> Fork {
         spec.fork_after(&self.header, self.next_timestamp(spec))
     }
@@ -183,7 +182,7 @@ impl Ground {
     }
 }
 
-/// From seal to execute: the hash of a block built here, with its whole header.
+/// From seal to execute: the hash and the complete header of a produced block.
 #[derive(Debug)]
 pub(super) struct SealedHeader {
     /// The hash.

@@ -1,10 +1,10 @@
-//! Makes the stages and gives them to their workers. A stage that is not wanted is not made: dropping
-//! its ends of rings ends the stages that only it feeds.
+//! Creates the stages and assigns them to workers. A stage that is not needed is not created: dropping its
+//! ring ends also ends the stages that receive input only from it.
 
 use super::{
-    ante::{self, Ante, AtDesk, Desk},
+    ante::{self, Ante, CombiningStage, CombiningWorker},
     batch::{
-        ExecutedBlock, GivenBlock, RawBatch, Recovered, ReplyBatch, SealedBlock, SealedHeader,
+        ExecutedBlock, ImportedBlock, RawBatch, Recovered, ReplyBatch, SealedBlock, SealedHeader,
     },
     commit::{self, Commit, CommittedTotals},
     disk::DiskWatch,
@@ -37,27 +37,27 @@ use storage::TrieCheckpoint;
 use transactions::Senders;
 use verify::Recoverer;
 
-/// What all stages start from, and those made so far.
-pub(super) struct Making<'a> {
+/// What stages are created from, and the stages created so far.
+pub(super) struct PipelineBuilder<'a> {
     home: &'a Home,
     pub(super) options: Options,
     /// The head.
     view: View,
     pub(super) published: Published,
     pub(super) stop: Arc<AtomicBool>,
-    /// Blocks whose layers, and whose trie, the index has.
+    /// Newest block whose layers, and whose trie, are in the index.
     flushed: Arc<AtomicU64>,
     trie_written: Arc<AtomicU64>,
     recovered: Arc<Meter>,
     /// Whether the disk responds.
     disk: DiskWatch,
-    /// What the clock of block production reports.
+    /// Status of the clock of block production.
     pub(super) clock: ClockStatus,
     pub(super) meters: Vec<Arc<Meter>>,
     pub(super) workers: Vec<Worker>,
 }
 
-impl<'a> Making<'a> {
+impl<'a> PipelineBuilder<'a> {
     pub(super) fn new(home: &'a Home, options: Options) -> Result<Self, HomeError> {
         let view = home.view()?;
         home.chain.keep_readers_ready();
@@ -85,10 +85,14 @@ impl<'a> Making<'a> {
         meter
     }
 
-    /// RPC calls' own recovery, counted with that of the stage.
-    pub(super) fn submissions(&self, out: Outbox<Vec<Recovered>>, desk: Desk) -> Arc<Submissions> {
+    /// Recovery on behalf of RPC calls, counted with that of the stage.
+    pub(super) fn submissions(
+        &self,
+        out: Outbox<Vec<Recovered>>,
+        combining: CombiningStage,
+    ) -> Arc<Submissions> {
         let (spec, meter) = (Arc::clone(&self.home.spec), Arc::clone(&self.recovered));
-        Arc::new(Submissions::new(self.options.backend, spec, out, desk, meter))
+        Arc::new(Submissions::new(self.options.backend, spec, out, combining, meter))
     }
 
     pub(super) fn ingest(
@@ -107,11 +111,11 @@ impl<'a> Making<'a> {
         self.workers.push(worker.runs(stage));
     }
 
-    /// Reads block files, if there are any; returns how far it is.
+    /// Reads block files, if there are any; returns the progress.
     pub(super) fn source(
         &mut self,
         worker: Worker,
-        blocks: Outbox<GivenBlock>,
+        blocks: Outbox<ImportedBlock>,
     ) -> Arc<SourceProgress> {
         let progress = Arc::new(SourceProgress::default());
         if self.options.files.is_empty() {
@@ -124,13 +128,13 @@ impl<'a> Making<'a> {
         progress
     }
 
-    /// One stage on each worker, all with the same ends.
-    pub(super) fn recover(&mut self, workers: Vec<Worker>, ends: recover::Ends) {
+    /// One stage per worker, all with the same ring ends.
+    pub(super) fn recover(&mut self, workers: Vec<Worker>, ports: recover::Ports) {
         self.meters.push(Arc::clone(&self.recovered));
         for worker in workers {
             let recoverer = Recoverer::new(self.options.backend);
             let senders = Senders::of_chain(recoverer, self.home.spec.chain_id);
-            let stage = Recover::new(senders, ends.clone(), Arc::clone(&self.recovered));
+            let stage = Recover::new(senders, ports.clone(), Arc::clone(&self.recovered));
             self.workers.push(worker.runs(stage));
         }
     }
@@ -138,8 +142,8 @@ impl<'a> Making<'a> {
     pub(super) fn ante(
         &mut self,
         worker: Worker,
-        desk: Desk,
-        ends: ante::Ends,
+        combining: CombiningStage,
+        ports: ante::Ports,
     ) -> Result<(), StartError> {
         if self.options.transactions.is_none() {
             return Ok(());
@@ -173,12 +177,12 @@ impl<'a> Making<'a> {
             disk: self.disk.clone(),
             recent: self.recent()?,
         };
-        let stage = AtDesk::new(desk, Ante::new(context, ends, self.meter("ante")));
+        let stage = CombiningWorker::new(combining, Ante::new(context, ports, self.meter("ante")));
         self.workers.push(worker.runs(stage));
         Ok(())
     }
 
-    /// Tables of recently used accounts with nothing in them, which will hold what there is.
+    /// Empty caches of recent accounts, sized for the current state.
     fn recent(&self) -> Result<RecentState, HomeError> {
         let mut recent = RecentState::new(self.home.config.storage.recent_accounts());
         let accounts = self.home.index.reader()?.accounts()?;
@@ -186,25 +190,25 @@ impl<'a> Making<'a> {
         Ok(recent)
     }
 
-    /// Who gives leave to make blocks, if any are to be made.
+    /// The engine that decides when blocks are produced, if any are.
     fn engine(&self, now: SystemTime) -> Option<Box<dyn Engine>> {
         let (empty, rules) = (self.home.config.engine.empty_blocks, self.home.spec.rules);
         let solo = Solo::new(self.options.block_time?, empty, rules, now);
         Some(Box::new(solo))
     }
 
-    /// Execution, and the fee market's update on the same worker.
+    /// Execution and the fee market's update, on the same worker.
     pub(super) fn execute(
         &mut self,
         worker: Worker,
-        ends: execute::Ends,
-        fee: fee::Ends,
+        ports: execute::Ports,
+        fee: fee::Ports,
     ) -> Result<(), HomeError> {
         let meter = self.meter("execute");
         let (spec, settings) = (&self.home.spec, &self.home.config.storage);
         let (recent, flushed) = (self.recent()?, &self.flushed);
         let stage =
-            Execute::new(Arc::clone(spec), &self.view, recent, Arc::clone(flushed), ends, meter)?;
+            Execute::new(Arc::clone(spec), &self.view, recent, Arc::clone(flushed), ports, meter)?;
         let worker = worker.runs(stage.with_trie_cache(settings.trie_cache_bytes()));
         let stage = Fee::new(Arc::clone(spec), fee, self.meter("fee"));
         self.workers.push(worker.runs(stage));
@@ -221,9 +225,9 @@ impl<'a> Making<'a> {
     ) -> Result<(), HomeError> {
         let trie = StateTrie::open(&self.home.index, self.home.config.storage.trie_cache_bytes())?;
         let written = Arc::clone(&self.trie_written);
-        let ends = seal::Ends { priced, sealed, headers, checkpoints, written };
+        let ports = seal::Ports { priced, sealed, headers, checkpoints, written };
         let meter = self.meter("seal");
-        let stage = Seal::new(&self.view, trie, ends, meter);
+        let stage = Seal::new(&self.view, trie, ports, meter);
         self.workers.push(worker.runs(stage));
         Ok(())
     }
@@ -236,9 +240,9 @@ impl<'a> Making<'a> {
     ) -> Arc<CommittedTotals> {
         let (chain, published) = (self.home.chain.clone(), self.published.clone());
         let totals = Arc::<CommittedTotals>::default();
-        let ends = commit::Ends { sealed, layers };
+        let ports = commit::Ports { sealed, layers };
         let (disk, meter) = (self.disk.clone(), self.meter("commit"));
-        let stage = Commit::new(chain, published, ends, Arc::clone(&totals), disk, meter);
+        let stage = Commit::new(chain, published, ports, Arc::clone(&totals), disk, meter);
         self.workers.push(worker.runs(stage));
         totals
     }

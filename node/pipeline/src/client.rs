@@ -1,8 +1,8 @@
-//! The pipeline's side of an RPC call: hands a transaction to `submit`, a question about the pool to
-//! `ante`, and waits for the answer.
+//! The RPC side of the pipeline: passes transactions to `submit` and queries about the pool to `ante`, and
+//! waits for the result.
 
 use super::{
-    ante::{BlockPart, Candidates, Desk, Found, PoolQuery, SenderTxs},
+    ante::{BlockPart, Candidates, CombiningStage, Found, PoolQuery, SenderTxs},
     arrival::Arrival,
     batch::Submitted,
     ring::Outbox,
@@ -19,12 +19,12 @@ use std::{
 };
 use tokio::sync::{broadcast, oneshot};
 
-/// Submits transactions and asks about the mempool, from any thread.
+/// Submits transactions and queries the mempool, from any thread.
 #[derive(Clone)]
 pub struct PoolClient {
     pub(super) submissions: Arc<Submissions>,
     pub(super) queries: Outbox<PoolQuery>,
-    pub(super) desk: Desk,
+    pub(super) combining: CombiningStage,
     pub(super) arrivals: broadcast::Sender<Arrival>,
     pub(super) stop: Arc<AtomicBool>,
 }
@@ -38,27 +38,28 @@ impl PoolClient {
         self.submissions.submit(raw).await
     }
 
-    /// Every transaction the pool takes from now on. Who does not keep up loses the oldest.
+    /// Every transaction that the pool accepts from now on. A receiver that is too slow loses the oldest
+    /// ones.
     pub fn arrivals(&self) -> broadcast::Receiver<Arrival> {
         self.arrivals.subscribe()
     }
 
-    /// The sender's next nonce after what it has pooled and the newest block built, which may not be
-    /// published yet; `None` when there is no pool.
+    /// The sender's next nonce after its pooled transactions and the newest executed block, which may not be
+    /// published yet; `None` if there is no pool.
     ///
     /// # Errors
-    /// When the pool is too busy to be asked; so with all that follow.
+    /// If too many queries are waiting; likewise for the following methods.
     pub async fn nonce(&self, sender: Address) -> Result<Option<u64>, Reject> {
         self.ask(|reply| PoolQuery::Nonce(sender, reply)).await
     }
 
-    /// As [`Self::nonce`], for a thread that may wait.
+    /// [`Self::nonce`] for a thread that may block.
     ///
     /// # Errors
     /// See [`Self::nonce`].
     ///
     /// # Panics
-    /// On a thread that runs futures.
+    /// If called on a thread that runs futures.
     pub fn wait_for_nonce(&self, sender: Address) -> Result<Option<u64>, Reject> {
         let answer = self.put(|reply| PoolQuery::Nonce(sender, reply))?;
         Ok(answer.and_then(|answer| answer.blocking_recv().ok()))
@@ -73,7 +74,7 @@ impl PoolClient {
         Ok(found.unwrap_or(Found::NotPooled { built: 0 }))
     }
 
-    /// What `sender` has pooled, or everybody has. In no order of senders.
+    /// The pooled transactions of `sender`, or of all senders in any order.
     ///
     /// # Errors
     /// See [`Self::nonce`].
@@ -81,7 +82,7 @@ impl PoolClient {
         Ok(self.ask(|reply| PoolQuery::Content(sender, reply)).await?.unwrap_or_default())
     }
 
-    /// The best transactions for a part of the next block; `None` when there is no pool.
+    /// The best transactions for a part of the next block; `None` if there is no pool.
     ///
     /// # Errors
     /// See [`Self::nonce`].
@@ -97,19 +98,19 @@ impl PoolClient {
         Ok(self.ask(PoolQuery::Level).await?.unwrap_or_default())
     }
 
-    /// `None` when there is no pool.
+    /// `None` if there is no pool.
     async fn ask<T>(
         &self,
         query: impl FnOnce(oneshot::Sender<T>) -> PoolQuery,
     ) -> Result<Option<T>, Reject> {
         match self.put(query)? {
-            // The end of the pipeline drops the question.
+            // The end of the pipeline drops the query.
             Some(answer) => Ok(answer.await.ok()),
             None => Ok(None),
         }
     }
 
-    /// Puts a question where ante finds it, who may be the asker himself; `None` once ante has ended.
+    /// Puts a query into ante's ring and runs or wakes the stage; `None` if ante has ended.
     fn put<T>(
         &self,
         query: impl FnOnce(oneshot::Sender<T>) -> PoolQuery,
@@ -117,7 +118,7 @@ impl PoolClient {
         let (reply, answer) = oneshot::channel();
         match self.queries.offer(query(reply)) {
             Ok(()) => {
-                self.desk.attend();
+                self.combining.run_combined();
                 Ok(Some(answer))
             }
             Err(_) if self.queries.is_abandoned() => Ok(None),

@@ -1,10 +1,10 @@
 //! Commit: makes blocks durable, then publishes them.
 //!
-//! Takes sealed blocks, in order.
-//! Gives layers to flush, and the new view to readers.
+//! Input: sealed blocks, in order.
+//! Output: layers for flush, and the new view for readers.
 //! State: the only writer of the chain environment.
-//! Bound: a group of blocks per write transaction.
-//! When full: layers wait for flush up to the ring's depth; then blocks wait here.
+//! Limits: one group of blocks per write transaction.
+//! Back-pressure: layers wait for flush up to the ring's depth, and then blocks wait here.
 
 use super::{
     batch::SealedBlock,
@@ -22,12 +22,12 @@ use std::sync::{
 };
 use storage::ChainDb;
 
-/// Most blocks in one write transaction: they share one fsync, and all wait for it.
+/// Maximum number of blocks in one write transaction, which share one fsync and all wait for it.
 const GROUP_BLOCKS: usize = 64;
-/// Most bytes of bodies in one write transaction, roughly; receipts come on top.
+/// Approximate maximum bytes of bodies in one write transaction, in addition to receipts.
 const GROUP_BYTES: usize = 16 * 1024 * 1024;
 
-/// What the blocks that this run made durable amount to.
+/// Totals of the blocks that this run made durable.
 #[derive(Debug, Default)]
 pub struct CommittedTotals {
     transactions: AtomicU64,
@@ -51,44 +51,44 @@ impl CommittedTotals {
     }
 }
 
-/// See the module.
+/// The stage; see the module documentation.
 #[derive(Debug)]
 pub(super) struct Commit {
     chain: ChainDb,
     published: Published,
-    ends: Ends,
+    ports: Ports,
     totals: Arc<CommittedTotals>,
-    /// Tells other threads whether the disk responds.
+    /// Reports to other threads whether the disk responds.
     disk: DiskWatch,
     meter: Arc<Meter>,
 }
 
-/// The stage's ends of rings.
+/// The ring ends of the stage.
 #[derive(Debug)]
-pub(super) struct Ends {
+pub(super) struct Ports {
     pub(super) sealed: Inbox<SealedBlock>,
     pub(super) layers: Outbox<Layers>,
 }
 
 impl Commit {
-    /// The stage at the head of `chain`.
+    /// Creates the stage at the head of `chain`.
     pub(super) fn new(
         chain: ChainDb,
         published: Published,
-        ends: Ends,
+        ports: Ports,
         totals: Arc<CommittedTotals>,
         disk: DiskWatch,
         meter: Arc<Meter>,
     ) -> Self {
-        Self { chain, published, ends, totals, disk, meter }
+        Self { chain, published, ports, totals, disk, meter }
     }
 
-    /// Takes what is waiting, up to a group.
+    /// Takes the waiting blocks, up to one group.
     fn group(&self) -> Vec<SealedBlock> {
         let mut group = Vec::new();
         let mut bytes = 0;
         while group.len() < GROUP_BLOCKS && bytes < GROUP_BYTES {
-            let Some(block) = self.ends.sealed.take() else { break };
+            let Some(block) = self.ports.sealed.take() else { break };
             bytes += block.record.body.len();
             group.push(block);
         }
@@ -106,12 +106,12 @@ impl Stage for Commit {
     }
 
     fn step(&mut self) -> Result<Progress, Fault> {
-        if !self.ends.layers.ready() {
+        if !self.ports.layers.ready() {
             return Ok(Progress::Blocked);
         }
         let group = self.group();
         if group.is_empty() {
-            let over = self.ends.sealed.is_finished();
+            let over = self.ports.sealed.is_finished();
             return Ok(if over { Progress::Finished } else { Progress::Idle });
         }
         self.meter.take(group.len());
@@ -127,13 +127,13 @@ impl Stage for Commit {
             newest = Some(block.view);
         }
         self.disk.write(|| self.chain.append(&records))?;
-        // Durable: from here on the blocks are announced.
+        // Announced only now, because the blocks are durable.
         self.totals.add(transactions, gas);
         if let Some(view) = newest {
             self.published.publish(view);
         }
         self.meter.give(layers.len());
-        self.ends.layers.send(layers);
+        self.ports.layers.send(layers);
         Ok(Progress::Worked)
     }
 }

@@ -1,5 +1,5 @@
-//! Whether the disk responds. A file system may be frozen (as backups of a machine do), and a network disk may be away:
-//! a write then takes until that is over.
+//! Detects that the disk does not respond. A write to a frozen file system (backups of a machine freeze it)
+//! or to an unreachable network disk does not return until the disk is available again.
 
 use std::{
     sync::{
@@ -9,17 +9,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Time after which a write counts as one that the disk does not respond to. A sync takes milliseconds, and some tens of
-/// them on a slow disk.
+/// Maximum duration of a write before the disk counts as not responding. A sync takes milliseconds, and tens
+/// of milliseconds on a slow disk.
 const MAX_WRITE_TIME: Duration = Duration::from_millis(100);
-/// No write is under way.
+/// The value if no write is in progress.
 const IDLE: u64 = 0;
 
-/// Watches the writes of one thread, for others that should not begin one.
+/// Monitors the writes of one thread, for threads that should not begin one.
 #[derive(Clone, Debug)]
 pub(super) struct DiskWatch {
     start: Instant,
-    /// When the write that is under way began: milliseconds after `start`, and one.
+    /// Start of the write in progress: milliseconds after `start`, plus one.
     write_begun: Arc<AtomicU64>,
 }
 
@@ -28,7 +28,7 @@ impl DiskWatch {
         Self { start: Instant::now(), write_begun: Arc::default() }
     }
 
-    /// Watches a write.
+    /// Executes and monitors a write.
     pub(super) fn write<T>(&self, write: impl FnOnce() -> T) -> T {
         self.write_begun.store(self.now(), Ordering::Relaxed);
         let written = write();
@@ -36,7 +36,7 @@ impl DiskWatch {
         written
     }
 
-    /// Whether the disk does not respond to a write.
+    /// Whether a write takes longer than [`MAX_WRITE_TIME`].
     pub(super) fn is_late(&self) -> bool {
         self.is_later_than(MAX_WRITE_TIME)
     }

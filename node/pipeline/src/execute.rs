@@ -1,15 +1,15 @@
-//! Execute: runs blocks on the state before them.
+//! Execute: executes blocks on their parent's state.
 //!
-//! Takes given blocks with their senders, in order, proposals to build a block, and the hashes of
-//! blocks built here.
-//! Gives executed blocks.
-//! State: the tip it executes on, the hashes of the last 256 blocks, recently used accounts and
-//! slots; before Byzantium, where receipts carry state roots, a trie of its own.
-//! Bound: one block; the tables of recent state have a fixed size.
-//! When full: takes no block.
+//! Input: imported blocks with their senders in order, proposals to produce a block, and the hashes of
+//! produced blocks.
+//! Output: executed blocks.
+//! State: the execution head, the hashes of the last 256 blocks, recently used accounts and slots; before
+//! Byzantium, whose receipts contain state roots, a trie of its own.
+//! Limits: one block; the caches of recent state have a fixed size.
+//! Back-pressure: takes no block.
 //!
-//! A block is built while its parent is being sealed: the parent's hash is asked for at the end, or
-//! the block is put off until it is there (see [`evm::ParentUnknown`]).
+//! A block is produced while its parent is being sealed. The parent's hash is set at the end, or the block is
+//! postponed until the hash is known (see [`evm::ParentUnknown`]).
 
 mod head;
 mod roots;
@@ -18,7 +18,7 @@ use super::{
     batch::{ExecutedBlock, Proposal, RecoveredBlock, SealedHeader},
     fault::{BlockFault, BlockReason, Fault},
     meter::Meter,
-    modules_block::{Turn, Turned},
+    modules_block::{ModulesBlock, ModulesOutcome},
     next::{NextBlock, Tried, TryBounds, try_all},
     reorder::Reorder,
     ring::{Inbox, Outbox},
@@ -35,7 +35,7 @@ use evm::{
     BlockBuilder, BlockInput, Executed, ExecutionError, ParentUnknown, StateError, execute_block,
     put_parent_hash,
 };
-use head::Tip;
+use head::ExecutionHead;
 use home::HomeError;
 use roots::ReceiptRoots;
 use state::{Layer, RecentReader, RecentState, View};
@@ -49,11 +49,11 @@ use std::{
 use storage::{ReadError, StateChanges, trie::TRIE_CACHE_BYTES_DEFAULT};
 use transactions::{RecoveredTx, cosmos};
 
-/// See the module.
+/// The stage; see the module documentation.
 #[derive(Debug)]
 pub(super) struct Execute {
     spec: Arc<ChainSpec>,
-    tip: Tip,
+    head: ExecutionHead,
     recent: RecentState,
     flushed: Arc<AtomicU64>,
     blocks: Inbox<RecoveredBlock>,
@@ -61,56 +61,56 @@ pub(super) struct Execute {
     roots: ReceiptRoots,
     proposals: Inbox<Proposal>,
     headers: Inbox<SealedHeader>,
-    /// Waits for the hash of the tip.
-    early: Option<Early>,
+    /// A block that waits for the hash of the execution head.
+    deferred: Option<Deferred>,
     out: Outbox<ExecutedBlock>,
     meter: Arc<Meter>,
 }
 
-/// A block to build on a tip that has no hash yet.
+/// A block on an execution head whose hash is not known yet.
 #[derive(Debug)]
-enum Early {
-    /// Executed, but for the hash.
-    Built(Box<Built>),
-    /// A transaction asked for the hash.
-    PutOff(Proposal),
+enum Deferred {
+    /// Executed, except for the hash.
+    Produced(Box<ProducedBlock>),
+    /// A transaction requested the hash.
+    Postponed(Proposal),
 }
 
-/// The stage's ends of rings.
+/// The ring ends of the stage.
 #[derive(Debug)]
-pub(super) struct Ends {
+pub(super) struct Ports {
     pub(super) blocks: Inbox<RecoveredBlock>,
     pub(super) proposals: Inbox<Proposal>,
     pub(super) headers: Inbox<SealedHeader>,
     pub(super) out: Outbox<ExecutedBlock>,
 }
 
-/// A block built on the tip, whose hash is still to be put in if it was not known.
+/// A produced block, without its parent's hash.
 #[derive(Debug)]
-struct Built {
+struct ProducedBlock {
     header: Header,
     txs: Vec<Arc<RecoveredTx>>,
-    /// Transactions left out, with the reason.
+    /// Candidates left out, with the reason.
     skipped: Vec<(B256, String)>,
     executed: Executed,
-    turned: Option<Turned>,
+    modules_outcome: Option<ModulesOutcome>,
 }
 
 impl Execute {
-    /// The stage at the head of `view`.
+    /// Creates the stage at the head of `view`.
     pub(super) fn new(
         spec: Arc<ChainSpec>,
         view: &View,
         recent: RecentState,
         flushed: Arc<AtomicU64>,
-        ends: Ends,
+        ports: Ports,
         meter: Arc<Meter>,
     ) -> Result<Self, HomeError> {
-        let Ends { blocks, proposals, headers, out } = ends;
-        let tip = Tip::load(view)?;
+        let Ports { blocks, proposals, headers, out } = ports;
+        let head = ExecutionHead::load(view)?;
         Ok(Self {
             spec,
-            tip,
+            head,
             recent,
             flushed,
             blocks,
@@ -118,35 +118,36 @@ impl Execute {
             roots: ReceiptRoots::new(TRIE_CACHE_BYTES_DEFAULT),
             proposals,
             headers,
-            early: None,
+            deferred: None,
             out,
             meter,
         })
     }
 
-    /// Bounds the memory of the trie for roots in receipts.
+    /// Limits the memory of the trie for state roots in receipts.
     pub(super) fn with_trie_cache(mut self, bytes: u64) -> Self {
         self.roots = ReceiptRoots::new(bytes);
         self
     }
 
-    /// Checks and executes a given block.
-    fn execute_given(&mut self, given: RecoveredBlock) -> Result<ExecutedBlock, Fault> {
-        let (number, hash) = (given.block.header.number, given.block.hash);
+    /// Validates and executes an imported block.
+    fn execute_imported(&mut self, imported: RecoveredBlock) -> Result<ExecutedBlock, Fault> {
+        let (number, hash) = (imported.block.header.number, imported.block.hash);
         let refused = |reason: BlockReason| BlockFault { number, hash, reason };
-        let block = &given.block;
+        let block = &imported.block;
         self.check(block).map_err(refused)?;
         let broken = |violation| refused(HeaderError { number, violation }.into());
-        let turn = Turn::of(&self.spec, self.tip.modules.as_deref(), number);
-        self.check_turn(turn.as_ref(), block).map_err(broken)?;
-        let txs =
-            given.txs.map_err(|(index, text)| refused(BlockReason::Transaction { index, text }))?;
+        let modules_block = ModulesBlock::of(&self.spec, self.head.modules.as_deref(), number);
+        self.check_modules(modules_block.as_ref(), block).map_err(broken)?;
+        let txs = imported
+            .txs
+            .map_err(|(index, text)| refused(BlockReason::Transaction { index, text }))?;
         let unit = self.spec.token_unit(number);
         let txs: Vec<_> = txs.into_iter().map(|tx| tx.in_unit(unit)).collect();
-        let state = self.tip.state.reader()?;
+        let state = self.head.state.reader()?;
         let carries_roots = self.carries_roots(&block.header);
         let unreadable = |source| refused(ExecutionError::State { number, source }.into());
-        self.roots.follow(carries_roots, &self.tip).map_err(unreadable)?;
+        self.roots.follow(carries_roots, &self.head).map_err(unreadable)?;
         let state_root = |changes: &StateChanges| self.roots.root_after(changes);
         let input = BlockInput {
             header: &block.header,
@@ -154,104 +155,110 @@ impl Execute {
             ommers: &block.ommers,
             withdrawals: block.withdrawals.as_ref().map(|list| list.as_slice()),
         };
-        let modules = turn.as_ref().map(Turn::modules);
+        let modules = modules_block.as_ref().map(ModulesBlock::modules);
         let recent = RecentReader::new(&mut self.recent, &state)?;
-        let executed = execute_block(&self.spec, &recent, &self.tip, &state_root, modules, &input);
+        let executed = execute_block(&self.spec, &recent, &self.head, &state_root, modules, &input);
         let mut executed = executed.map_err(|error| refused(error.into()))?;
-        let turned = self.spec.native().zip(turn);
-        let turned = turned.map(|(native, turn)| turn.end(native, &mut executed));
-        if let Some(turned) = &turned {
-            turned.check(&block.header).map_err(broken)?;
+        let modules_outcome = self.spec.native().zip(modules_block);
+        let modules_outcome =
+            modules_outcome.map(|(native, modules_block)| modules_block.end(native, &mut executed));
+        if let Some(modules_outcome) = &modules_outcome {
+            modules_outcome.check(&block.header).map_err(broken)?;
         }
-        let executed = self.advance(given.block, false, txs, Vec::new(), executed, turned);
-        // Now and not with the next block: the index may be ahead of the trie by then, and have moved the
-        // records that it has not loaded.
-        self.roots.follow(carries_roots, &self.tip).map_err(unreadable)?;
+        let executed =
+            self.advance(imported.block, false, txs, Vec::new(), executed, modules_outcome);
+        // Done now and not with the next block, because the index may be ahead of the trie by then, and may
+        // have moved records that the trie has not loaded.
+        self.roots.follow(carries_roots, &self.head).map_err(unreadable)?;
         Ok(executed)
     }
 
-    /// Holds a given header to the fee market.
-    fn check_turn(&self, turn: Option<&Turn>, block: &Block) -> Result<(), Violation> {
-        match self.spec.native().zip(turn) {
-            Some((native, turn)) => turn.check(native, &block.header),
+    /// Checks the header of an imported block against the fee market.
+    fn check_modules(
+        &self,
+        modules_block: Option<&ModulesBlock>,
+        block: &Block,
+    ) -> Result<(), Violation> {
+        match self.spec.native().zip(modules_block) {
+            Some((native, modules_block)) => modules_block.check(native, &block.header),
             None => Ok(()),
         }
     }
 
-    /// Receipts before Byzantium carry the state root after their transaction.
+    /// Receipts before Byzantium contain the state root after their transaction.
     fn carries_roots(&self, header: &Header) -> bool {
         let merged = header.difficulty.is_zero();
         self.spec.fork(header.number, header.timestamp, merged) < Fork::Byzantium
     }
 
-    /// Everything that can be checked before execution.
+    /// Checks everything that does not require execution.
     fn check(&self, block: &Block) -> Result<(), BlockReason> {
         let header = &block.header;
-        validate_header(&self.spec, &self.tip.parent(), header)?;
+        validate_header(&self.spec, &self.head.parent(), header)?;
         validate_body(&self.spec, header, &block.body())?;
-        validate_ommers(&self.spec, &self.tip.ancestors(), header, &block.ommers)?;
+        validate_ommers(&self.spec, &self.head.ancestors(), header, &block.ommers)?;
         Ok(())
     }
 
-    /// Tries to build a block from a proposal, with the tip's hash or before it is known.
+    /// Executes a proposal, with the parent's hash or before it is known.
     ///
     /// # Panics
-    /// If the proposal builds on another block than the tip.
-    fn build(&mut self, proposal: &Proposal) -> Result<Built, ExecutionError> {
-        let (parent, modules) = (self.tip.parent(), self.tip.modules.as_deref());
+    /// If the proposal does not build on the execution head.
+    fn build(&mut self, proposal: &Proposal) -> Result<ProducedBlock, ExecutionError> {
+        let (parent, modules) = (self.head.parent(), self.head.modules.as_deref());
         let next = NextBlock::after(&self.spec, &parent, modules, proposal.timestamp);
-        assert_eq!(proposal.number, next.header.number, "a proposal builds on the tip");
+        assert_eq!(proposal.number, next.header.number, "a proposal builds on the head");
         let unreadable = |error: ReadError| ExecutionError::State {
             number: proposal.number,
             source: StateError::new(error),
         };
-        let state = self.tip.state.reader().map_err(unreadable)?;
+        let state = self.head.state.reader().map_err(unreadable)?;
         let recent = RecentReader::new(&mut self.recent, &state).map_err(unreadable)?;
         let (modules, header) = (next.modules(), &next.header);
-        let mut builder = if self.tip.hash.is_some() {
-            BlockBuilder::start(&self.spec, &recent, &self.tip, modules, header)?
+        let mut builder = if self.head.hash.is_some() {
+            BlockBuilder::start(&self.spec, &recent, &self.head, modules, header)?
         } else {
-            BlockBuilder::start_early(&self.spec, &recent, &self.tip, modules, header)?
+            BlockBuilder::start_early(&self.spec, &recent, &self.head, modules, header)?
         };
         let Tried { txs, skipped } = try_all(&mut builder, &proposal.txs, &TryBounds::NONE)?;
         let mut executed = builder.finish(&[], None)?;
-        let (header, turned) = next.end(&self.spec, &mut executed);
-        Ok(Built { header, txs, skipped, executed, turned })
+        let (header, modules_outcome) = next.end(&self.spec, &mut executed);
+        Ok(ProducedBlock { header, txs, skipped, executed, modules_outcome })
     }
 
-    /// Builds a block, or as much of it as the tip lets.
+    /// Produces a block. Returns `None` if it must wait for the parent's hash.
     fn propose(&mut self, proposal: Proposal) -> Result<Option<ExecutedBlock>, Fault> {
-        let built = match self.build(&proposal) {
-            Ok(built) => built,
+        let produced = match self.build(&proposal) {
+            Ok(produced) => produced,
             Err(error) if ParentUnknown::is_reason(&error) => {
-                self.early = Some(Early::PutOff(proposal));
+                self.deferred = Some(Deferred::Postponed(proposal));
                 return Ok(None);
             }
             Err(error) => {
-                let (number, hash) = (proposal.number, self.tip.hash.unwrap_or_default());
+                let (number, hash) = (proposal.number, self.head.hash.unwrap_or_default());
                 return Err(BlockFault { number, hash, reason: error.into() }.into());
             }
         };
-        if let Some(hash) = self.tip.hash {
-            return Ok(Some(self.complete(built, hash)));
+        if let Some(hash) = self.head.hash {
+            return Ok(Some(self.complete(produced, hash)));
         }
-        self.early = Some(Early::Built(Box::new(built)));
+        self.deferred = Some(Deferred::Produced(Box::new(produced)));
         Ok(None)
     }
 
-    /// Goes on with what waited for the tip's hash, once that is there.
+    /// Continues with the deferred block once the parent's hash is known.
     fn resume(&mut self) -> Result<Option<ExecutedBlock>, Fault> {
-        let Some(hash) = self.tip.hash else { return Ok(None) };
-        match self.early.take() {
+        let Some(hash) = self.head.hash else { return Ok(None) };
+        match self.deferred.take() {
             None => Ok(None),
-            Some(Early::Built(built)) => Ok(Some(self.complete(*built, hash))),
-            Some(Early::PutOff(proposal)) => self.propose(proposal),
+            Some(Deferred::Produced(produced)) => Ok(Some(self.complete(*produced, hash))),
+            Some(Deferred::Postponed(proposal)) => self.propose(proposal),
         }
     }
 
-    /// Puts the parent's hash where it belongs.
-    fn complete(&mut self, built: Built, parent_hash: B256) -> ExecutedBlock {
-        let Built { header, txs, skipped, mut executed, turned } = built;
+    /// Sets the parent's hash in the header and in the state changes.
+    fn complete(&mut self, produced: ProducedBlock, parent_hash: B256) -> ExecutedBlock {
+        let ProducedBlock { header, txs, skipped, mut executed, modules_outcome } = produced;
         put_parent_hash(&mut executed.changes, header.number, parent_hash);
         let block = Block {
             transactions: txs.iter().map(|tx| tx.raw.clone()).collect(),
@@ -259,26 +266,26 @@ impl Execute {
             header: Header { parent_hash, ..header },
             ..Block::default()
         };
-        self.advance(block, true, txs, skipped, executed, turned)
+        self.advance(block, true, txs, skipped, executed, modules_outcome)
     }
 
-    /// The next given block, once it is there.
-    fn next_given(&mut self) -> Option<RecoveredBlock> {
+    /// The next imported block in sequence, if it has arrived.
+    fn next_imported(&mut self) -> Option<RecoveredBlock> {
         if let Some(block) = self.blocks.take() {
             self.reorder.put(block.seq, block);
         }
         self.reorder.take()
     }
 
-    /// Moves the tip to the executed block.
+    /// Moves the execution head to the executed block.
     fn advance(
         &mut self,
         block: Block,
-        built: bool,
+        produced: bool,
         txs: Vec<Arc<RecoveredTx>>,
         skipped: Vec<(B256, String)>,
         mut executed: Executed,
-        turned: Option<Turned>,
+        modules_outcome: Option<ModulesOutcome>,
     ) -> ExecutedBlock {
         let changes = mem::take(&mut executed.changes);
         self.recent.apply(block.header.number, &changes);
@@ -286,24 +293,25 @@ impl Execute {
         let hashes = txs.iter().map(|tx| tx.hash).chain(further).collect();
         let layer = Arc::new(Layer::new(block.header.number, changes, hashes));
         let flushed = self.flushed.load(Ordering::Acquire);
-        let after = self.tip.state.with_layer(Arc::clone(&layer), flushed);
-        self.tip.state = after.clone();
-        self.tip.modules = turned.as_ref().map(|turned| Arc::clone(&turned.modules));
-        if built {
-            self.tip.build_on(Arc::new(block.header.clone()));
+        let after = self.head.state.with_layer(Arc::clone(&layer), flushed);
+        self.head.state = after.clone();
+        self.head.modules =
+            modules_outcome.as_ref().map(|modules_outcome| Arc::clone(&modules_outcome.modules));
+        if produced {
+            self.head.build_on(Arc::new(block.header.clone()));
         } else {
-            self.tip.extend(&block);
+            self.head.extend(&block);
         }
         self.meter.give(txs.len());
         ExecutedBlock {
             block,
-            built,
+            produced,
             txs: Arc::new(txs),
             skipped,
             executed,
             after,
             layer,
-            turned,
+            modules_outcome,
             next_base_fee: 0,
             fee_row: Bytes::new(),
         }
@@ -321,7 +329,7 @@ impl Stage for Execute {
 
     fn step(&mut self) -> Result<Progress, Fault> {
         while let Some(sealed) = self.headers.take() {
-            self.tip.seal(sealed);
+            self.head.seal(sealed);
         }
         if !self.out.ready() {
             return Ok(Progress::Blocked);
@@ -330,16 +338,16 @@ impl Stage for Execute {
             self.out.send(executed);
             return Ok(Progress::Worked);
         }
-        if self.early.is_some() {
-            // Without seal no hash will come.
+        if self.deferred.is_some() {
+            // Without seal no hash will arrive.
             let over = self.headers.is_finished();
             return Ok(if over { Progress::Finished } else { Progress::Idle });
         }
-        if self.tip.hash.is_some()
-            && let Some(block) = self.next_given()
+        if self.head.hash.is_some()
+            && let Some(block) = self.next_imported()
         {
             self.meter.take(block.block.transactions.len());
-            let executed = self.execute_given(block)?;
+            let executed = self.execute_imported(block)?;
             self.out.send(executed);
             return Ok(Progress::Worked);
         }
@@ -350,7 +358,7 @@ impl Stage for Execute {
             }
             return Ok(Progress::Worked);
         }
-        if self.tip.hash.is_some() && self.blocks.depth() > 0 {
+        if self.head.hash.is_some() && self.blocks.depth() > 0 {
             return Ok(Progress::Worked);
         }
         let over =

@@ -1,5 +1,4 @@
-//! What ends a pipeline other than its input: a block that does not hold, a disk that fails, a
-//! broken invariant.
+//! Faults that end a pipeline: an invalid block, a failing disk, a violated invariant.
 
 use alloy_primitives::B256;
 use chain::HeaderError;
@@ -14,7 +13,7 @@ use std::{
     },
 };
 
-/// Why a given block was refused; nothing of it was kept.
+/// Why an imported block was refused. Nothing of it was stored.
 #[derive(Debug, thiserror::Error)]
 #[error("block {number} ({hash}) refused: {reason}")]
 pub struct BlockFault {
@@ -22,26 +21,26 @@ pub struct BlockFault {
     pub number: u64,
     /// Its hash.
     pub hash: B256,
-    /// The rule it breaks.
+    /// The violated rule.
     pub reason: BlockReason,
 }
 
-/// The rule a refused block breaks.
+/// The rule that a refused block violates.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BlockReason {
-    /// The header, the ommers, or the body against the header.
+    /// The header, the ommers, or the body does not match the header.
     #[error("{}", .0.violation)]
     Header(#[from] HeaderError),
-    /// A transaction, or the outcome of executing the block.
+    /// A transaction is invalid, or the result of execution differs from the header.
     #[error(transparent)]
     Execution(#[from] ExecutionError),
-    /// A transaction does not decode, or its signature has no signer.
+    /// A transaction cannot be decoded, or its signer cannot be recovered.
     #[error("transaction {index}: {text}")]
     Transaction {
         /// Position in the block.
         index: usize,
-        /// What is wrong.
+        /// The reason.
         text: String,
     },
 }
@@ -50,7 +49,7 @@ pub enum BlockReason {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
-    /// A given block breaks a rule; nothing of it was kept.
+    /// An imported block violates a rule. Nothing of it was stored.
     #[error(transparent)]
     Block(#[from] BlockFault),
     /// A file of blocks ends early or is not RLP.
@@ -58,30 +57,30 @@ pub enum Fault {
     BlockFile {
         /// The file.
         file: String,
-        /// What is wrong, and where.
+        /// The reason, and the position.
         reason: String,
     },
-    /// Storage refused a read.
+    /// A read from storage failed.
     #[error(transparent)]
     Read(#[from] storage::ReadError),
-    /// Storage refused a write.
+    /// A write to storage failed.
     #[error(transparent)]
     Write(#[from] storage::WriteError),
-    /// A socket could not be opened or served.
+    /// A socket could not be opened or used.
     #[error("{what}: {source}")]
     Socket {
-        /// Which.
+        /// The operation.
         what: String,
-        /// Why.
+        /// The reason.
         source: std::io::Error,
     },
-    /// The recovery backend has wrong results on this machine.
+    /// The recovery backend returns wrong results on this machine.
     #[error(transparent)]
     SelfTest(#[from] verify::SelfTestError),
-    /// The mempool's journal cannot be read or written.
+    /// The mempool's journal could not be read or written.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// A stage panicked: a broken invariant of ours.
+    /// A stage panicked: an invariant of the node was violated.
     #[error("stage {stage} panicked: {message}; this is a bug, please report it")]
     Panic {
         /// The stage.
@@ -94,16 +93,16 @@ pub enum Fault {
 /// Why a pipeline could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The home folder.
+    /// The home folder could not be read.
     #[error(transparent)]
     Home(#[from] HomeError),
-    /// A stage or a socket.
+    /// A stage or a socket could not be created.
     #[error(transparent)]
     Fault(#[from] Fault),
 }
 
 impl Fault {
-    /// The fault of a caught panic.
+    /// The fault for a caught panic.
     pub(super) fn panicked(stage: &'static str, panic: &(dyn Any + Send)) -> Self {
         let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
         let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
@@ -111,8 +110,8 @@ impl Fault {
     }
 }
 
-/// Keeps the first fault of a pipeline and stops its intake. Stages before the fault then run dry,
-/// those behind it finish what they have.
+/// Stores the first fault of a pipeline and stops its input. Stages before the fault then run out of input,
+/// and stages behind it finish their work.
 #[derive(Clone, Debug)]
 pub(super) struct FaultCell {
     first: Arc<Mutex<Option<Fault>>>,
@@ -126,8 +125,8 @@ impl FaultCell {
         Self { first: Arc::default(), set: Arc::default(), stop }
     }
 
-    /// Keeps `fault` if it is the first in the order of blocks. A stage further on may refuse an
-    /// earlier block a moment later than one before it refuses the blocks built on that.
+    /// Stores `fault` if it is the first in block order. A later stage may refuse a block after an earlier
+    /// stage refused a descendant of it.
     pub(crate) fn put(&self, fault: Fault) {
         self.stop.store(true, Ordering::Relaxed);
         self.set.store(true, Ordering::Relaxed);
@@ -135,9 +134,9 @@ impl FaultCell {
         let is_first = match (&*first, &fault) {
             (None, _) => true,
             (Some(Fault::Block(kept)), Fault::Block(new)) => new.number < kept.number,
-            // What made a block impossible to seal or to commit explains the blocks after it.
+            // A block that could not be sealed or committed explains faults of its descendants.
             (Some(Fault::Block(_)), Fault::Write(_) | Fault::Read(_) | Fault::Panic { .. }) => true,
-            // Blocks that a file still gave come before what ended the file.
+            // Blocks read from a file precede the fault that ended the file.
             (Some(Fault::BlockFile { .. }), _) => true,
             (Some(_), _) => false,
         };
@@ -148,12 +147,12 @@ impl FaultCell {
         }
     }
 
-    /// Takes the fault out.
+    /// Takes the stored fault.
     pub(super) fn take(&self) -> Option<Fault> {
         self.first.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// A fault has occurred.
+    /// Whether a fault has occurred.
     pub(super) fn is_set(&self) -> bool {
         self.set.load(Ordering::Relaxed)
     }

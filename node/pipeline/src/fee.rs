@@ -1,14 +1,14 @@
-//! Fee: what the block means for the fee market.
+//! Fee: updates the fee market after a block.
 //!
-//! Takes executed blocks, in order.
-//! Gives the same with the next base fee and the fee-history row; and the new tip to the mempool,
-//! while the block is still to be sealed.
+//! Input: executed blocks, in order.
+//! Output: the same blocks with the next base fee and the fee-history row, and a head update for the mempool
+//! while the block is not sealed yet.
 //! State: the chain's rules.
-//! Bound: one block.
-//! When full: takes no block.
+//! Limits: one block.
+//! Back-pressure: takes no block.
 
 use super::{
-    batch::{ExecutedBlock, Ground, Tip},
+    batch::{ExecutedBlock, HeadUpdate, NextBlockParent},
     fault::Fault,
     meter::Meter,
     ring::{Inbox, Outbox},
@@ -18,40 +18,43 @@ use chain::ChainSpec;
 use feehistory::fee_row;
 use std::sync::Arc;
 
-/// See the module.
+/// The stage; see the module documentation.
 #[derive(Debug)]
 pub(super) struct Fee {
     spec: Arc<ChainSpec>,
-    ends: Ends,
+    ports: Ports,
     meter: Arc<Meter>,
 }
 
-/// The stage's ends of rings.
+/// The ring ends of the stage.
 #[derive(Debug)]
-pub(super) struct Ends {
+pub(super) struct Ports {
     pub(super) executed: Inbox<ExecutedBlock>,
     pub(super) priced: Outbox<ExecutedBlock>,
-    /// Absent where there is no mempool.
-    pub(super) tips: Option<Outbox<Tip>>,
+    /// `None` if there is no mempool.
+    pub(super) heads: Option<Outbox<HeadUpdate>>,
 }
 
 impl Fee {
-    /// The stage for a chain of these rules.
-    pub(super) fn new(spec: Arc<ChainSpec>, ends: Ends, meter: Arc<Meter>) -> Self {
-        Self { spec, ends, meter }
+    /// Creates the stage for a chain with these rules.
+    pub(super) fn new(spec: Arc<ChainSpec>, ports: Ports, meter: Arc<Meter>) -> Self {
+        Self { spec, ports, meter }
     }
 }
 
-/// What the mempool has to know of a block.
-fn tip(block: &mut ExecutedBlock) -> Tip {
-    let ground = Ground {
+/// What the mempool needs to know about a block.
+fn head_update(block: &mut ExecutedBlock) -> HeadUpdate {
+    let parent = NextBlockParent {
         header: Arc::new(block.block.header.clone()),
         next_base_fee: block.next_base_fee,
-        modules: block.turned.as_ref().map(|turned| Arc::clone(&turned.modules)),
+        modules: block
+            .modules_outcome
+            .as_ref()
+            .map(|modules_outcome| Arc::clone(&modules_outcome.modules)),
         state: block.after.clone(),
     };
     let skipped = std::mem::take(&mut block.skipped);
-    Tip { ground, included: Arc::clone(&block.txs), skipped }
+    HeadUpdate { parent, included: Arc::clone(&block.txs), skipped }
 }
 
 impl Stage for Fee {
@@ -64,25 +67,26 @@ impl Stage for Fee {
     }
 
     fn step(&mut self) -> Result<Progress, Fault> {
-        let tips_ready = self.ends.tips.as_mut().is_none_or(Outbox::ready);
-        if !self.ends.priced.ready() || !tips_ready {
+        let heads_ready = self.ports.heads.as_mut().is_none_or(Outbox::ready);
+        if !self.ports.priced.ready() || !heads_ready {
             return Ok(Progress::Blocked);
         }
-        let Some(mut block) = self.ends.executed.take() else {
-            let over = self.ends.executed.is_finished();
+        let Some(mut block) = self.ports.executed.take() else {
+            let over = self.ports.executed.is_finished();
             return Ok(if over { Progress::Finished } else { Progress::Idle });
         };
         self.meter.take(1);
         let gas = block.executed.tx_gas.iter().copied();
         let txs = block.txs.iter().map(|tx| &tx.tx).zip(gas);
-        let market = block.turned.as_ref().map(|turned| &turned.modules.market);
+        let market =
+            block.modules_outcome.as_ref().map(|modules_outcome| &modules_outcome.modules.market);
         let row = fee_row(&self.spec, &block.block.header, market, txs);
         block.next_base_fee = row.next_base_fee;
         block.fee_row = row.to_bytes().into();
-        if let Some(tips) = &mut self.ends.tips {
-            tips.send(tip(&mut block));
+        if let Some(heads) = &mut self.ports.heads {
+            heads.send(head_update(&mut block));
         }
-        self.ends.priced.send(block);
+        self.ports.priced.send(block);
         self.meter.give(1);
         Ok(Progress::Worked)
     }

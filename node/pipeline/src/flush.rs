@@ -1,12 +1,12 @@
-//! Flush: writes the layers of committed blocks into the index environment, in bulk.
+//! Flush: writes the layers of committed blocks into the index environment, in batches.
 //!
-//! Takes layers of committed blocks, in order, and checkpoints of the trie.
-//! Gives the number of the last flushed block, below which views drop their layers, and that of the
-//! last checkpoint written.
-//! State: the only writer of the index environment; layers gathered so far; a checkpoint whose
-//! block is not flushed yet.
-//! Bound: changes and blocks gathered before a write; one checkpoint.
-//! When full: writes; meanwhile layers wait in the ring, and then blocks in commit.
+//! Input: layers of committed blocks in order, and checkpoints of the trie.
+//! Output: the number of the last flushed block, up to which views drop their layers, and that of the last
+//! checkpoint written.
+//! State: the only writer of the index environment; collected layers; a checkpoint whose block is not flushed
+//! yet.
+//! Limits: changes and blocks collected before a write; one checkpoint.
+//! Back-pressure: during a write, layers wait in the ring, and then blocks wait in commit.
 
 use super::{
     fault::Fault,
@@ -24,48 +24,48 @@ use std::{
 };
 use storage::{IndexDb, TrieCheckpoint};
 
-/// Accounts and slots gathered before a write: so many that sorted puts share their pages, and what
-/// changed several times is written once. A page holds some 50 entries, and is written whole for one:
-/// with a fifth of the state gathered a change costs 400 bytes of pages. Above ten million entries
-/// the bound below holds instead, and a change costs more.
+/// Part of the state's accounts and slots that is collected before a write, so that sorted writes share pages
+/// and repeated changes are written once. A page holds some 50 entries and is written as a whole, so with a
+/// fifth of the state a change costs 400 bytes of pages. Above ten million entries the limit below applies,
+/// and a change costs more.
 const FLUSH_STATE_PART: u64 = 5;
-/// Least gathered, and most: a change costs about 160 bytes in its layer, and a restart computes it
-/// again. A million are half a million transfers, most of whose accounts are written once for several
-/// changes.
-const FLUSH_WEIGHT_MIN: usize = 1_000_000;
-const FLUSH_WEIGHT_MAX: usize = 2_000_000;
-/// Blocks gathered before a write: bounds how many layers a read walks, beside those that come
-/// while a write is going on.
+/// Minimum and maximum number of changes before a write. A change costs about 160 bytes in its layer, and has
+/// to be computed again after a restart. A million changes are half a million transfers, whose accounts
+/// change several times on average and are written once.
+const MIN_FLUSH_WEIGHT: usize = 1_000_000;
+const MAX_FLUSH_WEIGHT: usize = 2_000_000;
+/// Maximum number of blocks collected before a write. Limits how many layers a read walks, in addition to
+/// those that arrive during a write.
 const FLUSH_BLOCKS: usize = 128;
-/// Longest time a layer waits for company where the least is gathered, and where the most is: any few
-/// changes to a large state rewrite most of its pages.
-const FLUSH_PATIENCE_MIN: Duration = Duration::from_secs(5);
-const FLUSH_PATIENCE_MAX: Duration = Duration::from_secs(25);
+/// Maximum age of a collected layer, for the minimum and the maximum number of changes: even few changes to a
+/// large state rewrite most of its pages.
+const MIN_FLUSH_DELAY: Duration = Duration::from_secs(5);
+const MAX_FLUSH_DELAY: Duration = Duration::from_secs(25);
 
 /// The layers of a group of committed blocks.
 pub(super) type Layers = Vec<Arc<Layer>>;
 
-/// See the module.
+/// The stage; see the module documentation.
 #[derive(Debug)]
 pub(super) struct Flush {
     index: IndexDb,
     layers: Inbox<Layers>,
     flushed: Arc<AtomicU64>,
     checkpoints: Inbox<TrieCheckpoint>,
-    /// A checkpoint of a block that may not be flushed yet, or not even be durable.
+    /// A checkpoint whose block may not be flushed or even durable yet.
     checkpoint: Option<TrieCheckpoint>,
     /// Block of the last checkpoint written.
     trie_written: Arc<AtomicU64>,
-    gathered: Vec<Arc<Layer>>,
+    collected: Vec<Arc<Layer>>,
     weight: usize,
-    /// Weight from which a write is due, and age.
+    /// Number of changes and age from which a write is due.
     due: (usize, Duration),
     oldest: Instant,
     meter: Arc<Meter>,
 }
 
 impl Flush {
-    /// The stage; `flushed` and `trie_written` tell the others how far it is.
+    /// Creates the stage, which reports its progress in `flushed` and `trie_written`.
     pub(super) fn new(
         index: IndexDb,
         layers: Inbox<Layers>,
@@ -81,7 +81,7 @@ impl Flush {
             checkpoints,
             checkpoint: None,
             trie_written,
-            gathered: Vec::new(),
+            collected: Vec::new(),
             weight: 0,
             due: due(0),
             oldest: Instant::now(),
@@ -89,7 +89,7 @@ impl Flush {
         }
     }
 
-    /// Writes the checkpoint at hand if its block is flushed; tells whether it did.
+    /// Writes the next checkpoint if its block is flushed; returns whether it did.
     fn write_trie(&mut self) -> Result<bool, Fault> {
         if self.checkpoint.is_none() {
             self.checkpoint = self.checkpoints.take();
@@ -106,15 +106,16 @@ impl Flush {
     fn is_due(&self) -> bool {
         let (weight, age) = self.due;
         self.weight >= weight
-            || self.gathered.len() >= FLUSH_BLOCKS
+            || self.collected.len() >= FLUSH_BLOCKS
             || self.oldest.elapsed() >= age
-            // Seal may stand still until a checkpoint is taken, and then no block comes any more.
+            // Seal may wait until a checkpoint is taken, and then no block arrives any more.
             || self.checkpoint.is_some() && self.checkpoints.depth() > 0
             || self.layers.is_finished()
     }
 
-    /// With no layer at hand. Once no more will come, what is left after a fault are checkpoints of blocks
-    /// that never became durable: they are dropped, for seal waits until they are taken.
+    /// The progress if no layer is waiting. When no more layers will arrive, checkpoints that are left after
+    /// a fault are of blocks that never became durable. They are dropped, because seal waits until they are
+    /// taken.
     fn rest(&mut self) -> Progress {
         if !self.layers.is_finished() {
             return Progress::Idle;
@@ -126,22 +127,22 @@ impl Flush {
     }
 
     fn write(&mut self) -> Result<(), Fault> {
-        write_layers(&self.index, &self.gathered)?;
-        let newest = self.gathered.last().expect("only called with layers gathered");
+        write_layers(&self.index, &self.collected)?;
+        let newest = self.collected.last().expect("only called with layers collected");
         self.flushed.store(newest.number(), Ordering::Release);
-        self.meter.give(self.gathered.len());
-        self.gathered.clear();
+        self.meter.give(self.collected.len());
+        self.collected.clear();
         self.weight = 0;
         Ok(())
     }
 }
 
-/// How much to gather, in weight and time, where the state has so many accounts and slots.
+/// How many changes to collect and for how long, if the state has `state_entries` accounts and slots.
 fn due(state_entries: u64) -> (usize, Duration) {
-    let part = usize::try_from(state_entries / FLUSH_STATE_PART).unwrap_or(FLUSH_WEIGHT_MAX);
-    let weight = part.clamp(FLUSH_WEIGHT_MIN, FLUSH_WEIGHT_MAX);
-    let above = (weight - FLUSH_WEIGHT_MIN) as f64 / (FLUSH_WEIGHT_MAX - FLUSH_WEIGHT_MIN) as f64;
-    (weight, FLUSH_PATIENCE_MIN + (FLUSH_PATIENCE_MAX - FLUSH_PATIENCE_MIN).mul_f64(above))
+    let part = usize::try_from(state_entries / FLUSH_STATE_PART).unwrap_or(MAX_FLUSH_WEIGHT);
+    let weight = part.clamp(MIN_FLUSH_WEIGHT, MAX_FLUSH_WEIGHT);
+    let above = (weight - MIN_FLUSH_WEIGHT) as f64 / (MAX_FLUSH_WEIGHT - MIN_FLUSH_WEIGHT) as f64;
+    (weight, MIN_FLUSH_DELAY + (MAX_FLUSH_DELAY - MIN_FLUSH_DELAY).mul_f64(above))
 }
 
 impl Stage for Flush {
@@ -159,18 +160,18 @@ impl Stage for Flush {
         }
         if let Some(layers) = self.layers.take() {
             self.meter.take(layers.len());
-            if self.gathered.is_empty() {
+            if self.collected.is_empty() {
                 self.oldest = Instant::now();
                 self.due = due(self.index.reader()?.state_entries()?);
             }
             self.weight += layers.iter().map(|layer| layer.weight()).sum::<usize>();
-            self.gathered.extend(layers);
+            self.collected.extend(layers);
             if self.is_due() {
                 self.write()?;
             }
             return Ok(Progress::Worked);
         }
-        if self.gathered.is_empty() {
+        if self.collected.is_empty() {
             return Ok(self.rest());
         }
         if !self.is_due() {
@@ -189,7 +190,7 @@ mod tests {
     use storage::{IndexOptions, trie::LiveTrie};
 
     #[test]
-    fn more_is_gathered_where_the_state_is_large() {
+    fn larger_states_collect_more_changes() {
         assert_eq!(due(0), (1_000_000, Duration::from_secs(5)));
         assert_eq!(due(5_000_000), (1_000_000, Duration::from_secs(5)));
         assert_eq!(due(7_500_000), (1_500_000, Duration::from_secs(15)));
@@ -204,7 +205,7 @@ mod tests {
         let meter = Arc::new(Meter::new("flush"));
         let [flushed, written] = [0, 0].map(|number| Arc::new(AtomicU64::new(number)));
         let mut flush = Flush::new(index, layers_in, flushed, checkpoints_in, written, meter);
-        // Commit has failed, and seal still empties what is before it.
+        // Commit has failed, and seal still processes the blocks before it.
         drop(layers);
         let mut trie = LiveTrie::new(EMPTY_ROOT_HASH, u64::MAX);
         for number in 5..=7 {

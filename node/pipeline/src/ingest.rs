@@ -1,14 +1,15 @@
-//! Ingest: raw transactions from TCP connections, in order, in batches.
+//! Ingest: reads raw transactions from TCP connections, in order, in batches.
 //!
-//! Takes bytes on sockets (frames).
-//! Gives batches of raw transactions, as slices of the read buffers.
+//! Input: bytes from sockets (frames).
+//! Output: batches of raw transactions, as slices of the read buffers.
 //! State: the connections with their buffers.
-//! Bound: connections and memory, which the clients of all servers share ([`budget`]); frame size,
-//! replies waiting per connection, transactions and bytes per batch.
-//! When full: stops reading sockets, so that the client feels TCP back-pressure.
+//! Limits: connections and memory, which the clients of all servers share ([`budget`]); frame size, replies
+//! waiting per connection, transactions and bytes per batch.
+//! Back-pressure: stops reading sockets, so that TCP slows the client down.
 //!
-//! Frame: 4-byte big-endian length, then the EIP-2718 bytes. Reply per frame, in order: a status
-//! byte, 0 and the 32-byte transaction hash, or 1 and a 4-byte big-endian length and UTF-8 text.
+//! A frame is a 4-byte big-endian length, followed by the EIP-2718 bytes. There is one reply per frame, in
+//! order: a status byte 0 and the 32-byte transaction hash, or a status byte 1, a 4-byte big-endian length
+//! and UTF-8 text.
 
 mod connection;
 
@@ -19,7 +20,7 @@ use super::{
     ring::{Inbox, Outbox},
     stage::{Progress, Stage},
     submit::Gate,
-    worker_waker::Bell,
+    worker_waker::WorkerWaker,
 };
 use budget::{Budget, Evictable};
 use connection::Connection;
@@ -36,36 +37,36 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Most transactions handed over at once: the batch that recovery is most efficient at.
+/// Maximum number of transactions per batch, at which recovery is most efficient.
 pub(super) const BATCH_TXS: usize = 256;
-/// Most bytes of one transaction, as geth's pool has it.
+/// Maximum bytes of one transaction, as in geth's pool.
 pub const TX_BYTES_MAX: usize = 128 * 1024;
-/// Most bytes of one frame; a longer one cannot be skipped safely and ends the connection.
+/// Maximum bytes of one frame. A longer one cannot be skipped safely and ends the connection.
 pub const FRAME_BYTES_MAX: usize = 1024 * 1024;
-/// Maximum bytes of the transactions handed over at once, and one transaction more: with the depth of the rings,
-/// this bounds the memory of large transactions on their way.
+/// Maximum bytes of the transactions of a batch, excluding the last one. Together with the depth of the
+/// rings, this limits the memory of large transactions in flight.
 const MAX_BATCH_BYTES: usize = 1024 * 1024;
-/// How long answers are still written at the end to clients that read slowly.
+/// How long replies are still written at shutdown to clients that read slowly.
 const LINGER: Duration = Duration::from_secs(1);
 
 const LISTENER: Token = Token(0);
 const WAKE: Token = Token(1);
 const FIRST_CONNECTION: u64 = 2;
 
-/// The sockets, opened before the stage so that a refused port is told at start.
+/// The sockets. They are opened before the stage, so that an unavailable port is reported at start.
 #[derive(Debug)]
 pub(super) struct Sockets {
     poll: Poll,
     listener: Option<TcpListener>,
-    /// Where the listener really is.
+    /// The actual address of the listener.
     pub address: Option<SocketAddr>,
     /// Wakes the stage.
-    pub bell: Bell,
+    pub waker: WorkerWaker,
     budget: Arc<Budget>,
 }
 
 impl Sockets {
-    /// Listens on `address`, or nowhere.
+    /// Listens on `address`, if there is one.
     pub(super) fn open(address: Option<SocketAddr>, budget: &Arc<Budget>) -> Result<Self, Fault> {
         let socket = |what: &str| {
             let what = what.to_owned();
@@ -85,36 +86,36 @@ impl Sockets {
             listener = Some(socket_at);
         }
         let budget = Arc::clone(budget);
-        Ok(Self { poll, listener, address: bound, bell: Bell::poll(waker), budget })
+        Ok(Self { poll, listener, address: bound, waker: WorkerWaker::poll(waker), budget })
     }
 }
 
-/// See the module.
+/// The stage; see the module documentation.
 #[derive(Debug)]
 pub(super) struct Ingest {
     sockets: Sockets,
     events: Events,
     connections: BTreeMap<u64, Connection>,
-    /// Accepting failed, for lack of a file descriptor for instance: the kernel does not report the
-    /// connections that still wait again.
+    /// Accepting failed, for example for lack of a file descriptor. The kernel does not report the
+    /// connections that are still waiting again.
     accept_again: bool,
     next_connection: u64,
-    /// The connection read last: the next batch begins with the one after it.
+    /// The connection that was read last. The next batch begins with the one after it.
     last_read: u64,
-    /// Closed with this stage: RPC submissions end when those of the sockets do.
+    /// Closes with this stage: RPC submissions end together with those of the sockets.
     submissions: Option<Gate>,
     replies: Inbox<ReplyBatch>,
     out: Option<Outbox<RawBatch>>,
     batch: Vec<RawTx>,
     seq: u64,
     stop: Arc<AtomicBool>,
-    /// Since when every answer there will be has been handed to its connection.
+    /// When all replies had been passed to their connections.
     answered: Option<Instant>,
     meter: Arc<Meter>,
 }
 
 impl Ingest {
-    /// `stop` ends the taking of new transactions; answers to earlier ones are still sent.
+    /// When `stop` is set, no new transactions are read. Replies to earlier ones are still sent.
     pub(super) fn new(
         sockets: Sockets,
         submissions: Gate,
@@ -141,9 +142,9 @@ impl Ingest {
         }
     }
 
-    /// Learns from the kernel what became ready, waiting at most `timeout`.
+    /// Polls for readiness events for at most `timeout`; returns whether there were any.
     fn poll(&mut self, timeout: Duration) -> bool {
-        // An interrupted poll is an empty one.
+        // An interrupted poll is treated as one without events.
         if self.sockets.poll.poll(&mut self.events, Some(timeout)).is_err() {
             return false;
         }
@@ -165,7 +166,8 @@ impl Ingest {
         if accept || again {
             self.accept();
         }
-        // Another attempt is no work: without a descriptor it would keep the stage awake.
+        // A repeated attempt to accept does not count as work: without a descriptor it would keep the stage
+        // awake.
         any || accept
     }
 
@@ -197,13 +199,13 @@ impl Ingest {
         }
     }
 
-    /// Passes answers to their connections; says whether there were any.
+    /// Passes results to their connections; returns whether there were any.
     fn answer(&mut self) -> bool {
         let mut worked = false;
         while let Some(ReplyBatch(replies)) = self.replies.take() {
             worked = true;
             for (id, submitted) in replies {
-                // A connection that has gone does not want its answer.
+                // The connection may have been closed.
                 if let Some(connection) = self.connections.get_mut(&id) {
                     connection.answer(&submitted);
                 }
@@ -212,7 +214,7 @@ impl Ingest {
         worked
     }
 
-    /// Fills the batch from the sockets, the connections in turn.
+    /// Fills the batch from the connections, round-robin.
     fn gather(&mut self) {
         let first = self.last_read + 1;
         let mut room = BatchRoom::default();
@@ -227,7 +229,7 @@ impl Ingest {
         }
     }
 
-    /// Every answer is on its way to its client, or has waited long enough for it.
+    /// Whether all replies have been written, or the time for it has passed.
     fn is_flushed(&mut self) -> bool {
         let since = self.answered.get_or_insert_with(Instant::now);
         since.elapsed() > LINGER || self.connections.values().all(Connection::is_flushed)
@@ -249,7 +251,7 @@ impl Ingest {
     }
 }
 
-/// What still fits into a batch.
+/// The remaining space of a batch.
 #[derive(Debug)]
 struct BatchRoom {
     txs: usize,
@@ -312,12 +314,12 @@ impl Stage for Ingest {
         if worked {
             return Ok(Progress::Worked);
         }
-        // The ante stage closes the replies when it has answered everything.
+        // The ante stage closes the replies when it has answered all transactions.
         let over = self.out.is_none() && self.replies.is_finished() && self.is_flushed();
         Ok(if over { Progress::Finished } else { Progress::Idle })
     }
 
-    fn patience(&self) -> Duration {
+    fn wake_after(&self) -> Duration {
         if self.answered.is_some() { LINGER } else { Duration::MAX }
     }
 

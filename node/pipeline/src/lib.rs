@@ -1,8 +1,8 @@
-//! The pipeline: stages joined by bounded rings. `topology` is the whole graph in one table; each
-//! stage has its own file, which opens with what it takes, gives, owns, bounds, and does when full.
+//! The pipeline: stages connected by bounded rings. `topology` has the whole graph in one table. Each stage
+//! has its own file, whose documentation states its input, output, state, limits and back-pressure.
 //!
-//! Stages never share state and never wait for each other: they hand batches over, spend credits,
-//! and park when idle. The loop around them is written once, in `stage`.
+//! Stages do not share state and do not wait for each other. They pass batches on, use credit, and park when
+//! idle. The loop around them is in `stage`.
 
 mod ante;
 mod arrival;

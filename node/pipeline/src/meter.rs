@@ -1,5 +1,5 @@
-//! Counters of one stage. The stage adds to them once a batch, never once a transaction; readers
-//! see each counter exactly and the set of them loosely.
+//! Counters of one stage. The stage updates them once per batch and not per transaction. A reader gets exact
+//! values of each counter, but not a consistent snapshot of all.
 
 use hdrhistogram::Histogram;
 use std::{
@@ -11,12 +11,12 @@ use std::{
     time::Duration,
 };
 
-/// Longest latency told apart, in nanoseconds: a minute. Anything longer counts as that.
-const LATENCY_NS_MAX: u64 = 60_000_000_000;
+/// Maximum latency recorded, in nanoseconds: a minute. Longer ones count as that.
+const MAX_LATENCY_NS: u64 = 60_000_000_000;
 /// Significant digits of the latency histogram.
 const LATENCY_DIGITS: u8 = 2;
 
-/// What a stage did so far.
+/// The counters of a stage.
 #[derive(Debug)]
 pub(super) struct Meter {
     name: &'static str,
@@ -30,33 +30,33 @@ pub(super) struct Meter {
     latency_ns: Mutex<Histogram<u64>>,
 }
 
-/// A reading of a [`Meter`].
+/// A snapshot of a [`Meter`].
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct Reading {
     /// The stage.
     pub name: &'static str,
-    /// Items taken in.
+    /// Items received.
     pub taken: u64,
-    /// Items given on.
+    /// Items sent to the next stage.
     pub given: u64,
-    /// Batches worked on.
+    /// Batches received.
     pub batches: u64,
-    /// Seconds at work.
+    /// Seconds of work.
     pub busy_seconds: f64,
-    /// Seconds asleep.
+    /// Seconds parked.
     pub idle_seconds: f64,
-    /// Times the stage found no credit.
+    /// Number of times the stage had no credit.
     pub blocked: u64,
-    /// Items turned away, by reason.
+    /// Items refused, by reason.
     pub rejected: BTreeMap<&'static str, u64>,
-    /// Latency of a batch in the stage, in seconds: median, 99th percentile, largest.
+    /// Latency of a batch in the stage, in seconds: median, 99th percentile, maximum.
     pub latency_seconds: [f64; 3],
 }
 
 impl Meter {
-    /// All at zero.
+    /// A meter with all counters at zero.
     pub(super) fn new(name: &'static str) -> Self {
-        let latency = Histogram::new_with_max(LATENCY_NS_MAX, LATENCY_DIGITS);
+        let latency = Histogram::new_with_max(MAX_LATENCY_NS, LATENCY_DIGITS);
         Self {
             name,
             taken: AtomicU64::new(0),
@@ -70,23 +70,23 @@ impl Meter {
         }
     }
 
-    /// Counts a batch of `items` taken in.
+    /// Counts a received batch of `items`.
     pub(super) fn take(&self, items: usize) {
         self.taken.fetch_add(items as u64, Relaxed);
         self.batches.fetch_add(1, Relaxed);
     }
 
-    /// Counts `items` given on.
+    /// Counts `items` sent to the next stage.
     pub(super) fn give(&self, items: usize) {
         self.given.fetch_add(items as u64, Relaxed);
     }
 
-    /// Counts an item turned away. Rejections are rare or hostile; both can afford a lock.
+    /// Counts a refused item. Refusals are rare or hostile, so a lock is acceptable.
     pub(super) fn reject(&self, reason: &'static str) {
         self.reject_many(reason, 1);
     }
 
-    /// Counts some items turned away.
+    /// Counts refused items.
     pub(super) fn reject_many(&self, reason: &'static str, count: u64) {
         if count > 0 {
             let mut rejected = self.rejected.lock().unwrap_or_else(PoisonError::into_inner);
@@ -94,7 +94,7 @@ impl Meter {
         }
     }
 
-    /// Counts a step that worked for `spent`.
+    /// Counts a step that did work for `spent`.
     pub(super) fn busy(&self, spent: Duration) {
         let ns = u64::try_from(spent.as_nanos()).unwrap_or(u64::MAX);
         self.busy_ns.fetch_add(ns, Relaxed);
@@ -110,7 +110,7 @@ impl Meter {
         self.blocked.fetch_add(1, Relaxed);
     }
 
-    /// The counters now.
+    /// The current values of the counters.
     pub(super) fn read(&self) -> Reading {
         let latency = self.latency_ns.lock().unwrap_or_else(PoisonError::into_inner);
         let seconds = |ns: u64| Duration::from_nanos(ns).as_secs_f64();

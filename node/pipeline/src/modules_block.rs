@@ -1,5 +1,4 @@
-//! A native block's turn of the modules: what holds before its first transaction, and what is kept
-//! after its last.
+//! The modules of a native chain in one block: their update before its first transaction and after its last.
 
 use alloy_consensus::Header;
 use alloy_primitives::B256;
@@ -13,33 +12,33 @@ use modules::Modules;
 use std::sync::Arc;
 use storage::GovernanceRow;
 
-/// Between the two ends of a block.
+/// The modules within a block.
 #[derive(Debug)]
-pub(crate) struct Turn {
+pub(crate) struct ModulesBlock {
     modules: Modules,
     events: Vec<StoredEvent>,
     height: u64,
 }
 
-/// After a block.
+/// The modules after a block.
 #[derive(Clone, Debug)]
-pub struct Turned {
+pub struct ModulesOutcome {
     /// The modules.
     pub modules: Arc<Modules>,
-    /// What is stored.
+    /// The record to store.
     pub record: Record,
-    /// What is stored of governance.
+    /// The governance rows to store.
     pub governance: Vec<GovernanceRow>,
 }
 
-impl Turn {
-    /// Begins the turn of block `height` if the chain is a native one.
+impl ModulesBlock {
+    /// Begins block `height` if the chain is a native one.
     pub(super) fn of(spec: &ChainSpec, before: Option<&Modules>, height: u64) -> Option<Self> {
         let (native, before) = spec.native().zip(before)?;
         Some(Self::begin(native, before, height))
     }
 
-    /// Begins block `height` on the modules as the block before left them.
+    /// Begins block `height` on the modules after the previous block.
     pub(super) fn begin(native: &Native, before: &Modules, height: u64) -> Self {
         let mut modules = before.clone();
         let moved = modules.market.begin_block(height, native.max_gas);
@@ -47,20 +46,20 @@ impl Turn {
         Self { events: events.map(StoredEvent::from).collect(), modules, height }
     }
 
-    /// The modules that transactions meet.
+    /// The modules that transactions use.
     pub(super) const fn modules(&self) -> &Modules {
         &self.modules
     }
 
-    /// Holds a given header to the fee market.
+    /// Checks the header of an imported block against the fee market.
     pub(super) fn check(&self, native: &Native, header: &Header) -> Result<(), Violation> {
         Violation::number("gasLimit", native.gas_limit, header.gas_limit)?;
         let found = header.base_fee_per_gas.unwrap_or_default();
         Violation::number("baseFeePerGas", self.modules.market.base_fee_wei(), found)
     }
 
-    /// Ends the block: makes the updates decided in it, then ends the fee market's turn.
-    pub(super) fn end(mut self, native: &Native, executed: &mut Executed) -> Turned {
+    /// Ends the block: applies the updates decided in it, then updates the fee market.
+    pub(super) fn end(mut self, native: &Native, executed: &mut Executed) -> ModulesOutcome {
         for update in &executed.updates {
             self.modules.update(update.clone()).expect("held to the rules when it was decided");
         }
@@ -77,12 +76,12 @@ impl Turn {
             .expect("gas wanted is bounded as it grows, gas used by the gas limit");
         self.events.push(Event::BlockGas { height: self.height, amount }.into());
         let record = self.modules.record(native, self.height, self.events);
-        Turned { modules: Arc::new(self.modules), record, governance }
+        ModulesOutcome { modules: Arc::new(self.modules), record, governance }
     }
 }
 
-impl Turned {
-    /// Holds a given header to what the block left behind.
+impl ModulesOutcome {
+    /// Checks the header of an imported block against the modules after it.
     pub(super) fn check(&self, header: &Header) -> Result<(), Violation> {
         let bytes = header.extra_data.as_ref();
         Violation::number("extraData bytes", B256::len_bytes() as u64, bytes.len() as u64)?;
@@ -101,7 +100,7 @@ mod tests {
     fn updates_hold_from_the_next_block_but_for_the_gas_reported() {
         let genesis = Genesis::native_dev(0);
         let native = genesis.spec.native().unwrap();
-        let turn = Turn::begin(native, &Modules::genesis(native), 1);
+        let block = ModulesBlock::begin(native, &Modules::genesis(native), 1);
         let params = Params {
             base_fee: LegacyDec::from(7_000_000_000),
             min_gas_multiplier: LegacyDec::ONE,
@@ -117,12 +116,12 @@ mod tests {
             updates,
             ..Default::default()
         };
-        assert_eq!(turn.modules().market.base_fee_wei(), 875_000_000, "the block's own");
-        let turned = turn.end(native, &mut executed);
-        let modules = &turned.modules;
+        assert_eq!(block.modules().market.base_fee_wei(), 875_000_000, "the block's own");
+        let outcome = block.end(native, &mut executed);
+        let modules = &outcome.modules;
         assert_eq!(modules.market.block_gas(), 50_000_000, "all of what was wanted");
         assert_eq!(modules.market.next_base_fee_wei(2, native.max_gas), 7_000_000_000);
         assert_eq!(modules.evm, evm);
-        assert_eq!(Modules::of_record(&turned.record, native).as_ref(), Ok(&**modules));
+        assert_eq!(Modules::of_record(&outcome.record, native).as_ref(), Ok(&**modules));
     }
 }

@@ -1,4 +1,4 @@
-//! What every stage counts and how full every ring is, read from outside the pipeline.
+//! Reads the counters of stages and the fill levels of rings from outside the pipeline.
 
 use super::{
     fault::FaultCell,
@@ -8,7 +8,7 @@ use super::{
 use consensus::ClockStatus;
 use std::sync::Arc;
 
-/// The counters of all stages, and the fill of all rings.
+/// The counters of all stages, and the fill levels of all rings.
 #[derive(Clone, Debug)]
 pub struct Monitor {
     pub(super) meters: Vec<Arc<Meter>>,
@@ -17,24 +17,24 @@ pub struct Monitor {
     pub(super) clock: ClockStatus,
 }
 
-/// What a monitor tells about one ring.
+/// The fill level of one ring.
 #[derive(Clone, Copy, Debug, serde::Serialize)]
 pub struct RingReading {
     /// Its name.
     pub name: &'static str,
     /// Batches waiting.
     pub depth: usize,
-    /// Most batches that can wait.
+    /// Maximum number of batches waiting.
     pub capacity: usize,
 }
 
 impl Monitor {
-    /// Every stage's counters, in pipeline order.
+    /// The counters of every stage, in pipeline order.
     pub fn readings(&self) -> Vec<Reading> {
         self.meters.iter().map(|meter| meter.read()).collect()
     }
 
-    /// Every ring's fill.
+    /// The fill level of every ring.
     pub fn rings(&self) -> Vec<RingReading> {
         let read = |gauge: &Gauge| RingReading {
             name: gauge.name,
@@ -44,13 +44,13 @@ impl Monitor {
         self.gauges.iter().map(read).collect()
     }
 
-    /// Seconds by which the system clock differs from the time of new blocks, after a step that was not
-    /// followed; else 0.
+    /// Seconds by which the system clock differs from the time of new blocks, after a step of the system
+    /// clock that was not followed; otherwise 0.
     pub fn clock_step_seconds(&self) -> i64 {
         self.clock.step_seconds()
     }
 
-    /// A stage has stopped for another reason than the end of its input.
+    /// Whether a stage has stopped for another reason than the end of its input.
     pub fn fault(&self) -> bool {
         self.faults.is_set()
     }

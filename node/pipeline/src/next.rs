@@ -1,7 +1,7 @@
 //! The next block of a chain: its header before execution, the execution of candidates, and what the execution
 //! adds to the header. The execute stage produces blocks with this, and JSON-RPC builds the pending block.
 
-use super::modules_block::{Turn, Turned};
+use super::modules_block::{ModulesBlock, ModulesOutcome};
 use alloy_consensus::{Header, Transaction as _};
 use alloy_primitives::{Address, B256, Bytes, keccak256, map::HashSet};
 use chain::{Attributes, ChainSpec, Parent, next_header};
@@ -14,9 +14,9 @@ use transactions::RecoveredTx;
 /// A block before its execution.
 #[derive(Debug)]
 pub struct NextBlock {
-    /// The header, without what execution gives.
+    /// The header, without the results of execution.
     pub header: Header,
-    turn: Option<Turn>,
+    modules_block: Option<ModulesBlock>,
 }
 
 impl NextBlock {
@@ -31,48 +31,55 @@ impl NextBlock {
             timestamp,
             beneficiary: parent.header.beneficiary,
             gas_limit: parent.header.gas_limit,
-            // Not random on a chain of one maker, but another in each block.
+            // Not random if one node produces all blocks, but different in each block.
             prev_randao: keccak256(parent.header.mix_hash),
             extra_data: Bytes::new(),
             // There is no beacon chain.
             parent_beacon_block_root: B256::ZERO,
         };
         let mut header = next_header(spec, parent, &attributes);
-        let turn = Turn::of(spec, modules, header.number);
-        if let Some(turn) = &turn {
-            header.base_fee_per_gas = Some(turn.modules().market.base_fee_wei());
+        let modules_block = ModulesBlock::of(spec, modules, header.number);
+        if let Some(modules_block) = &modules_block {
+            header.base_fee_per_gas = Some(modules_block.modules().market.base_fee_wei());
         }
-        Self { header, turn }
+        Self { header, modules_block }
     }
 
-    /// The modules that its transactions meet; `None` on an Ethereum chain.
+    /// The modules that its transactions use; `None` on an Ethereum chain.
     pub fn modules(&self) -> Option<&Modules> {
-        self.turn.as_ref().map(Turn::modules)
+        self.modules_block.as_ref().map(ModulesBlock::modules)
     }
 
-    /// Ends the modules' turn and completes the header, except for roots and bloom.
-    pub fn end(self, spec: &ChainSpec, executed: &mut Executed) -> (Header, Option<Turned>) {
-        let Self { mut header, turn } = self;
-        let turned = spec.native().zip(turn).map(|(native, turn)| turn.end(native, executed));
-        if let Some(turned) = &turned {
-            header.extra_data = turned.record.root().0.into();
+    /// Ends the block of the modules and completes the header, except for roots and bloom.
+    pub fn end(
+        self,
+        spec: &ChainSpec,
+        executed: &mut Executed,
+    ) -> (Header, Option<ModulesOutcome>) {
+        let Self { mut header, modules_block } = self;
+        let modules_outcome = spec
+            .native()
+            .zip(modules_block)
+            .map(|(native, modules_block)| modules_block.end(native, executed));
+        if let Some(modules_outcome) = &modules_outcome {
+            header.extra_data = modules_outcome.record.root().0.into();
         }
         header.gas_used = executed.gas_used;
         header.blob_gas_used = header.blob_gas_used.map(|_| executed.blob_gas_used);
-        (header, turned)
+        (header, modules_outcome)
     }
 }
 
-/// What became of the transactions tried.
+/// The result of trying candidates.
 #[derive(Debug, Default)]
 pub struct Tried {
-    /// Those in the block.
+    /// Transactions in the block.
     pub txs: Vec<Arc<RecoveredTx>>,
-    /// Those that are invalid, with the reason.
+    /// Invalid transactions, with the reason.
     pub skipped: Vec<(B256, String)>,
 }
 
-/// Bounds of the execution, in addition to the rules of the block.
+/// Limits of the execution, in addition to the rules of the block.
 #[derive(Clone, Copy)]
 pub struct TryBounds<'a> {
     /// Maximum gas of all transactions. The first one with a higher gas limit than the rest ends the block.
@@ -90,12 +97,12 @@ impl std::fmt::Debug for TryBounds<'_> {
 }
 
 impl TryBounds<'_> {
-    /// No bounds, for blocks since Byzantium.
+    /// No limits, for blocks since Byzantium.
     pub const NONE: TryBounds<'static> =
         TryBounds { gas: u64::MAX, is_over: &|| false, state_root: &no_root };
 }
 
-/// For receipts without a state root.
+/// For receipts that have no state root.
 fn no_root(_: &StateChanges) -> Result<B256, StateError> {
     Ok(B256::ZERO)
 }
@@ -129,7 +136,7 @@ where
         };
         match pushed {
             Ok(_) => tried.txs.push(Arc::clone(tx)),
-            // Its turn may come in a later block.
+            // It may be valid in a later block.
             Err(TxError::BlockGas { .. } | TxError::Rejected(Reject::NonceTooHigh { .. })) => {
                 stalled.insert(tx.sender);
             }
@@ -152,7 +159,7 @@ mod tests {
     use home::Home;
     use std::{cell::Cell, sync::OnceLock};
 
-    /// Is over after it has been asked this many times.
+    /// Returns true after this many calls.
     struct Patience(Cell<u32>);
 
     impl Patience {
@@ -203,7 +210,7 @@ mod tests {
         })
     }
 
-    /// How many of the transactions are in a block with these bounds.
+    /// How many of the transactions are in a block with these limits.
     fn taken(txs: &[Arc<RecoveredTx>], gas: u64, patience: u32) -> usize {
         let folder = tempfile::tempdir().unwrap();
         let home = Home::init(folder.path(), &Genesis::native_dev(1_000)).unwrap();
@@ -221,9 +228,9 @@ mod tests {
         let tried = try_all(&mut builder, txs, &bounds).unwrap();
         let mut executed = builder.finish(&[], None).unwrap();
         assert_eq!(executed.receipts.len(), tried.txs.len());
-        let (header, turned) = next.end(&home.spec, &mut executed);
+        let (header, modules_outcome) = next.end(&home.spec, &mut executed);
         assert_eq!(header.gas_used, executed.gas_used);
-        assert_eq!(turned.is_some(), home.spec.native().is_some());
+        assert_eq!(modules_outcome.is_some(), home.spec.native().is_some());
         tried.txs.len()
     }
 

@@ -1,13 +1,15 @@
-//! Recover: who signed. Stateless, so any number of workers run it side by side.
+//! Recover: recovers the senders of transactions. It has no state between batches, so any number of workers
+//! run it in parallel.
 //!
-//! Takes batches of raw transactions, and blocks.
-//! Gives the same, decoded, each transaction with its hash and sender or a reason.
-//! State: a recovery workspace and its scratch space.
-//! Bound: one batch or block at a time.
-//! When full: takes no input; one finished batch waits in the outbox.
+//! Input: batches of raw transactions, and imported blocks.
+//! Output: the same, decoded, with the hash and the sender of each transaction, or the reason why it has
+//! none.
+//! State: a recovery workspace with scratch space.
+//! Limits: one batch or block at a time.
+//! Back-pressure: takes no input; one finished batch waits in the outbox.
 
 use super::{
-    batch::{CheckBatch, GivenBlock, RawBatch, RawTx, Recovered, RecoveredBlock},
+    batch::{CheckBatch, ImportedBlock, RawBatch, RawTx, Recovered, RecoveredBlock},
     fault::Fault,
     meter::Meter,
     ring::{Inbox, Outbox},
@@ -18,30 +20,30 @@ use mempool::Reject;
 use std::sync::Arc;
 use transactions::{DecodeError, RecoverError, Senders};
 
-/// See the module.
+/// The stage; see the module documentation.
 #[derive(Debug)]
 pub(super) struct Recover {
     raw: Inbox<RawBatch>,
-    blocks: Inbox<GivenBlock>,
+    blocks: Inbox<ImportedBlock>,
     checks: Option<Outbox<CheckBatch>>,
     recovered: Option<Outbox<RecoveredBlock>>,
     senders: Senders,
     meter: Arc<Meter>,
 }
 
-/// The stage's ends of rings, shared by its workers.
+/// The ring ends of the stage, shared by its workers.
 #[derive(Clone, Debug)]
-pub(super) struct Ends {
+pub(super) struct Ports {
     pub(super) raw: Inbox<RawBatch>,
-    pub(super) blocks: Inbox<GivenBlock>,
+    pub(super) blocks: Inbox<ImportedBlock>,
     pub(super) checks: Outbox<CheckBatch>,
     pub(super) recovered: Outbox<RecoveredBlock>,
 }
 
 impl Recover {
-    /// One of the workers.
-    pub(super) fn new(senders: Senders, ends: Ends, meter: Arc<Meter>) -> Self {
-        let Ends { raw, blocks, checks, recovered } = ends;
+    /// Creates the stage of one worker.
+    pub(super) fn new(senders: Senders, ports: Ports, meter: Arc<Meter>) -> Self {
+        let Ports { raw, blocks, checks, recovered } = ports;
         Self { raw, blocks, checks: Some(checks), recovered: Some(recovered), senders, meter }
     }
 
@@ -49,7 +51,7 @@ impl Recover {
         CheckBatch { seq, txs: recover_txs(&mut self.senders, txs, &self.meter) }
     }
 
-    fn recover_block(&mut self, GivenBlock { seq, block }: GivenBlock) -> RecoveredBlock {
+    fn recover_block(&mut self, ImportedBlock { seq, block }: ImportedBlock) -> RecoveredBlock {
         self.meter.take(block.transactions.len());
         let senders = self.senders.recover(&block.transactions).enumerate();
         let txs =
@@ -59,10 +61,10 @@ impl Recover {
     }
 }
 
-/// Decodes and recovers raw transactions, in order; those turned away before stay as they are.
+/// Decodes and recovers raw transactions, in order. Transactions that were refused before are unchanged.
 ///
-/// Each gets bytes of its own: the pool outlives the read buffer that it came in. That is done here
-/// because this runs on several cores and the pool on one.
+/// The bytes of each transaction are copied, because the pool outlives the read buffer. This is done here
+/// because several cores run this stage, and only one runs the pool.
 pub(super) fn recover_txs(senders: &mut Senders, txs: Vec<RawTx>, meter: &Meter) -> Vec<Recovered> {
     meter.take(txs.len());
     let bytes = txs.iter().filter_map(|tx| tx.bytes.as_ref().ok());
@@ -90,7 +92,7 @@ pub(super) fn recover_txs(senders: &mut Senders, txs: Vec<RawTx>, meter: &Meter)
     };
     let recovered: Vec<_> = txs.into_iter().map(recover).collect();
     drop(found);
-    // Here, and not by ante, of which there is one.
+    // Done here and not by ante, which runs on one thread.
     let good = recovered.iter().filter_map(|(tx, _)| tx.as_ref().ok());
     senders.recover_authorities(good.map(|tx| &**tx));
     meter.give(given);
@@ -149,25 +151,25 @@ mod tests {
     use alloy_primitives::{Address, address, bytes};
     use verify::{Backend, Recoverer};
 
-    /// Runs raw transactions through `workers` recovery workers; gives the senders in order.
+    /// Recovers raw transactions with `workers` workers; returns the senders in order.
     fn recover_all(raw: &[Bytes], workers: usize) -> Vec<Result<Address, Reject>> {
         let workers: Vec<_> = (0..workers).map(|n| Worker::new(format!("recover-{n}"))).collect();
-        let bells: Vec<_> = workers.iter().map(Worker::bell).collect();
-        let (mut out, raw_in) = ring("raw", 4, &[], &bells);
-        let (blocks, blocks_in) = ring("blocks", 1, &[], &bells);
-        let (checks, checks_in) = ring("checks", raw.len() / 256 + 1, &bells, &[]);
-        let (recovered, _recovered_in) = ring("recovered", 1, &bells, &[]);
+        let wakers: Vec<_> = workers.iter().map(Worker::waker).collect();
+        let (mut out, raw_in) = ring("raw", 4, &[], &wakers);
+        let (blocks, blocks_in) = ring("blocks", 1, &[], &wakers);
+        let (checks, checks_in) = ring("checks", raw.len() / 256 + 1, &wakers, &[]);
+        let (recovered, _recovered_in) = ring("recovered", 1, &wakers, &[]);
         drop(blocks);
-        let ends = Ends { raw: raw_in, blocks: blocks_in, checks, recovered };
+        let ports = Ports { raw: raw_in, blocks: blocks_in, checks, recovered };
         let meter = Arc::new(Meter::new("recover"));
         let faults = FaultCell::new(Arc::default());
         let mut threads = Vec::new();
         for worker in workers {
             let senders = Senders::new(Recoverer::new(Backend::detect().unwrap()));
-            let stage = Recover::new(senders, ends.clone(), Arc::clone(&meter));
+            let stage = Recover::new(senders, ports.clone(), Arc::clone(&meter));
             threads.push(worker.runs(stage).spawn(faults.clone()).unwrap());
         }
-        drop(ends);
+        drop(ports);
         for (seq, raw) in (0..).zip(raw.chunks(256)) {
             let tx = |bytes: &Bytes| RawTx { bytes: Ok(bytes.clone()), reply: Reply::Silent };
             while !out.ready() {
@@ -192,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn an_undecodable_transaction_keeps_its_place() {
+    fn undecodable_transaction_keeps_its_position() {
         // The example of EIP-155, signed with the key 0x46 repeated.
         let good = bytes!(
             "f86c098504a817c800825208943535353535353535353535353535353535353535880de0b6b3a7640000"

@@ -1,9 +1,9 @@
-//! Puts batches that parallel workers finished out of order back into sequence.
+//! Restores the order of batches that parallel workers finish out of order.
 
 use std::collections::BTreeMap;
 
-/// Holds early batches until their turn comes: what other workers finish while one is at its batch. A bound
-/// here would leave no way in for the batch that is waited for.
+/// Holds batches until their predecessors arrive. Their number is not limited here, because a limit would
+/// block the missing batch as well; the rings limit it.
 #[derive(Debug)]
 pub(super) struct Reorder<T> {
     next: u64,
@@ -16,24 +16,24 @@ impl<T> Reorder<T> {
         Self { next: 0, early: BTreeMap::new() }
     }
 
-    /// Takes in a batch.
+    /// Adds a batch.
     ///
     /// # Panics
-    /// If the sequence number was seen before.
+    /// If the sequence number has been used before.
     pub(super) fn put(&mut self, seq: u64, batch: T) {
         assert!(seq >= self.next, "sequence {seq} came after {}", self.next);
         assert!(self.early.insert(seq, batch).is_none(), "sequence {seq} came twice");
     }
 
-    /// Gives the next batch in sequence, if it is here.
+    /// Returns the next batch in sequence, if it has arrived.
     pub(super) fn take(&mut self) -> Option<T> {
         let batch = self.early.remove(&self.next)?;
         self.next += 1;
         Some(batch)
     }
 
-    /// Whether there is something to take. Once nothing more comes, what is still held follows a gap that a
-    /// worker has left by failing.
+    /// Whether [`Self::take`] would return a batch. After the end of the input, the remaining batches follow
+    /// a gap that a failed worker has left.
     pub(super) fn has_next(&self) -> bool {
         self.early.contains_key(&self.next)
     }

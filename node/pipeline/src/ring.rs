@@ -1,11 +1,10 @@
 //! Bounded lock-free rings between stages.
 //!
-//! A ring carries *batches*: its unit is whatever a stage hands over at once, so the cost of the
-//! queue is spread over the batch. A producer that finds the ring full keeps the one batch it has
-//! in its [`Outbox`] and stops taking input until the batch has gone: that is the credit rule, and
-//! it carries back-pressure to the socket without a lock.
+//! A ring carries *batches*, so the cost of the queue is spread over all items of a batch. A producer that
+//! finds the ring full keeps one batch in its [`Outbox`] and stops taking input until the batch has been
+//! sent. This is the credit rule, which carries back-pressure to the socket without a lock.
 
-use super::worker_waker::Bell;
+use super::worker_waker::WorkerWaker;
 use crossbeam::queue::ArrayQueue;
 use std::{
     fmt,
@@ -18,39 +17,39 @@ use std::{
 struct Ring<T> {
     name: &'static str,
     slots: ArrayQueue<T>,
-    /// Outboxes alive; at zero the ring is closed and drains.
+    /// Number of outboxes; at zero the ring is closed and drains.
     outboxes: AtomicUsize,
-    /// Inboxes alive; at zero nobody will ever read.
+    /// Number of inboxes; at zero the ring will never be read.
     inboxes: AtomicUsize,
-    /// The producers found the ring full and wait for credit.
+    /// A producer found the ring full and waits for credit.
     starved: AtomicBool,
-    producers: Vec<Bell>,
-    consumers: Vec<Bell>,
+    producers: Vec<WorkerWaker>,
+    consumers: Vec<WorkerWaker>,
 }
 
 impl<T> Ring<T> {
-    fn ring_all(bells: &[Bell]) {
-        for bell in bells {
-            bell.ring();
+    fn wake_all(wakers: &[WorkerWaker]) {
+        for waker in wakers {
+            waker.wake();
         }
     }
 
-    /// Drops what nobody will read; whoever waits for an answer to it learns so.
+    /// Drops batches that will never be read, which also drops the senders of their results.
     fn clear(&self) {
         while self.slots.pop().is_some() {}
     }
 
-    /// Wakes one idle consumer: a batch needs one pair of hands.
-    fn ring_one_consumer(&self) {
-        for bell in &self.consumers {
-            if bell.ring() {
+    /// Wakes one idle consumer: a batch needs only one.
+    fn wake_one_consumer(&self) {
+        for waker in &self.consumers {
+            if waker.wake() {
                 return;
             }
         }
     }
 }
 
-/// Every ring of a pipeline, as far as metrics see them.
+/// All rings of a pipeline, for metrics.
 #[derive(Debug, Default)]
 pub(super) struct Rings {
     /// In the order they were added.
@@ -58,13 +57,13 @@ pub(super) struct Rings {
 }
 
 impl Rings {
-    /// Makes a ring; see [`ring`].
+    /// Creates a ring; see [`ring`].
     pub(super) fn add<T: Send + 'static>(
         &mut self,
         name: &'static str,
         depth: usize,
-        producers: &[Bell],
-        consumers: &[Bell],
+        producers: &[WorkerWaker],
+        consumers: &[WorkerWaker],
     ) -> (Outbox<T>, Inbox<T>) {
         let (out, inbox) = ring(name, depth, producers, consumers);
         self.gauges.push(inbox.gauge());
@@ -72,13 +71,13 @@ impl Rings {
     }
 }
 
-/// Makes a ring of `depth` batches. `producers` and `consumers` are the bells of the workers at
-/// either end; a producer without a bell must use [`Outbox::offer`].
+/// Creates a ring of `depth` batches. `producers` and `consumers` are the wakers of the workers at both ends.
+/// A producer without a waker must use [`Outbox::offer`].
 pub(super) fn ring<T>(
     name: &'static str,
     depth: usize,
-    producers: &[Bell],
-    consumers: &[Bell],
+    producers: &[WorkerWaker],
+    consumers: &[WorkerWaker],
 ) -> (Outbox<T>, Inbox<T>) {
     let ring = Arc::new(Ring {
         name,
@@ -92,14 +91,14 @@ pub(super) fn ring<T>(
     (Outbox { ring: Arc::clone(&ring), held: None }, Inbox { ring })
 }
 
-/// The producing end. Clone it for further producers.
+/// The producing end. Clone it for more producers.
 pub(super) struct Outbox<T> {
     ring: Arc<Ring<T>>,
     held: Option<T>,
 }
 
 impl<T> Outbox<T> {
-    /// Tries to pass on a batch held back earlier; true when the next [`Self::send`] is allowed.
+    /// Tries to send a batch that was held back; returns whether [`Self::send`] is allowed.
     pub(super) fn ready(&mut self) -> bool {
         match self.held.take() {
             None => true,
@@ -110,40 +109,40 @@ impl<T> Outbox<T> {
         }
     }
 
-    /// Hands over a batch, or holds it back when the ring is full. Call [`Self::ready`] first.
+    /// Sends a batch, or holds it back if the ring is full. Call [`Self::ready`] first.
     ///
     /// # Panics
-    /// If a batch is held back already: the stage took input without credit.
+    /// If a batch is already held back: the stage took input without credit.
     pub(super) fn send(&mut self, batch: T) {
         assert!(self.held.is_none(), "ring {}: sent without credit", self.ring.name);
         if self.is_abandoned() {
             return; // Only after a fault: the pipeline is ending, and what is sent is lost.
         }
         let Err(batch) = self.offer(batch) else { return };
-        // Say that we starve, then try again: the consumer may have made room in between.
+        // Announce the wait for credit, then try again: the consumer may have freed a slot in between.
         self.ring.starved.store(true, Ordering::SeqCst);
         if let Err(batch) = self.offer(batch) {
             self.held = Some(batch);
         }
     }
 
-    /// Hands over a batch, or gives it back when the ring is full or nobody reads it any more.
+    /// Sends a batch, or returns it if the ring is full or will not be read any more.
     pub(super) fn offer(&self, batch: T) -> Result<(), T> {
         if self.is_abandoned() {
             return Err(batch);
         }
         self.ring.slots.push(batch)?;
-        // Either the last reader, who goes in between, sees the batch, or this sees that it went.
+        // Either the last inbox, dropped in between, sees the batch, or this thread sees that it was dropped.
         fence(Ordering::SeqCst);
         if self.is_abandoned() {
             self.ring.clear();
         } else {
-            self.ring.ring_one_consumer();
+            self.ring.wake_one_consumer();
         }
         Ok(())
     }
 
-    /// Nobody reads this ring any more: what is sent is lost.
+    /// Whether the ring has no inbox any more, so that batches sent are lost.
     pub(super) fn is_abandoned(&self) -> bool {
         self.ring.inboxes.load(Ordering::SeqCst) == 0
     }
@@ -164,7 +163,7 @@ impl<T> Drop for Outbox<T> {
             self.ring.name
         );
         if self.ring.outboxes.fetch_sub(1, Ordering::SeqCst) == 1 {
-            Ring::<T>::ring_all(&self.ring.consumers);
+            Ring::<T>::wake_all(&self.ring.consumers);
         }
     }
 }
@@ -175,7 +174,7 @@ impl<T> fmt::Debug for Outbox<T> {
     }
 }
 
-/// The consuming end. Clone it for further consumers.
+/// The consuming end. Clone it for more consumers.
 pub(super) struct Inbox<T> {
     ring: Arc<Ring<T>>,
 }
@@ -187,14 +186,14 @@ impl<T> Inbox<T> {
         if self.ring.starved.load(Ordering::SeqCst)
             && self.ring.starved.swap(false, Ordering::SeqCst)
         {
-            Ring::<T>::ring_all(&self.ring.producers);
+            Ring::<T>::wake_all(&self.ring.producers);
         }
         Some(batch)
     }
 
-    /// Every producer has gone and nothing is left.
+    /// Whether all producers have been dropped and nothing is left.
     pub(super) fn is_finished(&self) -> bool {
-        // In this order: a producer pushes before it goes.
+        // In this order, because a producer sends before it is dropped.
         self.ring.outboxes.load(Ordering::SeqCst) == 0 && self.ring.slots.is_empty()
     }
 
@@ -203,7 +202,7 @@ impl<T> Inbox<T> {
         self.ring.slots.len()
     }
 
-    /// A read-only eye on the ring, for metrics.
+    /// A read-only handle of the ring, for metrics.
     pub(super) fn gauge(&self) -> Gauge
     where
         T: Send + 'static,
@@ -228,7 +227,7 @@ impl<T> Drop for Inbox<T> {
         if self.ring.inboxes.fetch_sub(1, Ordering::SeqCst) == 1 {
             fence(Ordering::SeqCst);
             self.ring.clear();
-            Ring::<T>::ring_all(&self.ring.producers);
+            Ring::<T>::wake_all(&self.ring.producers);
         }
     }
 }
@@ -239,7 +238,7 @@ impl<T> fmt::Debug for Inbox<T> {
     }
 }
 
-/// Reads a ring's fill without taking part in it.
+/// Reads the fill level of a ring.
 pub(super) struct Gauge {
     /// The ring's name.
     pub name: &'static str,
@@ -249,7 +248,7 @@ pub(super) struct Gauge {
 }
 
 impl Gauge {
-    /// Batches waiting now.
+    /// Batches waiting.
     pub(super) fn depth(&self) -> usize {
         (self.depth)()
     }
@@ -292,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_will_read_is_dropped() {
+    fn batches_that_will_not_be_read_are_dropped() {
         let (out, inbox) = ring("test", 2, &[], &[]);
         let batch = Arc::new(());
         assert!(out.offer(Arc::clone(&batch)).is_ok());
@@ -304,23 +303,23 @@ mod tests {
     #[test]
     fn nothing_is_lost_or_reordered_between_parking_threads() {
         const COUNT: u32 = 50_000;
-        let (producer_bell, producer_parker) = Bell::thread();
-        let (consumer_bell, consumer_parker) = Bell::thread();
+        let (producer_waker, producer_parker) = WorkerWaker::thread();
+        let (consumer_waker, consumer_parker) = WorkerWaker::thread();
         let (mut out, inbox) = ring(
             "test",
             4,
-            std::slice::from_ref(&producer_bell),
-            std::slice::from_ref(&consumer_bell),
+            std::slice::from_ref(&producer_waker),
+            std::slice::from_ref(&consumer_waker),
         );
         let timeout = Duration::from_secs(30);
         let producer = std::thread::spawn(move || {
             for n in 0..COUNT {
                 while !out.ready() {
-                    producer_bell.begin_idle();
+                    producer_waker.begin_idle();
                     if !out.ready() {
                         park(&producer_parker, timeout);
                     }
-                    producer_bell.end_idle();
+                    producer_waker.end_idle();
                 }
                 out.send(n);
             }
@@ -336,15 +335,15 @@ mod tests {
                     expected += 1;
                 }
                 None => {
-                    consumer_bell.begin_idle();
+                    consumer_waker.begin_idle();
                     if inbox.depth() == 0 && !inbox.is_finished() {
                         park(&consumer_parker, timeout);
                     }
-                    consumer_bell.end_idle();
+                    consumer_waker.end_idle();
                 }
             }
         }
-        producer.join().expect("the producer ends");
+        producer.join().expect("the producer ports");
         assert_eq!(expected, COUNT);
     }
 }

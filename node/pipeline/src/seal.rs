@@ -1,12 +1,13 @@
-//! Seal: computes the roots of a block, and holds a given header to them or completes a built one.
+//! Seal: computes the roots of a block, and compares them with an imported header or completes a produced
+//! one.
 //!
-//! Takes executed blocks with their fees, in order.
-//! Gives finished blocks to commit, the hash of a block built here to execute, and now and then a
-//! checkpoint of the trie to flush.
-//! State: the trie of the tip's state.
-//! Bound: one block; the trie's memory (`storage.trie-cache-bytes`) and what flush has not written
-//! of it, at most two checkpoints and what came since.
-//! When full: takes no block.
+//! Input: executed blocks with their fees, in order.
+//! Output: finished blocks for commit, hashes of produced blocks for execute, and checkpoints of the trie for
+//! flush.
+//! State: the trie of the newest executed state.
+//! Limits: one block; the trie's memory (`storage.trie-cache-bytes`) and what flush has not written of it, at
+//! most two checkpoints and the changes since.
+//! Back-pressure: takes no block.
 
 use super::{
     batch::{ExecutedBlock, SealedBlock, SealedHeader},
@@ -29,27 +30,27 @@ use std::{
 };
 use storage::{BlockRecord, ChainDb, PostingKey, TrieCheckpoint};
 
-/// How long a change waits for a checkpoint when it costs little, or no block comes.
+/// Time until a checkpoint of changes if it is cheap or the stage is idle.
 const CHECKPOINT_PATIENCE: Duration = Duration::from_secs(1);
-/// Records that make a checkpoint cheap: some 10 ms of this stage.
+/// Number of records below which a checkpoint is cheap: some 10 ms of this stage.
 const CHECKPOINT_CHEAP: usize = 1 << 14;
 
-/// See the module.
+/// The stage; see the module documentation.
 #[derive(Debug)]
 pub(super) struct Seal {
     trie: StateTrie,
     chain: ChainDb,
-    ends: Ends,
-    /// Since when the trie differs from its last checkpoint.
+    ports: Ports,
+    /// When the trie first changed after its last checkpoint.
     changed: Option<Instant>,
-    /// When the last block came.
+    /// When the last block arrived.
     busy: Instant,
     meter: Arc<Meter>,
 }
 
-/// What the stage is joined to the others by.
+/// The ring ends of the stage.
 #[derive(Debug)]
-pub(super) struct Ends {
+pub(super) struct Ports {
     pub(super) priced: Inbox<ExecutedBlock>,
     pub(super) sealed: Outbox<SealedBlock>,
     pub(super) headers: Outbox<SealedHeader>,
@@ -59,10 +60,10 @@ pub(super) struct Ends {
 }
 
 impl Seal {
-    /// The stage at the head of `view`, whose state the trie is of.
-    pub(super) fn new(view: &View, trie: StateTrie, ends: Ends, meter: Arc<Meter>) -> Self {
+    /// Creates the stage at the head of `view`, which must be the state of the trie.
+    pub(super) fn new(view: &View, trie: StateTrie, ports: Ports, meter: Arc<Meter>) -> Self {
         let now = Instant::now();
-        Self { trie, chain: view.chain.clone(), ends, changed: None, busy: now, meter }
+        Self { trie, chain: view.chain.clone(), ports, changed: None, busy: now, meter }
     }
 
     fn seal(&mut self, mut block: ExecutedBlock) -> Result<SealedBlock, Fault> {
@@ -72,7 +73,7 @@ impl Seal {
             let reason = ExecutionError::State { number, source }.into();
             BlockFault { number, hash: block.block.hash, reason }
         })?;
-        if block.built {
+        if block.produced {
             complete(&mut block.block, &block.executed, state_root);
         } else {
             let checked = validate_executed(&block.block.header, &block.executed, state_root);
@@ -83,9 +84,9 @@ impl Seal {
             })?;
         }
         let header = Arc::new(block.block.header.clone());
-        if block.built {
+        if block.produced {
             let header = Arc::clone(&header);
-            self.ends.headers.send(SealedHeader { hash: block.block.hash, header });
+            self.ports.headers.send(SealedHeader { hash: block.block.hash, header });
         }
         let receipts = &block.executed.receipts;
         let called =
@@ -95,11 +96,11 @@ impl Seal {
         Ok(self.finish(block, header))
     }
 
-    /// A checkpoint is due when much has changed; or after a while, when it costs little or nothing
-    /// else is to be done; or at the end.
+    /// A checkpoint is due when much has changed; after some time, if it is cheap or the stage is idle; and
+    /// at the end.
     fn is_checkpoint_due(&self) -> bool {
         let Some(since) = self.changed else { return false };
-        if self.trie.is_checkpoint_due() || self.ends.priced.is_finished() {
+        if self.trie.is_checkpoint_due() || self.ports.priced.is_finished() {
             return true;
         }
         let cheap = self.trie.dirty() <= CHECKPOINT_CHEAP;
@@ -110,13 +111,14 @@ impl Seal {
     fn checkpoint(&mut self) {
         self.changed = None;
         if let Some(checkpoint) = self.trie.checkpoint() {
-            self.ends.checkpoints.send(checkpoint);
+            self.ports.checkpoints.send(checkpoint);
         }
     }
 
     fn finish(&self, block: ExecutedBlock, header: Arc<Header>) -> SealedBlock {
-        let turned = block.turned;
-        let modules = turned.as_ref().map(|turned| Arc::clone(&turned.modules));
+        let modules_outcome = block.modules_outcome;
+        let modules =
+            modules_outcome.as_ref().map(|modules_outcome| Arc::clone(&modules_outcome.modules));
         let record = BlockRecord {
             number: header.number,
             hash: block.block.hash,
@@ -126,8 +128,11 @@ impl Seal {
             receipts: block.executed.receipts,
             changes: block.layer.shared_changes(),
             fees: block.fee_row,
-            module: turned.as_ref().map_or_else(Bytes::new, |turned| turned.record.to_bytes()),
-            governance: turned.map_or_else(Vec::new, |turned| turned.governance),
+            module: modules_outcome
+                .as_ref()
+                .map_or_else(Bytes::new, |modules_outcome| modules_outcome.record.to_bytes()),
+            governance: modules_outcome
+                .map_or_else(Vec::new, |modules_outcome| modules_outcome.governance),
         };
         let head =
             Head { hash: block.block.hash, header, next_base_fee: block.next_base_fee, modules };
@@ -136,7 +141,7 @@ impl Seal {
     }
 }
 
-/// Fills in what only execution could tell, and the hash.
+/// Completes the header with the results of execution, and sets the hash.
 fn complete(block: &mut Block, executed: &Executed, state_root: B256) {
     let mut header = std::mem::take(&mut block.header);
     complete_header(&mut header, executed, state_root, &block.body());
@@ -154,24 +159,24 @@ impl Stage for Seal {
     }
 
     fn step(&mut self) -> Result<Progress, Fault> {
-        if !self.ends.sealed.ready() || !self.ends.headers.ready() {
+        if !self.ports.sealed.ready() || !self.ports.headers.ready() {
             return Ok(Progress::Blocked);
         }
-        self.trie.written(self.ends.written.load(Ordering::Acquire));
+        self.trie.written(self.ports.written.load(Ordering::Acquire));
         if self.is_checkpoint_due() {
-            if !self.ends.checkpoints.ready() {
+            if !self.ports.checkpoints.ready() {
                 return Ok(Progress::Blocked);
             }
             self.checkpoint();
             return Ok(Progress::Worked);
         }
-        let Some(block) = self.ends.priced.take() else {
-            let over = self.ends.priced.is_finished() && self.ends.checkpoints.ready();
+        let Some(block) = self.ports.priced.take() else {
+            let over = self.ports.priced.is_finished() && self.ports.checkpoints.ready();
             return Ok(if over { Progress::Finished } else { Progress::Idle });
         };
         self.meter.take(1);
         let sealed = self.seal(block)?;
-        self.ends.sealed.send(sealed);
+        self.ports.sealed.send(sealed);
         self.busy = Instant::now();
         if self.trie.dirty() > 0 {
             self.changed.get_or_insert(self.busy);

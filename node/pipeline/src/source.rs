@@ -1,14 +1,14 @@
-//! Source: blocks from files, as geth exports them: RLP blocks one after another, compressed where
-//! the name ends in `.gz`.
+//! Source: reads blocks from files in geth's export format, which is a sequence of RLP blocks. Files whose
+//! name ends in `.gz` are decompressed.
 //!
-//! Takes files, in the order given.
-//! Gives decoded blocks, in order, those the chain has already left out.
+//! Input: files, in the given order.
+//! Output: decoded blocks in order, without those that the chain already has.
 //! State: the open file and the bytes of the block being read.
-//! Bound: the size of one block.
-//! When full: stops reading the file.
+//! Limits: the size of one block.
+//! Back-pressure: stops reading the file.
 
 use super::{
-    batch::GivenBlock,
+    batch::ImportedBlock,
     fault::Fault,
     meter::Meter,
     ring::Outbox,
@@ -32,26 +32,26 @@ use std::{
     },
 };
 
-/// Most bytes of one block: far above EIP-7934's 10 MiB, far below what would hurt.
-const BLOCK_BYTES_MAX: usize = 256 * 1024 * 1024;
-/// Bytes read from a file at once.
+/// Maximum bytes of one block: far above the 10 MiB of EIP-7934, and far below the available memory.
+const MAX_BLOCK_BYTES: usize = 256 * 1024 * 1024;
+/// Bytes per read from a file.
 const READ_BYTES: usize = 1024 * 1024;
 
-/// Between two looks whether the pipeline has been stopped while standard input says nothing.
+/// Time between two checks for shutdown while standard input has no data.
 const INPUT_WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
-/// How far the reading is, for progress bars.
+/// The progress of reading, for progress bars.
 #[derive(Debug, Default)]
 pub struct SourceProgress {
-    /// Bytes of all files, summed.
+    /// Total bytes of all files.
     pub bytes: AtomicU64,
     /// Bytes read so far.
     pub bytes_read: AtomicU64,
-    /// Blocks left out because the chain has them.
+    /// Blocks skipped because the chain has them.
     pub known: AtomicU64,
 }
 
-/// Opens a file; `-` is standard input, which ends with `stop` too.
+/// Opens a file. `-` is standard input, which also ends when `stop` is set.
 fn open(path: &Path, stop: &Arc<AtomicBool>) -> std::io::Result<Box<dyn Read + Send>> {
     if path.as_os_str() == "-" {
         let file = std::io::stdin().as_fd().try_clone_to_owned()?.into();
@@ -60,7 +60,7 @@ fn open(path: &Path, stop: &Arc<AtomicBool>) -> std::io::Result<Box<dyn Read + S
     Ok(Box::new(File::open(path)?))
 }
 
-/// Whoever writes to it may never write again, so it is read only when something is there.
+/// Standard input. It is read only when it has data, because a read could block forever.
 struct StandardInput {
     file: File,
     stop: Arc<AtomicBool>,
@@ -91,30 +91,30 @@ impl Read for Counted {
     }
 }
 
-/// See the module.
+/// The stage; see the module documentation.
 pub(super) struct Source {
     files: VecDeque<PathBuf>,
     open: Option<(PathBuf, Box<dyn Read + Send>)>,
-    /// Offset of `buffer` in what the open file holds, decompressed.
+    /// Offset of `buffer` in the decompressed content of the open file.
     offset: u64,
     buffer: BytesMut,
     seq: u64,
-    /// Numbers and hashes of the blocks that were sent and are not in the published view yet. The rings of the
-    /// pipeline bound them.
+    /// Numbers and hashes of the blocks that were sent and are not in the published view yet. Their number is
+    /// limited by the rings of the pipeline.
     sent: VecDeque<(u64, B256)>,
     published: Published,
-    out: Outbox<GivenBlock>,
+    out: Outbox<ImportedBlock>,
     progress: Arc<SourceProgress>,
     stop: Arc<AtomicBool>,
     meter: Arc<Meter>,
 }
 
 impl Source {
-    /// Reads `files`; `stop` ends it between two blocks.
+    /// Creates the stage; when `stop` is set, it ends after the current block.
     pub(super) fn new(
         files: Vec<PathBuf>,
         published: Published,
-        out: Outbox<GivenBlock>,
+        out: Outbox<ImportedBlock>,
         progress: Arc<SourceProgress>,
         stop: Arc<AtomicBool>,
         meter: Arc<Meter>,
@@ -142,7 +142,7 @@ impl Source {
         Fault::BlockFile { file: file.unwrap_or_default(), reason }
     }
 
-    /// Opens the next file; false when there is none.
+    /// Opens the next file; returns false if there is none.
     fn open_next(&mut self) -> Result<bool, Fault> {
         let Some(path) = self.files.pop_front() else { return Ok(false) };
         let file = open(&path, &self.stop).map_err(|error| Fault::BlockFile {
@@ -172,14 +172,14 @@ impl Source {
                     return Ok(None);
                 }
                 return Err(self.fault(format!(
-                    "the file ends inside a block ({} bytes of it are there)",
+                    "the file ports inside a block ({} bytes of it are there)",
                     self.buffer.len()
                 )));
             }
         }
     }
 
-    /// Length of the block at the front of the buffer, if all of it is there.
+    /// Length of the block at the beginning of the buffer, if it is complete.
     fn whole_block(&self) -> Result<Option<usize>, Fault> {
         let Some(first) = self.buffer.first() else { return Ok(None) };
         if *first < 0xc0 {
@@ -193,13 +193,13 @@ impl Source {
         Ok(Some(header.length_with_payload()))
     }
 
-    /// The list does not fit the buffer yet: checks that its length is believable.
+    /// The block exceeds the buffer: checks that its length is plausible.
     fn long_header(&self) -> Result<Option<usize>, Fault> {
         let length_bytes = usize::from(self.buffer[0].saturating_sub(0xf7));
         let Some(length) = self.buffer.get(1..1 + length_bytes) else { return Ok(None) };
         let length = length.iter().fold(0usize, |sum, byte| sum << 8 | usize::from(*byte));
-        if length_bytes > 4 || length > BLOCK_BYTES_MAX {
-            let text = format!("a block of {length} bytes, limit {BLOCK_BYTES_MAX}");
+        if length_bytes > 4 || length > MAX_BLOCK_BYTES {
+            let text = format!("a block of {length} bytes, limit {MAX_BLOCK_BYTES}");
             return Err(self.fault(text));
         }
         Ok(None)
@@ -214,7 +214,7 @@ impl Source {
         read.map(|read| read > 0).map_err(|error| self.fault(error))
     }
 
-    /// Whether the chain has this very block, or an earlier file has brought it.
+    /// Whether the chain or an earlier file has this very block.
     fn is_known(&mut self, block: &Block) -> Result<bool, Fault> {
         let number = block.header.number;
         let view = self.published.load();
@@ -263,7 +263,7 @@ impl Stage for Source {
             return Ok(Progress::Worked);
         }
         self.sent.push_back((block.header.number, block.hash));
-        self.out.send(GivenBlock { seq: self.seq, block });
+        self.out.send(ImportedBlock { seq: self.seq, block });
         self.seq += 1;
         self.meter.give(1);
         Ok(Progress::Worked)

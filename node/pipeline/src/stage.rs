@@ -1,10 +1,9 @@
-//! The contract of a stage, and the loop around stages, written once: order of steps, parking,
-//! counters, panics and shutdown.
+//! The stage trait, and the loop of workers: order of steps, parking, counters, panics and shutdown.
 
 use super::{
     fault::{Fault, FaultCell},
     meter::Meter,
-    worker_waker::{Bell, park},
+    worker_waker::{WorkerWaker, park},
 };
 use crossbeam::sync::Parker;
 use platform::slice;
@@ -16,72 +15,72 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What one step achieved.
+/// The result of one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Progress {
-    /// Took or gave something: step again at once.
+    /// Received or sent something: step again at once.
     Worked,
-    /// Nothing to take.
+    /// No input.
     Idle,
-    /// Something to give, and no credit to give it.
+    /// Output is waiting for credit.
     Blocked,
-    /// All input has ended and everything was given: the stage is over.
+    /// All input has ended and everything was sent: the stage is finished.
     Finished,
 }
 
-/// One stage of the pipeline. Owns its state and its ring ends; dropping it closes its outboxes.
+/// One stage of the pipeline. It owns its state and its ring ends; dropping it closes its outboxes.
 pub(super) trait Stage: Send {
     /// The stage's name in metrics, logs and thread names.
     fn name(&self) -> &'static str;
 
-    /// Does one bounded piece of work. Must not block, except on the disk where that is the
-    /// stage's work. An error ends the stage; what it has given already still runs to the end.
+    /// Does a limited amount of work. It must not block, except on the disk if that is the stage's purpose.
+    /// An error ends the stage; batches sent before are still processed.
     fn step(&mut self) -> Result<Progress, Fault>;
 
     /// The stage's counters.
     fn meter(&self) -> &Arc<Meter>;
 
-    /// How long the worker may sleep when nothing rings its bell.
-    fn patience(&self) -> Duration {
+    /// Maximum time that the worker may sleep without being woken.
+    fn wake_after(&self) -> Duration {
         HOUSEKEEPING
     }
 
-    /// Sleeps until the bell rings or `timeout` passes. Only a stage that waits on sockets
-    /// replaces it, and such a stage has a worker of its own.
+    /// Sleeps until the worker is woken or `timeout` passes. Only a stage that waits on sockets overrides it,
+    /// and such a stage has its own worker.
     fn sleep(&mut self, parker: &Parker, timeout: Duration) {
         park(parker, timeout);
     }
 }
 
-/// Longest sleep of a worker: bounds how late a lost wake-up, a timer or a counter can be.
+/// Maximum sleep of a worker. Limits how late a lost wake-up, a timer or a counter can be noticed.
 const HOUSEKEEPING: Duration = Duration::from_millis(100);
 
 /// A thread that runs one or more stages in turn.
 pub(super) struct Worker {
     name: String,
-    bell: Bell,
+    waker: WorkerWaker,
     parker: Parker,
     stages: Vec<Box<dyn Stage>>,
 }
 
 impl Worker {
-    /// A worker without stages yet; its bell can be given to rings.
+    /// A worker without stages so far. Its waker can be passed to rings.
     pub(super) fn new(name: impl Into<String>) -> Self {
-        let (bell, parker) = Bell::thread();
-        Self { name: name.into(), bell, parker, stages: Vec::new() }
+        let (waker, parker) = WorkerWaker::thread();
+        Self { name: name.into(), waker, parker, stages: Vec::new() }
     }
 
-    /// A worker whose stage sleeps elsewhere and is woken through `bell`.
-    pub(super) fn with_bell(name: impl Into<String>, bell: Bell) -> Self {
-        Self { bell, ..Self::new(name) }
+    /// A worker whose stage sleeps in another way and is woken through `waker`.
+    pub(super) fn with_waker(name: impl Into<String>, waker: WorkerWaker) -> Self {
+        Self { waker, ..Self::new(name) }
     }
 
-    /// The bell that wakes this worker.
-    pub(super) fn bell(&self) -> Bell {
-        self.bell.clone()
+    /// The handle that wakes this worker.
+    pub(super) fn waker(&self) -> WorkerWaker {
+        self.waker.clone()
     }
 
-    /// Adds a stage, to run after those added before.
+    /// Adds a stage, which runs after those added before.
     #[must_use]
     pub(super) fn runs(mut self, stage: impl Stage + 'static) -> Self {
         self.stages.push(Box::new(stage));
@@ -92,7 +91,7 @@ impl Worker {
     pub(super) fn spawn(self, faults: FaultCell) -> std::io::Result<JoinHandle<()>> {
         let thread = std::thread::Builder::new().name(self.name.clone());
         thread.spawn(move || {
-            // A step that panics is caught in its round; this is what is beside the steps.
+            // Panics of steps are caught in `round`; this catches all others.
             let ended = catch_unwind(AssertUnwindSafe(|| self.run(&faults)));
             if let Err(panic) = ended {
                 faults.put(Fault::panicked("worker", &*panic));
@@ -106,15 +105,15 @@ impl Worker {
             if self.round(faults) {
                 continue;
             }
-            self.bell.begin_idle();
+            self.waker.begin_idle();
             if !self.stages.is_empty() && !self.round(faults) {
                 self.sleep();
             }
-            self.bell.end_idle();
+            self.waker.end_idle();
         }
     }
 
-    /// Steps every stage once; says whether any of them worked.
+    /// Runs one step of every stage; returns whether any of them did work.
     fn round(&mut self, faults: &FaultCell) -> bool {
         let mut worked = false;
         self.stages.retain_mut(|stage| {
@@ -144,12 +143,12 @@ impl Worker {
     }
 
     fn sleep(&mut self) {
-        let patience = self.stages.iter().map(|stage| stage.patience()).min();
-        let patience = patience.unwrap_or(HOUSEKEEPING).min(HOUSEKEEPING);
+        let wake_after = self.stages.iter().map(|stage| stage.wake_after()).min();
+        let wake_after = wake_after.unwrap_or(HOUSEKEEPING).min(HOUSEKEEPING);
         let begun = Instant::now();
         match self.stages.as_mut_slice() {
-            [stage] => stage.sleep(&self.parker, patience),
-            _ => park(&self.parker, patience),
+            [stage] => stage.sleep(&self.parker, wake_after),
+            _ => park(&self.parker, wake_after),
         }
         let slept = begun.elapsed();
         for stage in &self.stages {

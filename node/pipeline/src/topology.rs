@@ -4,7 +4,7 @@
 //! rpc ------------------------------------submit------v
 //!                 ingest --raw--> recover --checks--> ante --proposals--> execute --executed--> fee
 //!                   ^                |                 | ^                   ^                   |
-//!                   +----replies-----|-----------------+ +---------------tips------------------+ |
+//!                   +----replies-----|-----------------+ +---------------heads-----------------+ |
 //!                                    |                                       |                priced
 //!                                    |                                       |                   v
 //! source --blocks--> recover --------+---------recovered---------------------+<----headers---- seal
@@ -16,7 +16,7 @@
 
 use super::{
     ante,
-    builder::Making,
+    builder::PipelineBuilder,
     client::PoolClient,
     commit::CommittedTotals,
     execute,
@@ -29,7 +29,7 @@ use super::{
     source::SourceProgress,
     stage::Worker,
     submit::Gate,
-    worker_waker::Bell,
+    worker_waker::WorkerWaker,
 };
 use budget::Budget;
 use home::Home;
@@ -48,60 +48,60 @@ use std::{
 use tokio::sync::broadcast;
 use verify::Backend;
 
-/// Depths of the rings, in batches. Each bounds memory, and how far a stage may run ahead.
+/// Depths of the rings, in batches. Each limits memory, and how far a stage may run ahead.
 mod depth {
     use platform::memory::derived;
 
-    /// Batches of RPC submissions, often of one: a burst of one per connection.
+    /// Batches of RPC submissions, often with one transaction: a burst of one per connection.
     pub(super) const SUBMIT: usize = 4096;
     /// Batches of 256 raw transactions: 16,384 in flight to recovery.
     pub(super) const RAW: usize = 64;
-    /// The same, recovered.
+    /// Recovered batches.
     pub(super) const CHECKS: usize = 64;
-    /// Answers for sockets.
+    /// Results for sockets.
     pub(super) const REPLIES: usize = 64;
-    /// Questions about the pool.
+    /// Queries about the pool.
     pub(super) const QUERIES: usize = 1024;
-    /// Given blocks, before and after recovery: enough to keep execution fed.
+    /// Imported blocks, before and after recovery: enough to keep execution busy.
     pub(super) const BLOCKS: usize = 32;
     /// One proposal is in flight at a time.
     pub(super) const PROPOSALS: usize = 1;
-    /// Executed blocks: each holds its receipts and changes.
+    /// Executed blocks, each with its receipts and changes.
     pub(super) const EXECUTED: usize = 4;
-    /// Sealed blocks waiting for the disk: what one group commit takes. Fewer on a machine with little memory,
-    /// for a block may have 8 MiB of transactions.
+    /// Sealed blocks waiting for the disk: one group commit. Fewer on a machine with little memory, because a
+    /// block may have 8 MiB of transactions.
     pub(super) fn sealed() -> usize {
         derived(64, 8) as usize
     }
-    /// Tips for the mempool: one a proposal.
-    pub(super) const TIPS: usize = 4;
-    /// Headers of blocks built here: execution is at most one block ahead of them.
+    /// Head updates for the mempool, one per proposal.
+    pub(super) const HEADS: usize = 4;
+    /// Headers of produced blocks. Execution is at most one block ahead of them.
     pub(super) const HEADERS: usize = 2;
-    /// Groups of committed layers waiting for flush, under load most of one block: what is committed
-    /// in the seconds that writing to a large state takes, else the whole pipeline would wait. At
-    /// worst each is a full group of commit, 64 blocks or 16 MiB of bodies: 1.5 GB of layers. Fewer on a machine
-    /// with little memory.
+    /// Groups of committed layers waiting for flush, which consist of one block each under usual load. They
+    /// must cover the seconds that a write to a large state takes, or the whole pipeline would wait. In the
+    /// worst case each is a full group of commit, 64 blocks or 16 MiB of bodies, which makes 1.5 GB of
+    /// layers. Fewer on a machine with little memory.
     pub(super) fn layers() -> usize {
         derived(32, 4) as usize
     }
-    /// Checkpoints of the trie: each may be some hundred megabytes.
+    /// Checkpoints of the trie, each of which may have some hundred megabytes.
     pub(super) const CHECKPOINTS: usize = 1;
 }
 
-/// Transactions the pool has taken that a listener may be behind: as many as cosmos/evm keeps for its
-/// filters, and a burst of a third of a second.
+/// Maximum number of accepted transactions by which a subscriber may be behind: as many as cosmos/evm keeps
+/// for its filters, and a burst of a third of a second.
 const ARRIVALS: usize = 32_768;
 
-/// What a pipeline is to do.
+/// Options of a pipeline.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Take transactions: over RPC, and over TCP on this address.
+    /// Accept transactions: over RPC, and over TCP on this address.
     pub transactions: Option<SocketAddr>,
-    /// Make blocks this often; `None` makes none.
+    /// Produce blocks at this interval; `None` produces none.
     pub block_time: Option<Duration>,
-    /// Append the blocks of these files.
+    /// Import the blocks of these files.
     pub files: Vec<PathBuf>,
-    /// Recovery threads.
+    /// Number of recovery threads.
     pub recover_workers: usize,
     /// Recovery backend.
     pub backend: Backend,
@@ -112,17 +112,17 @@ pub struct Options {
 pub struct Pipeline {
     threads: Vec<JoinHandle<()>>,
     stop: Arc<AtomicBool>,
-    bells: Vec<Bell>,
+    wakers: Vec<WorkerWaker>,
     faults: FaultCell,
-    /// What the blocks made durable so far amount to; complete when the pipeline has ended.
+    /// Totals of the blocks made durable so far; complete when the pipeline has ended.
     pub committed: Arc<CommittedTotals>,
     /// The current view.
     pub published: Published,
-    /// Where the TCP ingest really listens.
+    /// The actual address of the TCP ingest.
     pub ingest_address: Option<SocketAddr>,
-    /// What the clients of all servers share.
+    /// The resources shared by the clients of all servers.
     pub budget: Arc<Budget>,
-    /// How far the reading of files is.
+    /// The progress of reading files.
     pub source: Arc<SourceProgress>,
     monitor: Monitor,
     client: PoolClient,
@@ -132,29 +132,29 @@ impl Pipeline {
     /// Builds the graph and starts its threads.
     ///
     /// # Errors
-    /// A recovery backend that fails its self-test, an address that cannot be listened on, a home that
-    /// cannot be read, a thread that does not start.
+    /// If a recovery backend fails its self-test, an address cannot be listened on, the home folder cannot be
+    /// read, or a thread cannot be started.
     pub fn start(home: &Home, options: Options) -> Result<Self, StartError> {
         verify::ensure_self_tested(options.backend).map_err(Fault::from)?;
         let budget = Budget::new(&home.config);
         let sockets = Sockets::open(options.transactions, &budget)?;
         let ingest_address = sockets.address;
 
-        // Workers first: rings need their bells.
-        let ingest = Worker::with_bell("ingest", sockets.bell.clone());
+        // Workers first, because rings need their wakers.
+        let ingest = Worker::with_waker("ingest", sockets.waker.clone());
         let source = Worker::new("source");
         let recover: Vec<_> =
             (0..options.recover_workers).map(|n| Worker::new(format!("recover-{n}"))).collect();
-        let recover_bells: Vec<_> = recover.iter().map(Worker::bell).collect();
+        let recover_wakers: Vec<_> = recover.iter().map(Worker::waker).collect();
         let [ante, execute] = ["ante", "execute"].map(Worker::new);
         let [seal, commit, flush] = ["seal", "commit", "flush"].map(Worker::new);
 
         // The table: name, depth, producers, consumers.
-        let (ig, an, ex) = (&[ingest.bell()], &[ante.bell()], &[execute.bell()]);
-        let (se, co, fl) = (&[seal.bell()], &[commit.bell()], &[flush.bell()]);
-        let (so, re) = (&[source.bell()], recover_bells.as_slice());
+        let (ig, an, ex) = (&[ingest.waker()], &[ante.waker()], &[execute.waker()]);
+        let (se, co, fl) = (&[seal.waker()], &[commit.waker()], &[flush.waker()]);
+        let (so, re) = (&[source.waker()], recover_wakers.as_slice());
         let mut rings = Rings::default();
-        // Callers see to the two rings without consumers' bells at the desk.
+        // Callers wake ante for the two rings without consumers' wakers, or run it themselves.
         let (submit, submit_in) = rings.add("submit", depth::SUBMIT, &[], &[]);
         let (raw, raw_in) = rings.add("raw", depth::RAW, ig, re);
         let (checks, checks_in) = rings.add("checks", depth::CHECKS, re, an);
@@ -166,60 +166,60 @@ impl Pipeline {
         let (executed, executed_in) = rings.add("executed", depth::EXECUTED, ex, ex);
         let (priced, priced_in) = rings.add("priced", depth::EXECUTED, ex, se);
         let (sealed, sealed_in) = rings.add("sealed", depth::sealed(), se, co);
-        let (tips, tips_in) = rings.add("tips", depth::TIPS, ex, an);
+        let (heads, heads_in) = rings.add("heads", depth::HEADS, ex, an);
         let (headers, headers_in) = rings.add("headers", depth::HEADERS, se, ex);
         let (layers, layers_in) = rings.add("layers", depth::layers(), co, fl);
         let (checkpoints, checkpoints_in) = rings.add("checkpoints", depth::CHECKPOINTS, se, fl);
 
         // The stages, in pipeline order.
-        let mut making = Making::new(home, options)?;
-        let desk = ante::Desk::new(ante.bell());
-        let submissions = making.submissions(submit, desk.clone());
+        let mut builder = PipelineBuilder::new(home, options)?;
+        let combining = ante::CombiningStage::new(ante.waker());
+        let submissions = builder.submissions(submit, combining.clone());
         let arrivals = broadcast::Sender::new(ARRIVALS);
         let client = PoolClient {
             submissions: Arc::clone(&submissions),
             queries,
-            desk: desk.clone(),
+            combining: combining.clone(),
             arrivals: arrivals.clone(),
-            stop: Arc::clone(&making.stop),
+            stop: Arc::clone(&builder.stop),
         };
-        let tips = making.options.transactions.is_some().then_some(tips);
-        making.ingest(ingest, sockets, Gate(submissions), replies_in, raw);
-        let source = making.source(source, blocks);
-        let ends = recover::Ends { raw: raw_in, blocks: blocks_in, checks, recovered };
-        making.recover(recover, ends);
-        making.ante(
+        let heads = builder.options.transactions.is_some().then_some(heads);
+        builder.ingest(ingest, sockets, Gate(submissions), replies_in, raw);
+        let source = builder.source(source, blocks);
+        let ports = recover::Ports { raw: raw_in, blocks: blocks_in, checks, recovered };
+        builder.recover(recover, ports);
+        builder.ante(
             ante,
-            desk,
-            ante::Ends {
+            combining,
+            ante::Ports {
                 checks: checks_in,
                 submissions: submit_in,
-                tips: tips_in,
+                heads: heads_in,
                 queries: queries_in,
                 arrivals,
                 replies,
                 proposals,
             },
         )?;
-        let ends = execute::Ends {
+        let ports = execute::Ports {
             blocks: recovered_in,
             proposals: proposals_in,
             headers: headers_in,
             out: executed,
         };
-        making.execute(execute, ends, fee::Ends { executed: executed_in, priced, tips })?;
-        making.seal(seal, priced_in, sealed, headers, checkpoints)?;
-        let committed = making.commit(commit, sealed_in, layers);
-        making.flush(flush, layers_in, checkpoints_in);
+        builder.execute(execute, ports, fee::Ports { executed: executed_in, priced, heads })?;
+        builder.seal(seal, priced_in, sealed, headers, checkpoints)?;
+        let committed = builder.commit(commit, sealed_in, layers);
+        builder.flush(flush, layers_in, checkpoints_in);
 
-        let Making { stop, published, clock, meters, workers, .. } = making;
+        let PipelineBuilder { stop, published, clock, meters, workers, .. } = builder;
         let faults = FaultCell::new(Arc::clone(&stop));
         let (gauges, faults_seen) = (rings.gauges.into(), faults.clone());
         let monitor = Monitor { meters, gauges, faults: faults_seen, clock };
         let mut pipeline = Self {
             threads: Vec::with_capacity(workers.len()),
             stop,
-            bells: workers.iter().map(Worker::bell).collect(),
+            wakers: workers.iter().map(Worker::waker).collect(),
             faults,
             committed,
             published,
@@ -238,7 +238,7 @@ impl Pipeline {
         Ok(pipeline)
     }
 
-    /// Starts the threads. Workers that are not started are dropped with their ends of rings.
+    /// Starts the threads. Workers that are not started are dropped with their ring ends.
     fn spawn(&mut self, workers: Vec<Worker>) -> io::Result<()> {
         for worker in workers {
             self.threads.push(worker.spawn(self.faults.clone())?);
@@ -246,7 +246,7 @@ impl Pipeline {
         Ok(())
     }
 
-    /// Submits transactions and asks about the mempool.
+    /// Submits transactions and queries the mempool.
     pub fn client(&self) -> PoolClient {
         self.client.clone()
     }
@@ -256,23 +256,23 @@ impl Pipeline {
         self.monitor.clone()
     }
 
-    /// Asks for an orderly end: nothing new is taken, everything taken is finished.
+    /// Requests an orderly shutdown: no new input is taken, and everything taken is finished.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
-        for bell in &self.bells {
-            bell.ring();
+        for waker in &self.wakers {
+            waker.wake();
         }
     }
 
-    /// Some stage has stopped, or all have ended.
+    /// Whether some stage has stopped, or all have ended.
     pub fn is_over(&self) -> bool {
         self.faults.is_set() || self.threads.iter().all(JoinHandle::is_finished)
     }
 
-    /// Waits until every stage has ended; the first fault, if there was one.
+    /// Waits until all stages have ended; returns the first fault.
     pub fn join(mut self) -> Result<(), Fault> {
         for thread in self.threads.drain(..) {
-            // A panic outside a stage's step is a fault like one inside.
+            // A panic outside a stage's step is a fault as well.
             if thread.join().is_err() {
                 self.faults.put(Fault::Panic {
                     stage: "worker",

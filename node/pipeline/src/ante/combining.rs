@@ -1,75 +1,75 @@
-//! The stage behind a lock, so that callers need not wake its thread: whoever has put something into its
-//! rings does the stage's work with it where he is, if nobody is at it. Waking a thread and being woken
-//! again costs several times what a check or an answer does.
+//! Flat combining: the ante stage behind a lock, which any caller may run. A caller that has put something
+//! into the stage's rings tries to take the lock and runs the stage itself. Waking the stage's thread, and
+//! being woken again for the result, costs several times what a check or a query costs.
 //!
-//! Callers never wait for the lock: where it is taken, they ring the stage's bell and go on.
+//! Callers never wait for the lock. If it is taken, they wake the stage's worker and continue.
 
 use super::Ante;
 use crate::{
     fault::Fault,
     meter::Meter,
     stage::{Progress, Stage},
-    worker_waker::Bell,
+    worker_waker::WorkerWaker,
 };
 use std::{
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
-/// See the module.
+/// A shared handle of the stage; see the module documentation.
 #[derive(Clone, Debug)]
-pub(crate) struct Desk {
+pub(crate) struct CombiningStage {
     ante: Arc<Mutex<Option<Ante>>>,
-    bell: Bell,
+    waker: WorkerWaker,
 }
 
-impl Desk {
-    /// Without a stage so far; `bell` wakes the worker that will run it.
-    pub(crate) fn new(bell: Bell) -> Self {
-        Self { ante: Arc::default(), bell }
+impl CombiningStage {
+    /// A handle without a stage so far; `waker` wakes the worker that will run it.
+    pub(crate) fn new(waker: WorkerWaker) -> Self {
+        Self { ante: Arc::default(), waker }
     }
 
-    /// Sees to what callers have put into the stage's rings: here, or by waking its worker.
-    pub(crate) fn attend(&self) {
-        let done = match self.ante.try_lock() {
-            Ok(mut ante) => ante.as_mut().is_some_and(Ante::attend),
+    /// Processes what callers have put into the stage's rings, on this thread or by waking the worker.
+    pub(crate) fn run_combined(&self) {
+        let is_done = match self.ante.try_lock() {
+            Ok(mut ante) => ante.as_mut().is_some_and(Ante::run_for_caller),
             Err(_) => false,
         };
-        if !done {
+        if !is_done {
             self.wake();
         }
     }
 
-    /// Has the worker look at what there is.
+    /// Wakes the worker.
     pub(crate) fn wake(&self) {
-        self.bell.ring();
+        self.waker.wake();
     }
 }
 
-/// The stage as its worker runs it; dropping it ends the stage for everybody.
+/// The stage as its worker runs it. Dropping it ends the stage for all callers.
 #[derive(Debug)]
-pub(crate) struct AtDesk {
-    desk: Desk,
+pub(crate) struct CombiningWorker {
+    stage: CombiningStage,
     meter: Arc<Meter>,
 }
 
-impl AtDesk {
-    /// Puts the stage behind the desk.
-    pub(crate) fn new(desk: Desk, ante: Ante) -> Self {
+impl CombiningWorker {
+    /// Makes the stage available through the handle.
+    pub(crate) fn new(stage: CombiningStage, ante: Ante) -> Self {
         let meter = Arc::clone(&ante.meter);
-        *desk.ante.lock().unwrap_or_else(PoisonError::into_inner) = Some(ante);
-        Self { desk, meter }
+        *stage.ante.lock().unwrap_or_else(PoisonError::into_inner) = Some(ante);
+        Self { stage, meter }
     }
 
     /// # Panics
-    /// If somebody panicked at the desk: the stage may be in the middle of anything.
+    /// If the stage panicked on another thread, because its state may be inconsistent.
     fn with<T>(&self, work: impl FnOnce(&mut Ante) -> T) -> T {
-        let mut ante = self.desk.ante.lock().expect("whoever was at the desk has ended well");
+        let mut ante = self.stage.ante.lock().expect("no thread has panicked in the stage");
         work(ante.as_mut().expect("the stage is there until this is dropped"))
     }
 }
 
-impl Stage for AtDesk {
+impl Stage for CombiningWorker {
     fn name(&self) -> &'static str {
         "ante"
     }
@@ -82,14 +82,14 @@ impl Stage for AtDesk {
         &self.meter
     }
 
-    fn patience(&self) -> Duration {
-        self.with(Ante::patience)
+    fn wake_after(&self) -> Duration {
+        self.with(Ante::wake_after)
     }
 }
 
-impl Drop for AtDesk {
+impl Drop for CombiningWorker {
     fn drop(&mut self) {
-        drop(self.desk.ante.lock().unwrap_or_else(PoisonError::into_inner).take());
+        drop(self.stage.ante.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 }
 
@@ -97,16 +97,16 @@ impl Drop for AtDesk {
 mod tests {
     use super::*;
 
-    /// Whoever cannot do the work wakes the worker, and does not wait.
+    /// A caller that cannot run the stage wakes the worker and does not wait.
     #[test]
-    fn a_caller_who_finds_somebody_or_nobody_there_rings() {
-        let (bell, _parker) = Bell::thread();
-        let desk = Desk::new(bell.clone());
+    fn caller_that_cannot_run_the_stage_wakes_the_worker() {
+        let (waker, _parker) = WorkerWaker::thread();
+        let stage = CombiningStage::new(waker.clone());
         for busy in [false, true] {
-            let _somebody = busy.then(|| desk.ante.lock());
-            bell.begin_idle();
-            desk.attend();
-            assert!(!bell.ring(), "the worker is awake already");
+            let _guard = busy.then(|| stage.ante.lock());
+            waker.begin_idle();
+            stage.run_combined();
+            assert!(!waker.wake(), "the worker is awake already");
         }
     }
 }

@@ -1,11 +1,11 @@
-//! Pooled transactions against the fork of the next block.
+//! Checks pooled transactions against the fork of the next block.
 
 use alloy_primitives::B256;
 use mempool::{Lane, Mempool};
 use modules::decorator::{self, CheckContext, Reject};
 use transactions::RecoveredTx;
 
-/// The pooled transactions that break a rule of the block's fork. Checks the whole pool.
+/// The pooled transactions that violate a rule of the block's fork. Checks the whole pool.
 pub(super) fn unfit(pool: &Mempool, context: &CheckContext<'_>) -> Vec<(B256, Reject)> {
     let broken = |tx: &RecoveredTx| Some((tx.hash, decorator::check_rules(tx, context).err()?));
     pool.lanes().flat_map(Lane::all).filter_map(|pooled| broken(&pooled.tx)).collect()
@@ -56,7 +56,7 @@ mod tests {
         let spec = Genesis::from_json(&file.to_string()).unwrap().spec;
         let mut pool = Mempool::new(Limits::default(), 0);
         let account = Account { balance: U256::from(10).pow(U256::from(24)), ..Account::default() };
-        // The last one waits behind a gap.
+        // The last one is queued behind a gap.
         for (nonce, gas) in [(0, 1 << 24), (1, (1 << 24) + 1), (2, 21_000), (9, 1 << 25)] {
             let tx = Arc::new(pooled(nonce, gas));
             pool.insert(tx, |_| Box::default(), &account, Instant::now()).unwrap();

@@ -1,6 +1,6 @@
-//! Questions about the mempool, answered by the stage that owns it.
+//! Queries about the mempool, answered by the stage that owns it.
 
-use crate::batch::Ground;
+use crate::batch::NextBlockParent;
 use alloy_primitives::{Address, B256};
 use mempool::{Lane, Level, Mempool, Pooled};
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use storage::{ReadError, StateRead};
 use tokio::sync::oneshot;
 use transactions::RecoveredTx;
 
-/// A question with the place for its answer. An asker that has gone is ignored.
+/// A query with the sender for its result. A result that no caller waits for is discarded.
 #[derive(Debug)]
 pub enum PoolQuery {
-    /// The sender's next nonce, counting what it has pooled without a gap.
+    /// The sender's next nonce, including its pooled transactions up to the first gap.
     Nonce(Address, oneshot::Sender<u64>),
     /// The pooled transaction with this hash.
     Transaction(B256, oneshot::Sender<Found>),
@@ -19,7 +19,7 @@ pub enum PoolQuery {
     Level(oneshot::Sender<Level>),
     /// The best transactions for a part of the next block.
     Candidates(BlockPart, oneshot::Sender<Candidates>),
-    /// What a sender has pooled, or everybody has.
+    /// The pooled transactions of one sender, or of all.
     Content(Option<Address>, oneshot::Sender<Vec<SenderTxs>>),
 }
 
@@ -42,18 +42,18 @@ impl BlockPart {
 pub struct Candidates {
     /// Number of the newest executed block, which may not be published yet.
     pub after: u64,
-    /// In the order of execution.
+    /// In execution order.
     pub txs: Vec<Arc<RecoveredTx>>,
 }
 
-/// What the pool knows of a hash.
+/// What the pool knows about a hash.
 #[derive(Clone, Debug)]
 pub enum Found {
     /// The transaction.
     Pooled(Arc<RecoveredTx>),
-    /// Nothing: it may be in a block up to this one, which may not be published yet.
+    /// It is not pooled. It may be in a block up to this one, which may not be published yet.
     NotPooled {
-        /// Number of the newest block built.
+        /// Number of the newest executed block.
         built: u64,
     },
 }
@@ -61,11 +61,11 @@ pub enum Found {
 /// A sender's pooled transactions, in nonce order.
 #[derive(Clone, Debug)]
 pub struct SenderTxs {
-    /// Whose.
+    /// Address of the sender.
     pub sender: Address,
-    /// Those that can run now.
+    /// Transactions that can be executed now.
     pub pending: Vec<Arc<RecoveredTx>>,
-    /// Those behind a nonce gap.
+    /// Transactions behind a nonce gap.
     pub queued: Vec<Arc<RecoveredTx>>,
 }
 
@@ -81,38 +81,38 @@ impl SenderTxs {
 }
 
 impl PoolQuery {
-    /// Answers from the pool and the newest block built. What is in that block has left the pool, and
-    /// can be seen elsewhere only when the block is durable.
-    /// `choose` chooses transactions for a part of the next block.
+    /// Answers from the pool and the newest executed block. Transactions of that block have left the pool,
+    /// and are visible elsewhere only when the block is durable. `choose` selects transactions for a part of
+    /// the next block.
     pub(super) fn answer(
         self,
         pool: &mut Mempool,
-        ground: &Ground,
+        parent: &NextBlockParent,
         choose: impl FnOnce(&mut Mempool, &BlockPart) -> Vec<Arc<RecoveredTx>>,
     ) -> Result<(), ReadError> {
         match self {
             Self::Nonce(sender, reply) => {
                 let next = match pool.lane(sender) {
                     Some(lane) => lane.next_nonce(),
-                    None => ground.state.reader()?.account(sender)?.unwrap_or_default().nonce,
+                    None => parent.state.reader()?.account(sender)?.unwrap_or_default().nonce,
                 };
                 let _ = reply.send(next);
             }
             Self::Transaction(hash, reply) => {
                 let _ = reply.send(match pool.get(hash) {
                     Some(pooled) => Found::Pooled(Arc::clone(&pooled.tx)),
-                    None => Found::NotPooled { built: ground.header.number },
+                    None => Found::NotPooled { built: parent.header.number },
                 });
             }
             Self::Level(reply) => {
                 let _ = reply.send(pool.level());
             }
-            // To walk the whole pool for nobody is too much work to be asked for.
+            // The pool is not walked for a caller that has disconnected.
             Self::Content(None, reply) if reply.is_closed() => {}
             Self::Candidates(_, reply) if reply.is_closed() => {}
             Self::Candidates(part, reply) => {
                 let txs = choose(pool, &part);
-                let _ = reply.send(Candidates { after: ground.header.number, txs });
+                let _ = reply.send(Candidates { after: parent.header.number, txs });
             }
             Self::Content(sender, reply) => {
                 let content = match sender {
@@ -125,7 +125,7 @@ impl PoolQuery {
         Ok(())
     }
 
-    /// It walks the whole pool, or a block's part of it.
+    /// Whether the query walks the whole pool, or a block's part of it.
     pub(super) const fn is_large(&self) -> bool {
         matches!(self, Self::Content(None, _) | Self::Candidates(..))
     }

@@ -1,4 +1,4 @@
-//! The block that execution builds on, with what validity rules look back at.
+//! The execution head: the block that execution builds on, with what validity rules need of its ancestors.
 
 use crate::batch::SealedHeader;
 use alloy_consensus::Header;
@@ -14,29 +14,29 @@ use std::{
 };
 use storage::{ChainDb, ChainReader};
 
-/// How far back the BLOCKHASH instruction sees.
+/// Number of ancestors that the BLOCKHASH instruction can access.
 const HASHES: u64 = 256;
 
-/// See the module.
+/// The execution head; see the module documentation.
 #[derive(Debug)]
-pub(super) struct Tip {
-    /// Without roots and bloom while its hash is not known.
+pub(super) struct ExecutionHead {
+    /// Lacks roots and bloom while the hash is not known.
     pub(super) header: Arc<Header>,
-    /// Of a block built here, once seal tells it.
+    /// `None` for a produced block that is not sealed yet.
     pub(super) hash: Option<B256>,
     pub(super) state: StateView,
-    /// The modules of a native chain after the tip.
+    /// The modules of a native chain after the head.
     pub(super) modules: Option<Arc<Modules>>,
     total_difficulty: U256,
-    /// Newest first. Kept only while there can be ommers.
+    /// Newest first. Stored only while blocks can have ommers.
     ancestors: VecDeque<Ancestor>,
     /// Hashes of blocks that may not be durable yet; older ones are read from the chain.
     hashes: BTreeMap<u64, B256>,
     pub(super) chain: ChainDb,
 }
 
-impl Tip {
-    /// The tip at the head of a view.
+impl ExecutionHead {
+    /// The execution head at the head of a view.
     pub(super) fn load(view: &View) -> Result<Self, HomeError> {
         let blocks = view.blocks()?;
         let header = Arc::clone(&view.head.header);
@@ -73,7 +73,7 @@ impl Tip {
         self.ancestors.iter().cloned().collect()
     }
 
-    /// Moves on to a given block.
+    /// Moves to an imported block.
     pub(super) fn extend(&mut self, block: &Block) {
         self.total_difficulty = self.total_difficulty.saturating_add(block.header.difficulty);
         if block.header.difficulty.is_zero() {
@@ -86,16 +86,16 @@ impl Tip {
         self.learn(block.hash);
     }
 
-    /// Moves on to a block built here, whose hash is not known yet.
+    /// Moves to a produced block, whose hash is not known yet.
     pub(super) fn build_on(&mut self, header: Arc<Header>) {
         self.header = header;
         self.hash = None;
     }
 
-    /// Learns the sealed header of the tip.
+    /// Stores the sealed header of the head.
     ///
     /// # Panics
-    /// If it is another block than the tip, or the tip was sealed before.
+    /// If the header is of another block than the head, or the head was sealed before.
     pub(super) fn seal(&mut self, sealed: SealedHeader) {
         let waited_for = self.hash.is_none() && sealed.header.number == self.header.number;
         assert!(waited_for, "block {} is not the one being sealed", sealed.header.number);
@@ -111,7 +111,7 @@ impl Tip {
     }
 }
 
-impl BlockHashes for Tip {
+impl BlockHashes for ExecutionHead {
     fn block_hash(&self, number: u64) -> Result<Option<B256>, StateError> {
         if let Some(hash) = self.hashes.get(&number) {
             return Ok(Some(*hash));

@@ -1,16 +1,16 @@
-//! State roots in receipts before Byzantium: a trie of execution's own, for seal's is behind.
+//! State roots in receipts before Byzantium. Execution needs a trie of its own, because seal's is behind.
 
-use super::head::Tip;
+use super::head::ExecutionHead;
 use alloy_primitives::B256;
 use evm::StateError;
 use state::StateTrie;
 use storage::StateChanges;
 
-/// The trie of the tip's state, for as long as blocks need it.
+/// The trie of the execution head's state, if blocks need it.
 #[derive(Debug)]
 pub(super) struct ReceiptRoots {
     trie: Option<StateTrie>,
-    /// Bound of its memory.
+    /// Maximum bytes of memory.
     bytes: u64,
 }
 
@@ -19,19 +19,19 @@ impl ReceiptRoots {
         Self { trie: None, bytes }
     }
 
-    /// Brings the trie to the tip when the next block needs it, and drops it when not.
-    pub(super) fn follow(&mut self, needed: bool, tip: &Tip) -> Result<(), StateError> {
+    /// Updates the trie to the execution head if the next block needs it, and drops it otherwise.
+    pub(super) fn follow(&mut self, needed: bool, head: &ExecutionHead) -> Result<(), StateError> {
         if !needed {
             self.trie = None;
             return Ok(());
         }
-        let index = tip.state.index();
+        let index = head.state.index();
         let trie = match &mut self.trie {
             Some(trie) => trie,
             none => none.insert(StateTrie::open(index, self.bytes).map_err(StateError::new)?),
         };
-        let blocks = tip.chain.reader().map_err(StateError::new)?;
-        trie.catch_up(&tip.state, &blocks).map_err(StateError::new)?;
+        let blocks = head.chain.reader().map_err(StateError::new)?;
+        trie.catch_up(&head.state, &blocks).map_err(StateError::new)?;
         // Seal writes the checkpoints.
         trie.skip_checkpoint();
         let written = index.reader().and_then(|reader| reader.trie_block());
@@ -41,7 +41,7 @@ impl ReceiptRoots {
         Ok(())
     }
 
-    /// The state root after `changes` to the tip.
+    /// The state root after `changes` to the execution head.
     pub(super) fn root_after(&self, changes: &StateChanges) -> Result<B256, StateError> {
         let trie = self.trie.as_ref().expect("asked before Byzantium only");
         trie.root_after(changes).map_err(StateError::new)

@@ -1,4 +1,4 @@
-//! One TCP connection of the ingest: frames in, replies out.
+//! One TCP connection of the ingest: reads frames and writes replies.
 
 use super::{BatchRoom, FRAME_BYTES_MAX, TX_BYTES_MAX};
 use crate::{
@@ -16,16 +16,16 @@ use std::{
 };
 use transactions::is_blob_tx;
 
-/// Bytes asked of the socket at once.
+/// Bytes per read from the socket.
 const READ_BYTES: usize = 64 * 1024;
-/// Replies waiting for a client that does not read them, in bytes; above it its frames wait too.
+/// Maximum bytes of replies waiting for a client that does not read them; above it, its frames are not read.
 const REPLY_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// Bytes of the buffers of a connection that are not accounted to its client.
+/// Bytes of a connection's buffers that are not accounted to its client.
 const FREE_BYTES: usize = READ_BYTES;
-/// Bytes of a frame's length.
+/// Bytes of a frame's length prefix.
 const LENGTH_BYTES: usize = 4;
 
-/// See the module.
+/// A connection; see the module documentation.
 #[derive(Debug)]
 pub(super) struct Connection {
     stream: TcpStream,
@@ -37,22 +37,22 @@ pub(super) struct Connection {
     unanswered: usize,
     readable: bool,
     writable: bool,
-    /// The client sends no more: close once everything is answered.
+    /// The client has closed its sending side: close when everything is answered.
     ended: bool,
-    /// Nothing more can be done for this client.
+    /// The connection has failed.
     broken: bool,
-    /// The batch filled up before the input was searched to its end.
+    /// The batch became full before all input was parsed.
     more: bool,
     account: Arc<Account>,
-    /// The memory of both buffers.
+    /// The accounted memory of both buffers.
     usage: Usage,
-    /// Its place among all connections.
+    /// Permit of this connection.
     _place: Held,
 }
 
 impl Connection {
     pub(super) fn new(stream: TcpStream, account: Arc<Account>, place: Held) -> Self {
-        // Small replies must not wait for each other; a failure only costs latency.
+        // Small replies must not wait for each other. A failure only costs latency.
         drop(stream.set_nodelay(true));
         Self {
             stream,
@@ -71,12 +71,12 @@ impl Connection {
         }
     }
 
-    /// Whether the connection has to make room for another client.
+    /// Whether the connection was evicted in favour of another client.
     pub(super) fn is_evicted(&self) -> bool {
         self.account.owner.is_evicted()
     }
 
-    /// Accounts for both buffers. A client whose buffers may not grow is given up.
+    /// Accounts for both buffers. If they may not grow, the connection fails.
     fn account_for_buffers(&mut self) {
         let bytes = self.input.len() + self.output.len();
         self.broken |= self.usage.grow_to(bytes).is_err();
@@ -88,7 +88,7 @@ impl Connection {
         self.writable |= writable;
     }
 
-    /// Reads and cuts frames until the batch is full or the socket is empty.
+    /// Reads and parses frames until the batch is full or the socket is empty.
     pub(super) fn read(
         &mut self,
         id: u64,
@@ -128,7 +128,7 @@ impl Connection {
         }
     }
 
-    /// Cuts the next frame off the input, without copying it.
+    /// Splits the next frame off the input, without copying it.
     fn cut(&mut self, meter: &Meter) -> Option<Result<Bytes, Box<Reject>>> {
         let skipped = self.skip.min(self.input.len());
         self.input.advance(skipped);
@@ -154,11 +154,11 @@ impl Connection {
         }
         self.input.advance(LENGTH_BYTES);
         let raw: Bytes = self.input.split_to(length).freeze().into();
-        // Its blobs do not fit in a frame, and without them it must not be taken.
+        // The blobs do not fit in a frame, and a blob transaction without them must not be accepted.
         Some(if is_blob_tx(&raw) { Err(Reject::TypeNotSupported.into()) } else { Ok(raw) })
     }
 
-    /// Queues the answer to the oldest unanswered frame.
+    /// Queues the reply to the oldest unanswered frame.
     pub(super) fn answer(&mut self, submitted: &Submitted) {
         self.unanswered = self.unanswered.saturating_sub(1);
         match submitted {
@@ -177,7 +177,7 @@ impl Connection {
         self.output.put_slice(text.as_bytes());
     }
 
-    /// Writes what the socket takes.
+    /// Writes as much as the socket accepts.
     pub(super) fn write(&mut self) {
         while self.writable && !self.broken && !self.output.is_empty() {
             match self.stream.write(&self.output) {
@@ -191,30 +191,30 @@ impl Connection {
         self.usage.shrink_to(self.input.len() + self.output.len());
     }
 
-    /// Frees buffers that are empty: they keep what they once grew to, which is not accounted any more.
+    /// Frees empty buffers, which would keep their capacity although it is not accounted any more.
     fn release_buffers(&mut self) {
         if self.output.is_empty() && self.output.capacity() > FREE_BYTES {
             self.output = BytesMut::new();
         }
-        // Frames that were cut off share its memory, whatever capacity is left.
+        // Frames that were split off share the buffer's memory, whatever its remaining capacity.
         if self.input.is_empty() && !self.readable {
             self.input = BytesMut::new();
         }
     }
 
-    /// No answer waits for the socket, or none can be sent any more.
+    /// Whether no reply is waiting, or none can be sent any more.
     pub(super) fn is_flushed(&self) -> bool {
         self.broken || self.output.is_empty()
     }
 
-    /// The connection can be closed.
+    /// Whether the connection can be closed.
     pub(super) fn is_over(&self) -> bool {
         let answered = self.unanswered == 0 && self.output.is_empty();
         self.broken || self.is_evicted() || self.ended && answered && !self.more
     }
 
     pub(super) fn deregister(&mut self, registry: &Registry) {
-        // Closing the socket removes it from the poller as well.
+        // Closing the socket also removes it from the poller.
         drop(registry.deregister(&mut self.stream));
     }
 }
@@ -238,7 +238,7 @@ mod tests {
         (Connection::new(TcpStream::from_std(stream), account, place), client)
     }
 
-    /// Connections that were busy once and are silent now would otherwise fill the memory.
+    /// Otherwise connections that were busy once and are idle now would fill the memory.
     #[test]
     fn an_idle_connection_keeps_no_buffers() {
         let budget = Budget::new(&Config::default());
@@ -253,12 +253,12 @@ mod tests {
             connection.became_ready(false, true);
             connection.write();
             client.set_read_timeout(Some(std::time::Duration::from_millis(1))).unwrap();
-            // What there is; nothing is no error.
+            // A read without data is not an error here.
             let _ = client.read(&mut read);
         }
         assert!(connection.output.capacity() <= FREE_BYTES, "{}", connection.output.capacity());
 
-        // A frame is read to its end, and nothing follows.
+        // A frame is read completely, and nothing follows.
         let frame = [&(TX_BYTES_MAX as u32).to_be_bytes()[..], &vec![7; TX_BYTES_MAX]].concat();
         client.write_all(&frame).unwrap();
         let (mut batch, mut room) = (Vec::new(), BatchRoom::default());
