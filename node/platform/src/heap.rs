@@ -1,41 +1,41 @@
-//! The allocator of the programs: the system's, but for what is large.
+//! The allocator of the programs: the system's, except for large allocations.
 //!
-//! Tables of accounts and nodes of the trie are hundreds of megabytes, read at random. With pages of
-//! 4 KiB most reads miss the processor's table of pages too, and then walk through memory; a virtual
-//! machine's walk takes another at each of its steps. Linux gives huge pages to those who ask, where
-//! `/sys/kernel/mm/transparent_hugepage/enabled` is `madvise`, as it mostly is. So large allocations ask,
-//! and begin with a cache line.
+//! Tables of accounts and nodes of the trie have hundreds of megabytes and are read at random. With pages of
+//! 4 KiB, most reads miss the TLB too and then walk the page table; on a virtual machine each step of that
+//! walk needs another walk. Linux provides huge pages on request if
+//! `/sys/kernel/mm/transparent_hugepage/enabled` is `madvise`, which is the usual setting. Large allocations
+//! therefore request them, and are aligned to cache lines.
 //!
-//! The largest are mappings of their own, which the system would make them too; but these begin with a huge
-//! page and grow by moving pages, not their contents: an arena of a gigabyte would be copied while a
-//! block waits for it, into memory that has to be cleared first.
+//! The largest allocations are mappings of their own, as with the system's allocator. Here they are aligned
+//! to huge pages and grow by moving pages instead of contents. Otherwise an arena of a gigabyte would be
+//! copied, into memory that has to be cleared first, while a block waits for it.
 #![allow(unsafe_code)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 
-/// Bytes of a huge page of x86-64, and a multiple of any page there is.
+/// Bytes of a huge page on x86-64, and a multiple of every page size.
 const HUGE: usize = 2 << 20;
-/// Least bytes of a large allocation, which asks: so that one whole huge page is in it wherever it begins.
+/// Minimum bytes of a large allocation, so that it contains a whole huge page wherever it begins.
 const LARGE: usize = 2 * HUGE;
-/// Least bytes of a mapping: what the system's allocator keeps for the next one when it is freed has less.
+/// Minimum bytes of a mapping. The system's allocator keeps freed memory below this size for reuse.
 const MAPPED: usize = 32 << 20;
-/// Bytes of a cache line, where large allocations begin: what is made of parts of a line, or of whole
-/// ones, then needs no more lines than these.
+/// Bytes of a cache line, to which large allocations are aligned, so that their contents do not span more
+/// lines than necessary.
 const LINE: usize = 64;
 
-/// See the module. A binary makes it its `#[global_allocator]`.
+/// The allocator; see the module documentation. A binary makes it its `#[global_allocator]`.
 #[derive(Clone, Copy, Debug)]
 pub struct Heap;
 
-// SAFETY: an allocation is a mapping or `System`'s, and its layout tells which; `System` is always given the
-// layout of `lined`, so the same for an allocation and its end. The advice changes neither contents nor
-// bounds.
+// SAFETY: an allocation is a mapping or `System`'s, which its layout determines. `System` always receives the
+// layout of `lined`, which is the same when an allocation is made and freed. The advice changes neither
+// contents nor bounds.
 unsafe impl GlobalAlloc for Heap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if is_mapped(layout) {
             return mapping::new(layout.size());
         }
-        // SAFETY: the caller keeps to the contract, which is the same; a larger alignment is one.
+        // SAFETY: the caller keeps the same contract; a larger alignment is valid.
         with_huge_pages(unsafe { System.alloc(lined(layout)) }, layout.size())
     }
 
@@ -46,10 +46,10 @@ unsafe impl GlobalAlloc for Heap {
         }
         // SAFETY: as for `alloc`.
         let place = unsafe { self.alloc(layout) };
-        // A new mapping is zeros, which are made when they are met. `System` would write them too, but
-        // before anybody has asked for huge pages.
+        // A new mapping consists of zeros, which the kernel writes on first access. `System` would write
+        // zeros before huge pages have been requested.
         if !is_mapped(layout) && !place.is_null() {
-            // SAFETY: what was allocated has that many bytes.
+            // SAFETY: the allocation has that many bytes.
             unsafe { place.write_bytes(0, layout.size()) };
         }
         place
@@ -57,10 +57,10 @@ unsafe impl GlobalAlloc for Heap {
 
     unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
         if is_mapped(layout) {
-            // SAFETY: of this layout, so from `mapping`, and the caller is the last to know it.
+            // SAFETY: this layout means that it is from `mapping`, and the caller does not use it any more.
             return unsafe { mapping::end(place, layout.size()) };
         }
-        // SAFETY: what this gave, `System` gave.
+        // SAFETY: otherwise it was allocated by `System`.
         unsafe { System.dealloc(place, lined(layout)) }
     }
 
@@ -69,14 +69,14 @@ unsafe impl GlobalAlloc for Heap {
             // SAFETY: as for `dealloc`.
             return unsafe { System.realloc(place, layout, size) };
         }
-        // SAFETY: the caller vouches that this size and alignment make a layout, that `place` has
-        // the bytes of the old one, and that nobody uses it again once this has succeeded.
+        // SAFETY: the caller guarantees that this size and alignment are a valid layout, that `place` has the
+        // bytes of the old one, and that it is not used any more once this has succeeded.
         unsafe {
             let new = Layout::from_size_align_unchecked(size, layout.align());
             if is_mapped(layout) && is_mapped(new) {
                 return mapping::resize(place, layout.size(), size);
             }
-            // `System` would move what is there before anybody has asked, in pages as they are.
+            // `System` would move the contents before huge pages have been requested, into small pages.
             let moved = self.alloc(new);
             if !moved.is_null() {
                 moved.copy_from_nonoverlapping(place, layout.size().min(size));
@@ -93,17 +93,17 @@ const fn is_mapped(layout: Layout) -> bool {
     cfg!(target_os = "linux") && layout.size() >= MAPPED && layout.align() <= HUGE
 }
 
-/// The layout with which `System` is asked.
+/// The layout that is passed to `System`.
 #[inline]
 fn lined(layout: Layout) -> Layout {
     if layout.size() < LARGE {
         return layout;
     }
-    // Only near the end of all addresses there is none.
+    // There is none only near the end of the address space.
     layout.align_to(LINE).unwrap_or(layout)
 }
 
-/// Asks for huge pages for a new allocation, if it is large.
+/// Requests huge pages for a new allocation, if it is large.
 #[inline]
 fn with_huge_pages(place: *mut u8, bytes: usize) -> *mut u8 {
     if bytes >= LARGE && !place.is_null() {
@@ -116,29 +116,29 @@ fn with_huge_pages(place: *mut u8, bytes: usize) -> *mut u8 {
 fn ask(place: *mut u8, bytes: usize) {
     #[cfg(target_os = "linux")]
     {
-        // A multiple of any page size of `madvise`; what is before it is less than a huge page.
+        // A multiple of any page size of `madvise`; the part before it is smaller than a huge page.
         let start = place.addr().next_multiple_of(HUGE);
         let length = place.addr() + bytes - start;
-        // SAFETY: the range is part of a live allocation. It is advice: what is refused leaves all
-        // as it was, and the pages of this process that share the last page are kept as they are.
+        // SAFETY: the range is part of a live allocation. If the kernel refuses the advice, nothing changes,
+        // and other pages of this process that share the last page are unaffected.
         unsafe { libc::madvise(place.with_addr(start).cast(), length, libc::MADV_HUGEPAGE) };
     }
     #[cfg(not(target_os = "linux"))]
     let _ = (place, bytes);
 }
 
-/// Mappings that begin and end with a huge page. The bytes asked for tell how long one is.
+/// Mappings that begin and end at a huge page. Their length follows from the number of bytes requested.
 #[cfg(target_os = "linux")]
 mod mapping {
     use super::{HUGE, ask};
     use std::ptr;
 
-    /// Bytes mapped for so many, unless these are nearly all addresses.
+    /// Length of a mapping for this many bytes; `None` near the end of the address space.
     fn length(bytes: usize) -> Option<usize> {
         bytes.checked_next_multiple_of(HUGE)
     }
 
-    /// Maps so many bytes, of zeros; null when there is no room.
+    /// Maps this many bytes of zeros; null if there is no memory.
     #[cold]
     pub(super) fn new(bytes: usize) -> *mut u8 {
         let Some(length) = length(bytes) else { return ptr::null_mut() };
@@ -149,18 +149,18 @@ mod mapping {
         place
     }
 
-    /// Takes addresses from the kernel, beginning with a huge page.
+    /// Reserves addresses that begin at a huge page.
     fn reserve(length: usize, protection: libc::c_int) -> *mut u8 {
         let Some(more) = length.checked_add(HUGE) else { return ptr::null_mut() };
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        // SAFETY: a new mapping, where the kernel likes; nothing that is there changes.
+        // SAFETY: a new mapping at an address chosen by the kernel; existing ones are unchanged.
         let taken = unsafe { libc::mmap(ptr::null_mut(), more, protection, flags, -1, 0) };
         if taken == libc::MAP_FAILED {
             return ptr::null_mut();
         }
         let place = taken.map_addr(|address| address.next_multiple_of(HUGE)).cast::<u8>();
         let before = place.addr() - taken.addr();
-        // SAFETY: both ends are of the mapping just made, outside of what is kept.
+        // SAFETY: both ends belong to the new mapping, outside of the part that is kept.
         unsafe {
             unmap(taken.cast(), before);
             unmap(place.add(length), HUGE - before);
@@ -169,33 +169,34 @@ mod mapping {
     }
 
     /// # Safety
-    /// The bytes are mapped, whole pages, and nobody uses them any more.
+    /// The bytes are mapped, consist of whole pages, and are not used any more.
     unsafe fn unmap(place: *mut u8, length: usize) {
         if length > 0 {
-            // SAFETY: the caller's promise. To refuse it, the kernel must be out of mappings; then
-            // the addresses are lost.
+            // SAFETY: guaranteed by the caller. The kernel refuses this only if it is out of mappings; the
+            // addresses are leaked then.
             unsafe { libc::munmap(place.cast(), length) };
         }
     }
 
     /// # Safety
-    /// `place` is from [`new`] or [`resize`] with so many bytes, and nobody uses it any more.
+    /// `place` is from [`new`] or [`resize`] with this many bytes, and is not used any more.
     #[cold]
     pub(super) unsafe fn end(place: *mut u8, bytes: usize) {
-        // SAFETY: the caller's promise; what was mapped has a length.
+        // SAFETY: guaranteed by the caller; whatever was mapped has a length.
         unsafe { unmap(place, length(bytes).unwrap_unchecked()) };
     }
 
-    /// Makes a mapping of `old` bytes one of `new`. Null when there is no room, and all is as before.
+    /// Changes a mapping of `old` bytes to `new` bytes. Null if there is no memory; the mapping is unchanged
+    /// then.
     ///
     /// # Safety
-    /// `place` is from [`new`] or this with `old` bytes, and nobody uses it any more once this has
+    /// `place` is from [`new`] or this function with `old` bytes, and is not used any more once this has
     /// succeeded.
     #[cold]
     pub(super) unsafe fn resize(place: *mut u8, old: usize, new: usize) -> *mut u8 {
         let (Some(old), Some(new)) = (length(old), length(new)) else { return ptr::null_mut() };
         if new <= old {
-            // SAFETY: the end of the mapping, which the caller gives up.
+            // SAFETY: the end of the mapping, which the caller no longer uses.
             unsafe { unmap(place.add(new), old - new) };
             return place;
         }
@@ -204,11 +205,11 @@ mod mapping {
             return target;
         }
         let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
-        // SAFETY: moves a mapping of the caller's to where `reserve` has just made another, which gives
-        // way. Between huge pages it moves these.
+        // SAFETY: moves a mapping of the caller's over one that `reserve` has just made. If both are aligned
+        // to huge pages, these are moved.
         let moved = unsafe { libc::mremap(place.cast(), old, new, flags, target) };
         if moved == libc::MAP_FAILED {
-            // SAFETY: nobody has seen it.
+            // SAFETY: the reserved mapping has not been used.
             unsafe { unmap(target, new) };
             return ptr::null_mut();
         }
@@ -217,7 +218,7 @@ mod mapping {
     }
 }
 
-/// Nothing is mapped there.
+/// An address at which nothing is mapped.
 #[cfg(not(target_os = "linux"))]
 mod mapping {
     pub(super) fn new(_: usize) -> *mut u8 {
@@ -237,10 +238,10 @@ mod mapping {
 mod tests {
     use super::*;
 
-    /// Bytes between two that are looked at: a prime, so that all places of pages and lines are met.
+    /// Distance of the bytes that are checked: a prime, so that all offsets in pages and lines occur.
     const STRIDE: usize = 509;
 
-    /// Contents outlive growth and shrinking over the bounds, from and to nothing large.
+    /// Contents survive growth and shrinking across the limits, from and to small allocations.
     #[test]
     fn what_was_written_is_kept() {
         let bytes = |size| Layout::from_size_align(size, 64).unwrap();
@@ -248,7 +249,7 @@ mod tests {
         let sizes = [100, LARGE - 1, LARGE, some, MAPPED - 1, MAPPED, many, 4 * MAPPED, MAPPED];
         let down = [many, many - 1, some, MAPPED, LARGE, LARGE + 1, 64];
         let mut layout = bytes(sizes[0]);
-        // SAFETY: each place is used with its own layout, within its size, and freed once.
+        // SAFETY: each allocation is used with its own layout, within its size, and freed once.
         unsafe {
             let mut place = Heap.alloc(layout);
             let mut filled = 0;
@@ -274,7 +275,7 @@ mod tests {
             let layout = Layout::from_size_align(size, align).unwrap();
             // SAFETY: used within its size, and freed once with its own layout.
             unsafe {
-                // What is used again after this is not zeros any more.
+                // If the memory is reused after this, it does not consist of zeros any more.
                 let used = Heap.alloc(layout);
                 used.write_bytes(1, size);
                 Heap.dealloc(used, layout);
@@ -287,7 +288,7 @@ mod tests {
         }
     }
 
-    /// What no machine has room for is refused, and leaves what there was.
+    /// A request that exceeds the machine's memory is refused, and the old allocation is unchanged.
     #[test]
     fn too_much_is_null() {
         let layout = Layout::from_size_align(MAPPED, 64).unwrap();
@@ -304,7 +305,7 @@ mod tests {
         }
     }
 
-    /// The kernel has been asked: the mapping has the flag `hg`, where the kernel knows huge pages.
+    /// Huge pages have been requested: the mapping has the flag `hg`, if the kernel supports huge pages.
     #[cfg(target_os = "linux")]
     #[test]
     fn large_allocations_ask() {

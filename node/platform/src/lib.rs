@@ -1,6 +1,6 @@
-//! What the node asks of the machine and the operating system.
+//! Functions of the machine and the operating system that the node uses.
 //!
-//! - [`heap`]: the allocator of the programs, with huge pages for what is large.
+//! - [`heap`]: the allocator of the programs, with huge pages for large allocations.
 //! - [`memory`]: how much memory the process may use, and defaults that follow from it.
 //! - [`slice`]: hints to the scheduler.
 //! - [`sigbus`]: the message when a mapped file cannot be read.

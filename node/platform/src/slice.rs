@@ -1,20 +1,20 @@
-//! Time slices: for how long a thread may keep its core where others want one too.
+//! Time slices: how long a thread may keep its core while other threads are waiting for it.
 //!
-//! A thread that just became ready waits for as long as the slice of whoever has the core, unless its
-//! own is shorter. So threads that serve sockets ask for short ones. Stages ask for long ones: a core
-//! that goes from one to another and back finds its caches full of the other's memory.
+//! A thread that becomes ready waits for the slice of the running thread to end, unless its own slice is
+//! shorter. Threads that serve sockets therefore request short slices. Stages request long ones, because the
+//! caches of a core contain another thread's memory after each switch.
 #![allow(unsafe_code)]
 
 use std::time::Duration;
 
-/// The slice of a thread that serves sockets: the least that Linux takes.
+/// The slice of a thread that serves sockets: the minimum of Linux.
 pub const SOCKETS: Duration = Duration::from_micros(100);
-/// The slice of a stage: several times what it takes to fill the second cache again. Blocks pass through
-/// five stages, and may wait for one slice at each where cores are few.
+/// The slice of a stage: several times the time to fill the L2 cache. A block passes five stages, and may
+/// wait for one slice at each of them if there are few cores.
 pub const STAGES: Duration = Duration::from_millis(20);
 
-/// Asks for such a slice for this thread. Linux has them since 6.12; elsewhere, or where it is
-/// refused, the thread competes as any other.
+/// Requests this slice for the current thread. Linux supports it since 6.12; otherwise, or if it is refused,
+/// the thread is scheduled as any other.
 pub fn ask(slice: Duration) {
     #[cfg(target_os = "linux")]
     {
@@ -25,14 +25,14 @@ pub fn ask(slice: Duration) {
             sched_flags: 0,
             sched_nice: rustix::process::getpriority_process(None).unwrap_or(0),
             sched_priority: 0,
-            // Of a thread of the normal policy this is the slice, in nanoseconds.
+            // For a thread of the normal policy, this is the slice in nanoseconds.
             sched_runtime: u64::try_from(slice.as_nanos()).expect("a slice is milliseconds"),
             sched_deadline: 0,
             sched_period: 0,
         };
         let (this_thread, flags) = (0, 0);
-        // SAFETY: the call reads `size` bytes behind the pointer, which are those of `attributes`,
-        // and changes nothing in this process but how the calling thread is scheduled.
+        // SAFETY: the call reads `size` bytes at the pointer, which are those of `attributes`, and changes
+        // only the scheduling of the calling thread.
         let refused = unsafe {
             libc::syscall(libc::SYS_sched_setattr, this_thread, &raw const attributes, flags)
         };

@@ -1,9 +1,9 @@
-//! A map of plain keys to plain values in an array of cache lines, made for asking for many keys at
-//! once: where a key would be depends on the key alone, so its line can be asked for long before it is
-//! looked at. A map with a table of tags beside its entries needs one miss after another.
+//! A map of plain keys to plain values in an array of cache lines, for looking up many keys at a time. The
+//! position of a key depends only on the key, so its line can be prefetched long before the lookup. A map
+//! with a separate table of tags has two dependent cache misses per lookup.
 //!
-//! Open addressing, one line after the other. The hasher must be seeded at random, for keys come from
-//! outside.
+//! It uses open addressing with linear probing. The hasher must be seeded at random, because clients choose
+//! the keys.
 #![allow(unsafe_code)]
 
 use std::{
@@ -13,14 +13,14 @@ use std::{
 };
 use storage::prefetch;
 
-/// Least lines of a table that has any.
-const LINES_MIN: usize = 16;
-/// Most quarters of the lines that are full, where most keys looked for are there.
+/// Minimum number of lines of a table that is not empty.
+const MIN_LINES: usize = 16;
+/// Maximum number of quarters of the lines that are full, if most lookups succeed.
 const QUARTERS: usize = 3;
-/// The same where as many are not: until that is known, a way goes on to a free line.
+/// The same if many lookups fail: these continue to the next free line.
 const QUARTERS_SPARSE: usize = 2;
 
-/// An entry, or none. All zeros is none.
+/// An entry, or none. All zeros mean none.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
 struct Line<K: Copy, V: Copy> {
@@ -28,21 +28,21 @@ struct Line<K: Copy, V: Copy> {
     entry: MaybeUninit<(K, V)>,
 }
 
-/// See the module.
+/// The map; see the module documentation.
 #[derive(Clone)]
 pub struct Table<K: Copy, V: Copy, S> {
-    /// None, or a power of two of them.
+    /// Empty, or a power of two of lines.
     lines: Box<[Line<K, V>]>,
     len: usize,
-    /// Entries there will be at least, if any.
+    /// Minimum number of entries to reserve memory for with the first one.
     expected: usize,
-    /// Most quarters of the lines that are full.
+    /// Maximum number of quarters of the lines that are full.
     quarters: usize,
     hasher: S,
 }
 
 impl<K: Copy, V: Copy, S> Table<K, V, S> {
-    /// Entries.
+    /// Number of entries.
     pub const fn len(&self) -> usize {
         self.len
     }
@@ -54,7 +54,7 @@ impl<K: Copy, V: Copy, S> Table<K, V, S> {
 }
 
 impl<K: Copy, V: Copy, S: Default> Default for Table<K, V, S> {
-    /// An empty table, which has taken no memory.
+    /// An empty table, which has no memory yet.
     fn default() -> Self {
         Self {
             lines: Box::default(),
@@ -73,24 +73,24 @@ impl<K: Copy, V: Copy, S> fmt::Debug for Table<K, V, S> {
 }
 
 impl<K: Copy + Eq + Hash, V: Copy, S: BuildHasher + Default> Table<K, V, S> {
-    /// An empty table for keys of which many are looked for in vain. Takes up to twice the memory.
+    /// An empty table for keys of which many lookups fail. It takes up to twice the memory.
     pub fn sparse() -> Self {
         Self { quarters: QUARTERS_SPARSE, ..Self::default() }
     }
 
-    /// Most entries of so many lines. Above that, ways to a key become long.
+    /// Maximum number of entries in this many lines. Above that, probe sequences become long.
     const fn room(&self, lines: usize) -> usize {
         lines / 4 * self.quarters
     }
 
-    /// Has room made for so many entries as soon as there is one.
+    /// Reserves memory for this many entries with the first one.
     pub const fn expect(&mut self, entries: usize) {
         self.expected = entries;
     }
 
-    /// Makes room for so many entries in all.
+    /// Reserves memory for this many entries in total.
     fn grow(&mut self, entries: usize) {
-        let lines = (entries.div_ceil(self.quarters) * 4).next_power_of_two().max(LINES_MIN);
+        let lines = (entries.div_ceil(self.quarters) * 4).next_power_of_two().max(MIN_LINES);
         let old = std::mem::replace(&mut self.lines, empty(lines));
         self.len = 0;
         for line in old.iter().filter(|line| line.full) {
@@ -99,7 +99,7 @@ impl<K: Copy + Eq + Hash, V: Copy, S: BuildHasher + Default> Table<K, V, S> {
         }
     }
 
-    /// Has the place of a key brought into the caches.
+    /// Prefetches the first line of a key.
     #[inline]
     pub fn prefetch(&self, key: &K) {
         if let Some(line) = self.lines.get(self.first(key)) {
@@ -107,8 +107,7 @@ impl<K: Copy + Eq + Hash, V: Copy, S: BuildHasher + Default> Table<K, V, S> {
         }
     }
 
-    /// Has the place of a key brought into the caches where it is not the first, which was asked for a
-    /// while ago.
+    /// Prefetches the line of a key if it is not the first one, which was prefetched some time ago.
     #[inline]
     pub fn prefetch_next(&self, key: &K) {
         let first = self.first(key);
@@ -117,7 +116,7 @@ impl<K: Copy + Eq + Hash, V: Copy, S: BuildHasher + Default> Table<K, V, S> {
         }
     }
 
-    /// Has what [`Self::remove`] looks at brought into the caches, for a key whose place is there already.
+    /// Prefetches the lines that [`Self::remove`] accesses, for a key whose own line is in the cache.
     #[inline]
     pub fn prefetch_removal(&self, key: &K) {
         if let Some(line) = self.lines.get((self.find(key) + 1) & self.mask()) {
@@ -140,7 +139,7 @@ impl<K: Copy + Eq + Hash, V: Copy, S: BuildHasher + Default> Table<K, V, S> {
         self.put(key, value);
     }
 
-    /// The same where there is room.
+    /// The same if there is enough memory.
     #[inline]
     fn put(&mut self, key: K, value: V) {
         let at = self.find(&key);
@@ -149,8 +148,8 @@ impl<K: Copy + Eq + Hash, V: Copy, S: BuildHasher + Default> Table<K, V, S> {
         *line = Line { full: true, entry: MaybeUninit::new((key, value)) };
     }
 
-    /// Removes the entry of a key, and gives its value. What stands behind it moves up as far as its
-    /// way began there, so that no way has a gap.
+    /// Removes the entry of a key and returns its value. Later entries of the same probe sequence move up, so
+    /// that it has no gap.
     pub fn remove(&mut self, key: &K) -> Option<V> {
         let mut gap = self.find(key);
         let value = entry(self.lines.get(gap).filter(|line| line.full)?).1;
@@ -172,7 +171,7 @@ impl<K: Copy + Eq + Hash, V: Copy, S: BuildHasher + Default> Table<K, V, S> {
         Some(value)
     }
 
-    /// Removes all entries, and keeps their room.
+    /// Removes all entries, and keeps the memory.
     pub fn clear(&mut self) {
         if self.len > 0 {
             self.lines.iter_mut().for_each(|line| line.full = false);
@@ -185,13 +184,13 @@ impl<K: Copy + Eq + Hash, V: Copy, S: BuildHasher + Default> Table<K, V, S> {
         self.lines.len().wrapping_sub(1)
     }
 
-    /// Where the way to a key begins.
+    /// First line of the probe sequence of a key.
     #[inline]
     fn first(&self, key: &K) -> usize {
         self.hasher.hash_one(key) as usize & self.mask()
     }
 
-    /// The line of a key, or the free one where it would be; beyond the end of a table without lines.
+    /// The line of a key, or the free line for it; out of range if the table has no lines.
     #[inline]
     fn find(&self, key: &K) -> usize {
         let mut at = self.first(key);
@@ -207,15 +206,15 @@ impl<K: Copy + Eq + Hash, V: Copy, S: BuildHasher + Default> Table<K, V, S> {
 
 /// Lines without entries.
 fn empty<K: Copy, V: Copy>(lines: usize) -> Box<[Line<K, V>]> {
-    // SAFETY: all zeros is a line: `full` is false then, and `entry` may be anything.
+    // SAFETY: all zeros are a valid line: `full` is false then, and `entry` may be anything.
     unsafe { Box::new_zeroed_slice(lines).assume_init() }
 }
 
-/// The entry of a line that is full.
+/// The entry of a full line.
 fn entry<K: Copy, V: Copy>(line: &Line<K, V>) -> &(K, V) {
     debug_assert!(line.full, "a line without an entry is not read");
-    // SAFETY: only `Table::put` makes a line full, together with its entry. All callers have seen it
-    // to be full.
+    // SAFETY: only `Table::put` makes a line full, together with its entry, and all callers have checked that
+    // it is full.
     unsafe { line.entry.assume_init_ref() }
 }
 
@@ -226,7 +225,7 @@ mod tests {
     use proptest::prelude::*;
     use std::{collections::HashMap, hash::BuildHasherDefault};
 
-    /// Puts all keys on a few ways.
+    /// Maps all keys to a few probe sequences.
     #[derive(Default)]
     struct Crowded(u64);
 
