@@ -1,12 +1,12 @@
-//! The time that timestamps of new blocks come from.
+//! The clock for timestamps of new blocks.
 //!
-//! Timestamps cannot be taken back: a block that was made while the system clock was an hour ahead keeps
-//! its timestamp, and every later block has at least the same. So the wall clock is compared with the
-//! monotonic clock before each block. After a step that is larger than a limit, time goes on from the last
+//! Timestamps cannot decrease: a block that was produced while the system clock was an hour ahead keeps its
+//! timestamp, and every later block has at least the same. The wall clock is therefore compared with the
+//! monotonic clock before each block. After a step that is larger than a limit, time continues from the last
 //! wall time before the step, as the monotonic clock counts, until the wall clock agrees again.
 //!
-//! Time that a development method sets on purpose is no step: such an offset is to be added to what
-//! [`Clock::now`] returns, and not to the source.
+//! Time that a development method sets on purpose is not a step: add such an offset to the result of
+//! [`Clock::now`], and not to the source.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::{
@@ -44,7 +44,7 @@ impl TimeSource for SystemTimeSource {
     }
 }
 
-/// How far the wall clock is from the time in use, as other threads see it.
+/// Difference of the wall clock to the time in use, for other threads.
 #[derive(Clone, Debug, Default)]
 pub struct ClockStatus(Arc<AtomicI64>);
 
@@ -64,20 +64,20 @@ impl ClockStatus {
 pub struct Clock {
     source: Box<dyn TimeSource>,
     max_step: Duration,
-    /// The last wall time that was in use, and the monotonic time then.
+    /// The last wall time in use, and the monotonic time at that moment.
     wall: SystemTime,
     monotonic: Duration,
     status: ClockStatus,
 }
 
 impl Clock {
-    /// A clock that starts with the wall time of `source` and does not follow steps larger than `max_step`.
+    /// A clock that starts with the wall time of `source` and does not follow steps above `max_step`.
     pub fn new(source: Box<dyn TimeSource>, max_step: Duration, status: ClockStatus) -> Self {
         let (wall, monotonic) = (source.wall(), source.monotonic());
         Self { source, max_step, wall, monotonic, status }
     }
 
-    /// The time now.
+    /// The current time.
     pub fn now(&mut self) -> SystemTime {
         let (wall, monotonic) = (self.source.wall(), self.source.monotonic());
         let expected = self.wall + monotonic.saturating_sub(self.monotonic);

@@ -1,11 +1,11 @@
-//! One node that makes every block: at each block time, and at once when a block is full.
+//! A single node that produces every block: at each block time, and at once when a block is full.
 
 use super::{Demand, Engine, Slot, next_timestamp};
 use chain::Rules;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// How far timestamps may be ahead of the clock before blocks are made no faster than it goes, in seconds.
-/// Other Ethereum clients take a block from no further in the future.
+/// Maximum number of seconds by which timestamps may be ahead of the clock. Above it, blocks are produced no
+/// faster than the clock advances. Other Ethereum clients refuse blocks that are further in the future.
 pub const MAX_SECONDS_AHEAD: u64 = 15;
 /// The unit of timestamps.
 const SECOND: Duration = Duration::from_secs(1);
@@ -15,14 +15,14 @@ const SECOND: Duration = Duration::from_secs(1);
 pub struct Solo {
     block_time: Duration,
     empty_blocks: bool,
-    /// The least seconds between two blocks: 0 on a native chain, 1 by Ethereum's rules.
+    /// Minimum seconds between two blocks: 0 on a native chain, 1 by Ethereum's rules.
     step: u64,
     due: SystemTime,
 }
 
 impl Solo {
-    /// Makes a block each `block_time` from `now` on, by the rules of a chain. Without `empty_blocks`, a
-    /// block waits for a transaction, and is then made at once.
+    /// Produces a block every `block_time`, starting at `now`. Without `empty_blocks`, a block waits for a
+    /// transaction and is then produced at once.
     pub fn new(block_time: Duration, empty_blocks: bool, rules: Rules, now: SystemTime) -> Self {
         Self { block_time, empty_blocks, step: rules.timestamp_step(), due: now + block_time }
     }
@@ -32,10 +32,11 @@ impl Engine for Solo {
     fn slot(&mut self, now: SystemTime, parent_timestamp: u64, demand: Demand) -> Option<Slot> {
         let seconds = now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let timestamp = next_timestamp(now, parent_timestamp, self.step);
-        // Each block moves the clock of such a chain, and whoever fills blocks would move it at will.
+        // Each block advances the timestamps of such a chain, so clients that fill blocks could advance them
+        // at will.
         let ahead = self.step > 0 && timestamp > seconds.saturating_add(MAX_SECONDS_AHEAD);
         let period = if ahead { self.block_time.max(SECOND) } else { self.block_time };
-        // A clock set back by more than a block time must not stop the chain until it catches up.
+        // If the clock is set back by more than a block time, the chain must not stop until it catches up.
         if self.due.duration_since(now).is_ok_and(|wait| wait > period) {
             self.due = now + period;
         }
@@ -47,8 +48,8 @@ impl Engine for Solo {
         if !wanted {
             return None;
         }
-        // The next one is due a block time after this one was, not after it was made, unless
-        // that has passed too: small delays do not add up.
+        // The next block is due one block time after this one was due, and not after it was produced, unless
+        // that time has passed too: small delays do not add up.
         let next = self.due + period;
         self.due = if demand == Demand::Full || next <= now { now + period } else { next };
         Some(Slot { timestamp })
@@ -57,7 +58,7 @@ impl Engine for Solo {
     fn patience(&self, now: SystemTime) -> Duration {
         match self.due.duration_since(now) {
             Ok(wait) => wait,
-            // Due: only a transaction can change the answer, and its arrival rings the bell.
+            // A block is due, so only a transaction can change the result, and its arrival wakes the stage.
             Err(_) if !self.empty_blocks => self.block_time,
             Err(_) => Duration::ZERO,
         }
