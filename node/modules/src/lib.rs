@@ -1,12 +1,12 @@
-//! What the modules of a native chain hold beside accounts, after some block: the fee market, and the
-//! parameters of the EVM, and what is being voted on. Travels with the chain's head; parameters are
-//! changed by an [`Update`].
+//! The state of a native chain's modules after a block, in addition to accounts: the fee market, the
+//! parameters of the EVM, and governance. It is part of the chain's head. An [`Update`] changes parameters.
 //!
-//! An update decided in block `h` is made when the block ends, before the fee market ends its turn:
-//! its `min_gas_multiplier` counts for what block `h` reports, all the rest from block `h + 1` on
-//! (reference, 1.6). Transactions of one block all meet the same parameters.
+//! An update decided in block `h` is applied at the end of the block, before the fee market ends the block:
+//! its `min_gas_multiplier` applies to the gas that block `h` reports, and everything else from block `h + 1`
+//! on (reference, 1.6). All transactions of a block have the same parameters.
 //!
-//! Pure. What is kept of it, and how a header commits to that, is in [`feemarket::store`].
+//! This crate has no I/O, except for loading governance. How modules are stored, and how a header commits to
+//! them, is in [`feemarket::store`].
 
 pub mod decorator;
 pub mod gov;
@@ -25,32 +25,32 @@ use transactions::Update;
 /// State of the modules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Modules {
-    /// What gas costs.
+    /// The fee market.
     pub market: Market,
-    /// Who may use the EVM, and for which transactions.
+    /// Permissions of the EVM.
     pub evm: EvmParams,
-    /// What is being voted on.
+    /// Proposals and votes.
     pub gov: Governance,
 }
 
-/// Why parameters must not be used.
+/// Why parameters are refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UpdateError {
     /// Of the fee market.
     #[error(transparent)]
     Market(#[from] MarketError),
-    /// All money there is would be renamed.
+    /// The token of all balances would be renamed.
     #[error("evm_denom is {old} since genesis and stays so, found {new}")]
     Denom {
         /// The chain's.
         old: String,
-        /// Asked for.
+        /// The requested one.
         new: String,
     },
 }
 
-/// Why a stored row holds no state of modules.
+/// Why a stored row is not a valid state of modules.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModulesError {
@@ -63,7 +63,7 @@ pub enum ModulesError {
 }
 
 impl Modules {
-    /// What a chain starts with.
+    /// The modules at genesis.
     pub fn genesis(native: &Native) -> Self {
         let (market, evm) = (native.market.clone(), native.evm.clone());
         Self { market, evm, gov: Governance::default() }
@@ -72,7 +72,7 @@ impl Modules {
     /// Replaces the parameters of one module.
     ///
     /// # Errors
-    /// [`UpdateError`]; nothing has changed then.
+    /// [`UpdateError`]; the modules are unchanged then.
     pub fn update(&mut self, update: Update) -> Result<(), UpdateError> {
         match update {
             Update::FeeMarket(params) => Ok(self.market.update(params)?),
@@ -86,7 +86,7 @@ impl Modules {
         }
     }
 
-    /// What is kept of them.
+    /// Their key-value pairs for storage.
     pub fn pairs(&self) -> Pairs {
         let mut pairs = store::pairs(&self.market);
         pairs.extend([module_row::evm_pair(&self.evm)]);
@@ -94,9 +94,8 @@ impl Modules {
         pairs
     }
 
-    /// The modules kept in these pairs; what is not kept is as in genesis. Keys of other spaces are
-    /// passed over. Of governance a row says only where its state is: see
-    /// [`gov::store::load`].
+    /// The modules in these pairs; missing pairs are as in genesis. Keys of other spaces are skipped. Of
+    /// governance a row contains only where its state is stored: see [`gov::store::load`].
     ///
     /// # Errors
     /// [`ModulesError`].
@@ -106,7 +105,7 @@ impl Modules {
         Ok(Self { market, evm, gov: Governance::default() })
     }
 
-    /// What is stored with block `height`, after which they are so.
+    /// The record to store with block `height`, after which the modules have this state.
     pub fn record(&self, native: &Native, height: u64, events: Vec<StoredEvent>) -> Record {
         let mut pairs = self.pairs();
         pairs.extend(module_row::version_pairs(native, height));

@@ -12,12 +12,12 @@ use transactions::{RecoveredTx, Transaction};
 /// Bytes of a delegation: its designator and an address (EIP-7702).
 const DELEGATION_BYTES: usize = 23;
 
-/// A sender as state has it. One that does not exist is an empty account (row 8b).
+/// The sender's account in the state. A missing one is an empty account (row 8b).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sender {
     /// The account.
     pub account: Account,
-    /// It has no code, or a delegation only (EIP-3607 with the exception of EIP-7702).
+    /// Whether it has no code, or only a delegation (EIP-3607 with the exception of EIP-7702).
     pub may_send: bool,
 }
 
@@ -25,7 +25,7 @@ impl Sender {
     /// Reads the account, and its code if it has any.
     ///
     /// # Errors
-    /// When state cannot be read.
+    /// If state cannot be read.
     pub fn read<S: StateRead>(state: &S, address: Address) -> Result<Self, S::Error> {
         let account = state.account(address)?.unwrap_or_default();
         let may_send = !has_code(&account) || is_delegation(&state.code(account.code_hash)?);
@@ -33,7 +33,7 @@ impl Sender {
     }
 }
 
-/// Whether the account has code, a delegation among it.
+/// Whether the account has code, including a delegation.
 pub fn has_code(account: &Account) -> bool {
     account.code_hash != KECCAK256_EMPTY && !account.code_hash.is_zero()
 }
@@ -48,8 +48,8 @@ pub(super) const fn externally_owned(sender: &Sender, address: Address) -> Resul
     if sender.may_send { Ok(()) } else { Err(Reject::SenderNotEoa(address)) }
 }
 
-/// The most a transaction takes from its sender, in wei: gas at the fee cap, blob gas at its cap
-/// (EIP-4844), and the value. A sum past 256 bits is above every balance all the same.
+/// The maximum that a transaction takes from its sender, in wei: gas at the fee cap, blob gas at its cap
+/// (EIP-4844), and the value. A sum above 256 bits exceeds every balance.
 pub fn cost(tx: &Transaction) -> U256 {
     let gas = fee(tx.gas_limit(), tx.max_fee_per_gas());
     let blob_gas = tx.blob_gas_used().map_or(U256::ZERO, |blob_gas| {
@@ -90,7 +90,7 @@ pub(super) fn owns_value(account: &Account, value: U256, sender: Address) -> Res
     if value > account.balance { Err(Reject::Transfer { value, sender }) } else { Ok(()) }
 }
 
-/// Rows 10a to 10c: the fee is taken in full before the transaction runs. Gives it, in wei.
+/// Rows 10a to 10c: the fee is taken in full before the transaction is executed. Returns it, in wei.
 pub(super) fn deduct_fee(
     tx: &RecoveredTx,
     price: Price,
@@ -101,7 +101,7 @@ pub(super) fn deduct_fee(
 ) -> Result<U256, Reject> {
     let gas = tx.tx.gas_limit();
     if mode == Mode::Recheck {
-        // The others have come by the same rule before.
+        // The remaining rules have been checked before.
         let (intrinsic, _) = intrinsic_gas(&tx.tx, fork);
         if gas < intrinsic {
             return Err(Reject::GasBelowIntrinsic { gas, intrinsic });
@@ -118,16 +118,16 @@ pub(super) fn deduct_fee(
     Ok(fee)
 }
 
-/// Where a transaction stands in its sender's line.
+/// The position of a transaction among those of its sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// It is the next.
+    /// It is the next one.
     Next,
-    /// Others come first, which the pool may have or wait for.
+    /// It follows others that the pool may have or wait for.
     Ahead,
 }
 
-/// Row 12. Only a pool can keep a transaction whose turn has not come.
+/// Row 12. Only a pool can accept a transaction whose nonce is too high.
 pub(super) fn nonce_order(
     nonce: u64,
     account: &Account,

@@ -15,17 +15,17 @@ use std::sync::LazyLock;
 use storage::StateRead;
 use transactions::{RecoveredTx, cosmos};
 
-/// What a transaction is checked for.
+/// The purpose of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// It is new to this node and may enter the pool.
+    /// The transaction is new to this node and may enter the pool.
     Check,
-    /// It is in the pool and the chain has moved on. What it says of itself has not changed and is
-    /// not looked at again.
+    /// The transaction is pooled and the chain has advanced. Its own fields have not changed and are not
+    /// checked again.
     Recheck,
-    /// It is about to run in a block.
+    /// The transaction is about to be executed in a block.
     Deliver,
-    /// Somebody asks what would become of it.
+    /// A client simulates the transaction.
     Simulate,
 }
 
@@ -36,22 +36,22 @@ impl Mode {
     }
 }
 
-/// An Ethereum chain has no parameters of its own: nobody is kept from anything.
+/// An Ethereum chain has no parameters of its own, so access is not restricted.
 static ETHEREUM: LazyLock<EvmParams> = LazyLock::new(EvmParams::default);
 
-/// What blob transactions are held to in one block (EIP-4844, EIP-7840).
+/// The limits of blob transactions in one block (EIP-4844, EIP-7840).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlobRules {
-    /// Most blobs of a transaction.
+    /// Maximum number of blobs per transaction.
     pub per_tx: u64,
-    /// Most blob gas of the block.
+    /// Maximum blob gas of the block.
     pub block_gas: u64,
     /// Price of blob gas, in wei.
     pub base_fee: u128,
 }
 
 impl BlobRules {
-    /// Those of the block with this header; `None` where it takes no blobs.
+    /// The limits for the block with this header; `None` if it cannot contain blobs.
     fn of_block(spec: &ChainSpec, fork: Fork, header: &Header) -> Option<Self> {
         let takes_blobs = fork >= Fork::Cancun && spec.native().is_none();
         let params = spec.blob_params(header.timestamp).filter(|_| takes_blobs)?;
@@ -63,10 +63,10 @@ impl BlobRules {
     }
 }
 
-/// What transactions are checked against: the rules and the fees of one block.
+/// The rules and fees of one block against which transactions are checked.
 #[derive(Clone, Debug)]
 pub struct CheckContext<'a> {
-    /// Our chain id.
+    /// The chain id.
     pub chain_id: u64,
     /// Prefix of Bech32 addresses.
     pub bech32_prefix: &'a str,
@@ -74,38 +74,39 @@ pub struct CheckContext<'a> {
     pub height: u64,
     /// Fork of the block.
     pub fork: Fork,
-    /// London or later.
+    /// Whether the fork is London or later.
     pub london: bool,
-    /// Legacy transactions need the protection of EIP-155; before it, no block takes protected ones.
+    /// Whether legacy transactions need the protection of EIP-155. Before that fork, blocks refuse protected
+    /// ones.
     pub replay_protection: bool,
     /// Parameters of the EVM.
     pub evm: &'a EvmParams,
     /// The version of the rules of the block.
     pub rules: RulesVersion,
-    /// The unit in which Cosmos transactions of the block count.
+    /// The unit of Cosmos transactions of the block.
     pub token_unit: TokenUnit,
     /// Gas limit of the block.
     pub block_gas_limit: u64,
-    /// Base fee of the block in wei; zero where there is none.
+    /// Base fee of the block in wei; zero if there is none.
     pub base_fee: Option<u64>,
     /// Base fee of the block for Cosmos transactions in wei, which may have a fraction.
     pub cosmos_base_fee: LegacyDec,
-    /// What blob transactions are held to; none are taken without.
+    /// The limits of blob transactions; without them none are accepted.
     pub blobs: Option<BlobRules>,
-    /// The base fee moves: gas wanted counts.
+    /// Whether the base fee changes, so that gas wanted is counted.
     pub base_fee_enabled: bool,
-    /// The chain's least price of gas, in wei.
+    /// The chain's minimum gas price, in wei.
     pub min_gas_price: LegacyDec,
     /// The minimum price of gas of this node's mempool, in wei. It applies to Cosmos transactions, and to
     /// Ethereum transactions before London; never to a transaction that is about to run in a block.
     pub mempool_min_gas_price: LegacyDec,
-    /// Gas limits of the transactions of the block that passed so far.
+    /// Gas limits of the transactions of the block that have passed so far.
     pub gas_wanted: GasWanted,
 }
 
 impl<'a> CheckContext<'a> {
-    /// The context of the block with this header; `modules` as they stand at the block's beginning,
-    /// `None` on an Ethereum chain.
+    /// The context of the block with this header; `modules` are those at the beginning of the block, `None`
+    /// on an Ethereum chain.
     pub fn of_block(spec: &'a ChainSpec, modules: Option<&'a Modules>, header: &Header) -> Self {
         Self::of_fork(spec, modules, header, spec.fork_of(header))
     }
@@ -123,7 +124,7 @@ impl<'a> CheckContext<'a> {
             height: header.number,
             fork,
             london: fork >= Fork::London,
-            // A native chain never takes unprotected ones for lack of a fork.
+            // A native chain never accepts unprotected transactions for lack of a fork.
             replay_protection: spec.native().is_some() || spec.replay_protection(header.number),
             evm: modules.map_or(&ETHEREUM, |modules| &modules.evm),
             rules: spec.rules_version(header.number),
@@ -144,9 +145,9 @@ impl<'a> CheckContext<'a> {
         }
     }
 
-    /// The context of the block after `parent`, for which a pooled transaction waits: its rules are
-    /// those of the fork that a block with this timestamp has. `base_fee` is that block's, in wei, and
-    /// `modules` are as the parent left them.
+    /// The context of the block after `parent`, for pooled transactions: its rules are those of the fork that
+    /// a block with this timestamp has. `base_fee` is that block's, in wei, and `modules` are those after the
+    /// parent.
     pub fn after(
         spec: &'a ChainSpec,
         parent: &Header,
@@ -174,38 +175,38 @@ impl<'a> CheckContext<'a> {
         }
     }
 
-    /// The same with a minimum price of gas for this node's mempool, in the token's base unit.
+    /// The same with a minimum gas price for this node's mempool, in the token's base unit.
     #[must_use]
     pub fn with_mempool_minimum(self, price: LegacyDec) -> Self {
-        // A price above all that can be counted is met by no fee.
+        // A price above the maximum cannot be reached by any fee.
         let wei = self.token_unit.price_to_wei(price).unwrap_or(LegacyDec::MAX);
         Self { mempool_min_gas_price: wei, ..self }
     }
 }
 
-/// A transaction that passed, with what its checks found out.
+/// A transaction that passed, with the results of its checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Admitted {
-    /// The sender's account before it.
+    /// The sender's account before the transaction.
     pub sender: Sender,
-    /// Where it stands in the sender's line.
+    /// Its position among the sender's transactions.
     pub standing: Standing,
-    /// What it pays for a unit of gas, in wei.
+    /// Price per unit of gas, in wei.
     pub effective_price: u128,
-    /// Its rank among others: effective tip over 10^6.
+    /// Its priority: effective priority fee over 10^6.
     pub priority: i64,
-    /// Most it can cost, in wei: see [`cost`](account::cost()).
+    /// Its maximum cost in wei: see [`cost`](account::cost()).
     pub cost: U256,
-    /// Fee taken before it runs, in wei: gas limit x effective price.
+    /// Fee taken before the execution, in wei: gas limit x effective price.
     pub escrow: U256,
-    /// Gas wanted of the block with it, see [`CheckContext::gas_wanted`].
+    /// Gas wanted of the block including it, see [`CheckContext::gas_wanted`].
     pub gas_wanted: GasWanted,
 }
 
-/// Checks a transaction. The sender's account is read only once nothing else speaks against it.
+/// Checks a transaction. The sender's account is read only after all other checks have passed.
 ///
 /// # Errors
-/// The outer error is a failed read; the inner one says why the transaction is turned away.
+/// The outer error is a failed read; the inner one is the reason of the refusal.
 pub fn check<S: StateRead>(
     tx: &RecoveredTx,
     context: &CheckContext<'_>,
@@ -224,10 +225,10 @@ pub fn check<S: StateRead>(
     Ok(check_account(tx, context, &sender, &offer, mode))
 }
 
-/// [`check`] with the sender's account at hand.
+/// [`check`] with the sender's account already read.
 ///
 /// # Errors
-/// Why the transaction is turned away.
+/// Why the transaction is refused.
 pub fn check_sender(
     tx: &RecoveredTx,
     context: &CheckContext<'_>,
@@ -241,7 +242,7 @@ pub fn check_sender(
     check_account(tx, context, sender, &offer, mode)
 }
 
-/// What a transaction offers at the base fee of the block.
+/// The offer of a transaction at the base fee of the block.
 #[derive(Clone, Copy, Debug)]
 struct Offer {
     price: Price,
@@ -249,7 +250,7 @@ struct Offer {
     effective_price: u128,
 }
 
-/// Everything that needs no account: the cheap checks first, then rows 2 to 6.
+/// All checks that need no account: the cheap ones first, then rows 2 to 6.
 fn check_offer(tx: &RecoveredTx, context: &CheckContext<'_>, mode: Mode) -> Result<Offer, Reject> {
     let envelope = &tx.tx;
     if mode != Mode::Recheck {
@@ -264,14 +265,14 @@ fn check_offer(tx: &RecoveredTx, context: &CheckContext<'_>, mode: Mode) -> Resu
     Ok(Offer { price, base_fee, effective_price })
 }
 
-/// Everything that follows from the transaction itself and the fork of the block. A pooled transaction
-/// that passed may fail when another fork starts.
+/// All checks that depend only on the transaction and the fork of the block. A pooled transaction that passed
+/// may fail when another fork starts.
 ///
 /// # Errors
-/// Why a block of this fork cannot take the transaction.
+/// Why a block of this fork cannot contain the transaction.
 pub fn check_rules(tx: &RecoveredTx, context: &CheckContext<'_>) -> Result<(), Reject> {
     if tx.cosmos.is_some() {
-        // Its checks depend on no fork.
+        // Its checks do not depend on the fork.
         return Ok(());
     }
     let envelope = &tx.tx;

@@ -1,4 +1,4 @@
-//! The checks of a Cosmos transaction, with what the pool and the block want to know of any.
+//! The checks of a Cosmos transaction, with the results that the pool and the block need for any transaction.
 
 use super::{
     Admitted, CheckContext, Mode, Reject, Sender, Standing,
@@ -23,7 +23,7 @@ impl CheckContext<'_> {
         Token { denom: &self.evm.evm_denom, unit: self.token_unit }
     }
 
-    /// What a Cosmos transaction is checked against.
+    /// The context for checking a Cosmos transaction.
     pub fn cosmos_facts(&self, mode: Mode) -> ChainFacts<'_> {
         let minimum = if mode.is_in_pool() { self.mempool_min_gas_price } else { LegacyDec::ZERO };
         ChainFacts {
@@ -39,12 +39,11 @@ impl CheckContext<'_> {
     }
 }
 
-/// Whether nothing but a base fee of this block speaks against a transaction, so that it may wait
-/// for a lower one.
+/// Whether a transaction is refused only for the base fee of this block, so that it may wait for a lower one.
 pub fn awaits_base_fee(tx: &RecoveredTx, context: &CheckContext<'_>, reject: &Reject) -> bool {
     match (reject, &tx.cosmos) {
         (Reject::FeeCapBelowBaseFee { .. } | Reject::BlobFeeCapBelowBaseFee { .. }, _) => true,
-        // The SDK has one code for this and for less than either minimum.
+        // The SDK uses the same code for this and for both minimums.
         (Reject::Cosmos(refusal), Some(cosmos)) if refusal.code == code::INSUFFICIENT_FEE => {
             let (price, token) = (&cosmos.price, context.token());
             price.reaches_minimum(context.min_gas_price, token).is_ok()
@@ -54,8 +53,8 @@ pub fn awaits_base_fee(tx: &RecoveredTx, context: &CheckContext<'_>, reject: &Re
     }
 }
 
-/// [`super::check_sender`] of a Cosmos transaction. Its signature and all that it says of itself have
-/// been looked at when it was recovered.
+/// [`super::check_sender`] for a Cosmos transaction. Its signature and its own fields were checked when it
+/// was recovered.
 pub(super) fn check_cosmos(
     tx: &RecoveredTx,
     cosmos: &CosmosTx,

@@ -1,13 +1,13 @@
-//! What may be wrong with the SDK envelope around an Ethereum transaction: rows 0a, 0c, 1, 3, 7c and 15
-//! of the table of checks. They are checked where an envelope is opened, before the transaction inside
-//! goes the way of all others.
+//! Errors of the SDK envelope around an Ethereum transaction: rows 0a, 0c, 1, 3, 7c and 15 of the table of
+//! checks. They are checked when an envelope is opened, before the transaction inside is checked like any
+//! other.
 
 use alloy_primitives::Address;
 
 /// Type of the one message.
 const MESSAGE_TYPE: &str = "/cosmos.evm.vm.v1.MsgEthereumTx";
 
-/// What is wrong with an envelope.
+/// Why an envelope is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EnvelopeFault {

@@ -1,12 +1,12 @@
-//! `EVMMonoDecorator`: every rule an Ethereum transaction must satisfy before it is pooled, or
-//! runs in a block, on the native chain.
+//! `EVMMonoDecorator`: the rules for Ethereum transactions before they are pooled, or executed in a block, on
+//! the native chain.
 //!
-//! Each rule is a small function; [`check`](self::check()) says in which order they run: first
-//! what costs least and needs no state (type, protection, chain id, signature, the transaction's own
-//! fields), then the reference's order. The four fee steps of the requirement are the functions of
-//! `steps`. The rows in their comments are those of the reference's table of checks.
+//! Each rule is a small function. [`check`](self::check()) determines their order: first the cheapest ones
+//! that need no state (type, protection, chain id, signature, the transaction's own fields), then the
+//! reference's order. The four fee steps of the requirement are the functions of `steps`. The rows in
+//! comments are those of the reference's table of checks.
 //!
-//! Pure: reads one account, writes nothing, knows neither pool nor block. The sender has been
+//! The functions read one account and write nothing. They know neither the pool nor the block. The sender was
 //! recovered before and is not recovered again.
 
 mod account;

@@ -1,18 +1,18 @@
-//! Why a transaction is turned away: one enum for every way in and for blocks.
+//! Why a transaction is refused: one enum for all interfaces and for blocks.
 //!
-//! `Display` is what JSON-RPC answers: geth's text wherever tools match on it. [`Reject::log`] is
-//! what the SDK's channels show, with [`Reject::code`] beside it (reference, tables 2.2 and 5.2).
+//! `Display` is the text of JSON-RPC, which is geth's if tools match on it. [`Reject::log`] is the text of
+//! the SDK's interfaces, which also show [`Reject::code`] (reference, tables 2.2 and 5.2).
 //!
-//! Rows of those tables that no value reaches have no variant: amounts are unsigned in their
-//! encoding, so none is negative, and prices above 128 bits do not decode ([`Reject::Malformed`]; JSON-RPC finds
-//! the reason then).
+//! Rows of those tables that cannot occur have no variant: amounts are unsigned in their encoding, so none is
+//! negative, and prices above 128 bits cannot be decoded ([`Reject::Malformed`]; JSON-RPC determines the
+//! reason then).
 
 use super::envelope::EnvelopeFault;
 use alloy_primitives::{Address, U256};
 use chain::Fork;
 use transactions::{Code, SidecarFault, code, cosmos::Refusal};
 
-/// geth's JSON-RPC code for a transaction it does not take.
+/// geth's JSON-RPC code for a refused transaction.
 const SERVER: i32 = -32000;
 /// EIP-1474: a limit of this server.
 const LIMIT_EXCEEDED: i32 = -32005;
@@ -21,7 +21,7 @@ const LIMIT_EXCEEDED: i32 = -32005;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Reject {
-    // Before any rule.
+    // Checked before any rule.
     /// Not a transaction in its EIP-2718 form.
     #[error("{0}")]
     Malformed(String),
@@ -36,24 +36,24 @@ pub enum Reject {
     /// The node is stopping, or too busy to queue more.
     #[error("node busy: {0}")]
     Busy(&'static str),
-    /// The node produces no blocks, so the transaction would wait for ever.
+    /// The node produces no blocks, so the transaction would wait forever.
     #[error(
         "this node does not produce blocks, so it does not accept transactions: send the transaction to a \
          node that does, or start this one with mempool.accept-without-production = true"
     )]
     NoProduction,
-    /// The SDK envelope around it is wrong.
+    /// The SDK envelope around it is invalid.
     #[error(transparent)]
     Envelope(#[from] EnvelopeFault),
-    /// A rule of Cosmos transactions.
+    /// A rule of Cosmos transactions is violated.
     #[error(transparent)]
     Cosmos(#[from] Refusal),
-    /// The blobs of a blob transaction are missing, or not those it names.
+    /// The blobs of a blob transaction are missing, or do not match its hashes.
     #[error(transparent)]
     Sidecar(#[from] SidecarFault),
 
-    // What the transaction says of itself.
-    /// A blob transaction where blobs are not carried, or a type nobody knows.
+    // Checks of the transaction's own fields.
+    /// A blob transaction if blobs are not accepted, or an unknown type.
     #[error("transaction type not supported")]
     TypeNotSupported,
     /// A type that a later fork introduces; the text is geth's.
@@ -72,13 +72,13 @@ pub enum Reject {
     ChainId {
         /// The transaction's chain id.
         have: u64,
-        /// Ours.
+        /// The chain id of this chain.
         want: u64,
     },
-    /// The signature recovers to nobody, or is malleable (EIP-2).
+    /// The signer cannot be recovered, or the signature is malleable (EIP-2).
     #[error("invalid sender")]
     InvalidSender,
-    /// EIP-1559: the tip may not exceed the cap.
+    /// EIP-1559: the priority fee may not exceed the cap.
     #[error(
         "max priority fee per gas higher than max fee per gas: \
          maxPriorityFeePerGas: {tip}, maxFeePerGas: {cap}"
@@ -111,7 +111,7 @@ pub enum Reject {
         /// Those it may have.
         permitted: u64,
     },
-    /// Less gas than the transaction needs before it runs.
+    /// Less gas than the intrinsic gas.
     #[error("intrinsic gas too low: gas {gas}, minimum needed {needed}")]
     IntrinsicGas {
         /// The transaction's gas limit.
@@ -119,7 +119,7 @@ pub enum Reject {
         /// What it needs.
         needed: u64,
     },
-    /// Less gas than its calldata costs at least (EIP-7623).
+    /// Less gas than the minimum for its call data (EIP-7623).
     #[error("insufficient gas for floor data gas cost: gas {gas}, minimum needed {needed}")]
     FloorGas {
         /// The transaction's gas limit.
@@ -137,10 +137,10 @@ pub enum Reject {
     },
 
     // Fees and permissions.
-    /// The rules have a base fee, and nobody said which.
+    /// The rules have a base fee, but it is unknown.
     #[error("base fee is supported but evm block context value is nil")]
     BaseFeeUnknown,
-    /// Before London: below this node's own least price. Both in wei.
+    /// Before London: below this node's own minimum price. Both in wei.
     #[error("got: {fee}, minimum required: {required}")]
     MempoolMinimum {
         /// Fee offered.
@@ -148,7 +148,7 @@ pub enum Reject {
         /// Fee required.
         required: U256,
     },
-    /// Below the chain's least price of gas. Both in wei, fractions cut off.
+    /// Below the chain's minimum gas price. Both in wei, truncated.
     #[error(
         "provided fee < minimum global fee ({fee} < {required}). Please increase the priority tip \
          (for EIP-1559 txs) or the gas prices (for access list or legacy txs)"
@@ -159,13 +159,13 @@ pub enum Reject {
         /// Fee required.
         required: U256,
     },
-    /// Nobody may create contracts.
+    /// Contract creation is disabled.
     #[error("failed to create new contract: EVM create operation is disabled")]
     CreateDisabled,
-    /// Nobody may call contracts.
+    /// Contract calls are disabled.
     #[error("failed to perform a call: EVM Call operation is disabled")]
     CallDisabled,
-    /// The fee cap does not reach the base fee. Both in wei per gas.
+    /// The fee cap is below the base fee. Both in wei per gas.
     #[error("max fee per gas less than block base fee ({cap} < {base_fee})")]
     FeeCapBelowBaseFee {
         /// Fee cap, or gas price.
@@ -173,7 +173,7 @@ pub enum Reject {
         /// Base fee of the block.
         base_fee: u64,
     },
-    /// EIP-4844: the cap does not reach the price of blob gas. Both in wei per blob gas.
+    /// EIP-4844: the cap is below the price of blob gas. Both in wei per blob gas.
     #[error(
         "max fee per blob gas less than block blob gas fee: \
          blobGasFeeCap: {cap}, blobBaseFee: {base_fee}"
@@ -184,7 +184,7 @@ pub enum Reject {
         /// Price of blob gas in the block.
         base_fee: u128,
     },
-    /// The same as for the base fee, found when the fee is taken.
+    /// The fee cap is below the base fee, detected when the fee is taken.
     #[error(
         "the tx gasfeecap is lower than the tx baseFee: {cap} (gasfeecap), {base_fee} (basefee) "
     )]
@@ -194,7 +194,7 @@ pub enum Reject {
         /// Base fee of the block.
         base_fee: u64,
     },
-    /// Less gas than the transaction needs before it runs, found when the fee is taken.
+    /// Less gas than the intrinsic gas, detected when the fee is taken.
     #[error("gas limit too low: {gas} (gas limit) < {intrinsic} (intrinsic gas)")]
     GasBelowIntrinsic {
         /// The transaction's gas limit.
@@ -202,13 +202,13 @@ pub enum Reject {
         /// What it needs.
         intrinsic: u64,
     },
-    /// The sum of gas limits of a block passes what the fee market counts.
+    /// The sum of gas limits of a block exceeds the range of the fee market.
     #[error("block gas wanted overflows with a transaction of {gas} gas")]
     GasWantedOverflow {
         /// The transaction's gas limit.
         gas: u64,
     },
-    /// More gas than a block has.
+    /// More gas than the block gas limit.
     #[error("exceeds block gas limit: tx gas {gas}, block gas limit {limit}")]
     BlockGasLimit {
         /// The transaction's gas limit.
@@ -218,10 +218,10 @@ pub enum Reject {
     },
 
     // The sender's account.
-    /// The sender has code that is no EIP-7702 delegation (EIP-3607).
+    /// The sender has code other than an EIP-7702 delegation (EIP-3607).
     #[error("sender not an eoa: address {0}")]
     SenderNotEoa(Address),
-    /// The account cannot pay for gas at the fee cap and for the value. In wei.
+    /// The balance does not cover gas at the fee cap and the value. In wei.
     #[error(
         "insufficient funds for gas * price + value: balance {balance}, tx cost {cost}, overshot {}",
         .cost.saturating_sub(*.balance)
@@ -232,7 +232,7 @@ pub enum Reject {
         /// Gas limit x fee cap + value.
         cost: U256,
     },
-    /// The account cannot pay for this beside what it has pooled. In wei.
+    /// The balance does not cover this transaction in addition to the pooled ones. In wei.
     #[error(
         "insufficient funds for gas * price + value: balance {balance}, queued cost {queued}, \
          tx cost {cost}, overshot {}",
@@ -246,7 +246,7 @@ pub enum Reject {
         /// Cost of this one.
         cost: U256,
     },
-    /// The account does not own the value, in wei.
+    /// The balance does not cover the value, in wei.
     #[error(
         "failed to transfer {value} from address {sender} using the EVM block context transfer \
          function"
@@ -257,7 +257,7 @@ pub enum Reject {
         /// Who does not have it.
         sender: Address,
     },
-    /// The account does not own the fee, in wei.
+    /// The balance does not cover the fee, in wei.
     #[error(
         "failed to deduct transaction costs from user balance: failed to deduct full gas cost \
          {fee} from the user {sender} balance"
@@ -268,7 +268,7 @@ pub enum Reject {
         /// Who does not have it.
         sender: Address,
     },
-    /// The account has used this nonce.
+    /// The nonce has been used.
     #[error("nonce too low: next nonce {next}, tx nonce {nonce}")]
     NonceTooLow {
         /// The account's next nonce.
@@ -276,7 +276,7 @@ pub enum Reject {
         /// The transaction's.
         nonce: u64,
     },
-    /// The account has not come to this nonce. A pool keeps such a transaction; a block cannot.
+    /// The nonce is above the account's next one. A pool accepts such a transaction; a block does not.
     #[error(
         "tx nonce: {nonce}, account accountNonce: {next}: tx nonce is higher than account nonce"
     )]
@@ -291,21 +291,21 @@ pub enum Reject {
     NonceExhausted(Address),
 
     // The mempool.
-    /// In the pool already.
+    /// The transaction is in the pool already.
     #[error("already known")]
     AlreadyKnown,
-    /// Offers less than what a full pool would have to drop for it.
+    /// It offers less than the transactions that a full pool would have to evict for it.
     #[error("transaction underpriced")]
     Underpriced,
-    /// Offers less than this node takes, in wei per gas.
+    /// It offers less than this node's minimum, in wei per gas.
     #[error("transaction gas price below minimum: gas tip cap {tip}, minimum needed {needed}")]
     BelowMinimum {
         /// Tip cap, or gas price.
         tip: u128,
-        /// Least tip cap.
+        /// Minimum priority fee cap.
         needed: u128,
     },
-    /// Price replaces no Cosmos transaction. The text begins as geth's for a nonce that is used.
+    /// A higher price does not replace a Cosmos transaction. The text begins as geth's for a used nonce.
     #[error(
         "nonce too low: a pooled Cosmos transaction, which cannot be replaced, has nonce {nonce}"
     )]
@@ -316,7 +316,7 @@ pub enum Reject {
     /// A replacement must raise both fee fields by a tenth.
     #[error("replacement transaction underpriced")]
     ReplacementUnderpriced,
-    /// A transaction that cannot run yet may not push out one that can.
+    /// A transaction that is not executable may not evict an executable one.
     #[error("future transaction tries to replace pending")]
     FutureReplacesPending,
     /// The pool is full.
@@ -337,7 +337,7 @@ pub enum Reject {
     /// An authority of this set-code transaction has a transaction of its own in the pool.
     #[error("authority already reserved")]
     AuthorityReserved,
-    /// Waited in the queue for too long.
+    /// It was queued for too long.
     #[error("transaction expired: queued for more than {lifetime_s} s")]
     Expired {
         /// The queue's lifetime, in seconds.
@@ -356,7 +356,7 @@ impl Reject {
         self.row().1
     }
 
-    /// The error code of a JSON-RPC answer.
+    /// The error code of the JSON-RPC response.
     pub const fn json_rpc_code(&self) -> i32 {
         match self {
             Self::Busy(_) => LIMIT_EXCEEDED,
@@ -364,7 +364,7 @@ impl Reject {
         }
     }
 
-    /// The message of the SDK's channels: `<detail>: <registered text>`.
+    /// The message of the SDK's interfaces: `<detail>: <registered text>`.
     pub fn log(&self) -> String {
         let (detail, description) = (self.detail(), self.code().description);
         match (detail.as_str(), description) {
@@ -374,7 +374,7 @@ impl Reject {
         }
     }
 
-    /// The reference's detail where it is another text than that of JSON-RPC.
+    /// The reference's detail, if it differs from the text of JSON-RPC.
     fn detail(&self) -> String {
         match self {
             Self::Unprotected => "rejected unprotected ethereum transaction; please sign your \

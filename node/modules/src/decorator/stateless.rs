@@ -1,4 +1,4 @@
-//! Checks that need no account: what a transaction says of itself, its signature, its permissions.
+//! Checks that need no account: the transaction's own fields, its signature, and permissions.
 
 use super::{CheckContext, Reject};
 use alloy_consensus::{Transaction as _, Typed2718};
@@ -6,7 +6,7 @@ use chain::{AccessType, Fork};
 use revm::interpreter::gas::calculate_initial_tx_gas;
 use transactions::{RecoveredTx, Transaction};
 
-/// Types that the block's fork has, except type 3 on a native chain, which carries no blobs.
+/// Types of the block's fork, except type 3 on a native chain, which accepts no blobs.
 pub(super) fn supported_type(tx: &Transaction, context: &CheckContext<'_>) -> Result<(), Reject> {
     let first = match tx {
         Transaction::Legacy(_) => return Ok(()),
@@ -26,8 +26,8 @@ pub(super) fn supported_type(tx: &Transaction, context: &CheckContext<'_>) -> Re
     Ok(())
 }
 
-/// Row 7a: EIP-155, unless the chain takes unprotected ones too. Before the fork that has it, no
-/// block can take a protected one.
+/// Row 7a: EIP-155, unless the chain accepts unprotected transactions too. Before that fork, blocks refuse
+/// protected ones.
 pub(super) fn protected(tx: &Transaction, context: &CheckContext<'_>) -> Result<(), Reject> {
     let is_protected = tx.chain_id().is_some();
     if !context.replay_protection {
@@ -49,7 +49,7 @@ pub(super) fn chain_id(tx: &Transaction, context: &CheckContext<'_>) -> Result<(
     }
 }
 
-/// Row 7c: the sender has been recovered, so what is left of it is malleability (EIP-2).
+/// Row 7c: the sender has been recovered, so only malleability is left to check (EIP-2).
 pub(super) const fn signature(tx: &RecoveredTx) -> Result<(), Reject> {
     if tx.high_s { Err(Reject::InvalidSender) } else { Ok(()) }
 }
@@ -89,7 +89,7 @@ fn authorizations_present(tx: &Transaction) -> Result<(), Reject> {
     }
 }
 
-/// EIP-4844. That they are the right ones was found when they were taken off.
+/// EIP-4844. Whether they are the right blobs was checked when they were removed.
 fn number_of_blobs(tx: &Transaction, context: &CheckContext<'_>) -> Result<(), Reject> {
     let (Some(blobs), Some(rules)) = (tx.blob_count(), &context.blobs) else { return Ok(()) };
     if blobs == 0 {
@@ -121,8 +121,8 @@ fn gas_within_cap(tx: &Transaction, context: &CheckContext<'_>) -> Result<(), Re
     }
 }
 
-/// Gas that a transaction costs under a fork before it runs (EIP-2, 2028, 2930, 3860, 7702), and the
-/// minimum that its calldata costs (EIP-7623; zero before Prague).
+/// Intrinsic gas of a transaction under a fork (EIP-2, 2028, 2930, 3860, 7702), and the minimum for its call
+/// data (EIP-7623; zero before Prague).
 pub(super) fn intrinsic_gas(tx: &Transaction, fork: Fork) -> (u64, u64) {
     let (accounts, slots) = tx.access_list().map_or((0, 0), |list| {
         (list.len() as u64, list.iter().map(|item| item.storage_keys.len() as u64).sum())
@@ -140,7 +140,7 @@ pub(super) fn intrinsic_gas(tx: &Transaction, fork: Fork) -> (u64, u64) {
     (gas.initial_total_gas(), gas.floor_gas)
 }
 
-/// Row 2: with London there is a base fee, if only zero. Gives it; zero before London.
+/// Row 2: since London there is a base fee, which may be zero. Returns it; zero before London.
 pub(super) fn known_base_fee(context: &CheckContext<'_>) -> Result<u64, Reject> {
     match context.base_fee {
         None if context.london => Err(Reject::BaseFeeUnknown),
@@ -148,7 +148,8 @@ pub(super) fn known_base_fee(context: &CheckContext<'_>) -> Result<u64, Reject> 
     }
 }
 
-/// Row 6: what nobody may. Lists are looked at inside the EVM, where every caller is known.
+/// Row 6: permissions that are denied to all. Address lists are checked inside the EVM, where every caller is
+/// known.
 pub(super) fn permission(tx: &Transaction, context: &CheckContext<'_>) -> Result<(), Reject> {
     let rules = &context.evm.access_control;
     if tx.is_create() {

@@ -1,4 +1,4 @@
-//! The four fee steps of the requirement, in their order.
+//! The four fee steps of the requirement, in order.
 
 use super::{CheckContext, Mode, Reject};
 use alloy_primitives::U256;
@@ -22,14 +22,14 @@ pub(super) fn mempool_minimum(
     }
 }
 
-/// Step 2: the fee that counts from here on: of a dynamic-fee transaction its effective one at the
-/// base fee, of the others what they state. In wei per gas.
+/// Step 2: the fee for the following steps: the effective fee at the base fee for a dynamic-fee transaction,
+/// and the stated one for others. In wei per gas.
 pub(super) fn effective_price(price: Price, base_fee: u64) -> u128 {
     price.effective(u128::from(base_fee))
 }
 
-/// Step 3, `CheckGlobalFee`: at least the chain's `min_gas_price` for the whole gas limit, compared
-/// as decimals, not rounded. Zero asks for nothing.
+/// Step 3, `CheckGlobalFee`: at least the chain's `min_gas_price` for the whole gas limit, compared as
+/// decimals without rounding. Zero means no minimum.
 pub(super) fn global_minimum(
     effective_price: u128,
     gas: u64,
@@ -42,8 +42,7 @@ pub(super) fn global_minimum(
     }
 }
 
-/// Step 4: with London and a base fee that is enabled, the gas limit is added to the block's gas
-/// wanted.
+/// Step 4: since London and with an enabled base fee, the gas limit is added to the block's gas wanted.
 pub(super) fn gas_wanted(gas: u64, context: &CheckContext<'_>) -> Result<GasWanted, Reject> {
     let mut sum = context.gas_wanted;
     if context.london && context.base_fee_enabled {
@@ -52,7 +51,7 @@ pub(super) fn gas_wanted(gas: u64, context: &CheckContext<'_>) -> Result<GasWant
     Ok(sum)
 }
 
-/// `price * gas` cut to whole wei, if `fee` is below it.
+/// `price * gas` truncated to whole wei, if `fee` is below it.
 fn is_below(fee: U256, price: LegacyDec, gas: u64) -> Option<U256> {
     if price == LegacyDec::ZERO {
         return None;
@@ -60,7 +59,7 @@ fn is_below(fee: U256, price: LegacyDec, gas: u64) -> Option<U256> {
     match price.checked_mul_int(U256::from(gas)) {
         Ok(required) if LegacyDec::from(fee) >= required => None,
         Ok(required) => Some(required.truncate_u256().unwrap_or(U256::MAX)),
-        // No fee of 192 bits reaches it.
+        // A fee of 192 bits is always below it.
         Err(DecError::Overflow | _) => Some(U256::MAX),
     }
 }

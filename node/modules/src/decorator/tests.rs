@@ -50,7 +50,7 @@ fn rich() -> OneAccount {
     OneAccount { account: Some(account), code: Bytes::new() }
 }
 
-/// A transaction of [`SENDER`]; the checks never look at the signature itself.
+/// A transaction of [`SENDER`]; the checks do not verify the signature.
 fn tx<T: SignableTransaction<Signature>>(tx: T) -> RecoveredTx
 where
     Transaction: From<alloy_consensus::Signed<T>>,
@@ -141,7 +141,7 @@ fn run(tx: &RecoveredTx, context: &CheckContext<'_>, state: &OneAccount, mode: M
 
 type Verdict = Result<super::Admitted, Reject>;
 
-/// Holds a rejection to its code and texts: on JSON-RPC, and on the SDK's channels.
+/// Compares a rejection with its code and texts, on JSON-RPC and on the SDK's interfaces.
 fn expect(found: Result<impl std::fmt::Debug, Reject>, code: (&str, u32), rpc: &str, log: &str) {
     let reject = found.expect_err(log);
     let Code { space, number, .. } = reject.code();
@@ -370,10 +370,10 @@ fn row_8b_and_8c_the_balance() {
         run(&sent, &context(&evm), &state, mode).unwrap();
     }
     // An account that does not exist counts as an empty one.
-    let nobody = OneAccount { account: None, code: Bytes::new() };
+    let missing = OneAccount { account: None, code: Bytes::new() };
     let free = tx(TxLegacy { gas_price: 0, nonce: 0, ..legacy() });
     let no_fee = CheckContext { base_fee: Some(0), ..context(&evm) };
-    run(&free, &no_fee, &nobody, Mode::Deliver).unwrap();
+    run(&free, &no_fee, &missing, Mode::Deliver).unwrap();
     let most = tx(TxEip1559 { value: U256::MAX, max_fee_per_gas: u128::MAX, ..dynamic() });
     let verdict = run(&most, &context(&evm), &rich(), Mode::Check);
     assert!(matches!(verdict, Err(Reject::InsufficientFunds { cost: U256::MAX, .. })));
@@ -392,7 +392,7 @@ fn row_9_the_base_fee_and_the_value() {
             expect(verdict, ("sdk", 13), text, &format!("{text}: insufficient fee"));
         }
     }
-    // Whoever can pay the whole cost owns the value as well, so the check is asked by itself.
+    // A balance that covers the whole cost covers the value too, so this check is called directly.
     let account = rich().account.unwrap();
     let text = "failed to transfer 1000000000000000001 from address \
                 0xaAaAaAaaAaAaAaaAaAAAAAAAAaaaAaAaAaaAaaAa using the EVM block context transfer \
@@ -405,12 +405,12 @@ fn row_9_the_base_fee_and_the_value() {
 #[test]
 fn row_10_the_deduction() {
     let evm = evm();
-    // In recheck the self-check is left out, so its rule speaks here.
+    // A recheck omits the transaction's own fields, so the check of the account fails here.
     let low = tx(TxEip1559 { gas_limit: 20_999, ..dynamic() });
     let text = "gas limit too low: 20999 (gas limit) < 21000 (intrinsic gas)";
     let verdict = run(&low, &context(&evm), &rich(), Mode::Recheck);
     expect(verdict, ("sdk", 11), text, &format!("{text}: out of gas"));
-    // The rest is certain by now in the order of the checks: asked by itself.
+    // The following cannot fail after the previous checks, so they are called directly.
     let account = rich().account.unwrap();
     let deduct = |tx: &RecoveredTx, base_fee, balance| {
         let account = Account { balance, ..account };
@@ -486,7 +486,7 @@ fn the_order_decides_which_reason_is_told() {
         AccessRule { access_type: AccessType::Restricted, access_control_list: Vec::new() };
     let mut closed = evm.clone();
     closed.access_control.call = restricted;
-    // Everything wrong at once; each reason removed shows the next.
+    // Everything is wrong at first; each fix reveals the next reason.
     let bad = TxEip1559 {
         chain_id: 1,
         nonce: 4,
@@ -581,8 +581,8 @@ prop_compose! {
 }
 
 proptest! {
-    /// Never a panic; what is admitted can be paid for, runs in a block of its own, and reaches the
-    /// base fee; what a block takes the pool takes too.
+    /// Checks never panic. An admitted transaction can be paid for, is valid in a block of its own, and
+    /// reaches the base fee. Whatever a block accepts, the pool accepts too.
     #[test]
     fn no_transaction_is_misjudged(
         tx in any_tx(),

@@ -1,4 +1,4 @@
-//! The end of a block: proposals whose time is over, what becomes of their deposits, and what passes.
+//! The end of a block: proposals whose time is over, their deposits, and the execution of passed ones.
 
 use super::{
     limits::MAX_FINISHED,
@@ -14,14 +14,14 @@ use std::sync::Arc;
 use transactions::cosmos::{gov_address, read_update};
 
 impl Session<'_> {
-    /// Ends the block: proposals without deposit go, votes whose time is over are counted, and what
-    /// passes is executed.
+    /// Ends the block: drops proposals without enough deposit, counts votes whose time is over, and executes
+    /// passed proposals.
     ///
     /// # Errors
-    /// When state cannot be read.
+    /// If state cannot be read.
     ///
     /// # Panics
-    /// If the account of governance has less than was put down.
+    /// If the account of governance has less than all deposits.
     pub fn end<B: Bank>(mut self, bank: &mut B) -> Result<Ended, B::Error> {
         let shared = std::mem::take(&mut self.events);
         let events = shared.into_iter().map(Arc::unwrap_or_clone).collect();
@@ -45,13 +45,14 @@ impl Session<'_> {
         Ok(ended)
     }
 
-    /// It has the deposit that opens its vote.
+    /// Whether it has the deposit that opens its vote.
     fn is_funded(&self, entry: &Entry) -> bool {
         let needed = self.rules.params.needed_deposit(entry.head.expedited);
         amount_of(&entry.head.total_deposit) >= needed
     }
 
-    /// Its time is over. From version 1 on a proposal that waits for another vote to end has no end of its own.
+    /// Whether its time is over. From version 1 on, a proposal that waits for another vote to end has no end
+    /// of its own.
     fn is_due(&self, entry: &Entry) -> bool {
         let end = match entry.status() {
             ProposalStatus::DepositPeriod if self.is_version_1() && self.is_funded(entry) => None,
@@ -62,7 +63,7 @@ impl Session<'_> {
         end.is_some_and(|end| end.seconds.unsigned_abs() <= self.time)
     }
 
-    /// Begins the votes for which there was no place before, those with the largest deposits first.
+    /// Begins votes that had to wait for a free slot, largest deposits first.
     fn open_waiting(&mut self, ended: &mut Ended) {
         if !self.is_version_1() {
             return;
@@ -74,7 +75,7 @@ impl Session<'_> {
         }
     }
 
-    /// Counts the votes on a proposal and does what they say.
+    /// Counts the votes on a proposal and applies the result.
     fn close<B: Bank>(&mut self, bank: &mut B, id: u64, ended: &mut Ended) -> Result<(), B::Error> {
         let params = self.rules.params;
         let entry = self.state().entry(id).expect("it was just found");
@@ -83,7 +84,7 @@ impl Session<'_> {
         let verdict = count.verdict(params, expedited);
         let (time, start) = (self.time, entry.head.voting_start_time);
         if expedited && !verdict.passes {
-            // As in the SDK: it goes on as an ordinary proposal, with the votes it has.
+            // As in the SDK: it continues as an ordinary proposal, with its votes.
             let head = &mut self.entry_mut(id).head;
             head.expedited = false;
             let start = start.map_or(time, |start| start.seconds.unsigned_abs());
@@ -127,7 +128,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Removes a proposal that is not voted on.
+    /// Removes a proposal before its vote.
     pub(super) fn drop_proposal<B: Bank>(
         &mut self,
         bank: &mut B,
@@ -165,7 +166,7 @@ impl Session<'_> {
         pay_out(bank, Some(address), amount)
     }
 
-    /// Keeps the newest of the proposals that are over.
+    /// Keeps only the newest of the proposals that are over.
     fn forget_oldest(&mut self) {
         let over = self.state().entries().filter(|entry| !entry.is_active()).count();
         let surplus = over.saturating_sub(MAX_FINISHED);
@@ -177,7 +178,7 @@ impl Session<'_> {
     }
 }
 
-/// Pays an amount out of the account of governance, or burns it.
+/// Pays an amount from the account of governance, or burns it.
 fn pay_out<B: Bank>(bank: &mut B, to: Option<Address>, amount: U256) -> Result<(), B::Error> {
     let paid = bank.transfer(gov_address(), to, amount)?;
     paid.expect("deposits are in the account of governance, which has no key");

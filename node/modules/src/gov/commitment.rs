@@ -1,9 +1,9 @@
-//! What a header commits to of governance.
+//! The commitment of a header to governance.
 //!
-//! Version 0 of the rules commits to the Keccak-256 of the whole state in one message, so each block that changes
-//! something encodes all of it. From version 1 on the commitment is a tree of two levels: a digest of each proposal
-//! with its deposits and votes, and a root over the digests. A block computes only the digests of the proposals
-//! that it changed. ADR 0030 has the reasons.
+//! Version 0 of the rules commits to the Keccak-256 of the whole state in one message, so each block with a
+//! change encodes all of it. From version 1 on the commitment is a tree of two levels: a digest of each
+//! proposal with its deposits and votes, and a root over the digests. A block computes only the digests of
+//! the proposals that it changed. For the reasons see ADR 0030.
 
 use super::state::{Entry, GovState, Items};
 use alloy_primitives::{B256, keccak256};
@@ -14,8 +14,8 @@ use std::{collections::BTreeMap, sync::Arc};
 /// Digests of proposals, by id.
 pub(super) type Digests = BTreeMap<u64, B256>;
 
-/// The commitment to a state, and the digests that it was made of. `known` holds the digests of a state that shares
-/// entries with this one: those are not computed again.
+/// The commitment to a state, and its digests. `known` contains the digests of a state that shares entries
+/// with this one, which are not computed again.
 pub(super) fn commit(
     state: &GovState,
     known: Option<(&GovState, &Digests)>,

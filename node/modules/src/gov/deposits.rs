@@ -16,7 +16,7 @@ use std::sync::Arc;
 use transactions::cosmos::{Deposit, Refusal, gov_address, min_deposit_too_small};
 
 impl Session<'_> {
-    /// An amount as the SDK shows it in errors; nothing is shown of nothing.
+    /// An amount as the SDK shows it in errors; empty if it is zero.
     pub(super) fn shown(&self, amount: U256) -> String {
         let denom = &self.rules.modules.evm.evm_denom;
         if amount.is_zero() { String::new() } else { format!("{amount}{denom}") }
@@ -34,7 +34,7 @@ impl Session<'_> {
         )))
     }
 
-    /// Adds to a proposal's deposit; says whether that opened the vote.
+    /// Adds to a proposal's deposit; returns whether that opened the vote.
     ///
     /// # Errors
     /// As [`Self::submit`].
@@ -95,7 +95,7 @@ impl Session<'_> {
         !self.is_version_1() || slots::may_open(self.state())
     }
 
-    /// The account whose deposit has to go for a new one; `None` if none has to.
+    /// The account whose deposit a new one replaces; `None` if there is a free slot.
     fn place_for_deposit(
         &self,
         id: u64,

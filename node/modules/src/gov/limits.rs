@@ -1,6 +1,6 @@
-//! How much governance keeps. All of it is in memory.
+//! The limits of governance, all of whose state is in memory.
 
-/// Version 0 of the rules: maximum number of proposals that wait for deposits or votes. Each holds a deposit back.
+/// Version 0 of the rules: maximum number of proposals that wait for deposits or votes. Each has a deposit.
 pub const MAX_ACTIVE: usize = 64;
 /// From version 1 of the rules on: maximum number of proposals that wait for deposits. A further one takes the place of
 /// the one with the smallest deposit, if its own deposit is larger.
@@ -8,7 +8,8 @@ pub const MAX_WAITING: usize = 64;
 /// From version 1 on: maximum number of proposals that are voted on at once. Further ones with the minimum deposit wait
 /// among those of [`MAX_WAITING`] until a vote ends.
 pub const MAX_VOTING: usize = 256;
-/// Maximum number of proposals kept after their end, the newest. Older ones are answered at the height they had.
+/// Maximum number of proposals kept after their end, newest first. Older ones are available at the height
+/// they had.
 pub const MAX_FINISHED: usize = 256;
 /// Maximum number of proposals that exist at once.
 pub const MAX_PROPOSALS: usize = MAX_WAITING + MAX_VOTING + MAX_FINISHED;

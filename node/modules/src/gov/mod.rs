@@ -1,13 +1,13 @@
-//! Governance: how parameters of the chain are proposed, voted on and changed.
+//! Governance: proposals to change parameters of the chain, and votes on them.
 //!
-//! One [`Governance`] travels with the chain like the fee market. Messages change it in a block
-//! ([`Session`]), the end of a block counts the votes whose time has come ([`Session::end`]). What is
-//! stored of it is in [`store`], and how a header commits to it in `commitment`.
+//! One [`Governance`] is part of the chain's head, like the fee market. Messages change it during a block
+//! ([`Session`]), and votes whose time is over are counted at the end of the block ([`Session::end`]). For
+//! its storage see [`store`], and for the commitment in headers see `commitment`.
 //!
-//! The rules are those of the SDK's `gov` module with one difference: the voters are the validators
-//! that genesis names, each weighing its power. No other account's vote is taken.
+//! The rules are those of the SDK's `gov` module with one difference: the voters are the validators of
+//! genesis with their powers. Votes of other accounts are refused.
 //!
-//! Pure: no I/O except in [`store::load`], and the block's time for a clock.
+//! There is no I/O except in [`store::load`], and time is the block's time.
 
 mod closing;
 mod commitment;
@@ -33,26 +33,26 @@ use commitment::{Digests, commit};
 use std::sync::Arc;
 use storage::GovernanceRow;
 
-/// What governance has decided, and is deciding, after some block. Cheap to clone.
+/// The state of governance after a block. Cheap to clone.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Governance {
     state: Arc<GovState>,
-    /// Digests of the proposals, if the commitment was made of them.
+    /// Digests of the proposals, if they are part of the commitment.
     digests: Arc<Digests>,
     mark: Option<Mark>,
-    /// It was read from one message that an older program stored, so there are no rows of it yet.
+    /// Whether it was read from one message of an older program, so that it has no rows yet.
     has_no_rows: bool,
 }
 
-/// A state has no parts that are not equal to themselves.
+/// All parts of a state have reflexive equality.
 impl Eq for Governance {}
 
-/// What a row tells of the state: enough to find it and to prove it.
+/// The content of the module row: enough to find the state and to verify it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
-    /// The commitment to it.
+    /// The commitment to the state.
     pub hash: B256,
-    /// The block that changed it last.
+    /// The last block that changed it.
     pub height: u64,
 }
 
@@ -62,12 +62,12 @@ impl Governance {
         &self.state
     }
 
-    /// What the row tells of the state; `None` before the first proposal.
+    /// The content of the module row; `None` before the first proposal.
     pub const fn mark(&self) -> Option<Mark> {
         self.mark
     }
 
-    /// What it is after block `height` that changed the state, under these rules; with the rows to store with that
+    /// The state after block `height`, which changed it, under these rules; with the rows to store with that
     /// block.
     #[must_use]
     pub fn changed(

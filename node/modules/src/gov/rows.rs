@@ -25,7 +25,7 @@ struct List {
 /// The row of a deposit.
 #[derive(Clone, PartialEq, prost::Message)]
 struct DepositRow {
-    /// Place in the order of arrival.
+    /// Position in the order of arrival.
     #[prost(uint64, tag = "1")]
     place: u64,
     #[prost(message, optional, tag = "2")]
@@ -35,14 +35,14 @@ struct DepositRow {
 /// The row of a vote.
 #[derive(Clone, PartialEq, prost::Message)]
 struct VoteRow {
-    /// Place in the order of arrival.
+    /// Position in the order of arrival.
     #[prost(uint64, tag = "1")]
     place: u64,
     #[prost(message, optional, tag = "2")]
     item: Option<Vote>,
 }
 
-/// The rows that turn `before` into `after`. Entries that both share are not looked into.
+/// The rows that change `before` to `after`. Entries that both share are skipped.
 pub(super) fn changed(before: &GovState, after: &GovState) -> Vec<GovernanceRow> {
     let mut rows = Vec::new();
     let ids = |state: &GovState| state.entries.keys().copied().collect::<Vec<_>>();
@@ -85,7 +85,7 @@ fn entry_rows(
         let value = head.map_or_else(Vec::new, Proposal::encode_to_vec);
         rows.push(row(GovernanceKey::Proposal(id), value));
     }
-    // The content of a proposal that has gone is left: no reader asks for it.
+    // The content of a removed proposal is left, because it is never read.
     if let (None, Some(entry)) = (before, after) {
         let parts = entry.content().parts.encode_to_vec();
         rows.push(row(GovernanceKey::Content(id), parts));
@@ -139,7 +139,7 @@ pub(super) fn read(blocks: &ChainReader, number: u64) -> Result<GovState, StoreE
         let head: Proposal = decode(&of(GovernanceKey::Proposal(id))?)?;
         let content: Proposal = decode(&of(GovernanceKey::Content(id))?)?;
         let mut entry = Entry::of_parts(head, content);
-        // A proposal that is over has neither.
+        // A proposal that is over has neither deposits nor votes.
         if entry.is_active() {
             for (address, value) in
                 blocks.governance_items(GovernanceItems::Deposits, id, number)?

@@ -1,4 +1,4 @@
-//! One block of governance: messages as they come, then the votes whose time is over.
+//! Governance within one block: its messages, then the votes whose time is over.
 
 use super::{
     Governance,
@@ -27,12 +27,12 @@ use transactions::{
     cosmos::{Refusal, Submission, Vote, min_deposit_too_small},
 };
 
-/// Moves tokens in the state of the block.
+/// Transfers tokens in the state of the block.
 pub trait Bank {
     /// Why state cannot be read.
     type Error;
 
-    /// Moves an amount, or says that the giver has less.
+    /// Transfers an amount, unless the sender's balance is lower.
     ///
     /// # Errors
     /// The outer error is a failed read, the inner one a refusal.
@@ -44,7 +44,7 @@ pub trait Bank {
     ) -> Result<Result<(), Refusal>, Self::Error>;
 }
 
-/// What a session goes by.
+/// The context of a session.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules<'a> {
     /// Periods, deposits, voters.
@@ -65,19 +65,19 @@ pub struct Session<'a> {
     pub(super) state: Option<GovState>,
     pub(super) height: u64,
     pub(super) time: u64,
-    /// What messages brought about for others than their signer. Shared, because a session is cloned for each
+    /// Effects of messages on accounts other than their signer. Shared, because a session is cloned for each
     /// transaction.
     pub(super) events: Vec<Arc<StoredEvent>>,
 }
 
-/// What a block leaves behind.
+/// The result of a block.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Ended {
-    /// Governance after it, and the rows to store with it, if it changed anything.
+    /// Governance after the block, and the rows to store with it, if it changed.
     pub changed: Option<(Governance, Vec<GovernanceRow>)>,
     /// New parameters of modules, in order. Each is one that [`Modules::update`] accepts.
     pub updates: Vec<Update>,
-    /// What became of which proposal.
+    /// Events of proposals.
     pub events: Vec<StoredEvent>,
 }
 
@@ -105,12 +105,12 @@ impl<'a> Session<'a> {
         self.state.get_or_insert_with(|| self.rules.modules.gov.state().clone())
     }
 
-    /// The entry of a proposal that exists, to change.
+    /// A mutable entry of an existing proposal.
     pub(super) fn entry_mut(&mut self, id: u64) -> &mut Entry {
         self.state_mut().entry_mut(id).expect("the caller found it")
     }
 
-    /// Version 1 of the rules, or a later one, is in force.
+    /// Whether version 1 of the rules, or a later one, is in force.
     pub fn is_version_1(&self) -> bool {
         self.rules.version >= RulesVersion::V1
     }
@@ -149,7 +149,7 @@ impl<'a> Session<'a> {
         Ok(Ok(id))
     }
 
-    /// The proposal that has to go for a new one; `None` if none has to.
+    /// The proposal that a new one replaces; `None` if there is a free slot.
     fn place_for(&self, submission: &Submission) -> Result<Option<u64>, Refusal> {
         if !self.is_version_1() {
             let active = self.state().entries().filter(|entry| entry.is_active()).count();
@@ -166,7 +166,7 @@ impl<'a> Session<'a> {
             let [was, need] = [deposit, least].map(|amount| self.shown(amount));
             return Err(min_deposit_too_small(format!("was ({was}), need ({need})")));
         }
-        // The SDK holds the initial deposit to the ratio of all deposits even if there is none.
+        // The SDK requires the initial deposit as a share of each deposit, even if none is given.
         self.check_deposit(deposit, expedited)?;
         if deposit >= params.needed_deposit(expedited) && slots::may_open(self.state()) {
             return Ok(None);
@@ -199,10 +199,10 @@ impl<'a> Session<'a> {
         id
     }
 
-    /// Takes a vote; a later one replaces it.
+    /// Adds a vote; a later one replaces it.
     ///
     /// # Errors
-    /// Why it is not taken.
+    /// Why it is refused.
     pub fn vote(&mut self, vote: &Vote) -> Result<(), Refusal> {
         let id = vote.proposal;
         let entry = self.active(id).ok_or_else(|| inactive(id))?;

@@ -1,5 +1,6 @@
-//! From version 1 of the rules on: who gets a place if all are taken. A place is lost only to a larger deposit, so
-//! no account can keep others from proposing or depositing by paying less than they do.
+//! From version 1 of the rules on: which proposal or deposit is kept if all slots are taken. A slot is lost
+//! only to a larger deposit, so no account can keep others from proposing or depositing by paying less than
+//! they do.
 
 use super::{
     limits::{MAX_DEPOSITS, MAX_VOTING, MAX_WAITING},
@@ -19,18 +20,18 @@ fn with_status(state: &GovState, status: ProposalStatus) -> impl Iterator<Item =
     state.entries().filter(move |entry| entry.status() == status)
 }
 
-/// Whether another proposal can be voted on now.
+/// Whether another vote can begin now.
 pub(super) fn may_open(state: &GovState) -> bool {
     with_status(state, ProposalStatus::VotingPeriod).count() < MAX_VOTING
 }
 
-/// The proposal that a new one with this deposit replaces among those that wait; `None` if there is a free place.
+/// The waiting proposal that a new one with this deposit replaces; `None` if there is a free slot.
 pub(super) fn place_of_proposal(state: &GovState, deposit: U256) -> Result<Option<u64>, Refusal> {
     let waiting = || with_status(state, ProposalStatus::DepositPeriod);
     if waiting().count() < MAX_WAITING {
         return Ok(None);
     }
-    // Among equal ones the newest, so that the place of an older one cannot be taken by repetition.
+    // The newest among equal ones, so that the slot of an older one cannot be taken by repetition.
     let smallest = waiting().min_by_key(|entry| (total(entry), Reverse(entry.id())));
     match smallest {
         Some(entry) if total(entry) < deposit => Ok(Some(entry.id())),
@@ -42,7 +43,7 @@ pub(super) fn place_of_proposal(state: &GovState, deposit: U256) -> Result<Optio
     }
 }
 
-/// The deposit that a new one of this amount replaces; `None` if there is a free place.
+/// The deposit that a new one of this amount replaces; `None` if there is a free slot.
 pub(super) fn place_of_deposit(entry: &Entry, amount: U256) -> Result<Option<Address>, Refusal> {
     if entry.deposits.len() < MAX_DEPOSITS {
         return Ok(None);
@@ -60,7 +61,7 @@ pub(super) fn place_of_deposit(entry: &Entry, amount: U256) -> Result<Option<Add
     }
 }
 
-/// The proposal to vote on next, of those that wait although they have the deposit that they need.
+/// The proposal to vote on next: one that waits although it has the required deposit.
 pub(super) fn next_to_open(state: &GovState, is_funded: impl Fn(&Entry) -> bool) -> Option<u64> {
     if !may_open(state) {
         return None;

@@ -1,4 +1,4 @@
-//! Which proposal or deposit loses its place to which: attackers of small means against honest accounts.
+//! Which proposal or deposit loses its slot to which: attackers with little money against honest accounts.
 
 use super::*;
 use crate::{
@@ -11,7 +11,7 @@ use std::{collections::BTreeMap, convert::Infallible};
 use transactions::cosmos::{Deposit, Party, Submission};
 
 const START: u64 = 1_000;
-/// Seconds of a vote and to gather a deposit on the development chain.
+/// Seconds of a vote and of a deposit period on the development chain.
 const PERIOD: u64 = 30;
 /// The deposit that opens a vote there.
 const NEEDED: u64 = 10_000_000;
@@ -57,7 +57,7 @@ impl Chain {
         self
     }
 
-    /// A block in which each message stands alone: what is refused changes nothing.
+    /// A block in which each message is independent: a refused one changes nothing.
     fn block(&mut self, time: u64, sent: &[Sent]) -> (Ended, Vec<Result<(), Refusal>>) {
         self.height += 1;
         let rules = Rules {
@@ -155,14 +155,14 @@ fn proposals_without_deposit_do_not_keep_others_from_proposing() {
     assert!(!waiting.contains(&(MAX_WAITING as u64)), "the newest of the smallest went");
     assert_eq!(ended.events.len(), 1, "its removal is an event: {:?}", ended.events);
     assert_eq!(ended.events[0].kind, "inactive_proposal");
-    // Nothing does not displace nothing, and its refusal says what would.
+    // Zero does not displace zero, and the refusal states the required deposit.
     let (_, done) = chain.block(START + 2, &proposals(1, 0));
     let refusal = done[0].as_ref().unwrap_err().to_string();
     assert!(
         refusal.contains("64 proposals wait for deposits") && refusal.contains("0"),
         "{refusal}"
     );
-    // In version 0 no one else can propose any more.
+    // In version 0, other accounts cannot propose any more.
     let mut chain = Chain::new(V0);
     chain.block(START, &proposals(MAX_WAITING, 0));
     let (_, done) = chain.block(START + 1, &[Sent::Proposal { from: 1, deposit: NEEDED }]);
@@ -206,7 +206,7 @@ fn a_hundred_small_deposits_do_not_keep_others_from_depositing() {
     assert_eq!(amount_of(&entry.head.total_deposit), U256::from(NEEDED));
     assert_eq!(entry.status(), VotingPeriod, "with the 99 others it is enough");
     assert_eq!(chain.given(1), 0, "the first one has it back");
-    // Who has a deposit already adds to it.
+    // An account that has a deposit adds to it.
     let (_, done) = chain.block(START, &[Sent::Deposit { from: 2, proposal: 1, amount: 1 }]);
     assert_eq!(done, [Ok(())]);
     let mut chain = Chain::new(V0);
@@ -230,7 +230,7 @@ fn funded_proposals_wait_for_a_vote_to_end() {
     // It is not dropped when its deposit period is over, but the one that lacks a unit is.
     chain.block(START + 1, &more);
     assert_eq!(chain.ids(DepositPeriod), [first, first + 1, first + 2]);
-    // All votes end at once: those that wait are opened.
+    // All votes end at the same time: the waiting ones begin.
     let (ended, _) = chain.block(START + PERIOD, &[]);
     assert_eq!(chain.ids(VotingPeriod), [first, first + 1]);
     let opened = ended.events.iter().filter(|event| event.kind == "proposal_deposit");

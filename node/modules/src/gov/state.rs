@@ -9,7 +9,7 @@ use proto::{
 };
 use std::{collections::BTreeMap, sync::Arc};
 
-/// All of governance after a block. Cheap to clone, and so is a clone to change: only entries that change are copied.
+/// The state of governance after a block. Cheap to clone; a changed clone copies only changed entries.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GovState {
     /// Id of the last proposal; the first is 1.
@@ -27,17 +27,18 @@ pub struct Entry {
     pub(super) votes: Items<Vote>,
 }
 
-/// What deposits or votes there are, by account.
+/// Deposits or votes, by account.
 pub(super) type Items<T> = BTreeMap<Address, Arc<Placed<T>>>;
 
-/// An item and its place in the order of arrival. Rules version 0 commits to that order, version 1 does not.
+/// An item and its position in the order of arrival. Rules version 0 commits to that order, version 1 does
+/// not.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Placed<T> {
     pub(super) place: u64,
     pub(super) item: T,
 }
 
-/// The part of a proposal that never changes: messages, metadata, title, summary and proposer.
+/// The immutable part of a proposal: messages, metadata, title, summary and proposer.
 #[derive(Debug, PartialEq)]
 pub(super) struct Content {
     pub(super) parts: Proposal,
@@ -66,7 +67,7 @@ impl GovState {
         self.entries.get_mut(&id).map(Arc::make_mut)
     }
 
-    /// All entries, to change.
+    /// All entries, mutable.
     pub(super) fn entries_mut(&mut self) -> impl Iterator<Item = &mut Entry> {
         self.entries.values_mut().map(Arc::make_mut)
     }
@@ -75,7 +76,7 @@ impl GovState {
         self.entries.insert(entry.id(), Arc::new(entry));
     }
 
-    /// In the one message to which version 0 of the rules commits.
+    /// As the message to which version 0 of the rules commits.
     pub fn to_message(&self) -> State {
         State {
             last_id: self.last_id,
@@ -88,7 +89,7 @@ impl GovState {
     /// Reads [`Self::to_message`].
     ///
     /// # Errors
-    /// Why it is no state of governance.
+    /// Why the bytes are not a valid state of governance.
     pub fn from_message(state: State) -> Result<Self, String> {
         let mut read = Self { last_id: state.last_id, entries: BTreeMap::new() };
         for proposal in state.proposals {
@@ -137,12 +138,12 @@ impl Entry {
         self.head.id
     }
 
-    /// How far it is.
+    /// Its status.
     pub fn status(&self) -> ProposalStatus {
         self.head.status()
     }
 
-    /// It waits for deposits or votes.
+    /// Whether it waits for deposits or votes.
     pub fn is_active(&self) -> bool {
         matches!(self.status(), ProposalStatus::DepositPeriod | ProposalStatus::VotingPeriod)
     }
@@ -151,7 +152,7 @@ impl Entry {
         &self.content
     }
 
-    /// The whole proposal, copied.
+    /// A copy of the whole proposal.
     pub fn proposal(&self) -> Proposal {
         let Proposal { messages, metadata, title, summary, proposer, .. } =
             self.content.parts.clone();
@@ -173,7 +174,7 @@ impl Entry {
         self.votes.get(&voter).map(|placed| &placed.item)
     }
 
-    /// The votes added up, once the vote is over.
+    /// The tally, once the vote is over.
     pub fn final_tally(&self) -> Option<TallyResult> {
         self.head.final_tally_result.clone()
     }
@@ -191,7 +192,7 @@ fn in_order<T: Clone>(items: &Items<T>) -> impl Iterator<Item = T> {
     placed.into_iter().map(|placed| placed.item.clone())
 }
 
-/// Adds an item behind all others, in place of the one that the account had.
+/// Adds an item after all others, replacing that of the account.
 pub(super) fn place<T>(items: &mut Items<T>, address: Address, item: T) {
     let last = items.values().map(|placed| placed.place).max().unwrap_or_default();
     items.insert(address, Arc::new(Placed { place: last + 1, item }));

@@ -1,15 +1,16 @@
-//! What is stored of governance.
+//! The storage of governance.
 //!
-//! Rows of modules (see [`feemarket::store`]) are written with every block, so they hold little:
+//! Module rows (see [`feemarket::store`]) are written with every block, so they contain little:
 //!
 //! | Key | Value |
 //! |---|---|
 //! | `gov/` 0x00 | the commitment to the state, and the block that changed it last (u64, big-endian) |
 //!
-//! It is not there before the first proposal. The state itself is in the governance rows of the chain environment: a
-//! block writes the rows of what it changed, see `docs/storage-format.md`. Programs before that stored the whole state
-//! as protobuf `evmd.gov.v1.State` in the record of the block that changed it; such a record is still read, and the
-//! next block that changes governance writes all of it as rows. A reader compares what it finds with the commitment.
+//! The key does not exist before the first proposal. The state itself is in the governance rows of the chain
+//! environment: a block writes the rows of what it changed, see `docs/storage-format.md`. Older programs
+//! stored the whole state as protobuf `evmd.gov.v1.State` in the record of the block that changed it. Such a
+//! record is still read, and the next block that changes governance writes all of it as rows. A reader
+//! compares the state with the commitment.
 
 use super::{
     Governance, Mark,
@@ -25,10 +26,10 @@ use proto::evmd::gov::v1::State;
 use std::sync::Arc;
 use storage::{ChainReader, GovernanceKey};
 
-/// Key of the mark.
+/// Key of the commitment.
 const MARK_KEY: &[u8] = b"gov/\x00";
 
-/// Why what is stored is no governance.
+/// Why stored data is not a valid state of governance.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
@@ -51,7 +52,7 @@ pub enum StoreError {
     MissingRow {
         /// The row.
         key: GovernanceKey,
-        /// The block after which the state was wanted.
+        /// The block after which the state was requested.
         number: u64,
     },
     /// The chain environment could not be read.
@@ -59,7 +60,7 @@ pub enum StoreError {
     Read(#[from] storage::ReadError),
 }
 
-/// What is kept in a row of modules.
+/// The pair in a module row.
 pub fn pair(governance: &Governance) -> Option<(Bytes, Bytes)> {
     let mark = governance.mark()?;
     let value = [mark.hash.as_slice(), &mark.height.to_be_bytes()].concat();
@@ -94,7 +95,7 @@ pub fn load(blocks: &ChainReader, native: &Native, number: u64) -> Result<Govern
     }
 }
 
-/// The state as an older program stored it.
+/// The state as older programs stored it.
 fn whole(bytes: &[u8], mark: Mark) -> Result<Governance, StoreError> {
     if keccak256(bytes) != mark.hash {
         return Err(StoreError::Commitment { height: mark.height });

@@ -86,7 +86,7 @@ impl Chain {
         self.known.push(self.modules.gov.clone());
     }
 
-    /// What is read at each height is what was known then.
+    /// The state read at each height is the one that was known then.
     fn check(&self) {
         let reader = self.chain.reader().unwrap();
         for (number, known) in self.known.iter().enumerate() {
@@ -150,7 +150,7 @@ fn finish(state: &mut GovState, id: u64) {
     entry.votes.clear();
 }
 
-/// Proposals that come, change and go, in some blocks.
+/// Proposals that are added, changed and removed, in some blocks.
 fn live(chain: &mut Chain) {
     chain.block(propose);
     chain.block(|state| deposit(state, 1, 9, 5));
@@ -205,7 +205,7 @@ fn what_older_programs_stored_is_read_and_then_written_as_rows() {
     let rows = chain.block(|state| vote(state, 1, 4));
     assert_eq!(rows.len(), 1);
     chain.check();
-    // Back to before there were rows, and forth again.
+    // Back to before there were rows, and forward again.
     chain.chain.truncate_after(3).unwrap();
     chain.known.truncate(4);
     chain.modules.gov = load(&chain.chain.reader().unwrap(), &chain.native, 3).unwrap();
@@ -218,7 +218,7 @@ fn a_chain_that_adopts_version_1_commits_to_the_same_whatever_was_in_memory() {
     let mut chain = Chain::new(V0);
     live(&mut chain);
     chain.block(|state| [8, 2, 5].into_iter().for_each(|from| vote(state, 3, from)));
-    // The place of the vote rises; a program that reads the state from one message numbers anew.
+    // The position of the vote changes: a program that reads the state from one message assigns new numbers.
     chain.block(|state| vote(state, 3, 8));
     let running = chain.modules.gov.clone();
     let state = GovState::from_message(running.state().to_message()).unwrap();
@@ -282,7 +282,7 @@ fn a_missing_or_foreign_row_is_an_error() {
     let mut chain = Chain::new(V1);
     chain.block(propose);
     let mut rows = chain.block(|state| deposit(state, 1, 9, 5));
-    // The next block claims the same change again, but writes less, or something else.
+    // The next block has the commitment of the same change, but writes fewer or other rows.
     let mark = chain.modules.gov.mark();
     chain.append(None, Vec::new());
     chain.check();

@@ -18,17 +18,17 @@ pub struct Tally {
     pub veto: u64,
 }
 
-/// What a vote comes to.
+/// The result of a vote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// It is executed.
+    /// Whether it is executed.
     pub passes: bool,
-    /// Its deposits are lost.
+    /// Whether its deposits are burnt.
     pub burns: bool,
 }
 
 impl Tally {
-    /// As the queries show it.
+    /// In the form of the queries.
     pub fn to_proto(self) -> TallyResult {
         TallyResult {
             yes_count: self.yes.to_string(),
@@ -42,8 +42,7 @@ impl Tally {
         self.yes + self.abstain + self.no + self.veto
     }
 
-    /// Judges the weights as the SDK does: quorum, then abstentions, then vetoes, then the
-    /// threshold.
+    /// Evaluates the weights as the SDK does: quorum, then abstentions, then vetoes, then the threshold.
     pub fn verdict(self, params: &GovParams, expedited: bool) -> Verdict {
         let all = params.validators.iter().map(|validator| validator.power).sum();
         let threshold = if expedited { params.expedited_threshold } else { params.threshold };
@@ -62,12 +61,12 @@ impl Tally {
     }
 }
 
-/// Part of a whole, cut at 18 digits.
+/// A share, truncated to 18 digits.
 fn share(part: u64, whole: u64) -> LegacyDec {
     LegacyDec::from(part).quo_int(U256::from(whole)).unwrap_or_default()
 }
 
-/// Adds up the votes of those who have a say.
+/// Adds up the votes of the voters of genesis.
 pub fn tally<'a>(params: &GovParams, votes: impl Iterator<Item = (&'a Vote, Address)>) -> Tally {
     let mut tally = Tally::default();
     for (vote, voter) in votes {
