@@ -1,7 +1,7 @@
-//! A block as it travels: header, raw transactions, ommers, withdrawals, in the RLP of the Yellow
-//! Paper section 4.3 with EIP-2718 transactions and EIP-4895 withdrawals.
+//! A block in network form: header, raw transactions, ommers and withdrawals, in the RLP of the Yellow Paper
+//! section 4.3 with EIP-2718 transactions and EIP-4895 withdrawals.
 //!
-//! Transactions stay raw bytes here: decoding and recovering them is the recover stage's work.
+//! Transactions are raw bytes here; the recover stage decodes and recovers them.
 
 use crate::Body;
 use alloy_consensus::Header;
@@ -86,8 +86,8 @@ impl Block {
         Ok(())
     }
 
-    /// The transaction at `index` of a stored body, if it has as many. Copies nothing and looks at
-    /// no more than is before it.
+    /// The transaction at `index` of a stored body, if there is one. Copies nothing, and reads only the bytes
+    /// up to its end.
     ///
     /// # Errors
     /// When the transactions before it are malformed.
@@ -130,7 +130,7 @@ impl Block {
             .map_err(|reason| BlockDecodeError { part: "ommers", reason })
     }
 
-    /// What the header commits to.
+    /// The parts that the header commits to.
     pub fn body(&self) -> Body<'_> {
         Body {
             transactions: &self.transactions,

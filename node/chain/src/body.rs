@@ -1,4 +1,4 @@
-//! A body against its header: the three roots that need no execution, and the block's size.
+//! Checks a body against its header: the three roots that need no execution, and the block's size.
 
 use alloy_consensus::{Header, proofs};
 use alloy_eips::eip4895::Withdrawals;

@@ -26,17 +26,17 @@ impl GenesisError {
     }
 }
 
-/// A header, or a body against its header, broke a consensus rule.
+/// A header, or a body, violates a consensus rule.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[error("block {number}: {violation}")]
 pub struct HeaderError {
     /// Number of the refused block, as its header states it.
     pub number: u64,
-    /// What is wrong.
+    /// The violation.
     pub violation: Violation,
 }
 
-/// One broken rule, with what was expected and what was found.
+/// A violated rule, with the expected and the found value.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Violation {

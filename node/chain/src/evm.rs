@@ -1,7 +1,7 @@
-//! Parameters of the EVM on a native chain: who may use it, and for which transactions.
+//! Parameters of the EVM on a native chain: permissions, and accepted transactions.
 //!
-//! The JSON is that of the reference's `evm` module; what this node does not offer is refused by
-//! name rather than ignored.
+//! The JSON is that of the reference's `evm` module. What this node does not support is refused and not
+//! ignored.
 
 mod extras;
 
@@ -20,13 +20,13 @@ pub struct EvmParams {
     pub evm_denom: String,
     #[serde(deserialize_with = "none_of_these")]
     extra_eips: Vec<i64>,
-    /// Legacy transactions without EIP-155 protection are taken.
+    /// Whether legacy transactions without EIP-155 protection are accepted.
     pub allow_unprotected_txs: bool,
     #[serde(deserialize_with = "none_of_these")]
     evm_channels: Vec<String>,
-    /// Who may create contracts, and who may call.
+    /// Permissions to create and call contracts.
     pub access_control: AccessControl,
-    /// Precompiled contracts beside those of the fork.
+    /// Precompiled contracts in addition to those of the fork.
     pub active_static_precompiles: ExtraPrecompiles,
 }
 
@@ -140,7 +140,7 @@ impl TryFrom<proto::AccessControlType> for AccessRule {
     }
 }
 
-/// A list of something this node does not have.
+/// A list of something that this node does not support.
 fn none_of_these<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
 where
     D: Deserializer<'de>,
@@ -150,7 +150,7 @@ where
     if list.is_empty() { Ok(list) } else { Err(D::Error::custom("must be empty: not supported")) }
 }
 
-/// Who may create contracts, and who may call.
+/// Permissions to create and call contracts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct AccessControl {
@@ -161,7 +161,7 @@ pub struct AccessControl {
 }
 
 impl AccessControl {
-    /// Nobody is kept from anything.
+    /// Access is not restricted.
     pub fn is_open(&self) -> bool {
         [&self.create, &self.call].iter().all(|rule| {
             rule.access_type == AccessType::Permissionless && rule.access_control_list.is_empty()
@@ -169,19 +169,19 @@ impl AccessControl {
     }
 }
 
-/// One rule of access.
+/// The permission of one operation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct AccessRule {
-    /// How the list is meant.
+    /// The meaning of the list.
     pub access_type: AccessType,
     /// Addresses blocked, or the only ones allowed.
     pub access_control_list: Vec<Address>,
 }
 
 impl AccessRule {
-    /// Whether `caller` may, in a transaction that `signer` signed. A block list holds for both, and
-    /// a permission of either is enough.
+    /// Whether `caller` has the permission in a transaction that `signer` signed. A block list applies to
+    /// both, and for an allow list either of them is enough.
     pub fn allows(&self, signer: Address, caller: Address) -> bool {
         let listed = |address| self.access_control_list.contains(&address);
         match self.access_type {
@@ -192,15 +192,15 @@ impl AccessRule {
     }
 }
 
-/// How the list of a rule is meant.
+/// The meaning of a permission's list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AccessType {
-    /// Everybody but those listed.
+    /// All addresses except the listed ones.
     #[default]
     Permissionless,
-    /// Nobody.
+    /// No address.
     Restricted,
-    /// Those listed only.
+    /// Only the listed addresses.
     Permissioned,
 }
 

@@ -1,5 +1,5 @@
-//! Reads a `genesis.json`, as geth understands it. Accounts are read one at a time: a file may have
-//! millions of them.
+//! Reads a `genesis.json` like geth. Accounts are read one at a time, because a file may contain millions of
+//! them.
 
 use std::{collections::BTreeMap, fmt};
 

@@ -1,4 +1,4 @@
-//! Which fork's rules hold at a block: heights before the merge, times after it.
+//! The fork of a block: by height before the merge, by time after it.
 
 use alloy_eips::{
     eip7594::MAX_BLOBS_PER_TX_FUSAKA,

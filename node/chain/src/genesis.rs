@@ -1,4 +1,4 @@
-//! A genesis file made into a chain's first header and first state.
+//! Creates a chain's first header and first state from a genesis file.
 
 use std::{collections::BTreeMap, convert::Infallible};
 

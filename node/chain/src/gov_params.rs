@@ -1,11 +1,11 @@
-//! The rules of governance, as genesis states them.
+//! The parameters of governance in genesis.
 
 use alloy_primitives::{Address, U256};
 use feemarket::LegacyDec;
 use prost_types::Duration;
 use proto::cosmos::{base::v1beta1::Coin, gov::v1::Params};
 
-/// Who votes.
+/// A voter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Validator {
     /// The account.

@@ -1,7 +1,7 @@
-//! What a header must satisfy against its parent, for every fork.
+//! Validates a header against its parent, for every fork.
 //!
-//! Needs no state and no execution. Proof-of-work seals are not checked: difficulty is, the mix
-//! hash and nonce of a mined block are taken as given.
+//! This needs no state and no execution. Proof-of-work seals are not verified: the difficulty is, but the mix
+//! hash and nonce of a mined block are not.
 
 use alloy_consensus::{EMPTY_OMMER_ROOT_HASH, Header, constants::EMPTY_WITHDRAWALS};
 use alloy_eips::{
@@ -72,7 +72,7 @@ pub(super) fn check(
     check_gas(fork, parent.header, header)?;
     let found = header.base_fee_per_gas;
     Violation::present("baseFeePerGas", fork >= Fork::London, found.is_some())?;
-    // A native chain's is the fee market's: whoever holds the market checks it.
+    // The base fee of a native chain is checked against the fee market.
     if let Some(found) = found.filter(|_| spec.rules == Rules::Ethereum) {
         Violation::number("baseFeePerGas", next_base_fee(parent.header), found)?;
     }

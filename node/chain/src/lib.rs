@@ -1,8 +1,8 @@
-//! What a chain is: its rules, its forks, its genesis, and what a header must satisfy.
+//! The definition of a chain: its rules, its forks, its genesis, and the validity of headers.
 //!
-//! Everything here is pure: no I/O, no clock, no state. A chain comes from a geth `genesis.json`
-//! (Ethereum rules, for import and conformance) or from [`Genesis::native_dev`] (native rules).
-//! Nothing here executes a transaction; the crate `evm` does.
+//! This crate has no I/O, no clock and no state. A chain is read from a geth `genesis.json` (Ethereum rules,
+//! for import and conformance), or created by [`Genesis::native_dev`] (native rules). The crate `evm`
+//! executes transactions.
 
 pub mod block;
 mod body;

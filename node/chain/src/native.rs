@@ -117,7 +117,7 @@ struct Section {
     feemarket: Option<feemarket::Genesis>,
     /// The EVM.
     evm: EvmSection,
-    /// How parameters are voted on, and by whom.
+    /// Parameters of governance, and the voters.
     gov: GovSection,
     /// Versions of the consensus rules. Absent: version 0 from block 0 on.
     rules: Option<Vec<ActivationJson>>,
@@ -144,7 +144,7 @@ impl Default for Section {
     }
 }
 
-/// What a native chain has beside forks.
+/// The rules of a native chain in addition to forks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Native {
     /// Human-readable prefix of Bech32 addresses.
@@ -157,7 +157,7 @@ pub struct Native {
     pub evm: EvmParams,
     /// The fee market before block 1.
     pub market: Market,
-    /// How parameters are voted on, and by whom.
+    /// Parameters of governance, and the voters.
     pub gov: GovParams,
     /// Which version of the consensus rules is in force at which height.
     pub rules: RulesSchedule,

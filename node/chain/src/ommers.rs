@@ -1,4 +1,4 @@
-//! The ommers of a mined block: how many, how deep, no repetition, valid headers.
+//! Validates the ommers of a mined block: number, depth, no repetition, valid headers.
 
 use alloy_consensus::Header;
 use alloy_primitives::{B256, U256};

@@ -1,4 +1,4 @@
-//! One chain's rules: which kind, which forks when, and the constants that go with them.
+//! The rules of one chain: its kind, its forks, and their constants.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ use super::{
     rules::{Activation, RulesError, RulesVersion},
 };
 
-/// Who makes the rules beside the forks.
+/// The kind of rules in addition to the forks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rules {
     /// Our own chain: fees go to the fee collector, nothing is burned, blob transactions refused.
@@ -249,7 +249,7 @@ impl ChainSpec {
         &self.file.config
     }
 
-    /// What a native chain has beside forks; `None` on an Ethereum chain.
+    /// The rules of a native chain in addition to forks; `None` on an Ethereum chain.
     pub fn native(&self) -> Option<&Native> {
         self.native.as_deref()
     }
@@ -260,7 +260,7 @@ impl ChainSpec {
     }
 }
 
-/// Refuses chains whose blocks this node would misjudge.
+/// Refuses chains whose blocks this node would not validate correctly.
 fn refuse_unknown_rules(config: &ChainConfig, difficulty: U256) -> Result<(), GenesisError> {
     let merged = config.terminal_total_difficulty.is_some_and(|ttd| difficulty >= ttd);
     if config.clique.is_some() && !merged {

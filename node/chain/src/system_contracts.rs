@@ -1,4 +1,4 @@
-//! The contracts that blocks call by themselves, and which of them a chain lacks.
+//! The contracts that blocks call, and those of them that a chain lacks.
 
 use super::{ChainSpec, Fork};
 use alloy_eips::{

@@ -1,5 +1,5 @@
-//! Precompiled contracts of a native chain beside those of its fork: on where the parameters of the EVM
-//! list them (reference, 6.2).
+//! Precompiled contracts of a native chain in addition to those of its fork. They are active if the
+//! parameters of the EVM list them (reference, 6.2).
 
 use alloy_primitives::{Address, address};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
