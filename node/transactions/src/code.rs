@@ -1,14 +1,13 @@
-//! The numbers that name a rejection on the SDK's channels: codespace, code and the text that was
-//! registered for it.
+//! The numbers of refusals in the SDK's interfaces: codespace, code, and the registered text.
 
-/// A registered error: what gRPC, REST and the command line show beside a message.
+/// A registered error, which gRPC, REST and the command line show together with a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Code {
-    /// Codespace: `sdk`, `evm`, or `undefined` for errors nobody registered.
+    /// Codespace: `sdk`, `evm`, or `undefined` for unregistered errors.
     pub space: &'static str,
     /// Number within the codespace.
     pub number: u32,
-    /// The registered text; empty for errors nobody registered.
+    /// The registered text; empty for unregistered errors.
     pub description: &'static str,
 }
 
@@ -20,7 +19,7 @@ const fn evm(number: u32, description: &'static str) -> Code {
     Code { space: "evm", number, description }
 }
 
-/// An error nobody registered.
+/// An unregistered error.
 pub const PLAIN: Code = Code { space: "undefined", number: 1, description: "" };
 
 /// The SDK's registered error of this name.

@@ -1,8 +1,8 @@
-//! Senders of raw transactions, a batch at a time.
+//! Recovers the senders of raw transactions in batches.
 //!
-//! Both hashes of a transaction (its own, and the one that was signed) and its signature are left
-//! to `verify`, which works on many at once; only decoding goes one by one. Holds no state between
-//! batches but its scratch space, which grows to the largest batch seen.
+//! `verify` computes both hashes of a transaction (its own, and the signing hash) and recovers its signature,
+//! many at a time. Only decoding is done one by one. There is no state between batches except scratch space,
+//! which grows to the largest batch.
 
 use super::tx::{DecodeError, DecodedTx, RecoverError, RecoveredTx, authority_jobs};
 use alloy_primitives::Bytes;
@@ -42,8 +42,8 @@ impl Senders {
         self.scratch.recover(&mut self.recoverer, raw, self.chain_id, Arc::new)
     }
 
-    /// Leaves in each transaction whom its authorizations delegate (EIP-7702): in 128 KiB of one may be
-    /// thousands, in most is one.
+    /// Stores in each transaction the accounts that its authorizations delegate (EIP-7702). Most transactions
+    /// have one authorization, but 128 KiB can contain thousands.
     pub fn recover_authorities<'a>(&mut self, txs: impl Iterator<Item = &'a RecoveredTx>) {
         self.scratch.jobs.clear();
         let mut gathered = Vec::new();
@@ -69,7 +69,7 @@ impl Senders {
         jobs.clear();
         for (tx, range) in gathered.drain(..) {
             let found = outcomes[range].iter().flatten().map(|key| key.address.into()).collect();
-            // Somebody may have recovered them before.
+            // They may have been recovered before.
             let _ = tx.authorities.set(found);
         }
     }
@@ -187,9 +187,9 @@ mod tests {
         );
         let parity =
             SignedAuthorization::new_unchecked(good.inner().clone(), 2, good.r(), good.s());
-        let nobody =
+        let unrecoverable =
             SignedAuthorization::new_unchecked(good.inner().clone(), 0, U256::ZERO, good.s());
-        let mut list = vec![good, malleable, parity, nobody, authorization(2, CHAIN + 1)];
+        let mut list = vec![good, malleable, parity, unrecoverable, authorization(2, CHAIN + 1)];
         list.extend((3..20).map(|key| authorization(key, u64::from(key % 2) * CHAIN)));
         let raw = |list: &[SignedAuthorization]| {
             let authorization_list = list.to_vec();

@@ -1,7 +1,7 @@
-//! Blob transactions as they are submitted: wrapped together with their blobs (EIP-4844, EIP-7594).
+//! Blob transactions in their submitted form, together with their blobs (EIP-4844, EIP-7594).
 //!
-//! A block holds the transaction alone, which names its blobs by versioned hashes. Whoever submits one
-//! has to show them: here they are taken off and checked, once. They are not kept, see ADR 0014.
+//! A block contains the transaction alone, which names its blobs by versioned hashes. A submitted transaction
+//! must include the blobs. They are removed and verified here, once, and are not stored, see ADR 0014.
 
 use super::tx::{DecodeError, DecodedTx};
 use alloy_consensus::Transaction as _;
@@ -16,13 +16,13 @@ use alloy_rlp::Header;
 const TX_TYPE: u8 = 3;
 /// Most blobs one transaction may have under the blob schedule of any fork so far: those of a whole
 /// block in Prague; 6 since Osaka (EIP-7594).
-const BLOBS_MAX: usize = 9;
+const MAX_BLOBS: usize = 9;
 /// Most bytes that each blob adds: itself, its commitment and its cells' proofs, each with its RLP
 /// header of at most 4 bytes.
 const BYTES_A_BLOB: usize =
     (BYTES_PER_BLOB + 4) + (BYTES_PER_COMMITMENT + 4) + CELLS_PER_EXT_BLOB * (BYTES_PER_PROOF + 4);
 /// Most bytes of all that surrounds a transaction.
-pub const SIDECAR_BYTES_MAX: usize = BLOBS_MAX * BYTES_A_BLOB + 32;
+pub const SIDECAR_BYTES_MAX: usize = MAX_BLOBS * BYTES_A_BLOB + 32;
 
 /// Why the blobs of a transaction are not accepted. Texts are geth's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -207,9 +207,9 @@ mod tests {
     #[test]
     fn the_most_blobs_fit_the_bound() {
         let most = Sidecar::from(Cells::new(
-            vec![Blob::default(); BLOBS_MAX],
-            vec![Default::default(); BLOBS_MAX],
-            vec![Default::default(); BLOBS_MAX * CELLS_PER_EXT_BLOB],
+            vec![Blob::default(); MAX_BLOBS],
+            vec![Default::default(); MAX_BLOBS],
+            vec![Default::default(); MAX_BLOBS * CELLS_PER_EXT_BLOB],
         ));
         let raw = wrap(&alone(&most), &most);
         assert!(raw.len() <= alone(&most).len() + SIDECAR_BYTES_MAX, "{}", raw.len());

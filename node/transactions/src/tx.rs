@@ -1,11 +1,11 @@
 //! Transactions from bytes to a known sender.
 //!
-//! Three steps: [`DecodedTx::decode`], the signature ([`DecodedTx::job`], done by `verify`), and
-//! [`DecodedTx::finish`]; [`super::Senders`] takes them in batches. Nothing here knows a fork:
-//! whether a high `s`, a type or a chain id is allowed is decided where the block is known.
+//! There are three steps: [`DecodedTx::decode`], the recovery of the signature ([`DecodedTx::job`], done by
+//! `verify`), and [`DecodedTx::finish`]. [`super::Senders`] does them in batches. Nothing here depends on a
+//! fork: whether a high `s`, a type or a chain id is valid is decided when the block is known.
 //!
-//! A Cosmos transaction (type 0x0a) takes the same way: its signature is in the same batch, once for
-//! each of the two recovery ids it may have had.
+//! A Cosmos transaction (type 0x0a) takes the same steps. Its signature is in the same batch twice, once for
+//! each possible recovery id.
 
 use alloy_consensus::{
     EthereumTxEnvelope, SignableTransaction, Transaction as _, TxEip4844, TxLegacy, Typed2718 as _,
@@ -36,8 +36,8 @@ pub fn created(tx: &Transaction, sender: Address) -> Option<Address> {
     tx.is_create().then(|| sender.create(tx.nonce()))
 }
 
-/// Whom a transaction names beside its sender: who it is sent to, the contract it creates, whom its
-/// messages pay.
+/// The participants of a transaction in addition to its sender: the recipient, the contract it creates, and
+/// the recipients of its messages.
 pub fn named<'a>(
     tx: &Transaction,
     sender: Address,
@@ -139,7 +139,7 @@ impl DecodedTx {
     /// # Errors
     /// See [`DecodeError`].
     pub fn decode_hashed(raw: Bytes, hash: B256) -> Result<Self, DecodeError> {
-        if raw.is_empty() || (raw.len() == 1 && raw[0] <= TYPE_MAX) {
+        if raw.is_empty() || (raw.len() == 1 && raw[0] <= MAX_TYPE) {
             return Err(DecodeError::Short);
         }
         if cosmos::is_cosmos(&raw) {
@@ -311,15 +311,15 @@ pub(super) fn authority_jobs(tx: &Transaction, chain_id: u64) -> impl Iterator<I
 const LIST_START: u8 = 0xc0;
 
 /// The greatest transaction type (EIP-2718); 1 to 4 are those of EIP-2930, 1559, 4844 and 7702.
-const TYPE_MAX: u8 = 0x7f;
+const MAX_TYPE: u8 = 0x7f;
 
 fn decode(rest: &mut &[u8]) -> Result<Transaction, DecodeError> {
     if rest.first().is_some_and(|first| *first >= LIST_START) {
         let tx = TxLegacy::rlp_decode_signed(rest).map_err(DecodeError::Rlp)?;
         return Ok(Transaction::Legacy(tx));
     }
-    // The decoder takes a type that nobody knows for malformed RLP.
-    if let Some(kind @ (0 | 5..=TYPE_MAX)) = rest.first() {
+    // The decoder reports an unknown type as malformed RLP.
+    if let Some(kind @ (0 | 5..=MAX_TYPE)) = rest.first() {
         return Err(DecodeError::UnknownType(*kind));
     }
     Transaction::decode_2718(rest).map_err(|error| DecodeError::Rlp(error.into()))

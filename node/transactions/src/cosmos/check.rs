@@ -1,4 +1,4 @@
-//! The checks of a Cosmos transaction against the chain (reference, 2.7), beside those that read it.
+//! Checks a Cosmos transaction against the chain (reference, 2.7), after it has been decoded and validated.
 
 use super::{
     CosmosTx, coin,
@@ -14,7 +14,7 @@ use chain::{RulesVersion, Token};
 use feemarket::LegacyDec;
 use storage::Account;
 
-/// What a Cosmos transaction is checked against, beside its signer's account.
+/// The context of the checks, in addition to the signer's account.
 #[derive(Clone, Copy, Debug)]
 pub struct ChainFacts<'a> {
     /// Prefix of addresses.
@@ -35,7 +35,7 @@ pub struct ChainFacts<'a> {
     pub mempool_min_gas_price: LegacyDec,
 }
 
-/// What the checks found out.
+/// The results of the checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Passed {
     /// Paid per gas, in wei, with its fraction.
@@ -47,7 +47,7 @@ pub struct Passed {
 /// Everything but the sequence, which the pool may wait for.
 ///
 /// # Errors
-/// The first reason to turn it away.
+/// The first reason to refuse it.
 pub fn check(tx: &CosmosTx, chain: &ChainFacts<'_>, account: &Account) -> Result<Passed, Refusal> {
     let timeout = tx.body.timeout_height;
     if timeout != 0 && chain.height > timeout {

@@ -1,10 +1,9 @@
 //! The EIP-712 renderings of a sign document that wallets like MetaMask show and sign.
 //!
-//! There are two in use: the reference's, with a field `msg0`, `msg1`, ... for each message and types
-//! made from the JSON; and the older one of Ethermint, with a list `msgs` of one type and the fee
-//! payer beside the fee. The domain names no contract but the text `cosmos`, so its fields are
-//! strings, which ordinary typed-data readers refuse; types are resolved and hashed by the library
-//! all the same.
+//! There are two renderings in use: the reference's, with a field `msg0`, `msg1`, ... for each message and
+//! types derived from the JSON; and the older one of Ethermint, with a list `msgs` of one type and the fee
+//! payer next to the fee. The domain has the text `cosmos` in place of a contract address, so its fields are
+//! strings. Ordinary readers of typed data refuse that, but types are resolved and hashed by the library.
 
 use super::{CosmosTx, message::Message};
 use alloy_dyn_abi::eip712::{Eip712Types, PropertyDef, Resolver};

@@ -1,5 +1,4 @@
-//! Why a Cosmos transaction is turned away, or has no effect: codespace, code and text as the SDK
-//! gives them.
+//! Why a Cosmos transaction is refused, or has no effect: codespace, code and text as in the SDK.
 
 use crate::Code;
 use std::fmt;
@@ -9,7 +8,7 @@ use std::fmt;
 pub struct Refusal {
     /// The registered error.
     pub code: Code,
-    /// What is wrong in this case.
+    /// The reason in this case.
     pub detail: String,
 }
 
@@ -39,7 +38,7 @@ macro_rules! registered {
 }
 
 registered! {
-    /// An error nobody registered.
+    /// An unregistered error.
     plain = "undefined" 1 "";
     /// `sdk` 2: tx parse error.
     tx_decode = "sdk" 2 "tx parse error";

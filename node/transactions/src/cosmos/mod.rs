@@ -70,7 +70,7 @@ pub fn cosmos_hash(raw: &[u8]) -> B256 {
     B256::from_slice(&Sha256::digest(bytes))
 }
 
-/// The hashes by which the Cosmos transactions of a block are found beside their own: they follow
+/// The hashes by which the Cosmos transactions of a block can be found in addition to their own: they follow
 /// those of all transactions in the index, in block order.
 pub fn further_hashes<'a>(
     transactions: impl IntoIterator<Item = &'a Bytes>,

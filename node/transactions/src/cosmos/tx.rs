@@ -1,4 +1,4 @@
-//! A Cosmos transaction read out of its bytes.
+//! Decodes a Cosmos transaction.
 
 use super::{
     GAS_PER_BYTE, GAS_PER_SIGNATURE, coin,
@@ -85,7 +85,7 @@ impl CosmosTx {
     /// # Errors
     /// What is wrong with it, as the SDK names it.
     pub fn decode(bytes: &[u8], signatures: Signatures) -> Result<Self, Refusal> {
-        // Nobody signs what is outside body and `AuthInfo`.
+        // Fields outside body and `AuthInfo` are not signed.
         let raw: TxRaw = canonical(bytes)?;
         let mut reader = Reader::default();
         let body: TxBody = reader.read(&raw.body_bytes)?;
@@ -265,7 +265,7 @@ fn price(
 ) -> Result<FeePrice, Refusal> {
     let mut tip = None;
     if let Some(option) = body.non_critical_extension_options.first() {
-        // Nobody has a use for one here, and it could hold anything.
+        // It has no use here, and could contain anything.
         return Err(unknown_option(option.type_url.clone()));
     }
     for option in &body.extension_options {
