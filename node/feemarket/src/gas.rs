@@ -1,7 +1,7 @@
-//! Gas that counts: what a transaction is charged and what a block reports.
+//! Gas for which a transaction is charged, and gas that a block reports.
 //!
-//! Both follow one rule: a claim of gas costs at least `min_gas_multiplier` of itself, so that
-//! nobody fills a block with limits that nothing uses.
+//! Both have a minimum of `min_gas_multiplier` times the gas limit, so that blocks cannot be filled with gas
+//! limits that are not used.
 
 use super::dec::LegacyDec;
 use alloy_primitives::U256;

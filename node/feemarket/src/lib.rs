@@ -1,16 +1,14 @@
-//! The native chain's fee market: what a unit of gas costs in the next block, and what a
-//! transaction is charged.
+//! The native chain's fee market: the price of gas in the next block, and the charge of a transaction.
 //!
-//! One [`Market`] travels with the chain. A block calls [`Market::begin_block`] before its first
-//! transaction, adds the gas limit of every transaction that passes its checks to [`GasWanted`],
-//! and calls [`Market::end_block`] after the last. [`store`] says what is kept of it and how the
-//! header commits to it.
+//! One [`Market`] is part of the chain's head. A block calls [`Market::begin_block`] before its first
+//! transaction, adds the gas limit of every transaction that passes its checks to [`GasWanted`], and calls
+//! [`Market::end_block`] after the last one. For its storage, and the commitment in headers, see [`store`].
 //!
-//! The rules are those of the `feemarket` module of cosmos/evm v0.4.1, with two promises it does
-//! not make: the base fee is never below `min_gas_price`, and always fits a block header.
+//! The rules are those of the `feemarket` module of cosmos/evm v0.4.1, with two additional guarantees: the
+//! base fee is never below `min_gas_price`, and always fits into a block header.
 //!
-//! Pure: no I/O, no clock, no floating point, and no arithmetic that could wrap or panic. All of
-//! it is consensus: a changed digit here is another chain.
+//! There is no I/O, no clock, no floating point, and no arithmetic that could wrap or panic. All of it is
+//! consensus: any change of a result is a fork.
 
 #![deny(clippy::arithmetic_side_effects)]
 

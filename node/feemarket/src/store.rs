@@ -1,4 +1,4 @@
-//! What is kept of the market and of the other modules, and how a block header commits to it.
+//! The storage of the market and of the other modules, and its commitment in block headers.
 //!
 //! Module state is a map from keys to values. A key is the module's key space, `/`, and a byte:
 //!
@@ -15,7 +15,7 @@
 //! ascending order of keys. A native block's `extraData` is the Keccak-256 of that row, so the row
 //! proves itself against the header, and a verifier needs no more than the header to check one.
 //!
-//! A [`Record`] is what is stored with a block: its row, and beside it the block's events.
+//! A [`Record`] is stored with a block: its row, and the block's events.
 
 use super::{
     event::Event,
