@@ -1,11 +1,12 @@
-//! The JSON text of an answer, by hand, as it is the largest wallets ask for all the time.
+//! Writes the JSON text of `eth_feeHistory` without a serializer, because wallets request large responses all
+//! the time.
 
 use std::io::Write;
 
 /// Bytes before the digits: the quotation mark and `0x`.
 const PREFIX: usize = 3;
-/// Most digits of a number of 64 bits.
-const HEX_MAX: usize = 16;
+/// Maximum number of digits of a 64-bit number.
+const MAX_HEX_DIGITS: usize = 16;
 
 /// Appends a price as a JSON string.
 pub(super) fn put_hex(out: &mut Vec<u8>, value: u128) {
@@ -14,10 +15,10 @@ pub(super) fn put_hex(out: &mut Vec<u8>, value: u128) {
         return;
     };
     let digits = (64 - (low | 1).leading_zeros() as usize).div_ceil(4);
-    let first = low << (4 * (HEX_MAX - digits));
+    let first = low << (4 * (MAX_HEX_DIGITS - digits));
     let mut text = *b"\"0x................\"";
     text[PREFIX..PREFIX + 8].copy_from_slice(&hex_digits((first >> 32) as u32));
-    text[PREFIX + 8..PREFIX + HEX_MAX].copy_from_slice(&hex_digits(first as u32));
+    text[PREFIX + 8..PREFIX + MAX_HEX_DIGITS].copy_from_slice(&hex_digits(first as u32));
     text[PREFIX + digits] = b'"';
     // All of it, as a copy of a known length is two moves; what is too much goes again.
     let end = out.len() + PREFIX + digits + 1;

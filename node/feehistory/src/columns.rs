@@ -14,12 +14,12 @@ use std::{
 /// Blocks held: a request for the most blocks at the head, and one that lags as far behind.
 pub const RECENT_BLOCKS: usize = 4096;
 /// Tips held in all blocks: 24 bytes each, so at most about 100 MB.
-const TIPS_MAX: usize = 4 << 20;
+const MAX_TIPS: usize = 4 << 20;
 /// Lists of percentiles whose rewards are kept as text: wallets and libraries have few forms of the
 /// question. With the bound below at most some 30 MB.
-const LISTS_MAX: usize = 32;
+const MAX_LISTS: usize = 32;
 /// Most percentiles of such a list.
-const LIST_PERCENTILES_MAX: usize = 16;
+const MAX_LIST_PERCENTILES: usize = 16;
 
 /// One block's row, ready to be written into answers.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -210,7 +210,7 @@ impl Recent {
         }
         self.tips += entry.tips.len();
         self.rows.push_back(entry);
-        while self.rows.len() > RECENT_BLOCKS || (self.tips > TIPS_MAX && self.rows.len() > 1) {
+        while self.rows.len() > RECENT_BLOCKS || (self.tips > MAX_TIPS && self.rows.len() > 1) {
             let Some(gone) = self.rows.pop_front() else { break };
             self.first += 1;
             self.tips -= gone.tips.len();
@@ -278,7 +278,7 @@ impl FeeColumns {
         if percentiles.is_empty() {
             return Some(columns(&[]));
         }
-        if percentiles.len() > LIST_PERCENTILES_MAX {
+        if percentiles.len() > MAX_LIST_PERCENTILES {
             let mut rewards = Column::default();
             for row in recent.rows.range(at..at + count) {
                 rewards.push(|out| row.put_rewards(out, percentiles));
@@ -293,7 +293,7 @@ impl FeeColumns {
                 Rewards { percentiles, first, column: Column::default() }
             }
         };
-        if lists.len() >= LISTS_MAX {
+        if lists.len() >= MAX_LISTS {
             lists.remove(0);
         }
         // The rows may have begun anew, somewhere else.
@@ -359,7 +359,7 @@ mod tests {
     fn kept_rewards_are_those_of_the_tips() {
         let columns = FeeColumns::default();
         let mut lists: Vec<Vec<f64>> = (0..40).map(|list| vec![f64::from(list), 77.5]).collect();
-        lists.push((0..LIST_PERCENTILES_MAX as u32 + 1).map(f64::from).collect());
+        lists.push((0..MAX_LIST_PERCENTILES as u32 + 1).map(f64::from).collect());
         let mut held = VecDeque::new();
         for number in 0..RECENT_BLOCKS as u64 + 500 {
             let row = entry(number, (number % 7) as usize);
@@ -382,7 +382,7 @@ mod tests {
             let found = rewards(&columns, held[from].0, held[to].0, list);
             assert_eq!(found, serde_json::json!(expected), "{from} to {to} at {number}");
         }
-        assert!(columns.lists.lock().unwrap().len() <= LISTS_MAX);
+        assert!(columns.lists.lock().unwrap().len() <= MAX_LISTS);
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! The fee history: for each block the header scalars and the exact gas-weighted distribution of
 //! effective tips, written with the block, so that `eth_feeHistory` reads no receipts.
 //!
-//! [`FeeRow`] is what the pipeline makes and the chain keeps, [`RowReader`] finds percentiles in a
-//! stored row without decoding its tips, [`FeeColumns`] holds the rows of recent blocks in memory
-//! as they are answered, [`StoredAnswer`] writes the answer about older ones. Never reads a block or
-//! a receipt.
+//! The pipeline creates a [`FeeRow`] and the chain stores it. [`RowReader`] finds percentiles in a stored row
+//! without decoding its tips. [`FeeColumns`] holds the rows of recent blocks in memory in the form of
+//! responses, and [`StoredAnswer`] writes the response about older ones. This crate never reads a block or a
+//! receipt.
 
 mod answer;
 mod columns;

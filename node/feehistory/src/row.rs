@@ -34,8 +34,8 @@ const HEAD: usize = COUNT + 4;
 /// Bytes that are read at once.
 const WORD_BYTES: usize = 8;
 /// Bytes of the widest tip and of the widest gas sum.
-const TIP_BYTES_MAX: usize = 16;
-const GAS_BYTES_MAX: usize = WORD_BYTES;
+const MAX_TIP_BYTES: usize = 16;
+const MAX_GAS_BYTES: usize = WORD_BYTES;
 
 /// One block's row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -112,9 +112,9 @@ impl FeeRow {
         let scalars = self.encode_scalars();
         let gas: u64 = self.tips.iter().map(|tip| tip.gas).sum();
         let greatest = self.tips.last().map_or(0, |tip| tip.tip);
-        let tip_bytes = TIP_BYTES_MAX - greatest.leading_zeros() as usize / 8;
+        let tip_bytes = MAX_TIP_BYTES - greatest.leading_zeros() as usize / 8;
         // At least one byte, so that the length of a row bounds the number of its tips.
-        let gas_bytes = (GAS_BYTES_MAX - gas.leading_zeros() as usize / 8).max(1);
+        let gas_bytes = (MAX_GAS_BYTES - gas.leading_zeros() as usize / 8).max(1);
         let length = |bytes: &[u8]| u8::try_from(bytes.len()).expect("a few numbers are short");
         let count = u32::try_from(self.tips.len()).expect("a block has fewer transactions");
 
@@ -126,12 +126,12 @@ impl FeeRow {
         texts.iter().for_each(|text| out.extend(text.as_bytes()));
         out.extend(scalars);
         for tip in &self.tips {
-            out.extend(&tip.tip.to_be_bytes()[TIP_BYTES_MAX - tip_bytes..]);
+            out.extend(&tip.tip.to_be_bytes()[MAX_TIP_BYTES - tip_bytes..]);
         }
         let mut sum = 0u64;
         for tip in &self.tips {
             sum += tip.gas;
-            out.extend(&sum.to_be_bytes()[GAS_BYTES_MAX - gas_bytes..]);
+            out.extend(&sum.to_be_bytes()[MAX_GAS_BYTES - gas_bytes..]);
         }
         out
     }
@@ -223,7 +223,7 @@ impl<'a> RowReader<'a> {
         let (tip_bytes, gas_bytes) = (head[TIP_WIDTH].into(), head[GAS_WIDTH].into());
         let tips = start(head, TEXTS + 1);
         let gas = tips + count * tip_bytes;
-        let fits = tip_bytes <= TIP_BYTES_MAX && (1..=GAS_BYTES_MAX).contains(&gas_bytes);
+        let fits = tip_bytes <= MAX_TIP_BYTES && (1..=MAX_GAS_BYTES).contains(&gas_bytes);
         if !fits || gas + count * gas_bytes != row.len() {
             return Err(Error::Custom("the length of a fee row is not what it says"));
         }
@@ -282,8 +282,8 @@ impl<'a> RowReader<'a> {
         })
     }
 
-    /// As [`FeeRow::rewards`] for one percentile. No step of the search depends on how a comparison
-    /// ends, which nobody could predict.
+    /// As [`FeeRow::rewards`] for one percentile. No branch of the search depends on the result of a
+    /// comparison, which would be mispredicted.
     #[inline]
     pub fn reward(&self, percentile: f64) -> u128 {
         if self.count == 0 {
