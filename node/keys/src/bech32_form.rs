@@ -1,6 +1,6 @@
-//! The Bech32 forms (BIP-173, never Bech32m): three kinds of address, and three of public key,
-//! told apart by what follows the chain's prefix. No amino prefix is in any of them: 20 raw bytes
-//! of address, 33 of key.
+//! The Bech32 forms (BIP-173, not Bech32m): three kinds of address and three of public key, distinguished by
+//! what follows the chain's prefix. None of them contains an amino prefix: an address has 20 raw bytes, and a
+//! key 33.
 
 use super::{KeyError, PublicKey};
 use alloy_primitives::Address;

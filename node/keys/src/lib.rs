@@ -5,7 +5,7 @@
 //! - [`HdPath`] and [`mnemonic`] make keys from phrases; [`keystore`] and [`armor`] read and write
 //!   key files of other programs; [`keyring`] keeps named keys.
 //! - [`Signers`] are the keys that a node may sign with for its clients.
-//! - [`message_hash`] and [`typed_data_hash`] are what wallets sign beside transactions.
+//! - [`message_hash`] and [`typed_data_hash`] are hashes that wallets sign in addition to transactions.
 //!
 //! Private keys are zeroed when dropped, have no readable `Debug`, and are never logged. All
 //! ciphers, hashes and key derivation functions are kept crates.

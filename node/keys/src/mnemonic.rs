@@ -1,7 +1,7 @@
 //! Mnemonic phrases (BIP-39) and the keys derived from them (BIP-32).
 //!
-//! Phrases are read in any of the ten languages of BIP-39, told by their words; words and passphrase
-//! are normalised (NFKD) first, so that what a person types gives the same key everywhere.
+//! Phrases are read in any of the ten languages of BIP-39, which is detected by their words. Words and
+//! passphrase are normalised (NFKD) first, so that the same input results in the same key everywhere.
 
 use super::{HdPath, PrivateKey};
 use bip39::{Error as Bip39Error, Language, Mnemonic};
@@ -132,7 +132,7 @@ impl Phrase {
     /// The key at `path`.
     ///
     /// # Errors
-    /// If the derivation gives no key there, which nobody has seen.
+    /// If there is no key at this path, which has never been observed.
     pub fn derive(&self, passphrase: &str, path: &HdPath) -> Result<PrivateKey, MnemonicError> {
         let seed = self.seed(passphrase);
         let derived = bip32::ExtendedPrivateKey::<k256::SecretKey>::derive_from_path(

@@ -9,16 +9,16 @@ use std::{
 };
 use zeroize::Zeroizing;
 
-/// Owner reads and writes, nobody else does anything.
+/// Readable and writable by the owner only.
 const FILE_MODE: u32 = 0o600;
 /// The same for folders.
 const FOLDER_MODE: u32 = 0o700;
 
-/// Replaces `path` by a file with `bytes`: written beside it, synced, renamed. An interruption
-/// leaves the old file, or none; never half of the new one.
+/// Replaces `path` by a file with `bytes`, which is written under another name in the same folder, synced and
+/// renamed. An interruption leaves the old file, or none; never half of the new one.
 ///
 /// # Errors
-/// From the file system. Nothing is left beside the file when it fails.
+/// From the file system. No other file is left in the folder then.
 pub fn write_secret(path: &Path, bytes: &[u8]) -> io::Result<()> {
     whole_file::write_with_mode(path, bytes, FILE_MODE)
 }

@@ -1,4 +1,4 @@
-//! Signatures of a key, and the hashes that wallets sign beside transactions: messages (EIP-191) and
+//! Signatures of a key, and the hashes that wallets sign in addition to transactions: messages (EIP-191) and
 //! typed data (EIP-712).
 
 use super::PrivateKey;

@@ -193,9 +193,9 @@ mod tests {
         let (alice, hash) = (key.address(), keccak256("x"));
         assert_eq!(signers.accounts(), [alice]);
         assert_eq!(signers.sign(alice, &hash).unwrap(), key.sign(&hash));
-        let nobody = Address::repeat_byte(1);
-        assert!(matches!(signers.sign(nobody, &hash), Err(SignerError::Unknown)));
-        assert!(signers.lock(alice) && !signers.lock(nobody));
+        let unknown = Address::repeat_byte(1);
+        assert!(matches!(signers.sign(unknown, &hash), Err(SignerError::Unknown)));
+        assert!(signers.lock(alice) && !signers.lock(unknown));
         assert!(matches!(signers.sign(alice, &hash), Err(SignerError::Locked)));
         assert!(signers.sign_with(alice, &hash, "wrong horse").is_err());
         assert_eq!(signers.sign_with(alice, &hash, PASSPHRASE).unwrap(), key.sign(&hash));

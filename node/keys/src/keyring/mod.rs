@@ -413,7 +413,7 @@ fn read_file(path: &Path) -> Result<Option<Zeroizing<Vec<u8>>>, KeyringError> {
 
 fn read_contents(path: &Path, text: &[u8]) -> Result<Vec<Record>, KeyringError> {
     let damaged = |reason: String| KeyringError::Damaged { path: path.to_owned(), reason };
-    // A message of the JSON reader may quote the file, so only the place is told.
+    // A message of the JSON reader may quote the file, so only the position is reported.
     let contents: Contents = serde_json::from_slice(text).map_err(|error| {
         damaged(format!("no keyring in line {} column {}", error.line(), error.column()))
     })?;

@@ -43,7 +43,7 @@ pub(super) fn make(path: &Path) -> Result<Zeroizing<String>, KeyringError> {
     Ok(secret)
 }
 
-/// One secret a keyring, told apart by where it is.
+/// One secret per keyring, identified by its path.
 fn entry(path: &Path) -> Result<Entry, KeyringError> {
     let folder = path.parent().unwrap_or(path);
     let folder = std::path::absolute(folder)

@@ -59,7 +59,7 @@ fn changes_keep_names_and_keys_single() {
     let names: Vec<_> = keyring.records().iter().map(|record| record.name.as_str()).collect();
     assert_eq!(names, ["bob", "carol"]);
     assert_eq!(keyring.by_address(alice.address()).unwrap().name, "carol");
-    let names = ["bob".to_owned(), "nobody".to_owned()];
+    let names = ["bob".to_owned(), "unknown".to_owned()];
     assert!(matches!(keyring.remove(&names), Err(KeyringError::Unknown(_))));
     keyring.remove(&names[..1]).unwrap();
     keyring.add(record("carol"), true).unwrap();
