@@ -1,7 +1,6 @@
-//! Recomputes what is stored from what it was computed of, by another way: an oracle for homes that
-//! have been through something.
+//! Recomputes stored data in another way, as an oracle for homes after a fault.
 //!
-//! Reads only, beside a node that may be running, and believes no record of the trie.
+//! It only reads, also while a node is running, and does not rely on any record of the trie.
 
 use crate::{Home, HomeError, stored_header};
 use alloy_primitives::{Address, B256, U256};

@@ -16,9 +16,9 @@ pub const GENESIS_FILE: &str = "genesis.json";
 const PIECE_BYTES: usize = 1 << 20;
 
 impl Home {
-    /// Checks that the genesis file, if there is one, is that of this chain: whoever changed it would wait
-    /// in vain for an effect. The text that the chain was made of is kept with it, so a file that nobody
-    /// touched is compared byte by byte; only another one is read and its block 0 computed.
+    /// Checks that the genesis file, if there is one, is that of this chain, because a changed file would
+    /// have no effect. The text from which the chain was created is stored with it, so an unchanged file is
+    /// compared byte by byte. Only a changed one is parsed and its block 0 computed.
     ///
     /// # Errors
     /// If it is another chain's, or no genesis at all, and if it cannot be read.

@@ -403,7 +403,7 @@ impl Home {
         head.ok_or_else(|| HomeError::Empty(path.to_owned()))
     }
 
-    /// Opens the environments beside a node that may be running, for reading only.
+    /// Opens the environments for reading only, also while a node is running.
     pub fn attach(path: &Path) -> Result<(ChainDb, IndexDb), HomeError> {
         Self::require_chain(path)?;
         Ok(open_environments(path, &Config::load(path)?)?)
@@ -573,7 +573,7 @@ fn of_stored_genesis(source: GenesisError) -> HomeError {
     HomeError::Genesis { origin: "the stored genesis".to_owned(), source }
 }
 
-/// Holds an index to the chain beside it: the newest block it knows is the chain's.
+/// Checks an index against the chain: its newest block must be one of the chain's.
 pub fn check_index(chain: &ChainDb, index: &IndexDb) -> Result<(), HomeError> {
     let Some((number, hash)) = index.reader()?.flushed_block()? else { return Ok(()) };
     let stored = chain.reader()?.hash(number)?;

@@ -1,7 +1,8 @@
 //! Snapshots: a copy of a chain, made while a node runs, and home folders made of such copies.
 //!
-//! A snapshot is a folder with the two environments, compacted, and the genesis file. Settings and
-//! keys are in none. It appears whole or not at all: it is written beside its place and renamed.
+//! A snapshot is a folder with the two compacted environments and the genesis file. It contains neither
+//! settings nor keys. It is complete or absent: it is written under another name in the same folder and
+//! renamed.
 
 use crate::{
     CHAIN_FOLDER, GENESIS_FILE, GenesisFile, Home, HomeError, INDEX_FOLDER, check_for_restore,
@@ -94,7 +95,7 @@ fn remove_leftovers(folder: &Path) -> io::Result<()> {
 /// If the home folder has a chain, the genesis file of another chain, or a journal of a chain that is not
 /// known, or if it is in use; if `from` is no snapshot; and from storage.
 pub fn restore(from: &Path, home: &Path) -> Result<Home, HomeError> {
-    // Nobody makes a chain there meanwhile.
+    // Prevents another process from creating a chain there.
     let lock = HomeLock::acquire(home)?;
     if Home::exists(home) {
         return Err(HomeError::Exists(home.to_owned()));
@@ -122,10 +123,10 @@ pub fn restore(from: &Path, home: &Path) -> Result<Home, HomeError> {
 /// Copies a data file into a folder under another name, syncs it, and only then names it.
 fn copy_file(from: &Path, folder: &Path) -> io::Result<()> {
     make_folder(folder, OPEN_FOLDER_MODE)?;
-    let beside = folder.join("data.mdb.new");
-    fs::copy(from, &beside)?;
-    File::open(&beside)?.sync_all()?;
-    fs::rename(&beside, folder.join(DATA_FILE))?;
+    let temporary = folder.join("data.mdb.new");
+    fs::copy(from, &temporary)?;
+    File::open(&temporary)?.sync_all()?;
+    fs::rename(&temporary, folder.join(DATA_FILE))?;
     sync_folder(folder)
 }
 
