@@ -18,7 +18,8 @@ fn now_ms() -> u64 {
     u64::try_from(START.elapsed().as_millis()).unwrap_or(u64::MAX)
 }
 
-/// See the module. Its owner polls it, and closes itself once it is evicted.
+/// A connection or filter that can be evicted. The task that owns it polls this, and closes the connection
+/// after an eviction.
 #[derive(Debug)]
 pub struct Evictable {
     evicted: AtomicBool,
@@ -45,7 +46,7 @@ impl Evictable {
         self.active_ms.store(now_ms(), Relaxed);
     }
 
-    /// The time since the client last did something.
+    /// The time since the client last sent or received something.
     pub fn idle(&self) -> Duration {
         Duration::from_millis(now_ms().saturating_sub(self.active_ms()))
     }
@@ -54,7 +55,7 @@ impl Evictable {
         self.active_ms.load(Relaxed)
     }
 
-    /// Asks the owner to close.
+    /// Requests that the owner closes the connection or filter.
     pub fn evict(&self) {
         self.evicted.store(true, SeqCst);
         self.reader.wake();
@@ -66,13 +67,13 @@ impl Evictable {
         self.evicted.load(SeqCst)
     }
 
-    /// Whether the owner has to close; if not, wakes the task that reads when it has to.
+    /// Returns whether the owner has to close. If not, registers the reading task to be woken by an eviction.
     pub fn poll_reader(&self, cx: &Context<'_>) -> bool {
         self.reader.register(cx.waker());
         self.is_evicted()
     }
 
-    /// The same for the task that writes.
+    /// The same for the writing task.
     pub fn poll_writer(&self, cx: &Context<'_>) -> bool {
         self.writer.register(cx.waker());
         self.is_evicted()

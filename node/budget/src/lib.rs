@@ -1,11 +1,12 @@
-//! What the clients of all servers share: memory, connections and filters.
+//! Limits that the clients of all servers share: memory, connections and filters.
 //!
-//! A [`Resource`] has one limit for all clients together and knows how much each client's address holds. One
-//! address may use all of it as long as no other address needs any. When more than half is used, the
-//! address that holds the most is refused first; a request of another address that does not fit closes
-//! the idlest connection of that address (`docs/adr/0024`). For IPv6, networks of several sizes are compared.
+//! A [`Resource`] has one limit for all clients together, and tracks the use of each client address. One
+//! address may use all of it as long as no other address needs any. When more than half is used, the address
+//! that uses the most is refused first; a request of another address that does not fit evicts the connection of
+//! that address that has been idle for the longest time (`docs/adr/0024`). For IPv6, networks of several sizes
+//! are compared.
 //!
-//! A [`Budget`] is made once, when the pipeline starts, and all servers share it.
+//! A [`Budget`] is created once, when the pipeline starts, and all servers share it.
 
 mod evictable;
 mod networks;
@@ -22,38 +23,38 @@ pub use usage::{Account, Usage, accounted};
 use config::Config;
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
-/// When all ingest connections are taken, one that has been idle for this long is closed for a new one of any
+/// When all ingest connections are in use, one that has been idle for this long is closed for a new one of any
 /// client.
 const MAX_INGEST_IDLE: Duration = Duration::from_secs(60);
 
-/// Connections of the metrics server: a few scrapers, load balancers and people.
+/// Maximum connections of the metrics server, for a few scrapers, load balancers and people.
 pub const MAX_METRICS_CONNECTIONS: u32 = 32;
 
-/// See the module.
+/// The resources that clients share.
 #[derive(Debug)]
 pub struct Budget {
-    /// Bytes received and not answered yet, and bytes of responses that clients have not read.
+    /// Bytes received but not answered yet, and bytes of responses that clients have not read.
     pub memory: Arc<Resource>,
-    /// Connections of JSON-RPC, WebSockets included.
+    /// JSON-RPC connections, including WebSockets.
     pub json_rpc: Arc<Resource>,
-    /// Connections of REST.
+    /// REST connections.
     pub rest: Arc<Resource>,
-    /// Connections of gRPC.
+    /// gRPC connections.
     pub grpc: Arc<Resource>,
-    /// Connections of CometBFT's RPC.
+    /// Connections of the CometBFT RPC.
     pub comet: Arc<Resource>,
     /// Connections of the metrics server.
     pub metrics: Arc<Resource>,
-    /// Connections of the ingest socket.
+    /// Ingest connections.
     pub ingest: Arc<Resource>,
-    /// Filters of JSON-RPC.
+    /// JSON-RPC filters.
     pub filters: Arc<Resource>,
-    /// Proxies whose forwarding headers count.
+    /// Proxies whose forwarding headers are trusted.
     pub proxies: TrustedProxies,
 }
 
 impl Budget {
-    /// The limits that the settings say.
+    /// The limits in these settings.
     pub fn new(config: &Config) -> Arc<Self> {
         let connections = |name, limit: u32| Resource::new(name, limit.into());
         let per_ip = match config.json_rpc.max_connections_per_ip {
@@ -75,7 +76,7 @@ impl Budget {
         })
     }
 
-    /// The memory of a client's connection.
+    /// The memory account of a client's connection.
     pub fn account(&self, client: IpAddr, owner: &Arc<Evictable>) -> Arc<Account> {
         let (memory, owner) = (Arc::clone(&self.memory), Arc::clone(owner));
         Arc::new(Account { memory, client, owner })

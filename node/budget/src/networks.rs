@@ -1,8 +1,9 @@
-//! Which network a client belongs to, and which networks hold the most.
+//! The network that a client belongs to, and the networks with the highest use.
 //!
-//! An IPv6 host usually has a whole /64 to itself, so that is a client. But who has a /48, as an office may have, has
-//! 65,536 of them. IPv6 clients are therefore compared network by network: first the /48 networks with each other and
-//! with the IPv4 addresses, then the /56 networks of one /48, then the /64 networks of one /56.
+//! An IPv6 host usually has a whole /64, so a /64 counts as one client. The owner of a /48, such as an office,
+//! has 65,536 of them. IPv6 clients are therefore compared network by network: first the /48 networks with each
+//! other and with the IPv4 addresses, then the /56 networks within one /48, then the /64 networks within one
+//! /56.
 
 use std::{
     collections::BTreeMap,
@@ -10,7 +11,7 @@ use std::{
     ops::RangeInclusive,
 };
 
-/// Bits of the networks by which IPv6 clients are compared, level by level. The last one is a client.
+/// Prefix lengths by which IPv6 clients are compared, level by level. The last one is that of a client.
 const LEVELS: [u32; 3] = [48, 56, 64];
 
 /// The address that a client is accounted under: an IPv4 address, or an IPv6 /64.
@@ -18,7 +19,7 @@ pub fn client_key(address: IpAddr) -> IpAddr {
     network(address.to_canonical(), LEVELS.len() - 1)
 }
 
-/// How many levels there are for a client.
+/// The number of levels of a client's address.
 pub(super) const fn levels(client: IpAddr) -> usize {
     match client {
         IpAddr::V4(_) => 1,
@@ -34,7 +35,7 @@ fn network(client: IpAddr, level: usize) -> IpAddr {
     }
 }
 
-/// The bits of an IPv6 address that tell the hosts of a network apart.
+/// The bits of an IPv6 address below the prefix of a level.
 const fn host_bits(level: usize) -> u128 {
     u128::MAX >> LEVELS[level]
 }
@@ -49,7 +50,7 @@ fn addresses(client: IpAddr, level: usize) -> RangeInclusive<IpAddr> {
     }
 }
 
-/// The addresses among which the client's network of a level is one of several.
+/// The addresses in the network that contains the client's network of a level and its siblings.
 fn surroundings(client: IpAddr, level: usize) -> RangeInclusive<IpAddr> {
     match level {
         0 => Ipv4Addr::UNSPECIFIED.into()..=Ipv6Addr::from_bits(u128::MAX).into(),
@@ -57,33 +58,34 @@ fn surroundings(client: IpAddr, level: usize) -> RangeInclusive<IpAddr> {
     }
 }
 
-/// What clients hold, by [`client_key`]. The clients of a network are neighbours in this order.
+/// The use of clients, by [`client_key`]. The clients of a network are adjacent in this order.
 #[derive(Debug)]
 pub struct Networks<'a, H> {
-    /// What each client holds.
+    /// The use of each client.
     pub clients: &'a BTreeMap<IpAddr, H>,
-    /// How much of it counts for the client.
+    /// The amount that counts for the client.
     pub held: fn(&H) -> u64,
-    /// How much of it can be taken away.
+    /// The amount that can be evicted.
     pub evictable: fn(&H) -> u64,
 }
 
 impl<H> Networks<'_, H> {
-    /// What the client's network of a level holds. Costs a look at each of its clients.
+    /// The use of the client's network at a level. This visits each client of the network.
     pub(super) fn held(&self, client: IpAddr, level: usize) -> u64 {
         self.clients.range(addresses(client, level)).map(|(_, held)| (self.held)(held)).sum()
     }
 
-    /// What the largest network except the client's own holds at a level; 0 without another. Costs a look at each client.
+    /// The use of the largest network at a level, except the client's own; 0 if there is no other. This visits
+    /// each client.
     pub(super) fn held_by_others(&self, client: IpAddr, level: usize) -> u64 {
         let own = network(client, level);
         let around = surroundings(client, level);
         self.largest(around, level, Some(own), self.held).map_or(0, |(_, held)| held)
     }
 
-    /// The client that has to make room for `amount` of another one: that of the largest network except the other one's,
-    /// at the first level from `from` on at which that holds more than the other one's would. Costs a look at each client
-    /// for each level.
+    /// The client that has to release `amount` for this one: the client of the largest other network, at the
+    /// first level from `from` on at which that network uses more than this client's network would. This visits
+    /// each client at each level.
     pub fn rival(&self, client: IpAddr, amount: u64, from: usize) -> Option<IpAddr> {
         (from..levels(client)).find_map(|level| {
             let own = network(client, level);
@@ -94,12 +96,12 @@ impl<H> Networks<'_, H> {
         })
     }
 
-    /// What the client's network of each level holds, from the largest network on.
+    /// The use of the client's network at each level, from the largest network down.
     pub fn held_by_levels(&self, client: IpAddr) -> [u64; LEVELS.len()] {
         std::array::from_fn(|level| self.held(client, level))
     }
 
-    /// The client that the largest network of each further level leads to.
+    /// The client found by descending into the largest network at each further level.
     fn largest_client(&self, mut network: IpAddr, mut level: usize) -> IpAddr {
         while level + 1 < levels(network) {
             let within = addresses(network, level);
@@ -112,7 +114,7 @@ impl<H> Networks<'_, H> {
         network
     }
 
-    /// The network that holds the most at a level, and what it holds.
+    /// The network with the highest use at a level, and its use.
     fn largest(
         &self,
         within: RangeInclusive<IpAddr>,
@@ -158,7 +160,7 @@ mod tests {
     fn networks_are_compared_level_by_level() {
         let held = [
             ("10.0.0.1", 3),
-            // A /48 with 7 in all: 4 and 1 in one /56, 2 in another.
+            // A /48 that uses 7 in total: 4 and 1 in one /56, 2 in another.
             ("2001:db8:1::", 4),
             ("2001:db8:1:ff::", 1),
             ("2001:db8:1:100::", 2),
@@ -180,7 +182,7 @@ mod tests {
         assert_eq!(rival("10.0.0.1", 3), Some(address("2001:db8:1::")));
         assert_eq!(rival("10.0.0.1", 4), None);
         assert_eq!(rival("10.0.0.9", 6), Some(address("2001:db8:1::")));
-        // Within its own /48 another /56 holds more, then another /64.
+        // Within its own /48 another /56 uses more, then another /64.
         assert_eq!(rival("2001:db8:1:100::", 2), Some(address("2001:db8:1::")));
         assert_eq!(rival("2001:db8:1:100::", 3), None);
         assert_eq!(rival("2001:db8:1:ff::", 2), Some(address("2001:db8:1::")));

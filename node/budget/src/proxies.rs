@@ -6,15 +6,15 @@ use std::net::{IpAddr, SocketAddr};
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// Maximum number of hops that are read from the headers: more than any chain of proxies has.
+/// Maximum number of hops that are read from the headers, more than a chain of proxies has.
 const MAX_HOPS: usize = 32;
 
-/// See the module.
+/// The trusted proxies.
 #[derive(Clone, Debug, Default)]
 pub struct TrustedProxies(Vec<Network>);
 
 impl TrustedProxies {
-    /// Those that the settings name.
+    /// The proxies in the settings.
     pub fn new(networks: &[Network]) -> Self {
         Self(networks.to_vec())
     }
@@ -25,10 +25,11 @@ impl TrustedProxies {
         self.0.iter().any(|network| network.contains(peer))
     }
 
-    /// The address of the client that sent a request: the peer's, or, if that is a trusted proxy, the
-    /// right-most address of `Forwarded` or `X-Forwarded-For` that is no trusted proxy. What is left of it may
-    /// be made up by the client. A proxy usually adds to one of these headers and passes the other one on, so
-    /// if they name different clients, one of them is made up, and the request counts for the proxy.
+    /// The address of the client that sent a request: the address of the peer, or, if the peer is a trusted
+    /// proxy, the right-most address in `Forwarded` or `X-Forwarded-For` that is not a trusted proxy. The
+    /// client can forge the addresses to the left of it. A proxy usually appends to one of these headers and
+    /// forwards the other one, so if they name different clients, one of them is forged, and the request counts
+    /// for the proxy.
     pub fn client(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         let peer = peer.to_canonical();
         if !self.contains(peer) {
@@ -44,11 +45,11 @@ impl TrustedProxies {
         }
     }
 
-    /// The right-most of these addresses that is no trusted proxy.
+    /// The right-most of these addresses that is not a trusted proxy.
     fn right_most(&self, peer: IpAddr, hops: Vec<Option<IpAddr>>) -> IpAddr {
         let mut client = peer;
         for hop in hops.into_iter().rev().take(MAX_HOPS) {
-            // An unreadable hop is where what the proxies say ends.
+            // The addresses to the left of a hop that cannot be parsed are not trusted.
             let Some(address) = hop else { break };
             client = address;
             if !self.contains(address) {
@@ -59,10 +60,10 @@ impl TrustedProxies {
     }
 }
 
-/// How an element of a header is read.
+/// Parses an element of a header.
 type ReadHop = fn(&str) -> Option<IpAddr>;
 
-/// The addresses that the proxies added, the last one last; `None` for one that is no address.
+/// The addresses that the proxies appended, the latest one last; `None` for an element that is not an address.
 fn hops(headers: &HeaderMap, name: &HeaderName, read: ReadHop) -> Vec<Option<IpAddr>> {
     let lines = headers.get_all(name).iter().map(|line| line.to_str().unwrap_or(""));
     lines.flat_map(|line| line.split(',')).map(|hop| read(hop.trim())).collect()
@@ -151,7 +152,7 @@ mod tests {
         }
     }
 
-    /// One of them is what the client sent, in the hope to be counted as another client.
+    /// One of the headers was sent by the client, which wants to be counted as another client.
     #[test]
     fn headers_that_name_different_clients_count_for_the_proxy() {
         let with = |x_forwarded_for, forwarded| {

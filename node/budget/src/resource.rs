@@ -8,19 +8,19 @@ use std::{
     time::Duration,
 };
 
-/// From one half of the limit on, the client or network that holds the most is refused.
+/// Above this share of the limit (one half), the client or network that uses the most is refused.
 const FAIR_SHARE: u64 = 2;
-/// Evicted owners release what they hold when their tasks run. Until then the limit may be exceeded by one part in
-/// `MAX_LEAVING_SHARE` of it, and by what the last evicted owner holds.
+/// Evicted owners release their parts when their tasks run. Until then the limit may be exceeded by one part in
+/// `MAX_LEAVING_SHARE` of it, and by the use of the last evicted owner.
 const MAX_LEAVING_SHARE: u64 = 8;
 
-/// See the module.
+/// A resource with a limit that all clients share.
 #[derive(Debug)]
 pub struct Resource {
     name: &'static str,
     limit: u64,
     limit_per_client: u64,
-    /// When the resource is full, an owner that has been idle for longer is evicted for any client.
+    /// When the resource is fully used, an owner that has been idle for longer is evicted for any client.
     max_idle: Option<Duration>,
     state: Mutex<State>,
 }
@@ -28,19 +28,18 @@ pub struct Resource {
 /// Why a request for a part of a resource is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// The client has reached the limit of one client.
+    /// The client has reached the limit for one client.
     PerClient(u64),
-    /// More than half is used, and this client holds the most, or its network does.
+    /// More than half is used, and this client or its network uses the most.
     Largest(u64),
-    /// The resource is used up, and no other client holds much more than this one.
+    /// The resource is fully used, and no other client uses much more than this one.
     Full(u64),
-    /// The owner was evicted already.
+    /// The owner has already been evicted.
     Evicted(u64),
 }
 
 impl Refused {
-    /// The limit that was reached.
-    /// The limit of all clients together.
+    /// The limit that was reached: that of all clients together or that of one client.
     pub const fn limit(self) -> u64 {
         match self {
             Self::PerClient(limit)
@@ -58,7 +57,7 @@ pub struct ResourceReading {
     pub name: &'static str,
     /// The limit of all clients together.
     pub limit: u64,
-    /// What clients hold.
+    /// The current use.
     pub used: u64,
     /// Refused acquisitions since the start.
     pub refused: u64,
@@ -69,7 +68,7 @@ pub struct ResourceReading {
 #[derive(Debug, Default)]
 struct State {
     used: u64,
-    /// Held by evicted owners that have not released it yet.
+    /// Used by evicted owners that have not released it yet.
     leaving: u64,
     next_claim: u64,
     clients: BTreeMap<IpAddr, Holdings>,
@@ -77,11 +76,11 @@ struct State {
     evicted: u64,
 }
 
-/// What one client holds.
+/// The use of one client.
 #[derive(Debug, Default)]
 struct Holdings {
     held: u64,
-    /// A trusted proxy: many clients in one.
+    /// A trusted proxy, which represents many clients.
     is_proxy: bool,
     claims: BTreeMap<u64, Claim>,
 }
@@ -116,13 +115,13 @@ impl Resource {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The use at this moment.
+    /// The current use.
     pub fn reading(&self) -> ResourceReading {
         let State { used, refused, evicted, .. } = *self.lock();
         ResourceReading { name: self.name, limit: self.limit, used, refused, evicted }
     }
 
-    /// Takes a part for a client. `owner` is evicted if another client needs it more.
+    /// Acquires a part for a client. `owner` is evicted if another client needs it more.
     ///
     /// # Errors
     /// See [`Refused`].
@@ -135,8 +134,8 @@ impl Resource {
         self.acquire_as(client, false, amount, owner)
     }
 
-    /// The same for a connection of a trusted proxy: it speaks for many clients, so it is neither limited as
-    /// one nor evicted.
+    /// The same for a connection of a trusted proxy. It represents many clients, so it is neither limited as a
+    /// single client nor evicted.
     ///
     /// # Errors
     /// See [`Refused`].
@@ -163,7 +162,7 @@ impl Resource {
         Ok(Held { resource: Arc::clone(self), client, claim, amount })
     }
 
-    /// Decides whether a client may have more, and evicts others if they have to make room.
+    /// Decides whether a client may use more, and evicts owners to make room for it.
     fn admit(
         &self,
         state: &mut State,
@@ -195,7 +194,7 @@ impl Resource {
         }
         let full = if is_proxy { 0 } else { state.levels_with_the_most(client) };
         if full > 0 {
-            // The client's network holds the most, so that the client has to make room within it.
+            // The client's network uses the most, so the client has to make room within its network.
             return self.make_room_within(state, client, full, amount);
         }
         while state.used + amount > self.limit {
@@ -207,7 +206,8 @@ impl Resource {
         Ok(())
     }
 
-    /// Evicts as much as the client asks for from other clients of its own network, which are compared from `level` on.
+    /// Evicts owners of other clients in the client's network, which are compared from `level` on, until the
+    /// client's request fits.
     fn make_room_within(
         &self,
         state: &mut State,
@@ -239,7 +239,8 @@ impl State {
         Networks { clients: &self.clients, held: |holdings| holdings.held, evictable }
     }
 
-    /// From the largest networks on, the number of levels at which the client's network holds the most of several.
+    /// The number of levels, from the largest network down, at which the client's network uses the most of
+    /// several.
     fn levels_with_the_most(&self, client: IpAddr) -> usize {
         let networks = self.networks();
         let has_the_most = |level: &usize| {
@@ -249,15 +250,15 @@ impl State {
         (0..levels(client)).take_while(has_the_most).count()
     }
 
-    /// The idlest claim of the client that has to make room for `amount` of this one. Levels before `level` are not
-    /// compared.
+    /// The longest idle claim of the client that has to release `amount` for this one. Levels before `level`
+    /// are not compared.
     fn idlest_of_rival(&self, client: IpAddr, amount: u64, level: usize) -> Option<(IpAddr, u64)> {
         let rival = self.networks().rival(client, amount, level)?;
         let (claim, _) = self.clients.get(&rival)?.idlest()?;
         Some((rival, claim))
     }
 
-    /// The idlest claim of all, if it has been idle for longer than `max_idle`.
+    /// The longest idle claim of all, if it has been idle for longer than `max_idle`.
     fn idlest(&self, max_idle: Duration) -> Option<(IpAddr, u64)> {
         let idlest = self.clients.iter().filter(|(_, holdings)| !holdings.is_proxy);
         let idlest = idlest.filter_map(|(address, holdings)| Some((*address, holdings.idlest()?)));
@@ -266,8 +267,8 @@ impl State {
         (claim.owner.idle() > max_idle).then_some((address, number))
     }
 
-    /// Evicts the owner of a claim, with all that it holds: a response is many claims, and to look for the
-    /// idlest one again for each would take long.
+    /// Evicts the owner of a claim, with all of its claims. A response has many claims, and searching for the
+    /// next idle claim for each of them would take a long time.
     fn evict(&mut self, client: IpAddr, claim: u64) {
         let Some(holdings) = self.clients.get(&client) else { return };
         let Some(Claim { owner, .. }) = holdings.claims.get(&claim) else { return };
@@ -281,7 +282,7 @@ impl State {
         owner.evict();
     }
 
-    /// Takes a claim out, unless its owner was evicted before.
+    /// Removes a claim, unless its owner has already been evicted.
     fn remove(&mut self, client: IpAddr, claim: u64) -> Option<Claim> {
         let holdings = self.clients.get_mut(&client)?;
         let claim = holdings.claims.remove(&claim)?;
@@ -312,12 +313,12 @@ pub struct Held {
 }
 
 impl Held {
-    /// The amount that is held.
+    /// The amount of this part.
     pub const fn amount(&self) -> u64 {
         self.amount
     }
 
-    /// Takes more.
+    /// Increases the part.
     ///
     /// # Errors
     /// See [`Refused`].
@@ -342,7 +343,7 @@ impl Held {
         Ok(())
     }
 
-    /// Splits a part off, to be released on its own.
+    /// Splits off a part that is released independently.
     pub fn split(&mut self, part: u64) -> Self {
         let resource = Arc::clone(&self.resource);
         let state = &mut *resource.lock();
@@ -360,7 +361,7 @@ impl Held {
         Self { resource: Arc::clone(&resource), client: self.client, claim, amount: part }
     }
 
-    /// Releases a part.
+    /// Decreases the part.
     pub fn shrink(&mut self, less: u64) {
         let less = less.min(self.amount);
         if less == 0 {

@@ -1,25 +1,25 @@
-//! The memory that one connection, or one request, of a client uses.
+//! The memory that one connection or one request of a client uses.
 
 use super::{Evictable, Held, Refused, Resource};
 use bytes::Bytes;
 use std::{net::IpAddr, sync::Arc};
 
-/// Memory is taken in multiples of this, so that the lock is taken once for many reads from a socket.
+/// Memory is acquired in multiples of this, so that the lock is taken once for many reads from a socket.
 const STEP_BYTES: u64 = 64 * 1024;
 
-/// Whose memory is used, and what is closed if another client needs it.
+/// The client whose memory is used, and the connection that is closed if another client needs the memory.
 #[derive(Debug)]
 pub struct Account {
     /// The memory of all clients.
     pub memory: Arc<Resource>,
     /// The client.
     pub client: IpAddr,
-    /// What is closed if another client needs the memory.
+    /// The connection that is closed if another client needs the memory.
     pub owner: Arc<Evictable>,
 }
 
 impl Account {
-    /// Takes exactly this many bytes.
+    /// Acquires exactly this many bytes.
     ///
     /// # Errors
     /// See [`Refused`].
@@ -27,12 +27,12 @@ impl Account {
         self.memory.acquire(self.client, bytes as u64, &self.owner)
     }
 
-    /// A buffer that grows; its first `allowance` bytes are not accounted.
+    /// A growing buffer. Its first `allowance` bytes are not accounted.
     pub fn buffer(self: &Arc<Self>, allowance: usize) -> Usage {
         Usage { account: Arc::clone(self), allowance, held: None }
     }
 
-    /// An account of its own, for tests.
+    /// A separate account, for tests.
     pub fn with_limit(limit: u64) -> Arc<Self> {
         let memory = Arc::new(Resource::new("memory_bytes", limit));
         Arc::new(Self { memory, client: IpAddr::from([127, 0, 0, 1]), owner: Arc::default() })
@@ -48,7 +48,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// Takes enough for a buffer of this many bytes.
+    /// Acquires enough memory for a buffer of this many bytes.
     ///
     /// # Errors
     /// See [`Refused`].
@@ -68,14 +68,15 @@ impl Usage {
         }
     }
 
-    /// Adds to a buffer that is to hold at most `max` bytes in the end, and whose capacity is accounted here.
+    /// Appends to a buffer whose final length is at most `max` bytes, and accounts for its capacity.
     ///
     /// # Errors
     /// See [`Refused`].
     pub fn extend(&mut self, buffer: &mut Vec<u8>, data: &[u8], max: usize) -> Result<(), Refused> {
         let length = buffer.len() + data.len();
         if length > buffer.capacity() {
-            // It doubles, so that bytes are copied once on average, but not beyond what it will need.
+            // The capacity doubles, so that bytes are copied once on average, but does not exceed what is
+            // needed.
             let capacity = length.max(max.min(2 * buffer.capacity()));
             self.grow_to(capacity)?;
             buffer.reserve_exact(capacity - buffer.len());
@@ -94,12 +95,12 @@ impl Usage {
         self.account.owner.evict();
     }
 
-    /// The accounted memory, for a caller that keeps the buffer itself.
+    /// The accounted memory, for a caller that stores the buffer itself.
     pub fn into_held(self) -> Option<Held> {
         self.held
     }
 
-    /// Releases what a buffer of this many bytes does not need.
+    /// Releases the memory that a buffer of this many bytes does not need.
     pub fn shrink_to(&mut self, bytes: usize) {
         if let Some(held) = &mut self.held {
             held.shrink(held.amount().saturating_sub((bytes as u64).next_multiple_of(STEP_BYTES)));
@@ -107,7 +108,7 @@ impl Usage {
     }
 }
 
-/// Bytes that are accounted until their last part is dropped, which is when they have been written.
+/// Bytes that are accounted until their last reference is dropped, which is when they have been written.
 pub fn accounted(bytes: Bytes, guard: impl Send + 'static) -> Bytes {
     Bytes::from_owner(Accounted { bytes, _guard: guard })
 }

@@ -1,4 +1,4 @@
-//! The rule, by example and against a model.
+//! Examples of the sharing rule, and a comparison with a model.
 
 use super::*;
 use proptest::prelude::*;
@@ -11,7 +11,7 @@ fn resource(limit: u64) -> Arc<Resource> {
     Arc::new(Resource::new("test", limit))
 }
 
-/// Takes single units until one is refused.
+/// Acquires single units until one is refused.
 fn fill(resource: &Arc<Resource>, of: IpAddr) -> (Vec<(Arc<Evictable>, Held)>, Refused) {
     let mut taken = Vec::new();
     loop {
@@ -40,10 +40,10 @@ fn the_client_that_holds_the_most_is_refused_above_one_half() {
     let _other = resource.acquire(client(2), 1, &owner).unwrap();
     let (taken, refused) = fill(&resource, client(1));
     assert_eq!((taken.len(), refused), (4, Refused::Largest(10)));
-    // The other one goes on until it is the largest.
+    // The other client continues until it uses the most.
     let (others, refused) = fill(&resource, client(2));
     assert_eq!((others.len(), refused), (4, Refused::Largest(10)));
-    // A third one has what is left.
+    // A third client gets the rest.
     let _third = resource.acquire(client(3), 1, &owner).unwrap();
     assert_eq!(resource.reading().used, 10);
 }
@@ -52,7 +52,7 @@ fn the_client_that_holds_the_most_is_refused_above_one_half() {
 fn a_newcomer_evicts_the_idlest_of_the_client_that_holds_the_most() {
     let resource = resource(10);
     let (mut taken, _) = fill(&resource, client(1));
-    // The fourth is the idlest.
+    // The fourth has been idle for the longest time.
     for (number, (owner, _)) in taken.iter().enumerate() {
         owner
             .active_ms
@@ -81,7 +81,7 @@ fn clients_that_hold_as_much_do_not_evict_each_other() {
             Ok(held) => second.push(held),
             Err(refused) => break refused,
         }
-        // The evicted ones leave.
+        // The evicted owners release their parts.
         first.retain(|(owner, _)| !owner.is_evicted());
     };
     assert_eq!((first.len(), second.len(), refused), (2, 2, Refused::Full(4)));
@@ -101,7 +101,7 @@ fn a_network_with_many_clients_is_refused_as_one() {
         held.map(|held| (owner, held))
     };
     let mut taken: Vec<_> = (0..100).map(|number| attack(&resource, number).unwrap()).collect();
-    // Others get what they ask for, whatever addresses they have, up to the same share.
+    // Other clients get the same share, whatever their addresses are.
     let others: [IpAddr; 2] = [client(1), host("2001:db8:2", 7)];
     let mut kept = Vec::new();
     for _ in 0..30 {
@@ -113,7 +113,7 @@ fn a_network_with_many_clients_is_refused_as_one() {
     }
     assert_eq!(taken.len(), 40);
     assert!(kept.iter().all(|(_, owner)| !owner.is_evicted()));
-    // Now the /48 holds the most, and a further client of it is refused.
+    // Now the /48 uses the most, and another client of it is refused.
     assert_eq!(attack(&resource, 200).err(), Some(Refused::Largest(100)));
 }
 
@@ -122,7 +122,7 @@ fn clients_of_one_network_make_room_for_each_other() {
     let resource = resource(10);
     let owner = Arc::new(Evictable::default());
     let _other = resource.acquire(client(1), 1, &owner).unwrap();
-    // A /56 of a provider's /48 takes what the /48 can have, with one connection for each /64.
+    // A /56 of a provider's /48 takes all that the /48 can get, with one connection for each /64.
     let attackers: Vec<_> = (0..10)
         .map_while(|number| {
             let owner = Arc::new(Evictable::default());
@@ -131,7 +131,7 @@ fn clients_of_one_network_make_room_for_each_other() {
         })
         .collect();
     assert_eq!(attackers.len(), 4, "as many as one IPv4 address");
-    // A client of another /56 of the same /48 is served: its network evicts one of its own.
+    // A client in another /56 of the same /48 is served, because its network evicts one of its own connections.
     let honest = Arc::new(Evictable::default());
     let _held = resource.acquire(host("2001:db8:1", 0x100), 1, &honest).unwrap();
     assert_eq!(attackers.iter().filter(|(owner, _)| owner.is_evicted()).count(), 1);
@@ -143,7 +143,7 @@ fn owners_that_do_not_leave_stop_evictions() {
     let resource = resource(80);
     let (first, _) = fill(&resource, client(1));
     let (second, refused) = fill(&resource, client(2));
-    // An eighth of the limit and one more, though the first ones are still there.
+    // An eighth of the limit and one more, although the first ones have not been released.
     assert_eq!((second.len(), refused), (11, Refused::Full(80)));
     assert_eq!(resource.lock().leaving, 11);
     drop(first);
@@ -168,7 +168,7 @@ fn an_idle_owner_gives_way_to_any_client_where_that_is_set() {
     let resource = Arc::new(Resource::new("test", 2).with_max_idle(Duration::ZERO));
     let old = Arc::new(Evictable::idle_since(0));
     let _held = [(); 2].map(|()| resource.acquire(client(1), 1, &old).unwrap());
-    // Idle for longer than no time at all, as soon as the clock has moved.
+    // Idle for longer than zero milliseconds, which is the case as soon as the clock advances.
     while old.idle().is_zero() {
         std::hint::spin_loop();
     }
@@ -204,7 +204,7 @@ fn parts_are_released_on_their_own_before_and_after_an_eviction() {
     assert_eq!((resource.reading().used, resource.lock().leaving), (1, 0));
 }
 
-/// A connection holds its response in many parts. It is closed as a whole, so it is evicted as a whole.
+/// A connection holds its response in many parts. It is closed as a whole, so all parts are evicted together.
 #[test]
 fn an_owner_is_evicted_with_all_that_it_holds() {
     let resource = resource(80);
@@ -246,15 +246,15 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..200)
 }
 
-/// What is held by owners that were not evicted.
+/// The use of owners that were not evicted.
 fn held_by(live: &[(u8, Arc<Evictable>, Held)], of: u8) -> u64 {
     let own = live.iter().filter(|(client, owner, _)| *client == of && !owner.is_evicted());
     own.map(|(.., held)| held.amount()).sum()
 }
 
 proptest! {
-    /// The total is what is held, and never above the limit; a refusal has its reason; only the client that
-    /// held the most loses anything.
+    /// The total is the sum of all parts and never above the limit, each refusal has the right reason, and only
+    /// the client that used the most is evicted.
     #[test]
     fn the_rule_holds_after_any_steps(limit in 1_u64..120, steps in steps()) {
         let resource = resource(limit);
