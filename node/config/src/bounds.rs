@@ -1,12 +1,12 @@
-//! Values that make no sense are refused where they are read, with the line they are in.
+//! Limits of settings. Invalid values are refused when the file is parsed, so that the error names the line.
 
 use serde::{Deserialize, Deserializer, de::Error as _};
 use storage::MAP_BYTES_MIN;
 
-/// How the reasons of this module begin. They continue the name of the setting.
+/// The beginning of the error texts in this module. They follow the name of the setting.
 const MUST_BE: &str = "must be";
 
-/// A reason with the name of the setting.
+/// An error text with the name of the setting.
 pub fn with_setting(setting: &str, value: &str, reason: &str) -> String {
     if reason.starts_with(MUST_BE) {
         format!("{setting} {reason}")
@@ -15,30 +15,30 @@ pub fn with_setting(setting: &str, value: &str, reason: &str) -> String {
     }
 }
 
-/// Longest time between blocks, in milliseconds: a day. The shortest is one.
-const BLOCK_TIME_MS_MAX: u64 = 86_400_000;
+/// Maximum time between blocks, in milliseconds: one day. The minimum is one millisecond.
+const MAX_BLOCK_TIME_MS: u64 = 86_400_000;
 
 /// Milliseconds between blocks.
 pub(super) fn block_time_ms<'de, D: Deserializer<'de>>(source: D) -> Result<u64, D::Error> {
     let ms = u64::deserialize(source)?;
-    if !(1..=BLOCK_TIME_MS_MAX).contains(&ms) {
-        let reason = format!("{MUST_BE} between 1 and {BLOCK_TIME_MS_MAX}, got {ms}");
+    if !(1..=MAX_BLOCK_TIME_MS).contains(&ms) {
+        let reason = format!("{MUST_BE} between 1 and {MAX_BLOCK_TIME_MS}, got {ms}");
         return Err(D::Error::custom(reason));
     }
     Ok(ms)
 }
 
-/// Longest of the node's waits: a day, in seconds.
-const WAIT_S_MAX: u64 = 86_400;
+/// Maximum of timeouts, in seconds: one day.
+const MAX_WAIT_S: u64 = 86_400;
 
-/// Seconds to wait for something.
+/// A timeout in seconds.
 pub(super) fn wait_s<'de, D: Deserializer<'de>>(source: D) -> Result<u64, D::Error> {
-    wait(u64::deserialize(source)?, WAIT_S_MAX)
+    wait(u64::deserialize(source)?, MAX_WAIT_S)
 }
 
-/// Milliseconds to wait for something.
+/// A timeout in milliseconds.
 pub(super) fn wait_ms<'de, D: Deserializer<'de>>(source: D) -> Result<u64, D::Error> {
-    wait(u64::deserialize(source)?, WAIT_S_MAX * 1000)
+    wait(u64::deserialize(source)?, MAX_WAIT_S * 1000)
 }
 
 fn wait<E: serde::de::Error>(time: u64, most: u64) -> Result<u64, E> {
@@ -48,7 +48,7 @@ fn wait<E: serde::de::Error>(time: u64, most: u64) -> Result<u64, E> {
     Err(E::custom(format!("{MUST_BE} between 1 and {most}, got {time}")))
 }
 
-/// Most of something that is served.
+/// A limit that must not be zero.
 pub(super) fn not_zero<'de, D: Deserializer<'de>>(source: D) -> Result<u32, D::Error> {
     match u32::deserialize(source)? {
         0 => Err(D::Error::custom(format!("{MUST_BE} at least 1, got 0"))),
@@ -56,7 +56,7 @@ pub(super) fn not_zero<'de, D: Deserializer<'de>>(source: D) -> Result<u32, D::E
     }
 }
 
-/// Most bytes of an environment.
+/// The maximum size of an LMDB environment in bytes.
 pub(super) fn map_bytes<'de, D: Deserializer<'de>>(source: D) -> Result<u64, D::Error> {
     let bytes = u64::deserialize(source)?;
     if bytes < MAP_BYTES_MIN {
@@ -69,7 +69,7 @@ pub(super) fn map_bytes<'de, D: Deserializer<'de>>(source: D) -> Result<u64, D::
     Ok(bytes)
 }
 
-/// A reason why a file is refused at `offset`, with the name of the setting there.
+/// An error text with the name of the setting at `offset`.
 pub(super) fn with_setting_at(text: &str, offset: usize, reason: String) -> String {
     let start = text.get(..offset).and_then(|before| before.rfind('\n')).map_or(0, |at| at + 1);
     let line = text.get(start..).unwrap_or_default();
@@ -79,7 +79,7 @@ pub(super) fn with_setting_at(text: &str, offset: usize, reason: String) -> Stri
     }
 }
 
-/// The line, from 1 on, in which the byte at `offset` is.
+/// The line of the byte at `offset`, starting at 1.
 pub(super) fn line_of(text: &str, offset: usize) -> usize {
     let before = text.bytes().take(offset);
     1 + before.filter(|byte| *byte == b'\n').count()

@@ -1,33 +1,33 @@
-//! The Cosmos interfaces: where each is served, and how much it takes.
+//! The Cosmos interfaces: their addresses and limits.
 
 use super::{bounds, local, local_hosts, local_origins};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
-/// Connections to REST, gRPC and CometBFT's RPC, each: browsers and tools keep a few open.
+/// Default for the connections of REST, gRPC and the CometBFT RPC. Browsers and tools keep several open.
 const MAX_CONNECTIONS: u32 = 1000;
-/// Cosmos queries answered at once: they are short, and share the cores with the pipeline.
+/// Default for concurrent Cosmos queries. They are short, and share the cores with the pipeline.
 const MAX_CONCURRENT: u32 = 64;
-/// Bytes of a Cosmos request: a transaction of the largest size in base64, and room.
+/// Default for the size of a Cosmos request: the largest transaction in base64, with a margin.
 const MAX_REQUEST_BYTES: u32 = 1024 * 1024;
 
 /// `[rest]`
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Rest {
-    /// Where it is served.
+    /// The address to listen on.
     pub address: SocketAddr,
-    /// Names that requests may be addressed to, as `json-rpc.allowed-hosts`.
+    /// Host names that requests may use, as in `json-rpc.allowed-hosts`.
     pub allowed_hosts: Vec<String>,
-    /// Origins whose pages may read answers and submit transactions, as `json-rpc.cors-origins`.
+    /// Origins whose pages may read responses and submit transactions, as in `json-rpc.cors-origins`.
     pub cors_origins: Vec<String>,
-    /// Most connections at once.
+    /// Maximum number of connections.
     #[serde(deserialize_with = "bounds::not_zero")]
     pub max_connections: u32,
-    /// Most requests answered at once; others wait.
+    /// Maximum number of concurrent requests; further requests wait.
     #[serde(deserialize_with = "bounds::not_zero")]
     pub max_concurrent: u32,
-    /// Most bytes of a request.
+    /// Maximum size of a request in bytes.
     pub max_request_bytes: u32,
 }
 
@@ -48,15 +48,15 @@ impl Default for Rest {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Grpc {
-    /// Where it is served.
+    /// The address to listen on.
     pub address: SocketAddr,
-    /// Most connections at once.
+    /// Maximum number of connections.
     #[serde(deserialize_with = "bounds::not_zero")]
     pub max_connections: u32,
-    /// Most requests answered at once; others wait.
+    /// Maximum number of concurrent requests; further requests wait.
     #[serde(deserialize_with = "bounds::not_zero")]
     pub max_concurrent: u32,
-    /// Most bytes of a request.
+    /// Maximum size of a request in bytes.
     pub max_request_bytes: u32,
 }
 
@@ -75,19 +75,19 @@ impl Default for Grpc {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Comet {
-    /// Where it is served.
+    /// The address to listen on.
     pub address: SocketAddr,
-    /// Names that requests may be addressed to, as `json-rpc.allowed-hosts`.
+    /// Host names that requests may use, as in `json-rpc.allowed-hosts`.
     pub allowed_hosts: Vec<String>,
-    /// Origins whose pages may read answers and submit transactions, as `json-rpc.cors-origins`.
+    /// Origins whose pages may read responses and submit transactions, as in `json-rpc.cors-origins`.
     pub cors_origins: Vec<String>,
-    /// Most connections at once.
+    /// Maximum number of connections.
     #[serde(deserialize_with = "bounds::not_zero")]
     pub max_connections: u32,
-    /// Most requests answered at once; others wait.
+    /// Maximum number of concurrent requests; further requests wait.
     #[serde(deserialize_with = "bounds::not_zero")]
     pub max_concurrent: u32,
-    /// Most bytes of a request.
+    /// Maximum size of a request in bytes.
     pub max_request_bytes: u32,
 }
 

@@ -1,4 +1,4 @@
-//! Settings of making blocks.
+//! Settings of block production.
 
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -7,16 +7,17 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Engine {
-    /// Make blocks; on a chain of Ethereum rules only with `--block-time`.
+    /// Produce blocks. A chain that follows Ethereum's rules also needs `--block-time`.
     pub produce: bool,
-    /// Milliseconds between blocks, 1 to 86400000; a full block does not wait.
+    /// Milliseconds between blocks, 1 to 86400000. A full block does not wait.
     #[serde(deserialize_with = "super::bounds::block_time_ms")]
     pub block_time_ms: u64,
-    /// Make blocks without transactions too. If not, a quiet chain waits, and the first
-    /// transaction gets a block at once.
+    /// Produce empty blocks. Otherwise, no block is produced until there is a transaction, which is included at
+    /// once.
     pub empty_blocks: bool,
-    /// Seconds, 1 to 86400, by which the system clock may be set at once and still be followed. After a
-    /// larger step timestamps follow the monotonic clock. A head that is further ahead is refused at start.
+    /// Maximum step of the system clock in seconds, 1 to 86400, that timestamps follow. After a larger step,
+    /// timestamps follow the monotonic clock. A head that is further ahead of the system clock is refused at
+    /// start.
     #[serde(deserialize_with = "super::bounds::wait_s")]
     pub max_clock_step_s: u64,
 }
@@ -33,7 +34,7 @@ impl Engine {
         Duration::from_millis(self.block_time_ms)
     }
 
-    /// The largest step of the system clock that is followed.
+    /// The maximum step of the system clock that timestamps follow.
     pub const fn max_clock_step(&self) -> Duration {
         Duration::from_secs(self.max_clock_step_s)
     }

@@ -1,6 +1,6 @@
-//! Settings: the file `config.toml` in the home folder, overridden by flags of the same name.
+//! Settings: the file `config.toml` in the home folder, which command-line flags of the same name override.
 //!
-//! An unknown key is an error, so that a misspelt one cannot be silently without effect.
+//! An unknown key is an error, because a misspelt one would have no effect.
 
 mod bounds;
 mod cosmos;
@@ -35,7 +35,7 @@ pub const CONFIG_FILE: &str = "config.toml";
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Config {
-    /// What all servers share.
+    /// Settings of all servers.
     pub server: Server,
     /// Ethereum JSON-RPC.
     pub json_rpc: JsonRpc,
@@ -49,11 +49,11 @@ pub struct Config {
     pub ingest: Ingest,
     /// Metrics, health and status.
     pub metrics: Metrics,
-    /// Making blocks.
+    /// Block production.
     pub engine: Engine,
-    /// Transactions that wait for a block.
+    /// Pending and queued transactions.
     pub mempool: Mempool,
-    /// The pipeline's threads.
+    /// The threads of the pipeline.
     pub pipeline: Pipeline,
     /// The two LMDB environments.
     pub storage: Storage,
@@ -63,85 +63,85 @@ pub struct Config {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct JsonRpc {
-    /// Where HTTP is served; WebSocket is answered there as well.
+    /// The address of HTTP, which also accepts WebSockets.
     pub address: SocketAddr,
-    /// Where WebSocket alone is served.
+    /// The address of the server that only accepts WebSockets.
     pub ws_address: SocketAddr,
-    /// Namespaces served at `address`. `debug`, `trace` and `testing` are off unless named.
+    /// Namespaces served at `address`. `debug`, `trace` and `testing` must be named to be served.
     pub api: Vec<String>,
     /// Namespaces served at `ws-address`.
     pub ws_api: Vec<String>,
-    /// Names that requests may be addressed to, against DNS rebinding; addresses always may. `*`
-    /// is any.
+    /// Host names that requests may use, as a protection against DNS rebinding. IP addresses are always
+    /// accepted. `*` accepts every name.
     pub allowed_hosts: Vec<String>,
-    /// Origins whose pages may read answers and open WebSockets; `:*` is any port, `*` any origin.
+    /// Origins whose pages may read responses and open WebSockets. `:*` matches any port, `*` any origin.
     pub cors_origins: Vec<String>,
-    /// Calls a second of one connection; a heavy one counts for several. 0 is no limit.
+    /// Maximum calls per second of one connection. An expensive call counts for several. 0 is unlimited.
     pub rate_per_connection: u32,
-    /// Calls a second of one address (of IPv6: one /64). 0 is no limit.
+    /// Maximum calls per second of one address (for IPv6, of one /64). 0 is unlimited.
     pub rate_per_ip: u32,
-    /// Most filters installed at once, by all clients.
+    /// Maximum number of filters of all clients.
     pub filter_cap: usize,
-    /// Seconds after which a filter that is not polled is forgotten.
+    /// Seconds after which a filter that is not polled is removed.
     #[serde(deserialize_with = "bounds::wait_s")]
     pub filter_lifetime_s: u64,
-    /// Most subscriptions of a connection.
+    /// Maximum number of subscriptions of a connection.
     pub max_subscriptions: u32,
-    /// Threads that serve sockets; 0 is one for each core. Half of them, rounded down, are for connections
-    /// with large answers.
+    /// Number of threads that serve sockets; 0 starts one for each core. Half of them, rounded down, serve
+    /// connections with large responses.
     pub threads: usize,
-    /// Most connections at once, of both addresses together.
+    /// Maximum number of connections, of both addresses together.
     #[serde(deserialize_with = "bounds::not_zero")]
     pub max_connections: u32,
-    /// Most connections of one client's address. 0 is as many as there may be at all.
+    /// Maximum number of connections of one client address. 0 is unlimited.
     pub max_connections_per_ip: u32,
-    /// Seconds until a connection that sends no whole request is closed.
+    /// Seconds after which a connection without a complete request is closed.
     #[serde(deserialize_with = "bounds::wait_s")]
     pub idle_timeout_s: u64,
-    /// Seconds in which a client must take 64 KiB of what it is sent, or all of it.
+    /// Seconds within which a client must read 64 KiB, or the rest of its responses.
     #[serde(deserialize_with = "bounds::wait_s")]
     pub slow_client_s: u64,
-    /// Most bytes of a request body.
+    /// Maximum size of a request body in bytes.
     pub max_request_bytes: u32,
-    /// Most bytes of a response body.
+    /// Maximum size of a response body in bytes.
     pub max_response_bytes: u32,
-    /// Most calls in one batch.
+    /// Maximum number of calls in a batch.
     #[serde(deserialize_with = "bounds::not_zero")]
     pub max_batch: u32,
-    /// Most gas of an `eth_call` or `eth_estimateGas`.
+    /// Maximum gas of an `eth_call` or `eth_estimateGas`.
     pub gas_cap: u64,
-    /// Milliseconds after which an `eth_call`, estimate or simulation is aborted.
+    /// Milliseconds after which an `eth_call`, an estimate or a simulation is aborted.
     #[serde(deserialize_with = "bounds::wait_ms")]
     pub call_timeout_ms: u64,
-    /// Milliseconds after which tracing is aborted.
+    /// Milliseconds after which a trace is aborted.
     #[serde(deserialize_with = "bounds::wait_ms")]
     pub trace_timeout_ms: u64,
-    /// Most logs of one answer.
+    /// Maximum number of logs in a response.
     pub logs_cap: usize,
-    /// Milliseconds after which a search for logs ends with what was searched.
+    /// Milliseconds after which a log search returns what it has found.
     #[serde(deserialize_with = "bounds::wait_ms")]
     pub logs_timeout_ms: u64,
-    /// Bytes of memory for answers about blocks that are asked for again. 0 derives it from the memory.
+    /// Bytes of memory to cache responses about blocks. 0 derives the number from the memory of the machine.
     pub answer_cache_bytes: u64,
-    /// Most blocks an `eth_feeHistory` answers for.
+    /// Maximum number of blocks in an `eth_feeHistory`.
     pub feehistory_cap: u64,
-    /// Keyring of the home folder whose keys sign for clients: `off`, `file`, `os` or `test`. The
-    /// namespace `personal` is served only if `api` names it too.
+    /// Keyring of the home folder whose keys sign for clients: `off`, `file`, `os` or `test`. The namespace
+    /// `personal` is served only if `api` also names it.
     pub keyring: KeyringChoice,
-    /// Sign with the keyring even if JSON-RPC is served at an address that other machines can reach.
+    /// Sign with the keyring even if other machines can reach the address of JSON-RPC.
     pub allow_remote_signing: bool,
 }
 
-/// Most threads that serve sockets: far more than keep a network card at work.
-const SERVE_THREADS_MAX: usize = 64;
+/// Maximum number of threads that serve sockets, far more than a network card needs.
+const MAX_SERVE_THREADS: usize = 64;
 
-/// Bytes of answers kept on a machine with enough memory.
+/// Size of the response cache on a machine with enough memory, in bytes.
 const FULL_ANSWER_CACHE_BYTES: u64 = 128 << 20;
-/// Its minimum.
+/// Minimum size of the response cache in bytes.
 const MIN_ANSWER_CACHE_BYTES: u64 = 8 << 20;
 
 impl JsonRpc {
-    /// Bytes of answers to keep.
+    /// The size of the response cache in bytes.
     pub fn answer_cache_bytes(&self) -> u64 {
         match self.answer_cache_bytes {
             0 => derived(FULL_ANSWER_CACHE_BYTES, MIN_ANSWER_CACHE_BYTES),
@@ -149,38 +149,38 @@ impl JsonRpc {
         }
     }
 
-    /// The number of threads to start that serve sockets.
+    /// The number of threads that serve sockets.
     pub fn threads(&self) -> usize {
         self.threads_on(std::thread::available_parallelism().map_or(1, usize::from))
     }
 
-    /// The number of them on a machine with so many cores.
+    /// The same on a machine with this many cores.
     pub fn threads_on(&self, cores: usize) -> usize {
         let wanted = match self.threads {
             0 => cores,
             set => set,
         };
-        wanted.clamp(1, SERVE_THREADS_MAX)
+        wanted.clamp(1, MAX_SERVE_THREADS)
     }
 }
 
-/// Which keyring signs for clients.
+/// The keyring that signs for clients.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum KeyringChoice {
-    /// None: the node signs for nobody.
+    /// No keyring: the node does not sign.
     #[default]
     Off,
-    /// Under a passphrase, asked for at the start.
+    /// Encrypted with a passphrase, which `evmd start` asks for.
     File,
-    /// Under a secret that the desktop's secret service keeps.
+    /// Encrypted with a secret of the desktop's secret service.
     Os,
-    /// In the clear.
+    /// Not encrypted.
     Test,
 }
 
 impl KeyringChoice {
-    /// The keyring's backend, if there is to be one.
+    /// The backend of the keyring, if there is one.
     pub const fn backend(self) -> Option<Backend> {
         match self {
             Self::Off => None,
@@ -230,14 +230,14 @@ impl Default for JsonRpc {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Ingest {
-    /// Where raw transaction frames are taken.
+    /// The address to listen on for raw transaction frames.
     pub address: SocketAddr,
     /// Maximum number of connections.
     #[serde(deserialize_with = "bounds::not_zero")]
     pub max_connections: u32,
 }
 
-/// Ingest connections: each costs a read buffer of 64 KiB.
+/// Default for ingest connections. Each of them has a read buffer of 64 KiB.
 const MAX_INGEST_CONNECTIONS: u32 = 1024;
 
 impl Default for Ingest {
@@ -250,11 +250,11 @@ impl Default for Ingest {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Metrics {
-    /// Where `/metrics`, `/health` and `/status` are served.
+    /// The address of `/metrics`, `/health` and `/status`.
     pub address: SocketAddr,
-    /// Names that requests may be addressed to, as `json-rpc.allowed-hosts`.
+    /// Host names that requests may use, as in `json-rpc.allowed-hosts`.
     pub allowed_hosts: Vec<String>,
-    /// Origins whose pages may read answers, as `json-rpc.cors-origins`.
+    /// Origins whose pages may read responses, as in `json-rpc.cors-origins`.
     pub cors_origins: Vec<String>,
 }
 
@@ -265,37 +265,38 @@ impl Default for Metrics {
     }
 }
 
-/// `[mempool]`: geth's names. A slot is 32 KiB of a transaction, or a part of it.
+/// `[mempool]`, with geth's names. A transaction takes a slot for each 32 KiB or part of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Mempool {
-    /// Least fee cap, in wei per gas.
+    /// Minimum fee cap, in wei per gas.
     pub price_limit: u64,
-    /// Least tip cap, in wei per gas.
+    /// Minimum tip cap, in wei per gas.
     pub min_tip: u64,
-    /// Minimum price of gas of transactions that enter the pool, in the syntax of the SDK's setting of this
-    /// name, such as `0.5atest`. It applies to Cosmos transactions, and to Ethereum transactions before
-    /// London. Empty is no minimum.
+    /// Minimum gas price of transactions that enter the pool, in the syntax of the SDK's setting with this
+    /// name, such as `0.5atest`. It applies to Cosmos transactions, and to Ethereum transactions before London.
+    /// An empty value is no minimum.
     pub minimum_gas_prices: MinimumGasPrices,
-    /// What a replacement must add to both fee fields, in percent.
+    /// Minimum increase of both fee fields by a replacement, in percent.
     pub price_bump: u32,
-    /// Executable slots that an account keeps as long as others have more than this.
+    /// Executable slots that are guaranteed to an account as long as other accounts use more.
     pub account_slots: usize,
-    /// Maximum of executable slots of all accounts. 0 derives it from the memory.
+    /// Maximum number of executable slots of all accounts. 0 derives it from the memory of the machine.
     pub global_slots: usize,
-    /// Transactions behind a nonce gap, for one account.
+    /// Maximum number of slots behind a nonce gap, for one account.
     pub account_queue: usize,
-    /// Maximum of slots behind nonce gaps, of all accounts. 0 derives it from the memory.
+    /// Maximum number of slots behind nonce gaps, for all accounts. 0 derives it from the memory of the
+    /// machine.
     pub global_queue: usize,
-    /// Seconds that transactions wait behind a gap.
+    /// Seconds after which transactions behind a nonce gap are removed.
     pub lifetime_s: u64,
-    /// Keep accepted transactions in a file until they are in a durable block, so that a killed
-    /// process loses none.
+    /// Store accepted transactions in a file until they are in a durable block, so that they survive a kill of
+    /// the process.
     pub journal: bool,
-    /// Sync that file before each answer, so that a power failure loses none either; costs the
-    /// latency of the disk for each batch.
+    /// Sync that file before each response, so that accepted transactions also survive a power failure. This
+    /// costs the latency of the disk for each batch.
     pub journal_sync: bool,
-    /// Accept transactions although this node produces no blocks. They wait until it is started with
+    /// Accept transactions although this node does not produce blocks. They wait until the node is started with
     /// block production.
     pub accept_without_production: bool,
 }
@@ -320,14 +321,14 @@ impl Default for Mempool {
     }
 }
 
-/// Minimum that is derived for the executable slots: two full blocks of transfers, or 512 MiB if each
-/// transaction is as large as a slot.
+/// Minimum for the derived number of executable slots: two full blocks of transfers, or 512 MiB if each
+/// transaction fills its slot.
 const MIN_GLOBAL_SLOTS: usize = 16_384;
 /// The same for slots behind nonce gaps.
 const MIN_GLOBAL_QUEUE: usize = 4_096;
 
 impl Mempool {
-    /// The limits of the pool.
+    /// The limits of the mempool.
     pub fn limits(&self) -> Limits {
         self.limits_on(memory::available_memory())
     }
@@ -356,29 +357,29 @@ impl Mempool {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Pipeline {
-    /// Threads that recover senders; 0 leaves three cores to the other stages and uses the rest, but two
-    /// where there are two.
+    /// Threads that recover senders; 0 uses all cores but three, which the other stages need, and at least two
+    /// if the machine has two.
     pub recover_workers: usize,
 }
 
-/// Most recovery threads: ring bells are searched one by one.
-const RECOVER_WORKERS_MAX: usize = 64;
-/// Cores the ordered stages keep busy.
+/// Maximum number of recovery threads, because their rings are polled one by one.
+const MAX_RECOVER_WORKERS: usize = 64;
+/// Number of cores that the ordered stages use.
 const ORDERED_CORES: usize = 3;
 
 impl Pipeline {
-    /// The number of recovery threads to start.
+    /// The number of recovery threads.
     pub fn recover_workers(&self) -> usize {
         self.recover_workers_on(std::thread::available_parallelism().map_or(1, usize::from))
     }
 
-    /// The number of them on a machine with so many cores.
+    /// The same on a machine with this many cores.
     pub fn recover_workers_on(&self, cores: usize) -> usize {
         let wanted = match self.recover_workers {
             0 => cores.saturating_sub(ORDERED_CORES).max(cores.min(2)),
             set => set,
         };
-        wanted.clamp(1, RECOVER_WORKERS_MAX)
+        wanted.clamp(1, MAX_RECOVER_WORKERS)
     }
 }
 
@@ -386,30 +387,30 @@ impl Pipeline {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Storage {
-    /// Most bytes the chain environment may grow to; costs address space only.
+    /// Maximum size of the chain environment in bytes. It only reserves address space.
     #[serde(deserialize_with = "bounds::map_bytes")]
     pub chain_map_bytes: u64,
-    /// Most bytes the index environment may grow to; costs address space only.
+    /// Maximum size of the index environment in bytes. It only reserves address space.
     #[serde(deserialize_with = "bounds::map_bytes")]
     pub index_map_bytes: u64,
-    /// Maximum number of accounts of the newest state that execution caches. The checks of the mempool cache as
-    /// many again, and execution caches a quarter as many slots. An account takes 85 bytes and a slot 171,
-    /// allocated when first used. 0 derives the number from the memory.
+    /// Maximum number of accounts of the newest state that execution caches. The mempool's checks cache as many
+    /// again, and execution caches a quarter as many slots. An account takes 85 bytes and a slot 171, allocated
+    /// on first use. 0 derives the number from the memory of the machine.
     pub recent_accounts: usize,
-    /// Maximum bytes of the state trie in memory, not counting changes that are not in the index yet. 0 derives
-    /// the number from the memory.
+    /// Maximum size of the state trie in memory in bytes, without changes that are not in the index yet. 0
+    /// derives the number from the memory of the machine.
     pub trie_cache_bytes: u64,
 }
 
-/// Two maps of 2^23 places, three quarters full: 1.07 GB once that many are in use, the same again for
-/// the mempool's checks, and 540 MB for slots. With a quarter, a transfer between ten million accounts cost a
-/// seventh more: what is not there is searched for in the index, by both.
+/// Two maps with 2^23 entries, three quarters full: 1.07 GB when all are used, the same for the mempool's
+/// checks, and 540 MB for slots. With a quarter of this, a transfer between ten million accounts took a seventh
+/// longer, because both look up missing entries in the index.
 const FULL_RECENT_ACCOUNTS: usize = (1 << 24) / 4 * 3;
-/// Minimum that is derived from the memory: the accounts of some large blocks, 35 MB in total.
+/// Minimum for the derived number: the accounts of a few large blocks, 35 MB in total.
 const MIN_RECENT_ACCOUNTS: usize = (1 << 18) / 4 * 3;
 
 impl Storage {
-    /// The number of accounts that execution keeps.
+    /// The number of accounts that execution caches.
     pub fn recent_accounts(&self) -> usize {
         match self.recent_accounts {
             0 => derived(FULL_RECENT_ACCOUNTS as u64, MIN_RECENT_ACCOUNTS as u64) as usize,
@@ -417,7 +418,7 @@ impl Storage {
         }
     }
 
-    /// Bytes of the state trie to keep.
+    /// The size of the state trie in memory in bytes.
     pub fn trie_cache_bytes(&self) -> u64 {
         match self.trie_cache_bytes {
             0 => derived(TRIE_CACHE_BYTES_DEFAULT, TRIE_CACHE_BYTES_MIN),
@@ -437,22 +438,22 @@ impl Default for Storage {
     }
 }
 
-/// The name by which this machine reaches itself.
+/// The host names of this machine for itself.
 fn local_hosts() -> Vec<String> {
     vec!["localhost".to_owned()]
 }
 
-/// Pages that this machine serves, at any port.
+/// The origins of pages served by this machine, at any port.
 fn local_origins() -> Vec<String> {
     ["http://localhost:*", "http://127.0.0.1:*", "http://[::1]:*"].map(str::to_owned).into()
 }
 
-/// Loopback: nothing is served to other machines unless asked for.
+/// A loopback address: by default, no server is reachable from other machines.
 fn local(port: u16) -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], port))
 }
 
-/// Where the node serves what.
+/// The addresses of all servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Endpoints {
@@ -481,24 +482,23 @@ pub enum ConfigError {
     Io {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
-    /// The file is not TOML, or has a key we do not know.
+    /// The file is not valid TOML, or has an unknown key or an invalid value.
     #[error("{}, line {line}: {message}", path.display())]
     Syntax {
         /// The file.
         path: PathBuf,
-        /// Where in it, from 1 on.
+        /// The line, starting at 1.
         line: usize,
-        /// What is wrong there.
+        /// What is wrong with it.
         message: String,
     },
 }
 
 impl Config {
-    /// The memory that the process may use, and the values in force of the settings that are derived from it
-    /// unless they are set.
+    /// The memory that the process may use, and the effective values of the settings that are derived from it.
     pub fn derived(&self) -> Vec<(&'static str, u64)> {
         let limits = self.mempool.limits();
         vec![
@@ -512,7 +512,7 @@ impl Config {
         ]
     }
 
-    /// Where the node serves what, by these settings.
+    /// The addresses of all servers.
     pub const fn endpoints(&self) -> Endpoints {
         Endpoints {
             json_rpc: self.json_rpc.address,
@@ -525,12 +525,12 @@ impl Config {
         }
     }
 
-    /// Reads `config.toml` of a home folder; the defaults where there is none.
+    /// Reads `config.toml` of a home folder. If there is no file, returns the defaults.
     pub fn load(home: &Path) -> Result<Self, ConfigError> {
         let path = home.join(CONFIG_FILE);
         let text = match std::fs::read_to_string(&path) {
             Ok(text) => text,
-            // A symbolic link without a target is an error: the settings exist, but cannot be read.
+            // A symbolic link without a target is an error, because the settings exist but cannot be read.
             Err(error)
                 if error.kind() == std::io::ErrorKind::NotFound
                     && !whole_file::is_present(&path) =>
@@ -548,7 +548,7 @@ impl Config {
         })
     }
 
-    /// Writes the settings to a home folder that has no file yet.
+    /// Writes the settings to a home folder that does not have a file yet.
     pub fn write_new(&self, home: &Path) -> Result<(), ConfigError> {
         let path = home.join(CONFIG_FILE);
         if whole_file::is_present(&path) {

@@ -1,32 +1,32 @@
 //! The setting `mempool.minimum-gas-prices`, in the syntax of the SDK's `app.toml`.
 //!
-//! The SDK's list has a price for each token in which fees may be paid. A chain here has one token, so the list
-//! has one price at most.
+//! The SDK's list has a price for each token in which fees can be paid. A chain of this node has one token, so
+//! the list has at most one price.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use std::{fmt, str::FromStr};
 use thiserror::Error;
 use transactions::cosmos::{GasPrice, GasPriceError};
 
-/// The minimum price of gas of this node's mempool; none if the setting is empty.
+/// The minimum gas price of this node's mempool; none if the setting is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MinimumGasPrices(Option<GasPrice>);
 
-/// Why a text is not the setting.
+/// Why the value of the setting is refused.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum MinimumGasPricesError {
-    /// Not a price.
+    /// The value is not a price.
     #[error(transparent)]
     Price(#[from] GasPriceError),
     /// More than one price.
     #[error(
-        "{text:?} has {count} prices: a chain has one token, so give one price, such as 0.5atest"
+        "{text:?} has {count} prices, but a chain has one token: set one price, such as 0.5atest"
     )]
     Several {
-        /// The text.
+        /// The value.
         text: String,
-        /// Prices in it.
+        /// The number of prices in it.
         count: usize,
     },
 }
@@ -40,12 +40,12 @@ pub enum MinimumGasPricesError {
 )]
 pub struct ForeignToken {
     given: GasPrice,
-    /// The same number of the chain's token.
+    /// The same number of base units of the chain's token.
     fitting: GasPrice,
 }
 
 impl MinimumGasPrices {
-    /// The price, if there is one, on a chain whose token has this name.
+    /// The price, if there is one, on a chain with this token.
     ///
     /// # Errors
     /// If the price is in another token.

@@ -1,4 +1,4 @@
-//! Settings files, good and bad.
+//! Valid and invalid settings files.
 
 use super::*;
 use mempool::SLOT_BYTES;
@@ -21,7 +21,7 @@ fn pool_settings_default_to_the_pools_limits() {
     assert_eq!((set.global_slots, set.global_queue), (7, 8));
 }
 
-/// What a node on a small machine may take of it for tables, caches, its pool and its clients.
+/// The memory that a node on a small machine uses for tables, caches, its mempool and its clients.
 #[test]
 fn derived_defaults_fit_into_two_gibibytes() {
     let on = |full: u64, minimum| memory::derived_on(2 << 30, full, minimum);
@@ -31,7 +31,7 @@ fn derived_defaults_fit_into_two_gibibytes() {
     let limits = Mempool::default().limits_on(2 << 30);
     let pool = (limits.global_slots + limits.global_queue) as u64 * SLOT_BYTES as u64;
     let clients = on(server::FULL_CLIENT_BYTES, server::MIN_CLIENT_BYTES);
-    // Accounts twice, at 85 bytes each, and slots at 171 bytes for each four of them.
+    // Two copies of each account at 85 bytes, and one slot at 171 bytes for every four accounts.
     let tables = recent * (2 * 85 + 171 / 4);
     let all = trie + tables + answers + pool + clients;
     assert!(all < 1700 << 20, "{all}");
@@ -44,7 +44,7 @@ fn sockets_get_a_thread_for_each_core() {
     assert_eq!([threads(1, 2), threads(3, 2), threads(65, 2)], [1, 3, 64]);
 }
 
-/// Why a file with this text is refused.
+/// The error for a file with this text.
 fn refused(text: &str) -> String {
     let home = tempfile::tempdir().expect("a temporary folder");
     std::fs::write(home.path().join(CONFIG_FILE), text).expect("written");

@@ -75,7 +75,7 @@ fn settings_are_shown_and_changed() {
     good(&["init", "--home", home]);
     let several = bad(&["config", "set", "mempool.minimum-gas-prices", "1a,2b", "--home", home]);
     let reason =
-        "\"1a,2b\" has 2 prices: a chain has one token, so give one price, such as 0.5atest";
+        "\"1a,2b\" has 2 prices, but a chain has one token: set one price, such as 0.5atest";
     assert!(
         several.contains("mempool.minimum-gas-prices") && several.ends_with(reason),
         "{several}"
