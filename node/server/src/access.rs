@@ -1,9 +1,9 @@
-//! Which requests an HTTP server accepts: the names it answers to, and the origins of pages that may
-//! use it. Every HTTP server of the node applies these rules.
+//! The requests that an HTTP server accepts, by host name and by the origin of the page. Every HTTP server of
+//! the node applies these rules.
 //!
-//! A malicious page can point a domain of its own at this machine (DNS rebinding). The browser then
-//! treats the page and this server as one origin, and only the `Host` field shows the difference. For
-//! other pages the browser enforces CORS, except for WebSockets, so the server must check their origin.
+//! A malicious page can resolve its own domain to this machine (DNS rebinding). The browser then treats the
+//! page and this server as one origin, and only the `Host` field shows the difference. For other pages the
+//! browser enforces CORS, except for WebSockets, so the server must check their origin.
 
 use hyper::{
     HeaderMap, Request, StatusCode, Version,
@@ -11,7 +11,7 @@ use hyper::{
 };
 use std::{fmt, net::IpAddr};
 
-/// Names that requests may be addressed to.
+/// Host names that requests may use.
 #[derive(Clone, Debug)]
 pub struct Hosts {
     /// The setting that lists the names, for error messages.
@@ -20,12 +20,12 @@ pub struct Hosts {
     any: bool,
 }
 
-/// Why a request is refused because of the host it is addressed to.
+/// Why the host of a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostError {
     /// HTTP/1.1 requires exactly one valid `Host` field (RFC 9112, section 3.2).
     Invalid,
-    /// The host is none of the names in this setting.
+    /// The host is not one of the names in this setting.
     NotAllowed(&'static str),
 }
 
@@ -55,7 +55,7 @@ impl Hosts {
         Self { setting, names: names.iter().map(|name| name.to_ascii_lowercase()).collect(), any }
     }
 
-    /// Checks the host that a request is addressed to. Health checks in HTTP/1.0 have no `Host`.
+    /// Checks the host of a request. Health checks in HTTP/1.0 have no `Host`.
     ///
     /// # Errors
     /// If the host is missing, repeated, unreadable or not allowed.
@@ -75,7 +75,7 @@ impl Hosts {
         }
     }
 
-    /// IP addresses are always allowed: they are not resolved by name, so rebinding cannot use them.
+    /// IP addresses are always allowed: they are not resolved, so rebinding cannot use them.
     fn allow(&self, host: &str) -> bool {
         let name = without_port(host);
         let bare = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
@@ -92,7 +92,7 @@ fn without_port(host: &str) -> &str {
     }
 }
 
-/// Several origins: whichever is checked, a proxy or a browser may go by another one.
+/// There are several origins. Whichever is checked, a proxy or a browser may use another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RepeatedOrigin;
 
@@ -102,7 +102,7 @@ impl fmt::Display for RepeatedOrigin {
     }
 }
 
-/// The origin of the page that sends a request; `None` if no page does.
+/// The origin of the page that sends a request; `None` if it is not sent by a page.
 ///
 /// # Errors
 /// If there are several.
@@ -124,7 +124,7 @@ impl Origins {
         Self(patterns.iter().map(|pattern| pattern.to_ascii_lowercase()).collect())
     }
 
-    /// Whether a pattern fits: `*`, an origin, or one with `:*` for any port.
+    /// Whether a pattern matches: `*`, an origin, or an origin with `:*` for any port.
     pub fn allow(&self, origin: &str) -> bool {
         let origin = origin.to_ascii_lowercase();
         self.0.iter().any(|pattern| match pattern.strip_suffix(":*") {

@@ -1,9 +1,8 @@
-//! Compression of responses over HTTP with gzip, for clients that accept it: [`accepts_gzip`] says whether one
-//! does, [`Gzip`] compresses. Where and in which turn that happens is the business of each server: on the threads
-//! for large bodies (JSON-RPC), on threads that may block (REST, CometBFT RPC, metrics), and never where sockets
-//! are served.
+//! Compression of HTTP responses with gzip, for clients that accept it: [`accepts_gzip`] checks the request,
+//! and [`Gzip`] compresses. Each server decides where it compresses: on the threads for large bodies
+//! (JSON-RPC), on blocking threads (REST, CometBFT RPC, metrics), and never on the threads that serve sockets.
 //!
-//! What it costs is in `docs/costs.md`.
+//! The costs are in `docs/costs.md`.
 
 use bytes::Bytes;
 use flate2::{Compression, write::GzEncoder};
@@ -12,20 +11,20 @@ use hyper::header::{
 };
 use std::io::Write as _;
 
-/// Responses of fewer bytes are not compressed: they fit into a few packets, and handing them to another thread
-/// costs as much as sending them.
+/// Smaller responses are not compressed: they fit into a few packets, and handing them to another thread costs
+/// as much as sending them.
 pub const MIN_COMPRESSED_BYTES: usize = 16 * 1024;
-/// The level of deflate: the fastest. The next one makes responses a third smaller and takes 1.6 times as long.
+/// The deflate level: the fastest. The next one makes responses a third smaller and takes 1.6 times as long.
 const LEVEL: u32 = 1;
-/// Bytes that are compressed between two looks at what else there is to do: a third of a millisecond.
+/// Bytes that are compressed before the thread checks for other work: a third of a millisecond.
 pub const CHUNK_BYTES: usize = 64 * 1024;
 
-/// The name of the coding that [`Gzip`] makes.
+/// The content coding of [`Gzip`].
 const GZIP: HeaderValue = HeaderValue::from_static("gzip");
 const VARIES: HeaderValue = HeaderValue::from_static("accept-encoding");
 
-/// Whether a client accepts gzip, and does not prefer an uncompressed response (RFC 9110, section 12.5.3). One
-/// that names nothing is sent an uncompressed response.
+/// Whether a client accepts gzip and does not prefer an uncompressed response (RFC 9110, section 12.5.3).
+/// Without the header, the response is not compressed.
 pub fn accepts_gzip(headers: &HeaderMap) -> bool {
     let codings = headers.get_all(ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
     let (mut gzip, mut identity, mut any) = (None, None, None);
@@ -43,7 +42,7 @@ pub fn accepts_gzip(headers: &HeaderMap) -> bool {
     weight > 0 && weight >= identity.unwrap_or_default()
 }
 
-/// The weight among a coding's parameters in thousandths: 1000 if there is none, and 0 if it is not valid.
+/// The weight among the parameters of a coding, in thousandths: 1000 if there is none, and 0 if it is invalid.
 fn weight<'a>(mut parameters: impl Iterator<Item = &'a str>) -> u16 {
     let value = parameters.find_map(|parameter| {
         let (name, value) = parameter.split_once('=')?;
@@ -74,36 +73,36 @@ impl Gzip {
 
     /// Adds a part of the response, which takes some nanoseconds per byte.
     pub fn add(&mut self, part: &[u8]) {
-        self.0.write_all(part).expect("a Vec takes everything");
+        self.0.write_all(part).expect("writing to a Vec cannot fail");
     }
 
-    /// Bytes of memory that the compressed response takes so far.
+    /// The size of the compressed response so far, in bytes.
     pub fn bytes(&self) -> usize {
         self.0.get_ref().capacity()
     }
 
     /// The compressed response.
     pub fn finish(self) -> Bytes {
-        let mut compressed = self.0.finish().expect("a Vec takes everything");
+        let mut compressed = self.0.finish().expect("writing to a Vec cannot fail");
         compressed.shrink_to_fit();
         compressed.into()
     }
 }
 
-/// Says in the head of a response that its body is compressed.
+/// Sets the header which states that the body is compressed.
 pub fn name_coding(headers: &mut HeaderMap) {
     headers.remove(CONTENT_LENGTH);
     headers.insert(CONTENT_ENCODING, GZIP);
 }
 
-/// Says in the head of a response that another request may be answered with another coding.
+/// Sets the header which states that the coding depends on the request.
 pub fn name_variation(headers: &mut HeaderMap) {
     if !headers.get_all(VARY).iter().any(|value| *value == VARIES) {
         headers.append(VARY, VARIES);
     }
 }
 
-/// Whether a response has a coding already.
+/// Whether a response already has a content coding.
 pub fn is_coded(headers: &HeaderMap) -> bool {
     headers.contains_key(CONTENT_ENCODING)
 }

@@ -1,8 +1,8 @@
-//! What the work of each query grows with, what bounds it, and where it runs: the tables of `docs/costs.md`. Each
-//! interface has its own table in its own crate.
+//! The tables of `docs/costs.md`: for each query, what its work grows with, what limits it, and where it runs.
+//! Each interface has its own table in its own crate.
 //!
-//! Tests hold them to the program: every method of every interface is in one class, and a JSON-RPC or
-//! CometBFT method runs where its class says.
+//! Tests compare the tables with the program: every method of every interface is in one class, and a JSON-RPC
+//! or CometBFT method runs where its class states.
 
 use std::collections::BTreeMap;
 
@@ -13,9 +13,9 @@ pub struct CostClass {
     pub work: &'static str,
     /// What the work grows with.
     pub grows_with: &'static str,
-    /// What bounds it.
+    /// What limits it.
     pub bound: &'static str,
-    /// Where such methods may run, in the words of the table that runs them.
+    /// Where such methods run, as the method table of the interface names it.
     pub places: &'static [&'static str],
     /// The methods.
     pub methods: &'static [&'static str],
@@ -26,9 +26,9 @@ pub struct CostClass {
 pub struct InterfaceCosts {
     /// The interface.
     pub name: &'static str,
-    /// What the places are.
+    /// An explanation of the places.
     pub places: &'static str,
-    /// The classes, the cheapest first.
+    /// The classes, cheapest first.
     pub classes: &'static [CostClass],
 }
 

@@ -1,11 +1,11 @@
-//! Clients that close their sending side after a request and wait for the response, as `nc -N` and some libraries
-//! do (RFC 9112, section 9.6, asks a server to expect it). The end of the input does not say whether the client is
-//! still there: a client that has gone sends the same. So a response is made and sent for [`MAX_HALF_CLOSED`] after
-//! the end of the input, and then the request counts as abandoned.
+//! Clients that close their sending side after a request and wait for the response, as `nc -N` and some
+//! libraries do (RFC 9112, section 9.6, asks a server to expect it). The end of the input does not show whether
+//! the client still waits, because a client that has disconnected sends the same. A request therefore continues
+//! for [`MAX_HALF_CLOSED`] after the end of the input, and then counts as abandoned.
 //!
-//! hyper could ignore the end of the input (`half_close`), but then it does not read while it waits for a response,
-//! and neither a reset nor an eviction would end the request. Here the end is hidden from hyper instead, and the
-//! socket is looked at meanwhile.
+//! hyper could ignore the end of the input (`half_close`), but then it would not read while it waits for a
+//! response, so that neither a reset nor an eviction would end the request. Here the end is hidden from hyper
+//! instead, and the socket is checked in the meantime.
 
 use std::{
     future::Future,
@@ -19,12 +19,12 @@ use tokio::{
     time::{Instant, Sleep, sleep},
 };
 
-/// How long a request goes on after the end of its client's input.
+/// Maximum time for which a request continues after the end of the input.
 pub const MAX_HALF_CLOSED: Duration = Duration::from_secs(2);
-/// How often it is checked meanwhile whether the client has reset the connection.
+/// Interval of the checks whether the client has reset the connection.
 const RESET_CHECK: Duration = Duration::from_millis(100);
 
-/// Hides the end of a socket's input while a response is owed.
+/// Hides the end of a socket's input while a response is pending.
 #[derive(Debug, Default)]
 pub struct HalfClose(Option<Ended>);
 
@@ -32,9 +32,9 @@ pub struct HalfClose(Option<Ended>);
 struct Ended {
     since: Instant,
     check: Pin<Box<Sleep>>,
-    /// The reader has had the time to see that a request is complete.
-    has_given_way: bool,
-    /// The reader has been woken since the last response was owed.
+    /// The reader has had time to find out that a request is complete.
+    has_yielded: bool,
+    /// The reader has been woken since the last response was pending.
     has_woken: bool,
 }
 
@@ -44,39 +44,41 @@ impl HalfClose {
         self.0.is_some()
     }
 
-    /// The socket has accepted all that was written. If that was the whole response, the reader is woken, and
-    /// closes the connection.
-    pub fn flushed(&mut self, cx: &Context<'_>, is_response_owed: bool) {
-        if let Some(ended) = self.0.as_mut().filter(|ended| !is_response_owed && !ended.has_woken) {
+    /// The socket has accepted all bytes. If that was a whole response, the reader is woken and closes the
+    /// connection.
+    pub fn flushed(&mut self, cx: &Context<'_>, is_response_pending: bool) {
+        if let Some(ended) =
+            self.0.as_mut().filter(|ended| !is_response_pending && !ended.has_woken)
+        {
             ended.has_woken = true;
             cx.waker().wake_by_ref();
         }
     }
 
-    /// Ready when the end of the input is to be reported, or with the error of a socket that was reset. To be
+    /// Ready when the end of the input should be reported, or with an error if the socket was reset. It must be
     /// called instead of a read once the input has ended.
     pub fn poll_end(
         &mut self,
         cx: &mut Context<'_>,
         socket: &TcpStream,
-        is_response_owed: bool,
+        is_response_pending: bool,
     ) -> Poll<io::Result<()>> {
         let ended = self.0.get_or_insert_with(|| Ended {
             since: Instant::now(),
             check: Box::pin(sleep(RESET_CHECK)),
-            has_given_way: false,
+            has_yielded: false,
             has_woken: false,
         });
-        if !is_response_owed {
-            if ended.has_given_way {
+        if !is_response_pending {
+            if ended.has_yielded {
                 return Poll::Ready(Ok(()));
             }
-            // hyper may have read a whole request, and have its service called before it reads again.
-            ended.has_given_way = true;
+            // hyper may have read a whole request, and calls its service before it reads again.
+            ended.has_yielded = true;
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
-        (ended.has_given_way, ended.has_woken) = (true, false);
+        (ended.has_yielded, ended.has_woken) = (true, false);
         loop {
             if let Some(error) = socket.take_error()? {
                 return Poll::Ready(Err(error));

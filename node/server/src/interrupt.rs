@@ -1,4 +1,4 @@
-//! Tells work that its caller has gone away, or that its time is over.
+//! Interrupts work when its caller has disconnected or its time is over.
 
 use std::{
     sync::{
@@ -8,19 +8,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Tells work that its caller has gone away. The default value never does: work that is done at once ends before
-/// its caller can go away.
+/// Shows whether the caller of some work has disconnected. The default value never does, which is used for
+/// short work.
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt(Option<Arc<AtomicBool>>);
 
 impl Interrupt {
-    /// A moment in the future, or when the caller goes away before.
+    /// A deadline after this time, or when the caller disconnects if that is earlier.
     pub fn within(&self, time: Duration) -> Deadline {
         Deadline { at: Instant::now() + time, gone: self.0.clone() }
     }
 }
 
-/// When work is to be given up.
+/// The time at which work is abandoned.
 #[derive(Clone, Debug)]
 pub struct Deadline {
     at: Instant,
@@ -28,18 +28,18 @@ pub struct Deadline {
 }
 
 impl Deadline {
-    /// Whether it is time to give up.
+    /// Whether the work should be abandoned.
     pub fn passed(&self) -> bool {
         self.gone.as_ref().is_some_and(|gone| gone.load(Relaxed)) || Instant::now() > self.at
     }
 }
 
-/// Raises the flag when the caller's future is dropped.
+/// Sets the flag when the caller's future is dropped.
 #[derive(Debug)]
 pub struct Caller(Arc<AtomicBool>);
 
 impl Caller {
-    /// A caller, to be held while it waits, and what tells its work that it has gone.
+    /// Returns a guard, which the caller holds while it waits, and the interrupt for its work.
     pub fn waiting() -> (Self, Interrupt) {
         let flag = Arc::<AtomicBool>::default();
         (Self(Arc::clone(&flag)), Interrupt(Some(flag)))

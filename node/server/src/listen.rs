@@ -1,15 +1,14 @@
 //! HTTP servers with limits: connections and memory, which the clients of all servers share by one rule
-//! ([`budget`]); requests that are answered at once; and times within which a request must be whole and
-//! a response must be read.
+//! ([`budget`]); concurrent requests; and timeouts to receive a request and to read a response.
 //!
-//! Health checks are answered whatever other clients do: they do not wait for other requests, and when all
-//! connections are taken, a few more are accepted for them ([`reserve`]).
+//! Health checks are answered even under load: they do not wait for other requests, and if all connections are
+//! in use, a few more are accepted for them ([`reserve`]).
 
 mod access;
 mod body;
 mod compress;
 mod connection;
-mod quotes;
+mod escape_quotes;
 mod reserve;
 
 pub use access::Access;
@@ -25,7 +24,7 @@ use axum::{
     },
     response::IntoResponse,
 };
-use body::Owed;
+use body::UnreadPieces;
 use budget::{Account, Budget, Evictable, Held, Resource};
 use connection::Connection;
 use hyper::body::Body as _;
@@ -58,42 +57,42 @@ use tower::ServiceExt;
 
 /// Maximum bytes of a message to the reflection and health services: the name of a symbol or a service.
 pub const MAX_NAME_MESSAGE_BYTES: usize = 16 * 1024;
-/// The wait at shutdown for responses in flight.
+/// Maximum wait at shutdown for responses in flight.
 const STOP_WAIT: Duration = Duration::from_secs(2);
-/// The wait after a failure to accept, such as too many open files.
+/// The wait after a failed accept, such as too many open files.
 const ACCEPT_WAIT: Duration = Duration::from_millis(50);
-/// Maximum bytes of a request's head, and of what is read of the next one, over HTTP/1.1.
+/// Maximum bytes of the head of a request, and of the next request that is read ahead, over HTTP/1.1.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
-/// Maximum number of gRPC requests of one connection at a time.
+/// Maximum concurrent gRPC requests of one connection.
 const MAX_STREAMS: u32 = 64;
 /// Bytes that a gRPC client may send of one request, and of all requests of a connection, before they are read.
 const STREAM_WINDOW_BYTES: u32 = 128 * 1024;
 const CONNECTION_WINDOW_BYTES: u32 = 256 * 1024;
-/// Bytes of a gRPC response that wait in the HTTP library for the client to read them.
+/// Bytes of a gRPC response that are buffered in the HTTP library until the client reads them.
 const SEND_BUFFER_BYTES: usize = 64 * 1024;
 /// Bytes of a request or a response over HTTP/1.1 that are not accounted. A connection has one at a time.
 const FREE_BYTES: usize = 16 * 1024;
 /// Accounted for each gRPC request: its task and headers.
 const STREAM_BYTES: usize = 4 * 1024;
-/// Accounted for each request that streams: another task, and a message that is not whole.
+/// Accounted for each streaming request: a second task, and an incomplete message.
 const STREAMING_BYTES: usize = 2 * STREAM_BYTES + MAX_NAME_MESSAGE_BYTES;
 
-/// Where to listen, and what to accept.
+/// The address and the limits of a server.
 #[derive(Debug)]
 pub struct Bounds {
-    /// The address to listen at.
+    /// The address to listen on.
     pub address: SocketAddr,
-    /// Connections, which are shared by the rule of all resources.
+    /// The resource that counts connections.
     pub connections: Arc<Resource>,
-    /// Maximum number of requests that are answered at once; others wait.
+    /// Maximum number of concurrent requests; further requests wait.
     pub concurrent: u32,
-    /// Maximum bytes of a request's body. The body is read before the request takes a turn.
+    /// Maximum bytes of a request body. The body is read before the request gets a permit.
     pub body: usize,
     /// The protocol.
     pub protocol: Protocol,
 }
 
-/// How requests come.
+/// The protocol of a server.
 #[derive(Debug)]
 pub enum Protocol {
     /// HTTP/1.1, and WebSockets if the router has any.
@@ -107,18 +106,18 @@ pub enum Protocol {
     Grpc,
 }
 
-/// Services that stream requests: their bodies are not read beforehand.
+/// Services with streaming requests, whose bodies are not read in advance.
 const STREAMING_PATH: &str = "/grpc.reflection.";
 /// The health checks of gRPC.
 const GRPC_HEALTH_PATH: &str = "/grpc.health.v1.Health/";
 
-/// For what outlives its HTTP request, such as a WebSocket: the server's end waits for it, for a while, so that it can
-/// say goodbye to its client.
+/// For tasks that outlive their HTTP request, such as WebSockets: the shutdown of the server waits for them, up
+/// to a limit, so that they can send a close frame.
 #[derive(Clone, Debug)]
 pub struct Stopping(watch::Receiver<bool>);
 
 impl Stopping {
-    /// Ready when the server is to stop.
+    /// Ready when the server is shutting down.
     pub async fn wait(&mut self) {
         is_stopping(&mut self.0).await;
     }
@@ -127,7 +126,7 @@ impl Stopping {
 /// A running server.
 #[derive(Debug)]
 pub struct Server {
-    /// Where it listens.
+    /// The address of the server.
     pub address: SocketAddr,
     stop: watch::Sender<bool>,
     task: JoinHandle<()>,
@@ -138,8 +137,8 @@ struct Shared {
     budget: Arc<Budget>,
     connections: Arc<Resource>,
     reserve: Reserve,
-    turns: Semaphore,
-    /// Turns to compress responses.
+    permits: Semaphore,
+    /// Permits to compress responses.
     compressions: Arc<Semaphore>,
     body: usize,
     protocol: Protocol,
@@ -152,18 +151,18 @@ struct Shared {
 pub struct Peer {
     address: IpAddr,
     evictable: Arc<Evictable>,
-    owed: Owed,
-    /// What is read next belongs to the body of a request, or to a WebSocket.
+    unread: UnreadPieces,
+    /// The next bytes belong to the body of a request, or to a WebSocket.
     content: AtomicBool,
-    /// Requests that are being answered over HTTP/1.1.
+    /// The number of HTTP/1.1 requests without a complete response.
     open: AtomicUsize,
     /// hyper may hold bytes that the socket has not accepted.
     unflushed: AtomicBool,
     /// `None` for a connection of the reserve.
-    _place: Option<Held>,
+    _connection: Option<Held>,
 }
 
-/// Serves a router until [`Server::stop`]; `what` names it if the address is taken.
+/// Serves a router until [`Server::stop`]. The error names `what` if the address is in use.
 pub async fn serve(
     what: &str,
     bounds: Bounds,
@@ -178,7 +177,7 @@ pub async fn serve(
         budget: Arc::clone(budget),
         connections: bounds.connections,
         reserve: Reserve::default(),
-        turns: Semaphore::new(bounds.concurrent as usize),
+        permits: Semaphore::new(bounds.concurrent as usize),
         compressions: Arc::new(Semaphore::new(compress::MAX_COMPRESSIONS)),
         body: bounds.body,
         protocol: bounds.protocol,
@@ -189,12 +188,12 @@ pub async fn serve(
 }
 
 impl Server {
-    /// Ends the server; responses in flight are finished for a while.
+    /// Stops the server. Responses in flight are completed, up to a limit.
     pub async fn stop(self) {
         let Self { stop, mut task, .. } = self;
         stop.send_replace(true);
         let ended = async {
-            // A panic there has been reported.
+            // A panic of the task has already been reported.
             let _ = (&mut task).await;
             // WebSockets have tasks of their own, each with a receiver.
             stop.closed().await;
@@ -205,9 +204,9 @@ impl Server {
     }
 }
 
-/// Ready when the server is to stop.
+/// Ready when the server is shutting down.
 async fn is_stopping(stop: &mut watch::Receiver<bool>) {
-    // An error says that the server was dropped, which also stops it.
+    // An error means that the server was dropped, which also stops it.
     let _ = stop.wait_for(|stop| *stop).await;
 }
 
@@ -218,19 +217,19 @@ impl Shared {
         loop {
             let accepted = tokio::select! {
                 accepted = listener.accept() => accepted,
-                // A panic there has been reported.
+                // A panic of the task has already been reported.
                 Some(_) = connections.join_next() => continue,
                 () = is_stopping(&mut stopping) => break,
             };
             match accepted {
                 Ok((stream, from)) => {
-                    // A failure only costs latency.
+                    // A failure only increases latency.
                     let _ = stream.set_nodelay(true);
                     let serving = Arc::clone(&self).serve(stream, from.ip(), stop.clone());
                     connections.spawn(serving);
                 }
                 Err(error) => {
-                    tracing::debug!(%error, "a connection could not be accepted");
+                    tracing::debug!(%error, "cannot accept a connection");
                     tokio::select! {
                         () = sleep(ACCEPT_WAIT) => {}
                         () = is_stopping(&mut stopping) => break,
@@ -251,11 +250,11 @@ impl Shared {
         let peer = Arc::new(Peer {
             address: from,
             evictable: Arc::clone(&evictable),
-            owed: Owed::default(),
+            unread: UnreadPieces::default(),
             content: AtomicBool::new(false),
             open: AtomicUsize::new(0),
             unflushed: AtomicBool::new(false),
-            _place: place,
+            _connection: place,
         });
         let is_http = matches!(self.protocol, Protocol::Http { .. });
         let io = TokioIo::new(Connection::new(stream, Arc::clone(&peer), is_http));
@@ -274,7 +273,7 @@ impl Shared {
             }
             None => tokio::select! {
                 ended = served => ended,
-                () = peer.owed.slow() => Ok(()),
+                () = peer.unread.slow() => Ok(()),
             },
         };
         if let Err(error) = ended {
@@ -289,7 +288,8 @@ impl Shared {
         mut stop: watch::Receiver<bool>,
     ) -> hyper::Result<()> {
         let service = service_fn(|request| {
-            // Not in the future that answers: the HTTP library may read some of the body before it polls that.
+            // Not inside the response future, because the HTTP library may read a part of the body before it
+            // polls that future.
             peer.begin(&request);
             Arc::clone(self).answer(Arc::clone(peer), Some(peer.open()), request)
         });
@@ -349,7 +349,7 @@ impl Shared {
             let mut refusal = self.refusal(
                 StatusCode::SERVICE_UNAVAILABLE,
                 Code::Unavailable,
-                format!("too many connections: at most {limit} are served at a time"),
+                format!("too many connections: the maximum is {limit}"),
             );
             // HTTP/2 has no such header.
             if matches!(self.protocol, Protocol::Http { .. }) {
@@ -370,7 +370,7 @@ impl Shared {
         request.extensions_mut().insert(self.stopping.clone());
         let turn = match is_health {
             true => None,
-            false => Some(self.turns.acquire().await.expect("it is never closed")),
+            false => Some(self.permits.acquire().await.expect("the semaphore is never closed")),
         };
         let is_stream = self.is_stream(request.uri().path());
         let mut response = self.router.clone().oneshot(request).await.into_response();
@@ -378,9 +378,9 @@ impl Shared {
             response = self.compress(&account, accepts_gzip, response).await;
         }
         drop(turn);
-        // A stream of requests goes on as long as its response.
+        // A streaming request continues as long as its response.
         let kept = is_stream.then_some(received);
-        let mut response = self.owe(&account, peer, (open, kept), response)?;
+        let mut response = self.account_response(&account, peer, (open, kept), response)?;
         if let Some(cors) = cors {
             cors.apply(&mut response);
         }
@@ -394,12 +394,12 @@ impl Shared {
         }
     }
 
-    /// Whether the body of a request is not read beforehand.
+    /// Whether the body of a request is not read in advance.
     fn is_stream(&self, path: &str) -> bool {
         matches!(self.protocol, Protocol::Grpc) && path.starts_with(STREAMING_PATH)
     }
 
-    /// A refusal in the form of the protocol.
+    /// An error response in the format of the protocol.
     fn refusal(&self, status: StatusCode, code: Code, text: String) -> Box<Response<Body>> {
         Box::new(match self.protocol {
             Protocol::Http { .. } => (status, format!("{text}\n")).into_response(),
@@ -416,7 +416,7 @@ impl Shared {
     }
 }
 
-/// A request that is being answered, until this is dropped. The body of the response keeps it.
+/// A request without a complete response, until this is dropped. The body of the response holds it.
 #[derive(Debug)]
 struct Open(Arc<Peer>);
 
@@ -433,18 +433,18 @@ impl Peer {
         self.content.store(is_upgrade || !request.body().is_end_stream(), SeqCst);
     }
 
-    /// The body of a request that keeps the protocol has been read to its end.
+    /// The body of a well-formed request has been read to its end.
     fn end_body(&self) {
         self.content.store(false, SeqCst);
     }
 
-    /// Whether what is read next belongs to the head of a request. If a body was not read to its end, this
-    /// is not known before the next head.
+    /// Whether the next bytes belong to the head of a request. If a body was not read to its end, this is
+    /// unknown until the next head.
     fn expects_head(&self) -> bool {
         !self.content.load(SeqCst)
     }
 
-    /// A request is being answered until hyper has taken its response.
+    /// Counts the request as open until hyper has taken its response.
     fn open(self: &Arc<Self>) -> Open {
         self.open.fetch_add(1, SeqCst);
         Open(Arc::clone(self))
@@ -454,14 +454,14 @@ impl Peer {
         self.unflushed.store(unflushed, SeqCst);
     }
 
-    /// Whether a request has arrived whole and its response is not in the hands of the socket.
-    fn is_response_owed(&self) -> bool {
-        let is_owed = self.open.load(SeqCst) > 0 || self.unflushed.load(SeqCst);
-        is_owed && !self.content.load(SeqCst)
+    /// Whether a request has been received and the socket has not accepted its whole response.
+    fn is_response_pending(&self) -> bool {
+        let is_pending = self.open.load(SeqCst) > 0 || self.unflushed.load(SeqCst);
+        is_pending && !self.content.load(SeqCst)
     }
 
     const fn is_reserved(&self) -> bool {
-        self._place.is_none()
+        self._connection.is_none()
     }
 }
 

@@ -1,4 +1,4 @@
-//! Which requests a server accepts, by host and origin, and what it tells browsers about it (CORS).
+//! Checks the host and the origin of requests, and adds the CORS headers to responses.
 
 use crate::access::{self, Hosts, Origins};
 use axum::{
@@ -19,13 +19,13 @@ const METHODS: HeaderValue = HeaderValue::from_static("GET, POST");
 /// Headers of responses that pages may read.
 const EXPOSED: HeaderValue =
     HeaderValue::from_static("x-cosmos-block-height, grpc-metadata-x-cosmos-block-height");
-/// Seconds for which a browser may remember that a request was allowed.
+/// Seconds for which a browser may cache the result of a preflight request.
 const PREFLIGHT_AGE: HeaderValue = HeaderValue::from_static("600");
-/// Browsers ask for this before a page of the internet may send requests to this machine.
+/// The request header of a browser before a public page may send requests to a private address.
 const PRIVATE_ASKED: HeaderName = HeaderName::from_static("access-control-request-private-network");
 const PRIVATE_ALLOWED: HeaderName = HeaderName::from_static("access-control-allow-private-network");
 
-/// See the module.
+/// The hosts and origins that a server accepts.
 #[derive(Debug)]
 pub struct Access {
     hosts: Hosts,
@@ -34,12 +34,12 @@ pub struct Access {
     origins_setting: &'static str,
 }
 
-/// What the response to an accepted request says about its origin.
+/// The CORS headers for the response to an accepted request.
 #[derive(Debug)]
 pub(super) struct Cors(Option<HeaderValue>);
 
 impl Access {
-    /// The rules of two settings, each with its name.
+    /// The rules in two settings, each with its name.
     pub fn new(
         (hosts_setting, hosts): (&'static str, &[String]),
         (origins_setting, origins): (&'static str, &[String]),
@@ -51,9 +51,8 @@ impl Access {
     /// Checks a request.
     ///
     /// # Errors
-    /// The response to a preflight request, or to one that is not accepted. A page of a foreign origin may
-    /// not open WebSockets and may not post; it may send a GET, which changes nothing, but cannot read the
-    /// response.
+    /// Returns the response to a preflight or refused request. A page of a foreign origin may neither open
+    /// WebSockets nor post. It may send a GET, which changes nothing, but cannot read the response.
     pub(super) fn check<B>(&self, request: &Request<B>) -> Result<Cors, Box<Response<Body>>> {
         if let Err(error) = self.hosts.check(request) {
             return Err(Box::new((error.status(), format!("{error}\n")).into_response()));
@@ -81,7 +80,7 @@ impl Access {
         Ok(Cors(allowed.then(|| origin.clone())))
     }
 
-    /// Whether an origin is one of the setting's, or the page comes from this server itself.
+    /// Whether an origin is in the setting, or the page comes from this server itself.
     fn allow(&self, origin: &HeaderValue, headers: &HeaderMap) -> bool {
         let Ok(origin) = origin.to_str() else { return false };
         let authority =
@@ -93,7 +92,7 @@ impl Access {
 }
 
 impl Cors {
-    /// Adds what the browser needs to know.
+    /// Adds the CORS headers.
     pub(super) fn apply(self, response: &mut Response<Body>) {
         let headers = response.headers_mut();
         headers.append(VARY, HeaderValue::from_static("origin"));
@@ -104,7 +103,7 @@ impl Cors {
     }
 }
 
-/// The answer to a browser that asks whether it may send a request.
+/// The response to a preflight request.
 fn preflight(origin: Option<&HeaderValue>, asked: &HeaderMap) -> Response<Body> {
     let mut response = Response::new(Body::empty());
     Cors(origin.cloned()).apply(&mut response);
@@ -114,7 +113,7 @@ fn preflight(origin: Option<&HeaderValue>, asked: &HeaderMap) -> Response<Body> 
     let headers = response.headers_mut();
     headers.insert(ACCESS_CONTROL_ALLOW_METHODS, METHODS);
     headers.insert(ACCESS_CONTROL_MAX_AGE, PREFLIGHT_AGE);
-    // The origin is trusted, and no header of a request does any harm.
+    // The origin is trusted, so all request headers are allowed.
     if let Some(names) = asked.get(ACCESS_CONTROL_REQUEST_HEADERS) {
         headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, names.clone());
     }
@@ -136,7 +135,7 @@ mod tests {
         )
     }
 
-    /// The status of a refusal, or the origin that may read the response.
+    /// The status of the refusal, or the origin that may read the response.
     fn checked(method: Method, headers: &[(&str, &str)]) -> Result<Option<String>, u16> {
         let mut request = Request::builder().method(method).uri("/");
         for (name, value) in headers {
@@ -197,7 +196,7 @@ mod tests {
     #[test]
     fn a_foreign_host_is_refused() {
         assert_eq!(checked(Method::GET, &[("host", "evil.example")]), Err(403));
-        // DNS rebinding: the page and the server look like one origin.
+        // DNS rebinding: the page and the server appear to have one origin.
         let rebound = [("host", "evil.example:1317"), ("origin", "http://evil.example:1317")];
         assert_eq!(checked(Method::POST, &rebound), Err(403));
         assert_eq!(checked(Method::GET, &[]), Err(400));

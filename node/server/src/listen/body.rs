@@ -1,5 +1,5 @@
-//! Bodies of requests and responses, whose memory is accounted to the client: those of requests from their first
-//! byte to the response, those of responses until they have been written.
+//! Bodies of requests and responses, whose memory is accounted to the client: from the first byte of a request
+//! to its response, and until a response has been written.
 
 use super::{Account, Open, Peer, Protocol, STREAM_BYTES, STREAMING_BYTES, Shared};
 use axum::{
@@ -25,19 +25,19 @@ use std::{
 use tokio::time::{Instant, sleep};
 use tonic::Code;
 
-/// The time within which the body of a request must be whole (CometBFT's `read_timeout`).
+/// Maximum time to receive the body of a request (CometBFT's `read_timeout`).
 const MAX_BODY_TIME: Duration = Duration::from_secs(10);
-/// The time within which a client must read one piece of a response.
+/// Maximum time for a client to read one piece of a response.
 const MAX_SLOW_TIME: Duration = Duration::from_secs(20);
-/// Bytes of such a piece.
+/// Size of such a piece in bytes.
 const PIECE_BYTES: usize = 64 * 1024;
-/// How often progress is looked at.
+/// Interval of the progress checks.
 const SLOW_LOOK: Duration = Duration::from_secs(5);
 
 /// Bytes of the gRPC frame header in front of a message.
 const GRPC_HEAD_BYTES: usize = 5;
 
-/// The memory of a request: of its task, and of its body.
+/// The memory of a request: its task and its body.
 #[derive(Debug)]
 pub(super) struct Received {
     _task: Option<Held>,
@@ -45,8 +45,8 @@ pub(super) struct Received {
 }
 
 impl Shared {
-    /// Reads a request's body: up to one byte more than it may have, which the service refuses in its own
-    /// words. The memory is held until the second part is dropped.
+    /// Reads the body of a request. At most one byte more than the limit is read, so that the service can
+    /// refuse the request with its own error. The memory is held until the second part is dropped.
     pub(super) async fn receive(
         &self,
         account: &Arc<Account>,
@@ -113,8 +113,9 @@ impl Shared {
         Ok((Request::from_parts(head, Body::from(bytes)), received))
     }
 
-    /// Accounts for a response until it has been written, and keeps as long what belongs to its request.
-    pub(super) fn owe(
+    /// Accounts for a response until it has been written, and holds the resources of its request for the same
+    /// time.
+    pub(super) fn account_response(
         &self,
         account: &Arc<Account>,
         peer: &Arc<Peer>,
@@ -124,7 +125,7 @@ impl Shared {
         let (head, mut body) = response.into_parts();
         let mut first = VecDeque::new();
         let mut ended = body.is_end_stream();
-        // A response that is ready is in memory already, and the client may never ask for it.
+        // A response that is ready is already in memory, and the client may never read it.
         if !ended && let Some(frame) = body.frame().now_or_never() {
             match frame {
                 Some(Ok(frame)) => first.push_back(frame),
@@ -142,7 +143,7 @@ impl Shared {
         if ended {
             return Ok(Response::from_parts(head, Body::empty()));
         }
-        let mut owed = OwedBody {
+        let mut accounted = AccountedBody {
             body,
             frames: VecDeque::new(),
             account: Arc::clone(account),
@@ -151,9 +152,9 @@ impl Shared {
             _request: request,
         };
         for frame in first {
-            owed.push(frame).map_err(|refused| self.no_memory(refused))?;
+            accounted.push(frame).map_err(|refused| self.no_memory(refused))?;
         }
-        Ok(Response::from_parts(head, Body::new(owed)))
+        Ok(Response::from_parts(head, Body::new(accounted)))
     }
 
     pub(super) fn no_memory(&self, refused: Refused) -> Box<Response<Body>> {
@@ -170,22 +171,22 @@ enum Broken {
     Memory(Refused),
 }
 
-/// What a connection's client has not read.
+/// The bytes that the client of a connection has not read.
 #[derive(Debug)]
-pub(super) struct Owed {
+pub(super) struct UnreadPieces {
     pieces: AtomicUsize,
     start: Instant,
-    /// Milliseconds after `start` when it last read a piece, or when there were none.
+    /// Time in milliseconds after `start` at which the client last read a piece, or at which there was none.
     progress_ms: AtomicU64,
 }
 
-impl Default for Owed {
+impl Default for UnreadPieces {
     fn default() -> Self {
         Self { pieces: AtomicUsize::new(0), start: Instant::now(), progress_ms: AtomicU64::new(0) }
     }
 }
 
-impl Owed {
+impl UnreadPieces {
     fn now_ms(&self) -> u64 {
         u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
@@ -201,7 +202,7 @@ impl Owed {
         self.pieces.fetch_sub(1, SeqCst);
     }
 
-    /// Ready when the client has read no piece for too long.
+    /// Ready when the client has not read a piece for too long.
     pub(super) async fn slow(&self) {
         loop {
             sleep(SLOW_LOOK).await;
@@ -213,29 +214,29 @@ impl Owed {
     }
 }
 
-/// One piece that a client has not read, until this is dropped.
-struct OwedPiece {
+/// A piece that the client has not read, until this is dropped.
+struct UnreadPiece {
     peer: Arc<Peer>,
     _held: Option<Held>,
 }
 
-impl OwedPiece {
+impl UnreadPiece {
     fn new(peer: &Arc<Peer>, held: Option<Held>) -> Self {
-        peer.owed.add();
+        peer.unread.add();
         Self { peer: Arc::clone(peer), _held: held }
     }
 }
 
-impl Drop for OwedPiece {
+impl Drop for UnreadPiece {
     fn drop(&mut self) {
-        self.peer.owed.remove();
+        self.peer.unread.remove();
     }
 }
 
-/// A response's body whose pieces are accounted.
-struct OwedBody {
+/// The body of a response whose pieces are accounted.
+struct AccountedBody {
     body: Body,
-    /// Taken from the body and not asked for yet.
+    /// Frames that were taken from the body but not requested yet.
     frames: VecDeque<Frame<Bytes>>,
     account: Arc<Account>,
     peer: Arc<Peer>,
@@ -243,13 +244,13 @@ struct OwedBody {
     _request: (Option<Open>, Option<Received>),
 }
 
-impl fmt::Debug for OwedBody {
+impl fmt::Debug for AccountedBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OwedBody").field("frames", &self.frames.len()).finish_non_exhaustive()
+        f.debug_struct("AccountedBody").field("frames", &self.frames.len()).finish_non_exhaustive()
     }
 }
 
-impl OwedBody {
+impl AccountedBody {
     /// Accounts for a frame, in pieces.
     fn push(&mut self, frame: Frame<Bytes>) -> Result<(), Refused> {
         let mut data = match frame.into_data() {
@@ -266,14 +267,14 @@ impl OwedBody {
         while data.has_remaining() {
             let piece = data.split_to(data.len().min(PIECE_BYTES));
             let part = held.as_mut().map(|held| held.split(piece.len() as u64));
-            let guard = OwedPiece::new(&self.peer, part);
+            let guard = UnreadPiece::new(&self.peer, part);
             self.frames.push_back(Frame::data(accounted(piece, guard)));
         }
         Ok(())
     }
 }
 
-impl hyper::body::Body for OwedBody {
+impl hyper::body::Body for AccountedBody {
     type Data = Bytes;
     type Error = axum::Error;
 

@@ -1,5 +1,6 @@
-//! Compresses large responses for clients that accept it, a few at a time on threads that may block. The request
-//! keeps its turn meanwhile, so the responses that wait are as few as the requests that are answered at once.
+//! Compresses large responses for clients that accept it, a few at a time on blocking threads. The request
+//! holds its permit in the meantime, so the number of waiting responses is limited by the number of concurrent
+//! requests.
 
 use super::Shared;
 use crate::compression::{Gzip, MIN_COMPRESSED_BYTES, is_coded, name_coding, name_variation};
@@ -12,11 +13,11 @@ use bytes::Bytes;
 use hyper::body::Body as _;
 use std::sync::Arc;
 
-/// Maximum number of responses of a server that are compressed at once; others wait.
+/// Maximum number of concurrent compressions per server; further responses wait.
 pub(super) const MAX_COMPRESSIONS: usize = 2;
 
 impl Shared {
-    /// The same response, compressed if it is large, the client accepts it and there is memory.
+    /// The same response, compressed if it is large, the client accepts it and there is enough memory.
     pub(super) async fn compress(
         &self,
         account: &Account,
@@ -46,17 +47,17 @@ impl Shared {
     }
 
     async fn compressed(&self, account: &Account, whole: Bytes) -> Option<Bytes> {
-        // What is made of it is smaller.
+        // The compressed response is smaller.
         let memory = account.hold(2 * whole.len()).ok()?;
         let turn = Arc::clone(&self.compressions).acquire_owned().await.expect("never closed");
         let compress = move || {
             let mut gzip = Gzip::new();
             gzip.add(&whole);
-            // If the client has left, this work still counts until here.
+            // If the client has disconnected, this work still counts until here.
             drop((turn, memory));
             gzip.finish()
         };
-        // A panic there has been reported.
+        // A panic of the task has already been reported.
         tokio::task::spawn_blocking(compress).await.ok()
     }
 }

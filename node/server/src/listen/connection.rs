@@ -1,6 +1,6 @@
 //! A client's socket. It is closed after [`MAX_IDLE`] without traffic, and when the connection is evicted.
 
-use super::{Peer, quotes::Escape};
+use super::{Peer, escape_quotes::Escape};
 use crate::half_close::HalfClose;
 use std::{
     io::{self, IoSlice},
@@ -15,18 +15,18 @@ use tokio::{
     time::{Instant, Sleep, sleep},
 };
 
-/// A connection without traffic for this long is closed. Clients open another.
+/// A connection without traffic for this long is closed. Clients reconnect.
 const MAX_IDLE: Duration = Duration::from_secs(120);
 
-/// See the module.
+/// The socket of a client.
 #[derive(Debug)]
 pub(super) struct Connection {
     stream: TcpStream,
     idle: Pin<Box<Sleep>>,
-    /// `None` unless requests are text.
+    /// `None` for protocols without a request line.
     escape: Option<Escape>,
     half_close: HalfClose,
-    /// Releases the place among the connections when the socket is dropped; a WebSocket keeps the socket.
+    /// Releases the connection's permit when the socket is dropped. A WebSocket keeps the socket.
     peer: Arc<Peer>,
 }
 
@@ -54,10 +54,10 @@ impl Connection {
 }
 
 impl Connection {
-    /// Ready when the end of the input is to be reported.
+    /// Ready when the end of the input should be reported.
     fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let is_response_owed = self.peer.is_response_owed();
-        self.half_close.poll_end(cx, &self.stream, is_response_owed)
+        let is_response_pending = self.peer.is_response_pending();
+        self.half_close.poll_end(cx, &self.stream, is_response_pending)
     }
 }
 
@@ -133,8 +133,8 @@ impl AsyncWrite for Connection {
     /// Called when the writer's buffer is empty.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.peer.set_unflushed(false);
-        let is_response_owed = self.peer.is_response_owed();
-        self.half_close.flushed(cx, is_response_owed);
+        let is_response_pending = self.peer.is_response_pending();
+        self.half_close.flushed(cx, is_response_pending);
         Pin::new(&mut self.stream).poll_flush(cx)
     }
 

@@ -1,27 +1,27 @@
-//! Plain double quotes in the URI of a GET, as people write them by hand for CometBFT: no URI may have them
-//! (RFC 3986), Go's servers take them, and the HTTP library here does not. They become `%22` before it
-//! sees them.
+//! Escapes plain double quotes in the URI of a GET, as people write them by hand for CometBFT. A URI must not
+//! contain them (RFC 3986). Go's servers accept them, but the HTTP library of this server does not, so they are
+//! replaced by `%22` in its input.
 //!
-//! Only a request line that comes first in what is read is looked at, as a client sends one. The body of a
-//! request must not be changed: bytes that were added to it would be read as the start of the next request,
-//! which a proxy may send for another client ([`super::Peer::expects_head`]).
+//! Only a request line at the beginning of a read is escaped, which is how clients send it. The body of a
+//! request must not be changed: inserted bytes would be parsed as the start of the next request, which a proxy
+//! may send for another client ([`super::Peer::expects_head`]).
 
 use bytes::{Buf, Bytes};
 use tokio::io::ReadBuf;
 
 const METHOD: &[u8] = b"GET ";
 
-/// Where a connection is in its requests.
+/// The position of a connection within its requests.
 #[derive(Debug, Default)]
 pub(super) struct Escape {
-    /// The line of a GET goes on in what is read next.
+    /// The request line of a GET continues in the next read.
     in_line: bool,
-    /// What did not fit where it was to be read to.
+    /// Bytes that did not fit into the buffer of the reader.
     left: Bytes,
 }
 
 impl Escape {
-    /// Gives what is left over; whether there was any.
+    /// Moves the remaining bytes into the buffer. Returns whether there were any.
     pub(super) fn give(&mut self, buffer: &mut ReadBuf<'_>) -> bool {
         if self.left.is_empty() {
             return false;
@@ -32,7 +32,7 @@ impl Escape {
         true
     }
 
-    /// Looks at what was just read behind `before`.
+    /// Escapes the bytes that were just read, which start at `before`.
     pub(super) fn take(&mut self, buffer: &mut ReadBuf<'_>, before: usize) {
         let read = &buffer.filled()[before..];
         if read.is_empty() || !(self.in_line || read.starts_with(METHOD)) {

@@ -1,6 +1,6 @@
-//! Connections above the limit of a server, for health checks only. When there are too many, the oldest one
-//! of the network and client that have the most is closed. So a health check is answered even while one client keeps all
-//! connections and opens more, however fast.
+//! Connections above the limit of a server, for health checks only. If there are too many, the oldest
+//! connection of the network and client with the most connections is closed. Health checks are therefore
+//! answered even if one client uses all connections and continues to open more.
 
 use budget::{Evictable, Networks, client_key};
 use std::{
@@ -11,16 +11,16 @@ use std::{
     time::Duration,
 };
 
-/// Maximum number of connections in the reserve of a server at a time.
+/// Maximum number of reserve connections of a server.
 pub const MAX_RESERVED: usize = 8;
-/// Time after which a connection of the reserve is closed. A health check takes milliseconds.
+/// Time after which a reserve connection is closed. A health check takes milliseconds.
 pub(super) const MAX_TIME: Duration = Duration::from_secs(2);
 
-/// See the module.
+/// The reserve connections of a server.
 #[derive(Debug, Default)]
 pub(super) struct Reserve(Mutex<VecDeque<(IpAddr, Arc<Evictable>)>>);
 
-/// A connection's place in the reserve, released when dropped.
+/// The entry of a connection in the reserve, removed when dropped.
 #[derive(Debug)]
 pub(super) struct Reserved<'a> {
     reserve: &'a Reserve,
@@ -28,7 +28,7 @@ pub(super) struct Reserved<'a> {
 }
 
 impl Reserve {
-    /// Takes a connection in, and closes another one, or this one, if there are too many.
+    /// Adds a connection. If there are too many, closes another one or this one.
     pub(super) fn enter(&self, from: IpAddr, connection: &Arc<Evictable>) -> Reserved<'_> {
         let mut connections = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         connections.push_back((client_key(from), Arc::clone(connection)));
@@ -42,7 +42,8 @@ impl Reserve {
     }
 }
 
-/// The oldest connection of the client that has the most, in the networks that have the most.
+/// The oldest connection of the client with the most connections, within the networks with the most
+/// connections.
 fn one_too_many(connections: &VecDeque<(IpAddr, Arc<Evictable>)>) -> Option<usize> {
     let mut counts = BTreeMap::<_, u64>::new();
     for (client, _) in connections {
@@ -85,7 +86,7 @@ mod tests {
         assert_eq!(reserve.0.lock().unwrap().len(), 1);
     }
 
-    /// A client that opens connections without end closes its own, from whatever addresses of its network.
+    /// A client that keeps opening connections closes its own ones, whichever addresses of its network it uses.
     #[test]
     fn the_client_with_the_most_connections_gives_way() {
         let reserve = Reserve::default();
@@ -102,7 +103,7 @@ mod tests {
         assert_eq!(left, MAX_RESERVED - 1);
         assert!(!flood[10 * MAX_RESERVED - 1].1.is_evicted(), "its newest one is left");
     }
-    /// As many clients as there are places, each with one connection, are closed if they are in one /48.
+    /// If clients in one /48 fill the reserve with one connection each, their connections are closed.
     #[test]
     fn the_network_with_the_most_connections_gives_way() {
         let reserve = Reserve::default();

@@ -52,7 +52,7 @@ async fn served() -> Server {
     served_with(&budget(|_| {}), MAX_BODY).await
 }
 
-/// What comes until the server closes.
+/// All bytes until the server closes the connection.
 async fn answer(stream: &mut TcpStream, request: &str) -> String {
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut text = String::new();
@@ -75,7 +75,7 @@ fn got(path: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
 }
 
-/// What comes after the client has closed its sending side.
+/// All bytes after the client has closed its sending side.
 async fn ask_and_shut_down(server: &Server, request: &str) -> String {
     let mut stream = TcpStream::connect(server.address).await.unwrap();
     stream.write_all(request.as_bytes()).await.unwrap();
@@ -98,7 +98,7 @@ async fn a_client_that_closes_its_sending_side_gets_its_response() {
         let text = ask_and_shut_down(&server, &got("/large")).await;
         assert_eq!(text.split_once("\r\n\r\n").unwrap().1.len(), 1 << 20);
     }
-    // Several requests, the last of which is not complete.
+    // Several requests, the last of which is incomplete.
     let requests =
         got("/?one").replace("close", "keep-alive") + &posted("1234567").replace("67", "");
     let text = ask_and_shut_down(&server, &requests).await;
@@ -141,7 +141,7 @@ async fn settle() {
     }
 }
 
-/// A body that grew would end in bytes that are read as the next request, which behind a proxy is that of
+/// If a body grew, its last bytes would be parsed as the next request, which behind a proxy may be that of
 /// another client.
 #[tokio::test]
 async fn a_body_that_looks_like_a_request_line_is_not_changed() {
@@ -166,7 +166,8 @@ async fn a_body_that_looks_like_a_request_line_is_not_changed() {
         if chunked {
             stream.write_all(b"\r\n0\r\n\r\n").await.unwrap();
         }
-        // The request behind it is read as one: its own quotes are escaped only where a line begins a read.
+        // The rest is parsed as one request: its own quotes are escaped only if a line starts at the beginning
+        // of a read.
         settle().await;
         let text = answer(&mut stream, &got("/?x=\"y\"")).await;
         assert_eq!(text.matches("HTTP/1.1 200 OK").count(), 2, "{framing}: {text}");
@@ -175,14 +176,14 @@ async fn a_body_that_looks_like_a_request_line_is_not_changed() {
             "{framing}: {text}"
         );
     }
-    // Nor is one that is refused before all of it has arrived.
+    // A body that is refused before it was received is not changed either.
     let mut stream = TcpStream::connect(server.address).await.unwrap();
     let head = "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 16\r\n\r\n";
     stream.write_all(head.as_bytes()).await.unwrap();
     settle().await;
     stream.write_all(b"123456789").await.unwrap();
     settle().await;
-    // The rest of the body; the server may have closed.
+    // The rest of the body. The server may already have closed the connection.
     let _ = stream.write_all(b"GET \"\"\"").await;
     let mut text = String::new();
     let _ = stream.read_to_string(&mut text).await;
@@ -209,7 +210,7 @@ async fn hosts_and_origins_are_checked() {
     server.stop().await;
 }
 
-/// All connections are taken by one address, which is also the one of the health check.
+/// All connections are used by one address, which is also that of the health check.
 #[tokio::test]
 async fn a_health_check_is_answered_when_all_connections_are_taken() {
     let budget = budget(|config| config.rest.max_connections = 2);
@@ -227,7 +228,7 @@ async fn a_health_check_is_answered_when_all_connections_are_taken() {
     }
     let text = ask(&server, &got("/")).await;
     assert!(text.starts_with("HTTP/1.1 503") && text.contains("at most 2"), "{text}");
-    // Clients that open connections and say nothing keep no health check out either.
+    // Clients that open connections and send nothing do not block health checks either.
     let mut silent = Vec::new();
     for _ in 0..100 {
         silent.push(TcpStream::connect(server.address).await.unwrap());
@@ -237,7 +238,7 @@ async fn a_health_check_is_answered_when_all_connections_are_taken() {
     server.stop().await;
 }
 
-/// A body that is not whole uses memory until it is given up; what does not fit is refused.
+/// An incomplete body uses memory until it times out. A body that does not fit is refused.
 #[tokio::test]
 async fn unfinished_bodies_use_no_more_memory_than_clients_may_use() {
     let limit = 1 << 20;
@@ -289,9 +290,9 @@ async fn responses_count_until_they_are_read() {
     slow.write_all(got("/").as_bytes()).await.unwrap();
     let mut part = [0; 1024];
     slow.read_exact(&mut part).await.unwrap();
-    // More than the kernel takes is still there.
+    // More bytes than the kernel buffers are still in memory.
     assert!(budget.memory.reading().used > 1 << 20, "{:?}", budget.memory.reading());
-    // The turn is free nevertheless: the memory is what bounds slow clients.
+    // The permit has been released, because the memory limit applies to slow clients.
     let mut rest = Vec::new();
     let mut other = TcpStream::connect(server.address).await.unwrap();
     other.write_all(got("/").as_bytes()).await.unwrap();
@@ -313,7 +314,7 @@ async fn a_response_that_does_not_fit_is_refused() {
     server.stop().await;
 }
 
-/// A service like a unary gRPC method: it sends the size that the path asks for.
+/// A service like a unary gRPC method, whose response has the size in the path.
 async fn grpc_server(budget: &Arc<Budget>, answered: &Arc<AtomicUsize>) -> Server {
     let answered = Arc::clone(answered);
     let router = Router::new()
@@ -336,7 +337,7 @@ async fn grpc_server(budget: &Arc<Budget>, answered: &Arc<AtomicUsize>) -> Serve
     serve("test", bounds, budget, router).await.unwrap()
 }
 
-/// HTTP/2 by hand: enough to send requests and never open a window.
+/// A minimal HTTP/2 client, which sends requests and never opens a window.
 mod h2 {
     use super::*;
 
@@ -371,7 +372,7 @@ mod h2 {
     pub(super) const END_STREAM: u8 = 1;
     pub(super) const END_HEADERS: u8 = 4;
 
-    /// A connection whose client allows no bytes of any response.
+    /// A connection whose client does not accept any bytes of responses.
     pub(super) async fn connect(server: &Server) -> TcpStream {
         let mut stream = TcpStream::connect(server.address).await.unwrap();
         stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await.unwrap();
@@ -380,7 +381,7 @@ mod h2 {
         stream
     }
 
-    /// Reads frames until one of this kind on this stream; its payload.
+    /// Reads frames until one of this kind on this stream arrives, and returns its payload.
     pub(super) async fn read(stream: &mut TcpStream, kind: u8, of: u32) -> Vec<u8> {
         loop {
             let mut head = [0; 9];
@@ -407,13 +408,13 @@ async fn closed_windows_of_grpc_clients_hold_no_more_memory_than_clients_may_use
     for number in 0..count {
         let request = frame(1, END_HEADERS | END_STREAM, 2 * number + 1, &headers("/test/Large"));
         client.write_all(&request).await.unwrap();
-        // The headers of the response, or of the refusal.
+        // The headers of the response or error.
         read(&mut client, 1, 2 * number + 1).await;
         assert!(budget.memory.reading().used <= limit);
     }
     let used = budget.memory.reading().used;
     assert!(used > limit / 2 && budget.memory.reading().refused > 0, "{used}");
-    // The health check is answered by another connection, though memory is full and turns are taken.
+    // The health check is answered on another connection, although all memory and all permits are in use.
     let mut other = connect(&server).await;
     let window = frame(8, 0, 1, &1000_u32.to_be_bytes());
     other
@@ -428,7 +429,7 @@ async fn closed_windows_of_grpc_clients_hold_no_more_memory_than_clients_may_use
     assert_eq!(budget.memory.reading().used, 0);
 }
 
-/// A stream of requests is open until its client ends it, and its memory counts as long.
+/// A streaming request is open until its client ends it, and its memory is accounted for the same time.
 #[tokio::test]
 async fn streams_of_requests_count_until_they_end() {
     use h2::{END_HEADERS, connect, frame, headers, read};
@@ -463,7 +464,7 @@ async fn streams_of_requests_count_until_they_end() {
     assert_eq!(budget.memory.reading().refused, 1);
     drop(client);
     server.stop().await;
-    // Each stream is a task of its own, and the end of the connection is noticed by each of them later.
+    // Each stream is a task of its own and notices the end of the connection later.
     let freed = async {
         while budget.memory.reading().used > 0 {
             tokio::task::yield_now().await;
@@ -472,7 +473,7 @@ async fn streams_of_requests_count_until_they_end() {
     tokio::time::timeout(Duration::from_secs(60), freed).await.expect("the memory is released");
 }
 
-/// Requests whose bodies do not come hold no turns, so others are answered.
+/// Requests whose bodies do not arrive hold no permits, so other requests are answered.
 #[tokio::test]
 async fn unfinished_grpc_requests_take_no_turns() {
     use h2::{END_HEADERS, END_STREAM, connect, frame, headers, read};
